@@ -1,74 +1,75 @@
-//! Two custom extractors: a closure that takes the tenant from the path, and a type that refuses requests without an
-//! API key.
+//! The tenant in the path, and a custom extractor, which finds the account of an API key and refuses requests without a
+//! valid one.
 //!
 //! ```sh
 //! cargo run --example custom_extractor
-//! curl -i -H 'x-api-key: k1' http://127.0.0.1:3000/acme/orders
-//! curl -i http://127.0.0.1:3000/acme/orders
+//! curl -i -H 'x-api-key: 7b3e2f' http://127.0.0.1:3000/t/acme/orders
+//! curl -i http://127.0.0.1:3000/t/acme/orders
 //! ```
 
 #[path = "shared/failure.rs"]
 mod failure;
 
-use axum::{Router, routing::get};
+use std::{collections::HashMap, env, net::SocketAddr};
+
+use axum::{Router, extract::Path, routing::get};
 use http::request::Parts;
 use tokio::net::TcpListener;
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
-    id::Id,
-    key::{Extracted, IdProperties, KeyExtractor, MissingId},
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
+    key::{Extracted, KeyExtractor, MissingId, PathParam},
 };
 
 use self::failure::Failure;
 
-/// The key in `x-api-key`, or in the query as `?key=`.
+/// The account of the key in `x-api-key`. A key that nobody has is no id, because a client could invent a new one for
+/// each request.
 #[derive(Debug)]
-struct ApiKey;
+struct ApiKey {
+    accounts: HashMap<&'static str, &'static str>,
+}
 
 impl KeyExtractor for ApiKey {
     fn extract(&self, parts: &Parts) -> Extracted {
-        let header = parts
-            .headers
-            .get("x-api-key")
-            .and_then(|value| value.to_str().ok());
-        let mut query = parts.uri.query().unwrap_or_default().split('&');
-        match header.or_else(|| query.find_map(|pair| pair.strip_prefix("key="))) {
-            // A secret: refusals and events contain a hash of it.
-            Some(key) if !key.is_empty() => Extracted::Id(Id::from(key).secret()),
-            _ => Extracted::Missing(MissingId::client("send your API key as `x-api-key`")),
+        let header = parts.headers.get("x-api-key");
+        let key = header.and_then(|value| value.to_str().ok());
+        match key.and_then(|key| self.accounts.get(key)) {
+            Some(account) => (*account).into(),
+            None => Extracted::Missing(
+                MissingId::client("send your API key as `x-api-key`").unauthorized("ApiKey"),
+            ),
         }
-    }
-
-    fn describe(&self) -> IdProperties {
-        IdProperties::default().secret()
     }
 }
 
-/// The first segment of the path. Requests without one have no tenant, and the rule is skipped.
-fn tenant(parts: &Parts) -> Option<Id> {
-    parts
-        .uri
-        .path()
-        .split('/')
-        .find(|segment| !segment.is_empty())
-        .map(Id::from)
+/// The handler, which gets the same tenant as the rule, however the client spells it.
+async fn orders(Path(tenant): Path<String>) -> String {
+    format!("the orders of {tenant}\n")
+}
+
+fn app() -> Result<Router, Failure> {
+    let limits = Limits::builder()
+        .limit("per-address", Limit::per_second(20))
+        .limit("per-account", Limit::per_second(5))
+        .limit("per-tenant", Limit::per_hour(100).burst(10))
+        .build()?;
+    let accounts = HashMap::from([("7b3e2f", "alice"), ("90d1c4", "bob")]);
+    let layer = RateLimitLayer::with_limiter(Limiter::new(limits, MemoryBackend::new()))
+        // It also charges requests that have no valid key.
+        .rule(Rule::new("per-address", ClientIp::peer()))
+        .rule(Rule::new("per-account", ApiKey { accounts }))
+        .rule(Rule::new("per-tenant", PathParam::new("tenant")));
+    Ok(Router::new()
+        .route("/t/{tenant}/orders", get(orders))
+        .route_layer(layer))
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let limits = Limits::builder()
-        .limit("per-key", Limit::per_second(5))
-        .limit("per-tenant", Limit::per_minute(100).burst(10))
-        .build()?;
-    let layer = RateLimitLayer::with_limiter(Limiter::new(limits, MemoryBackend::new()))
-        .rule(Rule::new("per-key", ApiKey))
-        .rule(Rule::new("per-tenant", tenant));
-    let app = Router::new()
-        .fallback(get(|| async { "hello\n" }))
-        .layer(layer);
-
-    let listener = TcpListener::bind("127.0.0.1:3000").await?;
+    let address = env::args().nth(1).unwrap_or("127.0.0.1:3000".into());
+    let service = app()?.into_make_service_with_connect_info::<SocketAddr>();
+    let listener = TcpListener::bind(address).await?;
     println!("listening on http://{}", listener.local_addr()?);
-    axum::serve(listener, app).await?;
+    axum::serve(listener, service).await?;
     Ok(())
 }

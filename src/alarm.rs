@@ -59,7 +59,7 @@ pub(crate) fn until(instant: time::Instant) -> impl Future<Output = ()> + Send {
 
 /// Returns whether tokio's clock is the real one. Tests can pause it. Then it advances while nothing else happens in the
 /// runtime, and a thread that is about to wake a task there is not seen.
-fn is_real() -> bool {
+pub(crate) fn is_real() -> bool {
     let before = Instant::now();
     let now = time::Instant::now().into_std();
     (before..=Instant::now()).contains(&now)

@@ -20,10 +20,15 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(()) })?;
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Callers that [wait in line](crate::Limiter::acquire) do so by tokio's clock. A test that pauses it uses a
+//! [`TokioClock`] (feature `tokio`).
 
 mod line;
 mod published;
 mod system;
+#[cfg(feature = "tokio")]
+mod tokio_clock;
 
 use std::{
     fmt,
@@ -37,6 +42,8 @@ use std::{
 use thiserror::Error;
 
 pub use self::system::SystemClock;
+#[cfg(feature = "tokio")]
+pub use self::tokio_clock::TokioClock;
 
 /// An instant, in whole microseconds since the Unix epoch.
 ///

@@ -11,6 +11,7 @@ mod circumstances;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod decision;
 mod figures;
+mod judgement;
 mod outcome;
 mod plain;
 mod result_label;
@@ -24,6 +25,8 @@ pub use self::{
 pub(crate) use self::{
     batch_decision::{Decisions, strictest},
     ceil_secs::ceil_secs,
+    circumstances::Circumstances,
+    judgement::Judgement,
     result_label::ResultLabel,
 };
 pub(crate) use crate::algorithm::{ClientFigures, State};

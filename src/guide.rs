@@ -4,7 +4,7 @@
 //!
 //! | page | for |
 //! |---|---|
-//! | [`algorithms`] | choosing between a token bucket, a window, a quota and tiers |
+//! | [`algorithms`] | choosing between a token bucket, a window, a quota, tiers and a concurrency limit |
 //! | [`rules`] | choosing which requests a limit applies to, what they cost, and when they are charged |
 //! | [`limits_in_files`] | defaults and overrides in YAML, JSON or TOML, and reloading them |
 //! | [`tiers`] | bursts with an active and a cooldown period, and penalties |
@@ -13,6 +13,7 @@
 //! | [`responses`] | refusals, rate limit headers, gRPC and CORS |
 //! | [`redis`] | sharing limits between servers: keys, memory, permissions, clusters |
 //! | [`failures`] | what an outage of the store costs, as bounds |
+//! | [`leases`] | fewer calls to the store for busy clients |
 //! | [`operating`] | metrics, alerts, events and spans |
 //! | [`recipes`] | complete solutions to common problems |
 //!
@@ -28,7 +29,7 @@
 //! | `plans` | an API with a monthly quota for each plan |
 //! | `upload_bytes` | uploads that are charged by their size |
 //! | `token_budget` | a daily budget of generated tokens |
-//! | `custom_extractor` | a closure and a type that find out who is calling |
+//! | `custom_extractor` | the tenant in the path, and the account of an API key that is verified |
 //! | `custom_backend` | a backend of your own, and a wrapper around any backend |
 //! | `custom_wrapper` | a backend around any backend, which remembers denials |
 //! | `embedded_store` | buckets in a file, which survive a restart |
@@ -49,6 +50,10 @@ pub mod algorithms {}
 #[doc = include_str!("../docs/failures.md")]
 #[cfg(feature = "redis")]
 pub mod failures {}
+
+#[doc = include_str!("../docs/leases.md")]
+#[cfg(feature = "redis")]
+pub mod leases {}
 
 #[doc = include_str!("../docs/limits-in-files.md")]
 pub mod limits_in_files {}

@@ -25,17 +25,17 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | identify clients | [`ClientIp`] (IPv6 by /64) and [`Ipv6Range`](key::Ipv6Range), directly or [behind proxies](key::Proxies); [`HeaderId`](key::HeaderId), [`ExtensionId`](key::ExtensionId), [`MatchedPath`](key::MatchedPath), [`Everyone`](key::Everyone), tuples of these, [`or_else`](key::KeyExtractorExt::or_else), or a closure |
-//! | set limits | [`Limit`]: a token bucket, a sliding [window], a [quota] per day or month, or [burst tiers](guide::tiers) ([which one?](guide::algorithms)); in code or in [files](guide::limits_in_files) of defaults and overrides |
+//! | identify clients | [`ClientIp`] (IPv6 by /64) and [`Ipv6Range`](key::Ipv6Range), directly or [behind proxies](key::Proxies); [`HeaderId`](key::HeaderId), [`ExtensionId`](key::ExtensionId), [`PathParam`](key::PathParam), [`MatchedPath`](key::MatchedPath), [`Everyone`](key::Everyone), tuples of these, [`or_else`](key::KeyExtractorExt::or_else), or a closure |
+//! | set limits | [`Limit`]: a token bucket, a sliding [window], a [quota] per day or month, a number [at once](concurrency), or [burst tiers](guide::tiers) ([which one?](guide::algorithms)); in code or in [files](guide::limits_in_files) of defaults and overrides |
 //! | delay requests instead of refusing them | [`Limit::max_wait`] ([guide](guide::waiting)) |
 //! | choose requests, costs and plans | [`Rule`]s, several per [`RateLimitLayer`], charged together or not at all ([guide](guide::rules)) |
 //! | charge by outcome | [`refund_if`](Rule::refund_if), [`charge_if`](Rule::charge_if), [`settle_by`](Rule::settle_by), or a handler with its [`Assessment`](layer::Assessment) |
 //! | shape refusals and headers | [response formats](response), for HTTP and gRPC ([guide](guide::responses)) |
 //! | share limits between servers | [`RedisBackend`] ([guide](guide::redis)) with a [`FailurePolicy`](backend::FailurePolicy) and a [`DenyCache`](backend::DenyCache) |
-//! | limit anything else | [`Limiter`], the engine without HTTP: check, spend, refund and reset, for one bucket or a batch |
+//! | limit anything else | [`Limiter`], the engine without HTTP: check, spend, refund, reset and [`peek`](Limiter::peek), for one bucket or a batch |
 //! | respect the limits of other servers | `pace::PaceLayer`, for clients (feature `pace`) |
 //! | operate it | metrics, events, spans and alerts ([guide](guide::operating)); [checks](check) of the configuration |
-//! | test it | [`ManualClock`](clock::ManualClock): no test has to sleep ([recipe](guide::recipes::testing)) |
+//! | test it | [`ManualClock`](clock::ManualClock), or [`TokioClock`](clock::TokioClock) for waits: no test has to sleep ([recipe](guide::recipes::testing)) |
 //!
 //! The [recipes](guide::recipes) solve common problems, such as API keys, logins, plans and uploads.
 //!
@@ -58,7 +58,7 @@
 //!     decision        judges a batch, and computes its figures
 //!     transaction     what a backend is asked
 //!       algorithm       how a limit counts: a folder for each algorithm
-//!         window, quota, tiers, gcra     the arithmetic, pure
+//!         concurrency, window, quota, tiers, gcra     the arithmetic, pure
 //!       check           mistakes that only show while requests run
 //!       id              ids and their formats
 //!       clock           time
@@ -68,12 +68,13 @@
 //!
 //! | feature | default | adds |
 //! |---|---|---|
-//! | `axum` | yes | the peer address from axum's `ConnectInfo`, and [`MatchedPath`](key::MatchedPath) |
+//! | `axum` | yes | the peer address from axum's `ConnectInfo`, [`PathParam`](key::PathParam) and [`MatchedPath`](key::MatchedPath) |
 //! | `yaml` | yes | limits from YAML files (JSON needs no feature) |
 //! | `toml` | | limits from TOML files |
 //! | `reload` | | reloading of limit files when they change, on tokio |
 //! | `redis` | | [`RedisBackend`]: Redis or Valkey, on single servers, behind sentinels, or as a cluster |
 //! | `failure-policy` | | [`FailurePolicy`](backend::FailurePolicy), for backends that can fail, on tokio; part of `redis` |
+//! | `domains` | | [id formats](id) of registered domains, with the public suffix list (about 700 KB) |
 //! | `metrics` | | counters and histograms, through the `metrics` facade |
 //! | `pace` | | [`PaceLayer`](pace::PaceLayer) for clients: it follows what servers say about their limits, on tokio |
 //! | `tonic` | | the peer address from tonic, `NamedService`, and details in gRPC statuses |
@@ -92,6 +93,7 @@ pub mod backend;
 pub mod check;
 pub mod clock;
 pub mod decision;
+mod few;
 #[cfg(any(doc, doctest))]
 #[cfg_attr(docsrs, doc(auto_cfg = false))]
 pub mod guide;
@@ -106,7 +108,6 @@ pub mod metrics;
 #[cfg(not(feature = "metrics"))]
 #[path = "metrics/off.rs"]
 mod metrics;
-mod one_or_many;
 mod outage_log;
 #[cfg(feature = "pace")]
 pub mod pace;
@@ -128,7 +129,7 @@ mod varint;
 #[cfg(feature = "redis")]
 pub use self::backend::RedisBackend;
 pub use self::{
-    algorithm::{gcra, quota, tiers, window},
+    algorithm::{concurrency, gcra, quota, tiers, window},
     backend::MemoryBackend,
     decision::Decision,
     key::ClientIp,

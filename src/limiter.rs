@@ -1,7 +1,6 @@
 //! The engine without HTTP: decides transactions by limits, with the state that a backend keeps.
 
 mod admission;
-mod capacity;
 mod engine;
 mod handle;
 mod in_force;
@@ -9,6 +8,8 @@ mod known_backend;
 mod limiter_error;
 #[cfg(feature = "tokio")]
 mod line;
+mod peek;
+mod permits;
 mod plain;
 mod prepare;
 mod rebuilt;
@@ -16,25 +17,33 @@ mod receipts;
 mod recorder;
 mod reload;
 mod reload_error;
+mod renewal;
 mod requirement;
+mod turn;
 
 use std::{fmt, sync::Arc};
 
-pub(crate) use self::capacity::{Capacity, Many, One};
-pub(crate) use self::requirement::RuleRequirement;
+pub(crate) use self::permits::HeldPermit;
+#[cfg(feature = "tokio")]
+pub use self::permits::Permit;
+#[cfg(feature = "tokio")]
+use self::permits::PermitKeeper;
+pub(crate) use self::plain::Transactions;
+pub(crate) use self::requirement::RuleUse;
+pub(crate) use self::turn::{Sleep, StartTime};
 pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload_error::ReloadError};
 use self::{
-    in_force::{DecisionLimits, LimitsInForce},
+    in_force::{DecisionLimits, LimitsCell},
     known_backend::KnownBackend,
     rebuilt::RebuildDetector,
-    requirement::Claims,
+    requirement::RuleUses,
 };
 use crate::{
     backend::{Backend, Stats},
     check::Reporter,
     clock::Clock,
     decision::{BatchDecision, Decision},
-    limit::Limits,
+    limit::{Limits, NamedLimit},
     metrics::Durations,
     transaction::{Operation, Transaction},
 };
@@ -77,10 +86,12 @@ pub struct Limiter {
 }
 
 struct LimiterState {
-    limits: LimitsInForce,
-    claims: Claims,
+    limits: LimitsCell,
+    claims: RuleUses,
     durations: Durations,
     rebuilt: RebuildDetector,
+    #[cfg(feature = "tokio")]
+    permits: Arc<PermitKeeper>,
     backend: KnownBackend,
 }
 
@@ -89,28 +100,42 @@ impl Limiter {
     ///
     /// # Panics
     ///
-    /// If the backend cannot keep the buckets of a limit ([`Backend::admits`]), such as a [`MemoryBackend`] whose
-    /// budget is smaller than one bucket with tiers, or cannot lease a limit that asks for it ([`Backend::lease`]).
-    ///
-    /// [`MemoryBackend`]: crate::MemoryBackend
+    /// If the backend does not fit the limits. [`try_new`](Self::try_new) returns the error.
     #[track_caller]
     pub fn new(limits: Limits, backend: impl Backend) -> Self {
-        let limits = match admission::fitted(limits, &backend) {
-            Ok(limits) => limits,
+        match Self::try_new(limits, backend) {
+            Ok(limiter) => limiter,
             Err(error) => panic!("{error}"),
-        };
+        }
+    }
+
+    /// Creates a limiter that uses the backend's clock, for limits that a user of the program writes.
+    ///
+    /// # Errors
+    ///
+    /// If the backend cannot keep the buckets of a limit ([`Backend::admits`]), such as a [`MemoryBackend`] whose
+    /// budget is smaller than one bucket with tiers, or if a [`Lease`](crate::backend::Lease) cannot lease a limit that asks for
+    /// it ([`Backend::lease`]). A limit that asks for a lease on a backend without leases is logged, and so is a `Lease` whose
+    /// limits do not ask for one.
+    ///
+    /// [`MemoryBackend`]: crate::MemoryBackend
+    pub fn try_new(limits: Limits, backend: impl Backend) -> Result<Self, ReloadError> {
+        let backend = KnownBackend::of(backend);
+        admission::admit(&limits, &backend)?;
         limits.begin_counters();
         let shared = LimiterState {
-            limits: LimitsInForce::new(limits),
-            claims: Claims::default(),
+            limits: LimitsCell::new(limits),
+            claims: RuleUses::default(),
             durations: Durations::default(),
             rebuilt: RebuildDetector::default(),
-            backend: KnownBackend::of(backend),
+            #[cfg(feature = "tokio")]
+            permits: Arc::default(),
+            backend,
         };
-        Self {
+        Ok(Self {
             shared: Arc::new(shared),
             clock: None,
-        }
+        })
     }
 
     /// Uses `clock` instead of the backend's clock. Existing clones keep theirs.
@@ -130,7 +155,7 @@ impl Limiter {
         self.shared.backend.stats()
     }
 
-    /// Gives back the units that a [`Lease`](crate::backend::Lease) has charged ahead, and charges the debts that a
+    /// Gives back all permits, the units that a [`Lease`](crate::backend::Lease) has charged ahead, and charges the debts that a
     /// [`FailurePolicy`](crate::backend::FailurePolicy) owes the store. Await this before the process ends.
     ///
     /// The limiter can still decide after that, but leases nothing. If this future is dropped, units that it has not
@@ -140,10 +165,12 @@ impl Limiter {
     ///
     /// If the store does not answer. The rest then stays charged until time has replaced it.
     pub async fn close(&self) -> Result<(), LimiterError> {
+        #[cfg(feature = "tokio")]
+        self.shared.permits.close().await;
         Ok(self.shared.backend.close().await?)
     }
 
-    /// Returns the limits in force. For a limit with leases, the burst is the part that remains for the store.
+    /// Returns the limits in force.
     #[must_use]
     pub fn limits(&self) -> Arc<Limits> {
         self.shared.limits.share()
@@ -266,6 +293,8 @@ impl Limiter {
 
     /// Fills the buckets of these transactions, whatever their costs and modes.
     ///
+    /// A client that is [blocked](crate::Limit::BLOCKED) stays blocked. [`peek`](Self::peek) tells what a reset would change.
+    ///
     /// A bucket belongs to its algorithm, and those of the algorithms in force are filled. If a reload has changed the
     /// algorithm of a limit, what was spent before stays in the old bucket.
     ///
@@ -277,10 +306,69 @@ impl Limiter {
         decided.map(drop)
     }
 
+    /// Fills all buckets of a client, whatever the limit: those of every limit whose id format accepts the id. Returns
+    /// the names of these limits.
+    ///
+    /// For accounts with [plans](crate::Rule::limit_by), it fills the bucket of each plan. A client that is
+    /// [blocked](crate::Limit::BLOCKED) stays blocked.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limiter, Limits, MemoryBackend};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let plans = Limits::builder().limit("free", Limit::per_hour(1)).limit("pro", Limit::per_hour(100));
+    /// let limiter = Limiter::new(plans.build()?, MemoryBackend::new());
+    /// limiter.limit("free")?.spend("alice").await?;
+    ///
+    /// assert_eq!(limiter.reset_client("alice").await?, ["free", "pro"]);
+    /// assert!(limiter.limit("free")?.check("alice").await?.allowed());
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the backend does not answer.
+    pub async fn reset_client(&self, id: &str) -> Result<Vec<String>, LimiterError> {
+        let limits = self.limits();
+        let accept = |named: &&NamedLimit| {
+            let folded = named.name.format().fold(id);
+            folded.is_ok_and(|folded| {
+                let limit = named.limit_of(&folded);
+                limit.is_some_and(|limit| limit.algorithm().is_some())
+            })
+        };
+        let named: Vec<_> = limits.iter().filter(accept).collect();
+        let names = || named.iter().map(|named| named.name.as_str());
+        let buckets: Vec<_> = names().map(|name| Transaction::new(name, id)).collect();
+        self.reset(&buckets).await?;
+        Ok(names().map(str::to_owned).collect())
+    }
+
     /// Counts a request to a layer.
     #[inline]
     pub(crate) fn note_request(&self, reporter: &Arc<Reporter>) {
         self.shared.rebuilt.note(reporter);
+    }
+
+    /// The permits that are renewed until their work ends.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn permits(&self) -> &Arc<PermitKeeper> {
+        &self.shared.permits
+    }
+
+    /// Returns whether another clone of this limiter decides by the same clock.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn has_clock_of(&self, other: &Self) -> bool {
+        match (&self.clock, &other.clock) {
+            (Some(ours), Some(theirs)) => Arc::ptr_eq(ours, theirs),
+            (ours, theirs) => ours.is_none() && theirs.is_none(),
+        }
+    }
+
+    /// Returns whether the backend never has to wait.
+    pub(crate) fn decides_at_once(&self) -> bool {
+        self.memory().is_some()
     }
 
     /// Returns whether both are the same limiter.

@@ -250,7 +250,10 @@ impl fmt::Debug for Meter {
 
 /// The series of how long decisions take, for each operation.
 #[derive(Default)]
-pub(crate) struct Durations([OnceLock<Histogram>; 4]);
+pub(crate) struct Durations([OnceLock<Histogram>; OPERATIONS]);
+
+/// The number of operations.
+const OPERATIONS: usize = Operation::Reset as usize + 1;
 
 impl Durations {
     #[inline]
@@ -283,7 +286,7 @@ impl Stopwatch {
 /// The durations of a backend's calls to its store, each registered at its first use.
 #[cfg(feature = "redis")]
 #[derive(Default)]
-pub(crate) struct StoreDurations([[OnceLock<Histogram>; StoreCall::RESULTS.len()]; 4]);
+pub(crate) struct StoreDurations([[OnceLock<Histogram>; StoreCall::RESULTS.len()]; OPERATIONS]);
 
 /// A call to a store. It records its duration when it is dropped, also if its caller has stopped waiting.
 #[cfg(feature = "redis")]
@@ -391,6 +394,7 @@ fn name(operation: Operation) -> &'static str {
         Operation::Check => "check",
         Operation::Spend => "spend",
         Operation::Refund => "refund",
+        Operation::Renew => "renew",
         Operation::Reset => "reset",
     }
 }

@@ -14,8 +14,8 @@
 //! ```
 //!
 //! All files take effect together or not at all. If one has a mistake, or a rule does not fit the new limits
-//! ([`Limiter::reload`]), the current limits stay in force, and the error is logged once. An empty overrides file
-//! removes all overrides. A missing file is a mistake. To replace a file, write the new one under another name and
+//! ([`Limiter::reload`]), the current limits stay in force, and the error is logged once. So is the end of the
+//! problem. A missing file is a mistake, and so is an empty one. To replace a file, write the new one under another name and
 //! rename it, so that nobody reads half a file.
 //! [Lists of addresses](IpList) can be read again with them.
 
@@ -58,10 +58,12 @@ pub struct Reloader {
 /// The result of reading the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
-    /// Equal to the limits in force, or to the version that was refused last.
-    Known,
+    /// Equal to the limits in force.
+    InForce,
     /// Equal to the limits in force again, after a refused version.
     Back,
+    /// Equal to the version that was refused last.
+    Refused,
     /// Something new, which is in force now.
     New,
 }
@@ -135,22 +137,31 @@ impl Reloader {
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut hangups = Hangups::listen(self.on_hangup);
         async move {
+            // Stays until the files are as the limits in force again.
             let mut last_error = None;
             loop {
                 let asked = tokio::select! {
                     _ = interval.tick() => false,
                     () = hangups.recv() => true,
                 };
-                let error = self.look_elsewhere(asked).await.err();
-                if let Some(error) = &error
-                    && (asked || last_error.as_ref() != Some(error))
-                {
-                    tracing::error!(
-                        error,
-                        "limits were not reloaded: the current ones stay in force"
-                    );
+                match self.look_elsewhere(asked).await {
+                    Ok(Look::Refused) => {}
+                    Ok(look) => {
+                        let was_wrong = last_error.take().is_some();
+                        if look == Look::Back || (was_wrong && look == Look::InForce) {
+                            tracing::info!("the files match the limits in force again");
+                        }
+                    }
+                    Err(error) => {
+                        if asked || last_error.as_ref() != Some(&error) {
+                            tracing::error!(
+                                error,
+                                "limits were not reloaded: the current ones stay in force"
+                            );
+                        }
+                        last_error = Some(error);
+                    }
                 }
-                last_error = error;
             }
         }
     }
@@ -199,10 +210,10 @@ impl Reloader {
             .read()
             .inspect_err(|_| metrics::reloaded("unreadable"))?;
         if digest == *self.limiter.limits().digest() {
-            return Ok(refused.take().map_or(Look::Known, |_| Look::Back));
+            return Ok(refused.take().map_or(Look::InForce, |_| Look::Back));
         }
         if !asked && *refused == Some(digest) {
-            return Ok(Look::Known);
+            return Ok(Look::Refused);
         }
         *refused = Some(digest);
         let limits = self.recipe.assemble(&documents);
@@ -234,7 +245,7 @@ impl Reloader {
     }
 
     /// Reads the files on a thread for blocking work, and logs the changes.
-    async fn look_elsewhere(&self, asked: bool) -> Result<(), String> {
+    async fn look_elsewhere(&self, asked: bool) -> Result<Look, String> {
         let reloader = self.clone();
         let looked = task::spawn_blocking(move || {
             let (new, lists) = reloader.look_at_lists();
@@ -246,21 +257,17 @@ impl Reloader {
             let (path, ranges) = (list.path().display(), list.len());
             tracing::info!(%path, ranges, "a list of addresses is reloaded");
         }
-        match limits {
-            Ok(Look::Known) => {}
-            Ok(Look::Back) => tracing::info!("the files match the limits in force again"),
-            Ok(Look::New) => {
-                let limits = self.limiter.limits();
-                let overrides: usize = limits.iter().map(|named| named.overrides().len()).sum();
-                tracing::info!(
-                    limits = limits.iter().count(),
-                    overrides,
-                    "limits were reloaded"
-                );
-            }
-            Err(error) => return Err(error.to_string()),
+        let look = limits.map_err(|error| error.to_string())?;
+        if look == Look::New {
+            let limits = self.limiter.limits();
+            let overrides: usize = limits.iter().map(|named| named.overrides().len()).sum();
+            tracing::info!(
+                limits = limits.iter().count(),
+                overrides,
+                "limits were reloaded"
+            );
         }
-        lists.map_err(|error| error.to_string())
+        lists.map(|()| look).map_err(|error| error.to_string())
     }
 }
 

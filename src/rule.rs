@@ -21,6 +21,7 @@
 mod bound_rule;
 mod charge;
 mod charging;
+mod choice;
 mod evaluation;
 mod path;
 mod predicate;
@@ -44,9 +45,9 @@ pub(crate) use self::{
     rules::{Chain, Rules},
     source::ClientId,
 };
-use self::{charging::Charging, predicate::Not, source::Sources};
+use self::{charging::Charging, choice::Choice, predicate::Not, source::Sources};
 pub use self::{
-    charging::RequestEnd,
+    charging::{Ending, RequestEnd},
     path::{Paths, paths},
     predicate::{Methods, methods},
     rule_error::RuleError,
@@ -55,10 +56,6 @@ use crate::{
     key::{KeyExtractor, Predicate},
     transaction::{Mode, OnFailure},
 };
-
-/// The earlier name of [`RequestEnd`].
-#[doc(hidden)]
-pub type Ending<'a> = RequestEnd<'a>;
 
 /// A limit for requests: its name, the client, the cost, and when it is charged. The [guide](crate::guide::rules)
 /// explains each.
@@ -87,15 +84,6 @@ pub struct Rule {
     /// The alternatives for requests without an id for this rule, in order.
     others: Vec<Rule>,
 }
-
-/// A choice among limits.
-#[derive(Clone)]
-struct Choice {
-    others: Arc<[Arc<str>]>,
-    choose: Arc<Choose>,
-}
-
-type Choose = dyn Fn(&Parts) -> Option<&str> + Send + Sync;
 
 /// The cost of a request.
 #[derive(Clone)]
@@ -147,8 +135,9 @@ impl Rule {
     /// Selects the limit for each request: one of `others`, given by names or [handles](crate::limiter::LimitHandle),
     /// or the rule's own limit for `None`.
     ///
-    /// If the closure returns a name that is not in `others`, the server is at fault, and
-    /// [`on_missing`](Self::on_missing) decides what happens.
+    /// If the closure returns a name that is neither in `others` nor the rule's own, the limit of the request is unknown.
+    /// The request is refused with 500, whatever the rule does without an id, and the mistake is logged once.
+    /// [`limit_by_index`](Self::limit_by_index) takes an index instead of a name, which cannot be misspelt.
     ///
     /// ```
     /// use tollgate::{Rule, key::ExtensionId};
@@ -168,10 +157,37 @@ impl Rule {
         others: impl IntoIterator<Item = T>,
         choose: impl Fn(&Parts) -> Option<&str> + Send + Sync + 'static,
     ) -> Self {
-        let choice = Choice {
-            others: others.into_iter().map(Into::into).collect(),
-            choose: Arc::new(choose),
-        };
+        let choice = Choice::by_name(others, choose);
+        self.set(|rule| rule.choice = Some(choice.clone()))
+    }
+
+    /// Selects the limit for each request, as [`limit_by`](Self::limit_by), by its index in `others`. `None` is the rule's own
+    /// limit. All names are checked when the rule is added to a layer, so none can be misspelt later.
+    ///
+    /// ```
+    /// use tollgate::{Rule, key::ExtensionId};
+    ///
+    /// #[derive(Clone, Copy)]
+    /// enum Plan { Pro = 0, Enterprise = 1 }
+    ///
+    /// #[derive(Clone)]
+    /// struct Account { id: String, plan: Option<Plan> }
+    ///
+    /// let account = ExtensionId::new(|account: &Account| account.id.clone());
+    /// let rule = Rule::new("free", account).limit_by_index(["pro", "enterprise"], |parts| {
+    ///     let account = parts.extensions.get::<Account>()?;
+    ///     account.plan.map(|plan| plan as usize)
+    /// });
+    /// # let _ = rule;
+    /// ```
+    ///
+    /// An index beyond the end of `others` is refused like an unknown name.
+    pub fn limit_by_index<T: Into<Arc<str>>>(
+        self,
+        others: impl IntoIterator<Item = T>,
+        choose: impl Fn(&Parts) -> Option<usize> + Send + Sync + 'static,
+    ) -> Self {
+        let choice = Choice::by_place(others, choose);
         self.set(|rule| rule.choice = Some(choice.clone()))
     }
 

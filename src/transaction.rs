@@ -21,7 +21,7 @@ pub(crate) use self::owned::OwnedMember;
 pub use self::{
     batch::{Batch, Member, Operation},
     bucket_key::{BucketKey, LimitKey},
-    lease_share::{LeaseShare, LeaseShareError},
+    lease_share::LeaseShare,
     limit_ref::LimitRef,
     mode::Mode,
     on_failure::OnFailure,
@@ -31,7 +31,6 @@ pub use self::{
 };
 pub(crate) use self::{
     fingerprint::{ClientFingerprint, Fingerprint, LimitSeed},
-    lease_share::LeasedPart,
     limit_ref::LimitPlace,
 };
 pub use crate::algorithm::{Algorithm, AlgorithmKey};

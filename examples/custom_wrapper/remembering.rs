@@ -5,6 +5,7 @@ use std::{
 };
 
 use tollgate::{
+    Decision,
     backend::{Backend, BackendError, LeaseTerms, Servers, Stats, UnsupportedLimit, async_trait},
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, Outcome, Source},
@@ -73,7 +74,7 @@ impl<B: Backend> Remembering<B> {
 
     /// Returns the outcome of a batch if one of its members is certainly denied. The other members are not looked at.
     fn remembered(&self, batch: &Batch<'_>) -> Option<Outcome> {
-        if matches!(batch.operation, Operation::Refund | Operation::Reset) {
+        if !matches!(batch.operation, Operation::Check | Operation::Spend) {
             return None;
         }
         let (now, denials) = (self.now(batch), self.denials());
@@ -113,6 +114,8 @@ impl<B: Backend> Remembering<B> {
                 self.denials().remove(&key);
             } else if member.mode.votes()
                 && let Some(decision) = outcome.decision_on(batch, place)
+                // A permit of a concurrency limit can come back at any time.
+                && decision.next_after() != Decision::NEVER
             {
                 let denial = Denial {
                     algorithm: member.algorithm.clone(),

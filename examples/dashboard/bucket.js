@@ -103,11 +103,10 @@ function show(bucket) {
   ]);
 }
 
-// How long until a request that costs 1 passes, in microseconds. The server checks a cost of 0, except for tiers.
-function waitOf({ asked, passes, remaining, next_after_us: next, next_token_after_us: token }) {
-  if (passes && (asked > 0 || remaining !== 0)) return 0;
-  if (!passes && next === null) return Infinity;
-  return Math.max(next ?? 0, asked > 0 ? 0 : token ?? 0);
+// How long until a request that costs 1 passes, in microseconds.
+function waitOf({ passes, next_after_us: next }) {
+  if (passes) return 0;
+  return next ?? Infinity;
 }
 
 // Asks before a reset, since it cannot be undone.
@@ -123,10 +122,10 @@ async function reset() {
   ask(false);
   $('reset').focus();
   try {
-    const { key } = await call('DELETE', path);
+    const { reset: isReset, key, reason } = await call('DELETE', path);
     if (path !== found) return;
     await refresh(path);
-    if (path === found) $('done').textContent = `Reset ${key}.`;
+    if (path === found) $('done').textContent = isReset ? `Reset ${key}.` : `Nothing to reset: ${reason}.`;
   } catch (error) {
     if (path === found) fail(error);
   }

@@ -6,12 +6,18 @@ use axum::{
     http::StatusCode,
     middleware::{self, Next},
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{delete, get},
 };
 use serde_json::{Value, json};
 use tollgate::{Limiter, Transaction, id::Id};
 
-use super::{bucket::BucketState, client::Client, refusal::Refusal, stream, token::Token};
+use super::{
+    bucket::{BucketState, ResetEffect},
+    client::Client,
+    refusal::Refusal,
+    stream,
+    token::Token,
+};
 
 /// A limit and an id. The id is the rest of the path, so it can contain slashes.
 type BucketPath = Result<Path<(String, String)>, PathRejection>;
@@ -21,6 +27,7 @@ pub(crate) fn router(limiter: Limiter, token: Token) -> Router {
     Router::new()
         .route("/limits", get(limits))
         .route("/buckets/{limit}/{*id}", get(show).delete(reset))
+        .route("/clients/{*id}", delete(reset_client))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
         // Around all routes: without the token, nobody learns which routes exist.
@@ -56,11 +63,41 @@ async fn show(
 
 async fn reset(State(limiter): State<Limiter>, path: BucketPath) -> Result<Json<Value>, Refusal> {
     let mut client = client(&limiter, path)?;
+    let effect = ResetEffect::ask(&limiter, &client).await?;
+    // A bucket that is full now may be used at the same time, so it is reset too.
     let transaction = Transaction::new(&client.limit, &client.id);
     limiter.reset(&[transaction]).await?;
     hide_secret(&limiter, &mut client);
-    tracing::info!(limit = client.limit, key = client.key, "a bucket was reset");
-    Ok(Json(json!({"reset": true, "key": client.key})))
+    Ok(Json(match effect {
+        ResetEffect::Fills => {
+            tracing::info!(limit = client.limit, key = client.key, "a bucket was reset");
+            json!({"reset": true, "key": client.key})
+        }
+        ResetEffect::Nothing(reason) => {
+            json!({"reset": false, "key": client.key, "reason": reason})
+        }
+    }))
+}
+
+/// Resets the buckets of a client, whatever the limit.
+async fn reset_client(
+    State(limiter): State<Limiter>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Json<Value>, Refusal> {
+    let Path(id) = id.map_err(|error| invalid_path(&error))?;
+    let limits = limiter.limits();
+    let mut reset = Vec::new();
+    for named in limits.iter() {
+        let Ok(client) = Client::look_up(&limits, named, &id) else {
+            continue;
+        };
+        if let ResetEffect::Fills = ResetEffect::ask(&limiter, &client).await? {
+            reset.push(client.limit);
+        }
+    }
+    limiter.reset_client(&id).await?;
+    tracing::info!(limits = ?reset, "the buckets of a client were reset");
+    Ok(Json(json!({"reset": reset})))
 }
 
 /// Replaces the id of a client by its hash, if the events of the limit contain hashes.
@@ -80,10 +117,7 @@ fn hide_secret(limiter: &Limiter, client: &mut Client) {
 
 /// Finds the client in a path.
 fn client(limiter: &Limiter, path: BucketPath) -> Result<Client, Refusal> {
-    let Path((limit, id)) = path.map_err(|error| {
-        let message = format!("{error}: write the id in UTF-8, percent-encoded");
-        Refusal::bad_request("invalid_path", message)
-    })?;
+    let Path((limit, id)) = path.map_err(|error| invalid_path(&error))?;
     let limits = limiter.limits();
     let Some(named) = limits.get(&limit) else {
         let known = limits.names().join(", ");
@@ -95,11 +129,16 @@ fn client(limiter: &Limiter, path: BucketPath) -> Result<Client, Refusal> {
         .map_err(|error| Refusal::bad_request("invalid_id", format!("limit `{limit}`: {error}")))
 }
 
+fn invalid_path(error: &PathRejection) -> Refusal {
+    let message = format!("{error}: write the id in UTF-8, percent-encoded");
+    Refusal::bad_request("invalid_path", message)
+}
+
 async fn method_not_allowed() -> impl IntoResponse {
     Refusal::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
-        "GET /limits, and GET or DELETE /buckets/{limit}/{id}",
+        "GET /limits, GET or DELETE /buckets/{limit}/{id}, and DELETE /clients/{id}",
     )
 }
 
@@ -107,6 +146,6 @@ async fn not_found() -> impl IntoResponse {
     Refusal::new(
         StatusCode::NOT_FOUND,
         "not_found",
-        "there is /limits, and /buckets/{limit}/{id}",
+        "there are /limits, /buckets/{limit}/{id} and /clients/{id}",
     )
 }

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tollgate::{
-    Decision, Limiter, Transaction, decision::Source, limiter::LimiterError, transaction::Mode,
-};
+use tollgate::{Decision, Limiter, Transaction, decision::Source, limiter::LimiterError};
 
 use super::client::Client;
 
@@ -14,16 +12,14 @@ use super::client::Client;
 pub(crate) struct BucketState {
     #[serde(flatten)]
     pub(crate) client: Client,
-    /// The cost that was checked. A token bucket is checked with 0, and shows the tokens that it holds. Tiers cannot be checked
-    /// with 0: they show the state after one more unit.
-    asked: u32,
-    /// Whether this cost would pass, if the limit were not in shadow mode.
+    /// Whether a request at a cost of 1 would pass now, if the limit were not in shadow mode.
     passes: bool,
     limited: bool,
     /// The source of the decision: the store, or this process on its own.
     source: &'static str,
+    /// What the bucket holds.
     remaining: Option<u32>,
-    /// The time until this cost would pass.
+    /// The time until a request at a cost of 1 passes.
     next_after_us: Option<u64>,
     /// The time until there is one more token or, for tiers, more room or another tier.
     next_token_after_us: Option<u64>,
@@ -33,16 +29,10 @@ pub(crate) struct BucketState {
 impl BucketState {
     /// Asks for the state of a client's bucket.
     pub(crate) async fn ask(limiter: &Limiter, client: Client) -> Result<Self, LimiterError> {
-        let tiers = client
-            .values
-            .as_ref()
-            .and_then(|values| values.get("tiers"));
-        let asked = u32::from(tiers.is_some());
-        let transaction = Transaction::new(&client.limit, &client.id).cost(asked);
-        let decision = limiter.check(&transaction.mode(Mode::CheckOnly)).await?;
+        let transaction = Transaction::new(&client.limit, &client.id);
+        let decision = limiter.peek(&transaction).await?;
         let limited = decision.limited();
         Ok(Self {
-            asked,
             passes: decision.allowed() && !decision.would_be_denied(),
             limited,
             source: source(&decision),
@@ -51,6 +41,29 @@ impl BucketState {
             next_token_after_us: decision.next_token_after().and_then(micros),
             reset_after_us: micros(decision.reset_after()).filter(|_| limited),
             client,
+        })
+    }
+}
+
+/// What a reset of a client's bucket would do.
+pub(crate) enum ResetEffect {
+    Fills,
+    /// Nothing, for this reason.
+    Nothing(&'static str),
+}
+
+impl ResetEffect {
+    /// Asks what a reset would do.
+    pub(crate) async fn ask(limiter: &Limiter, client: &Client) -> Result<Self, LimiterError> {
+        let transaction = Transaction::new(&client.limit, &client.id);
+        let bucket = limiter.peek(&transaction).await?;
+        Ok(match bucket {
+            bucket if !bucket.limited() => Self::Nothing("the client is not limited"),
+            bucket if bucket.blocked() => {
+                Self::Nothing("the client is blocked by an override: remove that")
+            }
+            bucket if bucket.reset_after().is_zero() => Self::Nothing("the bucket is full"),
+            _ => Self::Fills,
         })
     }
 }

@@ -8,6 +8,7 @@
 //! curl -H "Authorization: Bearer $ADMIN_TOKEN" http://127.0.0.1:3001/buckets/requests/127.0.0.1
 //! curl -H "Authorization: Bearer $ADMIN_TOKEN" http://127.0.0.1:3001/buckets/ranges/2001:db8::/48
 //! curl -H "Authorization: Bearer $ADMIN_TOKEN" -X DELETE http://127.0.0.1:3001/buckets/requests/127.0.0.1
+//! curl -H "Authorization: Bearer $ADMIN_TOKEN" -X DELETE http://127.0.0.1:3001/clients/127.0.0.1
 //! ```
 //!
 //! Copy `admin.rs` and the files it uses into your own server. It is protected like this:
@@ -27,9 +28,10 @@
 //! Ids that are secrets, such as API keys, appear as hashes in answers and in the log, as they do in events. The paths of
 //! requests contain the ids themselves, so keep these requests out of access logs.
 //!
-//! Looking up a bucket charges nothing. For a token bucket, it checks a cost of 0 and shows what the bucket holds.
-//! Tiers do not accept 0: they are checked with one unit, which is not granted (`asked` is 1), and show what would be
-//! left after it.
+//! Looking up a bucket charges nothing, and shows what it holds. `passes` and `next_after_us` are about a request at a cost
+//! of 1. A reset answers `"reset": false`, with the reason, if it changed nothing: a blocked client stays blocked.
+//! `DELETE /clients/{id}` resets the buckets of a client under every limit, such as all plans of an account, and names the
+//! limits that were not full.
 //!
 //! With a `RedisBackend`, the buckets are those of the whole fleet. The `DenyCache` of another process may deny a
 //! client for up to five seconds after a reset.

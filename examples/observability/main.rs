@@ -34,10 +34,10 @@ use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, RedisBackend, Rule,
     backend::{DenyCache, FailurePolicy},
     key::HeaderId,
-    limit::{LimitName, LimitsBuilder},
+    limit::{LimitError, LimitName, LimitsBuilder},
     reload::Reloader,
     rule::paths,
-    tiers::{Tier, TiersError},
+    tiers::Tier,
     transaction::OnFailure,
 };
 use tower_http::trace::TraceLayer;
@@ -73,7 +73,7 @@ async fn main() -> Result<(), Failure> {
 }
 
 /// One limit of each kind. An override lets one account do more, and another one blocks an account.
-fn recipe() -> Result<LimitsBuilder, TiersError> {
+fn recipe() -> Result<LimitsBuilder, LimitError> {
     let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
     let tiers = [
         Tier::new(5, minutes(1)),

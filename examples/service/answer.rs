@@ -28,11 +28,6 @@ impl<'a> BatchAnswer<'a> {
         transactions: &[Transaction<'a>],
         batch: &BatchDecision,
     ) -> Self {
-        let receipt = |transaction: &Transaction<'_>, decision: &Decision| {
-            let receipt = decision.receipt()?;
-            let text = limiter.write_receipt(transaction.limit, transaction.id, &receipt);
-            text.ok()
-        };
         let strictest = batch.strictest().map(|i| transactions[i]);
         let members = transactions.iter().zip(batch.members());
         let delays = batch.members().iter().filter_map(delay_of);
@@ -54,11 +49,59 @@ impl<'a> BatchAnswer<'a> {
                     verdict: Verdict::of(operation, decision),
                     figures: Figures::of(decision),
                     receipt: (operation == Operation::Spend)
-                        .then(|| receipt(transaction, decision)),
+                        .then(|| receipt(limiter, transaction, decision)),
                 })
                 .collect(),
         }
     }
+}
+
+/// The answer to a batch of renewals.
+#[derive(Serialize)]
+pub(crate) struct RenewalsAnswer<'a> {
+    renewed: bool,
+    transactions: Vec<RenewalAnswer<'a>>,
+}
+
+impl<'a> RenewalsAnswer<'a> {
+    pub(crate) fn new(
+        limiter: &Limiter,
+        transactions: &[Transaction<'a>],
+        batch: &BatchDecision,
+    ) -> Self {
+        let members = transactions.iter().zip(batch.members());
+        Self {
+            renewed: batch.members().iter().all(Decision::renewed),
+            transactions: members
+                .map(|(transaction, decision)| RenewalAnswer {
+                    limit: transaction.limit.as_str(),
+                    id: transaction.id,
+                    renewed: decision.renewed(),
+                    receipt: receipt(limiter, transaction, decision),
+                    remaining: decision.remaining(),
+                })
+                .collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct RenewalAnswer<'a> {
+    limit: &'a str,
+    id: &'a str,
+    renewed: bool,
+    receipt: Option<String>,
+    remaining: Option<u32>,
+}
+
+fn receipt(
+    limiter: &Limiter,
+    transaction: &Transaction<'_>,
+    decision: &Decision,
+) -> Option<String> {
+    let receipt = decision.receipt()?;
+    let text = limiter.write_receipt(transaction.limit, transaction.id, &receipt);
+    text.ok()
 }
 
 #[derive(Serialize)]

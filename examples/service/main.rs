@@ -72,9 +72,9 @@ async fn run() -> Result<(), Box<dyn StdError>> {
     let limiter = match &redis {
         Some(redis) => {
             let policy = FailurePolicy::new(Arc::clone(redis)).deadline(args.deadline);
-            Limiter::new(limits, policy.on_failure(args.on_failure))
+            Limiter::try_new(limits, policy.on_failure(args.on_failure))?
         }
-        None => Limiter::new(limits, MemoryBackend::new()),
+        None => Limiter::try_new(limits, MemoryBackend::new())?,
     };
     let listener = TcpListener::bind(&args.listen)
         .await

@@ -40,8 +40,12 @@ impl From<LimiterError> for Refusal {
             | LimiterError::NoSuchGroup { .. }
             | LimiterError::NoTiers { .. }
             | LimiterError::NoRoomForDebit { .. } => "invalid_cost",
-            LimiterError::ForeignReceipt { .. } => "invalid_receipt",
-            LimiterError::NotWithTiers { .. } => "invalid_mode",
+            LimiterError::ForeignReceipt { .. } | LimiterError::ReceiptRequired { .. } => {
+                "invalid_receipt"
+            }
+            LimiterError::NotWithTiers { .. }
+            | LimiterError::NoDebitOfPermits { .. }
+            | LimiterError::NotRenewable { .. } => "invalid_mode",
             LimiterError::DuplicateBucket { .. } => "duplicate_bucket",
             LimiterError::InvalidNow(_) => "invalid_now",
             _ => {

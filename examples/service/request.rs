@@ -122,17 +122,21 @@ impl Asked {
     }
 }
 
-/// The receipt of a refund, which stands for its cost.
+/// The receipt of a refund or a renewal, which stands for its cost.
 fn receipt(
     operation: Operation,
     raw: Option<Value>,
     has_cost: bool,
 ) -> Result<Option<String>, (&'static str, &'static str)> {
     match raw {
-        None => Ok(None),
-        Some(_) if operation != Operation::Refund => {
-            Err(("invalid_receipt", "receipt is for refunds: leave it out"))
+        None if operation == Operation::Renew && has_cost => {
+            Err(("invalid_cost", "cost is that of the receipt: leave it out"))
         }
+        None => Ok(None),
+        Some(_) if !matches!(operation, Operation::Refund | Operation::Renew) => Err((
+            "invalid_receipt",
+            "receipt is for refunds and renewals: leave it out",
+        )),
         Some(_) if has_cost => Err(("invalid_cost", "cost is that of the receipt: leave it out")),
         Some(Value::String(receipt)) => Ok(Some(receipt)),
         Some(_) => Err((
@@ -147,10 +151,11 @@ fn operation(op: &str) -> Result<Operation, Refusal> {
         "check" => Ok(Operation::Check),
         "spend" => Ok(Operation::Spend),
         "refund" => Ok(Operation::Refund),
+        "renew" => Ok(Operation::Renew),
         "reset" => Ok(Operation::Reset),
         _ => Err(Refusal::bad_request(
             "invalid_json",
-            "op is not one of check, spend, refund, reset",
+            "op is not one of check, spend, refund, renew, reset",
         )),
     }
 }

@@ -14,7 +14,12 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tollgate::{Limiter, RedisBackend, transaction::Operation};
 
-use crate::{answer::BatchAnswer, args::ClockSource, refusal::Refusal, request::Request};
+use crate::{
+    answer::{BatchAnswer, RenewalsAnswer},
+    args::ClockSource,
+    refusal::Refusal,
+    request::Request,
+};
 
 const MAX_BODY: usize = 1 << 20;
 
@@ -63,6 +68,11 @@ async fn decide(State(service): State<Service>, body: Body) -> Result<Response, 
         Operation::Reset => {
             limiter.reset(&transactions).await?;
             return Ok(Json(json!({"reset": true})).into_response());
+        }
+        Operation::Renew => {
+            let batch = limiter.renew_batch(&transactions).await?;
+            let answer = RenewalsAnswer::new(&limiter, &transactions, &batch);
+            return Ok(Json(answer).into_response());
         }
         Operation::Refund => limiter.refund_batch(&transactions).await?,
         Operation::Spend => limiter.spend_batch(&transactions).await?,

@@ -21,7 +21,7 @@ impl Bound {
     pub(crate) fn of(limit: &Limit) -> Option<Self> {
         let span = span(limit.algorithm()?)?;
         Some(Self {
-            most: limit.most_within(span),
+            most: limit.most_within(span)?,
             within: format_duration(span),
         })
     }

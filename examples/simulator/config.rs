@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde::Serialize;
 use thiserror::Error;
 use tollgate::{
-    gcra::{Gcra, GcraError},
-    quota::{Per, PerError, Quota, QuotaError},
-    tiers::{Tier, Tiers, TiersError},
-    window::{Window, WindowError},
+    gcra::Gcra,
+    limit::LimitError,
+    quota::{Per, Quota},
+    tiers::{Tier, Tiers},
+    window::Window,
 };
 
 const MAX_TIERS: usize = 4;
@@ -50,39 +51,41 @@ impl Config {
                 .active(seconds(*active))
                 .cooldown(seconds(*cooldown))
         });
-        Ok(Tiers::new(tiers)?)
+        Tiers::new(tiers).map_err(|error| ConfigError::of("tiers", error))
     }
 
     pub(crate) fn gcra(&self) -> Result<Gcra, ConfigError> {
         let [burst, count, period] = self.gcra;
-        Ok(Gcra::new(burst, count, seconds(period))?)
+        let gcra = Gcra::new(burst, count, seconds(period));
+        gcra.map_err(|error| ConfigError::of("GCRA", error))
     }
 
     pub(crate) fn window(&self) -> Result<Window, ConfigError> {
         let [limit, window] = self.window;
-        Ok(Window::new(limit, seconds(window))?)
+        let window = Window::new(limit, seconds(window));
+        window.map_err(|error| ConfigError::of("window", error))
     }
 
     pub(crate) fn quota(&self) -> Result<Quota, ConfigError> {
         let [quota, period] = self.quota;
-        let per = Per::checked_first_use(seconds(period))?;
-        Ok(Quota::new(quota, per)?)
+        let per = Per::checked_first_use(seconds(period));
+        let quota = per.and_then(|per| Quota::new(quota, per));
+        quota.map_err(|error| ConfigError::of("quota", error))
     }
 }
 
 /// The reason why a configuration cannot be simulated.
 #[derive(Debug, Error)]
-pub(crate) enum ConfigError {
-    #[error(transparent)]
-    Tiers(#[from] TiersError),
-    #[error("GCRA: {0}")]
-    Gcra(#[from] GcraError),
-    #[error("window: {0}")]
-    Window(#[from] WindowError),
-    #[error("quota: {0}")]
-    Quota(#[from] QuotaError),
-    #[error("quota: {0}")]
-    Per(#[from] PerError),
+#[error("{limit}: {source}")]
+pub(crate) struct ConfigError {
+    limit: &'static str,
+    source: LimitError,
+}
+
+impl ConfigError {
+    fn of(limit: &'static str, source: LimitError) -> Self {
+        Self { limit, source }
+    }
 }
 
 /// Returns the list of a key, if it has this many numbers.

@@ -2,7 +2,7 @@
 
 use super::each::Charge;
 
-/// What is done with a bucket.
+/// An action on a bucket, without its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Finds out whether the cost fits, and charges nothing.
@@ -15,6 +15,8 @@ pub(crate) enum Action {
     Debit,
     /// Gives the cost back.
     Refund,
+    /// Moves a charge to now, so that it counts for longer.
+    Renew,
     /// Leaves the bucket as it is.
     Keep,
     /// Makes the bucket full.
@@ -25,7 +27,10 @@ impl Action {
     /// Returns whether the action changes the bucket.
     #[inline]
     pub(crate) const fn writes(self) -> bool {
-        matches!(self, Self::Spend | Self::Debit | Self::Refund | Self::Reset)
+        matches!(
+            self,
+            Self::Spend | Self::Debit | Self::Refund | Self::Renew | Self::Reset
+        )
     }
 }
 
@@ -43,11 +48,27 @@ pub(crate) struct Ask<'a> {
     pub(crate) saturates: bool,
     /// How long ago, in microseconds, the units of a debit were taken. As many are charged as there is room for.
     pub(crate) ago_us: u64,
-    /// What a refund gives back.
+    /// The units that a refund gives back, or that a renewal moves.
     pub(crate) refund: Refund<'a>,
 }
 
-/// What a refund gives back.
+impl Ask<'_> {
+    /// Asks for a charge.
+    #[inline(always)]
+    pub(crate) const fn spend(cost: u32, joins_line: bool) -> Self {
+        Self {
+            action: Action::Spend,
+            cost,
+            min_cost: cost,
+            joins_line,
+            saturates: false,
+            ago_us: 0,
+            refund: Refund::Cost,
+        }
+    }
+}
+
+/// The units that a refund gives back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refund<'a> {
     /// The cost, whoever was charged for it.

@@ -17,11 +17,19 @@ pub enum AlgorithmKey {
     Window,
     /// A quota, written `~q`.
     Quota,
+    /// A concurrency limit, written `~c`.
+    Concurrency,
 }
 
 impl AlgorithmKey {
     /// All algorithms, in the order in which their fields are listed.
-    pub(crate) const ALL: [Self; 4] = [Self::Gcra, Self::Window, Self::Quota, Self::Tiers];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Gcra,
+        Self::Window,
+        Self::Quota,
+        Self::Concurrency,
+        Self::Tiers,
+    ];
 
     /// The text of the key.
     #[must_use]
@@ -31,6 +39,7 @@ impl AlgorithmKey {
             Self::Tiers => "~t",
             Self::Window => "~w",
             Self::Quota => "~q",
+            Self::Concurrency => "~c",
         }
     }
 }

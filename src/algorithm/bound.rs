@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::{
+    concurrency,
     counting::Counting,
     each::{Algorithm, Each, each, map_each},
     gcra::Gcra,
     quota, tiers, window,
 };
 
-/// What the limits of an algorithm admit.
+/// The bounds of an algorithm's limits.
 pub(crate) trait Bounded: Sized {
     /// The measure that bounds the cost of one request, in words.
     const MEASURE: &'static str;
@@ -17,13 +18,25 @@ pub(crate) trait Bounded: Sized {
     /// Returns the highest cost that can ever pass.
     fn max_cost(&self) -> u32;
 
-    /// Returns the most cost that one bucket admits within a span `[t, t + span)`, which is not empty.
-    fn most_within(&self, span: Duration) -> u128;
+    /// Returns the most cost that one bucket admits within a span `[t, t + span)`, which is not empty; `None` if nothing bounds
+    /// it.
+    fn most_within(&self, span: Duration) -> Option<u128>;
 
-    /// Returns the same limit with another burst or quota, if it has one.
+    /// Returns the same limit with less burst or quota, or with as much as before again. `None` if it has none, or if
+    /// nothing is left.
     fn with_most(&self, most: u32) -> Option<Self> {
         let _ = most;
         None
+    }
+
+    /// Returns the time for which a charge counts after it was made or renewed, if charges are renewed.
+    fn renewed_within(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Returns how long a request waits for permits that come back, at most.
+    fn permit_wait(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// Returns whether a store may forget a bucket, although it is not as a new one.
@@ -32,11 +45,17 @@ pub(crate) trait Bounded: Sized {
         false
     }
 
+    /// Returns whether a whole cost is known to be permitted, for any purpose.
+    #[inline(always)]
+    fn permits_any(&self, cost: u32) -> bool {
+        cost <= self.max_cost()
+    }
+
     /// Returns whether a cost could ever pass, or the reason why it must not be asked.
     fn permits(&self, asked: Asked) -> Result<bool, NotPermitted>;
 }
 
-/// What is asked of a limit, whatever the state of the bucket.
+/// A request to a limit, regardless of the state of the bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) purpose: Purpose,
@@ -47,11 +66,13 @@ pub(crate) struct Asked {
     pub(crate) min_cost: Option<u32>,
 }
 
-/// Whether a cost is taken or given back.
+/// Whether a cost is taken, given back or renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Take,
+    /// Without a receipt.
     GiveBack,
+    Renew,
 }
 
 /// The reason why an algorithm cannot do what is asked.
@@ -61,10 +82,16 @@ pub(crate) enum NotPermitted {
     Part,
     /// The minimum of a group request is 0, or above its cost.
     Minimum(u32),
-    /// What it grants cannot be refunded.
+    /// Its grants cannot be refunded.
     Refund,
     /// It cannot be in debt.
     Debit,
+    /// Its charges are not renewed.
+    Renewal,
+    /// Its permits can only be refunded by receipt.
+    RefundOfPermits,
+    /// Its permits cannot be debited.
+    DebitOfPermits,
 }
 
 impl Asked {
@@ -82,16 +109,26 @@ impl Algorithm {
     /// Returns whether every operation is permitted with this cost, whole. If not, [`permits`](Self::permits) decides.
     #[inline(always)]
     pub(crate) fn permits_any(&self, cost: u32) -> bool {
-        match self {
-            Self::Gcra(gcra) => cost <= gcra.burst(),
-            _ => false,
-        }
+        each!(self, by => by.permits_any(cost))
     }
 
     /// Returns whether a cost could ever pass, or the reason why it must not be asked.
     #[inline(never)]
     pub(crate) fn permits(&self, asked: Asked) -> Result<bool, NotPermitted> {
+        if asked.purpose == Purpose::Renew && self.hold().is_none() {
+            return Err(NotPermitted::Renewal);
+        }
         each!(self, by => by.permits(asked))
+    }
+
+    /// Returns the time for which a charge counts after it was made or renewed, if charges are renewed.
+    pub(crate) fn hold(&self) -> Option<Duration> {
+        each!(self, by => by.renewed_within())
+    }
+
+    /// Returns how long a request waits for permits that come back, at most.
+    pub(crate) fn permit_wait(&self) -> Duration {
+        each!(self, by => by.permit_wait())
     }
 
     /// Returns the highest cost that can ever pass.
@@ -107,12 +144,14 @@ impl Algorithm {
         each!(self, by => measure(by))
     }
 
-    /// Returns the most cost that one bucket admits within a span `[t, t + span)`, which is not empty.
-    pub(crate) fn most_within(&self, span: Duration) -> u128 {
+    /// Returns the most cost that one bucket admits within a span `[t, t + span)`, which is not empty; `None` if nothing bounds
+    /// it.
+    pub(crate) fn most_within(&self, span: Duration) -> Option<u128> {
         each!(self, by => by.most_within(span))
     }
 
-    /// Returns the same limit with another burst or quota, if it has one.
+    /// Returns the same limit with less burst or quota, or with as much as before again. `None` if it has none, or if
+    /// nothing is left.
     pub(crate) fn with_most(&self, most: u32) -> Option<Self> {
         Some(map_each!(self, by => by.with_most(most)?))
     }
@@ -135,6 +174,7 @@ impl Algorithm {
             Each::Tiers(_) => Err(tiers::NO_TOKEN_BUCKET),
             Each::Window(_) => Err(window::NO_TOKEN_BUCKET),
             Each::Quota(_) => Err(quota::NO_TOKEN_BUCKET),
+            Each::Concurrency(_) => Err(concurrency::NO_TOKEN_BUCKET),
         }
     }
 }

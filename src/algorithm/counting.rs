@@ -19,19 +19,19 @@ pub(crate) trait Counting: Clone + fmt::Debug + Eq + Hash + Sized {
     /// The first byte of a stored state, without its version.
     const KIND: u8;
 
-    /// What a store keeps for a bucket that is not full.
+    /// The stored state of a bucket that is not full.
     type Stored: Clone + fmt::Debug + Eq + 'static;
 
     /// The part of that on which one request depends.
     type View<'a>: Clone + fmt::Debug;
 
-    /// What an answer shows of a bucket.
+    /// The state of a bucket in an answer.
     type State: Copy + fmt::Debug + Eq + Hash;
 
-    /// What a receipt remembers of a charge.
+    /// A charge in a receipt.
     type Charge: Copy + fmt::Debug + Eq + Hash;
 
-    // What is kept.
+    // Storage.
 
     /// Returns the view of a stored state, or of an unused bucket.
     fn view<'a>(&self, stored: Option<&'a Self::Stored>, now: u64) -> Self::View<'a>;
@@ -66,7 +66,7 @@ pub(crate) trait Counting: Clone + fmt::Debug + Eq + Hash + Sized {
     /// Reads what [`write`](Self::write) has written.
     fn read(bytes: &mut &[u8]) -> Result<Self::Stored, Malformed>;
 
-    // Where it is kept in memory: in a row, or as a history.
+    // Storage in memory: a row, or a history.
 
     /// Whether a state fits into a row. Otherwise, it is a history.
     const FITS_ROW: bool;
@@ -103,13 +103,19 @@ pub(crate) trait Counting: Clone + fmt::Debug + Eq + Hash + Sized {
         RowValue::FULL
     }
 
-    // What is decided.
+    // Judgement.
 
     /// Returns what the action leads to, if the batch passes.
-    fn judge(&self, ask: &Ask<'_>, view: Self::View<'_>, now: u64) -> Judged<Self::State>;
+    fn judge(&self, ask: Ask<'_>, view: Self::View<'_>, now: u64) -> Judged<Self::State>;
+
+    /// Whether the answer to a probe has the unchanged state of the bucket. If not, only [`Action::Keep`] has it.
+    const PROBES_KEEP_STATE: bool = true;
+
+    /// Whether a state holds the wait of the cost that was asked for, which is unknown for other costs.
+    const WAITS_ARE_STATE: bool = false;
 
     /// Returns the state of the bucket if nothing is taken from it.
-    fn untouched(&self, ask: &Ask<'_>, view: Self::View<'_>, now: u64) -> Self::State;
+    fn untouched(&self, ask: Ask<'_>, view: Self::View<'_>, now: u64) -> Self::State;
 
     /// Converts a state to another clock, so that it is as far from `to` as it was from `from`.
     fn by_clock(state: Self::State, from: u64, to: u64) -> Self::State {
@@ -117,10 +123,10 @@ pub(crate) trait Counting: Clone + fmt::Debug + Eq + Hash + Sized {
         state
     }
 
-    // What is shown.
+    // Figures.
 
     /// Returns the state to show: that of a probe includes its cost, if it would pass.
-    fn probed(&self, ask: &Ask<'_>, state: Self::State, now: u64) -> Self::State {
+    fn probed(&self, ask: Ask<'_>, state: Self::State, now: u64) -> Self::State {
         let _ = (ask, now);
         state
     }
@@ -189,12 +195,18 @@ pub(crate) trait Counting: Clone + fmt::Debug + Eq + Hash + Sized {
         Wait::default()
     }
 
+    /// Returns the time until the same cost would pass if nothing is given back and nothing is renewed.
+    #[cfg(feature = "tokio")]
+    fn expires_after(shown: &ShownIn<Self>) -> Wait {
+        Self::wait(shown)
+    }
+
     /// Returns whether the limit has a line.
     fn has_line(&self) -> bool {
         false
     }
 
-    // What a receipt gives back.
+    // Receipts.
 
     /// Splits a charge of `rest` and `part` units, of which `part` were charged last. Returns the charge of the part.
     fn split(charge: &mut Self::Charge, rest: u32, part: u32) -> Self::Charge {

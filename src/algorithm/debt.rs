@@ -4,8 +4,9 @@ use std::fmt;
 
 use super::{
     action::Refund,
+    concurrency::Concurrency,
     counting::Counting,
-    each::{Algorithm, Each, all_of, each, map_all},
+    each::{Algorithm, Each, each, map_each},
     gcra::Gcra,
     quota::Quota,
     state::State,
@@ -98,6 +99,7 @@ pub(crate) type Ledger = Each<
     <Tiers as Owing>::Ledger,
     <Window as Owing>::Ledger,
     <Quota as Owing>::Ledger,
+    <Concurrency as Owing>::Ledger,
 >;
 
 /// A debt that is paid with one debit.
@@ -115,12 +117,7 @@ pub(crate) struct Owed {
 impl Algorithm {
     /// Creates a ledger without charges; `None` if nothing can be owed.
     pub(crate) fn ledger(&self) -> Option<Ledger> {
-        match self {
-            Self::Gcra(by) => by.ledger().map(Each::Gcra),
-            Self::Tiers(by) => by.ledger().map(Each::Tiers),
-            Self::Window(by) => by.ledger().map(Each::Window),
-            Self::Quota(by) => by.ledger().map(Each::Quota),
-        }
+        Some(map_each!(self, by => by.ledger()?))
     }
 
     /// Returns whether the memories say what is owed, so that a charge need not be recorded.
@@ -140,7 +137,7 @@ impl Algorithm {
         cost: u32,
         now: Timestamp,
     ) {
-        all_of!((self, ledger, state),
+        each!((self, ledger, state),
             (by, ledger, state) => by.charge_ledger(ledger, &state, cost, now.as_micros()),
             _ => ());
     }
@@ -153,14 +150,14 @@ impl Algorithm {
         cost: u32,
         now: Timestamp,
     ) {
-        each!(self, ledger,
+        each!((self, ledger),
             (by, ledger) => by.refund_ledger(ledger, refund, cost, now.as_micros()),
             _ => ());
     }
 
     /// Records that a refund of the store has changed the local state.
     pub(crate) fn lower_ledger(&self, ledger: &mut Ledger, before: State, after: State) {
-        all_of!((self, ledger, before, after),
+        each!((self, ledger, before, after),
             (by, ledger, before, after) => by.lower_ledger(ledger, before, after),
             _ => ());
     }
@@ -173,7 +170,7 @@ impl Algorithm {
         seen: State,
         now: Timestamp,
     ) -> Option<Owed> {
-        all_of!((self, ledger, own, seen),
+        each!((self, ledger, own, seen),
             (by, ledger, own, seen) => by.owed(ledger, own, seen, now.as_micros()),
             _ => None)
     }
@@ -186,7 +183,7 @@ impl Algorithm {
         seen: State,
         now: Timestamp,
     ) -> u32 {
-        all_of!((self, ledger, own, seen),
+        each!((self, ledger, own, seen),
             (by, ledger, own, seen) => by.owed_units(ledger, own, seen, now.as_micros()),
             _ => 0)
     }
@@ -194,39 +191,33 @@ impl Algorithm {
     /// Leaves only the debt that is paid first. Returns the rest.
     pub(crate) fn split_ledger(&self, ledger: &mut Ledger, now: Timestamp) -> Option<Ledger> {
         let now = now.as_micros();
-        match (self, ledger) {
-            (Self::Gcra(by), Each::Gcra(own)) => by.split_ledger(own, now).map(Each::Gcra),
-            (Self::Tiers(by), Each::Tiers(own)) => by.split_ledger(own, now).map(Each::Tiers),
-            (Self::Window(by), Each::Window(own)) => by.split_ledger(own, now).map(Each::Window),
-            (Self::Quota(by), Each::Quota(own)) => by.split_ledger(own, now).map(Each::Quota),
-            _ => None,
-        }
+        map_each!((self, ledger), (by, own) => by.split_ledger(own, now)?)
     }
 
     /// Adds an earlier ledger of the same bucket.
     pub(crate) fn merge_ledger(&self, ledger: &mut Ledger, earlier: Ledger) {
-        all_of!((self, ledger, earlier),
+        each!((self, ledger, earlier),
             (by, ledger, earlier) => by.merge_ledger(ledger, earlier),
             _ => ());
     }
 
     /// Returns the number of entries, if there can be many.
     pub(crate) fn entries(&self, ledger: &Ledger) -> usize {
-        each!(self, ledger, (by, ledger) => by.entries(ledger), _ => 0)
+        each!((self, ledger), (by, ledger) => by.entries(ledger), _ => 0)
     }
 
     /// Forgets the newest entry, if there is one.
     pub(crate) fn forget_newest(&self, ledger: &mut Ledger) -> bool {
-        each!(self, ledger, (by, ledger) => by.forget_newest(ledger), _ => false)
+        each!((self, ledger), (by, ledger) => by.forget_newest(ledger), _ => false)
     }
 
     /// Returns the seen state once a debt of this span counts as charged at the store.
     pub(crate) fn settled(&self, seen: State, span: Ticks, now: Timestamp) -> State {
-        map_all!((self, seen), (by, seen) => by.settled(seen, span, now.as_micros()), _ => seen)
+        map_each!((self, seen), (by, seen) => by.settled(seen, span, now.as_micros()), _ => seen)
     }
 
     /// Undoes [`settled`](Self::settled).
     pub(crate) fn unsettled(&self, seen: State, span: Ticks, now: Timestamp) -> State {
-        map_all!((self, seen), (by, seen) => by.unsettled(seen, span, now.as_micros()), _ => seen)
+        map_each!((self, seen), (by, seen) => by.unsettled(seen, span, now.as_micros()), _ => seen)
     }
 }

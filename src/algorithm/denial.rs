@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::{
     action::Ask,
+    concurrency::Concurrency,
     counting::Counting,
     each::{Algorithm, Each, each, map_each},
     gcra::Gcra,
@@ -23,6 +24,9 @@ pub(crate) trait Denying: Counting {
     /// Whether a later grant can outdate a denial.
     const OUTDATED_BY_GRANTS: bool;
 
+    /// Whether denials can be remembered.
+    const IS_REMEMBERED: bool = true;
+
     /// Returns the limit for which a denial holds.
     fn denied_by(&self) -> Self::DeniedBy;
 
@@ -36,6 +40,12 @@ pub(crate) trait Denying: Counting {
     fn denied_for(&self, state: Self::State, now: u64, cost: u32) -> u64 {
         let _ = (state, now, cost);
         NEVER
+    }
+
+    /// Returns the most that fits into a bucket, if its state alone says so.
+    fn left(&self, state: Self::State, now: u64) -> u32 {
+        let _ = (state, now);
+        0
     }
 
     /// Returns the state of the bucket at `now`, if it denies the request.
@@ -53,7 +63,8 @@ pub(crate) struct DeniedIn<A: Denying> {
 }
 
 /// A denied bucket.
-pub(crate) type Denied = Each<DeniedIn<Gcra>, DeniedIn<Tiers>, DeniedIn<Window>, DeniedIn<Quota>>;
+pub(crate) type Denied =
+    Each<DeniedIn<Gcra>, DeniedIn<Tiers>, DeniedIn<Window>, DeniedIn<Quota>, DeniedIn<Concurrency>>;
 
 impl<A: Denying> DeniedIn<A> {
     fn new(by: &A, state: A::State, ask: &Ask<'_>, at: u64) -> Self {
@@ -86,29 +97,32 @@ impl Denied {
 }
 
 impl Algorithm {
+    /// Returns the most that fits into a bucket; 0 for a state of another algorithm.
+    pub(crate) fn left(&self, state: State, now: Timestamp) -> u32 {
+        each!((self, state), (by, state) => by.left(state, now.as_micros()), _ => 0)
+    }
+
     /// Returns what to remember of a denial, with the state of the bucket at `at`.
     pub(crate) fn denied(&self, state: State, ask: &Ask<'_>, at: Timestamp) -> Option<Denied> {
-        map_each!(self, state, (by, state) => DeniedIn::new(by, state, ask, at.as_micros()))
+        fn is_remembered<A: Denying>(_: &A) -> bool {
+            A::IS_REMEMBERED
+        }
+        if !each!(self, by => is_remembered(by)) {
+            return None;
+        }
+        map_each!((self, state), (by, state) => DeniedIn::new(by, state, ask, at.as_micros()))
     }
 
     /// Returns the state of a denied bucket at `now`, if it denies the request.
     pub(crate) fn denies(&self, denied: &Denied, ask: &Ask<'_>, now: Timestamp) -> Option<State> {
         let now = now.as_micros();
-        match (self, denied) {
-            (Self::Gcra(by), Each::Gcra(denied)) => by.denies(denied, ask, now).map(Each::Gcra),
-            (Self::Tiers(by), Each::Tiers(denied)) => by.denies(denied, ask, now).map(Each::Tiers),
-            (Self::Window(by), Each::Window(denied)) => {
-                by.denies(denied, ask, now).map(Each::Window)
-            }
-            (Self::Quota(by), Each::Quota(denied)) => by.denies(denied, ask, now).map(Each::Quota),
-            _ => None,
-        }
+        map_each!((self, denied), (by, denied) => by.denies(denied, ask, now)?)
     }
 
     /// Returns the longest time, in µs from `now`, for which a denial can hold.
     pub(crate) fn denied_for(&self, state: State, now: Timestamp, cost: u32) -> u64 {
         let now = now.as_micros();
-        each!(self, state, (by, state) => by.denied_for(state, now, cost), _ => NEVER)
+        each!((self, state), (by, state) => by.denied_for(state, now, cost), _ => NEVER)
     }
 
     /// Returns whether a grant can outdate a denial.

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::time::FOREVER;
+use super::{limit_error::LimitError, notation::NotationError, time::FOREVER};
 use crate::id::shortened;
 
 /// The units of Go's durations and their nanoseconds. Both signs for micro are Go's.
@@ -42,13 +42,17 @@ const DAY: u64 = 24 * 3_600_000_000_000;
 /// let duration = parse_duration("1h30m")?;
 /// assert_eq!(duration, Duration::from_secs(5400));
 /// assert_eq!(format_duration(duration), "1h30m0s");
-/// # Ok::<_, tollgate::limit::DurationError>(())
+/// # Ok::<_, tollgate::limit::LimitError>(())
 /// ```
 ///
 /// # Errors
 ///
 /// If the text is not such a duration, or longer than [`Duration::MAX`].
-pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
+pub fn parse_duration(text: &str) -> Result<Duration, LimitError> {
+    read_duration(text).map_err(|error| LimitError::new(NotationError::Text(error)))
+}
+
+pub(super) fn read_duration(text: &str) -> Result<Duration, DurationError> {
     let go = |unit: &str| nanos_of(unit, &UNITS);
     parse_parts(text, go).map_err(|kind| DurationError {
         text: shortened(text),
@@ -113,7 +117,7 @@ const INFINITE: &str = "infinite";
 pub(crate) fn parse_span(text: &str) -> Result<Duration, DurationError> {
     match text {
         INFINITE => Ok(FOREVER),
-        text => parse_duration(text),
+        text => read_duration(text),
     }
 }
 
@@ -195,10 +199,10 @@ fn part_of(digits: &str, unit: u64) -> Result<u128, ErrorKind> {
     }
 }
 
-/// The error for a text that is not a duration. Returned by [`parse_duration`].
+/// A text that is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{text}` is not a duration: {kind}")]
-pub struct DurationError {
+pub(crate) struct DurationError {
     text: String,
     kind: ErrorKind,
 }

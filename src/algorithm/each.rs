@@ -1,15 +1,15 @@
 //! The enum of all algorithms.
 
 use super::{
-    algorithm_key::AlgorithmKey, counting::Counting, gcra::Gcra, quota::Quota, tiers::Tiers,
-    window::Window,
+    algorithm_key::AlgorithmKey, concurrency::Concurrency, counting::Counting, gcra::Gcra,
+    quota::Quota, tiers::Tiers, window::Window,
 };
 
 /// One of the algorithms, or what belongs to one of them. [`Algorithm`] is the form that users see, and
 /// [`Limit`](crate::Limit) has constructors for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Each<G, T, W, Q> {
+pub enum Each<G, T, W, Q, C> {
     /// A token bucket by the Generic Cell Rate Algorithm.
     Gcra(G),
     /// Sliding windows with active and cooldown periods.
@@ -18,85 +18,75 @@ pub enum Each<G, T, W, Q> {
     Window(W),
     /// A quota for each period of a calendar, or from first use.
     Quota(Q),
+    /// Permits that are taken while work runs, and come back when it ends.
+    Concurrency(C),
 }
 
 /// The algorithm of a bucket, with its parameters. [`Limit`](crate::Limit) has constructors for each.
-pub type Algorithm = Each<Gcra, Tiers, Window, Quota>;
+pub type Algorithm = Each<Gcra, Tiers, Window, Quota, Concurrency>;
 
-/// What a receipt remembers of a charge.
+/// A charge in a receipt.
 pub(crate) type Charge = Each<
     <Gcra as Counting>::Charge,
     <Tiers as Counting>::Charge,
     <Window as Counting>::Charge,
     <Quota as Counting>::Charge,
+    <Concurrency as Counting>::Charge,
 >;
 
-/// Evaluates an expression for the algorithm of a value, or for that of two values with the same one.
+/// Evaluates an expression for the algorithm of a value, or for that of several values with the same one.
 macro_rules! each {
-    ($one:expr, $a:pat => $body:expr) => {
-        match $one {
-            Each::Gcra($a) => $body,
-            Each::Tiers($a) => $body,
-            Each::Window($a) => $body,
-            Each::Quota($a) => $body,
-        }
-    };
-    ($one:expr, $two:expr, ($a:pat, $b:pat) => $body:expr, _ => $other:expr) => {
-        match ($one, $two) {
-            (Each::Gcra($a), Each::Gcra($b)) => $body,
-            (Each::Tiers($a), Each::Tiers($b)) => $body,
-            (Each::Window($a), Each::Window($b)) => $body,
-            (Each::Quota($a), Each::Quota($b)) => $body,
-            _ => $other,
-        }
-    };
-}
-
-/// Does the same, and returns a value that belongs to this algorithm.
-macro_rules! map_each {
-    ($one:expr, $a:pat => $body:expr) => {
-        match $one {
-            Each::Gcra($a) => Each::Gcra($body),
-            Each::Tiers($a) => Each::Tiers($body),
-            Each::Window($a) => Each::Window($body),
-            Each::Quota($a) => Each::Quota($body),
-        }
-    };
-    ($one:expr, $two:expr, ($a:pat, $b:pat) => $body:expr) => {
-        match ($one, $two) {
-            (Each::Gcra($a), Each::Gcra($b)) => Some(Each::Gcra($body)),
-            (Each::Tiers($a), Each::Tiers($b)) => Some(Each::Tiers($body)),
-            (Each::Window($a), Each::Window($b)) => Some(Each::Window($body)),
-            (Each::Quota($a), Each::Quota($b)) => Some(Each::Quota($body)),
-            _ => None,
-        }
-    };
-}
-
-/// Evaluates an expression for any number of values with the same algorithm.
-#[cfg(feature = "failure-policy")]
-macro_rules! all_of {
     (($($one:expr),+), ($($a:pat),+) => $body:expr, _ => $other:expr) => {
         match ($($one),+) {
             ($(Each::Gcra($a)),+) => $body,
             ($(Each::Tiers($a)),+) => $body,
             ($(Each::Window($a)),+) => $body,
             ($(Each::Quota($a)),+) => $body,
+            ($(Each::Concurrency($a)),+) => $body,
             _ => $other,
+        }
+    };
+    ($one:expr, $a:pat => $body:expr) => {
+        match $one {
+            Each::Gcra($a) => $body,
+            Each::Tiers($a) => $body,
+            Each::Window($a) => $body,
+            Each::Quota($a) => $body,
+            Each::Concurrency($a) => $body,
         }
     };
 }
 
-/// Does the same, and returns a value that belongs to this algorithm.
-#[cfg(feature = "failure-policy")]
-macro_rules! map_all {
+/// Does the same, and returns a value that belongs to this algorithm. For several values without another case, it is
+/// `None` if they do not have the same one.
+macro_rules! map_each {
     (($($one:expr),+), ($($a:pat),+) => $body:expr, _ => $other:expr) => {
         match ($($one),+) {
             ($(Each::Gcra($a)),+) => Each::Gcra($body),
             ($(Each::Tiers($a)),+) => Each::Tiers($body),
             ($(Each::Window($a)),+) => Each::Window($body),
             ($(Each::Quota($a)),+) => Each::Quota($body),
+            ($(Each::Concurrency($a)),+) => Each::Concurrency($body),
             _ => $other,
+        }
+    };
+    (($($one:expr),+), ($($a:pat),+) => $body:expr) => {
+        match ($($one),+) {
+            ($(Each::Gcra($a)),+) => Some(Each::Gcra($body)),
+            ($(Each::Tiers($a)),+) => Some(Each::Tiers($body)),
+            ($(Each::Window($a)),+) => Some(Each::Window($body)),
+            ($(Each::Quota($a)),+) => Some(Each::Quota($body)),
+            ($(Each::Concurrency($a)),+) => Some(Each::Concurrency($body)),
+            _ => None,
+        }
+    };
+    ($one:expr, $a:pat => $body:expr) => {
+        match $one {
+            Each::Gcra($a) => Each::Gcra($body),
+            Each::Tiers($a) => Each::Tiers($body),
+            Each::Window($a) => Each::Window($body),
+            Each::Quota($a) => Each::Quota($body),
+            Each::Concurrency($a) => Each::Concurrency($body),
         }
     };
 }
@@ -109,6 +99,7 @@ macro_rules! keyed {
             AlgorithmKey::Tiers => keyed!(Tiers, $by, $wrap, $body),
             AlgorithmKey::Window => keyed!(Window, $by, $wrap, $body),
             AlgorithmKey::Quota => keyed!(Quota, $by, $wrap, $body),
+            AlgorithmKey::Concurrency => keyed!(Concurrency, $by, $wrap, $body),
         }
     };
     ($algorithm:ident, $by:ident, $wrap:ident, $body:expr) => {{
@@ -128,8 +119,6 @@ macro_rules! own {
     };
 }
 
-#[cfg(feature = "failure-policy")]
-pub(super) use {all_of, map_all};
 pub(super) use {each, keyed, map_each, own};
 
 impl Charge {
@@ -140,6 +129,7 @@ impl Charge {
             Self::Tiers(_) => Tiers::KEY,
             Self::Window(_) => Window::KEY,
             Self::Quota(_) => Quota::KEY,
+            Self::Concurrency(_) => Concurrency::KEY,
         }
     }
 
@@ -150,6 +140,7 @@ impl Charge {
             Self::Tiers(never) => match *never {},
             Self::Window(charge) => Self::Window(Window::split(charge, rest, part)),
             Self::Quota(charge) => Self::Quota(Quota::split(charge, rest, part)),
+            Self::Concurrency(charge) => Self::Concurrency(Concurrency::split(charge, rest, part)),
         }
     }
 
@@ -160,6 +151,7 @@ impl Charge {
             Self::Tiers(charge) => Tiers::charge_numbers(charge),
             Self::Window(charge) => Window::charge_numbers(charge),
             Self::Quota(charge) => Quota::charge_numbers(charge),
+            Self::Concurrency(charge) => Concurrency::charge_numbers(charge),
         }
     }
 
@@ -177,6 +169,9 @@ impl Charge {
             }
             kind if Quota::CHARGE_KINDS.contains(&kind) => {
                 Quota::read_charge(kind, bytes).map(Each::Quota)
+            }
+            kind if Concurrency::CHARGE_KINDS.contains(&kind) => {
+                Concurrency::read_charge(kind, bytes).map(Each::Concurrency)
             }
             _ => None,
         }

@@ -6,9 +6,7 @@
 use super::{
     action::{Action, Ask, Refund},
     counting::Counting,
-    each::{Algorithm, Charge, Each, each, map_all, map_each},
-    history::ASK,
-    row::RowValue,
+    each::{Algorithm, Charge, Each, each, map_each},
     share::Share,
     state::State,
     ticks::Tat,
@@ -31,14 +29,14 @@ pub(crate) trait Following: Counting {
             min_cost: 1,
             ..*ask
         };
-        let state = self.judge(&everything, self.view(None, now), now).state;
+        let state = self.judge(everything, self.view(None, now), now).state;
         let stored = self.keep(None, Action::Spend, state, now);
         let probe = Ask {
             action: Action::Probe,
             ..*ask
         };
         let view = self.view(stored.as_ref(), now);
-        self.judge(&probe, view, now).state
+        self.judge(probe, view, now).state
     }
 
     /// Returns the instant of a charge. The receipts of a bucket have them in order.
@@ -151,14 +149,14 @@ pub(crate) enum Repeat {
     GiveBack {
         units: u32,
     },
+    /// Units of a receipt are moved to this instant of the store.
+    Renew {
+        at: u64,
+        units: u32,
+    },
 }
 
 impl Algorithm {
-    /// Returns the state in a row.
-    pub(crate) fn state_in_row(&self, value: RowValue, now: Timestamp) -> State {
-        self.see_row(value, now).untouched(&ASK, now)
-    }
-
     /// Returns the state of a bucket that was used up at `now`, as a request sees it.
     pub(crate) fn used_up(&self, ask: &Ask<'_>, now: Timestamp) -> State {
         map_each!(self, by => by.used_up(ask, now.as_micros()))
@@ -166,18 +164,18 @@ impl Algorithm {
 
     /// Returns an answered state within the range of the arithmetic.
     pub(crate) fn bounded(&self, state: State, now: Timestamp) -> State {
-        map_all!((self, state), (by, state) => by.bounded(state, now.as_micros()), _ => state)
+        map_each!((self, state), (by, state) => by.bounded(state, now.as_micros()), _ => state)
     }
 
     /// Returns whether the bucket is not like an unused one. A state of another algorithm counts as unused.
     pub(crate) fn is_used(&self, state: State, now: Timestamp) -> bool {
-        each!(self, state, (by, state) => by.is_used(state, now.as_micros()), _ => false)
+        each!((self, state), (by, state) => by.is_used(state, now.as_micros()), _ => false)
     }
 
     /// Returns the instant, in µs since the epoch, up to which a local state has to follow each answer of the store; 0 if
     /// it need not.
     pub(crate) fn follows_until(&self, state: State) -> u64 {
-        each!(self, state, (by, state) => by.follows_until(state), _ => 0)
+        each!((self, state), (by, state) => by.follows_until(state), _ => 0)
     }
 
     /// Returns the longest time, in µs, for which a local state has to follow after a charge, unless it is a debit.
@@ -187,7 +185,7 @@ impl Algorithm {
 
     /// Returns the seen state after an answer. It never goes down.
     pub(crate) fn raised(&self, seen: State, answered: State) -> State {
-        map_all!((self, seen, answered), (by, seen, answered) => by.raised(seen, answered), _ => seen)
+        map_each!((self, seen, answered), (by, seen, answered) => by.raised(seen, answered), _ => seen)
     }
 
     /// Returns the local state after an answer has raised the seen one from `before` to `after`.
@@ -198,7 +196,7 @@ impl Algorithm {
         after: State,
         now: Timestamp,
     ) -> State {
-        map_all!((self, own, before, after),
+        map_each!((self, own, before, after),
             (by, own, before, after) => by.followed(own, [before, after], now.as_micros()),
             _ => own)
     }
@@ -212,7 +210,7 @@ impl Algorithm {
         cost: u32,
         now: Timestamp,
     ) -> State {
-        map_all!((self, seen, least),
+        map_each!((self, seen, least),
             (by, seen, least) => by.lowered(seen, least, refund, cost, now.as_micros()),
             _ => seen)
     }
@@ -228,7 +226,7 @@ impl Algorithm {
         now: Timestamp,
     ) -> State {
         let [before, after, answered] = seen;
-        map_all!((self, own, before, after, answered),
+        map_each!((self, own, before, after, answered),
             (by, own, before, after, answered) => {
                 by.lowered_own(own, [before, after, answered], cost, share, now.as_micros())
             },
@@ -237,18 +235,18 @@ impl Algorithm {
 
     /// Returns the local state with everything that was seen at the store.
     pub(crate) fn caught_up(&self, own: State, seen: State, share: Share) -> State {
-        map_all!((self, own, seen), (by, own, seen) => by.caught_up(own, seen, share), _ => own)
+        map_each!((self, own, seen), (by, own, seen) => by.caught_up(own, seen, share), _ => own)
     }
 
     /// Returns the seen state after a charge that the store has perhaps made.
     pub(crate) fn perhaps_charged(&self, seen: State, cost: u32, now: Timestamp) -> State {
-        map_all!((self, seen),
+        map_each!((self, seen),
             (by, seen) => by.perhaps_charged(seen, cost, now.as_micros()), _ => seen)
     }
 
     /// Returns how a history repeats an action of the store that has led to a state.
     pub(crate) fn repeat(&self, action: Action, state: State) -> Repeat {
-        each!(self, state, (by, state) => by.repeat(action, &state), _ => Repeat::Nothing)
+        each!((self, state), (by, state) => by.repeat(action, &state), _ => Repeat::Nothing)
     }
 }
 
@@ -260,6 +258,7 @@ impl Charge {
             Self::Tiers(never) => match *never {},
             Self::Window(charge) => super::window::Window::instant(charge),
             Self::Quota(charge) => super::quota::Quota::instant(charge),
+            Self::Concurrency(charge) => super::concurrency::Concurrency::instant(charge),
         }
     }
 
@@ -270,6 +269,9 @@ impl Charge {
             Self::Tiers(never) => match *never {},
             Self::Window(charge) => Self::Window(super::window::Window::moved(charge, at)),
             Self::Quota(charge) => Self::Quota(super::quota::Quota::moved(charge, at)),
+            Self::Concurrency(charge) => {
+                Self::Concurrency(super::concurrency::Concurrency::moved(charge, at))
+            }
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use super::{
     action::{Action, Ask, Refund},
+    concurrency::Concurrency,
     counting::Counting,
-    each::{Algorithm, Each, each},
+    each::{Algorithm, Each, each, map_each},
     gcra::Gcra,
     quota::Quota,
     state::State,
@@ -19,6 +20,7 @@ pub(crate) type HistoryTerms = Each<
     <Tiers as Counting>::Terms,
     <Window as Counting>::Terms,
     <Quota as Counting>::Terms,
+    <Concurrency as Counting>::Terms,
 >;
 
 /// How much of its limit a history has used.
@@ -53,14 +55,25 @@ impl Algorithm {
         each!(self, by => fits(by))
     }
 
+    /// Returns whether the answer to a probe has the unchanged state of the bucket.
+    pub(crate) fn probes_keep_state(&self) -> bool {
+        fn keeps<A: Counting>(_: &A) -> bool {
+            A::PROBES_KEEP_STATE
+        }
+        each!(self, by => keeps(by))
+    }
+
+    /// Returns whether a state holds the wait of the cost that was asked for only.
+    pub(crate) fn waits_are_state(&self) -> bool {
+        fn are<A: Counting>(_: &A) -> bool {
+            A::WAITS_ARE_STATE
+        }
+        each!(self, by => are(by))
+    }
+
     /// Returns the terms of a history; `None` if the state of a bucket fits into a row.
     pub(crate) fn history_terms(&self) -> Option<HistoryTerms> {
-        match self {
-            Self::Gcra(by) => by.terms().map(Each::Gcra),
-            Self::Tiers(by) => by.terms().map(Each::Tiers),
-            Self::Window(by) => by.terms().map(Each::Window),
-            Self::Quota(by) => by.terms().map(Each::Quota),
-        }
+        Some(map_each!(self, by => by.terms()?))
     }
 
     /// Returns the most bytes that a history takes beyond its own size, and what to lower for fewer; `None` if the state
@@ -75,7 +88,7 @@ impl Algorithm {
         fn changes<A: Counting>(_: &A, action: Action, state: &A::State) -> bool {
             A::changes(action, state)
         }
-        each!(self, state, (by, state) => changes(by, action, state), _ => false)
+        each!((self, state), (by, state) => changes(by, action, state), _ => false)
     }
 }
 
@@ -85,6 +98,7 @@ impl HistoryTerms {
         match (self, algorithm) {
             (Self::Tiers(own), Each::Tiers(other)) => own == other,
             (Self::Window(own), Each::Window(other)) => own == other,
+            (Self::Concurrency(own), Each::Concurrency(other)) => other.terms() == Some(*own),
             _ => false,
         }
     }
@@ -93,14 +107,9 @@ impl HistoryTerms {
     pub(crate) fn assess(&self, stored: &Stored, now: Timestamp) -> HistoryUse {
         let now = now.as_micros();
         match (self, stored.kept()) {
-            (Self::Tiers(by), Some(Each::Tiers(own))) => {
-                let state = by.untouched(&ASK, by.view(Some(own), now), now);
-                HistoryUse::new(by, own, &state, now)
-            }
-            (Self::Window(by), Some(Each::Window(own))) => {
-                let state = by.untouched(&ASK, by.view(Some(own), now), now);
-                HistoryUse::new(by, own, &state, now)
-            }
+            (Self::Tiers(by), Some(Each::Tiers(own))) => HistoryUse::of(by, own, now),
+            (Self::Window(by), Some(Each::Window(own)))
+            | (Self::Concurrency(by), Some(Each::Concurrency(own))) => HistoryUse::of(by, own, now),
             _ => HistoryUse::default(),
         }
     }
@@ -112,12 +121,14 @@ impl HistoryTerms {
         state: &State,
         now: Timestamp,
     ) -> HistoryUse {
+        let us = now.as_micros();
         match (self, stored.kept(), state) {
             (Self::Tiers(by), Some(Each::Tiers(own)), Each::Tiers(state)) => {
-                HistoryUse::new(by, own, state, now.as_micros())
+                HistoryUse::new(by, own, state, us)
             }
-            (Self::Window(by), Some(Each::Window(own)), Each::Window(state)) => {
-                HistoryUse::new(by, own, state, now.as_micros())
+            (Self::Window(by), Some(Each::Window(own)), Each::Window(state))
+            | (Self::Concurrency(by), Some(Each::Concurrency(own)), Each::Concurrency(state)) => {
+                HistoryUse::new(by, own, state, us)
             }
             _ => self.assess(stored, now),
         }
@@ -125,6 +136,11 @@ impl HistoryTerms {
 }
 
 impl HistoryUse {
+    fn of<A: Counting>(by: &A, own: &A::Stored, now: u64) -> Self {
+        let state = by.untouched(ASK, by.view(Some(own), now), now);
+        Self::new(by, own, &state, now)
+    }
+
     fn new<A: Counting>(by: &A, own: &A::Stored, state: &A::State, now: u64) -> Self {
         let (used, limit, wait) = by.used_part(state);
         Self {

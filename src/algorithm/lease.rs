@@ -68,7 +68,7 @@ impl Algorithm {
     /// Returns the start of the period in which a bucket with this state was charged; `None` for a state of another
     /// algorithm.
     pub(crate) fn period_of(&self, state: State) -> Option<u64> {
-        each!(self, state, (by, state) => Some(by.period_of(state)), _ => None)
+        each!((self, state), (by, state) => Some(by.period_of(state)), _ => None)
     }
 
     /// Returns whether units that were charged in a period can still be spent.
@@ -78,34 +78,24 @@ impl Algorithm {
 
     /// Returns whether a cost fits into a bucket.
     pub(crate) fn fits(&self, state: State, now: Timestamp, cost: u32) -> bool {
-        each!(self, state, (by, state) => by.fits(state, now.as_micros(), cost), _ => false)
+        each!((self, state), (by, state) => by.fits(state, now.as_micros(), cost), _ => false)
     }
 
     /// Returns the state of a bucket that has been used up in a period.
     pub(crate) fn empty_in(&self, period: u64, now: Timestamp) -> Option<State> {
         let now = now.as_micros();
-        match self {
-            Self::Gcra(by) => by.empty_in(period, now).map(Each::Gcra),
-            Self::Tiers(by) => by.empty_in(period, now).map(Each::Tiers),
-            Self::Window(by) => by.empty_in(period, now).map(Each::Window),
-            Self::Quota(by) => by.empty_in(period, now).map(Each::Quota),
-        }
+        Some(map_each!(self, by => by.empty_in(period, now)?))
     }
 
     /// Returns the state after a refund of units that were charged in a period.
     pub(crate) fn after_return(&self, state: State, period: u64, units: u32) -> State {
-        let returned = map_each!(self, state, (by, state) => by.after_return(state, period, units));
-        returned.unwrap_or(state)
+        map_each!((self, state),
+            (by, state) => by.after_return(state, period, units), _ => state)
     }
 
     /// Returns the charge of units in a period, for a receipt.
     pub(crate) fn charge_in(&self, period: u64) -> Option<Charge> {
-        match self {
-            Self::Gcra(by) => by.charge_in(period).map(Each::Gcra),
-            Self::Tiers(by) => by.charge_in(period).map(Each::Tiers),
-            Self::Window(by) => by.charge_in(period).map(Each::Window),
-            Self::Quota(by) => by.charge_in(period).map(Each::Quota),
-        }
+        Some(map_each!(self, by => by.charge_in(period)?))
     }
 
     /// Returns whether a refund of a cost gives back as much as that many units of a period are worth.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    duration::{parse_duration, parse_span},
+    duration::{parse_span, read_duration},
     notation::NotationError,
 };
 
@@ -55,7 +55,7 @@ pub(super) fn period(field: &'static str, word: &str) -> Result<Duration, Notati
 
 /// Reads a duration.
 pub(super) fn duration(field: &'static str, text: &str) -> Result<Duration, NotationError> {
-    parse_duration(text).map_err(|source| NotationError::Duration { field, source })
+    read_duration(text).map_err(|source| NotationError::Duration { field, source })
 }
 
 /// Reads a duration, or `infinite`.

@@ -1,15 +1,28 @@
 //! How a limit counts. Each algorithm is a folder, which holds everything that is true of it alone. This module is the
 //! one place that knows all of them.
 //!
-//! An algorithm is pure: it has no clock, no I/O and no floating point. It implements [`Counting`], and [`Each`] holds one
-//! of the algorithms, or what belongs to one: a state, a charge. The rest of the crate asks [`Algorithm`], and names none.
+//! An algorithm is pure: it has no clock, no I/O and no floating point. [`Each`](each::Each) holds one of the algorithms, or
+//! something that belongs to one: a state, a charge. The rest of the crate asks [`Algorithm`], and names none.
 //!
-//! To add one, write its folder, and add it to [`Each`], [`AlgorithmKey`] and [`AlgorithmKey::ALL`]; the compiler lists the
-//! rest.
+//! Each folder implements these traits, one in each file of the same name:
+//!
+//! | trait | says |
+//! |---|---|
+//! | `counting::Counting` | how buckets are stored, judged and shown, and what receipts give back |
+//! | `notation::Notation` | how a limit is written in text and in files |
+//! | `bound::Bounded` | what a limit admits and permits |
+//! | `denial::Denying` | which denials a process can remember |
+//! | `lease::Leasing` | what can be charged in advance |
+//! | `follow::Following`, `debt::Owing` | how a process decides without its store, and what it owes afterwards |
+//! | `scripted::Scripted` | what scripts on Redis are asked, and what they find |
+//!
+//! To add an algorithm, write its folder, and add it to `Each`, [`AlgorithmKey`] and [`AlgorithmKey::ALL`]; the compiler
+//! lists the rest.
 
 mod action;
 mod algorithm_key;
 mod bound;
+pub mod concurrency;
 mod counting;
 #[cfg(feature = "failure-policy")]
 mod debt;
@@ -22,6 +35,7 @@ pub mod gcra;
 mod history;
 #[cfg(feature = "tokio")]
 mod lease;
+mod limit_error;
 mod line;
 mod notation;
 pub mod quota;
@@ -49,14 +63,15 @@ pub(crate) use self::{
     history::{HistoryTerms, HistoryUse},
     notation::{AlgorithmValues, FieldReader, ListedFields, NotationError},
     row::RowValue,
-    shown::{ClientFigures, ShownBucket, ShownIn},
+    shown::{ClientFigures, ShownBucket},
     state::{State, View},
     time::{FOREVER, NEVER},
 };
 pub use self::{
     algorithm_key::AlgorithmKey,
-    duration::{DurationError, format_duration, parse_duration},
+    duration::{format_duration, parse_duration},
     each::Algorithm,
+    limit_error::{LimitError, LimitErrorKind},
     stored::{Stored, StoredError},
 };
 #[cfg(feature = "failure-policy")]

@@ -7,12 +7,14 @@ use thiserror::Error;
 
 use super::{
     algorithm_key::AlgorithmKey,
+    concurrency::{Concurrency, ConcurrencyError},
     duration::DurationError,
     each::{Algorithm, Each, each, keyed, map_each},
     gcra::{Gcra, GcraError},
+    limit_error::LimitErrorKind,
     line,
     quota::{Quota, QuotaMistake},
-    tiers::{Tiers, TiersError},
+    tiers::{Tiers, TiersMistake},
     window::{Window, WindowError},
 };
 use crate::id::shortened;
@@ -76,8 +78,8 @@ pub(crate) trait FieldReader: Sized {
     /// Creates the error for a missing field.
     fn missing(&self, field: &'static str) -> Self::Error;
 
-    /// Creates the error for values that do not fit, at the field to change.
-    fn mistaken(&self, field: &'static str, mistake: NotationError) -> Self::Error;
+    /// Creates the error for values that do not fit, at the field to change first.
+    fn mistaken(&self, mistake: NotationError) -> Self::Error;
 
     /// A field that holds a whole number.
     fn whole(&self, field: &'static str) -> Result<Option<u32>, Self::Error> {
@@ -182,14 +184,15 @@ impl Algorithm {
 }
 
 /// The values of a limit, for files.
-pub(crate) struct AlgorithmValues(
-    Each<
-        <Gcra as Notation>::Values,
-        <Tiers as Notation>::Values,
-        <Window as Notation>::Values,
-        <Quota as Notation>::Values,
-    >,
-);
+pub(crate) struct AlgorithmValues(EachValues);
+
+type EachValues = Each<
+    <Gcra as Notation>::Values,
+    <Tiers as Notation>::Values,
+    <Window as Notation>::Values,
+    <Quota as Notation>::Values,
+    <Concurrency as Notation>::Values,
+>;
 
 impl Serialize for AlgorithmValues {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -200,7 +203,9 @@ impl Serialize for AlgorithmValues {
 /// A mistake in a limit as it is written.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum NotationError {
-    #[error("write it as `10/s burst 20`, `5 per 15m`, `5 in any 15m` or `1000 per calendar day`")]
+    #[error(
+        "write it as `10/s burst 20`, `5 per 15m`, `5 in any 15m`, `1000 per calendar day` or `4 at once`"
+    )]
     Form,
     #[error("write `{0}`")]
     Instead(String),
@@ -222,5 +227,46 @@ pub(crate) enum NotationError {
     #[error(transparent)]
     Quota(#[from] QuotaMistake),
     #[error(transparent)]
-    Tiers(#[from] TiersError),
+    Concurrency(#[from] ConcurrencyError),
+    #[error(transparent)]
+    Tiers(#[from] TiersMistake),
+    #[error("`{text}` is not a limit: {mistake}")]
+    Line { text: String, mistake: Box<Self> },
+    #[error(transparent)]
+    Text(#[from] DurationError),
+    #[error(
+        "it is not a share of the burst: write a percentage above 0 and up to 100, as `5%` or `2.5%`"
+    )]
+    LeaseShare,
+}
+
+impl NotationError {
+    /// Returns the field to change first, if it is one of several, and what is wrong.
+    pub(crate) fn field_and_kind(&self) -> (Option<&'static str>, LimitErrorKind) {
+        let (field, kind) = match self {
+            Self::Form | Self::Instead(_) | Self::LargeNumber | Self::Text(_) => {
+                return (None, LimitErrorKind::Unreadable);
+            }
+            Self::Line { mistake, .. } => return mistake.field_and_kind(),
+            Self::Number { field, .. }
+            | Self::Flag { field, .. }
+            | Self::Duration { field, .. } => (*field, LimitErrorKind::Unreadable),
+            Self::LeaseShare => ("lease", LimitErrorKind::Unreadable),
+            Self::Gcra(mistake) => mistake.field_and_kind(),
+            Self::Window(mistake) => mistake.field_and_kind(),
+            Self::Quota(mistake) => mistake.field_and_kind(),
+            Self::Concurrency(mistake) => mistake.field_and_kind(),
+            Self::Tiers(mistake) => mistake.field_and_kind(),
+        };
+        (Some(field), kind)
+    }
+
+    /// Returns the tier with the mistake, if it is in a tier.
+    pub(crate) fn tier(&self) -> Option<usize> {
+        match self {
+            Self::Tiers(TiersMistake::Tier { tier, .. }) => Some(*tier),
+            Self::Line { mistake, .. } => mistake.tier(),
+            _ => None,
+        }
+    }
 }

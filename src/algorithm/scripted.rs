@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::{
     action::{Action, Ask},
     algorithm_key::AlgorithmKey,
+    concurrency::Concurrency,
     counting::Counting,
     each::{Algorithm, Each, each, map_each},
     gcra::Gcra,
@@ -148,6 +149,7 @@ pub(crate) type Found = Each<
     <Tiers as Scripted>::Found,
     <Window as Scripted>::Found,
     <Quota as Scripted>::Found,
+    <Concurrency as Scripted>::Found,
 >;
 
 impl Algorithm {
@@ -164,6 +166,7 @@ impl Algorithm {
             Action::Spend => Some("offer"),
             Action::Debit => Some("debit"),
             Action::Refund => each!(self, by => by.refund_verb(ask)),
+            Action::Renew => Some("renew"),
             Action::Reset => Some("reset"),
             Action::Probe if votes => Some("vote"),
             Action::Probe | Action::ProbeDebit | Action::Keep => None,
@@ -215,7 +218,7 @@ impl Algorithm {
         now: Timestamp,
     ) -> View<'a> {
         let seen = found.and_then(
-            |found| map_each!(found, self, (found, by) => ViewIn { by, view: by.view_found(found, ask) }),
+            |found| map_each!((found, self), (found, by) => ViewIn { by, view: by.view_found(found, ask) }),
         );
         seen.unwrap_or_else(|| self.see(None, now))
     }
@@ -243,6 +246,9 @@ impl Algorithm {
             (Self::Tiers(by), Each::Tiers(found)) => spend(by, ask, found, now, Each::Tiers),
             (Self::Window(by), Each::Window(found)) => spend(by, ask, found, now, Each::Window),
             (Self::Quota(by), Each::Quota(found)) => spend(by, ask, found, now, Each::Quota),
+            (Self::Concurrency(by), Each::Concurrency(found)) => {
+                spend(by, ask, found, now, Each::Concurrency)
+            }
             _ => None,
         }
     }
@@ -261,6 +267,7 @@ impl Found {
             Tiers::KEY => Self::Tiers(Tiers::read_found(first, second, now)?),
             Window::KEY => Self::Window(Window::read_found(first, second, now)?),
             Quota::KEY => Self::Quota(Quota::read_found(first, second, now)?),
+            Concurrency::KEY => Self::Concurrency(Concurrency::read_found(first, second, now)?),
         })
     }
 
@@ -271,6 +278,7 @@ impl Found {
             Self::Tiers(found) => Tiers::note_taken(found, units),
             Self::Window(found) => Window::note_taken(found, units),
             Self::Quota(found) => Quota::note_taken(found, units),
+            Self::Concurrency(found) => Concurrency::note_taken(found, units),
         }
     }
 
@@ -281,6 +289,9 @@ impl Found {
             (Self::Tiers(found), Each::Tiers(state)) => Tiers::agrees(found, state),
             (Self::Window(found), Each::Window(state)) => Window::agrees(found, state),
             (Self::Quota(found), Each::Quota(state)) => Quota::agrees(found, state),
+            (Self::Concurrency(found), Each::Concurrency(state)) => {
+                Concurrency::agrees(found, state)
+            }
             _ => true,
         }
     }
@@ -293,6 +304,9 @@ impl Found {
             Self::Tiers(found) => Self::Tiers(Tiers::found_by_clock(found, from, to)),
             Self::Window(found) => Self::Window(Window::found_by_clock(found, from, to)),
             Self::Quota(found) => Self::Quota(Quota::found_by_clock(found, from, to)),
+            Self::Concurrency(found) => {
+                Self::Concurrency(Concurrency::found_by_clock(found, from, to))
+            }
         }
     }
 }

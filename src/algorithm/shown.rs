@@ -4,10 +4,14 @@ use std::{cmp::Ordering, time::Duration};
 
 use super::{
     action::{Action, Ask},
+    bound::Bounded,
+    concurrency::Concurrency,
     counting::{Counting, TakenPart},
     each::{Algorithm, Charge, Each, each, map_each},
     gcra::Gcra,
+    history::ASK,
     quota::Quota,
+    row::RowValue,
     state::State,
     ticks::Wait,
     tiers::{Grant, Tiers},
@@ -35,7 +39,8 @@ pub(crate) struct ShownIn<A: Counting> {
 }
 
 /// A bucket, with its state after a batch.
-pub(crate) type ShownBucket = Each<ShownIn<Gcra>, ShownIn<Tiers>, ShownIn<Window>, ShownIn<Quota>>;
+pub(crate) type ShownBucket =
+    Each<ShownIn<Gcra>, ShownIn<Tiers>, ShownIn<Window>, ShownIn<Quota>, ShownIn<Concurrency>>;
 
 impl<A: Counting> ShownIn<A> {
     /// Creates the bucket. A probe is shown as if it had taken its cost.
@@ -50,7 +55,7 @@ impl<A: Counting> ShownIn<A> {
         reserved: u32,
     ) -> Self {
         let state = match ask.action {
-            Action::Probe | Action::ProbeDebit => by.probed(ask, state, now),
+            Action::Probe | Action::ProbeDebit => by.probed(*ask, state, now),
             _ => state,
         };
         Self {
@@ -65,9 +70,19 @@ impl<A: Counting> ShownIn<A> {
         }
     }
 
-    /// Returns the algorithm.
-    fn by(&self) -> A {
-        self.by.clone()
+    /// Creates the bucket with the state after a charge that cannot wait, or without it.
+    #[inline(always)]
+    fn charged(by: &A, state: A::State, cost: u32, is_taken: bool, now: u64) -> Self {
+        Self {
+            by: by.clone(),
+            state,
+            now,
+            cost,
+            is_taken,
+            part: None,
+            may_wait: false,
+            reserved: 0,
+        }
     }
 
     /// Returns the amount that is taken for the cost.
@@ -76,9 +91,31 @@ impl<A: Counting> ShownIn<A> {
     }
 }
 
+impl<A: Counting + Bounded> ShownIn<A> {
+    /// Returns the limit with the part that leases reserve.
+    fn whole(&self) -> A {
+        let whole = match self.reserved {
+            0 => None,
+            reserved => self
+                .by
+                .with_most(self.by.max_cost().saturating_add(reserved)),
+        };
+        whole.unwrap_or_else(|| self.by.clone())
+    }
+
+    /// Returns whether the limit is this one.
+    #[inline(always)]
+    fn is_by(&self, by: &A) -> bool {
+        match self.reserved {
+            0 => self.by == *by,
+            _ => self.whole() == *by,
+        }
+    }
+}
+
 impl ShownBucket {
     /// Creates the bucket with the state of an answer. Returns `None` if it is the state of another algorithm.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(
         algorithm: &Algorithm,
         ask: &Ask<'_>,
@@ -89,11 +126,33 @@ impl ShownBucket {
         reserved: u32,
     ) -> Option<Self> {
         let now = now.as_micros();
-        map_each!(algorithm, state, (by, state) => ShownIn::new(by, ask, state, now, is_taken, part, reserved))
+        map_each!((algorithm, state), (by, state) => ShownIn::new(by, ask, state, now, is_taken, part, reserved))
     }
 
+    /// Creates the bucket with the state in a row, after a charge that cannot wait, or without it.
+    #[inline(always)]
+    pub(crate) fn in_row(
+        algorithm: &Algorithm,
+        value: RowValue,
+        cost: u32,
+        is_taken: bool,
+        now: Timestamp,
+    ) -> Self {
+        let now = now.as_micros();
+        map_each!(algorithm, by => {
+            let state = by.untouched(ASK, by.view_row(value, now), now);
+            ShownIn::charged(by, state, cost, is_taken, now)
+        })
+    }
+
+    /// Returns the algorithm with the configured limit.
     pub(crate) fn algorithm(&self) -> Algorithm {
-        map_each!(self, shown => shown.by())
+        map_each!(self, shown => shown.whole())
+    }
+
+    /// Returns the part of the limit that leases reserve.
+    pub(crate) fn reserved(&self) -> u32 {
+        each!(self, shown => shown.reserved)
     }
 
     /// Returns the time of the decision.
@@ -116,6 +175,9 @@ impl ShownBucket {
             Self::Quota(shown) => {
                 Counting::charge(shown).map(|(charge, cost)| (Each::Quota(charge), cost))?
             }
+            Self::Concurrency(shown) => {
+                Counting::charge(shown).map(|(charge, cost)| (Each::Concurrency(charge), cost))?
+            }
         })
     }
 
@@ -129,6 +191,11 @@ impl ShownBucket {
             Self::Tiers(shown) => Some((&shown.by, shown.state.grant)),
             _ => None,
         }
+    }
+
+    /// Returns the time for which a charge counts after it was made or renewed, if charges are renewed.
+    pub(crate) fn hold(&self) -> Option<Duration> {
+        each!(self, shown => shown.by.renewed_within())
     }
 
     /// Returns what passes without being refused: what remains, and the room in the line.
@@ -175,6 +242,12 @@ impl ShownBucket {
             true => Counting::delay(shown).ceil(),
             false => Duration::ZERO,
         })
+    }
+
+    /// Returns the time until the same cost would pass if nothing is given back and nothing is renewed.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn expires_after(&self) -> Duration {
+        each!(self, shown => Counting::expires_after(shown)).ceil()
     }
 
     /// Returns the time until the same cost would pass.
@@ -241,21 +314,16 @@ impl ClientFigures<'_> {
             .is_none_or(|bucket| each!(bucket, shown => Counting::is_usual(shown)))
     }
 
-    /// Returns whether this algorithm decided, with or without a line and with so much reserved, so that the
-    /// [`allowance`](Self::allowance) is the usual one.
+    /// Returns whether this algorithm decided, with or without a line, so that the [`allowance`](Self::allowance) is the
+    /// usual one.
     #[inline]
-    pub(crate) fn has_usual_terms(
-        &self,
-        algorithm: &Algorithm,
-        has_line: bool,
-        reserved: u32,
-    ) -> bool {
+    pub(crate) fn has_usual_terms(&self, algorithm: &Algorithm, has_line: bool) -> bool {
         let Some(bucket) = self.bucket else {
             return false;
         };
-        each!(bucket, algorithm,
-            (shown, by) => shown.by == *by
-                && (shown.may_wait, shown.reserved) == (has_line, reserved)
+        each!((bucket, algorithm),
+            (shown, by) => shown.is_by(by)
+                && shown.may_wait == has_line
                 && Counting::is_usual(shown),
             _ => false)
     }
@@ -264,13 +332,6 @@ impl ClientFigures<'_> {
     #[inline]
     pub(crate) fn has_line(&self) -> bool {
         self.bucket.is_some_and(ShownBucket::may_wait)
-    }
-
-    /// Returns the part of the limit that leases reserve.
-    #[inline]
-    pub(crate) fn reserved(&self) -> u32 {
-        self.bucket
-            .map_or(0, |bucket| each!(bucket, shown => shown.reserved))
     }
 
     /// Returns the amount that passes at once, and the time in which an empty bucket fills. Both include the room in a

@@ -2,6 +2,8 @@
 
 use super::{
     action::{Action, Ask},
+    algorithm_key::AlgorithmKey,
+    concurrency::Concurrency,
     counting::{Counting, Judged},
     each::{Algorithm, Each, each, map_each},
     gcra::{Gcra, Tat},
@@ -17,11 +19,17 @@ pub(crate) type State = Each<
     <Tiers as Counting>::State,
     <Window as Counting>::State,
     <Quota as Counting>::State,
+    <Concurrency as Counting>::State,
 >;
 
 /// The part of a bucket's state that one request depends on, with the algorithm that judges it.
-pub(crate) type View<'a> =
-    Each<ViewIn<'a, Gcra>, ViewIn<'a, Tiers>, ViewIn<'a, Window>, ViewIn<'a, Quota>>;
+pub(crate) type View<'a> = Each<
+    ViewIn<'a, Gcra>,
+    ViewIn<'a, Tiers>,
+    ViewIn<'a, Window>,
+    ViewIn<'a, Quota>,
+    ViewIn<'a, Concurrency>,
+>;
 
 /// The part of a bucket's state that one request depends on.
 #[derive(Clone, Debug)]
@@ -43,21 +51,20 @@ impl State {
             Self::Tiers(state) => Self::Tiers(Tiers::by_clock(state, from, to)),
             Self::Window(state) => Self::Window(Window::by_clock(state, from, to)),
             Self::Quota(state) => Self::Quota(Quota::by_clock(state, from, to)),
+            Self::Concurrency(state) => Self::Concurrency(Concurrency::by_clock(state, from, to)),
         }
     }
-}
 
-impl State {
     /// Returns the state `us` later, if there were no other requests.
     pub(crate) fn later(self, algorithm: &Algorithm, us: u64) -> Self {
-        map_each!(self, algorithm, (state, by) => by.later(state, us)).unwrap_or(self)
+        map_each!((self, algorithm), (state, by) => by.later(state, us), _ => self)
     }
 }
 
 impl View<'_> {
     /// Returns what the action leads to, if the batch passes.
     #[inline(always)]
-    pub(crate) fn judge(self, ask: &Ask<'_>, now: Timestamp) -> Judged<State> {
+    pub(crate) fn judge(self, ask: Ask<'_>, now: Timestamp) -> Judged<State> {
         if ask.action == Action::Reset {
             return Judged::new(State::MISSING, true);
         }
@@ -67,11 +74,12 @@ impl View<'_> {
             Self::Tiers(seen) => seen.by.judge(ask, seen.view, now).map(Each::Tiers),
             Self::Window(seen) => seen.by.judge(ask, seen.view, now).map(Each::Window),
             Self::Quota(seen) => seen.by.judge(ask, seen.view, now).map(Each::Quota),
+            Self::Concurrency(seen) => seen.by.judge(ask, seen.view, now).map(Each::Concurrency),
         }
     }
 
     /// Returns the state of the bucket if nothing is taken from it.
-    pub(crate) fn untouched(self, ask: &Ask<'_>, now: Timestamp) -> State {
+    pub(crate) fn untouched(self, ask: Ask<'_>, now: Timestamp) -> State {
         map_each!(self, seen => seen.by.untouched(ask, seen.view, now.as_micros()))
     }
 }
@@ -81,14 +89,14 @@ impl Algorithm {
     #[cold]
     pub(crate) fn with_held(&self, state: State, now: Timestamp, held: u32) -> State {
         let now = now.as_micros();
-        map_each!(self, state, (by, state) => by.with_held(state, now, held)).unwrap_or(state)
+        map_each!((self, state), (by, state) => by.with_held(state, now, held), _ => state)
     }
 
     /// The part of bucket keys that stands for the algorithm.
     #[inline]
     #[must_use]
-    pub fn key(&self) -> super::AlgorithmKey {
-        fn key<A: Counting>(_: &A) -> super::AlgorithmKey {
+    pub fn key(&self) -> AlgorithmKey {
+        fn key<A: Counting>(_: &A) -> AlgorithmKey {
             A::KEY
         }
         each!(self, by => key(by))

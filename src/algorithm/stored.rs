@@ -5,10 +5,14 @@ use std::mem;
 use thiserror::Error;
 
 use super::{
-    action::Action,
-    counting::Counting,
+    action::{Action, Ask},
+    algorithm_key::AlgorithmKey,
+    bound::Bounded,
+    concurrency::Concurrency,
+    counting::{Counting, Judged},
     each::{Algorithm, Each, each, map_each, own},
     gcra::Gcra,
+    history::ASK,
     quota::Quota,
     row::RowValue,
     state::{State, View, ViewIn},
@@ -31,6 +35,7 @@ pub(super) type Kept = Each<
     <Tiers as Counting>::Stored,
     <Window as Counting>::Stored,
     <Quota as Counting>::Stored,
+    <Concurrency as Counting>::Stored,
 >;
 
 /// The layout that is written.
@@ -49,7 +54,7 @@ impl Stored {
     pub fn full_at(&self, algorithm: &Algorithm) -> Option<Timestamp> {
         let us = match &self.0 {
             None => 0,
-            Some(kept) => each!(kept, algorithm, (own, by) => by.lapses_at(own), _ => 0),
+            Some(kept) => each!((kept, algorithm), (own, by) => by.lapses_at(own), _ => 0),
         };
         (us < u64::MAX).then_some(Timestamp::from_micros(us))
     }
@@ -94,6 +99,9 @@ impl Stored {
             (Each::Quota(by), Each::Quota(state)) => by
                 .keep(own!(kept, Quota), action, state, now)
                 .map(Each::Quota),
+            (Each::Concurrency(by), Each::Concurrency(state)) => by
+                .keep(own!(kept, Concurrency), action, state, now)
+                .map(Each::Concurrency),
             _ => kept,
         };
     }
@@ -106,6 +114,7 @@ impl Stored {
             Some(Each::Tiers(own)) => Tiers::allocated_bytes(own),
             Some(Each::Window(own)) => Window::allocated_bytes(own),
             Some(Each::Quota(own)) => Quota::allocated_bytes(own),
+            Some(Each::Concurrency(own)) => Concurrency::allocated_bytes(own),
         }
     }
 
@@ -137,6 +146,7 @@ impl Stored {
     /// | 2 | tiers | the time of the last grant since the Unix epoch, below 2⁵²; the number of tiers, up to 16; each tier, lowest first |
     /// | 3 | window | the number of units, up to 4096; when the newest was taken since the Unix epoch, below 2⁵²; for each of the others, newest first, how long before that |
     /// | 4 | quota | the start of the period since the Unix epoch, below 2⁵², and how much is used, at least 1 |
+    /// | 5 | concurrency | as a window: a permit is a unit, taken when it was taken or renewed last |
     ///
     /// A tier is 0 if it was never entered. Otherwise, it is 1 plus the time from its entry to the last grant, followed
     /// by its units in one of two forms: 2 × their number; or 1 plus 2 × their number, and then the time of each unit,
@@ -151,6 +161,7 @@ impl Stored {
             Some(Each::Tiers(own)) => write::<Tiers>(own, &mut bytes),
             Some(Each::Window(own)) => write::<Window>(own, &mut bytes),
             Some(Each::Quota(own)) => write::<Quota>(own, &mut bytes),
+            Some(Each::Concurrency(own)) => write::<Concurrency>(own, &mut bytes),
         }
         bytes
     }
@@ -173,6 +184,7 @@ impl Stored {
             Tiers::KIND => Some(Each::Tiers(Tiers::read(&mut rest)?)),
             Window::KIND => Some(Each::Window(Window::read(&mut rest)?)),
             Quota::KIND => Some(Each::Quota(Quota::read(&mut rest)?)),
+            Concurrency::KIND => Some(Each::Concurrency(Concurrency::read(&mut rest)?)),
             _ => return Err(StoredError::UnknownKind(kind)),
         };
         match rest {
@@ -209,19 +221,75 @@ impl Algorithm {
                 by,
                 view: by.view(own!(kept, Quota), now),
             }),
+            Self::Concurrency(by) => Each::Concurrency(ViewIn {
+                by,
+                view: by.view(own!(kept, Concurrency), now),
+            }),
         }
     }
 
-    /// Returns the view of a state in a row.
+    /// Returns what a request leads to, if the state is in a row.
     #[inline(always)]
-    pub(crate) fn see_row(&self, value: RowValue, now: Timestamp) -> View<'_> {
-        map_each!(self, by => ViewIn { by, view: by.view_row(value, now.as_micros()) })
+    pub(crate) fn judge_row(&self, ask: Ask<'_>, value: RowValue, now: Timestamp) -> Judged<State> {
+        if ask.action == Action::Reset {
+            return Judged::new(State::MISSING, true);
+        }
+        let now = now.as_micros();
+        match self {
+            Self::Gcra(by) => by.judge(ask, by.view_row(value, now), now).map(Each::Gcra),
+            Self::Tiers(by) => by.judge(ask, by.view_row(value, now), now).map(Each::Tiers),
+            Self::Window(by) => by
+                .judge(ask, by.view_row(value, now), now)
+                .map(Each::Window),
+            Self::Quota(by) => by.judge(ask, by.view_row(value, now), now).map(Each::Quota),
+            Self::Concurrency(by) => by
+                .judge(ask, by.view_row(value, now), now)
+                .map(Each::Concurrency),
+        }
+    }
+
+    /// Returns the key of the algorithm, if its buckets are rows without a line and it permits the cost, which is not 0.
+    #[inline(always)]
+    pub(crate) fn plain_key(&self, cost: u32) -> Option<AlgorithmKey> {
+        fn key<A: Counting + Bounded>(by: &A, cost: u32) -> Option<AlgorithmKey> {
+            let is_plain = A::FITS_ROW && cost > 0 && !by.has_line() && by.permits_any(cost);
+            is_plain.then_some(A::KEY)
+        }
+        each!(self, by => key(by, cost))
+    }
+
+    /// Returns the value of a row after a charge, if it passes.
+    #[inline(always)]
+    pub(crate) fn charge_row(
+        &self,
+        ask: Ask<'_>,
+        value: RowValue,
+        now: Timestamp,
+    ) -> Option<RowValue> {
+        let now = now.as_micros();
+        each!(self, by => {
+            let judged = by.judge(ask, by.view_row(value, now), now);
+            judged.passed.then(|| by.row(judged.state))
+        })
+    }
+
+    /// Returns the state in a row if nothing is taken from it.
+    #[inline(always)]
+    pub(crate) fn untouched_row(&self, ask: Ask<'_>, value: RowValue, now: Timestamp) -> State {
+        let now = now.as_micros();
+        map_each!(self, by => by.untouched(ask, by.view_row(value, now), now))
+    }
+
+    /// Returns the state in a row.
+    #[inline(always)]
+    pub(crate) fn state_in_row(&self, value: RowValue, now: Timestamp) -> State {
+        self.untouched_row(ASK, value, now)
     }
 
     /// Returns a state as the value of a row.
     #[inline(always)]
     pub(crate) fn row(&self, state: State) -> RowValue {
-        each!(self, state, (by, state) => by.row(state), _ => RowValue::FULL)
+        each!((self, state), (by, state) => by.row(state), _ => RowValue::FULL)
     }
 }
 

@@ -166,7 +166,7 @@ impl<B: Backend> DenyCache<B> {
                 continue;
             }
             if answer.passed {
-                if member.algorithm.grants_outdate_denials() && member.mode.spends() {
+                if self.is_outdated_by(batch, member, answer, outcome.now) {
                     self.denied.forget(&member.fingerprint);
                 }
             } else if member.mode.votes()
@@ -175,6 +175,29 @@ impl<B: Backend> DenyCache<B> {
                 self.denied.put(entry, given_back, sent.now);
             }
         }
+    }
+
+    /// Returns whether a remembered denial no longer holds, because the store has let this member pass. That is so if the
+    /// entry denies what has passed or what the bucket has left: a refund whose answer is not here yet has taken effect.
+    fn is_outdated_by(
+        &self,
+        batch: &Batch<'_>,
+        member: &Member<'_>,
+        answer: &Answer,
+        decided: Timestamp,
+    ) -> bool {
+        if member.algorithm.grants_outdate_denials() {
+            return member.mode.spends();
+        }
+        if !member.mode.votes() {
+            return false;
+        }
+        let ours = self.clock.now();
+        let at = batch.now.unwrap_or(ours);
+        let state = answer.state.by_clock(decided, at);
+        let cost = member.algorithm.left(state, at).max(member.cost);
+        self.known(batch, &Member { cost, ..*member }, ours)
+            .is_some()
     }
 
     /// Returns the entry of a denied member. It lasts until its lifetime is over, or the denial itself: as long after
@@ -234,6 +257,7 @@ impl<'a, B: Backend> GivingBack<'a, B> {
         let gives = match batch.operation {
             Operation::Refund | Operation::Reset => true,
             Operation::Check | Operation::Spend => may_give_back(batch),
+            Operation::Renew => false,
         };
         // Not `then_some`: its value would be dropped, which leaves the buckets unsettled.
         gives.then(|| Self {
@@ -264,6 +288,7 @@ impl<B: Backend> Backend for DenyCache<B> {
 
     fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
         match batch.operation {
+            Operation::Renew => self.inner.try_apply(batch),
             Operation::Check | Operation::Spend => match self.denial(batch, self.clock.now()) {
                 Some(denial) => Some(Ok(denial)),
                 // A backend that answers immediately needs no cache, so its answers are not remembered.

@@ -1,5 +1,5 @@
 /// The split of the burst or the quota of a limit with leases. [`Backend::lease`](super::Backend::lease) returns it.
-/// The [guide](crate::guide::failures#leases) has an example.
+/// The [guide](crate::guide::leases) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseTerms {

@@ -1,7 +1,7 @@
 //! Backends, which keep the state: the [`Backend`] trait and its implementations.
 //!
-//! [`MemoryBackend`] keeps buckets in this process, and `RedisBackend` in Redis. [`DenyCache`] and `FailurePolicy`
-//! wrap another backend.
+//! [`MemoryBackend`] keeps buckets in this process, and `RedisBackend` in Redis. [`DenyCache`], `Lease` and
+//! `FailurePolicy` wrap another backend.
 //!
 //! # A custom backend
 //!
@@ -86,6 +86,9 @@ pub use self::begun::Begun;
 pub use self::failure::FailurePolicy;
 #[cfg(feature = "tokio")]
 pub use self::lease::Lease;
+#[cfg(feature = "tokio")]
+pub(crate) use self::memory::LinePlace;
+pub(crate) use self::memory::RowCharge;
 #[cfg(feature = "redis")]
 pub use self::redis::RedisBackend;
 pub use self::{
@@ -145,8 +148,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// Decides a batch at once if that is possible, and otherwise returns the boxed future that decides it.
     ///
-    /// It is [`try_apply`](Self::try_apply) followed by [`apply`](Self::apply). A wrapper of this crate looks at the
-    /// batch only once for both.
+    /// It is [`try_apply`](Self::try_apply) followed by [`apply`](Self::apply). [`DenyCache`] and `FailurePolicy` look at
+    /// the batch only once for both.
     #[doc(hidden)]
     fn begin<'a>(&'a self, batch: &'a Batch<'a>) -> Begun<Deciding<'a>> {
         match self.try_apply(batch) {

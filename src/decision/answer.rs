@@ -18,6 +18,8 @@ pub struct Answer {
     pub(crate) taken: Option<TakenPart>,
     /// The units that this process holds in advance. The state counts them as charged.
     pub(crate) held: u32,
+    /// The part of the limit that leases reserve. The state is that of the rest.
+    pub(crate) reserved: u32,
 }
 
 impl Answer {
@@ -29,6 +31,7 @@ impl Answer {
         leased: false,
         taken: None,
         held: 0,
+        reserved: 0,
     };
 
     /// For a voting member, whether its own cost fits. For another member, whether it is charged (or would be, for a
@@ -59,16 +62,15 @@ impl Answer {
             leased: false,
             taken: None,
             held: 0,
+            reserved: 0,
         }
     }
 
-    /// Creates the answer to a member that has been judged.
+    /// Fills in what the member has been judged.
     #[inline(always)]
-    pub(crate) fn judged(judged: Judged<State>) -> Self {
-        Self {
-            taken: judged.taken,
-            ..Self::new(judged.state, judged.passed)
-        }
+    pub(crate) fn judge(&mut self, judged: Judged<State>) {
+        (self.state, self.passed, self.taken) = (judged.state, judged.passed, judged.taken);
+        self.known = true;
     }
 
     /// Marks the answer as one by leased units, of which so many are left.

@@ -75,12 +75,21 @@ pub(crate) fn strictest(decisions: &[Decision]) -> Option<usize> {
 }
 
 /// The decisions on the members of a batch.
-pub(crate) trait Decisions {
+pub(crate) trait Decisions: Sized {
     /// In the members' order.
     fn members(&self) -> &[Decision];
 
     /// Returns whether the request may proceed.
     fn allowed(&self) -> bool;
+
+    /// Returns the decisions before any is made.
+    fn nothing() -> Self;
+
+    /// Returns the decision on the next member, to write it. Decisions are large, so they are written where they stay.
+    fn next(&mut self) -> &mut Decision;
+
+    /// Adds the decision on the next member.
+    fn add(&mut self, decision: Decision);
 }
 
 impl Decisions for BatchDecision {
@@ -90,6 +99,23 @@ impl Decisions for BatchDecision {
 
     fn allowed(&self) -> bool {
         self.allowed()
+    }
+
+    #[inline(always)]
+    fn nothing() -> Self {
+        Self::default()
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> &mut Decision {
+        let place = self.members.len();
+        self.members.push(Decision::NOT_LIMITED);
+        &mut self.members[place]
+    }
+
+    #[inline(always)]
+    fn add(&mut self, decision: Decision) {
+        self.members.push(decision);
     }
 }
 
@@ -103,5 +129,20 @@ impl Decisions for Decision {
     #[inline]
     fn allowed(&self) -> bool {
         !(self.votes && self.denied())
+    }
+
+    #[inline(always)]
+    fn nothing() -> Self {
+        Self::NOT_LIMITED
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> &mut Decision {
+        self
+    }
+
+    #[inline(always)]
+    fn add(&mut self, decision: Decision) {
+        *self = decision;
     }
 }

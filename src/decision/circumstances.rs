@@ -3,18 +3,18 @@ use crate::{algorithm::Action, clock::Timestamp};
 
 /// The parts of a batch's result that a member's decision depends on.
 #[derive(Clone, Copy)]
-pub(super) struct Circumstances {
+pub(crate) struct Circumstances {
     /// The action of the batch on the member's bucket.
-    pub(super) action: Action,
-    pub(super) now: Timestamp,
-    pub(super) passes: bool,
-    pub(super) source: Source,
+    pub(crate) action: Action,
+    pub(crate) now: Timestamp,
+    pub(crate) passes: bool,
+    pub(crate) source: Source,
 }
 
 impl Circumstances {
     /// Returns the action that the decision shows.
     #[inline(always)]
-    pub(super) fn shown(&self, answer: &Answer) -> Action {
+    pub(crate) fn shown(&self, answer: &Answer) -> Action {
         match answer.passed && self.passes {
             true => self.action,
             false => Action::Keep,

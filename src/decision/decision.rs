@@ -5,7 +5,7 @@ use super::{
     source::Source, verdict::Verdict,
 };
 use crate::{
-    algorithm::{Action, Algorithm, ClientFigures, FOREVER, ShownBucket},
+    algorithm::{Action, Algorithm, Ask, ClientFigures, FOREVER, ShownBucket},
     clock::Timestamp,
     tiers::{Grant, Tiers},
     transaction::{Fingerprint, Member, Operation, Receipt},
@@ -30,7 +30,8 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// A wait that never ends.
+    /// A wait that never ends, or one that is not known: that for a permit of a [concurrency
+    /// limit](crate::Limit::concurrent).
     pub const NEVER: Duration = FOREVER;
 
     /// The decision if no limit is configured.
@@ -45,76 +46,83 @@ impl Decision {
         bucket: BucketFigures::None,
     };
 
-    /// Creates the decision on a member whose bucket the backend has read. Returns `None` if the answer has no figures for
-    /// the algorithm, so that it is not one to this member. A reset has no figures.
-    pub(super) fn new(
+    /// Writes the decision on a member whose bucket the backend has read. Returns whether the answer has figures for the
+    /// algorithm, so that it is one to this member. A reset has no figures.
+    #[inline(always)]
+    pub(crate) fn show(
+        &mut self,
         algorithm: &Algorithm,
         member: &Member<'_>,
         answer: &Answer,
         circumstances: Circumstances,
-    ) -> Option<Self> {
+    ) -> bool {
+        let Circumstances {
+            action,
+            now,
+            passes,
+            source,
+        } = circumstances;
+        let takes = matches!(action, Action::Spend | Action::Debit | Action::Renew);
+        self.verdict = Verdict::of(action, answer.passed, member.shadow && passes);
+        self.source = if answer.leased { Source::Lease } else { source };
+        self.shadow = member.shadow;
+        self.is_charged = takes && answer.passed && passes;
+        self.votes = member.mode.votes();
+        self.fingerprint = member.fingerprint;
+        let ask = member.ask(circumstances.shown(answer));
+        if answer.held > 0 || answer.reserved > 0 {
+            return self.show_leased(algorithm, &ask, answer, circumstances);
+        }
+        let (state, taken) = (answer.state, answer.taken);
+        let bucket = ShownBucket::new(algorithm, &ask, state, now, passes, taken, 0);
+        self.bucket = match bucket {
+            Some(bucket) => BucketFigures::Known(bucket),
+            None => BucketFigures::None,
+        };
+        !self.bucket.is_none() || action == Action::Reset
+    }
+
+    /// Shows a bucket of a limit with leases, of which this process may hold units in advance.
+    #[cold]
+    fn show_leased(
+        &mut self,
+        algorithm: &Algorithm,
+        ask: &Ask<'_>,
+        answer: &Answer,
+        circumstances: Circumstances,
+    ) -> bool {
         let Circumstances {
             action,
             now,
             passes,
             ..
         } = circumstances;
-        let ask = member.ask(circumstances.shown(answer));
-        let (state, held) = match answer.held {
-            0 => (answer.state, 0),
+        let left = match answer.reserved {
+            0 => None,
+            reserved => algorithm.with_most(algorithm.max_cost().saturating_sub(reserved)),
+        };
+        let algorithm = left.as_ref().unwrap_or(algorithm);
+        let state = match answer.held {
+            0 => answer.state,
             held => {
                 let is_probe = ask.action == Action::Probe;
-                let probed = if is_probe { member.cost } else { 0 };
-                let state = algorithm.with_held(answer.state, now, held);
-                (state, held.saturating_sub(probed))
+                let probed = if is_probe { ask.cost } else { 0 };
+                self.held = held.saturating_sub(probed);
+                algorithm.with_held(answer.state, now, held)
             }
         };
-        let reserved = member.reserved;
-        let bucket = ShownBucket::new(algorithm, &ask, state, now, passes, answer.taken, reserved);
-        let bucket = match bucket {
-            Some(bucket) => BucketFigures::Known(bucket),
-            None if action == Action::Reset => BucketFigures::None,
-            None => return None,
-        };
-        Some(Self::on(bucket, member, answer, held, circumstances))
-    }
-
-    #[inline(always)]
-    fn on(
-        bucket: BucketFigures,
-        member: &Member<'_>,
-        answer: &Answer,
-        held: u32,
-        circumstances: Circumstances,
-    ) -> Self {
-        let Circumstances {
-            action,
-            passes,
-            source,
-            ..
-        } = circumstances;
-        let takes = matches!(action, Action::Spend | Action::Debit);
-        Self {
-            verdict: Verdict::of(
-                matches!(action, Action::Refund | Action::Keep),
-                answer.passed,
-                member.shadow && passes,
-            ),
-            source: if answer.leased { Source::Lease } else { source },
-            shadow: member.shadow,
-            is_charged: takes && answer.passed && passes,
-            votes: member.mode.votes(),
-            fingerprint: member.fingerprint,
-            held,
-            bucket,
-        }
+        let (taken, reserved) = (answer.taken, answer.reserved);
+        let bucket = ShownBucket::new(algorithm, ask, state, now, passes, taken, reserved);
+        self.bucket = bucket.map_or(BucketFigures::None, BucketFigures::Known);
+        !self.bucket.is_none() || action == Action::Reset
     }
 
     /// Returns whether the request may proceed, which is always true for a limit in shadow mode. For a member of a batch
-    /// without a vote, whether it was charged. For a refund on a limit with values, whether anything was refunded.
+    /// without a vote, whether it was charged. For a refund or a renewal on a limit with values, whether it did anything.
     #[must_use]
     pub fn allowed(&self) -> bool {
-        !matches!(self.verdict, Verdict::Denied | Verdict::NotRefunded)
+        use Verdict::{Denied, NotRefunded, NotRenewed};
+        !matches!(self.verdict, Denied | NotRefunded | NotRenewed)
     }
 
     /// Returns whether a limit in shadow mode would have denied the request.
@@ -126,6 +134,11 @@ impl Decision {
     /// Returns whether two decisions with a limit concern the same bucket, for any spelling of its id.
     pub(crate) fn is_of_same_bucket(&self, other: &Self) -> bool {
         self.fingerprint == other.fingerprint
+    }
+
+    /// Returns the part of the limit that leases reserve.
+    pub(crate) fn reserved(&self) -> u32 {
+        self.bucket.known().map_or(0, ShownBucket::reserved)
     }
 
     /// Returns the source of the decision.
@@ -156,6 +169,12 @@ impl Decision {
     #[must_use]
     pub fn refunded(&self) -> bool {
         self.verdict == Verdict::Refunded
+    }
+
+    /// Returns whether a renewal has found the permits of its receipt. If so, [`receipt`](Self::receipt) is the new one.
+    #[must_use]
+    pub fn renewed(&self) -> bool {
+        self.verdict == Verdict::Renewed
     }
 
     /// Returns how many of `cost` tokens a refund has given back.
@@ -197,6 +216,35 @@ impl Decision {
             Some(bucket) if self.verdict == Verdict::Allowed => bucket.granted(),
             _ => 0,
         }
+    }
+
+    /// The time for which the permits of a [concurrency limit](crate::Limit::concurrent) count, after they were taken or
+    /// renewed; `None` on other limits. On such a limit, a wait of [`NEVER`](Self::NEVER) means that it is not known.
+    #[must_use]
+    pub fn hold(&self) -> Option<Duration> {
+        self.bucket.known()?.hold()
+    }
+
+    /// Returns whether the request may wait until permits come back.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn waits_for_permits(&self) -> bool {
+        self.hold().is_some() && self.may_wait()
+    }
+
+    /// Returns whether it denies its batch.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn denies(&self) -> bool {
+        self.votes && self.denied()
+    }
+
+    /// Returns the time until enough permits have expired, if none is renewed.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn permits_expire_after(&self) -> Option<Duration> {
+        let bucket = self
+            .bucket
+            .known()
+            .filter(|bucket| bucket.hold().is_some())?;
+        Some(bucket.expires_after())
     }
 
     /// The highest tier that granted units, with 0 for the lowest; `None` if no tier did, or if the limit has no
@@ -304,11 +352,25 @@ impl Decision {
         }
     }
 
+    /// Turns figures that were shown without a cost into those of a look at the bucket: whether the cost would pass now.
+    pub(super) fn of_peek(mut self) -> Self {
+        self.verdict = match self.next_after().is_zero() {
+            true => Verdict::Allowed,
+            false if self.shadow => Verdict::WouldDeny,
+            false => Verdict::Denied,
+        };
+        self
+    }
+
     /// Creates the decision for a blocked client.
     #[cold]
     pub(crate) fn refused(operation: Operation, votes: bool, shadow: bool) -> Self {
         Self {
-            verdict: Verdict::of(operation == Operation::Refund, false, shadow),
+            verdict: match operation {
+                Operation::Refund => Verdict::NotRefunded,
+                Operation::Renew => Verdict::NotRenewed,
+                _ => Verdict::of(Action::Spend, false, shadow),
+            },
             source: Source::Store,
             shadow,
             votes,

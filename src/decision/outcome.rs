@@ -1,11 +1,18 @@
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
-use super::{answer::Answer, circumstances::Circumstances, decision::Decision, source::Source};
+use ahash::RandomState;
+
+use smallvec::SmallVec;
+
+use super::{
+    answer::Answer, circumstances::Circumstances, decision::Decision, judgement::Judgement,
+    source::Source,
+};
 use crate::{
-    algorithm::{Action, Algorithm, Ask, State, Stored, View},
+    algorithm::{Algorithm, Stored, View},
     clock::{InvalidNow, Timestamp},
-    one_or_many::OneOrMany,
-    transaction::{Batch, Member},
+    few::{Any, Count},
+    transaction::{Batch, Member, Operation},
 };
 
 /// A backend's answer to a [`Batch`]. The [backend docs](crate::backend#a-custom-backend) have an example.
@@ -15,7 +22,7 @@ pub struct Outcome {
     /// The instant at which the batch was decided.
     pub now: Timestamp,
     /// In the order of the members.
-    answers: OneOrMany<Answer>,
+    answers: SmallVec<[Answer; 4]>,
     source: Source,
     /// The index of a member whose debit does not fit into its window. Then nothing is decided,
     /// and nothing written.
@@ -44,11 +51,13 @@ impl Outcome {
     /// Creates the outcome of a batch of one member.
     #[inline(always)]
     pub(crate) fn of_one(now: Timestamp, answer: Answer) -> Self {
-        Self::of(now, OneOrMany::One(answer))
+        let mut outcome = Self::of(now, SmallVec::new());
+        outcome.answers.push(answer);
+        outcome
     }
 
     #[inline(always)]
-    fn of(now: Timestamp, answers: OneOrMany<Answer>) -> Self {
+    fn of(now: Timestamp, answers: SmallVec<[Answer; 4]>) -> Self {
         Self {
             now,
             answers,
@@ -56,14 +65,6 @@ impl Outcome {
             no_room: None,
             exceptions: None,
         }
-    }
-
-    /// Creates the outcome of a batch of one member whose debit may not have room.
-    #[inline]
-    pub(crate) fn of_action(now: Timestamp, action: Action, answer: Answer) -> Self {
-        let mut outcome = Self::of_one(now, answer);
-        outcome.no_room = (!has_room(action, &answer)).then_some(0);
-        outcome
     }
 
     /// Sets the source of the decision, if it is not the store. Wrappers such as
@@ -79,8 +80,8 @@ impl Outcome {
     /// Returns the same outcome with other answers.
     #[cfg(feature = "tokio")]
     #[must_use]
-    pub(crate) fn with_answers(mut self, answers: smallvec::SmallVec<[Answer; 4]>) -> Self {
-        self.answers = answers.into_iter().collect();
+    pub(crate) fn with_answers(mut self, answers: SmallVec<[Answer; 4]>) -> Self {
+        self.answers = answers;
         self
     }
 
@@ -130,7 +131,10 @@ impl Outcome {
         stored: &mut [Stored],
     ) -> Result<Self, InvalidNow> {
         now.validate()?;
-        let outcome = Self::judge(batch, now, |place, member| {
+        if batch.operation == Operation::Renew {
+            return Ok(Self::renew(batch, now, stored));
+        }
+        let outcome = Self::judged(batch, now, |place, member| {
             stored[place].see(member.algorithm, now)
         });
         let members = batch.members.iter().zip(outcome.answers());
@@ -140,48 +144,51 @@ impl Outcome {
         Ok(outcome)
     }
 
-    /// Judges a batch at a valid `now`. `see` returns what is stored for a member, by its place. It is asked again for the
-    /// figures of a denied batch.
-    #[inline(always)]
-    pub(crate) fn judge<'v>(
-        batch: &Batch<'v>,
-        now: Timestamp,
-        mut see: impl FnMut(usize, &Member<'v>) -> View<'v>,
-    ) -> Self {
-        // The answers are written where they stay.
-        let mut outcome = Self::of(now, OneOrMany::for_items(batch.members.len()));
-        let (mut passes, mut no_room) = (true, None);
+    /// Renews the members in order. Members of one bucket see what those before them have changed, and all of them have its
+    /// last state in the end.
+    fn renew(batch: &Batch<'_>, now: Timestamp, stored: &mut [Stored]) -> Self {
+        let mut latest = HashMap::<_, usize, RandomState>::default();
+        let mut outcome = Self::of(now, SmallVec::new());
         for (place, member) in batch.members.iter().enumerate() {
-            let ask = batch.ask(member);
-            let answer = Answer::judged(see(place, member).judge(&ask, now));
-            passes &= answer.passed || !batch.votes(member);
-            if !has_room(ask.action, &answer) {
-                no_room.get_or_insert(place);
+            if let Some(before) = latest.insert(member.fingerprint, place) {
+                stored[place] = stored[before].clone();
             }
+            let (ask, algorithm) = (batch.ask(member), member.algorithm);
+            let mut answer = Answer::UNKNOWN;
+            answer.judge(stored[place].see(algorithm, now).judge(ask, now));
+            stored[place].keep(algorithm, ask.action, answer.state, now);
             outcome.answers.push(answer);
         }
-        outcome.no_room = no_room.filter(|_| passes);
-        if !passes || no_room.is_some() {
-            outcome.take_nothing(batch, |place, member, ask| {
-                see(place, member).untouched(ask, now)
-            });
+        for (place, member) in batch.members.iter().enumerate() {
+            if let Some(last) = latest
+                .get(&member.fingerprint)
+                .filter(|last| **last > place)
+            {
+                stored[place] = stored[*last].clone();
+            }
         }
         outcome
     }
 
-    /// Shows the buckets of a denied batch as they are.
-    #[cold]
-    fn take_nothing<'v>(
-        &mut self,
+    /// Judges a batch at a valid `now`. `see` returns the state of a member's bucket, by its place. It is asked again for
+    /// the figures of a denied batch.
+    pub(crate) fn judged<'v>(
         batch: &Batch<'v>,
-        mut untouched: impl FnMut(usize, &Member<'v>, &Ask<'v>) -> State,
-    ) {
-        let answers = batch.members.iter().zip(self.answers.iter_mut());
-        for (place, (member, answer)) in answers.enumerate() {
-            answer.state = untouched(place, member, &batch.ask(member));
-            answer.taken = None;
-            answer.passed &= member.mode.votes();
+        now: Timestamp,
+        see: impl Fn(usize, &Member<'v>) -> View<'v>,
+    ) -> Self {
+        let mut judged = Judgement::<Any>::new(batch.operation, batch.members.len());
+        judged.begin(now);
+        for (place, member) in batch.members.iter().enumerate() {
+            judged.judge(place, member, |ask| see(place, member).judge(ask, now));
         }
+        if !judged.passes() {
+            for (place, member) in batch.members.iter().enumerate() {
+                let untouched = |ask| see(place, member).untouched(ask, now);
+                judged.take_nothing(place, member, untouched);
+            }
+        }
+        Self::from(judged)
     }
 
     #[cfg(feature = "failure-policy")]
@@ -204,51 +211,97 @@ impl Outcome {
     /// Returns whether there is an answer for each member.
     #[inline(always)]
     pub(crate) fn answers_all(&self, batch: &Batch<'_>) -> bool {
-        match (&self.answers, batch.members) {
-            (OneOrMany::One(_), [_]) => true,
-            (_, members) => self.answers().len() == members.len(),
-        }
+        self.answers.len() == batch.members.len()
     }
 
     /// Returns the decision on one member of the batch, by its index, with its figures and waits. Returns `None` if there
     /// is no answer for this member. The example `custom_wrapper` uses it.
     #[must_use]
     pub fn decision_on(&self, batch: &Batch<'_>, index: usize) -> Option<Decision> {
-        self.decision(batch, index, self.passes(batch))
+        self.decision_if(batch, index, self.passes(batch))
     }
 
-    /// Returns the decision on the member at this index, or `None` if the answer is not one to this member.
-    #[inline(never)]
-    pub(crate) fn decision(
+    /// Returns the decision on one member, if the batch passes or not.
+    pub(crate) fn decision_if(
         &self,
         batch: &Batch<'_>,
         index: usize,
         passes: bool,
     ) -> Option<Decision> {
-        let (member, answer) = (batch.members.get(index)?, self.answers.get(index)?);
+        let mut decision = Decision::NOT_LIMITED;
+        let is_answered = self.decide_on(batch, index, passes, &mut decision);
+        is_answered.then_some(decision)
+    }
+
+    /// Returns the figures of the only member of a batch that charges nothing, as its bucket is. `member` is the same one with
+    /// the cost in question.
+    #[cold]
+    pub(crate) fn peeked(&self, batch: &Batch<'_>, member: &Member<'_>) -> Option<Decision> {
+        let circumstances = self.circumstances(batch, member, false);
+        let mut decision = Decision::NOT_LIMITED;
+        let is_answered = self.show(circumstances, member, 0, &mut decision);
+        is_answered.then(|| decision.of_peek())
+    }
+
+    /// Writes the decision on the member at this index, if the batch passes or not. Returns whether the answer is one to
+    /// this member. Decisions are large, so they are written where they stay.
+    #[inline(always)]
+    pub(crate) fn decide_on(
+        &self,
+        batch: &Batch<'_>,
+        index: usize,
+        passes: bool,
+        decision: &mut Decision,
+    ) -> bool {
+        batch.members.get(index).is_some_and(|member| {
+            let circumstances = self.circumstances(batch, member, passes);
+            self.show(circumstances, member, index, decision)
+        })
+    }
+
+    #[inline(always)]
+    fn show(
+        &self,
+        circumstances: Circumstances,
+        member: &Member<'_>,
+        index: usize,
+        decision: &mut Decision,
+    ) -> bool {
+        match self.answers.get(index) {
+            Some(answer) if self.exceptions.is_none() && answer.known => {
+                decision.show(member.algorithm, member, answer, circumstances)
+            }
+            Some(answer) => self.show_unusual(circumstances, member, index, *answer, decision),
+            None => false,
+        }
+    }
+
+    /// Writes a decision by an algorithm or a clock of its own, or one on a bucket that nobody has looked at.
+    #[inline(never)]
+    fn show_unusual(
+        &self,
+        mut circumstances: Circumstances,
+        member: &Member<'_>,
+        index: usize,
+        mut answer: Answer,
+        decision: &mut Decision,
+    ) -> bool {
         if !answer.known {
-            return Some(Decision::NOT_LIMITED);
+            *decision = Decision::NOT_LIMITED;
+            return true;
         }
-        let (mut algorithm, mut answer, mut member) = (member.algorithm, *answer, member);
-        let other: Member<'_>;
-        let mut circumstances = self.circumstances(batch, member, passes);
-        if let Some(exceptions) = &self.exceptions {
-            let algorithms = exceptions.algorithms.as_ref();
-            if let Some(own) = algorithms.and_then(|all| all.get(index)) {
-                // Leases reserve nothing of a share of the limit.
-                other = Member {
-                    reserved: 0,
-                    ..*member
-                };
-                (algorithm, member) = (own, &other);
-            }
-            let clocks = exceptions.clocks.as_ref();
-            if let Some(own) = clocks.and_then(|clocks| clocks.get(index)) {
-                answer.state = answer.state.by_clock(self.now, *own);
-                circumstances.now = *own;
-            }
+        let mut algorithm = member.algorithm;
+        let exceptions = self.exceptions.as_deref();
+        let algorithms = exceptions.and_then(|exceptions| exceptions.algorithms.as_ref());
+        if let Some(own) = algorithms.and_then(|all| all.get(index)) {
+            algorithm = own;
         }
-        Decision::new(algorithm, member, &answer, circumstances)
+        let clocks = exceptions.and_then(|exceptions| exceptions.clocks.as_ref());
+        if let Some(own) = clocks.and_then(|clocks| clocks.get(index)) {
+            answer.state = answer.state.by_clock(self.now, *own);
+            circumstances.now = *own;
+        }
+        decision.show(algorithm, member, &answer, circumstances)
     }
 
     #[inline(always)]
@@ -278,8 +331,10 @@ impl Outcome {
     }
 }
 
-/// Returns whether a debit fits into its window. All other debits pass.
-#[inline(always)]
-fn has_room(action: Action, answer: &Answer) -> bool {
-    answer.passed || !matches!(action, Action::Debit | Action::ProbeDebit)
+impl<C: Count> From<Judgement<C>> for Outcome {
+    fn from(judged: Judgement<C>) -> Self {
+        let mut outcome = Self::of(judged.now, SmallVec::from_slice(judged.answers()));
+        outcome.no_room = judged.no_room();
+        outcome
+    }
 }

@@ -38,6 +38,7 @@
 //! | [`api_keys`] | limit by API key, or else by address; unknown and duplicate keys |
 //! | [`behind_proxies`] | find the client's address behind nginx, Cloudflare, AWS ALB or a Kubernetes ingress, and on localhost |
 //! | [`calling_apis`] | keep to an API's documented rate, and follow what its responses say |
+//! | [`concurrency`] | at most a number of exports, uploads or streams at once per account |
 //! | [`graphql`] | charge a query by its cost |
 //! | [`logins`] | limit failed logins by address and by user, with a JSON body |
 //! | [`migrating`] | replace tower_governor, governor, tower's `RateLimit`, express-rate-limit or nginx `limit_req` |
@@ -60,6 +61,10 @@ pub mod behind_proxies {}
 #[doc = include_str!("../../docs/recipes/calling-apis.md")]
 #[cfg(feature = "pace")]
 pub mod calling_apis {}
+
+#[doc = include_str!("../../docs/recipes/concurrency.md")]
+#[cfg(feature = "axum")]
+pub mod concurrency {}
 
 #[doc = include_str!("../../docs/recipes/graphql.md")]
 #[cfg(feature = "axum")]

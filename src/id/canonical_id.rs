@@ -4,8 +4,7 @@ use thiserror::Error;
 
 use super::id::Id;
 
-/// An id in its canonical form, which is part of the key of its bucket.
-#[doc(hidden)]
+/// An id in its canonical form, which is part of the key of its bucket. [`IdFormat::fold`](super::IdFormat::fold) returns it.
 #[derive(Clone, Debug)]
 pub struct CanonicalId<'a> {
     text: Text<'a>,

@@ -18,8 +18,8 @@ const ADDRESS: IdProblem = IdProblem::Form("an address has no registered domain:
 pub(super) fn fold(text: &str) -> Result<CanonicalId<'_>, IdProblem> {
     let name = name(text.strip_prefix("*.").unwrap_or(text))?;
     let folded = match lower_case(name) {
-        None => CanonicalId::same(registrable(name)),
-        Some(name) => CanonicalId::canonical(text, registrable(&name).into()),
+        None => CanonicalId::same(registrable(name)?),
+        Some(name) => CanonicalId::canonical(text, registrable(&name)?.into()),
     };
     let wider = folded.as_str().len() < text.strip_suffix('.').unwrap_or(text).len();
     Ok(folded.wider(wider))
@@ -45,8 +45,16 @@ pub(super) fn lower_case(name: &str) -> Option<ArrayString<MAX_NAME>> {
 }
 
 /// The part of a lower-case name that can be registered. A public suffix stands for itself.
-fn registrable(name: &str) -> &str {
-    psl::domain_str(name).unwrap_or(name)
+#[cfg(feature = "domains")]
+fn registrable(name: &str) -> Result<&str, IdProblem> {
+    Ok(psl::domain_str(name).unwrap_or(name))
+}
+
+#[cfg(not(feature = "domains"))]
+fn registrable(_: &str) -> Result<&str, IdProblem> {
+    Err(IdProblem::Form(
+        "it needs tollgate's feature `domains`: enable it",
+    ))
 }
 
 fn is_label(label: &str) -> bool {
@@ -59,7 +67,7 @@ fn is_label(label: &str) -> bool {
         && bytes[bytes.len() - 1] != b'-'
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "domains"))]
 mod tests {
     use crate::id::IdFormat::Domain;
 

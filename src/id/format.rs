@@ -30,11 +30,11 @@ pub enum IdFormat {
     Ipv6Range,
     /// The number of an account.
     RegId,
-    /// A registered domain: one label below a public suffix (eTLD+1).
+    /// A registered domain: one label below a public suffix (eTLD+1). Requires the feature `domains`.
     Domain,
     /// A set of domain names, comma-separated. Addresses may be among them.
     FqdnSet,
-    /// An account's number and a registered domain.
+    /// An account's number and a registered domain. Requires the feature `domains`.
     RegIdDomain,
     /// An account's number and a set of domain names.
     RegIdFqdnSet,
@@ -68,6 +68,12 @@ impl IdFormat {
         }
     }
 
+    /// Returns the feature that the format needs, unless it is enabled.
+    pub(crate) fn missing_feature(self) -> Option<&'static str> {
+        let has_domains = matches!(self, Self::Domain | Self::RegIdDomain);
+        (has_domains && cfg!(not(feature = "domains"))).then_some("domains")
+    }
+
     /// Returns the formats of the two parts, for a pair.
     pub(crate) fn pair(self) -> Option<(Self, Self)> {
         match self {
@@ -77,7 +83,16 @@ impl IdFormat {
         }
     }
 
-    /// Folds an id into its canonical form, which is part of the key of its bucket.
+    /// Folds an id into its canonical form, which is part of the key of its bucket. Tools for administrators use it to look up
+    /// the [limit](crate::limit::NamedLimit::limit_of) of a client.
+    ///
+    /// ```
+    /// use tollgate::id::IdFormat;
+    ///
+    /// let folded = IdFormat::Ipv6Range.fold("2001:0db8::1")?;
+    /// assert_eq!(folded.as_str(), "2001:db8::/48");
+    /// # Ok::<_, tollgate::id::IdError>(())
+    /// ```
     ///
     /// It only allocates for names of more than 88 characters with capital letters, and for sets of more than eight
     /// names.
@@ -85,7 +100,6 @@ impl IdFormat {
     /// # Errors
     ///
     /// If the text is not an id in this format.
-    #[doc(hidden)]
     #[inline]
     pub fn fold(self, text: &str) -> Result<CanonicalId<'_>, IdError> {
         match self.keeps(text) {

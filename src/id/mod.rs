@@ -6,17 +6,19 @@
 //! | `ipAddress` | `10.0.0.1`, `2001:db8::ff00:42:8329` | the canonical address, IPv4-mapped ones as IPv4 |
 //! | `ipv6RangeCIDR` | `2001:db8::/48` | the /48 of an IPv6 address |
 //! | `regId` | `12345678`: a u64 without leading zeros | the same text |
-//! | `domain` | `example.com`, `foo.github.io` | the eTLD+1 of a name, by the public suffix list |
+//! | `domain` (feature `domains`) | `example.com`, `foo.github.io` | the eTLD+1 of a name, by the public suffix list |
 //! | `fqdnSet` | `example.com,example.org` | the SHA-256 of the set, regardless of order and case |
-//! | `regId:domain` | `12345678:example.com` | both |
+//! | `regId:domain` (feature `domains`) | `12345678:example.com` | both |
 //! | `regId:fqdnSet` | `12345678:example.com,example.org` | both |
 //!
 //! An id is canonicalized before it is looked up or charged. A client has one bucket, however its id is written, and
 //! two clients never share one. Names are ASCII; internationalized names use their `xn--` form. A name that is itself
-//! a public suffix (`github.io`) stays as it is. The list of public suffixes is compiled in, so processes that share
-//! buckets should use the same version of it.
+//! a public suffix (`github.io`) stays as it is. The feature `domains` compiles the list of public suffixes in, which adds
+//! about 700 KB to a program. Processes that share buckets should use the same version of it. Without the feature, a limit with
+//! such ids is an error at startup.
 //!
 //! ```
+//! # #[cfg(feature = "domains")] {
 //! use tollgate::{Limit, Limiter, Limits, MemoryBackend, id::IdFormat, limit::LimitName};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
@@ -27,7 +29,7 @@
 //! certificates.spend("www.Example.com").await?;
 //! let decision = certificates.spend("example.com").await?;
 //! assert_eq!(decision.remaining(), Some(3), "it is one bucket");
-//! # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(()) })?; }
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 

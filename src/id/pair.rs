@@ -23,7 +23,7 @@ pub(super) fn fold(
     Ok(CanonicalId::canonical(text, id).wider(folded.is_wider()))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "domains"))]
 mod tests {
     use crate::id::IdFormat::{RegIdDomain, RegIdFqdnSet};
 

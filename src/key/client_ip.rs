@@ -192,6 +192,7 @@ impl KeyExtractor for ClientIp {
         IdProperties::new(self.address.id_source())
             .fits(|format| matches!(format, IdFormat::Opaque | IdFormat::IpAddress))
             .can_find(move |folded| counted.may_find(folded))
+            .same_if(format!("{self:?}"))
     }
 }
 

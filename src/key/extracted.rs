@@ -41,6 +41,8 @@ pub struct MissingId {
 enum Fault {
     Client,
     Server,
+    /// The server's too: a rule has chosen a limit that it does not have.
+    UnknownLimit,
 }
 
 impl MissingId {
@@ -84,6 +86,19 @@ impl MissingId {
         }
     }
 
+    /// A rule has chosen a limit that it does not have, so the client is known and its limit is not.
+    pub(crate) fn unknown_limit(reason: String) -> Self {
+        Self {
+            fault: Fault::UnknownLimit,
+            ..Self::server(reason)
+        }
+    }
+
+    /// Returns whether the limit is missing, and not the id.
+    pub(crate) fn is_unknown_limit(&self) -> bool {
+        self.fault == Fault::UnknownLimit
+    }
+
     /// Returns the reason, with the remedy.
     #[must_use]
     pub fn reason(&self) -> &str {
@@ -93,14 +108,14 @@ impl MissingId {
     /// Returns whether the server is at fault, not the client.
     #[must_use]
     pub fn is_servers_fault(&self) -> bool {
-        self.fault == Fault::Server
+        self.fault != Fault::Client
     }
 
     /// The status of a response that refuses the request: 400, 401 or 500.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match (self.fault, &self.challenge) {
-            (Fault::Server, _) => StatusCode::INTERNAL_SERVER_ERROR,
+            (Fault::Server | Fault::UnknownLimit, _) => StatusCode::INTERNAL_SERVER_ERROR,
             (Fault::Client, Some(_)) => StatusCode::UNAUTHORIZED,
             (Fault::Client, None) => StatusCode::BAD_REQUEST,
         }

@@ -69,6 +69,7 @@ pub struct IdProperties {
     invalid: Option<Arc<Invalid>>,
     alternatives: Vec<Arc<dyn KeyExtractor>>,
     secret: bool,
+    same_if: Option<Arc<str>>,
 }
 
 type Fits = dyn Fn(IdFormat) -> bool + Send + Sync;
@@ -136,6 +137,14 @@ impl IdProperties {
         self.secret_if(true)
     }
 
+    /// Declares that all extractors with this text find the same in a request. Several rules with such extractors extract the
+    /// id once. Put everything into the text that the id depends on: the type, and its configuration.
+    #[must_use]
+    pub fn same_if(mut self, text: impl Into<Arc<str>>) -> Self {
+        self.same_if = Some(text.into());
+        self
+    }
+
     pub(super) fn secret_if(mut self, secret: bool) -> Self {
         self.secret = secret;
         self
@@ -151,6 +160,16 @@ impl IdProperties {
     #[must_use]
     pub fn id_source(&self) -> IdSource {
         self.id_source
+    }
+
+    /// Returns whether both extractors find the same in a request.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.same_if.is_some() && self.same_if == other.same_if
+    }
+
+    /// Returns the text that extractors which find the same have in common.
+    pub(super) fn sameness(&self) -> Option<&str> {
+        self.same_if.as_deref()
     }
 
     pub(crate) fn has_secrets(&self) -> bool {

@@ -108,6 +108,7 @@ impl KeyExtractor for HeaderId {
         IdProperties::default()
             .invalid(invalid)
             .secret_if(!is_shown)
+            .same_if(format!("{self:?}"))
     }
 }
 

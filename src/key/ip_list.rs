@@ -37,11 +37,12 @@ pub struct IpList {
 }
 
 impl IpList {
-    /// Reads a list from a file. An empty file is an empty list.
+    /// Reads a list from a file. A list without addresses has a comment, such as `# none`. An empty file is an error,
+    /// because it may have been truncated.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or a line is neither an address nor a range.
+    /// If the file cannot be read or is empty, or a line is neither an address nor a range.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, IpListError> {
         let path: Arc<Path> = path.as_ref().into();
         let ranges = read(&path)?;
@@ -108,6 +109,9 @@ fn read(path: &Path) -> Result<Ranges, IpListError> {
     let text = String::from_utf8(text).map_err(|_| IpListError::Encoding { path: path.into() })?;
     // Some editors write a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    if text.trim().is_empty() {
+        return Err(IpListError::Empty { path: path.into() });
+    }
     let lines = (1..).zip(text.lines()).map(|(line, text)| {
         let (entry, _) = text.split_once('#').unwrap_or((text, ""));
         (line, entry.trim())
@@ -139,6 +143,12 @@ pub enum IpListError {
     /// It is not text.
     #[error("{}: it is not UTF-8: save it as UTF-8", .path.display())]
     Encoding {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It has no content.
+    #[error("{}: it is empty: write a comment such as `# none` if no address should be on the list", .path.display())]
+    Empty {
         /// The file.
         path: PathBuf,
     },

@@ -100,5 +100,6 @@ impl KeyExtractor for Ipv6Range {
                 let address = folded.split('/').next().and_then(|ip| ip.parse().ok());
                 address.is_some_and(|ip| network(ip, prefix).as_str() == folded)
             })
+            .same_if(format!("{self:?}"))
     }
 }

@@ -57,7 +57,13 @@ fn of_parts<const N: usize>(parts: [IdProperties; N]) -> IdProperties {
     let parts = Arc::new(parts);
     let of_errors = Arc::clone(&parts);
     let source = parts.iter().map(IdProperties::id_source).max();
-    IdProperties::new(source.unwrap_or_default())
+    let same: Option<Vec<_>> = parts.iter().map(IdProperties::sameness).collect();
+    let joined = IdProperties::new(source.unwrap_or_default());
+    let joined = match same {
+        Some(same) => joined.same_if(format!("{same:?}")),
+        None => joined,
+    };
+    joined
         .secret_if(parts.iter().any(IdProperties::has_secrets))
         .fits(move |format| match (format.pair(), &parts[..]) {
             // With alternatives, it is not known which part is malformed.

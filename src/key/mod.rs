@@ -7,6 +7,7 @@
 //! | [`HeaderId`] | a header's value, such as an account; a [secret](#secret-ids) unless it is [shown](HeaderId::shown) | 400 |
 //! | [`ExtensionId`] | a value that an outer layer put into the extensions | 500: the layer has not run; skipped if it is [optional](ExtensionId::optional) |
 //! | [`MatchedPath`] (feature `axum`) | the route, `/users/{id}` | – (requests without a route share one id) |
+//! | [`PathParam`] (feature `axum`) | a parameter of the route, decoded as for the handler, such as the tenant in `/t/{tenant}` | 500: the route has none; skipped if it is [optional](PathParam::optional) |
 //! | [`Everyone`] | one id for all requests | – |
 //! | two to four of these in a tuple | their ids, joined by colons: `12345678:/users/{id}` | what the first part without an id does |
 //! | [`or_else`](KeyExtractorExt::or_else) of two or more | the first id that is valid in the limit's format | what the last one does |
@@ -33,30 +34,48 @@
 //! use http::request::Parts;
 //! use tollgate::Rule;
 //!
-//! let tenant = |parts: &Parts| parts.uri.path().split('/').nth(1).map(str::to_owned);
-//! let rule = Rule::new("requests", tenant);
+//! /// Set by the layer that has verified the session.
+//! #[derive(Clone)]
+//! struct Session { organisation: Option<String> }
+//!
+//! let organisation = |parts: &Parts| parts.extensions.get::<Session>()?.organisation.clone();
+//! let rule = Rule::new("per-organisation", organisation);
 //! # let _ = rule;
 //! ```
 //!
 //! An extractor that can refuse requests implements [`KeyExtractor`]:
 //!
 //! ```
-//! use http::request::Parts;
-//! use tollgate::{id::Id, key::{Extracted, KeyExtractor, MissingId}};
+//! use std::collections::HashMap;
 //!
+//! use http::request::Parts;
+//! use tollgate::key::{Extracted, KeyExtractor, MissingId};
+//!
+//! /// The account of an API key. No other keys are ids.
 //! #[derive(Debug)]
-//! struct ApiKey;
+//! struct ApiKey { accounts: HashMap<String, String> }
 //!
 //! impl KeyExtractor for ApiKey {
 //!     fn extract(&self, parts: &Parts) -> Extracted {
 //!         let query = parts.uri.query().unwrap_or_default();
-//!         match query.split('&').find_map(|pair| pair.strip_prefix("key=")) {
-//!             Some(key) => Extracted::Id(Id::from(key).secret()),
+//!         let key = query.split('&').find_map(|pair| pair.strip_prefix("key="));
+//!         match key.and_then(|key| self.accounts.get(key)) {
+//!             Some(account) => account.as_str().into(),
 //!             None => Extracted::Missing(MissingId::client("add `?key=` with your API key")),
 //!         }
 //!     }
 //! }
 //! ```
+//!
+//! A client must have one id, whatever it sends:
+//!
+//! - **Decode like the code behind the layer.** If the handler accepts several spellings of a value, such as `acme`, `%61cme` and
+//!   `ACME`, they must be one id. Otherwise a client has a new bucket for each spelling. For the path, use [`PathParam`].
+//! - **Use only verified values.** A client that can invent ids is never limited. Let an outer layer authenticate, and take the
+//!   id from the extension that it sets, or look the value up as above. Limit by address what is not verified.
+//! - **`None` exempts the request** from the rule. If every request must have an id, return [`Extracted::Missing`].
+//! - Mark secrets with [`Id::secret`](crate::id::Id::secret), and say so in [`describe`](KeyExtractor::describe).
+//! - Bound the length of ids, and the work for finding one. Do not block, and do not panic.
 
 mod address;
 mod client_ip;
@@ -72,12 +91,12 @@ mod joined;
 #[cfg(feature = "axum")]
 mod matched_path;
 mod or_else;
+#[cfg(feature = "axum")]
+mod path_param;
 mod predicate;
 
 #[cfg(feature = "pace")]
 pub(crate) use self::host::host_of;
-#[cfg(feature = "axum")]
-pub use self::matched_path::MatchedPath;
 pub use self::{
     address::{Proxies, ProxiesError, ProxyHeader, RangeError},
     client_ip::{ClientIp, Within},
@@ -92,3 +111,5 @@ pub use self::{
     or_else::{KeyExtractorExt, OrElse},
     predicate::Predicate,
 };
+#[cfg(feature = "axum")]
+pub use self::{matched_path::MatchedPath, path_param::PathParam};

@@ -2,7 +2,10 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body::Body;
 
-use super::{assessment::Assessment, body::ResponseBody, settlement::Settlement};
+use super::{
+    assessment::Assessment, body::ResponseBody, request_permits::RequestPermits,
+    settlement::Settlement,
+};
 use crate::{response::Fields, rule::EndingKind, task::Closing};
 
 /// Additions to the response of a request that proceeds, and the charges that are open until it has ended.
@@ -11,6 +14,7 @@ pub(super) struct ResponseAdditions {
     pub(super) assessment: Option<Assessment>,
     pub(super) fields: Option<Fields>,
     pub(super) settlement: Option<Box<Settlement>>,
+    pub(super) permits: Option<RequestPermits>,
 }
 
 impl ResponseAdditions {
@@ -63,7 +67,10 @@ impl ResponseAdditions {
 
     #[inline(always)]
     fn are_none(&self) -> bool {
-        self.fields.is_none() && self.assessment.is_none() && self.settlement.is_none()
+        self.fields.is_none()
+            && self.assessment.is_none()
+            && self.settlement.is_none()
+            && self.permits.is_none()
     }
 
     fn add_to_inner<B: Body<Data = Bytes>>(
@@ -71,7 +78,8 @@ impl ResponseAdditions {
         mut response: Response<B>,
     ) -> Response<ResponseBody<B>> {
         self.put_on(&mut response);
-        match self.settlement.take() {
+        let permits = self.permits.take();
+        let response = match self.settlement.take() {
             None => response.map(ResponseBody::inner),
             // The body ends now, but the connection continues as a tunnel. Only the handler sees the end of that.
             Some(mut settlement) if becomes_a_tunnel(&settlement, response.status()) => {
@@ -83,6 +91,10 @@ impl ResponseAdditions {
                 let body = ResponseBody::watched(body, head.clone(), *settlement);
                 Response::from_parts(head, body)
             }
+        };
+        match permits {
+            None => response,
+            Some(permits) => response.map(|body| body.with_permits(permits)),
         }
     }
 }

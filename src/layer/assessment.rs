@@ -5,7 +5,10 @@ use std::{
 
 use smallvec::SmallVec;
 
-use super::request_charges::{Changes, ChargeChange, RequestCharges};
+use super::{
+    request_charges::{Changes, ChargeChange, RequestCharges},
+    request_permits::{RequestPermits, WeakPermits},
+};
 use crate::{
     backend::BackendError,
     decision::Decision,
@@ -28,8 +31,8 @@ use crate::{
 ///
 /// async fn upload(Extension(assessment): Extension<Assessment>, body: String) -> StatusCode {
 ///     let Some(bytes) = assessment.of("bytes") else { return StatusCode::OK };
-///     // Each kilobyte counts.
-///     match bytes.settle(body.len() as u32 / 1024).await {
+///     // Each kilobyte counts, also one that is not full.
+///     match bytes.settle((body.len() as u32).div_ceil(1024)).await {
 ///         Ok(()) => StatusCode::OK,
 ///         Err(_) => StatusCode::SERVICE_UNAVAILABLE,
 ///     }
@@ -39,6 +42,7 @@ use crate::{
 pub struct Assessment {
     outer: Option<Arc<Self>>,
     ours: Arc<[Assessed]>,
+    permits: WeakPermits,
 }
 
 /// The decision on one limit. [`Assessment`] has an example.
@@ -88,6 +92,7 @@ impl Assessment {
         let only = decisions.clone().next().filter(|_| decisions.len() == 1);
         Self {
             outer: None,
+            permits: WeakPermits::default(),
             // A single decision, as in most layers, is written without a loop over an unknown number.
             ours: match only {
                 Some(only) => Arc::new([assessed(only)]),
@@ -122,8 +127,20 @@ impl Assessment {
         outwards.find_map(|layer| layer.ours.iter().find(|assessed| *assessed.limit == *name))
     }
 
+    /// The permits of the request that the innermost layer holds, for work that lasts longer than the response. `None` if it
+    /// has none, or if they were given back.
+    #[must_use]
+    pub fn permits(&self) -> Option<RequestPermits> {
+        self.permits.upgrade()
+    }
+
+    /// Lends the permits of the request.
+    pub(super) fn lend(&mut self, permits: &RequestPermits) {
+        self.permits = permits.downgrade();
+    }
+
     /// Refunds everything that the request was charged, for example because the operation failed. Grants of
-    /// [tiers](crate::tiers) cannot be refunded. A second call refunds only what the first one could not give back
+    /// [tiers](crate::tiers) cannot be refunded, and permits are given back when the response has ended. A second call refunds only what the first one could not give back
     /// ([`Assessed::settle`]).
     ///
     /// # Errors
@@ -187,12 +204,14 @@ impl Assessed {
         }
     }
 
-    /// Corrects the charge without waiting, or returns the changes that remain.
+    /// Corrects the charge without waiting, or returns the changes that remain. Permits are given back when the response has
+    /// ended.
     pub(super) fn try_settle(
         &self,
         cost: u32,
     ) -> Result<Result<(), LimiterError>, Box<Correction>> {
-        if !self.decision.limited() || self.decision.blocked() {
+        let is_settled = self.decision.blocked() || self.decision.hold().is_some();
+        if !self.decision.limited() || is_settled {
             return Ok(Ok(()));
         }
         if self.decision.has_tiers() && cost < self.charged() {

@@ -9,7 +9,7 @@ use http::{header, response::Parts};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::settlement::Settlement;
+use super::{request_permits::RequestPermits, settlement::Settlement};
 use crate::{rule::EndingKind, task::detach};
 
 pin_project! {
@@ -25,7 +25,7 @@ pin_project! {
     #[project = BodyKindProj]
     #[derive(Debug)]
     enum BodyKind<B> {
-        Inner { #[pin] body: B, watch: Option<Box<Watch>> },
+        Inner { #[pin] body: B, watch: Option<Box<Watch>>, permits: Option<RequestPermits> },
         Refusal { bytes: Option<Bytes> },
     }
 }
@@ -33,8 +33,25 @@ pin_project! {
 impl<B> ResponseBody<B> {
     pub(super) fn inner(body: B) -> Self {
         Self {
-            kind: BodyKind::Inner { body, watch: None },
+            kind: BodyKind::Inner {
+                body,
+                watch: None,
+                permits: None,
+            },
         }
+    }
+
+    /// Holds permits until the body has ended.
+    pub(super) fn with_permits(mut self, held: RequestPermits) -> Self
+    where
+        B: Body<Data = Bytes>,
+    {
+        if let BodyKind::Inner { body, permits, .. } = &mut self.kind
+            && !body.is_end_stream()
+        {
+            *permits = Some(held);
+        }
+        self
     }
 
     /// Creates a body whose end settles the request's charges.
@@ -54,6 +71,7 @@ impl<B> ResponseBody<B> {
             kind: BodyKind::Inner {
                 body,
                 watch: Some(Box::new(watch)),
+                permits: None,
             },
         }
     }
@@ -130,8 +148,18 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project().kind.project() {
-            BodyKindProj::Inner { mut body, watch } => {
+            BodyKindProj::Inner {
+                mut body,
+                watch,
+                permits,
+            } => {
                 let frame = body.as_mut().poll_frame(cx);
+                if permits.is_some()
+                    && let Poll::Ready(frame) = &frame
+                    && (!matches!(frame, Some(Ok(_))) || body.is_end_stream())
+                {
+                    *permits = None;
+                }
                 if let (Some(watch), Poll::Ready(frame)) = (watch, &frame) {
                     watch.see(frame.as_ref(), || body.is_end_stream());
                 }

@@ -117,6 +117,7 @@ impl LayerConfig {
             votes: self.rules.mode(charge).votes(),
         });
         additions.fields = self.headers.write(shown, spent.denied.is_some());
+        additions.permits = taken.permits.filter(|_| proceeds);
         if let Some(mut settlement) = taken.settlement {
             settlement.begin(&request.method);
             additions.settlement = Some(settlement);

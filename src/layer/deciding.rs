@@ -1,6 +1,6 @@
 //! From the head of a request to the decision on it.
 
-use std::{slice, sync::Arc};
+use std::{mem, slice, sync::Arc};
 
 use http::{Extensions, request::Parts};
 
@@ -17,21 +17,52 @@ use super::{
     waiting_room::Seat,
 };
 use crate::{
+    backend::MemoryBackend,
+    decision::{BatchDecision, Decision, Decisions},
+    few::{Count, Exactly, counted},
     key::MissingId,
     limit::Limits,
-    limiter::{Capacity, Many, One},
+    limiter::{StartTime, Transactions},
     response::Reason,
-    rule::{Chain, Charge, ChargeTerms, Charges, ClientId, undisguised},
-    transaction::Operation,
+    rule::{Chain, Charge, ChargeTerms, Charges, ClientId, Rules, undisguised},
+    transaction::{Operation, Transaction},
 };
 
 /// The charges of a request to decide.
 struct RequestSpend<'a> {
+    memory: &'a MemoryBackend,
     limits: &'a Limits,
     charges: &'a [Charge],
     /// The seat of a request that may have to wait in line.
     seat: Option<Seat>,
     missing: Option<&'a MissingId>,
+}
+
+/// The transactions of a request's charges.
+struct RequestTransactions<'a> {
+    rules: &'a Rules,
+    charges: &'a [Charge],
+    can_wait: bool,
+}
+
+impl<'a> RequestTransactions<'a> {
+    #[inline(always)]
+    fn at(&self, place: usize) -> Transaction<'a> {
+        let Charge { id, terms } = &self.charges[place];
+        self.rules.transaction(id, terms, self.can_wait)
+    }
+}
+
+impl Transactions for RequestTransactions<'_> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.charges.len()
+    }
+
+    #[inline(always)]
+    fn read<R>(&self, place: usize, read: impl FnOnce(&Transaction<'_>) -> R) -> R {
+        read(&self.at(place))
+    }
 }
 
 impl LayerConfig {
@@ -52,8 +83,8 @@ impl LayerConfig {
             let reason = Reason::Listed { list: &list.name };
             return Progress::Decided(Conclusion::refuse(self.responder.refused(request, reason)));
         }
-        match self.rules.only() {
-            Some(chain) => self.assess_one(chain, request, additions),
+        match self.rules.only().zip(self.limiter.memory()) {
+            Some((chain, memory)) => self.assess_one(chain, memory, request, additions),
             None => self.assess_many(request, additions),
         }
     }
@@ -64,11 +95,15 @@ impl LayerConfig {
     fn assess_one(
         self: &Arc<Self>,
         chain: Chain,
+        memory: &MemoryBackend,
         request: &mut Parts,
         additions: &mut ResponseAdditions,
     ) -> Progress {
         let mut id = ClientId::empty();
-        let terms = match self.rules.charge_by(chain, request, &self.limiter, &mut id) {
+        let terms = match self
+            .rules
+            .charge_by(chain, request, &self.limiter, &[], &mut id)
+        {
             Ok(Some(terms)) => terms,
             Ok(None) => return self.conclude_uncharged(request, None),
             Err(missing) => return self.conclude_uncharged(request, Some(&missing)),
@@ -78,17 +113,25 @@ impl LayerConfig {
         }
         let limits = self.limiter.in_force();
         let transaction = self.rules.transaction(&id, &terms, true);
-        let Some(spent) = self.limiter.spend_plain(&limits, &transaction) else {
-            let charges = Charges::from_iter([Charge { id, terms }]);
-            return self.assess_charges(charges, None, request, additions);
+        let limiter = &self.limiter;
+        let spent = limiter.spend_plain::<Exactly<1>, Decision>(memory, &limits, &transaction);
+        let Some(spent) = spent else {
+            let mut charges = Charges::from_iter([Charge { id, terms }]);
+            return self.assess_charges(&mut charges, None, request, additions);
         };
-        if spent.is_allowed() && self.is_quiet() {
+        if spent.are_allowed() && self.is_quiet() {
             return Progress::Decided(Conclusion::Proceed);
         }
-        let (charge, decision) = (Charge { id, terms }, spent.decision());
+        let (charge, decision) = (Charge { id, terms }, spent.only());
         let spent = ChargedDecisions::of(slice::from_ref(&charge), &decision);
         let taken = self.taken(&request.extensions, spent);
         Progress::Decided(self.conclude(request, &limits, spent, taken, None, additions))
+    }
+
+    #[cold]
+    fn inspect_one(&self, request: &Parts, id: &ClientId, terms: ChargeTerms) {
+        let id = id.clone();
+        self.inspect(request, &[Charge { id, terms }]);
     }
 
     #[inline(never)]
@@ -97,13 +140,13 @@ impl LayerConfig {
         request: &mut Parts,
         additions: &mut ResponseAdditions,
     ) -> Progress {
-        let mut missing = None;
-        let charges = self.rules.charge(request, &self.limiter, &mut missing);
+        let mut charges = Charges::new();
+        let missing = self.rules.charge(request, &self.limiter, &mut charges);
         if charges.is_empty() {
             return self.conclude_uncharged(request, missing.as_ref());
         }
         self.inspect(request, &charges);
-        self.assess_charges(charges, missing, request, additions)
+        self.assess_charges(&mut charges, missing, request, additions)
     }
 
     /// Concludes a request that no limit is charged for, because no rule applies or one has found no id.
@@ -117,38 +160,34 @@ impl LayerConfig {
     #[inline(never)]
     fn assess_charges(
         self: &Arc<Self>,
-        charges: Charges,
+        charges: &mut Charges,
         missing: Option<MissingId>,
         request: &mut Parts,
         additions: &mut ResponseAdditions,
     ) -> Progress {
-        let (rules, missed) = (&self.rules, missing.as_ref());
-        let limits = self.limiter.in_force();
-        let seat = self.seat(&limits, &charges, missed);
-        let waits = seat.is_some();
+        let Some(memory) = self.limiter.memory() else {
+            return self.wait_for_store(request, mem::take(charges), missing);
+        };
+        let (limits, missed) = (self.limiter.in_force(), missing.as_ref());
+        let seat = self.seat(&limits, charges, missed);
+        if seat.is_some() && limits.has_permits() {
+            // Permits may have to be waited for, even if the backend never has to.
+            drop(seat);
+            return self.wait_for_store(request, mem::take(charges), missing);
+        }
         let spend = RequestSpend {
+            memory,
             limits: &limits,
-            charges: &charges,
+            charges,
             seat,
             missing: missed,
         };
-        let progress = match &*charges {
-            [Charge { id, terms }] => {
-                let transaction = rules.transaction(id, terms, waits);
-                self.try_spend::<One>(request, spend, &transaction, additions)
-            }
-            _ => {
-                let transactions = rules.transactions(&charges, waits);
-                self.try_spend::<Many>(request, spend, &transactions, additions)
-            }
-        };
-        progress.unwrap_or_else(|| self.wait_for_store(request, charges, missing))
-    }
-
-    #[cold]
-    fn inspect_one(&self, request: &Parts, id: &ClientId, terms: ChargeTerms) {
-        let id = id.clone();
-        self.inspect(request, &[Charge { id, terms }]);
+        match &**charges {
+            [_] => self.spend::<Exactly<1>, Decision>(request, spend, additions),
+            several => counted!(several.len(), C => {
+                self.spend::<C, BatchDecision>(request, spend, additions)
+            }),
+        }
     }
 
     #[inline(never)]
@@ -181,39 +220,50 @@ impl LayerConfig {
         self.listed.iter().find(holds)
     }
 
-    /// Decides at once, if the backend does not have to wait.
+    /// Decides a request in memory.
     #[inline(always)]
-    fn try_spend<C: Capacity>(
+    fn spend<C: Count, D: Decisions>(
         self: &Arc<Self>,
         request: &mut Parts,
         spend: RequestSpend<'_>,
-        transactions: C::Transactions<'_>,
         additions: &mut ResponseAdditions,
-    ) -> Option<Progress> {
+    ) -> Progress {
         let RequestSpend {
+            memory,
             limits,
             charges,
             seat,
             missing,
         } = spend;
-        let spend = Operation::Spend;
-        let progress = match self.limiter.try_decide::<C>(limits, spend, transactions) {
-            None => return None,
-            // Decisions are large, so they are borrowed here and not moved.
-            Some(Ok(ref decided)) => {
-                let spent = ChargedDecisions::of(charges, decided);
-                if seat.is_some() {
-                    let start = self.start(&request.extensions, spent, seat);
-                    return Some(self.proceed(request, limits, spent, start, missing, additions));
-                }
-                let taken = self.taken(&request.extensions, spent);
-                Progress::Decided(self.conclude(request, limits, spent, taken, missing, additions))
-            }
-            Some(Err(error)) => {
-                Progress::Decided(self.fail(request, limits, charges, &error, missing))
-            }
+        let limiter = &self.limiter;
+        let transactions = RequestTransactions {
+            rules: &self.rules,
+            charges,
+            can_wait: seat.is_some(),
         };
-        Some(progress)
+        let mut decided = D::nothing();
+        if let Some(plain) = limiter.spend_plain::<C, D>(memory, limits, &transactions) {
+            // A seat is only for limits with a line, whose charges are not plain.
+            if plain.are_allowed() && missing.is_none() && self.is_quiet() {
+                return Progress::Decided(Conclusion::Proceed);
+            }
+            plain.show(&mut decided);
+        } else if let Err(error) = limiter.decide_in_full::<C, D>(
+            memory,
+            limits,
+            Operation::Spend,
+            C::list(charges.len(), |place| transactions.at(place)).as_ref(),
+            &mut decided,
+        ) {
+            return Progress::Decided(self.fail(request, limits, charges, &error, missing));
+        }
+        let spent = ChargedDecisions::of(charges, &decided);
+        if seat.is_some() {
+            let start = self.start(&request.extensions, spent, seat);
+            return self.proceed(request, limits, spent, start, missing, additions);
+        }
+        let taken = self.held(&request.extensions, spent);
+        Progress::Decided(self.conclude(request, limits, spent, taken, missing, additions))
     }
 
     /// Concludes a request, unless it has to wait for its turn first.
@@ -243,12 +293,37 @@ impl LayerConfig {
         seat: Option<Seat>,
     ) -> Start {
         match spent.delay().zip(seat) {
-            None => Start::Now(self.taken(request, spent)),
+            None => Start::Now(self.held(request, spent)),
             Some((delay, seat)) => {
-                let queued = QueuedCharges::new(self.assessed(request, spent), delay, seat);
+                let turn = StartTime::after(&self.limiter, delay);
+                let taken = self.with_permits(self.assessed(request, spent), spent);
+                let queued = QueuedCharges::new(taken, delay, turn, seat);
                 Start::InLine(Box::new(queued))
             }
         }
+    }
+
+    /// Returns the part of a request's charges that is needed later if the request does not have to wait, with its permits.
+    #[inline(always)]
+    fn held(
+        self: &Arc<Self>,
+        request: &Extensions,
+        spent: ChargedDecisions<'_>,
+    ) -> PendingSettlement {
+        self.with_permits(self.taken(request, spent), spent)
+    }
+
+    #[inline(always)]
+    fn with_permits(
+        &self,
+        mut taken: PendingSettlement,
+        spent: ChargedDecisions<'_>,
+    ) -> PendingSettlement {
+        taken.permits = self.permits(spent);
+        if let (Some(permits), Some(assessment)) = (&taken.permits, &mut taken.assessment) {
+            assessment.lend(permits);
+        }
+        taken
     }
 
     /// Returns the part of a request's charges that is needed later if the request does not have to wait.
@@ -279,6 +354,7 @@ impl LayerConfig {
         PendingSettlement {
             assessment: Some(assessment),
             settlement,
+            permits: None,
         }
     }
 

@@ -129,6 +129,9 @@ where
                 ResponseStateProj::Waiting { held } => ready!(PendingRequest::poll(held, cx)),
                 ResponseStateProj::Inner { future, additions } => {
                     let ended = ready!(future.poll(cx));
+                    if ended.is_err() {
+                        additions.permits = None;
+                    }
                     if additions.settlement.is_none() {
                         return Poll::Ready(ended.map(|response| additions.put_on_inner(response)));
                     }

@@ -13,7 +13,7 @@ use crate::{
     check::Checks,
     key::Predicate,
     limiter::Limiter,
-    response::{Grpc, Headers, IntoFormat, Policy, Responder},
+    response::{DecisionResponder, Grpc, Headers, IntoFormat, Policy, Responder},
     rule::{Predicates, Rule, RuleError, Rules},
 };
 
@@ -221,11 +221,26 @@ impl RateLimitLayer {
         self
     }
 
+    /// Returns the settings of this layer's responses, for handlers that decide by themselves with a
+    /// [`LimitHandle`](crate::limiter::LimitHandle). Call it after the other setters.
+    #[must_use]
+    pub fn responder(&self) -> DecisionResponder {
+        DecisionResponder::new(self.config.responder.clone(), self.config.headers)
+    }
+
     /// Adds a random time of up to `jitter` to each refused client's wait, so that clients who were refused together
     /// do not return together. There is no jitter by default.
     #[must_use]
     pub fn jitter(mut self, jitter: Duration) -> Self {
         self.config_mut().responder.jitter = jitter;
+        self
+    }
+
+    /// Sets how long a client should wait that a [concurrency limit](crate::Limit::concurrent) refuses, because nobody knows
+    /// when a permit comes back. The default is 1 s. [`jitter`](Self::jitter) adds to it.
+    #[must_use]
+    pub fn retry_permits_after(mut self, wait: Duration) -> Self {
+        self.config_mut().responder.for_permits = wait;
         self
     }
 

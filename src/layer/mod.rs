@@ -85,6 +85,7 @@ mod pending_settlement;
 mod queued_request;
 mod queueing;
 mod request_charges;
+mod request_permits;
 mod service;
 mod settlement;
 mod store_wait;
@@ -97,5 +98,6 @@ pub use self::{
     body::ResponseBody,
     future::ResponseFuture,
     layer::RateLimitLayer,
+    request_permits::RequestPermits,
     service::RateLimit,
 };

@@ -1,17 +1,19 @@
-use std::{pin::Pin, time::Duration};
+use std::time::Duration;
 
 use super::{
     assessment::Assessment,
+    request_permits::RequestPermits,
     settlement::{Settlement, told},
     waiting_room::Seat,
 };
-use crate::task::detach;
+use crate::{limiter::StartTime, task::detach};
 
 /// The part of a request's charges that is needed later, by its handler and by its settlement.
 #[derive(Default)]
 pub(super) struct PendingSettlement {
     pub(super) assessment: Option<Assessment>,
     pub(super) settlement: Option<Box<Settlement>>,
+    pub(super) permits: Option<RequestPermits>,
 }
 
 /// When a decided request starts: now, or once it has waited in line.
@@ -24,6 +26,7 @@ pub(super) enum Start {
 pub(super) struct QueuedCharges {
     pub(super) assessment: Option<Assessment>,
     pub(super) settlement: Option<Box<Settlement>>,
+    permits: Option<RequestPermits>,
     pub(super) delay: Duration,
     pub(super) turn: StartTime,
     /// Given up after the refund.
@@ -31,14 +34,20 @@ pub(super) struct QueuedCharges {
 }
 
 impl QueuedCharges {
-    /// Creates the charges of a request that waits for `delay` from now on.
-    pub(super) fn new(taken: PendingSettlement, delay: Duration, mut seat: Seat) -> Self {
+    /// Creates the charges of a request that waits for its turn.
+    pub(super) fn new(
+        taken: PendingSettlement,
+        delay: Duration,
+        turn: StartTime,
+        mut seat: Seat,
+    ) -> Self {
         seat.wait();
         Self {
             assessment: taken.assessment,
             settlement: taken.settlement,
+            permits: taken.permits,
             delay,
-            turn: StartTime::after(delay),
+            turn,
             _seat: seat,
         }
     }
@@ -48,6 +57,7 @@ impl QueuedCharges {
         PendingSettlement {
             assessment: self.assessment.take(),
             settlement: self.settlement.take(),
+            permits: self.permits.take(),
         }
     }
 }
@@ -71,41 +81,5 @@ fn give_back(assessment: &Assessment) {
             Ok(settled) => told(settled),
             Err(correction) => detach(Box::pin(async { told(correction.make().await) })),
         }
-    }
-}
-
-pub(super) type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// The instant of a request's turn, by tokio's clock.
-#[cfg(feature = "tokio")]
-#[derive(Clone, Copy)]
-pub(super) struct StartTime(tokio::time::Instant);
-
-#[cfg(feature = "tokio")]
-impl StartTime {
-    fn after(delay: Duration) -> Self {
-        Self(tokio::time::Instant::now() + delay)
-    }
-
-    /// Sleeps until the request's turn.
-    pub(super) fn sleep(self) -> Sleep {
-        Box::pin(crate::alarm::until(self.0))
-    }
-}
-
-/// Without tokio, no request can wait.
-#[cfg(not(feature = "tokio"))]
-#[derive(Clone, Copy)]
-pub(super) struct StartTime;
-
-#[cfg(not(feature = "tokio"))]
-impl StartTime {
-    fn after(_: Duration) -> Self {
-        Self
-    }
-
-    pub(super) fn sleep(self) -> Sleep {
-        let Self = self;
-        Box::pin(std::future::ready(()))
     }
 }

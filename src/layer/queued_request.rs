@@ -1,9 +1,7 @@
 use std::task::{Context, Poll, ready};
 
-use super::{
-    additions::ResponseAdditions,
-    pending_settlement::{QueuedCharges, Sleep},
-};
+use super::{additions::ResponseAdditions, pending_settlement::QueuedCharges};
+use crate::limiter::Sleep;
 
 /// A request that waits for its turn.
 pub(super) struct QueuedRequest {
@@ -18,7 +16,8 @@ impl QueuedRequest {
         ready!(self.sleep.as_mut().poll(cx));
         let mut additions = std::mem::take(&mut self.additions);
         if let Some(queued) = self.queued.take() {
-            additions.settlement = queued.keep().settlement;
+            let kept = queued.keep();
+            (additions.settlement, additions.permits) = (kept.settlement, kept.permits);
         }
         Poll::Ready(additions)
     }

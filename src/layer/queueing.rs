@@ -57,6 +57,7 @@ impl LayerConfig {
         let taken = PendingSettlement {
             assessment: queued.assessment.clone(),
             settlement: queued.settlement.take(),
+            permits: None,
         };
         let mut at_its_turn = BatchDecision::default();
         let later = |decision: &Decision| decision.later(queued.delay);

@@ -7,8 +7,13 @@ use super::{
     waiting_room::Seat,
 };
 use crate::{
-    decision::BatchDecision, key::MissingId, limit::Limits, limiter::LimiterError, rule::Charges,
-    task::detached, transaction::Operation,
+    decision::BatchDecision,
+    key::MissingId,
+    limit::Limits,
+    limiter::{Limiter, LimiterError},
+    rule::Charges,
+    task::detached,
+    transaction::{Operation, Transaction},
 };
 
 /// A decision that waits for the backend.
@@ -35,9 +40,12 @@ impl StoreWait {
         missing: Option<MissingId>,
     ) -> Self {
         let (config, limits) = (Arc::clone(config), config.limiter.limits());
-        // If the client disconnects in the meantime, the charge must still be settled, or the place in line released.
-        let outlives = config.settles || limits.has_lines();
-        let extensions = match outlives {
+        // If the client disconnects in the meantime, the charge must still be settled, or the place in line or the permit
+        // given back.
+        let is_needed = config.settles || limits.has_lines() || limits.has_permits();
+        // In memory, a request only waits for permits, and has not been charged until it has them.
+        let outlives = is_needed && !config.limiter.decides_at_once();
+        let extensions = match is_needed {
             true => request.extensions.clone(),
             false => Extensions::new(),
         };
@@ -83,11 +91,7 @@ impl WaitingSpend {
             seat,
         } = self;
         let transactions = config.rules.transactions(&charges, seat.is_some());
-        let spend = Operation::Spend;
-        let spent = config
-            .limiter
-            .decide_batch_by(&limits, spend, &transactions);
-        let spent = spent.await;
+        let spent = spend(&config.limiter, &limits, &transactions, seat.as_ref()).await;
         drop(transactions);
         let spent = spent.map(|batch| {
             let start = config.start(&request, ChargedDecisions::of(&charges, &batch), seat);
@@ -95,4 +99,31 @@ impl WaitingSpend {
         });
         DecidedCharges { charges, spent }
     }
+}
+
+/// Decides the charges of a request. In memory, one that may wait for permits does so, in order of arrival.
+async fn spend(
+    limiter: &Limiter,
+    limits: &Limits,
+    transactions: &[Transaction<'_>],
+    seat: Option<&Seat>,
+) -> Result<BatchDecision, LimiterError> {
+    #[cfg(feature = "tokio")]
+    if seat.is_some()
+        && let Some(turn) = limiter.join_lines(limits, transactions)
+    {
+        turn.comes().await;
+        loop {
+            let spent = limiter
+                .decide_batch_by(limits, Operation::Spend, transactions)
+                .await?;
+            if !turn.comes_after(&spent).await {
+                return Ok(spent);
+            }
+        }
+    }
+    let _ = seat;
+    limiter
+        .decide_batch_by(limits, Operation::Spend, transactions)
+        .await
 }

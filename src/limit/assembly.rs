@@ -1,5 +1,5 @@
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, hash_map::Entry},
     sync::Arc,
 };
 
@@ -21,8 +21,8 @@ pub(super) struct Assembly {
     limits: Limits,
     /// The name of each number.
     numbers: HashMap<u32, String>,
-    /// The names whose limit, or lack of one, is already defined.
-    defined: HashSet<String>,
+    /// The names whose limit, or lack of one, is already defined, and where.
+    defined: HashMap<String, MistakeOrigin>,
     /// The places of names that files define.
     origins: HashMap<String, MistakeOrigin>,
     /// Whether files may only define names that are declared.
@@ -35,7 +35,7 @@ impl Assembly {
         Self {
             limits,
             numbers: HashMap::new(),
-            defined: HashSet::new(),
+            defined: HashMap::new(),
             origins: HashMap::new(),
             is_closed,
         }
@@ -59,7 +59,7 @@ impl Assembly {
         if self.limits.get(name.as_str()).is_none() {
             self.declare_in_code(name)?;
         }
-        self.define(name, format, Some(limit.clone()))
+        self.define(name, format, Some(limit.clone()), MistakeOrigin::CODE)
     }
 
     fn define(
@@ -67,12 +67,22 @@ impl Assembly {
         said: &LimitName,
         format: Option<IdFormat>,
         limit: Option<Limit>,
+        origin: MistakeOrigin,
     ) -> Result<(), LimitsError> {
         let name = said.as_str();
-        let ready = match self.limits.get(name) {
-            _ if !self.defined.insert(name.into()) => Err(Mistake::DuplicateName),
-            Some(named) => agree(&named.name, said.number(), format).and_then(|()| link(said)),
-            None => self.declare(said.clone()),
+        let first = match self.defined.entry(name.into()) {
+            Entry::Occupied(first) => Some(first.get().clone()),
+            Entry::Vacant(place) => {
+                place.insert(origin);
+                None
+            }
+        };
+        let ready = match (first, self.limits.get(name)) {
+            (Some(first), _) => Err(Mistake::DuplicateName { first }),
+            (None, Some(named)) => self
+                .agree(&named.name, said.number(), format)
+                .and_then(|()| link(said)),
+            (None, None) => self.declare(said.clone()),
         };
         ready.map_err(|mistake| LimitsError::from(mistake).of_limit(name))?;
         limit.iter().for_each(|limit| warn(name, limit));
@@ -82,9 +92,14 @@ impl Assembly {
 
     fn declare(&mut self, name: LimitName) -> Result<(), Mistake> {
         name.validate()?;
+        if let Some(feature) = name.format().missing_feature() {
+            return Err(Mistake::FormatFeature(name.format(), feature));
+        }
         link(&name)?;
         if self.limits.get(name.as_str()).is_some() {
-            return Err(Mistake::DuplicateName);
+            let origin = self.origins.get(name.as_str()).cloned();
+            let first = origin.unwrap_or(MistakeOrigin::CODE);
+            return Err(Mistake::DuplicateName { first });
         }
         if let Some(number) = name.number()
             && let Some(other) = self.numbers.insert(number, name.to_string())
@@ -118,12 +133,14 @@ impl Assembly {
             true => self.ensure_known(name),
             false => Ok(()),
         };
+        let origin = MistakeOrigin {
+            place: place.clone(),
+            line: Some(line),
+        };
         if !is_known {
-            let (place, line) = (place.clone(), Some(line));
-            self.origins
-                .insert(name.into(), MistakeOrigin { place, line });
+            self.origins.insert(name.into(), origin.clone());
         }
-        let defined = known.and_then(|()| self.define(&said, format, limit));
+        let defined = known.and_then(|()| self.define(&said, format, limit, origin));
         defined.map_err(|error| error.at(line))?;
         if let Location::File(path) = place {
             self.limits.defined_in(name, path);
@@ -139,6 +156,9 @@ impl Assembly {
             ids,
         } = group;
         self.ensure_known(name).map_err(|error| error.at(line))?;
+        let Some(limit) = limit else {
+            return Ok(());
+        };
         warn(name, &limit);
         let limit = Arc::new(limit);
         ids.into_iter()
@@ -202,6 +222,22 @@ impl Assembly {
         }
     }
 
+    /// Checks that a number and a format are the declared ones.
+    fn agree(
+        &self,
+        name: &LimitName,
+        number: Option<u32>,
+        format: Option<IdFormat>,
+    ) -> Result<(), Mistake> {
+        let agrees = number.is_none_or(|number| name.number() == Some(number))
+            && format.is_none_or(|format| name.format() == format);
+        let origin = || self.origins.get(name.as_str()).cloned();
+        agrees.then_some(()).ok_or_else(|| Mistake::OtherName {
+            name: name.clone(),
+            origin: origin().unwrap_or(MistakeOrigin::CODE),
+        })
+    }
+
     /// Finds the name in a file that an unknown name was probably meant to be, and its place.
     fn other_spelling(&self, name: &str) -> Option<(&str, &MistakeOrigin)> {
         if self.limits.get(name).is_some() {
@@ -226,13 +262,4 @@ fn link(name: &LimitName) -> Result<(), Mistake> {
         Some(docs) if !name.has_good_docs() => Err(Mistake::docs(docs)),
         _ => Ok(()),
     }
-}
-
-/// Checks that a number and a format are the declared ones.
-fn agree(name: &LimitName, number: Option<u32>, format: Option<IdFormat>) -> Result<(), Mistake> {
-    let agrees = number.is_none_or(|number| name.number() == Some(number))
-        && format.is_none_or(|format| name.format() == format);
-    agrees
-        .then_some(())
-        .ok_or_else(|| Mistake::OtherName(name.clone()))
 }

@@ -113,8 +113,8 @@ impl LimitsBuilder {
         self.defaults(LimitsSource::Text(language, text.into()))
     }
 
-    /// Adds a file of overrides, in a format that the [guide](crate::guide::limits_in_files#overrides) describes. An
-    /// empty file contains no overrides.
+    /// Adds a file of overrides, in a format that the [guide](crate::guide::limits_in_files#overrides) describes. A file
+    /// without overrides contains `[]`. An empty file is an error, because it may have been truncated.
     pub fn overrides_file(self, path: impl AsRef<Path>) -> Self {
         self.overrides(LimitsSource::File(path.as_ref().into()))
     }
@@ -178,7 +178,14 @@ impl LimitsBuilder {
             assembly.override_in_code(name, id, limit)?;
         }
         for document in &documents.overrides {
-            document.groups(|group| assembly.add(group))?;
+            let added = document.groups(|group| assembly.add(group));
+            let first = |name: &str, id: &str| {
+                documents
+                    .overrides
+                    .iter()
+                    .find_map(|document| document.origin_of(name, id))
+            };
+            added.map_err(|error| error.with_first(first))?;
         }
         Ok(assembly.finish())
     }

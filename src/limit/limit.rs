@@ -1,10 +1,11 @@
-use std::time::Duration;
+use std::{mem::ManuallyDrop, time::Duration};
 
 use crate::{
-    gcra::{Gcra, GcraError},
+    algorithm::{Algorithm, LimitError},
+    concurrency::{Concurrency, ConcurrencyError},
+    gcra::Gcra,
     quota::{Per, Quota},
-    tiers::{Tier, Tiers, TiersError},
-    transaction::{Algorithm, LeasedPart},
+    tiers::{Tier, Tiers},
     window::{Window, WindowError},
 };
 
@@ -18,7 +19,7 @@ use crate::{
 /// let limit = Limit::per_second(10).burst(20);
 /// // The same in full: burst, count, period.
 /// assert_eq!(limit, Limit::new(20, 10, Duration::from_secs(1))?);
-/// # Ok::<_, tollgate::gcra::GcraError>(())
+/// # Ok::<_, tollgate::limit::LimitError>(())
 /// ```
 ///
 /// The constructors that return `Self` panic on invalid values, at compile time in a `const`. For values from
@@ -29,20 +30,8 @@ pub struct Limit(LimitKind);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum LimitKind {
     By(Algorithm),
-    /// A limit with leases, after a limiter has split it.
-    Leased(Leased),
     Unlimited,
     Blocked,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Leased {
-    /// The algorithm with the burst or the quota that is left for the store.
-    algorithm: Algorithm,
-    /// The most units that each process can hold.
-    units: u32,
-    /// The burst or the quota before it was split.
-    whole: u32,
 }
 
 impl Limit {
@@ -64,10 +53,10 @@ impl Limit {
     ///
     /// If one of them is zero, if the period is not a whole number of microseconds, or if an empty bucket would take
     /// more than 2⁵¹ µs (71 years) to fill.
-    pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, GcraError> {
-        match Gcra::new(burst, count, period) {
+    pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, LimitError> {
+        match Gcra::checked(burst, count, period) {
             Ok(gcra) => Ok(Self::by(gcra)),
-            Err(error) => Err(error),
+            Err(error) => Err(error.refused()),
         }
     }
 
@@ -85,13 +74,13 @@ impl Limit {
     ///     Tier::new(5, secs(1)),
     ///     Tier::new(1, secs(15)).active(secs(15)),
     /// ])?;
-    /// # Ok::<_, tollgate::tiers::TiersError>(())
+    /// # Ok::<_, tollgate::limit::LimitError>(())
     /// ```
     ///
     /// # Errors
     ///
     /// As [`Tiers::new`].
-    pub fn tiers(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, TiersError> {
+    pub fn tiers(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, LimitError> {
         Tiers::new(tiers).map(Self::from)
     }
 
@@ -108,9 +97,9 @@ impl Limit {
     /// // Five in any quarter of an hour.
     /// let logins = Limit::window(5, quarter);
     /// assert_eq!(logins.to_string(), "5 in any 15m0s");
-    /// assert_eq!(logins.most_within(quarter), 5);
+    /// assert_eq!(logins.most_within(quarter), Some(5));
     /// // A token bucket of the same size admits more.
-    /// assert_eq!(Limit::per(5, quarter).most_within(quarter), 9);
+    /// assert_eq!(Limit::per(5, quarter).most_within(quarter), Some(9));
     /// ```
     ///
     /// # Panics
@@ -119,7 +108,7 @@ impl Limit {
     #[must_use]
     #[track_caller]
     pub const fn window(limit: u32, window: Duration) -> Self {
-        match Window::new(limit, window) {
+        match Window::checked(limit, window) {
             Ok(window) => Self::of(Algorithm::Window(window)),
             Err(WindowError::ZeroLimit) => panic!("a limit of 0 lets nothing pass: use at least 1"),
             Err(WindowError::TooManyToRemember(_)) => {
@@ -149,8 +138,8 @@ impl Limit {
     /// assert_eq!(PLAN.to_string(), "10000 per calendar month");
     ///
     /// let day = Duration::from_secs(24 * 60 * 60);
-    /// assert_eq!(Limit::quota(1000, Per::Day).most_within(day), 2000);
-    /// assert_eq!(Limit::quota(1000, Per::first_use(day)).most_within(day), 1999);
+    /// assert_eq!(Limit::quota(1000, Per::Day).most_within(day), Some(2000));
+    /// assert_eq!(Limit::quota(1000, Per::first_use(day)).most_within(day), Some(1999));
     /// ```
     ///
     /// # Panics
@@ -159,9 +148,74 @@ impl Limit {
     #[must_use]
     #[track_caller]
     pub const fn quota(quota: u32, per: Per) -> Self {
-        match Quota::new(quota, per) {
+        match Quota::checked(quota, per) {
             Ok(quota) => Self::of(Algorithm::Quota(quota)),
             Err(_) => panic!("a quota of 0 lets nothing pass: use at least 1"),
+        }
+    }
+
+    /// At most `limit` at once: a [concurrency limit](crate::concurrency), for work that takes time, such as exports,
+    /// uploads and streams.
+    ///
+    /// A permit counts until the work has ended, and at most 30 seconds longer than its process renews it;
+    /// [`hold`](Self::hold) changes that. For values that are not constants, use [`Concurrency::new`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Limit;
+    ///
+    /// // Two exports at a time. Those of a process that dies count for another minute.
+    /// let exports = Limit::concurrent(2).hold(Duration::from_secs(60));
+    /// assert_eq!(exports.to_string(), "2 at once, held for 1m0s");
+    /// assert_eq!("2 at once".parse(), Ok(Limit::concurrent(2)));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `limit` is 0 or above 4096.
+    #[must_use]
+    #[track_caller]
+    pub const fn concurrent(limit: u32) -> Self {
+        Self::permits(Concurrency::checked(limit))
+    }
+
+    /// Sets the time for which a permit of a [concurrency limit](Self::concurrent) counts after it was taken or renewed. A
+    /// process that dies gives its permits back after at most this time, and one that is paused for longer loses them.
+    ///
+    /// # Panics
+    ///
+    /// If the limit is of another algorithm, or the time is below 1 s, above 24 h or has a fraction of a microsecond.
+    #[must_use]
+    #[track_caller]
+    pub const fn hold(self, hold: Duration) -> Self {
+        let Some(Algorithm::Concurrency(limit)) = self.algorithm() else {
+            panic!("only a limit of what runs at once has a hold: use `Limit::concurrent`")
+        };
+        let held = limit.checked_hold(hold);
+        let _ = ManuallyDrop::new(self);
+        Self::permits(held)
+    }
+
+    #[track_caller]
+    const fn permits(limit: Result<Concurrency, ConcurrencyError>) -> Self {
+        match limit {
+            Ok(limit) => Self::of(Algorithm::Concurrency(limit)),
+            Err(ConcurrencyError::ZeroLimit) => {
+                panic!("a limit of 0 lets nothing pass: use at least 1")
+            }
+            Err(ConcurrencyError::TooManyToRemember(_)) => {
+                panic!("at most 4096 permits are remembered: lower the limit")
+            }
+            Err(ConcurrencyError::HoldOutOfRange) => {
+                panic!("permits are held for 1 s to 24 h: change the hold")
+            }
+            Err(ConcurrencyError::HoldTooFine) => {
+                panic!("a hold is a whole number of microseconds: round it to one")
+            }
+            Err(ConcurrencyError::WaitTooFine) => {
+                panic!("a wait is a whole number of microseconds: round it to one")
+            }
+            Err(ConcurrencyError::WaitTooLong) => panic!("a wait is at most 71 years: shorten it"),
         }
     }
 
@@ -172,11 +226,10 @@ impl Limit {
     /// The algorithm and its parameters, or `None` for [`UNLIMITED`](Self::UNLIMITED) and [`BLOCKED`](Self::BLOCKED),
     /// which have no buckets.
     #[must_use]
+    #[inline]
     pub const fn algorithm(&self) -> Option<&Algorithm> {
         match &self.0 {
-            LimitKind::By(algorithm) | LimitKind::Leased(Leased { algorithm, .. }) => {
-                Some(algorithm)
-            }
+            LimitKind::By(algorithm) => Some(algorithm),
             LimitKind::Unlimited | LimitKind::Blocked => None,
         }
     }
@@ -187,84 +240,20 @@ impl Limit {
         matches!(self.0, LimitKind::Blocked)
     }
 
-    /// Returns the same limit with leases: each process may hold `units`, and the store uses `burst` as its burst or
-    /// quota.
-    pub(crate) fn leased(&self, units: u32, burst: u32) -> Self {
-        let leased = self.algorithm().and_then(|whole| {
-            Some(Leased {
-                algorithm: whole.with_most(burst)?,
-                units,
-                whole: whole.max_cost(),
-            })
-        });
-        leased.map_or_else(|| self.clone(), |leased| Self(LimitKind::Leased(leased)))
-    }
-
-    /// Returns the algorithm as it was configured, before it was split.
-    pub(super) fn configured(&self) -> Option<Algorithm> {
-        let algorithm = self.algorithm()?;
-        match self.before_split() {
-            Some(whole) => algorithm.with_most(whole),
-            None => Some(algorithm.clone()),
-        }
-    }
-
-    /// Returns the algorithm, unless the limit has leases.
-    #[inline(always)]
-    pub(crate) fn unleased(&self) -> Option<&Algorithm> {
-        match &self.0 {
-            LimitKind::By(algorithm) => Some(algorithm),
-            _ => None,
-        }
-    }
-
-    /// Returns the algorithm, and the part of the limit that leases take.
-    #[inline(always)]
-    pub(crate) fn algorithm_and_lease(&self) -> Option<(&Algorithm, LeasedPart)> {
-        const NONE: LeasedPart = LeasedPart {
-            units: 0,
-            reserved: 0,
-        };
-        match &self.0 {
-            LimitKind::By(algorithm) => Some((algorithm, NONE)),
-            _ => self.leased_algorithm(),
-        }
-    }
-
-    /// Apart, because a comparison takes less than a jump.
-    #[inline(never)]
-    fn leased_algorithm(&self) -> Option<(&Algorithm, LeasedPart)> {
-        let LimitKind::Leased(leased) = &self.0 else {
-            return None;
-        };
-        let left = self.max_cost().unwrap_or(leased.whole);
-        let part = LeasedPart {
-            units: leased.units,
-            reserved: leased.whole.saturating_sub(left),
-        };
-        Some((&leased.algorithm, part))
-    }
-
-    /// The burst or the quota of a limit with leases, before it was split.
-    pub(crate) const fn before_split(&self) -> Option<u32> {
-        match &self.0 {
-            LimitKind::Leased(leased) => Some(leased.whole),
-            _ => None,
-        }
-    }
-
     /// Returns whether requests can wait in line.
     pub(crate) fn has_line(&self) -> bool {
         self.algorithm().is_some_and(Algorithm::has_line)
     }
 
-    /// Returns the highest cost that can ever pass. It is `None` for limits that allow or deny every cost.
+    /// Returns the highest cost that can ever pass; `None` for limits that allow or deny every cost.
+    ///
+    /// [Leases](crate::guide::leases) leave less than this to a single cost.
     #[must_use]
     pub fn max_cost(&self) -> Option<u32> {
         self.algorithm().map(Algorithm::max_cost)
     }
 
-    /// The most cost that one bucket admits within a span `[t, t + window)`, wherever it starts.
+    /// The most cost that one bucket admits within a span `[t, t + window)`, wherever it starts; `None` if nothing bounds it.
     ///
     /// Debits, resets, refunds and changes of the limit are not counted. Units that are refunded within the span can be
     /// admitted again.
@@ -276,7 +265,8 @@ impl Limit {
     /// | quota per hour, day, week or month | quota × as many periods as the span can touch |
     /// | quota Q per length L from first use | the larger of Q × ⌈W / L⌉ and Q − 1 + Q × ⌈(W − 1 µs) / L⌉ |
     /// | tiers | the sum over the tiers, each entered as often as it can be |
-    /// | unlimited, blocked | `u64::MAX`, 0 |
+    /// | concurrent | `None`: work that ends makes room for the next |
+    /// | unlimited, blocked | `None`, 0 |
     ///
     /// Some sequence of requests reaches the bound, with two exceptions. Tiers may admit less, because they do not
     /// grant from all of their tiers at once. An interval T that is not a whole number of microseconds may also admit
@@ -287,18 +277,17 @@ impl Limit {
     /// use tollgate::{Limit, quota::Per};
     ///
     /// let day = Duration::from_secs(24 * 60 * 60);
-    /// assert_eq!(Limit::per_day(1000).most_within(day), 1999);
-    /// assert_eq!(Limit::quota(1000, Per::Day).most_within(day), 2000);
-    /// assert_eq!(Limit::window(1000, day).most_within(day), 1000);
+    /// assert_eq!(Limit::per_day(1000).most_within(day), Some(1999));
+    /// assert_eq!(Limit::quota(1000, Per::Day).most_within(day), Some(2000));
+    /// assert_eq!(Limit::window(1000, day).most_within(day), Some(1000));
     /// ```
     #[must_use]
-    pub fn most_within(&self, window: Duration) -> u64 {
+    pub fn most_within(&self, window: Duration) -> Option<u64> {
         let most = match self.algorithm() {
-            _ if window.is_zero() || self.is_blocked() => return 0,
-            None => return u64::MAX,
-            Some(algorithm) => algorithm.most_within(window),
+            _ if window.is_zero() || self.is_blocked() => 0,
+            algorithm => algorithm?.most_within(window)?,
         };
-        u64::try_from(most).unwrap_or(u64::MAX)
+        Some(u64::try_from(most).unwrap_or(u64::MAX))
     }
 
     /// Creates a limit from an algorithm.
@@ -310,6 +299,12 @@ impl Limit {
 impl From<Window> for Limit {
     fn from(window: Window) -> Self {
         Self::of(Algorithm::Window(window))
+    }
+}
+
+impl From<Concurrency> for Limit {
+    fn from(limit: Concurrency) -> Self {
+        Self::of(Algorithm::Concurrency(limit))
     }
 }
 

@@ -19,11 +19,14 @@ use crate::{
     id::CanonicalId,
     metrics::Meter,
     spelling::did_you_mean,
-    transaction::{Algorithm, LeaseShare, LimitRef, LimitSeed},
+    transaction::{Algorithm, LimitRef, LimitSeed},
 };
 
 /// The generation of the next limits. The first one is 1.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
+
+/// The number of names up to which a name is compared with each.
+const FEW: usize = 8;
 
 /// All limits of an application: for each name a default, and overrides for single clients. Created by
 /// [`Limits::builder`].
@@ -36,6 +39,7 @@ pub struct Limits {
     settings: Settings,
     /// Whether any limit has a line to wait in.
     has_lines: bool,
+    has_permits: bool,
 }
 
 /// The settings that apply to all limits.
@@ -50,7 +54,15 @@ impl Limits {
     #[must_use]
     #[inline]
     pub fn get(&self, name: &str) -> Option<&NamedLimit> {
-        self.named.get(name)
+        // A few names are compared faster than one is hashed.
+        match self.named.len() {
+            0..=FEW => self
+                .named
+                .iter()
+                .find(|(known, _)| ***known == *name)
+                .map(|(_, named)| named),
+            _ => self.named.get(name),
+        }
     }
 
     /// Finds a limit by its index, if the reference has one for these limits, or else by its name.
@@ -116,6 +128,12 @@ impl Limits {
         self.has_lines
     }
 
+    /// Returns whether any limit or override counts permits.
+    #[inline]
+    pub(crate) fn has_permits(&self) -> bool {
+        self.has_permits
+    }
+
     /// Computes the properties of all limits together, once they are added.
     pub(super) fn finished(mut self) -> Self {
         for named in self.named.values_mut() {
@@ -123,7 +141,8 @@ impl Limits {
             named.has_line = named.limit.iter().chain(own).any(Limit::has_line);
         }
         let has_lines = self.iter().any(NamedLimit::has_line);
-        self.has_lines = has_lines;
+        let has_permits = self.iter().any(NamedLimit::has_permits);
+        (self.has_lines, self.has_permits) = (has_lines, has_permits);
         self
     }
 
@@ -191,24 +210,6 @@ impl Limits {
         }
     }
 
-    /// Replaces the limits of names with leases, for the default and for each id with an override.
-    pub(crate) fn replace_leased<E>(
-        &mut self,
-        replace: impl Fn(&LimitName, Option<&str>, LeaseShare, &Limit) -> Result<Limit, E>,
-    ) -> Result<(), E> {
-        for named in self.named.values_mut() {
-            let name = &named.name;
-            let Some(share) = name.leased() else { continue };
-            if let Some(limit) = &mut named.limit {
-                *limit = replace(name, None, share, limit)?;
-                named.words = OnceLock::new();
-            }
-            let replace = |id: &str, limit: &Limit| replace(name, Some(id), share, limit);
-            named.overrides.replace(replace)?;
-        }
-        Ok(())
-    }
-
     /// Creates the mistake for an unknown name.
     pub(super) fn unknown(&self, name: &str) -> Mistake {
         let hint = did_you_mean(name, &self.names());
@@ -249,14 +250,12 @@ impl NamedLimit {
     /// assert_eq!(requests.limit_of(&id), Some(&Limit::per_second(10)));
     /// # Ok::<_, tollgate::limit::LimitsError>(())
     /// ```
-    #[doc(hidden)]
     #[must_use]
     pub fn limit_of(&self, id: &CanonicalId<'_>) -> Option<&Limit> {
         self.in_force(id.as_str())
     }
 
     /// The override of a client, if it has one.
-    #[doc(hidden)]
     #[must_use]
     pub fn override_of(&self, id: &CanonicalId<'_>) -> Option<Override<'_>> {
         self.own(id.as_str())
@@ -302,6 +301,13 @@ impl NamedLimit {
         self.has_line
     }
 
+    /// Returns whether permits are counted for any client.
+    fn has_permits(&self) -> bool {
+        let own = self.overrides.iter().map(|own| own.limit);
+        let mut algorithms = self.limit.iter().chain(own).filter_map(Limit::algorithm);
+        algorithms.any(|algorithm| algorithm.hold().is_some())
+    }
+
     /// Returns the file that defines the limit, if one does.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.file.as_deref()
@@ -330,6 +336,7 @@ impl NamedLimit {
             .add(new, limit)
             .map_err(|other| Mistake::DuplicateOverride {
                 first: other.id.into(),
+                origin: None,
             })
     }
 }

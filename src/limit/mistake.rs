@@ -8,9 +8,8 @@ use thiserror::Error;
 
 use super::name::{LimitName, NameError};
 use crate::{
-    algorithm::NotationError,
-    id::{IdError, UnknownIdFormat, shortened},
-    transaction::LeaseShareError,
+    algorithm::{LimitError, NotationError},
+    id::{IdError, IdFormat, UnknownIdFormat, shortened},
 };
 
 /// The error for limits that cannot be used. It has the file and line if they are known, the limit, the id, and what to
@@ -43,10 +42,17 @@ pub(super) struct MistakeOrigin {
     pub(super) line: Option<u64>,
 }
 
+impl MistakeOrigin {
+    pub(super) const CODE: Self = Self {
+        place: Location::Code,
+        line: None,
+    };
+}
+
 impl fmt::Display for MistakeOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Location::Code => {}
+            Location::Code => f.write_str("the code")?,
             Location::Text => f.write_str("limits")?,
             Location::File(path) => path.display().fmt(f)?,
         }
@@ -83,6 +89,21 @@ impl LimitsError {
     #[must_use]
     pub fn id(&self) -> Option<&str> {
         self.0.id.as_deref()
+    }
+
+    /// Adds the place of the first one to the error for a second override of a client.
+    pub(super) fn with_first(
+        mut self,
+        find: impl FnOnce(&str, &str) -> Option<MistakeOrigin>,
+    ) -> Self {
+        let limit = self.0.limit.as_deref().unwrap_or_default();
+        // The first one can be in the code.
+        let own = self.0.origin.to_string();
+        if let Mistake::DuplicateOverride { first, origin } = &mut self.0.mistake {
+            let is_own = |found: &MistakeOrigin| found.to_string() == own;
+            *origin = find(limit, first).filter(|found| !is_own(found));
+        }
+        self
     }
 
     /// Describes the mistake, without its place.
@@ -134,9 +155,8 @@ impl fmt::Display for LimitsError {
             id,
             mistake,
         } = &*self.0;
-        origin.fmt(f)?;
         if !matches!(origin.place, Location::Code) {
-            f.write_str(": ")?;
+            write!(f, "{origin}: ")?;
         }
         if let Some(limit) = limit {
             write!(f, "limit `{}`: ", shortened(limit))?;
@@ -172,6 +192,10 @@ pub(super) enum Mistake {
     )]
     #[error("it needs tollgate's feature `{0}`: enable it, or write JSON")]
     Feature(&'static str),
+    #[error(
+        "ids in the format {0} need tollgate's feature `{1}`: enable it in Cargo.toml, or use another format"
+    )]
+    FormatFeature(IdFormat, &'static str),
     #[error("{0}")]
     Syntax(String),
     #[error("expected {expected}, found {found}{}", after_colon(.whole))]
@@ -186,12 +210,24 @@ pub(super) enum Mistake {
         "it contains no limits, so nothing would be limited: add some, or do not load the file"
     )]
     NoLimits,
+    #[error("it is empty: write {0} if no client should have an override")]
+    EmptyOverrides(&'static str),
     #[error("it has no values: {0}")]
     NoValues(String),
     #[error("unknown field `{field}`: {hint}")]
     UnknownField { field: String, hint: String },
-    #[error("{0} appears twice: remove one of them")]
-    RepeatedField(&'static str),
+    #[error("{field} appears twice, first in line {first}: remove one of them")]
+    RepeatedField { field: &'static str, first: u64 },
+    #[error(
+        "{field} is a field of a limit, and not a limit: indent it below the name of its limit"
+    )]
+    FieldWithoutName { field: String },
+    #[error("the names of limits stand at the top: remove `{0}`, and the indentation below it")]
+    Wrapped(String),
+    #[error("a space is missing after the colon: write `{0}: …`")]
+    NoSpace(String),
+    #[error("{0}")]
+    Line(LimitError),
     #[error("{0} is missing: {1}")]
     MissingField(&'static str, String),
     #[error(transparent)]
@@ -200,30 +236,32 @@ pub(super) enum Mistake {
     Format(#[from] UnknownIdFormat),
     #[error(transparent)]
     Id(#[from] IdError),
-    #[error("it is defined twice: remove one of them")]
-    DuplicateName,
+    #[error("it is defined twice, first in {first}: remove one of them")]
+    DuplicateName { first: MistakeOrigin },
     #[error(
         "it has the number {number}, which `{other}` has too: give one of them a number that no \
          limit has had before"
     )]
     DuplicateNumber { number: u32, other: String },
-    #[error(
-        "it was declared as {}, with ids in the format {}: remove number and id, or write these values",
-        numbered(.0), .0.format()
-    )]
-    OtherName(LimitName),
+    #[error("{origin} has {} and id {} for it: write the same, or neither", numbered(.name), .name.format())]
+    OtherName {
+        name: LimitName,
+        origin: MistakeOrigin,
+    },
     #[error("no limit has this name: {hint}")]
     UnknownName { hint: String },
     #[error(
         "no limit has this name: did you mean `{near}`? (it is defined in {origin}: if it is misspelt, correct it there)"
     )]
     OtherSpelling { near: String, origin: MistakeOrigin },
-    #[error(
-        "no limit has the name `{name}`, which an override in code uses: did you mean `{name}`?"
-    )]
+    #[error("the override in code names `{name}`: use one spelling")]
     OtherInCode { name: String },
-    #[error("it has an override already, for `{first}`: remove one of them")]
-    DuplicateOverride { first: String },
+    #[error("it has an override already, for `{first}`{}: remove one of them", in_place(.origin))]
+    DuplicateOverride {
+        first: String,
+        /// The place of the first one, if a file has it.
+        origin: Option<MistakeOrigin>,
+    },
     #[error("ids is empty, so the override applies to nobody: list its clients, or remove it")]
     NoIds,
     #[error("the key of an override is `{0}`: write the limit's name, a colon and an id")]
@@ -241,10 +279,7 @@ pub(super) enum Mistake {
     #[error("docs is `{0}`: write a link with its scheme, such as `https://example.com/limits`")]
     Docs(String),
     #[error("lease is `{text}`: {source}")]
-    Lease {
-        text: String,
-        source: LeaseShareError,
-    },
+    Lease { text: String, source: LimitError },
 }
 
 impl Mistake {
@@ -273,7 +308,7 @@ impl Mistake {
         }
     }
 
-    pub(super) fn lease(text: &str, source: LeaseShareError) -> Self {
+    pub(super) fn lease(text: &str, source: LimitError) -> Self {
         let text = shortened(text);
         Self::Lease { text, source }
     }
@@ -292,9 +327,13 @@ fn after_colon(text: &Option<String>) -> String {
         .map_or_else(String::new, |text| format!(": {text}"))
 }
 
+fn in_place(origin: &Option<MistakeOrigin>) -> String {
+    origin
+        .as_ref()
+        .map_or_else(String::new, |origin| format!(" in {origin}"))
+}
+
 fn numbered(name: &LimitName) -> String {
-    name.number().map_or_else(
-        || "a name without a number".into(),
-        |number| format!("number {number}"),
-    )
+    name.number()
+        .map_or_else(|| "no number".into(), |number| format!("number {number}"))
 }

@@ -44,7 +44,6 @@ pub use self::{
     limits::{Limits, NamedLimit},
     mistake::LimitsError,
     name::{LimitName, NameError},
-    notation::ParseLimitError,
     overrides::Override,
 };
-pub use crate::algorithm::{DurationError, format_duration, parse_duration};
+pub use crate::algorithm::{LimitError, LimitErrorKind, format_duration, parse_duration};

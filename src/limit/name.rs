@@ -84,7 +84,8 @@ impl LimitName {
     }
 
     /// Sets the part of the burst or the quota that each process may charge in advance: `lease(1, 20)` is a twentieth,
-    /// 5 %. This needs a [`Lease`](crate::backend::Lease) around the store, and a limit with burst, count and period.
+    /// 5 %. This needs a [`Lease`](crate::backend::Lease) around the store, and a quota or a limit with burst, count and
+    /// period.
     ///
     /// # Panics
     ///
@@ -138,7 +139,7 @@ impl LimitName {
         self.shadow == Some(true)
     }
 
-    /// The part of the burst that each process may charge in advance, if it is set.
+    /// The part of the burst or the quota that each process may charge in advance, if it is set.
     #[must_use]
     pub fn leased(&self) -> Option<LeaseShare> {
         self.lease

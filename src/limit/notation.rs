@@ -1,12 +1,10 @@
-//! Limits in one line: `10/s burst 20`, `5 per 15m`, `5 in any 15m`, `1000 per calendar day`.
+//! Limits in one line: `10/s burst 20`, `5 per 15m`, `5 in any 15m`, `1000 per calendar day`, `4 at once`.
 
 use std::{fmt, str::FromStr};
 
-use thiserror::Error;
-
 use super::limit::Limit;
 use crate::{
-    algorithm::{Algorithm, NotationError},
+    algorithm::{Algorithm, LimitError, NotationError},
     id::shortened,
 };
 
@@ -14,7 +12,7 @@ const UNLIMITED: &str = "unlimited";
 const BLOCKED: &str = "blocked";
 
 impl FromStr for Limit {
-    type Err = ParseLimitError;
+    type Err = LimitError;
 
     /// Parses a limit that is written in one line.
     ///
@@ -24,6 +22,7 @@ impl FromStr for Limit {
     /// | `5 in any 15m` | a [window](Self::window) |
     /// | `1000 per calendar day`, `1000 per calendar day at +02:00` | a [quota](Self::quota) per `hour`, `day`, `week` or `month` |
     /// | `1000 per 24h from first use` | a quota per span from first use |
+    /// | `4 at once`, `4 at once, held for 1m` | a [concurrency limit](Self::concurrent) |
     /// | `unlimited`, `blocked` | [`UNLIMITED`](Self::UNLIMITED), [`BLOCKED`](Self::BLOCKED) |
     /// | any text that [`Display`](#impl-Display-for-Limit) writes | the same limit |
     ///
@@ -44,7 +43,7 @@ impl FromStr for Limit {
     /// # Errors
     ///
     /// If the text has another form, or the values are not a valid limit.
-    fn from_str(text: &str) -> Result<Self, ParseLimitError> {
+    fn from_str(text: &str) -> Result<Self, LimitError> {
         let line = text.trim();
         let words = [(UNLIMITED, Self::UNLIMITED), (BLOCKED, Self::BLOCKED)];
         let mut words = words.into_iter();
@@ -54,9 +53,11 @@ impl FromStr for Limit {
             Some((word, _)) => Err(NotationError::Instead(word.into())),
             None => Algorithm::parse(line),
         };
-        read.map(Self::of).map_err(|problem| ParseLimitError {
-            text: shortened(text),
-            problem,
+        read.map(Self::of).map_err(|mistake| {
+            LimitError::new(NotationError::Line {
+                text: shortened(text),
+                mistake: Box::new(mistake),
+            })
         })
     }
 }
@@ -70,25 +71,16 @@ impl fmt::Display for Limit {
     /// | the same with a line | `10 per 1s, 20 at once, waiting up to 2s` |
     /// | window | `5 in any 15m0s` |
     /// | quota | `1000 per calendar day`, `1000 per calendar day at +02:00` or `1000 per 24h0m0s from first use` |
+    /// | concurrency | `4 at once`, or `4 at once, held for 1m0s` |
     /// | tiers | `5 per 1s for infinite, then 1 per 15s for 15s, cooldown 1m0s, skippable` |
     /// | all or nothing | `unlimited` or `blocked` |
-    ///
-    /// A limit with leases is written as it was configured.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.configured() {
+        match self.algorithm() {
             Some(algorithm) => algorithm.write(f),
             None if self.is_blocked() => f.write_str(BLOCKED),
             None => f.write_str(UNLIMITED),
         }
     }
-}
-
-/// The error for a text that is not a limit. Returned by [`Limit`]'s [`FromStr`](Limit#impl-FromStr-for-Limit).
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{text}` is not a limit: {problem}")]
-pub struct ParseLimitError {
-    text: String,
-    problem: NotationError,
 }
 
 #[cfg(test)]

@@ -82,18 +82,6 @@ impl Overrides {
         self.get(new.folded).map_or(Ok(()), Err)
     }
 
-    /// Replaces the limits of all clients.
-    pub(super) fn replace<E>(
-        &mut self,
-        replace: impl Fn(&str, &Limit) -> Result<Limit, E>,
-    ) -> Result<(), E> {
-        for (folded, stored) in &mut self.map {
-            let id = stored.written.as_deref().unwrap_or(folded);
-            stored.limit = Arc::new(replace(id, &stored.limit)?);
-        }
-        Ok(())
-    }
-
     fn hash(&self, folded: impl Hash) -> u64 {
         self.map.hasher().hash_one(folded)
     }

@@ -103,17 +103,14 @@ impl Limit {
     #[track_caller]
     pub const fn burst(self, burst: u32) -> Self {
         let gcra = match self.token_bucket() {
-            _ if self.before_split().is_some() => {
-                panic!("the limit is leased: set the burst of the one that is configured")
-            }
             Some(Ok(gcra)) => gcra,
             Some(Err(none)) => panic!("{}", none.burst),
             None => panic!("there is nothing that a burst could be of"),
         };
         // The limit has nothing to drop, but a `const fn` may not drop it.
         let _ = ManuallyDrop::new(self);
-        match Gcra::new(burst, gcra.count(), gcra.period()) {
-            Ok(other) => Self::built(other.with_max_wait(gcra.max_wait())),
+        match Gcra::checked(burst, gcra.count(), gcra.period()) {
+            Ok(other) => Self::built(other.waiting(gcra.max_wait())),
             error => Self::built(error),
         }
     }
@@ -143,15 +140,12 @@ impl Limit {
     #[track_caller]
     pub const fn max_wait(self, max_wait: Duration) -> Self {
         let gcra = match self.token_bucket() {
-            _ if self.before_split().is_some() => {
-                panic!("a limit with leases has no line to wait in")
-            }
             Some(Ok(gcra)) => gcra,
             Some(Err(none)) => panic!("{}", none.line),
             None => panic!("there is nothing to wait for: use a limit"),
         };
         let _ = ManuallyDrop::new(self);
-        Self::built(gcra.with_max_wait(max_wait))
+        Self::built(gcra.waiting(max_wait))
     }
 
     const fn token_bucket(&self) -> Option<Result<Gcra, NoTokenBucket>> {
@@ -163,7 +157,7 @@ impl Limit {
 
     #[track_caller]
     const fn checked(burst: u32, count: u32, period: Duration) -> Self {
-        Self::built(Gcra::new(burst, count, period))
+        Self::built(Gcra::checked(burst, count, period))
     }
 
     #[track_caller]
@@ -271,7 +265,7 @@ mod tests {
             ),
             (Duration::from_nanos(1500), GcraError::WaitTooFine),
         ] {
-            assert_eq!(gcra.with_max_wait(wait), Err(error), "{wait:?}");
+            assert_eq!(gcra.waiting(wait), Err(error), "{wait:?}");
         }
     }
 

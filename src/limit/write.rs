@@ -99,7 +99,7 @@ enum Values {
 
 impl Values {
     fn new(limit: &Limit) -> Self {
-        match limit.configured() {
+        match limit.algorithm() {
             Some(algorithm) => Self::By(algorithm.values()),
             None if limit.is_blocked() => Self::Blocked { blocked: true },
             None => Self::Unlimited { unlimited: true },

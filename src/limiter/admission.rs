@@ -1,60 +1,88 @@
-//! Checks whether a backend can keep the buckets of limits, and splits limits with leases.
+//! Checks whether a backend can keep the buckets of limits and lease those that ask for it.
 
-use super::{recorder::shown, reload_error::ReloadError};
+use super::{known_backend::KnownBackend, recorder::shown, reload_error::ReloadError};
 use crate::{
-    backend::Backend,
+    algorithm::Algorithm,
+    backend::{Backend, UnsupportedLimit},
     limit::{LimitName, Limits},
+    transaction::LeaseShare,
 };
 
-/// Splits limits with leases by the backend's terms, and rejects limits whose buckets it cannot keep.
-pub(super) fn fitted(mut limits: Limits, backend: &dyn Backend) -> Result<Limits, ReloadError> {
-    let split = limits.replace_leased(|name, id, share, limit| {
-        let Some(algorithm) = limit.algorithm() else {
-            return Ok(limit.clone());
-        };
-        match backend.lease(algorithm, share) {
-            Ok(Some(terms)) => Ok(limit.leased(terms.units, terms.burst)),
-            Ok(None) => {
-                warn_of_no_leases(name, id);
-                Ok(limit.clone())
-            }
-            Err(source) => Err((name.to_string(), id.map(str::to_owned), source)),
-        }
-    });
-    if let Err((limit, id, source)) = split {
-        let id = id.map(|id| shown(&limits, &id).as_str().to_owned());
-        return Err(ReloadError::Backend { limit, id, source });
-    }
-    admitted(&limits, backend)?;
-    Ok(limits)
-}
-
-/// Logs a warning for a default, but not for each override.
-fn warn_of_no_leases(name: &LimitName, id: Option<&str>) {
-    if id.is_none() {
-        tracing::warn!(
-            limit = name.as_str(),
-            "a limit asks for leases, and the backend has none: put a `Lease` around the store, or leave `lease` out"
-        );
-    }
-}
-
-/// Rejects limits whose buckets the backend cannot keep.
-fn admitted(limits: &Limits, backend: &dyn Backend) -> Result<(), ReloadError> {
+/// Rejects limits whose buckets the backend cannot keep or cannot lease.
+pub(super) fn admit(limits: &Limits, backend: &KnownBackend) -> Result<(), ReloadError> {
+    warn_of_unused_leases(limits, &**backend);
     for named in limits.iter() {
         let default = named.limit.iter().map(|limit| (None, limit));
         let overrides = named.overrides().map(|own| (Some(own.id), own.limit));
         for (id, limit) in default.chain(overrides) {
-            if let Some(algorithm) = limit.algorithm() {
-                backend
-                    .admits(algorithm)
-                    .map_err(|source| ReloadError::Backend {
-                        limit: named.name.to_string(),
-                        id: id.map(|id| shown(limits, id).as_str().to_owned()),
-                        source,
-                    })?;
-            }
+            let Some(algorithm) = limit.algorithm() else {
+                continue;
+            };
+            let leased = admit_lease(&named.name, id, algorithm, &**backend);
+            let admitted = leased.and_then(|()| admits(backend, algorithm));
+            admitted.map_err(|source| ReloadError::Backend {
+                limit: named.name.to_string(),
+                id: id.map(|id| shown(limits, id).as_str().to_owned()),
+                source,
+            })?;
         }
     }
     Ok(())
+}
+
+/// Logs a warning if the backend charges ahead, and no limit asks for it.
+fn warn_of_unused_leases(limits: &Limits, backend: &dyn Backend) {
+    let share = LeaseShare::new(1, 2);
+    let mut algorithms = limits
+        .iter()
+        .filter_map(|named| named.limit.as_ref()?.algorithm());
+    let leases = |algorithm| !matches!(backend.lease(algorithm, share), Ok(None));
+    let asks = limits.iter().any(|named| named.name.leased().is_some());
+    if !asks && algorithms.next().is_some_and(leases) {
+        tracing::warn!(
+            "the backend has a `Lease`, and no limit asks for one: give a limit a `lease`, or remove the wrapper"
+        );
+    }
+}
+
+/// Rejects a limit that asks for leases and cannot be leased. A backend without leases is probably a mistake, which is
+/// logged for a default, but not for each override.
+fn admit_lease(
+    name: &LimitName,
+    id: Option<&str>,
+    algorithm: &Algorithm,
+    backend: &dyn Backend,
+) -> Result<(), UnsupportedLimit> {
+    let Some(share) = name.leased() else {
+        return Ok(());
+    };
+    if backend.lease(algorithm, share)?.is_none() && id.is_none() {
+        tracing::warn!(
+            limit = name.as_str(),
+            "the limit sets `lease`, but the backend cannot lease: put a `Lease` around the store, or leave `lease` out"
+        );
+    }
+    Ok(())
+}
+
+/// Returns the part of a limit with this share that leases leave for single costs; `None` if there are no leases.
+pub(super) fn left_by_leases(
+    backend: &dyn Backend,
+    algorithm: &Algorithm,
+    share: Option<LeaseShare>,
+) -> Option<Algorithm> {
+    let terms = backend.lease(algorithm, share?).ok()??;
+    algorithm.with_most(terms.burst)
+}
+
+/// Permits that come back are handed out in order of arrival only where all of them come back: in this process.
+fn admits(backend: &KnownBackend, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
+    let waits = !algorithm.permit_wait().is_zero();
+    if waits && !matches!(backend, KnownBackend::Memory(_)) {
+        return Err(UnsupportedLimit::new(
+            "its requests would wait for permits, and only a MemoryBackend learns when a permit comes back: remove the \
+             max_wait, or keep the buckets in memory",
+        ));
+    }
+    backend.admits(algorithm)
 }

@@ -1,38 +1,35 @@
-//! From transactions to decisions: at once if they are plain, and otherwise prepare a batch, apply it, and finish.
+//! From transactions to decisions: look them up, let the backend decide, and finish.
+
+use std::slice;
+
+use smallvec::SmallVec;
 
 use super::{
     Limiter,
-    capacity::{Capacity, Many, One, Prepared},
-    in_force::DecisionLimits,
+    known_backend::KnownBackend,
     limiter_error::LimiterError,
-    prepare::Lookups,
+    prepare::{Looked, Lookups, NoMember, duplicate, duplicate_bucket},
     recorder::DecisionRecorder,
 };
 use crate::{
-    backend::{BackendError, Begun},
+    backend::{Backend, BackendError, Begun, MemoryBackend},
     clock::Timestamp,
-    decision::{BatchDecision, Decision, Outcome},
+    decision::{BatchDecision, Circumstances, Decision, Decisions, Judgement, Outcome, Source},
+    few::{Any, Count, Exactly, counted},
+    id::Id,
     limit::Limits,
-    transaction::{Batch, Operation, Transaction},
+    transaction::{Batch, Member, Operation, Transaction},
 };
 
 impl Limiter {
-    /// Decides a single transaction. Spends have tried [`try_plain`](Self::try_plain) before, which decides by the first
-    /// limits, so GCRA is not tried again by these.
     #[inline(never)]
     pub(crate) fn try_decide_one(
         &self,
         operation: Operation,
         transaction: &Transaction<'_>,
     ) -> Option<Result<Decision, LimiterError>> {
-        match self.in_force() {
-            DecisionLimits::First(limits) => {
-                self.try_decide_after_gcra::<One>(limits, operation, transaction)
-            }
-            DecisionLimits::Latest(limits) => {
-                self.try_decide::<One>(&limits, operation, transaction)
-            }
-        }
+        let limits = self.in_force();
+        self.try_decide::<Exactly<1>, _>(&limits, operation, slice::from_ref(transaction))
     }
 
     pub(crate) async fn decide_one(
@@ -41,16 +38,50 @@ impl Limiter {
         transaction: &Transaction<'_>,
     ) -> Result<Decision, LimiterError> {
         let limits = self.in_force();
-        self.decide::<One>(&limits, operation, transaction).await
+        let transactions = slice::from_ref(transaction);
+        self.decide::<Exactly<1>, _>(&limits, operation, transactions)
+            .await
     }
 
+    /// Decides a plain charge in memory, by limits that have never been replaced.
+    #[inline(always)]
+    pub(super) fn try_plain(&self, transaction: &Transaction<'_>) -> Option<Decision> {
+        let (limits, memory) = (self.shared.limits.first()?, self.memory()?);
+        let spent = self.spend_plain::<Exactly<1>, Decision>(memory, limits, transaction)?;
+        Some(spent.only())
+    }
+
+    #[inline]
     pub(super) fn try_decide_batch(
         &self,
         operation: Operation,
         transactions: &[Transaction<'_>],
     ) -> Option<Result<BatchDecision, LimiterError>> {
         let limits = self.in_force();
-        self.try_decide::<Many>(&limits, operation, transactions)
+        let KnownBackend::Memory(memory) = &self.shared.backend else {
+            return self.try_decide::<Any, _>(&limits, operation, transactions);
+        };
+        self.decide_batch_in_memory(memory, &limits, operation, transactions)
+    }
+
+    /// Decides a batch in memory. The result is large, so it is made where it is returned.
+    #[inline]
+    fn decide_batch_in_memory(
+        &self,
+        memory: &MemoryBackend,
+        limits: &Limits,
+        operation: Operation,
+        transactions: &[Transaction<'_>],
+    ) -> Option<Result<BatchDecision, LimiterError>> {
+        let mut result = Some(Ok(BatchDecision::nothing()));
+        if let Some(Ok(decided)) = &mut result
+            && let Err(error) = counted!(transactions.len(), C => {
+                self.decide_in_memory::<C, _>(memory, limits, operation, transactions, decided)
+            })
+        {
+            result = Some(Err(error));
+        }
+        result
     }
 
     pub(crate) async fn decide_batch(
@@ -69,113 +100,190 @@ impl Limiter {
         operation: Operation,
         transactions: &[Transaction<'_>],
     ) -> Result<BatchDecision, LimiterError> {
-        self.decide::<Many>(limits, operation, transactions).await
+        match &self.shared.backend {
+            KnownBackend::Memory(memory) => {
+                let mut decided = BatchDecision::nothing();
+                let spent = &mut decided;
+                counted!(transactions.len(), C => {
+                    self.decide_in_memory::<C, _>(memory, limits, operation, transactions, spent)
+                })?;
+                Ok(decided)
+            }
+            KnownBackend::Other(_) => self.decide::<Any, _>(limits, operation, transactions).await,
+        }
     }
 
     /// Decides transactions by these limits, without waiting. If the backend has to wait, returns `None` and changes
     /// nothing.
     #[inline(always)]
-    pub(crate) fn try_decide<C: Capacity>(
+    fn try_decide<C: Count, D: Decisions>(
         &self,
         limits: &Limits,
         operation: Operation,
-        transactions: C::Transactions<'_>,
-    ) -> Option<Result<C::Decided, LimiterError>> {
-        match self.decide_plain_gcra::<C>(limits, operation, transactions) {
-            Some(decided) => Some(Ok(decided)),
-            None => self.try_decide_after_gcra::<C>(limits, operation, transactions),
-        }
-    }
-
-    /// Decides transactions that are no plain charge by GCRA.
-    #[inline(never)]
-    fn try_decide_after_gcra<C: Capacity>(
-        &self,
-        limits: &Limits,
-        operation: Operation,
-        transactions: C::Transactions<'_>,
-    ) -> Option<Result<C::Decided, LimiterError>> {
-        match self.decide_plain_quota::<C>(limits, operation, transactions) {
-            Some(decided) => Some(Ok(decided)),
-            None => self.try_decide_in_full::<C>(limits, operation, transactions),
-        }
-    }
-
-    /// Decides transactions in a batch.
-    pub(super) fn try_decide_in_full<C: Capacity>(
-        &self,
-        limits: &Limits,
-        operation: Operation,
-        transactions: C::Transactions<'_>,
-    ) -> Option<Result<C::Decided, LimiterError>> {
-        let recorder = self.recorder(limits, operation);
-        let (mut ids, mut members) = (C::Ids::default(), C::Members::default());
-        let lookups = Lookups { limits, operation };
-        let (members, others) = match C::prepare(lookups, transactions, &mut ids, &mut members) {
-            Ok(Prepared::Members(members, others)) => (members, others),
-            Ok(Prepared::Decided(decided)) => {
-                return Some(Ok(recorder.recorded(transactions, decided)));
+        transactions: &[Transaction<'_>],
+    ) -> Option<Result<D, LimiterError>> {
+        match &self.shared.backend {
+            KnownBackend::Memory(memory) => {
+                let mut decided = D::nothing();
+                let spent = &mut decided;
+                let result =
+                    self.decide_in_memory::<C, D>(memory, limits, operation, transactions, spent);
+                Some(result.map(|()| decided))
             }
-            Err(error) => return Some(Err(*error)),
-        };
-        let batch = Batch::new(operation, members).at(self.now());
-        match self.shared.backend.try_apply(&batch) {
-            None => None,
-            Some(Ok(ref outcome)) => {
-                recorder.applied();
-                Some(finish::<C>(
-                    &recorder,
-                    transactions,
-                    &batch,
-                    outcome,
-                    &others,
-                ))
-            }
-            Some(Err(error)) => {
-                recorder.applied();
-                Some(Err(recorder.failed(transactions, error.into())))
+            KnownBackend::Other(backend) => {
+                self.try_decide_in::<D>(&**backend, limits, operation, transactions)
             }
         }
     }
 
     /// Decides transactions by these limits, and waits for the backend if necessary.
-    async fn decide<C: Capacity>(
+    async fn decide<C: Count, D: Decisions>(
         &self,
         limits: &Limits,
         operation: Operation,
-        transactions: C::Transactions<'_>,
-    ) -> Result<C::Decided, LimiterError> {
-        let plain = self.decide_plain_gcra::<C>(limits, operation, transactions);
-        let plain = plain.or_else(|| self.decide_plain_quota::<C>(limits, operation, transactions));
-        if let Some(decided) = plain {
-            return Ok(decided);
+        transactions: &[Transaction<'_>],
+    ) -> Result<D, LimiterError> {
+        let mut decided = D::nothing();
+        match &self.shared.backend {
+            KnownBackend::Memory(memory) => {
+                self.decide_in_memory::<C, D>(memory, limits, operation, transactions, &mut decided)
+            }
+            KnownBackend::Other(backend) => {
+                let backend = &**backend;
+                self.decide_in(backend, limits, operation, transactions, &mut decided)
+                    .await
+            }
+        }?;
+        Ok(decided)
+    }
+
+    /// Decides transactions in memory. Decisions are large, so they are written where they stay.
+    #[inline(always)]
+    fn decide_in_memory<C: Count, D: Decisions>(
+        &self,
+        memory: &MemoryBackend,
+        limits: &Limits,
+        operation: Operation,
+        transactions: &[Transaction<'_>],
+        decided: &mut D,
+    ) -> Result<(), LimiterError> {
+        if operation == Operation::Spend
+            && let Some(spent) = self.spend_plain::<C, D>(memory, limits, transactions)
+        {
+            spent.show(decided);
+            return Ok(());
         }
+        self.decide_in_full::<C, D>(memory, limits, operation, transactions, decided)
+    }
+
+    /// Decides any transactions in memory.
+    #[inline(never)]
+    pub(crate) fn decide_in_full<C: Count, D: Decisions>(
+        &self,
+        memory: &MemoryBackend,
+        limits: &Limits,
+        operation: Operation,
+        transactions: &[Transaction<'_>],
+        decided: &mut D,
+    ) -> Result<(), LimiterError> {
         let recorder = self.recorder(limits, operation);
-        let (mut ids, mut members) = (C::Ids::default(), C::Members::default());
-        let lookups = Lookups { limits, operation };
-        let (members, others) = match C::prepare(lookups, transactions, &mut ids, &mut members) {
-            Ok(Prepared::Members(members, others)) => (members, others),
-            Ok(Prepared::Decided(decided)) => return Ok(recorder.recorded(transactions, decided)),
-            Err(error) => return Err(*error),
-        };
-        let batch = Batch::new(operation, members).at(self.now());
-        // A backend that does not have to wait saves the boxed future. Its outcome is large, and is not moved.
-        let applying = match self.shared.backend.begin(&batch) {
-            Begun::Waits(applying) => applying,
-            Begun::Decided(Ok(ref outcome)) => {
-                recorder.applied();
-                return finish::<C>(&recorder, transactions, &batch, outcome, &others);
-            }
-            Begun::Decided(Err(error)) => {
-                recorder.applied();
-                return Err(recorder.failed(transactions, error.into()));
-            }
-        };
-        let applied = applying.await;
+        let len = transactions.len();
+        let mut ids = C::fill(len, || None);
+        let mut looked = LookedUp::<C>::new(operation, len);
+        looked.look_up(self.lookups(limits, operation), transactions, ids.as_mut())?;
+        if !looked.is_needed() {
+            looked.decide_without(decided);
+            recorder.record(transactions, decided);
+            return Ok(());
+        }
+        let mut judged = Judgement::<C>::new(operation, len);
+        let applied = memory.judge(&mut judged, self.now(), len, |place| looked.member(place));
         recorder.applied();
-        match applied {
-            Ok(ref outcome) => finish::<C>(&recorder, transactions, &batch, outcome, &others),
-            Err(error) => Err(recorder.failed(transactions, error.into())),
+        let finished = match applied {
+            Ok(()) => looked.finish(&judged, decided),
+            Err(error) => Err(BackendError::from(error).into()),
+        };
+        match finished {
+            Ok(()) => recorder.record(transactions, decided),
+            Err(error) => return Err(recorder.failed(transactions, error)),
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn try_decide_in<D: Decisions>(
+        &self,
+        backend: &dyn Backend,
+        limits: &Limits,
+        operation: Operation,
+        transactions: &[Transaction<'_>],
+    ) -> Option<Result<D, LimiterError>> {
+        let recorder = self.recorder(limits, operation);
+        let mut ids = Any::fill(transactions.len(), || None);
+        let mut looked = LookedUp::<Any>::new(operation, transactions.len());
+        if let Err(error) =
+            looked.look_up(self.lookups(limits, operation), transactions, ids.as_mut())
+        {
+            return Some(Err(error));
+        }
+        let mut decided = D::nothing();
+        if !looked.is_needed() {
+            looked.decide_without(&mut decided);
+            recorder.record(transactions, &decided);
+            return Some(Ok(decided));
+        }
+        let members = looked.members();
+        let batch = Batch::new(operation, &members).at(self.now());
+        let applied = backend.try_apply(&batch)?;
+        recorder.applied();
+        let finished =
+            looked.finish_applied(&recorder, transactions, &batch, applied, &mut decided);
+        Some(finished.map(|()| decided))
+    }
+
+    async fn decide_in<D: Decisions>(
+        &self,
+        backend: &dyn Backend,
+        limits: &Limits,
+        operation: Operation,
+        transactions: &[Transaction<'_>],
+        decided: &mut D,
+    ) -> Result<(), LimiterError> {
+        let recorder = self.recorder(limits, operation);
+        let mut ids = Any::fill(transactions.len(), || None);
+        let mut looked = LookedUp::<Any>::new(operation, transactions.len());
+        looked.look_up(self.lookups(limits, operation), transactions, ids.as_mut())?;
+        if !looked.is_needed() {
+            looked.decide_without(decided);
+            recorder.record(transactions, decided);
+            return Ok(());
+        }
+        let members = looked.members();
+        let batch = Batch::new(operation, &members).at(self.now());
+        // A backend that does not have to wait saves the boxed future.
+        let applied = match backend.begin(&batch) {
+            Begun::Waits(applying) => applying.await,
+            Begun::Decided(applied) => applied,
+        };
+        recorder.applied();
+        looked.finish_applied(&recorder, transactions, &batch, applied, decided)
+    }
+
+    /// Returns the backend in memory, if it is the one that decides.
+    #[inline(always)]
+    pub(crate) fn memory(&self) -> Option<&MemoryBackend> {
+        match &self.shared.backend {
+            KnownBackend::Memory(memory) => Some(memory),
+            KnownBackend::Other(_) => None,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn lookups<'a>(&'a self, limits: &'a Limits, operation: Operation) -> Lookups<'a> {
+        Lookups {
+            limits,
+            backend: &self.shared.backend,
+            operation,
         }
     }
 
@@ -193,25 +301,144 @@ impl Limiter {
     }
 }
 
-/// Turns a backend's outcome into decisions. If the backend has broken its contract, this is an error, and the request is
-/// not allowed.
-#[inline(always)]
-fn finish<C: Capacity>(
-    recorder: &DecisionRecorder<'_>,
-    transactions: C::Transactions<'_>,
-    batch: &Batch<'_>,
-    outcome: &Outcome,
-    others: &C::Others,
-) -> Result<C::Decided, LimiterError> {
-    let mut decided = C::nothing();
-    if !outcome.answers_all(batch) || outcome.no_room().is_some() {
-        return Err(recorder.failed(transactions, broken(batch, outcome)));
+/// Transactions that were looked up, in their order.
+struct LookedUp<'a, C: Count> {
+    operation: Operation,
+    transactions: C::Of<Looked<'a>>,
+    has_members: bool,
+    /// Whether a transaction that is decided without the backend denies the batch.
+    is_refused: bool,
+}
+
+impl<'a, C: Count> LookedUp<'a, C> {
+    #[inline(always)]
+    fn new(operation: Operation, len: usize) -> Self {
+        Self {
+            operation,
+            transactions: C::fill(len, || Looked::Without(NoMember::Off)),
+            has_members: false,
+            is_refused: false,
+        }
     }
-    if !C::gather(batch, outcome, others, &mut decided) {
-        return Err(recorder.failed(transactions, of_another_batch()));
+
+    #[inline(always)]
+    fn look_up(
+        &mut self,
+        lookups: Lookups<'a>,
+        transactions: &'a [Transaction<'a>],
+        ids: &'a mut [Option<Id>],
+    ) -> Result<(), LimiterError> {
+        let places = self.transactions.as_mut().iter_mut();
+        for ((transaction, room), looked) in transactions.iter().zip(ids).zip(places) {
+            if let Err(error) = lookups.look_up(transaction, room, looked) {
+                return Err(*error);
+            }
+            match looked {
+                Looked::Member(_) => self.has_members = true,
+                Looked::Without(other) => self.is_refused |= other.refuses(self.operation),
+            }
+        }
+        match duplicate(self.transactions.as_ref()) {
+            None => Ok(()),
+            Some(key) => Err(duplicate_bucket(key, transactions)),
+        }
     }
-    recorder.record(transactions, &decided);
-    Ok(decided)
+
+    /// Returns whether a backend has to decide.
+    #[inline(always)]
+    fn is_needed(&self) -> bool {
+        self.has_members && !self.is_refused
+    }
+
+    #[inline(always)]
+    fn member(&self, place: usize) -> Option<&Member<'a>> {
+        self.transactions.as_ref()[place].member()
+    }
+
+    /// Returns the members of the batch.
+    fn members(&self) -> SmallVec<[Member<'a>; 4]> {
+        let members = self.transactions.as_ref().iter().filter_map(Looked::member);
+        members.copied().collect()
+    }
+
+    /// Writes the decisions on a batch that needs no backend.
+    #[cold]
+    fn decide_without<D: Decisions>(&self, decided: &mut D) {
+        for looked in self.transactions.as_ref() {
+            *decided.next() = match looked {
+                Looked::Member(_) => Decision::NOT_LIMITED,
+                Looked::Without(other) => other.decision(self.operation),
+            };
+        }
+    }
+
+    /// Turns the answers of memory into decisions.
+    #[inline(always)]
+    fn finish<D: Decisions>(
+        &self,
+        judged: &Judgement<C>,
+        decided: &mut D,
+    ) -> Result<(), LimiterError> {
+        if let Some(member) = judged.no_room().and_then(|place| self.member(place)) {
+            return Err(LimiterError::no_room(member));
+        }
+        let answers = self.transactions.as_ref().iter().zip(judged.answers());
+        for (looked, answer) in answers {
+            match looked {
+                Looked::Member(member) => {
+                    let circumstances = Circumstances {
+                        action: judged.action(member),
+                        now: judged.now(),
+                        passes: judged.passes(),
+                        source: Source::Store,
+                    };
+                    decided
+                        .next()
+                        .show(member.algorithm, member, answer, circumstances);
+                }
+                Looked::Without(other) => *decided.next() = other.decision(self.operation),
+            }
+        }
+        Ok(())
+    }
+
+    /// Turns a backend's outcome into decisions. If the backend has broken its contract, this is an error, and the request
+    /// is not allowed.
+    fn finish_applied<D: Decisions>(
+        &self,
+        recorder: &DecisionRecorder<'_>,
+        transactions: &[Transaction<'_>],
+        batch: &Batch<'_>,
+        applied: Result<Outcome, BackendError>,
+        decided: &mut D,
+    ) -> Result<(), LimiterError> {
+        let outcome = match applied {
+            Ok(outcome) => outcome,
+            Err(error) => return Err(recorder.failed(transactions, error.into())),
+        };
+        if !outcome.answers_all(batch) || outcome.no_room().is_some() {
+            return Err(recorder.failed(transactions, broken(batch, &outcome)));
+        }
+        let passes = outcome.passes(batch);
+        let mut members = 0..batch.members.len();
+        for looked in self.transactions.as_ref() {
+            let decision = decided.next();
+            let is_answered = match looked {
+                Looked::Without(other) => {
+                    *decision = other.decision(self.operation);
+                    true
+                }
+                Looked::Member(_) => members
+                    .next()
+                    .is_some_and(|member| outcome.decide_on(batch, member, passes, decision)),
+            };
+            if !is_answered {
+                return Err(recorder.failed(transactions, of_another_batch()));
+            }
+        }
+        recorder.record(transactions, decided);
+        Ok(())
+    }
 }
 
 #[cold]
@@ -223,13 +450,13 @@ fn broken(batch: &Batch<'_>, outcome: &Outcome) -> LimiterError {
 }
 
 #[cold]
-fn of_another_batch() -> LimiterError {
+pub(super) fn of_another_batch() -> LimiterError {
     let error = "the backend answered another batch: it has figures of another algorithm";
     BackendError::unavailable(error).into()
 }
 
 #[cold]
-fn wrong_number(batch: &Batch<'_>, outcome: &Outcome) -> BackendError {
+pub(super) fn wrong_number(batch: &Batch<'_>, outcome: &Outcome) -> BackendError {
     let (members, answers) = (batch.members.len(), outcome.answers().len());
     BackendError::unavailable(format!(
         "the backend gave {answers} answers for {members} members"

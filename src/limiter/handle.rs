@@ -84,6 +84,11 @@ impl LimitHandle {
         &self.limit.limiter
     }
 
+    /// The cost of its transactions.
+    pub(crate) fn asked_cost(&self) -> u32 {
+        self.cost
+    }
+
     /// The same limit at another cost, in tokens. See [`Transaction::cost`].
     pub fn cost(&self, cost: u32) -> Self {
         Self {
@@ -209,11 +214,6 @@ impl LimitHandle {
         if let Some(decision) = self.limiter().try_plain(&self.transaction(id)) {
             return Some(Ok(decision));
         }
-        self.try_spend_any(id)
-    }
-
-    #[inline(never)]
-    fn try_spend_any(&self, id: &str) -> Option<Result<Decision, LimiterError>> {
         let transaction = self.transaction(id);
         self.limiter()
             .try_decide_one(Operation::Spend, &transaction)

@@ -16,7 +16,7 @@ use crate::limit::Limits;
 ///
 /// Until the first reload, they are borrowed, which takes no atomic write. After that, and always if there are many
 /// overrides, reading them takes two.
-pub(super) struct LimitsInForce {
+pub(super) struct LimitsCell {
     /// The limits until the first reload, unless they have many overrides. They stay in memory, because somebody may have
     /// borrowed them.
     first: Arc<Limits>,
@@ -30,7 +30,7 @@ pub(crate) enum DecisionLimits<'a> {
     Latest(Guard<Arc<Limits>>),
 }
 
-impl LimitsInForce {
+impl LimitsCell {
     /// The most overrides that may stay in memory after a reload.
     const FEW: usize = 1000;
 
@@ -101,15 +101,15 @@ mod tests {
         limits.build().unwrap()
     }
 
-    fn names(limits: &LimitsInForce) -> Vec<String> {
+    fn names(limits: &LimitsCell) -> Vec<String> {
         let limits = limits.read();
         limits.names().into_iter().map(str::to_owned).collect()
     }
 
     #[test]
     fn reload_is_seen_by_readers_and_does_not_disturb_those_that_have_begun() {
-        for overrides in [0, 2 * LimitsInForce::FEW] {
-            let in_force = LimitsInForce::new(limits(overrides));
+        for overrides in [0, 2 * LimitsCell::FEW] {
+            let in_force = LimitsCell::new(limits(overrides));
             assert_eq!(names(&in_force), ["a"]);
             let begun = in_force.read();
             for name in ["b", "c"] {
@@ -124,8 +124,8 @@ mod tests {
 
     #[test]
     fn many_overrides_leave_memory_with_the_reload() {
-        for (overrides, stays) in [(LimitsInForce::FEW, true), (LimitsInForce::FEW + 1, false)] {
-            let in_force = LimitsInForce::new(limits(overrides));
+        for (overrides, stays) in [(LimitsCell::FEW, true), (LimitsCell::FEW + 1, false)] {
+            let in_force = LimitsCell::new(limits(overrides));
             let before = Arc::downgrade(&in_force.share());
             in_force.replace(limits(0));
             assert_eq!(before.strong_count() > 0, stays);

@@ -24,15 +24,6 @@ impl KnownBackend {
         }
         Self::Other(Box::new(backend.expect("nobody else takes it")))
     }
-
-    /// Returns the backend if it is the one in memory.
-    #[inline(always)]
-    pub(super) fn memory(&self) -> Option<&MemoryBackend> {
-        match self {
-            Self::Memory(memory) => Some(memory),
-            Self::Other(_) => None,
-        }
-    }
 }
 
 impl Deref for KnownBackend {

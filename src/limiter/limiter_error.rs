@@ -1,8 +1,9 @@
 use thiserror::Error;
 
+use super::admission::left_by_leases;
 use crate::{
     algorithm::{Algorithm, NotPermitted},
-    backend::BackendError,
+    backend::{Backend, BackendError},
     clock::InvalidNow,
     id::{IdError, redacted},
     limit::{Limit, Limits, NamedLimit},
@@ -81,6 +82,28 @@ pub enum LimiterError {
         /// The operation.
         verb: &'static str,
     },
+    /// A debit of permits.
+    #[error("limit `{limit}` counts permits, which cannot be debited: spend them")]
+    NoDebitOfPermits {
+        /// The limit.
+        limit: String,
+    },
+    /// A refund or a renewal of permits without a receipt.
+    #[error(
+        "limit `{limit}` counts permits, and only a receipt says which of them are meant: use the receipt of the charge"
+    )]
+    ReceiptRequired {
+        /// The limit.
+        limit: String,
+    },
+    /// A renewal on a limit whose charges are not renewed.
+    #[error(
+        "limit `{limit}` has no permits to renew: only a limit of what runs at once (`concurrent`) has them"
+    )]
+    NotRenewable {
+        /// The limit.
+        limit: String,
+    },
     /// A debit of a window for which there is no room.
     #[error(
         "the window of limit {limit} remembers at most 4096 units, and has no room for a debit of {cost} more units: lower \
@@ -150,6 +173,11 @@ impl LimiterError {
         match reason {
             NotPermitted::Refund => Self::not_with_tiers(limit, "refunded"),
             NotPermitted::Debit => Self::not_with_tiers(limit, "debited"),
+            NotPermitted::Renewal => Self::not_renewable(limit),
+            NotPermitted::RefundOfPermits => Self::receipt_required(limit),
+            NotPermitted::DebitOfPermits => Self::NoDebitOfPermits {
+                limit: limit.into(),
+            },
             NotPermitted::Part => Self::NoTiers {
                 limit: limit.into(),
             },
@@ -162,17 +190,21 @@ impl LimiterError {
     }
 
     #[cold]
+    pub(super) fn not_renewable(limit: &str) -> Self {
+        let limit = limit.into();
+        Self::NotRenewable { limit }
+    }
+
+    #[cold]
+    pub(super) fn receipt_required(limit: &str) -> Self {
+        let limit = limit.into();
+        Self::ReceiptRequired { limit }
+    }
+
+    #[cold]
     pub(crate) fn not_with_tiers(limit: &str, verb: &'static str) -> Self {
         let limit = limit.into();
         Self::NotWithTiers { limit, verb }
-    }
-
-    /// Creates the error for a cost that is too high for the client with this canonical id.
-    #[cold]
-    pub(super) fn cost_above_burst(named: &NamedLimit, folded: &str, cost: u32) -> Self {
-        let id = named.own(folded).map(|own| own.id);
-        let limit = named.in_force(folded).unwrap_or(&Limit::UNLIMITED);
-        Self::too_costly(named.name.as_str(), id, cost, limit)
     }
 
     /// Replaces the ids of clients in the error, which are secrets, by hashes.
@@ -203,15 +235,24 @@ impl LimiterError {
     }
 
     /// Creates the error for a cost that is too high for a limit or, with an id, for the limit of its override.
-    pub(super) fn too_costly(name: &str, id: Option<&str>, cost: u32, limit: &Limit) -> Self {
-        let burst = limit.max_cost().unwrap_or(0);
+    #[cold]
+    pub(super) fn too_costly(
+        named: &NamedLimit,
+        id: Option<&str>,
+        cost: u32,
+        limit: &Limit,
+        backend: &dyn Backend,
+    ) -> Self {
+        let algorithm = limit.algorithm();
+        let configured = algorithm.map_or(0, Algorithm::max_cost);
+        let left = algorithm.and_then(|by| left_by_leases(backend, by, named.name.leased()));
         Self::CostAboveBurst {
-            limit: name.into(),
+            limit: named.name.to_string(),
             id: id.map(Into::into),
             cost,
-            burst,
-            configured: limit.before_split().unwrap_or(burst),
-            measure: limit.algorithm().map_or("burst", Algorithm::measure),
+            burst: left.map_or(configured, |left| left.max_cost()),
+            configured,
+            measure: algorithm.map_or("burst", Algorithm::measure),
         }
     }
 }

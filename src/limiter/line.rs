@@ -1,10 +1,7 @@
 //! Waiting in line, for a caller without HTTP.
 
-use tokio::time::Instant;
-
-use super::{Limiter, LimiterError};
+use super::{Limiter, LimiterError, StartTime};
 use crate::{
-    alarm,
     decision::Decision,
     task::{detach, detached},
     transaction::{LimitRef, Mode, Operation, Receipt, Transaction},
@@ -21,13 +18,13 @@ impl Limiter {
     /// use std::time::Duration;
     /// use tollgate::{Limit, Limiter, Limits, MemoryBackend};
     ///
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?.block_on(async {
-    /// let line = Limit::per_second(10).max_wait(Duration::from_secs(2));
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let line = Limit::per_second(1000).burst(10).max_wait(Duration::from_secs(2));
     /// let limits = Limits::builder().limit("webhooks", line).build()?;
     /// let webhooks = Limiter::new(limits, MemoryBackend::new()).limit("webhooks")?;
     ///
     /// for _ in 0..15 {
-    ///     // The first ten start at once, and the others 100 ms apart.
+    ///     // The first ten start at once, and the others 1 ms apart.
     ///     if webhooks.acquire("example.com").await?.allowed() {
     ///         // Send it.
     ///     }
@@ -49,13 +46,17 @@ impl Limiter {
     /// store's answer, so a caller never starts early, and starts late by the time that the answer takes. A thread of
     /// this crate ends waits more exactly than tokio's timer: see [the guide](crate::guide::waiting).
     ///
+    /// A test with a paused tokio clock gives the limiter a [`TokioClock`](crate::clock::TokioClock), because the
+    /// limiter's clock must move during a wait. The [recipe](crate::guide::recipes::testing#waiting) has an example.
+    ///
     /// # Errors
     ///
     /// As [`spend`](Self::spend).
     ///
     /// # Panics
     ///
-    /// If it has to wait outside of a tokio runtime, or in one without a timer.
+    /// If it has to wait outside of a tokio runtime, or in one without a timer. In a test that pauses tokio's clock, if
+    /// the limiter's clock stands still while the caller waits.
     pub async fn acquire(&self, transaction: &Transaction<'_>) -> Result<Decision, LimiterError> {
         let place = || PlaceInLine::new(self.clone(), transaction);
         let place = match self.try_spend(transaction) {
@@ -64,8 +65,8 @@ impl Limiter {
             // If the caller leaves, the task continues, and then drops the place, which refunds the charge.
             None => detached(place().take()).await?,
         };
-        if let Some(turn) = place.turn {
-            alarm::until(turn).await;
+        if let Some(turn) = place.turn.clone() {
+            turn.wait().await;
         }
         Ok(place.start())
     }
@@ -80,8 +81,8 @@ struct PlaceInLine {
     asked: Transaction<'static>,
     decision: Decision,
     receipt: Option<Receipt>,
-    /// The instant at which the caller starts, if it has to wait.
-    turn: Option<Instant>,
+    /// When the caller starts, if it has to wait.
+    turn: Option<StartTime>,
 }
 
 impl PlaceInLine {
@@ -108,7 +109,7 @@ impl PlaceInLine {
 
     fn taken(mut self, decision: Decision) -> Self {
         let delay = decision.delay();
-        self.turn = (!delay.is_zero()).then(|| Instant::now() + delay);
+        self.turn = (!delay.is_zero()).then(|| StartTime::after(&self.limiter, delay));
         self.receipt = decision.receipt();
         self.decision = decision;
         self

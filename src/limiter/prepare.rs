@@ -3,16 +3,15 @@
 use std::collections::HashSet;
 
 use ahash::RandomState;
-use smallvec::SmallVec;
 
-use super::limiter_error::LimiterError;
+use super::{admission::left_by_leases, known_backend::KnownBackend, limiter_error::LimiterError};
 use crate::{
     algorithm::{Asked, Purpose},
     decision::Decision,
     id::Id,
-    limit::{Limits, NamedLimit},
+    limit::{Limit, Limits, NamedLimit},
     transaction::{
-        Algorithm, BucketKey, ClientFingerprint, LeasedPart, LimitRef, Member, Mode, OnFailure,
+        Algorithm, BucketKey, ClientFingerprint, LeaseShare, LimitRef, Member, Mode, OnFailure,
         Operation, Receipt, Transaction,
     },
 };
@@ -24,7 +23,26 @@ use crate::{
 #[derive(Clone, Copy)]
 pub(crate) struct Lookups<'a> {
     pub(super) limits: &'a Limits,
+    pub(super) backend: &'a KnownBackend,
     pub(super) operation: Operation,
+}
+
+/// A transaction that was looked up.
+pub(crate) enum Looked<'a> {
+    /// The backend decides it.
+    Member(Member<'a>),
+    /// It is decided without the backend.
+    Without(NoMember),
+}
+
+impl<'a> Looked<'a> {
+    #[inline(always)]
+    pub(super) fn member(&self) -> Option<&Member<'a>> {
+        match self {
+            Self::Member(member) => Some(member),
+            Self::Without(_) => None,
+        }
+    }
 }
 
 /// The result of a transaction without the backend.
@@ -36,49 +54,31 @@ pub(crate) enum NoMember {
     Refused { votes: bool, shadow: bool },
 }
 
-/// A list that members are added to.
-pub(super) trait MemberList<'a> {
-    fn add(&mut self, member: Member<'a>) -> &Member<'a>;
-}
-
-impl<'a> MemberList<'a> for Option<Member<'a>> {
-    #[inline(always)]
-    fn add(&mut self, member: Member<'a>) -> &Member<'a> {
-        self.insert(member)
-    }
-}
-
-impl<'a> MemberList<'a> for SmallVec<[Member<'a>; 4]> {
-    #[inline]
-    fn add(&mut self, member: Member<'a>) -> &Member<'a> {
-        let place = self.len();
-        self.push(member);
-        &self[place]
-    }
-}
-
 impl<'a> Lookups<'a> {
-    /// Looks one transaction up. Adds it to `members`, or returns its result if the backend need not decide it.
+    /// Looks one transaction up. The result is large, so it is written where it stays.
     #[inline(always)]
-    pub(super) fn look_up<'m>(
+    pub(super) fn look_up(
         self,
         transaction: &Transaction<'a>,
         room: &'a mut Option<Id>,
-        members: &'m mut impl MemberList<'a>,
-    ) -> Result<Result<&'m Member<'a>, NoMember>, Box<LimiterError>> {
+        looked: &mut Looked<'a>,
+    ) -> Result<(), Box<LimiterError>> {
         let Some(named) = self.limits.find(transaction.limit) else {
             return Err(unknown_limit(transaction.limit.as_str(), self.limits));
         };
         let id = canonical(named, transaction.id, transaction.is_canonical(), room)
             .map_err(|error| without_secret(error, transaction))?;
         let shadow = self.limits.is_shadow(named);
-        let (algorithm, lease) = match self.terms(named, id, transaction, shadow)? {
-            Ok(terms) => terms,
-            Err(other) => return Ok(Err(other)),
+        let algorithm = match self.algorithm(named, id, transaction, shadow)? {
+            Ok(algorithm) => algorithm,
+            Err(other) => {
+                *looked = Looked::Without(other);
+                return Ok(());
+            }
         };
         let (client, receipt) = self.client(named, id, transaction)?;
         let key = BucketKey::new(named.name.key(), id).of(algorithm.key());
-        Ok(Ok(members.add(Member {
+        *looked = Looked::Member(Member {
             key,
             algorithm,
             cost: transaction.cost,
@@ -93,42 +93,70 @@ impl<'a> Lookups<'a> {
             on_failure: on_failure(transaction, named),
             floor: transaction.floor(),
             shadow,
-            leased: lease.units,
-            reserved: lease.reserved,
+            lease: named.name.leased(),
             fingerprint: client.bucket(key.algorithm),
             receipt,
             saturates: shadow || transaction.is_correction(),
             no_wait: transaction.declines_to_wait(),
             secret: self.limits.redacts_ids() || transaction.is_secret(),
             ago_us: 0,
-        })))
+        });
+        Ok(())
     }
 
-    /// Returns the algorithm for a client, and the part of the limit that leases take.
+    /// Returns the algorithm for a client.
     #[inline(always)]
-    fn terms(
+    fn algorithm(
         self,
         named: &'a NamedLimit,
         id: &str,
         transaction: &Transaction<'_>,
         shadow: bool,
-    ) -> Result<Result<(&'a Algorithm, LeasedPart), NoMember>, Box<LimiterError>> {
+    ) -> Result<Result<&'a Algorithm, NoMember>, Box<LimiterError>> {
         let Some(limit) = named.in_force(id) else {
             return Ok(Err(NoMember::Off));
         };
         let votes = transaction.mode.votes() && !shadow;
         let refused = NoMember::Refused { votes, shadow };
-        let Some((algorithm, lease)) = limit.algorithm_and_lease() else {
+        let Some(algorithm) = limit.algorithm() else {
             let is_refused = limit.is_blocked() && self.operation != Operation::Reset;
             return Ok(Err(if is_refused { refused } else { NoMember::Off }));
         };
-        if permits(algorithm, self.operation, transaction)? {
-            return Ok(Ok((algorithm, lease)));
+        let is_permitted = match named.name.leased() {
+            None => permits(algorithm, self.operation, transaction)?,
+            Some(share) => self.permits_beside_leases(algorithm, share, transaction)?,
+        };
+        match is_permitted {
+            true => Ok(Ok(algorithm)),
+            false if shadow || transaction.is_lenient() => Ok(Err(refused)),
+            false => Err(self.cost_above_burst(named, id, transaction)),
         }
-        match shadow || transaction.is_lenient() {
-            true => Ok(Err(refused)),
-            false => Err(cost_above_burst(named, id, transaction)),
-        }
+    }
+
+    /// Does the same as [`permits`], for a limit with leases: these leave less than the limit to a single cost.
+    #[inline(never)]
+    fn permits_beside_leases(
+        self,
+        algorithm: &Algorithm,
+        share: LeaseShare,
+        transaction: &Transaction<'_>,
+    ) -> Result<bool, Box<LimiterError>> {
+        let left = left_by_leases(&**self.backend, algorithm, Some(share));
+        let algorithm = left.as_ref().unwrap_or(algorithm);
+        permits(algorithm, self.operation, transaction)
+    }
+
+    #[cold]
+    fn cost_above_burst(
+        self,
+        named: &NamedLimit,
+        id: &str,
+        transaction: &Transaction<'_>,
+    ) -> Box<LimiterError> {
+        let own = named.own(id).map(|own| own.id);
+        let limit = named.in_force(id).unwrap_or(&Limit::UNLIMITED);
+        let error = LimiterError::too_costly(named, own, transaction.cost, limit, &**self.backend);
+        without_secret(Box::new(error), transaction)
     }
 
     /// Returns the fingerprint of a client, and the receipt of the charge to refund.
@@ -142,7 +170,8 @@ impl<'a> Lookups<'a> {
         let known = transaction.fingerprint();
         let client = known.unwrap_or_else(|| named.seed().client(id));
         let receipt = transaction.receipt();
-        let receipt = receipt.filter(|_| self.operation == Operation::Refund);
+        let uses_receipts = matches!(self.operation, Operation::Refund | Operation::Renew);
+        let receipt = receipt.filter(|_| uses_receipts);
         match receipt.is_some_and(|receipt| !receipt.is_for(client)) {
             true => Err(foreign_receipt(transaction.limit)),
             false => Ok((client, receipt)),
@@ -172,16 +201,6 @@ fn unknown_limit(name: &str, limits: &Limits) -> Box<LimiterError> {
     Box::new(LimiterError::unknown_limit(name, limits))
 }
 
-#[cold]
-fn cost_above_burst(
-    named: &NamedLimit,
-    id: &str,
-    transaction: &Transaction<'_>,
-) -> Box<LimiterError> {
-    let error = LimiterError::cost_above_burst(named, id, transaction.cost);
-    without_secret(Box::new(error), transaction)
-}
-
 /// Removes a transaction's id from an error, if it is a secret.
 #[cold]
 fn without_secret(error: Box<LimiterError>, transaction: &Transaction<'_>) -> Box<LimiterError> {
@@ -196,33 +215,45 @@ fn foreign_receipt(limit: LimitRef<'_>) -> Box<LimiterError> {
     Box::new(LimiterError::foreign_receipt(limit))
 }
 
-/// Refuses two members for one bucket.
-pub(super) fn refuse_duplicates(
-    members: &[Member<'_>],
-    transactions: &[Transaction<'_>],
-) -> Result<(), Box<LimiterError>> {
-    duplicate(members).map_or(Ok(()), |key| {
-        let has_secrets = transactions.iter().any(Transaction::is_secret);
-        let id = Id::from(key.id).secret_if(has_secrets);
-        let key = BucketKey::new(key.limit, &id.shown()).to_string();
-        Err(Box::new(LimiterError::DuplicateBucket { key }))
-    })
+/// Returns the key of a bucket that two members have.
+#[inline(always)]
+pub(super) fn duplicate<'m, 'a: 'm>(looked: &'m [Looked<'a>]) -> Option<BucketKey<'a>> {
+    const FEW: usize = 16;
+    if looked.len() > FEW {
+        return duplicate_of_many(looked);
+    }
+    for (place, one) in looked.iter().enumerate() {
+        for other in &looked[..place] {
+            if let (Some(one), Some(other)) = (one.member(), other.member())
+                && one.fingerprint == other.fingerprint
+                && one.key == other.key
+            {
+                return Some(one.key);
+            }
+        }
+    }
+    None
 }
 
-fn duplicate<'a>(members: &[Member<'a>]) -> Option<BucketKey<'a>> {
-    const FEW: usize = 16;
-    if members.len() <= FEW {
-        let repeats = |(i, member): &(usize, &Member<'a>)| {
-            members[..*i].iter().any(|earlier| {
-                earlier.fingerprint == member.fingerprint && earlier.key == member.key
-            })
-        };
-        let mut numbered = members.iter().enumerate();
-        return numbered.find(repeats).map(|(_, member)| member.key);
-    }
-    let mut seen = HashSet::with_capacity_and_hasher(members.len(), RandomState::new());
-    let mut keys = members.iter().map(|member| member.key);
+#[inline(never)]
+fn duplicate_of_many<'a>(looked: &[Looked<'a>]) -> Option<BucketKey<'a>> {
+    let mut seen = HashSet::with_capacity_and_hasher(looked.len(), RandomState::new());
+    let mut keys = looked
+        .iter()
+        .filter_map(Looked::member)
+        .map(|member| member.key);
     keys.find(|key| !seen.insert(*key))
+}
+
+#[cold]
+pub(super) fn duplicate_bucket(
+    key: BucketKey<'_>,
+    transactions: &[Transaction<'_>],
+) -> LimiterError {
+    let has_secrets = transactions.iter().any(Transaction::is_secret);
+    let id = Id::from(key.id).secret_if(has_secrets);
+    let key = BucketKey::new(key.limit, &id.shown()).to_string();
+    LimiterError::DuplicateBucket { key }
 }
 
 /// Returns the canonical form of the id.
@@ -269,7 +300,8 @@ fn permits(
     operation: Operation,
     transaction: &Transaction<'_>,
 ) -> Result<bool, Box<LimiterError>> {
-    match transaction.min_cost.is_none() && algorithm.permits_any(transaction.cost) {
+    let is_usual = transaction.min_cost.is_none() && operation != Operation::Renew;
+    match is_usual && algorithm.permits_any(transaction.cost) {
         true => Ok(true),
         false => permits_some(algorithm, operation, transaction),
     }
@@ -286,6 +318,7 @@ fn permits_some(
         Operation::Reset => return Ok(true),
         Operation::Refund if transaction.receipt().is_some() => return Ok(true),
         Operation::Refund => Purpose::GiveBack,
+        Operation::Renew => Purpose::Renew,
         Operation::Check | Operation::Spend => Purpose::Take,
     };
     let permitted = algorithm.permits(Asked {
@@ -294,8 +327,11 @@ fn permits_some(
         cost,
         min_cost,
     });
-    permitted.map_err(|reason| {
-        let limit = transaction.limit.as_str();
-        Box::new(LimiterError::not_permitted(limit, cost, reason))
-    })
+    let limit = transaction.limit.as_str();
+    let permitted =
+        permitted.map_err(|reason| Box::new(LimiterError::not_permitted(limit, cost, reason)))?;
+    match operation == Operation::Renew && transaction.receipt().is_none() {
+        true => Err(Box::new(LimiterError::receipt_required(limit))),
+        false => Ok(permitted),
+    }
 }

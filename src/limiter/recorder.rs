@@ -2,7 +2,7 @@
 
 use tracing::Level;
 
-use super::{capacity::Transactions, limiter_error::LimiterError, prepare::canonical};
+use super::{limiter_error::LimiterError, plain::Transactions, prepare::canonical};
 use crate::{
     decision::{Decision, Decisions, ResultLabel, Source},
     id::{Id, redacted},
@@ -40,38 +40,23 @@ impl<'a> DecisionRecorder<'a> {
         self.durations.record(self.operation, self.since);
     }
 
-    /// Records the decisions, and returns them.
-    #[inline(always)]
-    pub(super) fn recorded<'t, D: Decisions>(
-        &self,
-        transactions: impl Transactions<'t>,
-        decisions: D,
-    ) -> D {
-        self.record(transactions, &decisions);
-        decisions
-    }
-
     /// Records the decisions.
     #[inline(always)]
-    pub(super) fn record<'t>(
-        &self,
-        transactions: impl Transactions<'t>,
-        decisions: &impl Decisions,
-    ) {
+    pub(super) fn record(&self, transactions: &[Transaction<'_>], decisions: &impl Decisions) {
         if self.listens() {
-            record_spend(self.limits, transactions.recorded(), decisions);
+            record_spend(self.limits, transactions, decisions);
         }
     }
 
     /// Records an error, and returns it.
     #[inline(always)]
-    pub(super) fn failed<'t>(
+    pub(super) fn failed(
         &self,
-        transactions: impl Transactions<'t>,
+        transactions: &[Transaction<'_>],
         error: LimiterError,
     ) -> LimiterError {
         if self.listens() && matches!(error, LimiterError::Backend(_)) {
-            record_failure(self.limits, transactions.recorded(), &error);
+            record_failure(self.limits, transactions.iter().map(Recorded::from), &error);
         }
         error
     }
@@ -90,39 +75,35 @@ pub(super) fn emits_events() -> bool {
     tracing::enabled!(Level::DEBUG)
 }
 
-/// Counts the decisions of a spend without events.
-#[inline(always)]
-pub(super) fn count_spend<'t>(
+/// Takes only the parts of the recorder that it needs, so that the compiler does not have to assemble a recorder.
+#[inline(never)]
+pub(super) fn record_spend(
     limits: &Limits,
-    transactions: impl Transactions<'t>,
+    transactions: &(impl Transactions + ?Sized),
     decisions: &impl Decisions,
 ) {
-    if cfg!(feature = "metrics") {
-        record_spend(limits, transactions.recorded(), decisions);
+    let allowed = decisions.allowed();
+    for (place, decision) in decisions.members().iter().enumerate() {
+        transactions.read(place, |transaction| {
+            record_one(limits, &transaction.into(), decision, allowed);
+        });
     }
 }
 
-/// Takes only the parts of the recorder that it needs, so that the compiler does not have to assemble a recorder.
-#[inline(never)]
-fn record_spend<'t>(
-    limits: &Limits,
-    transactions: impl Iterator<Item = Recorded<'t>>,
-    decisions: &impl Decisions,
-) {
-    for (transaction, decision) in transactions.zip(decisions.members()) {
-        if transaction.is_correction {
-            continue;
-        }
-        let label = ResultLabel::of(decision, transaction.mode, decisions.allowed());
-        let Some((label, named)) = label.zip(limits.find(transaction.limit)) else {
-            continue;
-        };
-        named.meter().decided(transaction.limit.as_str(), label);
-        if cfg!(feature = "metrics") && named.overrides().len() > 0 {
-            utilization(named, &transaction, decision);
-        }
-        tell(limits, named, &transaction, decision, label);
+#[inline(always)]
+fn record_one(limits: &Limits, transaction: &Recorded<'_>, decision: &Decision, allowed: bool) {
+    if transaction.is_correction {
+        return;
     }
+    let label = ResultLabel::of(decision, transaction.mode, allowed);
+    let Some((label, named)) = label.zip(limits.find(transaction.limit)) else {
+        return;
+    };
+    named.meter().decided(transaction.limit.as_str(), label);
+    if cfg!(feature = "metrics") && named.overrides().len() > 0 {
+        utilization(named, transaction, decision);
+    }
+    tell(limits, named, transaction, decision, label);
 }
 
 #[cold]
@@ -184,6 +165,7 @@ fn utilization(named: &NamedLimit, transaction: &Recorded<'_>, decision: &Decisi
     let own = id.and_then(|id| named.own(id));
     let most = own.and_then(|own| own.limit.max_cost());
     if let Some((most, remaining)) = most.zip(decision.remaining()) {
+        let most = most.saturating_sub(decision.reserved());
         named
             .meter()
             .used(transaction.limit.as_str(), remaining, most);

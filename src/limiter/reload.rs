@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::{
-    Limiter, admission::fitted, limiter_error::LimiterError, reload_error::ReloadError,
-    requirement::RuleRequirement,
+    Limiter, admission::admit, limiter_error::LimiterError, reload_error::ReloadError,
+    requirement::RuleUse,
 };
 use crate::{
     limit::{LimitName, Limits},
@@ -61,12 +61,15 @@ impl Limiter {
     }
 
     fn put_in_force(&self, limits: Limits) -> Result<(), ReloadError> {
-        let limits = fitted(limits, &*self.shared.backend)?;
+        let backend = &self.shared.backend;
+        admit(&limits, backend)?;
         let claims = self.shared.claims.lock();
         let before = self.in_force();
         for claim in claims.iter().filter_map(Weak::upgrade) {
             claim.check_presence(&before, &limits)?;
-            claim.check(&limits).map_err(ReloadError::Rule)?;
+            claim
+                .check(&limits, &**backend)
+                .map_err(ReloadError::Rule)?;
             claim.check_against(&before, &limits)?;
             claim.warn(&limits);
         }
@@ -76,14 +79,16 @@ impl Limiter {
         Ok(())
     }
 
+    /// Checks a rule's assumptions about the limits in force.
+    pub(crate) fn check_claim(&self, claim: &RuleUse) -> Result<(), LimiterError> {
+        claim.check(&self.in_force(), &*self.shared.backend)
+    }
+
     /// Checks a rule's assumptions about the limits, now and on each reload for as long as the claim exists.
-    pub(crate) fn claim(
-        &self,
-        claim: RuleRequirement,
-    ) -> Result<Arc<RuleRequirement>, LimiterError> {
+    pub(crate) fn claim(&self, claim: RuleUse) -> Result<Arc<RuleUse>, LimiterError> {
         let mut claims = self.shared.claims.lock();
         let limits = self.in_force();
-        claim.check(&limits)?;
+        claim.check(&limits, &*self.shared.backend)?;
         claim.warn(&limits);
         // When the list is full, the claims of dropped layers are removed first.
         if claims.len() == claims.capacity() {

@@ -6,19 +6,21 @@ use std::{
 };
 
 use super::{
+    admission::left_by_leases,
     limiter_error::LimiterError,
     recorder::shown,
     reload_error::{ReloadError, off_entry},
 };
 use crate::{
     algorithm::{Asked, Purpose},
+    backend::Backend,
     limit::{Limit, Limits, NamedLimit},
     spelling::did_you_mean,
     transaction::Mode,
 };
 
 /// The assumptions of a rule: its limit exists, and its cost can pass.
-pub(crate) struct RuleRequirement {
+pub(crate) struct RuleUse {
     limit: Arc<str>,
     cost: u32,
     mode: Mode,
@@ -32,7 +34,7 @@ pub(crate) struct RuleRequirement {
 /// Returns whether a rule can meet the client with a canonical id.
 type Meets = dyn Fn(&str) -> bool + Send + Sync;
 
-impl RuleRequirement {
+impl RuleUse {
     pub(crate) fn new(limit: Arc<str>, cost: u32, mode: Mode, meets: Box<Meets>) -> Self {
         Self {
             limit,
@@ -59,17 +61,23 @@ impl RuleRequirement {
         self.has_secrets && *self.limit == *limit
     }
 
-    pub(crate) fn check(&self, limits: &Limits) -> Result<(), LimiterError> {
+    pub(super) fn check(&self, limits: &Limits, backend: &dyn Backend) -> Result<(), LimiterError> {
         let Some(named) = limits.get(&self.limit) else {
             return Err(LimiterError::unknown_limit(&self.limit, limits));
         };
         let defaults = named.limit.iter().map(|limit| (None, limit));
         let overrides = named.overrides().map(|own| (Some(own.id), own.limit));
         let mut all = defaults.chain(overrides);
-        all.try_for_each(|(id, limit)| self.check_limit(id, limit))
+        all.try_for_each(|(id, limit)| self.check_limit(named, id, limit, backend))
     }
 
-    fn check_limit(&self, id: Option<&str>, limit: &Limit) -> Result<(), LimiterError> {
+    fn check_limit(
+        &self,
+        named: &NamedLimit,
+        id: Option<&str>,
+        limit: &Limit,
+        backend: &dyn Backend,
+    ) -> Result<(), LimiterError> {
         let Some(algorithm) = limit.algorithm() else {
             return Ok(());
         };
@@ -84,8 +92,10 @@ impl RuleRequirement {
             });
             permitted.map_err(|reason| LimiterError::not_permitted(name, cost, reason))?;
         }
-        match !is_debit && cost > algorithm.max_cost() {
-            true => Err(LimiterError::too_costly(name, id, cost, limit)),
+        let left = left_by_leases(backend, algorithm, named.name.leased());
+        let most = left.as_ref().unwrap_or(algorithm).max_cost();
+        match !is_debit && cost > most {
+            true => Err(LimiterError::too_costly(named, id, cost, limit, backend)),
             false => Ok(()),
         }
     }
@@ -161,9 +171,9 @@ impl RuleRequirement {
     }
 }
 
-impl fmt::Debug for RuleRequirement {
+impl fmt::Debug for RuleUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RuleRequirement")
+        f.debug_struct("RuleUse")
             .field("limit", &self.limit)
             .field("cost", &self.cost)
             .finish_non_exhaustive()
@@ -172,10 +182,10 @@ impl fmt::Debug for RuleRequirement {
 
 /// The claims of all rules. Its lock also orders reloads.
 #[derive(Default)]
-pub(super) struct Claims(Mutex<Vec<Weak<RuleRequirement>>>);
+pub(super) struct RuleUses(Mutex<Vec<Weak<RuleUse>>>);
 
-impl Claims {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Weak<RuleRequirement>>> {
+impl RuleUses {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Weak<RuleUse>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

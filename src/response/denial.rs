@@ -59,9 +59,13 @@ impl<'a> Denial<'a> {
         self.id.as_str() != Id::MISSING
     }
 
-    /// Returns the time until this limit would admit the same request; [`Decision::NEVER`] if it never will.
-    pub(super) fn wait(&self) -> Duration {
+    /// Returns the time until this limit would admit the same request; [`Decision::NEVER`] if it never will. The time until a
+    /// permit comes back is not known, so it is `for_permits`.
+    pub(super) fn wait(&self, for_permits: Duration) -> Duration {
         let wait = self.decision.retry_after();
+        if self.decision.hold().is_some() && self.exceeded().is_none() {
+            return for_permits;
+        }
         // Any cost above 0 waits at least for the next token. A cost of 0 is only denied in debt. The wait of tiers is
         // complete already, and a client that may wait gets the time until there is room in the line.
         match self.cost > 0 || self.decision.has_tiers() || self.decision.may_wait() {
@@ -102,17 +106,31 @@ impl<'a> Denial<'a> {
 
     /// Writes the text of [`Display`](fmt::Display).
     pub(super) fn write(&self, message: &mut impl Message) {
-        let what = self.description.unwrap_or(self.limit);
-        let of_client = if self.decision.blocked() {
-            message.text(what);
-            message.words(" are blocked");
-            " for "
-        } else {
-            message.words("too many ");
-            message.text(what);
-            self.write_limit(message);
-            " from "
-        };
+        let is_blocked = self.decision.blocked();
+        match described(self.description, self.limit) {
+            Some(what) if is_blocked => {
+                message.text(what);
+                message.words(" are blocked");
+            }
+            Some(what) => {
+                message.words("too many ");
+                message.text(what);
+                self.write_limit(message);
+            }
+            None => {
+                message.words("limit `");
+                message.text(self.limit);
+                message.words(if is_blocked {
+                    "` is blocked"
+                } else {
+                    "` exceeded"
+                });
+                if !is_blocked {
+                    self.write_limit(message);
+                }
+            }
+        }
+        let of_client = if is_blocked { " for " } else { " from " };
         if let Some(id) = self.client() {
             message.words(of_client);
             message.text(&id);
@@ -121,7 +139,8 @@ impl<'a> Denial<'a> {
 }
 
 impl fmt::Display for Denial<'_> {
-    /// Writes `too many new orders (300 per 3h0m0s, 300 at once) from 12345678`.
+    /// Writes `too many new orders (300 per 3h0m0s, 300 at once) from 12345678` or, for a limit without a description,
+    /// ``limit `free` exceeded (1000 per calendar month) from alice``.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
         self.write(&mut text);
@@ -172,11 +191,17 @@ impl<'a> CostExceeded<'a> {
 impl fmt::Display for CostExceeded<'_> {
     /// Writes `too many new orders at once: the request costs 400, and at most 300 can pass`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = self.description.unwrap_or(self.limit);
+        match described(self.description, self.limit) {
+            Some(what) => write!(f, "too many {what} at once")?,
+            None => write!(f, "limit `{}` exceeded at once", self.limit)?,
+        }
         let Self { cost, most, .. } = self;
-        write!(
-            f,
-            "too many {what} at once: the request costs {cost}, and at most {most} can pass"
-        )
+        write!(f, ": the request costs {cost}, and at most {most} can pass")
     }
+}
+
+/// Returns the words that follow "too many", if they are known. The limit of a layer with one limit is called `requests`.
+fn described<'a>(description: Option<&'a str>, limit: &str) -> Option<&'a str> {
+    const REQUESTS: &str = "requests";
+    description.or_else(|| (limit == REQUESTS).then_some(REQUESTS))
 }

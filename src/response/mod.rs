@@ -14,6 +14,7 @@
 mod accept;
 #[cfg(feature = "axum")]
 mod any_response;
+mod decision_responder;
 mod denial;
 mod format;
 mod grpc;
@@ -32,6 +33,7 @@ mod retry_after;
 mod tests;
 
 pub use self::{
+    decision_responder::DecisionResponder,
     denial::{CostExceeded, Denial},
     format::{AsItIs, IntoFormat, ResponseFormat},
     grpc::Grpc,

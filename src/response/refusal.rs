@@ -77,18 +77,23 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// Creates the refusal by all limits that deny. The strictest is the reason.
+    /// Creates the refusal by all limits that deny. The strictest is the reason. Permits come back at an unknown time, so the
+    /// client should wait `for_permits`.
     pub(super) fn denied(
         strictest: Denial<'a>,
         denials: &'a [Denial<'a>],
         request: &'a Parts,
+        for_permits: Duration,
     ) -> Self {
-        let own = strictest.wait();
+        let own = strictest.wait(for_permits);
         let reason = Reason::denied(strictest, own);
         // A single denial is also the strictest one.
         let wait = match denials.len() {
             0 | 1 => own,
-            _ => denials.iter().map(Denial::wait).fold(own, Duration::max),
+            _ => {
+                let waits = denials.iter().map(|denial| denial.wait(for_permits));
+                waits.fold(own, Duration::max)
+            }
         };
         let ends = wait != Decision::NEVER && matches!(reason, Reason::OverLimit(_));
         Self {
@@ -159,8 +164,7 @@ impl<'a> Refusal<'a> {
                 match self.retry_after_secs() {
                     Some(secs) => {
                         message.words(": retry in ");
-                        message.words(itoa::Buffer::new().format(secs));
-                        message.words(" s");
+                        retry_after::write(secs, message);
                     }
                     None => message.words(": this limit admits no more requests"),
                 }
@@ -227,6 +231,9 @@ impl<'a> Reason<'a> {
             Self::OverLimit(denial) | Self::Blocked(denial) => denial.to_string(),
             Self::TooCostly(excess) => excess.to_string(),
             Self::Listed { list } => format!("access is denied by the list `{list}`"),
+            Self::NoId(missing) if missing.is_unknown_limit() => {
+                "the server has chosen a limit that it does not have".into()
+            }
             Self::NoId(missing) if missing.is_servers_fault() => {
                 "the server cannot identify the client".into()
             }

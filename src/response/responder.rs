@@ -24,6 +24,8 @@ pub(crate) struct Responder {
     pub(crate) format: Arc<dyn ResponseFormat>,
     pub(crate) grpc: Grpc,
     pub(crate) jitter: Duration,
+    /// The wait for permits, which come back at an unknown time.
+    pub(crate) for_permits: Duration,
 }
 
 impl Responder {
@@ -35,7 +37,10 @@ impl Responder {
         denials: &'a [Denial<'a>],
         fields: Option<Fields>,
     ) -> Response<Bytes> {
-        self.respond(Refusal::denied(strictest, denials, request), fields)
+        self.respond(
+            Refusal::denied(strictest, denials, request, self.for_permits),
+            fields,
+        )
     }
 
     /// Builds the response to a request without a required id.
@@ -103,6 +108,7 @@ impl Default for Responder {
             format: Arc::new(Problem::new()),
             grpc: Grpc::default(),
             jitter: Duration::ZERO,
+            for_permits: Duration::from_secs(1),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 
+use super::message::Message;
 use crate::decision::ceil_secs;
 
 /// Returns the seconds after which a refused client can come back: rounded up, and at least 1, because 0 invites the
@@ -16,4 +17,60 @@ pub(super) fn seconds(wait: Duration) -> u64 {
 pub(super) fn value(seconds: u64) -> HeaderValue {
     let digits = HeaderValue::from_str(itoa::Buffer::new().format(seconds));
     digits.expect("digits are ASCII")
+}
+
+/// Writes a wait for people: `36 s`, `60 minutes`, `7 days 9 hours`. It is rounded up, and exact up to two minutes.
+pub(super) fn write(seconds: u64, message: &mut impl Message) {
+    const MINUTE: u64 = 60;
+    const HOUR: u64 = 60 * MINUTE;
+    const DAY: u64 = 24 * HOUR;
+    let units = match seconds {
+        0..=120 => [(1, "s", "s"), (1, "", "")],
+        121..=7_200 => [(MINUTE, "minute", "minutes"), (MINUTE, "", "")],
+        7_201..=172_800 => [(HOUR, "hour", "hours"), (MINUTE, "minute", "minutes")],
+        _ => [(DAY, "day", "days"), (HOUR, "hour", "hours")],
+    };
+    let [(large, ..), (small, ..)] = units;
+    let mut rest = seconds.div_ceil(small).saturating_mul(small);
+    let mut space = "";
+    for (unit, one, many) in units {
+        let number = rest / unit;
+        rest %= unit;
+        if number > 0 {
+            message.words(space);
+            message.words(itoa::Buffer::new().format(number));
+            message.words(" ");
+            message.words(if number == 1 { one } else { many });
+            space = " ";
+        }
+        if large == small {
+            break;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_in_units_that_people_use_and_never_too_short() {
+        for (seconds, text) in [
+            (1, "1 s"),
+            (36, "36 s"),
+            (120, "120 s"),
+            (121, "3 minutes"),
+            (900, "15 minutes"),
+            (3_600, "60 minutes"),
+            (7_201, "2 hours 1 minute"),
+            (86_400, "24 hours"),
+            (172_801, "2 days 1 hour"),
+            (634_683, "7 days 9 hours"),
+            (604_800, "7 days"),
+        ] {
+            let mut written = String::new();
+            write(seconds, &mut written);
+            assert_eq!(written, text, "{seconds}");
+        }
+    }
 }

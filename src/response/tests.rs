@@ -107,7 +107,7 @@ fn all(responder: &Responder, parts: &Parts) -> [Response<Bytes>; 8] {
 const STATUSES: [u16; 8] = [429, 429, 413, 403, 400, 500, 503, 500];
 
 const MESSAGES: [&str; 8] = [
-    "too many new orders (1 per 1h0m0s, 1 at once) from alice: retry in 3600 s, see https://example.com/limits",
+    "too many new orders (1 per 1h0m0s, 1 at once) from alice: retry in 60 minutes, see https://example.com/limits",
     "new orders are blocked for blocked, see https://example.com/limits",
     "too many new orders at once: the request costs 5, and at most 1 can pass, see https://example.com/limits",
     "access is denied by the list `bots`",
@@ -363,7 +363,7 @@ fn problem_is_whole_however_long_its_texts() {
         let denial = Denial::new(limits.get("orders"), "orders", &alice, 1, &decision);
         let response = responder(Problem::new()).denied(&http(), denial, &[denial], None);
         let message =
-            format!("too many {words} (1 per 1h0m0s, 1 at once) from alice: retry in 3600 s");
+            format!("too many {words} (1 per 1h0m0s, 1 at once) from alice: retry in 60 minutes");
         let document = json(&response);
         assert_eq!(document["detail"], message);
         assert_eq!(document["violated-policies"], json!(["orders"]));

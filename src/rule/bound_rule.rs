@@ -3,7 +3,7 @@ use std::{ops::Range, sync::Arc};
 use super::Rule;
 use crate::{
     id::IdFormat,
-    limiter::RuleRequirement,
+    limiter::RuleUse,
     transaction::{LimitPlace, LimitSeed, Mode},
 };
 
@@ -13,6 +13,8 @@ pub(super) struct BoundRule {
     pub(super) rule: Rule,
     /// The places of its limits among the targets.
     pub(super) targets: Range<usize>,
+    /// An earlier rule that finds the same id in each request, if it finds one.
+    pub(super) same_id_as: Option<usize>,
     /// The mode of the charge before the request proceeds.
     pub(super) mode: Mode,
     /// Whether nothing is decided before the request. A debit is never denied, so a later one needs no check.
@@ -29,5 +31,5 @@ pub(super) struct BoundLimit {
     pub(super) seed: LimitSeed,
     /// The place of the limit among the limits in force.
     pub(super) place: Arc<LimitPlace>,
-    pub(super) _claim: Arc<RuleRequirement>,
+    pub(super) _claim: Arc<RuleUse>,
 }

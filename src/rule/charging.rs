@@ -6,6 +6,10 @@ use http::{Extensions, StatusCode, response::Parts};
 
 use crate::transaction::Mode;
 
+/// The earlier name of [`RequestEnd`].
+#[doc(hidden)]
+pub type Ending<'a> = RequestEnd<'a>;
+
 /// The end of a request, for rules that charge by outcome. [`Rule::settle_by`](super::Rule::settle_by) has an example.
 ///
 /// A request ends once, in one of three ways: with a [response](Self::response), with an error of the service

@@ -6,9 +6,10 @@ use http::request::Parts;
 
 use super::{
     Cost, OnMissing, Rule,
+    choice::Chosen,
     source::{ClientId, IdPlace, NoId, Unknown, WithoutId},
 };
-use crate::{id::Id, key::MissingId, limiter::RuleRequirement};
+use crate::{id::Id, key::MissingId, limiter::RuleUse};
 
 impl Rule {
     /// Returns the limits that the rule can charge, its own first.
@@ -18,10 +19,8 @@ impl Rule {
     }
 
     #[inline]
-    pub(super) fn chosen<'a>(&self, parts: &'a Parts) -> Option<&'a str> {
-        self.choice
-            .as_ref()
-            .and_then(|choice| (choice.choose)(parts))
+    pub(super) fn chosen<'a>(&self, parts: &'a Parts) -> Option<Chosen<'a>> {
+        self.choice.as_ref().and_then(|choice| choice.of(parts))
     }
 
     #[inline]
@@ -49,10 +48,10 @@ impl Rule {
         }
     }
 
-    pub(super) fn claim(&self, limit: &Arc<str>, cost: u32) -> RuleRequirement {
+    pub(super) fn claim(&self, limit: &Arc<str>, cost: u32) -> RuleUse {
         let sources = self.sources.clone();
         let meets = move |folded: &str| folded == Id::MISSING || sources.can_find(folded);
-        let claim = RuleRequirement::new(Arc::clone(limit), cost, self.mode, Box::new(meets));
+        let claim = RuleUse::new(Arc::clone(limit), cost, self.mode, Box::new(meets));
         let claim = claim.with_secrets_if(self.sources.have_secrets());
         match self.charging.corrects() {
             true => claim.with_corrections(),
@@ -79,6 +78,10 @@ impl Rule {
         let (NoId::Absent(missing) | NoId::Wrong(missing)) = no_id else {
             return Ok(None);
         };
+        if missing.is_unknown_limit() {
+            self.log_unknown_limit(&missing);
+            return Err(Unknown { missing, targets });
+        }
         let consequence = match self.on_missing {
             OnMissing::Refuse => "are refused",
             OnMissing::Skip => "are not limited",
@@ -93,6 +96,16 @@ impl Rule {
                 let target = targets.start;
                 Ok(Some(IdPlace { target, source: 0 }))
             }
+        }
+    }
+
+    fn log_unknown_limit(&self, missing: &MissingId) {
+        if !self.logged.swap(true, Ordering::Relaxed) {
+            let (limit, reason) = (&*self.limit, missing.reason());
+            tracing::error!(
+                limit,
+                "requests are refused, because they have no limit: {reason}"
+            );
         }
     }
 

@@ -80,6 +80,7 @@ impl Rules {
             }
             let targets = targets..self.targets.len();
             self.bound.push(BoundRule {
+                same_id_as: self.same_id_as(&rule, &targets),
                 mode: rule.charging.mode(rule.mode),
                 is_silent: rule.charging.is_after() && rule.mode == Mode::Debit,
                 rule,
@@ -94,6 +95,18 @@ impl Rules {
             limits.any(|limit| self.others(limit).any(|mut other| other.next().is_some()));
         self.chains.push(chain);
         Ok(())
+    }
+
+    /// Returns an earlier rule that finds the same id in each request, in the same format.
+    fn same_id_as(&self, rule: &Rule, targets: &Range<usize>) -> Option<usize> {
+        let format = |targets: &Range<usize>| match &self.targets[targets.clone()] {
+            [only] => Some(only.format),
+            _ => None,
+        };
+        let ours = format(targets)?;
+        self.bound.iter().position(|other| {
+            format(&other.targets) == Some(ours) && other.rule.sources.are_same(&rule.sources)
+        })
     }
 
     /// Returns the earlier rules of other chains that charge a limit. Rules of the same chain never meet.
@@ -115,7 +128,7 @@ impl Rules {
         limiter: &Limiter,
     ) -> Result<BoundLimit, RuleError> {
         let limits = limiter.limits();
-        let fits = rule.claim(limit, rule.fixed_cost()).check(&limits);
+        let fits = limiter.check_claim(&rule.claim(limit, rule.fixed_cost()));
         fits.map_err(RuleError::Limiter)?;
         let named = limits.get(limit);
         let format = named.map_or_else(IdFormat::default, |named| named.name.format());

@@ -74,6 +74,13 @@ pub(super) enum NoId {
     Wrong(MissingId),
 }
 
+impl NoId {
+    /// Returns whether the limit is missing, and not the id.
+    pub(super) fn is_unknown_limit(&self) -> bool {
+        matches!(self, Self::Wrong(missing) if missing.is_unknown_limit())
+    }
+}
+
 /// The target and the extractor for which an id was found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IdPlace {
@@ -135,6 +142,14 @@ impl Sources {
     pub(super) fn fit(&self, format: IdFormat) -> bool {
         let mut sources = self.0.iter();
         sources.all(|source| source.description.has_format(format))
+    }
+
+    /// Returns whether both have one extractor, and these find the same.
+    pub(super) fn are_same(&self, other: &Self) -> bool {
+        match (&*self.0, &*other.0) {
+            ([one], [other]) => one.description.is_same(&other.description),
+            _ => false,
+        }
     }
 
     /// Returns whether one of the extractors can find an id, given in canonical form.

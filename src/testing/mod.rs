@@ -174,6 +174,7 @@ macro_rules! __tollgate_conformance {
                 fraction_of_a_larger_count_is_cut,
             ]
             tiers_single: [
+                peek_shows_tiers_as_they_are,
                 reset_frees_a_prisoner,
             ]
             tiers_batch: [
@@ -185,6 +186,17 @@ macro_rules! __tollgate_conformance {
                 refund_of_a_window_removes_the_latest_units,
                 receipt_of_a_window_gives_back_its_own_units_only,
                 debit_of_a_window_has_room_for_4096_units,
+            ]
+            concurrency: [
+                permits_count_until_their_hold_is_over,
+                renewal_moves_permits_to_now,
+                refund_by_receipt_lets_the_next_one_start,
+                renewal_is_of_all_permits_of_a_receipt_or_of_none,
+                renewals_are_independent_of_each_other,
+                permits_and_rates_are_taken_together_or_not_at_all,
+                permits_that_do_not_vote_are_skipped_or_only_looked_at,
+                lower_limit_takes_nothing_away_and_lets_nothing_start,
+                reset_gives_all_permits_back,
             ]
             quotas: [
                 first_use_starts_the_period,
@@ -271,6 +283,11 @@ macro_rules! __tollgate_conformance {
                 own_clock_of_a_backend_decides_on_windows_and_quotas,
                 simultaneous_spends_admit_the_window_and_the_quota,
             ]
+            concurrency: [
+                only_receipts_say_which_permits_are_meant,
+                only_permits_are_renewed,
+                simultaneous_callers_get_the_limit_at_most,
+            ]
             quotas: [
                 quota_comes_back_when_its_period_ends,
                 leap_day_belongs_to_its_month,
@@ -307,6 +324,9 @@ macro_rules! __tollgate_conformance {
     (@figures $backend:expr) => {
         $crate::__tollgate_conformance! {
             @tests figures, $backend;
+            single: [
+                peek_shows_the_bucket_as_it_is,
+            ]
             batch: [
                 batch_shows_every_member_as_it_stands,
                 checked_batch_shows_what_a_spend_would_leave,
@@ -331,6 +351,9 @@ macro_rules! __tollgate_conformance {
             windows_history: [
                 random_windows_and_quotas_are_decided_as_by_a_map,
             ]
+            concurrency_history: [
+                random_permits_are_held_as_by_a_list_of_instants,
+            ]
             waiting_history: [
                 random_lines_are_kept_as_by_a_map,
             ]
@@ -347,6 +370,8 @@ mod tests {
         let cases = [
             include_str!("cases/algorithms.rs"),
             include_str!("cases/batch.rs"),
+            include_str!("cases/concurrency.rs"),
+            include_str!("cases/concurrency_history.rs"),
             include_str!("cases/debt.rs"),
             include_str!("cases/exceptions.rs"),
             include_str!("cases/history.rs"),

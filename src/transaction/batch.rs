@@ -1,6 +1,7 @@
 use super::{
     bucket_key::BucketKey,
     fingerprint::{Fingerprint, LimitSeed},
+    lease_share::LeaseShare,
     mode::Mode,
     on_failure::OnFailure,
     receipt::Receipt,
@@ -22,8 +23,41 @@ pub enum Operation {
     Spend,
     /// Refunds the members' costs. No bucket gets more than full.
     Refund,
+    /// Moves the charges of the members' receipts to now, one after the other. Several can be of one bucket.
+    Renew,
     /// Fills the buckets.
     Reset,
+}
+
+impl Operation {
+    /// Returns what the operation asks of the bucket of `member`.
+    #[inline(always)]
+    pub(crate) fn ask<'m>(self, member: &Member<'m>) -> Ask<'m> {
+        member.ask(self.action(member))
+    }
+
+    /// Returns the action on the bucket of `member`. A cost of 0 charges nothing in any mode.
+    #[inline(always)]
+    pub(crate) const fn action(self, member: &Member<'_>) -> Action {
+        match (self, member.mode) {
+            (Self::Spend, Mode::Debit) if member.cost > 0 => Action::Debit,
+            (Self::Spend, Mode::CheckAndSpend | Mode::SpendOnly) if member.cost > 0 => {
+                Action::Spend
+            }
+            (Self::Check | Self::Spend, Mode::Debit) => Action::ProbeDebit,
+            (Self::Check | Self::Spend, _) => Action::Probe,
+            (Self::Refund, mode) if mode.spends() => Action::Refund,
+            (Self::Renew, mode) if mode.spends() => Action::Renew,
+            (Self::Refund | Self::Renew, _) => Action::Keep,
+            (Self::Reset, _) => Action::Reset,
+        }
+    }
+
+    /// Returns whether a member with a vote can deny the batch.
+    #[inline(always)]
+    pub(crate) const fn asks_for_votes(self) -> bool {
+        matches!(self, Self::Check | Self::Spend)
+    }
 }
 
 /// One bucket's part in a [`Batch`]. The [backend docs](crate::backend#a-custom-backend) have an example.
@@ -49,13 +83,11 @@ pub struct Member<'a> {
     pub(crate) floor: Option<OnFailure>,
     /// Whether it has lost its vote to shadow mode.
     pub(crate) shadow: bool,
-    /// The most unspent units that a process can hold.
-    pub(crate) leased: u32,
-    /// The part of the limit's burst or quota that leases reserve, for all processes.
-    pub(crate) reserved: u32,
+    /// The part of the limit that each process may hold in advance, if there are leases.
+    pub(crate) lease: Option<LeaseShare>,
     /// The fingerprint of the key within this process.
     pub(crate) fingerprint: Fingerprint,
-    /// The charge to refund, if it is known.
+    /// The charge to refund or to renew, if it is known.
     pub(crate) receipt: Option<&'a Receipt>,
     /// Whether a debit is charged partially if the window has no room for all of it. Otherwise, such a debit is an
     /// error.
@@ -98,8 +130,7 @@ impl<'a> Member<'a> {
             on_failure: None,
             floor: None,
             shadow: false,
-            leased: 0,
-            reserved: 0,
+            lease: None,
             fingerprint,
             receipt: None,
             saturates: false,
@@ -181,8 +212,8 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Members that are decided and stored in one atomic step. No two of them share a bucket. The [backend
-/// docs](crate::backend#a-custom-backend) have an example.
+/// Members that are decided and stored in one atomic step. No two of them share a bucket, except those of renewals, which are
+/// decided in order. The [backend docs](crate::backend#a-custom-backend) have an example.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Batch<'a> {
@@ -198,29 +229,19 @@ impl<'a> Batch<'a> {
     /// Returns what the batch asks of the bucket of `member`.
     #[inline(always)]
     pub(crate) fn ask<'m>(&self, member: &Member<'m>) -> Ask<'m> {
-        member.ask(self.action(member))
+        self.operation.ask(member)
     }
 
-    /// Returns the action on the bucket of `member`. A cost of 0 charges nothing in any mode.
+    /// Returns the action on the bucket of `member`.
     #[inline(always)]
     pub(crate) const fn action(&self, member: &Member<'_>) -> Action {
-        match (self.operation, member.mode) {
-            (Operation::Spend, Mode::Debit) if member.cost > 0 => Action::Debit,
-            (Operation::Spend, Mode::CheckAndSpend | Mode::SpendOnly) if member.cost > 0 => {
-                Action::Spend
-            }
-            (Operation::Check | Operation::Spend, Mode::Debit) => Action::ProbeDebit,
-            (Operation::Check | Operation::Spend, _) => Action::Probe,
-            (Operation::Refund, mode) if mode.spends() => Action::Refund,
-            (Operation::Refund, _) => Action::Keep,
-            (Operation::Reset, _) => Action::Reset,
-        }
+        self.operation.action(member)
     }
 
     /// Returns whether the batch is denied if `member` does not pass.
     #[inline(always)]
     pub(crate) const fn votes(&self, member: &Member<'_>) -> bool {
-        matches!(self.operation, Operation::Check | Operation::Spend) && member.mode.votes()
+        self.operation.asks_for_votes() && member.mode.votes()
     }
 
     /// Creates a batch that is decided by the backend's clock.

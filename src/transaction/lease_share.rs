@@ -1,6 +1,6 @@
-use std::{fmt, str::FromStr};
+use std::{fmt, num::NonZeroU32, str::FromStr};
 
-use thiserror::Error;
+use crate::algorithm::{LimitError, NotationError};
 
 /// The part of a limit's burst or quota that one process may hold in advance. See [`Lease`](crate::backend::Lease).
 ///
@@ -9,21 +9,12 @@ use thiserror::Error;
 ///
 /// assert_eq!("5%".parse(), Ok(LeaseShare::new(5, 100)));
 /// assert_eq!("2.5%".parse::<LeaseShare>()?.of(1000), 25);
-/// # Ok::<_, tollgate::transaction::LeaseShareError>(())
+/// # Ok::<_, tollgate::limit::LimitError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseShare {
     /// In thousandths of a per cent.
-    parts: u32,
-}
-
-/// The part of a limit that leases take.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LeasedPart {
-    /// The most unspent units that each process can hold.
-    pub(crate) units: u32,
-    /// The part of the burst or the quota that is reserved for all processes.
-    pub(crate) reserved: u32,
+    parts: NonZeroU32,
 }
 
 impl LeaseShare {
@@ -42,16 +33,17 @@ impl LeaseShare {
             "a lease is a part of the burst: use `lease(1, 20)` for a twentieth"
         );
         let parts = part as u64 * Self::WHOLE as u64 / of as u64;
-        assert!(parts > 0, "a lease is at least a thousandth of a per cent");
         #[expect(clippy::cast_possible_truncation, reason = "it is at most the whole")]
-        let parts = parts as u32;
-        Self { parts }
+        match NonZeroU32::new(parts as u32) {
+            Some(parts) => Self { parts },
+            None => panic!("a lease is at least a thousandth of a per cent"),
+        }
     }
 
     /// Returns the share of a burst, rounded down.
     #[must_use]
     pub fn of(self, burst: u32) -> u32 {
-        let units = u64::from(burst) * u64::from(self.parts) / u64::from(Self::WHOLE);
+        let units = u64::from(burst) * u64::from(self.parts.get()) / u64::from(Self::WHOLE);
         u32::try_from(units).unwrap_or(burst)
     }
 }
@@ -59,7 +51,7 @@ impl LeaseShare {
 impl fmt::Display for LeaseShare {
     /// Writes `5%` or `2.5%`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, rest) = (self.parts / 1000, self.parts % 1000);
+        let (whole, rest) = (self.parts.get() / 1000, self.parts.get() % 1000);
         write!(f, "{whole}")?;
         if rest > 0 {
             let digits = format!("{rest:03}");
@@ -70,9 +62,9 @@ impl fmt::Display for LeaseShare {
 }
 
 impl FromStr for LeaseShare {
-    type Err = LeaseShareError;
+    type Err = LimitError;
 
-    fn from_str(text: &str) -> Result<Self, LeaseShareError> {
+    fn from_str(text: &str) -> Result<Self, LimitError> {
         let parse = || {
             let number = text.strip_suffix('%')?;
             let (whole, rest) = number.split_once('.').unwrap_or((number, "0"));
@@ -84,18 +76,12 @@ impl FromStr for LeaseShare {
             }
             let whole: u32 = whole.parse().ok().filter(|whole| *whole <= 100)?;
             let parts = whole * 1000 + format!("{rest:0<3}").parse::<u32>().ok()?;
-            (0 < parts && parts <= Self::WHOLE).then_some(Self { parts })
+            let parts = NonZeroU32::new(parts).filter(|parts| parts.get() <= Self::WHOLE)?;
+            Some(Self { parts })
         };
-        parse().ok_or(LeaseShareError)
+        parse().ok_or(LimitError::new(NotationError::LeaseShare))
     }
 }
-
-/// The error for a text that is not a [`LeaseShare`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error(
-    "it is not a share of the burst: write a percentage above 0 and up to 100, as `5%` or `2.5%`"
-)]
-pub struct LeaseShareError;
 
 #[cfg(test)]
 mod tests {
@@ -114,7 +100,7 @@ mod tests {
             "", "%", "5", "0%", "0.0%", "101%", "100.1%", "-5%", "5 %", "5.%", ".5%", "1.2345%",
             "5%%",
         ] {
-            assert_eq!(text.parse::<LeaseShare>(), Err(LeaseShareError), "{text}");
+            assert!(text.parse::<LeaseShare>().is_err(), "{text}");
         }
     }
 }

@@ -2,6 +2,7 @@ use super::{
     batch::{Batch, Member, Operation},
     bucket_key::{BucketKey, LimitKey},
     fingerprint::Fingerprint,
+    lease_share::LeaseShare,
     mode::Mode,
     on_failure::OnFailure,
     receipt::Receipt,
@@ -46,8 +47,7 @@ pub(crate) struct OwnedMember {
     on_failure: Option<OnFailure>,
     floor: Option<OnFailure>,
     shadow: bool,
-    leased: u32,
-    reserved: u32,
+    lease: Option<LeaseShare>,
     fingerprint: Fingerprint,
     receipt: Option<Receipt>,
     saturates: bool,
@@ -65,7 +65,7 @@ enum OwnedLimitKey {
 impl OwnedBatch {
     /// Lends the batch, which is decided as the original would be.
     pub fn lend<T>(&self, look: impl FnOnce(&Batch<'_>) -> T) -> T {
-        let members: Vec<_> = self.members.iter().map(OwnedMember::lend).collect();
+        let members: Vec<_> = self.members.iter().map(OwnedMember::as_member).collect();
         look(&Batch::new(self.operation, &members).at(self.now))
     }
 }
@@ -81,7 +81,7 @@ impl From<&Batch<'_>> for OwnedBatch {
 }
 
 impl OwnedMember {
-    pub(crate) fn lend(&self) -> Member<'_> {
+    pub(crate) fn as_member(&self) -> Member<'_> {
         let limit = match &self.limit {
             OwnedLimitKey::Number(number) => LimitKey::Number(*number),
             OwnedLimitKey::Name(name) => LimitKey::Name(name),
@@ -96,8 +96,7 @@ impl OwnedMember {
             on_failure: self.on_failure,
             floor: self.floor,
             shadow: self.shadow,
-            leased: self.leased,
-            reserved: self.reserved,
+            lease: self.lease,
             fingerprint: self.fingerprint,
             receipt: self.receipt.as_ref(),
             saturates: self.saturates,
@@ -121,8 +120,7 @@ impl From<&Member<'_>> for OwnedMember {
             on_failure,
             floor,
             shadow,
-            leased,
-            reserved,
+            lease,
             fingerprint,
             receipt,
             saturates,
@@ -141,8 +139,7 @@ impl From<&Member<'_>> for OwnedMember {
             on_failure,
             floor,
             shadow,
-            leased,
-            reserved,
+            lease,
             fingerprint,
             receipt: receipt.map(Receipt::copied),
             saturates,

@@ -72,7 +72,6 @@ impl<'a> Transaction<'a> {
     }
 
     /// Returns the same transaction for another limit and another client.
-    #[cfg(feature = "tokio")]
     pub(crate) const fn of<'b>(&self, limit: LimitRef<'b>, id: &'b str) -> Transaction<'b> {
         Transaction {
             limit,

@@ -120,7 +120,7 @@ fn parameters_that_make_no_sense_are_told_in_the_words_of_the_crate() {
             "tier-0-limit",
             "0",
             "6",
-            "tier 0: limit is 0, so no request",
+            "tiers: tier 0: limit is 0, so no request",
         ),
         ("gcra-period", "0", "1", "GCRA: period is 0"),
         (
@@ -143,7 +143,7 @@ fn parameters_that_make_no_sense_are_told_in_the_words_of_the_crate() {
     let url = format!("{}/?tiers=5,1,0,0", page.server.url());
     page.browser.open(&url);
     let error = error(&page);
-    assert!(error.starts_with("tier 0: active is 0"), "{error}");
+    assert!(error.starts_with("tiers: tier 0: active is 0"), "{error}");
     page.fill("tier-0-active", "3");
     page.browser.wait_for("#error[hidden]");
     assert_eq!(

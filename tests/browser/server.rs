@@ -146,7 +146,7 @@ fn what_cannot_be_simulated_comes_back_with_the_error() {
         refused["error"]
             .as_str()
             .unwrap()
-            .starts_with("tier 0: limit is 0")
+            .starts_with("tiers: tier 0: limit is 0")
     );
     assert_eq!(refused["config"]["tiers"], json!([[0, 1, 1, 0]]));
 }

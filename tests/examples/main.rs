@@ -6,6 +6,8 @@ mod acme;
 mod check_limits;
 #[cfg(feature = "pace")]
 mod clients;
+#[cfg(feature = "axum")]
+mod custom_extractor;
 mod dashboard;
 mod embedded_store;
 mod failures;

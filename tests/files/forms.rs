@@ -1,7 +1,7 @@
 //! The forms that overrides may have, which all say the same.
 
 use tollgate::{
-    Limits,
+    Limit, Limits,
     limit::Language::{self, Json, Toml, Yaml},
 };
 
@@ -184,32 +184,50 @@ fn lines_are_counted_however_they_end() {
 }
 
 #[test]
-fn file_without_overrides_has_none() {
+fn file_without_overrides_says_so() {
     let empty = facts(&names().build().unwrap());
     for (language, texts) in [
+        (Yaml, &["[]", "{}", "---\n[]\n...\n", "any: []"][..]),
+        (Json, &["[]", "{}", "\u{feff}[ ]\n", r#"{"any": []}"#]),
+        (Toml, &["any = []\n"]),
+    ] {
+        for text in texts.iter().filter(|_| reads(language)) {
+            let limits = overrides(language, text).unwrap();
+            assert_eq!(facts(&limits), empty, "{language:?} {text:?}");
+        }
+    }
+}
+
+#[test]
+fn empty_file_is_a_mistake() {
+    let (list, name) = ("`[]`", "`name = []` for a limit");
+    for (language, nothing, texts) in [
         (
             Yaml,
+            list,
             &[
                 "",
                 "\n",
                 "# none\n",
                 "---\n",
                 "---\n...\n",
-                "[]",
-                "{}",
                 "\u{feff}",
                 "\r\n# none\r\n",
             ][..],
         ),
+        (Json, list, &["", " \r\n\t", "\u{feff}"]),
         (
-            Json,
-            &["", " \r\n\t", "[]", "{}", "\u{feff}", "\u{feff}[ ]\n"],
+            Toml,
+            name,
+            &["", "\n", "# none\n", "\u{feff}", "\r\n# none\r\n"],
         ),
-        (Toml, &["", "\n", "# none\n", "\u{feff}", "\r\n# none\r\n"]),
     ] {
         for text in texts.iter().filter(|_| reads(language)) {
-            let limits = overrides(language, text).unwrap();
-            assert_eq!(facts(&limits), empty, "{language:?} {text:?}");
+            let error = overrides(language, text).unwrap_err().to_string();
+            let expected = format!(
+                "limits: it is empty: write {nothing} if no client should have an override"
+            );
+            assert_eq!(error, expected, "{language:?} {text:?}");
         }
     }
 }
@@ -261,6 +279,7 @@ fn comment_may_take_many_lines() {
     assert_eq!(own.comment, Some("two lines\n"));
 }
 
+#[cfg(feature = "domains")]
 #[test]
 fn override_keeps_its_id_as_it_was_written() {
     let json = r#"{"domain": {"burst": 1, "count": 1, "period": "1s", "ids": ["Example.COM."]}}"#;
@@ -269,6 +288,7 @@ fn override_keeps_its_id_as_it_was_written() {
     assert_eq!((own.id, own.folded), ("Example.COM.", "example.com"));
 }
 
+#[cfg(feature = "domains")]
 #[test]
 fn alias_stands_for_a_whole_entry() {
     if !reads(Yaml) {
@@ -312,4 +332,44 @@ fn several_files_and_code_give_overrides() {
         error.to_string(),
         "limits:1: limit `any`: id `z`: it has an override already, for `z`: remove one of them"
     );
+}
+
+#[test]
+fn limit_can_be_written_in_one_line() {
+    let texts = [
+        (
+            Json,
+            r#"{"a": "10/s burst 20", "b": "5 in any 15m", "c": "1000 per calendar day", "d": "unlimited"}"#,
+        ),
+        (
+            Yaml,
+            "a: 10/s burst 20\nb: 5 in any 15m\nc: 1000 per calendar day\nd: unlimited\n",
+        ),
+        (
+            Toml,
+            "a = '10/s burst 20'\nb = '5 in any 15m'\nc = '1000 per calendar day'\nd = 'unlimited'\n",
+        ),
+    ];
+    for (language, text) in texts.into_iter().filter(|(language, _)| reads(*language)) {
+        let limits = crate::defaults(language, text).unwrap();
+        for (name, line) in [
+            ("a", "10/s burst 20"),
+            ("b", "5 in any 15m"),
+            ("c", "1000 per calendar day"),
+            ("d", "unlimited"),
+        ] {
+            let expected: Limit = line.parse().unwrap();
+            assert_eq!(
+                limits.get(name).unwrap().limit,
+                Some(expected),
+                "{language:?}"
+            );
+        }
+    }
+    let keyed = r#"{"any:x": "100/s burst 200", "any:y": "blocked"}"#;
+    let limits = overrides(Json, keyed).unwrap();
+    for (id, line) in [("x", "100/s burst 200"), ("y", "blocked")] {
+        let expected: Limit = line.parse().unwrap();
+        assert_eq!(limit_of(&limits, "any", id), Some(&expected));
+    }
 }

@@ -68,7 +68,7 @@ fn too_much(yaml: &str) {
     if reads(Yaml) {
         for build in [defaults, overrides] {
             let error = bounded(64, || build(Yaml, yaml)).unwrap_err().to_string();
-            let expected = ": aliases stand for too much: write it out";
+            let expected = ": aliases expand to too many values: write them out";
             assert!(error.ends_with(expected), "{error}");
         }
     }

@@ -254,6 +254,7 @@ fn account_is_no_other_by_what_its_number_looks_like() {
     }
 }
 
+#[cfg(feature = "domains")]
 #[test]
 fn keys_are_split_at_their_first_colon() {
     let json = r#"{

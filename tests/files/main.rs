@@ -13,7 +13,7 @@ mod mistaken_overrides;
 mod paths;
 mod reloader;
 mod round_trip;
-#[cfg(feature = "yaml")]
+#[cfg(all(feature = "domains", feature = "yaml"))]
 mod seeds;
 #[path = "../support/mod.rs"]
 mod support;
@@ -40,6 +40,11 @@ pub(crate) fn reads(language: Language) -> bool {
     !is_off
 }
 
+/// Whether this build has the id format of one of the names below.
+pub(crate) fn has_format_of(name: &str) -> bool {
+    cfg!(feature = "domains") || !name.contains("domain")
+}
+
 /// Limits from a text of defaults.
 pub(crate) fn defaults(language: Language, text: &str) -> Result<Limits, LimitsError> {
     Limits::builder().defaults_text(language, text).build()
@@ -57,7 +62,8 @@ pub(crate) fn names() -> LimitsBuilder {
         ("account_domain", IdFormat::RegIdDomain),
         ("account_set", IdFormat::RegIdFqdnSet),
     ];
-    names.into_iter().fold(Limits::builder(), |builder, name| {
+    let known = names.into_iter().filter(|(name, _)| has_format_of(name));
+    known.fold(Limits::builder(), |builder, name| {
         builder.name(LimitName::unnumbered(name.0, name.1))
     })
 }
@@ -100,6 +106,18 @@ pub(crate) fn limit(burst: u32, count: u32, seconds: u64) -> Limit {
     Limit::new(burst, count, Duration::from_secs(seconds)).unwrap()
 }
 
+/// A message without the known names whose format is that of a feature that is off.
+fn without_absent_names(message: &str) -> String {
+    let Some((start, known)) = message.split_once("known are ") else {
+        return message.to_owned();
+    };
+    let known: Vec<&str> = known
+        .split(", ")
+        .filter(|name| has_format_of(name))
+        .collect();
+    format!("{start}known are {}", known.join(", "))
+}
+
 /// Builds limits from each text, and compares what is said of it.
 pub(crate) fn refused(
     build: impl Fn(Language, &str) -> Result<Limits, LimitsError>,
@@ -108,7 +126,8 @@ pub(crate) fn refused(
     for (language, text, message) in refusals {
         if reads(*language) {
             let error = build(*language, text).expect_err(text);
-            assert_eq!(error.to_string(), *message, "{language:?} {text:?}");
+            let message = without_absent_names(message);
+            assert_eq!(error.to_string(), message, "{language:?} {text:?}");
         }
     }
 }

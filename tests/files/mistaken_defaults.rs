@@ -44,47 +44,47 @@ const SHAPES: &[Refusal] = &[
     (
         Yaml,
         "\na: 5",
-        "limits:2: limit `a`: expected a map, found `5`: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
+        "limits:2: limit `a`: expected a map, found `5`: write its values, such as `10/s burst 20`, or `{}` to turn it off",
     ),
     (
         Json,
         "{\n\"a\":\n5}",
-        "limits:3: limit `a`: expected a map, found `5`: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
+        "limits:3: limit `a`: expected a map, found `5`: write its values, such as `10/s burst 20`, or `{}` to turn it off",
     ),
     (
         Toml,
         "\na = 5",
-        "limits:2: limit `a`: expected a map, found `5`: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
+        "limits:2: limit `a`: expected a map, found `5`: write its values, such as `10/s burst 20`, or `{}` to turn it off",
     ),
     (
         Json,
         r#"{"a": []}"#,
-        "limits:1: limit `a`: expected a map, found an empty list: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: expected a map, found an empty list: write its values, such as `10/s burst 20`, or `{}` to turn it off",
     ),
     (
         Toml,
         "[[a]]\nburst = 1",
-        "limits:1: limit `a`: expected a map, found a list: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: expected a map, found a list: write its values, such as `10/s burst 20`, or `{}` to turn it off",
     ),
     (
         Yaml,
         "a:\nb: {}",
-        "limits:1: limit `a`: it has no values: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: it has no values: write its values, such as `10/s burst 20`, or `{}` to turn it off",
     ),
     (
         Yaml,
         "a:\nburst: 1\ncount: 1\nperiod: 1s",
-        "limits:1: limit `a`: it has no values: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
+        "limits:2: burst is a field of a limit, and not a limit: indent it below the name of its limit",
     ),
     (
         Json,
         r#"{"a": null}"#,
-        "limits:1: limit `a`: expected a map, found `null`: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: expected a map, found `null`: write its values, such as `10/s burst 20`, or `{}` to turn it off",
     ),
     (
         Yaml,
         "a: ~",
-        "limits:1: limit `a`: expected a map, found `~`: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: expected a map, found `~`: write its values, such as `10/s burst 20`, or `{}` to turn it off",
     ),
     (
         Yaml,
@@ -122,12 +122,42 @@ const FIELDS: &[Refusal] = &[
     (
         Json,
         r#"{"a": {"rate": "fast"}}"#,
-        "limits:1: limit `a`: unknown field `rate`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, tiers, unlimited, blocked, number, id, shadow, lease, description, docs",
+        "limits:1: limit `a`: unknown field `rate`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, concurrent, hold, tiers, unlimited, blocked, number, id, shadow, lease, description, docs",
     ),
     (
         Yaml,
-        "a: 10/s burst 20",
-        "limits:1: limit `a`: values are not written as `10/s burst 20`: write `{burst: 20, count: 10, period: 1s}`",
+        "a: {rate: 10/s, burst: 20}",
+        "limits:1: limit `a`: unknown field `rate`: write `burst: 20, count: 10, period: 1s` instead",
+    ),
+    (
+        Yaml,
+        "b: {}\na: 10/s brst 20",
+        "limits:2: limit `a`: `10/s brst 20` is not a limit: write it as `10/s burst 20`, `5 per 15m`, `5 in any 15m`, `1000 per calendar day` or `4 at once`",
+    ),
+    (
+        Yaml,
+        "a: {burst:20, count: 10, period: 1s}",
+        "limits:1: limit `a`: a space is missing after the colon: write `burst: …`",
+    ),
+    (
+        Yaml,
+        "a:\n  burst:20\n",
+        "limits:2: limit `a`: a space is missing after the colon: write `burst: …`",
+    ),
+    (
+        Yaml,
+        "a:\nburst: 20\ncount: 10\nperiod: 1s",
+        "limits:2: burst is a field of a limit, and not a limit: indent it below the name of its limit",
+    ),
+    (
+        Yaml,
+        "limits:\n  a: {burst: 20, count: 10, period: 1s}\n  b: 10/s",
+        "limits:1: the names of limits stand at the top: remove `limits:`, and the indentation below it",
+    ),
+    (
+        Json,
+        "{\"defaults\": {\"a\": \"10/s\"}}",
+        "limits:1: the names of limits stand at the top: remove `defaults:`, and the indentation below it",
     ),
     (
         Yaml,
@@ -147,7 +177,7 @@ const FIELDS: &[Refusal] = &[
     (
         Yaml,
         "a: {colour: red}",
-        "limits:1: limit `a`: unknown field `colour`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, tiers, unlimited, blocked, number, id, shadow, lease, description, docs",
+        "limits:1: limit `a`: unknown field `colour`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, concurrent, hold, tiers, unlimited, blocked, number, id, shadow, lease, description, docs",
     ),
     (
         Yaml,
@@ -157,7 +187,7 @@ const FIELDS: &[Refusal] = &[
     (
         Yaml,
         "a: {'': 1}",
-        "limits:1: limit `a`: unknown field ``: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, tiers, unlimited, blocked, number, id, shadow, lease, description, docs",
+        "limits:1: limit `a`: unknown field ``: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, concurrent, hold, tiers, unlimited, blocked, number, id, shadow, lease, description, docs",
     ),
     (
         Yaml,
@@ -182,37 +212,37 @@ const FIELDS: &[Refusal] = &[
     (
         Yaml,
         "a: {burst: 1, burst: 2}",
-        "limits:1: limit `a`: burst appears twice: remove one of them",
+        "limits:1: limit `a`: burst appears twice, first in line 1: remove one of them",
     ),
     (
         Yaml,
         "a: {number: 1, number: 1}",
-        "limits:1: limit `a`: number appears twice: remove one of them",
+        "limits:1: limit `a`: number appears twice, first in line 1: remove one of them",
     ),
     (
         Json,
         "{\"a\": {\"count\": 1,\n\"count\": 1}}",
-        "limits:2: limit `a`: count appears twice: remove one of them",
+        "limits:2: limit `a`: count appears twice, first in line 1: remove one of them",
     ),
     (
         Yaml,
         "a: {burst: 1, count: 1}",
-        "limits:1: limit `a`: period is missing: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: period is missing: write its values, such as `10/s burst 20`, or `{}` to turn it off",
     ),
     (
         Yaml,
         "a: {count: 1, period: 1s}",
-        "limits:1: limit `a`: burst is missing: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: burst is missing: write its values, such as `10/s burst 20`, or `{}` to turn it off",
     ),
     (
         Json,
         r#"{"a": {"burst": 1, "period": "1s"}}"#,
-        "limits:1: limit `a`: count is missing: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: count is missing: write its values, such as `10/s burst 20`, or `{}` to turn it off",
     ),
     (
         Toml,
         "\n[a]\nburst = 1",
-        "limits:2: limit `a`: count is missing: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
+        "limits:2: limit `a`: count is missing: write its values, such as `10/s burst 20`, or `{}` to turn it off",
     ),
 ];
 
@@ -381,12 +411,12 @@ const NAMES: &[Refusal] = &[
     (
         Yaml,
         "a: {}\n\na: {}",
-        "limits:3: limit `a`: it is defined twice: remove one of them",
+        "limits:3: limit `a`: it is defined twice, first in limits:1: remove one of them",
     ),
     (
         Json,
         "{\"a\": {},\n\"a\": {}}",
-        "limits:2: limit `a`: it is defined twice: remove one of them",
+        "limits:2: limit `a`: it is defined twice, first in limits:1: remove one of them",
     ),
     (
         Yaml,
@@ -449,8 +479,8 @@ const NAMES: &[Refusal] = &[
 const DECLARED: &[Refusal] = &[
     (
         Yaml,
-        "\ndomains: {}",
-        "limits:2: limit `domains`: no limit has this name: did you mean `domain`?",
+        "\naccounts: {}",
+        "limits:2: limit `accounts`: no limit has this name: did you mean `account`?",
     ),
     (
         Json,
@@ -465,27 +495,27 @@ const DECLARED: &[Refusal] = &[
     (
         Yaml,
         "ip:\n  number: 5",
-        "limits:1: limit `ip`: it was declared as a name without a number, with ids in the format ipAddress: remove number and id, or write these values",
+        "limits:1: limit `ip`: the code has no number and id ipAddress for it: write the same, or neither",
     ),
     (
         Json,
         r#"{"account": {"id": "opaque", "number": 0}}"#,
-        "limits:1: limit `account`: it was declared as a name without a number, with ids in the format regId: remove number and id, or write these values",
+        "limits:1: limit `account`: the code has no number and id regId for it: write the same, or neither",
     ),
     (
         Toml,
         "\n[any]\nid = 'regId'",
-        "limits:2: limit `any`: it was declared as a name without a number, with ids in the format opaque: remove number and id, or write these values",
+        "limits:2: limit `any`: the code has no number and id opaque for it: write the same, or neither",
     ),
     (
         Yaml,
         "numbered: {number: 7}",
-        "limits:1: limit `numbered`: it was declared as number 6, with ids in the format regId: remove number and id, or write these values",
+        "limits:1: limit `numbered`: the code has number 6 and id regId for it: write the same, or neither",
     ),
     (
         Yaml,
         "ip: {}\nip: {}",
-        "limits:2: limit `ip`: it is defined twice: remove one of them",
+        "limits:2: limit `ip`: it is defined twice, first in limits:1: remove one of them",
     ),
 ];
 
@@ -525,7 +555,7 @@ fn names_in_two_files() {
             (
                 Json,
                 "{\n\"a\": {}}",
-                "limits:2: limit `a`: it is defined twice: remove one of them",
+                "limits:2: limit `a`: it is defined twice, first in limits:1: remove one of them",
             ),
             (
                 Toml,

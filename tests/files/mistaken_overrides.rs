@@ -41,32 +41,32 @@ const SHAPES: &[Refusal] = &[
     (
         Yaml,
         "any: 5",
-        "limits:1: limit `any`: expected a map, found `5`: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
+        "limits:1: limit `any`: expected a map, found `5`: write its values, such as burst, count and period, and its ids",
     ),
     (
         Toml,
         "\nany = 5",
-        "limits:2: limit `any`: expected a map, found `5`: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
+        "limits:2: limit `any`: expected a map, found `5`: write its values, such as burst, count and period, and its ids",
     ),
     (
         Json,
         "{\"any\": [\n5]}",
-        "limits:2: limit `any`: expected a map, found `5`: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
+        "limits:2: limit `any`: expected a map, found `5`: write its values, such as burst, count and period, and its ids",
     ),
     (
         Yaml,
         "- any:\n",
-        "limits:1: limit `any`: it has no values: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
+        "limits:1: limit `any`: it has no values: write its values, such as burst, count and period, and its ids",
     ),
     (
         Yaml,
         "- any:\n  burst: 1\n  count: 1\n  period: 1s\n  ids: [x]\n",
-        "limits:1: limit `any`: it has no values: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
+        "limits:2: burst is a field of a limit, and not a limit: indent it below the name of its limit",
     ),
     (
         Yaml,
         "\nany:x:\n",
-        "limits:2: limit `any`: id `x`: it has no values: an override by `name:id` has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked",
+        "limits:2: limit `any`: id `x`: it has no values: write its values, such as `10/s burst 20`",
     ),
     (
         Yaml,
@@ -88,8 +88,8 @@ const FIELDS: &[Refusal] = &[
     ),
     (
         Yaml,
-        "any:a: 7 per day",
-        "limits:1: limit `any`: id `a`: values are not written as `7 per day`: write `{burst: 7, count: 7, period: 24h0m0s}`",
+        "- any: 7 per day",
+        "limits:1: limit `any`: values are not written as `7 per day`: write `{burst: 7, count: 7, period: 24h0m0s}`",
     ),
     (
         Yaml,
@@ -99,7 +99,7 @@ const FIELDS: &[Refusal] = &[
     (
         Json,
         "{\"any\": {\n\"number\": 6}}",
-        "limits:2: limit `any`: unknown field `number`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, tiers, unlimited, blocked, ids",
+        "limits:2: limit `any`: unknown field `number`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, concurrent, hold, tiers, unlimited, blocked, ids",
     ),
     (
         Toml,
@@ -109,7 +109,7 @@ const FIELDS: &[Refusal] = &[
     (
         Yaml,
         "any: {colour: red}",
-        "limits:1: limit `any`: unknown field `colour`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, tiers, unlimited, blocked, ids",
+        "limits:1: limit `any`: unknown field `colour`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, concurrent, hold, tiers, unlimited, blocked, ids",
     ),
     (
         Yaml,
@@ -119,47 +119,47 @@ const FIELDS: &[Refusal] = &[
     (
         Json,
         "{\"any\": {\"ids\": [\"x\"],\n\"ids\": [\"y\"]}}",
-        "limits:2: limit `any`: ids appears twice: remove one of them",
+        "limits:2: limit `any`: ids appears twice, first in line 1: remove one of them",
     ),
     (
         Yaml,
         "any: {ids: [x]}",
-        "limits:1: limit `any`: burst is missing: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
+        "limits:1: limit `any`: burst is missing: write its values, such as burst, count and period, and its ids",
     ),
     (
         Yaml,
         "\nany: {}",
-        "limits:2: limit `any`: burst is missing: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
+        "limits:2: limit `any`: burst is missing: write its values, such as burst, count and period, and its ids",
     ),
     (
         Json,
         "{\"any:x\": {}}",
-        "limits:1: limit `any`: id `x`: burst is missing: an override by `name:id` has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked",
+        "limits:1: limit `any`: id `x`: burst is missing: write its values, such as `10/s burst 20`",
     ),
     (
         Yaml,
         "- any: {count: 1, period: 1s, ids: [x]}",
-        "limits:1: limit `any`: burst is missing: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
+        "limits:1: limit `any`: burst is missing: write its values, such as burst, count and period, and its ids",
     ),
     (
         Json,
         "[{\"any\":\n{\"burst\": 1, \"period\": \"1s\", \"ids\": [\"x\"]}}]",
-        "limits:1: limit `any`: count is missing: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
+        "limits:1: limit `any`: count is missing: write its values, such as burst, count and period, and its ids",
     ),
     (
         Toml,
         "[['any:x']]\nburst = 1\ncount = 1",
-        "limits:1: limit `any`: id `x`: period is missing: an override by `name:id` has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked",
+        "limits:1: limit `any`: id `x`: period is missing: write its values, such as `10/s burst 20`",
     ),
     (
         Yaml,
         "any: {burst: 1, count: 1, period: 1s}",
-        "limits:1: limit `any`: ids is missing: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
+        "limits:1: limit `any`: ids is missing: write its values, such as burst, count and period, and its ids",
     ),
     (
         Toml,
         "\n[any]\nburst = 1\ncount = 1\nperiod = '1s'",
-        "limits:2: limit `any`: ids is missing: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
+        "limits:2: limit `any`: ids is missing: write its values, such as burst, count and period, and its ids",
     ),
 ];
 
@@ -219,8 +219,8 @@ const KEYS: &[Refusal] = &[
     ),
     (
         Toml,
-        "['Domain:x.com']\nburst = 1\ncount = 1\nperiod = '1s'",
-        "limits:1: limit `Domain`: no limit has this name: did you mean `domain`?",
+        "['Account:x.com']\nburst = 1\ncount = 1\nperiod = '1s'",
+        "limits:1: limit `Account`: no limit has this name: did you mean `account`?",
     ),
     (
         Yaml,
@@ -308,7 +308,7 @@ const LISTS: &[Refusal] = &[
     (
         Yaml,
         "any: {burst: 1, count: 1, period: 1s, ids: [{id: x, id: y}]}",
-        "limits:1: limit `any`: id appears twice: remove one of them",
+        "limits:1: limit `any`: id appears twice, first in line 1: remove one of them",
     ),
     (
         Yaml,
@@ -335,33 +335,43 @@ const LISTS: &[Refusal] = &[
 const TWICE: &[Refusal] = &[
     (
         Yaml,
+        "overrides:\n  any: {burst: 1, count: 1, period: 1s, ids: [x]}",
+        "limits:1: the names of limits stand at the top: remove `overrides:`, and the indentation below it",
+    ),
+    (
+        Yaml,
+        "- any:\n  burst: 1\n  ids: [x]",
+        "limits:2: burst is a field of a limit, and not a limit: indent it below the name of its limit",
+    ),
+    (
+        Yaml,
         "any:\n  burst: 1\n  count: 1\n  period: 1s\n  ids:\n  - x\n  - x\n",
-        "limits:7: limit `any`: id `x`: it has an override already, for `x`: remove one of them",
+        "limits:7: limit `any`: id `x`: it has an override already, for `x` in limits:6: remove one of them",
     ),
     (
         Yaml,
         "- any:x: {burst: 1, count: 1, period: 1s}\n- any: {burst: 1, count: 1, period: 1s, ids: [x]}\n",
-        "limits:2: limit `any`: id `x`: it has an override already, for `x`: remove one of them",
+        "limits:2: limit `any`: id `x`: it has an override already, for `x` in limits:1: remove one of them",
     ),
     (
         Yaml,
         "- ip:2001:0db8::1: {burst: 1, count: 1, period: 1s}\n- ip:2001:db8::1: {burst: 1, count: 1, period: 1s}\n",
-        "limits:2: limit `ip`: id `2001:db8::1`: it has an override already, for `2001:0db8::1`: remove one of them",
+        "limits:2: limit `ip`: id `2001:db8::1`: it has an override already, for `2001:0db8::1` in limits:1: remove one of them",
     ),
     (
         Json,
         "{\"set\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\", \"ids\": [\"a.com,b.com\",\n\"B.com,a.com\"]}}",
-        "limits:2: limit `set`: id `B.com,a.com`: it has an override already, for `a.com,b.com`: remove one of them",
+        "limits:2: limit `set`: id `B.com,a.com`: it has an override already, for `a.com,b.com` in limits:1: remove one of them",
     ),
     (
         Toml,
         "[['ip']]\nburst = 1\ncount = 1\nperiod = '1s'\nids = ['10.0.0.1']\n[[ip]]\nburst = 1\ncount = 1\nperiod = '1s'\nids = [\n'::ffff:10.0.0.1']",
-        "limits:11: limit `ip`: id `::ffff:10.0.0.1`: it has an override already, for `10.0.0.1`: remove one of them",
+        "limits:11: limit `ip`: id `::ffff:10.0.0.1`: it has an override already, for `10.0.0.1` in limits:5: remove one of them",
     ),
     (
         Json,
-        "{\"domain:Example.com\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\"},\n\"domain:example.com\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\"}}",
-        "limits:2: limit `domain`: id `example.com`: it has an override already, for `Example.com`: remove one of them",
+        "{\"range:2001:0db8::/48\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\"},\n\"range:2001:db8::/48\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\"}}",
+        "limits:2: limit `range`: id `2001:db8::/48`: it has an override already, for `2001:0db8::/48` in limits:1: remove one of them",
     ),
 ];
 
@@ -404,8 +414,8 @@ fn ids_that_are_there_twice() {
 const EMPTY: &[Refusal] = &[
     (
         Json,
-        r#"{"any": []}"#,
-        "limits:1: limit `any`: expected a map, found an empty list: an override has burst, count and period, or limit and window, or quota and per, or tiers, or says unlimited or blocked, and has ids",
+        "{\n\"eny\": []}",
+        "limits:2: limit `eny`: no limit has this name: did you mean `any`?",
     ),
     (
         Json,

@@ -86,7 +86,7 @@ fn defaults_and_overrides_come_from_two_files() {
     let limits = recipe.build().unwrap();
     assert_eq!(limit_of(&limits, "ip", "10.0.0.2"), Some(&limit(4, 5, 6)));
     assert_eq!(limit_of(&limits, "ip", "10.0.0.5"), Some(&limit(1, 2, 3)));
-    fs::write(&overrides, "").unwrap();
+    fs::write(&overrides, "[]").unwrap();
     let limits = recipe.build().unwrap();
     assert_eq!(limit_of(&limits, "ip", "10.0.0.2"), Some(&limit(1, 2, 3)));
 }
@@ -256,8 +256,7 @@ fn name_that_is_misspelt_in_the_defaults_and_not_in_code_is_shown_there() {
     assert_eq!(error.path(), Some(&*defaults));
     assert_eq!((error.line(), error.limit()), (Some(2), Some("reqests")));
     let expected = format!(
-        "{}:2: limit `reqests`: no limit has the name `requests`, which an override in code uses: \
-         did you mean `requests`?",
+        "{}:2: limit `reqests`: the override in code names `requests`: use one spelling",
         defaults.display()
     );
     assert_eq!(error.to_string(), expected);
@@ -269,4 +268,33 @@ fn name_that_is_misspelt_in_the_defaults_and_not_in_code_is_shown_there() {
     let error = builder.build().unwrap_err();
     let expected = "limit `searches`: id `x`: no limit has this name: known are reqests";
     assert_eq!(error.to_string(), expected);
+}
+
+/// The id formats whose feature is off.
+#[cfg(not(feature = "domains"))]
+#[test]
+fn formats_of_features_that_are_off_are_named() {
+    use tollgate::{
+        id::IdFormat,
+        limit::{Language::Json, LimitName},
+    };
+
+    for (format, name) in [
+        (IdFormat::Domain, "domain"),
+        (IdFormat::RegIdDomain, "regId:domain"),
+    ] {
+        let expected = format!(
+            "limit `certificates`: ids in the format {name} need tollgate's feature `domains`: enable it in \
+             Cargo.toml, or use another format"
+        );
+        let in_code = LimitName::new("certificates", 3, format);
+        let error = Limits::builder().name(in_code).build().unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        let text = format!("{{\n\"certificates\": {{\"number\": 3, \"id\": \"{name}\"}}}}");
+        let error = Limits::builder().defaults_text(Json, &text).build();
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            format!("limits:2: {expected}")
+        );
+    }
 }

@@ -105,8 +105,8 @@ fn recipe_counts_as_much_as_its_files() {
 }
 
 #[test]
-fn empty_overrides_file_really_empties() {
-    for empty in ["", "[]", "{}", "# none\n", "---\n"] {
+fn empty_list_of_overrides_removes_them() {
+    for empty in ["[]", "{}", "orders: []\n"] {
         let files = Files::new("empty");
         let limiter = files.limiter();
         assert_eq!(burst(&limiter, "7"), 20);
@@ -114,6 +114,35 @@ fn empty_overrides_file_really_empties() {
         assert!(files.reloader(&limiter).reload().unwrap());
         assert_eq!(burst(&limiter, "7"), 10, "{empty:?}");
     }
+}
+
+#[test]
+fn truncated_files_change_nothing() {
+    for truncated in ["", "\n", "# overrides of March\n", "---\n"] {
+        let files = Files::new("truncated");
+        let limiter = files.limiter();
+        files.write("overrides.yml", truncated);
+        let error = files.reloader(&limiter).reload().unwrap_err().to_string();
+        assert!(
+            error.contains("overrides.yml: it is empty: write `[]`"),
+            "{error}"
+        );
+        assert_eq!(burst(&limiter, "7"), 20, "{truncated:?}");
+    }
+    let files = Files::new("truncated-list");
+    files.write("denied.txt", "203.0.113.7");
+    let list = IpList::from_file(files.0.join("denied.txt")).unwrap();
+    for truncated in ["", " \n\n", "\u{feff}"] {
+        files.write("denied.txt", truncated);
+        let error = list.reload().unwrap_err().to_string();
+        assert!(
+            error.contains("denied.txt: it is empty: write a comment"),
+            "{error}"
+        );
+        assert!(list.contains("203.0.113.7".parse().unwrap()));
+    }
+    files.write("denied.txt", "# none\n");
+    assert!(list.reload().unwrap() && list.is_empty());
 }
 
 #[test]
@@ -177,7 +206,7 @@ fn limit_that_is_removed_is_named_with_its_file() {
     let _layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     let reloader = files.reloader(&limiter);
     let defaults = files.0.join("defaults.yml");
-    files.write("overrides.yml", "");
+    files.write("overrides.yml", "[]");
     files.write("defaults.yml", &DEFAULTS.replace("orders", "order"));
     let expected = format!(
         "limit `orders`, which a rule uses, is no longer in {}: put it back, or write `orders: {{number: 6, id: \
@@ -206,11 +235,11 @@ fn limit_that_is_removed_is_named_with_its_file() {
 #[test]
 fn advice_to_turn_a_removed_limit_off_is_accepted() {
     let files = Files::new("off");
-    files.write("overrides.yml", "");
+    files.write("overrides.yml", "[]");
     for (fields, id) in [
         ("", "7"),
         ("number: 6", "7"),
-        ("id: regId:domain", "7:example.com"),
+        ("id: regId:fqdnSet", "7:example.com"),
         ("number: 6, id: regId", "7"),
     ] {
         let comma = if fields.is_empty() { "" } else { ", " };
@@ -299,7 +328,7 @@ async fn lists_are_read_again_with_the_limits_and_each_by_itself() {
     let (log, _guard) = Log::capture();
     let files = Files::new("lists");
     files.write("denied.txt", "203.0.113.7");
-    files.write("exempt.txt", "");
+    files.write("exempt.txt", "# none");
     let [denied, exempt] =
         ["denied.txt", "exempt.txt"].map(|name| IpList::from_file(files.0.join(name)).unwrap());
     let limiter = files.limiter();
@@ -325,8 +354,8 @@ async fn lists_are_read_again_with_the_limits_and_each_by_itself() {
     assert_eq!(log.count("a list of addresses is reloaded"), 2);
     // A mistake in one keeps neither the other nor the limits back, and is told once.
     files.write("denied.txt", "203.0.113.9/33");
-    files.write("exempt.txt", "");
-    files.write("overrides.yml", "");
+    files.write("exempt.txt", "# none");
+    files.write("overrides.yml", "[]");
     time::sleep(Duration::from_secs(100)).await;
     assert_eq!(statuses("203.0.113.8").await, [403, 403]);
     assert_eq!(statuses("192.0.2.1").await, [200, 429]);
@@ -352,13 +381,48 @@ async fn files_are_looked_at_again_and_again() {
     let limiter = files.limiter();
     let running = run(files.reloader(&limiter));
     time::sleep(Duration::from_secs(25)).await;
-    files.write("overrides.yml", "");
+    files.write("overrides.yml", "[]");
     assert_eq!(burst(&limiter, "7"), 20);
     time::sleep(Duration::from_secs(10)).await;
     assert_eq!(burst(&limiter, "7"), 10);
     files.write("overrides.yml", OVERRIDES);
     time::sleep(Duration::from_secs(10)).await;
     assert_eq!(burst(&limiter, "7"), 20);
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn file_that_comes_back_unchanged_is_logged() {
+    const BACK: &str = "the files match the limits in force again";
+    let (log, _guard) = Log::capture();
+    let files = Files::new("back");
+    files.write("denied.txt", "203.0.113.7");
+    let list = IpList::from_file(files.0.join("denied.txt")).unwrap();
+    let limiter = files.limiter();
+    let running = run(files.reloader(&limiter).list(&list));
+    let (path, away) = ("overrides.yml", "overrides.yml.away");
+    for (times, (name, content)) in [(path, OVERRIDES), ("denied.txt", "203.0.113.7")]
+        .into_iter()
+        .cycle()
+        .take(4)
+        .enumerate()
+    {
+        fs::rename(files.0.join(name), files.0.join(away)).unwrap();
+        time::sleep(Duration::from_secs(100)).await;
+        assert_eq!(log.count("cannot read it"), times + 1, "{log:?}");
+        assert_eq!(log.count(BACK), times, "{log:?}");
+        files.write(name, content);
+        time::sleep(Duration::from_secs(100)).await;
+        assert_eq!(log.count(BACK), times + 1, "{log:?}");
+    }
+    // A refused version that is read again and again is no return.
+    files.write(path, "- orders: 5");
+    time::sleep(Duration::from_secs(100)).await;
+    fs::remove_file(files.0.join(path)).unwrap();
+    time::sleep(Duration::from_secs(100)).await;
+    files.write(path, "- orders: 5");
+    time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(log.count(BACK), 4, "{log:?}");
     running.abort();
 }
 
@@ -377,13 +441,13 @@ async fn what_has_changed_is_logged_once() {
         1
     );
     assert_eq!(log.count("expected a map, found `5`"), 1);
-    files.write("overrides.yml", "");
+    files.write("overrides.yml", "[]");
     time::sleep(Duration::from_secs(100)).await;
     assert_eq!(log.count("limits were reloaded limits=1 overrides=0"), 1);
     files.write("overrides.yml", "- orders: 5");
     time::sleep(Duration::from_secs(100)).await;
     assert_eq!(log.count("limits were not reloaded"), 2, "it is told anew");
-    files.write("overrides.yml", "");
+    files.write("overrides.yml", "[]");
     time::sleep(Duration::from_secs(100)).await;
     assert_eq!(log.count("the files match the limits in force again"), 1);
     running.abort();

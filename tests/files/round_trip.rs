@@ -13,7 +13,7 @@ use tollgate::{
     transaction::Algorithm,
 };
 
-use crate::{facts, limit, limit_of, names, override_of, overrides, reads};
+use crate::{facts, limit, limit_of, names, override_of, overrides, reads, support::id_formats};
 
 /// The texts that limits write.
 fn written(limits: &Limits) -> (String, String) {
@@ -47,6 +47,7 @@ fn survives(limits: &Limits) {
     assert_eq!(written(&again), texts);
 }
 
+#[cfg(feature = "domains")]
 #[test]
 fn every_format_survives() {
     let values = r#""burst": 3, "count": 7, "period": "1h0.5s""#;
@@ -152,7 +153,7 @@ fn named() -> impl Strategy<Value = Named> {
 fn assemble(all: &[Named], formats: &[Index]) -> Limits {
     let (mut builder, mut groups) = (Limits::builder(), Vec::new());
     for (i, ((default, numbered, overridden), format)) in all.iter().zip(formats).enumerate() {
-        let format = *format.get(IdFormat::ALL);
+        let format = *format.get(&id_formats());
         let number = numbered.then_some(7 * u32::try_from(i).unwrap());
         let text = format!("n{i}.a-b_C");
         let name = number.map_or_else(

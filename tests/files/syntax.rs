@@ -34,13 +34,27 @@ const YAML: &[Refusal] = &[
     (
         Yaml,
         "a: {}\n b: {}\n",
-        "limits:2: while parsing a block mapping, did not find expected key",
+        "limits:2: this line is indented differently from those around it: indent all fields of a limit equally",
     ),
-    (Yaml, "a: {}\nb\n", "limits:2: simple key expected ':'"),
+    (
+        Yaml,
+        "a: {}\nb\n",
+        "limits:2: a `:` is missing: write the name of a limit or a field, a colon, a space and a value",
+    ),
     (
         Yaml,
         "a: b: c\n",
-        "limits:1: mapping values are not allowed in this context",
+        "limits:1: a value and a `:` after it: indent this line like the one before, or put text with a `:` in quotes",
+    ),
+    (
+        Yaml,
+        "a:\n  burst: 20\n    count: 10\n",
+        "limits:3: a value and a `:` after it: indent this line like the one before, or put text with a `:` in quotes",
+    ),
+    (
+        Yaml,
+        "a:\n  burst: 20\n count: 10\n",
+        "limits:3: this line is indented differently from those around it: indent all fields of a limit equally",
     ),
     (Yaml, "a: {}]\n", "limits:1: misplaced bracket"),
     (
@@ -78,7 +92,7 @@ const YAML: &[Refusal] = &[
     (
         Yaml,
         "a: {}\nb: &x [*x]\n",
-        "limits:2: an alias stands within what it is an alias of",
+        "limits:2: an alias refers to its own anchor: write the value out",
     ),
     (Yaml, "a: !b!c {}\n", "limits:1: the handle wasn't declared"),
     (

@@ -115,7 +115,7 @@ const MISTAKES: [Refusal; 25] = [
     (
         Json,
         "{\"a\": {\"tiers\": [\n{\"limit\": 5,\n\"window\": \"1s\",\n\"limit\": 6}]}}",
-        "limits:4: limit `a`: limit appears twice: remove one of them",
+        "limits:4: limit `a`: limit appears twice, first in line 2: remove one of them",
     ),
     (
         Json,

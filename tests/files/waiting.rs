@@ -76,7 +76,7 @@ const REFUSED: [Refusal; 10] = [
     (
         Json,
         "{\"a\": {\"max_wait\": \"2s\"}}",
-        "limits:1: limit `a`: burst is missing: a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is off is written `{}`",
+        "limits:1: limit `a`: burst is missing: write its values, such as `10/s burst 20`, or `{}` to turn it off",
     ),
     (
         Json,

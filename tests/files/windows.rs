@@ -73,8 +73,7 @@ fn override_may_have_another_algorithm_than_the_default() {
     }
 }
 
-const WHOLE: &str = "a limit has burst, count and period, or limit and window, or quota and per, or tiers, and one that is \
-                     off is written `{}`";
+const WHOLE: &str = "write its values, such as `10/s burst 20`, or `{}` to turn it off";
 
 #[test]
 fn what_is_missing_is_named() {

@@ -15,6 +15,9 @@ use crate::server::EPOCH;
 /// A first runtime is so far ahead of the real clock. No simulation takes that long.
 const FAR: Duration = Duration::from_secs(100_000);
 
+/// What the timers of a runtime count, from its start.
+const TICK: Duration = Duration::from_millis(1);
+
 /// The clock of a process, which follows the paused clock of its runtime.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessClock {
@@ -28,18 +31,43 @@ pub(crate) struct ProcessClock {
     last: Mutex<(u64, u64)>,
 }
 
+/// Rounds up to ticks.
+fn whole_ticks(rest: Duration) -> Duration {
+    let ticks = rest.as_nanos().div_ceil(TICK.as_nanos());
+    TICK * u32::try_from(ticks).expect("it is some days at most")
+}
+
 impl ProcessClock {
-    /// Returns how far the clock of a runtime that starts now has to be ahead of the real one.
+    /// Returns how far the clock of a runtime that starts now has to be ahead of the real one, in whole milliseconds.
     pub(crate) fn ahead_of_real(&self) -> Duration {
-        let started = *self.started.lock().expect("nobody panics");
-        match started {
-            None => FAR,
-            Some((started, born)) => {
-                let elapsed = self.stands.load(Relaxed).saturating_sub(born);
-                let at = started + Duration::from_micros(elapsed);
-                at.saturating_duration_since(Instant::now())
-            }
+        self.rest().map_or(FAR, whole_ticks)
+    }
+
+    /// Returns how far the clock would be put forward if a runtime started now.
+    pub(crate) fn gain(&self) -> Option<Duration> {
+        let rest = self.rest()?;
+        Some(whole_ticks(rest) - rest)
+    }
+
+    /// Waits for an instant at which the clock would hardly be put forward.
+    pub(crate) fn wait_for_tick(&self) {
+        let mut last = self.gain();
+        while let Some(gain) = self.gain().filter(|gain| Some(*gain) >= last) {
+            last = Some(gain);
         }
+    }
+
+    /// Returns how far the clock is ahead of the real one, if it has started.
+    fn rest(&self) -> Option<Duration> {
+        let (started, born) = (*self.started.lock().expect("nobody panics"))?;
+        let elapsed = self.stands.load(Relaxed).saturating_sub(born);
+        let at = started + Duration::from_micros(elapsed);
+        Some(at.saturating_duration_since(Instant::now()))
+    }
+
+    /// Begins anew. Nothing remembers an instant of before.
+    pub(crate) fn forget(&self) {
+        *self.started.lock().expect("nobody panics") = None;
     }
 
     /// Begins with a runtime that has just started.

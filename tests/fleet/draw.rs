@@ -9,14 +9,15 @@ use crate::{
 };
 
 /// Draws the setup of a fleet.
-pub(crate) fn setup(random: &mut Random) -> Setup {
-    let stack = *random.pick(&Stack::ALL);
+pub(crate) fn setup(random: &mut Random, is_crowded: bool) -> Setup {
+    let stacks = Stack::ALL;
+    // Memory comes first.
+    let stack = *random.pick(&stacks[usize::from(is_crowded)..]);
     let processes = match stack {
         Stack::Memory => 1,
         _ => 1 + random.index(3),
     };
     let lines = random.one_in(3);
-    let is_crowded = stack != Stack::Memory && random.one_in(6);
     let limits = 1 + random.index(3) + usize::from(is_crowded);
     let of = u32::try_from(processes).expect("there are few");
     Setup {

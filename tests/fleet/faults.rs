@@ -1,10 +1,8 @@
 //! Draws faults and deploys.
 
-use tollgate::transaction::Mode;
-
 use crate::{
     network::Way,
-    plan::{Ask, Call, Event, Events, MILLI, Patience, Setup, Then, Visit},
+    plan::{Call, Event, Events, MILLI, Setup, Visit},
     random::Random,
     server::Health,
 };
@@ -123,6 +121,26 @@ impl Fault {
 
 /// Short outages of all servers, in which clients try again, and answers that overtake each other in between.
 fn blinks(setup: &Setup, random: &mut Random, events: &mut Events) {
+    slow_down(setup, random, events);
+    let client = Client::any(setup, random);
+    for _ in 0..random.within(2, 6) {
+        let at = random.below(setup.end);
+        let lasts = random.within(20, 300) * MILLI;
+        client.goes_on(random, (at, lasts), events);
+        all_down(setup, (at, lasts), events);
+        for _ in 0..random.within(0, 3) {
+            let (_, event) = random.pick(events).clone();
+            if let Event::Call(..) | Event::Visit(..) = event {
+                let times = (0..random.within(2, 10)).map(|_| at + random.below(lasts));
+                let again: Vec<_> = times.map(|at| (at, event.clone())).collect();
+                events.extend(again);
+            }
+        }
+    }
+}
+
+/// Lets answers overtake each other.
+pub(crate) fn slow_down(setup: &Setup, random: &mut Random, events: &mut Events) {
     // Twice that is more than the deadline, or not.
     let slowest = match random.one_in(2) {
         true => random.within(2, 24) * MILLI,
@@ -137,35 +155,25 @@ fn blinks(setup: &Setup, random: &mut Random, events: &mut Events) {
             events.push((0, Event::Way(process, server, way)));
         }
     }
-    let client = Client::any(setup, random);
-    for _ in 0..random.within(2, 6) {
-        let at = random.below(setup.end);
-        let lasts = random.within(20, 300) * MILLI;
-        client.goes_on(random, (at, lasts), events);
-        for server in 0..setup.servers {
-            events.push((at, Event::Health(server, Health::Down)));
-            events.push((at + lasts, Event::Health(server, Health::Up)));
-        }
-        for _ in 0..random.within(0, 3) {
-            let (_, event) = random.pick(events).clone();
-            if let Event::Call(..) | Event::Visit(..) = event {
-                let times = (0..random.within(2, 10)).map(|_| at + random.below(lasts));
-                let again: Vec<_> = times.map(|at| (at, event.clone())).collect();
-                events.extend(again);
-            }
-        }
+}
+
+/// All servers refuse connections for a time.
+pub(crate) fn all_down(setup: &Setup, (at, lasts): (u64, u64), events: &mut Events) {
+    for server in 0..setup.servers {
+        events.push((at, Event::Health(server, Health::Down)));
+        events.push((at + lasts, Event::Health(server, Health::Up)));
     }
 }
 
 /// A client that calls during outages and after them.
-struct Client {
+pub(crate) struct Client {
     process: usize,
     place: usize,
 }
 
 impl Client {
     /// If there is a limit whose debts last, it is one of that.
-    fn any(setup: &Setup, random: &mut Random) -> Self {
+    pub(crate) fn any(setup: &Setup, random: &mut Random) -> Self {
         let is_slow = |place: &usize| setup.limits[*place].versions[0].is_slow();
         let slow: Vec<_> = (0..setup.limits.len()).filter(is_slow).collect();
         Self {
@@ -179,7 +187,12 @@ impl Client {
 
     /// Some calls are decided without the store. The answers to those after the outage can overtake the answer to the debit
     /// for them.
-    fn goes_on(&self, random: &mut Random, (at, lasts): (u64, u64), events: &mut Events) {
+    pub(crate) fn goes_on(
+        &self,
+        random: &mut Random,
+        (at, lasts): (u64, u64),
+        events: &mut Events,
+    ) {
         for _ in 0..random.within(0, 8) {
             events.push((at + random.below(lasts), self.call(false)));
         }
@@ -192,18 +205,9 @@ impl Client {
     }
 
     fn call(&self, is_check: bool) -> Event {
-        let ask = Ask {
-            place: self.place,
-            id: "0".to_owned(),
-            cost: 1,
-            mode: Mode::CheckAndSpend,
-        };
         let call = Call {
-            asks: vec![ask],
             is_check,
-            no_wait: false,
-            patience: Patience::Waits,
-            then: Then::Nothing,
+            ..Call::spend(self.place, "0")
         };
         Event::Call(self.process, call)
     }

@@ -67,16 +67,17 @@ pub(crate) enum Incident {
 
 /// Runs a plan, and returns what went wrong.
 pub(crate) fn run(plan: &Plan) -> Vec<String> {
-    let mut fleet = Fleet::new(plan);
-    fleet.play(&plan.events);
-    fleet.heal();
-    fleet.rest(REST);
-    check::check(&mut fleet);
-    let problems = std::mem::take(&mut fleet.record().problems);
-    for process in &mut fleet.processes {
-        process.kill();
-    }
-    problems
+    Fleet::new(plan).run(plan)
+}
+
+/// Runs a plan, and returns what went wrong and what the store has decided.
+pub(crate) fn trace(plan: &Plan) -> (Vec<String>, Vec<String>) {
+    let fleet = Fleet::new(plan);
+    let network = Arc::clone(&fleet.network);
+    lock(&network).ledger.trace = Some(Vec::new());
+    let problems = fleet.run(plan);
+    let trace = lock(&network).ledger.trace.take();
+    (problems, trace.unwrap_or_default())
 }
 
 impl Fleet {
@@ -108,6 +109,18 @@ impl Fleet {
             ends: BTreeMap::new(),
             starts: BTreeMap::new(),
         }
+    }
+
+    fn run(mut self, plan: &Plan) -> Vec<String> {
+        self.play(&plan.events);
+        self.heal();
+        self.rest(REST);
+        check::check(&mut self);
+        let problems = std::mem::take(&mut self.record().problems);
+        for process in &mut self.processes {
+            process.kill();
+        }
+        problems
     }
 
     pub(crate) fn record(&self) -> MutexGuard<'_, Record> {
@@ -210,6 +223,7 @@ impl Fleet {
                     let _ = caller.limiter.close().await;
                 });
             }
+            Event::Look(process) => check::look(self, *process),
             Event::Reload(process, version) => self.reload(*process, *version),
             Event::Kill(process, version, away) => self.kill(*process, *version, *away),
             Event::Pause(process, lasts) => self.pause(*process, *lasts),

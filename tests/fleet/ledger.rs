@@ -29,6 +29,8 @@ pub(crate) struct Ledger {
     accounts: HashMap<Bucket, Account>,
     /// The numbers of the limits with a line.
     lines: Vec<u32>,
+    /// All decisions of the store, if somebody wants to compare them.
+    pub(crate) trace: Option<Vec<String>>,
 }
 
 /// The charges of one call at the store.

@@ -38,6 +38,14 @@ pub(crate) enum Terms {
 }
 
 impl Terms {
+    /// A rate whose burst is large enough for leases.
+    pub(crate) const LEASED: Self = Self::Rate {
+        burst: 40,
+        count: 20,
+        period: SECOND,
+        max_wait: 0,
+    };
+
     pub(crate) fn limit(self) -> Limit {
         let us = Duration::from_micros;
         match self {
@@ -157,6 +165,9 @@ pub(crate) struct Named {
 }
 
 impl Named {
+    /// The part of a leased burst.
+    pub(crate) const LEASE: (u32, u32) = (1, 5);
+
     /// Whether a version of it has a line.
     pub(crate) fn has_line(&self) -> bool {
         self.versions.iter().any(|terms| terms.has_line())
@@ -177,7 +188,7 @@ impl Named {
     }
 
     pub(crate) fn any(random: &mut Random, leases: bool, lines: bool) -> Self {
-        let lease = (leases && random.one_in(2)).then_some((1, 5));
+        let lease = (leases && random.one_in(2)).then_some(Self::LEASE);
         let any = |random: &mut Random| terms(random, lease.is_some(), lines);
         let first = any(random);
         let second = match random.below(4) {
@@ -197,7 +208,7 @@ fn line(random: &mut Random) -> Terms {
     rate(random.units(1, 4), random.units(5, 20), SECOND, max_wait)
 }
 
-fn terms(random: &mut Random, is_leased: bool, lines: bool) -> Terms {
+pub(crate) fn terms(random: &mut Random, is_leased: bool, lines: bool) -> Terms {
     if is_leased {
         return match random.below(3) {
             0 => Terms::Hourly { quota: 60 },

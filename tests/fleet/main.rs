@@ -27,8 +27,14 @@ mod record;
 mod request;
 mod seeds;
 mod server;
+mod theme;
 
 #[test]
 fn fleet_keeps_its_promises() {
     seeds::run();
+}
+
+#[test]
+fn seed_decides_all_that_happens() {
+    seeds::repeat();
 }

@@ -2,7 +2,7 @@
 
 use tollgate::transaction::{Mode, OnFailure};
 
-use crate::{draw, faults, limits::Named, network::Way, random::Random, server::Health};
+use crate::{limits::Named, network::Way, random::Random, server::Health, theme::Theme};
 
 /// One millisecond, in microseconds.
 pub(crate) const MILLI: u64 = 1_000;
@@ -71,6 +71,14 @@ pub(crate) struct Setup {
     pub(crate) end: u64,
 }
 
+impl Setup {
+    /// Lets the fleet have at least so many processes.
+    pub(crate) fn grow(&mut self, processes: usize) {
+        self.processes = self.processes.max(processes);
+        self.ahead.resize(self.processes, 0);
+    }
+}
+
 /// A member of a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
@@ -79,6 +87,18 @@ pub(crate) struct Ask {
     pub(crate) id: String,
     pub(crate) cost: u32,
     pub(crate) mode: Mode,
+}
+
+impl Ask {
+    /// Asks for one token.
+    pub(crate) fn one(place: usize, id: &str) -> Self {
+        Self {
+            place,
+            id: id.to_owned(),
+            cost: 1,
+            mode: Mode::CheckAndSpend,
+        }
+    }
 }
 
 /// What a caller does with its future.
@@ -110,6 +130,19 @@ pub(crate) struct Call {
     pub(crate) then: Then,
 }
 
+impl Call {
+    /// Spends one token, and waits for the answer.
+    pub(crate) fn spend(place: usize, id: &str) -> Self {
+        Self {
+            asks: vec![Ask::one(place, id)],
+            is_check: false,
+            no_wait: false,
+            patience: Patience::Waits,
+            then: Then::Nothing,
+        }
+    }
+}
+
 /// A request through the layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Visit {
@@ -132,6 +165,8 @@ pub(crate) enum Event {
     Flood(usize, usize, u32),
     Reset(usize, usize, String),
     Close(usize),
+    /// An operator looks at what a process shows.
+    Look(usize),
     /// A process reads a version of the limits.
     Reload(usize, usize),
     /// A process is killed, and starts again with a version of the limits after a time.
@@ -160,27 +195,29 @@ pub(crate) type Events = Vec<(u64, Event)>;
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
+    pub(crate) theme: Theme,
     pub(crate) setup: Setup,
     pub(crate) events: Events,
 }
 
 impl Plan {
+    /// Whether a process goes on in another runtime.
+    pub(crate) fn ends_runtimes(&self) -> bool {
+        let ends =
+            |event: &Event| matches!(event, Event::RuntimeEnds(..) | Event::RuntimeEndsThen(..));
+        self.events.iter().any(|(_, event)| ends(event))
+    }
+
     pub(crate) fn of(seed: u64) -> Self {
         let mut random = Random::new(seed);
         // Similar seeds begin with similar numbers.
         random.bits();
-        let setup = draw::setup(&mut random);
-        let mut events = Events::new();
-        draw::calls(&setup, &mut random, &mut events);
-        if !random.one_in(4) && setup.stack != Stack::Memory {
-            faults::any(&setup, &mut random, &mut events);
-        }
-        if random.one_in(3) && setup.stack != Stack::Memory {
-            faults::deploys(&setup, &mut random, &mut events);
-        }
-        events.sort_by_key(|(at, _)| *at);
+        let theme = Theme::any(&mut random);
+        let setup = theme.setup(&mut random);
+        let events = theme.events(&setup, &mut random);
         Self {
             seed,
+            theme,
             setup,
             events,
         }

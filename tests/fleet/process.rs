@@ -1,6 +1,6 @@
 //! A process of the fleet.
 
-use std::{rc::Rc, sync::Arc, time::Duration};
+use std::{ops::Range, rc::Rc, sync::Arc, time::Duration};
 
 use tokio::{
     runtime::{Builder, Runtime},
@@ -88,21 +88,16 @@ impl Process {
             clock: Arc::clone(&self.clock),
             is_cluster: setup.servers > 1,
         };
-        let limits = limits::of_version(&setup.limits, version, setup.on_failure);
-        let limiter = self.enter(|| Limiter::new(limits, wrapped(setup, link)));
+        // The keys of the hashes of limits are drawn when the first limit is made.
+        let limits = || limits::of_version(&setup.limits, version, setup.on_failure);
+        let limiter = self.enter(|| Limiter::new(limits(), wrapped(setup, link)));
         let layer = || request::layer(limiter.clone(), setup.limits.len(), setup.max_waiting);
         self.layer = Some(self.enter(layer));
         self.limiter = Some(limiter);
     }
 
     fn start_runtime(&mut self, now: u64) {
-        let runtime = Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            // A runtime can end after any task.
-            .event_interval(1)
-            .build()
-            .expect("there is memory for it");
+        let runtime = self.runtime_in_step();
         let clock = Arc::clone(&self.clock);
         runtime.block_on(async move {
             // Tokio's clock goes on from one runtime to the next.
@@ -111,6 +106,27 @@ impl Process {
         });
         self.at = now;
         self.runtime = Some(runtime);
+    }
+
+    /// Creates a runtime whose timers tick at the same instants as those of the last one. They count milliseconds from their
+    /// start, which is at a real instant: so this waits for such an instant. The process sees its clock gain a little.
+    fn runtime_in_step(&self) -> Runtime {
+        let mut tries = 0..TRIES;
+        loop {
+            self.clock.wait_for_tick();
+            let runtime = Builder::new_current_thread()
+                .enable_time()
+                .start_paused(true)
+                // A runtime can end after any task.
+                .event_interval(1)
+                .build()
+                .expect("there is memory for it");
+            let gain = runtime.block_on(async { self.clock.gain() });
+            let is_in_step = gain.is_none_or(|gain| GAIN.contains(&gain));
+            if is_in_step || tries.next().is_none() {
+                return runtime;
+            }
+        }
     }
 
     pub(crate) fn runs(&self) -> bool {
@@ -187,6 +203,7 @@ impl Process {
         self.is_paused = false;
         let gone = (self.limiter.take(), self.layer.take());
         self.enter(|| drop(gone));
+        self.clock.forget();
     }
 
     /// Returns the number of tasks that have not ended.
@@ -214,6 +231,13 @@ fn wrapped(setup: &Setup, link: Link) -> Arc<dyn Backend> {
         Stack::PolicyLeaseCache => policy(setup, Lease::new(cached(link), processes)),
     }
 }
+
+/// How much the clock of a process may gain when its runtime is replaced: never nothing, so that what is due at an instant
+/// is due in each run of a seed.
+const GAIN: Range<Duration> = Duration::from_micros(1)..Duration::from_micros(30);
+
+/// How often a process tries to be that accurate. A machine can be too slow for it.
+const TRIES: u32 = 100;
 
 /// The most buckets of a process without a store.
 const ROOM: usize = 48;

@@ -36,11 +36,16 @@ pub(crate) fn run() {
                 return;
             }
             let plan = Plan::of(seed);
+            if env::var_os("FLEET_TRACE").is_some() {
+                print!("{}", text(&plan));
+                let (_, trace) = fleet::trace(&plan);
+                trace.iter().for_each(|line| println!("{line}"));
+            }
             let problems = problems(&plan);
             if let Some(problem) = problems.first() {
                 failed.fetch_add(1, Relaxed);
                 match goes_on {
-                    true => println!("{seed}: {:?}: {problem}", plan.setup.stack),
+                    true => println!("{seed}: {:?} {:?}: {problem}", plan.theme, plan.setup.stack),
                     false => report(&plan, problem),
                 }
             }
@@ -54,6 +59,29 @@ pub(crate) fn run() {
     });
     let failed = failed.into_inner();
     assert_eq!(failed, 0, "of {count} seeds");
+}
+
+/// The number of seeds that are run twice.
+const REPEATED: usize = 12;
+
+/// Runs some seeds twice, on two threads at the same time, and compares all decisions of the store.
+///
+/// Seeds that replace runtimes are left out. The wheel of a new runtime's timers begins at a real instant, and so do the turns
+/// of timers that are due in the same millisecond.
+pub(crate) fn repeat() {
+    let plans = (0..).map(Plan::of).filter(|plan| !plan.ends_runtimes());
+    for plan in plans.take(REPEATED) {
+        let (seed, run) = (plan.seed, || fleet::trace(&plan));
+        let (first, second) = thread::scope(|scope| {
+            let second = scope.spawn(run);
+            (run(), second.join().expect("no seed panics"))
+        });
+        let mut both = first.1.iter().zip(&second.1);
+        let different = both.find(|(first, second)| first != second);
+        assert_eq!(different, None, "seed {seed}");
+        assert_eq!(first.1.len(), second.1.len(), "seed {seed}");
+        assert_eq!(first.0, second.0, "seed {seed}");
+    }
 }
 
 /// Runs a plan. A panic is a problem as well.
@@ -75,14 +103,19 @@ fn report(plan: &Plan, problem: &str) {
         .first()
         .cloned()
         .unwrap_or_else(|| problem.to_owned());
-    let mut text = format!("seed {}: {problem}\n{:?}\n", plan.seed, shortened.setup);
-    for (at, event) in &shortened.events {
+    let (seed, text) = (plan.seed, text(&shortened));
+    println!(
+        "seed {seed}: {problem}\n{text}FLEET_SEED={seed} cargo test --all-features --test fleet"
+    );
+}
+
+/// Returns a line for the setup of a plan, and one for each event.
+fn text(plan: &Plan) -> String {
+    let mut text = format!("{:?}: {:?}\n", plan.theme, plan.setup);
+    for (at, event) in &plan.events {
         text += &format!("{at:>9} us: {event:?}\n");
     }
-    println!(
-        "{text}FLEET_SEED={} cargo test --all-features --test fleet",
-        plan.seed
-    );
+    text
 }
 
 /// The most plans that are tried in order to shorten one.

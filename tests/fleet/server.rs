@@ -1,13 +1,13 @@
 //! The servers of the simulated store.
 
-use std::{env, sync::Arc};
+use std::sync::Arc;
 
 use tollgate::{
     MemoryBackend,
     backend::{Backend, BackendError},
     clock::Timestamp,
     decision::{Answer, Outcome},
-    transaction::{Batch, Operation, OwnedBatch},
+    transaction::{Batch, Member, Operation, OwnedBatch},
 };
 
 use crate::ledger::{Charges, Ledger};
@@ -113,8 +113,8 @@ impl Server {
         let decided = apply(&self.memory, batch, at);
         let passed: Vec<_> = decided.answers().iter().map(Answer::passed).collect();
         let charges = ledger.executed(batch, &passed);
-        if env::var_os(TRACE).is_some() {
-            trace(at, batch, &decided);
+        if let Some(trace) = &mut ledger.trace {
+            trace.extend(traced(at, batch, &decided));
         }
         if batch.operation != Operation::Check {
             self.history.push((at, OwnedBatch::from(batch)));
@@ -140,16 +140,16 @@ impl Server {
     }
 }
 
-/// If this variable is set, every decision of the store is printed.
-const TRACE: &str = "FLEET_TRACE";
-
-fn trace(at: Timestamp, batch: &Batch<'_>, decided: &Outcome) {
+/// Returns a line for each answer.
+fn traced(at: Timestamp, batch: &Batch<'_>, decided: &Outcome) -> Vec<String> {
     let us = at.as_micros() - EPOCH;
-    for (member, answer) in batch.members.iter().zip(decided.answers()) {
+    let members = batch.members.iter().zip(decided.answers());
+    let line = |(member, answer): (&Member<'_>, &Answer)| {
         let (key, cost, mode) = (member.key, member.cost, member.mode);
         let operation = batch.operation;
-        println!("{us:>9} us: {operation:?} {key} {cost} {mode:?} {answer:?}");
-    }
+        format!("{us:>9} us: {operation:?} {key} {cost} {mode:?} {answer:?}")
+    };
+    members.map(line).collect()
 }
 
 fn apply(memory: &MemoryBackend, batch: &Batch<'_>, at: Timestamp) -> Outcome {

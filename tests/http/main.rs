@@ -11,7 +11,10 @@ mod leases;
 mod limit_names;
 mod own_limits;
 mod pace;
+#[cfg(feature = "axum")]
+mod path_params;
 mod peers;
+mod permits;
 mod proxies;
 mod recipes;
 mod responses;

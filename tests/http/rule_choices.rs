@@ -17,7 +17,7 @@ use tollgate::{
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, text};
+use crate::support::{Hello, Log, text};
 
 type Body = http_body_util::Full<bytes::Bytes>;
 
@@ -360,7 +360,7 @@ async fn ids_are_joined_so_that_no_client_writes_its_way_into_anothers_bucket() 
 
 #[tokio::test]
 async fn joined_ids_fit_formats_of_pairs() {
-    let name = LimitName::new("l", 1, IdFormat::RegIdDomain);
+    let name = LimitName::new("l", 1, IdFormat::RegIdFqdnSet);
     let limits = Limits::builder().limit(name, Limit::per_hour(5));
     let layer = || RateLimitLayer::with_limiter(limiter(&limits));
     let domain = || HeaderId::new("x-domain");
@@ -386,7 +386,7 @@ async fn part_that_a_client_sent_wrongly_is_its_own_fault() {
     #[derive(Clone)]
     struct Site(&'static str);
 
-    let name = LimitName::new("l", 1, IdFormat::RegIdDomain);
+    let name = LimitName::new("l", 1, IdFormat::RegIdFqdnSet);
     let limits = Limits::builder().limit(name, Limit::per_hour(5));
     let site = ExtensionId::new(|site: &Site| site.0);
     let rule = Rule::new("l", (HeaderId::new("x-account"), site));
@@ -410,15 +410,59 @@ async fn rule_without_a_vote_refuses_nobody() {
 }
 
 #[tokio::test]
-async fn shared_bucket_is_that_of_the_rules_own_limit() {
-    let rule = Rule::new("free", HeaderId::new("x-account"))
-        .limit_by(["pro"], plan)
-        .on_missing(OnMissing::Shared);
-    let layer = RateLimitLayer::with_limiter(limiter(&plans())).rule(rule);
-    let unknown = || request(Method::GET, "/", &[("x-account", "a"), ("x-plan", "gold")]);
-    for status in [200, 200, 429] {
-        assert_eq!(answer(&layer, unknown()).await, status);
+async fn unknown_limit_is_no_missing_id() {
+    let rule = || Rule::new("free", HeaderId::new("x-account")).limit_by(["pro"], plan);
+    let everyone = || Rule::new("free", Everyone);
+    let rules = [
+        rule(),
+        rule().on_missing(OnMissing::Shared),
+        rule().on_missing(OnMissing::Skip),
+        rule().or_else(everyone()),
+        everyone().limit_by_index(["pro"], |_| Some(1)),
+    ];
+    for rule in rules {
+        let (log, _guard) = Log::capture();
+        let layer = RateLimitLayer::with_limiter(limiter(&plans())).rule(rule);
+        for _ in 0..3 {
+            let headers = [("x-account", "a"), ("x-plan", "pr")];
+            let response = layer
+                .layer(Hello)
+                .oneshot(request(Method::GET, "/", &headers));
+            let response = response.await.unwrap();
+            assert_eq!(response.status(), 500);
+            let text = text(response).await;
+            assert!(
+                text.contains("the server has chosen a limit that it does not have"),
+                "{text}"
+            );
+        }
+        assert_eq!(log.count("ERROR"), 1, "{log:?}");
+        assert_eq!(
+            log.count("because they have no limit: the rule has chosen"),
+            1,
+            "{log:?}"
+        );
     }
+}
+
+#[tokio::test]
+async fn limit_is_chosen_by_its_index() {
+    let rule = Rule::new("free", Everyone).limit_by_index(["pro", "free"], |parts| {
+        plan(parts).and_then(|plan| plan.parse().ok())
+    });
+    let layer = RateLimitLayer::with_limiter(limiter(&plans())).rule(rule);
+    let by = |index| request(Method::GET, "/", &[("x-plan", index)]);
+    for (index, limit) in [("none", "free"), ("0", "pro"), ("1", "free")] {
+        assert_eq!(charged(&layer, by(index)).await[0].0, limit, "{index}");
+    }
+    let error = RateLimitLayer::with_limiter(limiter(&plans()))
+        .try_rule(Rule::new("free", Everyone).limit_by_index(["payed"], |_| None));
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .starts_with("no limit is named `payed`")
+    );
 }
 
 /// A store that never answers, around which a policy decides.

@@ -70,8 +70,8 @@ pub(crate) struct World {
     pub(super) random: Random,
     pub(super) record: Record,
     time: Time,
-    /// How long a client is idle now and then, where time can be skipped.
-    idle: Option<Duration>,
+    /// How long a client is idle before one in so many calls, where time can be skipped.
+    idle: Option<(Duration, u64)>,
     loses_answers: bool,
 }
 
@@ -113,9 +113,9 @@ impl World {
         Self { time, ..self }
     }
 
-    /// Lets clients do nothing for so long now and then.
+    /// Lets clients do nothing for so long, now and then or before each call: then all of them often rest at the same time.
     pub(crate) fn idle(self, idle: Duration) -> Self {
-        let idle = Some(idle);
+        let idle = Some((idle, [1, 4][self.random.place(2)]));
         Self { idle, ..self }
     }
 
@@ -203,7 +203,7 @@ impl World {
             return;
         }
         match self.idle {
-            Some(idle) if self.random.one_in(4) => tokio::time::sleep(idle).await,
+            Some((idle, every)) if self.random.one_in(every) => tokio::time::sleep(idle).await,
             // What is lost on the way stays charged.
             _ if self.random.one_in(16) => drop(self.services[service].close().await),
             _ => {}

@@ -8,11 +8,11 @@ use tollgate::{
     backend::{Backend, BackendError},
     clock::{Clock, InvalidNow, ManualClock, SystemClock, Timestamp},
     decision::{BatchDecision, Outcome},
-    gcra::{Gcra, GcraError, Ticks},
+    gcra::{Gcra, Ticks},
     id::Id,
     key::{Extracted, KeyExtractor, Proxies, ProxiesError, ProxyHeader},
     layer::{Assessment, RateLimit},
-    limit::{LimitName, LimitsBuilder, LimitsError},
+    limit::{LimitError, LimitName, LimitsBuilder, LimitsError},
     limiter::LimiterError,
     rule::RuleError,
     transaction::{Batch, BucketKey, Member, Mode, Operation},
@@ -59,7 +59,7 @@ fn errors_can_be_boxed_anywhere() {
     error::<LimitsError>();
     error::<RuleError>();
     error::<ProxiesError>();
-    error::<GcraError>();
+    error::<LimitError>();
     error::<InvalidNow>();
 }
 

@@ -97,7 +97,7 @@ fn assert_bound(limit: &Limit, instants: &[u64], most: u32, tight: impl Fn(u64) 
     let found = Enumeration::run(limit, instants, most);
     let mut reached = 0;
     for (span, admitted) in found {
-        let bound = limit.most_within(us(span));
+        let bound = limit.most_within(us(span)).unwrap();
         assert!(admitted <= bound, "{limit}: {admitted} in {span} us");
         if tight(span) {
             assert_eq!(admitted, bound, "{limit} in {span} us");
@@ -171,7 +171,7 @@ fn calendar_quota_is_admitted_once_for_each_period_that_a_span_touches() {
 
 #[test]
 fn one_microsecond_sees_one_period() {
-    let touched = |per, span| Limit::quota(1, per).most_within(span);
+    let touched = |per, span| Limit::quota(1, per).most_within(span).unwrap();
     for (per, length) in [(Per::Hour, HOUR), (Per::Day, DAY), (Per::Week, 7 * DAY)] {
         assert_eq!(touched(per, us(1)), 1);
         for (whole, rest, expected) in [(0, 2, 2), (1, 1, 2), (1, 2, 3), (7, 1, 8), (7, 2, 9)] {
@@ -219,33 +219,35 @@ fn tiers_admit_no_more_than_their_sum() {
 #[test]
 fn limits_without_numbers_have_bounds_too() {
     let second = Duration::from_secs(1);
-    assert_eq!(Limit::UNLIMITED.most_within(second), u64::MAX);
-    assert_eq!(Limit::BLOCKED.most_within(second), 0);
+    assert_eq!(Limit::UNLIMITED.most_within(second), None);
+    assert_eq!(Limit::concurrent(5).most_within(second), None);
+    assert_eq!(Limit::BLOCKED.most_within(second), Some(0));
     let limits = [
         Limit::UNLIMITED,
         Limit::per_day(5),
         Limit::window(5, second),
         Limit::quota(5, Per::Day),
         Limit::quota(5, Per::first_use(second)),
+        Limit::concurrent(5),
     ];
     for limit in limits {
-        assert_eq!(limit.most_within(Duration::ZERO), 0, "{limit}");
+        assert_eq!(limit.most_within(Duration::ZERO), Some(0), "{limit}");
     }
-    assert_eq!(Limit::per_day(1000).most_within(us(DAY)), 1999);
+    assert_eq!(Limit::per_day(1000).most_within(us(DAY)), Some(1999));
     assert_eq!(
         Limit::per(5, us(900_000_000)).most_within(us(900_000_000)),
-        9
+        Some(9)
     );
     assert_eq!(
         Limit::per_second(10).most_within(Duration::from_nanos(1)),
-        10
+        Some(10)
     );
     assert_eq!(
         Limit::window(5, second).most_within(Duration::from_nanos(1)),
-        5
+        Some(5)
     );
     assert_eq!(
         Limit::per_second(u32::MAX).most_within(Duration::MAX),
-        u64::MAX
+        Some(u64::MAX)
     );
 }

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, Transaction,
@@ -452,4 +453,68 @@ async fn denial_of_a_window_is_not_one_of_another_window() {
     limiter.reload(window(2)).unwrap();
     assert!(spend(&limiter, one()).await);
     assert_eq!(store.calls(), 1);
+}
+
+/// A store whose calls are decided and answered one step at a time, by their order of arrival.
+#[derive(Clone, Debug)]
+struct Stepwise(Arc<Steps>);
+
+#[derive(Debug)]
+struct Steps {
+    store: Store,
+    arrived: AtomicUsize,
+    /// What each call waits for before it is decided, and before it is answered.
+    calls: [[Semaphore; 2]; 3],
+}
+
+#[async_trait]
+impl Backend for Stepwise {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let steps = &self.0;
+        let nth = steps.arrived.fetch_add(1, Ordering::SeqCst);
+        let Some([decision, answer]) = steps.calls.get(nth) else {
+            return steps.store.apply(batch).await;
+        };
+        decision.acquire().await.unwrap().forget();
+        let outcome = steps.store.apply(batch).await;
+        answer.acquire().await.unwrap().forget();
+        outcome
+    }
+}
+
+#[tokio::test]
+async fn pass_shows_a_refund_that_is_not_answered_yet() {
+    for limit in [Limit::per_hour(4), Limit::quota(4, Per::Month)] {
+        let steps = Stepwise(Arc::new(Steps {
+            store: Store::new(),
+            arrived: AtomicUsize::new(0),
+            calls: [(); 3].map(|()| [0, 0].map(Semaphore::new)),
+        }));
+        let limits = Limits::builder().limit("requests", limit);
+        let limits = limits.build().unwrap();
+        let direct = Limiter::new(limits.clone(), steps.0.store.clone());
+        assert!(spend(&direct, one().cost(4)).await);
+        let limiter = Limiter::new(limits, DenyCache::new(steps.clone()));
+        let (one, two, three) = (one(), one().cost(2), one().cost(3));
+        let mut calls = [
+            limiter.refund(&three).boxed(),
+            limiter.spend(&two).boxed(),
+            limiter.spend(&one).boxed(),
+        ];
+        for call in &mut calls {
+            assert!(call.as_mut().now_or_never().is_none());
+        }
+        let [refund, denied, passed] = &mut calls;
+        let step = |call: usize, step: usize| steps.0.calls[call][step].add_permits(1);
+        step(1, 0);
+        step(1, 1);
+        assert!(!denied.as_mut().now_or_never().unwrap().unwrap().allowed());
+        step(0, 0);
+        assert!(refund.as_mut().now_or_never().is_none());
+        step(2, 0);
+        step(2, 1);
+        let passed = passed.as_mut().now_or_never().unwrap().unwrap();
+        assert_eq!((passed.allowed(), passed.remaining()), (true, Some(2)));
+        assert!(limiter.spend(&two).await.unwrap().allowed());
+    }
 }

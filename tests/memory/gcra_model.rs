@@ -8,7 +8,10 @@ use proptest::{
     collection::vec,
     prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest},
 };
-use tollgate::gcra::{Gcra, GcraError, MAX_TICKS_US, Tat, Ticks};
+use tollgate::{
+    gcra::{Gcra, MAX_TICKS_US, Tat, Ticks},
+    limit::{LimitError, LimitErrorKind},
+};
 
 use crate::support::scale::scaled;
 
@@ -107,7 +110,7 @@ fn limits() -> impl Strategy<Value = (Gcra, Model)> {
     })
 }
 
-fn limit(burst: u32, count: u32, period: u128) -> Result<(Gcra, Model), GcraError> {
+fn limit(burst: u32, count: u32, period: u128) -> Result<(Gcra, Model), LimitError> {
     let model = Model {
         burst: burst.into(),
         count: count.into(),
@@ -302,16 +305,16 @@ proptest! {
     ) {
         let too_long = u128::from(burst) * period > u128::from(MAX_TICKS_US) * u128::from(count);
         let wrong = [
-            (burst == 0, GcraError::ZeroBurst),
-            (count == 0, GcraError::ZeroCount),
-            (period == 0 && nanos == 0, GcraError::ZeroPeriod),
-            (nanos > 0, GcraError::PeriodTooFine),
-            (too_long, GcraError::ToleranceTooLong),
+            (burst == 0, ZERO_BURST),
+            (count == 0, ZERO_COUNT),
+            (period == 0 && nanos == 0, ZERO_PERIOD),
+            (nanos > 0, PERIOD_TOO_FINE),
+            (too_long, TOLERANCE_TOO_LONG),
         ];
         let period = micros(period) + Duration::from_nanos(nanos.into());
         match Gcra::new(burst, count, period) {
             Ok(_) => assert!(wrong.iter().all(|(wrong, _)| !wrong)),
-            Err(error) => assert!(wrong.contains(&(true, error)), "{error}"),
+            Err(error) => assert!(wrong.contains(&(true, mistake(&error))), "{error}"),
         }
     }
 }
@@ -385,6 +388,19 @@ proptest! {
     }
 }
 
+/// A field, and what is wrong with it.
+type Refused = (Option<&'static str>, LimitErrorKind);
+
+const ZERO_BURST: Refused = (Some("burst"), LimitErrorKind::Zero);
+const ZERO_COUNT: Refused = (Some("count"), LimitErrorKind::Zero);
+const ZERO_PERIOD: Refused = (Some("period"), LimitErrorKind::Zero);
+const PERIOD_TOO_FINE: Refused = (Some("period"), LimitErrorKind::TooFine);
+const TOLERANCE_TOO_LONG: Refused = (Some("period"), LimitErrorKind::TooLong);
+
+fn mistake(error: &LimitError) -> Refused {
+    (error.field(), error.kind())
+}
+
 const MAX: u32 = u32::MAX;
 const BOUND: Duration = Duration::from_micros(MAX_TICKS_US);
 const SECOND: Duration = Duration::from_secs(1);
@@ -393,15 +409,16 @@ const SECOND: Duration = Duration::from_secs(1);
 fn zeros_and_fine_periods_are_refused() {
     let nanos = Duration::from_nanos;
     let cases = [
-        (0, 1, SECOND, Err(GcraError::ZeroBurst)),
-        (1, 0, SECOND, Err(GcraError::ZeroCount)),
-        (1, 1, nanos(0), Err(GcraError::ZeroPeriod)),
-        (1, 1, nanos(1), Err(GcraError::PeriodTooFine)),
-        (1, 1, nanos(1_000_000_999), Err(GcraError::PeriodTooFine)),
+        (0, 1, SECOND, Err(ZERO_BURST)),
+        (1, 0, SECOND, Err(ZERO_COUNT)),
+        (1, 1, nanos(0), Err(ZERO_PERIOD)),
+        (1, 1, nanos(1), Err(PERIOD_TOO_FINE)),
+        (1, 1, nanos(1_000_000_999), Err(PERIOD_TOO_FINE)),
         (1, 1, nanos(1000), Ok(())),
     ];
     for (burst, count, period, expected) in cases {
         let built = Gcra::new(burst, count, period).map(drop);
+        let built = built.map_err(|error| mistake(&error));
         assert_eq!(built, expected, "{burst}, {count}, {period:?}");
     }
 }
@@ -424,7 +441,8 @@ fn tolerance_may_reach_its_bound_and_not_pass_it() {
     ];
     for (burst, count, period, passes) in cases {
         let built = Gcra::new(burst, count, period).map(drop);
-        let expected = passes.then_some(()).ok_or(GcraError::ToleranceTooLong);
+        let built = built.map_err(|error| mistake(&error));
+        let expected = passes.then_some(()).ok_or(TOLERANCE_TOO_LONG);
         assert_eq!(built, expected, "{burst}, {count}, {period:?}");
     }
 }

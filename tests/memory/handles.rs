@@ -107,3 +107,53 @@ fn handles_of_many_threads_never_mix_limits_up() {
         }
     });
 }
+
+#[tokio::test]
+async fn blocked_and_unlimited_clients_are_shown_as_such() {
+    let limits = Limits::builder()
+        .limit("a", Limit::per_hour(5))
+        .override_for("a", "banned", Limit::BLOCKED)
+        .override_for("a", "vip", Limit::UNLIMITED);
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let a = limiter.limit("a").unwrap();
+    let banned = a.peek("banned").await.unwrap();
+    assert!(banned.blocked() && !banned.allowed());
+    assert_eq!(banned.remaining(), Some(0));
+    let vip = a.peek("vip").await.unwrap();
+    assert!(vip.allowed() && !vip.limited());
+    assert!(a.cost(6).peek("x").await.is_err());
+}
+
+#[tokio::test]
+async fn client_is_reset_under_every_limit_that_knows_it() {
+    use tollgate::{id::IdFormat, limit::LimitName};
+
+    let address = LimitName::new("address", 1, IdFormat::IpAddress);
+    let limits = Limits::builder()
+        .limit("free", Limit::per_hour(5))
+        .limit("pro", Limit::per_hour(50))
+        .limit(address, Limit::per_hour(9))
+        .name(LimitName::from("off"))
+        .override_for("pro", "banned", Limit::BLOCKED)
+        .build();
+    let limiter = Limiter::new(limits.unwrap(), MemoryBackend::new());
+    let left = async |name, id| {
+        let decision = limiter.limit(name).unwrap().peek(id).await;
+        decision.unwrap().remaining()
+    };
+    for id in ["alice", "bob"] {
+        for name in ["free", "pro"] {
+            let two = limiter.limit(name).unwrap().cost(2);
+            assert!(two.spend(id).await.unwrap().allowed());
+        }
+    }
+    let reset = limiter.reset_client("alice").await.unwrap();
+    assert_eq!(reset, ["free", "pro"]);
+    for (id, free, pro) in [("alice", 5, 50), ("bob", 3, 48)] {
+        assert_eq!(left("free", id).await, Some(free));
+        assert_eq!(left("pro", id).await, Some(pro));
+    }
+    assert_eq!(limiter.reset_client("banned").await.unwrap(), ["free"]);
+    let all = limiter.reset_client("203.0.113.7").await.unwrap();
+    assert_eq!(all, ["free", "pro", "address"]);
+}

@@ -106,15 +106,16 @@ fn process(store: &Store, processes: u32, clock: &ManualClock) -> Limiter {
     Limiter::new(limits(), lease).with_clock(clock.clone())
 }
 
-/// What the store has left of the burst that leases leave.
+/// What the store has left of the whole limit.
 async fn left(store: &Store, clock: &ManualClock) -> u32 {
-    left_of(store, clock, "id").await
+    left_of(store, clock, &one("hot")).await
 }
 
-async fn left_of(store: &Store, clock: &ManualClock, id: &str) -> u32 {
-    let direct = Limits::builder().limit("hot", Limit::per_second(10).burst(BURST));
+async fn left_of(store: &Store, clock: &ManualClock, of: &Transaction<'_>) -> u32 {
+    let name = of.limit.as_str();
+    let direct = Limits::builder().limit(name, leased(name));
     let direct = Limiter::new(direct.build().unwrap(), Arc::clone(&store.0) as Arc<Shared>);
-    let probe = Transaction::new("hot", id).cost(0);
+    let probe = of.cost(0);
     let probed = direct.with_clock(clock.clone()).check(&probe).await;
     probed.unwrap().remaining().unwrap()
 }
@@ -131,9 +132,13 @@ fn one(limit: &'static str) -> Transaction<'static> {
 }
 
 async fn passed(limiter: &Limiter, requests: u32) -> u32 {
+    passed_of(limiter, "hot", requests).await
+}
+
+async fn passed_of(limiter: &Limiter, limit: &'static str, requests: u32) -> u32 {
     let mut passed = 0;
     for _ in 0..requests {
-        passed += u32::from(limiter.spend(&one("hot")).await.unwrap().allowed());
+        passed += u32::from(limiter.spend(&one(limit)).await.unwrap().allowed());
     }
     passed
 }
@@ -177,6 +182,118 @@ async fn nobody_is_refused_while_the_store_has_some() {
     assert_eq!(left(&store, &clock).await, 10);
     clock.advance(T * 5);
     assert_eq!(passed(&limiter, 20).await, 5);
+}
+
+/// Requests of one client to several processes in turn: so many at a time, with a pause after them.
+#[derive(Debug)]
+struct Traffic {
+    processes: u32,
+    requests: u32,
+    pause: Duration,
+    /// The costs, in turn.
+    costs: &'static [u32],
+}
+
+impl Traffic {
+    /// Returns the number of calls to the store.
+    async fn calls(&self, limit: &'static str, is_leased: bool) -> usize {
+        let (store, clock) = (Store::default(), ManualClock::default());
+        let limiters: Vec<_> = (0..self.processes)
+            .map(|_| match is_leased {
+                true => process(&store, self.processes, &clock),
+                false => Limiter::new(limits(), store.clone()).with_clock(clock.clone()),
+            })
+            .collect();
+        let mut requests = limiters.iter().cycle().zip(self.costs.iter().cycle());
+        for _ in 0..1500 / self.requests {
+            for (limiter, cost) in requests.by_ref().take(self.requests as usize) {
+                limiter.spend(&one(limit).cost(*cost)).await.unwrap();
+            }
+            clock.advance(self.pause);
+            tokio::time::sleep(self.pause).await;
+        }
+        store.calls()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bucket_that_is_used_up_makes_no_more_calls_than_without_leases() {
+    let mut more = Vec::new();
+    for limit in ["hot", "plan"] {
+        for processes in [1, 2, 4] {
+            for (requests, pause) in [(1, T / 10), (1, T / 2), (1, T * 9 / 10), (20, T * 10)] {
+                for costs in [&[1][..], &[2], &[1, 3, 2, 1, 5]] {
+                    let traffic = Traffic {
+                        processes,
+                        requests,
+                        pause,
+                        costs,
+                    };
+                    let leased = traffic.calls(limit, true).await;
+                    let plain = traffic.calls(limit, false).await;
+                    let is_less = leased * 4 < plain * 3;
+                    let saves = limit == "hot" && processes == 1 && requests > 1 && costs == [1];
+                    if leased > plain || saves && !is_less {
+                        more.push(format!("{limit} {traffic:?}: {leased} and {plain}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(more.is_empty(), "{more:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn batches_of_a_bucket_that_is_used_up_make_no_more_calls_than_without_leases() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let limiter = process(&store, 1, &clock);
+    let batch = [one("hot"), one("other").mode(Mode::CheckOnly)];
+    while limiter.spend_batch(&batch).await.unwrap().allowed() {
+        tokio::task::yield_now().await;
+    }
+    store.calls();
+    for _ in 0..200 {
+        limiter.spend_batch(&batch).await.unwrap();
+        clock.advance(T / 2);
+        tokio::time::sleep(T / 2).await;
+    }
+    assert!((1..=200).contains(&store.calls()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bucket_that_was_used_up_is_leased_again_once_the_store_has_units() {
+    for way in ["pause", "refund", "reset", "reload"] {
+        let (store, clock) = (Store::default(), ManualClock::default());
+        let limiter = process(&store, 1, &clock);
+        assert_eq!(passed(&limiter, 200).await, 90);
+        match way {
+            "pause" => clock.advance(T * 60),
+            "refund" => drop(limiter.refund(&one("hot").cost(60)).await.unwrap()),
+            "reset" => limiter.reset(&[one("hot")]).await.unwrap(),
+            _ => {
+                let name = LimitName::from("hot").lease(1, 10);
+                let larger = Limits::builder().limit(name, Limit::per_second(10).burst(200));
+                let larger = larger.limit("other", Limit::per_hour(3)).build();
+                limiter.reload(larger.unwrap()).unwrap();
+            }
+        }
+        store.calls();
+        assert_eq!(passed(&limiter, 60).await, 60, "{way}");
+        let calls = store.calls();
+        assert!(calls < 25, "{way}: {calls}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn used_up_bucket_makes_no_more_calls_after_the_clock_has_stepped_back() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    clock.advance(Duration::from_secs(1_000_000));
+    let limiter = process(&store, 1, &clock);
+    passed(&limiter, 200).await;
+    let limiter = limiter.with_clock(ManualClock::default());
+    store.calls();
+    passed(&limiter, 60).await;
+    assert!((1..=60).contains(&store.calls()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -279,7 +396,12 @@ impl Halves {
         let mut held = [0; 2];
         for id in 0..40 {
             let (half, id) = (id % 2, id.to_string());
-            let left = left_of(&self.cluster.0[half], &self.clock, &id).await;
+            let left = left_of(
+                &self.cluster.0[half],
+                &self.clock,
+                &Transaction::new("hot", &id),
+            )
+            .await;
             held[half] += u32::from(left < BURST - SPENT);
         }
         held
@@ -603,8 +725,8 @@ fn limits_that_cannot_be_leased_are_rejected() {
     for (limit, reason) in [
         (tiers, "tiers cannot be leased"),
         (Limit::window(50, T), "a window cannot be leased"),
-        (Limit::quota(10, Per::Day), "a process could hold nothing"),
-        (Limit::per_second(10), "a process could hold nothing"),
+        (Limit::quota(10, Per::Day), "leaves less than one unit each"),
+        (Limit::per_second(10), "leaves less than one unit each"),
     ] {
         let default = Limits::builder().limit(name(), limit.clone());
         let error = limiter.reload(default.build().unwrap()).unwrap_err();
@@ -632,6 +754,47 @@ fn limits_that_cannot_be_leased_are_rejected() {
     }
 }
 
+/// Whoever decides, and whoever asks.
+#[tokio::test(start_paused = true)]
+async fn limit_with_leases_is_shown_as_it_was_configured() {
+    let limiter = process(&Store::default(), 4, &ManualClock::default());
+    for name in ["hot", "plan"] {
+        let configured = leased(name);
+        let mut sources = Vec::new();
+        for _ in 0..20 {
+            let spent = limiter.spend(&one(name)).await.unwrap();
+            assert_eq!(spent.algorithm().as_ref(), configured.algorithm());
+            sources.push(spent.source());
+        }
+        assert!(sources.contains(&Source::Store) && sources.contains(&Source::Lease));
+        let limits = limiter.limits();
+        let in_force = limits.get(name).unwrap().limit.as_ref().unwrap();
+        assert_eq!(in_force.max_cost(), Some(BURST));
+        assert_eq!(in_force.to_string(), configured.to_string());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn local_decisions_use_the_configured_limit_and_are_paid_back() {
+    for name in ["hot", "plan"] {
+        let (store, clock) = (Store::default(), ManualClock::default());
+        let policy = FailurePolicy::new(Lease::new(store.clone(), 4));
+        let limiter = Limiter::new(limits(), policy).with_clock(clock.clone());
+        let spent = passed_of(&limiter, name, 20).await;
+        store.0.refuses.store(true, Ordering::SeqCst);
+        // The units that the process holds are charged already, and are spent before the circuit opens.
+        let local = passed_of(&limiter, name, 200).await;
+        assert_eq!(spent + local, BURST, "{name}");
+        store.0.refuses.store(false, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        // The circuit closes again.
+        let other = limiter.spend(&one("other")).await.unwrap();
+        assert_eq!(other.source(), Source::Store);
+        limiter.close().await.unwrap();
+        assert_eq!(left_of(&store, &clock, &one(name)).await, 0, "{name}");
+    }
+}
+
 #[test]
 fn lease_is_read_from_files_and_written() {
     let text = r#"{"hot":{"burst":100,"count":10,"period":"1s","lease":"2.5%"}}"#;
@@ -644,17 +807,6 @@ fn lease_is_read_from_files_and_written() {
     let written = serde_json::to_string(&limits.as_defaults()).unwrap();
     assert!(written.contains(r#""lease":"2.5%""#), "{written}");
     let limiter = Limiter::new(limits, Lease::new(MemoryBackend::new(), 4));
-    assert_eq!(
-        limiter
-            .limits()
-            .get("hot")
-            .unwrap()
-            .limit
-            .as_ref()
-            .unwrap()
-            .max_cost(),
-        Some(92)
-    );
     let in_force = serde_json::to_string(&limiter.limits().as_defaults()).unwrap();
     assert_eq!(in_force, written, "as it was configured");
     for wrong in ["5", "0%", "101%", "five"] {
@@ -717,7 +869,7 @@ impl Ledger {
                     refunded += u64::from(*cost);
                 }
                 let span = last.at - first.at;
-                let most = limit.most_within(Duration::from_micros(span + 1)) + refunded;
+                let most = limit.most_within(Duration::from_micros(span + 1)).unwrap() + refunded;
                 assert!(sum <= most, "{sum} > {most} within {span} µs");
             }
         }

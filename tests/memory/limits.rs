@@ -20,7 +20,7 @@ fn expect(builder: &LimitsBuilder, message: &str) {
 
 #[test]
 fn mistaken_names_say_what_to_change() {
-    let twice = "limit `a`: it is defined twice: remove one of them";
+    let twice = "limit `a`: it is defined twice, first in the code: remove one of them";
     expect(&Limits::builder().limit("a", ONE).limit("a", ONE), twice);
     expect(&Limits::builder().name("a").name("a"), twice);
     expect(
@@ -40,8 +40,7 @@ fn mistaken_names_say_what_to_change() {
         &Limits::builder()
             .name(orders())
             .limit(LimitName::new("orders", 7, IdFormat::RegId), ONE),
-        "limit `orders`: it was declared as number 6, with ids in the format regId: remove number and \
-         id, or write these values",
+        "limit `orders`: the code has number 6 and id regId for it: write the same, or neither",
     );
 }
 

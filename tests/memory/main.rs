@@ -18,6 +18,7 @@ mod handles;
 #[cfg(feature = "failure-policy")]
 #[path = "../linear/mod.rs"]
 mod histories;
+#[cfg(feature = "domains")]
 mod ids;
 mod lease;
 mod limits;
@@ -25,6 +26,9 @@ mod linear;
 mod oracle;
 mod overtaken;
 mod payback;
+#[cfg(feature = "tokio")]
+mod permit_handles;
+mod permits;
 mod receipts;
 mod refund_bounds;
 mod reload;

@@ -14,17 +14,10 @@ const ENUMS: [&str; 7] = [
     "State",
     "View",
 ];
-const VARIANTS: [&str; 4] = ["Gcra", "Quota", "Tiers", "Window"];
+const VARIANTS: [&str; 5] = ["Concurrency", "Gcra", "Quota", "Tiers", "Window"];
 
-/// The files that name an algorithm: where users choose one, the default of a key, and the short path for the most common
-/// charge.
-const NAMING: [&str; 5] = [
-    "src/backend/memory/decide.rs",
-    "src/decision/plain.rs",
-    "src/limit/limit.rs",
-    "src/limiter/plain.rs",
-    "src/transaction/bucket_key.rs",
-];
+/// The files that name an algorithm: where users choose one, and the default of a key.
+const NAMING: [&str; 2] = ["src/limit/limit.rs", "src/transaction/bucket_key.rs"];
 
 fn names_an_algorithm(text: &str) -> bool {
     let code = text.split("#[cfg(test)]").next().unwrap_or(text);

@@ -23,6 +23,8 @@ use tollgate::{
 };
 use tower::{Layer, Service, service_fn};
 
+use crate::support::id_formats;
+
 fn limiter() -> Limiter {
     limiter_on(MemoryBackend::new())
 }
@@ -183,10 +185,12 @@ fn ids_in_every_format_allocate_nothing() {
             .limit(LimitName::unnumbered(&name, *format), default.clone())
             .override_for(&name, id, own.clone())
     };
-    let limits = IDS.iter().fold(Limits::builder(), add).build().unwrap();
+    let known = id_formats();
+    let ids = || IDS.iter().filter(|(format, ..)| known.contains(format));
+    let limits = ids().fold(Limits::builder(), add).build().unwrap();
     let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
     assert_eq!(IDS.len(), IdFormat::ALL.len());
-    for (format, own, ids) in IDS {
+    for (format, own, ids) in ids() {
         let name = format!("l-{}", format.name().replace(':', "."));
         for id in ids.iter().chain([own]) {
             let one = Transaction::new(&name, id);

@@ -8,7 +8,7 @@ use crate::source_files::source_files;
 const LEAVES: [&str; 10] = [
     "alarm",
     "heap",
-    "one_or_many",
+    "few",
     "outage_log",
     "random",
     "simulated",

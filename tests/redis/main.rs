@@ -17,6 +17,7 @@ mod linear;
 mod load;
 mod operation;
 mod payback;
+mod permits;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
 mod refusals;

@@ -21,7 +21,7 @@ use http::{HeaderValue, Method, Request, Response, Version, header};
 use http_body_util::{BodyExt, Full};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::ManualClock,
-    layer::ResponseBody,
+    id::IdFormat, layer::ResponseBody,
 };
 use tower::{Layer, Service, ServiceExt};
 use tracing::{
@@ -29,6 +29,14 @@ use tracing::{
     span::{Attributes, Id, Record},
     subscriber::DefaultGuard,
 };
+
+/// The id formats that this build has.
+pub(crate) fn id_formats() -> Vec<IdFormat> {
+    let needs_domains = |format| matches!(format, IdFormat::Domain | IdFormat::RegIdDomain);
+    let all = IdFormat::ALL.iter().copied();
+    all.filter(|format| cfg!(feature = "domains") || !needs_domains(*format))
+        .collect()
+}
 
 /// 10 per second, 20 at once, by a clock that stands still.
 pub(crate) fn limiter(clock: &ManualClock) -> Limiter {

@@ -8,18 +8,18 @@ use crate::algorithm::bound::{Asked, Bounded, NotPermitted};
 impl Bounded for Gcra {
     const MEASURE: &'static str = "burst";
 
+    #[inline]
     fn max_cost(&self) -> u32 {
         self.burst()
     }
 
-    fn most_within(&self, span: Duration) -> u128 {
+    fn most_within(&self, span: Duration) -> Option<u128> {
         let intervals = span.as_nanos() * u128::from(self.count());
-        u128::from(self.burst()) + intervals.div_ceil(self.period().as_nanos()) - 1
+        Some(u128::from(self.burst()) + intervals.div_ceil(self.period().as_nanos()) - 1)
     }
 
     fn with_most(&self, most: u32) -> Option<Self> {
-        let other = Self::new(most, self.count(), self.period()).ok()?;
-        other.with_max_wait(self.max_wait()).ok()
+        (most > 0).then(|| self.with_burst(most))
     }
 
     fn permits(&self, asked: Asked) -> Result<bool, NotPermitted> {

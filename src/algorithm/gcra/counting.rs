@@ -5,6 +5,7 @@ use std::{convert::Infallible, mem, time::Duration};
 use super::{gcra::Gcra, row};
 use crate::{
     algorithm::{
+        Charge,
         action::{Action, Ask, Refund},
         algorithm_key::AlgorithmKey,
         counting::{Counting, Judged, TakenPart},
@@ -87,20 +88,20 @@ impl Counting for Gcra {
     }
 
     #[inline(always)]
-    fn judge(&self, ask: &Ask<'_>, tat: Tat, now: u64) -> Judged<Tat> {
+    fn judge(&self, ask: Ask<'_>, tat: Tat, now: u64) -> Judged<Tat> {
         let next = match ask.action {
             Action::Probe | Action::Spend => {
                 self.spend_within(tat, now, ask.cost, self.line_us(ask.joins_line))
             }
             Action::ProbeDebit | Action::Debit => return self.judge_debit(ask, tat, now),
             Action::Refund => self.judge_refund(ask, tat, now),
-            Action::Keep | Action::Reset => None,
+            Action::Renew | Action::Keep | Action::Reset => None,
         };
         let after = next.filter(|_| ask.action != Action::Probe);
         Judged::new(after.unwrap_or(tat), next.is_some())
     }
 
-    fn untouched(&self, _: &Ask<'_>, tat: Tat, _: u64) -> Tat {
+    fn untouched(&self, _: Ask<'_>, tat: Tat, _: u64) -> Tat {
         tat
     }
 
@@ -115,7 +116,7 @@ impl Counting for Gcra {
     }
 
     #[inline(never)]
-    fn probed(&self, ask: &Ask<'_>, tat: Tat, now: u64) -> Tat {
+    fn probed(&self, ask: Ask<'_>, tat: Tat, now: u64) -> Tat {
         match ask.action {
             Action::ProbeDebit => self.debit(tat, now, ask.cost),
             _ => self
@@ -257,7 +258,7 @@ impl Gcra {
     }
 
     #[inline(never)]
-    fn judge_debit(&self, ask: &Ask<'_>, tat: Tat, now: u64) -> Judged<Tat> {
+    fn judge_debit(&self, ask: Ask<'_>, tat: Tat, now: u64) -> Judged<Tat> {
         let next = self.debit(tat, now, ask.cost);
         let part = self.taken_part(tat, next, now, ask.cost);
         let state = match ask.action {
@@ -271,7 +272,7 @@ impl Gcra {
     }
 
     #[inline(never)]
-    fn judge_refund(&self, ask: &Ask<'_>, tat: Tat, now: u64) -> Option<Tat> {
+    fn judge_refund(&self, ask: Ask<'_>, tat: Tat, now: u64) -> Option<Tat> {
         let (span, own) = self.refunded(ask.refund, ask.cost);
         self.refund_charge(tat, now, span, own)
     }
@@ -281,7 +282,7 @@ impl Gcra {
     pub(crate) fn refunded(&self, refund: Refund<'_>, cost: u32) -> (Ticks, Option<Tat>) {
         match refund {
             Refund::Cost => (self.increment(cost), None),
-            Refund::Charge(crate::algorithm::Charge::Gcra(charge)) => {
+            Refund::Charge(Charge::Gcra(charge)) => {
                 let span = self.lesser_increment(&charge.gcra, cost, charge.short);
                 (span, Some(charge.tat))
             }

@@ -14,6 +14,10 @@ impl Denying for Gcra {
 
     fn denied_by(&self) {}
 
+    fn left(&self, tat: Tat, now: u64) -> u32 {
+        self.remaining(tat, now)
+    }
+
     fn denies(&self, denied: &DeniedIn<Self>, ask: &Ask<'_>, now: u64) -> Option<Tat> {
         let line = self.line_us(ask.joins_line);
         let passes = self.spend_within(denied.state, now, ask.cost, line);

@@ -2,7 +2,11 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::algorithm::ticks::{MAX_TICKS_US, Tat, Ticks, narrow};
+use crate::algorithm::{
+    LimitError, LimitErrorKind,
+    notation::NotationError,
+    ticks::{MAX_TICKS_US, Tat, Ticks, narrow},
+};
 
 /// The validated parameters of a limit: burst, count and period. [`Limit::new`](crate::Limit::new) creates a limit
 /// directly.
@@ -23,7 +27,18 @@ impl Gcra {
     ///
     /// If one of the three is zero, if the period is not a whole number of microseconds, or if
     /// `burst · period / count` is above [`MAX_TICKS_US`].
-    pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, GcraError> {
+    pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, LimitError> {
+        match Self::checked(burst, count, period) {
+            Ok(gcra) => Ok(gcra),
+            Err(error) => Err(error.refused()),
+        }
+    }
+
+    pub(crate) const fn checked(
+        burst: u32,
+        count: u32,
+        period: Duration,
+    ) -> Result<Self, GcraError> {
         if count == 0 {
             return Err(GcraError::ZeroCount);
         }
@@ -50,6 +65,15 @@ impl Gcra {
         })
     }
 
+    /// Returns the same limit with another burst, which is not 0 and at most the one that was validated.
+    pub(super) fn with_burst(&self, burst: u32) -> Self {
+        Self {
+            burst,
+            tolerance: self.increment(burst),
+            ..*self
+        }
+    }
+
     /// Gives the bucket a line: a request that does not fit yet may wait for up to `max_wait`. With zero, there is no
     /// line.
     ///
@@ -57,7 +81,14 @@ impl Gcra {
     ///
     /// If the wait is not a whole number of microseconds, or is above [`MAX_TICKS_US`] together with the
     /// [tolerance](Self::tolerance).
-    pub const fn with_max_wait(mut self, max_wait: Duration) -> Result<Self, GcraError> {
+    pub const fn with_max_wait(self, max_wait: Duration) -> Result<Self, LimitError> {
+        match self.waiting(max_wait) {
+            Ok(gcra) => Ok(gcra),
+            Err(error) => Err(error.refused()),
+        }
+    }
+
+    pub(crate) const fn waiting(mut self, max_wait: Duration) -> Result<Self, GcraError> {
         if !max_wait.subsec_nanos().is_multiple_of(1000) {
             return Err(GcraError::WaitTooFine);
         }
@@ -97,7 +128,7 @@ impl Gcra {
     /// // Seven per second: one every 142,857 1/7 µs.
     /// let interval = Gcra::new(1, 7, Duration::from_secs(1))?.interval();
     /// assert_eq!((interval.us, interval.frac), (142_857, 1));
-    /// # Ok::<_, tollgate::gcra::GcraError>(())
+    /// # Ok::<_, tollgate::limit::LimitError>(())
     /// ```
     #[must_use]
     pub const fn interval(&self) -> Ticks {
@@ -220,10 +251,9 @@ const fn divide(units: u128, count: u32) -> Ticks {
     }
 }
 
-/// The error for an invalid burst, count, period or maximum wait. Returned by [`Limit::new`](crate::Limit::new).
+/// An invalid burst, count, period or maximum wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum GcraError {
+pub(crate) enum GcraError {
     /// The burst is zero.
     #[error("burst is 0, so nothing would ever pass: use at least 1")]
     ZeroBurst,
@@ -250,4 +280,23 @@ pub enum GcraError {
         "max_wait and the time in which an empty bucket fills are more than 71 years (2^51 us) together: lower max_wait"
     )]
     WaitTooLong,
+}
+
+impl GcraError {
+    pub(crate) const fn refused(self) -> LimitError {
+        LimitError::new(NotationError::Gcra(self))
+    }
+
+    /// Returns the field to change first, and what is wrong with it.
+    pub(crate) const fn field_and_kind(self) -> (&'static str, LimitErrorKind) {
+        match self {
+            Self::ZeroBurst => ("burst", LimitErrorKind::Zero),
+            Self::ZeroCount => ("count", LimitErrorKind::Zero),
+            Self::ZeroPeriod => ("period", LimitErrorKind::Zero),
+            Self::PeriodTooFine => ("period", LimitErrorKind::TooFine),
+            Self::ToleranceTooLong => ("period", LimitErrorKind::TooLong),
+            Self::WaitTooFine => ("max_wait", LimitErrorKind::TooFine),
+            Self::WaitTooLong => ("max_wait", LimitErrorKind::TooLong),
+        }
+    }
 }

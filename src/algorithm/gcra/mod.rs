@@ -40,5 +40,6 @@ mod scripted;
 
 #[cfg(test)]
 pub(crate) use self::counting::GcraCharge;
-pub use self::gcra::{Gcra, GcraError};
+pub use self::gcra::Gcra;
+pub(crate) use self::gcra::GcraError;
 pub use super::ticks::{MAX_TICKS_US, Tat, Ticks};

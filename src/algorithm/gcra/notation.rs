@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use serde::Serialize;
 
-use super::gcra::{Gcra, GcraError};
+use super::gcra::Gcra;
 use crate::algorithm::{
     duration::format_duration,
     line::{after_per, after_word, duration, number, period},
@@ -43,9 +43,9 @@ impl Notation for Gcra {
         let count = count.ok_or_else(|| fields.missing("count"))?;
         let period = period.ok_or_else(|| fields.missing("period"))?;
         let max_wait = fields.duration("max_wait")?.unwrap_or_default();
-        Self::new(burst, count, period)
-            .and_then(|gcra| gcra.with_max_wait(max_wait))
-            .map_err(|error| fields.mistaken(field_to_change(error), error.into()))
+        Self::checked(burst, count, period)
+            .and_then(|gcra| gcra.waiting(max_wait))
+            .map_err(|error| fields.mistaken(error.into()))
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,16 +82,6 @@ fn line_of(gcra: &Gcra) -> Option<String> {
     wait.map(format_duration)
 }
 
-/// The field that has to be changed first.
-fn field_to_change(error: GcraError) -> &'static str {
-    match error {
-        GcraError::ZeroBurst => "burst",
-        GcraError::ZeroCount => "count",
-        GcraError::WaitTooFine | GcraError::WaitTooLong => "max_wait",
-        _ => "period",
-    }
-}
-
 /// Reads `10/s`, `10/s burst 20` or `10 per 1s, 20 at once, waiting up to 2s`.
 fn token_bucket(line: &str) -> Result<Gcra, NotationError> {
     let (count, rest) = number(line)?;
@@ -111,7 +101,7 @@ fn token_bucket(line: &str) -> Result<Gcra, NotationError> {
         "" => count,
         rest => burst(rest)?,
     };
-    Ok(Gcra::new(burst, count, period)?.with_max_wait(max_wait)?)
+    Ok(Gcra::checked(burst, count, period)?.waiting(max_wait)?)
 }
 
 /// Reads `burst 20`, or `, 20 at once` as limits are displayed.

@@ -19,23 +19,24 @@ pub(crate) const NO_TOKEN_BUCKET: NoTokenBucket = NoTokenBucket {
 impl Bounded for Quota {
     const MEASURE: &'static str = "quota";
 
+    #[inline]
     fn max_cost(&self) -> u32 {
         self.quota()
     }
 
-    fn most_within(&self, span: Duration) -> u128 {
+    fn most_within(&self, span: Duration) -> Option<u128> {
         let us = ceil_micros(span);
         let most = u128::from(self.quota());
         let per = self.per();
         let length = u128::from(per.longest());
-        match per.calendar_unit() {
+        Some(match per.calendar_unit() {
             None => {
                 let from_start = most * us.div_ceil(length);
                 from_start.max(most - 1 + most * (us - 1).div_ceil(length))
             }
             Some((CalendarUnit::Month, _)) => most * months_touched(us),
             Some(_) => most * periods_touched(us, |whole| whole * length),
-        }
+        })
     }
 
     fn with_most(&self, most: u32) -> Option<Self> {

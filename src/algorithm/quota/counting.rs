@@ -83,7 +83,7 @@ impl Counting for Quota {
     }
 
     #[inline(always)]
-    fn judge(&self, ask: &Ask<'_>, usage: Usage, now: u64) -> Judged<Usage> {
+    fn judge(&self, ask: Ask<'_>, usage: Usage, now: u64) -> Judged<Usage> {
         let next = match ask.action {
             Action::Probe | Action::Spend => self.spend(usage, now, ask.cost),
             Action::ProbeDebit | Action::Debit => return self.judge_debit(ask, usage, now),
@@ -94,18 +94,18 @@ impl Counting for Quota {
                 }
                 Refund::Charge(_) | Refund::Nothing => None,
             },
-            Action::Keep | Action::Reset => None,
+            Action::Renew | Action::Keep | Action::Reset => None,
         };
         let after = next.filter(|_| ask.action != Action::Probe);
         let state = after.unwrap_or_else(|| self.current(usage, now));
         Judged::new(state, next.is_some())
     }
 
-    fn untouched(&self, _: &Ask<'_>, usage: Usage, now: u64) -> Usage {
+    fn untouched(&self, _: Ask<'_>, usage: Usage, now: u64) -> Usage {
         self.current(usage, now)
     }
 
-    fn probed(&self, ask: &Ask<'_>, usage: Usage, now: u64) -> Usage {
+    fn probed(&self, ask: Ask<'_>, usage: Usage, now: u64) -> Usage {
         match ask.action {
             Action::ProbeDebit => self.debit(usage, now, ask.cost),
             _ => self.spend(usage, now, ask.cost).unwrap_or(usage),
@@ -164,7 +164,7 @@ impl Counting for Quota {
 
 impl Quota {
     #[inline(never)]
-    fn judge_debit(&self, ask: &Ask<'_>, usage: Usage, now: u64) -> Judged<Usage> {
+    fn judge_debit(&self, ask: Ask<'_>, usage: Usage, now: u64) -> Judged<Usage> {
         let before = self.current(usage, now);
         let next = self.debit(usage, now, ask.cost);
         let cost = next.used - before.used;

@@ -18,6 +18,10 @@ impl Denying for Quota {
         self.wait(usage, now, cost)
     }
 
+    fn left(&self, usage: Usage, now: u64) -> u32 {
+        self.remaining(usage, now)
+    }
+
     fn denies(&self, denied: &DeniedIn<Self>, ask: &Ask<'_>, now: u64) -> Option<Usage> {
         let passes = self.spend(denied.state, now, ask.cost);
         passes.is_none().then_some(denied.state)

@@ -41,9 +41,10 @@ use thiserror::Error;
 pub(crate) use self::counting::QuotaCharge;
 pub(crate) use self::{bound::NO_TOKEN_BUCKET, notation::QuotaMistake};
 pub use self::{
-    per::{CalendarUnit, Per, PerError},
-    utc_offset::{InvalidUtcOffset, UtcOffset},
+    per::{CalendarUnit, Per},
+    utc_offset::UtcOffset,
 };
+use super::LimitError;
 
 /// The validated parameters of a quota. [`Limit::quota`](crate::Limit::quota) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,7 +77,14 @@ impl Quota {
     /// # Errors
     ///
     /// If the quota is 0.
-    pub const fn new(quota: u32, per: Per) -> Result<Self, QuotaError> {
+    pub const fn new(quota: u32, per: Per) -> Result<Self, LimitError> {
+        match Self::checked(quota, per) {
+            Ok(quota) => Ok(quota),
+            Err(error) => Err(QuotaMistake::Amount(error).refused()),
+        }
+    }
+
+    pub(crate) const fn checked(quota: u32, per: Per) -> Result<Self, QuotaError> {
         match quota {
             0 => Err(QuotaError::Zero),
             _ => Ok(Self { quota, per }),
@@ -201,10 +209,9 @@ impl Quota {
     }
 }
 
-/// The error for an invalid quota. Returned by [`Quota::new`]; [`Limit::quota`](crate::Limit::quota) has an example.
+/// An invalid quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum QuotaError {
+pub(crate) enum QuotaError {
     /// It is zero.
     #[error("quota is 0, so nothing would ever pass: use at least 1")]
     Zero,

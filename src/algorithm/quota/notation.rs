@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     algorithm::{
+        LimitError, LimitErrorKind,
         duration::format_duration,
         line::{after_per, after_word, duration, number},
         notation::{FieldReader, Notation, NotationError},
@@ -56,10 +57,10 @@ impl Notation for Quota {
             None => per,
             Some(offset) if per.calendar_unit().is_some() => per.at_offset(offset),
             Some(_) => {
-                return Err(fields.mistaken("utc_offset", QuotaMistake::NoOffset.into()));
+                return Err(fields.mistaken(QuotaMistake::NoOffset.into()));
             }
         };
-        of_values(quota, per).map_err(|error| fields.mistaken("quota", error.into()))
+        of_values(quota, per).map_err(|error| fields.mistaken(error.into()))
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,7 +86,7 @@ impl Notation for Quota {
 }
 
 fn of_values(quota: u32, per: Per) -> Result<Quota, QuotaMistake> {
-    Ok(Quota::new(quota, per)?)
+    Ok(Quota::checked(quota, per)?)
 }
 
 /// Writes the length of a period from first use.
@@ -101,7 +102,7 @@ fn calendar(text: &str) -> Result<Per, NotationError> {
     };
     let per = Per::calendar(CalendarUnit::named(unit).ok_or(QuotaMistake::Unit)?);
     Ok(match offset {
-        Some(offset) => per.at_offset(offset.parse().map_err(QuotaMistake::from)?),
+        Some(offset) => per.at_offset(UtcOffset::parse(offset).map_err(QuotaMistake::from)?),
         None => per,
     })
 }
@@ -109,7 +110,7 @@ fn calendar(text: &str) -> Result<Per, NotationError> {
 /// Reads the length of a period from first use.
 fn first_use(text: &str) -> Result<Per, NotationError> {
     let length = duration("period", text.trim_end())?;
-    Ok(Per::checked_first_use(length).map_err(QuotaMistake::from)?)
+    Ok(Per::checked(length).map_err(QuotaMistake::from)?)
 }
 
 /// Reads a unit of the calendar or, from first use, a duration.
@@ -121,11 +122,11 @@ fn per(text: &str) -> Result<Per, NotationError> {
         return Err(QuotaMistake::per(text).into());
     }
     let length = duration("per", text)?;
-    Ok(Per::checked_first_use(length).map_err(QuotaMistake::from)?)
+    Ok(Per::checked(length).map_err(QuotaMistake::from)?)
 }
 
 fn offset(text: &str) -> Result<UtcOffset, NotationError> {
-    let offset = text.parse().map_err(|source| QuotaMistake::OffsetField {
+    let offset = UtcOffset::parse(text).map_err(|source| QuotaMistake::OffsetField {
         text: shortened(text),
         source,
     });
@@ -158,6 +159,24 @@ pub(crate) enum QuotaMistake {
 }
 
 impl QuotaMistake {
+    pub(super) const fn refused(self) -> LimitError {
+        LimitError::new(NotationError::Quota(self))
+    }
+
+    /// Returns the field to change first, and what is wrong with it.
+    pub(crate) const fn field_and_kind(&self) -> (&'static str, LimitErrorKind) {
+        match self {
+            Self::Amount(QuotaError::Zero) => ("quota", LimitErrorKind::Zero),
+            Self::Length(PerError::Zero) => ("per", LimitErrorKind::Zero),
+            Self::Length(PerError::TooFine) => ("per", LimitErrorKind::TooFine),
+            Self::Length(PerError::TooLong) => ("per", LimitErrorKind::TooLong),
+            Self::Unit | Self::Per { .. } => ("per", LimitErrorKind::Unreadable),
+            Self::Offset(_) | Self::OffsetField { .. } | Self::NoOffset => {
+                ("utc_offset", LimitErrorKind::Unreadable)
+            }
+        }
+    }
+
     fn per(text: &str) -> Self {
         const UNITS: [&str; 4] = ["hour", "day", "week", "month"];
         let hint = nearest(text, &UNITS).map_or_else(

@@ -7,8 +7,11 @@ use jiff::{
 };
 use thiserror::Error;
 
-use super::utc_offset::UtcOffset;
-use crate::{algorithm::ticks::MAX_TICKS_US, clock::Timestamp as Instant};
+use super::{notation::QuotaMistake, utc_offset::UtcOffset};
+use crate::{
+    algorithm::{LimitError, ticks::MAX_TICKS_US},
+    clock::Timestamp as Instant,
+};
 
 const HOUR_US: u64 = 3_600_000_000;
 const DAY_US: u64 = 24 * HOUR_US;
@@ -77,7 +80,7 @@ impl Per {
     #[must_use]
     #[track_caller]
     pub const fn first_use(length: Duration) -> Self {
-        match Self::checked_first_use(length) {
+        match Self::checked(length) {
             Ok(per) => per,
             Err(PerError::Zero) => panic!("a period of 0 limits nothing: use at least 1 µs"),
             Err(PerError::TooFine) => {
@@ -92,7 +95,14 @@ impl Per {
     /// # Errors
     ///
     /// If the length is 0, has a fraction of a microsecond, or is more than 2⁵¹ µs (71 years).
-    pub const fn checked_first_use(length: Duration) -> Result<Self, PerError> {
+    pub const fn checked_first_use(length: Duration) -> Result<Self, LimitError> {
+        match Self::checked(length) {
+            Ok(per) => Ok(per),
+            Err(error) => Err(QuotaMistake::Length(error).refused()),
+        }
+    }
+
+    pub(super) const fn checked(length: Duration) -> Result<Self, PerError> {
         if length.is_zero() {
             return Err(PerError::Zero);
         }
@@ -295,10 +305,9 @@ impl fmt::Display for CalendarUnit {
     }
 }
 
-/// The error for a length that is not a valid period. Returned by [`Per::checked_first_use`].
+/// A length that is not a valid period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum PerError {
+pub(crate) enum PerError {
     /// It is zero.
     #[error(
         "per is 0: use the length of the period, as `24h`, or `hour`, `day`, `week` or `month`"
@@ -458,7 +467,7 @@ mod tests {
             (Duration::from_micros((1 << 51) + 1), PerError::TooLong),
             (Duration::MAX, PerError::TooFine),
         ] {
-            assert_eq!(Per::checked_first_use(length), Err(error));
+            assert_eq!(Per::checked(length), Err(error));
         }
         let longest = Duration::from_micros(1 << 51);
         assert_eq!(Per::first_use(longest).first_use_length(), Some(longest));

@@ -2,6 +2,9 @@ use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
+use super::notation::QuotaMistake;
+use crate::algorithm::LimitError;
+
 /// A fixed offset from UTC, in whole minutes, from `-23:59` to `+23:59`.
 ///
 /// It is not a time zone, so it ignores daylight saving time.
@@ -70,10 +73,16 @@ impl fmt::Display for UtcOffset {
 }
 
 impl FromStr for UtcOffset {
-    type Err = InvalidUtcOffset;
+    type Err = LimitError;
 
     /// Reads what [`Display`](fmt::Display) writes: a sign, two digits, a colon and two digits.
-    fn from_str(text: &str) -> Result<Self, InvalidUtcOffset> {
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        Self::parse(text).map_err(|error| QuotaMistake::Offset(error).refused())
+    }
+}
+
+impl UtcOffset {
+    pub(super) fn parse(text: &str) -> Result<Self, InvalidUtcOffset> {
         let &[sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] = text.as_bytes() else {
             return Err(InvalidUtcOffset);
         };
@@ -91,10 +100,10 @@ impl FromStr for UtcOffset {
     }
 }
 
-/// The error for a text that is not a [`UtcOffset`].
+/// A text that is not a [`UtcOffset`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("write an offset from UTC as `+02:00` or `-03:30`, from `-23:59` to `+23:59`")]
-pub struct InvalidUtcOffset;
+pub(crate) struct InvalidUtcOffset;
 
 #[cfg(test)]
 mod tests {
@@ -115,7 +124,7 @@ mod tests {
             "", "0", "Z", "UTC", "02:00", "+2:00", "+24:00", "+02:60", "+0200", "+02:0", "+02:000",
             "+aa:00", "+02:0é", "−02:00", " +02:00", "+-2:00",
         ] {
-            assert_eq!(text.parse::<UtcOffset>(), Err(InvalidUtcOffset), "{text}");
+            assert_eq!(UtcOffset::parse(text), Err(InvalidUtcOffset), "{text}");
         }
     }
 }

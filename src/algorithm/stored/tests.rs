@@ -63,6 +63,7 @@ fn states() -> impl Strategy<Value = Stored> {
         (0_u64..1 << 53, any::<u32>()).prop_map(|(us, frac)| stored(Each::Gcra(Tat { us, frac }))),
         histories().prop_map(|history| stored(Each::Tiers(history))),
         units().prop_map(|units| stored(Each::Window(units))),
+        units().prop_map(|units| stored(Each::Concurrency(units))),
         (0_u64..1 << 52, 1..=u32::MAX)
             .prop_map(|(start_us, used)| stored(Each::Quota(Usage { start_us, used }))),
     ]
@@ -81,7 +82,7 @@ proptest! {
     /// Any bytes that are accepted are a state to decide by, and the only form of that state.
     #[test]
     fn any_bytes_are_refused_or_have_one_form(
-        header in prop_oneof![0x10_u8..0x15, any::<u8>()],
+        header in prop_oneof![0x10_u8..0x16, any::<u8>()],
         body in vec(prop_oneof![0_u8..4, any::<u8>()], 0..64),
     ) {
         let bytes = [&[header][..], &*body].concat();
@@ -108,7 +109,7 @@ proptest! {
 fn decide_by(stored: Stored) {
     match stored.0 {
         Some(Each::Tiers(history)) => decide_by_history(&history),
-        Some(Each::Window(units)) => decide_by_units(&units),
+        Some(Each::Window(units) | Each::Concurrency(units)) => decide_by_units(&units),
         None | Some(Each::Gcra(_) | Each::Quota(_)) => {}
     }
 }
@@ -243,10 +244,12 @@ fn layout_is_what_the_documentation_says() {
     let start_us = 300;
     let usage = stored(Each::Quota(Usage { start_us, used: 7 }));
     assert_eq!(usage.to_bytes(), [0x14, 0xac, 0x02, 7]);
+    let permits = stored(Each::Concurrency(Units::from_instants([100, 300].into())));
+    assert_eq!(permits.to_bytes(), [0x15, 2, 0xac, 0x02, 0xc8, 0x01]);
     let errors = [
         (&[][..], StoredError::Truncated),
         (&[0x20], StoredError::UnknownVersion(2)),
-        (&[0x15], StoredError::UnknownKind(5)),
+        (&[0x16], StoredError::UnknownKind(6)),
         (&[0x10, 0, 0], StoredError::TrailingBytes(2)),
     ];
     for (bytes, error) in errors {

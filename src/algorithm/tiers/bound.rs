@@ -21,10 +21,10 @@ impl Bounded for Tiers {
         self.max_units()
     }
 
-    fn most_within(&self, span: Duration) -> u128 {
+    fn most_within(&self, span: Duration) -> Option<u128> {
         let us = ceil_micros(span);
         let spans = self.spans().iter().enumerate();
-        spans.map(|(i, span)| of_tier(span, i == 0, us)).sum()
+        Some(spans.map(|(i, span)| of_tier(span, i == 0, us)).sum())
     }
 
     /// If the lowest tier never ends, its window can be empty although the tier has been entered.
@@ -35,10 +35,15 @@ impl Bounded for Tiers {
     }
 
     /// A cost above all their limits is not an error, but is always denied.
+    fn permits_any(&self, _: u32) -> bool {
+        false
+    }
+
     fn permits(&self, asked: Asked) -> Result<bool, NotPermitted> {
         let least = asked.min_cost.unwrap_or(asked.cost);
         match asked.purpose {
             Purpose::GiveBack => Err(NotPermitted::Refund),
+            Purpose::Renew => Err(NotPermitted::Renewal),
             Purpose::Take if asked.is_debit => Err(NotPermitted::Debit),
             Purpose::Take if least == 0 || least > asked.cost => Err(NotPermitted::Minimum(least)),
             Purpose::Take => Ok(true),

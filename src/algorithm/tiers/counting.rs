@@ -27,6 +27,7 @@ impl Counting for Tiers {
     const KIND: u8 = 2;
     const FITS_ROW: bool = false;
     const CHARGE_KINDS: &'static [u8] = &[];
+    const PROBES_KEEP_STATE: bool = false;
 
     type Stored = History;
     type View<'a> = TierView<'a>;
@@ -99,7 +100,7 @@ impl Counting for Tiers {
     }
 
     #[inline]
-    fn judge(&self, ask: &Ask<'_>, mut view: TierView<'_>, _: u64) -> Judged<TierSnapshot> {
+    fn judge(&self, ask: Ask<'_>, mut view: TierView<'_>, _: u64) -> Judged<TierSnapshot> {
         let asks = matches!(ask.action, Action::Probe | Action::Spend);
         let least = ask.min_cost.max(1);
         let grant = view.plan(self, least, ask.cost).filter(|_| asks);
@@ -110,7 +111,7 @@ impl Counting for Tiers {
         Judged::new(figures, grant.is_some())
     }
 
-    fn untouched(&self, ask: &Ask<'_>, view: TierView<'_>, _: u64) -> TierSnapshot {
+    fn untouched(&self, ask: Ask<'_>, view: TierView<'_>, _: u64) -> TierSnapshot {
         view.figures(self, ask.min_cost.max(1), Grant::default())
     }
 

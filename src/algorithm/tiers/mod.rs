@@ -65,12 +65,9 @@ mod tier;
 mod tiers;
 mod view;
 
-pub(crate) use self::bound::NO_TOKEN_BUCKET;
+pub(crate) use self::{bound::NO_TOKEN_BUCKET, tiers::TiersMistake};
 pub use self::{
-    grant::Grant,
-    history::History,
-    phase::Phase,
-    tier::{Tier, TierMistake},
-    tiers::{Tiers, TiersError},
-    view::TierSnapshot,
+    grant::Grant, history::History, phase::Phase, tier::Tier, tiers::Tiers, view::TierSnapshot,
 };
+/// The error for invalid tiers, which is that of all limits. [`Limit::tiers`](crate::Limit::tiers) returns it.
+pub use super::LimitError as TiersError;

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{
-    tier::{Tier, TierMistake},
-    tiers::{Tiers, TiersError},
+    tier::Tier,
+    tiers::{Tiers, TiersMistake},
 };
 use crate::algorithm::{
     duration::format_span,
@@ -51,7 +51,7 @@ impl Notation for Tiers {
     fn parse(line: &str) -> Option<Result<Self, NotationError>> {
         line.contains(" for ").then(|| {
             let tiers = line.split(", then ").map(parse_tier);
-            Ok(Self::new(tiers.collect::<Result<Vec<_>, _>>()?)?)
+            Ok(Self::checked(tiers.collect::<Result<Vec<_>, _>>()?)?)
         })
     }
 
@@ -60,11 +60,12 @@ impl Notation for Tiers {
         let listed = listed.ok_or_else(|| fields.missing("tiers"))?;
         let read = listed.iter().enumerate();
         let read = read.map(|(i, fields)| read_tier(i, fields));
-        Self::new(read.collect::<Result<Vec<_>, _>>()?).map_err(|error| match &error {
-            TiersError::Tier { tier, mistake } => {
-                listed[*tier].mistaken(field_to_change(mistake), error.into())
-            }
-            _ => fields.mistaken("tiers", error.into()),
+        Self::checked(read.collect::<Result<Vec<_>, _>>()?).map_err(|error| {
+            let fields = match &error {
+                TiersMistake::Tier { tier, .. } => &listed[*tier],
+                _ => fields,
+            };
+            fields.mistaken(error.into())
         })
     }
 
@@ -145,14 +146,4 @@ fn read_tier<F: FieldReader>(i: usize, fields: &F) -> Result<Tier, F::Error> {
         true => tier.skippable(),
         false => tier,
     })
-}
-
-/// The field that has to be changed first.
-fn field_to_change(mistake: &TierMistake) -> &'static str {
-    match mistake {
-        TierMistake::ZeroLimit | TierMistake::TooManyToRemember(_) => "limit",
-        TierMistake::Zero(field) | TierMistake::TooFine(field) | TierMistake::TooLong(field) => {
-            field
-        }
-    }
 }

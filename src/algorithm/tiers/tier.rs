@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::algorithm::{ticks::MAX_TICKS_US, time::NEVER};
+use crate::algorithm::{LimitErrorKind, ticks::MAX_TICKS_US, time::NEVER};
 
 /// The highest limit of a tier whose window slides.
 pub(super) const MAX_SLIDING: u32 = 4096;
@@ -141,10 +141,9 @@ fn duration(us: u64) -> Duration {
     }
 }
 
-/// A mistake in a [`Tier`], reported by [`TiersError`](super::TiersError). The [module docs](super) have an example.
+/// A mistake in a [`Tier`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum TierMistake {
+pub(crate) enum TierMistake {
     /// The limit is zero.
     #[error(
         "limit is 0, so no request could ever enter the tier: use at least 1, for the request \
@@ -167,6 +166,19 @@ pub enum TierMistake {
          burst, count and period"
     )]
     TooManyToRemember(u32),
+}
+
+impl TierMistake {
+    /// Returns the field to change first, and what is wrong with it.
+    pub(super) const fn field_and_kind(&self) -> (&'static str, LimitErrorKind) {
+        match self {
+            Self::ZeroLimit => ("limit", LimitErrorKind::Zero),
+            Self::Zero(field) => (field, LimitErrorKind::Zero),
+            Self::TooFine(field) => (field, LimitErrorKind::TooFine),
+            Self::TooLong(field) => (field, LimitErrorKind::TooLong),
+            Self::TooManyToRemember(_) => ("limit", LimitErrorKind::TooMany),
+        }
+    }
 }
 
 /// The first instant after a closed interval.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::tier::{MAX_SLIDING, Span, Tier, TierMistake};
-use crate::algorithm::NEVER;
+use crate::algorithm::{LimitError, LimitErrorKind, NEVER, NotationError};
 
 /// The tiers of a limit, validated, lowest first. Cheap to clone. The [module docs](super) have an example.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,17 +22,21 @@ impl Tiers {
     /// If there are none or more than [`MAX`](Self::MAX); if a limit, a window or an active period is zero; if a duration
     /// is not a whole number of microseconds or above 2⁵¹ of them (71 years) without being [`Tier::FOREVER`]; if a
     /// window slides with a limit above [`MAX_SLIDING`](Self::MAX_SLIDING).
-    pub fn new(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, TiersError> {
+    pub fn new(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, LimitError> {
+        Self::checked(tiers).map_err(|error| LimitError::new(NotationError::Tiers(error)))
+    }
+
+    pub(super) fn checked(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, TiersMistake> {
         let tiers = tiers.into_iter().enumerate();
         let spans = tiers.map(|(i, tier)| {
             let span = Span::new(&tier, i == 0);
-            span.map_err(|mistake| TiersError::Tier { tier: i, mistake })
+            span.map_err(|mistake| TiersMistake::Tier { tier: i, mistake })
         });
         let spans = spans.collect::<Result<Arc<_>, _>>()?;
         match spans.len() {
-            0 => Err(TiersError::None),
+            0 => Err(TiersMistake::None),
             1..=Self::MAX => Ok(Self(spans)),
-            more => Err(TiersError::TooMany(more)),
+            more => Err(TiersMistake::TooMany(more)),
         }
     }
 
@@ -76,10 +80,9 @@ impl Tiers {
         Self(self.0.iter().map(change).collect())
     }
 }
-/// The error for invalid tiers. Returned by [`Limit::tiers`](crate::Limit::tiers).
+/// Invalid tiers.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum TiersError {
+pub(crate) enum TiersMistake {
     /// There are none.
     #[error("tiers is empty, so nothing would ever pass: list at least one")]
     None,
@@ -94,4 +97,15 @@ pub enum TiersError {
         /// The mistake.
         mistake: TierMistake,
     },
+}
+
+impl TiersMistake {
+    /// Returns the field to change first, and what is wrong with it.
+    pub(crate) const fn field_and_kind(&self) -> (&'static str, LimitErrorKind) {
+        match self {
+            Self::None => ("tiers", LimitErrorKind::Zero),
+            Self::TooMany(_) => ("tiers", LimitErrorKind::TooMany),
+            Self::Tier { mistake, .. } => mistake.field_and_kind(),
+        }
+    }
 }

@@ -13,13 +13,14 @@ pub(crate) const NO_TOKEN_BUCKET: NoTokenBucket = NoTokenBucket {
 impl Bounded for Window {
     const MEASURE: &'static str = "units per window";
 
+    #[inline]
     fn max_cost(&self) -> u32 {
         self.limit()
     }
 
-    fn most_within(&self, span: Duration) -> u128 {
+    fn most_within(&self, span: Duration) -> Option<u128> {
         let windows = ceil_micros(span).div_ceil(self.window().as_micros());
-        u128::from(self.limit()) * windows
+        Some(u128::from(self.limit()) * windows)
     }
 
     fn permits(&self, asked: Asked) -> Result<bool, NotPermitted> {

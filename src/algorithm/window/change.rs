@@ -7,13 +7,17 @@ pub(crate) enum Change {
     Take { after: u32, units: u32 },
     /// Gives back `units` that come after the first `after` ones.
     GiveBack { after: u32, units: u32 },
+    /// Moves `units` that come after the first `after` ones to now. There, they come after the first `to` others.
+    Renew { after: u32, units: u32, to: u32 },
 }
 
 impl Change {
     pub(crate) fn units(self) -> u32 {
         match self {
             Self::Nothing => 0,
-            Self::Take { units, .. } | Self::GiveBack { units, .. } => units,
+            Self::Take { units, .. } | Self::GiveBack { units, .. } | Self::Renew { units, .. } => {
+                units
+            }
         }
     }
 }

@@ -35,6 +35,8 @@ impl Counting for Window {
     const FITS_ROW: bool = false;
     const CHARGE_KINDS: &'static [u8] = &[CHARGE];
 
+    const WAITS_ARE_STATE: bool = true;
+
     type Stored = Units;
     type View<'a> = WindowView<'a>;
     type State = WindowSnapshot;
@@ -119,28 +121,11 @@ impl Counting for Window {
     }
 
     #[inline]
-    fn judge(&self, ask: &Ask<'_>, view: WindowView<'_>, _: u64) -> Judged<WindowSnapshot> {
-        let cost = ask.cost;
-        let is_debit = matches!(ask.action, Action::Debit | Action::ProbeDebit);
-        if ask.ago_us > 0 && is_debit {
-            let at = view.ago(ask.ago_us);
-            let change = view.debit_at(self, at, cost);
-            return Judged::new(view.figures_at(self, cost, change, at), true);
-        }
-        let change = match ask.action {
-            Action::Probe | Action::Spend => view.spend(self, cost),
-            Action::ProbeDebit | Action::Debit if ask.saturates => {
-                Some(view.debit_saturating(cost))
-            }
-            Action::ProbeDebit | Action::Debit => view.debit(cost),
-            Action::Refund => Some(given_back(ask, &view)).filter(|change| change.units() > 0),
-            Action::Keep | Action::Reset => None,
-        };
-        let figures = view.figures(self, cost, change.unwrap_or_default());
-        Judged::new(figures, change.is_some())
+    fn judge(&self, ask: Ask<'_>, view: WindowView<'_>, _: u64) -> Judged<WindowSnapshot> {
+        self.judged(ask, view, |view| given_back(&ask, view))
     }
 
-    fn untouched(&self, ask: &Ask<'_>, view: WindowView<'_>, _: u64) -> WindowSnapshot {
+    fn untouched(&self, ask: Ask<'_>, view: WindowView<'_>, _: u64) -> WindowSnapshot {
         view.figures(self, ask.cost, Change::Nothing)
     }
 
@@ -189,6 +174,36 @@ impl Counting for Window {
     fn read_charge(_: u8, bytes: &mut &[u8]) -> Option<WindowCharge> {
         let at = varint::read(bytes).ok()?;
         Some(WindowCharge { at })
+    }
+}
+
+impl Window {
+    /// Judges an action, whose refund is the change that `give_back` returns.
+    #[inline]
+    pub(in crate::algorithm) fn judged(
+        &self,
+        ask: Ask<'_>,
+        view: WindowView<'_>,
+        give_back: impl FnOnce(&WindowView<'_>) -> Change,
+    ) -> Judged<WindowSnapshot> {
+        let cost = ask.cost;
+        let is_debit = matches!(ask.action, Action::Debit | Action::ProbeDebit);
+        if ask.ago_us > 0 && is_debit {
+            let at = view.ago(ask.ago_us);
+            let change = view.debit_at(self, at, cost);
+            return Judged::new(view.figures_at(self, cost, change, at), true);
+        }
+        let change = match ask.action {
+            Action::Probe | Action::Spend => view.spend(self, cost),
+            Action::ProbeDebit | Action::Debit if ask.saturates => {
+                Some(view.debit_saturating(cost))
+            }
+            Action::ProbeDebit | Action::Debit => view.debit(cost),
+            Action::Refund => Some(give_back(&view)).filter(|change| change.units() > 0),
+            Action::Renew | Action::Keep | Action::Reset => None,
+        };
+        let figures = view.figures(self, cost, change.unwrap_or_default());
+        Judged::new(figures, change.is_some())
     }
 }
 

@@ -25,6 +25,10 @@ impl Following for Window {
         match figures.change {
             _ if !action.writes() => Repeat::Nothing,
             Change::Nothing => Repeat::Nothing,
+            Change::Renew { units, .. } => Repeat::Renew {
+                at: figures.at,
+                units,
+            },
             Change::Take { units, .. } => Repeat::Take {
                 at: figures.at,
                 units,

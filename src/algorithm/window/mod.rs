@@ -39,11 +39,8 @@ mod view;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod window;
 
-pub(crate) use self::bound::NO_TOKEN_BUCKET;
-#[cfg(test)]
-pub(crate) use self::counting::WindowCharge;
-pub use self::{
-    snapshot::WindowSnapshot,
-    units::Units,
-    window::{Window, WindowError},
-};
+#[cfg(feature = "redis")]
+pub(super) use self::scripted::StoredWindow;
+pub(crate) use self::{bound::NO_TOKEN_BUCKET, counting::WindowCharge, window::WindowError};
+pub(super) use self::{change::Change, view::WindowView};
+pub use self::{snapshot::WindowSnapshot, units::Units, window::Window};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::window::{Window, WindowError};
+use super::window::Window;
 use crate::algorithm::{
     duration::format_duration,
     line::{after_word, number, period},
@@ -35,8 +35,7 @@ impl Notation for Window {
         let window = fields.duration("window")?;
         let limit = limit.ok_or_else(|| fields.missing("limit"))?;
         let window = window.ok_or_else(|| fields.missing("window"))?;
-        Self::new(limit, window)
-            .map_err(|error| fields.mistaken(field_to_change(error), error.into()))
+        Self::checked(limit, window).map_err(|error| fields.mistaken(error.into()))
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -52,14 +51,6 @@ impl Notation for Window {
     }
 }
 
-/// The field that has to be changed first.
-fn field_to_change(error: WindowError) -> &'static str {
-    match error {
-        WindowError::ZeroLimit | WindowError::TooManyToRemember(_) => "limit",
-        _ => "window",
-    }
-}
-
 /// Reads `any 15m`.
 fn window(limit: u32, text: &str) -> Result<Window, NotationError> {
     let Some(window) = after_word(text, "any") else {
@@ -67,5 +58,5 @@ fn window(limit: u32, text: &str) -> Result<Window, NotationError> {
         let any = NotationError::Instead(format!("{limit} in any {text}"));
         return Err(if is_window { any } else { NotationError::Form });
     };
-    Ok(Window::new(limit, period("window", window)?)?)
+    Ok(Window::checked(limit, period("window", window)?)?)
 }

@@ -34,18 +34,12 @@ impl Scripted for Window {
     }
 
     fn arguments(&self, ask: &Ask<'_>) -> Arguments {
-        smallvec![
-            Argument::Text("W"),
-            Argument::Text(change_name(ask)),
-            Argument::number(self.limit()),
-            self.span(),
-            Argument::number(ask.cost),
-            match (ask.ago_us, receipt_instant(ask)) {
-                (0, Some(at)) => Argument::number(at),
-                (0, None) => Argument::NONE,
-                (ago, _) => Argument::number(ago.min(MOST_US)),
-            },
-        ]
+        let instant = match (ask.ago_us, receipt_instant(ask)) {
+            (0, Some(at)) => Argument::number(at),
+            (0, None) => Argument::NONE,
+            (ago, _) => Argument::number(ago.min(MOST_US)),
+        };
+        self.arguments_of("W", change_name(ask), ask.cost, instant)
     }
 
     fn refund_verb(&self, ask: &Ask<'_>) -> Option<&'static str> {
@@ -68,7 +62,8 @@ impl Scripted for Window {
     }
 
     fn view_found<'a>(&self, found: &'a StoredWindow, ask: &Ask<'_>) -> WindowView<'a> {
-        found.view(self, ask)
+        let earlier = found.asked.saturating_sub(ask.ago_us);
+        found.view(self, receipt_instant(ask).unwrap_or(earlier))
     }
 
     fn spend_found(
@@ -87,6 +82,24 @@ impl Scripted for Window {
 }
 
 impl Window {
+    /// Returns the arguments of a member with this letter. The instant is that of a receipt or of an earlier debit.
+    pub(in crate::algorithm) fn arguments_of(
+        &self,
+        letter: &'static str,
+        change: &'static str,
+        cost: u32,
+        instant: Argument,
+    ) -> Arguments {
+        smallvec![
+            Argument::Text(letter),
+            Argument::Text(change),
+            Argument::number(self.limit()),
+            self.span(),
+            Argument::number(cost),
+            instant,
+        ]
+    }
+
     fn span(&self) -> Argument {
         let us = u64::try_from(self.window().as_micros()).unwrap_or(MOST_US);
         Argument::number(us.min(MOST_US))
@@ -101,7 +114,7 @@ fn change_name(ask: &Ask<'_>) -> &'static str {
         Action::ProbeDebit | Action::Debit if ask.saturates => "fill",
         Action::ProbeDebit | Action::Debit => "debit",
         Action::Refund if gives_back(ask) => "refund",
-        Action::Refund | Action::Keep | Action::Reset => "keep",
+        Action::Refund | Action::Renew | Action::Keep | Action::Reset => "keep",
     }
 }
 
@@ -203,12 +216,11 @@ impl StoredWindow {
         Some((1, Self { found, ..*self }))
     }
 
-    fn view(&self, window: &Window, ask: &Ask<'_>) -> WindowView<'_> {
+    /// Returns the part on which a request depends that names an instant.
+    pub(in crate::algorithm) fn view(&self, window: &Window, named: u64) -> WindowView<'_> {
         match &self.found {
             FoundUnits::All(instants) => WindowView::of(instants, window, self.asked),
             FoundUnits::Some { used, until, units } => {
-                let earlier = self.asked.saturating_sub(ask.ago_us);
-                let named = receipt_instant(ask).unwrap_or(earlier);
                 let [until_now, until_named, until_before] = *until;
                 WindowView::sampled(
                     self.asked,

@@ -31,11 +31,17 @@ impl Units {
         match change {
             Change::Nothing => {}
             Change::Take { after, units } => self.insert(after, at, units, window),
-            Change::GiveBack { after, units } => {
-                let after = after as usize;
-                self.instants.drain(after..after + units as usize);
+            Change::GiveBack { after, units } => self.remove(after, units),
+            Change::Renew { after, units, to } => {
+                self.remove(after, units);
+                self.insert(to, at, units, window);
             }
         }
+    }
+
+    fn remove(&mut self, after: u32, units: u32) {
+        let after = after as usize;
+        self.instants.drain(after..after + units as usize);
     }
 
     fn forget_outdated(&mut self, window: &Window, now: u64) {
@@ -275,7 +281,7 @@ mod tests {
                 WindowError::TooLong,
             ),
         ] {
-            assert_eq!(Window::new(limit, span), Err(error));
+            assert_eq!(Window::checked(limit, span), Err(error));
         }
         assert!(Window::new(4096, Duration::from_micros(1 << 51)).is_ok());
     }

@@ -141,6 +141,21 @@ impl WindowView<'_> {
         }
     }
 
+    /// Returns the change for a renewal of `cost` units that were taken at `instant`, or `None` if not all of them are there.
+    pub(crate) fn renew_at(&self, instant: u64, cost: u32) -> Option<Change> {
+        let Change::GiveBack { after, units } = self.refund_at(instant, cost) else {
+            return None;
+        };
+        let until_now = self.until(self.now);
+        // The units themselves are no longer before the place to which they move.
+        let moved = if instant <= self.now { units } else { 0 };
+        (units == cost && units > 0).then_some(Change::Renew {
+            after,
+            units,
+            to: until_now - moved,
+        })
+    }
+
     fn take(&self, units: u32) -> Change {
         Change::Take {
             after: self.until(self.now),
@@ -200,14 +215,22 @@ impl WindowView<'_> {
     ) -> WindowSnapshot {
         let used = match change {
             Change::Take { units, .. } => self.used.saturating_add(units),
+            Change::Renew { .. } => self.used,
             change => self.used - change.units(),
         };
+        let rest_of = |n: u32, after: u32, units: u32| match n >= after {
+            true => self.unit(n + units),
+            false => self.unit(n),
+        };
         let unit = |n: u32| match change {
+            Change::Renew { after, units, to } if n < to => rest_of(n, after, units),
+            Change::Renew { units, to, .. } if n - to < units => Some(at),
+            Change::Renew { after, units, .. } => rest_of(n - units, after, units),
             Change::Take { after, .. } if n < after => self.unit(n),
             Change::Take { after, units } if n - after < units => Some(at),
             Change::Take { units, .. } => self.unit(n - units),
-            Change::GiveBack { after, units } if n >= after => self.unit(n + units),
-            _ => self.unit(n),
+            Change::GiveBack { after, units } => rest_of(n, after, units),
+            Change::Nothing => self.unit(n),
         };
         let rest = |instant| window.end(instant).saturating_sub(self.now);
         // The time until enough units have left for a request of `cost`.

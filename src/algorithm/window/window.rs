@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::algorithm::ticks::MAX_TICKS_US;
+use crate::algorithm::{LimitError, LimitErrorKind, notation::NotationError, ticks::MAX_TICKS_US};
 
 /// The validated parameters of a sliding window. [`Limit::window`](crate::Limit::window) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,7 +21,14 @@ impl Window {
     ///
     /// If the limit is 0 or above [`MAX_UNITS`](Self::MAX_UNITS), or if the window is 0, is not a whole number of
     /// microseconds, or is above 2⁵¹ of them (71 years).
-    pub const fn new(limit: u32, window: Duration) -> Result<Self, WindowError> {
+    pub const fn new(limit: u32, window: Duration) -> Result<Self, LimitError> {
+        match Self::checked(limit, window) {
+            Ok(window) => Ok(window),
+            Err(error) => Err(LimitError::new(NotationError::Window(error))),
+        }
+    }
+
+    pub(crate) const fn checked(limit: u32, window: Duration) -> Result<Self, WindowError> {
         if limit == 0 {
             return Err(WindowError::ZeroLimit);
         }
@@ -65,10 +72,9 @@ impl Window {
     }
 }
 
-/// The error for an invalid window. Returned by [`Window::new`]; [`Limit::window`](crate::Limit::window) has an example.
+/// An invalid window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum WindowError {
+pub(crate) enum WindowError {
     /// The limit is zero.
     #[error("limit is 0, so nothing would ever pass: use at least 1")]
     ZeroLimit,
@@ -87,4 +93,17 @@ pub enum WindowError {
     /// The window is above 2⁵¹ µs.
     #[error("window is more than 71 years (2^51 us): shorten it")]
     TooLong,
+}
+
+impl WindowError {
+    /// Returns the field to change first, and what is wrong with it.
+    pub(crate) const fn field_and_kind(self) -> (&'static str, LimitErrorKind) {
+        match self {
+            Self::ZeroLimit => ("limit", LimitErrorKind::Zero),
+            Self::TooManyToRemember(_) => ("limit", LimitErrorKind::TooMany),
+            Self::ZeroWindow => ("window", LimitErrorKind::Zero),
+            Self::TooFine => ("window", LimitErrorKind::TooFine),
+            Self::TooLong => ("window", LimitErrorKind::TooLong),
+        }
+    }
 }

@@ -34,7 +34,7 @@ pub(super) struct Debts {
 }
 
 /// A bucket that was charged locally.
-pub(super) struct Debtor {
+pub(super) struct UnpaidBucket {
     pub(super) member: OwnedMember,
     /// The time of the last charge, if a client's clock was used.
     pub(super) at: Option<Timestamp>,
@@ -44,7 +44,7 @@ pub(super) struct Debtor {
 
 #[derive(Default)]
 struct Tables {
-    owing: Map<Debtor>,
+    owing: Map<UnpaidBucket>,
     /// The instant up to which the local charges of a bucket have been paid back. Receipts for those charges refund nothing.
     paid: Map<Tat>,
     /// The number of entries of ledgers.
@@ -88,7 +88,7 @@ impl Debts {
         member: &Member<'_>,
         at: Option<Timestamp>,
         charge: impl FnOnce(&mut Ledger),
-        amount: impl Fn(&Debtor) -> u32,
+        amount: impl Fn(&UnpaidBucket) -> u32,
     ) {
         if self.kept == 0 {
             return;
@@ -97,7 +97,7 @@ impl Debts {
         let Tables { owing, entries, .. } = &mut *tables;
         let debtor = match owing.entry(member.fingerprint) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => match Debtor::new(member) {
+            Entry::Vacant(entry) => match UnpaidBucket::new(member) {
                 Some(debtor) => entry.insert(debtor),
                 None => return,
             },
@@ -114,7 +114,7 @@ impl Debts {
         if owing.len() >= self.kept.saturating_mul(2) {
             self.recent.forget_all();
             keep_largest(owing, self.kept, amount);
-            *entries = owing.values().map(Debtor::entries).sum();
+            *entries = owing.values().map(UnpaidBucket::entries).sum();
         }
         self.owing.store(owing.len(), Ordering::Relaxed);
     }
@@ -137,15 +137,15 @@ impl Debts {
     pub(super) fn member(&self, bucket: Fingerprint) -> Option<OwnedMember> {
         let tables = self.lock();
         let debtor = tables.owing.get(&bucket)?;
-        Some(OwnedMember::from(&debtor.member.lend()))
+        Some(OwnedMember::from(&debtor.member.as_member()))
     }
 
     /// Takes out the part of a bucket's debt that is paid first, at the time that `now` returns. The rest stays.
     pub(super) fn take(
         &self,
         bucket: Fingerprint,
-        now: impl FnOnce(&Debtor) -> Timestamp,
-    ) -> Option<Debtor> {
+        now: impl FnOnce(&UnpaidBucket) -> Timestamp,
+    ) -> Option<UnpaidBucket> {
         let mut tables = self.lock();
         self.recent.forget_all();
         let mut debtor = tables.owing.remove(&bucket)?;
@@ -160,7 +160,7 @@ impl Debts {
     }
 
     /// Puts back a debt that was not paid.
-    pub(super) fn put_back(&self, bucket: Fingerprint, debtor: Debtor) {
+    pub(super) fn put_back(&self, bucket: Fingerprint, debtor: UnpaidBucket) {
         let mut tables = self.lock();
         tables.entries += debtor.entries();
         match tables.owing.entry(bucket) {
@@ -246,7 +246,7 @@ impl Recent {
     }
 }
 
-impl Debtor {
+impl UnpaidBucket {
     fn new(member: &Member<'_>) -> Option<Self> {
         let ledger = member.algorithm.ledger()?;
         Some(Self {
@@ -258,7 +258,7 @@ impl Debtor {
 
     /// Leaves only the debt that is paid first. Returns the debtor of the rest.
     fn split(&mut self, now: Timestamp) -> Option<Self> {
-        let member = self.member.lend();
+        let member = self.member.as_member();
         let ledger = member.algorithm.split_ledger(&mut self.ledger, now)?;
         Some(Self {
             member: OwnedMember::from(&member),
@@ -268,12 +268,12 @@ impl Debtor {
     }
 
     fn entries(&self) -> usize {
-        self.member.lend().algorithm.entries(&self.ledger)
+        self.member.as_member().algorithm.entries(&self.ledger)
     }
 
     /// Adds the debts of an earlier entry for the same bucket.
     fn owe_before(&mut self, earlier: Self) {
-        let by = self.member.lend().algorithm;
+        let by = self.member.as_member().algorithm;
         by.merge_ledger(&mut self.ledger, earlier.ledger);
     }
 }

@@ -1,6 +1,6 @@
 //! What the local memories learn from the answers of the store.
 
-use super::{local::Local, pending::SeenState};
+use super::{local::Local, seen_buffer::SeenState};
 use crate::{
     algorithm::{Action, Refund, Repeat},
     clock::Timestamp,
@@ -170,14 +170,13 @@ impl Local {
         match member.algorithm.repeat(action, answer.state) {
             Repeat::Nothing => {}
             Repeat::Store => self.own.learn_history(action, member, answer, now),
-            Repeat::Take { at, units } => {
-                let here = self.learnt_units.take(bucket, at, now.as_micros());
-                let ago_us = now.as_micros().saturating_sub(here);
-                let taken = Member {
-                    ago_us,
-                    ..same(units)
-                };
-                self.decide_as_store(Operation::Spend, &[taken], now);
+            Repeat::Take { at, units } => self.repeat_take(at, same(units), now),
+            Repeat::Renew { at, units } => {
+                if let Some(receipt) = member.receipt
+                    && self.repeat_refund(receipt, &same(units), now)
+                {
+                    self.repeat_take(at, same(units), now);
+                }
             }
             Repeat::GiveBack { units } => match member.receipt {
                 None => {
@@ -186,14 +185,26 @@ impl Local {
                         self.decide_as_store(Operation::Refund, &[same(units)], now);
                     }
                 }
-                Some(receipt) => self.repeat_refund(receipt, &same(units), now),
+                Some(receipt) => {
+                    self.repeat_refund(receipt, &same(units), now);
+                }
             },
         }
     }
 
+    /// Takes units that the store has taken at an instant.
+    fn repeat_take(&self, at: u64, member: Member<'_>, now: Timestamp) {
+        let here = self
+            .learnt_units
+            .take(member.fingerprint, at, now.as_micros());
+        let ago_us = now.as_micros().saturating_sub(here);
+        let taken = Member { ago_us, ..member };
+        self.decide_as_store(Operation::Spend, &[taken], now);
+    }
+
     /// Gives back the units of a charge that the store has given back. This process has never counted the units that
-    /// another one has charged.
-    fn repeat_refund(&self, receipt: &Receipt, member: &Member<'_>, now: Timestamp) {
+    /// another one has charged. Returns whether it has counted these.
+    fn repeat_refund(&self, receipt: &Receipt, member: &Member<'_>, now: Timestamp) -> bool {
         let bucket = member.fingerprint;
         if let Some(charge) = receipt.stored_charge()
             && let Some(here) = self.learnt_units.find(bucket, charge.instant().us)
@@ -202,7 +213,9 @@ impl Local {
             let receipt = Some(&receipt);
             let given_back = Member { receipt, ..*member };
             self.decide_as_store(Operation::Refund, &[given_back], now);
+            return true;
         }
+        false
     }
 
     /// Makes a change in the local memory that the store has made.

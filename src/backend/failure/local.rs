@@ -4,7 +4,7 @@ use std::{slice, sync::Arc};
 
 use smallvec::SmallVec;
 
-use super::{debts::Debts, learnt_units::LearntUnits, order::Order, pending::Pending};
+use super::{debts::Debts, learnt_units::LearntUnits, order::Order, seen_buffer::SeenBuffer};
 use crate::{
     algorithm::Share,
     backend::{Backend, BackendError, MemoryBackend, Stats, UnsupportedLimit},
@@ -36,7 +36,7 @@ pub(super) struct Local {
     pub(super) own: Arc<MemoryBackend>,
     pub(super) share: Share,
     pub(super) debts: Arc<Debts>,
-    pub(super) pending: Arc<Pending>,
+    pub(super) pending: Arc<SeenBuffer>,
     /// The instants of the store's units in `own`.
     pub(super) learnt_units: Arc<LearntUnits>,
     /// The order of the answers that are learnt beside refunds and resets.
@@ -51,7 +51,7 @@ impl Local {
             own: Arc::new(memory),
             share,
             debts: Arc::new(Debts::new(DEFAULT_DEBTS)),
-            pending: Arc::new(Pending::new()),
+            pending: Arc::new(SeenBuffer::new()),
             learnt_units: Arc::default(),
             order: Arc::default(),
         }
@@ -93,12 +93,12 @@ impl Local {
         }
     }
 
-    /// Decides the members for which `is_meant` is true; the others pass. Unless it is `certain` that the store has
+    /// Decides the members for which `applies` is true; the others pass. Unless it is `certain` that the store has
     /// charged nothing, these charges are not added to the debts.
     pub(super) fn decide(
         &self,
         batch: &Batch<'_>,
-        is_meant: impl Fn(&Member<'_>) -> bool,
+        applies: impl Fn(&Member<'_>) -> bool,
         certain: bool,
     ) -> Result<Outcome, BackendError> {
         let now = batch.now.unwrap_or_else(|| self.own.now());
@@ -106,7 +106,7 @@ impl Local {
         // No charge of the store may be missing in local charges that still count.
         let lapse = now.as_micros().saturating_add(longest_charge(batch));
         self.store_pending(batch, lapse);
-        if let Some(answer) = self.decide_own(batch, now, &is_meant) {
+        if let Some(answer) = self.decide_own(batch, now, &applies) {
             // The outcome is large, so it is only created where it is returned.
             let mut members = batch.members.iter();
             if members.all(|member| answer.passed || !batch.votes(member)) {
@@ -114,12 +114,12 @@ impl Local {
             }
             return Ok(Outcome::of_one(now, answer).by(Source::Local));
         }
-        let meant = batch.members.iter().filter(|member| is_meant(member));
+        let meant = batch.members.iter().filter(|member| applies(member));
         meant.for_each(|member| self.catch_up(member, now));
-        let all = batch.members.iter().all(&is_meant);
+        let all = batch.members.iter().all(&applies);
         let decided = match all && self.share == Share::WHOLE {
             true => self.own.decide(&batch.at(Some(now)))?,
-            false => self.decide_shares(batch, now, is_meant)?,
+            false => self.decide_shares(batch, now, applies)?,
         };
         if decided.passes(batch) {
             self.note(batch, decided.now, decided.answers(), certain);
@@ -133,14 +133,14 @@ impl Local {
         &self,
         batch: &Batch<'_>,
         now: Timestamp,
-        is_meant: impl Fn(&Member<'_>) -> bool,
+        applies: impl Fn(&Member<'_>) -> bool,
     ) -> Option<Answer> {
         let [member] = batch.members else {
             return None;
         };
         let (print, by) = (&member.fingerprint, member.algorithm);
         let is_whole = self.share == Share::WHOLE && batch.now.is_none() && by.fits_row();
-        if !is_whole || batch.operation == Operation::Reset || !is_meant(member) {
+        if !is_whole || batch.operation == Operation::Reset || !applies(member) {
             return None;
         }
         let catch_up = |own| {
@@ -167,11 +167,12 @@ impl Local {
         self.note_charges(batch, now, answers, certain);
     }
 
-    /// Refunds charges that were made locally, by receipt. The store is never involved. Returns `None` for other batches.
+    /// Refunds or renews charges that were made locally, by receipt. The store is never involved. Returns `None` for other
+    /// batches.
     #[inline]
     pub(super) fn refund(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
         match batch.operation {
-            Operation::Refund => self.refund_local(batch),
+            Operation::Refund | Operation::Renew => self.refund_local(batch),
             _ => None,
         }
     }
@@ -190,8 +191,8 @@ impl Local {
         Some(self.refund_here(batch, &receipts, now))
     }
 
-    /// Refunds charges to the shares that made them. If the store has since been debited for a charge, it refunds
-    /// nothing.
+    /// Refunds or renews charges of the shares that made them. If the store has since been debited for a charge, it
+    /// refunds nothing.
     fn refund_here(
         &self,
         batch: &Batch<'_>,
@@ -215,9 +216,11 @@ impl Local {
                 ..*member
             })
             .collect();
-        let refunds = Batch::new(Operation::Refund, &members).at(Some(now));
+        let refunds = Batch::new(batch.operation, &members).at(Some(now));
         let decided = self.own.decide(&refunds)?;
-        self.note_refunds(&refunds, &decided);
+        if batch.operation == Operation::Refund {
+            self.note_refunds(&refunds, &decided);
+        }
         Ok(decided.decided_by(shares.iter().cloned()).by(Source::Local))
     }
 
@@ -225,7 +228,7 @@ impl Local {
         &self,
         batch: &Batch<'_>,
         now: Timestamp,
-        is_meant: impl Fn(&Member<'_>) -> bool,
+        applies: impl Fn(&Member<'_>) -> bool,
     ) -> Result<Outcome, BackendError> {
         let shares = batch
             .members
@@ -234,7 +237,7 @@ impl Local {
         let shares: SmallVec<[Algorithm; 4]> = shares.collect();
         let decided = {
             let members = batch.members.iter().zip(&shares);
-            let members = members.filter(|(member, _)| is_meant(member));
+            let members = members.filter(|(member, _)| applies(member));
             let members: SmallVec<[Member<'_>; 4]> = members
                 .map(|(member, algorithm)| Member {
                     algorithm,
@@ -245,7 +248,7 @@ impl Local {
             self.own.decide(&part)?
         };
         let mut answers = decided.answers().iter().copied();
-        let answers = batch.members.iter().map(|member| match is_meant(member) {
+        let answers = batch.members.iter().map(|member| match applies(member) {
             true => answers.next().unwrap_or(Answer::UNKNOWN),
             false => Answer::UNKNOWN,
         });

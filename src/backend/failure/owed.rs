@@ -1,6 +1,6 @@
 //! The local decisions that the store has yet to be charged for.
 
-use super::{debts::Debtor, local::Local};
+use super::{debts::UnpaidBucket, local::Local};
 use crate::{
     algorithm::{Action, Owed, Tat},
     clock::Timestamp,
@@ -20,7 +20,7 @@ use crate::{
 /// Only [`Local::not_paid`] makes it a debt again, if the store says that it has charged nothing.
 pub(super) struct Debt {
     /// The part of the debtor that is paid.
-    pub(super) debtor: Debtor,
+    pub(super) debtor: UnpaidBucket,
     pub(super) owed: Owed,
     now: Timestamp,
     /// The limit of the local decisions.
@@ -80,7 +80,7 @@ impl Local {
     }
 
     /// Returns the total debt of a bucket.
-    fn amount(&self, debtor: &Debtor) -> u32 {
+    fn amount(&self, debtor: &UnpaidBucket) -> u32 {
         let (share, now) = self.limit_of(debtor);
         let [own, seen] = self.states(debtor, &share, now);
         share.owed_units(&debtor.ledger, own, seen, now)
@@ -118,18 +118,18 @@ impl Local {
     }
 
     /// Returns the limit of the local decisions, and the time of a debtor.
-    fn limit_of(&self, debtor: &Debtor) -> (Algorithm, Timestamp) {
-        let share = self.share.algorithm(debtor.member.lend().algorithm);
+    fn limit_of(&self, debtor: &UnpaidBucket) -> (Algorithm, Timestamp) {
+        let share = self.share.algorithm(debtor.member.as_member().algorithm);
         (share, self.now_of(debtor))
     }
 
-    fn now_of(&self, debtor: &Debtor) -> Timestamp {
+    fn now_of(&self, debtor: &UnpaidBucket) -> Timestamp {
         debtor.at.unwrap_or_else(|| self.own.now())
     }
 
     /// Returns the local state of a bucket and the seen one; those of unused buckets for a history.
-    fn states(&self, debtor: &Debtor, share: &Algorithm, now: Timestamp) -> [State; 2] {
-        let print = debtor.member.lend().fingerprint;
+    fn states(&self, debtor: &UnpaidBucket, share: &Algorithm, now: Timestamp) -> [State; 2] {
+        let print = debtor.member.as_member().fingerprint;
         // An answer that arrives meanwhile raises `seen` before it raises `own`. In this order, it can make the debt
         // too low, and the rest is paid after the next outage, but never too high.
         [&self.own, &self.seen].map(|memory| memory.change(&print, share, now, |state| state).1)
@@ -144,7 +144,7 @@ impl Local {
             share,
             ..
         } = debt;
-        let print = debtor.member.lend().fingerprint;
+        let print = debtor.member.as_member().fingerprint;
         if share.fits_row() {
             let now = self.now_of(&debtor);
             let unsettle = |seen| share.unsettled(seen, owed.span, now);

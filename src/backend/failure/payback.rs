@@ -84,7 +84,7 @@ impl<B: Backend> Payer<B> {
         else {
             return false;
         };
-        let member = member.lend();
+        let member = member.as_member();
         let batch = Batch::new(Operation::Spend, slice::from_ref(&member));
         self.breakers.are_closed(store.servers(), &batch)
     }
@@ -131,6 +131,6 @@ fn debit(debt: &Debt) -> Member<'_> {
         mode: Mode::Debit,
         ago_us: debt.ago_us(),
         saturates: true,
-        ..debt.debtor.member.lend()
+        ..debt.debtor.member.as_member()
     }
 }

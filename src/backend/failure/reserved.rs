@@ -15,15 +15,15 @@ impl Local {
     pub(super) fn denies_with(
         &self,
         batch: &Batch<'_>,
-        is_meant: impl Fn(&Member<'_>) -> bool,
+        applies: impl Fn(&Member<'_>) -> bool,
         undecided: impl Fn(&Member<'_>) -> u32,
     ) -> Result<Option<Outcome>, BackendError> {
-        let votes = |member: &Member<'_>| is_meant(member) && member.mode.votes();
+        let votes = |member: &Member<'_>| applies(member) && member.mode.votes();
         let Some(raised) = raised(batch, votes, undecided) else {
             return Ok(None);
         };
         let checks = Batch::new(Operation::Check, &raised).at(batch.now);
-        let checked = self.decide(&checks, is_meant, true)?;
+        let checked = self.decide(&checks, applies, true)?;
         let denies = !checked.passes(&checks);
         Ok(denies.then(|| self.denial(batch, &raised, &checked)))
     }
@@ -33,17 +33,17 @@ impl Local {
     pub(super) fn decide_beside(
         &self,
         batch: &Batch<'_>,
-        is_meant: impl Fn(&Member<'_>) -> bool,
+        applies: impl Fn(&Member<'_>) -> bool,
         undecided: impl Fn(&Member<'_>) -> u32,
         certain: bool,
     ) -> Result<Outcome, BackendError> {
         let may_be_skipped =
-            |member: &Member<'_>| is_meant(member) && member.mode == Mode::SpendOnly;
+            |member: &Member<'_>| applies(member) && member.mode == Mode::SpendOnly;
         let Some(mut members) = raised(batch, may_be_skipped, undecided) else {
-            return self.decide(batch, is_meant, certain);
+            return self.decide(batch, applies, certain);
         };
         let checks = Batch::new(Operation::Check, &members).at(batch.now);
-        let checked = self.decide(&checks, &is_meant, true)?;
+        let checked = self.decide(&checks, &applies, true)?;
         let pairs = members.iter_mut().zip(batch.members);
         for ((raised, member), answer) in pairs.zip(checked.answers()) {
             *raised = match answer.passed || raised.cost == member.cost {
@@ -60,7 +60,7 @@ impl Local {
             members: &members,
             ..*batch
         };
-        let decided = self.decide(&rest, is_meant, certain)?;
+        let decided = self.decide(&rest, applies, certain)?;
         match decided.passes(batch) {
             true => Ok(self.with_skipped(batch, &members, decided)),
             false => Ok(decided),
@@ -100,16 +100,16 @@ impl Local {
     }
 }
 
-/// Returns the members of a batch, with the `undecided` units added to the costs of those for which `is_meant` is true.
+/// Returns the members of a batch, with the `undecided` units added to the costs of those for which `applies` is true.
 /// Returns `None` if there are no such units.
 fn raised<'a>(
     batch: &Batch<'a>,
-    is_meant: impl Fn(&Member<'_>) -> bool,
+    applies: impl Fn(&Member<'_>) -> bool,
     undecided: impl Fn(&Member<'_>) -> u32,
 ) -> Option<SmallVec<[Member<'a>; 4]>> {
     let members = batch.members.iter();
     let raised = members.map(|member| {
-        let units = match is_meant(member) {
+        let units = match applies(member) {
             true => undecided(member),
             false => 0,
         };

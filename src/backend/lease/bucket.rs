@@ -5,8 +5,10 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use super::{
-    moment::Moment,
-    stock::{Holding, Stock},
+    decision_time::DecisionTime,
+    leased_member::LeasedMember,
+    leased_units::{Holding, LeasedUnits},
+    supply::Supply,
 };
 use crate::{
     algorithm::Algorithm,
@@ -43,9 +45,10 @@ pub(super) struct LeasedBucket {
     /// The most unspent units that the process can hold.
     most: u32,
     /// The units to hand out.
-    held: Stock,
+    held: LeasedUnits,
     /// The state that the store had last, by the clock of this process, and the time of that answer by the store's.
     said: Option<(State, Timestamp)>,
+    supply: Supply,
     /// The units taken by batches that are not decided yet.
     lent: u32,
     /// The units that are being charged at the store. As long as there are any, a [`ChargeAhead`](super::charge) exists
@@ -69,7 +72,7 @@ pub(super) struct Return {
     pub(super) receipt: Receipt,
     /// The limit by which they were charged.
     algorithm: Algorithm,
-    stock: Stock,
+    amount: LeasedUnits,
     /// The time, if a client's clock is used.
     pub(super) at: Option<Timestamp>,
 }
@@ -88,14 +91,16 @@ pub(super) enum LeaseAnswer {
 }
 
 impl LeasedBucket {
-    pub(super) fn new(member: &Member<'_>) -> Self {
+    pub(super) fn new(leased: LeasedMember<'_>) -> Self {
+        let LeasedMember { member, most } = leased;
         Self {
             member: OwnedMember::from(member),
             algorithm: member.algorithm.clone(),
             at: None,
-            most: member.leased,
-            held: Stock::default(),
+            most,
+            held: LeasedUnits::default(),
             said: None,
+            supply: Supply::default(),
             lent: 0,
             coming: 0,
             returning: 0,
@@ -108,34 +113,36 @@ impl LeasedBucket {
 
     /// Adapts to the time and to the limit in force. Gives back units that were charged under another limit, and those
     /// above the new maximum.
-    pub(super) fn adapt(&mut self, moment: Moment, member: &Member<'_>) -> Option<Return> {
-        self.at = moment.given();
-        self.expire(moment);
+    pub(super) fn adapt(&mut self, when: DecisionTime, leased: LeasedMember<'_>) -> Option<Return> {
+        let LeasedMember { member, most } = leased;
+        self.at = when.given();
+        self.expire(when);
         let is_same = self.algorithm == *member.algorithm;
-        if is_same && self.most == member.leased {
+        if is_same && self.most == most {
             return None;
         }
-        let kept = if is_same { member.leased } else { 0 };
+        let kept = if is_same { most } else { 0 };
         let excess = self.give_up(self.held.units.saturating_sub(kept));
         // Nothing of another limit is held, so units of this one are not replaced by those of another period.
         if !is_same {
-            self.held = Stock::default();
+            self.held = LeasedUnits::default();
             self.said = None;
+            self.supply.forget();
         }
         (self.member, self.algorithm) = (OwnedMember::from(member), member.algorithm.clone());
-        self.most = member.leased;
+        self.most = most;
         excess
     }
 
     /// Forgets units that were charged for a period that is over.
-    pub(super) fn expire(&mut self, moment: Moment) {
-        if !self.algorithm.counts_in(self.held.period, moment.now()) {
+    pub(super) fn expire(&mut self, when: DecisionTime) {
+        if !self.algorithm.counts_in(self.held.period, when.now()) {
             self.held.units = 0;
         }
     }
 
     /// Takes `cost` from the held units, or returns where to get it.
-    pub(super) fn attempt(&mut self, cost: u32) -> LeaseAnswer {
+    pub(super) fn attempt(&mut self, cost: u32, now: Timestamp) -> LeaseAnswer {
         self.uses = self.uses.saturating_add(1);
         if self.take(cost) {
             return LeaseAnswer::Taken(self.holding());
@@ -143,21 +150,30 @@ impl LeasedBucket {
         if self.coming > 0 {
             return LeaseAnswer::Wait(Arc::clone(&self.waiting));
         }
-        match self.begin_to_charge(cost) {
+        match self.begin_to_charge(cost, cost, now) {
             0 => LeaseAnswer::Ask,
             ahead => LeaseAnswer::Charge(ahead),
         }
     }
 
     pub(super) fn take(&mut self, cost: u32) -> bool {
+        let takes = self.remove(cost);
+        if takes {
+            self.supply.save();
+        }
+        takes
+    }
+
+    fn remove(&mut self, cost: u32) -> bool {
         let left = self.held.units.checked_sub(cost);
         self.held.units = left.unwrap_or(self.held.units);
         left.is_some()
     }
 
-    /// Returns how many units to charge ahead beyond `cost`: twice the last portion, as far as there is room. Returns 0 if
-    /// a charge is already under way or the bucket is hardly used.
-    pub(super) fn begin_to_charge(&mut self, cost: u32) -> u32 {
+    /// Returns how many units to charge ahead beyond `cost`: twice the last portion, as far as there is room and the store
+    /// should have as many. Returns 0 if a charge is already under way, the bucket is hardly used, or a request of the
+    /// cost `next` could not be decided afterwards.
+    pub(super) fn begin_to_charge(&mut self, cost: u32, next: u32, now: Timestamp) -> u32 {
         if self.uses < HEAVY || self.coming > 0 {
             return 0;
         }
@@ -167,22 +183,33 @@ impl LeasedBucket {
             .algorithm
             .divisible()
             .map_or(0, |most| most.saturating_sub(cost));
-        self.portion = self.portion.saturating_mul(2).clamp(1, self.most.max(1));
-        self.coming = self.portion.min(room).min(fits);
+        let portion = self.portion.saturating_mul(2).max(next).min(self.most);
+        let said = self.said.as_ref();
+        let left = said.map_or(0, |(state, _)| self.algorithm.left(*state, now));
+        self.portion = portion.min(self.supply.expected(left).saturating_sub(cost));
+        let ahead = self.portion.min(room).min(fits);
+        self.coming = if self.held.units + ahead < next {
+            0
+        } else {
+            ahead
+        };
         self.refills += u32::from(self.coming > 0);
         self.coming
     }
 
     /// Ends a charge that has brought `come` under a limit. Units that were held for another period are worthless, and
     /// are replaced. A charge that brought nothing resets the portion, so that the next one starts small.
-    pub(super) fn charged(&mut self, come: Stock, algorithm: &Algorithm) -> Option<Return> {
+    pub(super) fn charged(&mut self, come: LeasedUnits, algorithm: &Algorithm) -> Option<Return> {
         self.coming = 0;
         self.waiting.notify_waiters();
         if self.algorithm != *algorithm {
             return self.give_back(come, algorithm);
         }
         match come.units {
-            0 => self.portion = 0,
+            0 => {
+                self.portion = 0;
+                self.supply.waste();
+            }
             _ if self.held.period == come.period => self.held.units += come.units,
             _ => self.held = come,
         }
@@ -196,7 +223,7 @@ impl LeasedBucket {
     /// Takes units for a batch that is not decided yet.
     pub(super) fn lend(&mut self, cost: u32) -> bool {
         self.uses = self.uses.saturating_add(1);
-        let lends = self.take(cost);
+        let lends = self.remove(cost);
         self.lent += cost * u32::from(lends);
         lends
     }
@@ -205,7 +232,7 @@ impl LeasedBucket {
     /// they are worthless.
     pub(super) fn lent(
         &mut self,
-        loan: Stock,
+        loan: LeasedUnits,
         algorithm: &Algorithm,
         is_spent: bool,
     ) -> Option<Return> {
@@ -226,14 +253,14 @@ impl LeasedBucket {
     /// are then returned later.
     pub(super) fn returned(&mut self, units: &Return, is_done: bool) {
         let Return {
-            algorithm, stock, ..
+            algorithm, amount, ..
         } = units;
-        self.returning -= stock.units;
+        self.returning -= amount.units;
         let is_same = self.algorithm == *algorithm;
-        if !is_done && is_same && self.has_room_for(stock.units) {
+        if !is_done && is_same && self.has_room_for(amount.units) {
             match self.held.units {
-                0 => self.held = *stock,
-                _ if self.held.period == stock.period => self.held.units += stock.units,
+                0 => self.held = *amount,
+                _ if self.held.period == amount.period => self.held.units += amount.units,
                 _ => {}
             }
         }
@@ -262,21 +289,21 @@ impl LeasedBucket {
         all.iter().map(|units| u64::from(*units)).sum::<u64>() <= self.most.into()
     }
 
-    pub(super) fn held(&self) -> Stock {
+    pub(super) fn held(&self) -> LeasedUnits {
         self.held
     }
 
     pub(super) fn holding(&self) -> Holding {
         Holding {
-            stock: self.held,
+            amount: self.held,
             said: self.said.map(|(state, _)| state),
         }
     }
 
     /// Records a state, if the store has answered it, at this instant of its clock. Returns the held units that the state
     /// counts as charged. An answer that another one has overtaken is ignored, but not that of a store whose clock has
-    /// stepped back.
-    pub(super) fn hear(&mut self, state: State, at: Option<Timestamp>) -> u32 {
+    /// stepped back. `now` is the time of the answer by the clock of this process.
+    pub(super) fn hear(&mut self, state: State, at: Option<Timestamp>, now: Timestamp) -> u32 {
         let last = self.said.map_or(0, |(_, last)| last.as_micros());
         let is_late =
             |at: &Timestamp| (1..OVERTAKEN).contains(&last.saturating_sub(at.as_micros()));
@@ -285,6 +312,7 @@ impl LeasedBucket {
             && period.is_some()
         {
             self.said = Some((state, at));
+            self.supply.hear(self.algorithm.left(state, now));
         }
         match period == Some(self.held.period) {
             true => self.held.units,
@@ -296,7 +324,7 @@ impl LeasedBucket {
         self.uses
     }
 
-    /// Returns whether units are charged, lent or returned at the moment.
+    /// Returns whether units are being charged, lent or returned.
     pub(super) fn is_unsettled(&self) -> bool {
         self.lent > 0 || self.coming > 0 || self.returning > 0
     }
@@ -335,29 +363,32 @@ impl LeasedBucket {
     }
 
     fn give_up(&mut self, units: u32) -> Option<Return> {
+        if units > 0 {
+            self.supply.waste();
+        }
         self.held.units -= units;
         if let Some((state, _)) = &mut self.said {
             *state = self.algorithm.after_return(*state, self.held.period, units);
         }
         let algorithm = self.algorithm.clone();
-        self.give_back(Stock { units, ..self.held }, &algorithm)
+        self.give_back(LeasedUnits { units, ..self.held }, &algorithm)
     }
 
     /// Begins to return units that are not held.
-    fn give_back(&mut self, stock: Stock, algorithm: &Algorithm) -> Option<Return> {
+    fn give_back(&mut self, amount: LeasedUnits, algorithm: &Algorithm) -> Option<Return> {
         let member = Member {
             algorithm,
-            ..self.member.lend()
+            ..self.member.as_member()
         };
         let charge = algorithm
-            .charge_in(stock.period)
-            .filter(|_| stock.units > 0)?;
-        self.returning += stock.units;
+            .charge_in(amount.period)
+            .filter(|_| amount.units > 0)?;
+        self.returning += amount.units;
         Some(Return {
             member: OwnedMember::from(&member),
-            receipt: Receipt::new(member.fingerprint, charge, stock.units, false),
+            receipt: Receipt::new(member.fingerprint, charge, amount.units, false),
             algorithm: algorithm.clone(),
-            stock,
+            amount,
             at: self.at,
         })
     }
@@ -379,20 +410,22 @@ mod tests {
         let gcra = Gcra::new(100, 10, Duration::from_secs(1)).unwrap();
         let algorithm = Algorithm::Gcra(gcra);
         let key = BucketKey::new(LimitKey::Number(1), "alice");
-        let mut member = Member::new(key, &algorithm, 1, Mode::CheckAndSpend);
-        member.leased = MOST;
-        LeasedBucket::new(&member)
+        let member = Member::new(key, &algorithm, 1, Mode::CheckAndSpend);
+        LeasedBucket::new(LeasedMember {
+            member: &member,
+            most: MOST,
+        })
     }
 
-    fn units(units: u32) -> Stock {
-        Stock { units, period: 0 }
+    fn units(units: u32) -> LeasedUnits {
+        LeasedUnits { units, period: 0 }
     }
 
     fn give_back(bucket: &mut LeasedBucket, cost: u32) -> bool {
-        let owned = OwnedMember::from(&bucket.member.lend());
+        let owned = OwnedMember::from(&bucket.member.as_member());
         let refund = Member {
             cost,
-            ..owned.lend()
+            ..owned.as_member()
         };
         bucket.take_back(Timestamp::from_micros(0), &refund)
     }
@@ -401,7 +434,7 @@ mod tests {
     #[test]
     fn units_of_a_period_before_are_dropped() {
         let mut bucket = bucket();
-        let charged = |units, period| Stock { units, period };
+        let charged = |units, period| LeasedUnits { units, period };
         let algorithm = bucket.algorithm.clone();
         assert!(bucket.charged(charged(4, 1), &algorithm).is_none());
         assert!(bucket.lend(1) && bucket.held == charged(3, 1));
@@ -417,11 +450,11 @@ mod tests {
         let at = Timestamp::from_micros(1_000_000);
         // A hundred tokens come back in ten seconds.
         for (tat, takes) in [(11_000_001, false), (11_000_000, true)] {
-            bucket.hear(State::Gcra(Tat::from_micros(tat)), Some(at));
-            let owned = OwnedMember::from(&bucket.member.lend());
+            bucket.hear(State::Gcra(Tat::from_micros(tat)), Some(at), at);
+            let owned = OwnedMember::from(&bucket.member.as_member());
             let refund = Member {
                 cost: 1,
-                ..owned.lend()
+                ..owned.as_member()
             };
             assert_eq!(bucket.take_back(at, &refund), takes, "{tat}");
         }
@@ -434,6 +467,7 @@ mod tests {
         bucket.charged(units(4), &algorithm);
         let state = |us| State::Gcra(Tat::from_micros(us));
         let second = 1_000_000;
+        let now = Timestamp::from_micros(second);
         for (at, us, heard) in [
             (9 * second, 5, 5),
             (9 * second - 1, 7, 5),
@@ -441,13 +475,14 @@ mod tests {
             (8 * second, 8, 8),
             (9 * second, 9, 9),
         ] {
-            assert_eq!(bucket.hear(state(us), Some(Timestamp::from_micros(at))), 4);
+            let at_store = Some(Timestamp::from_micros(at));
+            assert_eq!(bucket.hear(state(us), at_store, now), 4);
             assert_eq!(bucket.holding().said, Some(state(heard)), "{at} {us}");
         }
-        assert_eq!(bucket.hear(state(1), None), 4);
+        assert_eq!(bucket.hear(state(1), None, now), 4);
         assert_eq!(bucket.holding().said, Some(state(9)), "a cached denial");
         let other = State::Quota(crate::quota::Usage::NOTHING);
-        bucket.hear(other, Some(Timestamp::from_micros(10 * second)));
+        bucket.hear(other, Some(Timestamp::from_micros(10 * second)), now);
         assert_eq!(
             bucket.holding().said,
             Some(state(9)),
@@ -482,9 +517,9 @@ mod tests {
                 5..8 if !returns.is_empty() => {
                     bucket.returned(&returns.swap_remove(0), random(2) > 0);
                 }
-                _ => drop(bucket.attempt(cost)),
+                _ => drop(bucket.attempt(cost, Timestamp::from_micros(0))),
             }
-            let returning: u32 = returns.iter().map(|units| units.stock.units).sum();
+            let returning: u32 = returns.iter().map(|units| units.amount.units).sum();
             assert_eq!(bucket.returning, returning);
             let all = bucket.held.units + bucket.lent + bucket.coming + returning;
             assert!(all <= MOST && bucket.lent == loans.iter().sum::<u32>());
@@ -501,17 +536,21 @@ mod tests {
         assert!(bucket.lend(2));
         let gcra = Gcra::new(100, 20, Duration::from_secs(1)).unwrap();
         let algorithm = Algorithm::Gcra(gcra);
-        let owned = OwnedMember::from(&bucket.member.lend());
-        let mut member = Member {
+        let owned = OwnedMember::from(&bucket.member.as_member());
+        let member = Member {
             algorithm: &algorithm,
-            ..owned.lend()
+            ..owned.as_member()
         };
-        let moment = || Moment::new(None, || Timestamp::from_micros(1));
+        let leased = |most| LeasedMember {
+            member: &member,
+            most,
+        };
+        let when = || DecisionTime::new(None, || Timestamp::from_micros(1));
         let after = &algorithm;
         let charge = |units: &Return| (units.receipt.cost(), units.receipt.stored_charge());
         let of_before = |units| Some((units, before.charge_in(0)));
         bucket.coming = 3;
-        let held = bucket.adapt(moment(), &member);
+        let held = bucket.adapt(when(), leased(MOST));
         assert_eq!(held.as_ref().map(charge), of_before(4));
         let lent = bucket.lent(units(2), &before, false);
         assert_eq!(lent.as_ref().map(charge), of_before(2));
@@ -523,11 +562,10 @@ mod tests {
         assert_eq!((bucket.held, bucket.returning), (units(0), 0));
         // A lower maximum of the same limit.
         assert!(bucket.charged(units(8), after).is_none() && bucket.lend(3));
-        member.leased = 4;
-        let excess = bucket.adapt(moment(), &member);
-        assert_eq!(excess.map(|units| units.stock.units), Some(1));
+        let excess = bucket.adapt(when(), leased(4));
+        assert_eq!(excess.map(|units| units.amount.units), Some(1));
         let excess = bucket.lent(units(3), after, false);
-        assert_eq!(excess.map(|units| units.stock.units), Some(3));
+        assert_eq!(excess.map(|units| units.amount.units), Some(3));
         assert_eq!((bucket.held, bucket.returning), (units(4), 4));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{slice, sync::Arc};
 
-use super::{moment::Moment, shared::Shared, stock::Stock};
+use super::{decision_time::DecisionTime, leased_units::LeasedUnits, shared::Shared};
 use crate::{
     algorithm::Algorithm,
     backend::{Backend, BackendError},
@@ -21,7 +21,7 @@ pub(super) struct ChargeAhead<B> {
     bucket: Fingerprint,
     algorithm: Algorithm,
     ahead: u32,
-    come: Stock,
+    come: LeasedUnits,
 }
 
 impl<B: Backend> ChargeAhead<B> {
@@ -36,7 +36,7 @@ impl<B: Backend> ChargeAhead<B> {
             bucket,
             algorithm,
             ahead,
-            come: Stock::default(),
+            come: LeasedUnits::default(),
         }
     }
 
@@ -63,13 +63,13 @@ impl<B: Backend> ChargeAhead<B> {
     }
 
     /// Charges a portion ahead, without a request.
-    pub(super) async fn alone(mut self, moment: Moment, bucket: &OwnedMember) {
+    pub(super) async fn alone(mut self, when: DecisionTime, bucket: &OwnedMember) {
         let member = Member {
             mode: Mode::CheckAndSpend,
-            ..bucket.lend()
+            ..bucket.as_member()
         };
         // After an unknown outcome, nothing has come.
-        if let Ok(outcome) = self.charge(moment.given(), &member, self.ahead).await {
+        if let Ok(outcome) = self.charge(when.given(), &member, self.ahead).await {
             self.has_come(&outcome);
         }
     }
@@ -78,7 +78,7 @@ impl<B: Backend> ChargeAhead<B> {
         if let [answer] = outcome.answers()
             && answer.passed
         {
-            self.come = Stock {
+            self.come = LeasedUnits {
                 units: self.ahead,
                 period: self.algorithm.period_of(answer.state).unwrap_or_default(),
             };
@@ -97,7 +97,7 @@ impl<B: Backend> ChargeAhead<B> {
             ..*member
         };
         let batch = Batch::new(Operation::Spend, slice::from_ref(&member)).at(now);
-        let sent = self.shared.moment(&batch);
+        let sent = self.shared.decision_time(&batch);
         let mut outcome = self.shared.inner.apply(&batch).await?;
         self.shared.hear(&batch, sent, &mut outcome);
         Ok(outcome)

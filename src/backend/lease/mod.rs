@@ -2,12 +2,14 @@
 
 mod bucket;
 mod charge;
-mod moment;
+mod decision_time;
+mod leased_member;
+mod leased_units;
 mod pool;
 mod returns;
 mod shared;
 mod split;
-mod stock;
+mod supply;
 mod terms;
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
@@ -18,10 +20,11 @@ use tokio::time;
 use self::{
     bucket::LeaseAnswer,
     charge::ChargeAhead,
-    moment::Moment,
+    decision_time::DecisionTime,
+    leased_member::{LeasedMember, SplitBatch, Splits},
+    leased_units::Holding,
     shared::Shared,
-    stock::{Holding, is_leased},
-    terms::terms,
+    terms::{LimitSplit, terms},
 };
 use super::{
     Backend, BackendError, LeaseTerms, Servers, Stats, UnsupportedLimit, one_task::OneTask,
@@ -29,7 +32,7 @@ use super::{
 use crate::{
     algorithm::Action,
     clock::Timestamp,
-    decision::Outcome,
+    decision::{Answer, Outcome},
     transaction::{Algorithm, Batch, LeaseShare, Member, Operation},
 };
 
@@ -55,45 +58,14 @@ use crate::{
 /// # Ok(()) }
 /// ```
 ///
-/// # Never more than the limit
+/// The [guide](crate::guide::leases) says why the fleet never admits more than the limit, what leases cost, and how much is
+/// charged in advance.
 ///
-/// Units that were charged early have already come back at the store when they are spent. So the burst `B` is split:
-/// each of at most `P` processes holds at most `p` unspent units, and the store uses a burst of `B − P·p`, for all
-/// clients of the limit. Any span `W` then admits at most the units charged in it, `B − P·p + W/T`, plus the units held
-/// before it, `P·p`: together the limit. `p` is the leased share of the burst, and at most `(B − 1) / 2P`.
+/// [`Decision::remaining`](crate::Decision::remaining) is the number of units that the process holds if the decision comes
+/// from memory ([`Source::Lease`](crate::decision::Source::Lease)). Otherwise it is what the store has left and what the
+/// process holds. [`Limiter::close`](crate::Limiter::close) gives everything back.
 ///
-/// A quota is split in the same way. A process may spend units that it holds when a period ends in the next period. The
-/// store then admits `Q − P·p` of its own, so no period admits more than `Q`.
-///
-/// The number of processes and the limits have to be the same in the whole fleet. Each process beyond the number may admit
-/// `p` too much.
-///
-/// # What it costs
-///
-/// - Units that processes hold can be denied to others: at most `P·p`, until they are spent, given back, or replaced
-///   with time.
-/// - A cost above `B − P·p` is an error, and a rule with such a cost is rejected when it is built.
-/// - [`Decision::remaining`](crate::Decision::remaining) is the number of units that the process holds if the decision
-///   comes from memory ([`Source::Lease`](crate::decision::Source::Lease)). Otherwise it is what the store has left and
-///   what the process holds.
-///
-/// Clients see the limit's own figures: as `r`, what the store had left when it last answered, what has come back since,
-/// and what the process holds; as `q`, the whole burst or quota.
-///
-/// # How much is held
-///
-/// A bucket is leased from its third use within a second. Each time its units run out, twice as many are charged ahead
-/// as the time before, up to `p`. A bucket that needs no further portion gives half of its units back each second, and
-/// one that is not used gives back all of them. [`Limiter::close`](crate::Limiter::close) gives everything back. The
-/// units of a process that dies stay charged until the rate has replaced them.
-///
-/// While the store is asked for more, other requests for the bucket wait for that answer, once and for at most 10 ms, and
-/// then ask for themselves. Nobody is refused because of an empty lease: the store decides.
-///
-/// In a batch, the units of leased limits are taken first, and are returned if the store denies the rest. Debits and
-/// resets go to the store. A refund goes to what the process holds, if there is room.
-///
-/// A process leases up to 4096 buckets at a time. It needs a tokio runtime; without one, the store decides everything.
+/// It needs a tokio runtime; without one, the store decides everything.
 ///
 /// Put it inside a [`FailurePolicy`](super::FailurePolicy), and around a [`DenyCache`](super::DenyCache).
 #[derive(Debug)]
@@ -138,32 +110,45 @@ impl<B: Backend> Lease<B> {
         self.returns.begin(|| returns::keep_returning(shared()))
     }
 
+    /// Decides a batch with leased members.
+    async fn decide(&self, split: &SplitBatch<'_>) -> Result<Outcome, BackendError> {
+        let batch = &split.batch;
+        let is_spend = batch.operation == Operation::Spend;
+        match split.only() {
+            Some(leased) if batch.action(leased.member) == Action::Spend => {
+                self.decide_one(batch, leased).await
+            }
+            None if is_spend && self.begin_returns() => self.decide_split(split).await,
+            _ => self.inner().apply(batch).await,
+        }
+    }
+
     /// Decides a spend from one leased bucket.
     async fn decide_one(
         &self,
         batch: &Batch<'_>,
-        member: &Member<'_>,
+        leased: LeasedMember<'_>,
     ) -> Result<Outcome, BackendError> {
-        let (shared, bucket) = (&self.shared, member.fingerprint);
+        let (shared, member) = (&self.shared, leased.member);
         if !self.begin_returns() {
             return self.inner().apply(batch).await;
         }
         // A request waits for another request's charge only once, which bounds its delay.
         let mut may_wait = true;
         loop {
-            let moment = shared.moment(batch);
-            match shared.pool.attempt(moment, member) {
-                LeaseAnswer::Taken(left) => return Ok(passed(moment, member, left)),
+            let when = shared.decision_time(batch);
+            match shared.pool.attempt(when, leased) {
+                LeaseAnswer::Taken(left) => return Ok(passed(when, member, left)),
                 LeaseAnswer::Charge(ahead) => {
                     let algorithm = member.algorithm.clone();
-                    let charging = ChargeAhead::new(shared, bucket, algorithm, ahead);
+                    let charging = ChargeAhead::new(shared, member.fingerprint, algorithm, ahead);
                     return charging.decide(batch, member).await;
                 }
                 LeaseAnswer::Wait(charge) if may_wait => {
                     may_wait = false;
                     let ended = charge.notified();
                     // The charge may have ended between `attempt` and `notified`. Then nothing would wake this request.
-                    if shared.pool.is_charging(bucket) {
+                    if shared.pool.is_charging(member.fingerprint) {
                         let _ = time::timeout(PATIENCE, ended).await;
                     }
                 }
@@ -174,33 +159,34 @@ impl<B: Backend> Lease<B> {
 
     /// Decides a batch of one leased member, if memory alone can decide it.
     fn try_memory(&self, batch: &Batch<'_>) -> Option<Outcome> {
-        let member = only(batch).filter(|member| member.cost > 0)?;
-        let (pool, moment) = (&self.shared.pool, self.shared.moment(batch));
-        let held = match batch.action(member) {
-            Action::Spend => pool.take(moment, member),
-            Action::Probe => pool.enough(moment, member),
-            Action::Refund => pool.take_back(moment, member),
+        let [member] = batch.members else { return None };
+        let split = LimitSplit::of(member, self.processes).filter(|_| member.cost > 0)?;
+        let member = Member {
+            algorithm: &split.at_store,
+            ..*member
+        };
+        let leased = LeasedMember {
+            member: &member,
+            most: split.units,
+        };
+        let (pool, when) = (&self.shared.pool, self.shared.decision_time(batch));
+        let held = match batch.action(&member) {
+            Action::Spend => pool.take(when, leased),
+            Action::Probe => pool.enough(when, &member),
+            Action::Refund => pool.take_back(when, &member),
             _ => None,
         };
-        held.map(|held| passed(moment, member, held))
-    }
-}
-
-fn any_is_leased(batch: &Batch<'_>) -> bool {
-    batch.members.iter().any(|member| member.leased > 0)
-}
-
-/// Returns the member of a batch of one, if it is leased.
-fn only<'a>(batch: &'a Batch<'a>) -> Option<&'a Member<'a>> {
-    match batch.members {
-        [member] if is_leased(member) => Some(member),
-        _ => None,
+        let answer = Answer {
+            reserved: split.reserved,
+            ..held?.answer(&split.at_store, when.now())
+        };
+        Some(Outcome::of_one(when.now(), answer))
     }
 }
 
 /// Returns the outcome of one request that passed without the store.
-fn passed(moment: Moment, member: &Member<'_>, left: Holding) -> Outcome {
-    Outcome::of_one(moment.now(), left.answer(member.algorithm, moment.now()))
+fn passed(when: DecisionTime, member: &Member<'_>, left: Holding) -> Outcome {
+    Outcome::of_one(when.now(), left.answer(member.algorithm, when.now()))
 }
 
 #[async_trait]
@@ -212,25 +198,20 @@ impl<B: Backend> Backend for Lease<B> {
         if let Some(decided) = self.try_memory(batch) {
             return Ok(decided);
         }
-        if !any_is_leased(batch) {
+        let Some(splits) = Splits::of(batch, self.processes) else {
             return self.inner().apply(batch).await;
-        }
-        let sent = self.shared.moment(batch);
-        let mut outcome = match only(batch) {
-            Some(member) if batch.action(member) == Action::Spend => {
-                self.decide_one(batch, member).await?
-            }
-            None if batch.operation == Operation::Spend && self.begin_returns() => {
-                self.decide_split(batch).await?
-            }
-            _ => self.inner().apply(batch).await?,
         };
-        self.shared.hear(batch, sent, &mut outcome);
+        let members = splits.members(batch);
+        let split = splits.batch(batch, &members);
+        let sent = self.shared.decision_time(batch);
+        let mut outcome = self.decide(&split).await?;
+        self.shared.hear(&split.batch, sent, &mut outcome);
+        splits.complete(&mut outcome);
         Ok(outcome)
     }
 
     fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
-        if !any_is_leased(batch) {
+        if batch.members.iter().all(|member| member.lease.is_none()) {
             return self.inner().try_apply(batch);
         }
         match batch.now.map_or(Ok(()), Timestamp::validate) {

@@ -14,8 +14,9 @@ use tokio::sync::{Notify, futures::Notified};
 
 use super::{
     bucket::{LeaseAnswer, LeasedBucket, Return},
-    moment::Moment,
-    stock::{Holding, Stock, is_leased},
+    decision_time::DecisionTime,
+    leased_member::LeasedMember,
+    leased_units::{Holding, LeasedUnits},
 };
 use crate::{
     algorithm::Algorithm,
@@ -45,22 +46,22 @@ pub(super) struct Pool {
 
 impl Pool {
     /// Takes a member's cost from the held units, or returns where to get it.
-    pub(super) fn attempt(&self, moment: Moment, member: &Member<'_>) -> LeaseAnswer {
-        let mut shard = self.lock(member.fingerprint);
-        match self.bucket(&mut shard, moment, member) {
-            Some(bucket) => bucket.attempt(member.cost),
+    pub(super) fn attempt(&self, when: DecisionTime, leased: LeasedMember<'_>) -> LeaseAnswer {
+        let mut shard = self.lock(leased.member.fingerprint);
+        match self.bucket(&mut shard, when, leased) {
+            Some(bucket) => bucket.attempt(leased.member.cost, when.now()),
             None => LeaseAnswer::Ask,
         }
     }
 
     /// Takes a member's cost, if enough is held. Returns the rest.
-    pub(super) fn take(&self, moment: Moment, member: &Member<'_>) -> Option<Holding> {
-        let mut shard = self.lock(member.fingerprint);
-        if !shard.contains_key(&member.fingerprint) {
+    pub(super) fn take(&self, when: DecisionTime, leased: LeasedMember<'_>) -> Option<Holding> {
+        let mut shard = self.lock(leased.member.fingerprint);
+        if !shard.contains_key(&leased.member.fingerprint) {
             return None;
         }
-        let bucket = self.bucket(&mut shard, moment, member)?;
-        bucket.take(member.cost).then(|| bucket.holding())
+        let bucket = self.bucket(&mut shard, when, leased)?;
+        bucket.take(leased.member.cost).then(|| bucket.holding())
     }
 
     /// Returns whether a charge is under way.
@@ -70,25 +71,25 @@ impl Pool {
     }
 
     /// Returns the held units, if they are enough for a member's cost.
-    pub(super) fn enough(&self, moment: Moment, member: &Member<'_>) -> Option<Holding> {
+    pub(super) fn enough(&self, when: DecisionTime, member: &Member<'_>) -> Option<Holding> {
         let mut shard = self.lock(member.fingerprint);
         let bucket = shard.get_mut(&member.fingerprint)?;
-        bucket.expire(moment);
+        bucket.expire(when);
         (bucket.held().units >= member.cost).then(|| bucket.holding())
     }
 
     /// Takes a member's cost for a batch that is not decided yet. Returns the rest.
-    pub(super) fn lend(&self, moment: Moment, member: &Member<'_>) -> Option<Holding> {
-        let mut shard = self.lock(member.fingerprint);
-        let bucket = self.bucket(&mut shard, moment, member)?;
-        bucket.lend(member.cost).then(|| bucket.holding())
+    pub(super) fn lend(&self, when: DecisionTime, leased: LeasedMember<'_>) -> Option<Holding> {
+        let mut shard = self.lock(leased.member.fingerprint);
+        let bucket = self.bucket(&mut shard, when, leased)?;
+        bucket.lend(leased.member.cost).then(|| bucket.holding())
     }
 
     /// Ends a loan from a limit. Returns the units held after it.
     pub(super) fn lent(
         &self,
         bucket: Fingerprint,
-        loan: Stock,
+        loan: LeasedUnits,
         algorithm: &Algorithm,
         is_spent: bool,
     ) -> Holding {
@@ -96,28 +97,36 @@ impl Pool {
     }
 
     /// Returns how many units to charge ahead after a batch that the store has decided.
-    pub(super) fn begin_to_charge(&self, moment: Moment, member: &Member<'_>) -> u32 {
-        let mut shard = self.lock(member.fingerprint);
-        let bucket = self.bucket(&mut shard, moment, member);
-        bucket.map_or(0, |bucket| bucket.begin_to_charge(0))
+    pub(super) fn begin_to_charge(&self, when: DecisionTime, leased: LeasedMember<'_>) -> u32 {
+        let mut shard = self.lock(leased.member.fingerprint);
+        let bucket = self.bucket(&mut shard, when, leased);
+        bucket.map_or(0, |bucket| {
+            bucket.begin_to_charge(0, leased.member.cost, when.now())
+        })
     }
 
-    /// Records the state of a bucket, if the store has answered it, at this instant of its clock. Returns the held units that
-    /// the state counts as charged.
-    pub(super) fn hear(&self, bucket: Fingerprint, state: State, at: Option<Timestamp>) -> u32 {
+    /// Records the state of a bucket, if the store has answered it, at this instant of its clock, and `now` by the clock of
+    /// this process. Returns the held units that the state counts as charged.
+    pub(super) fn hear(
+        &self,
+        bucket: Fingerprint,
+        state: State,
+        at: Option<Timestamp>,
+        now: Timestamp,
+    ) -> u32 {
         let mut shard = self.lock(bucket);
         let bucket = shard.get_mut(&bucket);
-        bucket.map_or(0, |bucket| bucket.hear(state, at))
+        bucket.map_or(0, |bucket| bucket.hear(state, at, now))
     }
 
     /// Ends a charge that has brought these units under a limit.
-    pub(super) fn charged(&self, bucket: Fingerprint, come: Stock, algorithm: &Algorithm) {
+    pub(super) fn charged(&self, bucket: Fingerprint, come: LeasedUnits, algorithm: &Algorithm) {
         self.end(bucket, |bucket| bucket.charged(come, algorithm));
     }
 
     /// Ends the return of units. Units that were not returned are held again, unless the pool is closed.
     pub(super) fn returned(&self, units: &Return, is_done: bool) {
-        self.end(units.member.lend().fingerprint, |bucket| {
+        self.end(units.member.as_member().fingerprint, |bucket| {
             let is_done = is_done || self.is_closed.load(Ordering::Acquire);
             bucket.returned(units, is_done);
             None
@@ -150,15 +159,15 @@ impl Pool {
     }
 
     /// Takes a member's cost back, if there is room for it. Returns the units held after it.
-    pub(super) fn take_back(&self, moment: Moment, member: &Member<'_>) -> Option<Holding> {
+    pub(super) fn take_back(&self, when: DecisionTime, member: &Member<'_>) -> Option<Holding> {
         let mut shard = self.lock(member.fingerprint);
         if self.is_closed.load(Ordering::Acquire) {
             return None;
         }
         let bucket = shard.get_mut(&member.fingerprint)?;
-        bucket.expire(moment);
+        bucket.expire(when);
         bucket
-            .take_back(moment.now(), member)
+            .take_back(when.now(), member)
             .then(|| bucket.holding())
     }
 
@@ -205,25 +214,22 @@ impl Pool {
     fn bucket<'a>(
         &self,
         shard: &'a mut PoolShard,
-        moment: Moment,
-        member: &Member<'_>,
+        when: DecisionTime,
+        leased: LeasedMember<'_>,
     ) -> Option<&'a mut LeasedBucket> {
-        if !is_leased(member) {
-            return None;
-        }
         if self.is_closed.load(Ordering::Acquire) {
             return None;
         }
-        let print = member.fingerprint;
+        let print = leased.member.fingerprint;
         let Some(place) = shard.get_index_of(&print) else {
             make_room(shard, print);
             if shard.len() < ROOM {
-                shard.insert(print, LeasedBucket::new(member));
+                shard.insert(print, LeasedBucket::new(leased));
             }
             return None;
         };
         let (_, bucket) = shard.get_index_mut(place)?;
-        if let Some(excess) = bucket.adapt(moment, member) {
+        if let Some(excess) = bucket.adapt(when, leased) {
             lock(&self.returns).push(excess);
         }
         Some(bucket)

@@ -1,7 +1,6 @@
 //! Gives back units that were charged ahead and are not needed.
 
 use std::{
-    collections::HashMap,
     mem,
     pin::pin,
     slice,
@@ -9,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use ahash::RandomState;
+use indexmap::IndexMap;
 use tokio::{task::JoinSet, time};
 use tracing::instrument::WithSubscriber;
 
@@ -85,7 +86,9 @@ impl<B: Backend> Shared<B> {
             .map(|units| UnsettledReturn::new(self, units))
             .collect();
         async move {
-            let mut servers: HashMap<ServerId, Vec<UnsettledReturn<B>>> = HashMap::new();
+            // In the order of their first units, so that a simulation repeats it.
+            let mut servers: IndexMap<ServerId, Vec<UnsettledReturn<B>>, RandomState> =
+                IndexMap::default();
             for units in returns {
                 servers.entry(units.server()).or_default().push(units);
             }
@@ -143,7 +146,7 @@ impl<B: Backend> UnsettledReturn<B> {
     fn server(&self) -> ServerId {
         let servers = self.shared.inner.servers();
         servers.map_or(ServerId::UNKNOWN, |servers| {
-            servers.server_of(&self.units.member.lend())
+            servers.server_of(&self.units.member.as_member())
         })
     }
 
@@ -164,7 +167,7 @@ impl<B: Backend> UnsettledReturn<B> {
             cost: units.receipt.cost(),
             mode: Mode::CheckAndSpend,
             receipt: Some(&units.receipt),
-            ..units.member.lend()
+            ..units.member.as_member()
         };
         let batch = Batch::new(Operation::Refund, slice::from_ref(&member)).at(units.at);
         self.shared.inner.apply(&batch).await.map(drop)

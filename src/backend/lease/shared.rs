@@ -1,4 +1,4 @@
-use super::{moment::Moment, pool::Pool};
+use super::{decision_time::DecisionTime, pool::Pool};
 use crate::{
     clock::{Clock, SystemClock},
     decision::{Outcome, Source},
@@ -22,21 +22,21 @@ impl<B> Shared<B> {
         }
     }
 
-    /// Records what the store has answered to a batch that was sent at this moment, and adds what this process holds to the
+    /// Records what the store has answered to a batch that was sent at this time, and adds what this process holds to the
     /// answers. A cached denial is older than what the store has said since.
-    pub(super) fn hear(&self, batch: &Batch<'_>, sent: Moment, outcome: &mut Outcome) {
+    pub(super) fn hear(&self, batch: &Batch<'_>, sent: DecisionTime, outcome: &mut Outcome) {
         let (at, source) = (outcome.now, outcome.source());
         let heard = (source != Source::Cache).then_some(at);
         for (member, answer) in batch.members.iter().zip(outcome.answers_mut()) {
-            if member.leased == 0 || !answer.known || answer.leased {
+            if member.lease.is_none() || !answer.known || answer.leased {
                 continue;
             }
             let state = answer.state.by_clock(at, sent.now());
-            answer.held = self.pool.hear(member.fingerprint, state, heard);
+            answer.held = self.pool.hear(member.fingerprint, state, heard, sent.now());
         }
     }
 
-    pub(super) fn moment(&self, batch: &Batch<'_>) -> Moment {
-        Moment::new(batch.now, || self.clock.now())
+    pub(super) fn decision_time(&self, batch: &Batch<'_>) -> DecisionTime {
+        DecisionTime::new(batch.now, || self.clock.now())
     }
 }

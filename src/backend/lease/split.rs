@@ -8,9 +8,10 @@ use tokio::runtime::Handle;
 use super::{
     Lease,
     charge::ChargeAhead,
-    moment::Moment,
+    decision_time::DecisionTime,
+    leased_member::{LeasedMember, SplitBatch},
+    leased_units::{Holding, LeasedUnits},
     shared::Shared,
-    stock::{Holding, Stock, is_leased},
 };
 use crate::{
     algorithm::Action,
@@ -26,19 +27,23 @@ struct HeldMember<'a> {
     /// The units left once the batch is decided.
     left: Holding,
     /// The units taken until the batch is decided.
-    lent: Stock,
+    lent: LeasedUnits,
 }
 
 /// The held units of each member of a batch. Units that were taken and not spent are put back.
 struct FromMemory<'a, B> {
     shared: &'a Shared<B>,
-    moment: Moment,
+    when: DecisionTime,
     members: SmallVec<[Option<HeldMember<'a>>; 4]>,
 }
 
 impl<B: Backend> Lease<B> {
-    pub(super) async fn decide_split(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let mut held = FromMemory::take(&self.shared, batch);
+    pub(super) async fn decide_split(
+        &self,
+        split: &SplitBatch<'_>,
+    ) -> Result<Outcome, BackendError> {
+        let batch = &split.batch;
+        let mut held = FromMemory::take(&self.shared, split);
         let members = batch.members.iter().zip(&held.members);
         let rest: SmallVec<[Member<'_>; 4]> = members
             .filter(|(_, held)| held.is_none())
@@ -48,28 +53,30 @@ impl<B: Backend> Lease<B> {
             members: &rest,
             ..*batch
         };
-        let decided = match rest.is_empty() {
-            true => Outcome::new(held.moment.now(), []),
+        let mut decided = match rest.is_empty() {
+            true => Outcome::new(held.when.now(), []),
             false => self.inner().apply(&part).await?,
         };
+        // Before units are charged ahead, which takes what the store has left.
+        self.shared.hear(&part, held.when, &mut decided);
         let passes = decided.passes(&part);
         held.end(passes);
         if passes {
-            let spent = rest
-                .iter()
-                .filter(|member| batch.action(member) == Action::Spend);
-            spent.for_each(|member| self.top_up(held.moment, member));
+            let asked = split.members().zip(&held.members);
+            let asked = asked.filter(|(_, held)| held.is_none());
+            let leased = asked.filter_map(|((_, leased), _)| leased);
+            leased
+                .filter(|leased| batch.action(leased.member) == Action::Spend)
+                .for_each(|leased| self.top_up(held.when, leased));
         }
         let answers = held.merge(&decided, passes);
         Ok(decided.with_answers(answers))
     }
 
     /// Charges a portion ahead for later batches, in the background.
-    fn top_up(&self, moment: Moment, member: &Member<'_>) {
-        if !is_leased(member) {
-            return;
-        }
-        let ahead = self.shared.pool.begin_to_charge(moment, member);
+    fn top_up(&self, when: DecisionTime, leased: LeasedMember<'_>) {
+        let member = leased.member;
+        let ahead = self.shared.pool.begin_to_charge(when, leased);
         if ahead == 0 {
             return;
         }
@@ -80,37 +87,38 @@ impl<B: Backend> Lease<B> {
             return;
         };
         let member = OwnedMember::from(member);
-        runtime.spawn(async move { charging.alone(moment, &member).await });
+        runtime.spawn(async move { charging.alone(when, &member).await });
     }
 }
 
 impl<'a, B: Backend> FromMemory<'a, B> {
-    fn take(shared: &'a Shared<B>, batch: &Batch<'a>) -> Self {
+    fn take(shared: &'a Shared<B>, split: &SplitBatch<'a>) -> Self {
         let mut taken = Self {
             shared,
-            moment: shared.moment(batch),
+            when: shared.decision_time(&split.batch),
             members: SmallVec::new(),
         };
-        for member in batch.members {
-            let held = taken.take_one(batch, member);
+        for (_, leased) in split.members() {
+            let held = leased.and_then(|leased| taken.take_one(&split.batch, leased));
             taken.members.push(held);
         }
         taken
     }
 
-    fn take_one(&self, batch: &Batch<'_>, member: &'a Member<'a>) -> Option<HeldMember<'a>> {
-        if member.cost == 0 || !is_leased(member) {
+    fn take_one(&self, batch: &Batch<'_>, leased: LeasedMember<'a>) -> Option<HeldMember<'a>> {
+        let member = leased.member;
+        if member.cost == 0 {
             return None;
         }
-        let (pool, moment) = (&self.shared.pool, self.moment);
+        let (pool, when) = (&self.shared.pool, self.when);
         let (left, units) = match batch.action(member) {
-            Action::Spend => (pool.lend(moment, member)?, member.cost),
-            Action::Probe => (pool.enough(moment, member)?, 0),
+            Action::Spend => (pool.lend(when, leased)?, member.cost),
+            Action::Probe => (pool.enough(when, member)?, 0),
             _ => return None,
         };
-        let lent = Stock {
+        let lent = LeasedUnits {
             units,
-            ..left.stock
+            ..left.amount
         };
         Some(HeldMember { member, left, lent })
     }

@@ -1,11 +1,37 @@
-//! Splits a burst between the processes and the store.
+//! Splits a burst or a quota between the processes and the store.
 
 use std::num::NonZeroU32;
 
 use crate::{
     backend::{LeaseTerms, UnsupportedLimit},
-    transaction::{Algorithm, LeaseShare},
+    transaction::{Algorithm, LeaseShare, Member},
 };
+
+/// The split of one limit.
+#[derive(Clone, Debug)]
+pub(super) struct LimitSplit {
+    /// The limit that the store decides with.
+    pub(super) at_store: Algorithm,
+    /// The most unspent units that each process can hold.
+    pub(super) units: u32,
+    /// The part of the burst or the quota that is reserved for all processes.
+    pub(super) reserved: u32,
+}
+
+impl LimitSplit {
+    /// Splits the limit of a member, if it has leases.
+    pub(super) fn of(member: &Member<'_>, processes: NonZeroU32) -> Option<Self> {
+        let (share, whole) = (member.lease?, member.algorithm);
+        let units = units(whole.divisible().ok()?, share, processes);
+        let reserved = units * processes.get();
+        let at_store = whole.with_most(whole.max_cost() - reserved)?;
+        (units > 0).then_some(Self {
+            at_store,
+            units,
+            reserved,
+        })
+    }
+}
 
 /// Returns the terms of a limit for a number of processes.
 pub(super) fn terms(
@@ -13,38 +39,49 @@ pub(super) fn terms(
     share: LeaseShare,
     processes: NonZeroU32,
 ) -> Result<LeaseTerms, UnsupportedLimit> {
-    let burst = divisible(algorithm)?;
-    // The store keeps at least half of the burst, so that ordinary costs fit into it.
-    let most = (burst - 1) / processes.get().saturating_mul(2);
-    let units = share.of(burst).min(most);
-    match units {
-        0 => Err(UnsupportedLimit::new(format!(
-            "with {burst} at once, {share} of that and {processes} processes, a process could hold nothing in advance: \
-             leave `lease` out, or raise it or the limit"
-        ))),
-        _ => Ok(LeaseTerms::new(units, burst - processes.get() * units)),
-    }
-}
-
-/// The burst or the quota that is split.
-fn divisible(algorithm: &Algorithm) -> Result<u32, UnsupportedLimit> {
-    algorithm.divisible().map_err(|reason| {
+    let burst = algorithm.divisible().map_err(|reason| {
         UnsupportedLimit::new(format!(
             "{reason}: leave `lease` out, or give the limit burst, count and period, or a quota"
         ))
-    })
+    })?;
+    match units(burst, share, processes) {
+        0 => Err(UnsupportedLimit::new(format!(
+            "{share} of {burst} among {processes} processes leaves less than one unit each: leave `lease` out, or raise \
+             it or the limit"
+        ))),
+        units => Ok(LeaseTerms::new(units, burst - processes.get() * units)),
+    }
+}
+
+/// Returns the most units that each process can hold. The store keeps at least half of the burst, so that ordinary costs
+/// fit into it.
+fn units(burst: u32, share: LeaseShare, processes: NonZeroU32) -> u32 {
+    let most = (burst - 1) / processes.get().saturating_mul(2);
+    share.of(burst).min(most)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Limit;
+    use crate::{
+        Limit,
+        transaction::{BucketKey, LimitKey, Mode},
+    };
 
     fn split(burst: u32, share: LeaseShare, processes: u32) -> Option<(u32, u32)> {
         let limit = Limit::per_second(1_000_000).burst(burst);
         let processes = NonZeroU32::new(processes).unwrap();
-        let terms = terms(limit.algorithm().unwrap(), share, processes);
-        terms.ok().map(|terms| (terms.units, terms.burst))
+        let algorithm = limit.algorithm().unwrap();
+        let terms = terms(algorithm, share, processes).ok();
+        let key = BucketKey::new(LimitKey::Number(1), "alice");
+        let member = Member {
+            lease: Some(share),
+            ..Member::new(key, algorithm, 1, Mode::CheckAndSpend)
+        };
+        let split = LimitSplit::of(&member, processes);
+        let split = split.map(|split| (split.units, split.at_store.max_cost()));
+        assert_eq!(split, terms.map(|terms| (terms.units, terms.burst)));
+        split
     }
 
     #[test]

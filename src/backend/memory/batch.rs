@@ -2,112 +2,205 @@
 
 use std::sync::MutexGuard;
 
-use smallvec::SmallVec;
-
 use super::{
-    histories::{Histories, LockedRecords},
-    shard::Shards,
+    MemoryBackend,
+    histories::LockedRecords,
     table::{BucketSlot, Table},
 };
 use crate::{
-    algorithm::{Action, RowValue, View},
+    algorithm::{Action, Ask, Judged, RowValue, State},
     clock::Timestamp,
     decision::Answer,
+    few::Count,
     transaction::Member,
 };
 
-/// The locked shards of a batch's buckets. Rows are locked before histories, and lower shards before higher ones, so
-/// that no two batches wait for each other.
-pub(super) struct LockedBuckets<'a> {
-    all_rows: &'a Shards<Table>,
-    all_histories: &'a Histories,
-    rows: Guards<MutexGuard<'a, Table>>,
-    histories: Guards<LockedRecords<'a>>,
+/// The locked shards of a batch's buckets, and the place of each bucket in them. Rows are locked before histories, and
+/// lower shards before higher ones, so that no two batches wait for each other.
+pub(super) struct LockedBuckets<'a, C: Count> {
+    shards: C::Of<Option<LockedShard<'a>>>,
+    /// In the order of the members.
+    places: C::Of<BucketPlace>,
 }
 
-/// What was found in a row.
-#[derive(Clone, Copy, Default)]
-pub(super) struct FoundRow {
-    pub(super) value: RowValue,
-    slot: Option<BucketSlot>,
+enum LockedShard<'a> {
+    Rows(MutexGuard<'a, Table>),
+    Histories(LockedRecords<'a>),
 }
 
-/// Locked shards with their numbers.
-type Guards<T> = SmallVec<[(usize, T); 4]>;
+/// The place of a member's bucket: its shard among the locked ones, and what was found there.
+#[derive(Clone, Copy)]
+struct BucketPlace {
+    shard: usize,
+    found: FoundBucket,
+}
 
-impl<'a> LockedBuckets<'a> {
-    /// Locks the shards of all members.
+#[derive(Clone, Copy)]
+enum FoundBucket {
+    /// The member has no bucket.
+    None,
+    Row {
+        value: RowValue,
+        slot: Option<BucketSlot>,
+    },
+    History(Option<usize>),
+}
+
+/// The number of the shard of no bucket.
+const NO_SHARD: usize = usize::MAX;
+
+impl<'a, C: Count> LockedBuckets<'a, C> {
+    /// Begins without a lock.
     #[inline(always)]
-    pub(super) fn new(
-        rows: &'a Shards<Table>,
-        histories: &'a Histories,
-        members: &[Member<'_>],
-    ) -> Self {
-        let (mut row_shards, mut history_shards) = (Numbers::new(), Numbers::new());
-        for member in members {
-            let print = &member.fingerprint;
-            match member.algorithm.fits_row() {
-                true => row_shards.push(rows.of(print)),
-                false => history_shards.push(histories.of(print)),
+    pub(super) fn new(len: usize) -> Self {
+        Self {
+            shards: C::fill(len, || None),
+            places: C::fill(len, || BucketPlace {
+                shard: 0,
+                found: FoundBucket::None,
+            }),
+        }
+    }
+
+    /// Locks the shards of all members, and finds their buckets.
+    #[inline(always)]
+    pub(super) fn lock<'m>(
+        &mut self,
+        backend: &'a MemoryBackend,
+        len: usize,
+        member: impl Fn(usize) -> Option<&'m Member<'m>>,
+    ) {
+        let mut order = C::fill(len, || (NO_SHARD, 0));
+        for (place, turn) in order.as_mut().iter_mut().enumerate() {
+            if let Some(member) = member(place) {
+                *turn = (backend.shard_of(member), place);
             }
         }
-        Self {
-            all_rows: rows,
-            all_histories: histories,
-            rows: lock(row_shards, |shard| rows.lock(shard)),
-            histories: lock(history_shards, |shard| histories.lock(shard)),
+        sort(order.as_mut());
+        let (mut locked, mut held) = (NO_SHARD, 0);
+        for (turn, (number, place)) in order.as_ref().iter().copied().enumerate() {
+            let Some(member) = member(place).filter(|_| number != NO_SHARD) else {
+                continue;
+            };
+            if number != locked {
+                self.shards.as_mut()[turn] = Some(backend.lock(number));
+                (locked, held) = (number, turn);
+            }
+            if let Some(shard) = &self.shards.as_ref()[held] {
+                self.places.as_mut()[place] = BucketPlace {
+                    shard: held,
+                    found: shard.find(member),
+                };
+            }
         }
     }
 
-    /// Returns the stored state of a member's bucket. If it is in a row, `found` receives that.
+    /// Returns what a request for the bucket at a place leads to, if the batch passes.
     #[inline(always)]
-    pub(super) fn see<'b>(
-        &'b self,
-        member: &Member<'b>,
+    pub(super) fn judge(
+        &self,
+        place: usize,
+        member: &Member<'_>,
+        ask: Ask<'_>,
         now: Timestamp,
-        found: &mut FoundRow,
-    ) -> View<'b> {
-        let print = &member.fingerprint;
-        if member.algorithm.fits_row() {
-            let (value, slot) = self.rows[self.row(member)].1.look(print);
-            *found = FoundRow { value, slot };
-            return member.algorithm.see_row(value, now);
+    ) -> Judged<State> {
+        let BucketPlace { shard, found } = self.places.as_ref()[place];
+        match found {
+            FoundBucket::Row { value, .. } => member.algorithm.judge_row(ask, value, now),
+            _ => self.judge_history(shard, found, member, ask, now),
         }
-        let shard = position(&self.histories, self.all_histories.of(print));
-        self.histories[shard].1.see(member, now)
     }
 
-    /// Stores the decision on a member's bucket, which was found in this row, if it is in one.
+    #[inline(always)]
+    fn judge_history(
+        &self,
+        shard: usize,
+        found: FoundBucket,
+        member: &Member<'_>,
+        ask: Ask<'_>,
+        now: Timestamp,
+    ) -> Judged<State> {
+        match (found, &self.shards.as_ref()[shard]) {
+            (FoundBucket::History(entry), Some(LockedShard::Histories(records))) => {
+                records.see(entry, member, now).judge(ask, now)
+            }
+            _ => member.algorithm.see(None, now).judge(ask, now),
+        }
+    }
+
+    /// Returns the state of the bucket at a place if nothing is taken from it.
+    #[inline(never)]
+    pub(super) fn untouched(
+        &self,
+        place: usize,
+        member: &Member<'_>,
+        ask: Ask<'_>,
+        now: Timestamp,
+    ) -> State {
+        let BucketPlace { shard, found } = self.places.as_ref()[place];
+        match (found, &self.shards.as_ref()[shard]) {
+            (FoundBucket::History(entry), Some(LockedShard::Histories(records))) => {
+                records.see(entry, member, now).untouched(ask, now)
+            }
+            (FoundBucket::Row { value, .. }, _) => member.algorithm.untouched_row(ask, value, now),
+            _ => member.algorithm.see(None, now).untouched(ask, now),
+        }
+    }
+
+    /// Stores the answer to the member at a place.
     #[inline(always)]
     pub(super) fn write(
         &mut self,
+        place: usize,
         action: Action,
         member: &Member<'_>,
         answer: &Answer,
-        found: FoundRow,
         now: Timestamp,
     ) {
-        let print = &member.fingerprint;
-        if !member.algorithm.fits_row() {
-            let shard = position(&self.histories, self.all_histories.of(print));
-            return self.histories[shard].1.write(action, member, answer, now);
+        let BucketPlace { shard, found } = self.places.as_ref()[place];
+        match (found, &mut self.shards.as_mut()[shard]) {
+            (FoundBucket::Row { value, slot }, Some(LockedShard::Rows(rows))) => {
+                if let Some(value) = changed(value, action, member, answer, now) {
+                    rows.put(slot, &member.fingerprint, value, now);
+                }
+            }
+            (FoundBucket::History(found), Some(LockedShard::Histories(records))) => {
+                records.write(found, action, member, answer, now);
+            }
+            _ => {}
         }
-        let Some(value) = changed(found.value, action, member, answer, now) else {
-            return;
-        };
-        let row = self.row(member);
-        let rows = &mut self.rows[row].1;
-        // A change of another bucket in this shard may have moved it.
-        let slot = match found.slot.filter(|slot| rows.has(*slot, print)) {
-            Some(slot) => Some(slot),
-            None => rows.look(print).1,
-        };
-        rows.put(slot, print, value, now);
+    }
+}
+
+impl LockedShard<'_> {
+    #[inline(always)]
+    fn find(&self, member: &Member<'_>) -> FoundBucket {
+        match self {
+            Self::Rows(rows) => {
+                let (value, slot) = rows.look(&member.fingerprint);
+                FoundBucket::Row { value, slot }
+            }
+            Self::Histories(records) => FoundBucket::History(records.find(&member.fingerprint)),
+        }
+    }
+}
+
+impl MemoryBackend {
+    /// Returns the number of a bucket's shard. All shards of histories follow those of rows.
+    #[inline(always)]
+    fn shard_of(&self, member: &Member<'_>) -> usize {
+        match member.algorithm.fits_row() {
+            true => self.rows.of(&member.fingerprint),
+            false => self.rows.len() + self.histories.of(&member.fingerprint),
+        }
     }
 
     #[inline(always)]
-    fn row(&self, member: &Member<'_>) -> usize {
-        position(&self.rows, self.all_rows.of(&member.fingerprint))
+    fn lock(&self, number: usize) -> LockedShard<'_> {
+        match number.checked_sub(self.rows.len()) {
+            None => LockedShard::Rows(self.rows.lock(number)),
+            Some(shard) => LockedShard::Histories(self.histories.lock(shard)),
+        }
     }
 }
 
@@ -128,26 +221,17 @@ pub(super) fn changed(
     (value != stored).then(|| value.unless_full(now))
 }
 
-type Numbers = SmallVec<[usize; 4]>;
-
-/// Locks shards in ascending order, each once.
+/// Sorts the numbers of shards. A batch seldom has more than four, for which this is the fastest.
 #[inline(always)]
-fn lock<T>(mut shards: Numbers, lock: impl Fn(usize) -> T) -> Guards<T> {
-    let mut guards = Guards::new();
-    if shards.len() > 1 {
-        shards.sort_unstable();
-        shards.dedup();
+pub(super) fn sort(numbers: &mut [(usize, usize)]) {
+    if numbers.len() > 4 {
+        return numbers.sort_unstable();
     }
-    for shard in shards {
-        guards.push((shard, lock(shard)));
-    }
-    guards
-}
-
-#[inline(always)]
-fn position<T>(guards: &Guards<T>, shard: usize) -> usize {
-    match guards.len() {
-        1 => 0,
-        _ => guards.partition_point(|(locked, _)| *locked < shard),
+    for end in 1..numbers.len() {
+        let mut at = end;
+        while at > 0 && numbers[at - 1].0 > numbers[at].0 {
+            numbers.swap(at - 1, at);
+            at -= 1;
+        }
     }
 }

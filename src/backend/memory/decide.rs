@@ -1,19 +1,17 @@
-//! Decides batches: in one place for each kind of bucket if they have one member, and in general.
+//! Decides batches, whatever the number of their members.
 
-use smallvec::SmallVec;
-
-use super::{
-    MemoryBackend,
-    batch::{FoundRow, LockedBuckets, changed},
-};
+#[cfg(feature = "failure-policy")]
+use super::batch::changed;
+use super::{MemoryBackend, batch::LockedBuckets, row_charges::RowCharge};
+#[cfg(feature = "failure-policy")]
+use crate::algorithm::State;
 use crate::{
-    algorithm::{Algorithm, RowValue, State},
+    algorithm::Action,
     backend::BackendError,
-    clock::{Clock, Timestamp},
-    decision::{Answer, Outcome},
-    gcra::{self, Gcra, Tat},
-    quota::{self, Quota, Usage},
-    transaction::{Batch, Fingerprint, Member, Operation},
+    clock::{Clock, InvalidNow, Timestamp},
+    decision::{Answer, Judgement, Outcome},
+    few::{Count, Exactly, counted},
+    transaction::{Batch, Member, Operation},
 };
 
 impl MemoryBackend {
@@ -22,56 +20,112 @@ impl MemoryBackend {
         let now = batch.now.unwrap_or_else(|| self.clock.now());
         now.validate()?;
         if let [member] = batch.members
-            && let Algorithm::Gcra(gcra) = member.algorithm
-            && batch.action(member) == crate::algorithm::Action::Spend
-            && gcra.max_wait_us() == 0
+            && batch.action(member) == Action::Spend
+            && member.algorithm.fits_row()
         {
-            let charged = self.spend(member.fingerprint, gcra, member.cost, now);
-            let (Ok(tat) | Err(tat)) = charged;
-            let answer = Answer::new(State::Gcra(tat), charged.is_ok());
+            let (by, cost) = (member.algorithm, member.cost);
+            let mut charge = [RowCharge {
+                joins_line: member.joins_line(),
+                ..RowCharge::new(member.fingerprint, by, cost)
+            }];
+            let passed = self.charge_rows::<Exactly<1>>(&mut charge, now);
+            let answer = Answer::new(by.state_in_row(charge[0].value, now), passed);
             return Ok(Outcome::of_one(now, answer));
         }
-        Ok(self.decide_others(batch, now))
+        Ok(self.decide_all(batch, now))
     }
 
-    /// Charges a bucket by GCRA without a line if the cost, which is not 0, fits. Returns the TAT afterwards; if the cost
-    /// does not fit, that is the stored one, as an error.
     #[inline(never)]
-    pub(crate) fn spend(
-        &self,
-        print: Fingerprint,
-        gcra: &Gcra,
-        cost: u32,
-        now: Timestamp,
-    ) -> Result<Tat, Tat> {
-        let mut rows = self.rows.lock(self.rows.of(&print));
-        let (value, place) = rows.look(&print);
-        let stored = gcra::row::tat(value);
-        let Some(tat) = gcra.spend(stored, now.as_micros(), cost) else {
-            return Err(stored);
-        };
-        rows.put_used(place, &print, gcra::row::value(tat, gcra.tolerance()), now);
-        Ok(tat)
+    fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {
+        let members = batch.members;
+        if batch.operation == Operation::Renew {
+            return self.renew_all(batch, now);
+        }
+        counted!(members.len(), C => {
+            let mut judged = Judgement::<C>::new(batch.operation, members.len());
+            self.judge_at(&mut judged, now, members.len(), |place| members.get(place));
+            Outcome::from(judged)
+        })
     }
 
-    /// Charges a bucket with a quota if the cost, which is not 0, fits. Returns its usage afterwards; if the cost does not
-    /// fit, that is the current one, as an error.
-    #[inline(never)]
-    pub(crate) fn spend_quota(
+    /// Renews the members in order, independently of each other. Several can be of one bucket.
+    fn renew_all(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {
+        let answers = batch.members.iter().map(|member| {
+            let print = &member.fingerprint;
+            let mut records = self.histories.lock(self.histories.of(print));
+            let found = records.find(print);
+            let mut answer = Answer::UNKNOWN;
+            answer.judge(
+                records
+                    .see(found, member, now)
+                    .judge(batch.ask(member), now),
+            );
+            records.write(found, batch.action(member), member, &answer, now);
+            answer
+        });
+        Outcome::new(now, answers)
+    }
+
+    /// Locks the buckets of all members, judges each, and stores all changes or none. `member` returns the member at a
+    /// place, if there is one. The answers are large, so they are written where they stay.
+    #[inline(always)]
+    pub(crate) fn judge<'m, C: Count>(
         &self,
-        print: Fingerprint,
-        quota: &Quota,
-        cost: u32,
+        judged: &mut Judgement<C>,
+        now: Option<Timestamp>,
+        len: usize,
+        member: impl Fn(usize) -> Option<&'m Member<'m>> + Copy,
+    ) -> Result<(), InvalidNow> {
+        let now = now.unwrap_or_else(|| self.clock.now());
+        now.validate()?;
+        self.judge_at(judged, now, len, member);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn judge_at<'m, C: Count>(
+        &self,
+        judged: &mut Judgement<C>,
         now: Timestamp,
-    ) -> Result<Usage, Usage> {
-        let mut rows = self.rows.lock(self.rows.of(&print));
-        let (value, place) = rows.look(&print);
-        let stored = quota::row::usage(value);
-        let Some(usage) = quota.spend(stored, now.as_micros(), cost) else {
-            return Err(quota.current(stored, now.as_micros()));
-        };
-        rows.put_used(place, &print, quota::row::value(quota, usage), now);
-        Ok(usage)
+        len: usize,
+        member: impl Fn(usize) -> Option<&'m Member<'m>> + Copy,
+    ) {
+        judged.begin(now);
+        {
+            let mut locked = LockedBuckets::<C>::new(len);
+            locked.lock(self, len, member);
+            for place in 0..len {
+                if let Some(member) = member(place) {
+                    judged.judge(place, member, |ask| locked.judge(place, member, ask, now));
+                }
+            }
+            // A denial writes nothing, and an attack is mostly denials.
+            if judged.passes() {
+                for place in 0..len {
+                    if let Some(member) = member(place) {
+                        locked.write(
+                            place,
+                            judged.action(member),
+                            member,
+                            judged.answer(place),
+                            now,
+                        );
+                    }
+                }
+            } else {
+                for place in 0..len {
+                    if let Some(member) = member(place) {
+                        let untouched = |ask| locked.untouched(place, member, ask, now);
+                        judged.take_nothing(place, member, untouched);
+                    }
+                }
+            }
+        }
+        self.histories.trim(len, member, now);
+        #[cfg(feature = "tokio")]
+        if judged.gives_back() {
+            self.lines.wake((0..len).filter_map(member));
+        }
     }
 
     /// Decides one bucket in a row from another state than the stored one. A denial does not change it.
@@ -84,78 +138,20 @@ impl MemoryBackend {
         now: Timestamp,
         from: impl FnOnce(State) -> State,
     ) -> Answer {
-        self.decide_row(batch, member, now, |value| {
-            let before = member.algorithm.state_in_row(value, now);
-            match from(before) {
-                after if after == before => value,
-                after => member.algorithm.row(after),
-            }
-        })
-    }
-
-    /// Decides the less common cases. It is separate, to keep the common case small.
-    #[inline(never)]
-    fn decide_others(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {
-        if let [member] = batch.members
-            && batch.operation != Operation::Reset
-        {
-            return match member.algorithm.fits_row() {
-                true => Outcome::of_one(now, self.decide_row(batch, member, now, |value| value)),
-                false => self.decide_history(batch, member, now),
-            };
-        }
-        self.decide_all(batch, now)
-    }
-
-    /// Decides one bucket in a row, from the stored value or another one.
-    #[inline(always)]
-    fn decide_row(
-        &self,
-        batch: &Batch<'_>,
-        member: &Member<'_>,
-        now: Timestamp,
-        from: impl FnOnce(RowValue) -> RowValue,
-    ) -> Answer {
         let ask = batch.ask(member);
-        let print = &member.fingerprint;
+        let (print, by) = (&member.fingerprint, member.algorithm);
         let mut rows = self.rows.lock(self.rows.of(print));
-        let (value, place) = rows.look(print);
-        let before = from(value);
-        let answer = Answer::judged(member.algorithm.see_row(before, now).judge(&ask, now));
-        // A denial changes nothing, and an attack is mostly denials.
-        if let Some(value) = changed(before, ask.action, member, &answer, now) {
+        let (stored, place) = rows.look(print);
+        let before = by.state_in_row(stored, now);
+        let value = match from(before) {
+            after if after == before => stored,
+            after => by.row(after),
+        };
+        let mut answer = Answer::UNKNOWN;
+        answer.judge(by.judge_row(ask, value, now));
+        if let Some(value) = changed(value, ask.action, member, &answer, now) {
             rows.put(place, print, value, now);
         }
         answer
-    }
-
-    /// Decides one bucket with a history.
-    fn decide_history(&self, batch: &Batch<'_>, member: &Member<'_>, now: Timestamp) -> Outcome {
-        let print = &member.fingerprint;
-        let mut records = self.histories.lock(self.histories.of(print));
-        let answer = records.decide(batch, member, now);
-        drop(records);
-        self.histories.trim(batch.members, now);
-        Outcome::of_action(now, batch.action(member), answer)
-    }
-
-    /// Locks the buckets of all members, judges each, and stores all changes or none.
-    fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {
-        let mut found: SmallVec<[FoundRow; 4]> = SmallVec::new();
-        found.resize(batch.members.len(), FoundRow::default());
-        let mut locked = LockedBuckets::new(&self.rows, &self.histories, batch.members);
-        let outcome = Outcome::judge(batch, now, |place, member| {
-            locked.see(member, now, &mut found[place])
-        });
-        // A denial writes nothing, and an attack is mostly denials.
-        if outcome.passes(batch) {
-            let members = batch.members.iter().zip(outcome.answers());
-            for ((member, answer), found) in members.zip(&found) {
-                locked.write(batch.action(member), member, answer, *found, now);
-            }
-        }
-        drop(locked);
-        self.histories.trim(batch.members, now);
-        outcome
     }
 }

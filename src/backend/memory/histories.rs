@@ -99,14 +99,20 @@ impl Histories {
     ///
     /// The caller must not hold the lock of a shard.
     #[inline]
-    pub(super) fn trim(&self, spared: &[Member<'_>], now: Timestamp) {
+    pub(super) fn trim<'m>(
+        &self,
+        len: usize,
+        spared: impl Fn(usize) -> Option<&'m Member<'m>>,
+        now: Timestamp,
+    ) {
         if self.bytes.load(Ordering::Relaxed) > self.max_bytes {
-            self.evict(spared, now);
+            let spared: Vec<_> = (0..len).filter_map(spared).collect();
+            self.evict(&spared, now);
         }
     }
 
     #[cold]
-    fn evict(&self, spared: &[Member<'_>], now: Timestamp) {
+    fn evict(&self, spared: &[&Member<'_>], now: Timestamp) {
         for print in spared.iter().map(|member| &member.fingerprint) {
             self.lock(self.of(print)).spare(print);
         }
@@ -219,7 +225,7 @@ mod tests {
     use super::*;
     use crate::{
         backend::memory::random_numbers::random_numbers,
-        decision::Outcome,
+        decision::{Answer, Outcome},
         tiers::{Tier, Tiers},
         transaction::{Batch, BucketKey, LimitKey, Mode, Operation},
         window::Window,
@@ -268,11 +274,12 @@ mod tests {
         let member = Member::known(key, print, &algorithm, cost, Mode::CheckAndSpend);
         let batch = Batch::new(Operation::Spend, std::slice::from_ref(&member));
         let mut records = histories.lock(histories.of(&print));
-        let outcome = Outcome::judge(&batch, now, |_, member| records.see(member, now));
+        let found = records.find(&print);
+        let outcome = Outcome::judged(&batch, now, |_, member| records.see(found, member, now));
         let answer = outcome.answers()[0];
-        records.write(batch.action(&member), &member, &answer, now);
+        records.write(found, batch.action(&member), &member, &answer, now);
         drop(records);
-        histories.trim(batch.members, now);
+        histories.trim(1, |_| Some(&member), now);
         answer.passed
     }
 
@@ -474,9 +481,14 @@ mod tests {
         let now = Timestamp::from_micros(now);
         let mut records = histories.lock(histories.of(&member.fingerprint));
         let batch = Batch::new(Operation::Spend, std::slice::from_ref(&member));
-        let answer = records.decide(&batch, &member, now);
+        let found = records.find(&member.fingerprint);
+        let judged = records
+            .see(found, &member, now)
+            .judge(batch.ask(&member), now);
+        let answer = Answer::new(judged.state, judged.passed);
+        records.write(found, batch.action(&member), &member, &answer, now);
         drop(records);
-        histories.trim(std::slice::from_ref(&member), now);
+        histories.trim(1, |_| Some(&member), now);
         answer.passed
     }
 

@@ -16,12 +16,12 @@ const END: u32 = u32::MAX;
 const LEAST_CHAINS: usize = 8;
 
 impl HashChains {
-    /// Returns the entry among those with a similar hash that `is_meant`.
+    /// Returns the entry among those with a similar hash that `matches`.
     #[inline]
-    pub(super) fn find(&self, hash: u64, is_meant: impl Fn(usize) -> bool) -> Option<usize> {
+    pub(super) fn find(&self, hash: u64, matches: impl Fn(usize) -> bool) -> Option<usize> {
         let mut entry = *self.heads.get(self.chain(hash))?;
         while entry != END {
-            if is_meant(entry as usize) {
+            if matches(entry as usize) {
                 return Some(entry as usize);
             }
             entry = self.next[entry as usize];

@@ -6,21 +6,29 @@ mod bucket;
 mod decide;
 mod histories;
 mod index;
+#[cfg(feature = "tokio")]
+mod lines;
 mod queue;
 #[cfg(test)]
 mod random_numbers;
 mod records;
 mod row;
+mod row_charges;
 mod shard;
 mod standing;
 mod table;
 
 use std::fmt;
+#[cfg(feature = "tokio")]
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
-#[cfg(feature = "failure-policy")]
-use self::batch::{FoundRow, LockedBuckets};
+#[cfg(feature = "tokio")]
+pub(crate) use self::lines::LinePlace;
+#[cfg(feature = "tokio")]
+use self::lines::PermitLines;
+pub(crate) use self::row_charges::RowCharge;
 use self::{histories::Histories, shard::Shards, table::Table};
 use super::{Backend, BackendError, Begun, Deciding, Stats, UnsupportedLimit};
 #[cfg(feature = "failure-policy")]
@@ -82,6 +90,9 @@ pub struct MemoryBackend {
     histories: Histories,
     clock: SystemClock,
     max_buckets: usize,
+    /// The callers that wait for permits.
+    #[cfg(feature = "tokio")]
+    lines: Arc<PermitLines>,
 }
 
 /// Buckets for each shard of rows when all are there: few enough that a table grows in a fraction of a millisecond.
@@ -120,6 +131,8 @@ impl MemoryBackend {
             histories: Histories::new(history_bytes),
             clock: SystemClock::new(),
             max_buckets,
+            #[cfg(feature = "tokio")]
+            lines: Arc::default(),
         }
     }
 
@@ -181,17 +194,23 @@ impl MemoryBackend {
         answer: &Answer,
         now: Timestamp,
     ) {
-        let members = std::slice::from_ref(member);
-        let mut locked = LockedBuckets::new(&self.rows, &self.histories, members);
-        locked.write(action, member, answer, FoundRow::default(), now);
-        drop(locked);
-        self.histories.trim(members, now);
+        let mut records = self.histories.lock(self.histories.of(&member.fingerprint));
+        let found = records.find(&member.fingerprint);
+        records.write(found, action, member, answer, now);
+        drop(records);
+        self.histories.trim(1, |_| Some(member), now);
     }
 
     /// Returns the most buckets that it can hold.
     #[cfg(feature = "failure-policy")]
     pub(super) fn max_buckets(&self) -> usize {
         self.max_buckets
+    }
+
+    /// The callers that wait for permits.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn lines(&self) -> &Arc<PermitLines> {
+        &self.lines
     }
 
     /// Returns the current time of this backend.

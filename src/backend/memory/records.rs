@@ -14,7 +14,7 @@ use crate::{
     clock::Timestamp,
     decision::Answer,
     heap::allocated,
-    transaction::{Batch, Fingerprint, Member},
+    transaction::{Fingerprint, Member},
 };
 
 /// The number of records in a block.
@@ -75,12 +75,9 @@ impl Records {
         self.dues.first().map(|(instant, _)| instant)
     }
 
-    pub(super) fn see<'a>(&'a self, member: &Member<'a>, now: Timestamp) -> View<'a> {
-        self.see_found(self.find(&member.fingerprint), member, now)
-    }
-
-    #[inline(always)]
-    fn see_found<'a>(
+    /// Returns the view of a history that was found, or of an unused bucket.
+    #[inline]
+    pub(super) fn see<'a>(
         &'a self,
         found: Option<usize>,
         member: &Member<'a>,
@@ -90,22 +87,9 @@ impl Records {
         member.algorithm.see(stored, now)
     }
 
-    /// Decides the only member of a batch, and stores the change.
-    pub(super) fn decide(
-        &mut self,
-        batch: &Batch<'_>,
-        member: &Member<'_>,
-        now: Timestamp,
-    ) -> Answer {
-        let ask = batch.ask(member);
-        let found = self.find(&member.fingerprint);
-        let answer = Answer::judged(self.see_found(found, member, now).judge(&ask, now));
-        self.keep(found, ask.action, member, &answer, now);
-        answer
-    }
-
-    /// Stores the change of a member, in the record found for it or in a new one.
-    fn keep(
+    /// Stores the decision on a member: a grant, a refund or a reset. A change of another bucket may have moved the one
+    /// that was found.
+    pub(super) fn write(
         &mut self,
         found: Option<usize>,
         action: Action,
@@ -113,28 +97,22 @@ impl Records {
         answer: &Answer,
         now: Timestamp,
     ) {
-        if member.algorithm.changes(action, &answer.state)
-            && let Some(entry) = found.or_else(|| self.add(member))
-        {
+        let print = &member.fingerprint;
+        if action == Action::Reset {
+            return self.forget(print);
+        }
+        if !member.algorithm.changes(action, &answer.state) {
+            return;
+        }
+        let is_there = |entry: &usize| self.is_at(*entry, print);
+        let found = found.filter(is_there).or_else(|| self.find(print));
+        if let Some(entry) = found.or_else(|| self.add(member)) {
             self.update(entry, action, member, answer, now);
         }
     }
 
-    /// Stores the decision on a member: a grant, a refund or a reset.
-    pub(super) fn write(
-        &mut self,
-        action: Action,
-        member: &Member<'_>,
-        answer: &Answer,
-        now: Timestamp,
-    ) {
-        let print = &member.fingerprint;
-        if action == Action::Reset {
-            self.forget(print);
-        } else {
-            let found = self.find(print);
-            self.keep(found, action, member, answer, now);
-        }
+    fn is_at(&self, entry: usize, print: &Fingerprint) -> bool {
+        entry < self.records.len() && self.records[entry].print == *print
     }
 
     fn update(
@@ -180,9 +158,10 @@ impl Records {
         }
     }
 
-    fn find(&self, print: &Fingerprint) -> Option<usize> {
-        let is_meant = |entry: usize| self.records[entry].print == *print;
-        self.index.find(print.low, is_meant)
+    #[inline]
+    pub(super) fn find(&self, print: &Fingerprint) -> Option<usize> {
+        let matches = |entry: usize| self.records[entry].print == *print;
+        self.index.find(print.low, matches)
     }
 
     /// Adds a history. It lapses when its first change is stored.

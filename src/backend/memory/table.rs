@@ -82,11 +82,11 @@ impl Table {
         }
     }
 
-    /// Returns whether a bucket is at a place.
-    #[inline]
-    pub(super) fn has(&self, place: BucketSlot, print: &Fingerprint) -> bool {
-        let row = self.rows.get(place.row);
-        row.is_some_and(|row| row.0[place.slot].is_of(print))
+    /// Returns the bucket at a place, if it is still there.
+    #[inline(always)]
+    fn bucket_at(&mut self, place: BucketSlot, print: &Fingerprint) -> Option<&mut RowBucket> {
+        let bucket = self.rows.get_mut(place.row)?.0.get_mut(place.slot)?;
+        bucket.is_of(print).then_some(bucket)
     }
 
     #[inline]
@@ -98,8 +98,8 @@ impl Table {
         }
     }
 
-    /// Stores the value of a bucket that was found at `place`. A bucket that is full again has [`RowValue::FULL`], which is
-    /// not stored.
+    /// Stores the value of a bucket that was found at `place`, unless a change of another bucket has moved it. A bucket that
+    /// is full again has [`RowValue::FULL`], which is not stored.
     #[inline(always)]
     pub(super) fn put(
         &mut self,
@@ -108,13 +108,14 @@ impl Table {
         value: RowValue,
         now: Timestamp,
     ) {
-        match value == RowValue::FULL {
-            true => self.forget(place),
-            false => self.put_used(place, print, value, now),
+        // The common case stays small enough to inline. The rare ones are in separate functions.
+        match place.and_then(|place| self.bucket_at(place, print)) {
+            Some(bucket) if value != RowValue::FULL => bucket.set(value),
+            _ => self.put_elsewhere(print, value, now),
         }
     }
 
-    /// Stores the value of a bucket that is not full, because it has just been charged.
+    /// Stores the value of a bucket that is not full, right after it was looked up.
     #[inline(always)]
     pub(super) fn put_used(
         &mut self,
@@ -124,10 +125,20 @@ impl Table {
         now: Timestamp,
     ) {
         debug_assert!(value != RowValue::FULL, "a charge leaves less than all");
-        // The common case stays small enough to inline. The rare ones are in separate functions.
         match place {
             Some(place) => self.bucket_mut(place).set(value),
             None => self.add(print, value, now),
+        }
+    }
+
+    /// Stores the value of a bucket that is new or was moved, or forgets one that is full again.
+    #[inline(never)]
+    fn put_elsewhere(&mut self, print: &Fingerprint, value: RowValue, now: Timestamp) {
+        let (_, place) = self.look(print);
+        match (value == RowValue::FULL, place) {
+            (true, place) => self.forget(place),
+            (false, Some(place)) => self.bucket_mut(place).set(value),
+            (false, None) => self.add(print, value, now),
         }
     }
 

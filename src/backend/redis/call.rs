@@ -28,7 +28,7 @@ const HEADER: usize = 8;
 pub(super) struct ScriptCall {
     pub(super) keys: SmallVec<[Value; 1]>,
     now: Option<Timestamp>,
-    demand: Demand,
+    payload: Payload,
 }
 
 /// A batch as `batch.lua` reads it.
@@ -48,7 +48,7 @@ pub(super) struct BatchKind<'a> {
 }
 
 #[derive(Clone, Debug)]
-enum Demand {
+enum Payload {
     Spend(Spend),
     Batch(BatchArguments),
 }
@@ -73,43 +73,43 @@ impl ScriptCall {
         Self {
             keys: keys.collect(),
             now,
-            demand: match spend {
-                Some(spend) => Demand::Spend(spend),
-                None => Demand::Batch(BatchArguments::new(operation, members)),
+            payload: match spend {
+                Some(spend) => Payload::Spend(spend),
+                None => Payload::Batch(BatchArguments::new(operation, members)),
             },
         }
     }
 
     /// Returns the spend, if the call is a single one.
     pub(super) fn spend(&self) -> Option<&Spend> {
-        match &self.demand {
-            Demand::Spend(spend) => Some(spend),
-            Demand::Batch(_) => None,
+        match &self.payload {
+            Payload::Spend(spend) => Some(spend),
+            Payload::Batch(_) => None,
         }
     }
 
     /// Returns the algorithm of each key.
     pub(super) fn algorithms(&self) -> SmallVec<[AlgorithmKey; 8]> {
-        match &self.demand {
-            Demand::Spend(spend) => smallvec![spend.algorithm.key()],
-            Demand::Batch(batch) => batch.algorithms.clone(),
+        match &self.payload {
+            Payload::Spend(spend) => smallvec![spend.algorithm.key()],
+            Payload::Batch(batch) => batch.algorithms.clone(),
         }
     }
 
     /// Returns the weight of this call: the amount of data that the server reads and answers, counted in arguments.
     pub(super) fn weight(&self) -> usize {
-        match &self.demand {
-            Demand::Spend(spend) => spend.algorithm.spend_weight(&spend.ask()),
-            Demand::Batch(batch) => batch.weight,
+        match &self.payload {
+            Payload::Spend(spend) => spend.algorithm.spend_weight(&spend.ask()),
+            Payload::Batch(batch) => batch.weight,
         }
     }
 
     /// Fails if the call is too large for one command. The server would close the connection, and with it fail all other
     /// calls in flight.
     pub(super) fn validate(&self) -> Result<(), RedisError> {
-        let members = match &self.demand {
-            Demand::Spend(_) => 0,
-            Demand::Batch(batch) => batch.members.len(),
+        let members = match &self.payload {
+            Payload::Spend(_) => 0,
+            Payload::Batch(batch) => batch.members.len(),
         };
         match self.keys.len() + members + HEADER > MOST_ARGUMENTS {
             true => Err(RedisError::TooLarge(self.keys.len())),
@@ -120,7 +120,7 @@ impl ScriptCall {
     /// Appends the arguments of `spend.lua`.
     pub(super) fn push_spend(&self, arguments: &mut Vec<Value>) {
         arguments.extend([integer(1), self.keys[0].clone(), clock(self.now)]);
-        if let Demand::Spend(spend) = &self.demand {
+        if let Payload::Spend(spend) = &self.payload {
             let terms = spend.algorithm.spend_arguments(&spend.ask());
             arguments.extend(terms.into_iter().map(Value::from));
         }
@@ -129,9 +129,9 @@ impl ScriptCall {
 
     /// Returns the kind of the batch as `batch.lua` reads it: all of its arguments but the keys.
     pub(super) fn kind(&self) -> BatchKind<'_> {
-        let members = match &self.demand {
-            Demand::Batch(batch) => Cow::Borrowed(&batch.members[..]),
-            Demand::Spend(spend) => {
+        let members = match &self.payload {
+            Payload::Batch(batch) => Cow::Borrowed(&batch.members[..]),
+            Payload::Spend(spend) => {
                 let arguments = spend.algorithm.script_arguments(&spend.ask());
                 let arguments = arguments.into_iter().map(Value::from);
                 Cow::Owned(

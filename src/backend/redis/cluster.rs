@@ -120,13 +120,13 @@ impl Cluster {
     pub(super) fn server_of(&self, slot: u16) -> ServerId {
         let table = self.shared.table.load();
         let link = table.link(slot);
-        link.map_or(ServerId::UNKNOWN, |link| link.pulse().server())
+        link.map_or(ServerId::UNKNOWN, |link| link.health().server())
     }
 
     /// Returns whether a master has decided since an instant, and has not failed after that.
     pub(super) fn has_decided(&self, server: ServerId, since: std::time::Instant) -> bool {
         let link = self.master(server);
-        link.is_some_and(|link| link.pulse().has_decided(since))
+        link.is_some_and(|link| link.health().has_decided(since))
     }
 
     /// Returns whether a server is a master. The unknown server is one as long as some slots have no master.
@@ -145,7 +145,7 @@ impl Cluster {
     fn master(&self, server: ServerId) -> Option<Arc<Link>> {
         let table = self.shared.table.load();
         let mut links = table.links.iter();
-        links.find(|link| link.pulse().server() == server).cloned()
+        links.find(|link| link.health().server() == server).cloned()
     }
 
     /// Waits until all slots have a master that is connected.
@@ -187,7 +187,7 @@ impl Cluster {
                 true => link.ask(call, deadline).await,
                 false => link.run(slot, call.clone(), deadline).await,
             };
-            link.pulse().ended(&ended);
+            link.health().ended(&ended);
             let failure = match ended {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,

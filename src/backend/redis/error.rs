@@ -1,13 +1,12 @@
 //! Errors of Redis, and their meaning for a decision.
 
-use std::fmt;
-
 use fred::{
     error::{Error, ErrorKind},
     types::{Value, config::Server},
 };
 use thiserror::Error as ThisError;
 
+use super::disconnect_reason::DisconnectReason;
 use crate::{backend::BackendError, check::Finding, clock::InvalidNow};
 
 /// An error of Redis. It is the source of a [`BackendError::Unavailable`] or a [`BackendError::NotDone`]. The
@@ -54,26 +53,6 @@ pub enum RedisError {
     /// A [check](crate::check) has found a mistake, and the checks are strict.
     #[error(transparent)]
     Check(#[from] Finding),
-}
-
-/// The reason why there is no connection: a part of [`RedisError::Disconnected`]. The
-/// [guide](crate::guide::redis#when-redis-fails) says what happens then.
-#[derive(Clone, ThisError)]
-#[error("{}", .0.details())]
-pub struct DisconnectReason(Error);
-
-impl DisconnectReason {
-    /// Returns whether the server did not answer in time.
-    #[must_use]
-    pub fn is_timeout(&self) -> bool {
-        *self.0.kind() == ErrorKind::Timeout
-    }
-}
-
-impl fmt::Debug for DisconnectReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
-    }
 }
 
 /// What is wrong with a value that is not a bucket: a part of [`RedisError::NotABucket`]. The

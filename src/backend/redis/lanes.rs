@@ -34,24 +34,31 @@ pub(super) struct Lanes {
     lanes: Mutex<HashMap<u16, Lane, RandomState>>,
     /// The most callers that share one call.
     together: usize,
-    /// The number of eras that have begun.
-    eras: AtomicU64,
+    /// The number of generations that have begun.
+    generations: AtomicU64,
 }
 
-/// A lane exists as long as something is in flight on it.
+/// A lane exists as long as something is in flight on it. It changes under the lock of all lanes:
+///
+/// - A call that finds no lane creates one, and is in flight on it. Other calls wait in it.
+/// - Waiting calls that are taken together are one more in flight. Each call in flight leaves the lane once, also if its
+///   task ends early.
+/// - The last one that leaves takes the waiting calls, which are in flight then. If there are none, it removes the lane.
+/// - After the deadline, a new generation begins with nothing in flight, and calls of the previous one change nothing
+///   when they leave.
 struct Lane {
-    era: Era,
-    /// The number of calls of this era in flight.
+    generation: Generation,
+    /// The number of calls of this generation in flight.
     in_flight: usize,
-    /// The deadline of the call with which the lane was last entered. After it, a new era begins.
+    /// The deadline of the call with which the lane was last entered. After it, a new generation begins.
     late: Deadline,
     waiting: Vec<WaitingCall>,
     weight: usize,
 }
 
-/// The calls in flight that hold others back. Calls of earlier eras hold nobody back.
+/// The calls in flight that hold others back. Calls of earlier generations hold nobody back.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Era(u64);
+pub(super) struct Generation(u64);
 
 /// A call that waits.
 pub(super) struct WaitingCall {
@@ -77,7 +84,7 @@ pub(super) enum Entered {
         reply: oneshot::Receiver<Reply>,
         /// Groups to be sent at once. Leave the lane once for each of them.
         ready: SmallVec<[Vec<WaitingCall>; 2]>,
-        era: Era,
+        generation: Generation,
     },
 }
 
@@ -86,7 +93,7 @@ impl Lanes {
         Self {
             lanes: Mutex::default(),
             together,
-            eras: AtomicU64::new(0),
+            generations: AtomicU64::new(0),
         }
     }
 
@@ -105,29 +112,41 @@ impl Lanes {
         let mut lanes = self.lock();
         let lane = match lanes.entry(lane) {
             Entry::Vacant(free) => {
-                let era = free.insert(Lane::new(self.next_era(), deadline)).era;
+                let generation = free
+                    .insert(Lane::new(self.next_generation(), deadline))
+                    .generation;
                 let ready = smallvec![vec![waiting]];
-                return Entered::Waits { reply, ready, era };
+                return Entered::Waits {
+                    reply,
+                    ready,
+                    generation,
+                };
             }
             Entry::Occupied(lane) => lane.into_mut(),
         };
         let is_late = lane.late.is_over();
         if is_late {
-            (lane.era, lane.in_flight, lane.late) = (self.next_era(), 0, deadline);
+            (lane.generation, lane.in_flight, lane.late) = (self.next_generation(), 0, deadline);
         }
         let mut ready = lane.push(waiting, self.together);
         if is_late {
             ready.extend(lane.depart());
         }
-        let era = lane.era;
-        Entered::Waits { reply, ready, era }
+        let generation = lane.generation;
+        Entered::Waits {
+            reply,
+            ready,
+            generation,
+        }
     }
 
-    /// Leaves a lane. If nothing else of the same era is in flight on it, takes the waiting calls, which are in flight from
+    /// Leaves a lane. If nothing else of the same generation is in flight on it, takes the waiting calls, which are in flight from
     /// then on.
-    pub(super) fn leave(&self, place: u16, era: Era) -> Option<Vec<WaitingCall>> {
+    pub(super) fn leave(&self, place: u16, generation: Generation) -> Option<Vec<WaitingCall>> {
         let mut lanes = self.lock();
-        let lane = lanes.get_mut(&place).filter(|lane| lane.era == era)?;
+        let lane = lanes
+            .get_mut(&place)
+            .filter(|lane| lane.generation == generation)?;
         lane.in_flight -= 1;
         if lane.in_flight > 0 {
             return None;
@@ -140,8 +159,8 @@ impl Lanes {
         waiting
     }
 
-    fn next_era(&self) -> Era {
-        Era(self.eras.fetch_add(1, Ordering::Relaxed))
+    fn next_generation(&self) -> Generation {
+        Generation(self.generations.fetch_add(1, Ordering::Relaxed))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u16, Lane, RandomState>> {
@@ -150,9 +169,9 @@ impl Lanes {
 }
 
 impl Lane {
-    fn new(era: Era, late: Deadline) -> Self {
+    fn new(generation: Generation, late: Deadline) -> Self {
         Self {
-            era,
+            generation,
             in_flight: 1,
             late,
             waiting: Vec::new(),

@@ -24,8 +24,8 @@ use super::{
     error::{Failure, RedisError},
     flight::Flight,
     group::Group,
-    lanes::{Entered, Era, Lanes, Reply, WaitingCall},
-    pulse::Pulse,
+    lanes::{Entered, Generation, Lanes, Reply, WaitingCall},
+    server_health::ServerHealth,
     upkeep::SupervisedConnection,
 };
 use crate::backend::slot::Slots;
@@ -40,7 +40,7 @@ pub(super) struct Link {
     waiting: Slots,
     lanes: Lanes,
     upkeep: Background,
-    pulse: Pulse,
+    health: ServerHealth,
 }
 
 /// A call that has begun.
@@ -68,7 +68,7 @@ impl Link {
             line,
             waiting: Slots::new(MOST_WAITING),
             lanes: Lanes::new(settings.together),
-            pulse: Pulse::new(),
+            health: ServerHealth::new(),
         }
     }
 
@@ -103,8 +103,8 @@ impl Link {
     }
 
     /// Returns the record of the server's decisions.
-    pub(super) fn pulse(&self) -> &Pulse {
-        &self.pulse
+    pub(super) fn health(&self) -> &ServerHealth {
+        &self.health
     }
 
     /// Returns the reason why there is no connection, if it is known.
@@ -168,9 +168,13 @@ impl Link {
         self.begin()?;
         match self.lanes.enter(lane, call, deadline) {
             Entered::Ungrouped(call) => Ok(Started::Alone(self.boxed(call, deadline))),
-            Entered::Waits { reply, ready, era } => {
+            Entered::Waits {
+                reply,
+                ready,
+                generation,
+            } => {
                 for calls in ready {
-                    Passage::new(self, lane, era).carry(calls);
+                    LaneGuard::new(self, lane, generation).send(calls);
                 }
                 Ok(Started::Waits(reply))
             }
@@ -292,23 +296,23 @@ impl fmt::Debug for Link {
 }
 
 /// A script call in flight on a lane. When it ends or is dropped, the waiting calls are sent.
-struct Passage {
+struct LaneGuard {
     link: Arc<Link>,
     lane: u16,
-    era: Era,
+    generation: Generation,
 }
 
-impl Passage {
-    fn new(link: &Arc<Link>, lane: u16, era: Era) -> Self {
+impl LaneGuard {
+    fn new(link: &Arc<Link>, lane: u16, generation: Generation) -> Self {
         Self {
             link: Arc::clone(link),
             lane,
-            era,
+            generation,
         }
     }
 
     /// Sends calls in a task, which no single caller can cancel or delay.
-    fn carry(self, calls: Vec<WaitingCall>) {
+    fn send(self, calls: Vec<WaitingCall>) {
         // The runtime of the newest caller is the least likely to have stopped.
         let runtime = calls.last().map(|newest| newest.runtime.clone());
         if let Some(runtime) = runtime {
@@ -329,10 +333,10 @@ impl Passage {
     }
 }
 
-impl Drop for Passage {
+impl Drop for LaneGuard {
     fn drop(&mut self) {
-        if let Some(waiting) = self.link.lanes.leave(self.lane, self.era) {
-            Self::new(&self.link, self.lane, self.era).carry(waiting);
+        if let Some(waiting) = self.link.lanes.leave(self.lane, self.generation) {
+            Self::new(&self.link, self.lane, self.generation).send(waiting);
         }
     }
 }

@@ -30,7 +30,8 @@
 //! theoretical arrival time in microseconds, `us` or `us:frac`, and expires at that time. The value of a bucket with
 //! tiers is binary, and expires when nothing depends on it any more. The value of a window is `W` and the instants of
 //! its units. Expired units can come first. The value expires with the newest unit. The value of a quota is
-//! `Q<start>:<used>`; it expires when the period ends.
+//! `Q<start>:<used>`; it expires when the period ends. The value of a concurrency limit is that of a window: the instants at
+//! which its permits were taken or renewed last.
 //!
 //! # Simultaneous decisions
 //!
@@ -56,6 +57,7 @@ mod cluster;
 mod config;
 mod connection;
 mod deadline;
+mod disconnect_reason;
 mod error;
 mod flight;
 mod group;
@@ -64,8 +66,8 @@ mod keys;
 mod lanes;
 mod link;
 mod multi_slot;
-mod pulse;
 mod script;
+mod server_health;
 mod servers;
 mod slot_refund;
 mod spend;
@@ -89,7 +91,8 @@ use self::{
 };
 pub use self::{
     builder::RedisBackendBuilder,
-    error::{BrokenValue, DisconnectReason, RedisError},
+    disconnect_reason::DisconnectReason,
+    error::{BrokenValue, RedisError},
     keys::{KeyForm, KeyFormError},
 };
 use super::{Backend, BackendError, Begun, ServerId, async_trait};

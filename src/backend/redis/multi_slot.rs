@@ -20,7 +20,7 @@
 //! A batch never admits too much. Until the refunds arrive, one round trip later, other requests of the same clients
 //! find the batch charged and may be denied. A charge whose outcome is unknown is not refunded.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, slice, sync::Arc, time::Duration};
 
 use fred::util::redis_keyslot;
 use futures_util::future::join_all;
@@ -37,7 +37,7 @@ use super::{
 use crate::{
     algorithm::Found,
     clock::Timestamp,
-    decision::Outcome,
+    decision::{Answer, Outcome},
     transaction::{Batch, Member, Mode, Operation, OwnedBatch},
 };
 
@@ -89,8 +89,10 @@ pub(super) async fn apply(
     let groups = split.groups(|_| true);
     let decided = split.decide(&groups).await;
     // `TRYAGAIN` says that nothing was done in that slot. Checks and spends may be repeated, because a failed spend has
-    // been refunded. A refund over several slots may have succeeded in the others, and must not be repeated there.
-    let repeatable = groups.len() == 1 || batch.operation != Operation::Refund;
+    // been refunded. A refund or a renewal over several slots may have succeeded in the others, and must not be repeated
+    // there.
+    let is_repeatable = !matches!(batch.operation, Operation::Refund | Operation::Renew);
+    let repeatable = groups.len() == 1 || is_repeatable;
     if let (Err(Failure::TryAgain), true) = (&decided, repeatable) {
         split.apart = true;
         return split.decide(&split.groups(|_| true)).await;
@@ -111,11 +113,11 @@ struct MultiSlotBatch<'a> {
 }
 
 impl MultiSlotBatch<'_> {
-    /// Returns the members for which `is_meant` is true, grouped by slot.
-    fn groups(&self, is_meant: impl Fn(&Member<'_>) -> bool) -> Vec<SlotMembers> {
+    /// Returns the members for which `applies` is true, grouped by slot.
+    fn groups(&self, applies: impl Fn(&Member<'_>) -> bool) -> Vec<SlotMembers> {
         let mut groups = BTreeMap::<_, Vec<usize>>::new();
         for (place, member) in self.batch.members.iter().enumerate() {
-            if is_meant(member) {
+            if applies(member) {
                 let slot = slot_of(member, self.form);
                 // While a slot is being moved, a script may only use keys that are on one side of the move. The backend
                 // cannot tell which keys those are, but a call with one key always works.
@@ -160,6 +162,7 @@ impl MultiSlotBatch<'_> {
                 answer.judge(self.batch)
             }
             (groups, Operation::Spend) => self.spend(groups).await,
+            (groups, Operation::Renew) => self.renew(groups).await,
             (groups, operation) => {
                 let answers = place(groups, self.run(groups, operation).await);
                 let answers = match operation {
@@ -171,6 +174,27 @@ impl MultiSlotBatch<'_> {
                 states.judge(self.batch)
             }
         }
+    }
+
+    /// Renews in each slot what can be renewed there. Members of slots that fail are not known, unless all slots fail.
+    async fn renew(&self, groups: &[SlotMembers]) -> Result<Outcome, Failure> {
+        let answers = place(groups, self.run(groups, Operation::Renew).await);
+        if answers.iter().all(Result::is_err) {
+            all_or_nothing(answers, false)?;
+            return Err(RedisError::Timeout.into());
+        }
+        let (mut states, mut failed) = (States::of(self.batch), Vec::<usize>::new());
+        for (group, answer) in groups.iter().zip(answers) {
+            match answer {
+                Ok(answer) => states.take(slice::from_ref(group), vec![answer]),
+                Err(_) => failed.extend(&group.places),
+            }
+        }
+        let mut outcome = states.judge(self.batch)?;
+        for place in failed {
+            outcome.answers_mut()[place] = Answer::UNKNOWN;
+        }
+        Ok(outcome)
     }
 
     async fn spend(&self, all: &[SlotMembers]) -> Result<Outcome, Failure> {

@@ -17,7 +17,8 @@ impl SlotRefund {
         charged.lend(|batch| {
             let outcome = answer.judge(batch).ok();
             let decisions = outcome.iter().flat_map(|outcome| {
-                (0..batch.members.len()).filter_map(|i| outcome.decision(batch, i, true))
+                let members = 0..batch.members.len();
+                members.filter_map(|member| outcome.decision_if(batch, member, true))
             });
             let decisions: Vec<_> = decisions.collect();
             let receipts: Vec<_> = decisions.iter().map(Decision::receipt).collect();

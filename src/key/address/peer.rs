@@ -56,10 +56,10 @@ impl Peer {
 
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Known => "Known",
-            Self::Custom(_) => "Custom(..)",
-        })
+        match self {
+            Self::Known => f.write_str("Known"),
+            Self::Custom(find) => write!(f, "Custom({:p})", Arc::as_ptr(find)),
+        }
     }
 }
 

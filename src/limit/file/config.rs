@@ -20,7 +20,7 @@ use super::{
 const VALUES: AllowedFields = AllowedFields {
     has_values: true,
     fields: &[],
-    whole: "a limit has <values>, or says unlimited or blocked",
+    whole: "write its values, such as burst, count and period",
     misplaced: &[
         ("ids", "they belong to overrides in a file of limits"),
         ("number", "it belongs to a name in a file of limits"),
@@ -64,7 +64,7 @@ impl<'de> Deserialize<'de> for Limit {
 fn limit(node: &Node<'_>) -> Result<Limit, LimitsError> {
     let entry = Entry::new(VALUES, LINE, node)?;
     let limit = values::limit(&entry)?;
-    limit.ok_or_else(|| Mistake::NoValues(VALUES.whole()).at(LINE))
+    limit.ok_or_else(|| Mistake::NoValues(VALUES.whole.into()).at(LINE))
 }
 
 /// A value as written, with numbers and flags as text.
@@ -191,10 +191,10 @@ mod tests {
     #[test]
     fn refuses_with_what_to_write() {
         for (json, reason) in [
-            ("null", "it has no values: a limit has burst"),
+            ("null", "it has no values: write its values"),
             ("7", "write it as `10/s burst 20`"),
             ("[]", "expected a map, found an empty list"),
-            ("{}", "it has no values: a limit has burst"),
+            ("{}", "it has no values: write its values"),
             (r#"{"burst": 1}"#, "count is missing"),
             (
                 r#"{"burst": 1.5, "count": 1, "period": "1s"}"#,

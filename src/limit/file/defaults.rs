@@ -6,6 +6,8 @@ use super::{
         mistake::{LimitsError, Mistake},
     },
     entry::{AllowedFields, Entry},
+    layout,
+    layout::line,
     node::{MapKey, Node, Value},
     values,
 };
@@ -14,7 +16,7 @@ use crate::{algorithm::FieldReader, id::IdFormat, transaction::LeaseShare};
 const LIMIT: AllowedFields = AllowedFields {
     has_values: true,
     fields: &["number", "id", "shadow", "lease", "description", "docs"],
-    whole: "a limit has <values>, and one that is off is written `{}`",
+    whole: "write its values, such as `10/s burst 20`, or `{}` to turn it off",
     misplaced: &[("ids", "they belong to overrides")],
 };
 
@@ -37,6 +39,7 @@ pub(super) fn definitions<'a>(
 ) -> Result<impl Iterator<Item = Result<Definition<'a>, LimitsError>>, LimitsError> {
     match &root.value {
         Value::Map(entries) if !entries.is_empty() => {
+            layout::check(entries, LIMIT)?;
             Ok(entries.iter().map(|(key, node)| definition(key, node)))
         }
         Value::Map(_) | Value::Nothing => Err(Mistake::NoLimits.into()),
@@ -49,6 +52,19 @@ pub(super) fn definitions<'a>(
 
 fn definition<'a>(key: &'a MapKey<'a>, node: &'a Node<'a>) -> Result<Definition<'a>, LimitsError> {
     let read = || {
+        if let Some(limit) = line(node)? {
+            return Ok(Definition {
+                name: &key.text,
+                limit: Some(limit),
+                number: None,
+                format: None,
+                shadow: None,
+                lease: None,
+                description: None,
+                docs: None,
+                line: key.line,
+            });
+        }
         let entry = Entry::new(LIMIT, key.line, node)?;
         Ok(Definition {
             name: &key.text,

@@ -1,3 +1,5 @@
+use std::iter;
+
 use super::{
     super::mistake::{LimitsError, Mistake},
     node::{Node, Value},
@@ -19,21 +21,13 @@ pub(super) struct AllowedFields {
     pub(super) has_values: bool,
     /// Other allowed fields.
     pub(super) fields: &'static [&'static str],
-    /// A complete example, for errors about missing fields. [`VALUES`](Self::VALUES) stands for the fields of algorithms.
+    /// What to write, for errors about missing fields.
     pub(super) whole: &'static str,
     /// Fields that a user could expect here but that belong elsewhere, with the reason.
     pub(super) misplaced: &'static [(&'static str, &'static str)],
 }
 
 impl AllowedFields {
-    const VALUES: &'static str = "<values>";
-
-    /// Returns the complete example.
-    pub(super) fn whole(&self) -> String {
-        let values = AlgorithmKey::ALL.map(AlgorithmKey::words).join(", or ");
-        self.whole.replace(Self::VALUES, &values)
-    }
-
     fn fields(&self) -> impl Iterator<Item = &'static str> {
         let by_algorithm = AlgorithmKey::ALL.into_iter().flat_map(|key| {
             let options = key.options().iter().map(|(option, _)| option);
@@ -44,18 +38,40 @@ impl AllowedFields {
         values.chain(self.fields).copied()
     }
 
+    /// Returns the field in a text such as `burst:20`, which YAML does not split.
+    fn without_space(&self, text: &str) -> Option<&'static str> {
+        let (field, rest) = text.split_once(':')?;
+        let is_joined = !rest.starts_with(char::is_whitespace);
+        self.fields().find(|known| *known == field && is_joined)
+    }
+
+    /// Returns the field of this name.
+    pub(super) fn known(&self, name: &str) -> Option<&'static str> {
+        self.fields().find(|field| *field == name)
+    }
+
     fn field(&self, name: &str) -> Result<&'static str, Mistake> {
-        if let Some(field) = self.fields().find(|field| *field == name) {
+        if let Some(field) = self.known(name) {
             return Ok(field);
         }
         let misplaced = self.misplaced.iter().find(|(field, _)| *field == name);
         match (misplaced, name) {
             (Some((_, hint)), _) => Err(Mistake::unknown_field(name, *hint)),
             (None, "<<") => Err(Mistake::unknown_field(name, "write the fields out")),
-            (None, name) => {
-                let known: Vec<_> = self.fields().collect();
-                Err(Mistake::unknown_field(name, did_you_mean(name, &known)))
-            }
+            (None, name) => Err(match self.without_space(name) {
+                Some(field) => Mistake::NoSpace(field.into()),
+                None => {
+                    let mut known: Vec<_> = self.fields().collect();
+                    // Several algorithms can have an option.
+                    let all = known.clone();
+                    let mut place = 0..;
+                    known.retain(|field| {
+                        let place = place.next().unwrap_or_default();
+                        !all[..place].contains(field)
+                    });
+                    Mistake::unknown_field(name, did_you_mean(name, &known))
+                }
+            }),
         }
     }
 }
@@ -76,26 +92,22 @@ impl<'a> Entry<'a> {
     ) -> Result<Self, LimitsError> {
         let entries = match &node.value {
             Value::Map(entries) => entries,
-            Value::Nothing => return Err(Mistake::NoValues(allowed.whole()).at(line)),
-            value => {
-                let mistake = match written_out(value).filter(|_| allowed.has_values) {
-                    Some(fields) => Mistake::OneLine(value.to_string(), format!("{{{fields}}}")),
-                    None => Mistake::shape("a map", value, Some(allowed.whole())),
-                };
-                return Err(mistake.at(node.line));
-            }
+            Value::Nothing => return Err(Mistake::NoValues(allowed.whole.into()).at(line)),
+            value => return Err(not_a_map(allowed, value).at(node.line)),
         };
         let mut fields: Vec<(&'static str, _)> =
             Vec::with_capacity(entries.len().min(allowed.fields().count()));
         for (key, node) in entries {
             let field = allowed.field(&key.text).map_err(|mistake| {
-                let fields = written_out(&node.value).filter(|_| allowed.has_values);
+                let own = || entries.iter().map(|(key, node)| (&*key.text, node));
+                let fields = written_out(&node.value, own()).filter(|_| allowed.has_values);
                 let instead =
                     |fields| Mistake::unknown_field(&key.text, format!("write `{fields}` instead"));
                 fields.map_or(mistake, instead).at(key.line)
             })?;
-            if fields.iter().any(|(other, _)| *other == field) {
-                return Err(Mistake::RepeatedField(field).at(key.line));
+            if let Some(place) = fields.iter().position(|(other, _)| *other == field) {
+                let first = entries[place].0.line;
+                return Err(Mistake::RepeatedField { field, first }.at(key.line));
             }
             fields.push((field, node));
         }
@@ -175,21 +187,47 @@ impl FieldReader for Entry<'_> {
     }
 
     fn missing(&self, field: &'static str) -> LimitsError {
-        Mistake::MissingField(field, self.allowed.whole()).at(self.line)
+        Mistake::MissingField(field, self.allowed.whole.into()).at(self.line)
     }
 
-    fn mistaken(&self, field: &'static str, mistake: NotationError) -> LimitsError {
-        let line = self.get(field).map_or(self.line, |node| node.line);
+    fn mistaken(&self, mistake: NotationError) -> LimitsError {
+        let (field, _) = mistake.field_and_kind();
+        let node = field.and_then(|field| self.get(field));
+        let line = node.map_or(self.line, |node| node.line);
         Mistake::from(mistake).at(line)
     }
 }
 
-/// The fields of a limit that is written in one line.
-fn written_out(value: &Value<'_>) -> Option<String> {
-    let Value::Text(text) = value else {
+/// Returns the mistake for a value where fields should be.
+fn not_a_map(allowed: AllowedFields, value: &Value<'_>) -> Mistake {
+    if let Value::Text(text) = value
+        && let Some(field) = allowed.without_space(text)
+    {
+        return Mistake::NoSpace(field.into());
+    }
+    match written_out(value, iter::empty()).filter(|_| allowed.has_values) {
+        Some(fields) => Mistake::OneLine(value.to_string(), format!("{{{fields}}}")),
+        None => Mistake::shape("a map", value, Some(allowed.whole.into())),
+    }
+}
+
+/// The fields of a limit that is written in one line, with those that stand beside it.
+fn written_out<'a>(
+    value: &Value<'_>,
+    mut beside: impl Iterator<Item = (&'a str, &'a Node<'a>)>,
+) -> Option<String> {
+    let Value::Text(line) = value else {
         return None;
     };
-    Algorithm::parse(text.trim()).ok()?.written_out()
+    let burst = beside.find_map(|(name, node)| match &node.value {
+        Value::Text(text) if name == "burst" => Some(text),
+        _ => None,
+    });
+    let whole = burst.map(|burst| format!("{} burst {burst}", line.trim()));
+    let whole = whole.and_then(|whole| Algorithm::parse(&whole).ok());
+    whole
+        .or_else(|| Algorithm::parse(line.trim()).ok())?
+        .written_out()
 }
 
 /// The text of a node that is a scalar.

@@ -4,6 +4,7 @@ mod config;
 mod defaults;
 mod entry;
 mod json;
+mod layout;
 mod node;
 mod overrides;
 #[cfg(feature = "toml")]
@@ -23,7 +24,7 @@ pub(super) use self::{
     defaults::Definition,
     overrides::{ListedId, OverrideGroup},
 };
-use super::mistake::{LimitsError, Location, Mistake};
+use super::mistake::{LimitsError, Location, Mistake, MistakeOrigin};
 
 /// The language of a limit file. For files, the extension selects it.
 /// [`LimitsBuilder::defaults_text`](super::LimitsBuilder::defaults_text) takes one explicitly.
@@ -164,7 +165,25 @@ impl Document {
         &self,
         mut add: impl FnMut(OverrideGroup<'_>) -> Result<(), LimitsError>,
     ) -> Result<(), LimitsError> {
-        self.parse(|root| overrides::groups(root).try_for_each(|group| add(group?)))
+        self.parse(|root| overrides::groups(root, self.language).try_for_each(|group| add(group?)))
+    }
+
+    /// Returns the place of the override for an id, as it is written.
+    pub(super) fn origin_of(&self, name: &str, id: &str) -> Option<MistakeOrigin> {
+        let mut line = None;
+        // Mistakes in the rest of the document do not matter here.
+        let _ = self.groups(|group| {
+            let mut ids = group
+                .ids
+                .iter()
+                .filter(|listed| group.name == name && listed.id == id);
+            line = line.or_else(|| ids.next().map(|listed| listed.line));
+            Ok(())
+        });
+        line.map(|line| MistakeOrigin {
+            place: self.place.clone(),
+            line: Some(line),
+        })
     }
 
     /// Passes the tree to `read`, and adds this document to errors.

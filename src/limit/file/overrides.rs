@@ -8,7 +8,9 @@ use super::{
         limit::Limit,
         mistake::{LimitsError, Mistake},
     },
+    Language,
     entry::{AllowedFields, Entry, text},
+    layout::{self, line as line_of},
     node::{MapKey, Node, Value},
     values,
 };
@@ -17,7 +19,7 @@ use crate::algorithm::FieldReader;
 const OVERRIDE: AllowedFields = AllowedFields {
     has_values: true,
     fields: &["ids"],
-    whole: "an override has <values>, or says unlimited or blocked, and has ids",
+    whole: "write its values, such as burst, count and period, and its ids",
     misplaced: &[
         ("id", "list the ids below `ids`"),
         ("shadow", "it belongs to defaults"),
@@ -28,7 +30,7 @@ const OVERRIDE: AllowedFields = AllowedFields {
 const KEYED: AllowedFields = AllowedFields {
     has_values: true,
     fields: &[],
-    whole: "an override by `name:id` has <values>, or says unlimited or blocked",
+    whole: "write its values, such as `10/s burst 20`",
     misplaced: &[
         ("ids", "the key has the id already"),
         ("id", "the key has the id already"),
@@ -45,7 +47,8 @@ const LISTED: AllowedFields = AllowedFields {
 /// A limit, and the ids that have it instead of the default.
 pub(in crate::limit) struct OverrideGroup<'a> {
     pub(in crate::limit) name: &'a str,
-    pub(in crate::limit) limit: Limit,
+    /// The values, unless the file says that nobody has others.
+    pub(in crate::limit) limit: Option<Limit>,
     pub(in crate::limit) line: u64,
     pub(in crate::limit) ids: Vec<ListedId<'a>>,
 }
@@ -60,10 +63,17 @@ pub(in crate::limit) struct ListedId<'a> {
 /// Groups as they are read, one after the other.
 type Groups<'a> = Box<dyn Iterator<Item = Result<OverrideGroup<'a>, LimitsError>> + 'a>;
 
-/// The groups in a tree. Without content, there are none.
-pub(super) fn groups<'a>(root: &'a Node<'a>) -> Groups<'a> {
+/// The groups in a tree. A file without content is a mistake: a full disk and a shell's `>` leave one, and it must not
+/// unblock anyone.
+pub(super) fn groups<'a>(root: &'a Node<'a>, language: Language) -> Groups<'a> {
     match &root.value {
-        Value::Nothing => Box::new(iter::empty()),
+        Value::Nothing => {
+            let nothing = match language {
+                Language::Toml => "`name = []` for a limit",
+                Language::Yaml | Language::Json => "`[]`",
+            };
+            Box::new(iter::once(Err(Mistake::EmptyOverrides(nothing).into())))
+        }
         Value::List(items) => Box::new(items.iter().flat_map(of_item)),
         Value::Map(entries) if entries.is_empty() => Box::new(iter::empty()),
         Value::Map(_) | Value::Text(_) => of_item(root),
@@ -73,9 +83,10 @@ pub(super) fn groups<'a>(root: &'a Node<'a>) -> Groups<'a> {
 fn of_item<'a>(item: &'a Node<'a>) -> Groups<'a> {
     const EXPECTED: &str = "a list of `- name: {burst, count, period, ids}`";
     match &item.value {
-        Value::Map(entries) if !entries.is_empty() => {
-            Box::new(entries.iter().flat_map(|(key, node)| of_key(key, node)))
-        }
+        Value::Map(entries) if !entries.is_empty() => match layout::check(entries, OVERRIDE) {
+            Ok(()) => Box::new(entries.iter().flat_map(|(key, node)| of_key(key, node))),
+            Err(error) => Box::new(iter::once(Err(error))),
+        },
         value => {
             let mistake = Mistake::shape(EXPECTED, value, None);
             Box::new(iter::once(Err(mistake.at(item.line))))
@@ -83,14 +94,24 @@ fn of_item<'a>(item: &'a Node<'a>) -> Groups<'a> {
     }
 }
 
-/// Returns the groups below one key. There can be several in languages where a map cannot repeat a key.
+/// Returns the groups below one key. There can be several in languages where a map cannot repeat a key, and none.
 fn of_key<'a>(key: &'a MapKey<'a>, node: &'a Node<'a>) -> Groups<'a> {
     match &node.value {
-        Value::List(nodes) if !nodes.is_empty() => {
-            Box::new(nodes.iter().map(|node| group(key, node.line, node)))
-        }
+        Value::List(nodes) if nodes.is_empty() => Box::new(iter::once(none_of(key))),
+        Value::List(nodes) => Box::new(nodes.iter().map(|node| group(key, node.line, node))),
         _ => Box::new(iter::once(group(key, key.line, node))),
     }
+}
+
+/// Returns a group without clients, whose name has yet to be a limit's.
+fn none_of<'a>(key: &'a MapKey<'a>) -> Result<OverrideGroup<'a>, LimitsError> {
+    let (name, _) = parts(key)?;
+    Ok(OverrideGroup {
+        name,
+        limit: None,
+        line: key.line,
+        ids: Vec::new(),
+    })
 }
 
 fn group<'a>(
@@ -100,9 +121,25 @@ fn group<'a>(
 ) -> Result<OverrideGroup<'a>, LimitsError> {
     let (name, id) = parts(key)?;
     let read = || {
+        if let Some(id) = id
+            && let Some(limit) = line_of(node)?
+        {
+            let (comment, line) = (None, key.line);
+            let ids = vec![ListedId { id, comment, line }];
+            let limit = Some(limit);
+            return Ok(OverrideGroup {
+                name,
+                limit,
+                line,
+                ids,
+            });
+        }
         let allowed = id.map_or(OVERRIDE, |_| KEYED);
         let entry = Entry::new(allowed, line, node)?;
-        let limit = values::limit(&entry)?.ok_or_else(|| entry.missing("burst"))?;
+        let limit = values::limit(&entry)?;
+        if limit.is_none() {
+            return Err(entry.missing("burst"));
+        }
         let ids = match (id, entry.get("ids")) {
             (Some(id), _) => {
                 let (comment, line) = (None, key.line);

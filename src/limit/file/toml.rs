@@ -7,7 +7,7 @@ use toml::{
 
 use super::node::{Lines, MapKey, Node, SyntaxError, Value};
 
-/// Parses a text. An empty text is an empty map, as in TOML.
+/// Parses a text. A text without keys is nothing, since it is also what remains of a truncated file.
 pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
     let table = DeTable::parse(text).map_err(|error| SyntaxError {
         line: error.span().map(|span| Lines::new(text).at(span.start)),
@@ -17,7 +17,10 @@ pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
         text,
         lines: Lines::new(text),
     };
-    let value = reader.map(table.into_inner());
+    let value = match table.into_inner() {
+        table if table.is_empty() => Value::Nothing,
+        table => reader.map(table),
+    };
     Ok(Node { line: 1, value })
 }
 

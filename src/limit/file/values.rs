@@ -88,7 +88,11 @@ fn options() -> impl Iterator<Item = (AlgorithmKey, &'static str, &'static str)>
 }
 
 fn refuse_options_of_others(kind: ValuesKind, entry: &Entry<'_>) -> Result<(), LimitsError> {
-    let mut others = options().filter(|(key, ..)| kind != ValuesKind::By(*key));
+    let own = match kind {
+        ValuesKind::By(key) => key.options(),
+        ValuesKind::All | ValuesKind::Nothing => &[],
+    };
+    let mut others = options().filter(|(_, field, _)| own.iter().all(|(own, _)| own != field));
     others.try_for_each(|(key, field, reason)| match entry.get(field) {
         None => Ok(()),
         Some(node) => {

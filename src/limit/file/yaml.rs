@@ -12,6 +12,22 @@ const MAX_ALIASED: usize = 100_000;
 /// The longest key, in characters. A set of names can be a key.
 const MAX_KEY: usize = 1 << 16;
 
+/// What the parser says of lines that are indented wrongly, and what to say instead.
+const IN_OUR_WORDS: [(&str, &str); 3] = [
+    (
+        "did not find expected key",
+        "this line is indented differently from those around it: indent all fields of a limit equally",
+    ),
+    (
+        "mapping values are not allowed",
+        "a value and a `:` after it: indent this line like the one before, or put text with a `:` in quotes",
+    ),
+    (
+        "simple key expected",
+        "a `:` is missing: write the name of a limit or a field, a colon, a space and a value",
+    ),
+];
+
 /// Parses a text. A text without a document has no content.
 pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
     let options =
@@ -114,7 +130,10 @@ impl<'a> Tree<'a> {
 
     fn copy(&mut self, anchor: usize, line: u64) -> Result<Node<'a>, SyntaxError> {
         let Some((_, size)) = self.anchors.get(&anchor) else {
-            return Err(error(line, "an alias stands within what it is an alias of"));
+            return Err(error(
+                line,
+                "an alias refers to its own anchor: write the value out",
+            ));
         };
         self.aliased = count(self.aliased, *size, MAX_ALIASED, line)?;
         Ok(self.anchors[&anchor].0.clone())
@@ -124,7 +143,7 @@ impl<'a> Tree<'a> {
 /// Adds a size to those before it.
 fn count(before: usize, size: usize, most: usize, line: u64) -> Result<usize, SyntaxError> {
     let sum = before + size;
-    let mistake = || error(line, "aliases stand for too much: write it out");
+    let mistake = || error(line, "aliases expand to too many values: write them out");
     (sum <= most).then_some(sum).ok_or_else(mistake)
 }
 
@@ -177,6 +196,9 @@ impl From<ScanError> for SyntaxError {
         if message.contains("unknown anchor") {
             message.push_str(": put text that begins with `*` in quotes");
         }
-        error(scan.marker().line() as u64, &message)
+        let ours = IN_OUR_WORDS.iter();
+        let mut ours = ours.filter(|(theirs, _)| message.contains(theirs));
+        let message = ours.next().map_or(&*message, |(_, ours)| ours);
+        error(scan.marker().line() as u64, message)
     }
 }

@@ -91,18 +91,7 @@ fn reads_tiers_as_they_are_displayed() {
     }
 }
 
-#[test]
-fn limit_with_leases_is_displayed_as_it_was_configured() {
-    for limit in [
-        Limit::per_second(10).burst(1000),
-        Limit::quota(1000, Per::Day),
-    ] {
-        assert_eq!(limit.leased(50, 800).to_string(), limit.to_string());
-    }
-}
-
-const FORM: &str =
-    "write it as `10/s burst 20`, `5 per 15m`, `5 in any 15m` or `1000 per calendar day`";
+const FORM: &str = "write it as `10/s burst 20`, `5 per 15m`, `5 in any 15m`, `1000 per calendar day` or `4 at once`";
 
 /// Texts, and a part of their errors.
 const REFUSED: &[(&str, &str)] = &[

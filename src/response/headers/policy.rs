@@ -17,14 +17,13 @@ pub(crate) struct Policy(OnceLock<UsualPolicy>);
 struct UsualPolicy {
     algorithm: Algorithm,
     has_line: bool,
-    reserved: u32,
     item: HeaderValue,
 }
 
 impl UsualPolicy {
     #[inline]
     fn is_of(&self, figures: &ClientFigures<'_>) -> bool {
-        figures.has_usual_terms(&self.algorithm, self.has_line, self.reserved)
+        figures.has_usual_terms(&self.algorithm, self.has_line)
     }
 }
 
@@ -48,7 +47,6 @@ impl Policy {
             let _ = self.0.set(UsualPolicy {
                 algorithm,
                 has_line: figures.has_line(),
-                reserved: figures.reserved(),
                 item: item.clone(),
             });
         }

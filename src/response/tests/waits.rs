@@ -44,8 +44,8 @@ fn message_is_whole_whatever_the_id() {
         let response = denied(&responder(PlainText), hourly(), id, 1, &http());
         String::from_utf8(response.body().to_vec()).unwrap()
     };
-    assert!(message("2001:db8:1:2::").contains(" from 2001:db8:1:2::: retry in 3600 s"));
-    let shared = "too many new orders (1 per 1h0m0s, 1 at once): retry in 3600 s, see https://example.com/limits\n";
+    assert!(message("2001:db8:1:2::").contains(" from 2001:db8:1:2::: retry in 60 minutes"));
+    let shared = "too many new orders (1 per 1h0m0s, 1 at once): retry in 60 minutes, see https://example.com/limits\n";
     assert_eq!(message(Id::MISSING), shared);
     let never = Limit::tiers([Tier::new(1, Tier::FOREVER)]).unwrap();
     let response = denied(&responder(PlainText), never, "alice", 1, &http());
@@ -79,7 +79,8 @@ fn all_places_agree_on_a_wait_that_varies() {
             body.starts_with(&format!("[{secs}, {secs}, {secs}] ")),
             "{body}"
         );
-        assert!(body.contains(&format!("retry in {secs} s")), "{body}");
+        let words = format!("retry in {} minutes", secs.div_ceil(60));
+        assert!(body.contains(&words), "{body}");
         all.insert(secs);
     }
     assert!(all.len() > 5, "{all:?}");
@@ -95,7 +96,7 @@ fn wait_is_the_longest_of_all_that_deny() {
         .iter()
         .map(|decision| Denial::new(limits.get("orders"), "orders", &alice, 1, decision))
         .collect();
-    let refusal = Refusal::denied(denials[0], &denials, &parts);
+    let refusal = Refusal::denied(denials[0], &denials, &parts, Duration::from_secs(1));
     assert_eq!(refusal.retry_after_secs(), Some(3600));
 }
 
@@ -115,7 +116,7 @@ fn client_in_debt_waits_for_the_next_token_whatever_its_cost() {
         let alice = Id::from("alice");
         let denials = [Denial::new(named, "orders", &alice, cost, &decision)];
         let parts = http();
-        let refusal = Refusal::denied(denials[0], &denials, &parts);
+        let refusal = Refusal::denied(denials[0], &denials, &parts, Duration::from_secs(1));
         assert_eq!(refusal.retry_after_secs(), Some(3 * 3600), "cost {cost}");
     }
 }

@@ -6,12 +6,14 @@ use http::request::Parts;
 
 use super::{Chain, Rules};
 use crate::{
+    id::shortened,
     key::MissingId,
     limiter::Limiter,
     rule::{
         Rule,
         bound_rule::BoundRule,
         charge::{Charge, ChargeTerms, Charges, JointPolicy},
+        choice::Chosen,
         source::{ClientId, IdPlace, NoId, Unknown, WithoutId},
     },
     spelling::did_you_mean,
@@ -27,29 +29,30 @@ impl Rules {
         }
     }
 
-    /// Finds the charges of a request. If a rule finds no id, `refused` gets the reason of the first such rule. Rules
+    /// Adds the charges of a request to `charges`. If a rule finds no id, returns the reason of the first such rule. Rules
     /// that meet in one bucket are one charge.
     pub(crate) fn charge(
         &self,
         parts: &Parts,
         limiter: &Limiter,
-        refused: &mut Option<MissingId>,
-    ) -> Charges {
-        let mut charges = Charges::new();
+        charges: &mut Charges,
+    ) -> Option<MissingId> {
+        let mut refused = None;
         for chain in &self.chains {
             let mut id = ClientId::empty();
-            match self.charge_by(chain.clone(), parts, limiter, &mut id) {
-                Ok(Some(terms)) => self.add(Charge { id, terms }, &mut charges),
+            match self.charge_by(chain.clone(), parts, limiter, charges, &mut id) {
+                Ok(Some(terms)) => self.add(Charge { id, terms }, charges),
                 Ok(None) => {}
                 Err(missing) => {
                     refused.get_or_insert(missing);
                 }
             }
         }
-        charges
+        refused
     }
 
-    /// Returns the charge of a request by a chain, if it has one, and puts the client's id into `id`.
+    /// Returns the charge of a request by a chain, if it has one, and puts the client's id into `id`. `earlier` are the
+    /// charges of the chains before it.
     ///
     /// # Errors
     ///
@@ -60,15 +63,17 @@ impl Rules {
         chain: Chain,
         parts: &Parts,
         limiter: &Limiter,
+        earlier: &[Charge],
         id: &mut ClientId,
     ) -> Result<Option<ChargeTerms>, MissingId> {
-        self.first_charge(chain, parts, id).or_else(|unknown| {
-            // A limit in shadow mode never refuses a request.
-            match self.are_shadow(&unknown.targets, limiter) {
-                true => Ok(None),
-                false => Err(unknown.missing),
-            }
-        })
+        self.first_charge(chain, parts, earlier, id)
+            .or_else(|unknown| {
+                // A limit in shadow mode never refuses a request.
+                match self.are_shadow(&unknown.targets, limiter) {
+                    true => Ok(None),
+                    false => Err(unknown.missing),
+                }
+            })
     }
 
     /// Returns the charge of the first rule of a chain that finds an id. If none finds an id, the last rule decides.
@@ -77,6 +82,7 @@ impl Rules {
         &self,
         chain: Chain,
         parts: &Parts,
+        earlier: &[Charge],
         id: &mut ClientId,
     ) -> Result<Option<ChargeTerms>, Unknown> {
         for i in chain.clone() {
@@ -85,9 +91,10 @@ impl Rules {
             if rule.skips(parts) {
                 continue;
             }
-            let found = self.find(bound, parts, id);
+            let found = self.find(bound, parts, earlier, id);
             if let Err(without) = &found
                 && i + 1 < chain.end
+                && !without.no_id.is_unknown_limit()
             {
                 rule.fall_back(&without.no_id);
                 continue;
@@ -144,11 +151,20 @@ impl Rules {
         &self,
         bound: &BoundRule,
         parts: &Parts,
+        earlier: &[Charge],
         id: &mut ClientId,
     ) -> Result<IdPlace, WithoutId> {
         let BoundRule { rule, targets, .. } = bound;
+        if let Some(same) = bound.same_id_as
+            && let Some(charge) = earlier.iter().find(|charge| charge.terms.rule == same)
+        {
+            id.clone_from(&charge.id);
+            let (target, source) = (targets.start, 0);
+            return Ok(IdPlace { target, source });
+        }
         let target = match rule.chosen(parts) {
             None => targets.start,
+            Some(Chosen::Place(place)) if place + 1 < targets.len() => targets.start + 1 + place,
             Some(chosen) => self.chosen(chosen, targets)?,
         };
         let format = self.targets[target].format;
@@ -162,19 +178,26 @@ impl Rules {
         }
     }
 
-    /// Finds the limit that a rule has chosen for a request.
-    fn chosen(&self, chosen: &str, targets: &Range<usize>) -> Result<usize, WithoutId> {
+    /// Finds the limit that a rule has chosen for a request by its name.
+    fn chosen(&self, chosen: Chosen<'_>, targets: &Range<usize>) -> Result<usize, WithoutId> {
         let limits = &self.targets[targets.clone()];
-        if let Some(i) = limits.iter().position(|target| *target.limit == *chosen) {
-            return Ok(targets.start + i);
-        }
-        let known: Vec<&str> = limits.iter().map(|target| &*target.limit).collect();
-        let missing = MissingId::server(format!(
-            "the rule has chosen the limit `{chosen}`, which `limit_by` does not name: {}",
-            did_you_mean(chosen, &known)
-        ));
+        let known = || limits.iter().map(|target| &*target.limit);
+        let reason = match chosen {
+            Chosen::Name(name) => match known().position(|known| known == name) {
+                Some(i) => return Ok(targets.start + i),
+                None => format!(
+                    "the rule has chosen the limit `{}`, which `limit_by` does not name: {}",
+                    shortened(name),
+                    did_you_mean(name, &known().collect::<Vec<_>>())
+                ),
+            },
+            Chosen::Place(place) => format!(
+                "the rule has chosen number {place} of the limits in `limit_by_index`, which has {}: return one below that",
+                limits.len() - 1
+            ),
+        };
         Err(WithoutId {
-            no_id: NoId::Wrong(missing),
+            no_id: NoId::Wrong(MissingId::unknown_limit(reason)),
             targets: targets.clone(),
         })
     }

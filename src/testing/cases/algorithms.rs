@@ -14,11 +14,12 @@ use crate::{
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// A limit of `count` in a day for each algorithm.
-fn each(count: u32) -> [Limit; 4] {
+fn each(count: u32) -> [Limit; 5] {
     [
         Limit::per_day(count),
         Limit::window(count, DAY),
         Limit::quota(count, Per::Day),
+        Limit::concurrent(count).hold(DAY),
         Limit::tiers([Tier::new(count, DAY)]).unwrap(),
     ]
 }

@@ -11,6 +11,8 @@
 
 pub mod algorithms;
 pub mod batch;
+pub mod concurrency;
+pub mod concurrency_history;
 pub mod debt;
 pub mod exceptions;
 pub mod history;

@@ -6,6 +6,7 @@ use crate::{
     clock::Timestamp,
     limit::{Limit, Limits},
     limiter::LimiterError,
+    quota::Per,
     transaction::{Mode, Transaction},
 };
 
@@ -386,4 +387,37 @@ pub async fn simultaneous_spends_admit_the_burst(world: World) {
         admitted += usize::from(task.await.unwrap().unwrap().allowed());
     }
     assert_eq!(admitted, 20);
+}
+
+pub async fn peek_shows_the_bucket_as_it_is(world: World) {
+    let minute = Duration::from_secs(60);
+    let limiter = world.limiter([
+        ("gcra", TEN),
+        ("line", TEN.max_wait(minute)),
+        ("window", Limit::window(10, minute)),
+        ("quota", Limit::quota(10, Per::first_use(minute))),
+    ]);
+    let id = world.id("a");
+    for name in ["gcra", "line", "window", "quota"] {
+        let one = Transaction::new(name, &id);
+        // What is spent, a cost, and whether it passes then.
+        for (spent, left, cost, passes) in [
+            (0, 10, 10, true),
+            (3, 7, 7, true),
+            (0, 7, 8, false),
+            (7, 0, 1, false),
+        ] {
+            let spend = limiter.spend(&one.cost(spent)).await.unwrap();
+            assert!(spend.allowed(), "{name}");
+            let peeked = limiter.peek(&one.cost(cost)).await.unwrap();
+            let shown = (peeked.allowed(), peeked.remaining());
+            assert_eq!(shown, (passes, Some(left)), "{name} {cost}");
+            assert_eq!(peeked.next_after().is_zero(), passes, "{name} {cost}");
+            assert_eq!(peeked.reset_after().is_zero(), left == 10, "{name}");
+            assert!(peeked.receipt().is_none() && peeked.delay().is_zero());
+        }
+    }
+    let empty = limiter.peek(&Transaction::new("gcra", &id)).await.unwrap();
+    let expected = figures(false, 0, 1_000_000, 10_000_000);
+    assert_eq!(Figures::from(&empty), expected);
 }

@@ -310,3 +310,22 @@ pub async fn simultaneous_requests_fill_each_tier_exactly(world: World) {
 
 /// A mode that tiers support.
 pub const MODES: [Mode; 3] = [CheckAndSpend, CheckOnly, SpendOnly];
+
+pub async fn peek_shows_tiers_as_they_are(world: World) {
+    let limiter = world.limiter([("tiers", penalty())]);
+    let id = world.id("a");
+    let one = Transaction::new("tiers", &id);
+    let most = limiter.peek(&one).await.unwrap().remaining().unwrap();
+    for taken in 0..most {
+        let before = limiter.peek(&one).await.unwrap();
+        let again = limiter.peek(&one).await.unwrap();
+        assert_eq!(format!("{before:?}"), format!("{again:?}"), "{taken}");
+        assert_eq!(before.remaining(), Some(most - taken));
+        assert!(before.allowed() && before.next_after().is_zero(), "{taken}");
+        assert!(limiter.spend(&one).await.unwrap().allowed(), "{taken}");
+    }
+    let empty = limiter.peek(&one).await.unwrap();
+    assert_eq!((empty.allowed(), empty.remaining()), (false, Some(0)));
+    let checked = limiter.check(&one).await.unwrap();
+    assert_eq!(empty.next_after(), checked.next_after());
+}

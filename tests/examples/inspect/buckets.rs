@@ -76,7 +76,6 @@ async fn bucket_is_shown_and_not_charged() {
         "bound": {"most": 29, "within": "1s"},
         "override": null,
         "shadow": false,
-        "asked": 0,
         "passes": true,
         "limited": true,
         "source": "store",
@@ -103,12 +102,62 @@ async fn debt_is_shown() {
     let figures = figures.map(|figure| state[figure].clone());
     assert_eq!(
         figures,
-        [json!(false), json!(0), json!(500_000), json!(2_500_000)]
+        [json!(false), json!(0), json!(600_000), json!(2_500_000)]
     );
 }
 
 #[tokio::test]
-async fn tiers_are_asked_with_one_that_is_not_granted() {
+async fn empty_bucket_passes_nothing() {
+    let admin = Admin::start().await;
+    let all = Transaction::new("any", "x").cost(20);
+    admin.limiter.spend(&all).await.unwrap();
+    let (_, state) = admin.get("/buckets/any/x").await;
+    let figures = ["passes", "remaining", "next_after_us"].map(|figure| state[figure].clone());
+    assert_eq!(figures, [json!(false), json!(0), json!(100_000)]);
+}
+
+#[tokio::test]
+async fn reset_tells_what_it_has_done() {
+    let admin = Admin::start().await;
+    for (bucket, key, reason) in [
+        (
+            "any/banned",
+            "any:banned",
+            "the client is blocked by an override: remove that",
+        ),
+        ("any/vip", "any:vip", "the client is not limited"),
+        ("any/fresh", "any:fresh", "the bucket is full"),
+    ] {
+        let (status, answer) = admin.delete(&format!("/buckets/{bucket}")).await;
+        assert_eq!(status, StatusCode::OK, "{bucket}");
+        assert_eq!(
+            answer,
+            json!({"reset": false, "key": key, "reason": reason})
+        );
+    }
+}
+
+#[tokio::test]
+async fn client_is_reset_whatever_the_limit() {
+    let admin = Admin::start().await;
+    for (limit, id) in [("any", "7"), ("accounts", "7"), ("any", "8")] {
+        let spend = Transaction::new(limit, id);
+        admin.limiter.spend(&spend).await.unwrap();
+    }
+    let (status, mut answer) = admin.delete("/clients/7").await;
+    assert_eq!(status, StatusCode::OK);
+    let reset = answer["reset"].as_array_mut().unwrap();
+    reset.sort_by_key(Value::to_string);
+    assert_eq!(*reset, [json!("accounts"), json!("any")]);
+    for (bucket, full) in [("any/7", true), ("accounts/7", true), ("any/8", false)] {
+        let (_, state) = admin.get(&format!("/buckets/{bucket}")).await;
+        assert_eq!(state["reset_after_us"] == 0, full, "{bucket}");
+    }
+    assert_eq!(admin.delete("/clients/7").await.1, json!({"reset": []}));
+}
+
+#[tokio::test]
+async fn tiers_are_shown_as_they_are() {
     let admin = Admin::start().await;
     let spend = Transaction::new("tiers", "x").cost(4);
     admin.limiter.spend(&spend).await.unwrap();
@@ -116,8 +165,8 @@ async fn tiers_are_asked_with_one_that_is_not_granted() {
     assert_eq!(admin.get("/buckets/tiers/x").await, first);
     let state = first.1;
     assert_eq!(state["values"]["tiers"][0]["limit"], 5);
-    let figures = ["asked", "passes", "limited"].map(|figure| &state[figure]);
-    assert_eq!(figures, [&json!(1), &json!(true), &json!(true)]);
+    let figures = ["remaining", "passes", "limited"].map(|figure| &state[figure]);
+    assert_eq!(figures, [&json!(2), &json!(true), &json!(true)]);
     // A prisoner: nothing passes for fifteen seconds.
     admin.limiter.spend(&spend.cost(2)).await.unwrap();
     let (_, state) = admin.get("/buckets/tiers/x").await;

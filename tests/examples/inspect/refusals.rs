@@ -68,7 +68,7 @@ const MISTAKES: [(Method, &str, u16, &str, &str); 11] = [
         "not_found",
         "/buckets/{limit}/{id}",
     ),
-    (Method::GET, "/", 404, "not_found", "there is /limits"),
+    (Method::GET, "/", 404, "not_found", "there are /limits"),
     (
         Method::POST,
         "/limits",

@@ -198,7 +198,7 @@ fn limits_are_shown_as_files_have_them() {
 #[cfg(unix)]
 #[test]
 fn files_are_read_again_on_sighup() {
-    let overrides = file("");
+    let overrides = file("[]");
     let service = start(&overrides);
     assert_eq!(spend(&service, "Account", "12345678"), 19);
     replace(&overrides, OVERRIDES);

@@ -6,6 +6,7 @@
 mod decisions;
 mod files;
 mod lifecycle;
+mod permits;
 mod process;
 mod receipts;
 mod refusals;

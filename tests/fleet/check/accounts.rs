@@ -1,5 +1,7 @@
 //! Nothing is charged that nobody was granted, apart from unknown outcomes.
 
+use std::collections::BTreeMap;
+
 use tollgate::decision::Source;
 
 use super::{limit_of, problem};
@@ -10,6 +12,7 @@ use crate::{
     network::lock,
     plan::Stack,
     record::{Admission, BadRequest, Owed},
+    server::Health,
 };
 
 /// How closely the instants of decisions are known, in microseconds.
@@ -29,6 +32,38 @@ pub(super) fn check(fleet: &Fleet) {
         if account.resets == 0 && is_given_back(fleet, &bucket) {
             check_account(fleet, &bucket, account);
             check_debits(fleet, &bucket, account);
+        }
+    }
+}
+
+/// How long an idle lease may hold its units, if the server of its bucket answers.
+const IDLE: u64 = 3_000_000;
+
+/// Units of idle leases are returned to the servers that answer, whatever the others do.
+pub(super) fn look(fleet: &Fleet) {
+    let is_quiet = |(_, incident): &(u64, Incident)| *incident == Incident::Outage;
+    if !fleet.setup.stack.has_lease() || !fleet.incidents.iter().all(is_quiet) {
+        return;
+    }
+    let admitted: BTreeMap<_, _> = fleet.record().admissions.clone().into_iter().collect();
+    for (bucket, admissions) in admitted {
+        let last = admissions.iter().map(|admission| admission.at).max();
+        let is_idle = last.is_some_and(|last| last + IDLE < fleet.now);
+        let (account, health) = {
+            let network = lock(&fleet.network);
+            let server = network.server_of(&bucket.1);
+            (network.ledger.get(&bucket), network.servers[server].health)
+        };
+        let granted: u64 = admissions
+            .iter()
+            .map(|admission| u64::from(admission.kept()))
+            .sum();
+        let left = account.charged.saturating_sub(account.refunded);
+        if is_idle && health == Health::Up && left > granted + account.lost {
+            let text = format!(
+                "{bucket:?} is idle since {last:?}, granted {granted}, and still charged {left}"
+            );
+            problem(fleet, text);
         }
     }
 }
@@ -73,7 +108,7 @@ fn check_account(fleet: &Fleet, bucket: &Bucket, account: Account) {
         (granted.sum::<u64>(), unknown, bad)
     };
     // A debit for local decisions is rounded up to a token.
-    let most = granted + unknown + account.lost + account.debits + account.refunded;
+    let most = granted + unknown + account.lost + account.paid.1 + account.refunded;
     let most = most + held(fleet, bucket) + bad_at_most(fleet, bucket, &bad);
     // A debt by GCRA is a time, which is other tokens under another version of the limit.
     let [first, second] = limit_of(fleet, bucket).versions;

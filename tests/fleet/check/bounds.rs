@@ -1,5 +1,7 @@
 //! In every span, no bucket is granted more than its limit and the additions that the guide to failures publishes.
 
+use std::collections::BTreeMap;
+
 use tollgate::{decision::Source, transaction::OnFailure};
 
 use super::{limit_of, local, problem};
@@ -15,7 +17,7 @@ use crate::{
 const CLOSE: u64 = 2_000;
 
 pub(super) fn check(fleet: &Fleet) {
-    let admissions: Vec<_> = fleet.record().admissions.clone().into_iter().collect();
+    let admissions: BTreeMap<_, _> = fleet.record().admissions.clone().into_iter().collect();
     for (bucket, mut admissions) in admissions {
         let refunds = refunds(&admissions);
         admissions.retain(|admission| !admission.is_debit && admission.kept() > 0);
@@ -38,8 +40,8 @@ struct Refund {
 }
 
 fn refunds(admissions: &[Admission]) -> Vec<Refund> {
-    let refunded =
-        |admission: &&Admission| admission.kept() < admission.units && !admission.is_debit;
+    // Also of a debit: its refund gives back what time may have given back already.
+    let refunded = |admission: &&Admission| admission.kept() < admission.units;
     let refunded = admissions.iter().filter(refunded);
     let refund = |admission: &Admission| Refund {
         charged: admission.at,
@@ -105,7 +107,7 @@ fn most(fleet: &Fleet, bucket: &Bucket, span: (u64, u64), within: &[Admission]) 
         false => versions.iter().map(of).sum(),
     };
     let resets = lock(&fleet.network).ledger.get(bucket).resets;
-    let local = local_additions(fleet, burst, span.1, within)?;
+    let local = local_additions(fleet, burst, span, within)?;
     Some(base + refunded_plainly(fleet, bucket) + resets * burst + faults(fleet, burst) + local)
 }
 
@@ -147,10 +149,20 @@ fn faults(fleet: &Fleet, burst: u64) -> u64 {
     incidents.map(|(_, incident)| of(incident)).sum::<u64>() + skew
 }
 
-/// What processes add that have decided without the store, or `None` if they admit everything. Without any fault, the
-/// store decides, however many ask.
-fn local_additions(fleet: &Fleet, burst: u64, until: u64, within: &[Admission]) -> Option<u64> {
-    let is_faultless = fleet.incidents.iter().all(|(at, _)| *at > until);
+/// The longest span of decisions on simultaneous requests: the deadline, and some round trips.
+const SIMULTANEOUS: u64 = 60_000;
+
+/// What processes add that have decided without the store, or `None` if they admit everything. Without any fault, that is
+/// nothing for simultaneous requests of one process. Later ones, and those of another process, can find a store that has not
+/// been charged for local decisions yet.
+fn local_additions(
+    fleet: &Fleet,
+    burst: u64,
+    (begin, end): (u64, u64),
+    within: &[Admission],
+) -> Option<u64> {
+    let is_faultless = fleet.incidents.iter().all(|(at, _)| *at > end);
+    let is_faultless = is_faultless && end - begin < SIMULTANEOUS;
     let (part, of) = fleet.setup.share;
     let share = (burst * u64::from(part)).div_ceil(u64::from(of)) + 1;
     let mut sum = 0;
@@ -164,7 +176,8 @@ fn local_additions(fleet: &Fleet, burst: u64, until: u64, within: &[Admission]) 
         if fleet.setup.on_failure == OnFailure::Allow {
             return None;
         }
-        if is_faultless {
+        let is_alone = within.iter().all(|admission| admission.process == process);
+        if is_faultless && is_alone {
             continue;
         }
         let kills = fleet.incidents.iter();

@@ -17,6 +17,12 @@ pub(crate) fn check(fleet: &mut Fleet) {
     end::check(fleet);
 }
 
+/// Checks what a process shows while something happens.
+pub(crate) fn look(fleet: &mut Fleet, process: usize) {
+    log::look(fleet, process);
+    accounts::look(fleet);
+}
+
 /// Returns the limit of a bucket.
 fn limit_of<'a>(fleet: &'a Fleet, bucket: &Bucket) -> &'a Named {
     &fleet.setup.limits[bucket.0 as usize - 1]

@@ -16,6 +16,17 @@ fn page_shows_this_code() {
     );
 }
 
+#[test]
+fn documented_rate_holds_in_any_second() {
+    assert_eq!(documented().most_within(Duration::from_secs(1)), Some(100));
+    let burst = Limit::per_second(100);
+    assert_eq!(
+        burst.most_within(Duration::from_secs(1)),
+        Some(199),
+        "as the page says"
+    );
+}
+
 #[tokio::test]
 async fn client_is_answered_by_an_api_with_a_limit() {
     let limit = Limit::per_second(20).burst(3);

@@ -44,6 +44,39 @@ async fn limits_admit_what_the_others_do() {
     assert_eq!(admits(express, window).await, (100, 100));
 }
 
+/// The waits of requests that come at once, until one is refused.
+async fn waits(limit: Limit) -> Vec<Duration> {
+    let limits = Limits::builder().limit("requests", limit).build().unwrap();
+    let clock = ManualClock::default();
+    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(clock);
+    let (limit, mut waits) = (limiter.limit("requests").unwrap(), Vec::new());
+    loop {
+        let decision = limit.spend("client").await.unwrap();
+        if !decision.allowed() {
+            return waits;
+        }
+        waits.push(decision.delay());
+    }
+}
+
+#[tokio::test]
+async fn delays_are_those_of_nginx() {
+    let step = Duration::from_millis(100);
+    // `rate=10r/s`, and `burst=20` with each `delay`.
+    for delay in 0..=20_u32 {
+        let max_wait = (20 - delay) * step;
+        let limit = Limit::per_second(10).burst(delay + 1);
+        let limit = match max_wait.is_zero() {
+            true => limit,
+            false => limit.max_wait(max_wait),
+        };
+        let expected: Vec<_> = (0..=20_u32)
+            .map(|i| i.saturating_sub(delay) * step)
+            .collect();
+        assert_eq!(waits(limit).await, expected, "delay={delay}");
+    }
+}
+
 /// How many of ten requests pass, two from each address.
 async fn passed(layer: &RateLimitLayer) -> usize {
     let mut passed = 0;

@@ -6,11 +6,14 @@ mod api_keys;
 mod behind_proxies;
 #[cfg(feature = "pace")]
 mod calling_apis;
+mod concurrency;
 mod graphql;
 #[cfg(feature = "tonic")]
 mod grpc_methods;
 mod logins;
 mod migrating;
+#[cfg(unix)]
+mod nginx;
 mod plans;
 mod routes;
 mod shadow_mode;

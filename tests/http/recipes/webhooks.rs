@@ -15,6 +15,19 @@ fn page_shows_this_code() {
     );
 }
 
+#[test]
+fn rate_of_a_receiver_holds_in_any_second() {
+    let limits = limits().unwrap();
+    let limit = limits.get("webhooks").unwrap().limit.as_ref().unwrap();
+    assert_eq!(limit.most_within(Duration::from_secs(1)), Some(5));
+    let burst = Limit::per_second(5);
+    assert_eq!(
+        burst.most_within(Duration::from_secs(1)),
+        Some(9),
+        "as the page says"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn burst_of_events_is_no_burst_at_the_receiver() {
     let limiter = Limiter::new(limits().unwrap(), MemoryBackend::new());
@@ -37,7 +50,7 @@ async fn burst_of_events_is_no_burst_at_the_receiver() {
         .filter(|delivery| **delivery != Delivery::Sent);
     let later: Vec<_> = later.collect();
     let fifth = Duration::from_millis(200);
-    assert_eq!(later, [&Delivery::Later(fifth); 5]);
-    let expected = (0..305_u32).map(|number| fifth * number.saturating_sub(4));
+    assert_eq!(later, [&Delivery::Later(fifth); 9]);
+    let expected = (0..301_u32).map(|number| fifth * number);
     assert_eq!(*sent.lock().unwrap(), expected.collect::<Vec<_>>());
 }

@@ -4,6 +4,7 @@
 
 mod accept;
 mod cors;
+mod decided;
 mod dialects;
 #[cfg(feature = "axum")]
 mod into_response;

@@ -70,7 +70,7 @@ async fn denial_names_all_limits_that_deny_and_no_others() {
         "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
         "title": "Quota Exceeded",
         "status": 429,
-        "detail": "too many all (2 per 1h0m0s, 2 at once) from everyone: retry in 1800 s",
+        "detail": "limit `all` exceeded (2 per 1h0m0s, 2 at once) from everyone: retry in 30 minutes",
         "violated-policies": ["per-ip", "all"],
     });
     assert_eq!(document, expected);

@@ -7,7 +7,7 @@
 -- number of arguments that follow, and for each member a verb, the letter of its algorithm, and the arguments that
 -- `member.lua` of this algorithm describes.
 -- The verbs: `spend` charges and votes; `offer` charges without a vote; `vote` votes without charging; `debit` charges
--- even into debt; `refund`; `leave` refunds to a limit with a line; `reset`; `look` only reads.
+-- even into debt; `refund`; `leave` refunds to a limit with a line; `renew` moves a charge to now; `reset`; `look` only reads.
 -- Answers for each batch 1 if all voting members fit or 0 if not, the time, and the two values for each member that its
 -- algorithm reports. The answer for a batch that fails is the text of its error.
 

@@ -18,15 +18,20 @@ use tower::{ServiceBuilder, ServiceExt};
 
 type Api = RateLimit<Pace<Client<HttpConnector, Full<Bytes>>, Cloned>>;
 
+/// The documented rate: at most 100 in any second to each host, 10 ms apart. Further requests wait.
+fn documented() -> Limit {
+    Limit::per_second(100)
+        .burst(1)
+        .max_wait(Duration::from_secs(60))
+}
+
 fn client() -> Api {
-    // The documented rate: 100 per second to each host. Further requests wait.
-    let documented = Limit::per_second(100).max_wait(Duration::from_secs(60));
     // The rate limits in responses. A refused request is sent again up to three times.
     let pace = PaceLayer::new()
         .max_wait(Duration::from_secs(30))
         .retry(3);
     ServiceBuilder::new()
-        .layer(RateLimitLayer::new(documented, Host))
+        .layer(RateLimitLayer::new(documented(), Host))
         .layer(pace)
         .service(Client::builder(TokioExecutor::new()).build_http())
 }

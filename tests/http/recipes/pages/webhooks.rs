@@ -7,8 +7,10 @@ use tollgate::{
 };
 
 fn limits() -> Result<Limits, LimitsError> {
-    // Five per second to each receiver. A delivery waits for up to a minute.
-    let webhooks = Limit::per_second(5).max_wait(Duration::from_secs(60));
+    // At most five in any second to each receiver, 200 ms apart. A delivery waits for up to a minute.
+    let webhooks = Limit::per_second(5)
+        .burst(1)
+        .max_wait(Duration::from_secs(60));
     Limits::builder().limit("webhooks", webhooks).build()
 }
 
@@ -16,7 +18,8 @@ fn limits() -> Result<Limits, LimitsError> {
 #[derive(Debug, PartialEq)]
 enum Delivery {
     Sent,
-    /// The receiver's line is full: put the delivery back into the queue for so long.
+    /// The receiver's line is full: put the delivery back at the front of the queue, and take no other one for this
+    /// receiver before so long.
     Later(Duration),
 }
 

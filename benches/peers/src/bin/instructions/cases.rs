@@ -23,9 +23,10 @@ use http::{
     header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER},
 };
 use tollgate::{
-    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Transaction,
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     backend::Backend,
     layer::Assessed,
+    quota::Per,
     response::Headers,
     tiers::Tier,
     transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
@@ -67,10 +68,19 @@ pub(crate) enum Case {
     Handle,
     Name,
     Tiers,
+    /// A batch of so many limits, by name.
+    Names(usize),
+    /// Rules for so many limits, with fields and extension.
+    Rules(usize),
+    /// Rules without fields and extension.
+    PlainRules(usize),
+    PlainQuota,
+    PlainWindow,
+    PlainTiers,
 }
 
 impl Case {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 29] = [
         Self::Bare,
         Self::BareRealistic,
         Self::Plain,
@@ -91,6 +101,15 @@ impl Case {
         Self::Handle,
         Self::Name,
         Self::Tiers,
+        Self::Names(2),
+        Self::Names(4),
+        Self::Rules(2),
+        Self::Rules(4),
+        Self::PlainRules(2),
+        Self::PlainRules(4),
+        Self::PlainQuota,
+        Self::PlainWindow,
+        Self::PlainTiers,
     ];
 
     pub(crate) fn name(self) -> String {
@@ -107,13 +126,7 @@ pub(crate) fn run(name: &str) -> ExitCode {
     match case {
         Case::Bare => serve(bare(), request),
         Case::BareRealistic => serve(page(), realistic),
-        Case::Plain => serve(
-            layer(large())
-                .headers(Headers::None)
-                .extensions(false)
-                .layer(bare()),
-            request,
-        ),
+        Case::Plain => serve(plain(layer(large())).layer(bare()), request),
         Case::Extension => serve(layer(large()).headers(Headers::None).layer(bare()), request),
         Case::Headers => serve(layer(large()).extensions(false).layer(bare()), request),
         Case::Default => serve(layer(large()).layer(bare()), request),
@@ -131,6 +144,12 @@ pub(crate) fn run(name: &str) -> ExitCode {
         Case::Handle => handle(large()),
         Case::Name => name_of_limit(),
         Case::Tiers => handle(tiers()),
+        Case::Names(limits) => names(limits),
+        Case::Rules(limits) => serve(rules(limits).layer(bare()), request),
+        Case::PlainRules(limits) => serve(plain(rules(limits)).layer(bare()), request),
+        Case::PlainQuota => serve(plain(layer(quota())).layer(bare()), request),
+        Case::PlainWindow => serve(plain(layer(window())).layer(bare()), request),
+        Case::PlainTiers => serve(plain(layer(short_tiers())).layer(bare()), request),
     }
     ExitCode::SUCCESS
 }
@@ -145,8 +164,46 @@ fn tiers() -> Limit {
     Limit::tiers(tiers).expect("a tier has a limit and a window")
 }
 
+/// Tiers of which no more than a few units count at a time.
+fn short_tiers() -> Limit {
+    let tiers = [Tier::new(4000, Duration::from_millis(1))];
+    Limit::tiers(tiers).expect("a tier has a limit and a window")
+}
+
+fn window() -> Limit {
+    Limit::window(4096, Duration::from_millis(1))
+}
+
+fn quota() -> Limit {
+    Limit::quota(u32::MAX, Per::Day)
+}
+
 fn layer(limit: Limit) -> RateLimitLayer {
     RateLimitLayer::new(limit, ClientIp::peer())
+}
+
+/// Returns the layer without fields and extension.
+fn plain(layer: RateLimitLayer) -> RateLimitLayer {
+    layer.headers(Headers::None).extensions(false)
+}
+
+const NAMES: [&str; 4] = ["address", "account", "route", "tenant"];
+
+/// A limiter with so many limits.
+fn several(limits: usize) -> Limiter {
+    let builder = Limits::builder();
+    let builder = NAMES[..limits]
+        .iter()
+        .fold(builder, |builder, name| builder.limit(*name, large()));
+    let limits = builder.build().expect("the limits are valid");
+    Limiter::new(limits, MemoryBackend::new())
+}
+
+fn rules(limits: usize) -> RateLimitLayer {
+    let layer = RateLimitLayer::with_limiter(several(limits));
+    NAMES[..limits].iter().fold(layer, |layer, name| {
+        layer.rule(Rule::new(*name, ClientIp::peer()))
+    })
 }
 
 fn bare() -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone {
@@ -367,6 +424,15 @@ fn name_of_limit() {
     let transaction = Transaction::new("requests", "203.0.113.7");
     repeat(|| {
         black_box(limiter.try_spend(black_box(&transaction)).is_some());
+    });
+}
+
+fn names(limits: usize) {
+    let limiter = several(limits);
+    let transaction = |name: &&'static str| Transaction::new(*name, "203.0.113.7");
+    let batch: Vec<_> = NAMES[..limits].iter().map(transaction).collect();
+    repeat(|| {
+        black_box(limiter.try_spend_batch(black_box(&batch)).is_some());
     });
 }
 

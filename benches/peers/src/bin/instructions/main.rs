@@ -23,7 +23,7 @@ struct Row {
     goal: Option<u64>,
 }
 
-const ROWS: [Row; 14] = [
+const ROWS: [Row; 23] = [
     row("`Limiter`, by handle", Case::Handle)
         .beside(Case::Governor)
         .at_most(450)
@@ -31,7 +31,7 @@ const ROWS: [Row; 14] = [
     row("`Limiter`, by name", Case::Name)
         .beside(Case::Governor)
         .at_most(510)
-        .goal(550),
+        .goal(600),
     row("`MemoryBackend` alone", Case::Backend)
         .beside(Case::Governor)
         .at_most(312)
@@ -40,7 +40,7 @@ const ROWS: [Row; 14] = [
         .over(Case::Bare)
         .beside(Case::PeerPlain)
         .at_most(1160)
-        .goal(900),
+        .goal(1250),
     row("layer, request extension", Case::Extension).over(Case::Bare),
     row("layer, headers", Case::Headers)
         .over(Case::Bare)
@@ -54,7 +54,7 @@ const ROWS: [Row; 14] = [
     .over(Case::Bare)
     .beside(Case::PeerHeaders)
     .at_most(4170)
-    .goal(3000),
+    .goal(4200),
     row(
         "the default, with a matched path, five headers, and a content type in the response",
         Case::Realistic,
@@ -64,7 +64,45 @@ const ROWS: [Row; 14] = [
     row("denied, default, total", Case::Denied)
         .beside(Case::PeerDenied)
         .at_most(6440)
-        .goal(5000),
+        .goal(6300),
+    row("two limits by name", Case::Names(2)).goal(1200),
+    row("four limits by name", Case::Names(4)).goal(2300),
+    row(
+        "layer with two rules, no headers, no extensions",
+        Case::PlainRules(2),
+    )
+    .over(Case::Bare)
+    .goal(1900),
+    row(
+        "layer with four rules, no headers, no extensions",
+        Case::PlainRules(4),
+    )
+    .over(Case::Bare)
+    .goal(3500),
+    row("layer with two rules, default", Case::Rules(2))
+        .over(Case::Bare)
+        .goal(5700),
+    row("layer with four rules, default", Case::Rules(4))
+        .over(Case::Bare)
+        .goal(8700),
+    row(
+        "layer with a quota, no headers, no extensions",
+        Case::PlainQuota,
+    )
+    .over(Case::Bare)
+    .goal(1400),
+    row(
+        "layer with a window, no headers, no extensions",
+        Case::PlainWindow,
+    )
+    .over(Case::Bare)
+    .goal(2200),
+    row(
+        "layer with tiers, no headers, no extensions",
+        Case::PlainTiers,
+    )
+    .over(Case::Bare)
+    .goal(3000),
     row("tiers through `Limiter`, by handle", Case::Tiers),
     row("a bare service", Case::Bare),
     row(

@@ -4,12 +4,11 @@ use crate::{
     algorithm::Algorithm,
     clock::Timestamp,
     decision::{Answer, State},
-    transaction::Member,
 };
 
 /// Units that were charged in advance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Stock {
+pub(super) struct LeasedUnits {
     pub(super) units: u32,
     /// The start of the period in which the store has charged them; 0 if they never expire.
     pub(super) period: u64,
@@ -19,7 +18,7 @@ pub(super) struct Stock {
 /// process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Holding {
-    pub(super) stock: Stock,
+    pub(super) amount: LeasedUnits,
     pub(super) said: Option<State>,
 }
 
@@ -27,14 +26,9 @@ impl Holding {
     /// The answer to a request that passes, if this is left after it. If the store has said nothing about the period,
     /// nothing else is left.
     pub(super) fn answer(&self, algorithm: &Algorithm, now: Timestamp) -> Answer {
-        let Self { stock, said } = *self;
-        let said = said.filter(|said| algorithm.period_of(*said) == Some(stock.period));
-        let state = said.or_else(|| algorithm.empty_in(stock.period, now));
-        Answer::new(state.unwrap_or(State::MISSING), true).leased(stock.units)
+        let Self { amount, said } = *self;
+        let said = said.filter(|said| algorithm.period_of(*said) == Some(amount.period));
+        let state = said.or_else(|| algorithm.empty_in(amount.period, now));
+        Answer::new(state.unwrap_or(State::MISSING), true).leased(amount.units)
     }
-}
-
-/// Returns whether units of a member's bucket can be charged in advance.
-pub(super) fn is_leased(member: &Member<'_>) -> bool {
-    member.leased > 0 && member.algorithm.divisible().is_ok()
 }

@@ -4,13 +4,13 @@ use crate::clock::Timestamp;
 
 /// The time of a decision.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
+pub(super) struct DecisionTime {
     now: Timestamp,
     /// Whether it is from the client's clock. If not, the store uses its own clock.
     is_given: bool,
 }
 
-impl Moment {
+impl DecisionTime {
     pub(super) fn new(given: Option<Timestamp>, own: impl FnOnce() -> Timestamp) -> Self {
         Self {
             now: given.unwrap_or_else(own),

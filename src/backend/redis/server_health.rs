@@ -10,7 +10,7 @@ use crate::backend::ServerId;
 
 /// Remembers the end of the last call to a server.
 #[derive(Debug)]
-pub(super) struct Pulse {
+pub(super) struct ServerHealth {
     server: ServerId,
     made_at: Instant,
     /// The time of the server's last decision, in microseconds since the creation of this record; 0 if its last call
@@ -18,7 +18,7 @@ pub(super) struct Pulse {
     decided_at: AtomicU64,
 }
 
-impl Pulse {
+impl ServerHealth {
     /// Creates the record of a server with a new number.
     pub(super) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(1);

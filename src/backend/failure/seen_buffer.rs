@@ -39,7 +39,7 @@ pub(super) struct SeenState {
 }
 
 /// The states that are yet to be stored.
-pub(super) struct Pending {
+pub(super) struct SeenBuffer {
     lists: PerThread<Mutex<Vec<SeenState>>>,
     /// States of instants up to this one are stored at once, in microseconds since the epoch.
     at_once_until: AtomicU64,
@@ -48,7 +48,7 @@ pub(super) struct Pending {
     emptying: Mutex<()>,
 }
 
-impl Pending {
+impl SeenBuffer {
     pub(super) fn new() -> Self {
         Self {
             lists: PerThread::new(LISTS, |_| Mutex::default()),
@@ -117,9 +117,9 @@ impl Pending {
 }
 
 /// Prints no states, because there can be many.
-impl fmt::Debug for Pending {
+impl fmt::Debug for SeenBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pending")
+        f.debug_struct("SeenBuffer")
             .field("at_once_until", &self.at_once_until)
             .finish_non_exhaustive()
     }
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn full_list_is_stored_without_expired_states() {
-        let (pending, stored) = (Pending::new(), RefCell::new(Vec::new()));
+        let (pending, stored) = (SeenBuffer::new(), RefCell::new(Vec::new()));
         let store = |state: &SeenState| stored.borrow_mut().push(tat(state));
         let most = MOST as u64;
         for now in 1..=most {
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn states_up_to_an_instant_are_stored_at_once_and_later_ones_are_kept() {
-        let (pending, stored) = (Pending::new(), RefCell::new(Vec::new()));
+        let (pending, stored) = (SeenBuffer::new(), RefCell::new(Vec::new()));
         let store = |state: &SeenState| {
             let empty_until = pending.empty_until.load(Ordering::Relaxed);
             assert!(empty_until < state.now.as_micros(), "announced too early");
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn whoever_needs_the_states_sees_all_that_were_kept_before() {
         for round in 0..2_000 {
-            let (pending, stored) = (Pending::new(), AtomicU64::new(0));
+            let (pending, stored) = (SeenBuffer::new(), AtomicU64::new(0));
             let (kept, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
             let store = |state: &SeenState| {
                 stored.fetch_max(tat(state), Ordering::Relaxed);

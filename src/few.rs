@@ -1,0 +1,63 @@
+//! Lists whose length is known when they are compiled, up to four items, and others.
+
+use std::array;
+
+use smallvec::SmallVec;
+
+/// A number of items. The code for up to four is compiled for each number, and keeps its lists on the stack.
+pub(crate) trait Count {
+    /// A list of as many items.
+    type Of<T>: AsRef<[T]> + AsMut<[T]>;
+
+    /// Creates a list from the item for each place. For a fixed number, `len` must be that number.
+    fn list<T>(len: usize, item: impl FnMut(usize) -> T) -> Self::Of<T>;
+
+    /// Creates a list of the same items.
+    #[inline(always)]
+    fn fill<T>(len: usize, item: impl Fn() -> T) -> Self::Of<T> {
+        Self::list(len, |_| item())
+    }
+}
+
+/// Exactly so many items.
+pub(crate) enum Exactly<const N: usize> {}
+
+/// Any number of items.
+pub(crate) enum Any {}
+
+impl<const N: usize> Count for Exactly<N> {
+    type Of<T> = [T; N];
+
+    #[inline(always)]
+    fn list<T>(len: usize, item: impl FnMut(usize) -> T) -> [T; N] {
+        debug_assert_eq!(len, N);
+        array::from_fn(item)
+    }
+}
+
+impl Count for Any {
+    type Of<T> = SmallVec<[T; 4]>;
+
+    fn list<T>(len: usize, item: impl FnMut(usize) -> T) -> SmallVec<[T; 4]> {
+        (0..len).map(item).collect()
+    }
+}
+
+/// Evaluates an expression for a length, with its [`Count`].
+macro_rules! counted {
+    ($len:expr, $count:ident => $body:expr) => {
+        match $len {
+            1 => counted!($count, $crate::few::Exactly::<1>, $body),
+            2 => counted!($count, $crate::few::Exactly::<2>, $body),
+            3 => counted!($count, $crate::few::Exactly::<3>, $body),
+            4 => counted!($count, $crate::few::Exactly::<4>, $body),
+            _ => counted!($count, $crate::few::Any, $body),
+        }
+    };
+    ($count:ident, $this:ty, $body:expr) => {{
+        type $count = $this;
+        $body
+    }};
+}
+
+pub(crate) use counted;

@@ -1,0 +1,255 @@
+//! All permits that a process holds by one limiter, and the task that renews them.
+
+use std::{
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::{runtime::Handle, sync::Notify, time};
+use tracing::instrument::WithSubscriber;
+
+use super::{
+    super::{
+        Limiter,
+        recorder::{hidden, shown},
+    },
+    held::{Leaving, PermitRecord},
+    renewals::Renewal,
+};
+use crate::{task::detach, transaction::Receipt};
+
+/// The permits that a process holds. They are renewed every third of their hold, in few calls.
+#[derive(Default)]
+pub(crate) struct PermitKeeper {
+    table: Mutex<PermitTable>,
+    /// Notified when a permit is due earlier than planned.
+    earlier: Notify,
+}
+
+#[derive(Default)]
+struct PermitTable {
+    permits: Vec<Option<Arc<PermitRecord>>>,
+    /// The free places.
+    free: Vec<usize>,
+    is_running: bool,
+    /// When the task wakes up.
+    planned: Option<time::Instant>,
+}
+
+impl PermitKeeper {
+    /// Adds permits, which are renewed until they are [forgotten](Self::forget).
+    pub(super) fn keep(self: &Arc<Self>, record: &Arc<PermitRecord>) {
+        let mut table = self.lock();
+        let mut state = record.state();
+        let place = match table.free.pop() {
+            Some(place) => place,
+            None => {
+                table.permits.push(None);
+                table.permits.len() - 1
+            }
+        };
+        table.permits[place] = Some(Arc::clone(record));
+        state.place = Some(place);
+        if table.planned.is_some_and(|planned| state.due < planned) {
+            self.earlier.notify_one();
+        }
+        if !mem::replace(&mut table.is_running, true) {
+            drop((state, table));
+            self.run();
+        }
+    }
+
+    pub(super) fn forget(&self, place: usize) {
+        let mut table = self.lock();
+        table.free.push(place);
+        let forgotten = table.permits[place].take();
+        drop(table);
+        drop(forgotten);
+    }
+
+    /// Starts the task. Outside of a runtime, the next permit starts it.
+    #[cold]
+    fn run(self: &Arc<Self>) {
+        let run = KeeperRun(Arc::clone(self));
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(run.renew_all().with_current_subscriber());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PermitTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Plans the next renewal, or ends the run if there is nothing left to renew.
+    fn plan(&self) -> Option<time::Instant> {
+        let mut table = self.lock();
+        let records = table.permits.iter().flatten();
+        let next = records.map(|record| record.state().due).min();
+        table.planned = next;
+        if next.is_none() {
+            (table.permits, table.free) = (Vec::new(), Vec::new());
+            table.is_running = false;
+        }
+        next
+    }
+
+    fn records(&self) -> Vec<Arc<PermitRecord>> {
+        self.lock().permits.iter().flatten().cloned().collect()
+    }
+
+    /// Gives back all permits, before the process ends.
+    pub(crate) async fn close(&self) {
+        for record in self.records() {
+            if let Leaving::Refund(receipt) = record.leave(None) {
+                let _logged = record.refund(receipt).await;
+            }
+        }
+    }
+}
+
+/// A run of the task. The next permit starts another one when it ends, also when its runtime ends.
+struct KeeperRun(Arc<PermitKeeper>);
+
+impl Drop for KeeperRun {
+    fn drop(&mut self) {
+        let mut table = self.0.lock();
+        (table.is_running, table.planned) = (false, None);
+    }
+}
+
+impl KeeperRun {
+    async fn renew_all(self) {
+        while let Some(next) = self.0.plan() {
+            tokio::select! {
+                () = time::sleep_until(next) => self.renew_due().await,
+                () = self.0.earlier.notified() => {}
+            }
+        }
+    }
+
+    /// Renews the permits that are due now or soon, so that they travel together.
+    async fn renew_due(&self) {
+        let now = time::Instant::now();
+        let mut due = Vec::new();
+        for record in self.0.records() {
+            let mut state = record.state();
+            if state.due <= now + record.hold / 12
+                && let Some(receipt) = state.begin_renewal()
+            {
+                drop(state);
+                due.push(DuePermit {
+                    record,
+                    receipt: Some(receipt),
+                });
+            }
+        }
+        // Limiters that share the backend can have clocks of their own.
+        while let Some(first) = due.first() {
+            let limiter = first.record.limiter.clone();
+            let is_same = |due: &mut DuePermit| due.record.limiter.has_clock_of(&limiter);
+            let together = due.extract_if(.., is_same).collect();
+            renew(&limiter, together, now).await;
+        }
+    }
+}
+
+/// Permits in a renewal. If it is dropped before it has ended, the receipt is as valid as before, as far as is known.
+struct DuePermit {
+    record: Arc<PermitRecord>,
+    receipt: Option<Receipt>,
+}
+
+impl Drop for DuePermit {
+    fn drop(&mut self) {
+        if let Some(receipt) = self.receipt.take() {
+            end(&self.record, Some(receipt));
+        }
+    }
+}
+
+async fn renew(limiter: &Limiter, mut due: Vec<DuePermit>, now: time::Instant) {
+    let transactions: Vec<_> = due
+        .iter()
+        .filter_map(|due| Some(due.record.transaction().of_receipt(due.receipt.as_ref()?)))
+        .collect();
+    let renewals = limiter.renew_each(&transactions).await;
+    drop(transactions);
+    for (due, renewal) in due.iter_mut().zip(renewals) {
+        let Some(before) = due.receipt.take() else {
+            continue;
+        };
+        let (record, receipt) = (&due.record, kept(&due.record, renewal, before, now));
+        end(record, receipt);
+    }
+}
+
+/// Returns the receipt that is valid after a renewal; `None` if the permits are lost.
+fn kept(
+    record: &PermitRecord,
+    renewal: Renewal,
+    before: Receipt,
+    now: time::Instant,
+) -> Option<Receipt> {
+    let mut state = record.state();
+    match renewal {
+        Renewal::Renewed(receipt) => {
+            state.since = now;
+            state.due = now + record.hold / 3;
+            Some(receipt)
+        }
+        // They may be there, so another attempt is made before they expire.
+        Renewal::Unknown if state.since.elapsed() < record.hold => {
+            state.due = time::Instant::now() + record.hold / 12;
+            Some(before)
+        }
+        Renewal::Unknown | Renewal::Lost => {
+            drop(state);
+            log_loss(record);
+            None
+        }
+        // The limit has gone, or is of another algorithm now.
+        Renewal::Void => None,
+    }
+}
+
+/// Ends a renewal. If the work has ended meanwhile, gives the permits back.
+fn end(record: &Arc<PermitRecord>, receipt: Option<Receipt>) {
+    let is_over = receipt.is_none();
+    let mut state = record.state();
+    let left = state.end_renewal(receipt);
+    let place = match is_over || left.is_some() {
+        true => state.place.take(),
+        false => None,
+    };
+    drop(state);
+    if let Some(place) = place {
+        record.limiter.permits().forget(place);
+    }
+    let Some((receipt, waiter)) = left else {
+        return;
+    };
+    let record = Arc::clone(record);
+    detach(Box::pin(async move {
+        let refunded = match receipt {
+            Some(receipt) => record.refund(receipt).await.unwrap_or_default(),
+            None => false,
+        };
+        if let Some(waiter) = waiter {
+            // Nobody waits any more.
+            let _ = waiter.send(refunded);
+        }
+    }));
+}
+
+fn log_loss(record: &PermitRecord) {
+    let limits = record.limiter.in_force();
+    let id = match record.is_secret() {
+        true => hidden(record.id()),
+        false => shown(&limits, record.id()),
+    };
+    tracing::warn!(
+        limit = record.limit(),
+        id = id.as_str(),
+        "a permit was lost while its work goes on: the process was paused or cut off for longer than the hold"
+    );
+}

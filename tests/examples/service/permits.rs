@@ -1,0 +1,222 @@
+//! Concurrency limits: permits, their renewals and refunds, mistakes, and files.
+
+use serde_json::{Value, json};
+
+use super::process::{Service, T0, file, run};
+use crate::redis_support::Server;
+
+const LIMITS: &str = "
+Exports: {number: 4, concurrent: 2, hold: 10s}
+Uploads: {concurrent: 4}
+Orders: {number: 6, burst: 20, count: 20, period: 1s}
+Logins: {limit: 5, window: 15m}
+Off: {}
+";
+
+const SECOND: u64 = 1_000_000;
+
+fn one(limit: &str, cost: u32) -> Value {
+    json!([{"limit": limit, "id": "a", "cost": cost}])
+}
+
+fn by(limit: &str, receipt: &Value) -> Value {
+    json!({"limit": limit, "id": "a", "receipt": receipt})
+}
+
+/// Whether it is allowed or refunded, what remains, and the waits.
+fn figures(answer: &Value) -> Value {
+    let verdict = answer.get("allowed").or(answer.get("refunded"));
+    let fields = [
+        "remaining",
+        "retry_after_us",
+        "next_after_us",
+        "reset_after_us",
+    ];
+    let fields = fields.iter().map(|field| answer[field].clone());
+    verdict.cloned().into_iter().chain(fields).collect()
+}
+
+fn receipt(answer: &Value) -> Value {
+    answer["transactions"][0]["receipt"].clone()
+}
+
+fn live_through(service: &Service) {
+    let answer = service.decide("check", T0, &one("Exports", 1));
+    assert_eq!(figures(&answer), json!([true, 1, 0, 0, null]));
+    let answer = service.decide("spend", T0, &one("Exports", 0));
+    assert_eq!(figures(&answer), json!([true, 2, 0, 0, 0]));
+    assert_eq!(receipt(&answer), Value::Null);
+    let answer = service.decide("spend", T0, &one("Exports", 2));
+    assert_eq!(figures(&answer), json!([true, 0, 0, null, null]));
+    let held = receipt(&answer);
+    assert!(held.as_str().unwrap().len() <= 200);
+    let answer = service.decide("spend", T0 + 1, &one("Exports", 1));
+    assert_eq!(figures(&answer), json!([false, 0, null, null, null]));
+    assert_eq!(receipt(&answer), Value::Null);
+
+    let now = T0 + 10 * SECOND - 1;
+    let renewed = service.decide("renew", now, &json!([by("Exports", &held)]));
+    let next = receipt(&renewed);
+    assert_eq!(
+        renewed,
+        json!({"renewed": true, "transactions": [
+            {"limit": "Exports", "id": "a", "renewed": true, "receipt": next, "remaining": 0},
+        ]})
+    );
+    let renewed = service.decide("renew", now, &json!([by("Exports", &held)]));
+    assert_eq!(
+        renewed,
+        json!({"renewed": false, "transactions": [
+            {"limit": "Exports", "id": "a", "renewed": false, "receipt": null, "remaining": 0},
+        ]})
+    );
+    let refunded = service.decide("refund", now + 1, &json!([by("Exports", &held)]));
+    assert_eq!(refunded["refunded"], false);
+    let refunded = service.decide("refund", now + 1, &json!([by("Exports", &next)]));
+    assert_eq!(figures(&refunded), json!([true, 2, 0, 0, 0]));
+
+    let spent = service.decide("spend", now + 5, &one("Exports", 1));
+    let expired = service.decide(
+        "renew",
+        now + 5 + 10 * SECOND,
+        &json!([by("Exports", &receipt(&spent))]),
+    );
+    assert_eq!(expired["renewed"], false);
+    assert_eq!(expired["transactions"][0]["remaining"], 2);
+}
+
+#[test]
+fn permits_are_taken_renewed_and_given_back_in_memory() {
+    live_through(&Service::start_on(LIMITS, &["--manual-clock"]));
+}
+
+#[test]
+fn permits_are_taken_renewed_and_given_back_on_redis() {
+    let redis = Server::start();
+    let url = redis.url();
+    let args = ["--manual-clock", "--redis", &url, "--deadline-ms", "120000"];
+    live_through(&Service::start_on(LIMITS, &args));
+}
+
+#[test]
+fn renewals_are_independent_of_each_other() {
+    let service = Service::start_on(LIMITS, &["--manual-clock"]);
+    let spends: Vec<_> = (0..3)
+        .map(|n| receipt(&service.decide("spend", T0 + n, &one("Uploads", 1))))
+        .collect();
+    let gone = receipt(&service.decide("spend", T0 + 9, &one("Exports", 1)));
+    let now = T0 + 11 * SECOND;
+    let all = json!([
+        by("Uploads", &spends[0]),
+        by("Exports", &gone),
+        by("Uploads", &spends[1]),
+        by("Uploads", &spends[2]),
+    ]);
+    let renewed = service.decide("renew", now, &all);
+    assert_eq!(renewed["renewed"], false);
+    let each = renewed["transactions"].as_array().unwrap();
+    let each: Vec<_> = each.iter().map(|one| one["renewed"].clone()).collect();
+    assert_eq!(each, [true, false, true, true]);
+}
+
+fn plain() -> Value {
+    json!({"limit": "Exports", "id": "a"})
+}
+
+fn with(mut transaction: Value, field: &str, value: Value) -> Value {
+    transaction[field] = value;
+    transaction
+}
+
+/// Asserts that each of these transactions is refused with a code.
+fn assert_refused<const N: usize>(service: &Service, refused: [(&str, Value, &str); N]) {
+    for (op, transaction, code) in refused {
+        let body = json!({"op": op, "now_us": T0, "transactions": [transaction]});
+        let response = service.post(&body);
+        assert_eq!(response.status, 400, "{body}: {}", response.body);
+        assert_eq!(response.code(), code, "{body}: {}", response.body);
+    }
+}
+
+#[test]
+fn only_receipts_renew_and_refund() {
+    let service = Service::start_on(LIMITS, &["--manual-clock"]);
+    let order = receipt(&service.decide("spend", T0, &one("Orders", 1)));
+    let login = receipt(&service.decide("spend", T0, &one("Logins", 1)));
+    let export = receipt(&service.decide("spend", T0, &one("Exports", 1)));
+    let costly = with(by("Exports", &export), "cost", json!(1));
+    let refused = [
+        ("refund", plain(), "invalid_receipt"),
+        ("refund", with(plain(), "cost", json!(1)), "invalid_receipt"),
+        ("renew", plain(), "invalid_receipt"),
+        ("renew", by("Exports", &json!("none")), "invalid_receipt"),
+        ("renew", by("Exports", &json!(7)), "invalid_receipt"),
+        ("renew", by("Uploads", &export), "invalid_receipt"),
+        ("renew", by("Exports", &order), "invalid_receipt"),
+        ("renew", costly, "invalid_cost"),
+        ("renew", by("Orders", &order), "invalid_mode"),
+        ("renew", by("Logins", &login), "invalid_mode"),
+        ("spend", by("Exports", &export), "invalid_receipt"),
+        ("renew", json!({"limit": "N", "id": "a"}), "unknown_limit"),
+    ];
+    assert_refused(&service, refused);
+    let off = service.decide("renew", T0, &json!([{"limit": "Off", "id": "a"}]));
+    assert_eq!(off["transactions"][0]["renewed"], false);
+}
+
+#[test]
+fn permits_are_neither_debited_nor_granted_in_part() {
+    let service = Service::start_on(LIMITS, &["--manual-clock"]);
+    for op in ["check", "spend"] {
+        let refused = [
+            (op, with(plain(), "mode", json!("debit")), "invalid_mode"),
+            (op, with(plain(), "cost", json!(3)), "invalid_cost"),
+            (op, with(plain(), "min_cost", json!(1)), "invalid_cost"),
+        ];
+        assert_refused(&service, refused);
+    }
+}
+
+const WAITS: &str = "Exports: {concurrent: 2, max_wait: 1s}";
+
+#[test]
+fn limits_are_shown_and_a_service_in_memory_does_not_wait() {
+    let service = Service::start_on(LIMITS, &["--manual-clock"]);
+    let limits = service.send("GET /v1/limits", b"").body;
+    assert_eq!(limits["defaults"]["Exports"]["concurrent"], 2);
+    assert_eq!(limits["defaults"]["Exports"]["hold"], "10s");
+    assert_eq!(limits["defaults"]["Uploads"], json!({"concurrent": 4}));
+    let memory = Service::start_on(WAITS, &["--manual-clock"]);
+    let passed = memory.decide("spend", T0, &one("Exports", 2));
+    assert_eq!(passed["allowed"], true);
+    let denied = memory.decide("spend", T0, &one("Exports", 1));
+    assert_eq!(figures(&denied), json!([false, 0, null, null, null]));
+}
+
+#[test]
+fn mistakes_in_files_are_refused() {
+    let redis = Server::start();
+    let url = redis.url();
+    let mistakes = [
+        (WAITS, "MemoryBackend"),
+        ("L: {concurrent: 0}", "concurrent is 0"),
+        ("L: {concurrent: 4097}", "4096"),
+        ("L: {concurrent: 4, hold: 999ms}", "hold is not between"),
+        ("L: {concurrent: 4, hold: 25h}", "hold is not between"),
+        ("L: {hold: 4s}", "concurrent"),
+        ("L: {concurrent: 4, limit: 5, window: 1m}", "concurrent"),
+        (
+            "L: {concurrent: 4, burst: 5, count: 5, period: 1m}",
+            "burst",
+        ),
+    ];
+    for (text, expected) in mistakes {
+        let path = file(text);
+        let path = path.to_str().unwrap();
+        let args = ["--listen", "127.0.0.1:0", "--defaults", path];
+        let output = run(&[&args[..], &["--redis", &url]].concat());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{text}: {error}");
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
