@@ -91,6 +91,19 @@ pub(crate) trait Owing: Counting {
         let _ = (span, now);
         seen
     }
+
+    /// Adds to the local state what a debt of this span has hidden: the charges that are in the seen state without the debt,
+    /// the second one, but were not in the one with it.
+    fn revealed(
+        &self,
+        own: Self::State,
+        seen: [Self::State; 2],
+        span: Ticks,
+        now: u64,
+    ) -> Self::State {
+        let _ = (seen, span, now);
+        own
+    }
 }
 
 /// What is recorded of the local charges of a bucket.
@@ -219,5 +232,18 @@ impl Algorithm {
     /// Undoes [`settled`](Self::settled).
     pub(crate) fn unsettled(&self, seen: State, span: Ticks, now: Timestamp) -> State {
         map_each!((self, seen), (by, seen) => by.unsettled(seen, span, now.as_micros()), _ => seen)
+    }
+
+    /// Adds to the local state what a debt of this span has hidden between two seen states, with and without it.
+    pub(crate) fn revealed(
+        &self,
+        own: State,
+        [with, without]: [State; 2],
+        span: Ticks,
+        now: Timestamp,
+    ) -> State {
+        let now = now.as_micros();
+        map_each!((self, own, with, without),
+            (by, own, with, without) => by.revealed(own, [with, without], span, now), _ => own)
     }
 }

@@ -59,6 +59,8 @@ impl Local {
                         by.lowered(seen, newer, Refund::Nothing, 0, now)
                     });
                 }
+                let after = newer.unwrap_or(State::MISSING);
+                self.settled.change(print, |_| after);
             });
         }
     }
@@ -106,6 +108,7 @@ impl Local {
             now,
         } = state;
         let raise = |seen| by.raised(seen, *state);
+        self.settled.change(bucket, raise);
         let (before, after) = self.seen.change(bucket, by, *now, raise);
         if !self.pending.are_at_once(now.as_micros()) {
             // No local charges count at that instant.
@@ -144,6 +147,7 @@ impl Local {
             let newer = watched.and_then(|watched| watched.lowered(at, state));
             let least = newer.unwrap_or(state);
             let lower = |seen| by.lowered(seen, least, refund, cost, now);
+            self.settled.change(print, lower);
             let (before, after) = self.seen.change(print, by, now, lower);
             let seen = [before, after, state];
             let lower = |own| by.lowered_own(own, seen, cost, self.share, now);

@@ -4,7 +4,10 @@ use std::{slice, sync::Arc};
 
 use smallvec::SmallVec;
 
-use super::{debts::Debts, learnt_units::LearntUnits, order::Order, seen_buffer::SeenBuffer};
+use super::{
+    debts::Debts, learnt_units::LearntUnits, order::Order, seen_buffer::SeenBuffer,
+    settled::SettledDebts,
+};
 use crate::{
     algorithm::Share,
     backend::{Backend, BackendError, MemoryBackend, Stats, UnsupportedLimit},
@@ -36,6 +39,8 @@ pub(super) struct Local {
     pub(super) own: Arc<MemoryBackend>,
     pub(super) share: Share,
     pub(super) debts: Arc<Debts>,
+    /// The debts that are being paid.
+    pub(super) settled: Arc<SettledDebts>,
     pub(super) pending: Arc<SeenBuffer>,
     /// The instants of the store's units in `own`.
     pub(super) learnt_units: Arc<LearntUnits>,
@@ -51,6 +56,7 @@ impl Local {
             own: Arc::new(memory),
             share,
             debts: Arc::new(Debts::new(DEFAULT_DEBTS)),
+            settled: Arc::default(),
             pending: Arc::new(SeenBuffer::new()),
             learnt_units: Arc::default(),
             order: Arc::default(),

@@ -16,6 +16,7 @@ mod reserved;
 mod seen_buffer;
 mod server_name;
 mod settings;
+mod settled;
 mod undecidable_log;
 mod undecided;
 

@@ -1,6 +1,6 @@
 //! The local decisions that the store has yet to be charged for.
 
-use super::{debts::UnpaidBucket, local::Local};
+use super::{debts::UnpaidBucket, local::Local, settled::SettledDebt};
 use crate::{
     algorithm::{Action, Owed, Tat},
     clock::Timestamp,
@@ -17,12 +17,14 @@ use crate::{
 /// - It does not have the debit yet, or its answer is overtaken by that of the debit: it is lower, and changes nothing.
 ///   What else it has is in the answer of the debit, too.
 ///
-/// Only [`Local::not_paid`] makes it a debt again, if the store says that it has charged nothing.
+/// Only [`Local::not_paid`] makes it a debt again, if the store says that it has charged nothing. The charges of others that
+/// the debt has hidden meanwhile are then added to both memories.
 pub(super) struct Debt {
     /// The part of the debtor that is paid.
     pub(super) debtor: UnpaidBucket,
     pub(super) owed: Owed,
     now: Timestamp,
+    settled: SettledDebt,
     /// The limit of the local decisions.
     share: Algorithm,
     /// The instant up to which local charges were paid before.
@@ -90,6 +92,7 @@ impl Local {
         let by = self.share.algorithm(member.algorithm);
         if by.fits_row() {
             let charge = |seen| by.perhaps_charged(seen, member.cost, now);
+            self.settled.change(&member.fingerprint, charge);
             self.seen.change(&member.fingerprint, &by, now, charge);
         }
     }
@@ -104,6 +107,10 @@ impl Local {
         let [own, seen] = self.states(&debtor, &share, now);
         let owed = share.owed(&debtor.ledger, own, seen, now);
         let owed = owed.filter(|owed| owed.units > 0)?;
+        let Some(settled) = self.settled.add(bucket, seen) else {
+            self.debts.put_back(bucket, debtor);
+            return None;
+        };
         if share.fits_row() {
             let settle = |seen| share.settled(seen, owed.span, now);
             self.seen.change(&bucket, &share, now, settle);
@@ -112,6 +119,7 @@ impl Local {
             debtor,
             owed,
             now,
+            settled,
             share,
             paid_before: self.debts.paid(bucket, owed.until),
         })
@@ -135,20 +143,24 @@ impl Local {
         [&self.own, &self.seen].map(|memory| memory.change(&print, share, now, |state| state).1)
     }
 
-    /// Makes a debt owed again, because the store has not charged it. Other charges whose answers have arrived meanwhile are
-    /// seen with the next answer.
+    /// Makes a debt owed again, because the store has not charged it.
     pub(super) fn not_paid(&self, debt: Debt) {
         let Debt {
             debtor,
             owed,
             share,
+            settled,
             ..
         } = debt;
         let print = debtor.member.as_member().fingerprint;
         if share.fits_row() {
             let now = self.now_of(&debtor);
-            let unsettle = |seen| share.unsettled(seen, owed.span, now);
-            self.seen.change(&print, &share, now, unsettle);
+            let others = settled.state();
+            let unsettle = |seen| others.unwrap_or_else(|| share.unsettled(seen, owed.span, now));
+            let (before, after) = self.seen.change(&print, &share, now, unsettle);
+            let reveal = |own| share.revealed(own, [before, after], owed.span, now);
+            let (_, own) = self.own.change(&print, &share, now, reveal);
+            self.pending.extend(share.follows_until(own));
         }
         self.debts.not_paid(print, owed.until, debt.paid_before);
         self.debts.put_back(print, debtor);
