@@ -86,12 +86,6 @@ pub(crate) trait Owing: Counting {
         seen
     }
 
-    /// Undoes [`settled`](Self::settled).
-    fn unsettled(&self, seen: Self::State, span: Ticks, now: u64) -> Self::State {
-        let _ = (span, now);
-        seen
-    }
-
     /// Adds to the local state what a debt of this span has hidden: the charges that are in the seen state without the debt,
     /// the second one, but were not in the one with it.
     fn revealed(
@@ -227,11 +221,6 @@ impl Algorithm {
     /// Returns the seen state once a debt of this span counts as charged at the store.
     pub(crate) fn settled(&self, seen: State, span: Ticks, now: Timestamp) -> State {
         map_each!((self, seen), (by, seen) => by.settled(seen, span, now.as_micros()), _ => seen)
-    }
-
-    /// Undoes [`settled`](Self::settled).
-    pub(crate) fn unsettled(&self, seen: State, span: Ticks, now: Timestamp) -> State {
-        map_each!((self, seen), (by, seen) => by.unsettled(seen, span, now.as_micros()), _ => seen)
     }
 
     /// Adds to the local state what a debt of this span has hidden between two seen states, with and without it.

@@ -52,10 +52,6 @@ impl Owing for Gcra {
         self.charge_span(seen, span, now)
     }
 
-    fn unsettled(&self, seen: Tat, span: Ticks, now: u64) -> Tat {
-        self.refund_span(seen, now, span).unwrap_or(seen)
-    }
-
     fn revealed(&self, own: Tat, [with, without]: [Tat; 2], span: Ticks, now: u64) -> Tat {
         let hidden = self.beyond(self.add(without, span), with, now);
         self.charge_span(own, hidden, now)

@@ -155,8 +155,7 @@ impl Local {
         let print = debtor.member.as_member().fingerprint;
         if share.fits_row() {
             let now = self.now_of(&debtor);
-            let others = settled.state();
-            let unsettle = |seen| others.unwrap_or_else(|| share.unsettled(seen, owed.span, now));
+            let unsettle = |seen| settled.state().unwrap_or(seen);
             let (before, after) = self.seen.change(&print, &share, now, unsettle);
             let reveal = |own| share.revealed(own, [before, after], owed.span, now);
             let (_, own) = self.own.change(&print, &share, now, reveal);
