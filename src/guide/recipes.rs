@@ -40,6 +40,7 @@
 //! | [`calling_apis`] | keep to an API's documented rate, and follow what its responses say |
 //! | [`concurrency`] | at most a number of exports, uploads or streams at once per account |
 //! | [`graphql`] | charge a query by its cost |
+//! | [`language_models`] | requests, tokens, calls at once and a monthly quota for each API key of a language model |
 //! | [`logins`] | limit failed logins by address and by user, with a JSON body |
 //! | [`migrating`] | replace tower_governor, governor, tower's `RateLimit`, express-rate-limit or nginx `limit_req` |
 //! | [`plans`] | tenants with plans, contracts of their own, and a limit for each user |
@@ -69,6 +70,10 @@ pub mod concurrency {}
 #[doc = include_str!("../../docs/recipes/graphql.md")]
 #[cfg(feature = "axum")]
 pub mod graphql {}
+
+#[doc = include_str!("../../docs/recipes/language-models.md")]
+#[cfg(feature = "axum")]
+pub mod language_models {}
 
 #[doc = include_str!("../../docs/recipes/logins.md")]
 #[cfg(feature = "axum")]

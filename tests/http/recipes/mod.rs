@@ -10,6 +10,7 @@ mod concurrency;
 mod graphql;
 #[cfg(feature = "tonic")]
 mod grpc_methods;
+mod language_models;
 mod logins;
 mod migrating;
 #[cfg(unix)]
