@@ -38,6 +38,7 @@
 //! | [`api_keys`] | limit by API key, or else by address; unknown and duplicate keys |
 //! | [`behind_proxies`] | find the client's address behind nginx, Cloudflare, AWS ALB or a Kubernetes ingress, and on localhost |
 //! | [`calling_apis`] | keep to an API's documented rate, and follow what its responses say |
+//! | [`combined_limits`] | which limits to combine for an API: rate, concurrency, quota |
 //! | [`concurrency`] | at most a number of exports, uploads or streams at once per account |
 //! | [`graphql`] | charge a query by its cost |
 //! | [`language_models`] | requests, tokens, calls at once and a monthly quota for each API key of a language model |
@@ -62,6 +63,10 @@ pub mod behind_proxies {}
 #[doc = include_str!("../../docs/recipes/calling-apis.md")]
 #[cfg(feature = "pace")]
 pub mod calling_apis {}
+
+#[doc = include_str!("../../docs/recipes/combined-limits.md")]
+#[cfg(feature = "axum")]
+pub mod combined_limits {}
 
 #[doc = include_str!("../../docs/recipes/concurrency.md")]
 #[cfg(feature = "axum")]

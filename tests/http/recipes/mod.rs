@@ -6,6 +6,7 @@ mod api_keys;
 mod behind_proxies;
 #[cfg(feature = "pace")]
 mod calling_apis;
+mod combined_limits;
 mod concurrency;
 mod graphql;
 #[cfg(feature = "tonic")]
