@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 const USAGE: &str = "usage: llm_gateway [--listen 127.0.0.1:3000] [--upstream http://127.0.0.1:8000] \
-    [--redis redis://127.0.0.1:6379] [--gateways 1] [--limits limits.yml] [--keys gateway.yml]";
+    [--redis redis://127.0.0.1:6379] [--gateways 1] [--limits limits.yml] [--overrides overrides.yml] \
+    [--keys gateway.yml]";
 
 /// The arguments of the gateway.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct Args {
     /// The number of gateways that share the Redis.
     pub(crate) gateways: u32,
     pub(crate) limits: PathBuf,
+    /// The limits of individual keys, by their ids.
+    pub(crate) overrides: Option<PathBuf>,
     pub(crate) keys: PathBuf,
 }
 
@@ -42,6 +45,7 @@ impl Args {
             redis: None,
             gateways: 1,
             limits: folder.join("limits.yml"),
+            overrides: None,
             keys: folder.join("gateway.yml"),
         };
         while let Some(name) = given.next() {
@@ -53,6 +57,7 @@ impl Args {
                 "--redis" => args.redis = Some(value),
                 "--gateways" => args.gateways = count(value)?,
                 "--limits" => args.limits = value.into(),
+                "--overrides" => args.overrides = Some(value.into()),
                 "--keys" => args.keys = value.into(),
                 _ => return Err(ArgsError::Unknown(name)),
             }

@@ -8,7 +8,10 @@ use axum::{
     extract::{Request, State},
     http::{
         HeaderMap, HeaderName, HeaderValue, StatusCode, Uri,
-        header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, USER_AGENT},
+        header::{
+            ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER,
+            USER_AGENT,
+        },
         uri::Scheme,
     },
     response::Response,
@@ -29,8 +32,9 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(300);
 const ASKED: [HeaderName; 2] = [ACCEPT, USER_AGENT];
 
 /// The fields of an answer that the client gets.
-const ANSWERED: [HeaderName; 4] = [
+const ANSWERED: [HeaderName; 5] = [
     CONTENT_TYPE,
+    CONTENT_ENCODING,
     CACHE_CONTROL,
     RETRY_AFTER,
     HeaderName::from_static("x-request-id"),

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Each key has requests per minute, tokens per minute, calls at once and tokens per month, by its plan and by the class of
-//! the model. Both files are read again when they change.
+//! the model. `--overrides` names a file with limits of individual keys. The files are read again when they change.
 //!
 //! Tokens are **reserved** before a call: those of the prompt, estimated, and the most that the answer may take. At the end
 //! they are **settled**:
@@ -84,7 +84,10 @@ const GRACE: Duration = Duration::from_secs(30);
 async fn main() -> Result<(), Failure> {
     tracing_subscriber::fmt().with_writer(io::stderr).init();
     let args = Args::parse(env::args().skip(1))?;
-    let recipe = Limits::builder().defaults_file(&args.limits);
+    let mut recipe = Limits::builder().defaults_file(&args.limits);
+    if let Some(overrides) = &args.overrides {
+        recipe = recipe.overrides_file(overrides);
+    }
     let limits = recipe.build()?;
     let plans = PlanLimits::of(&limits)?;
     let keys = LiveKeys::read(&args.keys, plans)?;

@@ -152,7 +152,10 @@ pub(crate) fn denied(refusal: &tollgate::response::Refusal<'_>) -> http::Respons
             let message = format!("the limit on {measure} is reached: {}", advice(refusal));
             new(measure, &message).code("rate_limit_exceeded")
         }
-        (Reason::Blocked(_), _) => new(INVALID, "this key is blocked").code("key_blocked"),
+        // Clients try again after a 429.
+        (Reason::Blocked(_), _) => {
+            Refusal::new(StatusCode::FORBIDDEN, INVALID, "this key is blocked").code("key_blocked")
+        }
         (Reason::TooCostly(excess), _) => {
             let (cost, most) = (excess.cost, excess.most);
             let message = format!("the call may take {cost} tokens, and at most {most} can pass");

@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path};
 
-use super::{ALICE, BOB, Gateway, KEYS, arguments, call, comes_true, file, limits, number};
+use super::{
+    ALICE, BOB, Gateway, KEYS, arguments, call, comes_true, error, file, limits, number,
+    upstream::Upstream,
+};
 use crate::{programs::run, redis_support::Server};
 
 /// Replaces a file as a whole.
@@ -66,6 +69,23 @@ fn keys_are_read_again() {
     assert_eq!(status(ALICE), 200);
     replace(&gateway.keys, KEYS);
     comes_true(|| status(BOB), |status| *status == 200);
+}
+
+#[test]
+fn key_can_have_a_limit_of_its_own() {
+    let own = "- free.tokens: {burst: 123, count: 1, period: 10h, ids: [alice]}\n\
+               - pro.requests: {blocked: true, ids: [bob]}\n";
+    let own = file("overrides", own);
+    let args = ["--overrides", own.to_str().unwrap()];
+    let gateway = Gateway::before(Upstream::start(), &[], &args);
+    let response = gateway.call(ALICE, &call("", 1), 0);
+    assert_eq!(number(&response, "x-ratelimit-limit-tokens"), 123);
+    let blocked = gateway.refused(BOB, &call("", 1));
+    assert_eq!(
+        (blocked.status, error(&blocked, "code")),
+        (403, "key_blocked".into())
+    );
+    assert_eq!(blocked.header("retry-after"), None);
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn fleet(redis: &Server, changes: &[(&str, &str)]) -> [Gateway; 2] {
 fn gateways_share_all_limits_of_a_key() {
     let redis = Server::start();
     let [one, other] = fleet(&redis, &[("free.calls", "{concurrent: 2}")]);
-    let (connection, mut streaming) = one.begin(ALICE, &stream("four", 50));
+    let (mut connection, mut streaming) = one.begin(ALICE, &stream("four", 50));
     let (mut second, asked) = other.begin(ALICE, &call("four", 50));
     for gateway in [&one, &other] {
         let refused = gateway.refused(ALICE, &call("", 1));
@@ -33,6 +33,7 @@ fn gateways_share_all_limits_of_a_key() {
 
     // Its client leaves in the middle of the stream.
     streaming.begin_stream();
+    assert_eq!(connection.head().status, 200);
     drop(connection);
     streaming.comes_to_be_closed();
     other.comes_to_have(ALICE, 10_000 - 1 - 9);
