@@ -27,8 +27,7 @@
 //! | `tonic` | a gRPC service with a limit |
 //! | `login_failures` | a login where only failures count |
 //! | `plans` | an API with a monthly quota for each plan |
-//! | `upload_bytes` | uploads that are charged by their size |
-//! | `token_budget` | a daily budget of generated tokens |
+//! | `llm_gateway` | a gateway for language models: requests, tokens, calls at once and a monthly quota for each API key |
 //! | `custom_extractor` | the tenant in the path, and the account of an API key that is verified |
 //! | `custom_backend` | a backend of your own, and a wrapper around any backend |
 //! | `custom_wrapper` | a backend around any backend, which remembers denials |

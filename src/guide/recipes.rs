@@ -38,8 +38,10 @@
 //! | [`api_keys`] | limit by API key, or else by address; unknown and duplicate keys |
 //! | [`behind_proxies`] | find the client's address behind nginx, Cloudflare, AWS ALB or a Kubernetes ingress, and on localhost |
 //! | [`calling_apis`] | keep to an API's documented rate, and follow what its responses say |
+//! | [`combined_limits`] | which limits to combine for an API: rate, concurrency, quota |
 //! | [`concurrency`] | at most a number of exports, uploads or streams at once per account |
 //! | [`graphql`] | charge a query by its cost |
+//! | [`language_models`] | requests, tokens, calls at once and a monthly quota for each API key of a language model |
 //! | [`logins`] | limit failed logins by address and by user, with a JSON body |
 //! | [`migrating`] | replace tower_governor, governor, tower's `RateLimit`, express-rate-limit or nginx `limit_req` |
 //! | [`plans`] | tenants with plans, contracts of their own, and a limit for each user |
@@ -62,6 +64,10 @@ pub mod behind_proxies {}
 #[cfg(feature = "pace")]
 pub mod calling_apis {}
 
+#[doc = include_str!("../../docs/recipes/combined-limits.md")]
+#[cfg(feature = "axum")]
+pub mod combined_limits {}
+
 #[doc = include_str!("../../docs/recipes/concurrency.md")]
 #[cfg(feature = "axum")]
 pub mod concurrency {}
@@ -69,6 +75,10 @@ pub mod concurrency {}
 #[doc = include_str!("../../docs/recipes/graphql.md")]
 #[cfg(feature = "axum")]
 pub mod graphql {}
+
+#[doc = include_str!("../../docs/recipes/language-models.md")]
+#[cfg(feature = "axum")]
+pub mod language_models {}
 
 #[doc = include_str!("../../docs/recipes/logins.md")]
 #[cfg(feature = "axum")]

@@ -31,7 +31,7 @@ fn errors_are_sentences() {
         assert!(error.contains("invalid socket address"), "{name}: {error}");
         assert!(!error.contains(['{', '"']), "{name}: {error}");
     }
-    for name in ["login_failures", "plans", "token_budget", "upload_bytes"] {
+    for name in ["login_failures", "plans"] {
         let error = error_of(name, &["nowhere"], &[]);
         assert!(error.contains("invalid socket address"), "{name}: {error}");
         assert!(!error.contains(['{', '"']), "{name}: {error}");

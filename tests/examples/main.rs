@@ -14,6 +14,13 @@ mod failures;
 #[cfg(all(feature = "axum", feature = "redis"))]
 mod fleet;
 mod inspect;
+#[cfg(all(
+    feature = "axum",
+    feature = "redis",
+    feature = "reload",
+    feature = "yaml"
+))]
+mod llm_gateway;
 #[path = "../programs/mod.rs"]
 mod programs;
 #[cfg(feature = "axum")]

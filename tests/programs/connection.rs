@@ -1,7 +1,7 @@
 //! A connection whose requests are written by hand, for those that are garbage, slow, or never end.
 
 use std::{
-    io::{BufReader, Write},
+    io::{BufReader, Read, Write},
     net::TcpStream,
 };
 
@@ -41,5 +41,21 @@ impl Connection {
 
     pub(crate) fn chunk(&mut self) -> Option<String> {
         read_chunk(&mut self.0)
+    }
+
+    /// Whether something has come back that is not read yet.
+    pub(crate) fn is_answered(&self) -> bool {
+        let stream = self.0.get_ref();
+        stream.set_nonblocking(true).expect("it can be polled");
+        let peeked = stream.peek(&mut [0]);
+        stream.set_nonblocking(false).expect("it can block");
+        peeked.is_ok() || !self.0.buffer().is_empty()
+    }
+
+    /// Waits until the other end closes or resets it. Returns what came before.
+    pub(crate) fn rest(&mut self) -> String {
+        let mut rest = Vec::new();
+        let _ = self.0.read_to_end(&mut rest);
+        String::from_utf8_lossy(&rest).into_owned()
     }
 }

@@ -1,9 +1,6 @@
 //! What the clients of all recipes do.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::thread;
 
 use crate::programs::{Program, Response, Server};
 
@@ -30,24 +27,6 @@ pub(crate) fn count(responses: &[Response], status: u16) -> usize {
         .iter()
         .filter(|response| response.status == status);
     with.count()
-}
-
-/// Asks again until the answer is this.
-#[track_caller]
-pub(crate) fn comes_to_be(expected: u32, ask: impl Fn() -> u32) {
-    let begun = Instant::now();
-    loop {
-        let now = ask();
-        if now == expected {
-            return;
-        }
-        let waited = begun.elapsed();
-        assert!(
-            waited < Duration::from_secs(120),
-            "{now} instead of {expected}"
-        );
-        thread::yield_now();
-    }
 }
 
 /// How much the one limit of a response's `RateLimit` has left.

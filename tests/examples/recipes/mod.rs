@@ -6,5 +6,3 @@
 mod clients;
 mod login_failures;
 mod plans;
-mod token_budget;
-mod upload_bytes;

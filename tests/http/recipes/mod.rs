@@ -6,10 +6,12 @@ mod api_keys;
 mod behind_proxies;
 #[cfg(feature = "pace")]
 mod calling_apis;
+mod combined_limits;
 mod concurrency;
 mod graphql;
 #[cfg(feature = "tonic")]
 mod grpc_methods;
+mod language_models;
 mod logins;
 mod migrating;
 #[cfg(unix)]

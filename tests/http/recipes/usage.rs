@@ -1,5 +1,6 @@
 include!("pages/usage.rs");
 
+use futures_util::poll;
 use http_body_util::BodyExt;
 
 #[test]
@@ -51,6 +52,34 @@ async fn upload_is_charged_what_was_read() {
 
     let large = post_to("/upload", Some(20 << 20), Body::empty());
     assert_eq!(super::send(&app, large).await.status(), 413);
+}
+
+#[tokio::test]
+async fn upload_stops_at_what_it_has_reserved() {
+    let (limiter, _) = super::limiter(limits());
+    let app = app(limiter.clone());
+    // It does not say how long it is, and reserves a megabyte.
+    for (bytes, status, left_over) in [(1_024_000, 201, 9_000), (1_024_001, 413, 8_000)] {
+        let response =
+            super::send(&app, post_to("/upload", None, Body::from(vec![0; bytes]))).await;
+        assert_eq!(response.status(), status);
+        drop(response);
+        assert_eq!(left(&limiter, "upload-kilobytes").await, Some(left_over));
+    }
+}
+
+/// As by a timeout, or where a connection goes away while the handler waits for more.
+#[tokio::test]
+async fn upload_that_is_dropped_is_charged_what_was_read() {
+    let (limiter, _) = super::limiter(limits());
+    let begun = stream::iter([Ok::<_, Infallible>(vec![0; 3 * 1024])]);
+    let body = Body::from_stream(begun.chain(stream::pending()));
+    let app = app(limiter.clone());
+    let mut upload = Box::pin(super::send(&app, post_to("/upload", None, body)));
+    assert!(poll!(&mut upload).is_pending());
+    assert_eq!(left(&limiter, "upload-kilobytes").await, Some(9_000));
+    drop(upload);
+    assert_eq!(left(&limiter, "upload-kilobytes").await, Some(9_997));
 }
 
 #[tokio::test]

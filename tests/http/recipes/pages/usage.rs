@@ -16,7 +16,8 @@ use axum::{
 };
 use futures_util::{StreamExt, stream};
 use tollgate::{
-    ClientIp, Limit, Limiter, Limits, RateLimitLayer, Rule, limit::LimitsError, rule::RequestEnd,
+    ClientIp, Limit, Limiter, Limits, RateLimitLayer, Rule, layer::Assessment, limit::LimitsError,
+    rule::RequestEnd,
 };
 
 /// The usage of a request so far, in kilobytes or tokens.
@@ -63,7 +64,13 @@ fn declared_kilobytes(parts: &Parts) -> u32 {
     u32::try_from(kilobytes).unwrap_or(u32::MAX).max(1)
 }
 
-async fn upload(Extension(Used(used)): Extension<Used>, body: Body) -> StatusCode {
+async fn upload(
+    Extension(Used(used)): Extension<Used>,
+    Extension(assessment): Extension<Assessment>,
+    body: Body,
+) -> StatusCode {
+    let reserved = assessment.of("upload-kilobytes");
+    let reserved = reserved.map_or(0, |reserved| reserved.cost);
     let mut bytes = 0_u64;
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
@@ -72,7 +79,10 @@ async fn upload(Extension(Used(used)): Extension<Used>, body: Body) -> StatusCod
         };
         bytes += chunk.len() as u64;
         let kilobytes = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
-        used.store(kilobytes, Ordering::Relaxed);
+        used.store(kilobytes.min(reserved), Ordering::Relaxed);
+        if kilobytes > reserved {
+            return StatusCode::PAYLOAD_TOO_LARGE;
+        }
     }
     StatusCode::CREATED
 }

@@ -1,0 +1,108 @@
+//! A call: what a request asks for.
+
+use std::{str, sync::Arc};
+
+use bytes::Bytes;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{
+    fields::Fields, keys::ApiKey, meter::Meter, plan_limits::Chosen, refusal::Refusal,
+    text::TextBytes,
+};
+
+/// The call of a request, in the request's extensions.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) key: Arc<ApiKey>,
+    pub(crate) limits: Chosen,
+    /// The tokens that are reserved for it.
+    pub(crate) reserved: u32,
+    pub(crate) meter: Meter,
+    /// Whether the client wants to see the usage of a stream.
+    pub(crate) asks_usage: bool,
+}
+
+/// The body of a request.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) model: String,
+    /// The estimate of the prompt, in tokens.
+    pub(crate) prompt: u32,
+    /// The most tokens of an answer, if the client says so.
+    most: Option<u64>,
+    answers: u64,
+    pub(crate) asks_usage: bool,
+    /// The body for the server, which has each field once, and asks for the usage of a stream.
+    pub(crate) body: Bytes,
+}
+
+impl Asked {
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, Refusal> {
+        let text = str::from_utf8(body).map_err(|_| Refusal::body("the body is not UTF-8"))?;
+        let mut fields: Fields<'_> = serde_json::from_str(text).map_err(|error| {
+            // The text of an error can repeat the body, so only the place is told.
+            let (line, column) = (error.line(), error.column());
+            Refusal::body(&format!(
+                "the body is no JSON object of at most 64 fields, each of them once: line {line}, column {column}"
+            ))
+        })?;
+        let model: Option<String> = field(&fields, "model")?;
+        let model = model.ok_or_else(|| Refusal::field("model", "name a model"))?;
+        let mut prompt = 0_u32;
+        for name in ["messages", "prompt", "input", "tools"] {
+            let text: Option<TextBytes> = field(&fields, name)?;
+            prompt = prompt.saturating_add(text.unwrap_or_default().tokens());
+        }
+        let most = ["max_tokens", "max_completion_tokens"].map(|name| field::<u64>(&fields, name));
+        let [old, new] = most;
+        let most = old?.max(new?);
+        let answers = field(&fields, "n")?.unwrap_or(1).max(1);
+        let asks_usage = match field::<bool>(&fields, "stream")? {
+            Some(true) => ask_usage(&mut fields)?,
+            _ => true,
+        };
+        let body = serde_json::to_vec(&fields).map_err(|_| Refusal::body("the body is no JSON"))?;
+        Ok(Self {
+            model,
+            prompt,
+            most,
+            answers,
+            asks_usage,
+            body: body.into(),
+        })
+    }
+
+    /// The tokens to reserve: those of the prompt, and the most that the answers may take.
+    pub(crate) fn reservation(&self, default: u32) -> u32 {
+        let most = self.most.unwrap_or(default.into());
+        let answers = most.saturating_mul(self.answers);
+        let sum = answers.saturating_add(self.prompt.into());
+        // A cost of 0 would not be limited.
+        u32::try_from(sum).unwrap_or(u32::MAX).max(1)
+    }
+}
+
+/// Has the last event of a stream report the usage. Returns whether the client asked for that.
+fn ask_usage(fields: &mut Fields<'_>) -> Result<bool, Refusal> {
+    const OPTIONS: &str = "stream_options";
+    let given: Option<Box<RawValue>> = field(fields, OPTIONS)?;
+    let text = given.as_deref().map_or("{}", RawValue::get);
+    let mut options: Fields<'_> =
+        serde_json::from_str(text).map_err(|_| Refusal::field(OPTIONS, "send an object"))?;
+    let asked = field(&options, "include_usage")?.unwrap_or(false);
+    options.set("include_usage", raw(&true)?);
+    fields.set(OPTIONS, raw(&options)?);
+    Ok(asked)
+}
+
+fn raw(value: &impl serde::Serialize) -> Result<Box<RawValue>, Refusal> {
+    to_raw_value(value).map_err(|_| Refusal::body("the body is no JSON"))
+}
+
+fn field<'s, T: serde::Deserialize<'s>>(
+    fields: &'s Fields<'_>,
+    name: &'static str,
+) -> Result<Option<T>, Refusal> {
+    let value = fields.get(name);
+    value.map_err(|_| Refusal::field(name, "it has the wrong type"))
+}

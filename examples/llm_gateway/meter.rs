@@ -1,0 +1,75 @@
+//! What a call has used so far.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Deserialize;
+
+/// Counts the tokens of one call.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    /// The estimate of the prompt.
+    prompt: u32,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Debug)]
+enum Progress {
+    /// Nothing is known yet: the reservation stays.
+    Reserved,
+    /// A stream has begun, and brought so many tokens, by estimate.
+    Streaming(u32),
+    /// The server has said how many tokens there were.
+    Reported(u32),
+    /// The server has failed.
+    Failed,
+}
+
+/// The usage that an answer or an event reports.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(crate) struct Usage {
+    total_tokens: u64,
+}
+
+impl Meter {
+    pub(crate) fn new(prompt: u32) -> Self {
+        Self {
+            prompt,
+            progress: Mutex::new(Progress::Reserved),
+        }
+    }
+
+    pub(crate) fn fail(&self) {
+        *self.lock() = Progress::Failed;
+    }
+
+    pub(crate) fn begin_stream(&self) {
+        *self.lock() = Progress::Streaming(0);
+    }
+
+    /// Counts text of a stream. The reported usage takes precedence.
+    pub(crate) fn see(&self, tokens: u32) {
+        if let Progress::Streaming(seen) = &mut *self.lock() {
+            *seen = seen.saturating_add(tokens);
+        }
+    }
+
+    /// Records the usage that the server reports. The last report counts.
+    pub(crate) fn report(&self, usage: Usage) {
+        let tokens = u32::try_from(usage.total_tokens).unwrap_or(u32::MAX);
+        *self.lock() = Progress::Reported(tokens);
+    }
+
+    /// The tokens of the call, or `None` if its reservation stays.
+    pub(crate) fn used(&self) -> Option<u32> {
+        match *self.lock() {
+            Progress::Reserved => None,
+            Progress::Streaming(seen) => Some(self.prompt.saturating_add(seen)),
+            Progress::Reported(tokens) => Some(tokens),
+            Progress::Failed => Some(0),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,141 @@
+//! The files of limits and keys: mistakes at startup, and changes while the gateway runs.
+
+use std::{fs, path::Path};
+
+use super::{
+    ALICE, BOB, Gateway, KEYS, arguments, call, comes_true, error, file, limits, number,
+    upstream::Upstream,
+};
+use crate::{programs::run, redis_support::Server};
+
+/// Replaces a file as a whole.
+fn replace(path: &Path, text: &str) {
+    let new = path.with_extension("new");
+    fs::write(&new, text).unwrap();
+    fs::rename(&new, path).unwrap();
+}
+
+/// The error of a gateway that does not start.
+fn mistake(limits: &str, keys: &str, args: &[&str]) -> String {
+    let (limits, keys) = (file("limits", limits), file("keys", keys));
+    let args = arguments("http://127.0.0.1:1", &limits, &keys, args);
+    let output = run("llm_gateway", &args);
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn limits_are_read_again() {
+    let gateway = Gateway::start(&[]);
+    let most = || {
+        number(
+            &gateway.call(ALICE, &call("", 1), 0),
+            "x-ratelimit-limit-requests",
+        )
+    };
+    assert_eq!(most(), 1000);
+    let change = [("free.requests", "{burst: 77, count: 1, period: 1000h}")];
+    replace(&gateway.limits, &limits(&change));
+    comes_true(most, |most| *most == 77);
+    // A file with a mistake changes nothing.
+    replace(&gateway.limits, "free.requests: {burst: 0}");
+    let change = [("pro.requests", "{burst: 99, count: 1, period: 1000h}")];
+    assert_eq!(most(), 77);
+    replace(&gateway.limits, &limits(&change));
+    comes_true(
+        || {
+            number(
+                &gateway.call(BOB, &call("", 1), 0),
+                "x-ratelimit-limit-requests",
+            )
+        },
+        |most| *most == 99,
+    );
+}
+
+#[test]
+fn keys_are_read_again() {
+    let gateway = Gateway::start(&[]);
+    let status = |key: &str| gateway.call(key, &call("", 1), 0).status;
+    assert_eq!(status(BOB), 200);
+    // The key of bob is withdrawn, and alice has another plan.
+    let (alice, _) = KEYS.split_once("  - {id: bob").unwrap();
+    replace(&gateway.keys, &alice.replace("plan: free", "plan: pro"));
+    comes_true(|| status(BOB), |status| *status == 401);
+    let response = gateway.call(ALICE, &call("", 1), 0);
+    assert_eq!(number(&response, "x-ratelimit-limit-requests"), 2000);
+
+    replace(&gateway.keys, "keys: []");
+    assert_eq!(status(ALICE), 200);
+    replace(&gateway.keys, KEYS);
+    comes_true(|| status(BOB), |status| *status == 200);
+}
+
+#[test]
+fn key_can_have_a_limit_of_its_own() {
+    let own = "- free.tokens: {burst: 123, count: 1, period: 10h, ids: [alice]}\n\
+               - pro.requests: {blocked: true, ids: [bob]}\n";
+    let own = file("overrides", own);
+    let args = ["--overrides", own.to_str().unwrap()];
+    let gateway = Gateway::before(Upstream::start(), &[], &args);
+    let response = gateway.call(ALICE, &call("", 1), 0);
+    assert_eq!(number(&response, "x-ratelimit-limit-tokens"), 123);
+    let blocked = gateway.refused(BOB, &call("", 1));
+    assert_eq!(
+        (blocked.status, error(&blocked, "code")),
+        (403, "key_blocked".into())
+    );
+    assert_eq!(blocked.header("retry-after"), None);
+}
+
+#[test]
+fn mistakes_are_told_at_startup() {
+    let limits = limits(&[]);
+    for (wrong, keys, error) in [
+        (
+            "free.token: 1/s",
+            KEYS,
+            "no call has the limit `free.token`",
+        ),
+        ("free: 1/s", KEYS, "no call has the limit `free`"),
+        (&*limits, "models: []", "missing field"),
+        (
+            &limits,
+            &KEYS.replace("plan: pro", "plan: gold"),
+            "the plan `gold`",
+        ),
+        (
+            &limits,
+            &KEYS.replace("class: large", "class: huge"),
+            "the class `huge`",
+        ),
+        (
+            &limits,
+            &KEYS.replace("small-model", "large-model"),
+            "`large-model` occurs twice",
+        ),
+        (
+            &limits,
+            &KEYS.replace("sha256: ", "sha256: x"),
+            "the key of `alice` is no hash",
+        ),
+    ] {
+        let told = mistake(wrong, keys, &[]);
+        assert!(told.contains(error), "{told}");
+    }
+    let path = mistake(&limits, KEYS, &["--upstream", "https://example.com"]);
+    assert!(path.contains("is no address of a server"), "{path}");
+    let usage = mistake(&limits, KEYS, &["--gateways", "0"]);
+    assert!(usage.contains("use a number from 1"), "{usage}");
+}
+
+#[test]
+fn waiting_for_permits_of_several_gateways_is_refused_at_startup() {
+    let redis = Server::start();
+    let limits = limits(&[("free.calls", "{concurrent: 1, max_wait: 1s}")]);
+    let told = mistake(&limits, KEYS, &["--redis", &redis.url()]);
+    assert!(
+        told.contains("`free.calls`") && told.contains("max_wait"),
+        "{told}"
+    );
+}

@@ -1,0 +1,95 @@
+//! Several gateways on one Redis, and the parrot that comes with the gateway.
+
+use serde_json::json;
+
+use super::{ALICE, Gateway, call, comes_true, error, stream, upstream::Upstream};
+use crate::{programs::Program, redis_support::Server};
+
+fn fleet(redis: &Server, changes: &[(&str, &str)]) -> [Gateway; 2] {
+    let url = redis.url();
+    let args = ["--redis", &*url, "--gateways", "2"];
+    [(); 2].map(|()| Gateway::before(Upstream::start(), changes, &args))
+}
+
+#[test]
+fn gateways_share_all_limits_of_a_key() {
+    let redis = Server::start();
+    let [one, other] = fleet(&redis, &[("free.calls", "{concurrent: 2}")]);
+    let (mut connection, mut streaming) = one.begin(ALICE, &stream("four", 50));
+    let (mut second, asked) = other.begin(ALICE, &call("four", 50));
+    for gateway in [&one, &other] {
+        let refused = gateway.refused(ALICE, &call("", 1));
+        assert_eq!(refused.status, 429);
+        assert_eq!(error(&refused, "type"), "calls");
+    }
+    asked.answer(200, &super::answer(Some(9)));
+    assert_eq!(second.response().status, 200);
+    // What the one has reserved is missing at the other.
+    comes_true(
+        || other.call(ALICE, &call("", 1), 0).status,
+        |status| *status == 200,
+    );
+    other.comes_to_have(ALICE, 10_000 - 51 - 9);
+
+    // Its client leaves in the middle of the stream.
+    streaming.begin_stream();
+    assert_eq!(connection.head().status, 200);
+    drop(connection);
+    streaming.comes_to_be_closed();
+    other.comes_to_have(ALICE, 10_000 - 1 - 9);
+    let both = [(); 2].map(|()| other.begin(ALICE, &call("", 1)));
+    assert_eq!(one.refused(ALICE, &call("", 1)).status, 429);
+    drop(both);
+}
+
+#[test]
+fn permits_of_a_gateway_that_dies_come_back_after_the_hold() {
+    let redis = Server::start();
+    let [one, other] = fleet(&redis, &[("free.calls", "{concurrent: 1, hold: 1s}")]);
+    let running = one.begin(ALICE, &call("four", 50));
+    assert_eq!(other.refused(ALICE, &call("", 1)).status, 429);
+    // It is killed.
+    drop(one);
+    comes_true(
+        || other.call(ALICE, &call("", 1), 0).status,
+        |status| *status == 200,
+    );
+    // Nobody knows what the call has used.
+    other.comes_to_have(ALICE, 10_000 - 51);
+    drop(running);
+}
+
+#[test]
+fn parrot_is_behind_a_gateway_without_arguments() {
+    let program = Program::start("llm_gateway", &["--listen", "127.0.0.1:0"]);
+    let server = program.next_server();
+    let key = b"authorization: Bearer sk-demo-bob\r\n";
+    let message = json!({"role": "user", "content": "who is a good bird"});
+    let mut question = json!({"model": "parrot", "messages": [message]});
+    let ask = |question: &serde_json::Value| {
+        let question = question.to_string();
+        server.request(super::CALL, key, question.as_bytes())
+    };
+    let answer = ask(&question).json();
+    assert_eq!(
+        answer["choices"][0]["message"]["content"],
+        "who is a good bird"
+    );
+    assert_eq!(answer["usage"]["total_tokens"], 10);
+
+    question["stream"] = true.into();
+    question["max_tokens"] = 2.into();
+    let streamed = ask(&question);
+    assert_eq!(streamed.status, 200);
+    assert!(
+        streamed.body.contains(r#""content":"is ""#),
+        "{}",
+        streamed.body
+    );
+    assert!(
+        !streamed.body.contains(r#""content":"a ""#),
+        "{}",
+        streamed.body
+    );
+    assert!(streamed.body.contains("data: [DONE]"), "{}", streamed.body);
+}

@@ -1,0 +1,167 @@
+//! Streams: each event passes at once, and is counted on its way.
+
+use serde_json::{Value, json};
+
+use super::{ALICE, Gateway, call, comes_true, stream, upstream::Asked, usage};
+use crate::programs::Connection;
+
+/// An event with a piece of text.
+fn said(text: &str) -> String {
+    let choice = json!({"index": 0, "delta": {"content": text}});
+    json!({"choices": [choice], "usage": null}).to_string()
+}
+
+fn reported(tokens: u32) -> String {
+    json!({"choices": [], "usage": usage(tokens)}).to_string()
+}
+
+/// A stream whose head has arrived. Its call reserves 51 tokens, one of them for its prompt.
+fn begin(gateway: &Gateway, call: &Value) -> (Connection, Asked) {
+    let (mut connection, mut asked) = gateway.begin(ALICE, call);
+    asked.begin_stream();
+    let head = connection.head();
+    assert_eq!(head.status, 200);
+    let media = head.header("content-type");
+    assert_eq!(media, Some("text/event-stream; charset=utf-8"));
+    (connection, asked)
+}
+
+/// Has the server say an event, which the client must see before the next one is said.
+#[track_caller]
+fn pass(connection: &mut Connection, asked: &mut Asked, event: &str) {
+    asked.event(event);
+    let seen = connection.chunk();
+    // The chunk ends with an empty line, which `chunk` leaves out.
+    assert_eq!(
+        seen.as_deref().map(str::trim_end),
+        Some(&*format!("data: {event}"))
+    );
+}
+
+#[test]
+fn stream_costs_what_its_last_event_reports() {
+    let gateway = Gateway::start(&[]);
+    let (mut connection, mut asked) = begin(&gateway, &stream("four", 50));
+    // The gateway has asked for that event, and the client has not.
+    assert_eq!(asked.body["stream_options"], json!({"include_usage": true}));
+    pass(&mut connection, &mut asked, &said("good"));
+    pass(&mut connection, &mut asked, &said(" bird"));
+    asked.event(&reported(9));
+    pass(&mut connection, &mut asked, "[DONE]");
+    asked.end_stream();
+    assert_eq!(connection.chunk(), None);
+    gateway.comes_to_have(ALICE, 10_000 - 9);
+}
+
+#[test]
+fn client_that_asks_for_the_usage_sees_it() {
+    let gateway = Gateway::start(&[]);
+    let mut call = stream("four", 50);
+    call["stream_options"] = json!({"include_usage": true, "other": 1});
+    let (mut connection, mut asked) = begin(&gateway, &call);
+    assert_eq!(asked.body["stream_options"], call["stream_options"]);
+    pass(&mut connection, &mut asked, &said("hello"));
+    pass(&mut connection, &mut asked, &reported(600));
+    asked.end_stream();
+    assert_eq!(connection.chunk(), None);
+    // More than was reserved.
+    gateway.comes_to_have(ALICE, 10_000 - 600);
+}
+
+#[test]
+fn client_that_leaves_in_the_middle_pays_for_what_has_come() {
+    let gateway = Gateway::start(&[("free.calls", "{concurrent: 1}")]);
+    let (mut connection, mut asked) = begin(&gateway, &stream("four", 50));
+    for word in ["one", "two", "a longer word"] {
+        pass(&mut connection, &mut asked, &said(word));
+    }
+    let refused = gateway.refused(ALICE, &call("", 1));
+    assert_eq!(refused.status, 429);
+    drop(connection);
+    // The gateway leaves the server as well. Until it notices, the permit is taken.
+    asked.comes_to_be_closed();
+    comes_true(
+        || gateway.call(ALICE, &call("", 1), 0).status,
+        |status| *status == 200,
+    );
+    // One token for the prompt, one for each short word, and four for 13 bytes.
+    gateway.comes_to_have(ALICE, 10_000 - 1 - 1 - 1 - 4);
+}
+
+#[test]
+fn client_that_leaves_after_the_report_pays_what_it_says() {
+    let gateway = Gateway::start(&[]);
+    let mut call = stream("four", 50);
+    call["stream_options"] = json!({"include_usage": true});
+    let (mut connection, mut asked) = begin(&gateway, &call);
+    pass(&mut connection, &mut asked, &reported(33));
+    drop(connection);
+    asked.comes_to_be_closed();
+    gateway.comes_to_have(ALICE, 10_000 - 33);
+}
+
+#[test]
+fn stream_that_breaks_off_costs_what_has_come() {
+    let gateway = Gateway::start(&[("free.calls", "{concurrent: 1}")]);
+    let (mut connection, mut asked) = begin(&gateway, &stream("four", 50));
+    pass(&mut connection, &mut asked, &said("hello"));
+    drop(asked);
+    // The client learns that its answer is not complete: nothing ends the body.
+    assert_eq!(connection.rest(), "");
+    comes_true(
+        || gateway.call(ALICE, &call("", 1), 0).status,
+        |status| *status == 200,
+    );
+    gateway.comes_to_have(ALICE, 10_000 - 1 - 2);
+}
+
+#[test]
+fn stream_that_reports_no_usage_costs_what_has_come() {
+    let gateway = Gateway::start(&[]);
+    let (mut connection, mut asked) = begin(&gateway, &stream("four", 50));
+    pass(&mut connection, &mut asked, &said("hello"));
+    for strange in ["[DONE]", "no JSON", "{}", r#"{"choices": 7}"#] {
+        pass(&mut connection, &mut asked, strange);
+    }
+    asked.end_stream();
+    assert_eq!(connection.chunk(), None);
+    gateway.comes_to_have(ALICE, 10_000 - 1 - 2);
+}
+
+#[test]
+fn events_are_put_together_from_parts() {
+    let gateway = Gateway::start(&[]);
+    let (mut connection, mut asked) = begin(&gateway, &stream("four", 50));
+    for part in [
+        ": a comment\r\n\r",
+        "\nevent: x\nda",
+        "ta: {\"choices\"",
+        ": []}\n\n",
+    ] {
+        asked.part(part);
+    }
+    let mut seen = String::new();
+    while !seen.contains("[]}") {
+        seen += &connection.chunk().expect("there is more");
+    }
+    // `chunk` leaves out the empty line with a carriage return.
+    assert_eq!(seen, ": a commentevent: x\ndata: {\"choices\": []}\n\n");
+    // The last event lacks its empty line.
+    asked.part(&format!("data: {}", reported(5)));
+    asked.end_stream();
+    assert_eq!(connection.chunk(), None);
+    gateway.comes_to_have(ALICE, 10_000 - 5);
+}
+
+#[test]
+fn event_without_end_breaks_the_stream() {
+    let gateway = Gateway::start(&[]);
+    let (mut connection, mut asked) = begin(&gateway, &stream("four", 50));
+    let part = "x".repeat(64 * 1024);
+    // A bound of a mebibyte, and what was on its way.
+    for _ in 0..20 {
+        asked.part(&part);
+    }
+    assert_eq!(connection.rest(), "");
+    gateway.comes_to_have(ALICE, 10_000 - 1);
+}
