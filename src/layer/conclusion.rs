@@ -264,10 +264,27 @@ impl LayerConfig {
         if missing.is_some() {
             return self.without_charge(request, missing);
         }
-        let mut charges = charges.iter();
-        match charges.all(|charge| self.rules.is_harmless(charge, limits)) {
+        let mut all = charges.iter();
+        match all.all(|charge| self.rules.is_harmless(charge, limits)) {
             true => Conclusion::Proceed,
-            false => Conclusion::refuse(self.responder.failed(request, error, limits)),
+            false => Conclusion::refuse(self.failed(request, limits, charges, error)),
         }
+    }
+
+    #[cold]
+    fn failed(
+        &self,
+        request: &Parts,
+        limits: &Limits,
+        charges: &[Charge],
+        error: &LimiterError,
+    ) -> Response<Bytes> {
+        let undecided = charges.iter().map(|charge| {
+            let named = self.rules.named(charge, limits);
+            let (limit, id) = (self.rules.limit(charge), charge.id.as_found());
+            Denial::new(named, limit, id, charge.terms.cost, &Decision::NOT_LIMITED)
+        });
+        let undecided: SmallVec<[Denial<'_>; 2]> = undecided.collect();
+        self.responder.failed(request, error, limits, &undecided)
     }
 }

@@ -138,6 +138,7 @@ impl Limits {
     pub(super) fn finished(mut self) -> Self {
         for named in self.named.values_mut() {
             let own = named.overrides.iter().map(|own| own.limit);
+            named.redacts_ids = self.settings.redact_ids;
             named.has_line = named.limit.iter().chain(own).any(Limit::has_line);
         }
         let has_lines = self.iter().any(NamedLimit::has_line);
@@ -175,6 +176,7 @@ impl Limits {
             file: None,
             overrides: Overrides::default(),
             has_line: false,
+            redacts_ids: false,
             meter: Meter::default(),
         };
         self.named.insert(key, named);
@@ -232,6 +234,8 @@ pub struct NamedLimit {
     overrides: Overrides,
     /// Whether requests of any client can wait in line.
     has_line: bool,
+    /// Whether operators see the ids of clients as hashes.
+    redacts_ids: bool,
     meter: Meter,
     seed: LimitSeed,
     /// The default in words and in parentheses, which is created at its first use.
@@ -299,6 +303,11 @@ impl NamedLimit {
     /// Returns whether requests of any client can wait in line.
     pub(crate) fn has_line(&self) -> bool {
         self.has_line
+    }
+
+    /// Returns whether operators see the ids of clients as hashes.
+    pub(crate) fn redacts_ids(&self) -> bool {
+        self.redacts_ids
     }
 
     /// Returns whether permits are counted for any client.

@@ -1,6 +1,6 @@
 use std::{borrow::Cow, fmt, time::Duration};
 
-use super::message::Message;
+use super::{kept_refusal::kept, message::Message};
 use crate::{
     decision::{Decision, Source},
     id::Id,
@@ -78,19 +78,31 @@ impl<'a> Denial<'a> {
     pub(super) fn exceeded(&self) -> Option<u32> {
         let most = match (self.decision.source(), self.decision.algorithm()?) {
             // A local decision uses a share of the limit. The store applies the whole limit once it answers again.
-            (Source::Local, _) => self.in_force().and_then(Limit::max_cost)?,
+            (Source::Local, _) => self.own_limit().and_then(|(limit, _)| limit.max_cost())?,
             (_, algorithm) => Limit::of(algorithm).max_cost()?,
         };
         (self.cost > most).then_some(most)
     }
 
-    /// Returns the limit of this client.
-    fn in_force(&self) -> Option<&'a Limit> {
+    /// Returns the limit of this client, and whether that is an override.
+    pub(super) fn own_limit(&self) -> Option<(&'a Limit, bool)> {
         let named = self.named?;
+        let own = |id: &str| {
+            let is_override = named.own(id).is_some();
+            named.in_force(id).map(|limit| (limit, is_override))
+        };
         match self.has_id() {
-            false => named.in_force(Id::MISSING),
-            true => named.limit_of(&named.name.format().fold(self.id.as_str()).ok()?),
+            false => own(Id::MISSING),
+            true => own(named.name.format().fold(self.id.as_str()).ok()?.as_str()),
         }
+    }
+
+    /// Returns the canonical id of the client as operators may see it.
+    pub(super) fn kept_client(&self) -> Option<Id> {
+        let named = self.named.filter(|_| self.has_id())?;
+        let folded = named.name.format().fold(self.id.as_str()).ok()?;
+        let is_secret = self.id.is_secret() || named.redacts_ids();
+        Some(kept(folded.as_str(), is_secret))
     }
 
     /// Writes the limit that was in force for this client. Most clients have the default, whose text is cached.

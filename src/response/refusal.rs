@@ -5,6 +5,7 @@ use http::{StatusCode, request::Parts};
 use super::{
     denial::{CostExceeded, Denial},
     message::Message,
+    refusal_id::RefusalId,
     retry_after,
 };
 use crate::{decision::Decision, key::MissingId, limit::Limits, limiter::LimiterError};
@@ -20,6 +21,9 @@ pub struct Refusal<'a> {
     /// The head of the request.
     pub request: &'a Parts,
     denials: &'a [Denial<'a>],
+    /// The charges that could not be decided.
+    pub(super) undecided: &'a [Denial<'a>],
+    pub(super) id: Option<RefusalId>,
     wait: Option<Duration>,
 }
 
@@ -60,6 +64,15 @@ impl Reason<'_> {
             Self::Misconfigured => "misconfigured",
         }
     }
+
+    /// Returns the list, or the reason for a missing id, for operators.
+    pub(super) fn detail(&self) -> Option<&str> {
+        match self {
+            Self::Listed { list } => Some(list),
+            Self::NoId(missing) => Some(missing.reason()),
+            _ => None,
+        }
+    }
 }
 
 impl<'a> Refusal<'a> {
@@ -73,6 +86,8 @@ impl<'a> Refusal<'a> {
             reason,
             request,
             denials: &[],
+            undecided: &[],
+            id: None,
             wait,
         }
     }
@@ -101,6 +116,8 @@ impl<'a> Refusal<'a> {
             reason,
             request,
             denials,
+            undecided: &[],
+            id: None,
             wait: ends.then_some(wait),
         }
     }
@@ -123,6 +140,12 @@ impl<'a> Refusal<'a> {
         self.wait.map(retry_after::seconds)
     }
 
+    /// The reference of this refusal, if [`RateLimitLayer::refusal_ids`](crate::RateLimitLayer::refusal_ids) is on.
+    #[must_use]
+    pub fn id(&self) -> Option<RefusalId> {
+        self.id
+    }
+
     /// The denial by the strictest limit, if a limit is the reason.
     #[must_use]
     pub fn denial(&self) -> Option<&Denial<'a>> {
@@ -136,6 +159,14 @@ impl<'a> Refusal<'a> {
     #[must_use]
     pub fn denials(&self) -> impl ExactSizeIterator<Item = &Denial<'a>> {
         self.denials.iter()
+    }
+
+    /// The charges that deny the request, or could not be decided.
+    pub(super) fn charged(&self) -> &'a [Denial<'a>] {
+        match self.denials {
+            [] => self.undecided,
+            denials => denials,
+        }
     }
 
     /// The link to the limit's documentation, if its name has one.

@@ -17,6 +17,7 @@ mod peers;
 mod permits;
 mod proxies;
 mod recipes;
+mod refusals;
 mod responses;
 mod rule_choices;
 mod rules;

@@ -70,6 +70,17 @@ async fn denials_are_events_of_level_debug_and_what_passes_of_level_trace() {
     let (half, hour) = (Some("1800s"), Some("3600s"));
     // Who is blocked has nothing to wait for.
     assert_eq!(waits, [None, None, half, None, hour, None]);
+    let values = decisions.iter().map(|(_, fields)| fields.of("values"));
+    let (two, one) = (
+        Some("2 per 1h0m0s, 2 at once"),
+        Some("1 per 1h0m0s, 1 at once"),
+    );
+    let values: Vec<_> = values.collect();
+    assert_eq!(values, [None, None, two, None, one, Some("blocked")]);
+    let overridden = decisions.iter().map(|(_, fields)| fields.of("overridden"));
+    let overridden: Vec<_> = overridden.collect();
+    let (yes, no) = (Some("true"), Some("false"));
+    assert_eq!(overridden, [None, None, no, None, no, yes]);
 }
 
 #[tokio::test]
