@@ -2,37 +2,47 @@
 
 use axum::{
     Json, Router,
-    extract::{Path, Request, State, rejection::PathRejection},
+    extract::{FromRef, Path, Request, State, rejection::PathRejection},
     http::StatusCode,
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{delete, get},
 };
 use serde_json::{Value, json};
-use tollgate::{Limiter, Transaction, id::Id};
+use tollgate::{Limiter, Transaction, id::Id, response::RefusalLog};
 
 use super::{
     bucket::{BucketState, ResetEffect},
     client::Client,
     refusal::Refusal,
-    stream,
+    refused, stream,
     token::Token,
 };
 
 /// A limit and an id. The id is the rest of the path, so it can contain slashes.
 type BucketPath = Result<Path<(String, String)>, PathRejection>;
 
+/// What administrators look into.
+#[derive(Clone, FromRef)]
+pub(crate) struct Inspected {
+    pub(crate) limiter: Limiter,
+    /// The last refusals of this process.
+    pub(crate) refusals: RefusalLog,
+}
+
 /// The routes for administrators with the token.
-pub(crate) fn router(limiter: Limiter, token: Token) -> Router {
+pub(crate) fn router(inspected: Inspected, token: Token) -> Router {
     Router::new()
         .route("/limits", get(limits))
         .route("/buckets/{limit}/{*id}", get(show).delete(reset))
         .route("/clients/{*id}", delete(reset_client))
+        .route("/refusals", get(refused::list))
+        .route("/refusals/{reference}", get(refused::show))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
         // Around all routes: without the token, nobody learns which routes exist.
         .layer(middleware::from_fn_with_state(token, authorize))
-        .with_state(limiter)
+        .with_state(inspected)
 }
 
 /// Lets requests with the token pass, and answers 401 to all others.
@@ -138,7 +148,7 @@ async fn method_not_allowed() -> impl IntoResponse {
     Refusal::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
-        "GET /limits, GET or DELETE /buckets/{limit}/{id}, and DELETE /clients/{id}",
+        "GET /limits, GET or DELETE /buckets/{limit}/{id}, DELETE /clients/{id}, GET /refusals, and GET /refusals/{reference}",
     )
 }
 
@@ -146,6 +156,6 @@ async fn not_found() -> impl IntoResponse {
     Refusal::new(
         StatusCode::NOT_FOUND,
         "not_found",
-        "there are /limits, /buckets/{limit}/{id} and /clients/{id}",
+        "there are /limits, /buckets/{limit}/{id}, /clients/{id}, /refusals and /refusals/{reference}",
     )
 }

@@ -9,11 +9,13 @@ use super::{
     token::Token,
 };
 
-const PATHS: [(Method, &str); 6] = [
+const PATHS: [(Method, &str); 8] = [
     (Method::GET, "/limits"),
     (Method::GET, "/buckets/any/x"),
     (Method::DELETE, "/buckets/any/x"),
     (Method::GET, "/buckets/unknown/x"),
+    (Method::GET, "/refusals"),
+    (Method::GET, "/refusals/4zk9w2m7q1xd"),
     (Method::GET, "/elsewhere"),
     (Method::POST, "/limits"),
 ];

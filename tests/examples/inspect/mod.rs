@@ -13,6 +13,8 @@ mod bucket;
 mod client;
 #[path = "../../../examples/inspect/refusal.rs"]
 mod refusal;
+#[path = "../../../examples/inspect/refused.rs"]
+mod refused;
 #[path = "../../../examples/inspect/stream.rs"]
 mod stream;
 #[allow(dead_code, reason = "only the program reads its environment")]
@@ -20,6 +22,7 @@ mod stream;
 mod token;
 
 mod access;
+mod answers;
 mod buckets;
 mod process;
 mod refusals;
