@@ -1,6 +1,7 @@
 //! The engine without HTTP: decides transactions by limits, with the state that a backend keeps.
 
 mod admission;
+mod block;
 mod engine;
 mod handle;
 mod in_force;

@@ -277,6 +277,14 @@ impl NamedLimit {
         self.overrides.get(folded)
     }
 
+    /// Returns the limit of the client with a folded id for people, and whether it is an override. The default of a list of
+    /// blocked clients says nothing.
+    pub(crate) fn shown(&self, folded: &str) -> (Option<&Limit>, bool) {
+        let own = self.own(folded).map(|own| own.limit);
+        let default = self.limit.as_ref().filter(|_| !self.name.is_block());
+        (own.or(default), own.is_some())
+    }
+
     /// The default in words, in parentheses after a space, if it decides by this algorithm.
     pub(crate) fn words(&self, algorithm: &Algorithm) -> Option<&str> {
         let default = self.limit.as_ref()?;

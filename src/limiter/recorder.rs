@@ -224,9 +224,8 @@ fn values<'n>(
 ) -> (Option<DisplayValue<&'n Limit>>, bool) {
     let mut room = None;
     let id = transaction.canonical(named, &mut room);
-    let own = id.and_then(|id| named.own(id)).map(|own| own.limit);
-    let limit = own.or(named.limit.as_ref());
-    (limit.map(tracing::field::display), own.is_some())
+    let (limit, is_override) = named.shown(id.unwrap_or_default());
+    (limit.map(tracing::field::display), is_override)
 }
 
 /// Returns an id for events and errors.

@@ -68,7 +68,8 @@ impl<'a> Denial<'a> {
         }
         // Any cost above 0 waits at least for the next token. A cost of 0 is only denied in debt. The wait of tiers is
         // complete already, and a client that may wait gets the time until there is room in the line.
-        match self.cost > 0 || self.decision.has_tiers() || self.decision.may_wait() {
+        let is_whole = self.cost > 0 || self.block().is_some();
+        match is_whole || self.decision.has_tiers() || self.decision.may_wait() {
             true => wait,
             false => wait.max(self.decision.next_token_after().unwrap_or_default()),
         }
@@ -84,17 +85,20 @@ impl<'a> Denial<'a> {
         (self.cost > most).then_some(most)
     }
 
-    /// Returns the limit of this client, and whether that is an override.
+    /// Returns the limit of this client as operators see it, and whether that is an override.
     pub(super) fn own_limit(&self) -> Option<(&'a Limit, bool)> {
         let named = self.named?;
-        let own = |id: &str| {
-            let is_override = named.own(id).is_some();
-            named.in_force(id).map(|limit| (limit, is_override))
+        let (limit, is_override) = match self.has_id() {
+            false => named.shown(Id::MISSING),
+            true => named.shown(named.name.format().fold(self.id.as_str()).ok()?.as_str()),
         };
-        match self.has_id() {
-            false => own(Id::MISSING),
-            true => own(named.name.format().fold(self.id.as_str()).ok()?.as_str()),
-        }
+        limit.map(|limit| (limit, is_override))
+    }
+
+    /// Returns the reason of a block, if the limit is a list of blocked clients.
+    pub(super) fn block(&self) -> Option<&'a str> {
+        let name = self.named.map(|named| &named.name);
+        name.filter(|name| name.is_block())?.described()
     }
 
     /// Returns the canonical id of the client as operators may see it.
@@ -118,6 +122,9 @@ impl<'a> Denial<'a> {
 
     /// Writes the text of [`Display`](fmt::Display).
     pub(super) fn write(&self, message: &mut impl Message) {
+        if let Some(reason) = self.block() {
+            return message.text(reason);
+        }
         let is_blocked = self.decision.blocked();
         match described(self.description, self.limit) {
             Some(what) if is_blocked => {

@@ -62,12 +62,14 @@ fn tell(id: RefusalId, refusal: &Refusal<'_>) {
         );
         return;
     };
+    let detail = refusal.reason.detail();
     let own = denial.own_limit();
     let client = denial.kept_client();
     let client = client.as_ref().map(|client| client.shown());
     tracing::debug!(
         refusal_id = id,
         reason,
+        detail,
         limit = denial.limit,
         values = own.map(|(limit, _)| field::display(limit)),
         overridden = own.map(|(_, is_override)| is_override),

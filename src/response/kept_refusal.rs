@@ -25,7 +25,7 @@ pub struct KeptRefusal {
     /// The reason, like the `reason` of `rate_limiting_refusals_total`: `over_limit`, `blocked`, `too_costly`, `listed`, `no_id`,
     /// `unavailable` (the store did not answer) or `misconfigured`.
     pub reason: &'static str,
-    /// The name of the deny list, or the reason why a request has no id. At most 256 bytes.
+    /// The name of the deny list, the reason of a block, or the reason why a request has no id. At most 256 bytes.
     pub detail: Option<Box<str>>,
     /// The route that axum has matched, as written in the router: `/users/{id}`. At most 256 bytes. `None` without the
     /// feature `axum`, and if no route is known.

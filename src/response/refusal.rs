@@ -34,7 +34,8 @@ pub struct Refusal<'a> {
 pub enum Reason<'a> {
     /// A limit is exhausted. If several are, this is the strictest.
     OverLimit(Denial<'a>),
-    /// The client is [blocked](crate::Limit::BLOCKED).
+    /// The client is blocked, by an [override](crate::Limit::BLOCKED) or for a time
+    /// ([`Limiter::block`](crate::Limiter::block)).
     Blocked(Denial<'a>),
     /// The cost is higher than the limit can ever admit.
     TooCostly(CostExceeded<'a>),
@@ -65,11 +66,12 @@ impl Reason<'_> {
         }
     }
 
-    /// Returns the list, or the reason for a missing id, for operators.
+    /// Returns the list, the reason for a missing id, or that of a block, for operators.
     pub(super) fn detail(&self) -> Option<&str> {
         match self {
             Self::Listed { list } => Some(list),
             Self::NoId(missing) => Some(missing.reason()),
+            Self::Blocked(denial) => denial.block(),
             _ => None,
         }
     }
@@ -110,7 +112,7 @@ impl<'a> Refusal<'a> {
                 waits.fold(own, Duration::max)
             }
         };
-        let ends = wait != Decision::NEVER && matches!(reason, Reason::OverLimit(_));
+        let ends = wait != Decision::NEVER && reason.can_end();
         Self {
             status: reason.status(),
             reason,
@@ -200,7 +202,13 @@ impl<'a> Refusal<'a> {
                     None => message.words(": this limit admits no more requests"),
                 }
             }
-            Reason::Blocked(denial) => denial.write(message),
+            Reason::Blocked(denial) => {
+                denial.write(message);
+                if let Some(secs) = self.retry_after_secs() {
+                    message.words(": retry in ");
+                    retry_after::write(secs, message);
+                }
+            }
             reason => message.text(&reason.message()),
         }
         if let Some(docs) = self.docs() {
@@ -225,7 +233,7 @@ impl fmt::Debug for Refusal<'_> {
 impl<'a> Reason<'a> {
     /// A limit that denies, with the wait for it.
     fn denied(denial: Denial<'a>, wait: Duration) -> Self {
-        if denial.decision.blocked() {
+        if denial.decision.blocked() || denial.block().is_some() {
             return Self::Blocked(denial);
         }
         let never = wait == Decision::NEVER;
@@ -243,6 +251,15 @@ impl<'a> Reason<'a> {
                 limit, cost, burst, ..
             } => Self::TooCostly(CostExceeded::new(limits, limit, *cost, *burst)),
             _ => Self::Misconfigured,
+        }
+    }
+
+    /// Returns whether the same request can pass later.
+    fn can_end(&self) -> bool {
+        match self {
+            Self::OverLimit(_) => true,
+            Self::Blocked(denial) => denial.block().is_some(),
+            _ => false,
         }
     }
 

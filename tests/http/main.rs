@@ -4,6 +4,7 @@
 
 mod alternatives;
 mod axum;
+mod blocks;
 mod grpc;
 mod keys;
 mod layer;
