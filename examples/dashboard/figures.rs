@@ -60,7 +60,13 @@ impl Figures {
         let of = |named: &NamedLimit| {
             let name = named.name.as_str();
             LimitFigures {
-                summary: named.limit.as_ref().map(Limit::to_string),
+                summary: match named.name.is_block() {
+                    true => named
+                        .name
+                        .described()
+                        .map(|reason| format!("blocked: {reason}")),
+                    false => named.limit.as_ref().map(Limit::to_string),
+                },
                 overrides: named.overrides().len(),
                 shadow: limits.is_shadow(named),
                 tally: tallies.get(name).copied().unwrap_or_default(),

@@ -31,6 +31,8 @@
 #[path = "../inspect/admin.rs"]
 mod admin;
 mod app;
+#[path = "../inspect/block.rs"]
+mod block;
 #[path = "../shared/bound.rs"]
 mod bound;
 #[path = "../inspect/bucket.rs"]

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tollgate::{Limiter, Transaction, id::Id, response::RefusalLog};
 
 use super::{
+    block,
     bucket::{BucketState, ResetEffect},
     client::Client,
     refusal::Refusal,
@@ -20,7 +21,7 @@ use super::{
 };
 
 /// A limit and an id. The id is the rest of the path, so it can contain slashes.
-type BucketPath = Result<Path<(String, String)>, PathRejection>;
+pub(crate) type BucketPath = Result<Path<(String, String)>, PathRejection>;
 
 /// What administrators look into.
 #[derive(Clone, FromRef)]
@@ -32,9 +33,12 @@ pub(crate) struct Inspected {
 
 /// The routes for administrators with the token.
 pub(crate) fn router(inspected: Inspected, token: Token) -> Router {
+    let blocks = get(block::show).put(block::block).delete(block::unblock);
     Router::new()
         .route("/limits", get(limits))
         .route("/buckets/{limit}/{*id}", get(show).delete(reset))
+        .route("/blocks", get(block::lists))
+        .route("/blocks/{limit}/{*id}", blocks)
         .route("/clients/{*id}", delete(reset_client))
         .route("/refusals", get(refused::list))
         .route("/refusals/{reference}", get(refused::show))
@@ -97,7 +101,7 @@ async fn reset_client(
     let Path(id) = id.map_err(|error| invalid_path(&error))?;
     let limits = limiter.limits();
     let mut reset = Vec::new();
-    for named in limits.iter() {
+    for named in limits.iter().filter(|named| !named.name.is_block()) {
         let Ok(client) = Client::look_up(&limits, named, &id) else {
             continue;
         };
@@ -126,7 +130,7 @@ fn hide_secret(limiter: &Limiter, client: &mut Client) {
 }
 
 /// Finds the client in a path.
-fn client(limiter: &Limiter, path: BucketPath) -> Result<Client, Refusal> {
+pub(crate) fn client(limiter: &Limiter, path: BucketPath) -> Result<Client, Refusal> {
     let Path((limit, id)) = path.map_err(|error| invalid_path(&error))?;
     let limits = limiter.limits();
     let Some(named) = limits.get(&limit) else {
@@ -148,7 +152,8 @@ async fn method_not_allowed() -> impl IntoResponse {
     Refusal::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
-        "GET /limits, GET or DELETE /buckets/{limit}/{id}, DELETE /clients/{id}, GET /refusals, and GET /refusals/{reference}",
+        "GET /limits, GET or DELETE /buckets/{limit}/{id}, DELETE /clients/{id}, GET /refusals, GET /refusals/{reference}, \
+         GET /blocks, and GET, PUT or DELETE /blocks/{limit}/{id}",
     )
 }
 
@@ -156,6 +161,7 @@ async fn not_found() -> impl IntoResponse {
     Refusal::new(
         StatusCode::NOT_FOUND,
         "not_found",
-        "there are /limits, /buckets/{limit}/{id}, /clients/{id}, /refusals and /refusals/{reference}",
+        "there are /limits, /buckets/{limit}/{id}, /clients/{id}, /refusals, /refusals/{reference}, /blocks and \
+         /blocks/{limit}/{id}",
     )
 }

@@ -1,5 +1,5 @@
 //! Limits, buckets and refusals over HTTP, for administrators: show the limits in force, look up a bucket and reset it, and
-//! find out why a request was refused.
+//! find out why a request was refused, and block a client for a time.
 //!
 //! ```sh
 //! ADMIN_TOKEN=$(openssl rand -hex 32) && export ADMIN_TOKEN
@@ -11,6 +11,8 @@
 //! curl -H "Authorization: Bearer $ADMIN_TOKEN" -X DELETE http://127.0.0.1:3001/buckets/requests/127.0.0.1
 //! curl -H "Authorization: Bearer $ADMIN_TOKEN" -X DELETE http://127.0.0.1:3001/clients/127.0.0.1
 //! curl -H "Authorization: Bearer $ADMIN_TOKEN" http://127.0.0.1:3001/refusals?client=127.0.0.1
+//! curl -H "Authorization: Bearer $ADMIN_TOKEN" -X PUT http://127.0.0.1:3001/blocks/abuse/127.0.0.1?for=1h
+//! curl -H "Authorization: Bearer $ADMIN_TOKEN" -X DELETE http://127.0.0.1:3001/blocks/abuse/127.0.0.1
 //! ```
 //!
 //! Copy `admin.rs` and the files it uses into your own server. It is protected like this:
@@ -39,10 +41,16 @@
 //! with `?limit=`, and at most as many as `?last=` says, by default 100. `GET /refusals/{reference}` shows the refusal with the
 //! reference that a client has received, and its buckets then and now. Ids in the query are percent-encoded, too.
 //!
-//! With a `RedisBackend`, the buckets are those of the whole fleet. The `DenyCache` of another process may deny a
-//! client for up to five seconds after a reset.
+//! `PUT /blocks/{limit}/{id}?for=24h` blocks a client for a time, and `DELETE` lifts the block. The limit is a list of blocked
+//! clients ([`LimitsBuilder::block`](tollgate::limit::LimitsBuilder::block)), which has the reason that its clients are told.
+//! `GET /blocks` shows the lists and their reasons, and `GET /blocks/{limit}/{id}` whether a client is blocked, and for how long.
+//! Blocks and lifts are logged. `DELETE /clients/{id}` lifts no block.
+//!
+//! With a `RedisBackend`, the buckets and the blocks are those of the whole fleet. The `DenyCache` of another process may deny
+//! a client for up to five seconds after a reset or a lift.
 
 mod admin;
+mod block;
 #[path = "../shared/bound.rs"]
 mod bound;
 mod bucket;
@@ -91,6 +99,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let limiter = Limiter::new(limits()?, MemoryBackend::new());
     let refusals = RefusalLog::new();
     let layer = RateLimitLayer::with_limiter(limiter.clone())
+        .rule(Rule::new("abuse", ClientIp::peer()))
         .rule(Rule::new("requests", ClientIp::peer()))
         .rule(Rule::new("ranges", Ipv6Range::peer()).on_missing(OnMissing::Skip))
         .keep_refusals(&refusals);
@@ -128,5 +137,9 @@ fn limits() -> Result<Limits, LimitsError> {
             Limit::per_second(100),
         )
         .override_for("ranges", "2001:db8::/48", Limit::BLOCKED)
+        .block(
+            LimitName::new("abuse", 3, IdFormat::IpAddress),
+            "this address is paused after reports of abuse",
+        )
         .build()
 }

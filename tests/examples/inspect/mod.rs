@@ -5,6 +5,8 @@
 
 #[path = "../../../examples/inspect/admin.rs"]
 mod admin;
+#[path = "../../../examples/inspect/block.rs"]
+mod block;
 #[path = "../../../examples/shared/bound.rs"]
 mod bound;
 #[path = "../../../examples/inspect/bucket.rs"]
@@ -23,6 +25,7 @@ mod token;
 
 mod access;
 mod answers;
+mod blocks;
 mod buckets;
 mod process;
 mod refusals;

@@ -70,6 +70,10 @@ impl Admin {
         self.ask(Method::DELETE, path).await
     }
 
+    pub(crate) async fn put(&self, path: &str) -> (StatusCode, Value) {
+        self.ask(Method::PUT, path).await
+    }
+
     pub(crate) async fn ask(&self, method: Method, path: &str) -> (StatusCode, Value) {
         let authorization = format!("Bearer {TOKEN}");
         self.send(method, path, &[authorization.as_bytes()]).await
@@ -116,6 +120,11 @@ pub(crate) fn limits() -> LimitsBuilder {
         )
         .limit("tiers", Limit::tiers(tiers).unwrap())
         .name(LimitName::new("accounts", 6, IdFormat::RegId))
+        .block(
+            LimitName::new("unpaid", 9, IdFormat::RegId),
+            "this account is paused: pay the open invoice",
+        )
+        .override_for("unpaid", "666", Limit::BLOCKED)
         .override_for("accounts", "7", Limit::per_hour(7))
         .override_for("any", "vip", Limit::UNLIMITED)
         .override_for("any", "banned", Limit::BLOCKED)
