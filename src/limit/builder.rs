@@ -114,6 +114,8 @@ impl LimitsBuilder {
     /// The reason is the [description](LimitName::description) of the name, and the same for all clients on the list. Each
     /// list costs a request one more bucket. The headers that show how much is left leave these lists out.
     ///
+    /// The guide describes [what follows for failures, caches and memory](crate::guide::operating#blocking-a-client).
+    ///
     /// An override with [`Limit::UNLIMITED`] protects a client from blocks, and [`Limit::BLOCKED`] blocks it for good.
     ///
     /// [`Limiter::block`]: crate::Limiter::block

@@ -166,9 +166,9 @@ impl LimitName {
         self.is_block
     }
 
-    /// Makes the limit a list of blocked clients.
+    /// Makes the limit a list of blocked clients, which has nothing to lease.
     pub(super) fn block(mut self, reason: &str) -> Self {
-        self.is_block = true;
+        (self.is_block, self.lease) = (true, None);
         self.description(reason)
     }
 

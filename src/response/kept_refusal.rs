@@ -15,6 +15,20 @@ const LONGEST_TEXT: usize = 256;
 const MOST_CHARGES: usize = 4;
 
 /// A refusal that a [`RefusalLog`](super::RefusalLog) keeps.
+///
+/// ```
+/// use tollgate::response::KeptRefusal;
+///
+/// // What an operator may read to a client.
+/// fn answer(kept: &KeptRefusal) -> String {
+///     let limits = kept.charges.iter().map(|charge| {
+///         let values = charge.values.as_deref().unwrap_or("no values");
+///         format!("{} ({values})", charge.limit)
+///     });
+///     format!("{}: {} {}", kept.id, kept.reason, limits.collect::<Vec<_>>().join(", "))
+/// }
+/// # let _ = answer;
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KeptRefusal {
@@ -37,7 +51,7 @@ pub struct KeptRefusal {
     pub charges: Vec<RefusedCharge>,
 }
 
-/// A limit that has denied a request, with the bucket as it was then. Part of a [`KeptRefusal`].
+/// A limit that has denied a request, with the bucket as it was then. [`KeptRefusal`] has an example.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RefusedCharge {

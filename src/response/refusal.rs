@@ -205,7 +205,7 @@ impl<'a> Refusal<'a> {
             Reason::Blocked(denial) => {
                 denial.write(message);
                 if let Some(secs) = self.retry_after_secs() {
-                    message.words(": retry in ");
+                    message.words(", retry in ");
                     retry_after::write(secs, message);
                 }
             }

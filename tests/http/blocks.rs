@@ -59,7 +59,7 @@ async fn blocked_client_is_told_the_reason_and_charged_nothing() {
         assert_eq!(document["title"], "Abnormal Usage Detected");
         let detail = document["detail"].as_str().unwrap();
         assert!(
-            detail.starts_with(&format!("{REASON}: retry in ")),
+            detail.starts_with(&format!("{REASON}, retry in ")),
             "{detail}"
         );
         assert_eq!(document["violated-policies"][0], "abuse");

@@ -78,7 +78,7 @@ async fn blocks_reach_the_fleet(url: String, calls: &'static AtomicUsize) {
         let before = calls.load(Ordering::Relaxed);
         let (status, body) = send(layer, "7").await;
         assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
-        assert!(body.contains("pay first: retry in "), "{body}");
+        assert!(body.contains("pay first, retry in "), "{body}");
         assert_eq!(send(layer, "8").await.0, StatusCode::OK);
         let sent = calls.load(Ordering::Relaxed) - before;
         assert_eq!(sent, 2, "one round trip for each request");
