@@ -15,6 +15,7 @@
 //! | [`failures`] | what an outage of the store costs, as bounds |
 //! | [`leases`] | fewer calls to the store for busy clients |
 //! | [`operating`] | metrics, alerts, events and spans |
+//! | [`why_denied`] | from a client's complaint to the reason of a refusal |
 //! | [`recipes`] | complete solutions to common problems |
 //!
 //! # Examples
@@ -38,8 +39,8 @@
 //! | `service` | the limiter as an HTTP service for programs in any language |
 //! | `client`, `grpc_client` | clients that keep to the limits of a server |
 //! | `check_limits` | a check of limit files before they are deployed |
-//! | `inspect` | HTTP routes for administrators to show limits, and to look up and reset buckets |
-//! | `dashboard` | a live page with decisions, denied clients and the store, for the same administrators |
+//! | `inspect` | HTTP routes for administrators to show limits, to look up and reset buckets, and to find refusals |
+//! | `dashboard` | a live page with decisions, denied clients, refusals and the store, for the same administrators |
 //! | `observability` | metrics for Prometheus, traces, and a dashboard for Grafana |
 //! | `simulator` | a page on which you can watch each algorithm |
 
@@ -79,5 +80,8 @@ pub mod tiers {}
 
 #[doc = include_str!("../docs/waiting.md")]
 pub mod waiting {}
+
+#[doc = include_str!("../docs/why-denied.md")]
+pub mod why_denied {}
 
 pub mod recipes;

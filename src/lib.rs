@@ -34,7 +34,7 @@
 //! | share limits between servers | [`RedisBackend`] ([guide](guide::redis)) with a [`FailurePolicy`](backend::FailurePolicy) and a [`DenyCache`](backend::DenyCache) |
 //! | limit anything else | [`Limiter`], the engine without HTTP: check, spend, refund, reset and [`peek`](Limiter::peek), for one bucket or a batch |
 //! | respect the limits of other servers | `pace::PaceLayer`, for clients (feature `pace`) |
-//! | operate it | metrics, events, spans and alerts ([guide](guide::operating)); [checks](check) of the configuration |
+//! | operate it | metrics, events, spans and alerts ([guide](guide::operating)); [checks](check) of the configuration; the [reason](guide::why_denied) of each refusal |
 //! | test it | [`ManualClock`](clock::ManualClock), or [`TokioClock`](clock::TokioClock) for waits: no test has to sleep ([recipe](guide::recipes::testing)) |
 //!
 //! The [recipes](guide::recipes) solve common problems, such as API keys, logins, plans and uploads.

@@ -1,6 +1,7 @@
 //! The engine without HTTP: decides transactions by limits, with the state that a backend keeps.
 
 mod admission;
+mod block;
 mod engine;
 mod handle;
 mod in_force;
@@ -310,7 +311,7 @@ impl Limiter {
     /// the names of these limits.
     ///
     /// For accounts with [plans](crate::Rule::limit_by), it fills the bucket of each plan. A client that is
-    /// [blocked](crate::Limit::BLOCKED) stays blocked.
+    /// [blocked](crate::Limit::BLOCKED) stays blocked, also [for a time](Self::block).
     ///
     /// ```
     /// use tollgate::{Limit, Limiter, Limits, MemoryBackend};
@@ -333,10 +334,11 @@ impl Limiter {
         let limits = self.limits();
         let accept = |named: &&NamedLimit| {
             let folded = named.name.format().fold(id);
-            folded.is_ok_and(|folded| {
-                let limit = named.limit_of(&folded);
-                limit.is_some_and(|limit| limit.algorithm().is_some())
-            })
+            !named.name.is_block()
+                && folded.is_ok_and(|folded| {
+                    let limit = named.limit_of(&folded);
+                    limit.is_some_and(|limit| limit.algorithm().is_some())
+                })
         };
         let named: Vec<_> = limits.iter().filter(accept).collect();
         let names = || named.iter().map(|named| named.name.as_str());

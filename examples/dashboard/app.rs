@@ -2,15 +2,17 @@
 
 use std::{convert::Infallible, env, error::Error, time::Duration};
 
-use axum::{Router, routing::get};
+use axum::{Router, body::Body, http::Request, routing::get};
 use tokio::time;
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, RedisBackend, Rule, Transaction,
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, RedisBackend, Rule,
     backend::FailurePolicy,
     key::HeaderId,
     limit::{LimitName, LimitsError},
+    response::RefusalLog,
     rule::paths,
 };
+use tower::ServiceExt;
 
 /// In memory, or in the Redis that `REDIS_URL` names.
 pub(crate) async fn limiter() -> Result<Limiter, Box<dyn Error>> {
@@ -45,13 +47,14 @@ fn limits() -> Result<Limits, LimitsError> {
         .build()
 }
 
-pub(crate) fn app(limiter: Limiter) -> Router {
+pub(crate) fn app(limiter: Limiter, refusals: &RefusalLog) -> Router {
     // Only safe if the authenticating proxy sets this header, and removes the client's own.
     let account = || HeaderId::new("x-account").shown();
     let layer = RateLimitLayer::with_limiter(limiter)
         .rule(Rule::new("requests", account()))
         .rule(Rule::new("searches", account()).only_if(paths(["/search"])))
-        .rule(Rule::new("exports", account()).only_if(paths(["/export"])));
+        .rule(Rule::new("exports", account()).only_if(paths(["/export"])))
+        .keep_refusals(refusals);
     Router::new()
         .route("/", get(|| async { "hello\n" }))
         .route("/search", get(|| async { "found\n" }))
@@ -61,29 +64,29 @@ pub(crate) fn app(limiter: Limiter) -> Router {
 
 /// Made-up clients, so that the page has something to show, with the number of requests that each makes in ten seconds.
 const CLIENTS: [(&str, &str, u64); 7] = [
-    ("requests", "alice", 8),
-    ("requests", "bob", 14),
-    ("requests", "crawler-7", 37),
-    ("requests", "partner", 90),
-    ("requests", "spammer", 11),
-    ("searches", "bob", 4),
-    ("exports", "nightly-job", 1),
+    ("/", "alice", 8),
+    ("/", "bob", 10),
+    ("/", "crawler-7", 37),
+    ("/", "partner", 90),
+    ("/", "spammer", 11),
+    ("/search", "bob", 4),
+    ("/export", "nightly-job", 1),
 ];
 
 /// Makes requests as these clients, for as long as the process runs.
-pub(crate) async fn imitate_clients(limiter: Limiter) -> Infallible {
+pub(crate) async fn imitate_clients(app: Router) -> Infallible {
     let mut ticks = time::interval(Duration::from_millis(100));
     let mut tick = 0;
     loop {
         ticks.tick().await;
         // Every 45 seconds, all clients send twice as many requests for 15 seconds.
         let times = if tick / 150 % 3 == 0 { 2 } else { 1 };
-        for (limit, id, in_ten_seconds) in CLIENTS {
+        for (path, id, in_ten_seconds) in CLIENTS {
             let due = (tick + 1) * in_ten_seconds / 100 - tick * in_ten_seconds / 100;
             for _ in 0..due * times {
-                if let Err(error) = limiter.spend(&Transaction::new(limit, id)).await {
-                    tracing::debug!(%error, "a request was not decided");
-                }
+                let request = Request::get(path).header("x-account", id);
+                let request = request.body(Body::empty()).expect("path and id are valid");
+                let Ok(_) = app.clone().oneshot(request).await;
             }
         }
         tick += 1;

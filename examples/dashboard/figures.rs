@@ -6,16 +6,21 @@ use tollgate::{Limit, limit::NamedLimit};
 use crate::{
     counters::{Calls, Tally},
     denied::{Denied, Ids},
+    refused::Refused,
     routes::Sources,
 };
 
 /// The number of clients to show.
 const CLIENTS: usize = 15;
+/// The number of refusals to show.
+const REFUSALS: usize = 12;
 
 #[derive(Serialize)]
 pub(crate) struct Figures {
     limits: Vec<LimitFigures>,
     denied: Vec<Denied>,
+    /// The last refusals. Their clients are shown one at a time, when an operator asks.
+    refusals: Vec<Refused>,
     store: StoreFigures,
     /// The number of requests that wait in line.
     waiting: f64,
@@ -55,7 +60,13 @@ impl Figures {
         let of = |named: &NamedLimit| {
             let name = named.name.as_str();
             LimitFigures {
-                summary: named.limit.as_ref().map(Limit::to_string),
+                summary: match named.name.is_block() {
+                    true => named
+                        .name
+                        .described()
+                        .map(|reason| format!("blocked: {reason}")),
+                    false => named.limit.as_ref().map(Limit::to_string),
+                },
                 overrides: named.overrides().len(),
                 shadow: limits.is_shadow(named),
                 tally: tallies.get(name).copied().unwrap_or_default(),
@@ -67,6 +78,7 @@ impl Figures {
         Self {
             limits: named.into_iter().map(of).collect(),
             denied: sources.denied.most(CLIENTS, ids),
+            refusals: Refused::latest_without_ids(&sources.refusals, REFUSALS),
             store: StoreFigures {
                 is_open: stats.is_open,
                 buckets: stats.buckets,

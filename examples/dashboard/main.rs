@@ -1,5 +1,5 @@
-//! A live page for operators: decisions of each limit, the most denied clients, the state of the store, and a form to look
-//! up and reset buckets.
+//! A live page for operators: decisions of each limit, the most denied clients, the last refusals, the state of the store, and
+//! a form to look up and reset buckets.
 //!
 //! ```sh
 //! ADMIN_TOKEN=$(openssl rand -hex 32) && export ADMIN_TOKEN && echo "$ADMIN_TOKEN"
@@ -22,7 +22,8 @@
 //!
 //! The page needs no support in the decision path. The decisions are the counters of [`tollgate::metrics`], which
 //! `counters.rs` keeps in memory. The denied clients come from the events that tollgate emits at level `DEBUG`, which
-//! `denied.rs` counts in bounded memory. The state of the store is [`Limiter::stats`](tollgate::Limiter::stats). All
+//! `denied.rs` counts in bounded memory. The refusals are those that the layer keeps, in a
+//! [`RefusalLog`]. The state of the store is [`Limiter::stats`](tollgate::Limiter::stats). All
 //! figures are those of this process. In a fleet, each process has its own page, and all share the buckets in Redis.
 //!
 //! To use it in your own server, copy this folder without `app.rs`, the folder `inspect`, and `shared`.
@@ -30,6 +31,8 @@
 #[path = "../inspect/admin.rs"]
 mod admin;
 mod app;
+#[path = "../inspect/block.rs"]
+mod block;
 #[path = "../shared/bound.rs"]
 mod bound;
 #[path = "../inspect/bucket.rs"]
@@ -48,6 +51,8 @@ mod listen;
 mod page;
 #[path = "../inspect/refusal.rs"]
 mod refusal;
+#[path = "../inspect/refused.rs"]
+mod refused;
 mod routes;
 #[path = "../inspect/stream.rs"]
 mod stream;
@@ -56,6 +61,7 @@ mod token;
 
 use std::{env, future::IntoFuture, io};
 
+use tollgate::response::RefusalLog;
 use tracing_subscriber::{
     Layer, filter::LevelFilter, layer::SubscriberExt, util::SubscriberInitExt,
 };
@@ -84,16 +90,18 @@ async fn main() -> Result<(), Failure> {
         counters: counters.clone(),
         history: History::default(),
         denied,
+        refusals: RefusalLog::new(),
     };
+    let app = app::app(limiter, &sources.refusals);
     tokio::spawn(sources.history.clone().follow(counters));
     if env::var_os("IMITATE_CLIENTS").is_some() {
-        tokio::spawn(app::imitate_clients(limiter.clone()));
+        tokio::spawn(app::imitate_clients(app.clone()));
     }
-    let app = listen("ADDR", "127.0.0.1:3000").await?;
-    println!("listening on http://{}", app.local_addr()?);
+    let listener = listen("ADDR", "127.0.0.1:3000").await?;
+    println!("listening on http://{}", listener.local_addr()?);
     let page = listen("ADMIN_ADDR", "127.0.0.1:3001").await?;
     println!("dashboard on http://{}", page.local_addr()?);
-    let app = axum::serve(app, app::app(limiter)).into_future();
+    let app = axum::serve(listener, app).into_future();
     let page = axum::serve(page, routes::router(sources, token)).into_future();
     tokio::try_join!(app, page)?;
     Ok(())

@@ -2,37 +2,51 @@
 
 use axum::{
     Json, Router,
-    extract::{Path, Request, State, rejection::PathRejection},
+    extract::{FromRef, Path, Request, State, rejection::PathRejection},
     http::StatusCode,
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{delete, get},
 };
 use serde_json::{Value, json};
-use tollgate::{Limiter, Transaction, id::Id};
+use tollgate::{Limiter, Transaction, id::Id, response::RefusalLog};
 
 use super::{
+    block,
     bucket::{BucketState, ResetEffect},
     client::Client,
     refusal::Refusal,
-    stream,
+    refused, stream,
     token::Token,
 };
 
 /// A limit and an id. The id is the rest of the path, so it can contain slashes.
-type BucketPath = Result<Path<(String, String)>, PathRejection>;
+pub(crate) type BucketPath = Result<Path<(String, String)>, PathRejection>;
+
+/// What administrators look into.
+#[derive(Clone, FromRef)]
+pub(crate) struct Inspected {
+    pub(crate) limiter: Limiter,
+    /// The last refusals of this process.
+    pub(crate) refusals: RefusalLog,
+}
 
 /// The routes for administrators with the token.
-pub(crate) fn router(limiter: Limiter, token: Token) -> Router {
+pub(crate) fn router(inspected: Inspected, token: Token) -> Router {
+    let blocks = get(block::show).put(block::block).delete(block::unblock);
     Router::new()
         .route("/limits", get(limits))
         .route("/buckets/{limit}/{*id}", get(show).delete(reset))
+        .route("/blocks", get(block::lists))
+        .route("/blocks/{limit}/{*id}", blocks)
         .route("/clients/{*id}", delete(reset_client))
+        .route("/refusals", get(refused::list))
+        .route("/refusals/{reference}", get(refused::show))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
         // Around all routes: without the token, nobody learns which routes exist.
         .layer(middleware::from_fn_with_state(token, authorize))
-        .with_state(limiter)
+        .with_state(inspected)
 }
 
 /// Lets requests with the token pass, and answers 401 to all others.
@@ -87,7 +101,7 @@ async fn reset_client(
     let Path(id) = id.map_err(|error| invalid_path(&error))?;
     let limits = limiter.limits();
     let mut reset = Vec::new();
-    for named in limits.iter() {
+    for named in limits.iter().filter(|named| !named.name.is_block()) {
         let Ok(client) = Client::look_up(&limits, named, &id) else {
             continue;
         };
@@ -116,7 +130,7 @@ fn hide_secret(limiter: &Limiter, client: &mut Client) {
 }
 
 /// Finds the client in a path.
-fn client(limiter: &Limiter, path: BucketPath) -> Result<Client, Refusal> {
+pub(crate) fn client(limiter: &Limiter, path: BucketPath) -> Result<Client, Refusal> {
     let Path((limit, id)) = path.map_err(|error| invalid_path(&error))?;
     let limits = limiter.limits();
     let Some(named) = limits.get(&limit) else {
@@ -138,7 +152,8 @@ async fn method_not_allowed() -> impl IntoResponse {
     Refusal::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
-        "GET /limits, GET or DELETE /buckets/{limit}/{id}, and DELETE /clients/{id}",
+        "GET /limits, GET or DELETE /buckets/{limit}/{id}, DELETE /clients/{id}, GET /refusals, GET /refusals/{reference}, \
+         GET /blocks, and GET, PUT or DELETE /blocks/{limit}/{id}",
     )
 }
 
@@ -146,6 +161,7 @@ async fn not_found() -> impl IntoResponse {
     Refusal::new(
         StatusCode::NOT_FOUND,
         "not_found",
-        "there are /limits, /buckets/{limit}/{id} and /clients/{id}",
+        "there are /limits, /buckets/{limit}/{id}, /clients/{id}, /refusals, /refusals/{reference}, /blocks and \
+         /blocks/{limit}/{id}",
     )
 }

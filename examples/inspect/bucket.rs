@@ -35,7 +35,7 @@ impl BucketState {
         Ok(Self {
             passes: decision.allowed() && !decision.would_be_denied(),
             limited,
-            source: source(&decision),
+            source: source(decision.source()),
             remaining: decision.remaining(),
             next_after_us: micros(decision.next_after()).filter(|_| limited),
             next_token_after_us: decision.next_token_after().and_then(micros),
@@ -68,8 +68,8 @@ impl ResetEffect {
     }
 }
 
-fn source(decision: &Decision) -> &'static str {
-    match decision.source() {
+pub(crate) fn source(source: Source) -> &'static str {
+    match source {
         Source::Cache => "cache",
         Source::Lease => "lease",
         Source::Local => "local",
@@ -78,7 +78,7 @@ fn source(decision: &Decision) -> &'static str {
 }
 
 /// A wait, or `None` if it never ends.
-fn micros(wait: Duration) -> Option<u64> {
+pub(crate) fn micros(wait: Duration) -> Option<u64> {
     let ends = wait != Decision::NEVER;
     ends.then(|| u64::try_from(wait.as_micros()).unwrap_or(u64::MAX))
 }

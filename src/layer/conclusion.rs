@@ -16,7 +16,7 @@ use crate::{
     key::MissingId,
     limit::Limits,
     limiter::LimiterError,
-    response::{Denial, Headers, Shown},
+    response::{Denial, Fields, Headers, Shown},
     rule::{Charge, EndingKind},
     task::{Closing, detached},
 };
@@ -110,13 +110,14 @@ impl LayerConfig {
         proceeds: bool,
         additions: &mut ResponseAdditions,
     ) {
-        let shown = spent.iter().map(|(charge, decision)| Shown {
-            limit: self.rules.limit(charge),
-            decision,
-            policy: &self.policies[charge.terms.target],
-            votes: self.rules.mode(charge).votes(),
-        });
-        additions.fields = self.headers.write(shown, spent.denied.is_some());
+        let shown = spent
+            .iter()
+            .map(|(charge, decision)| self.shown(charge, decision));
+        let denied = spent.denied.is_some();
+        additions.fields = match self.rules.has_blocks() {
+            false => self.headers.write(shown, denied),
+            true => self.fields_without_blocks(spent),
+        };
         additions.permits = taken.permits.filter(|_| proceeds);
         if let Some(mut settlement) = taken.settlement {
             settlement.begin(&request.method);
@@ -126,6 +127,26 @@ impl LayerConfig {
             && self.extends(spent)
         {
             self.extend(request, ours, proceeds, additions);
+        }
+    }
+
+    /// Writes the fields for all limits but the lists of blocked clients, which have no figures for clients.
+    #[inline(never)]
+    fn fields_without_blocks(&self, spent: ChargedDecisions<'_>) -> Option<Fields> {
+        let limits = spent
+            .iter()
+            .filter(|(charge, _)| !self.rules.is_block(charge));
+        let shown = limits.map(|(charge, decision)| self.shown(charge, decision));
+        self.headers.write(shown, spent.denied.is_some())
+    }
+
+    #[inline(always)]
+    fn shown<'a>(&'a self, charge: &Charge, decision: &'a Decision) -> Shown<'a> {
+        Shown {
+            limit: self.rules.limit(charge),
+            decision,
+            policy: &self.policies[charge.terms.target],
+            votes: self.rules.mode(charge).votes(),
         }
     }
 
@@ -264,10 +285,27 @@ impl LayerConfig {
         if missing.is_some() {
             return self.without_charge(request, missing);
         }
-        let mut charges = charges.iter();
-        match charges.all(|charge| self.rules.is_harmless(charge, limits)) {
+        let mut all = charges.iter();
+        match all.all(|charge| self.rules.is_harmless(charge, limits)) {
             true => Conclusion::Proceed,
-            false => Conclusion::refuse(self.responder.failed(request, error, limits)),
+            false => Conclusion::refuse(self.failed(request, limits, charges, error)),
         }
+    }
+
+    #[cold]
+    fn failed(
+        &self,
+        request: &Parts,
+        limits: &Limits,
+        charges: &[Charge],
+        error: &LimiterError,
+    ) -> Response<Bytes> {
+        let undecided = charges.iter().map(|charge| {
+            let named = self.rules.named(charge, limits);
+            let (limit, id) = (self.rules.limit(charge), charge.id.as_found());
+            Denial::new(named, limit, id, charge.terms.cost, &Decision::NOT_LIMITED)
+        });
+        let undecided: SmallVec<[Denial<'_>; 2]> = undecided.collect();
+        self.responder.failed(request, error, limits, &undecided)
     }
 }

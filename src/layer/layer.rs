@@ -13,7 +13,9 @@ use crate::{
     check::Checks,
     key::Predicate,
     limiter::Limiter,
-    response::{DecisionResponder, Grpc, Headers, IntoFormat, Policy, Responder},
+    response::{
+        DecisionResponder, Extras, Grpc, Headers, IntoFormat, Policy, RefusalLog, Responder,
+    },
     rule::{Predicates, Rule, RuleError, Rules},
 };
 
@@ -232,7 +234,51 @@ impl RateLimitLayer {
     /// do not return together. There is no jitter by default.
     #[must_use]
     pub fn jitter(mut self, jitter: Duration) -> Self {
-        self.config_mut().responder.jitter = jitter;
+        self.extras_mut().jitter = jitter;
+        self
+    }
+
+    /// Sets whether each refusal has a reference: a short random text by which a client can ask, and an operator can find the
+    /// answer. It is off by default.
+    ///
+    /// The reference is in problem documents and the registry's JSON, as `refusal-id`, in plain text, in the `RequestInfo` of
+    /// gRPC details (with the feature `tonic`), and in [`Refusal::id`](crate::response::Refusal::id) for other formats. Each
+    /// refusal is also an event `refused` of level `DEBUG` with the reference, and the reference is recorded on the
+    /// request's span as `rate_limiting.refusal_id`. The guide describes [how to answer a
+    /// client](crate::guide::why_denied).
+    ///
+    /// It costs nothing for requests that pass, and 280 instructions for each refusal, without the event.
+    ///
+    /// ```
+    /// use tollgate::{ClientIp, Limit, RateLimitLayer};
+    ///
+    /// let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer()).refusal_ids(true);
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn refusal_ids(mut self, refusal_ids: bool) -> Self {
+        self.extras_mut().refusal_ids = refusal_ids;
+        self
+    }
+
+    /// Keeps the last refusals in a log, and gives them [references](Self::refusal_ids). Several layers can share a log. Without
+    /// this, nothing is kept.
+    ///
+    /// It costs nothing for requests that pass. A refusal takes 6,400 more instructions and some allocations. It takes one
+    /// lock, only to exchange the oldest refusal for the new one.
+    ///
+    /// ```
+    /// use tollgate::{ClientIp, Limit, RateLimitLayer, response::RefusalLog};
+    ///
+    /// let refusals = RefusalLog::new();
+    /// let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer()).keep_refusals(&refusals);
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn keep_refusals(mut self, log: &RefusalLog) -> Self {
+        let extras = self.extras_mut();
+        extras.kept = Some(log.clone());
+        extras.refusal_ids = true;
         self
     }
 
@@ -268,6 +314,11 @@ impl RateLimitLayer {
         config
             .refused()
             .map_or(Ok(()), |finding| Err(RuleError::Check(finding)))
+    }
+
+    fn extras_mut(&mut self) -> &mut Extras {
+        let responder = &mut self.config_mut().responder;
+        responder.extras.get_or_insert_default()
     }
 
     pub(super) fn config_mut(&mut self) -> &mut LayerConfig {

@@ -81,6 +81,50 @@ impl LimitsBuilder {
         self
     }
 
+    /// Adds a list of clients that are blocked for a time, with the reason that they are told. [`Limiter::block`] adds a client,
+    /// and [`Limiter::unblock`] removes it. A [`Rule`](crate::Rule) with this name refuses the clients on the list.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{
+    ///     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, id::IdFormat, key::HeaderId, limit::LimitName,
+    /// };
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let limits = Limits::builder()
+    ///     .limit(LimitName::new("orders", 1, IdFormat::RegId), Limit::per_hour(100))
+    ///     .block(LimitName::new("unpaid", 2, IdFormat::RegId), "this account is paused: pay the open invoice")
+    ///     .build()?;
+    /// let limiter = Limiter::new(limits, MemoryBackend::new());
+    /// let account = || HeaderId::new("x-account").shown();
+    /// let layer = RateLimitLayer::with_limiter(limiter.clone())
+    ///     .rule(Rule::new("unpaid", account()))
+    ///     .rule(Rule::new("orders", account()));
+    ///
+    /// limiter.block("unpaid", "12345678", Duration::from_secs(24 * 60 * 60)).await?;
+    /// # let _ = layer;
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A block is a bucket in debt: one token per second and a burst of one, and nothing is ever charged but the block. A
+    /// request is refused until the debt is gone. It is asked together with the other limits of the request, in the same round
+    /// trip. So every server that shares the store refuses the client, from its next request on.
+    ///
+    /// The reason is the [description](LimitName::description) of the name, and the same for all clients on the list. Each
+    /// list costs a request one more bucket. The headers that show how much is left leave these lists out.
+    ///
+    /// The guide describes [what follows for failures, caches and memory](crate::guide::operating#blocking-a-client).
+    ///
+    /// An override with [`Limit::UNLIMITED`] protects a client from blocks, and [`Limit::BLOCKED`] blocks it for good.
+    ///
+    /// [`Limiter::block`]: crate::Limiter::block
+    /// [`Limiter::unblock`]: crate::Limiter::unblock
+    pub fn block(mut self, name: impl Into<LimitName>, reason: &str) -> Self {
+        self.limits.push((name.into().block(reason), Limit::BLOCK));
+        self
+    }
+
     /// Sets another limit for one client: an override.
     ///
     /// ```

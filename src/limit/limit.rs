@@ -43,6 +43,9 @@ impl Limit {
     /// block every client without an override.
     pub const BLOCKED: Self = Self(LimitKind::Blocked);
 
+    /// The limit of a list of blocked clients: a debt of one token lasts for one second.
+    pub(super) const BLOCK: Self = Self::per_second(1);
+
     /// At most `burst` at once. `count` tokens come back in each `period`.
     ///
     /// Within a span of time it admits up to burst + ⌈span / T⌉ − 1, where T is the period divided by the count. `1000

@@ -138,6 +138,7 @@ impl Limits {
     pub(super) fn finished(mut self) -> Self {
         for named in self.named.values_mut() {
             let own = named.overrides.iter().map(|own| own.limit);
+            named.redacts_ids = self.settings.redact_ids;
             named.has_line = named.limit.iter().chain(own).any(Limit::has_line);
         }
         let has_lines = self.iter().any(NamedLimit::has_line);
@@ -175,6 +176,7 @@ impl Limits {
             file: None,
             overrides: Overrides::default(),
             has_line: false,
+            redacts_ids: false,
             meter: Meter::default(),
         };
         self.named.insert(key, named);
@@ -232,6 +234,8 @@ pub struct NamedLimit {
     overrides: Overrides,
     /// Whether requests of any client can wait in line.
     has_line: bool,
+    /// Whether operators see the ids of clients as hashes.
+    redacts_ids: bool,
     meter: Meter,
     seed: LimitSeed,
     /// The default in words and in parentheses, which is created at its first use.
@@ -273,6 +277,14 @@ impl NamedLimit {
         self.overrides.get(folded)
     }
 
+    /// Returns the limit of the client with a folded id for people, and whether it is an override. The default of a list of
+    /// blocked clients says nothing.
+    pub(crate) fn shown(&self, folded: &str) -> (Option<&Limit>, bool) {
+        let own = self.own(folded).map(|own| own.limit);
+        let default = self.limit.as_ref().filter(|_| !self.name.is_block());
+        (own.or(default), own.is_some())
+    }
+
     /// The default in words, in parentheses after a space, if it decides by this algorithm.
     pub(crate) fn words(&self, algorithm: &Algorithm) -> Option<&str> {
         let default = self.limit.as_ref()?;
@@ -299,6 +311,11 @@ impl NamedLimit {
     /// Returns whether requests of any client can wait in line.
     pub(crate) fn has_line(&self) -> bool {
         self.has_line
+    }
+
+    /// Returns whether operators see the ids of clients as hashes.
+    pub(crate) fn redacts_ids(&self) -> bool {
+        self.redacts_ids
     }
 
     /// Returns whether permits are counted for any client.

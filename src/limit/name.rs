@@ -31,6 +31,7 @@ pub struct LimitName {
     on_failure: Option<OnFailure>,
     shadow: Option<bool>,
     lease: Option<LeaseShare>,
+    is_block: bool,
     about: Arc<About>,
 }
 
@@ -62,6 +63,7 @@ impl LimitName {
             on_failure: None,
             shadow: None,
             lease: None,
+            is_block: false,
             about: Arc::default(),
         }
     }
@@ -155,6 +157,19 @@ impl LimitName {
     #[must_use]
     pub fn documented(&self) -> Option<&str> {
         self.about.docs.as_deref()
+    }
+
+    /// Returns whether the limit is a list of [blocked clients](super::LimitsBuilder::block). Its description is the reason.
+    #[must_use]
+    #[inline]
+    pub fn is_block(&self) -> bool {
+        self.is_block
+    }
+
+    /// Makes the limit a list of blocked clients, which has nothing to lease.
+    pub(super) fn block(mut self, reason: &str) -> Self {
+        (self.is_block, self.lease) = (true, None);
+        self.description(reason)
     }
 
     /// Returns whether a link is valid in a header and has a scheme.

@@ -71,6 +71,14 @@ pub enum LimiterError {
         /// The requested minimum.
         least: u32,
     },
+    /// A block on a limit that is not a list of blocked clients.
+    #[error(
+        "limit `{limit}` is not a list of blocked clients: define it with `LimitsBuilder::block`"
+    )]
+    NotABlock {
+        /// The limit.
+        limit: String,
+    },
     /// An operation that tiers do not support.
     #[error(
         "limit `{limit}` has tiers, which cannot be {verb}: a grant may have entered a tier, which \

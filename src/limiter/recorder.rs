@@ -1,12 +1,12 @@
 //! Records decisions: metrics, and events for subscribers that listen.
 
-use tracing::Level;
+use tracing::{Level, field::DisplayValue};
 
 use super::{limiter_error::LimiterError, plain::Transactions, prepare::canonical};
 use crate::{
     decision::{Decision, Decisions, ResultLabel, Source},
     id::{Id, redacted},
-    limit::{Limits, NamedLimit},
+    limit::{Limit, Limits, NamedLimit},
     metrics::{Durations, Stopwatch},
     transaction::{LimitRef, Mode, Operation, Transaction},
 };
@@ -200,6 +200,7 @@ fn tell(
     } else if tracing::enabled!(Level::DEBUG) {
         let remaining = decision.remaining();
         let id = id();
+        let (values, overridden) = values(named, transaction);
         let retry_after = (decision.next_after() != Decision::NEVER).then(|| decision.next_after());
         let retry_after = retry_after.map(tracing::field::debug);
         tracing::debug!(
@@ -209,9 +210,22 @@ fn tell(
             result,
             remaining,
             retry_after,
+            values,
+            overridden,
             "decided"
         );
     }
+}
+
+/// Returns the values of a client's limit for events, and whether they are those of an override.
+fn values<'n>(
+    named: &'n NamedLimit,
+    transaction: &Recorded<'_>,
+) -> (Option<DisplayValue<&'n Limit>>, bool) {
+    let mut room = None;
+    let id = transaction.canonical(named, &mut room);
+    let (limit, is_override) = named.shown(id.unwrap_or_default());
+    (limit.map(tracing::field::display), is_override)
 }
 
 /// Returns an id for events and errors.

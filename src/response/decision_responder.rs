@@ -94,7 +94,7 @@ impl DecisionResponder {
             }
             error => {
                 let limits = limit.limiter().limits();
-                self.responder.failed(request, error, &limits)
+                self.responder.failed(request, error, &limits, &[])
             }
         }
     }

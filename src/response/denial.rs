@@ -1,6 +1,6 @@
 use std::{borrow::Cow, fmt, time::Duration};
 
-use super::message::Message;
+use super::{kept_refusal::kept, message::Message};
 use crate::{
     decision::{Decision, Source},
     id::Id,
@@ -68,7 +68,8 @@ impl<'a> Denial<'a> {
         }
         // Any cost above 0 waits at least for the next token. A cost of 0 is only denied in debt. The wait of tiers is
         // complete already, and a client that may wait gets the time until there is room in the line.
-        match self.cost > 0 || self.decision.has_tiers() || self.decision.may_wait() {
+        let is_whole = self.cost > 0 || self.block().is_some();
+        match is_whole || self.decision.has_tiers() || self.decision.may_wait() {
             true => wait,
             false => wait.max(self.decision.next_token_after().unwrap_or_default()),
         }
@@ -78,19 +79,34 @@ impl<'a> Denial<'a> {
     pub(super) fn exceeded(&self) -> Option<u32> {
         let most = match (self.decision.source(), self.decision.algorithm()?) {
             // A local decision uses a share of the limit. The store applies the whole limit once it answers again.
-            (Source::Local, _) => self.in_force().and_then(Limit::max_cost)?,
+            (Source::Local, _) => self.own_limit().and_then(|(limit, _)| limit.max_cost())?,
             (_, algorithm) => Limit::of(algorithm).max_cost()?,
         };
         (self.cost > most).then_some(most)
     }
 
-    /// Returns the limit of this client.
-    fn in_force(&self) -> Option<&'a Limit> {
+    /// Returns the limit of this client as operators see it, and whether that is an override.
+    pub(super) fn own_limit(&self) -> Option<(&'a Limit, bool)> {
         let named = self.named?;
-        match self.has_id() {
-            false => named.in_force(Id::MISSING),
-            true => named.limit_of(&named.name.format().fold(self.id.as_str()).ok()?),
-        }
+        let (limit, is_override) = match self.has_id() {
+            false => named.shown(Id::MISSING),
+            true => named.shown(named.name.format().fold(self.id.as_str()).ok()?.as_str()),
+        };
+        limit.map(|limit| (limit, is_override))
+    }
+
+    /// Returns the reason of a block, if the limit is a list of blocked clients.
+    pub(super) fn block(&self) -> Option<&'a str> {
+        let name = self.named.map(|named| &named.name);
+        name.filter(|name| name.is_block())?.described()
+    }
+
+    /// Returns the canonical id of the client as operators may see it.
+    pub(super) fn kept_client(&self) -> Option<Id> {
+        let named = self.named.filter(|_| self.has_id())?;
+        let folded = named.name.format().fold(self.id.as_str()).ok()?;
+        let is_secret = self.id.is_secret() || named.redacts_ids();
+        Some(kept(folded.as_str(), is_secret))
     }
 
     /// Writes the limit that was in force for this client. Most clients have the default, whose text is cached.
@@ -106,6 +122,9 @@ impl<'a> Denial<'a> {
 
     /// Writes the text of [`Display`](fmt::Display).
     pub(super) fn write(&self, message: &mut impl Message) {
+        if let Some(reason) = self.block() {
+            return message.text(reason);
+        }
         let is_blocked = self.decision.blocked();
         match described(self.description, self.limit) {
             Some(what) if is_blocked => {

@@ -132,6 +132,9 @@ mod details {
 
     pub(super) fn put_on(headers: &mut HeaderMap, code: i32, message: &str, refusal: &Refusal<'_>) {
         let mut details = ErrorDetails::new();
+        if let Some(id) = refusal.id() {
+            details.set_request_info(id.text().as_str(), "");
+        }
         if let Some(wait) = refusal.retry_after() {
             details.set_retry_info(Some(wait));
         }

@@ -16,16 +16,20 @@ mod accept;
 mod any_response;
 mod decision_responder;
 mod denial;
+mod extras;
 mod format;
 mod grpc;
 mod head;
 mod headers;
 mod jitter;
+mod kept_refusal;
 mod message;
 mod plain_text;
 mod problem;
 mod refusal;
 mod refusal_body;
+mod refusal_id;
+mod refusal_log;
 mod registry;
 mod responder;
 mod retry_after;
@@ -38,12 +42,16 @@ pub use self::{
     format::{AsItIs, IntoFormat, ResponseFormat},
     grpc::Grpc,
     headers::Headers,
+    kept_refusal::{KeptRefusal, RefusedCharge},
     plain_text::PlainText,
     problem::Problem,
     refusal::{Reason, Refusal},
+    refusal_id::RefusalId,
+    refusal_log::RefusalLog,
     registry::Registry,
 };
 pub(crate) use self::{
+    extras::Extras,
     headers::{Fields, Policy, Shown},
     responder::Responder,
 };

@@ -25,5 +25,11 @@ impl ResponseFormat for PlainText {
 }
 
 fn body(refusal: &Refusal<'_>) -> RefusalBody {
-    RefusalBody::new("text/plain; charset=utf-8", refusal.message() + "\n")
+    let mut text = refusal.message();
+    if let Some(id) = refusal.id() {
+        text.push_str(", refusal-id ");
+        text.push_str(&id.text());
+    }
+    text.push('\n');
+    RefusalBody::new("text/plain; charset=utf-8", text)
 }

@@ -57,6 +57,10 @@ impl Problem {
         body.words(refusal.status.as_str());
         body.words(",\"detail\":\"");
         refusal.write_message(&mut body);
+        if let Some(id) = refusal.id() {
+            body.words("\",\"refusal-id\":\"");
+            body.words(&id.text());
+        }
         match refusal.denial() {
             Some(_) => body.add_violated(refusal),
             None => body.words("\"}"),

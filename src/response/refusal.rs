@@ -5,6 +5,7 @@ use http::{StatusCode, request::Parts};
 use super::{
     denial::{CostExceeded, Denial},
     message::Message,
+    refusal_id::RefusalId,
     retry_after,
 };
 use crate::{decision::Decision, key::MissingId, limit::Limits, limiter::LimiterError};
@@ -20,6 +21,9 @@ pub struct Refusal<'a> {
     /// The head of the request.
     pub request: &'a Parts,
     denials: &'a [Denial<'a>],
+    /// The charges that could not be decided.
+    pub(super) undecided: &'a [Denial<'a>],
+    pub(super) id: Option<RefusalId>,
     wait: Option<Duration>,
 }
 
@@ -30,7 +34,8 @@ pub struct Refusal<'a> {
 pub enum Reason<'a> {
     /// A limit is exhausted. If several are, this is the strictest.
     OverLimit(Denial<'a>),
-    /// The client is [blocked](crate::Limit::BLOCKED).
+    /// The client is blocked, by an [override](crate::Limit::BLOCKED) or for a time
+    /// ([`Limiter::block`](crate::Limiter::block)).
     Blocked(Denial<'a>),
     /// The cost is higher than the limit can ever admit.
     TooCostly(CostExceeded<'a>),
@@ -60,6 +65,16 @@ impl Reason<'_> {
             Self::Misconfigured => "misconfigured",
         }
     }
+
+    /// Returns the list, the reason for a missing id, or that of a block, for operators.
+    pub(super) fn detail(&self) -> Option<&str> {
+        match self {
+            Self::Listed { list } => Some(list),
+            Self::NoId(missing) => Some(missing.reason()),
+            Self::Blocked(denial) => denial.block(),
+            _ => None,
+        }
+    }
 }
 
 impl<'a> Refusal<'a> {
@@ -73,6 +88,8 @@ impl<'a> Refusal<'a> {
             reason,
             request,
             denials: &[],
+            undecided: &[],
+            id: None,
             wait,
         }
     }
@@ -95,12 +112,14 @@ impl<'a> Refusal<'a> {
                 waits.fold(own, Duration::max)
             }
         };
-        let ends = wait != Decision::NEVER && matches!(reason, Reason::OverLimit(_));
+        let ends = wait != Decision::NEVER && reason.can_end();
         Self {
             status: reason.status(),
             reason,
             request,
             denials,
+            undecided: &[],
+            id: None,
             wait: ends.then_some(wait),
         }
     }
@@ -123,6 +142,12 @@ impl<'a> Refusal<'a> {
         self.wait.map(retry_after::seconds)
     }
 
+    /// The reference of this refusal, if [`RateLimitLayer::refusal_ids`](crate::RateLimitLayer::refusal_ids) is on.
+    #[must_use]
+    pub fn id(&self) -> Option<RefusalId> {
+        self.id
+    }
+
     /// The denial by the strictest limit, if a limit is the reason.
     #[must_use]
     pub fn denial(&self) -> Option<&Denial<'a>> {
@@ -136,6 +161,14 @@ impl<'a> Refusal<'a> {
     #[must_use]
     pub fn denials(&self) -> impl ExactSizeIterator<Item = &Denial<'a>> {
         self.denials.iter()
+    }
+
+    /// The charges that deny the request, or could not be decided.
+    pub(super) fn charged(&self) -> &'a [Denial<'a>] {
+        match self.denials {
+            [] => self.undecided,
+            denials => denials,
+        }
     }
 
     /// The link to the limit's documentation, if its name has one.
@@ -169,7 +202,13 @@ impl<'a> Refusal<'a> {
                     None => message.words(": this limit admits no more requests"),
                 }
             }
-            Reason::Blocked(denial) => denial.write(message),
+            Reason::Blocked(denial) => {
+                denial.write(message);
+                if let Some(secs) = self.retry_after_secs() {
+                    message.words(", retry in ");
+                    retry_after::write(secs, message);
+                }
+            }
             reason => message.text(&reason.message()),
         }
         if let Some(docs) = self.docs() {
@@ -194,7 +233,7 @@ impl fmt::Debug for Refusal<'_> {
 impl<'a> Reason<'a> {
     /// A limit that denies, with the wait for it.
     fn denied(denial: Denial<'a>, wait: Duration) -> Self {
-        if denial.decision.blocked() {
+        if denial.decision.blocked() || denial.block().is_some() {
             return Self::Blocked(denial);
         }
         let never = wait == Decision::NEVER;
@@ -212,6 +251,15 @@ impl<'a> Reason<'a> {
                 limit, cost, burst, ..
             } => Self::TooCostly(CostExceeded::new(limits, limit, *cost, *burst)),
             _ => Self::Misconfigured,
+        }
+    }
+
+    /// Returns whether the same request can pass later.
+    fn can_end(&self) -> bool {
+        match self {
+            Self::OverLimit(_) => true,
+            Self::Blocked(denial) => denial.block().is_some(),
+            _ => false,
         }
     }
 

@@ -8,6 +8,7 @@ use super::{
     format::ResponseFormat,
     refusal::{Reason, Refusal},
     refusal_body::RefusalBody,
+    refusal_id::RefusalId,
 };
 
 const JSON: &str = "application/json";
@@ -32,9 +33,12 @@ struct Error<'a> {
 
 #[derive(Serialize)]
 struct Detail<'a> {
-    limiter: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limiter: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     entity: Option<Cow<'a, str>>,
+    #[serde(rename = "refusal-id", skip_serializing_if = "Option::is_none")]
+    refusal_id: Option<&'a str>,
 }
 
 impl ResponseFormat for Registry {
@@ -53,19 +57,26 @@ impl ResponseFormat for Registry {
 
 fn body(refusal: &Refusal<'_>) -> RefusalBody {
     let code = code(&refusal.reason);
+    let id = refusal.id().map(RefusalId::text);
+    let refusal_id = id.as_deref();
     let error = match refusal.denial() {
         Some(denial) => Error {
             code,
             message: "too many requests",
             detail: Some(Detail {
-                limiter: denial.limit,
+                limiter: Some(denial.limit),
                 entity: denial.client(),
+                refusal_id,
             }),
         },
         None => Error {
             code,
             message: &refusal.message(),
-            detail: None,
+            detail: refusal_id.map(|_| Detail {
+                limiter: None,
+                entity: None,
+                refusal_id,
+            }),
         },
     };
     let body = serde_json::to_vec(&Errors { errors: [error] });

@@ -7,11 +7,11 @@ use tracing::{Span, dispatcher};
 use super::{
     accept,
     denial::Denial,
+    extras::Extras,
     format::ResponseFormat,
     grpc::{self, Grpc},
     head::{self, Convention},
     headers::Fields,
-    jitter,
     plain_text::{self, PlainText},
     problem::{self, Problem},
     refusal::{Reason, Refusal},
@@ -23,7 +23,8 @@ use crate::{key::MissingId, limit::Limits, limiter::LimiterError, metrics, rule:
 pub(crate) struct Responder {
     pub(crate) format: Arc<dyn ResponseFormat>,
     pub(crate) grpc: Grpc,
-    pub(crate) jitter: Duration,
+    /// Work on each refusal, if there is any.
+    pub(crate) extras: Option<Box<Extras>>,
     /// The wait for permits, which come back at an unknown time.
     pub(crate) for_permits: Duration,
 }
@@ -48,14 +49,17 @@ impl Responder {
         self.refused(request, Reason::NoId(missing))
     }
 
-    /// Builds the response to a request that could not be decided.
+    /// Builds the response to a request that could not be decided. Operators see which charges these were.
     pub(crate) fn failed(
         &self,
         request: &Parts,
         error: &LimiterError,
         limits: &Limits,
+        charges: &[Denial<'_>],
     ) -> Response<Bytes> {
-        self.refused(request, Reason::failed(error, limits))
+        let mut refusal = Refusal::new(Reason::failed(error, limits), request);
+        refusal.undecided = charges;
+        self.respond(refusal, None)
     }
 
     /// Builds the response to a request that is refused for another reason than a limit.
@@ -83,8 +87,8 @@ impl Responder {
         if dispatcher::has_been_set() {
             Span::current().record("rate_limiting.refusal", reason);
         }
-        if !self.jitter.is_zero() {
-            refusal.delay(jitter::varied(self.jitter));
+        if let Some(extras) = &self.extras {
+            extras.apply(&mut refusal);
         }
         if self.grpc.is(refusal.request) {
             let mut response = grpc::refused(&refusal);
@@ -107,7 +111,7 @@ impl Default for Responder {
         Self {
             format: Arc::new(Problem::new()),
             grpc: Grpc::default(),
-            jitter: Duration::ZERO,
+            extras: None,
             for_permits: Duration::from_secs(1),
         }
     }
@@ -117,7 +121,7 @@ impl fmt::Debug for Responder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Responder")
             .field("grpc", &self.grpc)
-            .field("jitter", &self.jitter)
+            .field("extras", &self.extras)
             .finish_non_exhaustive()
     }
 }

@@ -95,12 +95,17 @@ fn all(responder: &Responder, parts: &Parts) -> [Response<Bytes>; 8] {
     [
         denied(responder, hourly(), "alice", 1, parts),
         denied(responder, hourly(), "blocked", 1, parts),
-        responder.failed(parts, &too_costly, &limits),
+        responder.failed(parts, &too_costly, &limits, &[]),
         responder.refused(parts, Reason::Listed { list: "bots" }),
         responder.missing(parts, &missing[0]),
         responder.missing(parts, &missing[1]),
-        responder.failed(parts, &LimiterError::Backend(backend), &limits),
-        responder.failed(parts, &LimiterError::unknown_limit("x", &limits), &limits),
+        responder.failed(parts, &LimiterError::Backend(backend), &limits, &[]),
+        responder.failed(
+            parts,
+            &LimiterError::unknown_limit("x", &limits),
+            &limits,
+            &[],
+        ),
     ]
 }
 

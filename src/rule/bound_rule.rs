@@ -17,6 +17,8 @@ pub(super) struct BoundRule {
     pub(super) same_id_as: Option<usize>,
     /// The mode of the charge before the request proceeds.
     pub(super) mode: Mode,
+    /// Whether its limit is a list of blocked clients.
+    pub(super) is_block: bool,
     /// Whether nothing is decided before the request. A debit is never denied, so a later one needs no check.
     pub(super) is_silent: bool,
 }

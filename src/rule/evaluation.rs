@@ -7,9 +7,10 @@ use http::request::Parts;
 use super::{
     Cost, OnMissing, Rule,
     choice::Chosen,
+    rule_error::RuleError,
     source::{ClientId, IdPlace, NoId, Unknown, WithoutId},
 };
-use crate::{id::Id, key::MissingId, limiter::RuleUse};
+use crate::{id::Id, key::MissingId, limit::Limits, limiter::RuleUse, transaction::Mode};
 
 impl Rule {
     /// Returns the limits that the rule can charge, its own first.
@@ -38,6 +39,22 @@ impl Rule {
 
     pub(super) fn has_fixed_cost(&self) -> bool {
         matches!(self.cost, Cost::Fixed(_))
+    }
+
+    /// Makes a rule of a list of blocked clients look at it without charging. Returns whether it is such a rule.
+    pub(super) fn look_only(&mut self, limits: &Limits) -> Result<bool, RuleError> {
+        let is_block =
+            |limit: &&Arc<str>| limits.get(limit).is_some_and(|named| named.name.is_block());
+        let Some(limit) = self.limits().find(is_block) else {
+            return Ok(false);
+        };
+        let is_plain = matches!(self.cost, Cost::Fixed(1)) && self.mode == Mode::default();
+        if !is_plain || !self.charging.is_before() || self.choice.is_some() {
+            let limit = limit.to_string();
+            return Err(RuleError::Block { limit });
+        }
+        (self.cost, self.mode) = (Cost::Fixed(0), Mode::CheckOnly);
+        Ok(true)
     }
 
     /// Returns the cost that is known at startup.

@@ -48,6 +48,15 @@ pub enum RuleError {
         /// The limit.
         limit: String,
     },
+    /// A rule of a list of blocked clients has a cost, a mode or limits of its own, or charges by outcome.
+    #[error(
+        "limit `{limit}` is a list of blocked clients, which a rule only looks at: give it a rule of its own, without a cost, \
+         a mode or a charge by outcome"
+    )]
+    Block {
+        /// The limit.
+        limit: String,
+    },
     /// Two rules of one limit have different modes, so their charges cannot be added up.
     #[error(
         "two rules of limit `{limit}` have the modes {modes:?}: give them one mode, or use two limits"

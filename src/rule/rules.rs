@@ -35,6 +35,8 @@ pub(crate) struct Rules {
     targets: Vec<BoundLimit>,
     /// Whether several chains charge one limit, so that their rules can meet in one bucket.
     may_meet: bool,
+    /// Whether a rule looks at a list of blocked clients.
+    has_blocks: bool,
 }
 
 impl Rules {
@@ -72,7 +74,9 @@ impl Rules {
     pub(crate) fn push(&mut self, mut rule: Rule, limiter: &Limiter) -> Result<(), RuleError> {
         let first = self.bound.len();
         let others = std::mem::take(&mut rule.others);
-        for rule in std::iter::once(rule).chain(others) {
+        for mut rule in std::iter::once(rule).chain(others) {
+            let is_block = rule.look_only(&limiter.limits())?;
+            self.has_blocks |= is_block;
             let targets = self.targets.len();
             for limit in rule.limits() {
                 let target = self.target(&rule, limit, limiter)?;
@@ -82,6 +86,7 @@ impl Rules {
             self.bound.push(BoundRule {
                 same_id_as: self.same_id_as(&rule, &targets),
                 mode: rule.charging.mode(rule.mode),
+                is_block,
                 is_silent: rule.charging.is_after() && rule.mode == Mode::Debit,
                 rule,
                 targets,
@@ -186,6 +191,17 @@ impl Rules {
         let bound = self.bound.iter().map(|bound| &bound.rule);
         let gullible = bound.filter(|rule| rule.sources.trust_anyone());
         gullible.map(|rule| &rule.limit)
+    }
+
+    /// Returns whether a rule looks at a list of blocked clients.
+    #[inline]
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.has_blocks
+    }
+
+    /// Returns whether a charge looks at a list of blocked clients.
+    pub(crate) fn is_block(&self, charge: &Charge) -> bool {
+        self.bound[charge.terms.rule].is_block
     }
 
     /// Returns the mode of the charge before the request proceeds.

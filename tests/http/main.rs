@@ -4,6 +4,7 @@
 
 mod alternatives;
 mod axum;
+mod blocks;
 mod grpc;
 mod keys;
 mod layer;
@@ -17,6 +18,7 @@ mod peers;
 mod permits;
 mod proxies;
 mod recipes;
+mod refusals;
 mod responses;
 mod rule_choices;
 mod rules;

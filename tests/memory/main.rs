@@ -5,6 +5,7 @@
 mod acquire;
 mod auto_traits;
 mod backends;
+mod blocks;
 mod bounds;
 mod concurrency;
 mod custom_wrapper;

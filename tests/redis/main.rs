@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 mod algorithms;
+mod blocks;
 mod broken_keys;
 #[cfg(feature = "axum")]
 mod charging;

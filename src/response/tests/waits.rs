@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 use http::{Response, StatusCode, header};
 
 use super::{
-    super::{Denial, PlainText, Refusal, Responder},
+    super::{Denial, Extras, PlainText, Refusal, Responder},
     denied, hourly, http, limits, responder, second, text,
 };
 use crate::{
@@ -63,7 +63,10 @@ fn all_places_agree_on_a_wait_that_varies() {
         Response::new(format!("{secs:?} {}", refusal.message()).into())
     };
     let responder = Responder {
-        jitter: Duration::from_secs(1000),
+        extras: Some(Box::new(Extras {
+            jitter: Duration::from_secs(1000),
+            ..Extras::default()
+        })),
         ..responder(format)
     };
     let mut all = HashSet::new();

@@ -7,4 +7,5 @@ mod counts;
 mod keyboard;
 mod looks;
 mod page;
+mod refusals;
 mod store;

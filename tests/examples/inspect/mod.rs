@@ -5,6 +5,8 @@
 
 #[path = "../../../examples/inspect/admin.rs"]
 mod admin;
+#[path = "../../../examples/inspect/block.rs"]
+mod block;
 #[path = "../../../examples/shared/bound.rs"]
 mod bound;
 #[path = "../../../examples/inspect/bucket.rs"]
@@ -13,6 +15,8 @@ mod bucket;
 mod client;
 #[path = "../../../examples/inspect/refusal.rs"]
 mod refusal;
+#[path = "../../../examples/inspect/refused.rs"]
+mod refused;
 #[path = "../../../examples/inspect/stream.rs"]
 mod stream;
 #[allow(dead_code, reason = "only the program reads its environment")]
@@ -20,6 +24,8 @@ mod stream;
 mod token;
 
 mod access;
+mod answers;
+mod blocks;
 mod buckets;
 mod process;
 mod refusals;

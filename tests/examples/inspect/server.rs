@@ -16,16 +16,22 @@ use tollgate::{
     clock::ManualClock,
     id::IdFormat,
     limit::{LimitName, LimitsBuilder},
+    response::RefusalLog,
     tiers::Tier,
 };
 
-use super::{admin, token::Token};
+use super::{
+    admin::{self, Inspected},
+    token::Token,
+};
 
 pub(crate) const TOKEN: &str = "correct-horse-battery-staple";
 
 /// The routes for admins, and the limiter that they look into.
 pub(crate) struct Admin {
     pub(crate) limiter: Limiter,
+    /// For the layers of a test.
+    pub(crate) refusals: RefusalLog,
     address: SocketAddr,
     client: Client<HttpConnector, Body>,
 }
@@ -38,12 +44,18 @@ impl Admin {
     }
 
     pub(crate) async fn of(limiter: Limiter) -> Self {
-        let router = admin::router(limiter.clone(), Token::new(TOKEN).unwrap());
+        let refusals = RefusalLog::new();
+        let inspected = Inspected {
+            limiter: limiter.clone(),
+            refusals: refusals.clone(),
+        };
+        let router = admin::router(inspected, Token::new(TOKEN).unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async { axum::serve(listener, router).await });
         Self {
             limiter,
+            refusals,
             address,
             client: Client::builder(TokioExecutor::new()).build_http(),
         }
@@ -56,6 +68,10 @@ impl Admin {
 
     pub(crate) async fn delete(&self, path: &str) -> (StatusCode, Value) {
         self.ask(Method::DELETE, path).await
+    }
+
+    pub(crate) async fn put(&self, path: &str) -> (StatusCode, Value) {
+        self.ask(Method::PUT, path).await
     }
 
     pub(crate) async fn ask(&self, method: Method, path: &str) -> (StatusCode, Value) {
@@ -104,6 +120,11 @@ pub(crate) fn limits() -> LimitsBuilder {
         )
         .limit("tiers", Limit::tiers(tiers).unwrap())
         .name(LimitName::new("accounts", 6, IdFormat::RegId))
+        .block(
+            LimitName::new("unpaid", 9, IdFormat::RegId),
+            "this account is paused: pay the open invoice",
+        )
+        .override_for("unpaid", "666", Limit::BLOCKED)
         .override_for("accounts", "7", Limit::per_hour(7))
         .override_for("any", "vip", Limit::UNLIMITED)
         .override_for("any", "banned", Limit::BLOCKED)

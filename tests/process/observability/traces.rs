@@ -12,6 +12,7 @@ use tollgate::{
     key::HeaderId,
     limit::{LimitName, LimitsBuilder},
     reload::Reloader,
+    transaction::Mode,
 };
 use tower::{Layer, ServiceExt};
 use tracing::{Instrument, Level, field::Empty, info_span};
@@ -70,6 +71,43 @@ async fn denials_are_events_of_level_debug_and_what_passes_of_level_trace() {
     let (half, hour) = (Some("1800s"), Some("3600s"));
     // Who is blocked has nothing to wait for.
     assert_eq!(waits, [None, None, half, None, hour, None]);
+}
+
+#[tokio::test]
+async fn denials_name_the_values_of_the_limit_and_whether_they_are_an_override() {
+    let (trace, _guard) = Trace::capture();
+    let accounts = LimitName::new("accounts", 9, IdFormat::RegId);
+    let limits = limits()
+        .override_for("two", "vip", Limit::per_hour(1))
+        .block(accounts, "pay first");
+    let limiter = limiter(&limits, MemoryBackend::new());
+    for id in ["alice", "vip", "spammer"] {
+        let all = Transaction::new("two", id).cost(2).mode(Mode::Debit);
+        limiter.spend(&all).await.unwrap();
+        limiter
+            .spend(&all.cost(1).mode(Mode::CheckAndSpend))
+            .await
+            .unwrap();
+    }
+    let hour = Duration::from_secs(3600);
+    limiter.block("accounts", "7", hour).await.unwrap();
+    let look = Transaction::new("accounts", "7").cost(0);
+    limiter.spend(&look).await.unwrap();
+    let mut decisions = trace.decisions();
+    decisions.retain(|(level, _)| *level == Level::DEBUG);
+    let seen = decisions.iter().map(|(_, fields)| {
+        let [values, overridden] = ["values", "overridden"].map(|name| fields.of(name));
+        (fields.of("id").unwrap(), values, overridden.unwrap())
+    });
+    let mut seen: Vec<_> = seen.collect();
+    seen.dedup();
+    let expected = [
+        ("alice", Some("2 per 1h0m0s, 2 at once"), "false"),
+        ("vip", Some("1 per 1h0m0s, 1 at once"), "true"),
+        ("spammer", Some("blocked"), "true"),
+        ("7", None, "false"),
+    ];
+    assert_eq!(seen, expected);
 }
 
 #[tokio::test]
