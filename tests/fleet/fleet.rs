@@ -212,6 +212,10 @@ impl Fleet {
                 let visit = visit.clone();
                 self.spawn(*process, |caller, layer| caller.visit(layer, visit));
             }
+            Event::Work(process, work) => {
+                let work = work.clone();
+                self.spawn(*process, |caller, _| caller.work(work));
+            }
             Event::Flood(process, place, clients) => {
                 self.incident(Incident::Flood(*place));
                 self.spawn(*process, |caller, _| caller.flood(*place, *clients));
