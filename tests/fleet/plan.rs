@@ -206,6 +206,20 @@ pub(crate) enum Event {
     Cut(usize, usize, u64),
 }
 
+impl Event {
+    /// The server that it is about.
+    pub(crate) fn server(&self) -> Option<usize> {
+        match self {
+            Self::Health(server, _)
+            | Self::LosesAll(server)
+            | Self::FailsOver(server, ..)
+            | Self::Way(_, server, _)
+            | Self::Cut(_, server, _) => Some(*server),
+            _ => None,
+        }
+    }
+}
+
 /// What happens, and when, in microseconds.
 pub(crate) type Events = Vec<(u64, Event)>;
 

@@ -8,6 +8,7 @@ use crate::{
     fleet::{Fleet, Incident},
     ledger::Bucket,
     limits::Terms,
+    network::lock,
     record::Belief,
 };
 
@@ -72,9 +73,13 @@ fn share(fleet: &Fleet, permits: u32) -> u32 {
     (permits * part).div_ceil(of).max(1)
 }
 
-/// Faults that are shorter than the hold cost nobody a permit.
+/// Only a pause of the process and a server that does not answer cost a permit, and only if they last as long as the hold.
 fn lost(fleet: &Fleet, belief: &Belief) {
-    if let Some(at) = belief.lost.filter(|_| fleet.setup.keeps_permits) {
+    let Some(at) = belief.lost else { return };
+    let server = lock(&fleet.network).server_of(&belief.bucket.1);
+    let was_silent = belief.is_of_store() && fleet.troubled_servers.contains(&server);
+    let was_away = fleet.troubled_processes.contains(&belief.process);
+    if fleet.setup.keeps_permits || !(was_silent || was_away) {
         problem(fleet, format!("permits are lost at {at}: {belief:?}"));
     }
 }
