@@ -15,6 +15,7 @@ mod pace;
 mod path_params;
 mod peers;
 mod permits;
+mod permits_served;
 mod proxies;
 mod recipes;
 mod responses;

@@ -7,6 +7,8 @@ use std::{
 };
 
 use super::super::{Limiter, limiter_error::LimiterError};
+#[cfg(feature = "metrics")]
+use crate::metrics::HeldPermits;
 #[cfg(feature = "tokio")]
 use crate::task::detached;
 use crate::{
@@ -51,6 +53,9 @@ pub(super) struct PermitRecord {
 
 pub(super) struct PermitState {
     receipt: ReceiptState,
+    /// Counts them until their work has ended, or they are lost.
+    #[cfg(feature = "metrics")]
+    counted: Option<HeldPermits>,
     /// How long they count, by the limit that has decided last.
     #[cfg(feature = "tokio")]
     pub(super) hold: Duration,
@@ -108,12 +113,30 @@ impl HeldPermit {
         decision: &Decision,
     ) -> Option<Self> {
         let hold = decision.hold()?;
+        let receipt = decision.receipt()?;
+        #[cfg(feature = "metrics")]
+        let counted = counted(limiter, transaction, receipt.cost());
+        let state = PermitState {
+            receipt: ReceiptState::Held(receipt),
+            #[cfg(feature = "metrics")]
+            counted,
+            #[cfg(feature = "tokio")]
+            hold,
+            #[cfg(feature = "tokio")]
+            is_unsure: false,
+            #[cfg(feature = "tokio")]
+            since,
+            #[cfg(feature = "tokio")]
+            due: since + hold / 3,
+            #[cfg(feature = "tokio")]
+            place: None,
+        };
         let record = Arc::new(PermitRecord {
             limiter: limiter.clone(),
             limit: transaction.limit.as_str().into(),
             id: transaction.id.into(),
             asked: transaction.of(LimitRef::from(""), ""),
-            state: Mutex::new(PermitState::new(decision.receipt()?, since, hold)),
+            state: Mutex::new(state),
         });
         #[cfg(feature = "tokio")]
         limiter.permits().keep(&record);
@@ -192,6 +215,14 @@ impl PermitRecord {
     }
 }
 
+/// Counts the permits of a transaction.
+#[cfg(feature = "metrics")]
+fn counted(limiter: &Limiter, transaction: &Transaction<'_>, permits: u32) -> Option<HeldPermits> {
+    let limits = limiter.in_force();
+    let named = limits.find(transaction.limit)?;
+    Some(named.meter().held(named.name.as_str(), permits))
+}
+
 /// Logs a refund that has failed. The permits then come back when their hold is over.
 fn told(refunded: Result<Decision, LimiterError>) -> Result<bool, LimiterError> {
     if let Err(error) = &refunded {
@@ -206,25 +237,9 @@ pub(super) type WaiterSlot = Waiter;
 pub(super) type WaiterSlot = std::convert::Infallible;
 
 impl PermitState {
-    #[cfg(feature = "tokio")]
-    fn new(receipt: Receipt, since: Moment, hold: Duration) -> Self {
-        Self {
-            receipt: ReceiptState::Held(receipt),
-            hold,
-            is_unsure: false,
-            since,
-            due: since + hold / 3,
-            place: None,
-        }
-    }
-
-    #[cfg(not(feature = "tokio"))]
-    fn new(receipt: Receipt, _: Moment, _: Duration) -> Self {
-        let receipt = ReceiptState::Held(receipt);
-        Self { receipt }
-    }
-
     fn leave(&mut self, waiter: Option<WaiterSlot>) -> Leaving {
+        #[cfg(feature = "metrics")]
+        drop(self.counted.take());
         match mem::replace(&mut self.receipt, ReceiptState::Over) {
             ReceiptState::Held(receipt) => Leaving::Refund(receipt),
             #[cfg(feature = "tokio")]
@@ -275,6 +290,10 @@ impl PermitState {
                 waiter,
             } => Some((receipt, waiter)),
             ReceiptState::Renewing { .. } => {
+                #[cfg(feature = "metrics")]
+                if receipt.is_none() {
+                    self.counted = None;
+                }
                 self.receipt = receipt.map_or(ReceiptState::Over, ReceiptState::Held);
                 None
             }
