@@ -14,6 +14,7 @@
 //! | [`BUCKETS`] | gauge | | buckets in memory |
 //! | [`EVICTIONS`] | counter | | buckets evicted because memory was full |
 //! | [`WAITING`] | gauge | | requests that wait in line in layers |
+//! | [`PERMITS`] | gauge | `policy` | permits of concurrency limits that work in this process holds |
 //! | [`CIRCUIT_STATE`] | gauge | | 0 while the store decides, 1 while the process decides without it |
 //!
 //! The names follow OpenTelemetry's conventions. An exporter for Prometheus writes them with underscores, and appends
@@ -62,8 +63,8 @@ use std::{
 };
 
 use metrics::{
-    Counter, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
-    histogram,
+    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram,
+    gauge, histogram,
 };
 use quanta::Clock;
 
@@ -93,6 +94,9 @@ pub const BUCKETS: &str = "rate_limiting.buckets";
 pub const EVICTIONS: &str = "rate_limiting.evictions";
 /// Requests that wait in line in layers. See the [module docs](self).
 pub const WAITING: &str = "rate_limiting.waiting";
+/// Permits that work in this process holds, by its requests and by [`enter`](crate::limiter::LimitHandle::enter). See the
+/// [module docs](self).
+pub const PERMITS: &str = "rate_limiting.permits";
 /// 0 while the store decides, 1 while the process decides without it. [`publish`] sets it.
 pub const CIRCUIT_STATE: &str = "rate_limiting.circuit.state";
 
@@ -166,6 +170,7 @@ pub fn describe() {
     );
     describe_gauge!(WAITING, Unit::Count, "Requests that wait in line in layers");
     gauge!(WAITING).increment(0.0);
+    describe_gauge!(PERMITS, "Permits that work in this process holds");
     describe_gauge!(
         CIRCUIT_STATE,
         "0 while the store decides, 1 while the process decides without it"
@@ -203,6 +208,7 @@ pub(crate) struct Meter(Arc<Series>);
 struct Series {
     requests: [OnceLock<Counter>; ResultLabel::ALL.len()],
     utilization: OnceLock<Histogram>,
+    permits: OnceLock<Gauge>,
 }
 
 impl Meter {
@@ -222,6 +228,18 @@ impl Meter {
             .increment(1);
     }
 
+    /// Starts the gauge of a concurrency limit at 0.
+    pub(crate) fn begin_permits(policy: &str) {
+        permits(policy).increment(0.0);
+    }
+
+    /// Counts permits for as long as the value that is returned exists.
+    pub(crate) fn held(&self, policy: &str, held: u32) -> HeldPermits {
+        let gauge = self.0.permits.get_or_init(|| permits(policy)).clone();
+        gauge.increment(f64::from(held));
+        HeldPermits { gauge, held }
+    }
+
     /// Records the used part of the bucket of a client with an override.
     #[expect(clippy::float_arithmetic, reason = "it is a ratio")]
     pub(crate) fn used(&self, policy: &str, remaining: u32, most: u32) {
@@ -233,6 +251,22 @@ impl Meter {
 
 fn requests(policy: &str, label: ResultLabel) -> Counter {
     counter!(REQUESTS, "policy" => policy.to_owned(), "result" => label.as_str())
+}
+
+fn permits(policy: &str) -> Gauge {
+    gauge!(PERMITS, "policy" => policy.to_owned())
+}
+
+/// Permits that are held until this is dropped.
+pub(crate) struct HeldPermits {
+    gauge: Gauge,
+    held: u32,
+}
+
+impl Drop for HeldPermits {
+    fn drop(&mut self) {
+        self.gauge.decrement(f64::from(self.held));
+    }
 }
 
 /// Clones count in the same series.

@@ -151,6 +151,10 @@ impl Limits {
     pub(crate) fn begin_counters(&self) {
         for named in self.iter() {
             Meter::begin(named.name.as_str());
+            let algorithm = named.limit.as_ref().and_then(Limit::algorithm);
+            if algorithm.is_some_and(|algorithm| algorithm.hold().is_some()) {
+                Meter::begin_permits(named.name.as_str());
+            }
         }
     }
 

@@ -76,6 +76,8 @@ impl Limiter {
         keeps_buckets(&before, &limits)?;
         limits.begin_counters();
         self.shared.limits.replace(limits);
+        #[cfg(feature = "tokio")]
+        self.permits().renew_soon();
         Ok(())
     }
 

@@ -1,14 +1,16 @@
 //! Renewals of permits, by their receipts.
 
+use std::collections::BTreeMap;
+
 use super::{
     Limiter,
     limiter_error::LimiterError,
     prepare::{Looked, NoMember},
 };
 use crate::{
-    backend::BackendError,
+    backend::{BackendError, Servers},
     decision::{BatchDecision, Decision},
-    transaction::{Batch, Member, Operation, Transaction},
+    transaction::{Batch, Member, Operation, Receipt, Transaction},
 };
 
 /// The most permits that one call to the backend renews.
@@ -79,7 +81,7 @@ impl Limiter {
     ) -> Result<Vec<Decision>, LimiterError> {
         let mut renewed = vec![Decision::NOT_LIMITED; members.len()];
         let (mut has_renewed, mut last) = (members.is_empty(), None);
-        for places in calls_of(members) {
+        for places in calls_of(members, self.shared.backend.servers()) {
             match self.renew_call(members, &places, &mut renewed).await {
                 Ok(()) => has_renewed = true,
                 Err(error) => last = Some(error),
@@ -110,14 +112,17 @@ impl Limiter {
     }
 }
 
-/// Splits members into calls, by their places. No call has local charges beside those of the store.
-fn calls_of(members: &[Member<'_>]) -> Vec<Vec<usize>> {
-    let is_local = |place: &usize| {
-        let receipt = members[*place].receipt;
-        receipt.is_some_and(|receipt| receipt.is_local())
-    };
-    let (here, there): (Vec<_>, Vec<_>) = (0..members.len()).partition(is_local);
-    let calls = here.chunks(MOST_RENEWED).chain(there.chunks(MOST_RENEWED));
+/// Splits members into calls, by their places. No call has local charges beside those of the store, and none is about the
+/// buckets of several servers: while one of them is down, the permits on the others are renewed.
+fn calls_of(members: &[Member<'_>], servers: Option<&dyn Servers>) -> Vec<Vec<usize>> {
+    let mut together = BTreeMap::<_, Vec<usize>>::new();
+    for (place, member) in members.iter().enumerate() {
+        let is_local = member.receipt.is_some_and(Receipt::is_local);
+        let server = servers.filter(|_| !is_local);
+        let server = server.map(|servers| servers.server_of(member).number());
+        together.entry((is_local, server)).or_default().push(place);
+    }
+    let calls = together.values().flat_map(|all| all.chunks(MOST_RENEWED));
     calls.map(<[usize]>::to_vec).collect()
 }
 

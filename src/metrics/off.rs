@@ -17,6 +17,9 @@ impl Meter {
     }
 
     #[inline]
+    pub(crate) fn begin_permits(_policy: &str) {}
+
+    #[inline]
     pub(crate) fn used(&self, _policy: &str, _remaining: u32, _most: u32) {
         let Self(()) = self;
     }

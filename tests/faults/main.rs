@@ -14,6 +14,7 @@ mod leases;
 mod load;
 mod network;
 mod outages;
+mod permits;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
 mod report;

@@ -46,6 +46,7 @@ pub(crate) fn setup(random: &mut Random, is_crowded: bool) -> Setup {
             .collect(),
         ahead: ahead(random, processes),
         end: random.within(1_000, 4_000) * MILLI,
+        keeps_permits: false,
     }
 }
 

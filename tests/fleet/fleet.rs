@@ -1,7 +1,7 @@
 //! A fleet that runs through a plan, on one thread and on simulated time.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -42,6 +42,9 @@ pub(crate) struct Fleet {
     pub(crate) versions: Vec<Vec<(u64, usize)>>,
     /// When faults began that are published to let too much pass: to which process and to which server.
     pub(crate) incidents: Vec<(u64, Incident)>,
+    /// Servers that have not always answered, and processes that have stood still or were closed.
+    pub(crate) troubled_servers: BTreeSet<usize>,
+    pub(crate) troubled_processes: BTreeSet<usize>,
     /// Processes whose runtimes end with the next answer, after so many polls.
     ends: BTreeMap<usize, usize>,
     /// Processes that start again, and when.
@@ -106,6 +109,8 @@ impl Fleet {
             record: SharedRecord::default(),
             random,
             incidents: Vec::new(),
+            troubled_servers: BTreeSet::new(),
+            troubled_processes: BTreeSet::new(),
             ends: BTreeMap::new(),
             starts: BTreeMap::new(),
         }
@@ -212,6 +217,10 @@ impl Fleet {
                 let visit = visit.clone();
                 self.spawn(*process, |caller, layer| caller.visit(layer, visit));
             }
+            Event::Work(process, work) => {
+                let work = work.clone();
+                self.spawn(*process, |caller, _| caller.work(work));
+            }
             Event::Flood(process, place, clients) => {
                 self.incident(Incident::Flood(*place));
                 self.spawn(*process, |caller, _| caller.flood(*place, *clients));
@@ -219,6 +228,7 @@ impl Fleet {
             Event::Reset(process, place, id) => self.reset(*process, *place, id),
             Event::Close(process) => {
                 self.processes[*process].is_closed = true;
+                self.troubled_processes.insert(*process);
                 self.spawn(*process, |caller, _| async move {
                     let _ = caller.limiter.close().await;
                 });
@@ -266,6 +276,7 @@ impl Fleet {
             Event::LosesAll(server) | Event::FailsOver(server, ..) => Incident::Loss(*server),
             _ => Incident::Outage,
         });
+        self.troubled_servers.extend(event.server());
         let mut network = lock(&self.network);
         match event {
             Event::Health(server, Health::Up) => network.go_on(now, *server),
@@ -335,6 +346,7 @@ impl Fleet {
             return;
         }
         process.is_paused = true;
+        self.troubled_processes.insert(place);
         process.away_until = self.now + lasts;
         let pause = (place, self.now, self.now + lasts);
         lock(&self.network).pauses.push(pause);

@@ -35,6 +35,11 @@ pub(crate) enum Terms {
         limit: u32,
         span: u64,
     },
+    /// So many permits at once, each for `hold` unless it is renewed.
+    AtOnce {
+        permits: u32,
+        hold: u64,
+    },
 }
 
 impl Terms {
@@ -67,6 +72,7 @@ impl Terms {
             Self::Tiers { limit, span } => {
                 Limit::tiers([Tier::new(limit, us(span))]).expect("it is valid")
             }
+            Self::AtOnce { permits, hold } => Limit::concurrent(permits).hold(us(hold)),
         }
     }
 
@@ -94,6 +100,7 @@ impl Terms {
             Self::Rate { burst, .. } => burst,
             Self::Window { limit, .. } | Self::Tiers { limit, .. } => limit,
             Self::Hourly { quota } | Self::FirstUse { quota, .. } => quota,
+            Self::AtOnce { permits, .. } => permits,
         }
     }
 
@@ -114,6 +121,8 @@ impl Terms {
             Self::Window { limit, span } | Self::Tiers { limit, span } => periods(limit, span),
             Self::Hourly { quota } => periods(quota, 3600 * SECOND) + u64::from(quota),
             Self::FirstUse { quota, span } => periods(quota, span) + u64::from(quota),
+            // Work that ends makes room for the next.
+            Self::AtOnce { .. } => u64::MAX,
         }
     }
 
@@ -277,7 +286,7 @@ fn changed(terms: Terms, random: &mut Random) -> Terms {
             quota: other(quota, random),
             span,
         },
-        tiers @ Terms::Tiers { .. } => tiers,
+        same @ (Terms::Tiers { .. } | Terms::AtOnce { .. }) => same,
     }
 }
 

@@ -28,6 +28,7 @@ mod request;
 mod seeds;
 mod server;
 mod theme;
+mod work;
 
 #[test]
 fn fleet_keeps_its_promises() {

@@ -69,6 +69,8 @@ pub(crate) struct Setup {
     pub(crate) ahead: Vec<i64>,
     /// When all faults have ended, in microseconds.
     pub(crate) end: u64,
+    /// Whether no fault is long enough for a permit to be lost.
+    pub(crate) keeps_permits: bool,
 }
 
 impl Setup {
@@ -156,11 +158,27 @@ pub(crate) struct Visit {
     pub(crate) patience: Patience,
 }
 
+/// Work that takes a permit, and holds it while it goes on.
+#[derive(Clone, Debug)]
+pub(crate) struct Work {
+    /// The place of the limit.
+    pub(crate) place: usize,
+    pub(crate) id: String,
+    pub(crate) permits: u32,
+    /// How long it goes on, in microseconds.
+    pub(crate) lasts: u64,
+    /// After how long the caller leaves if it has no permit by then.
+    pub(crate) leaves: Option<u64>,
+    /// Whether it waits at the end until the store has its permits.
+    pub(crate) releases: bool,
+}
+
 /// Something that happens.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Call(usize, Call),
     Visit(usize, Visit),
+    Work(usize, Work),
     /// So many made-up clients take one unit each of a limit.
     Flood(usize, usize, u32),
     Reset(usize, usize, String),
@@ -188,6 +206,20 @@ pub(crate) enum Event {
     Cut(usize, usize, u64),
 }
 
+impl Event {
+    /// The server that it is about.
+    pub(crate) fn server(&self) -> Option<usize> {
+        match self {
+            Self::Health(server, _)
+            | Self::LosesAll(server)
+            | Self::FailsOver(server, ..)
+            | Self::Way(_, server, _)
+            | Self::Cut(_, server, _) => Some(*server),
+            _ => None,
+        }
+    }
+}
+
 /// What happens, and when, in microseconds.
 pub(crate) type Events = Vec<(u64, Event)>;
 
@@ -212,7 +244,7 @@ impl Plan {
         let mut random = Random::new(seed);
         // Similar seeds begin with similar numbers.
         random.bits();
-        let theme = Theme::any(&mut random);
+        let theme = Theme::of(seed, &mut random);
         let setup = theme.setup(&mut random);
         let events = theme.events(&setup, &mut random);
         Self {

@@ -54,6 +54,20 @@ pub(crate) struct BadRequest {
     pub(crate) units: u32,
 }
 
+/// Permits that somebody has taken.
+#[derive(Clone, Debug)]
+pub(crate) struct Belief {
+    pub(crate) bucket: Bucket,
+    pub(crate) process: usize,
+    pub(crate) source: Source,
+    pub(crate) permits: u32,
+    /// When they were granted, and the last time that they were said to be held.
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+    /// When it was first noticed that they were lost.
+    pub(crate) lost: Option<u64>,
+}
+
 impl Admission {
     /// The units that were certainly granted and not refunded.
     pub(crate) fn kept(&self) -> u32 {
@@ -76,6 +90,8 @@ pub(crate) struct Record {
     pub(crate) open: HashMap<u64, Vec<(Bucket, u32)>>,
     /// For each process and each server, who decided about its buckets, in order of time.
     pub(crate) decided: HashMap<(usize, usize), Vec<(u64, Decided)>>,
+    /// Permits, and how long those who have taken them have believed to have them.
+    pub(crate) beliefs: Vec<Belief>,
     pub(crate) problems: Vec<String>,
     pub(crate) calls: u64,
 }

@@ -16,6 +16,7 @@ mod pace;
 mod path_params;
 mod peers;
 mod permits;
+mod permits_served;
 mod proxies;
 mod recipes;
 mod refusals;

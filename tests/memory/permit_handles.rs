@@ -71,6 +71,10 @@ struct WaitingStore {
     turns: usize,
     renewals: AtomicUsize,
     fails: AtomicBool,
+    /// Whether the answers to renewals are lost.
+    loses: AtomicBool,
+    /// How long an answer takes.
+    delay: Mutex<Duration>,
 }
 
 impl Waits {
@@ -80,6 +84,8 @@ impl Waits {
             turns,
             renewals: AtomicUsize::new(0),
             fails: AtomicBool::new(false),
+            loses: AtomicBool::new(false),
+            delay: Mutex::default(),
         }))
     }
 }
@@ -97,6 +103,13 @@ impl Backend for Waits {
             return Err(BackendError::unavailable("it is down"));
         }
         let decided = store.memory.apply(batch).await;
+        let delay = *store.delay.lock().unwrap();
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        if renews > 0 && store.loses.load(Ordering::SeqCst) {
+            return Err(BackendError::unavailable("the answer is lost"));
+        }
         for _ in 0..store.turns {
             tokio::task::yield_now().await;
         }
@@ -180,6 +193,102 @@ async fn permits_outlive_a_store_that_is_down_for_less_than_their_hold() {
         pass(&clock, SECOND).await;
         assert_eq!(permit.is_held(), held, "{down}");
         assert_eq!(left(&limit, "a").await, 2 - u32::from(held), "{down}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_are_not_lost_with_the_answer_to_a_renewal() {
+    for turns in [0, 2] {
+        let store = Waits::new(turns);
+        let (limit, clock) = two(store.clone());
+        let permit = enter(&limit, "a").await.unwrap();
+        for _ in 0..5 {
+            store.0.loses.store(true, Ordering::SeqCst);
+            pass(&clock, 3 * SECOND / 2).await;
+            store.0.loses.store(false, Ordering::SeqCst);
+            pass(&clock, SECOND).await;
+            // Those that have moved count as well, until they expire: never too few.
+            assert!(permit.is_held() && left(&limit, "a").await <= 1);
+            pass(&clock, 3 * SECOND).await;
+            assert!(permit.is_held());
+            assert_eq!(left(&limit, "a").await, 1);
+        }
+        assert!(permit.release().await.unwrap());
+        assert_eq!(left(&limit, "a").await, 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_are_lost_if_no_answer_is_heard_for_their_hold() {
+    let store = Waits::new(1);
+    let (limit, clock) = two(store.clone());
+    let permit = enter(&limit, "a").await.unwrap();
+    store.0.loses.store(true, Ordering::SeqCst);
+    pass(&clock, 3 * SECOND - SECOND / 10).await;
+    assert!(permit.is_held());
+    pass(&clock, SECOND).await;
+    assert!(!permit.is_held());
+    store.0.loses.store(false, Ordering::SeqCst);
+    pass(&clock, 3 * SECOND).await;
+    assert_eq!(left(&limit, "a").await, 2);
+    assert!(!permit.release().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn hold_begins_when_the_store_is_asked() {
+    let store = Waits::new(0);
+    let (limit, clock) = two(store.clone());
+    *store.0.delay.lock().unwrap() = 2 * SECOND;
+    let permit = enter(&limit, "a").await.unwrap();
+    store.0.fails.store(true, Ordering::SeqCst);
+    pass(&clock, 9 * SECOND / 10).await;
+    assert!(permit.is_held());
+    pass(&clock, SECOND / 5).await;
+    assert!(!permit.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_outlive_a_reload_that_changes_their_hold() {
+    let store = Waits::new(1);
+    let clock = ManualClock::default();
+    let of = |seconds| limits(Limit::concurrent(2).hold(seconds * SECOND));
+    let limiter = Limiter::new(of(60), store.clone()).with_clock(clock.clone());
+    let limit = limiter.limit("l").unwrap();
+    let permit = enter(&limit, "a").await.unwrap();
+    for seconds in [60, 30, 10, 4, 30, 10] {
+        limiter.reload(of(seconds)).unwrap();
+        pass(&clock, 9 * SECOND).await;
+        assert!(permit.is_held(), "{seconds}");
+        assert_eq!(left(&limit, "a").await, 1, "{seconds}");
+    }
+    // It is the last hold that counts.
+    store.0.fails.store(true, Ordering::SeqCst);
+    pass(&clock, 11 * SECOND).await;
+    assert!(!permit.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_permits_are_given_back_when_the_limiter_is_closed() {
+    for after in 0..8 {
+        let store = Waits::new(3);
+        let clock = ManualClock::default();
+        let limits = limits(Limit::concurrent(2).hold(3 * SECOND));
+        let limiter = Limiter::new(limits, store).with_clock(clock.clone());
+        let limit = limiter.limit("l").unwrap();
+        let permits = [
+            enter(&limit, "a").await.unwrap(),
+            enter(&limit, "b").await.unwrap(),
+        ];
+        clock.advance(SECOND);
+        tokio::time::advance(SECOND).await;
+        for _ in 0..after {
+            tokio::task::yield_now().await;
+        }
+        limiter.close().await.unwrap();
+        for id in ["a", "b"] {
+            assert_eq!(left(&limit, id).await, 2, "{after}");
+        }
+        assert!(!permits.iter().any(Permit::is_held));
     }
 }
 

@@ -1,9 +1,19 @@
 //! Permits on real servers: against an independent model, and what a process sends for them.
 
-use futures_util::future::join_all;
-use tollgate::testing::{cases::concurrency_history::live_through, cases::world::World};
+use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 
-use crate::{CLUSTER, SERVER, connect, support::scale::scaled};
+use futures_util::future::join_all;
+use tollgate::{
+    Limit, Limiter, Limits, RedisBackend,
+    limiter::LimitHandle,
+    testing::{cases::concurrency_history::live_through, cases::world::World},
+};
+
+use crate::{
+    CLUSTER, PATIENCE, SERVER, connect,
+    redis_support::{Proxy, Server},
+    support::scale::scaled,
+};
 
 async fn histories(url: String) {
     let histories = (0..4).map(async |seed| {
@@ -21,4 +31,115 @@ async fn redis_holds_permits_as_a_list_of_instants_does() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_holds_permits_as_a_list_of_instants_does() {
     histories(CLUSTER.url()).await;
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn two(backend: RedisBackend, hold: Duration) -> LimitHandle {
+    let two = Limit::concurrent(2).hold(hold);
+    let limits = Limits::builder().limit("l", two).build().unwrap();
+    Limiter::new(limits, backend).limit("l").unwrap()
+}
+
+async fn left(limit: &LimitHandle, id: &str) -> u32 {
+    let probe = limit.cost(0).check(id).await.unwrap();
+    probe.remaining().unwrap()
+}
+
+/// Waits until so many permits are left. With a hold of an hour, they are given back until then.
+async fn comes_to(limit: &LimitHandle, id: &str, expected: u32) {
+    let comes = async {
+        while left(limit, id).await != expected {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let came = tokio::time::timeout(PATIENCE, comes).await;
+    came.unwrap_or_else(|_| panic!("{id}: never {expected} are left"));
+}
+
+/// Drops `enter` after so many polls, immediately or when it could be polled once more. Returns whether it has ended before.
+async fn leaves(limit: &LimitHandle, id: &str, polls: usize, at_next: bool) -> bool {
+    let mut entering = pin!(limit.enter(id));
+    let mut polled = 0;
+    poll_fn(|context| {
+        if polled == polls {
+            return Poll::Ready(false);
+        }
+        polled += 1;
+        match entering.as_mut().poll(context) {
+            Poll::Ready(entered) => {
+                drop(entered.unwrap().unwrap());
+                Poll::Ready(true)
+            }
+            Poll::Pending if polled == polls && !at_next => Poll::Ready(false),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_that_leave_at_any_await_leave_no_permit_behind() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.addr()).await;
+    let limit = two(connect(proxy.url()).await, HOUR);
+    for delay in [0, 20] {
+        proxy.delay(Duration::from_millis(delay));
+        for at_next in [false, true] {
+            let mut polls = 0;
+            loop {
+                let id = format!("{delay} {at_next} {polls}");
+                let has_ended = leaves(&limit, &id, polls, at_next).await;
+                comes_to(&limit, &id, 2).await;
+                if has_ended {
+                    break;
+                }
+                polls += 1;
+            }
+            assert!((1..20).contains(&polls), "{polls} polls");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_that_leave_while_the_answer_is_on_its_way_leave_no_permit_behind() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.addr()).await;
+    let limit = two(connect(proxy.url()).await, HOUR);
+    proxy.delay(Duration::from_millis(30));
+    for after in 0..12 {
+        let id = after.to_string();
+        let entering = limit.enter(&id);
+        let _ = tokio::time::timeout(Duration::from_millis(5 * after), entering).await;
+        comes_to(&limit, &id, 2).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_are_not_lost_with_the_answer_to_a_renewal() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.addr()).await;
+    // Longer than a busy machine lets a process wait.
+    let hold = Duration::from_secs(30);
+    let limit = two(connect(proxy.url()).await, hold);
+    let direct = two(connect(server.url()).await, hold);
+    let permit = limit.enter("a").await.unwrap().unwrap();
+    let key = server.command(&["KEYS", "*"]);
+    let stored = || server.command(&["GET".as_bytes(), key.array()[0].bytes()]);
+    let taken = stored();
+    // The renewal, after a third of the hold, reaches the server, and its answer does not come back.
+    proxy.delay(PATIENCE);
+    let renewed = async {
+        while stored().bytes() == taken.bytes() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, renewed).await.unwrap();
+    proxy.close_all().await;
+    proxy.delay(Duration::ZERO);
+    // The permit that nobody has heard of counts until it expires, beside the one that was taken again.
+    comes_to(&direct, "a", 0).await;
+    assert!(permit.is_held());
+    assert!(permit.release().await.unwrap());
+    comes_to(&direct, "a", 1).await;
 }

@@ -7,11 +7,33 @@ use std::{
 };
 
 use super::super::{Limiter, limiter_error::LimiterError};
+#[cfg(feature = "metrics")]
+use crate::metrics::HeldPermits;
+#[cfg(feature = "tokio")]
+use crate::task::detached;
 use crate::{
     decision::Decision,
     task::detach,
     transaction::{LimitRef, Mode, Operation, Receipt, Transaction},
 };
+
+/// An instant by the clock that renewals follow.
+#[cfg(feature = "tokio")]
+pub(super) type Moment = tokio::time::Instant;
+#[cfg(not(feature = "tokio"))]
+pub(super) type Moment = Unmeasured;
+
+/// Without renewals, no clock is read.
+#[cfg(not(feature = "tokio"))]
+#[derive(Clone, Copy)]
+pub(super) struct Unmeasured;
+
+#[cfg(not(feature = "tokio"))]
+impl Unmeasured {
+    const fn now() -> Self {
+        Self
+    }
+}
 
 #[cfg(feature = "tokio")]
 type Waiter = tokio::sync::oneshot::Sender<bool>;
@@ -26,13 +48,20 @@ pub(super) struct PermitRecord {
     id: Box<str>,
     /// The transaction without its limit and id.
     asked: Transaction<'static>,
-    #[cfg(feature = "tokio")]
-    pub(super) hold: Duration,
     state: Mutex<PermitState>,
 }
 
 pub(super) struct PermitState {
     receipt: ReceiptState,
+    /// Counts them until their work has ended, or they are lost.
+    #[cfg(feature = "metrics")]
+    counted: Option<HeldPermits>,
+    /// How long they count, by the limit that has decided last.
+    #[cfg(feature = "tokio")]
+    pub(super) hold: Duration,
+    /// Whether a renewal since then may have moved them, although nobody has heard its answer.
+    #[cfg(feature = "tokio")]
+    pub(super) is_unsure: bool,
     /// When the permits were taken or renewed last, at the latest.
     #[cfg(feature = "tokio")]
     pub(super) since: tokio::time::Instant,
@@ -67,21 +96,47 @@ pub(super) enum Leaving {
 }
 
 impl HeldPermit {
-    /// Holds the permits that a decision on a transaction has charged; `None` if it has charged none.
+    /// Holds the permits that a decision on a transaction has charged a moment ago; `None` if it has charged none.
     pub(crate) fn of(
         limiter: &Limiter,
         transaction: &Transaction<'_>,
         decision: &Decision,
     ) -> Option<Self> {
+        Self::asked_at(Moment::now(), limiter, transaction, decision)
+    }
+
+    /// Does the same for a decision that was asked for at this moment. The permits do not count longer than from then on.
+    pub(super) fn asked_at(
+        since: Moment,
+        limiter: &Limiter,
+        transaction: &Transaction<'_>,
+        decision: &Decision,
+    ) -> Option<Self> {
         let hold = decision.hold()?;
+        let receipt = decision.receipt()?;
+        #[cfg(feature = "metrics")]
+        let counted = counted(limiter, transaction, receipt.cost());
+        let state = PermitState {
+            receipt: ReceiptState::Held(receipt),
+            #[cfg(feature = "metrics")]
+            counted,
+            #[cfg(feature = "tokio")]
+            hold,
+            #[cfg(feature = "tokio")]
+            is_unsure: false,
+            #[cfg(feature = "tokio")]
+            since,
+            #[cfg(feature = "tokio")]
+            due: since + hold / 3,
+            #[cfg(feature = "tokio")]
+            place: None,
+        };
         let record = Arc::new(PermitRecord {
             limiter: limiter.clone(),
             limit: transaction.limit.as_str().into(),
             id: transaction.id.into(),
             asked: transaction.of(LimitRef::from(""), ""),
-            #[cfg(feature = "tokio")]
-            hold,
-            state: Mutex::new(PermitState::new(decision.receipt()?, hold)),
+            state: Mutex::new(state),
         });
         #[cfg(feature = "tokio")]
         limiter.permits().keep(&record);
@@ -160,6 +215,14 @@ impl PermitRecord {
     }
 }
 
+/// Counts the permits of a transaction.
+#[cfg(feature = "metrics")]
+fn counted(limiter: &Limiter, transaction: &Transaction<'_>, permits: u32) -> Option<HeldPermits> {
+    let limits = limiter.in_force();
+    let named = limits.find(transaction.limit)?;
+    Some(named.meter().held(named.name.as_str(), permits))
+}
+
 /// Logs a refund that has failed. The permits then come back when their hold is over.
 fn told(refunded: Result<Decision, LimiterError>) -> Result<bool, LimiterError> {
     if let Err(error) = &refunded {
@@ -174,24 +237,9 @@ pub(super) type WaiterSlot = Waiter;
 pub(super) type WaiterSlot = std::convert::Infallible;
 
 impl PermitState {
-    #[cfg(feature = "tokio")]
-    fn new(receipt: Receipt, hold: Duration) -> Self {
-        let since = tokio::time::Instant::now();
-        Self {
-            receipt: ReceiptState::Held(receipt),
-            since,
-            due: since + hold / 3,
-            place: None,
-        }
-    }
-
-    #[cfg(not(feature = "tokio"))]
-    fn new(receipt: Receipt, _: Duration) -> Self {
-        let receipt = ReceiptState::Held(receipt);
-        Self { receipt }
-    }
-
     fn leave(&mut self, waiter: Option<WaiterSlot>) -> Leaving {
+        #[cfg(feature = "metrics")]
+        drop(self.counted.take());
         match mem::replace(&mut self.receipt, ReceiptState::Over) {
             ReceiptState::Held(receipt) => Leaving::Refund(receipt),
             #[cfg(feature = "tokio")]
@@ -242,6 +290,10 @@ impl PermitState {
                 waiter,
             } => Some((receipt, waiter)),
             ReceiptState::Renewing { .. } => {
+                #[cfg(feature = "metrics")]
+                if receipt.is_none() {
+                    self.counted = None;
+                }
                 self.receipt = receipt.map_or(ReceiptState::Over, ReceiptState::Held);
                 None
             }
@@ -252,14 +304,49 @@ impl PermitState {
         }
     }
 
+    /// Begins the hold anew, for permits that count from a moment on.
+    pub(super) fn renewed(&mut self, since: Moment, hold: Duration) {
+        (self.since, self.hold, self.is_unsure) = (since, hold, false);
+        self.due = since + hold / 3;
+    }
+
+    /// Plans another attempt before the permits expire, after one whose answer nobody has heard.
+    pub(super) fn try_again(&mut self) {
+        self.is_unsure = true;
+        self.due = Moment::now() + self.hold / 12;
+    }
+
+    /// Returns whether the permits count, although there are none at the instant of their receipt.
+    pub(super) fn may_have_moved(&self) -> bool {
+        self.is_unsure && self.lasts()
+    }
+
+    /// Returns whether the hold is not over.
+    pub(super) fn lasts(&self) -> bool {
+        self.since.elapsed() < self.hold
+    }
+
     /// Returns whether the permits count, as far as this process knows.
-    pub(super) fn is_held(&self, hold: Duration) -> bool {
-        !matches!(self.receipt, ReceiptState::Over) && self.since.elapsed() < hold
+    pub(super) fn is_held(&self) -> bool {
+        !matches!(self.receipt, ReceiptState::Over) && self.lasts()
     }
 }
 
 #[cfg(feature = "tokio")]
 impl PermitRecord {
+    /// Gives the permits back, and waits until the store has them. Returns whether they were still held.
+    pub(super) async fn release(self: Arc<Self>) -> Result<bool, LimiterError> {
+        let (sender, answered) = tokio::sync::oneshot::channel();
+        match self.leave(Some(sender)) {
+            Leaving::Over => Ok(false),
+            Leaving::Renewing => Ok(answered.await.unwrap_or_default()),
+            Leaving::Refund(receipt) => match self.try_refund(receipt) {
+                Ok(refunded) => Ok(refunded),
+                Err(receipt) => detached(async move { self.refund(receipt).await }).await,
+            },
+        }
+    }
+
     pub(super) fn limit(&self) -> &str {
         &self.limit
     }

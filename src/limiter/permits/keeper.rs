@@ -12,11 +12,15 @@ use super::{
     super::{
         Limiter,
         recorder::{hidden, shown},
+        renewal::MOST_RENEWED,
     },
-    held::{Leaving, PermitRecord},
+    held::PermitRecord,
     renewals::Renewal,
 };
-use crate::{task::detach, transaction::Receipt};
+use crate::{
+    task::{detach, detached},
+    transaction::Receipt,
+};
 
 /// The permits that a process holds. They are renewed every third of their hold, in few calls.
 #[derive(Default)]
@@ -70,7 +74,10 @@ impl PermitKeeper {
     /// Starts the task. Outside of a runtime, the next permit starts it.
     #[cold]
     fn run(self: &Arc<Self>) {
-        let run = KeeperRun(Arc::clone(self));
+        let run = KeeperRun {
+            keeper: Arc::clone(self),
+            is_over: false,
+        };
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(run.renew_all().with_current_subscriber());
         }
@@ -97,43 +104,64 @@ impl PermitKeeper {
         self.lock().permits.iter().flatten().cloned().collect()
     }
 
-    /// Gives back all permits, before the process ends.
+    /// Renews all permits soon, because the limits have changed: they may count for a shorter time now.
+    pub(crate) fn renew_soon(&self) {
+        let now = time::Instant::now();
+        let records = self.records();
+        for record in &records {
+            record.state().due = now;
+        }
+        if !records.is_empty() {
+            self.earlier.notify_one();
+        }
+    }
+
+    /// Gives back all permits, before the process ends. Those of a renewal that is under way are given back after it.
     pub(crate) async fn close(&self) {
-        for record in self.records() {
-            if let Leaving::Refund(receipt) = record.leave(None) {
-                let _logged = record.refund(receipt).await;
+        for together in self.records().chunks(MOST_RENEWED) {
+            let records = together.iter().cloned();
+            let released: Vec<_> = records.map(|record| detached(record.release())).collect();
+            for released in released {
+                let _logged = released.await;
             }
         }
     }
 }
 
 /// A run of the task. The next permit starts another one when it ends, also when its runtime ends.
-struct KeeperRun(Arc<PermitKeeper>);
+struct KeeperRun {
+    keeper: Arc<PermitKeeper>,
+    /// Whether it has found nothing left to renew. Another run can have begun since.
+    is_over: bool,
+}
 
 impl Drop for KeeperRun {
     fn drop(&mut self) {
-        let mut table = self.0.lock();
-        (table.is_running, table.planned) = (false, None);
+        if !self.is_over {
+            let mut table = self.keeper.lock();
+            (table.is_running, table.planned) = (false, None);
+        }
     }
 }
 
 impl KeeperRun {
-    async fn renew_all(self) {
-        while let Some(next) = self.0.plan() {
+    async fn renew_all(mut self) {
+        while let Some(next) = self.keeper.plan() {
             tokio::select! {
                 () = time::sleep_until(next) => self.renew_due().await,
-                () = self.0.earlier.notified() => {}
+                () = self.keeper.earlier.notified() => {}
             }
         }
+        self.is_over = true;
     }
 
     /// Renews the permits that are due now or soon, so that they travel together.
     async fn renew_due(&self) {
         let now = time::Instant::now();
         let mut due = Vec::new();
-        for record in self.0.records() {
+        for record in self.keeper.records() {
             let mut state = record.state();
-            if state.due <= now + record.hold / 12
+            if state.due <= now + state.hold / 12
                 && let Some(receipt) = state.begin_renewal()
             {
                 drop(state);
@@ -167,19 +195,43 @@ impl Drop for DuePermit {
     }
 }
 
-async fn renew(limiter: &Limiter, mut due: Vec<DuePermit>, now: time::Instant) {
+async fn renew(limiter: &Limiter, due: Vec<DuePermit>, now: time::Instant) {
     let transactions: Vec<_> = due
         .iter()
         .filter_map(|due| Some(due.record.transaction().of_receipt(due.receipt.as_ref()?)))
         .collect();
     let renewals = limiter.renew_each(&transactions).await;
     drop(transactions);
-    for (due, renewal) in due.iter_mut().zip(renewals) {
-        let Some(before) = due.receipt.take() else {
-            continue;
-        };
-        let (record, receipt) = (&due.record, kept(&due.record, renewal, before, now));
-        end(record, receipt);
+    for (mut due, renewal) in due.into_iter().zip(renewals) {
+        let mut state = due.record.state();
+        if matches!(renewal, Renewal::Lost) && state.may_have_moved() {
+            state.try_again();
+            drop(state);
+            detach(Box::pin(take_again(due)));
+        } else {
+            drop(state);
+            due.end(renewal, now);
+        }
+    }
+}
+
+/// Takes permits again that an earlier renewal may have moved, before the hold that is known is over.
+async fn take_again(mut due: DuePermit) {
+    let now = time::Instant::now();
+    let Some(before) = &due.receipt else {
+        return;
+    };
+    let transaction = due.record.transaction().of_receipt(before);
+    let taken = due.record.limiter.take_again(&transaction).await;
+    due.end(taken, now);
+}
+
+impl DuePermit {
+    /// Ends the renewal that began at a moment.
+    fn end(&mut self, renewal: Renewal, now: time::Instant) {
+        if let Some(before) = self.receipt.take() {
+            end(&self.record, kept(&self.record, renewal, before, now));
+        }
     }
 }
 
@@ -192,14 +244,13 @@ fn kept(
 ) -> Option<Receipt> {
     let mut state = record.state();
     match renewal {
-        Renewal::Renewed(receipt) => {
-            state.since = now;
-            state.due = now + record.hold / 3;
+        Renewal::Renewed(receipt, hold) => {
+            state.renewed(now, hold);
             Some(receipt)
         }
         // They may be there, so another attempt is made before they expire.
-        Renewal::Unknown if state.since.elapsed() < record.hold => {
-            state.due = time::Instant::now() + record.hold / 12;
+        Renewal::Unknown if state.lasts() => {
+            state.try_again();
             Some(before)
         }
         Renewal::Unknown | Renewal::Lost => {
@@ -250,6 +301,7 @@ fn log_loss(record: &PermitRecord) {
     tracing::warn!(
         limit = record.limit(),
         id = id.as_str(),
-        "a permit was lost while its work goes on: the process was paused or cut off for longer than the hold"
+        "a permit was lost while its work goes on: the process was paused or cut off for longer than the hold, which a reload can \
+         have shortened, or the bucket was reset"
     );
 }

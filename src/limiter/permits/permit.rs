@@ -1,9 +1,7 @@
 use std::{fmt, slice, sync::Arc};
 
-use tokio::sync::oneshot;
-
 use super::{
-    held::{HeldPermit, Leaving},
+    held::{HeldPermit, Moment},
     turn::PermitTurn,
 };
 use crate::{
@@ -42,8 +40,7 @@ impl Permit {
         let Some(held) = &self.held else {
             return true;
         };
-        let record = held.record();
-        record.state().is_held(record.hold)
+        held.record().state().is_held()
     }
 
     /// Gives the permit back, and waits until the store has it. Returns whether it was still held.
@@ -57,18 +54,8 @@ impl Permit {
         let Some(held) = self.held.take() else {
             return Ok(true);
         };
-        let record = Arc::clone(held.record());
-        let (sender, answered) = oneshot::channel();
-        let leaving = record.leave(Some(sender));
-        drop(held);
-        match leaving {
-            Leaving::Over => Ok(false),
-            Leaving::Renewing => Ok(answered.await.unwrap_or_default()),
-            Leaving::Refund(receipt) => match record.try_refund(receipt) {
-                Ok(refunded) => Ok(refunded),
-                Err(receipt) => detached(async move { record.refund(receipt).await }).await,
-            },
-        }
+        // When `held` is dropped, nothing is left to give back.
+        Arc::clone(held.record()).release().await
     }
 }
 
@@ -147,15 +134,16 @@ impl LimitHandle {
                 return self.enter_at(&turn, &transaction).await;
             }
         }
+        let since = Moment::now();
         match self.limiter().try_spend(&transaction) {
-            Some(decided) => Ok(permit(self.limiter(), &transaction, decided?)),
+            Some(decided) => Ok(permit(since, self.limiter(), &transaction, decided?)),
             None => {
                 let (limit, id) = (self.clone(), Box::<str>::from(id));
                 // If the caller leaves, the task continues, and then drops the permit, which gives it back.
                 detached(async move {
                     let transaction = limit.transaction(&id).mode(Mode::CheckAndSpend);
                     let decision = limit.limiter().spend(&transaction).await?;
-                    Ok(permit(limit.limiter(), &transaction, decision))
+                    Ok(permit(since, limit.limiter(), &transaction, decision))
                 })
                 .await
             }
@@ -171,8 +159,9 @@ impl LimitHandle {
         turn.comes().await;
         loop {
             // Memory answers at once, so a caller that leaves has either no permit or this one.
+            let since = Moment::now();
             let decision = self.limiter().spend(transaction).await?;
-            let permit = permit(self.limiter(), transaction, decision);
+            let permit = permit(since, self.limiter(), transaction, decision);
             match permit {
                 Err(denial) if turn.comes_after_denial(&denial).await => {}
                 entered => return Ok(entered),
@@ -183,6 +172,7 @@ impl LimitHandle {
 
 #[expect(clippy::result_large_err, reason = "a permit has its decision, too")]
 fn permit(
+    since: Moment,
     limiter: &Limiter,
     transaction: &Transaction<'_>,
     decision: Decision,
@@ -191,7 +181,7 @@ fn permit(
         return Err(decision);
     }
     Ok(Permit {
-        held: HeldPermit::of(limiter, transaction, &decision),
+        held: HeldPermit::asked_at(since, limiter, transaction, &decision),
         decision,
     })
 }

@@ -1,12 +1,14 @@
 //! Renewals of the permits that a process holds.
 
+use std::{slice, time::Duration};
+
 use super::super::{
     Limiter,
     prepare::{Looked, NoMember},
 };
 use crate::{
     decision::Decision,
-    transaction::{Operation, Receipt, Transaction},
+    transaction::{Batch, Member, Mode, OnFailure, Operation, Receipt, Transaction},
 };
 
 impl Limiter {
@@ -42,11 +44,44 @@ impl Limiter {
         }
         renewals
     }
+
+    /// Takes permits again for work that has them, whatever is left: a renewal has moved them, and nobody knows to when. Those
+    /// that it has moved expire.
+    pub(super) async fn take_again(&self, transaction: &Transaction<'_>) -> Renewal {
+        let limits = self.in_force();
+        let lookups = self.lookups(&limits, Operation::Renew);
+        let (mut room, mut looked) = (None, Looked::Without(NoMember::Off));
+        let result = lookups.look_up(transaction, &mut room, &mut looked);
+        let Some(member) = looked.member().filter(|_| result.is_ok()) else {
+            return Renewal::Void;
+        };
+        let debit = Member {
+            mode: Mode::Debit,
+            receipt: None,
+            saturates: true,
+            // Only the store counts its permits.
+            on_failure: Some(OnFailure::Refuse),
+            shadow: false,
+            ..*member
+        };
+        let batch = Batch::new(Operation::Spend, slice::from_ref(&debit)).at(self.now());
+        match self.shared.backend.apply(&batch).await {
+            Ok(outcome) => match outcome.decision_on(&batch, 0) {
+                Some(decision) => Renewal::of(&decision),
+                None => Renewal::Unknown,
+            },
+            Err(error) => {
+                tracing::debug!(%error, "permits could not be taken again");
+                Renewal::Unknown
+            }
+        }
+    }
 }
 
 /// The result of a renewal.
 pub(super) enum Renewal {
-    Renewed(Receipt),
+    /// The new receipt, and how long it counts.
+    Renewed(Receipt, Duration),
     /// The permits have expired, or are gone.
     Lost,
     /// The backend has not answered.
@@ -57,8 +92,8 @@ pub(super) enum Renewal {
 
 impl Renewal {
     fn of(decision: &Decision) -> Self {
-        match decision.receipt() {
-            Some(receipt) => Self::Renewed(receipt),
+        match decision.receipt().zip(decision.hold()) {
+            Some((receipt, hold)) => Self::Renewed(receipt, hold),
             None if decision.limited() => Self::Lost,
             None => Self::Unknown,
         }

@@ -86,7 +86,7 @@ fn decisions(fleet: &mut Fleet, process: usize, bucket: &Bucket) {
 }
 
 /// Asks a process about a bucket.
-fn ask(fleet: &mut Fleet, process: usize, bucket: &Bucket) -> Option<Decision> {
+pub(super) fn ask(fleet: &mut Fleet, process: usize, bucket: &Bucket) -> Option<Decision> {
     let caller = fleet.caller(process)?;
     let (answer, asked) = (Arc::new(Mutex::new(None)), bucket.clone());
     let given = Arc::clone(&answer);
@@ -109,7 +109,12 @@ fn ask(fleet: &mut Fleet, process: usize, bucket: &Bucket) -> Option<Decision> {
 }
 
 /// Asks the store itself, at the instant of another decision.
-fn ask_store(fleet: &Fleet, process: usize, bucket: &Bucket, decided: &Decision) -> Decision {
+pub(super) fn ask_store(
+    fleet: &Fleet,
+    process: usize,
+    bucket: &Bucket,
+    decided: &Decision,
+) -> Decision {
     let version = fleet.processes[process].version;
     let memory = {
         let network = lock(&fleet.network);

@@ -5,6 +5,7 @@ mod bounds;
 mod end;
 mod local;
 mod log;
+mod permits;
 
 use crate::{fleet::Fleet, ledger::Bucket, limits::Named};
 
@@ -14,6 +15,7 @@ pub(crate) fn check(fleet: &mut Fleet) {
     bounds::check(fleet);
     accounts::check(fleet);
     log::check(fleet);
+    permits::check(fleet);
     end::check(fleet);
 }
 

@@ -8,6 +8,7 @@ mod failovers;
 mod floods;
 mod idle;
 mod lines;
+mod permits;
 mod refunds;
 mod replicas;
 mod runtimes;
@@ -50,7 +51,12 @@ pub(crate) enum Theme {
     Lines,
     /// Debits that a bucket cannot take, and their refunds.
     Refunds,
+    /// Work that holds permits, in processes that stand still and beside stores that fail.
+    Permits,
 }
+
+/// One in so many seeds is about permits.
+const PERMITS: u64 = 12;
 
 impl Theme {
     const ALL: [Self; 18] = [
@@ -74,8 +80,12 @@ impl Theme {
         Self::Refunds,
     ];
 
-    pub(crate) fn any(random: &mut Random) -> Self {
-        *random.pick(&Self::ALL)
+    pub(crate) fn of(seed: u64, random: &mut Random) -> Self {
+        let any = *random.pick(&Self::ALL);
+        match seed % PERMITS == PERMITS - 1 {
+            true => Self::Permits,
+            false => any,
+        }
     }
 
     /// Draws the setup of a fleet.
@@ -95,6 +105,7 @@ impl Theme {
             Self::Idle => idle::set_up(&mut setup, random),
             Self::Lines => lines::set_up(&mut setup, random),
             Self::Refunds => refunds::set_up(&mut setup, random),
+            Self::Permits => permits::set_up(&mut setup, random),
         }
         setup
     }
@@ -116,6 +127,7 @@ impl Theme {
             Self::Idle => idle::draw(setup, random, &mut events),
             Self::Lines => lines::draw(setup, random, &mut events),
             Self::Refunds => refunds::draw(setup, random, &mut events),
+            Self::Permits => permits::draw(setup, random, &mut events),
         }
         events.sort_by_key(|(at, _)| *at);
         events

@@ -491,3 +491,78 @@ fn gauge_of_waiting_requests_is_back_at_zero_after_each_end_of_a_wait() {
         });
     });
 }
+
+/// By how much the gauges of permits have changed since the last time, by limit.
+#[cfg(feature = "tokio")]
+fn changes_of_permits(snapshotter: &Snapshotter) -> Vec<(String, f64)> {
+    let all = snapshotter.snapshot().into_vec().into_iter();
+    let permits = all.filter_map(|(key, _, _, value)| match value {
+        DebugValue::Gauge(value) if key.key().name() == metrics::PERMITS => {
+            let label = key.key().labels().next().unwrap();
+            assert_eq!(label.key(), "policy");
+            Some((label.value().to_owned(), value.0))
+        }
+        _ => None,
+    });
+    permits.collect()
+}
+
+/// The response to a request under the limit `exports`, whose body has not been read.
+#[cfg(feature = "tokio")]
+async fn export(limiter: &Limiter) -> http::Response<impl http_body::Body> {
+    let rule = Rule::new("exports", tollgate::key::Everyone);
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+    let handler = tower::service_fn(async |_: http::Request<Full<Bytes>>| {
+        let body = Full::new(Bytes::from_static(b"a report"));
+        Ok::<_, std::convert::Infallible>(http::Response::new(body))
+    });
+    let request = http::Request::new(Full::<Bytes>::default());
+    let response = layer.layer(handler).oneshot(request).await;
+    response.unwrap_or_else(|never| match never {})
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn gauge_of_permits_counts_work_until_it_ends_or_its_permits_are_lost() {
+    use std::time::Duration;
+
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let mut runtime = Builder::new_current_thread();
+    let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+    let (clock, hold) = (ManualClock::default(), Duration::from_secs(3));
+    let limits = Limits::builder().limit("exports", Limit::concurrent(9).hold(hold));
+    let change = |expected: f64| {
+        let changed = changes_of_permits(&snapshotter);
+        assert_eq!(changed, [("exports".to_owned(), expected)]);
+    };
+    ::metrics::with_local_recorder(&recorder, || {
+        let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+        let limiter = limiter.with_clock(clock.clone());
+        let exports = limiter.limit("exports").unwrap();
+        change(0.0);
+        runtime.block_on(async {
+            let enter = async |permits| exports.cost(permits).enter("alice").await.unwrap();
+            let first = enter(4).await.unwrap();
+            let second = enter(3).await.unwrap();
+            assert!(enter(3).await.is_err());
+            change(7.0);
+            drop(first);
+            assert!(second.release().await.unwrap());
+            change(-7.0);
+            let response = export(&limiter).await;
+            change(1.0);
+            drop(response);
+            change(-1.0);
+            // The process stands still for the hold.
+            let lost = enter(2).await.unwrap();
+            change(2.0);
+            clock.advance(hold);
+            tokio::time::sleep(hold).await;
+            assert!(!lost.is_held());
+            change(-2.0);
+            drop(lost);
+            change(0.0);
+        });
+    });
+}

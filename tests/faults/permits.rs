@@ -1,0 +1,329 @@
+//! Permits of processes on one store: what runs at once, and what becomes of the permits of a process that ends, is killed,
+//! stands still or is cut off.
+
+use std::{
+    env,
+    io::{BufRead, BufReader, Write, stdin},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::Mutex,
+    time::Duration,
+};
+
+use tokio::task::{JoinSet, spawn_blocking, yield_now};
+use tollgate::{
+    Limit, Limiter, Limits, RedisBackend,
+    limiter::{LimitHandle, Permit},
+};
+
+use crate::{
+    failover::replicated,
+    redis_support::{Connection, Proxy, Sentinels, Server, wait_for},
+    stack::PATIENCE,
+};
+
+/// How many pieces of work run at once.
+const AT_ONCE: u32 = 5;
+/// How many tasks each of two processes has.
+const TASKS: usize = 300;
+/// A hold that is over soon, and one that no test lives to see.
+const SHORT: u64 = 2;
+const LONG: u64 = 24 * 3600;
+
+async fn limiter(url: &str, hold: u64) -> Limiter {
+    let hold = Duration::from_secs(hold);
+    // A permit that is due is renewed before the hold is over, even if a call waits for a server that is cut off.
+    let timeout = (hold / 4).min(PATIENCE);
+    let backend = RedisBackend::builder(url).timeout(timeout).build().unwrap();
+    backend.connected(PATIENCE).await.unwrap();
+    let limit = Limit::concurrent(AT_ONCE).hold(hold);
+    let limits = Limits::builder().limit("work", limit).build().unwrap();
+    Limiter::new(limits, backend)
+}
+
+async fn enter(limit: &LimitHandle) -> Option<Permit> {
+    limit.enter("all").await.unwrap().ok()
+}
+
+/// What a process of these tests does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "it is a process of the other tests"]
+async fn process_with_permits() {
+    let variable = |name| env::var(name).unwrap();
+    let limiter = limiter(
+        &variable("PERMITS_URL"),
+        variable("PERMITS_HOLD").parse().unwrap(),
+    )
+    .await;
+    match &*variable("PERMITS_DO") {
+        "crowd" => crowd(&limiter, &variable("PERMITS_COUNTER")).await,
+        _ => holder(&limiter).await,
+    }
+}
+
+/// Does work in many tasks, and counts beside the limiter what runs in all processes.
+async fn crowd(limiter: &Limiter, counter: &str) {
+    let counter = Connection::open(counter.parse().unwrap(), PATIENCE).unwrap();
+    let counter: &Mutex<_> = Box::leak(Box::new(Mutex::new(counter)));
+    let count = |verb: &str, key: &str| {
+        let reply = counter.lock().unwrap().command(&[verb, key]);
+        reply.unwrap().integer()
+    };
+    let mut tasks = JoinSet::new();
+    for task in 0..TASKS {
+        let limit = limiter.limit("work").unwrap();
+        tasks.spawn(async move {
+            let permit = loop {
+                match enter(&limit).await {
+                    Some(permit) => break permit,
+                    None => yield_now().await,
+                }
+            };
+            let running = count("INCR", "running");
+            assert!(running <= i64::from(AT_ONCE), "{running} run at once");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            count("DECR", "running");
+            count("INCR", "done");
+            match task % 2 {
+                0 => drop(permit),
+                _ => assert!(permit.release().await.unwrap()),
+            }
+            running
+        });
+    }
+    let most = tasks.join_all().await.into_iter().max();
+    limiter.close().await.unwrap();
+    println!("\nmost {}", most.unwrap());
+}
+
+/// Holds all permits, and does as it is told, line by line.
+async fn holder(limiter: &Limiter) {
+    let limit = limiter.limit("work").unwrap();
+    let mut permits = Vec::new();
+    for _ in 0..AT_ONCE {
+        permits.push(enter(&limit).await.expect("one is left"));
+    }
+    println!("\nholds");
+    loop {
+        let order = spawn_blocking(|| stdin().lines().next().transpose().unwrap());
+        match order.await.unwrap().as_deref() {
+            Some("look") => {
+                let held = permits.iter().filter(|permit| permit.is_held()).count();
+                println!("held {held}");
+            }
+            Some("end") => {
+                limiter.close().await.unwrap();
+                println!("ended");
+            }
+            _ => return,
+        }
+    }
+}
+
+struct Worker {
+    child: Child,
+    stdin: ChildStdin,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Worker {
+    fn start(does: &str, url: &str, hold: u64, counter: &str) -> Self {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "permits::process_with_permits"])
+            .args(["--ignored", "--nocapture"])
+            .envs([("PERMITS_DO", does), ("PERMITS_URL", url)])
+            .envs([
+                ("PERMITS_HOLD", &*hold.to_string()),
+                ("PERMITS_COUNTER", counter),
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let stdin = child.stdin.take().unwrap();
+        Self {
+            child,
+            stdin,
+            lines,
+        }
+    }
+
+    /// Starts one that holds all permits.
+    fn holding(url: &str, hold: u64) -> Self {
+        let mut worker = Self::start("hold", url, hold, "");
+        worker.line("holds");
+        worker
+    }
+
+    /// What follows a word, on the next line that begins with it.
+    fn line(&mut self, word: &str) -> String {
+        let found = self.lines.find_map(|line| {
+            let line = line.unwrap();
+            line.strip_prefix(word).map(|rest| rest.trim().to_owned())
+        });
+        found.unwrap_or_else(|| panic!("the process has not written `{word}`"))
+    }
+
+    fn order(&mut self, order: &str) {
+        writeln!(self.stdin, "{order}").unwrap();
+    }
+
+    /// How many permits it believes to hold.
+    fn held(&mut self) -> u32 {
+        self.order("look");
+        self.line("held").parse().unwrap()
+    }
+
+    /// Ends it properly.
+    fn end(&mut self) {
+        self.order("end");
+        self.line("ended");
+    }
+
+    fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.child.id());
+        let status = Command::new("sh").args(["-c", &kill]).status();
+        assert!(status.unwrap().success(), "{kill}");
+    }
+
+    /// Stops it, and waits until it stands still.
+    fn stop(&self) {
+        self.signal("STOP");
+        let stat = format!("/proc/{}/stat", self.child.id());
+        wait_for("the process stands still", || {
+            let stat = std::fs::read_to_string(&stat).unwrap();
+            let (_, state) = stat.rsplit_once(") ").unwrap();
+            state.starts_with('T')
+        });
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The time of a server's clock, in microseconds.
+fn time_of(server: &Server) -> u64 {
+    let time = server.command(&["TIME"]);
+    let [seconds, us] = [0, 1].map(|place| time.array()[place].text().parse::<u64>().unwrap());
+    seconds * 1_000_000 + us
+}
+
+/// Waits until a server's clock has gone on by a hold, which is as slow as the machine is.
+fn wait_for_hold(server: &Server, hold: u64) {
+    let begun = time_of(server);
+    wait_for("the hold is over", || {
+        time_of(server) >= begun + hold * 1_000_000
+    });
+}
+
+/// How many permits are left.
+async fn left(limiter: &Limiter) -> u32 {
+    let limit = limiter.limit("work").unwrap();
+    let probe = limit.cost(0).check("all").await.unwrap();
+    probe.remaining().unwrap()
+}
+
+#[test]
+fn two_processes_with_600_tasks_never_run_more_than_the_limit() {
+    let server = Server::start();
+    let (url, counter) = (server.url(), server.addr().to_string());
+    let mut workers = [0; 2].map(|_| Worker::start("crowd", &url, LONG, &counter));
+    for worker in &mut workers {
+        let most: u32 = worker.line("most").parse().unwrap();
+        assert!((1..=AT_ONCE).contains(&most), "{most}");
+        assert!(worker.child.wait().unwrap().success());
+    }
+    let done = server.command(&["GET", "done"]);
+    assert_eq!(done.text(), (2 * TASKS).to_string());
+    assert_eq!(server.command(&["GET", "running"]).text(), "0");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn process_that_ends_properly_gives_its_permits_back_immediately() {
+    let server = Server::start();
+    let limiter = limiter(&server.url(), LONG).await;
+    let mut worker = Worker::holding(&server.url(), LONG);
+    assert_eq!((worker.held(), left(&limiter).await), (AT_ONCE, 0));
+    worker.end();
+    assert_eq!(left(&limiter).await, AT_ONCE);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn process_that_is_killed_gives_its_permits_back_after_its_hold() {
+    let server = Server::start();
+    let limiter = limiter(&server.url(), SHORT).await;
+    let mut worker = Worker::holding(&server.url(), SHORT);
+    worker.child.kill().unwrap();
+    worker.child.wait().unwrap();
+    wait_for_hold(&server, SHORT);
+    assert_eq!(left(&limiter).await, AT_ONCE);
+}
+
+/// Lets others take all permits of a worker that was away for longer than the hold: at most twice the limit runs then.
+async fn assert_replaced(limiter: &Limiter, mut goes_on: impl FnMut() -> u32) {
+    let limit = limiter.limit("work").unwrap();
+    let mut others = Vec::new();
+    while let Some(permit) = enter(&limit).await {
+        others.push(permit);
+    }
+    // A slow machine could have lost some of these as well.
+    assert!(others.len() >= AT_ONCE as usize);
+    assert_eq!(goes_on(), 0, "the worker says that it holds none");
+    drop(others);
+    // The permits that the worker has lost are never given back to it.
+    wait_for("all are free", || {
+        let left = tokio::task::block_in_place(|| {
+            tokio::runtime::Handle::current().block_on(left(limiter))
+        });
+        left == AT_ONCE
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn process_that_stands_still_for_longer_than_the_hold_says_that_it_holds_nothing() {
+    let server = Server::start();
+    let limiter = limiter(&server.url(), SHORT).await;
+    let mut worker = Worker::holding(&server.url(), SHORT);
+    worker.stop();
+    wait_for_hold(&server, SHORT);
+    assert_replaced(&limiter, || {
+        worker.signal("CONT");
+        worker.held()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn process_that_is_cut_off_for_longer_than_the_hold_says_that_it_holds_nothing() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.addr()).await;
+    let limiter = limiter(&server.url(), SHORT).await;
+    let url = proxy.url();
+    let mut worker = spawn_blocking(move || Worker::holding(&url, SHORT))
+        .await
+        .unwrap();
+    proxy.refuse(true);
+    proxy.close_all().await;
+    wait_for_hold(&server, SHORT);
+    assert_replaced(&limiter, || worker.held()).await;
+    // It takes permits again once it reaches the store.
+    proxy.refuse(false);
+    worker.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_outlive_a_failover() {
+    let sentinels = Sentinels::start();
+    let url = sentinels.url();
+    let mut worker = Worker::holding(&url, LONG);
+    replicated(sentinels.master());
+    sentinels.fail_over();
+    let limiter = limiter(&url, LONG).await;
+    assert_eq!((worker.held(), left(&limiter).await), (AT_ONCE, 0));
+    worker.end();
+    assert_eq!(left(&limiter).await, AT_ONCE);
+}
