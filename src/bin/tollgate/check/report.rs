@@ -1,0 +1,121 @@
+//! The report: on valid files and their clients, or on the mistake.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::json;
+use tollgate::{Limits, limit::LimitsError};
+
+use super::summary::Summary;
+use crate::client::Client;
+
+/// The contents of the files.
+pub(crate) enum Report {
+    Summary(Summary),
+    Clients(Vec<Client>),
+}
+
+impl Report {
+    /// Reports the requested clients or, without any, a summary of all limits.
+    pub(crate) fn new(limits: &Limits, clients: &[[String; 2]]) -> Result<Self, Mistake> {
+        if clients.is_empty() {
+            return Ok(Self::Summary(Summary::of(limits)));
+        }
+        let clients = clients.iter().map(|[limit, id]| client(limits, limit, id));
+        clients.collect::<Result<_, _>>().map(Self::Clients)
+    }
+
+    pub(crate) fn write(&self, is_json: bool) -> String {
+        match (is_json, self) {
+            (false, Self::Summary(summary)) => summary.to_string(),
+            (false, Self::Clients(clients)) => {
+                let texts: Vec<_> = clients.iter().map(text).collect();
+                texts.join("\n")
+            }
+            (true, Self::Summary(Summary { limits, overrides })) => {
+                json!({"ok": true, "limits": limits, "overrides": overrides}).to_string()
+            }
+            (true, Self::Clients(clients)) => json!({"ok": true, "clients": clients}).to_string(),
+        }
+    }
+}
+
+fn client(limits: &Limits, limit: &str, id: &str) -> Result<Client, Mistake> {
+    let mistake = |message| Mistake {
+        message,
+        file: None,
+        line: None,
+        limit: Some(limit.to_owned()),
+        id: Some(id.to_owned()),
+    };
+    let Some(named) = limits.get(limit) else {
+        let known = limits.names().join(", ");
+        return Err(mistake(format!(
+            "unknown limit `{limit}`: known are {known}"
+        )));
+    };
+    Client::look_up(limits, named, id).map_err(|error| mistake(format!("limit `{limit}`: {error}")))
+}
+
+fn text(client: &Client) -> String {
+    let Client {
+        limit,
+        id,
+        key,
+        summary,
+        ..
+    } = client;
+    let from = match &client.own {
+        None if client.values.is_none() => "neither a default nor an override".to_owned(),
+        None => "the default".to_owned(),
+        Some(own) => {
+            let comment = own.comment.as_ref();
+            let comment = comment.map_or_else(String::new, |comment| format!(" ({comment})"));
+            format!("the override for `{}`{comment}", own.id)
+        }
+    };
+    let shadow = match client.shadow {
+        true => "\n  shadow mode: it refuses nobody",
+        false => "",
+    };
+    let bound = client.bound.as_ref();
+    let bound = bound.map_or_else(String::new, |bound| format!("\n  at most: {bound}"));
+    format!("{limit} {id}\n  limit: {summary}{bound}\n  from: {from}\n  bucket: {key}{shadow}")
+}
+
+/// The mistake, and its place.
+#[derive(Debug, Serialize)]
+pub(crate) struct Mistake {
+    message: String,
+    file: Option<String>,
+    line: Option<u64>,
+    limit: Option<String>,
+    id: Option<String>,
+}
+
+impl Mistake {
+    pub(crate) fn write(&self, is_json: bool) -> String {
+        match is_json {
+            false => format!("tollgate: {self}"),
+            true => json!({"ok": false, "error": self}).to_string(),
+        }
+    }
+}
+
+impl From<LimitsError> for Mistake {
+    fn from(error: LimitsError) -> Self {
+        Self {
+            message: error.to_string(),
+            file: error.path().map(|path| path.display().to_string()),
+            line: error.line(),
+            limit: error.limit().map(str::to_owned),
+            id: error.id().map(str::to_owned),
+        }
+    }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
