@@ -36,6 +36,7 @@ use std::{
 };
 
 use clap::Parser;
+use tracing_subscriber::filter::LevelFilter;
 
 use self::{
     args::{Cli, Command},
@@ -43,6 +44,9 @@ use self::{
 };
 
 fn main() -> ExitCode {
+    // Unusual limits are warned about. Without the level, each denial would be logged.
+    let logs = tracing_subscriber::fmt().with_max_level(LevelFilter::WARN);
+    logs.with_writer(io::stderr).without_time().init();
     let result = match Cli::parse().command {
         Command::Replay(args) => replay::run(&args),
         Command::Suggest(args) => suggest::run(&args),

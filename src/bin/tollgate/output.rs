@@ -39,7 +39,7 @@ pub(crate) fn warn(end: &LogEnd, notes: &[String]) {
 /// A table with these headings.
 pub(crate) fn table<const N: usize>(headings: [&str; N]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_preset(presets::UTF8_FULL_CONDENSED);
     table.set_header(headings);
     table
 }

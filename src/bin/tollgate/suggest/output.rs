@@ -166,11 +166,11 @@ fn add_recommendation(
     let stopped = clients.len() as u64;
     let _ = writeln!(
         text,
-        "{limit}\n  denies {} of {} requests ({}) by {} clients ({})\n  reason: {}",
+        "{limit}\n  denies {} of {} requests ({}) by {} ({})\n  reason: {}",
         grouped(*denied),
         grouped(measured.requests),
         percent(*denied, measured.requests),
-        grouped(stopped),
+        counted(stopped),
         percent(stopped, measured.clients),
         choice.reason,
     );
@@ -188,6 +188,13 @@ fn add_recommendation(
         );
     }
     text.push('\n');
+}
+
+fn counted(clients: u64) -> String {
+    match clients {
+        1 => "1 client".to_owned(),
+        clients => format!("{} clients", grouped(clients)),
+    }
 }
 
 /// The limit as a line for a file of limits.
