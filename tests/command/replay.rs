@@ -56,7 +56,7 @@ fn replay_says_the_same_as_a_server() {
     let requests = day(120, 7);
     for values in [
         "burst: 20, count: 1, period: 3s",
-        "limit: 60, window: 1m",
+        "limit: 20, window: 1m",
         "quota: 400, per: hour",
     ] {
         let text = format!("requests: {{id: ipAddress, {values}}}\n");

@@ -31,12 +31,12 @@ fn requests() -> Vec<Request> {
         "/files/../login",
         "/",
     ];
-    (0..600)
+    (0..3000)
         .map(|i| {
             let pick = usize::try_from(numbers.below(targets.len() as u64)).unwrap();
             let ip = format!("203.0.113.{}", numbers.below(5));
             let method = if numbers.below(3) == 0 { "POST" } else { "GET" };
-            let request = request(i, &ip, targets[pick]);
+            let request = request(i / 5, &ip, targets[pick]);
             Request { method, ..request }
         })
         .collect()

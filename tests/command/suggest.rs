@@ -65,30 +65,28 @@ fn limit_of(told: &Value) -> Limit {
 
 #[test]
 fn offenders_are_stopped_and_nobody_else() {
-    for seed in [1, 2, 3] {
+    for (seed, share) in [(1, "1%"), (2, "5%"), (3, "0.1")] {
         let requests = day(300, seed);
         let log = file("log", log(&requests));
-        for share in ["1%", "5%", "0.1"] {
-            let told = json(&[
-                "suggest",
-                &log,
-                "--key",
-                "ip",
-                "--deny-at-most",
-                share,
-                "--json",
-            ]);
-            assert_eq!(told["clients"], 303);
-            let recommendations = told["recommendations"].as_array().unwrap();
-            let kinds: Vec<_> = recommendations.iter().map(|one| &one["kind"]).collect();
-            assert_eq!(kinds, ["gcra", "window", "quota"]);
-            for recommendation in recommendations {
-                let limit = limit_of(recommendation);
-                let (total, clients) = denied(&limit, &requests, id);
-                assert_eq!(clients, OFFENDERS.map(str::to_owned).into(), "{limit}");
-                assert_eq!(recommendation["clients_denied"], 3);
-                assert_eq!(recommendation["denied"], total, "{limit}");
-            }
+        let told = json(&[
+            "suggest",
+            &log,
+            "--key",
+            "ip",
+            "--deny-at-most",
+            share,
+            "--json",
+        ]);
+        assert_eq!(told["clients"], 303);
+        let recommendations = told["recommendations"].as_array().unwrap();
+        let kinds: Vec<_> = recommendations.iter().map(|one| &one["kind"]).collect();
+        assert_eq!(kinds, ["gcra", "window", "quota"]);
+        for recommendation in recommendations {
+            let limit = limit_of(recommendation);
+            let (total, clients) = denied(&limit, &requests, id);
+            assert_eq!(clients, OFFENDERS.map(str::to_owned).into(), "{limit}");
+            assert_eq!(recommendation["clients_denied"], 3);
+            assert_eq!(recommendation["denied"], total, "{limit}");
         }
     }
 }
@@ -261,7 +259,7 @@ fn bad_arguments_have_exit_code_2() {
         (["--deny-at-most", "x%"], "is no share"),
         (["--deny-at-most", "."], "is no share"),
         (["--key", "a/b"], "the key `a/b`"),
-        (["--top", "-1"], "--top"),
+        (["--top", "x"], "--top"),
     ] {
         expect_refusal(
             &run(&[&["suggest", &log], &args[..]].concat()),

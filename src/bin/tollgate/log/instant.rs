@@ -13,11 +13,12 @@ const SECOND: i128 = 1_000_000;
 
 /// Checks that decisions can be made at an instant, in microseconds since the epoch.
 fn usable(us: i128) -> Result<u64, Reason> {
-    let us = u64::try_from(us).map_err(|_| Reason::BeforeEpoch)?;
-    match us < Timestamp::END.as_micros() {
-        true => Ok(us),
-        false => Err(Reason::TooLate),
+    if us < 0 {
+        return Err(Reason::BeforeEpoch);
     }
+    let us = u64::try_from(us).ok();
+    let us = us.filter(|us| *us < Timestamp::END.as_micros());
+    us.ok_or(Reason::TooLate)
 }
 
 /// Reads `10/Oct/2000:13:55:36 -0700`, as web servers write it.
@@ -74,14 +75,15 @@ fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
 /// Reads a time as text: by RFC 3339, as web servers write it, without an offset (UTC), or as a number.
 pub(super) fn of_text(text: &str) -> Result<u64, Reason> {
     let text = text.trim();
-    if let Ok(instant) = text.parse::<jiff::Timestamp>() {
-        return usable(i128::from(instant.as_microsecond()));
+    match of_number(text) {
+        Err(Reason::Time) => {}
+        read => return read,
     }
     if let Some(seconds) = common_seconds(text.as_bytes()) {
         return usable(i128::from(seconds) * SECOND);
     }
-    if let Ok(us) = of_number(text) {
-        return Ok(us);
+    if let Ok(instant) = text.parse::<jiff::Timestamp>() {
+        return usable(i128::from(instant.as_microsecond()));
     }
     let civil = text.replace('/', "-").parse::<DateTime>();
     let utc = civil.and_then(|civil| civil.to_zoned(TimeZone::UTC));
@@ -91,7 +93,7 @@ pub(super) fn of_text(text: &str) -> Result<u64, Reason> {
 
 /// Reads a number such as `1762000000.123`: seconds since the epoch or, if it has too many digits for that, milli-, micro- or
 /// nanoseconds.
-pub(super) fn of_number(text: &str) -> Result<u64, Reason> {
+fn of_number(text: &str) -> Result<u64, Reason> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let (negative, whole) = match whole.strip_prefix('-') {

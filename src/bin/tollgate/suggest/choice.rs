@@ -12,11 +12,11 @@ use super::{
 };
 use crate::output::grouped;
 
-/// A gap below one and a half is none, in thousandths.
-const NO_GAP: u64 = 1_500;
+/// A gap below 1.4 is none, in thousandths.
+const NO_GAP: u64 = 1_400;
 
 /// Gaps above this are equally clear.
-const WIDE_GAP: u64 = 64_000;
+const WIDE_GAP: u64 = 8_000;
 
 /// Added to what others need, so that a few requests more or less make no gap.
 const SLACK: u64 = 5;
