@@ -16,6 +16,7 @@
 //! | [`leases`] | fewer calls to the store for busy clients |
 //! | [`operating`] | metrics, alerts, events and spans |
 //! | [`why_denied`] | from a client's complaint to the reason of a refusal |
+//! | [`command`] | the program `tollgate`: limits that suit your traffic, and what limits would do to it |
 //! | [`recipes`] | complete solutions to common problems |
 //!
 //! # Examples
@@ -38,7 +39,6 @@
 //! | `registry` | the limits of a container registry, on Redis |
 //! | `service` | the limiter as an HTTP service for programs in any language |
 //! | `client`, `grpc_client` | clients that keep to the limits of a server |
-//! | `check_limits` | a check of limit files before they are deployed |
 //! | `inspect` | HTTP routes for administrators to show limits, to look up and reset buckets, and to find refusals |
 //! | `dashboard` | a live page with decisions, denied clients, refusals and the store, for the same administrators |
 //! | `observability` | metrics for Prometheus, traces, and a dashboard for Grafana |
@@ -46,6 +46,9 @@
 
 #[doc = include_str!("../docs/algorithms.md")]
 pub mod algorithms {}
+
+#[doc = include_str!("../docs/command.md")]
+pub mod command {}
 
 #[doc = include_str!("../docs/failures.md")]
 #[cfg(feature = "redis")]

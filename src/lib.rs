@@ -81,6 +81,7 @@
 //! | `tonic-tls` | | the same on TLS connections |
 //! | `tokio` | enabled by other features | waiting in line; refunds and settlement in a background task, for backends that wait |
 //! | `testing` | | the conformance suite, for tests of your own backend |
+//! | `cli` | | the program [`tollgate`](guide::command), for `cargo install` |
 //!
 //! Features only add. With `default-features = false`, neither axum nor an asynchronous runtime is a dependency.
 

@@ -48,7 +48,7 @@ pub(crate) use self::{
 use self::{charging::Charging, choice::Choice, predicate::Not, source::Sources};
 pub use self::{
     charging::{Ending, RequestEnd},
-    path::{Paths, paths},
+    path::{PathError, Paths, paths},
     predicate::{Methods, methods},
     rule_error::RuleError,
 };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::{Uri, request::Parts, uri::PathAndQuery};
+use thiserror::Error;
 
 use crate::key::Predicate;
 
@@ -35,35 +36,77 @@ const ROUNDS: usize = 4;
 /// disguised.
 #[track_caller]
 pub fn paths<T: Into<String>>(paths: impl IntoIterator<Item = T>) -> Paths {
-    let paths: Arc<[String]> = paths.into_iter().map(Into::into).collect();
-    if let Some(path) = paths.iter().find(|path| !path.starts_with('/')) {
-        panic!("the path `{path}` matches no request: begin it with `/`");
+    match Paths::new(paths) {
+        Ok(paths) => paths,
+        Err(error) => panic!("{error}"),
     }
-    let is_route = |path: &&String| {
-        let above = path.strip_suffix("/*").unwrap_or(path);
-        above.contains(['{', '*'])
-    };
-    if let Some(path) = paths.iter().find(is_route) {
-        panic!(
-            "`{path}` is a route pattern: end it with `/*` for all that lies below, or put the layer on the route by \
-             `route_layer`"
-        );
-    }
-    if let Some((path, resolved)) = paths.iter().find_map(|path| Some((path, resolved(path)?))) {
-        panic!("the path `{path}` matches no request: write it as `{resolved}`");
-    }
-    Paths(paths)
 }
 
 /// A condition for requests with some paths. Created by [`paths`].
 #[derive(Clone, Debug)]
 pub struct Paths(Arc<[String]>);
 
+/// The error for a path that matches no request, or that is a pattern of routes.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(transparent)]
+pub struct PathError(PathMistake);
+
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+enum PathMistake {
+    #[error("the path `{0}` matches no request: begin it with `/`")]
+    NoSlash(String),
+    #[error(
+        "`{0}` is a route pattern: end it with `/*` for all that lies below, or put the layer on the route by \
+         `route_layer`"
+    )]
+    Route(String),
+    #[error("the path `{path}` matches no request: write it as `{resolved}`")]
+    Disguised { path: String, resolved: String },
+}
+
+impl Paths {
+    /// The condition that [`paths`] creates, for paths that a user of the program writes.
+    ///
+    /// # Errors
+    ///
+    /// Where [`paths`] panics.
+    pub fn new<T: Into<String>>(paths: impl IntoIterator<Item = T>) -> Result<Self, PathError> {
+        let paths: Arc<[String]> = paths.into_iter().map(Into::into).collect();
+        match paths.iter().find_map(|path| mistake(path)) {
+            Some(mistake) => Err(PathError(mistake)),
+            None => Ok(Self(paths)),
+        }
+    }
+
+    /// Returns whether a request with this path meets a rule that applies [only](super::Rule::only_if) to these paths:
+    /// whether the path, or the path that a disguised one may be resolved to, is one of them.
+    #[must_use]
+    pub fn cover(&self, path: &str) -> bool {
+        self.hold_for(path) || resolved(path).is_some_and(|path| self.hold_for(&path))
+    }
+
+    fn hold_for(&self, path: &str) -> bool {
+        self.0.iter().any(|pattern| lies_at(pattern, path))
+    }
+}
+
 impl Predicate for Paths {
     fn holds(&self, parts: &Parts) -> bool {
-        let mut paths = self.0.iter();
-        paths.any(|path| lies_at(path, parts.uri.path()))
+        self.hold_for(parts.uri.path())
     }
+}
+
+fn mistake(path: &str) -> Option<PathMistake> {
+    if !path.starts_with('/') {
+        return Some(PathMistake::NoSlash(path.to_owned()));
+    }
+    let above = path.strip_suffix("/*").unwrap_or(path);
+    if above.contains(['{', '*']) {
+        return Some(PathMistake::Route(path.to_owned()));
+    }
+    let resolved = resolved(path)?;
+    let path = path.to_owned();
+    Some(PathMistake::Disguised { path, resolved })
 }
 
 fn lies_at(pattern: &str, path: &str) -> bool {

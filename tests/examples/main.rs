@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 mod acme;
-mod check_limits;
 #[cfg(feature = "pace")]
 mod clients;
 #[cfg(feature = "axum")]

@@ -1,4 +1,4 @@
-//! The source files of the crate.
+//! The source files of the crate, without those of its command, which is a program of its own.
 
 use std::{
     fs,
@@ -16,6 +16,7 @@ fn add(dir: &Path, all: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).expect("it can be read") {
         let path = entry.expect("it can be read").path();
         match path.is_dir() {
+            true if path.ends_with("bin") => {}
             true => add(&path, all),
             false => all.push(path),
         }

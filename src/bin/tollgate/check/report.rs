@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde_json::json;
 use tollgate::{Limits, limit::LimitsError};
 
-use crate::{args::Format, client::Client, summary::Summary};
+use super::summary::Summary;
+use crate::client::Client;
 
 /// The contents of the files.
 pub(crate) enum Report {
@@ -16,27 +17,25 @@ pub(crate) enum Report {
 
 impl Report {
     /// Reports the requested clients or, without any, a summary of all limits.
-    pub(crate) fn new(limits: &Limits, clients: &[(String, String)]) -> Result<Self, Mistake> {
+    pub(crate) fn new(limits: &Limits, clients: &[[String; 2]]) -> Result<Self, Mistake> {
         if clients.is_empty() {
             return Ok(Self::Summary(Summary::of(limits)));
         }
-        let clients = clients.iter().map(|(limit, id)| client(limits, limit, id));
+        let clients = clients.iter().map(|[limit, id]| client(limits, limit, id));
         clients.collect::<Result<_, _>>().map(Self::Clients)
     }
 
-    pub(crate) fn write(&self, format: Format) -> String {
-        match (format, self) {
-            (Format::Text, Self::Summary(summary)) => summary.to_string(),
-            (Format::Text, Self::Clients(clients)) => {
+    pub(crate) fn write(&self, is_json: bool) -> String {
+        match (is_json, self) {
+            (false, Self::Summary(summary)) => summary.to_string(),
+            (false, Self::Clients(clients)) => {
                 let texts: Vec<_> = clients.iter().map(text).collect();
                 texts.join("\n")
             }
-            (Format::Json, Self::Summary(Summary { limits, overrides })) => {
+            (true, Self::Summary(Summary { limits, overrides })) => {
                 json!({"ok": true, "limits": limits, "overrides": overrides}).to_string()
             }
-            (Format::Json, Self::Clients(clients)) => {
-                json!({"ok": true, "clients": clients}).to_string()
-            }
+            (true, Self::Clients(clients)) => json!({"ok": true, "clients": clients}).to_string(),
         }
     }
 }
@@ -95,10 +94,10 @@ pub(crate) struct Mistake {
 }
 
 impl Mistake {
-    pub(crate) fn write(&self, format: Format) -> String {
-        match format {
-            Format::Text => format!("check_limits: {self}"),
-            Format::Json => json!({"ok": false, "error": self}).to_string(),
+    pub(crate) fn write(&self, is_json: bool) -> String {
+        match is_json {
+            false => format!("tollgate: {self}"),
+            true => json!({"ok": false, "error": self}).to_string(),
         }
     }
 }

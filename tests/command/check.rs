@@ -1,16 +1,10 @@
-//! The example `check_limits`: what it finds in files, and what it says a client gets.
+//! `tollgate check`: what it finds in files, and what it says a client gets.
 
-#![cfg(feature = "yaml")]
-
-use std::{
-    fs,
-    process::Output,
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::programs;
+use crate::program::{self, expect_refusal, file, stderr, stdout};
 
 const DEFAULTS: &str = "
 Address: {number: 1, id: ipAddress, burst: 20, count: 10, period: 1s}
@@ -38,35 +32,17 @@ const OVERRIDES: &str = "
 - Partners: {burst: 1, count: 1, period: 1s, ids: [acme, --odd]}
 ";
 
-const JSON: [&str; 2] = ["--format", "json"];
-
-/// Writes a file that no other test uses, and returns its path.
-fn file(extension: &str, text: &str) -> String {
-    static FILES: AtomicU32 = AtomicU32::new(0);
-    let (directory, process) = (env!("CARGO_TARGET_TMPDIR"), std::process::id());
-    let number = FILES.fetch_add(1, Ordering::Relaxed);
-    let path = format!("{directory}/check-{process}-{number}.{extension}");
-    fs::write(&path, text).expect("the target directory can be written to");
-    path
-}
+const JSON: [&str; 1] = ["--json"];
 
 /// Runs it with [`DEFAULTS`] and [`OVERRIDES`], and what else is asked.
 fn check(more: &[&str]) -> Output {
     let (defaults, overrides) = (file("yml", DEFAULTS), file("yml", OVERRIDES));
-    let files = ["--defaults", &defaults, "--overrides", &overrides];
+    let files = ["--limits", &defaults, "--overrides", &overrides];
     run(&[&files, more].concat())
 }
 
 fn run(args: &[&str]) -> Output {
-    programs::run("check_limits", args)
-}
-
-fn stdout(output: &Output) -> &str {
-    str::from_utf8(&output.stdout).expect("it is UTF-8")
-}
-
-fn stderr(output: &Output) -> &str {
-    str::from_utf8(&output.stderr).expect("it is UTF-8")
+    program::run(&[&["check"], args].concat())
 }
 
 /// Expects one line of JSON, this exit code, and nothing else.
@@ -84,17 +60,6 @@ fn json_of(output: &Output, code: i32) -> Value {
 fn expect_text(output: &Output, text: &str) {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
     assert_eq!((stdout(output), stderr(output)), (text, ""));
-}
-
-/// Expects this exit code, nothing on standard output, and an error that holds `texts`.
-#[track_caller]
-fn expect_refusal(output: &Output, code: i32, texts: &[&str]) {
-    let message = stderr(output);
-    assert_eq!(output.status.code(), Some(code), "{message}");
-    assert_eq!(stdout(output), "");
-    for text in texts {
-        assert!(message.contains(text), "{message}");
-    }
 }
 
 #[test]
@@ -125,18 +90,17 @@ fn good_files_are_summed_up() {
 #[test]
 fn overrides_need_not_be() {
     let defaults = file("json", r#"{"a": {"burst": 1, "count": 1, "period": "1s"}}"#);
-    let output = run(&["--defaults", &defaults]);
+    let output = run(&["--limits", &defaults]);
     expect_text(
         &output,
         "limits: 1\n  a: at most 1 in any 1s\noverrides: 0\n",
     );
 }
 
-#[cfg(feature = "toml")]
 #[test]
 fn toml_is_read() {
     let defaults = file("toml", "[a]\nburst = 1\ncount = 1\nperiod = '1s'\n");
-    let output = run(&["--defaults", &defaults, "a", "x"]);
+    let output = run(&["--limits", &defaults, "a", "x"]);
     expect_text(
         &output,
         "a x\n  limit: 1 per 1s, 1 at once\n  at most: 1 in any 1s\n  from: the default\n  bucket: a:x\n",
@@ -242,7 +206,7 @@ fn values_of_all_kinds_are_told_in_json() {
 
 #[test]
 fn id_may_begin_like_an_option() {
-    let told = json_of(&check(&["--format", "json", "--", "Partners", "--odd"]), 0);
+    let told = json_of(&check(&["--json", "--", "Partners", "--odd"]), 0);
     assert_eq!(told["clients"][0]["override"]["id"], "--odd");
 }
 
@@ -250,7 +214,7 @@ fn id_may_begin_like_an_option() {
 #[track_caller]
 fn expect_mistake(args: &[&str], file: &str, line: u64, limit: &str, id: Option<&str>, text: &str) {
     let place = format!("{file}:{line}: limit `{limit}`: ");
-    expect_refusal(&run(args), 1, &["check_limits: ", &place, text]);
+    expect_refusal(&run(args), 1, &["tollgate: ", &place, text]);
     let told = json_of(&run(&[args, &JSON].concat()), 1);
     let message = told["error"]["message"].as_str().unwrap_or_default();
     assert!(message.starts_with(&place) && message.contains(text));
@@ -262,31 +226,31 @@ fn expect_mistake(args: &[&str], file: &str, line: u64, limit: &str, id: Option<
 fn mistakes_are_told_with_their_place() {
     let bad = "a: {burst: 1, count: 1,\n    perod: 1s}\n";
     let (good, defaults) = (file("yml", DEFAULTS), file("yml", bad));
-    let args = ["--defaults", &*defaults];
+    let args = ["--limits", &*defaults];
     expect_mistake(&args, &defaults, 2, "a", None, "did you mean `period`?");
 
     let id = "www.example.com";
     let bad = format!("- Domain:\n    unlimited: true\n    ids:\n      - {id}\n");
     let overrides = file("yml", &bad);
-    let args = ["--defaults", &*good, "--overrides", &overrides];
+    let args = ["--limits", &*good, "--overrides", &overrides];
     let text = "`www.example.com` is not an id in the format domain";
     expect_mistake(&args, &overrides, 4, "Domain", Some(id), text);
 }
 
 #[test]
-fn files_that_cannot_be_read_are_mistakes() {
-    let nowhere = ["--defaults", "/nowhere/limits.yml"];
+fn files_that_cannot_be_read_are_told_apart() {
+    let nowhere = ["--limits", "/nowhere/limits.yml"];
     expect_refusal(
         &run(&nowhere),
-        1,
+        2,
         &["/nowhere/limits.yml: ", "cannot read it"],
     );
-    let told = json_of(&run(&[&nowhere[..], &JSON].concat()), 1);
+    let told = json_of(&run(&[&nowhere[..], &JSON].concat()), 2);
     assert_eq!(told["error"]["file"], "/nowhere/limits.yml");
     assert_eq!(told["error"]["line"], json!(null));
     let text = file("txt", DEFAULTS);
     expect_refusal(
-        &run(&["--defaults", &text]),
+        &run(&["--limits", &text]),
         1,
         &["its name has no known extension: use .yml"],
     );
@@ -318,8 +282,8 @@ fn what_is_asked_for_has_to_be_there() {
 #[test]
 fn warnings_are_on_standard_error() {
     let tiers = "[{limit: 5, window: 1s}, {limit: 50, window: 5s, active: 5s, cooldown: 1s}]";
-    let defaults = file("yml", &format!("Bursts: {{tiers: {tiers}}}\n"));
-    let output = run(&["--defaults", &defaults]);
+    let defaults = file("yml", format!("Bursts: {{tiers: {tiers}}}\n"));
+    let output = run(&["--limits", &defaults]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(
         stdout(&output),
@@ -329,45 +293,25 @@ fn warnings_are_on_standard_error() {
 }
 
 #[test]
-fn wrong_calls_are_refused_with_the_usage() {
-    let cases: [(&[&str], &str); 10] = [
-        (&[], "--defaults is missing"),
-        (&["--overrides", "o.yml"], "--defaults is missing"),
-        (&["--defaults"], "--defaults needs a value"),
-        (&["--defaults", ""], "--defaults needs a value"),
+fn wrong_calls_are_refused() {
+    let cases: [(&[&str], &str); 6] = [
+        (&[], "--limits <FILE>"),
+        (&["--overrides", "o.yml"], "--limits <FILE>"),
+        (&["--limits"], "a value is required"),
         (
-            &["--defaults", "--overrides", "o.yml"],
-            "--defaults needs a value",
+            &["--limits", "d.yml", "--limits", "e.yml"],
+            "cannot be used multiple times",
         ),
         (
-            &["--defaults", "d.yml", "--defaults", "e.yml"],
-            "--defaults is given twice",
-        ),
-        (
-            &["--defaults", "d.yml", "--format", "xml"],
-            "--format is `xml`: use text or json",
-        ),
-        (
-            &["--defaults", "d.yml", "Address"],
+            &["--limits", "d.yml", "Address"],
             "`Address` has no id after it",
         ),
         (
-            &["--defaults", "d.yml", "Partners", "--odd"],
-            "unknown argument `--odd`",
+            &["--limits", "d.yml", "Partners", "--odd"],
+            "unexpected argument '--odd'",
         ),
-        (&["--help"], "unknown argument `--help`"),
     ];
     for (args, reason) in cases {
-        expect_refusal(&run(args), 2, &[reason, "usage: check_limits --defaults "]);
+        expect_refusal(&run(args), 2, &[reason]);
     }
-}
-
-#[cfg(unix)]
-#[test]
-fn argument_that_is_not_utf8_is_refused() {
-    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
-
-    let args = [OsStr::new("--defaults"), OsStr::from_bytes(b"\xff.yml")];
-    let output = programs::run("check_limits", &args);
-    expect_refusal(&output, 2, &["is not UTF-8", "usage: "]);
 }

@@ -1,0 +1,74 @@
+//! Common Log Format, and Combined, which adds fields at its end:
+//! `203.0.113.7 - alice [10/Oct/2000:13:55:36 -0700] "GET /index.html HTTP/1.0" 200 2326`.
+
+use super::{
+    instant,
+    json_format::address_in,
+    record::{Record, Wanted},
+    unreadable::Reason,
+};
+
+/// The name of the field with the authenticated user.
+const USER: &str = "user";
+
+pub(super) fn read(line: &[u8], wanted: &Wanted) -> Result<Record, Reason> {
+    let (client, time, request) = split(line).ok_or(Reason::Form)?;
+    let mut record = Record {
+        at: instant::of_common_format(time)?,
+        ..Record::default()
+    };
+    let client = String::from_utf8_lossy(client);
+    let mut words = client.splitn(3, ' ');
+    if wanted.address {
+        let host = words.next().and_then(address_in);
+        record.address = Some(host.ok_or(Reason::NoAddress)?);
+    }
+    if wanted.request {
+        let request = String::from_utf8_lossy(request);
+        (record.method, record.path) = method_and_path(&request);
+    }
+    if !wanted.fields.is_empty() {
+        let user = client.splitn(3, ' ').nth(2).filter(|user| *user != "-");
+        let fields = wanted.fields.iter();
+        let values = fields.map(|field| user.filter(|_| field == USER).map(str::to_owned));
+        record.fields = values.collect();
+    }
+    Ok(record)
+}
+
+/// Splits a line into what stands before the time, the time, and the request.
+fn split(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let open = line.windows(2).position(|pair| pair == b" [")?;
+    let (client, rest) = (&line[..open], &line[open + 2..]);
+    let close = rest.iter().position(|byte| *byte == b']')?;
+    let (time, rest) = (&rest[..close], &rest[close + 1..]);
+    let request = rest.strip_prefix(b" \"")?;
+    let mut escaped = false;
+    let end = request.iter().position(|byte| {
+        let is_end = *byte == b'"' && !escaped;
+        escaped = *byte == b'\\' && !escaped;
+        is_end
+    });
+    Some((client, time, &request[..end?]))
+}
+
+/// Splits `GET /path?query HTTP/1.1`. What is no request, such as the bytes of TLS on a plain port, has neither part.
+pub(super) fn method_and_path(request: &str) -> (String, String) {
+    let mut words = request.split(' ');
+    match (words.next(), words.next()) {
+        (Some(method), Some(target)) => (method.to_owned(), path_of(target).to_owned()),
+        _ => Default::default(),
+    }
+}
+
+/// The path of a request's target, which may be a whole URL.
+pub(super) fn path_of(target: &str) -> &str {
+    let target = match target.split_once("://") {
+        Some((_, rest)) if !target.starts_with('/') => {
+            rest.find('/').map_or("/", |slash| &rest[slash..])
+        }
+        _ => target,
+    };
+    let end = target.find(['?', '#']).unwrap_or(target.len());
+    &target[..end]
+}

@@ -1,0 +1,182 @@
+//! The requests of all logs in the order of their times.
+//!
+//! Servers write a line when a request has ended, often with the time at which it began. So each log has a buffer of some
+//! thousand requests, and the earliest of them comes first. The logs are then merged by time, whatever the order of their
+//! names. A request that is later still takes place at the latest instant so far, because a clock does not step back.
+
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    io::BufRead,
+    path::{Path, PathBuf},
+};
+
+use indicatif::ProgressBar;
+
+use super::{
+    line_reader,
+    lines::{Lines, NextLine},
+    record::{Record, Wanted},
+    source::{Source, SourceError, total_length},
+    unreadable::{Reason, Unreadable},
+};
+
+/// The requests of a log that wait for earlier ones.
+const BUFFERED: usize = 8192;
+
+/// Reads logs, and yields their requests by time.
+pub(crate) struct Log {
+    wanted: Wanted,
+    inputs: Vec<Input>,
+    latest: u64,
+    late: u64,
+    progress: ProgressBar,
+}
+
+/// What is known when all was read.
+#[derive(Debug, Default)]
+pub(crate) struct LogEnd {
+    pub(crate) lines: u64,
+    pub(crate) unreadable: Unreadable,
+    /// Requests that came too late for their place, and count at the latest instant before them.
+    pub(crate) late: u64,
+}
+
+impl Log {
+    /// Opens files; `-` is standard input.
+    pub(crate) fn open(
+        paths: &[PathBuf],
+        wanted: Wanted,
+        progress: ProgressBar,
+    ) -> Result<Self, SourceError> {
+        if let Some(length) = total_length(paths) {
+            progress.set_length(length);
+        }
+        let inputs = paths.iter().map(|path| Input::open(path, &progress));
+        Ok(Self {
+            inputs: inputs.collect::<Result<_, _>>()?,
+            wanted,
+            latest: 0,
+            late: 0,
+            progress,
+        })
+    }
+
+    /// The next request, or `None` at the end.
+    pub(crate) fn next_record(&mut self) -> Result<Option<Record>, SourceError> {
+        for input in &mut self.inputs {
+            input.fill(&self.wanted)?;
+        }
+        let inputs = self.inputs.iter_mut();
+        let waiting = inputs.filter(|input| !input.buffer.is_empty());
+        let earliest =
+            waiting.min_by_key(|input| input.buffer.peek().map(|Reverse(first)| first.at()));
+        let Some(Reverse(next)) = earliest.and_then(|input| input.buffer.pop()) else {
+            return Ok(None);
+        };
+        let mut record = next.record;
+        self.late += u64::from(record.at < self.latest);
+        self.latest = self.latest.max(record.at);
+        record.at = self.latest;
+        Ok(Some(record))
+    }
+
+    /// Ends the progress bar, and returns what is known of the lines.
+    pub(crate) fn end(self) -> LogEnd {
+        self.progress.finish_and_clear();
+        let mut end = LogEnd {
+            late: self.late,
+            ..LogEnd::default()
+        };
+        for input in self.inputs {
+            end.lines += input.line;
+            end.unreadable.merge(input.unreadable);
+        }
+        end
+    }
+}
+
+/// One log, with the requests that wait for earlier ones.
+struct Input {
+    name: String,
+    lines: Lines<Box<dyn BufRead>>,
+    line: u64,
+    has_ended: bool,
+    buffer: BinaryHeap<Reverse<Buffered>>,
+    unreadable: Unreadable,
+}
+
+impl Input {
+    fn open(path: &Path, progress: &ProgressBar) -> Result<Self, SourceError> {
+        let Source { name, reader } = Source::open(path, progress)?;
+        Ok(Self {
+            name,
+            lines: Lines::new(reader),
+            line: 0,
+            has_ended: false,
+            buffer: BinaryHeap::new(),
+            unreadable: Unreadable::default(),
+        })
+    }
+
+    /// Reads until the buffer is full.
+    fn fill(&mut self, wanted: &Wanted) -> Result<(), SourceError> {
+        while self.buffer.len() < BUFFERED && !self.has_ended {
+            let next = self.lines.next_line();
+            let next = next.map_err(|error| SourceError::new(&self.name, error))?;
+            let (line, read) = match next {
+                NextLine::End => {
+                    self.has_ended = true;
+                    break;
+                }
+                NextLine::Cut(start) => (start, Err(Reason::TooLong)),
+                NextLine::Whole(line) => (line, line_reader::read(line, wanted)),
+            };
+            self.line += 1;
+            match read {
+                Ok(record) => {
+                    let line = self.line;
+                    self.buffer.push(Reverse(Buffered { line, record }));
+                }
+                Err(reason) => self.unreadable.add(&self.name, self.line, reason, line),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A request, which is ordered by its time, and then by its place in the log.
+struct Buffered {
+    line: u64,
+    record: Record,
+}
+
+impl Buffered {
+    fn at(&self) -> u64 {
+        self.record.at
+    }
+
+    fn place(&self) -> (u64, u64) {
+        (self.record.at, self.line)
+    }
+}
+
+impl Ord for Buffered {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.place().cmp(&other.place())
+    }
+}
+
+impl PartialOrd for Buffered {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Buffered {
+    fn eq(&self, other: &Self) -> bool {
+        self.place() == other.place()
+    }
+}
+
+impl Eq for Buffered {}

@@ -1,0 +1,86 @@
+//! Where a log comes from: a file or standard input, plain or by gzip.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Cursor, Read, stdin},
+    path::{Path, PathBuf},
+};
+
+use flate2::read::MultiGzDecoder;
+use indicatif::ProgressBar;
+use thiserror::Error;
+
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+const BUFFER: usize = 128 * 1024;
+
+/// A log that cannot be read.
+#[derive(Debug, Error)]
+#[error("{name}: cannot read it")]
+pub(crate) struct SourceError {
+    name: String,
+    #[source]
+    error: io::Error,
+}
+
+/// An open log.
+pub(super) struct Source {
+    pub(super) name: String,
+    pub(super) reader: Box<dyn BufRead>,
+}
+
+impl Source {
+    /// Opens a file, or standard input for `-`.
+    pub(super) fn open(path: &Path, progress: &ProgressBar) -> Result<Self, SourceError> {
+        let is_stdin = path == Path::new("-");
+        let name = match is_stdin {
+            true => "standard input".to_owned(),
+            false => path.display().to_string(),
+        };
+        let opened = match is_stdin {
+            true => decompressed(progress.wrap_read(stdin())),
+            false => open_file(path).and_then(|file| decompressed(progress.wrap_read(file))),
+        };
+        match opened {
+            Ok(reader) => Ok(Self { name, reader }),
+            Err(error) => Err(SourceError { name, error }),
+        }
+    }
+}
+
+impl SourceError {
+    pub(super) fn new(name: &str, error: io::Error) -> Self {
+        let name = name.to_owned();
+        Self { name, error }
+    }
+}
+
+/// The bytes of all files together, if all are files.
+pub(super) fn total_length(paths: &[PathBuf]) -> Option<u64> {
+    paths
+        .iter()
+        .map(|path| {
+            let data = path.metadata().ok()?;
+            data.is_file().then_some(data.len())
+        })
+        .sum()
+}
+
+fn open_file(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    match file.metadata()?.is_dir() {
+        true => Err(io::ErrorKind::IsADirectory.into()),
+        false => Ok(file),
+    }
+}
+
+fn decompressed(mut reader: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
+    let mut start = Vec::new();
+    reader.by_ref().take(2).read_to_end(&mut start)?;
+    let is_gzip = start == GZIP;
+    let whole = Cursor::new(start).chain(reader);
+    Ok(match is_gzip {
+        true => Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(whole))),
+        false => Box::new(BufReader::with_capacity(BUFFER, whole)),
+    })
+}

@@ -1,0 +1,78 @@
+//! The program `tollgate`: from traffic to limits.
+//!
+//! ```text
+//! tollgate suggest access.log --key ip --deny-at-most 0.1%
+//! tollgate replay --limits defaults.yml access.log
+//! tollgate check --limits defaults.yml
+//! tollgate show --redis redis://127.0.0.1:6379 --limits defaults.yml requests 203.0.113.7
+//! ```
+//!
+//! `docs/command.md` describes it. Each subcommand is a module. The exit code is 0 for success, 1 if `check` found a mistake
+//! or `reset` did nothing, and 2 for bad arguments and files that cannot be read.
+
+mod args;
+#[path = "../../../examples/shared/bound.rs"]
+mod bound;
+mod bucket;
+mod check;
+#[path = "../../../examples/shared/client.rs"]
+mod client;
+mod distinct;
+mod failure;
+mod key;
+mod limit_files;
+mod log;
+mod output;
+mod page;
+mod progress;
+mod replay;
+mod rules;
+mod suggest;
+
+use std::{
+    error::Error,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use clap::Parser;
+use tracing_subscriber::filter::LevelFilter;
+
+use self::{
+    args::{Cli, Command},
+    failure::Failure,
+};
+
+fn main() -> ExitCode {
+    // Unusual limits are warned about. Without the level, each denial would be logged.
+    let logs = tracing_subscriber::fmt().with_max_level(LevelFilter::WARN);
+    logs.with_writer(io::stderr).without_time().init();
+    let result = match Cli::parse().command {
+        Command::Replay(args) => replay::run(&args),
+        Command::Suggest(args) => suggest::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Show(args) => bucket::show(&args),
+        Command::Reset(args) => bucket::reset(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            say(&failure);
+            failure.code()
+        }
+    }
+}
+
+/// Writes an error and its sources to standard error, which may be closed.
+fn say(failure: &Failure) {
+    if matches!(failure, Failure::Said(_)) {
+        return;
+    }
+    let mut text = format!("tollgate: {failure}");
+    let mut source = failure.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    let _ = writeln!(io::stderr(), "{text}");
+}

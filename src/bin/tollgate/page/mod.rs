@@ -1,0 +1,97 @@
+//! `--html`: the result as one self-contained page, in the style of the simulator. It has no scripts.
+
+mod chart;
+mod curve;
+mod replayed;
+mod suggested;
+
+use std::{fs, path::Path};
+
+use crate::{failure::Failure, replay::Replay, suggest::Suggestion};
+
+const LOOK: &str = include_str!("../../../../examples/shared/look.css");
+const OWN: &str = include_str!("page.css");
+
+/// Writes the result of `replay`.
+pub(crate) fn write_replay(path: &Path, replay: &Replay, top: usize) -> Result<(), Failure> {
+    write(
+        path,
+        "What these limits would have done",
+        &replayed::body(replay, top),
+    )
+}
+
+/// Writes the result of `suggest`.
+pub(crate) fn write_suggestion(
+    path: &Path,
+    suggestion: &Suggestion,
+    top: usize,
+) -> Result<(), Failure> {
+    write(
+        path,
+        "Limits for this traffic",
+        &suggested::body(suggestion, top),
+    )
+}
+
+fn write(path: &Path, title: &str, body: &str) -> Result<(), Failure> {
+    let page = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
+         <style>\n{LOOK}{OWN}</style>\n</head>\n<body>\n<header class=\"top\">\n<h1>{title}</h1>\n{body}</body>\n</html>\n"
+    );
+    fs::write(path, page).map_err(|error| Failure::Report {
+        path: path.display().to_string(),
+        error,
+    })
+}
+
+/// Text for the page. Ids come from clients.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c if c.is_control() => escaped.extend(c.escape_default()),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// A table with these headings, whose cells are text.
+fn table<const N: usize>(headings: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let row = |cells: &[String], tag: &str| {
+        let cells = cells.iter();
+        let cells: String = cells
+            .map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell)))
+            .collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let head = row(&headings.map(str::to_owned), "th");
+    let body: String = rows.map(|cells| row(&cells, "td")).collect();
+    format!(
+        "<div class=\"wide\"><table>\n<thead>{head}</thead>\n<tbody>{body}</tbody>\n</table></div>\n"
+    )
+}
+
+/// Numbers with what they count.
+fn totals<const N: usize>(totals: &[(&str, String); N]) -> String {
+    let totals: String = totals
+        .iter()
+        .map(|(what, number)| {
+            let class = if *what == "denied" {
+                " class=\"bad\""
+            } else {
+                ""
+            };
+            format!("<div{class}><dt>{what}</dt><dd>{number}</dd></div>")
+        })
+        .collect();
+    format!("<dl class=\"totals\">{totals}</dl>\n")
+}

@@ -1,0 +1,80 @@
+//! The page of `suggest`: the curve, and a card for each recommendation.
+
+use std::fmt::Write;
+
+use super::{curve, escaped, table, totals};
+use crate::{
+    bound::Bound,
+    output::{grouped, instant, percent},
+    suggest::{Recommendation, Suggestion, file_line},
+};
+
+pub(super) fn body(suggestion: &Suggestion, top: usize) -> String {
+    let measured = &suggestion.measured;
+    let mut body = format!(
+        "<p>{} requests by {} clients, from {} to {}. At most {} of the clients may be denied: {}.</p>\n</header>\n<main>\n",
+        grouped(measured.requests),
+        grouped(measured.clients),
+        instant(measured.span.0),
+        instant(measured.span.1),
+        suggestion.share,
+        grouped(suggestion.at_most),
+    );
+    for recommendation in &suggestion.recommendations {
+        add_recommendation(&mut body, suggestion, recommendation, top);
+    }
+    let _ = write!(
+        body,
+        "<section class=\"card\">\n<div class=\"title\"><h2>Burst against rate</h2></div>\n\
+         <p>The smallest burst for each rate: one that denies nobody, and one that denies at most the share of clients.</p>\n{}</section>\n</main>\n",
+        curve::curve(suggestion)
+    );
+    body
+}
+
+fn add_recommendation(
+    body: &mut String,
+    suggestion: &Suggestion,
+    recommendation: &Recommendation,
+    top: usize,
+) {
+    let measured = &suggestion.measured;
+    let (denied, stopped) = (recommendation.denied, recommendation.clients.len() as u64);
+    let bound = Bound::of(&recommendation.limit);
+    let bound = bound.map_or_else(String::new, |bound| format!(" It admits at most {bound}."));
+    let _ = write!(
+        body,
+        "<section class=\"card\">\n<div class=\"title\"><h2>{}</h2></div>\n{}<p>{}.{bound}</p>\n<pre><code>{}</code></pre>\n",
+        escaped(&recommendation.limit.to_string()),
+        totals(&[
+            ("denied", grouped(denied)),
+            ("of all requests", percent(denied, measured.requests)),
+            ("clients ever denied", grouped(stopped)),
+            ("of all clients", percent(stopped, measured.clients)),
+        ]),
+        escaped(&capitalized(&recommendation.choice.reason)),
+        escaped(&file_line(&recommendation.limit, &suggestion.key)),
+    );
+    if stopped > 0 {
+        let rows = recommendation
+            .clients
+            .iter()
+            .take(top)
+            .map(|(client, denials)| {
+                [
+                    suggestion.names.of(*client),
+                    grouped(denials.denied),
+                    instant(denials.first),
+                    instant(denials.last),
+                ]
+            });
+        body.push_str(&table(["client", "denied", "first", "last"], rows));
+    }
+    body.push_str("</section>\n");
+}
+
+fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(chars).collect()
+}

@@ -1,0 +1,179 @@
+//! Decides the requests of a log as a server would: by the crate's limiter, with the log's times as the clock.
+
+use std::time::Duration;
+
+use tollgate::{
+    Decision, Limiter, Limits, MemoryBackend, Transaction,
+    clock::{ManualClock, Timestamp},
+};
+
+use super::{
+    plan::{Plan, PlannedRule},
+    tally::Tally,
+};
+use crate::{distinct, limit_files::with_line, log::Record};
+
+/// The most bytes of windows and tiers.
+const HISTORY_BYTES: usize = 256 * 1024 * 1024;
+
+/// A limiter, and what it has done.
+pub(super) struct Engine {
+    plan: Plan,
+    limiter: Clocked,
+    /// The same limits with a line to wait in, if that changes any of them.
+    lined: Option<Clocked>,
+    tallies: Vec<Tally>,
+    /// Requests whose id is not in the format of a limit.
+    misfits: u64,
+    decided: u64,
+}
+
+/// A limiter with a clock of its own.
+struct Clocked {
+    limiter: Limiter,
+    clock: ManualClock,
+}
+
+/// A client of a limit in one request.
+struct Charge {
+    limit: usize,
+    id: String,
+    cost: u32,
+}
+
+impl Charge {
+    fn transaction<'a>(&'a self, names: &'a [String]) -> Transaction<'a> {
+        let name = names[self.limit].as_str();
+        Transaction::new(name, self.id.as_str()).cost(self.cost)
+    }
+}
+
+impl Engine {
+    pub(super) fn new(limits: Limits, plan: Plan, max_wait: Duration) -> Self {
+        let tally = |name: &String| {
+            let limit = limits.get(name).and_then(|named| named.limit.as_ref());
+            Tally::new(name, limit)
+        };
+        Self {
+            tallies: plan.limits.iter().map(tally).collect(),
+            lined: with_line(&limits, max_wait).map(|limits| Clocked::new(limits, &plan)),
+            limiter: Clocked::new(limits, &plan),
+            plan,
+            misfits: 0,
+            decided: 0,
+        }
+    }
+
+    /// Decides one request. All of its limits are charged or none.
+    pub(super) fn meet(&mut self, record: &Record) {
+        let at = Timestamp::from_micros(record.at);
+        let mut charges: Vec<Charge> = Vec::with_capacity(self.plan.rules.len());
+        for rule in &self.plan.rules {
+            let Some(id) = rule.client_of(record) else {
+                continue;
+            };
+            match rule.format.fold(&id) {
+                Ok(folded) if folded.as_str() == id => add(&mut charges, rule, id),
+                Ok(folded) => add(&mut charges, rule, folded.as_str().to_owned()),
+                Err(_) => self.misfits += 1,
+            }
+        }
+        if charges.is_empty() {
+            return;
+        }
+        let names = &self.plan.limits;
+        let tallies = &mut self.tallies;
+        let decided = self
+            .limiter
+            .decide(at, names, &charges, |charge, decision| {
+                let hash = distinct::hash(&charge.id);
+                tallies[charge.limit].count(at, &charge.id, hash, decision);
+            });
+        self.decided += u64::from(decided);
+        self.misfits += u64::from(!decided);
+        if let Some(lined) = &self.lined {
+            lined.decide(at, names, &charges, |charge, decision| {
+                tallies[charge.limit].count_in_line(decision);
+            });
+        }
+    }
+
+    /// What was done, and what deserves a note.
+    pub(super) fn end(self) -> (Vec<Tally>, Vec<String>) {
+        let mut notes = Vec::new();
+        if self.misfits > 0 {
+            notes.push(format!(
+                "{} requests met a limit that does not admit their id or cost, and were not counted there",
+                self.misfits
+            ));
+        }
+        if self.decided == 0 {
+            notes.push("no request met a limit: check --key and the rules".to_owned());
+        }
+        let evictions = self.limiter.limiter.stats().evictions.unwrap_or_default();
+        if evictions > 0 {
+            notes.push(format!(
+                "there were more buckets at a time than the memory holds, and {evictions} of them were forgotten early"
+            ));
+        }
+        if self.tallies.iter().any(|tally| !tally.is_exact()) {
+            notes.push("numbers of clients above a million are estimates (0.2 %)".to_owned());
+        }
+        let has_line = self.lined.is_some();
+        let tallies = self.tallies.into_iter();
+        let tallies = tallies.map(|tally| tally.ended(has_line)).collect();
+        (tallies, notes)
+    }
+}
+
+impl Clocked {
+    fn new(limits: Limits, plan: &Plan) -> Self {
+        let buckets = MemoryBackend::DEFAULT_MAX_BUCKETS * plan.limits.len().max(1);
+        let backend = MemoryBackend::with_max_buckets(buckets).max_history_bytes(HISTORY_BYTES);
+        let clock = ManualClock::new(Timestamp::from_micros(0));
+        let limiter = Limiter::new(limits, backend).with_clock(clock.clone());
+        Self { limiter, clock }
+    }
+
+    /// Decides a batch, and returns whether that was possible.
+    fn decide(
+        &self,
+        at: Timestamp,
+        names: &[String],
+        charges: &[Charge],
+        mut told: impl FnMut(&Charge, &Decision),
+    ) -> bool {
+        self.clock.set(at);
+        if let [charge] = charges {
+            let decision = self.limiter.try_spend(&charge.transaction(names));
+            let Some(Ok(decision)) = decision else {
+                return false;
+            };
+            told(charge, &decision);
+            return true;
+        }
+        let batch: Vec<_> = charges
+            .iter()
+            .map(|charge| charge.transaction(names))
+            .collect();
+        let Some(Ok(decisions)) = self.limiter.try_spend_batch(&batch) else {
+            return false;
+        };
+        let members = charges.iter().zip(decisions.members());
+        members.for_each(|(charge, decision)| told(charge, decision));
+        true
+    }
+}
+
+/// Adds a charge. Rules that charge the same bucket charge it once, with the sum of their costs.
+fn add(charges: &mut Vec<Charge>, rule: &PlannedRule, id: String) {
+    let mut others = charges.iter_mut();
+    match others.find(|other| other.limit == rule.limit && other.id == id) {
+        Some(same) => same.cost = same.cost.saturating_add(rule.cost),
+        None => charges.push(Charge {
+            limit: rule.limit,
+            id,
+            cost: rule.cost,
+        }),
+    }
+}

@@ -1,0 +1,150 @@
+//! The result of `replay`, as JSON, tables or a page.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use serde::Serialize;
+
+use super::{Replay, tally::Tally};
+use crate::{
+    args::ReportArgs,
+    failure::Failure,
+    output::{grouped, instant, number, percent, print, span, table, warn},
+    page,
+};
+
+/// What `--json` prints. It is an interface: `docs/command.md` describes it.
+#[derive(Serialize)]
+struct Json<'a> {
+    lines: u64,
+    unreadable: u64,
+    limits: BTreeMap<&'a str, JsonLimit<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonLimit<'a> {
+    requests: u64,
+    clients: u64,
+    denied: u64,
+    clients_denied: u64,
+    most_denied: Vec<JsonClient<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonClient<'a> {
+    id: &'a str,
+    denied: u64,
+    first: String,
+}
+
+pub(super) fn write(replay: &Replay, args: &ReportArgs) -> Result<(), Failure> {
+    warn(&replay.end, &replay.notes);
+    if let Some(path) = &args.html {
+        page::write_replay(path, replay, args.top)?;
+    }
+    match args.json {
+        true => print(&json(replay, args.top)),
+        false => print(&text(replay, args.top)),
+    }
+}
+
+fn json(replay: &Replay, top: usize) -> String {
+    let json = Json {
+        lines: replay.end.lines,
+        unreadable: replay.end.unreadable.count(),
+        limits: replay
+            .tallies
+            .iter()
+            .map(|tally| (tally.name.as_str(), JsonLimit::of(tally, top)))
+            .collect(),
+    };
+    let mut text = serde_json::to_string(&json).expect("it has text keys only");
+    text.push('\n');
+    text
+}
+
+impl<'a> JsonLimit<'a> {
+    fn of(tally: &'a Tally, top: usize) -> Self {
+        let most = tally.most_denied.iter().take(top);
+        Self {
+            requests: tally.requests,
+            clients: tally.clients.count(),
+            denied: tally.denied,
+            clients_denied: tally.clients_denied.count(),
+            most_denied: most
+                .map(|(id, client)| JsonClient {
+                    id,
+                    denied: client.denied,
+                    first: instant(client.first),
+                })
+                .collect(),
+        }
+    }
+}
+
+fn text(replay: &Replay, top: usize) -> String {
+    let mut text = String::new();
+    let lines = grouped(replay.end.lines);
+    let unreadable = grouped(replay.end.unreadable.count());
+    let _ = writeln!(text, "{lines} lines, {unreadable} of them unreadable\n");
+    let mut limits = table([
+        "limit",
+        "values",
+        "requests",
+        "denied",
+        "clients",
+        "ever denied",
+        "longest wait",
+    ]);
+    for tally in &replay.tallies {
+        let (clients, denied) = (tally.clients.count(), tally.clients_denied.count());
+        limits.add_row([
+            tally.name.as_str().into(),
+            tally.words.as_str().into(),
+            number(grouped(tally.requests)),
+            number(format!(
+                "{} ({})",
+                grouped(tally.denied),
+                percent(tally.denied, tally.requests)
+            )),
+            number(grouped(clients)),
+            number(format!(
+                "{} ({})",
+                grouped(denied),
+                percent(denied, clients)
+            )),
+            number(span(tally.longest_wait)),
+        ]);
+    }
+    let _ = writeln!(text, "{limits}");
+    for tally in &replay.tallies {
+        add_limit(&mut text, replay, tally, top);
+    }
+    text
+}
+
+fn add_limit(text: &mut String, replay: &Replay, tally: &Tally, top: usize) {
+    if let Some(in_line) = &tally.in_line {
+        let _ = writeln!(
+            text,
+            "\n{}: if requests waited in line for up to {}, {} would be denied and {} delayed, by at most {}.",
+            tally.name,
+            span(replay.max_wait),
+            grouped(in_line.denied),
+            grouped(in_line.delayed),
+            span(in_line.longest_delay)
+        );
+    }
+    if tally.most_denied.is_empty() {
+        return;
+    }
+    let mut clients = table(["most denied", "denied", "first", "last"]);
+    for (id, client) in tally.most_denied.iter().take(top) {
+        clients.add_row([
+            id.escape_debug().to_string().into(),
+            number(grouped(client.denied)),
+            instant(client.first).into(),
+            instant(client.last).into(),
+        ]);
+    }
+    let _ = writeln!(text, "\n{}\n{clients}", tally.name);
+}

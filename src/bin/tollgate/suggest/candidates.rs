@@ -1,0 +1,174 @@
+//! The rates, windows and periods that are tried.
+
+use std::time::Duration;
+
+use tollgate::{
+    Limit,
+    limit::{LimitError, format_duration},
+    quota::{Per, Quota},
+    window::Window,
+};
+
+use super::recommendation::Kind;
+
+const SECOND: u64 = 1_000_000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+const WEEK: u64 = 7 * DAY;
+
+/// The number of rates, windows and periods.
+pub(super) const RATES: usize = 22;
+pub(super) const WINDOWS: usize = 4;
+pub(super) const PERIODS: usize = 3;
+
+/// A limit without its size: the smallest burst, limit or quota is what is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Candidate {
+    Rate { count: u32, period_us: u64 },
+    Window { us: u64 },
+    Period { us: u64, start_us: u64, unit: Unit },
+}
+
+/// A period of the calendar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Hour,
+    Day,
+    Week,
+}
+
+const fn rate(count: u32, period_us: u64) -> Candidate {
+    Candidate::Rate { count, period_us }
+}
+
+const fn window(us: u64) -> Candidate {
+    Candidate::Window { us }
+}
+
+const fn period(us: u64, start_us: u64, unit: Unit) -> Candidate {
+    Candidate::Period { us, start_us, unit }
+}
+
+/// All candidates: rates from the lowest to the highest, windows, and periods.
+pub(crate) const CANDIDATES: [Candidate; RATES + WINDOWS + PERIODS] = [
+    rate(1, HOUR),
+    rate(2, HOUR),
+    rate(5, HOUR),
+    rate(10, HOUR),
+    rate(20, HOUR),
+    rate(30, HOUR),
+    rate(1, MINUTE),
+    rate(2, MINUTE),
+    rate(5, MINUTE),
+    rate(10, MINUTE),
+    rate(20, MINUTE),
+    rate(30, MINUTE),
+    rate(1, SECOND),
+    rate(2, SECOND),
+    rate(5, SECOND),
+    rate(10, SECOND),
+    rate(20, SECOND),
+    rate(50, SECOND),
+    rate(100, SECOND),
+    rate(200, SECOND),
+    rate(500, SECOND),
+    rate(1000, SECOND),
+    window(10 * SECOND),
+    window(MINUTE),
+    window(10 * MINUTE),
+    window(HOUR),
+    period(HOUR, 0, Unit::Hour),
+    period(DAY, 0, Unit::Day),
+    // The epoch was a Thursday, and weeks start on Monday.
+    period(WEEK, 4 * DAY, Unit::Week),
+];
+
+impl Candidate {
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Self::Rate { .. } => Kind::Gcra,
+            Self::Window { .. } => Kind::Window,
+            Self::Period { .. } => Kind::Quota,
+        }
+    }
+
+    /// The limit of this size.
+    pub(super) fn limit(self, size: u32) -> Result<Limit, LimitError> {
+        match self {
+            Self::Rate { count, period_us } => {
+                Limit::new(size, count, Duration::from_micros(period_us))
+            }
+            Self::Window { us } => Window::new(size, Duration::from_micros(us)).map(Limit::from),
+            Self::Period { unit, .. } => Quota::new(size, unit.per()).map(Limit::from),
+        }
+    }
+
+    /// The largest size that a limit can have.
+    pub(super) fn largest(self) -> u64 {
+        match self {
+            Self::Window { .. } => 4096,
+            _ => u64::from(u32::MAX),
+        }
+    }
+
+    /// Whether a log of this length can tell a useful size.
+    pub(super) fn suits(self, size: u64, log_us: u64) -> bool {
+        match self {
+            // A client that has used up its burst should get it back within a visit.
+            Self::Rate { count, period_us } => {
+                let refill = u128::from(size) * u128::from(period_us) / u128::from(count);
+                refill <= u128::from((log_us / 4).clamp(MINUTE, HOUR))
+            }
+            Self::Window { us } => us <= (log_us / 4).max(10 * SECOND),
+            Self::Period { us, .. } => us <= log_us.max(HOUR),
+        }
+    }
+
+    /// What a limit of this size admits in an hour in the long run, for comparisons.
+    pub(super) fn per_hour(self, size: u64) -> u128 {
+        let size = u128::from(size);
+        let hour = u128::from(HOUR);
+        match self {
+            Self::Rate { count, period_us } => {
+                size + u128::from(count) * hour / u128::from(period_us)
+            }
+            Self::Window { us } | Self::Period { us, .. } => size * hour.div_ceil(u128::from(us)),
+        }
+    }
+
+    /// The rate, window or period in words.
+    pub(crate) fn words(self) -> String {
+        match self {
+            Self::Rate { count, period_us } => {
+                let unit = match period_us {
+                    SECOND => "second",
+                    MINUTE => "minute",
+                    _ => "hour",
+                };
+                format!("{count} per {unit}")
+            }
+            Self::Window { us } => format!("any {}", format_duration(Duration::from_micros(us))),
+            Self::Period { unit, .. } => format!("a calendar {}", unit.word()),
+        }
+    }
+}
+
+impl Unit {
+    /// The word for it in files.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Week => "week",
+        }
+    }
+
+    fn per(self) -> Per {
+        match self {
+            Self::Hour => Per::Hour,
+            Self::Day => Per::Day,
+            Self::Week => Per::Week,
+        }
+    }
+}

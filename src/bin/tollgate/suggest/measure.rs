@@ -1,0 +1,77 @@
+//! Measures what all clients need.
+
+use std::{collections::HashMap, hash::BuildHasherDefault};
+
+use super::{
+    demand::{ALL, Demand},
+    spool::Spool,
+    tops::Tops,
+};
+use crate::{distinct::Same, failure::Failure};
+
+/// The most clients that one pass looks at, on average. Each takes 700 bytes.
+const CLIENTS_PER_PASS: u64 = 100_000;
+
+/// The most requests that one pass looks at, on average. Windows remember up to 8 bytes of each.
+const REQUESTS_PER_PASS: u64 = 20_000_000;
+
+/// The most clients that can be denied. Shares that are larger than that are cut.
+const MOST_KEPT: u64 = 65_536;
+
+/// What the clients need.
+pub(crate) struct Measured {
+    pub(crate) clients: u64,
+    pub(crate) requests: u64,
+    /// The instants of the first and the last request.
+    pub(crate) span: (u64, u64),
+    /// For each candidate, the largest needs and their clients, the largest first.
+    pub(crate) tops: Vec<Vec<(u64, u64)>>,
+}
+
+impl Measured {
+    /// What the client in this place needs, or 0 if there are fewer clients.
+    pub(crate) fn need(&self, candidate: usize, place: usize) -> u64 {
+        let top = self.tops[candidate].get(place);
+        top.map_or(0, |(need, _)| *need)
+    }
+
+    /// The time from the first to the last request, in microseconds.
+    pub(super) fn length(&self) -> u64 {
+        self.span.1 - self.span.0
+    }
+}
+
+/// Measures the needs of about so many clients, and keeps the largest ones.
+pub(super) fn measure(spool: &mut Spool, clients: u64, kept: u64) -> Result<Measured, Failure> {
+    let by_clients = clients.div_ceil(CLIENTS_PER_PASS);
+    let by_requests = spool.len().div_ceil(REQUESTS_PER_PASS);
+    let passes = by_clients.max(by_requests).max(1);
+    let kept = usize::try_from(kept.min(MOST_KEPT)).unwrap_or_default();
+    let mut tops: Vec<_> = (0..ALL).map(|_| Tops::new(kept)).collect();
+    let mut measured = Measured {
+        clients: 0,
+        requests: spool.len(),
+        span: (u64::MAX, 0),
+        tops: Vec::new(),
+    };
+    for pass in 0..passes {
+        let mut demands = HashMap::<u64, Demand, BuildHasherDefault<Same>>::default();
+        spool.visit(|at, client| {
+            let (first, last) = measured.span;
+            measured.span = (first.min(at), last.max(at));
+            // The upper bits, because maps use the lower ones.
+            if (client >> 20) % passes == pass {
+                demands.entry(client).or_default().add(at);
+            }
+        })?;
+        measured.clients += demands.len() as u64;
+        for (client, demand) in demands {
+            let needs = demand.needs();
+            let each = tops.iter_mut().zip(needs);
+            each.for_each(|(top, need)| top.add(need, client));
+        }
+    }
+    measured.span.0 = measured.span.0.min(measured.span.1);
+    measured.tops = tops.into_iter().map(Tops::sorted).collect();
+    Ok(measured)
+}

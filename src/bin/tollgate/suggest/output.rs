@@ -1,0 +1,214 @@
+//! The result of `suggest`, as JSON, tables or a page.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+use serde_json::Value;
+use tollgate::Limit;
+
+use super::{
+    Suggestion,
+    candidates::{CANDIDATES, Candidate, RATES},
+    recommendation::{Kind, Recommendation},
+};
+use crate::{
+    args::ReportArgs,
+    bound::Bound,
+    failure::Failure,
+    key::Key,
+    output::{grouped, instant, number, percent, print, table, warn},
+    page,
+};
+
+/// What `--json` prints. It is an interface: `docs/command.md` describes it.
+#[derive(Serialize)]
+struct Json {
+    clients: u64,
+    recommendations: Vec<JsonRecommendation>,
+}
+
+#[derive(Serialize)]
+struct JsonRecommendation {
+    kind: Kind,
+    #[serde(flatten)]
+    values: JsonValues,
+    limit: String,
+    clients_denied: u64,
+    denied: u64,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum JsonValues {
+    Gcra {
+        burst: u32,
+        count: u32,
+        period_us: u64,
+    },
+    Window {
+        units: u32,
+        window_us: u64,
+    },
+    Quota {
+        quota: u32,
+        per: &'static str,
+    },
+}
+
+pub(super) fn write(suggestion: &Suggestion, args: &ReportArgs) -> Result<(), Failure> {
+    warn(&suggestion.end, &suggestion.notes);
+    if let Some(path) = &args.html {
+        page::write_suggestion(path, suggestion, args.top)?;
+    }
+    match args.json {
+        true => print(&json(suggestion)),
+        false => print(&text(suggestion, args.top)),
+    }
+}
+
+fn json(suggestion: &Suggestion) -> String {
+    let recommendations = suggestion.recommendations.iter();
+    let json = Json {
+        clients: suggestion.measured.clients,
+        recommendations: recommendations.map(JsonRecommendation::of).collect(),
+    };
+    let mut text = serde_json::to_string(&json).expect("it has text keys only");
+    text.push('\n');
+    text
+}
+
+impl JsonRecommendation {
+    fn of(recommendation: &Recommendation) -> Self {
+        let choice = &recommendation.choice;
+        let size = choice.size;
+        Self {
+            kind: choice.candidate.kind(),
+            values: match choice.candidate {
+                Candidate::Rate { count, period_us } => JsonValues::Gcra {
+                    burst: size,
+                    count,
+                    period_us,
+                },
+                Candidate::Window { us } => JsonValues::Window {
+                    units: size,
+                    window_us: us,
+                },
+                Candidate::Period { unit, .. } => JsonValues::Quota {
+                    quota: size,
+                    per: unit.word(),
+                },
+            },
+            limit: recommendation.limit.to_string(),
+            clients_denied: recommendation.clients.len() as u64,
+            denied: recommendation.denied,
+        }
+    }
+}
+
+fn text(suggestion: &Suggestion, top: usize) -> String {
+    let mut text = String::new();
+    let measured = &suggestion.measured;
+    let _ = writeln!(
+        text,
+        "{} lines, {} of them unreadable; {} requests by {} clients from {} to {}\n\
+         at most {} of the clients may be denied: {}\n",
+        grouped(suggestion.end.lines),
+        grouped(suggestion.end.unreadable.count()),
+        grouped(measured.requests),
+        grouped(measured.clients),
+        instant(measured.span.0),
+        instant(measured.span.1),
+        suggestion.share,
+        grouped(suggestion.at_most),
+    );
+    if measured.clients == 0 {
+        return text;
+    }
+    let _ = writeln!(text, "{}\n", curve(suggestion));
+    for recommendation in &suggestion.recommendations {
+        add_recommendation(&mut text, suggestion, recommendation, top);
+    }
+    text
+}
+
+/// The smallest bursts for each rate.
+fn curve(suggestion: &Suggestion) -> comfy_table::Table {
+    let measured = &suggestion.measured;
+    let at_most = usize::try_from(suggestion.at_most).unwrap_or(usize::MAX);
+    let mut curve = table([
+        "rate",
+        "burst that denies at most the share",
+        "that denies nobody",
+    ]);
+    for (place, candidate) in CANDIDATES[..RATES].iter().enumerate() {
+        curve.add_row([
+            candidate.words().into(),
+            number(grouped(measured.need(place, at_most).max(1))),
+            number(grouped(measured.need(place, 0).max(1))),
+        ]);
+    }
+    curve
+}
+
+fn add_recommendation(
+    text: &mut String,
+    suggestion: &Suggestion,
+    recommendation: &Recommendation,
+    top: usize,
+) {
+    let Recommendation {
+        choice,
+        limit,
+        denied,
+        clients,
+    } = recommendation;
+    let measured = &suggestion.measured;
+    let stopped = clients.len() as u64;
+    let _ = writeln!(
+        text,
+        "{limit}\n  denies {} of {} requests ({}) by {} ({})\n  reason: {}",
+        grouped(*denied),
+        grouped(measured.requests),
+        percent(*denied, measured.requests),
+        counted(stopped),
+        percent(stopped, measured.clients),
+        choice.reason,
+    );
+    if let Some(bound) = Bound::of(limit) {
+        let _ = writeln!(text, "  admits at most {bound}");
+    }
+    let _ = writeln!(text, "  {}", file_line(limit, &suggestion.key));
+    for (client, denials) in clients.iter().take(top) {
+        let _ = writeln!(
+            text,
+            "    {}: {} denied since {}",
+            suggestion.names.of(*client),
+            grouped(denials.denied),
+            instant(denials.first)
+        );
+    }
+    text.push('\n');
+}
+
+fn counted(clients: u64) -> String {
+    match clients {
+        1 => "1 client".to_owned(),
+        clients => format!("{} clients", grouped(clients)),
+    }
+}
+
+/// The limit as a line for a file of limits.
+pub(crate) fn file_line(limit: &Limit, key: &Key) -> String {
+    let mut fields = match key {
+        Key::Ip => vec!["id: ipAddress".to_owned()],
+        Key::Range => vec!["id: ipv6RangeCIDR".to_owned()],
+        Key::Everyone | Key::Field(_) => Vec::new(),
+    };
+    if let Ok(Value::Object(values)) = serde_json::to_value(limit.as_values()) {
+        fields.extend(values.iter().map(|(name, value)| match value {
+            Value::String(value) => format!("{name}: {value}"),
+            value => format!("{name}: {value}"),
+        }));
+    }
+    format!("requests: {{{}}}", fields.join(", "))
+}

@@ -1,0 +1,42 @@
+//! A limit that is recommended.
+
+use serde::Serialize;
+use tollgate::Limit;
+
+use super::candidates::Candidate;
+
+/// The kind of a recommended limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    Gcra,
+    Window,
+    Quota,
+}
+
+/// A candidate and its size.
+#[derive(Clone, Debug)]
+pub(crate) struct Choice {
+    /// The place of the candidate.
+    pub(crate) place: usize,
+    pub(crate) candidate: Candidate,
+    pub(crate) size: u32,
+    pub(crate) reason: String,
+}
+
+/// A recommended limit, and what it would have done.
+pub(crate) struct Recommendation {
+    pub(crate) choice: Choice,
+    pub(crate) limit: Limit,
+    pub(crate) denied: u64,
+    /// The denied clients by their hashes, the most denied one first.
+    pub(crate) clients: Vec<(u64, DeniedRequests)>,
+}
+
+/// The denials of one client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeniedRequests {
+    pub(crate) denied: u64,
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}

@@ -1,0 +1,111 @@
+//! `tollgate show` and `tollgate reset`, on a server of Redis.
+
+use std::process::Output;
+
+use serde_json::{Value, json};
+use tollgate::{Limiter, Limits, RedisBackend, Transaction, limit::Language};
+
+use crate::{
+    program::{expect_refusal, file, json_of, run, run_with, stderr, stdout},
+    redis_support::Server,
+};
+
+const LIMITS: &str = "orders: {number: 6, id: regId, burst: 5, count: 1, period: 1h}\n";
+
+async fn spend(server: &Server, times: usize) {
+    let limits = Limits::builder().defaults_text(Language::Yaml, LIMITS);
+    let backend = RedisBackend::new(server.url()).unwrap();
+    let limiter = Limiter::new(limits.build().unwrap(), backend);
+    for _ in 0..times {
+        assert!(
+            limiter
+                .spend(&Transaction::new("orders", "42"))
+                .await
+                .unwrap()
+                .allowed()
+        );
+    }
+}
+
+/// Runs the command on the bucket of a client.
+fn command(server: &Server, name: &str, more: &[&str], input: &[u8]) -> Output {
+    let (url, limits) = (server.url(), file("yml", LIMITS));
+    let args = [name, "--redis", &url, "--limits", &limits];
+    run_with(&[&args, more, &["orders", "42"]].concat(), input)
+}
+
+fn remaining(server: &Server) -> Value {
+    json_of(&command(server, "show", &["--json"], b""))["remaining"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bucket_is_shown_with_its_figures() {
+    let server = Server::start();
+    spend(&server, 3).await;
+    let told = json_of(&command(&server, "show", &["--json"], b""));
+    assert_eq!(told["client"]["key"], "6:42");
+    assert_eq!(
+        [&told["remaining"], &told["allowed"], &told["next_after_us"]],
+        [&json!(2), &json!(true), &json!(0)]
+    );
+    let output = command(&server, "show", &[], b"");
+    let text = stdout(&output);
+    for part in [
+        "orders 42\n",
+        "limit: 1 per 1h0m0s, 5 at once",
+        "at most: 5 in any 1h0m0s",
+        "bucket: 6:42",
+        "remaining: 2",
+        "next request: now",
+        "full again: in ",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bucket_is_reset_after_asking() {
+    let server = Server::start();
+    spend(&server, 3).await;
+    for answer in [b"".as_slice(), b"\n", b"n\n", b"yesterday\n"] {
+        let output = command(&server, "reset", &[], answer);
+        let question = "reset 6:42, so that `42` has its whole limit again";
+        expect_refusal(&output, 1, &[question, "nothing was reset"]);
+        assert_eq!(remaining(&server), 2);
+    }
+    let output = command(&server, "reset", &[], b"y\n");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "6:42 is full again\n");
+    assert_eq!(remaining(&server), 5);
+    spend(&server, 1).await;
+    let told = json_of(&command(&server, "reset", &["--yes", "--json"], b""));
+    assert_eq!(told, json!({"key": "6:42", "reset": true}));
+    assert_eq!(remaining(&server), 5);
+}
+
+#[test]
+fn store_that_does_not_answer_is_a_failure() {
+    let limits = file("yml", LIMITS);
+    let args = |url, limit, id| run(&["show", "--redis", url, "--limits", &limits, limit, id]);
+    // Nobody listens there.
+    expect_refusal(
+        &args("redis://127.0.0.1:1", "orders", "42"),
+        2,
+        &["tollgate: "],
+    );
+    expect_refusal(
+        &args("http://127.0.0.1:1", "orders", "42"),
+        2,
+        &["tollgate: "],
+    );
+    expect_refusal(
+        &args("redis://127.0.0.1:1", "order", "42"),
+        2,
+        &["unknown limit `order`: known are orders"],
+    );
+    expect_refusal(
+        &args("redis://127.0.0.1:1", "orders", "x"),
+        2,
+        &["`x` is not an id in the format regId"],
+    );
+}

@@ -1,0 +1,275 @@
+//! `tollgate suggest` finds limits that stop those who stand out, and nobody else.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use serde_json::{Value, json};
+use tollgate::{Limit, Limits, quota::Per};
+
+use crate::{
+    program::{expect_refusal, file, json, json_of, run, run_with, stderr, stdout},
+    server::{limiter, set},
+    traffic::{OFFENDERS, Request, day, log, request},
+};
+
+/// What a limiter denies, by client.
+fn denied(
+    limit: &Limit,
+    requests: &[Request],
+    id: impl Fn(&Request) -> String,
+) -> (u64, BTreeSet<String>) {
+    let limits = Limits::builder().limit("requests", limit.clone());
+    let (limiter, clock) = limiter(limits.build().unwrap());
+    let handle = limiter.limit("requests").unwrap();
+    let (mut total, mut clients) = (0, BTreeSet::new());
+    for request in requests {
+        set(&clock, request);
+        let id = id(request);
+        if !handle.try_spend(&id).unwrap().unwrap().allowed() {
+            total += 1;
+            clients.insert(id);
+        }
+    }
+    (total, clients)
+}
+
+fn id(request: &Request) -> String {
+    let text = request.ip.to_string();
+    match text.starts_with("2001:db8:5:6:") {
+        true => "2001:db8:5:6::".to_owned(),
+        false => text,
+    }
+}
+
+/// Expects that the fields of a recommendation are those of its limit.
+fn limit_of(told: &Value) -> Limit {
+    let limit: Limit = told["limit"].as_str().unwrap().parse().unwrap();
+    let number = |field: &str| u32::try_from(told[field].as_u64().unwrap()).unwrap();
+    let time = |field: &str| Duration::from_micros(told[field].as_u64().unwrap());
+    let fields = match told["kind"].as_str().unwrap() {
+        "gcra" => Limit::new(number("burst"), number("count"), time("period_us")).unwrap(),
+        "window" => Limit::window(number("units"), time("window_us")),
+        "quota" => {
+            let per = match told["per"].as_str().unwrap() {
+                "hour" => Per::Hour,
+                "day" => Per::Day,
+                "week" => Per::Week,
+                per => panic!("{per}"),
+            };
+            Limit::quota(number("quota"), per)
+        }
+        kind => panic!("{kind}"),
+    };
+    assert_eq!(limit, fields);
+    limit
+}
+
+#[test]
+fn offenders_are_stopped_and_nobody_else() {
+    for (seed, share) in [(1, "1%"), (2, "5%"), (3, "0.1")] {
+        let requests = day(300, seed);
+        let log = file("log", log(&requests));
+        let told = json(&[
+            "suggest",
+            &log,
+            "--key",
+            "ip",
+            "--deny-at-most",
+            share,
+            "--json",
+        ]);
+        assert_eq!(told["clients"], 303);
+        let recommendations = told["recommendations"].as_array().unwrap();
+        let kinds: Vec<_> = recommendations.iter().map(|one| &one["kind"]).collect();
+        assert_eq!(kinds, ["gcra", "window", "quota"]);
+        for recommendation in recommendations {
+            let limit = limit_of(recommendation);
+            let (total, clients) = denied(&limit, &requests, id);
+            assert_eq!(clients, OFFENDERS.map(str::to_owned).into(), "{limit}");
+            assert_eq!(recommendation["clients_denied"], 3);
+            assert_eq!(recommendation["denied"], total, "{limit}");
+        }
+    }
+}
+
+#[test]
+fn people_have_room_left() {
+    let requests = day(300, 4);
+    let told = json(&["suggest", &file("log", log(&requests)), "--json"]);
+    // The same people, in other hours, with another half of what they did.
+    let busier: Vec<_> = requests
+        .iter()
+        .enumerate()
+        .flat_map(|(i, request)| std::iter::repeat_n(request.clone(), 1 + usize::from(i % 3 == 0)))
+        .collect();
+    for recommendation in told["recommendations"].as_array().unwrap() {
+        let limit = limit_of(recommendation);
+        let (_, clients) = denied(&limit, &busier, id);
+        assert_eq!(clients, OFFENDERS.map(str::to_owned).into(), "{limit}");
+    }
+}
+
+/// The fields of each kind of recommendation, sorted.
+const FIELDS: [&[&str]; 3] = [
+    &[
+        "burst",
+        "clients_denied",
+        "count",
+        "denied",
+        "kind",
+        "limit",
+        "period_us",
+    ],
+    &[
+        "clients_denied",
+        "denied",
+        "kind",
+        "limit",
+        "units",
+        "window_us",
+    ],
+    &["clients_denied", "denied", "kind", "limit", "per", "quota"],
+];
+
+fn keys(value: &Value) -> Vec<&str> {
+    let mut keys: Vec<_> = value
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    keys.sort_unstable();
+    keys
+}
+
+#[test]
+fn json_has_its_documented_shape() {
+    let mut requests: Vec<_> = (0..200)
+        .map(|i| request(i, &format!("10.0.0.{i}"), "/"))
+        .collect();
+    requests.extend((0..100).map(|_| request(200, "203.0.113.7", "/")));
+    let output = run(&["suggest", "--json", &file("log", log(&requests))]);
+    let text = stdout(&output);
+    let told = json_of(&output);
+    let start = "{\"clients\":201,\"recommendations\":[{\"kind\":\"gcra\",\"burst\":";
+    assert!(text.starts_with(start), "{text}");
+    let recommendations = told["recommendations"].as_array().unwrap();
+    assert_eq!((keys(&told).len(), recommendations.len()), (2, 3));
+    for (recommendation, fields) in recommendations.iter().zip(FIELDS) {
+        assert_eq!(keys(recommendation), fields);
+        assert_eq!(recommendation["clients_denied"], 1, "{recommendation}");
+    }
+}
+
+#[test]
+fn share_is_kept_without_a_gap() {
+    // Nobody stands out: each client makes a few requests more than the one before.
+    let mut requests = Vec::new();
+    for client in 0..400 {
+        for i in 0..20 + client / 4 {
+            requests.push(request(
+                i,
+                &format!("10.0.{}.{}", client / 200, client % 200),
+                "/",
+            ));
+        }
+    }
+    requests.sort_by_key(|request| request.at);
+    let log = file("log", log(&requests));
+    for (share, most) in [("0%", 0), ("1%", 4), ("10%", 40), ("100%", 400)] {
+        let told = json(&["suggest", &log, "--deny-at-most", share, "--json"]);
+        let recommendations = told["recommendations"].as_array().unwrap();
+        assert_eq!(recommendations.len(), 3, "{told}");
+        for recommendation in recommendations {
+            let (total, clients) = denied(&limit_of(recommendation), &requests, id);
+            assert!(clients.len() <= most, "{share}: {recommendation}");
+            assert_eq!(recommendation["clients_denied"], clients.len());
+            assert_eq!(recommendation["denied"], total);
+        }
+    }
+}
+
+#[test]
+fn what_is_suggested_can_be_replayed() {
+    let requests = day(200, 6);
+    let log = file("log", log(&requests));
+    let told = json(&["suggest", &log, "--json"]);
+    let text = run(&["suggest", &log]);
+    let lines: Vec<_> = stdout(&text)
+        .lines()
+        .filter(|line| line.starts_with("  requests: {"))
+        .collect();
+    assert_eq!(lines.len(), 3, "{}", stdout(&text));
+    for (line, recommendation) in lines
+        .iter()
+        .zip(told["recommendations"].as_array().unwrap())
+    {
+        let limits = file("yml", line.trim());
+        let replayed = json(&["replay", "--limits", &limits, "--json", &log]);
+        let replayed = &replayed["limits"]["requests"];
+        assert_eq!(replayed["denied"], recommendation["denied"], "{line}");
+        assert_eq!(replayed["clients_denied"], recommendation["clients_denied"]);
+    }
+}
+
+#[test]
+fn text_has_reasons_bounds_and_offenders() {
+    let output = run_with(
+        &["suggest", "--deny-at-most", "2%"],
+        log(&day(200, 8)).as_bytes(),
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    for part in [
+        "at most 2 % of the clients may be denied: 4",
+        "it stops 3 clients",
+        "admits at most",
+        "198.51.100.7: ",
+        "2001:db8:5:6::: ",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn other_keys_are_counted() {
+    let line = |second: u32, account: u32| {
+        format!("{{\"t\":\"2026-11-01T00:00:{second:02}Z\",\"account\":{account}}}\n")
+    };
+    let mut log: String = (0..300).map(|i| line(i / 10, i % 100)).collect();
+    log.extend((0..500).map(|_| line(30, 666)));
+    let log = file("json", log);
+    let told = json(&["suggest", &log, "--time", "t", "--key", "account", "--json"]);
+    assert_eq!(told["clients"], 101);
+    assert_eq!(told["recommendations"][0]["clients_denied"], 1);
+    // A field that is not there.
+    let output = run(&["suggest", &log, "--time", "t", "--key", "acount", "--json"]);
+    assert_eq!(
+        json_of(&output),
+        json!({"clients": 0, "recommendations": []})
+    );
+    assert!(stderr(&output).contains("no line has a client by the key `acount`"));
+}
+
+#[test]
+fn bad_arguments_have_exit_code_2() {
+    let log = file("log", "");
+    for (args, reason) in [
+        (["--deny-at-most", "101%"], "`101%` is no share of clients"),
+        (["--deny-at-most", "1.1"], "is no share"),
+        (["--deny-at-most", "x%"], "is no share"),
+        (["--deny-at-most", "."], "is no share"),
+        (["--key", "a/b"], "the key `a/b`"),
+        (["--top", "x"], "--top"),
+    ] {
+        expect_refusal(
+            &run(&[&["suggest", &log], &args[..]].concat()),
+            2,
+            &[reason],
+        );
+    }
+    expect_refusal(
+        &run(&["suggest", "/nowhere.log"]),
+        2,
+        &["/nowhere.log: cannot read it: "],
+    );
+}
