@@ -29,6 +29,9 @@
 //! | an error, or nothing at all | no tokens |
 //!
 //! A request stays charged to the requests per minute, however it ends.
+//!
+//! Clients without a valid key get a 401 before their body is read, and are not limited. Add a layer with a rate for each
+//! address outside, as in the recipe for combined limits. TLS belongs in front of the gateway.
 
 mod admission;
 mod answer;

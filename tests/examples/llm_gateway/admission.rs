@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{ALICE, CALL, Gateway, answer, call, error};
+use super::{ALICE, BOB, CALL, Gateway, answer, call, comes_true, error};
 use crate::programs::Response;
 
 const KEY: &str = "authorization: Bearer key-of-alice\r\n";
@@ -78,6 +78,27 @@ fn expect_invalid(refused: &Response, body: &str, param: &str) {
     assert_eq!(error(refused, "param"), param, "{body}");
     assert_eq!(error(refused, "type"), "invalid_request_error");
     assert!(!refused.body.contains("secret"), "{}", refused.body);
+}
+
+#[test]
+fn key_that_sends_bodies_without_end_is_alone_with_them() {
+    let gateway = Gateway::start(&[]);
+    let begin = |_| {
+        let mut connection = gateway.server.connect();
+        connection.send(format!(
+            "{CALL} HTTP/1.1\r\nhost: test\r\n{KEY}content-length: 1000\r\n\r\n{{"
+        ));
+        connection
+    };
+    let begun: Vec<_> = (0..40).map(begin).collect();
+    for _ in 0..10 {
+        assert_eq!(gateway.call(BOB, &call("", 1), 1).status, 200);
+    }
+    drop(begun);
+    comes_true(
+        || gateway.call(ALICE, &call("", 1), 1).status,
+        |status| *status == 200,
+    );
 }
 
 #[test]

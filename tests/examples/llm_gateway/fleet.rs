@@ -47,7 +47,6 @@ fn permits_of_a_gateway_that_dies_come_back_after_the_hold() {
     let redis = Server::start();
     let [one, other] = fleet(&redis, &[("free.calls", "{concurrent: 1, hold: 1s}")]);
     let running = one.begin(ALICE, &call("four", 50));
-    assert_eq!(other.refused(ALICE, &call("", 1)).status, 429);
     // It is killed.
     drop(one);
     comes_true(
