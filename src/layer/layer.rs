@@ -247,7 +247,7 @@ impl RateLimitLayer {
     /// request's span as `rate_limiting.refusal_id`. The guide describes [how to answer a
     /// client](crate::guide::why_denied).
     ///
-    /// It costs nothing for requests that pass, and 280 instructions for each refusal, without the event.
+    /// It costs nothing for requests that pass, and 300 instructions for each refusal, without the event.
     ///
     /// ```
     /// use tollgate::{ClientIp, Limit, RateLimitLayer};
@@ -264,7 +264,7 @@ impl RateLimitLayer {
     /// Keeps the last refusals in a log, and gives them [references](Self::refusal_ids). Several layers can share a log. Without
     /// this, nothing is kept.
     ///
-    /// It costs nothing for requests that pass. A refusal takes 6,400 more instructions and some allocations. It takes one
+    /// It costs nothing for requests that pass. A refusal takes 6,600 more instructions and some allocations. It takes one
     /// lock, only to exchange the oldest refusal for the new one.
     ///
     /// ```

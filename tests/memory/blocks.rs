@@ -9,9 +9,11 @@ use std::{
 };
 
 use async_trait::async_trait;
+#[cfg(feature = "failure-policy")]
+use tollgate::backend::FailurePolicy;
 use tollgate::{
     Decision, Limit, Limiter, Limits, MemoryBackend, Transaction,
-    backend::{Backend, BackendError, DenyCache, FailurePolicy},
+    backend::{Backend, BackendError, DenyCache},
     clock::ManualClock,
     decision::{Outcome, Source},
     id::IdFormat,
@@ -178,6 +180,7 @@ async fn cache_remembers_blocks_until_they_are_lifted_through_it() {
     assert_eq!(ask(&theirs, "7").await.retry_after(), HOUR);
 }
 
+#[cfg(feature = "failure-policy")]
 #[tokio::test]
 async fn process_that_has_seen_a_block_keeps_it_while_the_store_is_away() {
     let (clock, store) = (ManualClock::default(), Store::default());
