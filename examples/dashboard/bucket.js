@@ -84,7 +84,8 @@ function show(bucket) {
   const kind = wait === 0 ? 'good' : 'bad';
   $('found-state').dataset.kind = kind;
   $('found-state').textContent = wait === 0 ? 'would pass' : 'would be denied';
-  const most = bucket.values?.burst ?? bucket.values?.limit ?? bucket.values?.quota;
+  const permits = bucket.values?.concurrent;
+  const most = bucket.values?.burst ?? bucket.values?.limit ?? bucket.values?.quota ?? permits;
   const isMetered = most > 0 && bucket.remaining !== null;
   $('meter').hidden = !isMetered;
   if (isMetered) {
@@ -96,11 +97,18 @@ function show(bucket) {
   showFacts($('facts'), [
     ['limit', `${bucket.limit}: ${bucket.summary}${bucket.shadow ? ', in shadow mode' : ''}`],
     ['left', left],
-    ['next request', wait === 0 ? null : wait === Infinity ? 'never passes' : `passes in ${duration(wait)}`],
+    ['next request', next(wait, permits)],
     ['full', bucket.reset_after_us ? `in ${duration(bucket.reset_after_us)}` : null],
     ['override', bucket.override && [bucket.override.id, bucket.override.comment].filter(Boolean).join(': ')],
     ['decided by', SOURCES[bucket.source]],
   ]);
+}
+
+// When the next request passes, if it does not now. Nobody knows when a permit comes back.
+function next(wait, permits) {
+  if (wait === 0) return null;
+  if (wait < Infinity) return `passes in ${duration(wait)}`;
+  return permits ? 'passes when a permit comes back' : 'never passes';
 }
 
 // How long until a request that costs 1 passes, in microseconds.

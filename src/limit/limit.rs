@@ -185,6 +185,9 @@ impl Limit {
     /// Sets the time for which a permit of a [concurrency limit](Self::concurrent) counts after it was taken or renewed. A
     /// process that dies gives its permits back after at most this time, and one that is paused for longer loses them.
     ///
+    /// A reload that changes it renews the permits of the process. Those that were renewed longer ago than a shorter hold are
+    /// lost, so shorten it by less than half at a time: each permit is renewed every third of its hold.
+    ///
     /// # Panics
     ///
     /// If the limit is of another algorithm, or the time is below 1 s, above 24 h or has a fraction of a microsecond.

@@ -29,6 +29,8 @@ mod overtaken;
 mod payback;
 #[cfg(feature = "tokio")]
 mod permit_handles;
+#[cfg(feature = "failure-policy")]
+mod permit_wrappers;
 mod permits;
 mod receipts;
 mod refund_bounds;

@@ -21,9 +21,9 @@ use tollgate::{
 
 use crate::support::patience::TokioClock;
 
-const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-fn limits(limit: Limit) -> Limits {
+pub(crate) fn limits(limit: Limit) -> Limits {
     Limits::builder().limit("l", limit).build().unwrap()
 }
 
@@ -36,7 +36,7 @@ fn two(backend: impl Backend) -> (LimitHandle, ManualClock) {
 }
 
 /// Lets time pass, for tasks as well.
-async fn pass(clock: &ManualClock, time: Duration) {
+pub(crate) async fn pass(clock: &ManualClock, time: Duration) {
     let step = Duration::from_millis(100);
     for _ in 0..time.as_millis() / step.as_millis() {
         clock.advance(step);
@@ -46,31 +46,31 @@ async fn pass(clock: &ManualClock, time: Duration) {
 }
 
 /// Lets all tasks run until they wait.
-async fn settle() {
+pub(crate) async fn settle() {
     for _ in 0..50 {
         tokio::task::yield_now().await;
     }
 }
 
-async fn enter(limit: &LimitHandle, id: &str) -> Option<Permit> {
+pub(crate) async fn enter(limit: &LimitHandle, id: &str) -> Option<Permit> {
     limit.enter(id).await.unwrap().ok()
 }
 
-async fn left(limit: &LimitHandle, id: &str) -> u32 {
+pub(crate) async fn left(limit: &LimitHandle, id: &str) -> u32 {
     let probe = limit.cost(0).check(id).await.unwrap();
     probe.remaining().unwrap()
 }
 
 /// A backend that waits before and after each decision, and counts its calls.
 #[derive(Clone, Debug)]
-struct Waits(Arc<WaitingStore>);
+pub(crate) struct Waits(pub(crate) Arc<WaitingStore>);
 
 #[derive(Debug)]
-struct WaitingStore {
-    memory: MemoryBackend,
+pub(crate) struct WaitingStore {
+    pub(crate) memory: MemoryBackend,
     turns: usize,
     renewals: AtomicUsize,
-    fails: AtomicBool,
+    pub(crate) fails: AtomicBool,
     /// Whether the answers to renewals are lost.
     loses: AtomicBool,
     /// How long an answer takes.
@@ -78,7 +78,7 @@ struct WaitingStore {
 }
 
 impl Waits {
-    fn new(turns: usize) -> Self {
+    pub(crate) fn new(turns: usize) -> Self {
         Self(Arc::new(WaitingStore {
             memory: MemoryBackend::new(),
             turns,

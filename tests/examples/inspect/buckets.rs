@@ -275,3 +275,30 @@ async fn reset_is_of_one_bucket() {
         assert_eq!(state["remaining"], remaining, "{id}");
     }
 }
+
+#[tokio::test]
+async fn nobody_knows_when_a_permit_comes_back() {
+    let limits = tollgate::Limits::builder().limit("exports", tollgate::Limit::concurrent(2));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let exports = limiter.limit("exports").unwrap();
+    let admin = Admin::of(limiter).await;
+    let figures = async || {
+        let (status, state) = admin.get("/buckets/exports/alice").await;
+        assert_eq!(status, StatusCode::OK);
+        assert_eq!(state["values"], json!({"concurrent": 2}));
+        let fields = ["passes", "remaining", "next_after_us", "reset_after_us"];
+        Value::from(fields.map(|field| state[field].clone()).to_vec())
+    };
+    assert_eq!(figures().await, json!([true, 2, 0, 0]));
+    let permits = [(); 2].map(|()| exports.enter("alice"));
+    let mut held = Vec::new();
+    for permit in permits {
+        held.push(permit.await.unwrap().unwrap());
+    }
+    assert_eq!(figures().await, json!([false, 0, null, null]));
+    held.pop();
+    assert_eq!(figures().await, json!([true, 1, 0, null]));
+    let (_, reset) = admin.delete("/buckets/exports/alice").await;
+    assert_eq!(reset, json!({"reset": true, "key": "exports~c:alice"}));
+    assert_eq!(figures().await, json!([true, 2, 0, 0]));
+}

@@ -53,6 +53,7 @@ pub(crate) fn limiter(backend: impl Backend) -> Limiter {
         .limit("denied", Limit::per_day(1))
         .limit("tiers", penalties())
         .limit("window", Limit::window(5, Duration::from_millis(100)))
+        .limit("permits", Limit::concurrent(5))
         .limit("quota", Limit::quota(u32::MAX, Per::Month));
     Limiter::new(limits.build().expect("the limits are some"), backend)
 }
@@ -92,6 +93,8 @@ pub(crate) enum Side {
     Tiers,
     Window,
     Quota,
+    /// A permit that is taken and given back.
+    Permit,
     /// Four limits of one client in a batch.
     Four,
 }
@@ -137,6 +140,13 @@ impl Sides {
             Side::Hot => spend(&self.limiter, "requests", &self.ids[n as usize % 10]).await,
             Side::Tiers => ask(&self.limiter, "tiers", id).await,
             Side::Window => ask(&self.limiter, "window", id).await,
+            Side::Permit => {
+                let permits = self.limiter.limit("permits").expect("it is defined");
+                let permit = permits.enter(id).await.expect("Redis answers");
+                if let Ok(permit) = permit {
+                    permit.release().await.expect("Redis answers");
+                }
+            }
             Side::Quota => spend(&self.limiter, "quota", id).await,
             Side::Four => {
                 let batch = ["requests", "open", "second", "third"];

@@ -14,7 +14,7 @@ use crate::{
 pub(crate) const TURNS: usize = 11;
 pub(crate) const CALLS: u32 = 20_000;
 
-const SIDES: [Side; 10] = [
+const SIDES: [Side; 11] = [
     Side::Get,
     Side::Plain,
     Side::Tollgate,
@@ -24,6 +24,7 @@ const SIDES: [Side; 10] = [
     Side::Tiers,
     Side::Window,
     Side::Quota,
+    Side::Permit,
     Side::Four,
 ];
 

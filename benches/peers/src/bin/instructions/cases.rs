@@ -68,6 +68,12 @@ pub(crate) enum Case {
     Handle,
     Name,
     Tiers,
+    /// A unit of a window.
+    Window,
+    /// A permit that is taken and given back.
+    Permit,
+    /// The same without its background: a spend and the refund of its receipt.
+    PermitReceipt,
     /// A batch of so many limits, by name.
     Names(usize),
     /// Rules for so many limits, with fields and extension.
@@ -77,10 +83,11 @@ pub(crate) enum Case {
     PlainQuota,
     PlainWindow,
     PlainTiers,
+    PlainPermits,
 }
 
 impl Case {
-    const ALL: [Self; 29] = [
+    const ALL: [Self; 33] = [
         Self::Bare,
         Self::BareRealistic,
         Self::Plain,
@@ -101,6 +108,9 @@ impl Case {
         Self::Handle,
         Self::Name,
         Self::Tiers,
+        Self::Window,
+        Self::Permit,
+        Self::PermitReceipt,
         Self::Names(2),
         Self::Names(4),
         Self::Rules(2),
@@ -110,6 +120,7 @@ impl Case {
         Self::PlainQuota,
         Self::PlainWindow,
         Self::PlainTiers,
+        Self::PlainPermits,
     ];
 
     pub(crate) fn name(self) -> String {
@@ -144,12 +155,18 @@ pub(crate) fn run(name: &str) -> ExitCode {
         Case::Handle => handle(large()),
         Case::Name => name_of_limit(),
         Case::Tiers => handle(tiers()),
+        Case::Window => handle(window()),
+        Case::Permit => in_runtime(permit),
+        Case::PermitReceipt => permit_receipt(),
         Case::Names(limits) => names(limits),
         Case::Rules(limits) => serve(rules(limits).layer(bare()), request),
         Case::PlainRules(limits) => serve(plain(rules(limits)).layer(bare()), request),
         Case::PlainQuota => serve(plain(layer(quota())).layer(bare()), request),
         Case::PlainWindow => serve(plain(layer(window())).layer(bare()), request),
         Case::PlainTiers => serve(plain(layer(short_tiers())).layer(bare()), request),
+        Case::PlainPermits => {
+            in_runtime(|| serve(plain(layer(permits())).layer(bare()), request));
+        }
     }
     ExitCode::SUCCESS
 }
@@ -172,6 +189,18 @@ fn short_tiers() -> Limit {
 
 fn window() -> Limit {
     Limit::window(4096, Duration::from_millis(1))
+}
+
+fn permits() -> Limit {
+    Limit::concurrent(4)
+}
+
+/// Runs a case where tasks can renew permits. None is due.
+fn in_runtime(run: impl FnOnce()) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().build().expect("a runtime starts");
+    let _entered = runtime.enter();
+    run();
 }
 
 fn quota() -> Limit {
@@ -416,6 +445,28 @@ fn handle(limit: Limit) {
     let requests = limiter.limit("requests").expect("it was just defined");
     repeat(|| {
         black_box(requests.try_spend(black_box("203.0.113.7")).is_some());
+    });
+}
+
+fn permit() {
+    let exports = limiter(permits());
+    let exports = exports.limit("requests").expect("it was just defined");
+    repeat(|| {
+        let entered = poll(exports.enter(black_box("203.0.113.7")));
+        let permit = entered.expect("memory answers").expect("one is left");
+        drop(black_box(permit));
+    });
+}
+
+fn permit_receipt() {
+    let exports = limiter(permits());
+    let exports = exports.limit("requests").expect("it was just defined");
+    repeat(|| {
+        let id = black_box("203.0.113.7");
+        let spent = exports.try_spend(id).expect("memory never waits");
+        let receipt = spent.expect("memory answers").receipt();
+        let refund = exports.refund_receipt(id, receipt.expect("one is left"));
+        black_box(poll(refund).is_ok());
     });
 }
 

@@ -23,7 +23,7 @@ struct Row {
     goal: Option<u64>,
 }
 
-const ROWS: [Row; 23] = [
+const ROWS: [Row; 27] = [
     row("`Limiter`, by handle", Case::Handle)
         .beside(Case::Governor)
         .at_most(450)
@@ -104,6 +104,17 @@ const ROWS: [Row; 23] = [
     .over(Case::Bare)
     .goal(3000),
     row("tiers through `Limiter`, by handle", Case::Tiers),
+    row("a window through `Limiter`, by handle", Case::Window),
+    row("a permit taken and given back, by `enter`", Case::Permit),
+    row(
+        "a permit taken and given back, by its receipt",
+        Case::PermitReceipt,
+    ),
+    row(
+        "layer with permits, no headers, no extensions",
+        Case::PlainPermits,
+    )
+    .over(Case::Bare),
     row("a bare service", Case::Bare),
     row(
         "a service that adds a request extension, without a limit",
