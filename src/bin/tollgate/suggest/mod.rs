@@ -8,6 +8,7 @@
 mod candidates;
 mod choice;
 mod demand;
+mod gap;
 mod measure;
 mod names;
 mod output;
