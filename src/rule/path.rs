@@ -46,7 +46,7 @@ pub fn paths<T: Into<String>>(paths: impl IntoIterator<Item = T>) -> Paths {
 #[derive(Clone, Debug)]
 pub struct Paths(Arc<[String]>);
 
-/// The error for a path that matches no request, or that is a pattern of routes.
+/// The error for a path that matches no request, or that is a pattern of routes, from [`Paths::new`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(transparent)]
 pub struct PathError(PathMistake);
@@ -66,6 +66,15 @@ enum PathMistake {
 
 impl Paths {
     /// The condition that [`paths`] creates, for paths that a user of the program writes.
+    ///
+    /// ```
+    /// use tollgate::rule::Paths;
+    ///
+    /// let paths = Paths::new(["/login", "/static/*"])?;
+    /// assert!(paths.cover("/static/a") && paths.cover("/%6cogin"));
+    /// assert!(Paths::new(["login"]).is_err());
+    /// # Ok::<_, tollgate::rule::PathError>(())
+    /// ```
     ///
     /// # Errors
     ///

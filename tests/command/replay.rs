@@ -240,7 +240,8 @@ fn request_that_is_far_too_late_counts_at_the_latest_instant() {
     );
     assert_eq!(json_of(&output)["limits"]["requests"]["clients"], 2);
     assert!(
-        stderr(&output).starts_with("1 requests were far out of order"),
+        stderr(&output).starts_with("requests far out of order, ")
+            && stderr(&output).ends_with(": 1\n"),
         "{}",
         stderr(&output)
     );

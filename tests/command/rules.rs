@@ -135,7 +135,7 @@ fn ids_in_another_format_are_noted() {
     assert_eq!(json_of(&output)["limits"]["accounts"]["requests"], 1);
     assert!(
         crate::program::stderr(&output)
-            .contains("1 requests met a limit that does not admit their id")
+            .contains("does not admit their id or cost, and did not count there: 1")
     );
 }
 

@@ -1,6 +1,6 @@
 //! `tollgate suggest` finds limits that stop those who stand out, and nobody else.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, fmt::Write, time::Duration};
 
 use serde_json::{Value, json};
 use tollgate::{Limit, Limits, quota::Per};
@@ -8,7 +8,7 @@ use tollgate::{Limit, Limits, quota::Per};
 use crate::{
     program::{expect_refusal, file, json, json_of, run, run_with, stderr, stdout},
     server::{limiter, set},
-    traffic::{OFFENDERS, Request, day, log, request},
+    traffic::{OFFENDERS, Request, START, day, log, request},
 };
 
 /// What a limiter denies, by client.
@@ -248,6 +248,27 @@ fn other_keys_are_counted() {
         json!({"clients": 0, "recommendations": []})
     );
     assert!(stderr(&output).contains("no line has a client by the key `acount`"));
+}
+
+#[test]
+fn many_clients_are_measured_exactly() {
+    // More than one pass looks at, and one that makes a request for every tenth of the others.
+    let mut log = String::new();
+    for client in 0..230_000 {
+        let second = START + client / 100;
+        let _ = writeln!(log, "{{\"ts\":{second},\"id\":{client}}}");
+        if client % 10 == 0 {
+            let _ = writeln!(log, "{{\"ts\":{second},\"id\":\"crawler\"}}");
+        }
+    }
+    let told = json_of(&run_with(
+        &["suggest", "--key", "id", "--json"],
+        log.as_bytes(),
+    ));
+    assert_eq!(told["clients"], 230_001);
+    for recommendation in told["recommendations"].as_array().unwrap() {
+        assert_eq!(recommendation["clients_denied"], 1, "{recommendation}");
+    }
 }
 
 #[test]

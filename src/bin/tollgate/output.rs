@@ -28,7 +28,7 @@ pub(crate) fn warn(end: &LogEnd, notes: &[String]) {
         let late = grouped(end.late);
         let _ = writeln!(
             out,
-            "{late} requests were far out of order, and count at the latest instant before them"
+            "requests far out of order, which count at the latest instant before them: {late}"
         );
     }
     for note in notes {

@@ -20,6 +20,7 @@ use super::{
     source::{Source, SourceError, total_length},
     unreadable::{Reason, Unreadable},
 };
+use crate::progress;
 
 /// The requests of a log that wait for earlier ones.
 const BUFFERED: usize = 8192;
@@ -44,14 +45,8 @@ pub(crate) struct LogEnd {
 
 impl Log {
     /// Opens files; `-` is standard input.
-    pub(crate) fn open(
-        paths: &[PathBuf],
-        wanted: Wanted,
-        progress: ProgressBar,
-    ) -> Result<Self, SourceError> {
-        if let Some(length) = total_length(paths) {
-            progress.set_length(length);
-        }
+    pub(crate) fn open(paths: &[PathBuf], wanted: Wanted) -> Result<Self, SourceError> {
+        let progress = progress::bar(total_length(paths));
         let inputs = paths.iter().map(|path| Input::open(path, &progress));
         Ok(Self {
             inputs: inputs.collect::<Result<_, _>>()?,

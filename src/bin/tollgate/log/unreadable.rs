@@ -32,9 +32,7 @@ pub(super) enum Reason {
     BeforeEpoch,
     #[error("its time is after 2112")]
     TooLate,
-    #[error(
-        "it has no client address: name its field with --key ip:FIELD, or count by another field"
-    )]
+    #[error("it has no client address: name its field with --address, or count by another --key")]
     NoAddress,
 }
 

@@ -103,7 +103,7 @@ impl Engine {
         let mut notes = Vec::new();
         if self.misfits > 0 {
             notes.push(format!(
-                "{} requests met a limit that does not admit their id or cost, and were not counted there",
+                "requests that met a limit which does not admit their id or cost, and did not count there: {}",
                 self.misfits
             ));
         }

@@ -21,7 +21,7 @@ use crate::{
     key::Key,
     limit_files::{LimitFiles, LimitFilesError},
     log::{Log, LogEnd},
-    progress, rules,
+    rules,
 };
 
 /// What `replay` is asked.
@@ -68,7 +68,7 @@ fn replay(args: &ReplayArgs, limits: Limits) -> Result<Replay, Failure> {
     let (plan, mut notes) = Plan::new(&limits, &file_rules);
     let wanted = plan.wanted(&args.log);
     let mut engine = Engine::new(limits, plan, args.max_wait);
-    let mut log = Log::open(&args.log.files(), wanted, progress::bar())?;
+    let mut log = Log::open(&args.log.files(), wanted)?;
     while let Some(record) = log.next_record()? {
         engine.meet(&record);
     }

@@ -8,6 +8,7 @@
 mod candidates;
 mod choice;
 mod demand;
+mod gap;
 mod measure;
 mod names;
 mod output;
@@ -32,7 +33,6 @@ use crate::{
     failure::Failure,
     key::Key,
     log::{Log, LogEnd, Wanted},
-    progress,
 };
 
 /// What `suggest` is asked.
@@ -105,7 +105,7 @@ fn read(args: &SuggestArgs) -> Result<(Spool, LogEnd, Names, Distinct), Failure>
     let key = args.key.plan(&mut wanted);
     let mut spool = Spool::create()?;
     let (mut names, mut clients) = (Names::default(), Distinct::default());
-    let mut log = Log::open(&args.log.files(), wanted, progress::bar())?;
+    let mut log = Log::open(&args.log.files(), wanted)?;
     while let Some(record) = log.next_record()? {
         let Some(id) = key.id(&record) else { continue };
         let client = hash(&id);

@@ -1,0 +1,126 @@
+//! Gaps between clients that need much, and all others.
+
+use super::{
+    candidates::{CANDIDATES, Candidate},
+    measure::Measured,
+    recommendation::Kind,
+};
+
+/// A gap below 1.4 is none, in thousandths.
+const NO_GAP: u64 = 1_400;
+
+/// A gap that separates clients that are known to stand out, in thousandths.
+const NARROW_GAP: u64 = 1_100;
+
+/// Gaps above this are equally clear.
+const WIDE_GAP: u64 = 8_000;
+
+/// Added to what others need, so that a few requests more or less make no gap.
+const SLACK: u64 = 5;
+
+/// A gap of a candidate: the clients before it need this many times what the next one needs, in thousandths.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gap {
+    /// The place of the candidate.
+    pub(super) place: usize,
+    /// The number of clients before it.
+    pub(super) stopped: usize,
+    pub(super) ratio: u64,
+    /// The size of a limit between the two.
+    pub(super) size: u64,
+}
+
+impl Gap {
+    /// The clearest gap of the candidates of a kind, with at most this many clients before it.
+    pub(super) fn clearest(measured: &Measured, kind: Kind, at_most: usize) -> Option<Self> {
+        let gaps = all(measured, kind, at_most, NO_GAP);
+        // A heavy user among people is no crawler.
+        let widest = gaps.iter().map(|gap| gap.ratio).max()?.min(WIDE_GAP);
+        let clear = cube_root(widest).max(NO_GAP);
+        let clear = gaps.into_iter().filter(|gap| gap.ratio >= clear);
+        clear.max_by_key(|gap| (gap.stopped, gap.ratio))
+    }
+
+    /// The widest gap of the candidates of another kind with the same clients before it.
+    pub(super) fn same(self, measured: &Measured, kind: Kind) -> Option<Self> {
+        let clients = self.clients(measured);
+        let gaps = all(measured, kind, self.stopped, NARROW_GAP).into_iter();
+        let same =
+            gaps.filter(|gap| gap.stopped == self.stopped && gap.clients(measured) == clients);
+        same.max_by_key(|gap| gap.ratio)
+    }
+
+    fn clients(self, measured: &Measured) -> Vec<u64> {
+        let tops = measured.tops[self.place][..self.stopped].iter();
+        let mut clients: Vec<_> = tops.map(|(_, client)| *client).collect();
+        clients.sort_unstable();
+        clients
+    }
+}
+
+/// The candidates of a kind, with their places.
+pub(super) fn of_kind(kind: Kind) -> impl Iterator<Item = (usize, Candidate)> {
+    let all = CANDIDATES.into_iter().enumerate();
+    all.filter(move |(_, candidate)| candidate.kind() == kind)
+}
+
+/// All gaps of the candidates of a kind that are at least so wide.
+fn all(measured: &Measured, kind: Kind, at_most: usize, narrowest: u64) -> Vec<Gap> {
+    let mut gaps = Vec::new();
+    for (place, candidate) in of_kind(kind) {
+        let tops = &measured.tops[place];
+        let most = at_most.min(tops.len().saturating_sub(1));
+        for stopped in 1..=most {
+            let (least, others) = (tops[stopped - 1].0, tops[stopped].0);
+            let ratio = least.saturating_mul(1000) / (others + SLACK);
+            if ratio < narrowest || others >= candidate.largest() {
+                continue;
+            }
+            let size = within(others, least).min(candidate.largest());
+            if candidate.suits(size, measured.length()) {
+                gaps.push(Gap {
+                    place,
+                    stopped,
+                    ratio,
+                    size,
+                });
+            }
+        }
+    }
+    gaps
+}
+
+/// The cube root of a number of thousandths, in thousandths.
+fn cube_root(thousandths: u64) -> u64 {
+    let scaled = u128::from(thousandths) * 1_000_000;
+    let (mut low, mut high) = (0_u64, 10_000_000);
+    while high - low > 1 {
+        let middle = low.midpoint(high);
+        match u128::from(middle).pow(3) <= scaled {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    low
+}
+
+/// A round size between what others need and the least that is stopped: twice the one, or the geometric mean if that is less.
+fn within(others: u64, least: u64) -> u64 {
+    let product = u128::from(others) * u128::from(least);
+    let mean = u64::try_from(product.isqrt()).unwrap_or(u64::MAX);
+    let size = (others * 2).max(others + SLACK).min(mean).max(others + 1);
+    let round = rounded_up(size);
+    match round < least {
+        true => round,
+        false => size.min(least - 1),
+    }
+}
+
+/// Rounds up to two digits.
+pub(super) fn rounded_up(size: u64) -> u64 {
+    let mut step = 1;
+    while size / step >= 100 {
+        step *= 10;
+    }
+    size.div_ceil(step) * step
+}
