@@ -57,9 +57,13 @@
 //! further servers are sent immediately.
 
 mod body;
-mod draft10;
+mod bucket;
+mod estimate;
 mod field;
+mod figures;
+mod forecast;
 mod grpc;
+mod items;
 mod layer;
 mod origin;
 mod origins;
@@ -67,6 +71,9 @@ mod reading;
 mod resend;
 mod retry_after;
 mod service;
+mod share;
+mod steady;
+mod windowed;
 mod x_ratelimit;
 
 pub use self::{
