@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{
     estimate::Estimate,
-    figures::{Figure, Refill, Remaining},
+    figures::{Figure, Remaining, ShownRefill},
     share::WHOLE,
     steady::Steady,
     windowed::Windowed,
@@ -27,17 +27,17 @@ const MICROSECOND: Nanos = 1000;
 pub(super) struct Bucket {
     pub(super) name: String,
     quota: u32,
-    refill: Refill,
+    refill: ShownRefill,
     cost: u32,
     /// The number of the newest request whose response was read.
     newest: Option<u64>,
     /// The part of the quota that was left, according to the newest response, in millionths.
     level: u64,
-    units: Units,
+    model: BucketModel,
 }
 
 #[derive(Debug)]
-enum Units {
+enum BucketModel {
     Steady(Steady),
     Windowed(Windowed),
     Estimated(Steady, Estimate),
@@ -45,14 +45,14 @@ enum Units {
 
 /// A request, as a bucket remembers it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
+pub(super) struct SentRequest {
     pub(super) number: u64,
     pub(super) at: Nanos,
 }
 
 /// What a charge has led to.
 #[derive(Clone, Debug)]
-pub(super) struct Charged {
+pub(super) struct PacedCharge {
     pub(super) policy: String,
     /// Where the bucket was after it.
     pub(super) tat: Nanos,
@@ -69,7 +69,7 @@ pub(super) struct Margin {
 
 impl Bucket {
     /// Begins with the response to a request, while `others` are on their way.
-    pub(super) fn new(figure: &Figure, sent: Sent, others: u32) -> Self {
+    pub(super) fn new(figure: &Figure, sent: SentRequest, others: u32) -> Self {
         let Figure { quota, refill, .. } = *figure;
         let left = figure.left.unwrap_or(Remaining {
             units: quota,
@@ -87,17 +87,17 @@ impl Bucket {
             cost: figure.cost,
             newest: Some(sent.number),
             level: part(left.units, quota),
-            units: match refill {
-                Refill::Steady(interval) => Units::Steady(steady(interval)),
-                Refill::Windowed(window) => {
+            model: match refill {
+                ShownRefill::Steady(interval) => BucketModel::Steady(steady(interval)),
+                ShownRefill::Windowed(window) => {
                     let mut windowed = Windowed::new(nanos(window), quota);
                     windowed.begin(sent, left, others.saturating_mul(figure.cost));
-                    Units::Windowed(windowed)
+                    BucketModel::Windowed(windowed)
                 }
-                Refill::WithinSecond => {
-                    let estimate = Estimate::new(quota, sent, left.units);
+                ShownRefill::WholeSeconds(longest) => {
+                    let estimate = Estimate::new(nanos(longest), quota, sent, left.units);
                     let steady = steady(Duration::from_nanos(estimate.interval().unsigned_abs()));
-                    Units::Estimated(steady, estimate)
+                    BucketModel::Estimated(steady, estimate)
                 }
             },
         }
@@ -105,20 +105,20 @@ impl Bucket {
 
     /// Returns whether the server still describes the policy in this way.
     pub(super) fn is_of(&self, figure: &Figure) -> bool {
-        (self.quota, self.refill) == (figure.quota, figure.refill)
+        self.quota == figure.quota && self.refill.is_like(figure.refill)
     }
 
     /// Returns the instant from which a request passes.
     pub(super) fn ready_at(&self, margin: Margin) -> Nanos {
-        match &self.units {
-            Units::Steady(steady) => {
+        match &self.model {
+            BucketModel::Steady(steady) => {
                 let reserve = match margin.is_throttled {
                     true => margin.spread + MICROSECOND + self.reserve(steady.interval()),
                     false => 0,
                 };
                 steady.ready_at(self.cost, reserve)
             }
-            Units::Windowed(windowed) => {
+            BucketModel::Windowed(windowed) => {
                 let spread = if margin.is_throttled {
                     margin.spread
                 } else {
@@ -126,8 +126,12 @@ impl Bucket {
                 };
                 windowed.ready_at(self.cost, spread + MICROSECOND)
             }
-            Units::Estimated(steady, estimate) => {
-                let ready = steady.ready_at(self.cost, steady.interval());
+            BucketModel::Estimated(steady, estimate) => {
+                // A quota of four has room for one request in reserve, and a larger one also for uneven times.
+                let interval = steady.interval();
+                let most = interval.saturating_mul(i64::from(self.quota) - 3) / 2;
+                let reserve = interval.saturating_add(margin.spread.min(most.max(0)));
+                let ready = steady.ready_at(self.cost, reserve);
                 ready.max(estimate.held_until())
             }
         }
@@ -142,9 +146,9 @@ impl Bucket {
 
     /// Returns the time in which the units of a request come back, on average.
     pub(super) fn pace(&self) -> Nanos {
-        let interval = match &self.units {
-            Units::Steady(steady) | Units::Estimated(steady, _) => steady.interval(),
-            Units::Windowed(windowed) => windowed.window() / i64::from(self.quota),
+        let interval = match &self.model {
+            BucketModel::Steady(steady) | BucketModel::Estimated(steady, _) => steady.interval(),
+            BucketModel::Windowed(windowed) => windowed.window() / i64::from(self.quota),
         };
         interval.saturating_mul(i64::from(self.cost))
     }
@@ -160,37 +164,39 @@ impl Bucket {
 
     /// Returns whether nothing is missing, so that a new bucket would be the same.
     pub(super) fn is_full(&self, now: Nanos) -> bool {
-        match &self.units {
-            Units::Steady(steady) => steady.is_full(now),
-            Units::Estimated(steady, estimate) => {
+        match &self.model {
+            BucketModel::Steady(steady) => steady.is_full(now),
+            BucketModel::Estimated(steady, estimate) => {
                 steady.is_full(now) && estimate.held_until() <= now
             }
-            Units::Windowed(windowed) => windowed.is_full(now),
+            BucketModel::Windowed(windowed) => windowed.is_full(now),
         }
     }
 
     /// Takes the units of a request.
-    pub(super) fn charge(&mut self, sent: Sent) -> Charged {
-        let tat = match &mut self.units {
-            Units::Steady(steady) | Units::Estimated(steady, _) => {
+    pub(super) fn charge(&mut self, sent: SentRequest) -> PacedCharge {
+        let tat = match &mut self.model {
+            BucketModel::Steady(steady) | BucketModel::Estimated(steady, _) => {
                 steady.charge(sent.at, self.cost)
             }
-            Units::Windowed(windowed) => {
+            BucketModel::Windowed(windowed) => {
                 windowed.charge(sent, self.cost);
                 0
             }
         };
-        Charged {
+        PacedCharge {
             policy: self.name.clone(),
             tat,
         }
     }
 
     /// Returns the units of a request that was not charged.
-    pub(super) fn give_back(&mut self, sent: Sent) {
-        match &mut self.units {
-            Units::Steady(steady) | Units::Estimated(steady, _) => steady.give_back(self.cost),
-            Units::Windowed(windowed) => windowed.give_back(sent, self.cost),
+    pub(super) fn give_back(&mut self, sent: SentRequest) {
+        match &mut self.model {
+            BucketModel::Steady(steady) | BucketModel::Estimated(steady, _) => {
+                steady.give_back(self.cost);
+            }
+            BucketModel::Windowed(windowed) => windowed.give_back(sent, self.cost),
         }
     }
 
@@ -199,8 +205,8 @@ impl Bucket {
     pub(super) fn passed(
         &mut self,
         figure: &Figure,
-        sent: Sent,
-        charged: &Charged,
+        sent: SentRequest,
+        charged: &PacedCharge,
         margin: Margin,
         others: u32,
     ) -> bool {
@@ -213,10 +219,15 @@ impl Bucket {
         }
         self.newest = Some(sent.number);
         self.level = part(left.units, self.quota);
-        match &mut self.units {
-            Units::Steady(steady) => steady.learn(left, sent.at, charged.tat, margin, others == 0),
-            Units::Windowed(windowed) => windowed.learn(left, sent),
-            Units::Estimated(steady, estimate) => {
+        match &mut self.model {
+            BucketModel::Steady(steady) => {
+                steady.learn(left, sent.at, charged.tat, margin, others == 0)
+            }
+            BucketModel::Windowed(windowed) => windowed.learn(left, sent),
+            BucketModel::Estimated(steady, estimate) => {
+                if let ShownRefill::WholeSeconds(longest) = figure.refill {
+                    estimate.bound(nanos(longest));
+                }
                 estimate.passed(sent, left.units, margin.spread);
                 steady.set_interval(estimate.interval());
                 steady.begin(sent.at, left, others.saturating_mul(self.cost));
@@ -226,18 +237,18 @@ impl Bucket {
     }
 
     /// Learns from the response to a request that was refused, and has charged nothing.
-    pub(super) fn refused(&mut self, figure: &Figure, sent: Sent) {
+    pub(super) fn refused(&mut self, figure: &Figure, sent: SentRequest) {
         self.cost = figure.cost;
         let Some(left) = figure.left else {
             return;
         };
         self.level = 0;
-        match &mut self.units {
-            Units::Steady(steady) => steady.refused(left, sent.at),
-            Units::Windowed(windowed) => {
+        match &mut self.model {
+            BucketModel::Steady(steady) => steady.refused(left, sent.at),
+            BucketModel::Windowed(windowed) => {
                 windowed.learn(left, sent);
             }
-            Units::Estimated(steady, estimate) => {
+            BucketModel::Estimated(steady, estimate) => {
                 estimate.refused(sent.at);
                 steady.set_interval(estimate.interval());
                 steady.refused(left, sent.at);

@@ -3,7 +3,7 @@
 //! A bucket that fills within a second has at least its quota of units per second. How many more it has shows in how many come
 //! back between two responses. The client keeps a request in reserve meanwhile, so that a wrong estimate is not refused.
 
-use super::bucket::{Nanos, Sent};
+use super::bucket::{Nanos, SentRequest};
 
 const SECOND: Nanos = 1_000_000_000;
 
@@ -16,21 +16,24 @@ const DOUBT: Nanos = 60 * SECOND;
 #[derive(Debug)]
 pub(super) struct Estimate {
     quota: u32,
+    /// The longest interval that agrees with the whole seconds.
+    longest: Nanos,
     interval: Nanos,
     held_until: Nanos,
     doubted_until: Nanos,
     /// The request with which the measurement began, and what was left after it.
-    began: Sent,
+    began: SentRequest,
     left: u32,
     /// The units that were charged since.
     charged: i64,
 }
 
 impl Estimate {
-    pub(super) fn new(quota: u32, sent: Sent, left: u32) -> Self {
+    pub(super) fn new(longest: Nanos, quota: u32, sent: SentRequest, left: u32) -> Self {
         Self {
             quota,
-            interval: Self::longest(quota),
+            longest,
+            interval: longest,
             held_until: if left == 0 { sent.at + SECOND } else { 0 },
             doubted_until: 0,
             began: sent,
@@ -49,14 +52,20 @@ impl Estimate {
         self.held_until
     }
 
+    /// Learns that the interval is not longer.
+    pub(super) fn bound(&mut self, longest: Nanos) {
+        self.longest = self.longest.min(longest).max(1);
+        self.interval = self.interval.min(self.longest);
+    }
+
     /// Learns what was left after a request that passed.
-    pub(super) fn passed(&mut self, sent: Sent, left: u32, spread: Nanos) {
+    pub(super) fn passed(&mut self, sent: SentRequest, left: u32, spread: Nanos) {
         if sent.number <= self.began.number {
             return;
         }
         let requests = i64::try_from(sent.number - self.began.number).unwrap_or(i64::MAX);
         self.charged = requests;
-        let span = sent.at - self.began.at + spread;
+        let span = sent.at - self.began.at + 2 * spread;
         let back = i64::from(left) + self.charged - i64::from(self.left);
         if back >= 2 && sent.at >= self.doubted_until {
             self.interval = self.interval.min(span / (back - 1)).max(1);
@@ -64,7 +73,7 @@ impl Estimate {
         if left == 0 {
             // The reserve is used up, so the interval is longer, or others have taken units.
             self.held_until = sent.at + SECOND;
-            self.interval = (self.interval / 4 * 5).min(Self::longest(self.quota));
+            self.interval = (self.interval / 4 * 5).min(self.longest);
         }
         let was_full = left + 1 >= self.quota;
         if left == 0 || was_full || span > LONGEST_SPAN {
@@ -74,12 +83,8 @@ impl Estimate {
 
     /// Learns that a request was refused.
     pub(super) fn refused(&mut self, at: Nanos) {
-        self.interval = Self::longest(self.quota);
+        self.interval = self.longest;
         self.held_until = at + SECOND;
         self.doubted_until = at + DOUBT;
-    }
-
-    fn longest(quota: u32) -> Nanos {
-        SECOND / i64::from(quota)
     }
 }

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName};
 
 use super::{
     field::{Left, whole},
-    items::{self, Item},
+    items::{self, PolicyItem},
 };
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -26,13 +26,13 @@ const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// How the units of a policy come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refill {
+pub(super) enum ShownRefill {
     /// One after the other, each after this interval.
     Steady(Duration),
     /// Each of them this long after it was taken.
     Windowed(Duration),
-    /// In whole seconds only: a full bucket fills within a second.
-    WithinSecond,
+    /// In whole seconds only: this interval or a shorter one.
+    WholeSeconds(Duration),
 }
 
 /// What a response says of a policy.
@@ -40,11 +40,13 @@ pub(super) enum Refill {
 pub(super) struct Figure {
     pub(super) name: String,
     pub(super) quota: u32,
-    pub(super) refill: Refill,
+    pub(super) refill: ShownRefill,
     /// The units that a request takes.
     pub(super) cost: u32,
     /// What is left, if the response says so. A refusal says it of the policies that deny.
     pub(super) left: Option<Remaining>,
+    /// Whether the figures are enough to begin to follow the policy.
+    pub(super) is_certain: bool,
 }
 
 /// What is left of a policy.
@@ -53,6 +55,16 @@ pub(super) struct Remaining {
     pub(super) units: u32,
     /// The exact time until there is one more unit.
     pub(super) next: Option<Duration>,
+}
+
+impl ShownRefill {
+    /// Returns whether units come back in the same way. An estimated interval is not a property of the policy.
+    pub(super) fn is_like(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::WholeSeconds(_), Self::WholeSeconds(_)) => true,
+            _ => self == other,
+        }
+    }
 }
 
 impl Figure {
@@ -67,24 +79,26 @@ impl Figure {
         let left = self.left.filter(|left| left.units < self.cost)?;
         let missing = self.cost - left.units;
         match (self.refill, left.next) {
-            (Refill::Steady(interval), Some(next)) => {
+            (ShownRefill::Steady(interval), Some(next)) => {
                 Some(next.saturating_add(interval.saturating_mul(missing - 1)))
             }
-            (Refill::Windowed(_), Some(next)) if missing == 1 => Some(next),
-            (Refill::Steady(interval), None) => Some(interval.saturating_mul(missing)),
-            (Refill::Windowed(window), _) => Some(window),
-            (Refill::WithinSecond, _) => None,
+            (ShownRefill::Windowed(_), Some(next)) if missing == 1 => Some(next),
+            (ShownRefill::Steady(interval), None) => Some(interval.saturating_mul(missing)),
+            (ShownRefill::Windowed(window), _) => Some(window),
+            (ShownRefill::WholeSeconds(_), _) => None,
         }
     }
 }
 
 /// What a response says of all policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Figures {
+pub(super) struct PolicyFigures {
     /// The policies that can be followed one by one.
     pub(super) policies: Vec<Figure>,
     /// The lowest remaining number of the others and, among exhausted ones, the longest wait.
     pub(super) others: Option<Left>,
+    /// Whether both say the same, so that one of them counts.
+    pub(super) are_alternatives: bool,
 }
 
 /// Reads `RateLimit` and `RateLimit-Policy` of [draft-ietf-httpapi-ratelimit-headers-10]. A malformed field is ignored as a
@@ -92,7 +106,7 @@ pub(super) struct Figures {
 ///
 /// [draft-ietf-httpapi-ratelimit-headers-10]:
 ///     https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-10
-pub(super) fn read(headers: &HeaderMap) -> Option<Figures> {
+pub(super) fn read(headers: &HeaderMap) -> Option<PolicyFigures> {
     let mut policies = policies(headers).unwrap_or_default();
     let mut others: Option<Left> = None;
     let mut is_empty = true;
@@ -123,7 +137,11 @@ pub(super) fn read(headers: &HeaderMap) -> Option<Figures> {
         }
         Some(())
     })?;
-    (!is_empty).then_some(Figures { policies, others })
+    (!is_empty).then_some(PolicyFigures {
+        policies,
+        others,
+        are_alternatives: false,
+    })
 }
 
 /// Reads the policies that can be followed.
@@ -139,7 +157,7 @@ fn policies(headers: &HeaderMap) -> Option<Vec<Figure>> {
     Some(policies)
 }
 
-fn figure(item: &Item<'_>) -> Option<Figure> {
+fn figure(item: &PolicyItem<'_>) -> Option<Figure> {
     let number = |key| item.get(key).and_then(whole);
     let quota = u32::try_from(number("q")?)
         .ok()
@@ -148,18 +166,18 @@ fn figure(item: &Item<'_>) -> Option<Figure> {
         let count = u32::try_from(number("tollgate-count")?).ok();
         let count = count.filter(|count| *count > 0)?;
         let nanos = period.as_nanos().div_ceil(u128::from(count));
-        Refill::Steady(Duration::from_nanos(u64::try_from(nanos).ok()?))
+        ShownRefill::Steady(Duration::from_nanos(u64::try_from(nanos).ok()?))
     } else if let Some(window) = item.get("tollgate-window").and_then(micros) {
-        Refill::Windowed(window)
+        ShownRefill::Windowed(window)
     } else if number("w") == Some(1) && quota >= LEAST_ESTIMATED {
-        Refill::WithinSecond
+        ShownRefill::WholeSeconds(Duration::from_secs(1) / quota)
     } else {
         return None;
     };
     let fills = match refill {
-        Refill::Steady(interval) => interval.saturating_mul(quota),
-        Refill::Windowed(window) => window,
-        Refill::WithinSecond => Duration::from_secs(1),
+        ShownRefill::Steady(interval) => interval.saturating_mul(quota),
+        ShownRefill::Windowed(window) => window,
+        ShownRefill::WholeSeconds(_) => Duration::from_secs(1),
     };
     let cost = number("tollgate-cost").unwrap_or(1);
     let is_usable = !fills.is_zero() && fills <= LONGEST && item.name.len() <= LONGEST_NAME;
@@ -169,6 +187,7 @@ fn figure(item: &Item<'_>) -> Option<Figure> {
         refill,
         cost: u32::try_from(cost).unwrap_or(u32::MAX).clamp(1, quota),
         left: None,
+        is_certain: true,
     })
 }
 

@@ -1,17 +1,17 @@
 //! When a server has room, according to the figures of its policies.
 
 use super::{
-    bucket::{Bucket, Charged, Margin, Nanos, Sent},
+    bucket::{Bucket, Margin, Nanos, PacedCharge, SentRequest},
     figures::{Figure, MOST_POLICIES},
     reading::Reading,
-    share::Share,
+    share::SharedPace,
 };
 
 /// The policies of a server that are followed one by one.
 #[derive(Debug, Default)]
 pub(super) struct Forecast {
     buckets: Vec<Bucket>,
-    share: Share,
+    share: SharedPace,
     times: ResponseTimes,
     is_throttled: bool,
     /// The requests that have been sent.
@@ -25,8 +25,8 @@ pub(super) struct Forecast {
 /// A request that has been sent.
 #[derive(Debug)]
 pub(super) struct Request {
-    sent: Sent,
-    charged: Vec<Charged>,
+    sent: SentRequest,
+    charged: Vec<PacedCharge>,
     /// Whether it was sent because it had waited for the maximum.
     is_forced: bool,
 }
@@ -70,6 +70,12 @@ impl Forecast {
         (ready > now).then_some(ready)
     }
 
+    /// Returns whether the figures of a policy count.
+    pub(super) fn follows(&self, figure: &Figure) -> bool {
+        let mut buckets = self.buckets.iter();
+        figure.is_certain || buckets.any(|bucket| bucket.name == figure.name)
+    }
+
     /// Returns the instant from which the figures leave room.
     pub(super) fn ready_at(&self) -> Nanos {
         let margin = self.margin();
@@ -81,7 +87,7 @@ impl Forecast {
     pub(super) fn send(&mut self, now: Nanos, is_forced: bool) -> Request {
         self.sent += 1;
         self.last_sent = now;
-        let sent = Sent {
+        let sent = SentRequest {
             number: self.sent,
             at: now,
         };
@@ -155,7 +161,7 @@ impl Forecast {
     }
 
     /// Begins to follow new and changed policies, and forgets full ones that the server has stopped to name.
-    fn follow(&mut self, policies: &[Figure], sent: Sent, others: u32, now: Nanos) {
+    fn follow(&mut self, policies: &[Figure], sent: SentRequest, others: u32, now: Nanos) {
         let is_named = |name: &str| policies.iter().any(|figure| figure.name == name);
         self.buckets
             .retain(|bucket| is_named(&bucket.name) || !bucket.is_full(now));

@@ -3,12 +3,12 @@
 use http::{HeaderMap, HeaderName};
 
 /// A name of a policy as it was written, and what follows.
-pub(super) struct Item<'a> {
+pub(super) struct PolicyItem<'a> {
     pub(super) name: &'a str,
     parameters: &'a str,
 }
 
-impl<'a> Item<'a> {
+impl<'a> PolicyItem<'a> {
     /// Returns the value of a parameter, if it has one. The last of several counts.
     pub(super) fn get(&self, key: &str) -> Option<&'a str> {
         let mut rest = self.parameters;
@@ -27,7 +27,7 @@ impl<'a> Item<'a> {
 pub(super) fn each<'a>(
     headers: &'a HeaderMap,
     field: &HeaderName,
-    mut read: impl FnMut(Item<'a>) -> Option<()>,
+    mut read: impl FnMut(PolicyItem<'a>) -> Option<()>,
 ) -> Option<()> {
     for line in headers.get_all(field) {
         let mut rest = line.to_str().ok()?.trim();
@@ -41,13 +41,13 @@ pub(super) fn each<'a>(
 }
 
 /// Splits an item and the comma after it from a list.
-fn split(text: &str) -> Option<(Item<'_>, &str)> {
+fn split(text: &str) -> Option<(PolicyItem<'_>, &str)> {
     let behind_name = name(text)?;
     let mut rest = behind_name;
     while rest.starts_with(';') {
         (_, _, rest) = parameter(rest)?;
     }
-    let item = Item {
+    let item = PolicyItem {
         name: &text[..text.len() - behind_name.len()],
         parameters: &behind_name[..behind_name.len() - rest.len()],
     };

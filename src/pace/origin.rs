@@ -152,13 +152,14 @@ impl Room {
     }
 
     /// Records a response.
-    fn hear(&mut self, request: &Request, reading: &Reading, now: Instant, max_wait: Duration) {
+    fn hear(&mut self, request: &Request, mut reading: Reading, now: Instant, max_wait: Duration) {
         self.in_flight = self.in_flight.saturating_sub(1);
+        reading.choose(|figure| self.forecast.follows(figure));
         if !reading.is_outdated {
             let now = self.since(now);
-            self.forecast.hear(request, reading, now, self.in_flight);
+            self.forecast.hear(request, &reading, now, self.in_flight);
         }
-        self.note(reading, now, max_wait);
+        self.note(&reading, now, max_wait);
     }
 
     fn note(&mut self, reading: &Reading, now: Instant, max_wait: Duration) {
@@ -220,7 +221,7 @@ impl Turn {
     }
 
     /// Records the response, and returns the instant from which there is room again.
-    pub(super) fn heard(mut self, reading: &Reading, max_wait: Duration) -> Instant {
+    pub(super) fn heard(mut self, reading: Reading, max_wait: Duration) -> Instant {
         self.is_heard = true;
         let now = Instant::now();
         let mut room = self.origin.room();

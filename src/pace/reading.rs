@@ -6,7 +6,7 @@ use http::{HeaderMap, StatusCode, header};
 
 use super::{
     field::{Left, RetryAdvice, single, whole},
-    figures::{self, Figure, Figures},
+    figures::{self, Figure, PolicyFigures},
     grpc, retry_after, x_ratelimit,
 };
 
@@ -25,15 +25,18 @@ pub(super) struct Reading {
     pub(super) wait: Option<Duration>,
     /// What the response says of each policy whose figures are exact.
     pub(super) policies: Vec<Figure>,
+    /// Whether the figures and the remaining number say the same, so that one of them counts.
+    are_alternatives: bool,
 }
 
 impl Reading {
     /// Reads the head of a response that arrived at `now`.
     pub(super) fn of(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Self {
         let now = retry_after::date(headers, &header::DATE).unwrap_or(now);
-        let Figures {
+        let PolicyFigures {
             mut policies,
             others,
+            are_alternatives,
         } = figures::read(headers)
             .or_else(|| x_ratelimit::read(headers, now))
             .unwrap_or_default();
@@ -59,6 +62,7 @@ impl Reading {
             is_outdated,
             wait,
             policies,
+            are_alternatives,
         }
     }
 
@@ -71,8 +75,20 @@ impl Reading {
                 is_outdated: false,
                 wait: Some(wait_after_refusal(wait, None)),
                 policies: Vec::new(),
+                are_alternatives: false,
             }),
             RetryAdvice::Final => None,
+        }
+    }
+
+    /// Chooses between the figures and the remaining number.
+    pub(super) fn choose(&mut self, follows: impl Fn(&Figure) -> bool) {
+        if !self.are_alternatives {
+            return;
+        }
+        self.policies.retain(follows);
+        if !self.policies.is_empty() && self.refusal.is_none() {
+            (self.remaining, self.wait) = (None, None);
         }
     }
 

@@ -23,7 +23,7 @@ const AIM: u64 = WHOLE / 2;
 const JITTER: u64 = WHOLE / 4;
 
 #[derive(Debug)]
-pub(super) struct Share {
+pub(super) struct SharedPace {
     part: u64,
     is_shared: bool,
     next: Nanos,
@@ -31,7 +31,7 @@ pub(super) struct Share {
     level: u64,
 }
 
-impl Default for Share {
+impl Default for SharedPace {
     fn default() -> Self {
         Self {
             part: WHOLE,
@@ -43,7 +43,7 @@ impl Default for Share {
     }
 }
 
-impl Share {
+impl SharedPace {
     /// Returns the instant from which the next request can be sent.
     pub(super) fn ready_at(&self) -> Nanos {
         self.next

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use super::{
-    bucket::{Nanos, Sent, nanos},
+    bucket::{Nanos, SentRequest, nanos},
     figures::Remaining,
 };
 
-/// Units that were taken within this part of the window count as taken at once, so that memory is bounded.
+/// BucketModel that were taken within this part of the window count as taken at once, so that memory is bounded.
 const STEPS: i64 = 2048;
 
 /// The number of requests from which on this is done.
@@ -40,7 +40,7 @@ impl Windowed {
     }
 
     /// Begins with what was left after a request, while `others` units are on their way.
-    pub(super) fn begin(&mut self, sent: Sent, left: Remaining, others: u32) {
+    pub(super) fn begin(&mut self, sent: SentRequest, left: Remaining, others: u32) {
         self.learn(left, sent);
         self.add(sent, others);
     }
@@ -69,12 +69,12 @@ impl Windowed {
         last.is_none_or(|taken| taken.last + self.window <= now)
     }
 
-    pub(super) fn charge(&mut self, sent: Sent, cost: u32) {
+    pub(super) fn charge(&mut self, sent: SentRequest, cost: u32) {
         self.forget(sent.at);
         self.add(sent, cost);
     }
 
-    pub(super) fn give_back(&mut self, sent: Sent, cost: u32) {
+    pub(super) fn give_back(&mut self, sent: SentRequest, cost: u32) {
         let found = self
             .taken
             .iter()
@@ -85,7 +85,7 @@ impl Windowed {
     }
 
     /// Learns what was left after a request, or when it was refused. Returns whether others have taken a unit meanwhile.
-    pub(super) fn learn(&mut self, left: Remaining, sent: Sent) -> bool {
+    pub(super) fn learn(&mut self, left: Remaining, sent: SentRequest) -> bool {
         let used = self.quota - left.units.min(self.quota);
         let window = self.window;
         let counts =
@@ -124,7 +124,7 @@ impl Windowed {
     }
 
     /// Adds units that were taken after all others.
-    fn add(&mut self, sent: Sent, units: u32) {
+    fn add(&mut self, sent: SentRequest, units: u32) {
         if units == 0 {
             return;
         }
@@ -146,7 +146,7 @@ impl Windowed {
     }
 
     /// Adds units that others have taken, at the latest before a request was answered.
-    fn insert(&mut self, sent: Sent, units: u32) {
+    fn insert(&mut self, sent: SentRequest, units: u32) {
         let place = self
             .taken
             .iter()

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName};
 
 use super::{
     field::{Left, single, whole},
-    figures::{Figure, Figures, LEAST_ESTIMATED, Refill, Remaining},
+    figures::{Figure, LEAST_ESTIMATED, PolicyFigures, Remaining, ShownRefill},
 };
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -18,40 +18,40 @@ const EPOCH_SECS: u64 = 1_000_000_000;
 /// The same bound in milliseconds.
 const EPOCH_MS: u64 = 1_000_000_000_000;
 
-/// The longest reset of a bucket that fills within a second, if both instants are rounded to a second.
-const WITHIN_SECOND: Duration = Duration::from_secs(2);
+/// The longest time in which a bucket fills whose rate is worth an estimate, if it is rounded up to a second or two.
+const ABOUT_SECOND: Duration = Duration::from_millis(2500);
 
-pub(super) fn read(headers: &HeaderMap, now: SystemTime) -> Option<Figures> {
+pub(super) fn read(headers: &HeaderMap, now: SystemTime) -> Option<PolicyFigures> {
     let remaining = whole(single(headers, &REMAINING)?)?;
     let reset = single(headers, &RESET).and_then(whole);
     let reset = reset.map(|reset| until(reset, now));
-    if reset.is_some_and(|reset| reset <= WITHIN_SECOND)
-        && let Some(figure) = figure(headers, remaining)
-    {
-        return Some(Figures {
-            policies: vec![figure],
-            others: None,
-        });
-    }
-    Some(Figures {
-        policies: Vec::new(),
+    Some(PolicyFigures {
+        policies: reset
+            .and_then(|reset| figure(headers, remaining, reset))
+            .into_iter()
+            .collect(),
         others: Some(Left {
             remaining,
             wait: reset.filter(|_| remaining == 0),
         }),
+        are_alternatives: true,
     })
 }
 
-/// The figures of a bucket that fills within a second, if the response says how large it is.
-fn figure(headers: &HeaderMap, remaining: u64) -> Option<Figure> {
+/// The figures of a bucket whose used units come back until the reset, if the response says how large it is.
+fn figure(headers: &HeaderMap, remaining: u64, reset: Duration) -> Option<Figure> {
     let quota = u32::try_from(single(headers, &LIMIT).and_then(whole)?).ok()?;
     let units = u32::try_from(remaining).ok()?;
-    (quota >= LEAST_ESTIMATED && units <= quota).then(|| Figure {
+    let used = quota.checked_sub(units).filter(|used| *used > 0)?;
+    let interval = reset / used;
+    let fills = interval.saturating_mul(quota);
+    (quota >= LEAST_ESTIMATED && reset <= ABOUT_SECOND && !reset.is_zero()).then(|| Figure {
         name: String::new(),
         quota,
-        refill: Refill::WithinSecond,
+        refill: ShownRefill::WholeSeconds(interval),
         cost: 1,
         left: Some(Remaining { units, next: None }),
+        is_certain: fills <= ABOUT_SECOND,
     })
 }
 

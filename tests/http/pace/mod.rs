@@ -9,6 +9,7 @@ mod grpc;
 mod hostile;
 mod hosts;
 mod leaving;
+mod pairs;
 mod rates;
 mod retries;
 #[cfg(feature = "axum")]
