@@ -5,6 +5,7 @@ use std::{fmt, hash::Hash, time::Duration};
 use super::{
     action::{Action, Ask},
     algorithm_key::AlgorithmKey,
+    refill::Refill,
     row::RowValue,
     shown::ShownIn,
     ticks::{Ticks, Wait},
@@ -176,6 +177,12 @@ pub(crate) trait Counting: Clone + fmt::Debug + Eq + Hash + Sized {
     /// Returns the amount that passes at once and the time in which an empty bucket fills, with the room in a line and the
     /// part of the limit that leases reserve.
     fn allowance(shown: &ShownIn<Self>) -> (u32, Duration);
+
+    /// Returns how units come back; `None` if that depends on more than the limit, or if the cost may wait in line.
+    fn refill(shown: &ShownIn<Self>) -> Option<Refill> {
+        let _ = shown;
+        None
+    }
 
     /// Returns whether all buckets have the same [`allowance`](Self::allowance), at any time.
     fn is_usual(shown: &ShownIn<Self>) -> bool {

@@ -39,6 +39,7 @@ mod limit_error;
 mod line;
 mod notation;
 pub mod quota;
+mod refill;
 mod row;
 #[cfg(feature = "redis")]
 mod scripted;
@@ -62,6 +63,7 @@ pub(crate) use self::{
     each::Charge,
     history::{HistoryTerms, HistoryUse},
     notation::{AlgorithmValues, FieldReader, ListedFields, NotationError},
+    refill::Refill,
     row::RowValue,
     shown::{ClientFigures, ShownBucket},
     state::{State, View},

@@ -11,6 +11,7 @@ use super::{
     gcra::Gcra,
     history::ASK,
     quota::Quota,
+    refill::Refill,
     row::RowValue,
     state::State,
     ticks::Wait,
@@ -326,6 +327,25 @@ impl ClientFigures<'_> {
                 && shown.may_wait == has_line
                 && Counting::is_usual(shown),
             _ => false)
+    }
+
+    /// Returns how units come back, if that follows from the limit. Of a limit with leases, it does not.
+    pub(crate) fn refill(&self) -> Option<Refill> {
+        let bucket = self.bucket.filter(|_| !self.is_reserved())?;
+        each!(bucket, shown => Counting::refill(shown))
+    }
+
+    /// Returns the cost that was asked for.
+    #[inline]
+    pub(crate) fn cost(&self) -> u32 {
+        self.bucket
+            .map_or(1, |bucket| each!(bucket, shown => shown.cost))
+    }
+
+    /// Returns whether leases reserve a part of the limit.
+    #[inline]
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.bucket.is_some_and(|bucket| bucket.reserved() > 0)
     }
 
     /// Returns whether the amount that passes at once includes the room in a line.

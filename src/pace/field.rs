@@ -21,6 +21,16 @@ pub(super) struct Left {
     pub(super) wait: Option<Duration>,
 }
 
+impl Left {
+    /// Returns the lower number and the longer wait.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            remaining: self.remaining.min(other.remaining),
+            wait: self.wait.max(other.wait),
+        }
+    }
+}
+
 /// The only line of a field, if it is text.
 pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut lines = headers.get_all(name).iter();

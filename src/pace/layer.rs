@@ -7,6 +7,9 @@ use super::{
 
 /// Holds requests back until their servers have room for them, according to their responses.
 ///
+/// With this crate's servers, a client gets at least 0.97 of its rate and no refusal, and clients behind one address share it. The
+/// [module docs](crate::pace#pacing) say how.
+///
 /// All services that are wrapped by one layer or its clones share what they have learned from responses. See the
 /// [module docs](crate::pace) for an example.
 #[derive(Clone, Debug)]

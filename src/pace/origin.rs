@@ -10,7 +10,11 @@ use tokio::{
     time::{self, Instant},
 };
 
-use super::reading::Reading;
+use super::{
+    bucket::{Nanos, nanos},
+    forecast::{Forecast, Request},
+    reading::Reading,
+};
 
 /// A server, and the line of requests to it.
 #[derive(Debug, Default)]
@@ -33,11 +37,15 @@ struct Room {
     least: Option<u64>,
     /// Requests that have not been answered.
     in_flight: u64,
+    /// The room according to exact figures.
+    forecast: Forecast,
+    /// The instant from which the forecast counts.
+    began: Instant,
 }
 
 /// The answer to whether a request can be sent now.
 enum Admission {
-    Now,
+    Now(Request),
     /// Not before this instant.
     At(Instant),
     /// Only after another response.
@@ -49,10 +57,7 @@ impl Origin {
     pub(super) async fn turn(self: &Arc<Self>, deadline: Instant) -> Turn {
         match time::timeout_at(deadline, self.in_line()).await {
             Ok(turn) => turn,
-            Err(_) => {
-                self.room().in_flight += 1;
-                Turn::new(self)
-            }
+            Err(_) => Turn::new(self, self.room().send(Instant::now(), true)),
         }
     }
 
@@ -61,7 +66,7 @@ impl Origin {
         loop {
             let admission = self.room().admit(Instant::now());
             match admission {
-                Admission::Now => return Turn::new(self),
+                Admission::Now(request) => return Turn::new(self, request),
                 Admission::At(instant) => tokio::select! {
                     () = time::sleep_until(instant) => {}
                     () = self.changed.notified() => {}
@@ -96,6 +101,8 @@ impl Default for Room {
             budget: Some(1),
             least: None,
             in_flight: 0,
+            forecast: Forecast::default(),
+            began: Instant::now(),
         }
     }
 }
@@ -115,15 +122,44 @@ impl Room {
         if self.budget == Some(0) {
             return Admission::AfterAnother;
         }
+        let ready = self.forecast.wait_until(self.since(now), self.in_flight);
+        if let Some(ready) = ready {
+            return Admission::At(self.instant(ready));
+        }
         self.budget = self.budget.map(|budget| budget - 1);
+        Admission::Now(self.send(now, false))
+    }
+
+    /// Records that a request is sent. A forced one has waited for the maximum.
+    fn send(&mut self, now: Instant, is_forced: bool) -> Request {
         self.in_flight += 1;
-        Admission::Now
+        self.forecast.send(self.since(now), is_forced)
+    }
+
+    /// Returns the instant from which there is room again.
+    fn ready_at(&self, now: Instant) -> Instant {
+        let forecast = self.instant(self.forecast.ready_at());
+        self.held_until.unwrap_or(now).max(forecast)
+    }
+
+    fn since(&self, now: Instant) -> Nanos {
+        nanos(now.saturating_duration_since(self.began))
+    }
+
+    fn instant(&self, at: Nanos) -> Instant {
+        let since = Duration::from_nanos(u64::try_from(at).unwrap_or_default());
+        self.began + since
     }
 
     /// Records a response.
-    fn hear(&mut self, reading: &Reading, now: Instant, max_wait: Duration) {
+    fn hear(&mut self, request: &Request, mut reading: Reading, now: Instant, max_wait: Duration) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.note(reading, now, max_wait);
+        reading.choose(|figure| self.forecast.follows(figure));
+        if !reading.is_outdated {
+            let now = self.since(now);
+            self.forecast.hear(request, &reading, now, self.in_flight);
+        }
+        self.note(&reading, now, max_wait);
     }
 
     fn note(&mut self, reading: &Reading, now: Instant, max_wait: Duration) {
@@ -132,6 +168,10 @@ impl Room {
             self.held_until = self.held_until.max(Some(until));
         }
         match reading.remaining {
+            None if !reading.policies.is_empty() => {
+                self.budget = None;
+                self.least = None;
+            }
             // A server that never sends a number is treated as unlimited.
             None if self.least.is_none() && self.in_flight == 0 && !reading.is_outdated => {
                 self.budget = None;
@@ -167,24 +207,26 @@ impl Room {
 #[derive(Debug)]
 pub(super) struct Turn {
     origin: Arc<Origin>,
+    request: Request,
     is_heard: bool,
 }
 
 impl Turn {
-    fn new(origin: &Arc<Origin>) -> Self {
+    fn new(origin: &Arc<Origin>, request: Request) -> Self {
         Self {
             origin: Arc::clone(origin),
+            request,
             is_heard: false,
         }
     }
 
     /// Records the response, and returns the instant from which there is room again.
-    pub(super) fn heard(mut self, reading: &Reading, max_wait: Duration) -> Instant {
+    pub(super) fn heard(mut self, reading: Reading, max_wait: Duration) -> Instant {
         self.is_heard = true;
         let now = Instant::now();
         let mut room = self.origin.room();
-        room.hear(reading, now, max_wait);
-        room.held_until.unwrap_or(now)
+        room.hear(&self.request, reading, now, max_wait);
+        room.ready_at(now)
     }
 }
 

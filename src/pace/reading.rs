@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 use http::{HeaderMap, StatusCode, header};
 
 use super::{
-    draft10,
-    field::{RetryAdvice, single, whole},
+    field::{Left, RetryAdvice, single, whole},
+    figures::{self, Figure, PolicyFigures},
     grpc, retry_after, x_ratelimit,
 };
 
@@ -23,20 +23,36 @@ pub(super) struct Reading {
     pub(super) is_outdated: bool,
     /// The time until there is room again, if there is none now.
     pub(super) wait: Option<Duration>,
+    /// What the response says of each policy whose figures are exact.
+    pub(super) policies: Vec<Figure>,
+    /// Whether the figures and the remaining number say the same, so that one of them counts.
+    are_alternatives: bool,
 }
 
 impl Reading {
     /// Reads the head of a response that arrived at `now`.
     pub(super) fn of(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Self {
         let now = retry_after::date(headers, &header::DATE).unwrap_or(now);
-        let left = draft10::read(headers).or_else(|| x_ratelimit::read(headers, now));
-        let is_outdated = left.is_some() && is_stored(headers);
-        let left = left.filter(|_| !is_outdated);
-        let wait = left.and_then(|left| left.wait);
+        let PolicyFigures {
+            mut policies,
+            others,
+            are_alternatives,
+        } = figures::read(headers)
+            .or_else(|| x_ratelimit::read(headers, now))
+            .unwrap_or_default();
+        let has_figures = others.is_some() || !policies.is_empty();
+        let is_outdated = has_figures && is_stored(headers);
+        if is_outdated {
+            policies.clear();
+        }
+        let left = others.filter(|_| !is_outdated);
         let refusal = grpc::refusal(headers, now).or_else(|| http_refusal(status, headers, now));
         let (remaining, wait) = match refusal {
-            None => (left.map(|left| left.remaining), wait),
-            Some(RetryAdvice::Later(said)) => (Some(0), Some(wait_after_refusal(said, wait))),
+            Some(RetryAdvice::Later(said)) => after_refusal(said, left, &policies),
+            None => (
+                left.map(|left| left.remaining),
+                left.and_then(|left| left.wait),
+            ),
             // A final refusal concerns this request only.
             Some(RetryAdvice::Final) => (left.map(|left| left.remaining), None),
         };
@@ -45,6 +61,8 @@ impl Reading {
             remaining,
             is_outdated,
             wait,
+            policies,
+            are_alternatives,
         }
     }
 
@@ -56,14 +74,54 @@ impl Reading {
                 remaining: Some(0),
                 is_outdated: false,
                 wait: Some(wait_after_refusal(wait, None)),
+                policies: Vec::new(),
+                are_alternatives: false,
             }),
             RetryAdvice::Final => None,
         }
     }
 
+    /// Chooses between the figures and the remaining number.
+    pub(super) fn choose(&mut self, follows: impl Fn(&Figure) -> bool) {
+        if !self.are_alternatives {
+            return;
+        }
+        self.policies.retain(follows);
+        if !self.policies.is_empty() && self.refusal.is_none() {
+            (self.remaining, self.wait) = (None, None);
+        }
+    }
+
+    /// Returns whether the request was refused.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refusal.is_some()
+    }
+
     /// Returns whether the request was refused, and can pass later.
     pub(super) fn asks_to_retry(&self) -> bool {
         matches!(self.refusal, Some(RetryAdvice::Later(_)))
+    }
+}
+
+/// Returns what remains after a refusal, and for how long. Exact figures of the policies that deny count instead of whole seconds,
+/// unless these ask for a longer wait.
+fn after_refusal(
+    said: Option<Duration>,
+    left: Option<Left>,
+    policies: &[Figure],
+) -> (Option<u64>, Option<Duration>) {
+    let exhausted = policies.iter().filter(|figure| figure.denies());
+    let exact = exhausted
+        .map(Figure::longest_wait)
+        .collect::<Option<Vec<_>>>();
+    let exact = exact.and_then(|waits| waits.into_iter().max());
+    let most = exact.map(|exact| Duration::from_secs(exact.as_secs() + 1));
+    match most {
+        Some(most) if left.is_none() && said.is_none_or(|said| said <= most) => (None, None),
+        _ => {
+            let until_room = left.and_then(|left| left.wait);
+            (Some(0), Some(wait_after_refusal(said, until_room)))
+        }
     }
 }
 

@@ -103,9 +103,10 @@ where
         };
         let response = service.call(request).await?;
         let reading = Reading::of(response.status(), response.headers(), SystemTime::now());
-        let room_at = turn.heard(&reading, layer.max_wait);
+        let asks_to_retry = reading.asks_to_retry();
+        let room_at = turn.heard(reading, layer.max_wait);
         match copy {
-            Some(copy) if reading.asks_to_retry() && room_at <= deadline => request = copy,
+            Some(copy) if asks_to_retry && room_at <= deadline => request = copy,
             _ => {
                 let reader = grpc::has_trailers(response.headers()).then_some(TrailerReader {
                     origin,

@@ -347,7 +347,7 @@ fn head_is_the_same_whoever_writes_it() {
         "cache-control: no-store",
     ];
     let draft10 = [
-        "ratelimit-policy: \"orders\";q=1;w=3600",
+        "ratelimit-policy: \"orders\";q=1;w=3600;tollgate-count=1;tollgate-period=3600000000",
         "ratelimit: \"orders\";r=0;t=3600",
     ];
     for (headers, added) in [(Headers::Draft10, &draft10[..]), (Headers::None, &[])] {

@@ -9,6 +9,7 @@ use crate::{
         action::{Action, Ask, Refund},
         algorithm_key::AlgorithmKey,
         counting::{Counting, Judged, TakenPart},
+        refill::Refill,
         row::RowValue,
         shown::ShownIn,
         ticks::{Tat, Ticks, Wait},
@@ -187,6 +188,15 @@ impl Counting for Gcra {
         }
         let burst = shown.by.burst().saturating_add(shown.reserved);
         (burst, shown.by.increment(burst).ceil())
+    }
+
+    fn refill(shown: &ShownIn<Self>) -> Option<Refill> {
+        let refill = Refill::Steady {
+            count: shown.by.count(),
+            period_us: u64::try_from(shown.by.period_us()).ok()?,
+        };
+        // The figures of a request that has waited are those of its turn.
+        (!shown.may_wait).then_some(refill)
     }
 
     fn delay(shown: &ShownIn<Self>) -> Wait {

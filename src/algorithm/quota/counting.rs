@@ -9,6 +9,7 @@ use crate::{
         action::{Action, Ask, Refund},
         algorithm_key::AlgorithmKey,
         counting::{Counting, Judged, TakenPart},
+        refill::Refill,
         row::RowValue,
         shown::ShownIn,
         ticks::{Ticks, Wait},
@@ -144,6 +145,12 @@ impl Counting for Quota {
         let period = shown.by.period(shown.state, shown.now);
         let quota = shown.by.quota.saturating_add(shown.reserved);
         (quota, Duration::from_micros(period))
+    }
+
+    /// A period that starts with the first use ends no later than a window after any use of it.
+    fn refill(shown: &ShownIn<Self>) -> Option<Refill> {
+        let us = shown.by.per.first_use_length()?.as_micros();
+        u64::try_from(us).ok().map(|us| Refill::Windowed { us })
     }
 
     /// The lengths of months differ.

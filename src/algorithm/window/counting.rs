@@ -11,6 +11,7 @@ use crate::{
         action::{Action, Ask, Refund},
         algorithm_key::AlgorithmKey,
         counting::{Counting, Judged},
+        refill::Refill,
         shown::ShownIn,
         ticks::Wait,
         time::{LATEST_US, read_instant},
@@ -161,6 +162,11 @@ impl Counting for Window {
 
     fn allowance(shown: &ShownIn<Self>) -> (u32, Duration) {
         (shown.by.limit(), shown.by.window())
+    }
+
+    fn refill(shown: &ShownIn<Self>) -> Option<Refill> {
+        let us = shown.by.window().as_micros();
+        u64::try_from(us).ok().map(|us| Refill::Windowed { us })
     }
 
     fn later(&self, state: WindowSnapshot, us: u64) -> WindowSnapshot {

@@ -2,7 +2,11 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{policy::item, shown::Shown};
+use super::{
+    exact,
+    policy::{item, item_with},
+    shown::Shown,
+};
 use crate::decision::{Decision, ceil_secs};
 
 pub(in crate::response) const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -20,7 +24,7 @@ pub(crate) struct Draft10 {
 impl Draft10 {
     /// Writes the fields for limits and their decisions, or returns `None` if there is nothing to show.
     #[inline]
-    pub(super) fn new<'a>(
+    pub(super) fn new<'a, const EXACT: bool>(
         decisions: impl Iterator<Item = Shown<'a>>,
         denied: bool,
     ) -> Option<Self> {
@@ -33,7 +37,14 @@ impl Draft10 {
             if !denied || shown.denies() {
                 let wait = quota.next.filter(|wait| *wait != Decision::NEVER);
                 let remaining = ("\";r=", quota.remaining);
-                let item = item(shown.limit, remaining, (";t=", wait.map(ceil_secs)));
+                let seconds = (";t=", wait.map(ceil_secs));
+                let item = match EXACT {
+                    true => {
+                        let us = wait.and_then(exact::wait_us);
+                        item_with(shown.limit, remaining, seconds, (exact::WAIT, us))
+                    }
+                    false => item(shown.limit, remaining, seconds),
+                };
                 add(&mut state, item);
             }
         }

@@ -1,4 +1,5 @@
 pub(super) mod draft10;
+mod exact;
 mod policy;
 mod shown;
 mod x_ratelimit;
@@ -19,10 +20,17 @@ pub(crate) use self::{policy::Policy, shown::Shown};
 pub enum Headers {
     /// `RateLimit` and `RateLimit-Policy` of [draft-ietf-httpapi-ratelimit-headers-10], for all limits.
     ///
+    /// `RateLimit-Policy` also has [parameters of our own](crate::guide::responses#exact-figures), with how units come back, in
+    /// microseconds. [`PaceLayer`](crate::pace::PaceLayer) follows them.
+    ///
     /// [draft-ietf-httpapi-ratelimit-headers-10]:
     ///     https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-10
     #[default]
     Draft10,
+    /// The fields of [`Draft10`](Self::Draft10), with `tollgate-t` in each item of `RateLimit`: its `t` in microseconds. It
+    /// costs 150 instructions for each response, so it is
+    /// not the default.
+    Draft10Exact,
     /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, this in seconds since the Unix epoch, for the strictest limit.
     XRateLimitEpoch,
     /// The fields of [`XRateLimitEpoch`](Self::XRateLimitEpoch), with the reset in seconds from now.
@@ -37,7 +45,7 @@ impl Headers {
     #[must_use]
     pub fn exposed(self) -> Vec<HeaderName> {
         let fields: &[HeaderName] = match self {
-            Self::Draft10 => &draft10::NAMES,
+            Self::Draft10 | Self::Draft10Exact => &draft10::NAMES,
             Self::XRateLimitEpoch | Self::XRateLimitDelta => &x_ratelimit::NAMES,
             Self::None => &[],
         };
@@ -67,7 +75,8 @@ impl Headers {
     ) -> Option<Fields> {
         let decisions = decisions.filter(|shown| !shown.decision.in_shadow());
         match self {
-            Self::Draft10 => Draft10::new(decisions, denied).map(Fields::Draft10),
+            Self::Draft10 => Draft10::new::<false>(decisions, denied).map(Fields::Draft10),
+            Self::Draft10Exact => Draft10::new::<true>(decisions, denied).map(Fields::Draft10),
             Self::XRateLimitEpoch => XRateLimit::new(decisions, Reset::Epoch).map(Fields::Single),
             Self::XRateLimitDelta => XRateLimit::new(decisions, Reset::Delta).map(Fields::Single),
             Self::None => None,

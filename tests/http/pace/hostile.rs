@@ -20,7 +20,9 @@ use super::{SECOND, Script, Server, gated, held_after, request, response};
 use crate::support::{patience::settle, scale::scaled};
 
 /// The fields of a response that are read.
-const FIELDS: [&str; 9] = [
+const FIELDS: [&str; 11] = [
+    "ratelimit-policy",
+    "x-ratelimit-limit",
     "ratelimit",
     "x-ratelimit-remaining",
     "x-ratelimit-reset",
@@ -240,7 +242,10 @@ async fn stored_response_says_nothing_of_what_remains_now() {
 /// Random fields with random values, many of them nonsense.
 fn random_answer(random: &mut Random) -> Response<Full<Bytes>> {
     const STATUSES: [u16; 6] = [200, 200, 204, 429, 503, 500];
-    const VALUES: [&str; 16] = [
+    const VALUES: [&str; 19] = [
+        "\"l\";q=5;w=1;tollgate-count=20;tollgate-period=1000000",
+        "\"l\";q=5;w=1, \"m\";q=9;w=1;tollgate-window=90000000",
+        "\"m\";r=2;t=9;tollgate-t=9000000, \"l\";r=0;tollgate-t=50000",
         "0",
         "1",
         "2",

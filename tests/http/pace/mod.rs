@@ -3,14 +3,19 @@
 #![cfg(feature = "pace")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod company;
+mod exact;
 mod grpc;
 mod hostile;
 mod hosts;
 mod leaving;
+mod pairs;
 mod rates;
 mod retries;
 #[cfg(feature = "axum")]
 mod served;
+mod simulated;
+mod whole_seconds;
 
 use std::{
     collections::VecDeque,

@@ -6,13 +6,14 @@ use http::HeaderMap;
 use sfv::{List, ListEntry, Parser};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::ManualClock,
-    key::Everyone, limit::LimitName, tiers::Tier,
+    key::Everyone, limit::LimitName, response::Headers, tiers::Tier,
 };
 
 use super::value;
 use crate::support::{Hello, from_ip, layer, limiter_of, send, text};
 
-/// A list's items: their names, and the integers of some parameters. There must be no others.
+/// A list's items: their names, and the integers of some parameters. There must be no others, except integers of our own after
+/// them.
 fn items(headers: &HeaderMap, field: &str, known: [&str; 2]) -> Vec<(String, [Option<i64>; 2])> {
     let lines: Vec<_> = headers.get_all(field).iter().collect();
     let line = lines.iter().map(|line| line.to_str().unwrap());
@@ -25,7 +26,11 @@ fn items(headers: &HeaderMap, field: &str, known: [&str; 2]) -> Vec<(String, [Op
         };
         let name = item.bare_item.as_string().expect("a string, not a token");
         let params = item.params;
-        assert!(params.keys().all(|key| known.contains(&key.as_str())));
+        let is_own = |key: &str| key.starts_with("tollgate-");
+        let standard = params.keys().take_while(|key| !is_own(key.as_str()));
+        assert!(standard.clone().all(|key| known.contains(&key.as_str())));
+        let mut own = params.iter().skip(standard.count());
+        assert!(own.all(|(key, value)| is_own(key.as_str()) && value.as_integer().is_some()));
         let integer = |key: &str| {
             let (_, value) = params.iter().find(|(found, _)| found.as_str() == key)?;
             Some(i64::from(value.as_integer().expect("an integer")))
@@ -76,8 +81,12 @@ async fn fields_of_every_kind_of_limit_are_structured() {
     ];
     for limit in limits {
         let clock = ManualClock::default();
-        let layer = layer(&limiter_of(&clock, limit));
+        let limiter = limiter_of(&clock, limit);
         for step in 0..100 {
+            let layer = layer(&limiter).headers(match step % 2 {
+                0 => Headers::Draft10,
+                _ => Headers::Draft10Exact,
+            });
             clock.advance(Duration::from_micros(step * step * 37));
             check(send(&layer, "203.0.113.7").await.headers());
         }

@@ -50,6 +50,7 @@ pub(crate) enum Case {
     Plain,
     Extension,
     Headers,
+    ExactHeaders,
     Default,
     Realistic,
     Denied,
@@ -87,12 +88,13 @@ pub(crate) enum Case {
 }
 
 impl Case {
-    const ALL: [Self; 33] = [
+    const ALL: [Self; 34] = [
         Self::Bare,
         Self::BareRealistic,
         Self::Plain,
         Self::Extension,
         Self::Headers,
+        Self::ExactHeaders,
         Self::Default,
         Self::Realistic,
         Self::Denied,
@@ -140,6 +142,10 @@ pub(crate) fn run(name: &str) -> ExitCode {
         Case::Plain => serve(plain(layer(large())).layer(bare()), request),
         Case::Extension => serve(layer(large()).headers(Headers::None).layer(bare()), request),
         Case::Headers => serve(layer(large()).extensions(false).layer(bare()), request),
+        Case::ExactHeaders => {
+            let layer = layer(large()).headers(Headers::Draft10Exact);
+            serve(layer.extensions(false).layer(bare()), request)
+        }
         Case::Default => serve(layer(large()).layer(bare()), request),
         Case::Realistic => serve(layer(large()).layer(page()), realistic),
         Case::Denied => serve(layer(Limit::per_day(1)).layer(bare()), request),

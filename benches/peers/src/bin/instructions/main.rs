@@ -23,7 +23,7 @@ struct Row {
     goal: Option<u64>,
 }
 
-const ROWS: [Row; 27] = [
+const ROWS: [Row; 28] = [
     row("`Limiter`, by handle", Case::Handle)
         .beside(Case::Governor)
         .at_most(450)
@@ -47,6 +47,7 @@ const ROWS: [Row; 27] = [
         .beside(Case::PeerHeaders)
         .at_most(3210)
         .goal(2300),
+    row("layer, headers with exact waits", Case::ExactHeaders).over(Case::Bare),
     row(
         "layer, headers and request extension (the default)",
         Case::Default,
