@@ -4,7 +4,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{
     exact,
-    policy::{item, item_with},
+    item::{add_item, add_item_with, value},
+    policy::PolicyList,
     shown::Shown,
 };
 use crate::decision::{Decision, ceil_secs};
@@ -28,28 +29,38 @@ impl Draft10 {
         decisions: impl Iterator<Item = Shown<'a>>,
         denied: bool,
     ) -> Option<Self> {
-        let (mut policy, mut state) = (None, None);
+        let mut policies = PolicyList::default();
+        let mut state = Vec::new();
         for shown in decisions {
             let Some(quota) = shown.decision.figures() else {
                 continue;
             };
-            add(&mut policy, shown.policy.item(shown.limit, &quota));
+            policies.add(shown.limit, shown.policy, &quota);
             if !denied || shown.denies() {
                 let wait = quota.next.filter(|wait| *wait != Decision::NEVER);
                 let remaining = ("\";r=", quota.remaining);
                 let seconds = (";t=", wait.map(ceil_secs));
-                let item = match EXACT {
+                match EXACT {
                     true => {
                         let us = wait.and_then(exact::wait_us);
-                        item_with(shown.limit, remaining, seconds, (exact::WAIT, us))
+                        add_item_with(
+                            &mut state,
+                            shown.limit,
+                            remaining,
+                            seconds,
+                            (exact::WAIT, us),
+                        );
                     }
-                    false => item(shown.limit, remaining, seconds),
-                };
-                add(&mut state, item);
+                    false => add_item(&mut state, shown.limit, remaining, seconds),
+                }
             }
         }
-        let (policy, state) = policy.zip(state)?;
-        Some(Self { policy, state })
+        let policy = policies.joined()?;
+        let state = Some(state).filter(|state| !state.is_empty())?;
+        Some(Self {
+            policy,
+            state: value(state),
+        })
     }
 
     /// Adds the fields to those of inner layers.
@@ -58,19 +69,4 @@ impl Draft10 {
         headers.append(RATELIMIT_POLICY, self.policy);
         headers.append(RATELIMIT, self.state);
     }
-}
-
-/// Adds an item to those of a list.
-#[inline]
-fn add(items: &mut Option<HeaderValue>, item: HeaderValue) {
-    *items = Some(match items {
-        None => item,
-        Some(items) => joined(items, &item),
-    });
-}
-
-#[cold]
-fn joined(items: &HeaderValue, item: &HeaderValue) -> HeaderValue {
-    let joined = [items.as_bytes(), item.as_bytes()].join(&b", "[..]);
-    HeaderValue::try_from(joined).expect("both were header values")
 }

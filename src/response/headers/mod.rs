@@ -1,5 +1,6 @@
 pub(super) mod draft10;
 mod exact;
+mod item;
 mod policy;
 mod shown;
 mod x_ratelimit;

@@ -1,8 +1,12 @@
-use std::sync::OnceLock;
+use std::{borrow::Cow, sync::OnceLock};
 
 use http::HeaderValue;
+use smallvec::SmallVec;
 
-use super::exact;
+use super::{
+    exact,
+    item::{SEPARATOR, add_item, value},
+};
 use crate::{
     decision::{ClientFigures, Decision, ceil_secs},
     transaction::Algorithm,
@@ -11,7 +15,20 @@ use crate::{
 /// A limit's item of `RateLimit-Policy`. It is the same for all clients without an override that are in the lowest
 /// tier, so it is built once. The item of a monthly quota is built each time, because months have different lengths.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Policy(OnceLock<UsualPolicy>);
+pub(crate) struct Policy {
+    usual: OnceLock<UsualPolicy>,
+    /// The lists that begin with this item.
+    lists: [OnceLock<UsualList>; LISTS],
+}
+
+/// The most lists of usual items that are kept for a limit. Rules that not all requests meet lead to several.
+const LISTS: usize = 4;
+
+/// The most items of a list that are not allocated.
+const INLINE: usize = 4;
+
+/// The items of a response. Those of most clients are shared.
+pub(super) type Items<'a> = SmallVec<[Cow<'a, HeaderValue>; INLINE]>;
 
 /// The item of most clients, and what it depends on.
 #[derive(Clone, Debug)]
@@ -34,19 +51,18 @@ impl UsualPolicy {
     }
 
     #[inline]
-    fn item(&self, cost: u32) -> HeaderValue {
+    fn item(&self, cost: u32) -> &HeaderValue {
         let is_usual = cost == self.cost;
-        let item = if is_usual { &self.item } else { &self.any_cost };
-        item.clone()
+        if is_usual { &self.item } else { &self.any_cost }
     }
 }
 
 impl Policy {
     #[inline]
-    pub(super) fn item(&self, limit: &str, figures: &ClientFigures<'_>) -> HeaderValue {
-        match self.0.get() {
-            Some(usual) if usual.is_of(figures) => usual.item(figures.cost()),
-            _ => self.new_item(limit, figures),
+    fn item(&self, limit: &str, figures: &ClientFigures<'_>) -> Cow<'_, HeaderValue> {
+        match self.usual.get() {
+            Some(usual) if usual.is_of(figures) => Cow::Borrowed(usual.item(figures.cost())),
+            _ => Cow::Owned(self.new_item(limit, figures)),
         }
     }
 
@@ -56,11 +72,13 @@ impl Policy {
         let (most, window) = figures.allowance();
         let window = Some(window).filter(|window| *window != Decision::NEVER);
         let secs = window.map(|window| ceil_secs(window).max(1));
-        let standard = item(limit, ("\";q=", most), (";w=", secs));
+        let mut standard = Vec::new();
+        add_item(&mut standard, limit, ("\";q=", most), (";w=", secs));
+        let standard = value(standard);
         let cost = figures.cost();
         let item = exact::policy(&standard, figures.refill(), cost);
         if let Some(algorithm) = figures.algorithm().filter(|_| figures.is_usual()) {
-            let _ = self.0.set(UsualPolicy {
+            let _ = self.usual.set(UsualPolicy {
                 algorithm,
                 has_line: figures.has_line(),
                 is_reserved: figures.is_reserved(),
@@ -71,59 +89,83 @@ impl Policy {
         }
         item
     }
-}
 
-/// Builds an item of a structured field list (RFC 9651): the name of a limit, which needs no escaping,
-/// with two integer parameters. The second one is optional. A name includes the punctuation around it.
-#[inline(always)]
-pub(super) fn item(
-    limit: &str,
-    first: (&str, u32),
-    (second, maybe): (&str, Option<u64>),
-) -> HeaderValue {
-    let mut buffers = [itoa::Buffer::new(), itoa::Buffer::new()];
-    let [for_first, for_second] = &mut buffers;
-    let (second, maybe) = parameter(second, maybe, for_second);
-    joined([limit, first.0, for_first.format(first.1), second, maybe])
-}
-
-/// Builds an [`item`] with a third parameter, which is optional too.
-#[inline(always)]
-pub(super) fn item_with(
-    limit: &str,
-    first: (&str, u32),
-    (second, maybe): (&str, Option<u64>),
-    (third, perhaps): (&str, Option<u64>),
-) -> HeaderValue {
-    let mut buffers = [
-        itoa::Buffer::new(),
-        itoa::Buffer::new(),
-        itoa::Buffer::new(),
-    ];
-    let [for_first, for_second, for_third] = &mut buffers;
-    let (second, maybe) = parameter(second, maybe, for_second);
-    let (third, perhaps) = parameter(third, perhaps, for_third);
-    let number = for_first.format(first.1);
-    joined([limit, first.0, number, second, maybe, third, perhaps])
-}
-
-#[inline(always)]
-fn parameter<'a>(
-    name: &'a str,
-    number: Option<u64>,
-    buffer: &'a mut itoa::Buffer,
-) -> (&'a str, &'a str) {
-    number.map_or(("", ""), |number| (name, buffer.format(number)))
-}
-
-/// Joins the parts of an item. A full vector is converted to a value without a copy.
-#[inline(always)]
-fn joined<const PARTS: usize>(parts: [&str; PARTS]) -> HeaderValue {
-    let length: usize = parts.iter().map(|part| part.len()).sum();
-    let mut text = Vec::with_capacity(1 + length);
-    text.push(b'"');
-    for part in parts {
-        text.extend_from_slice(part.as_bytes());
+    /// Joins items, of which this is the policy of the first. Lists of usual items are built once.
+    fn joined(&self, items: &Items<'_>) -> HeaderValue {
+        let are_usual = items.iter().all(|item| matches!(item, Cow::Borrowed(_)));
+        for list in self.lists.iter().filter(|_| are_usual) {
+            let list = list.get_or_init(|| UsualList::new(items));
+            if list.is_of(items) {
+                return list.joined.clone();
+            }
+        }
+        joined(items)
     }
-    HeaderValue::try_from(text).expect("limit names are ASCII")
+}
+
+/// Usual items, and what they look like together.
+#[derive(Clone, Debug)]
+struct UsualList {
+    items: Box<[HeaderValue]>,
+    joined: HeaderValue,
+}
+
+impl UsualList {
+    #[cold]
+    fn new(items: &Items<'_>) -> Self {
+        Self {
+            items: items.iter().map(|item| (**item).clone()).collect(),
+            joined: joined(items),
+        }
+    }
+
+    /// Returns whether these are the same items. Each is built once, so its text is in one place.
+    fn is_of(&self, items: &Items<'_>) -> bool {
+        let place = |item: &HeaderValue| item.as_bytes().as_ptr();
+        let mut both = self.items.iter().zip(items);
+        self.items.len() == items.len() && both.all(|(ours, item)| place(ours) == place(item))
+    }
+}
+
+/// The items of a response. Most responses have one.
+#[derive(Default)]
+pub(super) struct PolicyList<'a> {
+    first: Option<(&'a Policy, Cow<'a, HeaderValue>)>,
+    /// All items, if there are several.
+    several: Option<Items<'a>>,
+}
+
+impl<'a> PolicyList<'a> {
+    #[inline(always)]
+    pub(super) fn add(&mut self, limit: &str, policy: &'a Policy, figures: &ClientFigures<'_>) {
+        let item = policy.item(limit, figures);
+        match &self.first {
+            None => self.first = Some((policy, item)),
+            Some((_, first)) => Self::add_another(&mut self.several, first, item),
+        }
+    }
+
+    fn add_another(
+        several: &mut Option<Items<'a>>,
+        first: &Cow<'a, HeaderValue>,
+        item: Cow<'a, HeaderValue>,
+    ) {
+        let items = several.get_or_insert_with(|| Items::from_iter([first.clone()]));
+        items.push(item);
+    }
+
+    /// Returns the field, if it has an item.
+    #[inline(always)]
+    pub(super) fn joined(self) -> Option<HeaderValue> {
+        let (policy, first) = self.first?;
+        Some(match self.several {
+            None => first.into_owned(),
+            Some(items) => policy.joined(&items),
+        })
+    }
+}
+
+fn joined(items: &Items<'_>) -> HeaderValue {
+    let items: SmallVec<[&[u8]; INLINE]> = items.iter().map(|item| item.as_bytes()).collect();
+    value(items.join(SEPARATOR))
 }
