@@ -22,6 +22,10 @@ pub(super) const RATES: usize = 22;
 pub(super) const WINDOWS: usize = 4;
 pub(super) const PERIODS: usize = 3;
 
+/// The largest burst or quota, and the largest number that a window remembers.
+const MOST: u64 = u32::MAX as u64;
+const WINDOW_UNITS: u64 = 4096;
+
 /// A limit without its size: the smallest burst, limit or quota is what is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Candidate {
@@ -104,24 +108,18 @@ impl Candidate {
         }
     }
 
-    /// The largest size that a limit can have.
-    pub(super) fn largest(self) -> u64 {
-        match self {
-            Self::Window { .. } => 4096,
-            _ => u64::from(u32::MAX),
-        }
-    }
-
-    /// Whether a log of this length can tell a useful size.
-    pub(super) fn suits(self, size: u64, log_us: u64) -> bool {
+    /// The largest size that suits a log of this length; 0 if none does.
+    pub(super) fn largest(self, log_us: u64) -> u64 {
         match self {
             // A client that has used up its burst should get it back within a visit.
             Self::Rate { count, period_us } => {
-                let refill = u128::from(size) * u128::from(period_us) / u128::from(count);
-                refill <= u128::from((log_us / 4).clamp(MINUTE, HOUR))
+                let refill = (log_us / 4).clamp(MINUTE, HOUR);
+                let most = u128::from(refill) * u128::from(count) / u128::from(period_us);
+                u64::try_from(most).unwrap_or(u64::MAX).min(MOST)
             }
-            Self::Window { us } => us <= (log_us / 4).max(10 * SECOND),
-            Self::Period { us, .. } => us <= log_us.max(HOUR),
+            Self::Window { us } if us <= (log_us / 4).max(10 * SECOND) => WINDOW_UNITS,
+            Self::Period { us, .. } if us <= log_us.max(HOUR) => MOST,
+            Self::Window { .. } | Self::Period { .. } => 0,
         }
     }
 

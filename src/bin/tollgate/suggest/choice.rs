@@ -8,14 +8,11 @@
 
 use super::{
     candidates::{CANDIDATES, Candidate},
-    gap::{Gap, of_kind, rounded_up},
+    gap::{Gap, ROOM, of_kind, rounded_up},
     measure::Measured,
     recommendation::{Choice, Kind},
 };
 use crate::output::grouped;
-
-/// The room above what the others need, if there is no gap: a quarter.
-const ROOM: u64 = 4;
 
 /// Chooses a limit of each kind that denies at most this many clients.
 pub(super) fn choose(measured: &Measured, at_most: u64) -> Vec<Choice> {
@@ -73,7 +70,7 @@ fn without_gap(measured: &Measured, kind: Kind, at_most: usize) -> Option<Choice
         let tops = &measured.tops[place];
         let others = measured.need(place, at_most.min(tops.len().checked_sub(1)?));
         let size = rounded_up(others + others / ROOM + 1);
-        let suits = size <= candidate.largest() && candidate.suits(size, measured.length());
+        let suits = size <= candidate.largest(measured.length());
         suits.then_some((place, candidate, others, size))
     });
     let strictest = sized.min_by_key(|(_, candidate, _, size)| candidate.per_hour(*size));

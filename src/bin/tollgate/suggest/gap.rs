@@ -18,6 +18,9 @@ const WIDE_GAP: u64 = 8_000;
 /// Added to what others need, so that a few requests more or less make no gap.
 const SLACK: u64 = 5;
 
+/// The room above what the others need that a limit should have: a quarter.
+pub(super) const ROOM: u64 = 4;
+
 /// A gap of a candidate: the clients before it need this many times what the next one needs, in thousandths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gap {
@@ -70,14 +73,14 @@ fn all(measured: &Measured, kind: Kind, at_most: usize, narrowest: u64) -> Vec<G
     for (place, candidate) in of_kind(kind) {
         let tops = &measured.tops[place];
         let most = at_most.min(tops.len().saturating_sub(1));
+        let largest = candidate.largest(measured.length());
         for stopped in 1..=most {
             let (least, others) = (tops[stopped - 1].0, tops[stopped].0);
             let ratio = least.saturating_mul(1000) / (others + SLACK);
-            if ratio < narrowest || others >= candidate.largest() {
-                continue;
-            }
-            let size = within(others, least).min(candidate.largest());
-            if candidate.suits(size, measured.length()) {
+            let wished = within(others, least);
+            let size = wished.min(largest);
+            let has_room = size == wished || size >= others + others / ROOM;
+            if ratio >= narrowest && has_room {
                 gaps.push(Gap {
                     place,
                     stopped,
