@@ -33,7 +33,8 @@
 //! | gRPC: `RESOURCE_EXHAUSTED`, and `UNAVAILABLE` with a wait | `RetryInfo` (feature `tonic`), else `grpc-retry-pushback-ms`, else as 429 |
 //!
 //! Dates and instants since 1970 are read by the server's clock, if the response has a `Date`. Each request counts as
-//! one unit of the remaining number, unless the exact figures say otherwise. The number in a response from a cache (`Age` above 0) is outdated, and is ignored.
+//! one unit of the remaining number, unless the exact figures say otherwise. The number in a response from a cache (`Age` above
+//! 0) is outdated, and is ignored.
 //!
 //! gRPC's fields are read from the response's head and from its trailers. A call that is refused before it begins has them in
 //! the head, and can be retried. If they come in the trailers, the caller has the response already: further requests are held
@@ -80,7 +81,7 @@
 //! arrive at the same time, the lowest remaining number and the longest wait count.
 //!
 //! Exact figures that are out of range are ignored, such as a period of more than ten years. Of each server, at most 16 policies and
-//! about 4,000 instants are kept for a window. Names of policies are at most 128 bytes long.
+//! 6,000 instants are kept for a window. Names of policies are at most 128 bytes long.
 //!
 //! State is kept for each authority of a URI, for up to 1024 of them. Requests without an authority share one state, such as
 //! those of a tonic channel, which has one server anyway. If all of the 1024 are in use or ask for a wait, requests to

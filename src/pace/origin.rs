@@ -84,8 +84,8 @@ impl Origin {
 
     /// Returns whether the server asks for no request now.
     pub(super) fn is_held(&self) -> bool {
-        let until = self.room().held_until;
-        until.is_some_and(|until| until > Instant::now())
+        let now = Instant::now();
+        self.room().ready_at(now) > now
     }
 
     fn room(&self) -> MutexGuard<'_, Room> {

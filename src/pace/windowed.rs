@@ -13,6 +13,9 @@ const STEPS: i64 = 2048;
 /// The number of requests from which on this is done.
 const DENSE: usize = 256;
 
+/// The most entries. Units of others then count as taken with those before them.
+const MOST: usize = 6000;
+
 /// The units that were taken, the oldest first.
 #[derive(Debug)]
 pub(super) struct Windowed {
@@ -152,12 +155,12 @@ impl Windowed {
             .iter()
             .position(|taken| taken.number > sent.number);
         let place = place.unwrap_or(self.taken.len());
-        if let Some(own) = place
-            .checked_sub(1)
-            .and_then(|place| self.taken.get_mut(place))
-            && own.number == sent.number
-            && own.last == sent.at
+        let is_full = self.taken.len() >= MOST;
+        let before = place.checked_sub(1);
+        if let Some(own) = before.and_then(|place| self.taken.get_mut(place))
+            && (is_full || own.number == sent.number && own.last == sent.at)
         {
+            own.last = own.last.max(sent.at);
             own.units = own.units.saturating_add(units);
             return;
         }
@@ -170,5 +173,30 @@ impl Windowed {
                 units,
             },
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_bounded_whatever_the_server_says() {
+        const YEAR: Nanos = 31_536_000_000_000_000;
+        let mut windowed = Windowed::new(YEAR, u32::MAX);
+        for number in 0..50_000 {
+            let at = i64::try_from(number).unwrap_or_default() * (YEAR / 60_000);
+            let sent = SentRequest { number, at };
+            windowed.charge(sent, 1);
+            let taken = u32::try_from(number * 3).unwrap_or_default();
+            let left = Remaining {
+                units: u32::MAX - taken,
+                next: None,
+            };
+            windowed.learn(left, sent);
+        }
+        assert!(windowed.taken.len() <= 2 * MOST, "{}", windowed.taken.len());
+        let units: u32 = windowed.taken.iter().map(|taken| taken.units).sum();
+        assert_eq!(units, 49_999 * 3);
     }
 }
