@@ -10,7 +10,7 @@ const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const LEN: usize = 12;
 
 /// The reference of a refusal: twelve random letters and digits, such as `4zk9w2m7q1xd`. Of a thousand million refusals, two
-/// have the same one with a probability of 0.4.
+/// have the same one with a probability of 0.35.
 ///
 /// [`RateLimitLayer::refusal_ids`](crate::RateLimitLayer::refusal_ids) turns it on. A client can quote it, and an operator
 /// finds the refusal by it. It is not a secret, and allows nothing.
