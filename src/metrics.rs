@@ -234,10 +234,10 @@ impl Meter {
     }
 
     /// Counts permits for as long as the value that is returned exists.
-    pub(crate) fn held(&self, policy: &str, held: u32) -> HeldPermits {
+    pub(crate) fn held(&self, policy: &str, held: u32) -> PermitCount {
         let gauge = self.0.permits.get_or_init(|| permits(policy)).clone();
         gauge.increment(f64::from(held));
-        HeldPermits { gauge, held }
+        PermitCount { gauge, held }
     }
 
     /// Records the used part of the bucket of a client with an override.
@@ -258,12 +258,12 @@ fn permits(policy: &str) -> Gauge {
 }
 
 /// Permits that are held until this is dropped.
-pub(crate) struct HeldPermits {
+pub(crate) struct PermitCount {
     gauge: Gauge,
     held: u32,
 }
 
-impl Drop for HeldPermits {
+impl Drop for PermitCount {
     fn drop(&mut self) {
         self.gauge.decrement(f64::from(self.held));
     }

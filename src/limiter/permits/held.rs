@@ -8,7 +8,7 @@ use std::{
 
 use super::super::{Limiter, limiter_error::LimiterError};
 #[cfg(feature = "metrics")]
-use crate::metrics::HeldPermits;
+use crate::metrics::PermitCount;
 #[cfg(feature = "tokio")]
 use crate::task::detached;
 use crate::{
@@ -44,8 +44,9 @@ pub(crate) struct HeldPermit(Arc<PermitRecord>);
 /// The permits of one charge, as the task that renews them knows them.
 pub(super) struct PermitRecord {
     pub(super) limiter: Limiter,
-    limit: Box<str>,
-    id: Box<str>,
+    /// The name of the limit, and then the id.
+    names: Box<str>,
+    limit_len: usize,
     /// The transaction without its limit and id.
     asked: Transaction<'static>,
     state: Mutex<PermitState>,
@@ -55,7 +56,7 @@ pub(super) struct PermitState {
     receipt: ReceiptState,
     /// Counts them until their work has ended, or they are lost.
     #[cfg(feature = "metrics")]
-    counted: Option<HeldPermits>,
+    counted: Option<PermitCount>,
     /// How long they count, by the limit that has decided last.
     #[cfg(feature = "tokio")]
     pub(super) hold: Duration,
@@ -133,8 +134,8 @@ impl HeldPermit {
         };
         let record = Arc::new(PermitRecord {
             limiter: limiter.clone(),
-            limit: transaction.limit.as_str().into(),
-            id: transaction.id.into(),
+            names: [transaction.limit.as_str(), transaction.id].concat().into(),
+            limit_len: transaction.limit.as_str().len(),
             asked: transaction.of(LimitRef::from(""), ""),
             state: Mutex::new(state),
         });
@@ -166,7 +167,7 @@ impl Drop for HeldPermit {
 impl fmt::Debug for HeldPermit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HeldPermit")
-            .field("limit", &self.0.limit)
+            .field("limit", &self.0.limit())
             .finish_non_exhaustive()
     }
 }
@@ -190,10 +191,18 @@ impl PermitRecord {
         leaving
     }
 
+    pub(super) fn limit(&self) -> &str {
+        &self.names[..self.limit_len]
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.names[self.limit_len..]
+    }
+
     /// Returns the transaction of the charge.
     pub(super) fn transaction(&self) -> Transaction<'_> {
         self.asked
-            .of(LimitRef::from(&*self.limit), &self.id)
+            .of(LimitRef::from(self.limit()), self.id())
             .mode(Mode::Debit)
             .correction()
     }
@@ -217,7 +226,7 @@ impl PermitRecord {
 
 /// Counts the permits of a transaction.
 #[cfg(feature = "metrics")]
-fn counted(limiter: &Limiter, transaction: &Transaction<'_>, permits: u32) -> Option<HeldPermits> {
+fn counted(limiter: &Limiter, transaction: &Transaction<'_>, permits: u32) -> Option<PermitCount> {
     let limits = limiter.in_force();
     let named = limits.find(transaction.limit)?;
     Some(named.meter().held(named.name.as_str(), permits))
@@ -345,14 +354,6 @@ impl PermitRecord {
                 Err(receipt) => detached(async move { self.refund(receipt).await }).await,
             },
         }
-    }
-
-    pub(super) fn limit(&self) -> &str {
-        &self.limit
-    }
-
-    pub(super) fn id(&self) -> &str {
-        &self.id
     }
 
     pub(super) fn is_secret(&self) -> bool {

@@ -507,17 +507,24 @@ fn changes_of_permits(snapshotter: &Snapshotter) -> Vec<(String, f64)> {
     permits.collect()
 }
 
+#[cfg(feature = "tokio")]
+async fn reports(
+    _request: http::Request<Full<Bytes>>,
+) -> Result<http::Response<Full<Bytes>>, std::convert::Infallible> {
+    let body = Full::new(Bytes::from_static(b"a report"));
+    Ok(http::Response::new(body))
+}
+
 /// The response to a request under the limit `exports`, whose body has not been read.
 #[cfg(feature = "tokio")]
 async fn export(limiter: &Limiter) -> http::Response<impl http_body::Body> {
     let rule = Rule::new("exports", tollgate::key::Everyone);
     let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
-    let handler = tower::service_fn(async |_: http::Request<Full<Bytes>>| {
-        let body = Full::new(Bytes::from_static(b"a report"));
-        Ok::<_, std::convert::Infallible>(http::Response::new(body))
-    });
     let request = http::Request::new(Full::<Bytes>::default());
-    let response = layer.layer(handler).oneshot(request).await;
+    let response = layer
+        .layer(tower::service_fn(reports))
+        .oneshot(request)
+        .await;
     response.unwrap_or_else(|never| match never {})
 }
 

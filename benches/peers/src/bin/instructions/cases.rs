@@ -454,19 +454,28 @@ fn handle(limit: Limit) {
     });
 }
 
+/// How many other clients have a permit.
+const OTHERS: usize = 10_000;
+
 fn permit() {
     let exports = limiter(permits());
     let exports = exports.limit("requests").expect("it was just defined");
-    repeat(|| {
-        let entered = poll(exports.enter(black_box("203.0.113.7")));
-        let permit = entered.expect("memory answers").expect("one is left");
-        drop(black_box(permit));
-    });
+    let enter = |id: &str| {
+        let entered = poll(exports.enter(id));
+        entered.expect("memory answers").expect("one is left")
+    };
+    // Without others, the memory of the first bucket would be allocated each time.
+    let others: Vec<_> = (0..OTHERS).map(|id| enter(&id.to_string())).collect();
+    repeat(|| drop(black_box(enter(black_box("203.0.113.7")))));
+    drop(others);
 }
 
 fn permit_receipt() {
     let exports = limiter(permits());
     let exports = exports.limit("requests").expect("it was just defined");
+    for id in 0..OTHERS {
+        black_box(exports.try_spend(&id.to_string()).is_some());
+    }
     repeat(|| {
         let id = black_box("203.0.113.7");
         let spent = exports.try_spend(id).expect("memory never waits");
