@@ -141,17 +141,12 @@ impl<'a> PolicyList<'a> {
         let item = policy.item(limit, figures);
         match &self.first {
             None => self.first = Some((policy, item)),
-            Some((_, first)) => Self::add_another(&mut self.several, first, item),
+            Some((_, first)) => {
+                let several = &mut self.several;
+                let items = several.get_or_insert_with(|| Items::from_iter([first.clone()]));
+                items.push(item);
+            }
         }
-    }
-
-    fn add_another(
-        several: &mut Option<Items<'a>>,
-        first: &Cow<'a, HeaderValue>,
-        item: Cow<'a, HeaderValue>,
-    ) {
-        let items = several.get_or_insert_with(|| Items::from_iter([first.clone()]));
-        items.push(item);
     }
 
     /// Returns the field, if it has an item.
