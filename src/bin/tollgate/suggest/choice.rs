@@ -22,13 +22,10 @@ pub(super) fn choose(measured: &Measured, at_most: u64) -> Vec<Choice> {
     let at_most = usize::try_from(at_most).unwrap_or(usize::MAX);
     let kinds = [Kind::Gcra, Kind::Window, Kind::Quota];
     let gaps = kinds.map(|kind| Gap::clearest(measured, kind, at_most));
-    let best = gaps
-        .iter()
-        .flatten()
-        .max_by_key(|gap| (gap.stopped, gap.ratio));
+    let best = gaps.iter().flatten().max_by_key(|gap| gap.rank());
     let chosen = kinds.into_iter().zip(gaps).filter_map(|(kind, own)| {
         let same = best
-            .filter(|best| own.is_none_or(|own| own.stopped < best.stopped))
+            .filter(|best| own.is_none_or(|own| own.yields_to(best)))
             .and_then(|best| best.same(measured, kind));
         let gap = same.or(own).map(|gap| of_gap(measured, gap));
         gap.or_else(|| without_gap(measured, kind, at_most))

@@ -13,7 +13,13 @@ const NO_GAP: u64 = 1_400;
 const NARROW_GAP: u64 = 1_100;
 
 /// Gaps above this are equally clear.
-const WIDE_GAP: u64 = 8_000;
+const WIDE_GAP: u64 = 27_000;
+
+/// A gap that is clear by itself, in thousandths.
+const CLEAR_GAP: u64 = 3_000;
+
+/// Below this, another kind of limit with a clearer gap knows better who stands out, in thousandths.
+const DOUBTFUL_GAP: u64 = 2_000;
 
 /// Added to what others need, so that a few requests more or less make no gap.
 const SLACK: u64 = 5;
@@ -42,6 +48,17 @@ impl Gap {
         let clear = cube_root(widest).max(NO_GAP);
         let clear = gaps.into_iter().filter(|gap| gap.ratio >= clear);
         clear.max_by_key(|gap| (gap.stopped, gap.ratio))
+    }
+
+    /// What makes one gap better than that of another kind.
+    pub(super) fn rank(&self) -> (u64, usize, u64) {
+        (self.ratio.min(CLEAR_GAP), self.stopped, self.ratio)
+    }
+
+    /// Whether the clients before a better gap of another kind stand out more than those before this one.
+    pub(super) fn yields_to(&self, better: &Self) -> bool {
+        let is_doubtful = self.ratio < DOUBTFUL_GAP;
+        self.stopped < better.stopped || self.stopped > better.stopped && is_doubtful
     }
 
     /// The widest gap of the candidates of another kind with the same clients before it.
