@@ -9,7 +9,6 @@ use std::{
 use super::super::{Limiter, limiter_error::LimiterError};
 use crate::{
     decision::Decision,
-    task::detach,
     transaction::{LimitRef, Mode, Operation, Receipt, Transaction},
 };
 
@@ -101,7 +100,7 @@ impl Drop for HeldPermit {
             && let Err(receipt) = self.0.try_refund(receipt)
         {
             let record = Arc::clone(&self.0);
-            detach(Box::pin(async move {
+            self.0.limiter.detach(Box::pin(async move {
                 record.refund(receipt).await.unwrap_or_default();
             }));
         }

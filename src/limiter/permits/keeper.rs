@@ -16,7 +16,7 @@ use super::{
     held::{Leaving, PermitRecord},
     renewals::Renewal,
 };
-use crate::{task::detach, transaction::Receipt};
+use crate::transaction::Receipt;
 
 /// The permits that a process holds. They are renewed every third of their hold, in few calls.
 #[derive(Default)]
@@ -228,8 +228,9 @@ fn end(record: &Arc<PermitRecord>, receipt: Option<Receipt>) {
     let Some((receipt, waiter)) = left else {
         return;
     };
+    let limiter = record.limiter.clone();
     let record = Arc::clone(record);
-    detach(Box::pin(async move {
+    limiter.detach(Box::pin(async move {
         let refunded = match receipt {
             Some(receipt) => record.refund(receipt).await.unwrap_or_default(),
             None => false,
