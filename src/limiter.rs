@@ -39,6 +39,10 @@ use self::{
     rebuilt::RebuildDetector,
     requirement::RuleUses,
 };
+#[cfg(feature = "tokio")]
+use crate::task::CorrectionsInFlight;
+#[cfg(not(feature = "tokio"))]
+use crate::task::detach;
 use crate::{
     backend::{Backend, Stats},
     check::Reporter,
@@ -46,6 +50,7 @@ use crate::{
     decision::{BatchDecision, Decision},
     limit::{Limits, NamedLimit},
     metrics::Durations,
+    task::Closing,
     transaction::{Operation, Transaction},
 };
 
@@ -93,6 +98,8 @@ struct LimiterState {
     rebuilt: RebuildDetector,
     #[cfg(feature = "tokio")]
     permits: Arc<PermitKeeper>,
+    #[cfg(feature = "tokio")]
+    corrections: CorrectionsInFlight,
     backend: KnownBackend,
 }
 
@@ -131,6 +138,8 @@ impl Limiter {
             rebuilt: RebuildDetector::default(),
             #[cfg(feature = "tokio")]
             permits: Arc::default(),
+            #[cfg(feature = "tokio")]
+            corrections: CorrectionsInFlight::default(),
             backend,
         };
         Ok(Self {
@@ -156,8 +165,9 @@ impl Limiter {
         self.shared.backend.stats()
     }
 
-    /// Gives back all permits, the units that a [`Lease`](crate::backend::Lease) has charged ahead, and charges the debts that a
-    /// [`FailurePolicy`](crate::backend::FailurePolicy) owes the store. Await this before the process ends.
+    /// Gives back all permits and the units that a [`Lease`](crate::backend::Lease) has charged ahead, and charges the debts that a
+    /// [`FailurePolicy`](crate::backend::FailurePolicy) owes the store. Corrections of requests that have ended, which run in the
+    /// background, are waited for. Await this before the process ends.
     ///
     /// The limiter can still decide after that, but leases nothing. If this future is dropped, units that it has not
     /// given back stay charged.
@@ -167,7 +177,10 @@ impl Limiter {
     /// If the store does not answer. The rest then stays charged until time has replaced it.
     pub async fn close(&self) -> Result<(), LimiterError> {
         #[cfg(feature = "tokio")]
-        self.shared.permits.close().await;
+        {
+            self.shared.permits.close().await;
+            self.shared.corrections.ended().await;
+        }
         Ok(self.shared.backend.close().await?)
     }
 
@@ -175,6 +188,21 @@ impl Limiter {
     #[must_use]
     pub fn limits(&self) -> Arc<Limits> {
         self.shared.limits.share()
+    }
+
+    /// Runs corrections of charges in the background. [`close`](Self::close) waits for them.
+    #[cfg_attr(
+        not(feature = "tokio"),
+        expect(
+            clippy::unused_self,
+            reason = "without a runtime, nothing is in flight"
+        )
+    )]
+    pub(crate) fn detach(&self, closing: Closing) {
+        #[cfg(feature = "tokio")]
+        self.shared.corrections.detach(closing);
+        #[cfg(not(feature = "tokio"))]
+        detach(closing);
     }
 
     /// The limits in force, for the time of one decision.

@@ -19,6 +19,49 @@ pub(crate) fn detach(closing: Closing) {
     tracing::warn!("the charge of a request is not corrected: run it inside a tokio runtime");
 }
 
+/// Counts corrections in the background, for those who wait for their end.
+#[cfg(feature = "tokio")]
+#[derive(Debug)]
+pub(crate) struct CorrectionsInFlight(tokio::sync::watch::Sender<usize>);
+
+#[cfg(feature = "tokio")]
+impl Default for CorrectionsInFlight {
+    fn default() -> Self {
+        Self(tokio::sync::watch::Sender::new(0))
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl CorrectionsInFlight {
+    /// Runs corrections as [`detach`] does, and counts them until they have ended or are dropped with their runtime.
+    pub(crate) fn detach(&self, closing: Closing) {
+        self.0.send_modify(|running| *running += 1);
+        let counted = CorrectionInFlight(self.0.clone());
+        detach(Box::pin(async move {
+            let _counted = counted;
+            closing.await;
+        }));
+    }
+
+    /// Waits until nothing is running.
+    pub(crate) async fn ended(&self) {
+        let mut running = self.0.subscribe();
+        // Its sender is borrowed, so it cannot be gone.
+        let _ = running.wait_for(|running| *running == 0).await;
+    }
+}
+
+/// Corrections that are running.
+#[cfg(feature = "tokio")]
+struct CorrectionInFlight(tokio::sync::watch::Sender<usize>);
+
+#[cfg(feature = "tokio")]
+impl Drop for CorrectionInFlight {
+    fn drop(&mut self) {
+        self.0.send_modify(|running| *running -= 1);
+    }
+}
+
 /// Runs a future to its end, even if nobody waits for it any more.
 pub(crate) fn detached<T: Send + 'static>(
     future: impl Future<Output = T> + Send + 'static,

@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::{request_permits::RequestPermits, settlement::Settlement};
-use crate::{rule::EndingKind, task::detach};
+use crate::rule::EndingKind;
 
 pin_project! {
     /// The body of a response from [`RateLimit`](super::RateLimit): that of the inner service, or that of a refusal.
@@ -113,7 +113,7 @@ impl Watch {
         }
         let outcome = EndingKind::Response(&self.head, self.sent, complete);
         if let Some(closing) = self.settlement.close(outcome, true) {
-            detach(closing);
+            self.settlement.detach(closing);
         }
     }
 }

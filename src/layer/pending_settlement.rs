@@ -6,7 +6,7 @@ use super::{
     settlement::{Settlement, told},
     waiting_room::Seat,
 };
-use crate::{limiter::StartTime, task::detach};
+use crate::limiter::StartTime;
 
 /// The part of a request's charges that is needed later, by its handler and by its settlement.
 #[derive(Default)]
@@ -79,7 +79,10 @@ fn give_back(assessment: &Assessment) {
     for assessed in charges.filter(|assessed| !assessed.decision.has_tiers()) {
         match assessed.try_settle(0) {
             Ok(settled) => told(settled),
-            Err(correction) => detach(Box::pin(async { told(correction.make().await) })),
+            Err(correction) => {
+                let limiter = &assessed.limiter;
+                limiter.detach(Box::pin(async { told(correction.make().await) }));
+            }
         }
     }
 }

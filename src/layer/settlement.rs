@@ -15,7 +15,7 @@ use super::{
 use crate::{
     limiter::LimiterError,
     rule::{EndingKind, RequestEnd},
-    task::{Closing, detach},
+    task::Closing,
 };
 
 /// The open charges of a request. If it is dropped, the request counts as abandoned.
@@ -105,6 +105,11 @@ impl Settlement {
         }))
     }
 
+    /// Runs corrections in the background.
+    pub(super) fn detach(&self, closing: Closing) {
+        self.config.limiter.detach(closing);
+    }
+
     /// Leaves open charges as they are, for the handler to settle.
     pub(super) fn leave(&mut self) {
         self.open.clear();
@@ -129,7 +134,7 @@ impl Drop for Settlement {
         while !self.is_closed() {
             // A second panic while the first one unwinds would abort the process.
             match catch_unwind(AssertUnwindSafe(|| self.close(EndingKind::Abandoned, true))) {
-                Ok(closing) => closing.into_iter().for_each(detach),
+                Ok(closing) => closing.into_iter().for_each(|closing| self.detach(closing)),
                 Err(_) => tracing::error!("a rule's closure panicked on an abandoned request"),
             }
         }

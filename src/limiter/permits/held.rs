@@ -13,7 +13,6 @@ use crate::metrics::PermitCount;
 use crate::task::detached;
 use crate::{
     decision::Decision,
-    task::detach,
     transaction::{LimitRef, Mode, Operation, Receipt, Transaction},
 };
 
@@ -157,7 +156,7 @@ impl Drop for HeldPermit {
             && let Err(receipt) = self.0.try_refund(receipt)
         {
             let record = Arc::clone(&self.0);
-            detach(Box::pin(async move {
+            self.0.limiter.detach(Box::pin(async move {
                 record.refund(receipt).await.unwrap_or_default();
             }));
         }

@@ -279,8 +279,9 @@ fn end(record: &Arc<PermitRecord>, receipt: Option<Receipt>) {
     let Some((receipt, waiter)) = left else {
         return;
     };
+    let limiter = record.limiter.clone();
     let record = Arc::clone(record);
-    detach(Box::pin(async move {
+    limiter.detach(Box::pin(async move {
         let refunded = match receipt {
             Some(receipt) => record.refund(receipt).await.unwrap_or_default(),
             None => false,

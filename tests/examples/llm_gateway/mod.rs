@@ -52,7 +52,7 @@ const BOB: &str = "key-of-bob";
 
 /// A gateway, the server behind it, and its files.
 struct Gateway {
-    _program: Program,
+    program: Program,
     server: Server,
     upstream: Upstream,
     limits: PathBuf,
@@ -74,7 +74,7 @@ impl Gateway {
         let program = Program::start("llm_gateway", &args);
         let server = program.next_server();
         Self {
-            _program: program,
+            program,
             server,
             upstream,
             limits,
