@@ -1,9 +1,10 @@
 //! One receipt for permits, which is renewed in the background and refunded at the end of its work.
 
+#[cfg(feature = "tokio")]
+use std::time::Duration;
 use std::{
     fmt, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use super::super::{Limiter, limiter_error::LimiterError};
@@ -113,6 +114,9 @@ impl HeldPermit {
         decision: &Decision,
     ) -> Option<Self> {
         let hold = decision.hold()?;
+        // Nothing is renewed then.
+        #[cfg(not(feature = "tokio"))]
+        let _ = (since, hold);
         let receipt = decision.receipt()?;
         #[cfg(feature = "metrics")]
         let counted = counted(limiter, transaction, receipt.cost());
