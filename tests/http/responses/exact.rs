@@ -50,6 +50,8 @@ async fn each_algorithm_says_how_its_units_come_back() {
             "r=1;t=1",
             "83334",
         ),
+        // Without tokio, nobody waits in line.
+        #[cfg(feature = "tokio")]
         (
             steady.max_wait(Duration::from_millis(500)),
             1,
