@@ -203,7 +203,7 @@ impl Limit {
     }
 
     #[track_caller]
-    const fn permits(limit: Result<Concurrency, ConcurrencyError>) -> Self {
+    pub(super) const fn permits(limit: Result<Concurrency, ConcurrencyError>) -> Self {
         match limit {
             Ok(limit) => Self::of(Algorithm::Concurrency(limit)),
             Err(ConcurrencyError::ZeroLimit) => {
