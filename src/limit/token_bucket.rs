@@ -4,7 +4,7 @@ use std::{mem::ManuallyDrop, time::Duration};
 
 use super::limit::Limit;
 use crate::{
-    algorithm::{Algorithm, NoTokenBucket},
+    algorithm::NoTokenBucket,
     gcra::{Gcra, GcraError},
 };
 
@@ -153,7 +153,7 @@ impl Limit {
     #[must_use]
     #[track_caller]
     pub const fn max_wait(self, max_wait: Duration) -> Self {
-        if let Some(Algorithm::Concurrency(limit)) = self.algorithm() {
+        if let Some(limit) = self.concurrency() {
             let waits = limit.checked_wait(max_wait);
             let _ = ManuallyDrop::new(self);
             return Self::permits(waits);
