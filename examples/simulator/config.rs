@@ -12,6 +12,8 @@ use tollgate::{
     window::Window,
 };
 
+use crate::permits::Permits;
+
 const MAX_TIERS: usize = 4;
 
 /// The most digits of a number.
@@ -28,6 +30,8 @@ pub(crate) struct Config {
     window: [u32; 2],
     /// Quota, and the period that starts with the first use.
     quota: [u32; 2],
+    /// The number at once, and how long the work of each request lasts.
+    concurrent: [u32; 2],
 }
 
 impl Config {
@@ -42,6 +46,7 @@ impl Config {
             gcra: list_of(query, "gcra").unwrap_or([5, 5, 1]),
             window: list_of(query, "window").unwrap_or([5, 1]),
             quota: list_of(query, "quota").unwrap_or([5, 1]),
+            concurrent: list_of(query, "concurrent").unwrap_or([5, 1]),
         }
     }
 
@@ -71,6 +76,12 @@ impl Config {
         let per = Per::checked_first_use(seconds(period));
         let quota = per.and_then(|per| Quota::new(quota, per));
         quota.map_err(|error| ConfigError::of("quota", error))
+    }
+
+    pub(crate) fn permits(&self) -> Result<Permits, ConfigError> {
+        let [limit, work] = self.concurrent;
+        let permits = Permits::new(limit, seconds(work));
+        permits.map_err(|error| ConfigError::of("concurrency", error))
     }
 }
 

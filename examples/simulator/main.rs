@@ -1,18 +1,19 @@
-//! A web page to watch burst tiers: choose tiers, make requests, and see which are granted, next to a GCRA limit, a window
-//! and a quota with the same requests.
+//! A web page to watch burst tiers: choose tiers, make requests, and see which are granted, next to a GCRA limit, a window,
+//! a quota and a concurrency limit with the same requests.
 //!
 //! ```sh
 //! cargo run --example simulator
 //! ```
 //!
 //! Then open <http://127.0.0.1:3000>. `ADDR` sets another address. The configuration is part of the page's address,
-//! and can be shared: `/?tiers=5,1,1,0,50,5,5,15&gcra=50,5,1&window=50,10&quota=50,10` has four numbers for each tier,
-//! lowest first (limit, window, active, cooldown), three for the GCRA limit (burst, count, period), and two each for the
-//! window (limit, window) and the quota (quota, and a period that starts with the first request). Times are in seconds.
+//! and can be shared: `/?tiers=5,1,1,0,50,5,5,15&gcra=50,5,1&window=50,10&quota=50,10&concurrent=5,2` has four numbers for
+//! each tier, lowest first (limit, window, active, cooldown), three for the GCRA limit (burst, count, period), and two each
+//! for the window (limit, window), the quota (quota, and a period that starts with the first request) and the concurrency
+//! limit (limit, and the time that the work of a request lasts, at most a day). Times are in seconds.
 //!
 //! The page only draws. The server makes all decisions, with [`tollgate::tiers`], [`tollgate::gcra`],
-//! [`tollgate::window`] and [`tollgate::quota`], at the simulated times that the page sends. So the same requests always
-//! get the same decisions.
+//! [`tollgate::window`], [`tollgate::quota`] and [`tollgate::concurrency`], at the simulated times that the page sends. So
+//! the same requests always get the same decisions.
 
 mod app;
 mod config;
@@ -21,6 +22,7 @@ mod failure;
 #[path = "../shared/page.rs"]
 mod page;
 mod patterns;
+mod permits;
 mod plain_limits;
 mod refusal;
 mod sessions;

@@ -215,7 +215,7 @@ function count({ at, decision }) {
   sim[granted ? 'granted' : 'rejected'] += 1;
   for (const { id } of PLAIN) sim.plain[id][plain[id].granted ? 'granted' : 'rejected'] += 1;
   for (const [by, units] of decision.split) sim.byTier[by] += units;
-  const others = PLAIN.map(({ id, name }) => `${name}: ${plainSentence(plain[id])}.`);
+  const others = PLAIN.map(({ id, name }) => `${name}: ${plainSentence(plain[id], id)}.`);
   $('last').textContent = `At ${seconds(at, 3)}: ${sentence(decision)}. ${others.join(' ')}`;
   const line = document.createElement('li');
   const why = element('span', granted ? sentence(decision).replace('granted by ', '') : decision.note);
@@ -236,8 +236,9 @@ function sentence({ granted, tier, note, wait_us: wait }) {
   return `rejected, ${note}; ${later(wait)}`;
 }
 
-function plainSentence({ granted, wait_us: wait }) {
-  return granted ? 'granted' : `rejected, ${later(wait)}`;
+function plainSentence({ granted, wait_us: wait }, id) {
+  if (granted) return 'granted';
+  return `rejected, ${id === 'concurrent' ? 'granted once a permit is back' : later(wait)}`;
 }
 
 function later(wait) {

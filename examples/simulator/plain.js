@@ -14,6 +14,10 @@ export const PLAIN = [
     id: 'quota', name: 'Quota', subject: 'the quota', fields: ['quota', 'period'],
     rate: ([quota, period]) => `${quota} per ${period} s, from first use`,
   },
+  {
+    id: 'concurrent', name: 'At once', subject: 'the concurrency limit', fields: ['limit', 'work'], units: 'permits',
+    rate: ([limit, work]) => `${limit} at once, each for ${work} s`,
+  },
 ];
 
 // The same for each of them, by its id.
@@ -22,7 +26,7 @@ export function each(make) {
 }
 
 // A card with the timelines of one of them.
-export function card({ id, name }) {
+export function card({ id, name, units = 'units' }) {
   return `<section class="card plain" data-limit="${id}" aria-labelledby="${id}-title">
     <header class="title">
       <h2 id="${id}-title">${name}</h2>
@@ -32,8 +36,8 @@ export function card({ id, name }) {
       </dl>
     </header>
     <div class="lane">
-      <div class="about"><h3>Left</h3><p id="${id}-rate"></p><p><b id="${id}-left"></b></p></div>
-      <canvas id="${id}-levels" role="img" aria-label="${name}: units left over time"></canvas>
+      <div class="about"><h3>${units === 'permits' ? 'Permits left' : 'Left'}</h3><p id="${id}-rate"></p><p><b id="${id}-left"></b></p></div>
+      <canvas id="${id}-levels" role="img" aria-label="${name}: ${units} left over time"></canvas>
     </div>
     <div class="lane">
       <div class="about"><h3>Requests</h3><p>the same ones</p></div>

@@ -1,4 +1,4 @@
-//! Three buckets: one by GCRA, one with a window, one with a quota.
+//! Four buckets: one by GCRA, one with a window, one with a quota, one with permits.
 
 use serde::Serialize;
 use tollgate::{
@@ -7,7 +7,10 @@ use tollgate::{
     window::{Units, Window},
 };
 
-use crate::config::{Config, ConfigError};
+use crate::{
+    config::{Config, ConfigError},
+    permits::Permits,
+};
 
 /// A value for each of the limits.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -15,6 +18,7 @@ pub(crate) struct Each<T> {
     gcra: T,
     window: T,
     quota: T,
+    concurrent: T,
 }
 
 #[derive(Debug)]
@@ -25,13 +29,15 @@ pub(crate) struct PlainLimits {
     taken: Units,
     quota: Quota,
     usage: Usage,
+    permits: Permits,
 }
 
 /// The answer of one bucket to a request.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Answer {
     granted: bool,
-    /// The time until a denied request would be granted, in microseconds; none if never.
+    /// The time until a denied request would be granted, in microseconds; none if never, or if permits are missing, which come
+    /// back at no known time.
     wait_us: Option<u64>,
 }
 
@@ -44,33 +50,42 @@ impl PlainLimits {
             taken: Units::default(),
             quota: config.quota()?,
             usage: Usage::NOTHING,
+            permits: config.permits()?,
         })
+    }
+
+    /// Ends the work that is over at an instant in microseconds.
+    pub(crate) fn end_work(&mut self, now: u64) {
+        self.permits.end_work(now);
     }
 
     /// Requests this many units from each bucket, at an instant in microseconds.
     pub(crate) fn request(&mut self, now: u64, units: u32) -> Each<Answer> {
         let (gcra, window, quota) = (self.gcra, self.window, self.quota);
-        let waits = Each {
-            gcra: gcra.wait(self.tat, now, units).ceil_micros(),
-            window: window.wait(&self.taken, now, units),
-            quota: quota.wait(self.usage, now, units),
-        };
+        let gcra_wait = gcra.wait(self.tat, now, units).ceil_micros();
+        let window_wait = window.wait(&self.taken, now, units);
+        let quota_wait = quota.wait(self.usage, now, units);
         let spent = gcra.spend(self.tat, now, units);
         self.tat = spent.unwrap_or(self.tat);
         let used = quota.spend(self.usage, now, units);
         self.usage = used.unwrap_or(self.usage);
+        let is_begun = self.permits.begin_work(now, units);
         let answer = |granted, most, wait| Answer {
             granted,
             wait_us: (units <= most).then_some(wait),
         };
         Each {
-            gcra: answer(spent.is_some(), gcra.burst(), waits.gcra),
+            gcra: answer(spent.is_some(), gcra.burst(), gcra_wait),
             window: answer(
                 window.spend(&mut self.taken, now, units),
                 window.limit(),
-                waits.window,
+                window_wait,
             ),
-            quota: answer(used.is_some(), quota.quota(), waits.quota),
+            quota: answer(used.is_some(), quota.quota(), quota_wait),
+            concurrent: Answer {
+                granted: is_begun,
+                wait_us: is_begun.then_some(0),
+            },
         }
     }
 
@@ -80,6 +95,7 @@ impl PlainLimits {
             gcra: self.gcra.remaining(self.tat, now),
             window: self.window.remaining(&self.taken, now),
             quota: self.quota.remaining(self.usage, now),
+            concurrent: self.permits.left(now),
         }
     }
 
@@ -89,5 +105,6 @@ impl PlainLimits {
         left.gcra == self.gcra.burst()
             && left.window == self.window.limit()
             && left.quota == self.quota.quota()
+            && left.concurrent == self.permits.most()
     }
 }

@@ -129,6 +129,7 @@ impl Simulation {
             return Err(StepError::TooManyUnits(units));
         }
         self.now = at;
+        self.plain.end_work(self.now_us());
         let decision = (units > 0).then(|| self.decide(units));
         Ok(Seen {
             decision,

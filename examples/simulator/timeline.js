@@ -22,10 +22,10 @@ export function drawAll(sim, config, canvases) {
   }
 }
 
-// How much time is shown: a little more than the longest way through a tier, a window or a quota's period.
+// How much time is shown: a little more than the longest way through a tier, a window, a quota's period or some work.
 function span(config) {
   const ways = config.tiers.map(([, , active, cooldown]) => active + cooldown);
-  const longest = Math.max(...ways, config.window[1], config.quota[1]);
+  const longest = Math.max(...ways, config.window[1], config.quota[1], config.concurrent[1]);
   return 1000 * ([15, 30, 60, 120].find((wide) => wide >= 1.25 * longest) ?? 120);
 }
 

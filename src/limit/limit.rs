@@ -194,7 +194,7 @@ impl Limit {
     #[must_use]
     #[track_caller]
     pub const fn hold(self, hold: Duration) -> Self {
-        let Some(Algorithm::Concurrency(limit)) = self.algorithm() else {
+        let Some(limit) = self.concurrency() else {
             panic!("only a limit of what runs at once has a hold: use `Limit::concurrent`")
         };
         let held = limit.checked_hold(hold);
@@ -202,8 +202,16 @@ impl Limit {
         Self::permits(held)
     }
 
+    /// Returns the values of a limit of what runs at once.
+    pub(super) const fn concurrency(&self) -> Option<Concurrency> {
+        match self.algorithm() {
+            Some(Algorithm::Concurrency(limit)) => Some(*limit),
+            _ => None,
+        }
+    }
+
     #[track_caller]
-    const fn permits(limit: Result<Concurrency, ConcurrencyError>) -> Self {
+    pub(super) const fn permits(limit: Result<Concurrency, ConcurrencyError>) -> Self {
         match limit {
             Ok(limit) => Self::of(Algorithm::Concurrency(limit)),
             Err(ConcurrencyError::ZeroLimit) => {

@@ -273,7 +273,7 @@ pub(super) enum Mistake {
     #[error("{field} is only for {kind}, because {reason}: remove it")]
     OtherKind {
         field: &'static str,
-        kind: &'static str,
+        kind: String,
         reason: &'static str,
     },
     #[error("docs is `{0}`: write a link with its scheme, such as `https://example.com/limits`")]

@@ -130,15 +130,34 @@ impl Limit {
     /// assert_eq!(limit.to_string(), "10 per 1s, 20 at once, waiting up to 2s");
     /// ```
     ///
-    /// For values that are not constants, use [`Gcra::with_max_wait`] and then `Limit::from`.
+    /// On a [concurrency limit](Self::concurrent), requests wait in order of arrival until permits come back. Only a
+    /// [`MemoryBackend`](crate::MemoryBackend) has this line: [`Limiter::try_new`](crate::Limiter::try_new) rejects such a
+    /// limit on any other backend. The [guide](crate::guide::waiting#waiting-for-permits) says which calls wait.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Limit;
+    ///
+    /// // Four at once. Further requests wait for up to two seconds.
+    /// let limit = Limit::concurrent(4).max_wait(Duration::from_secs(2));
+    /// assert_eq!(limit.to_string(), "4 at once, waiting up to 2s");
+    /// ```
+    ///
+    /// For values that are not constants, use [`Gcra::with_max_wait`] or
+    /// [`Concurrency::with_max_wait`](crate::concurrency::Concurrency::with_max_wait), and then `Limit::from`.
     ///
     /// # Panics
     ///
-    /// If the wait has a fraction of a microsecond, or is longer than 71 years together with the time in which an empty
-    /// bucket fills; or if the limit has no burst, count and period, because only their buckets have a line.
+    /// If the wait has a fraction of a microsecond, or is longer than 71 years, together with the time in which an empty
+    /// bucket fills; or if the limit is a window or a quota, or has tiers, which have no line, or none of all these.
     #[must_use]
     #[track_caller]
     pub const fn max_wait(self, max_wait: Duration) -> Self {
+        if let Some(limit) = self.concurrency() {
+            let waits = limit.checked_wait(max_wait);
+            let _ = ManuallyDrop::new(self);
+            return Self::permits(waits);
+        }
         let gcra = match self.token_bucket() {
             Some(Ok(gcra)) => gcra,
             Some(Err(none)) => panic!("{}", none.line),
@@ -186,7 +205,7 @@ impl Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{quota::Per, tiers::Tier};
+    use crate::{concurrency::Concurrency, quota::Per, tiers::Tier};
 
     #[test]
     fn ten_per_second_is_ten_per_second() {
@@ -228,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn only_burst_count_and_period_have_a_line() {
+    fn windows_quotas_and_tiers_have_no_line() {
         let second = Duration::from_secs(1);
         let others = [
             (
@@ -249,6 +268,32 @@ mod tests {
                 "{message:?}"
             );
         }
+    }
+
+    #[test]
+    fn concurrency_limit_has_a_line_and_a_hold_in_any_order() {
+        const LIMIT: Limit = Limit::concurrent(4)
+            .max_wait(Duration::from_millis(1500))
+            .hold(Duration::from_secs(9));
+        let four = Concurrency::new(4).unwrap();
+        let four = four.with_hold(Duration::from_secs(9)).unwrap();
+        let waits = four.with_max_wait(Duration::from_millis(1500)).unwrap();
+        assert_eq!(LIMIT, waits.into());
+        assert_eq!(LIMIT.max_wait(Duration::ZERO), four.into());
+        let held = Limit::concurrent(4).hold(Duration::from_secs(9));
+        assert_eq!(held.max_wait(Duration::from_millis(1500)), LIMIT);
+    }
+
+    #[test]
+    #[should_panic(expected = "a wait is a whole number of microseconds")]
+    fn wait_for_permits_in_nanoseconds_panics() {
+        let _ = Limit::concurrent(4).max_wait(Duration::from_nanos(1500));
+    }
+
+    #[test]
+    #[should_panic(expected = "a wait is at most 71 years")]
+    fn wait_for_permits_of_ages_panics() {
+        let _ = Limit::concurrent(4).max_wait(Duration::from_secs(1 << 40));
     }
 
     #[test]

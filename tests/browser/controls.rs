@@ -35,7 +35,9 @@ fn click_and_space_ask_but_space_in_a_field_does_not() {
 
 #[test]
 fn held_button_asks_again_and_again_until_it_is_rejected() {
-    let page = Page::open("?tiers=2,3000,3000,3000&gcra=1,1,3000&window=3,3000&quota=4,3000");
+    let page = Page::open(
+        "?tiers=2,3000,3000,3000&gcra=1,1,3000&window=3,3000&quota=4,3000&concurrent=3,3000",
+    );
     page.browser
         .run("ask.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}))");
     let quota = "Number(document.getElementById('quota-rejected').textContent) > 1";
@@ -44,10 +46,8 @@ fn held_button_asks_again_and_again_until_it_is_rejected() {
         .run("ask.dispatchEvent(new PointerEvent('pointerup', {bubbles: true}))");
     let Totals { granted, plain, .. } = page.totals();
     assert_eq!(granted, 2);
-    assert_eq!(
-        [plain["gcra"][0], plain["window"][0], plain["quota"][0]],
-        [1, 3, 4]
-    );
+    let granted = ["gcra", "window", "quota", "concurrent"].map(|limit| plain[limit][0]);
+    assert_eq!(granted, [1, 3, 4, 3]);
     let last = page.browser.text("#last");
     assert!(
         last.contains("rejected, tier 0 is full; granted in "),
@@ -57,13 +57,14 @@ fn held_button_asks_again_and_again_until_it_is_rejected() {
         let rejected = format!("{limit}: rejected, granted in ");
         assert!(last.contains(&rejected), "{last}");
     }
+    let rejected = "At once: rejected, granted once a permit is back.";
+    assert!(last.contains(rejected), "{last}");
     let marks = page.browser.text("#log li:first-child");
-    assert!(marks.ends_with("R\nR\nR"), "{marks}");
+    assert!(marks.ends_with("R\nR\nR\nR"), "{marks}");
 }
 
 #[test]
 fn configuration_is_in_the_address_and_comes_back_from_it() {
-    let five_a_second = "tiers=5,1,1,0&gcra=5,5,1&window=5,1&quota=5,1";
     let page = Page::open("?tiers=5,1,1,0");
     page.choose("count", "2");
     page.browser.wait_for("#tier-1-cooldown");
@@ -71,16 +72,20 @@ fn configuration_is_in_the_address_and_comes_back_from_it() {
     page.fill("gcra-burst", "7");
     page.fill("window-limit", "8");
     page.fill("quota-period", "9");
+    page.fill("concurrent-work", "6");
     page.browser
-        .wait_until("location.search.endsWith('quota=5,9')");
+        .wait_until("location.search.endsWith('concurrent=5,6')");
     let query = page.query();
     assert_eq!(
         query,
-        "tiers=5,1,1,0,50,5,5,42&gcra=7,5,1&window=8,1&quota=5,9"
+        "tiers=5,1,1,0,50,5,5,42&gcra=7,5,1&window=8,1&quota=5,9&concurrent=5,6"
     );
 
     page.go("");
-    assert_eq!(page.query(), five_a_second);
+    assert_eq!(
+        page.query(),
+        "tiers=5,1,1,0&gcra=5,5,1&window=5,1&quota=5,1&concurrent=5,1"
+    );
     page.go(&format!("?{query}"));
     assert_eq!(page.query(), query);
     for (field, value) in [
@@ -88,18 +93,25 @@ fn configuration_is_in_the_address_and_comes_back_from_it() {
         ("gcra-burst", "7"),
         ("window-limit", "8"),
         ("quota-period", "9"),
+        ("concurrent-work", "6"),
     ] {
         assert_eq!(page.field(field), value, "{field}");
     }
     assert_eq!(page.browser.text("#window-rate"), "8 in any 1 s");
     assert_eq!(page.browser.text("#quota-left"), "5 of 5");
+    let rate = page.browser.text("#concurrent-rate");
+    assert_eq!(rate, "5 at once, each for 6 s");
+}
 
-    // A list that is malformed counts as a whole as five a second.
+#[test]
+fn malformed_list_in_the_address_counts_as_a_whole_as_five_a_second() {
+    let page = Page::open("");
+    let five_a_second = page.query();
     for list in [
         "tiers=9,9,9",
         "tiers=9,9,9,x&gcra=1,2",
         "window=9&quota=9,9,9",
-        "window=9,-1&quota=,9",
+        "window=9,-1&quota=,9&concurrent=9",
     ] {
         page.go(&format!("?{list}"));
         assert_eq!(page.query(), five_a_second, "{list}");
@@ -131,6 +143,7 @@ fn parameters_that_make_no_sense_are_told_in_the_words_of_the_crate() {
         ),
         ("quota-quota", "0", "5", "quota: quota is 0"),
         ("quota-period", "0", "1", "quota: per is 0"),
+        ("concurrent-limit", "0", "5", "concurrency: concurrent is 0"),
     ] {
         page.fill(field, wrong);
         let error = error(&page);
@@ -148,6 +161,6 @@ fn parameters_that_make_no_sense_are_told_in_the_words_of_the_crate() {
     page.browser.wait_for("#error[hidden]");
     assert_eq!(
         page.query(),
-        "tiers=5,1,3,0&gcra=5,5,1&window=5,1&quota=5,1"
+        "tiers=5,1,3,0&gcra=5,5,1&window=5,1&quota=5,1&concurrent=5,1"
     );
 }

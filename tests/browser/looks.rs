@@ -35,7 +35,7 @@ fn tier_below_an_active_one_is_shadowed_and_says_so_without_motion_too() {
     page.ask();
     page.browser.wait_for("body[data-state=idle]");
     assert_eq!(page.totals().granted, 1);
-    for limit in ["gcra", "window", "quota"] {
+    for limit in ["gcra", "window", "quota", "concurrent"] {
         let left = page.browser.text(&format!("#{limit}-left"));
         assert_eq!(left, "5 of 5", "{limit}");
     }
@@ -108,9 +108,10 @@ fn presets_are_drawn_without_a_complaint_and_operable_without_a_mouse() {
         ("batch", "?tiers=50,15,15,30&gcra=50,50,45", "nightly"),
         (
             "hard-numbers",
-            "?tiers=5,15,15,0&gcra=5,5,15&window=5,15&quota=5,15",
+            "?tiers=5,15,15,0&gcra=5,5,15&window=5,15&quota=5,15&concurrent=5,15",
             "bursts",
         ),
+        ("slow-work", "?tiers=5,1,1,0&concurrent=5,5", "steady"),
     ] {
         page.go(query);
         page.play(pattern, "all");

@@ -13,13 +13,15 @@ use crate::{
     programs::{Program, Server},
 };
 
-/// A configuration: four numbers for each tier, three for GCRA, and two each for the window and the quota.
+/// A configuration: four numbers for each tier, three for GCRA, and two each for the window, the quota and the concurrency
+/// limit.
 #[derive(Clone, Copy)]
 pub(crate) struct Config {
     pub(crate) tiers: &'static [[u32; 4]],
     pub(crate) gcra: [u32; 3],
     pub(crate) window: [u32; 2],
     pub(crate) quota: [u32; 2],
+    pub(crate) concurrent: [u32; 2],
 }
 
 /// The totals on the page.
@@ -33,11 +35,11 @@ pub(crate) struct Totals {
 }
 
 /// The limits without tiers.
-const PLAIN: [&str; 3] = ["gcra", "window", "quota"];
+const PLAIN: [&str; 4] = ["gcra", "window", "quota", "concurrent"];
 
 impl Totals {
-    /// What the arithmetic makes of requests at some instants, in milliseconds: the crate's, and what a window and a quota
-    /// are by definition.
+    /// What the arithmetic makes of requests at some instants, in milliseconds: the crate's, and what a window, a quota and a
+    /// concurrency limit are by definition.
     pub(crate) fn of(config: &Config, instants: &[u64]) -> Self {
         let mut totals = Self::of_tiers(config.tiers, instants);
         let requests = instants.len();
@@ -45,6 +47,7 @@ impl Totals {
             ("gcra", by_gcra(config.gcra, instants)),
             ("window", by_window(config.window, instants)),
             ("quota", by_quota(config.quota, instants)),
+            ("concurrent", by_concurrency(config.concurrent, instants)),
         ] {
             totals.plain.insert(name, [granted, requests - granted]);
         }
@@ -106,6 +109,19 @@ fn by_quota([quota, seconds]: [u32; 2], instants: &[u64]) -> usize {
         let (period, later) = rest.split_at(rest.partition_point(|ms| *ms < end));
         granted += period.len().min(quota as usize);
         rest = later;
+    }
+    granted
+}
+
+/// Each is granted if fewer than the limit are at work, and begins to work.
+fn by_concurrency([limit, seconds]: [u32; 2], instants: &[u64]) -> usize {
+    let (mut granted, mut ends) = (0, Vec::new());
+    for now in instants {
+        ends.retain(|end| end > now);
+        if ends.len() < limit as usize {
+            ends.push(now + u64::from(seconds) * 1000);
+            granted += 1;
+        }
     }
     granted
 }

@@ -9,7 +9,7 @@ struct Preset {
     is_generous: bool,
 }
 
-const PRESETS: [Preset; 5] = [
+const PRESETS: [Preset; 6] = [
     Preset {
         name: "Simple",
         config: Config {
@@ -17,6 +17,7 @@ const PRESETS: [Preset; 5] = [
             gcra: [5, 5, 1],
             window: [5, 1],
             quota: [5, 1],
+            concurrent: [5, 1],
         },
         is_generous: true,
     },
@@ -27,6 +28,7 @@ const PRESETS: [Preset; 5] = [
             gcra: [50, 5, 1],
             window: [50, 10],
             quota: [50, 10],
+            concurrent: [5, 1],
         },
         is_generous: true,
     },
@@ -37,6 +39,7 @@ const PRESETS: [Preset; 5] = [
             gcra: [5, 5, 1],
             window: [75, 15],
             quota: [75, 15],
+            concurrent: [5, 1],
         },
         is_generous: true,
     },
@@ -47,6 +50,7 @@ const PRESETS: [Preset; 5] = [
             gcra: [50, 50, 45],
             window: [50, 45],
             quota: [50, 45],
+            concurrent: [5, 5],
         },
         is_generous: false,
     },
@@ -57,8 +61,20 @@ const PRESETS: [Preset; 5] = [
             gcra: [5, 5, 15],
             window: [5, 15],
             quota: [5, 15],
+            concurrent: [5, 15],
         },
         is_generous: false,
+    },
+    Preset {
+        name: "Slow work",
+        config: Config {
+            tiers: &[[5, 1, 1, 0]],
+            gcra: [5, 5, 1],
+            window: [5, 1],
+            quota: [5, 1],
+            concurrent: [5, 5],
+        },
+        is_generous: true,
     },
 ];
 
@@ -97,8 +113,22 @@ fn hard_numbers_differ_from_the_bound_of_a_token_bucket() {
     // In the first second, and fifteen seconds later.
     assert_eq!((granted("window"), granted("quota")), (10, 10));
     let summary = page.browser.text("#last");
-    let plain = "GCRA 11 and 69, the window 10 and 70, the quota 10 and 70.";
+    let plain = "GCRA 11 and 69, the window 10 and 70, the quota 10 and 70, the concurrency limit 80 and 0.";
     assert!(summary.ends_with(plain), "{summary}");
+}
+
+#[test]
+fn work_that_lasts_longer_lets_fewer_begin() {
+    // Four requests a second, for twenty seconds.
+    let page = Page::open("");
+    for (work, granted) in [(0, 80), (1, 80), (2, 50), (5, 20), (100, 5)] {
+        page.go(&format!("?concurrent=5,{work}"));
+        page.play("steady", "all");
+        let [begun, refused] = page.totals().plain["concurrent"];
+        assert_eq!((begun, refused), (granted, 80 - granted), "{work} s");
+    }
+    // Five have begun in the first second, and work on.
+    assert_eq!(page.browser.text("#concurrent-left"), "0 of 5");
 }
 
 #[test]

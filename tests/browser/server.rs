@@ -25,7 +25,7 @@ fn decisions_are_told_with_how_things_stand() {
     let (_program, server) = start();
     let id = simulation(
         &server,
-        "?tiers=1,1,1,0,1,2,2,9&gcra=1,1,1&window=1,2&quota=1,3",
+        "?tiers=1,1,1,0,1,2,2,9&gcra=1,1,1&window=1,2&quota=1,3&concurrent=1,2",
     );
     let body = r#"{"steps": [{"at": 0, "units": 1}, {"at": 5, "units": 1}, {"at": 6, "units": 1}, {"at": 2006}]}"#;
     let seen = steps(&server, &id, body).json();
@@ -41,13 +41,17 @@ fn decisions_are_told_with_how_things_stand() {
     let waits = ["gcra", "window", "quota"]
         .map(|limit| seen[2]["decision"]["plain"][limit]["wait_us"].clone());
     assert_eq!(waits, [994_000, 1_994_000, 2_994_000]);
-    assert_eq!(seen[2]["left"], json!({"gcra": 0, "window": 0, "quota": 0}));
+    let permits = seen[2]["decision"]["plain"]["concurrent"].clone();
+    assert_eq!(permits, json!({"granted": false, "wait_us": null}));
+    let left = json!({"gcra": 0, "window": 0, "quota": 0, "concurrent": 0});
+    assert_eq!(seen[2]["left"], left);
     assert_eq!(seen[3]["decision"], json!(null));
     assert_eq!(seen[3]["tiers"][1]["phase"], "cooldown");
-    assert_eq!(seen[3]["left"], json!({"gcra": 1, "window": 1, "quota": 0}));
+    let left = json!({"gcra": 1, "window": 1, "quota": 0, "concurrent": 1});
+    assert_eq!(seen[3]["left"], left);
     let many = steps(&server, &id, r#"{"steps": [{"at": 9000, "units": 2}]}"#).json();
     let never = json!({"granted": false, "wait_us": null});
-    let never = json!({"gcra": never, "window": never, "quota": never});
+    let never = json!({"gcra": never, "window": never, "quota": never, "concurrent": never});
     assert_eq!(many[0]["decision"]["plain"], never);
 }
 
@@ -66,6 +70,36 @@ fn window_counts_each_request_and_a_quota_from_the_first_use() {
     };
     assert_eq!(granted("window"), [true, true, false, true]);
     assert_eq!(granted("quota"), [true, true, true, false]);
+}
+
+#[test]
+fn permits_come_back_when_their_work_ends_and_not_before() {
+    let (_program, server) = start();
+    let id = simulation(&server, "?concurrent=3,2");
+    let asked = json!({"steps": [
+        {"at": 0, "units": 2}, {"at": 500, "units": 2}, {"at": 500, "units": 1}, {"at": 1999},
+        {"at": 1999, "units": 1}, {"at": 2000}, {"at": 2000, "units": 3}, {"at": 2499, "units": 2},
+        {"at": 2500, "units": 3}, {"at": 900_000_000, "units": 3},
+    ]});
+    let seen = steps(&server, &id, &asked.to_string()).json();
+    let seen = seen.as_array().unwrap().iter();
+    let seen = seen.map(|seen| {
+        let granted = seen["decision"]["plain"]["concurrent"]["granted"].as_bool();
+        (granted, seen["left"]["concurrent"].as_u64().unwrap())
+    });
+    let expected = [
+        (Some(true), 1),
+        (Some(false), 1),
+        (Some(true), 0),
+        (None, 0),
+        (Some(false), 0),
+        (None, 2),
+        (Some(false), 2),
+        (Some(true), 0),
+        (Some(false), 1),
+        (Some(true), 0),
+    ];
+    assert_eq!(seen.collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -89,10 +123,13 @@ fn malformed_list_counts_as_five_a_second_as_a_whole() {
         "window=9,9,9",
         "quota=9,x",
         "quota=",
+        "concurrent=9",
+        "concurrent=9,9,9",
     ] {
         let started = server.send("POST", &format!("/simulations?{list}"), "");
-        let config =
-            json!({"tiers": [[5, 1, 1, 0]], "gcra": [5, 5, 1], "window": [5, 1], "quota": [5, 1]});
+        let config = json!({
+            "tiers": [[5, 1, 1, 0]], "gcra": [5, 5, 1], "window": [5, 1], "quota": [5, 1], "concurrent": [5, 1],
+        });
         assert_eq!(started.json()["config"], config, "{list}");
     }
 }

@@ -47,31 +47,65 @@ fn max_wait_is_read_and_written() {
     assert_eq!(written, expected);
 }
 
-const REFUSED: [Refusal; 10] = [
+#[test]
+fn max_wait_for_permits_is_read_and_written() {
+    let text = r#"{
+        "Exports": {"concurrent": 4, "max_wait": "2.5s"},
+        "Streams": {"concurrent": 8, "hold": "1m", "max_wait": "2500ms"},
+        "Line": "4 at once, waiting up to 2.5s",
+        "Off": {"concurrent": 2, "max_wait": "0s"}
+    }"#;
+    let limits = defaults(Json, text).unwrap();
+    let four = Limit::concurrent(4).max_wait(WAIT);
+    let found = [
+        ("Exports", four.clone()),
+        (
+            "Streams",
+            Limit::concurrent(8)
+                .max_wait(WAIT)
+                .hold(Duration::from_secs(60)),
+        ),
+        ("Line", four),
+        ("Off", Limit::concurrent(2)),
+    ];
+    for (name, limit) in found {
+        assert_eq!(limit_of(&limits, name, "any"), Some(&limit), "{name}");
+    }
+    let written = serde_json::to_string(&limits.as_defaults()).unwrap();
+    let expected = r#"{"Exports":{"concurrent":4,"max_wait":"2.5s"},"Streams":{"concurrent":8,"hold":"1m0s","max_wait":"2.5s"},"Line":{"concurrent":4,"max_wait":"2.5s"},"Off":{"concurrent":2}}"#;
+    assert_eq!(written, expected);
+    let again = defaults(Json, &written).unwrap();
+    for name in ["Exports", "Streams", "Line", "Off"] {
+        let limit = limit_of(&limits, name, "any");
+        assert_eq!(limit_of(&again, name, "any"), limit, "{name}");
+    }
+}
+
+const REFUSED: [Refusal; 11] = [
     (
         Json,
         "{\"a\": {\"limit\": 5, \"window\": \"15m\",\n\"max_wait\": \"2s\"}}",
-        "limits:2: limit `a`: max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it",
+        "limits:2: limit `a`: max_wait is only for burst, count and period, or concurrent, because no other kind of limit has a line to wait in: remove it",
     ),
     (
         Json,
         "{\"a\": {\"quota\": 5, \"per\": \"day\",\n\"max_wait\": \"2s\"}}",
-        "limits:2: limit `a`: max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it",
+        "limits:2: limit `a`: max_wait is only for burst, count and period, or concurrent, because no other kind of limit has a line to wait in: remove it",
     ),
     (
         Yaml,
         "a:\n  tiers: [{limit: 5, window: 1s}]\n  max_wait: 2s",
-        "limits:3: limit `a`: max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it",
+        "limits:3: limit `a`: max_wait is only for burst, count and period, or concurrent, because no other kind of limit has a line to wait in: remove it",
     ),
     (
         Toml,
         "[a]\nunlimited = true\nmax_wait = '2s'",
-        "limits:3: limit `a`: max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it",
+        "limits:3: limit `a`: max_wait is only for burst, count and period, or concurrent, because no other kind of limit has a line to wait in: remove it",
     ),
     (
         Json,
         "{\"a\": {\"blocked\": true,\n\"max_wait\": \"2s\"}}",
-        "limits:2: limit `a`: max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it",
+        "limits:2: limit `a`: max_wait is only for burst, count and period, or concurrent, because no other kind of limit has a line to wait in: remove it",
     ),
     (
         Json,
@@ -82,6 +116,11 @@ const REFUSED: [Refusal; 10] = [
         Json,
         "{\"a\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\",\n\"max_wait\": \"1500ns\"}}",
         "limits:2: limit `a`: max_wait is not a whole number of microseconds: round it to one",
+    ),
+    (
+        Json,
+        "{\"a\": {\"concurrent\": 1,\n\"max_wait\": \"1000000h\"}}",
+        "limits:2: limit `a`: max_wait is more than 71 years (2^51 us): shorten it",
     ),
     (
         Json,

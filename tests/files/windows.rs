@@ -211,7 +211,7 @@ const MISTAKES: [Refusal; 24] = [
     (
         Json,
         "{\"a\": {\"quota\": 5, \"per\": \"day\",\n\"max_wait\": \"1s\"}}",
-        "limits:2: limit `a`: max_wait is only for burst, count and period, because no other kind of limit has a line to wait in: remove it",
+        "limits:2: limit `a`: max_wait is only for burst, count and period, or concurrent, because no other kind of limit has a line to wait in: remove it",
     ),
 ];
 

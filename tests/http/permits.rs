@@ -20,7 +20,6 @@ use http_body_util::{BodyExt, Empty, Full, StreamBody, combinators::BoxBody};
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     backend::Backend,
-    concurrency::Concurrency,
     key::Everyone,
     layer::{Assessment, RequestPermits},
 };
@@ -258,9 +257,8 @@ async fn rules_that_correct_charges_do_not_fit_permits() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_wait_for_permits_in_memory() {
-    let one = Concurrency::new(1).unwrap();
-    let one = one.with_max_wait(Duration::from_secs(5)).unwrap();
-    let limits = Limits::builder().limit("exports", Limit::from(one));
+    let one = Limit::concurrent(1).max_wait(Duration::from_secs(5));
+    let limits = Limits::builder().limit("exports", one);
     let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
     let limiter = limiter.with_clock(TokioClock::start());
     let handler = service_fn(async |_: Request<Empty<Bytes>>| {

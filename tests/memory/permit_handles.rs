@@ -13,7 +13,6 @@ use tollgate::{
     Decision, Limit, Limiter, Limits, MemoryBackend,
     backend::{Backend, BackendError, async_trait},
     clock::ManualClock,
-    concurrency::Concurrency,
     decision::Outcome,
     limiter::{LimitHandle, LimiterError, Permit},
     transaction::{Batch, Operation},
@@ -369,8 +368,7 @@ async fn only_concurrency_limits_are_entered() {
 
 /// Two at once in memory, for which callers wait for up to five seconds.
 fn waiting_two() -> LimitHandle {
-    let two = Concurrency::new(2).unwrap().with_max_wait(5 * SECOND);
-    let limits = limits(Limit::from(two.unwrap()));
+    let limits = limits(Limit::concurrent(2).max_wait(5 * SECOND));
     let limiter = Limiter::new(limits, MemoryBackend::new());
     limiter.with_clock(TokioClock::start()).limit("l").unwrap()
 }

@@ -1,9 +1,9 @@
 //! Permits behind wrappers: an outage while they are held, local ones, and what is neither cached nor leased.
 
-use std::sync::atomic::Ordering;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use tollgate::{
-    Limit, Limiter, Limits,
+    Limit, Limiter, Limits, MemoryBackend,
     backend::{DenyCache, FailurePolicy, Lease},
     clock::ManualClock,
     decision::Source,
@@ -129,6 +129,24 @@ async fn denials_are_not_cached() {
     assert!(enter(&limit, "a").await.is_none());
     assert!(permits.release().await.unwrap());
     assert!(enter(&limit, "a").await.is_some());
+}
+
+#[test]
+fn line_for_permits_on_another_backend_is_rejected_at_startup() {
+    let waits = || limits(Limit::concurrent(4).max_wait(SECOND));
+    let policy = FailurePolicy::new(Waits::new(1));
+    for rejected in [
+        Limiter::try_new(waits(), Waits::new(1)),
+        Limiter::try_new(waits(), policy),
+    ] {
+        let error = rejected.unwrap_err();
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        let reason = "only a MemoryBackend learns when a permit comes back: remove the max_wait";
+        assert!(source.contains(reason), "{source}");
+    }
+    Limiter::try_new(waits(), MemoryBackend::new()).unwrap();
+    let at_once = limits(Limit::concurrent(4).max_wait(Duration::ZERO));
+    Limiter::try_new(at_once, Waits::new(1)).unwrap();
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::algorithm::bound::{Asked, Bounded, NoTokenBucket, NotPermitted, Purpo
 
 pub(crate) const NO_TOKEN_BUCKET: NoTokenBucket = NoTokenBucket {
     burst: "a concurrency limit has no burst: set the number at once",
-    line: "a concurrency limit has no line with places in time: use `Concurrency::with_max_wait`",
+    line: "the line of a concurrency limit has no places in time",
 };
 
 impl Bounded for Concurrency {

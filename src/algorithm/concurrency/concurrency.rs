@@ -6,7 +6,7 @@ use crate::algorithm::{
     LimitError, LimitErrorKind,
     notation::NotationError,
     ticks::MAX_TICKS_US,
-    window::{Window, WindowError},
+    window::{Units, Window, WindowError},
 };
 
 /// The validated parameters of a concurrency limit. [`Limit::concurrent`](crate::Limit::concurrent) has an example.
@@ -118,6 +118,30 @@ impl Concurrency {
     #[cfg(feature = "failure-policy")]
     pub(super) const fn with_permits(self, permits: Window) -> Self {
         Self { permits, ..self }
+    }
+}
+
+/// Decisions without a backend, for simulators and tests. Instants are in microseconds since the Unix epoch.
+impl Concurrency {
+    /// Takes `cost` permits at `now` if they are left, and returns whether they were.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn take(&self, permits: &mut Units, now: u64, cost: u32) -> bool {
+        self.permits.spend(permits, now, cost)
+    }
+
+    /// Gives `cost` permits back that were taken at `taken_at`, as far as they still count.
+    #[doc(hidden)]
+    pub fn give_back(&self, permits: &mut Units, now: u64, taken_at: u64, cost: u32) {
+        let change = permits.view(&self.permits, now).refund_at(taken_at, cost);
+        permits.change(&self.permits, now, change);
+    }
+
+    /// Returns the number of permits left at `now`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn remaining(&self, permits: &Units, now: u64) -> u32 {
+        self.permits.remaining(permits, now)
     }
 }
 

@@ -49,7 +49,9 @@ impl Notation for Tiers {
     type Values = TiersValues;
 
     fn parse(line: &str) -> Option<Result<Self, NotationError>> {
-        line.contains(" for ").then(|| {
+        // The hold of a concurrency limit is `held for` a time too.
+        let has_tiers = line.contains("per ") && line.contains(" for ");
+        has_tiers.then(|| {
             let tiers = line.split(", then ").map(parse_tier);
             Ok(Self::checked(tiers.collect::<Result<Vec<_>, _>>()?)?)
         })

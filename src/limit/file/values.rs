@@ -64,7 +64,7 @@ impl ValuesKind {
 pub(super) fn limit(entry: &Entry<'_>) -> Result<Option<Limit>, LimitsError> {
     let Some(kind) = only_kind(entry)? else {
         // These fields do not define a limit by themselves, so the other values were forgotten.
-        let options = options().map(|(_, field, _)| field);
+        let options = options().map(|(field, _)| field);
         let mut started = options.chain(["unlimited", "blocked"]);
         return match started.any(|field| entry.get(field).is_some()) {
             true => Err(entry.missing("burst")),
@@ -79,12 +79,10 @@ pub(super) fn limit(entry: &Entry<'_>) -> Result<Option<Limit>, LimitsError> {
     }))
 }
 
-/// The fields that do not mark a limit, with their algorithm, and the reason why others do not have them.
-fn options() -> impl Iterator<Item = (AlgorithmKey, &'static str, &'static str)> {
-    AlgorithmKey::ALL.into_iter().flat_map(|key| {
-        let options = key.options().iter();
-        options.map(move |(field, reason)| (key, *field, *reason))
-    })
+/// The fields that do not mark a limit, with the reason why other algorithms do not have them.
+fn options() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let keys = AlgorithmKey::ALL.into_iter();
+    keys.flat_map(|key| key.options().iter().copied())
 }
 
 fn refuse_options_of_others(kind: ValuesKind, entry: &Entry<'_>) -> Result<(), LimitsError> {
@@ -92,19 +90,26 @@ fn refuse_options_of_others(kind: ValuesKind, entry: &Entry<'_>) -> Result<(), L
         ValuesKind::By(key) => key.options(),
         ValuesKind::All | ValuesKind::Nothing => &[],
     };
-    let mut others = options().filter(|(_, field, _)| own.iter().all(|(own, _)| own != field));
-    others.try_for_each(|(key, field, reason)| match entry.get(field) {
+    let mut others = options().filter(|(field, _)| own.iter().all(|(own, _)| own != field));
+    others.try_for_each(|(field, reason)| match entry.get(field) {
         None => Ok(()),
         Some(node) => {
-            let kind = key.words();
             let mistake = Mistake::OtherKind {
                 field,
-                kind,
+                kind: kinds_with(field),
                 reason,
             };
             Err(mistake.at(node.line))
         }
     })
+}
+
+/// Names the kinds that have a field which does not mark a limit.
+fn kinds_with(field: &str) -> String {
+    let has = |key: &AlgorithmKey| key.options().iter().any(|(own, _)| *own == field);
+    let keys = AlgorithmKey::ALL.into_iter().filter(has);
+    let words: Vec<_> = keys.map(AlgorithmKey::words).collect();
+    words.join(", or ")
 }
 
 /// Returns the only kind of an entry.

@@ -24,6 +24,10 @@ fn reads_limits() {
         ("1 per 100ms", Limit::every(Duration::from_millis(100))),
         ("5 in any 15m", Limit::window(5, secs(15 * 60))),
         ("5 in any hour", Limit::window(5, secs(60 * 60))),
+        (
+            "4 at once, waiting up to 2s",
+            Limit::concurrent(4).max_wait(secs(2)),
+        ),
         ("9 per  calendar  day", Limit::quota(9, Per::Day)),
         ("9/calendar month", Limit::quota(9, Per::Month)),
         (
@@ -47,6 +51,12 @@ fn reads_what_is_displayed() {
         Limit::per_day(2).burst(1).max_wait(Duration::from_secs(60)),
         Limit::window(5, Duration::from_secs(15 * 60)),
         Limit::window(4096, Duration::from_micros(1)),
+        Limit::concurrent(4),
+        Limit::concurrent(4).hold(Duration::from_secs(60)),
+        Limit::concurrent(4).max_wait(Duration::from_micros(1500)),
+        Limit::concurrent(4096)
+            .hold(Duration::from_micros(1_000_001))
+            .max_wait(Duration::from_secs(60)),
         Limit::UNLIMITED,
         Limit::BLOCKED,
     ] {
@@ -131,6 +141,15 @@ const REFUSED: &[(&str, &str)] = &[
         "wait: `2` is not a duration",
     ),
     ("10 per 1s, waiting up to", FORM),
+    ("4 at once, waiting up to 2", "wait: `2` is not a duration"),
+    (
+        "4 at once, waiting up to 2s, held for 1s",
+        "wait: `2s, held for 1s`",
+    ),
+    (
+        "4 at once, waiting up to 1500ns",
+        "max_wait is not a whole number of microseconds",
+    ),
     ("10 per month", "write `10 per calendar month`"),
     ("10/week", "write `10 per calendar week`"),
     (

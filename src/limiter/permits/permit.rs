@@ -93,7 +93,7 @@ impl LimitHandle {
     /// denies it.
     ///
     /// The permit is given back when it is dropped, and renewed in the background until then. On a limit with a
-    /// [`max_wait`](crate::concurrency::Concurrency::with_max_wait), callers wait in order of arrival until a permit comes back.
+    /// [`max_wait`](crate::Limit::max_wait), callers wait in order of arrival until a permit comes back.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter, Limits, MemoryBackend};
