@@ -101,7 +101,7 @@ async fn main() -> Result<(), Failure> {
             redis.connected(CONNECT).await?;
             // While Redis does not answer, each gateway decides with its share.
             let backend = FailurePolicy::new(DenyCache::new(redis)).deadline(DECIDE);
-            Limiter::try_new(limits, backend.share(1, args.gateways))?
+            Limiter::try_new(limits, backend.fleet(args.gateways))?
         }
     };
     let upstream = match args.upstream {

@@ -27,6 +27,18 @@ impl Share {
         Self { part, of }
     }
 
+    /// Returns a number that no other share has.
+    pub(crate) fn bits(self) -> u64 {
+        u64::from(self.part) << 32 | u64::from(self.of)
+    }
+
+    /// Returns the smaller one.
+    pub(crate) fn min(self, other: Self) -> Self {
+        let [own, others] = [[self.part, other.of], [other.part, self.of]]
+            .map(|[a, b]| u64::from(a) * u64::from(b));
+        if own <= others { self } else { other }
+    }
+
     /// Returns the share of a number, rounded up.
     pub(super) fn of(self, whole: u32) -> u32 {
         let part = (u64::from(whole) * u64::from(self.part)).div_ceil(self.of.into());

@@ -3,7 +3,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseTerms {
-    /// The most unspent tokens that each process may hold.
+    /// The most unspent tokens that each process may hold; 0 if the fleet has grown so large that the limit works without
+    /// leases.
     pub units: u32,
     /// The burst or the quota that the store decides with.
     pub burst: u32,

@@ -62,6 +62,8 @@ mod deny_cache;
 #[cfg(feature = "failure-policy")]
 mod failure;
 #[cfg(feature = "tokio")]
+mod fleet;
+#[cfg(feature = "tokio")]
 mod lease;
 mod lease_terms;
 mod memory;
@@ -84,6 +86,8 @@ use thiserror::Error;
 pub use self::begun::Begun;
 #[cfg(feature = "failure-policy")]
 pub use self::failure::FailurePolicy;
+#[cfg(feature = "tokio")]
+pub use self::fleet::{EmptyFleet, Fleet};
 #[cfg(feature = "tokio")]
 pub use self::lease::Lease;
 #[cfg(feature = "tokio")]

@@ -13,6 +13,7 @@ mod deny_cache;
 mod docs;
 mod extremes;
 mod failure_policy;
+mod fleet_size;
 mod gcra_model;
 mod give_backs;
 mod handles;

@@ -13,7 +13,7 @@ use std::{
 use ahash::RandomState;
 
 use crate::{
-    algorithm::{Ledger, Tat},
+    algorithm::{Ledger, Share, Tat},
     clock::Timestamp,
     transaction::{Fingerprint, Member, OwnedMember},
 };
@@ -36,6 +36,8 @@ pub(super) struct Debts {
 /// A bucket that was charged locally.
 pub(super) struct UnpaidBucket {
     pub(super) member: OwnedMember,
+    /// The smallest share of the limit by which it was charged.
+    pub(super) share: Share,
     /// The time of the last charge, if a client's clock was used.
     pub(super) at: Option<Timestamp>,
     /// The local charges, as far as the memories do not have them.
@@ -71,22 +73,22 @@ impl Debts {
         !self.is_empty() && self.lock().owing.contains_key(&bucket)
     }
 
-    /// Returns whether a bucket was added, and has been neither taken out nor forgotten since. May return false for such a
+    /// Returns whether a bucket was added with this share, and has been neither taken out nor forgotten since. May return false for such a
     /// bucket.
     ///
     /// A caller that has charged the bucket before it asks need not add it again: whoever takes the bucket out later
     /// sees the charge.
     #[inline]
-    pub(super) fn is_recent(&self, bucket: Fingerprint) -> bool {
-        self.recent.has(bucket)
+    pub(super) fn is_recent(&self, bucket: Fingerprint, share: Share) -> bool {
+        self.recent.has(bucket, share)
     }
 
-    /// Adds a bucket that was charged, if it can owe anything. Once there are twice as many as are kept, those with the
+    /// Adds a bucket that was charged by a share of its limit, at the time of the client's clock, if it can owe anything. Once there are twice as many as are kept, those with the
     /// lowest `amount` are forgotten.
     pub(super) fn add(
         &self,
         member: &Member<'_>,
-        at: Option<Timestamp>,
+        (share, at): (Share, Option<Timestamp>),
         charge: impl FnOnce(&mut Ledger),
         amount: impl Fn(&UnpaidBucket) -> u32,
     ) {
@@ -97,12 +99,13 @@ impl Debts {
         let Tables { owing, entries, .. } = &mut *tables;
         let debtor = match owing.entry(member.fingerprint) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => match UnpaidBucket::new(member) {
+            Entry::Vacant(entry) => match UnpaidBucket::new(member, share) {
                 Some(debtor) => entry.insert(debtor),
                 None => return,
             },
         };
         debtor.at = at.max(debtor.at);
+        debtor.share = share.min(debtor.share);
         let (by, ledger) = (member.algorithm, &mut debtor.ledger);
         let before = by.entries(ledger);
         charge(ledger);
@@ -110,7 +113,7 @@ impl Debts {
         if *entries > MAX_ENTRIES {
             *entries -= usize::from(by.forget_newest(ledger));
         }
-        self.recent.add(member.fingerprint);
+        self.recent.add(member.fingerprint, share);
         if owing.len() >= self.kept.saturating_mul(2) {
             self.recent.forget_all();
             keep_largest(owing, self.kept, amount);
@@ -204,7 +207,7 @@ impl Debts {
 
 /// Some of the buckets that were added last. It is only changed under the lock of the tables.
 struct Recent {
-    /// A bucket's fingerprint, mixed with the generation.
+    /// A bucket's fingerprint, mixed with the generation and the share.
     buckets: Box<[AtomicU64]>,
     generation: AtomicU64,
 }
@@ -219,12 +222,12 @@ impl Recent {
         }
     }
 
-    fn has(&self, bucket: Fingerprint) -> bool {
-        self.place(bucket).load(Ordering::Relaxed) == self.mixed(bucket)
+    fn has(&self, bucket: Fingerprint, share: Share) -> bool {
+        self.place(bucket).load(Ordering::Relaxed) == self.mixed(bucket, share)
     }
 
-    fn add(&self, bucket: Fingerprint) {
-        let mixed = self.mixed(bucket);
+    fn add(&self, bucket: Fingerprint, share: Share) {
+        let mixed = self.mixed(bucket, share);
         self.place(bucket).store(mixed, Ordering::Relaxed);
     }
 
@@ -239,18 +242,21 @@ impl Recent {
         &self.buckets[bucket.high as usize % Self::PLACES]
     }
 
-    fn mixed(&self, bucket: Fingerprint) -> u64 {
-        /// Spreads the generations over all bits.
+    fn mixed(&self, bucket: Fingerprint, share: Share) -> u64 {
+        /// Spread generations and shares over all bits.
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-        bucket.low ^ self.generation.load(Ordering::Relaxed).wrapping_mul(ODD)
+        const OTHER: u64 = 0xd1b5_4a32_d192_ed03;
+        let generation = self.generation.load(Ordering::Relaxed);
+        bucket.low ^ generation.wrapping_mul(ODD) ^ share.bits().wrapping_mul(OTHER)
     }
 }
 
 impl UnpaidBucket {
-    fn new(member: &Member<'_>) -> Option<Self> {
+    fn new(member: &Member<'_>, share: Share) -> Option<Self> {
         let ledger = member.algorithm.ledger()?;
         Some(Self {
             member: OwnedMember::from(member),
+            share,
             at: None,
             ledger,
         })
@@ -262,6 +268,7 @@ impl UnpaidBucket {
         let ledger = member.algorithm.split_ledger(&mut self.ledger, now)?;
         Some(Self {
             member: OwnedMember::from(&member),
+            share: self.share,
             at: self.at,
             ledger,
         })
@@ -273,6 +280,7 @@ impl UnpaidBucket {
 
     /// Adds the debts of an earlier entry for the same bucket.
     fn owe_before(&mut self, earlier: Self) {
+        self.share = self.share.min(earlier.share);
         let by = self.member.as_member().algorithm;
         by.merge_ledger(&mut self.ledger, earlier.ledger);
     }
@@ -320,8 +328,8 @@ mod tests {
             Member::new(key, limit.algorithm().unwrap(), 1, Mode::CheckAndSpend)
         };
         let debts = Debts::new(2);
-        let add = |id| debts.add(&member(id), None, |_| (), |_| 1);
-        let is_recent = |id| debts.is_recent(member(id).fingerprint);
+        let add = |id| debts.add(&member(id), (Share::WHOLE, None), |_| (), |_| 1);
+        let is_recent = |id| debts.is_recent(member(id).fingerprint, Share::WHOLE);
         assert!(!is_recent("a"));
         add("a");
         assert!(is_recent("a"));

@@ -150,7 +150,7 @@ impl Local {
             self.settled.change(print, lower);
             let (before, after) = self.seen.change(print, by, now, lower);
             let seen = [before, after, state];
-            let lower = |own| by.lowered_own(own, seen, cost, self.share, now);
+            let lower = |own| by.lowered_own(own, seen, cost, self.share.now(), now);
             let (before, after) = self.own.change(print, by, now, lower);
             self.pending.extend(by.follows_until(after));
             if !self.debts.is_empty() && after != before {

@@ -5,8 +5,8 @@ use std::{slice, sync::Arc};
 use smallvec::SmallVec;
 
 use super::{
-    debts::Debts, learnt_units::LearntUnits, order::Order, seen_buffer::SeenBuffer,
-    settled::SettledDebts,
+    debts::Debts, learnt_units::LearntUnits, local_share::LocalShare, order::Order,
+    seen_buffer::SeenBuffer, settled::SettledDebts,
 };
 use crate::{
     algorithm::Share,
@@ -37,7 +37,7 @@ pub(super) struct Local {
     pub(super) seen: Arc<MemoryBackend>,
     /// The charges of this process, for buckets that were decided locally.
     pub(super) own: Arc<MemoryBackend>,
-    pub(super) share: Share,
+    pub(super) share: LocalShare,
     pub(super) debts: Arc<Debts>,
     /// The debts that are being paid.
     pub(super) settled: Arc<SettledDebts>,
@@ -50,7 +50,7 @@ pub(super) struct Local {
 
 impl Local {
     /// Decides with `memory`, and remembers the same number of buckets of the store.
-    pub(super) fn new(memory: MemoryBackend, share: Share) -> Self {
+    pub(super) fn new(memory: MemoryBackend, share: LocalShare) -> Self {
         Self {
             seen: Arc::new(MemoryBackend::with_max_buckets(memory.max_buckets())),
             own: Arc::new(memory),
@@ -63,7 +63,7 @@ impl Local {
         }
     }
 
-    pub(super) fn with_share(self, share: Share) -> Self {
+    pub(super) fn with_share(self, share: LocalShare) -> Self {
         Self { share, ..self }
     }
 
@@ -86,14 +86,14 @@ impl Local {
     }
 
     /// Charges a bucket with the store's charges, if these are higher than its own.
-    fn catch_up(&self, member: &Member<'_>, now: Timestamp) {
+    fn catch_up(&self, member: &Member<'_>, share: Share, now: Timestamp) {
         let (print, by) = (&member.fingerprint, member.algorithm);
         if !by.fits_row() {
             return;
         }
         let (seen, _) = self.seen.change(print, by, now, |seen| seen);
         if by.is_used(seen, now) {
-            let catch_up = |own| by.caught_up(own, seen, self.share);
+            let catch_up = |own| by.caught_up(own, seen, share);
             let (_, own) = self.own.change(print, by, now, catch_up);
             self.pending.extend(by.follows_until(own));
         }
@@ -107,28 +107,41 @@ impl Local {
         applies: impl Fn(&Member<'_>) -> bool,
         certain: bool,
     ) -> Result<Outcome, BackendError> {
+        self.decide_with(self.share.now(), batch, applies, certain)
+    }
+
+    /// Decides with this share of the limits.
+    pub(super) fn decide_with(
+        &self,
+        share: Share,
+        batch: &Batch<'_>,
+        applies: impl Fn(&Member<'_>) -> bool,
+        certain: bool,
+    ) -> Result<Outcome, BackendError> {
         let now = batch.now.unwrap_or_else(|| self.own.now());
         now.validate()?;
         // No charge of the store may be missing in local charges that still count.
         let lapse = now.as_micros().saturating_add(longest_charge(batch));
         self.store_pending(batch, lapse);
-        if let Some(answer) = self.decide_own(batch, now, &applies) {
+        if share == Share::WHOLE
+            && let Some(answer) = self.decide_own(batch, now, &applies)
+        {
             // The outcome is large, so it is only created where it is returned.
             let mut members = batch.members.iter();
             if members.all(|member| answer.passed || !batch.votes(member)) {
-                self.note(batch, now, slice::from_ref(&answer), certain);
+                self.note(share, batch, now, slice::from_ref(&answer), certain);
             }
             return Ok(Outcome::of_one(now, answer).by(Source::Local));
         }
         let meant = batch.members.iter().filter(|member| applies(member));
-        meant.for_each(|member| self.catch_up(member, now));
+        meant.for_each(|member| self.catch_up(member, share, now));
         let all = batch.members.iter().all(&applies);
-        let decided = match all && self.share == Share::WHOLE {
+        let decided = match all && share == Share::WHOLE {
             true => self.own.decide(&batch.at(Some(now)))?,
-            false => self.decide_shares(batch, now, applies)?,
+            false => self.decide_shares(share, batch, now, applies)?,
         };
         if decided.passes(batch) {
-            self.note(batch, decided.now, decided.answers(), certain);
+            self.note(share, batch, decided.now, decided.answers(), certain);
         }
         Ok(decided.by(Source::Local))
     }
@@ -145,8 +158,8 @@ impl Local {
             return None;
         };
         let (print, by) = (&member.fingerprint, member.algorithm);
-        let is_whole = self.share == Share::WHOLE && batch.now.is_none() && by.fits_row();
-        if !is_whole || batch.operation == Operation::Reset || !applies(member) {
+        let is_simple = batch.now.is_none() && by.fits_row();
+        if !is_simple || batch.operation == Operation::Reset || !applies(member) {
             return None;
         }
         let catch_up = |own| {
@@ -155,14 +168,21 @@ impl Local {
                 return own;
             }
             let (seen, _) = self.seen.change(print, by, now, |seen| seen);
-            by.caught_up(own, seen, self.share)
+            by.caught_up(own, seen, Share::WHOLE)
         };
         Some(self.own.decide_from(batch, member, now, catch_up))
     }
 
     /// Records the charges of a local decision that passes.
     #[inline]
-    fn note(&self, batch: &Batch<'_>, now: Timestamp, answers: &[Answer], certain: bool) {
+    fn note(
+        &self,
+        share: Share,
+        batch: &Batch<'_>,
+        now: Timestamp,
+        answers: &[Answer],
+        certain: bool,
+    ) {
         if batch.operation != Operation::Spend {
             return;
         }
@@ -170,7 +190,7 @@ impl Local {
             let until = member.algorithm.follows_until(answer.state);
             self.pending.extend(until);
         }
-        self.note_charges(batch, now, answers, certain);
+        self.note_charges(share, batch, now, answers, certain);
     }
 
     /// Refunds or renews charges that were made locally, by receipt. The store is never involved. Returns `None` for other
@@ -207,9 +227,12 @@ impl Local {
     ) -> Result<Outcome, BackendError> {
         let receipts: SmallVec<[Receipt; 4]> =
             receipts.iter().map(|receipt| receipt.as_stored()).collect();
-        let shares = batch.members.iter();
-        let shares = shares.map(|member| self.share.algorithm(member.algorithm));
-        let shares: SmallVec<[Algorithm; 4]> = shares.collect();
+        // A refund gives back the lesser of two costs: by this share, and by that of its charge.
+        let share = match batch.operation {
+            Operation::Refund => self.share.smallest(),
+            _ => self.share.now(),
+        };
+        let shares = of_members(share, batch);
         let members = batch.members.iter().zip(&shares).zip(&receipts);
         let members: SmallVec<[Member<'_>; 4]> = members
             .map(|((member, algorithm), receipt)| Member {
@@ -227,20 +250,18 @@ impl Local {
         if batch.operation == Operation::Refund {
             self.note_refunds(&refunds, &decided);
         }
-        Ok(decided.decided_by(shares.iter().cloned()).by(Source::Local))
+        let shown = of_members(self.share.now(), batch);
+        Ok(decided.decided_by(shown).by(Source::Local))
     }
 
     fn decide_shares(
         &self,
+        share: Share,
         batch: &Batch<'_>,
         now: Timestamp,
         applies: impl Fn(&Member<'_>) -> bool,
     ) -> Result<Outcome, BackendError> {
-        let shares = batch
-            .members
-            .iter()
-            .map(|member| self.share.algorithm(member.algorithm));
-        let shares: SmallVec<[Algorithm; 4]> = shares.collect();
+        let shares = of_members(share, batch);
         let decided = {
             let members = batch.members.iter().zip(&shares);
             let members = members.filter(|(member, _)| applies(member));
@@ -262,7 +283,7 @@ impl Local {
     }
 
     pub(super) fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
-        self.own.admits(&self.share.algorithm(algorithm))
+        self.own.admits(&self.share.largest().algorithm(algorithm))
     }
 
     /// Returns the figures of both memories together.
@@ -277,6 +298,14 @@ impl Local {
             ..Stats::default()
         }
     }
+}
+
+/// Returns the share of the limit of each member.
+pub(super) fn of_members(share: Share, batch: &Batch<'_>) -> SmallVec<[Algorithm; 4]> {
+    let members = batch.members.iter();
+    members
+        .map(|member| share.algorithm(member.algorithm))
+        .collect()
 }
 
 /// Returns the longest time, in microseconds, for which a charge of this batch counts, unless it is a debit.
@@ -296,7 +325,7 @@ mod tests {
 
     #[test]
     fn answers_of_the_store_are_stored_at_once_until_a_local_charge_can_no_longer_count() {
-        let local = Local::new(MemoryBackend::new(), Share::WHOLE);
+        let local = Local::new(MemoryBackend::new(), LocalShare::WHOLE);
         let ten_per_hour = Limit::per_hour(10).burst(10);
         let algorithm = ten_per_hour.algorithm().unwrap();
         let key = BucketKey::new(LimitKey::Number(1), "alice");

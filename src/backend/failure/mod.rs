@@ -8,6 +8,7 @@ mod debts;
 mod learn;
 mod learnt_units;
 mod local;
+mod local_share;
 mod meanwhile;
 mod order;
 mod owed;
@@ -30,6 +31,7 @@ use self::{
     asking::Asking,
     breakers::{Breakers, Passes},
     local::{DEFAULT_DEBTS, Local},
+    local_share::LocalShare,
     meanwhile::{Meanwhile, may_be_local},
     payback::Payer,
     undecidable_log::UndecidableLog,
@@ -40,7 +42,6 @@ use super::{
     UnsupportedLimit, one_task::OneTask, slot::Slots,
 };
 use crate::{
-    algorithm::Share,
     clock::Timestamp,
     decision::{Outcome, Source},
     transaction::{Algorithm, Batch, LeaseShare},
@@ -64,7 +65,7 @@ use crate::{
 ///     .limit(LimitName::from("login").on_failure(OnFailure::Refuse), Limit::per_minute(5))
 ///     .build()?;
 /// let redis = RedisBackend::new("redis://127.0.0.1:6379")?;
-/// let backend = FailurePolicy::new(DenyCache::new(redis)).share(1, 4);
+/// let backend = FailurePolicy::new(DenyCache::new(redis)).fleet(4);
 /// let limiter = Limiter::new(limits, backend);
 /// # Ok(()) }
 /// ```
@@ -82,8 +83,8 @@ use crate::{
 /// - A local decision counts the requests of the same bucket that the store has yet to decide as **spent**. So a client
 ///   gains nothing by sending more requests at once than the store can decide in time.
 /// - With [`OnFailure::Local`], a bounded memory in this process decides. It follows the decisions of the store, so
-///   that no client gets a new burst because the store has failed, and each process can have a [share](Self::share)
-///   of each limit. [`OnFailure::Allow`] admits requests, as far as this limit is concerned. [`OnFailure::Refuse`]
+///   that no client gets a new burst because the store has failed, and each process of a [fleet](Self::fleet) can have
+///   a share of each limit. [`OnFailure::Allow`] admits requests, as far as this limit is concerned. [`OnFailure::Refuse`]
 ///   makes them errors.
 /// - A bucket that the store **cannot decide**, because another program has written its key, is decided by the policy as
 ///   well. Only its own requests are affected, and no breaker counts them. A line in the log names the key and says what
@@ -134,7 +135,7 @@ impl<B: Backend> FailurePolicy<B> {
     pub fn new(inner: B) -> Self {
         Self {
             inner: Arc::new(inner),
-            meanwhile: Meanwhile::new(Local::new(MemoryBackend::new(), Share::WHOLE)),
+            meanwhile: Meanwhile::new(Local::new(MemoryBackend::new(), LocalShare::WHOLE)),
             breakers: Arc::new(Breakers::new(
                 Self::DEFAULT_FAILURES_IN_A_ROW,
                 Self::DEFAULT_DEADLINE,

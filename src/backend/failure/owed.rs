@@ -2,7 +2,7 @@
 
 use super::{debts::UnpaidBucket, local::Local, settled::SettledDebt};
 use crate::{
-    algorithm::{Action, Owed, Tat},
+    algorithm::{Action, Owed, Share, Tat},
     clock::Timestamp,
     decision::{Answer, Outcome, State},
     transaction::{Algorithm, Batch, Fingerprint, Member, Receipt},
@@ -36,6 +36,7 @@ impl Local {
     /// are treated as already charged at the store.
     pub(super) fn note_charges(
         &self,
+        share: Share,
         batch: &Batch<'_>,
         now: Timestamp,
         answers: &[Answer],
@@ -48,19 +49,19 @@ impl Local {
             }
             let by = member.algorithm;
             if !certain {
-                self.count_as_charged(member, now);
+                self.count_as_charged(share, member, now);
                 continue;
             }
             // Memory has the amount, so a bucket that is already in the table need not be looked up again.
             let is_noted = by.owes_in_memory()
                 && batch.now.is_none()
-                && self.debts.is_recent(member.fingerprint);
+                && self.debts.is_recent(member.fingerprint, share);
             if !is_noted {
                 // A debit takes less than its cost from a bucket that cannot hold more debt.
                 let cost = answer.taken.map_or(member.cost, |taken| taken.cost);
                 self.debts.add(
                     member,
-                    batch.now,
+                    (share, batch.now),
                     |ledger| by.charge_ledger(ledger, answer.state, cost, now),
                     |debtor| self.amount(debtor),
                 );
@@ -88,8 +89,8 @@ impl Local {
         share.owed_units(&debtor.ledger, own, seen, now)
     }
 
-    fn count_as_charged(&self, member: &Member<'_>, now: Timestamp) {
-        let by = self.share.algorithm(member.algorithm);
+    fn count_as_charged(&self, share: Share, member: &Member<'_>, now: Timestamp) {
+        let by = share.algorithm(member.algorithm);
         if by.fits_row() {
             let charge = |seen| by.perhaps_charged(seen, member.cost, now);
             self.settled.change(&member.fingerprint, charge);
@@ -125,9 +126,10 @@ impl Local {
         })
     }
 
-    /// Returns the limit of the local decisions, and the time of a debtor.
+    /// Returns the limit of the local decisions, by the smallest share, and the time of a debtor. So a bucket that was
+    /// charged by different shares owes no more than was charged.
     fn limit_of(&self, debtor: &UnpaidBucket) -> (Algorithm, Timestamp) {
-        let share = self.share.algorithm(debtor.member.as_member().algorithm);
+        let share = debtor.share.algorithm(debtor.member.as_member().algorithm);
         (share, self.now_of(debtor))
     }
 

@@ -2,11 +2,12 @@
 
 use smallvec::SmallVec;
 
-use super::local::Local;
+use super::local::{Local, of_members};
 use crate::{
+    algorithm::Share,
     backend::BackendError,
     decision::{Answer, Outcome, Source},
-    transaction::{Algorithm, Batch, Member, Mode, Operation},
+    transaction::{Batch, Member, Mode, Operation},
 };
 
 impl Local {
@@ -23,9 +24,10 @@ impl Local {
             return Ok(None);
         };
         let checks = Batch::new(Operation::Check, &raised).at(batch.now);
-        let checked = self.decide(&checks, applies, true)?;
+        let share = self.share.now();
+        let checked = self.decide_with(share, &checks, applies, true)?;
         let denies = !checked.passes(&checks);
-        Ok(denies.then(|| self.denial(batch, &raised, &checked)))
+        Ok(denies.then(|| denial(share, batch, &raised, &checked)))
     }
 
     /// Decides a batch, but skips the members without a vote that would not fit if `undecided` units of their buckets were
@@ -37,13 +39,14 @@ impl Local {
         undecided: impl Fn(&Member<'_>) -> u32,
         certain: bool,
     ) -> Result<Outcome, BackendError> {
+        let share = self.share.now();
         let may_be_skipped =
             |member: &Member<'_>| applies(member) && member.mode == Mode::SpendOnly;
         let Some(mut members) = raised(batch, may_be_skipped, undecided) else {
-            return self.decide(batch, applies, certain);
+            return self.decide_with(share, batch, applies, certain);
         };
         let checks = Batch::new(Operation::Check, &members).at(batch.now);
-        let checked = self.decide(&checks, &applies, true)?;
+        let checked = self.decide_with(share, &checks, &applies, true)?;
         let pairs = members.iter_mut().zip(batch.members);
         for ((raised, member), answer) in pairs.zip(checked.answers()) {
             *raised = match answer.passed || raised.cost == member.cost {
@@ -60,44 +63,42 @@ impl Local {
             members: &members,
             ..*batch
         };
-        let decided = self.decide(&rest, applies, certain)?;
+        let decided = self.decide_with(share, &rest, applies, certain)?;
         match decided.passes(batch) {
-            true => Ok(self.with_skipped(batch, &members, decided)),
+            true => Ok(with_skipped(share, batch, &members, decided)),
             false => Ok(decided),
         }
     }
+}
 
-    /// Returns an outcome in which the buckets of skipped members are used up.
-    fn with_skipped(&self, batch: &Batch<'_>, rest: &[Member<'_>], decided: Outcome) -> Outcome {
-        let now = decided.now;
-        let members = batch.members.iter().zip(rest).zip(decided.answers());
-        let answers = members.map(|((member, rest), answer)| match member.cost == rest.cost {
+/// Returns an outcome in which the buckets of skipped members are used up.
+fn with_skipped(share: Share, batch: &Batch<'_>, rest: &[Member<'_>], decided: Outcome) -> Outcome {
+    let now = decided.now;
+    let members = batch.members.iter().zip(rest).zip(decided.answers());
+    let answers = members.map(|((member, rest), answer)| match member.cost == rest.cost {
+        true => *answer,
+        false => {
+            let share = share.algorithm(member.algorithm);
+            Answer::new(share.used_up(&batch.ask(member), now), false)
+        }
+    });
+    let answers = answers.collect();
+    decided.with_answers(answers)
+}
+
+/// Returns the denial by a check with higher costs. Its figures are those of buckets that are used up.
+fn denial(share: Share, batch: &Batch<'_>, raised: &[Member<'_>], checked: &Outcome) -> Outcome {
+    let (now, shares) = (checked.now, of_members(share, batch));
+    let members = batch.members.iter().zip(raised).zip(&shares);
+    let answers = members.zip(checked.answers());
+    let answers = answers.map(|(((member, raised), share), answer)| {
+        match answer.passed || member.cost == raised.cost {
             true => *answer,
-            false => {
-                let share = self.share.algorithm(member.algorithm);
-                Answer::new(share.used_up(&batch.ask(member), now), false)
-            }
-        });
-        let answers = answers.collect();
-        decided.with_answers(answers)
-    }
-
-    /// Returns the denial by a check with higher costs. Its figures are those of buckets that are used up.
-    fn denial(&self, batch: &Batch<'_>, raised: &[Member<'_>], checked: &Outcome) -> Outcome {
-        let (now, members) = (checked.now, batch.members.iter());
-        let shares = members.map(|member| self.share.algorithm(member.algorithm));
-        let shares: SmallVec<[Algorithm; 4]> = shares.collect();
-        let members = batch.members.iter().zip(raised).zip(&shares);
-        let answers = members.zip(checked.answers());
-        let answers = answers.map(|(((member, raised), share), answer)| {
-            match answer.passed || member.cost == raised.cost {
-                true => *answer,
-                false => Answer::new(share.used_up(&batch.ask(member), now), false),
-            }
-        });
-        let denial = Outcome::new(now, answers.collect::<SmallVec<[Answer; 4]>>());
-        denial.decided_by(shares).by(Source::Local)
-    }
+            false => Answer::new(share.used_up(&batch.ask(member), now), false),
+        }
+    });
+    let denial = Outcome::new(now, answers.collect::<SmallVec<[Answer; 4]>>());
+    denial.decided_by(shares).by(Source::Local)
 }
 
 /// Returns the members of a batch, with the `undecided` units added to the costs of those for which `applies` is true.

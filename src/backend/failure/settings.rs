@@ -1,9 +1,9 @@
 use std::{sync::Arc, time::Duration};
 
-use super::FailurePolicy;
+use super::{FailurePolicy, local_share::LocalShare};
 use crate::{
     algorithm::Share,
-    backend::{Backend, MemoryBackend, slot::Slots},
+    backend::{Backend, Fleet, MemoryBackend, slot::Slots},
     transaction::OnFailure,
 };
 
@@ -24,8 +24,29 @@ impl<B: Backend> FailurePolicy<B> {
         self
     }
 
-    /// Sets the part of each limit that this process may use locally: with four processes, `share(1, 4)`. Of the
-    /// burst it is rounded up, and a cost above that is denied.
+    /// Sets the number of processes that share the store. Each of them may use an equal part of each limit locally: with
+    /// four processes, a quarter. Of the burst it is rounded up, and a cost above that is denied. The default is 1.
+    ///
+    /// A change of a [`Fleet`] applies to each local decision that begins afterwards. What was admitted before counts as
+    /// the same part of the share, so that a change gives no client a new burst. The
+    /// [guide](crate::guide::failures#when-the-fleet-changes) has the bounds during a change.
+    ///
+    /// Replaces [`share`](Self::share).
+    ///
+    /// # Panics
+    ///
+    /// If a number is passed, and it is 0.
+    #[must_use]
+    #[track_caller]
+    pub fn fleet(mut self, fleet: impl Into<Fleet>) -> Self {
+        let share = LocalShare::Equal(fleet.into());
+        self.meanwhile.local = self.meanwhile.local.with_share(share);
+        self
+    }
+
+    /// Sets the part of each limit that this process may use locally, for processes that get different parts of the
+    /// traffic: `share(2, 3)` is two thirds. It is rounded as in [`fleet`](Self::fleet), which it replaces, and does
+    /// not change.
     ///
     /// # Panics
     ///
@@ -33,7 +54,8 @@ impl<B: Backend> FailurePolicy<B> {
     #[must_use]
     #[track_caller]
     pub fn share(mut self, part: u32, of: u32) -> Self {
-        self.meanwhile.local = self.meanwhile.local.with_share(Share::new(part, of));
+        let share = LocalShare::Fixed(Share::new(part, of));
+        self.meanwhile.local = self.meanwhile.local.with_share(share);
         self
     }
 

@@ -24,10 +24,10 @@ use self::{
     leased_member::{LeasedMember, SplitBatch, Splits},
     leased_units::Holding,
     shared::Shared,
-    terms::{LimitSplit, terms},
+    terms::{LimitSplit, terms_in_force},
 };
 use super::{
-    Backend, BackendError, LeaseTerms, Servers, Stats, UnsupportedLimit, one_task::OneTask,
+    Backend, BackendError, Fleet, LeaseTerms, Servers, Stats, UnsupportedLimit, one_task::OneTask,
 };
 use crate::{
     algorithm::Action,
@@ -45,7 +45,7 @@ use crate::{
 /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use tollgate::{
 ///     Limit, Limiter, Limits, RedisBackend,
-///     backend::{DenyCache, FailurePolicy, Lease},
+///     backend::{DenyCache, FailurePolicy, Fleet, Lease},
 ///     limit::LimitName,
 /// };
 ///
@@ -53,7 +53,8 @@ use crate::{
 /// let limits = Limits::builder().limit(name, Limit::per_second(10_000)).build()?;
 /// let redis = RedisBackend::new("redis://127.0.0.1:6379")?;
 /// // Eight processes at most, those included that a deploy replaces.
-/// let backend = FailurePolicy::new(Lease::new(DenyCache::new(redis), 8));
+/// let fleet = Fleet::of(8);
+/// let backend = FailurePolicy::new(Lease::new(DenyCache::new(redis), &fleet)).fleet(&fleet);
 /// let limiter = Limiter::new(limits, backend);
 /// # Ok(()) }
 /// ```
@@ -72,29 +73,32 @@ use crate::{
 pub struct Lease<B> {
     shared: Arc<Shared<B>>,
     returns: OneTask,
-    processes: NonZeroU32,
+    fleet: Fleet,
+    /// The size of the fleet when this was created.
+    first: NonZeroU32,
 }
 
 /// The longest that a request waits for another request's charge.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 impl<B: Backend> Lease<B> {
-    /// Leases from `inner`, in a fleet of at most `processes` processes.
+    /// Leases from `inner`, in this fleet: a number of processes, or a [`Fleet`] that can be resized.
+    ///
+    /// A change applies to each decision that begins afterwards, as a reload of the limits does. The process gives back
+    /// what it holds, within two seconds of the next request for the bucket.
     ///
     /// # Panics
     ///
-    /// If `processes` is 0.
+    /// If a number is passed, and it is 0.
     #[must_use]
     #[track_caller]
-    pub fn new(inner: B, processes: u32) -> Self {
-        assert!(
-            processes > 0,
-            "a fleet of 0 processes leases nothing: use the largest number that runs at one time"
-        );
+    pub fn new(inner: B, fleet: impl Into<Fleet>) -> Self {
+        let fleet = fleet.into();
         Self {
             shared: Arc::new(Shared::new(inner)),
             returns: OneTask::default(),
-            processes: NonZeroU32::new(processes).unwrap_or(NonZeroU32::MIN),
+            first: fleet.processes(),
+            fleet,
         }
     }
 
@@ -158,9 +162,9 @@ impl<B: Backend> Lease<B> {
     }
 
     /// Decides a batch of one leased member, if memory alone can decide it.
-    fn try_memory(&self, batch: &Batch<'_>) -> Option<Outcome> {
+    fn try_memory(&self, batch: &Batch<'_>, processes: NonZeroU32) -> Option<Outcome> {
         let [member] = batch.members else { return None };
-        let split = LimitSplit::of(member, self.processes).filter(|_| member.cost > 0)?;
+        let split = LimitSplit::of(member, processes).filter(|_| member.cost > 0)?;
         let member = Member {
             algorithm: &split.at_store,
             ..*member
@@ -195,10 +199,11 @@ impl<B: Backend> Backend for Lease<B> {
         if let Some(now) = batch.now {
             now.validate()?;
         }
-        if let Some(decided) = self.try_memory(batch) {
+        let processes = self.fleet.processes();
+        if let Some(decided) = self.try_memory(batch, processes) {
             return Ok(decided);
         }
-        let Some(splits) = Splits::of(batch, self.processes) else {
+        let Some(splits) = Splits::of(batch, processes) else {
             return self.inner().apply(batch).await;
         };
         let members = splits.members(batch);
@@ -215,7 +220,7 @@ impl<B: Backend> Backend for Lease<B> {
             return self.inner().try_apply(batch);
         }
         match batch.now.map_or(Ok(()), Timestamp::validate) {
-            Ok(()) => self.try_memory(batch).map(Ok),
+            Ok(()) => self.try_memory(batch, self.fleet.processes()).map(Ok),
             Err(error) => Some(Err(error.into())),
         }
     }
@@ -229,7 +234,7 @@ impl<B: Backend> Backend for Lease<B> {
         algorithm: &Algorithm,
         share: LeaseShare,
     ) -> Result<Option<LeaseTerms>, UnsupportedLimit> {
-        terms(algorithm, share, self.processes).map(Some)
+        terms_in_force(algorithm, share, self.fleet.processes(), self.first).map(Some)
     }
 
     async fn close(&self) -> Result<(), BackendError> {

@@ -33,8 +33,23 @@ impl LimitSplit {
     }
 }
 
+/// Returns the terms of a limit. If the fleet has grown too large for it since the `first` number of processes, it works
+/// without leases. That is no mistake in the limits, so it does not reject a reload of them.
+pub(super) fn terms_in_force(
+    algorithm: &Algorithm,
+    share: LeaseShare,
+    processes: NonZeroU32,
+    first: NonZeroU32,
+) -> Result<LeaseTerms, UnsupportedLimit> {
+    terms(algorithm, share, processes).or_else(|error| {
+        let was_leased = terms(algorithm, share, first).is_ok();
+        let without = was_leased.then(|| LeaseTerms::new(0, algorithm.max_cost()));
+        without.ok_or(error)
+    })
+}
+
 /// Returns the terms of a limit for a number of processes.
-pub(super) fn terms(
+fn terms(
     algorithm: &Algorithm,
     share: LeaseShare,
     processes: NonZeroU32,
