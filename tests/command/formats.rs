@@ -30,6 +30,12 @@ fn expect(lines: [&str; 2], more: &[&str], first: &str) {
 fn each_format_is_read() {
     let common = r#"203.0.113.7 - - [31/Oct/2026:23:30:05 -0130] "GET / HTTP/1.1" 200 12"#;
     expect([common, common], &[], "2026-11-01T01:00:05Z");
+    let marked = format!("\u{feff}{common}");
+    expect(
+        [&marked, &format!("  {common}\r")],
+        &[],
+        "2026-11-01T01:00:05Z",
+    );
     let combined = r#"203.0.113.7 - alice smith [01/Nov/2026:01:00:05 +0000] "GET /\"x\" HTTP/1.1" 200 - "https://a/" "b \"c\"""#;
     expect([combined, combined], &[], "2026-11-01T01:00:05Z");
     let hosts = r#"www.example.com:443 203.0.113.7 - - [01/Nov/2026:01:00:05 +0000] "GET / HTTP/1.1" 200 12"#;
