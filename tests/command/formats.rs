@@ -30,8 +30,16 @@ fn expect(lines: [&str; 2], more: &[&str], first: &str) {
 fn each_format_is_read() {
     let common = r#"203.0.113.7 - - [31/Oct/2026:23:30:05 -0130] "GET / HTTP/1.1" 200 12"#;
     expect([common, common], &[], "2026-11-01T01:00:05Z");
+    let marked = format!("\u{feff}{common}");
+    expect(
+        [&marked, &format!("  {common}\r")],
+        &[],
+        "2026-11-01T01:00:05Z",
+    );
     let combined = r#"203.0.113.7 - alice smith [01/Nov/2026:01:00:05 +0000] "GET /\"x\" HTTP/1.1" 200 - "https://a/" "b \"c\"""#;
     expect([combined, combined], &[], "2026-11-01T01:00:05Z");
+    let hosts = r#"www.example.com:443 203.0.113.7 - - [01/Nov/2026:01:00:05 +0000] "GET / HTTP/1.1" 200 12"#;
+    expect([hosts, hosts], &[], "2026-11-01T01:00:05Z");
     let nginx = r#"{"time_local":"01/Nov/2026:01:00:05 +0000","remote_addr":"203.0.113.7","request":"GET / HTTP/1.1","status":"200"}"#;
     expect([nginx, nginx], &[], "2026-11-01T01:00:05Z");
     let nginx = r#"{"msec":"1793494805.250","remote_addr":"203.0.113.7"}"#;
@@ -42,6 +50,8 @@ fn each_format_is_read() {
     expect([caddy, caddy], &[], "2026-11-01T01:00:05.524102Z");
     let old_caddy = r#"{"ts":"2026/11/01 01:00:05","request":{"remote_addr":"203.0.113.7:41342"}}"#;
     expect([old_caddy, old_caddy], &[], "2026-11-01T01:00:05Z");
+    let traefik = r#"{"ClientHost":"203.0.113.7","RequestMethod":"GET","RequestPath":"/","StartUTC":"2026-11-01T01:00:05.25Z","time":"2026-11-01T01:00:09Z"}"#;
+    expect([traefik, traefik], &[], "2026-11-01T01:00:05.25Z");
 }
 
 #[test]
@@ -64,6 +74,9 @@ fn fields_have_names() {
         "2026-11-01T01:00:05.25Z",
     );
     let user = r#"10.0.0.1 - 203.0.113.7 [01/Nov/2026:01:00:05 +0000] "GET / HTTP/1.1" 200 1"#;
+    expect([user, user], &["--key", "user"], "2026-11-01T01:00:05Z");
+    let user =
+        r#"a.example 10.0.0.1 - 203.0.113.7 [01/Nov/2026:01:00:05 +0000] "GET / HTTP/1.1" 200 1"#;
     expect([user, user], &["--key", "user"], "2026-11-01T01:00:05Z");
 }
 

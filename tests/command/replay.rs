@@ -336,3 +336,10 @@ fn bad_arguments_and_files_have_exit_code_2() {
     }
     expect_refusal(&run::<&str>(&[]), 2, &["Usage"]);
 }
+
+#[test]
+fn a_missing_file_of_limits_is_told_once() {
+    let output = run(&["replay", "--limits", "/nowhere.yml", &file("log", "")]);
+    let message = crate::program::stderr(&output);
+    assert_eq!(message.matches("/nowhere.yml").count(), 1, "{message}");
+}

@@ -168,3 +168,30 @@ fn mistakes_name_the_rule() {
         );
     }
 }
+
+#[test]
+fn a_limit_that_no_request_meets_is_noted() {
+    let limits = file(
+        "yml",
+        "a: {burst: 1, count: 1, period: 1s}\nb: {burst: 1, count: 1, period: 1s}\n",
+    );
+    let rules = file(
+        "yml",
+        "- {limit: a, method: get}\n- {limit: b, method: GET}\n",
+    );
+    let log = file("log", log(&[request(0, "203.0.113.7", "/")]));
+    let output = run(&["replay", "--limits", &limits, "--rules", &rules, &log]);
+    let notes = crate::program::stderr(&output);
+    assert!(notes.contains("no request met limit `a`: "), "{notes}");
+    assert!(!notes.contains("limit `b`"), "{notes}");
+}
+
+#[test]
+fn a_mistake_is_told_once() {
+    let limits = file("yml", "a: {burst: 1, count: 1, period: 1s}\n");
+    let rules = file("yml", "- {limit: z}\n");
+    let log = file("log", "");
+    let output = run(&["replay", "--limits", &limits, "--rules", &rules, &log]);
+    let message = crate::program::stderr(&output);
+    assert_eq!(message.matches("unknown limit `z`").count(), 1, "{message}");
+}

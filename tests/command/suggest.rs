@@ -189,6 +189,75 @@ fn share_is_kept_without_a_gap() {
 }
 
 #[test]
+fn share_is_exact() {
+    // Clients that nobody could confuse: the first few make a hundred requests at once.
+    for (clients, share, most) in [
+        (1000, "0.3%", 3),
+        (1000, "0.2999999%", 2),
+        (1003, "0.3%", 3),
+        (1003, "0.003", 3),
+        (3000, "0.1%", 3),
+        (2999, "0.1 %", 2),
+        (1000, ".003", 3),
+    ] {
+        let lines = (0..clients).flat_map(|client| {
+            let requests = if client < 3 { 100 } else { 1 };
+            std::iter::repeat_n(
+                format!("{{\"ts\":{},\"id\":{client}}}\n", START + client),
+                requests,
+            )
+        });
+        let log = file("json", lines.collect::<String>());
+        let told = json(&[
+            "suggest",
+            &log,
+            "--key",
+            "id",
+            "--deny-at-most",
+            share,
+            "--json",
+        ]);
+        assert_eq!(told["clients"], clients);
+        for recommendation in told["recommendations"].as_array().unwrap() {
+            let stopped = recommendation["clients_denied"].as_u64().unwrap();
+            assert!(stopped <= most, "{share} of {clients}: {recommendation}");
+            assert!(
+                stopped == 3 || most < 3,
+                "{share} of {clients}: {recommendation}"
+            );
+        }
+    }
+}
+
+#[test]
+fn offices_are_told_from_a_crawler_that_is_not_much_faster() {
+    // Two hours: a crawler with 5 per second, an office with 2.8, and others.
+    let mut requests: Vec<_> = (0..36_000)
+        .map(|i| request(i / 5, "198.51.100.7", "/"))
+        .collect();
+    requests.extend((0..20_160).map(|i| request(i * 10 / 28, "203.0.113.1", "/")));
+    for client in 0..400 {
+        for i in 0..60 {
+            requests.push(request(
+                client * 17 + i / 20,
+                &format!("10.0.{}.{}", client / 200, client % 200),
+                "/",
+            ));
+        }
+    }
+    requests.sort_by_key(|request| request.at);
+    let log = file("log", log(&requests));
+    let told = json(&["suggest", &log, "--deny-at-most", "0.3%", "--json"]);
+    let limit = limit_of(&told["recommendations"][0]);
+    let (_, clients) = denied(&limit, &requests, id);
+    assert_eq!(
+        clients,
+        BTreeSet::from(["198.51.100.7".to_owned()]),
+        "{limit}"
+    );
+}
+
+#[test]
 fn what_is_suggested_can_be_replayed() {
     let requests = day(200, 6);
     let log = file("log", log(&requests));
@@ -269,6 +338,16 @@ fn many_clients_are_measured_exactly() {
     for recommendation in told["recommendations"].as_array().unwrap() {
         assert_eq!(recommendation["clients_denied"], 1, "{recommendation}");
     }
+}
+
+#[test]
+fn a_log_without_requests_is_told() {
+    let output = run(&["suggest", &file("log", "")]);
+    assert_eq!(
+        stdout(&output),
+        "0 lines, 0 of them unreadable; no requests\n"
+    );
+    assert!(stderr(&output).contains("nothing can be suggested"));
 }
 
 #[test]

@@ -17,10 +17,16 @@ pub(crate) struct LimitFiles {
     pub(crate) overrides: Option<PathBuf>,
 }
 
-/// The error for files with a mistake.
+/// The error for files with a mistake. Its text has the causes.
 #[derive(Debug, Error)]
 #[error("the limits cannot be used: {0}")]
-pub(crate) struct LimitFilesError(#[from] LimitsError);
+pub(crate) struct LimitFilesError(LimitsError);
+
+impl From<LimitsError> for LimitFilesError {
+    fn from(error: LimitsError) -> Self {
+        Self(error)
+    }
+}
 
 impl LimitFiles {
     pub(crate) fn read(&self) -> Result<Limits, LimitsError> {

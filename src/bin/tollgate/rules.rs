@@ -47,7 +47,6 @@ pub(crate) enum RulesError {
     Rule {
         path: String,
         number: usize,
-        #[source]
         reason: RuleMistake,
     },
 }

@@ -1,5 +1,6 @@
 //! Common Log Format, and Combined, which adds fields at its end:
-//! `203.0.113.7 - alice [10/Oct/2000:13:55:36 -0700] "GET /index.html HTTP/1.0" 200 2326`.
+//! `203.0.113.7 - alice [10/Oct/2000:13:55:36 -0700] "GET /index.html HTTP/1.0" 200 2326`. The host that was asked may stand before
+//! the client, as in Apache's logs of virtual hosts.
 
 use super::{
     instant,
@@ -18,10 +19,10 @@ pub(super) fn read(line: &[u8], wanted: &Wanted) -> Result<Record, Reason> {
         ..Record::default()
     };
     let client = String::from_utf8_lossy(client);
-    let mut words = client.splitn(3, ' ');
+    let client = without_host(&client);
     if wanted.address {
-        let host = words.next().and_then(address_in);
-        record.address = Some(host.ok_or(Reason::NoAddress)?);
+        let address = client.split(' ').next().and_then(address_in);
+        record.address = Some(address.ok_or(Reason::NoAddress)?);
     }
     if wanted.request {
         let request = String::from_utf8_lossy(request);
@@ -34,6 +35,17 @@ pub(super) fn read(line: &[u8], wanted: &Wanted) -> Result<Record, Reason> {
         record.fields = values.collect();
     }
     Ok(record)
+}
+
+/// Skips the host that was asked, if the client's address stands after it.
+fn without_host(client: &str) -> &str {
+    match client.split_once(' ') {
+        Some((first, rest)) if address_in(first).is_none() => {
+            let second = rest.split(' ').next().and_then(address_in);
+            second.map_or(client, |_| rest)
+        }
+        _ => client,
+    }
 }
 
 /// Splits a line into what stands before the time, the time, and the request.

@@ -16,7 +16,9 @@ use super::{
 };
 
 /// The usual names of the time, in the order in which they are looked for. A dot leads into an object.
-const TIMES: [&str; 9] = [
+const TIMES: [&str; 11] = [
+    "StartUTC",
+    "start_time",
     "ts",
     "msec",
     "time",
@@ -29,7 +31,7 @@ const TIMES: [&str; 9] = [
 ];
 
 /// The usual names of the client's address.
-const ADDRESSES: [&str; 11] = [
+const ADDRESSES: [&str; 13] = [
     "request.client_ip",
     "request.remote_ip",
     "request.remote_addr",
@@ -41,11 +43,27 @@ const ADDRESSES: [&str; 11] = [
     "address",
     "remote",
     "host",
+    "ClientHost",
+    "clientip",
 ];
 
-const METHODS: [&str; 4] = ["request.method", "request_method", "method", "verb"];
+const METHODS: [&str; 5] = [
+    "request.method",
+    "request_method",
+    "method",
+    "verb",
+    "RequestMethod",
+];
 
-const PATHS: [&str; 6] = ["request.uri", "request_uri", "uri", "path", "url", "target"];
+const PATHS: [&str; 7] = [
+    "request.uri",
+    "request_uri",
+    "uri",
+    "path",
+    "url",
+    "target",
+    "RequestPath",
+];
 
 pub(super) fn read(line: &[u8], wanted: &Wanted) -> Result<Record, Reason> {
     let object: Object<'_> = serde_json::from_slice(line).map_err(|_| Reason::Form)?;

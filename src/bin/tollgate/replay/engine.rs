@@ -109,6 +109,14 @@ impl Engine {
         }
         if self.decided == 0 {
             notes.push("no request met a limit: check --key and the rules".to_owned());
+        } else {
+            let unmet = self.tallies.iter().filter(|tally| tally.requests == 0);
+            notes.extend(unmet.map(|tally| {
+                format!(
+                    "no request met limit `{}`: check the key, paths and methods of its rules (methods are in capitals), and the format of its ids",
+                    tally.name
+                )
+            }));
         }
         let evictions = self.limiter.limiter.stats().evictions.unwrap_or_default();
         if evictions > 0 {

@@ -18,8 +18,8 @@ const DAY: u64 = 24 * HOUR;
 const WEEK: u64 = 7 * DAY;
 
 /// The number of rates, windows and periods.
-pub(super) const RATES: usize = 22;
-pub(super) const WINDOWS: usize = 4;
+pub(super) const RATES: usize = 31;
+pub(super) const WINDOWS: usize = 6;
 pub(super) const PERIODS: usize = 3;
 
 /// The largest burst or quota, and the largest number that a window remembers.
@@ -64,14 +64,23 @@ pub(crate) const CANDIDATES: [Candidate; RATES + WINDOWS + PERIODS] = [
     rate(30, HOUR),
     rate(1, MINUTE),
     rate(2, MINUTE),
+    rate(3, MINUTE),
     rate(5, MINUTE),
+    rate(7, MINUTE),
     rate(10, MINUTE),
+    rate(15, MINUTE),
     rate(20, MINUTE),
     rate(30, MINUTE),
+    rate(45, MINUTE),
     rate(1, SECOND),
+    rate(90, MINUTE),
     rate(2, SECOND),
+    rate(3, SECOND),
+    rate(4, SECOND),
     rate(5, SECOND),
+    rate(7, SECOND),
     rate(10, SECOND),
+    rate(15, SECOND),
     rate(20, SECOND),
     rate(50, SECOND),
     rate(100, SECOND),
@@ -80,7 +89,9 @@ pub(crate) const CANDIDATES: [Candidate; RATES + WINDOWS + PERIODS] = [
     rate(1000, SECOND),
     window(10 * SECOND),
     window(MINUTE),
+    window(5 * MINUTE),
     window(10 * MINUTE),
+    window(30 * MINUTE),
     window(HOUR),
     period(HOUR, 0, Unit::Hour),
     period(DAY, 0, Unit::Day),

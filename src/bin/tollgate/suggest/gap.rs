@@ -46,8 +46,8 @@ impl Gap {
         // A heavy user among people is no crawler.
         let widest = gaps.iter().map(|gap| gap.ratio).max()?.min(WIDE_GAP);
         let clear = cube_root(widest).max(NO_GAP);
-        let clear = gaps.into_iter().filter(|gap| gap.ratio >= clear);
-        clear.max_by_key(|gap| (gap.stopped, gap.ratio))
+        let clear = gaps.into_iter().filter(|gap| gap.ratio >= clear).collect();
+        strictest(clear)
     }
 
     /// What makes one gap better than that of another kind.
@@ -61,13 +61,13 @@ impl Gap {
         self.stopped < better.stopped || self.stopped > better.stopped && is_doubtful
     }
 
-    /// The widest gap of the candidates of another kind with the same clients before it.
+    /// The best gap of the candidates of another kind with the same clients before it.
     pub(super) fn same(self, measured: &Measured, kind: Kind) -> Option<Self> {
         let clients = self.clients(measured);
         let gaps = all(measured, kind, self.stopped, NARROW_GAP).into_iter();
         let same =
             gaps.filter(|gap| gap.stopped == self.stopped && gap.clients(measured) == clients);
-        same.max_by_key(|gap| gap.ratio)
+        strictest(same.collect())
     }
 
     fn clients(self, measured: &Measured) -> Vec<u64> {
@@ -82,6 +82,17 @@ impl Gap {
 pub(super) fn of_kind(kind: Kind) -> impl Iterator<Item = (usize, Candidate)> {
     let all = CANDIDATES.into_iter().enumerate();
     all.filter(move |(_, candidate)| candidate.kind() == kind)
+}
+
+/// Of the gaps with the most clients before them, and of those that are nearly as wide as the widest, the one with the
+/// strictest limit.
+fn strictest(gaps: Vec<Gap>) -> Option<Gap> {
+    let most = gaps.iter().map(|gap| gap.stopped).max()?;
+    let alike = gaps.into_iter().filter(|gap| gap.stopped == most);
+    let alike: Vec<_> = alike.collect();
+    let widest = alike.iter().map(|gap| gap.ratio).max()?;
+    let nearly = alike.into_iter().filter(|gap| gap.ratio >= widest / 4 * 3);
+    nearly.min_by_key(|gap| CANDIDATES[gap.place].per_hour(gap.size))
 }
 
 /// All gaps of the candidates of a kind that are at least so wide.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{distinct::Same, failure::Failure};
 
-/// The most clients that one pass looks at, on average. Each takes 700 bytes.
+/// The most clients that one pass looks at, on average. Each takes 1 KiB.
 const CLIENTS_PER_PASS: u64 = 100_000;
 
 /// The most requests that one pass looks at, on average. Windows remember up to 8 bytes of each.

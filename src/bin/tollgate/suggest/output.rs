@@ -108,12 +108,20 @@ impl JsonRecommendation {
 fn text(suggestion: &Suggestion, top: usize) -> String {
     let mut text = String::new();
     let measured = &suggestion.measured;
-    let _ = writeln!(
+    let _ = write!(
         text,
-        "{} lines, {} of them unreadable; {} requests by {} clients from {} to {}\n\
-         at most {} of the clients may be denied: {}\n",
+        "{} lines, {} of them unreadable; ",
         grouped(suggestion.end.lines),
         grouped(suggestion.end.unreadable.count()),
+    );
+    if measured.clients == 0 {
+        text.push_str("no requests\n");
+        return text;
+    }
+    let _ = writeln!(
+        text,
+        "{} requests by {} clients from {} to {}\n\
+         at most {} of the clients may be denied: {}\n",
         grouped(measured.requests),
         grouped(measured.clients),
         instant(measured.span.0),
@@ -121,9 +129,6 @@ fn text(suggestion: &Suggestion, top: usize) -> String {
         suggestion.share,
         grouped(suggestion.at_most),
     );
-    if measured.clients == 0 {
-        return text;
-    }
     let _ = writeln!(text, "{}\n", curve(suggestion));
     for recommendation in &suggestion.recommendations {
         add_recommendation(&mut text, suggestion, recommendation, top);
