@@ -2,14 +2,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-use std::net::IpAddr;
+use std::{
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use http::{Request, StatusCode, request::Parts};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     clock::ManualClock,
     id::{Id, IdFormat},
-    key::{Everyone, ExtensionId, Extracted, HeaderId, IdSource, Ipv6Range, KeyExtractor},
+    key::{
+        Everyone, ExtensionId, Extracted, HeaderId, IdProperties, IdSource, Ipv6Range, KeyExtractor,
+    },
     limit::LimitName,
     rule::OnMissing,
 };
@@ -279,4 +287,56 @@ async fn empty_id_is_a_missing_one() {
     assert_eq!(skipped, [StatusCode::OK; 30]);
     let shared = statuses(rule().on_missing(OnMissing::Shared), 21).await;
     assert_eq!(shared[20], StatusCode::TOO_MANY_REQUESTS);
+}
+
+/// Counts how often it is asked.
+struct Counting {
+    asked: Arc<AtomicUsize>,
+    same_if: &'static str,
+}
+
+impl KeyExtractor for Counting {
+    fn extract(&self, _: &Parts) -> Extracted {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        "alice".into()
+    }
+
+    fn describe(&self) -> IdProperties {
+        let properties = IdProperties::new(IdSource::Peer);
+        match self.same_if {
+            "" => properties,
+            text => properties.same_if(text),
+        }
+    }
+}
+
+#[tokio::test]
+async fn rules_with_the_same_extractor_and_format_extract_the_id_once() {
+    // The text of each rule's extractor, and how often they are asked together.
+    let cases = [
+        (["one", "one", "one"], 1),
+        (["one", "other", "one"], 2),
+        (["", "", ""], 3),
+    ];
+    for (texts, most) in cases {
+        let builder = Limits::builder()
+            .limit("first", Limit::per_second(1))
+            .limit("second", Limit::per_hour(9))
+            .limit("third", Limit::per_day(90));
+        let limiter = Limiter::new(builder.build().unwrap(), MemoryBackend::new());
+        let asked = Arc::new(AtomicUsize::new(0));
+        let mut layer = RateLimitLayer::with_limiter(limiter.clone());
+        for (limit, same_if) in ["first", "second", "third"].into_iter().zip(texts) {
+            let asked = Arc::clone(&asked);
+            layer = layer.rule(Rule::new(limit, Counting { asked, same_if }));
+        }
+        let response = layer.layer(Hello).oneshot(from_ip("203.0.113.7")).await;
+        assert_eq!(response.unwrap().status(), StatusCode::OK);
+        assert_eq!(asked.load(Ordering::Relaxed), most, "{texts:?}");
+        for (limit, left) in [("first", 0), ("second", 8), ("third", 89)] {
+            let limit = limiter.limit(limit).unwrap();
+            let bucket = limit.peek("alice").await.unwrap();
+            assert_eq!(bucket.remaining(), Some(left), "{texts:?}: {limit:?}");
+        }
+    }
 }
