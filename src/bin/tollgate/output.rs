@@ -28,7 +28,7 @@ pub(crate) fn warn(end: &LogEnd, notes: &[String]) {
         let late = grouped(end.late);
         let _ = writeln!(
             out,
-            "requests far out of order, which count at the latest instant before them: {late}"
+            "requests far out of order, which count at the latest instant before them (sort the log by time to count them exactly): {late}"
         );
     }
     for note in notes {
