@@ -61,6 +61,8 @@ impl Meanwhile {
         }
         let _turn = self.undecided.take_turn();
         if let Some(denied) = self.denial(batch, undecided.as_ref())? {
+            // Before the turn ends: two requests for the last unit must not both be denied because of each other.
+            drop(undecided);
             return Ok(denied);
         }
         let others = |member: &Member<'_>| self.undecided.others(member, undecided.as_ref());
