@@ -26,26 +26,26 @@ struct Row {
 const ROWS: [Row; 28] = [
     row("`Limiter`, by handle", Case::Handle)
         .beside(Case::Governor)
-        .at_most(450)
+        .at_most(565)
         .goal(450),
     row("`Limiter`, by name", Case::Name)
         .beside(Case::Governor)
-        .at_most(510)
+        .at_most(603)
         .goal(600),
     row("`MemoryBackend` alone", Case::Backend)
         .beside(Case::Governor)
-        .at_most(312)
+        .at_most(360)
         .goal(320),
     row("layer, no headers, no extensions", Case::Plain)
         .over(Case::Bare)
         .beside(Case::PeerPlain)
-        .at_most(1160)
+        .at_most(1225)
         .goal(1250),
     row("layer, request extension", Case::Extension).over(Case::Bare),
     row("layer, headers", Case::Headers)
         .over(Case::Bare)
         .beside(Case::PeerHeaders)
-        .at_most(3210)
+        .at_most(3520)
         .goal(2300),
     row("layer, headers with exact waits", Case::ExactHeaders).over(Case::Bare),
     row(
@@ -54,7 +54,7 @@ const ROWS: [Row; 28] = [
     )
     .over(Case::Bare)
     .beside(Case::PeerHeaders)
-    .at_most(4170)
+    .at_most(4580)
     .goal(4200),
     row(
         "the default, with a matched path, five headers, and a content type in the response",
@@ -64,45 +64,56 @@ const ROWS: [Row; 28] = [
     .beside(Case::PeerRealistic),
     row("denied, default, total", Case::Denied)
         .beside(Case::PeerDenied)
-        .at_most(6440)
+        .at_most(6880)
         .goal(6300),
-    row("two limits by name", Case::Names(2)).goal(1200),
-    row("four limits by name", Case::Names(4)).goal(2300),
+    row("two limits by name", Case::Names(2))
+        .at_most(1570)
+        .goal(1200),
+    row("four limits by name", Case::Names(4))
+        .at_most(3080)
+        .goal(2300),
     row(
         "layer with two rules, no headers, no extensions",
         Case::PlainRules(2),
     )
     .over(Case::Bare)
+    .at_most(2470)
     .goal(1900),
     row(
         "layer with four rules, no headers, no extensions",
         Case::PlainRules(4),
     )
     .over(Case::Bare)
+    .at_most(4050)
     .goal(3500),
     row("layer with two rules, default", Case::Rules(2))
         .over(Case::Bare)
+        .at_most(7930)
         .goal(5700),
     row("layer with four rules, default", Case::Rules(4))
         .over(Case::Bare)
+        .at_most(13760)
         .goal(8700),
     row(
         "layer with a quota, no headers, no extensions",
         Case::PlainQuota,
     )
     .over(Case::Bare)
+    .at_most(1265)
     .goal(1400),
     row(
         "layer with a window, no headers, no extensions",
         Case::PlainWindow,
     )
     .over(Case::Bare)
+    .at_most(4070)
     .goal(2200),
     row(
         "layer with tiers, no headers, no extensions",
         Case::PlainTiers,
     )
     .over(Case::Bare)
+    .at_most(5430)
     .goal(3000),
     row("tiers through `Limiter`, by handle", Case::Tiers),
     row("a window through `Limiter`, by handle", Case::Window),
