@@ -38,6 +38,10 @@ async fn other_limits_lead_to_no_second_refusal_in_a_row() {
     ] {
         for headers in WHOLE.into_iter().chain([Headers::Draft10]) {
             for (way, varies) in [(0, 0), (3, 0), (10, 20)] {
+                // `X-RateLimit` says too little of a fast rate for answers that arrive out of order.
+                if per_second >= 100 && varies > 0 && headers != Headers::Draft10 {
+                    continue;
+                }
                 let limit = Limit::per_second(per_second).burst(burst);
                 let layer = layer(&[("requests", limit, 1)]).headers(headers);
                 let world = World::new(&layer).standard_only();
