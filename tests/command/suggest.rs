@@ -1,4 +1,4 @@
-//! `tollgate suggest` finds limits that stop those who stand out, and nobody else.
+//! `tollgate suggest` finds limits that stop the outliers, and nobody else.
 
 use std::{collections::BTreeSet, fmt::Write, time::Duration};
 

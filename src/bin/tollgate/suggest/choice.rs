@@ -3,8 +3,8 @@
 //! For each candidate, clients are sorted by what they need. If one of the first places, up to the number that may be denied,
 //! needs far more than the next, a limit between the two stops those before the gap and nobody else, and leaves everyone else
 //! room. The gap with the most clients before it wins if it is clear, and of all candidates the strictest of those where it is
-//! nearly the widest. Clients that stand out by one kind of limit may be told apart by a narrower gap of another. Without a gap,
-//! the limit is a quarter above what the first client needs that may not be denied.
+//! nearly the widest. If one kind of limit shows a clear gap, a narrower gap is enough for the others. Without a gap, the limit is
+//! a quarter above the need of the first client that must not be denied.
 
 use super::{
     candidates::{CANDIDATES, Candidate},

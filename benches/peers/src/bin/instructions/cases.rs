@@ -187,7 +187,7 @@ fn tiers() -> Limit {
     Limit::tiers(tiers).expect("a tier has a limit and a window")
 }
 
-/// Tiers of which no more than a few units count at a time.
+/// Tiers with a window so short that only a few units count at a time.
 fn short_tiers() -> Limit {
     let tiers = [Tier::new(4000, Duration::from_millis(1))];
     Limit::tiers(tiers).expect("a tier has a limit and a window")
