@@ -30,7 +30,7 @@ pub use self::{
     transaction::Transaction,
 };
 pub(crate) use self::{
-    fingerprint::{ClientFingerprint, Fingerprint, LimitSeed},
+    fingerprint::{ClientFingerprint, Fingerprint, IdHash, LimitSeed},
     limit_ref::LimitPlace,
 };
 pub use crate::algorithm::{Algorithm, AlgorithmKey};

@@ -71,12 +71,12 @@ impl<A: Counting> ShownIn<A> {
         }
     }
 
-    /// Creates the bucket with the state after a charge that cannot wait, or without it.
+    /// Creates the bucket with the state in a row, after a charge that cannot wait, or without it.
     #[inline(always)]
-    fn charged(by: &A, state: A::State, cost: u32, is_taken: bool, now: u64) -> Self {
+    fn charged(by: &A, value: RowValue, cost: u32, is_taken: bool, now: u64) -> Self {
         Self {
+            state: by.untouched(ASK, by.view_row(value, now), now),
             by: by.clone(),
-            state,
             now,
             cost,
             is_taken,
@@ -130,20 +130,31 @@ impl ShownBucket {
         map_each!((algorithm, state), (by, state) => ShownIn::new(by, ask, state, now, is_taken, part, reserved))
     }
 
-    /// Creates the bucket with the state in a row, after a charge that cannot wait, or without it.
+    /// Writes the bucket with the state in a row, after a charge that cannot wait, or without it. A bucket is large, so it is
+    /// written where it stays, in the form that it has there.
     #[inline(always)]
-    pub(crate) fn in_row(
+    pub(crate) fn write_row<R>(
         algorithm: &Algorithm,
         value: RowValue,
         cost: u32,
         is_taken: bool,
         now: Timestamp,
-    ) -> Self {
+        place: &mut R,
+        form: impl Fn(Self) -> R,
+    ) {
         let now = now.as_micros();
-        map_each!(algorithm, by => {
-            let state = by.untouched(ASK, by.view_row(value, now), now);
-            ShownIn::charged(by, state, cost, is_taken, now)
-        })
+        match algorithm {
+            Each::Gcra(by) => {
+                *place = form(Each::Gcra(ShownIn::charged(by, value, cost, is_taken, now)));
+            }
+            Each::Quota(by) => {
+                *place = form(Each::Quota(ShownIn::charged(
+                    by, value, cost, is_taken, now,
+                )));
+            }
+            // No row has a bucket of these.
+            Each::Tiers(_) | Each::Window(_) | Each::Concurrency(_) => {}
+        }
     }
 
     /// Returns the algorithm with the configured limit.

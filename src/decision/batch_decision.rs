@@ -23,7 +23,7 @@ impl BatchDecision {
     #[must_use]
     pub fn decision(&self) -> &Decision {
         self.strictest()
-            .map_or(&Decision::NOT_LIMITED, |i| &self.members[i])
+            .map_or(const { &Decision::NOT_LIMITED }, |i| &self.members[i])
     }
 
     /// Returns whether the request may proceed.
@@ -87,9 +87,6 @@ pub(crate) trait Decisions: Sized {
 
     /// Returns the decision on the next member, to write it. Decisions are large, so they are written where they stay.
     fn next(&mut self) -> &mut Decision;
-
-    /// Adds the decision on the next member.
-    fn add(&mut self, decision: Decision);
 }
 
 impl Decisions for BatchDecision {
@@ -109,13 +106,8 @@ impl Decisions for BatchDecision {
     #[inline(always)]
     fn next(&mut self) -> &mut Decision {
         let place = self.members.len();
-        self.members.push(Decision::NOT_LIMITED);
+        self.members.push(Decision::not_limited());
         &mut self.members[place]
-    }
-
-    #[inline(always)]
-    fn add(&mut self, decision: Decision) {
-        self.members.push(decision);
     }
 }
 
@@ -133,16 +125,11 @@ impl Decisions for Decision {
 
     #[inline(always)]
     fn nothing() -> Self {
-        Self::NOT_LIMITED
+        Self::not_limited()
     }
 
     #[inline(always)]
     fn next(&mut self) -> &mut Decision {
         self
-    }
-
-    #[inline(always)]
-    fn add(&mut self, decision: Decision) {
-        *self = decision;
     }
 }

@@ -35,16 +35,22 @@ impl Decision {
     pub const NEVER: Duration = FOREVER;
 
     /// The decision if no limit is configured.
-    pub const NOT_LIMITED: Self = Self {
-        verdict: Verdict::Allowed,
-        source: Source::Store,
-        shadow: false,
-        is_charged: false,
-        votes: false,
-        fingerprint: Fingerprint { low: 0, high: 0 },
-        held: 0,
-        bucket: BucketFigures::None,
-    };
+    pub const NOT_LIMITED: Self = Self::not_limited();
+
+    /// [`NOT_LIMITED`](Self::NOT_LIMITED), written by its parts, which is shorter than a copy of the constant.
+    #[inline(always)]
+    pub(super) const fn not_limited() -> Self {
+        Self {
+            verdict: Verdict::Allowed,
+            source: Source::Store,
+            shadow: false,
+            is_charged: false,
+            votes: false,
+            fingerprint: Fingerprint { low: 0, high: 0 },
+            held: 0,
+            bucket: BucketFigures::None,
+        }
+    }
 
     /// Writes the decision on a member whose bucket the backend has read. Returns whether the answer has figures for the
     /// algorithm, so that it is one to this member. A reset has no figures.

@@ -303,7 +303,13 @@ impl LayerConfig {
         let undecided = charges.iter().map(|charge| {
             let named = self.rules.named(charge, limits);
             let (limit, id) = (self.rules.limit(charge), charge.id.as_found());
-            Denial::new(named, limit, id, charge.terms.cost, &Decision::NOT_LIMITED)
+            Denial::new(
+                named,
+                limit,
+                id,
+                charge.terms.cost,
+                const { &Decision::NOT_LIMITED },
+            )
         });
         let undecided: SmallVec<[Denial<'_>; 2]> = undecided.collect();
         self.responder.failed(request, error, limits, &undecided)

@@ -122,7 +122,8 @@ impl LayerConfig {
         if spent.are_allowed() && self.is_quiet() {
             return Progress::Decided(Conclusion::Proceed);
         }
-        let (charge, decision) = (Charge { id, terms }, spent.only());
+        let (charge, mut decision) = (Charge { id, terms }, Decision::nothing());
+        spent.show(&mut decision);
         let spent = ChargedDecisions::of(slice::from_ref(&charge), &decision);
         let taken = self.taken(&request.extensions, spent);
         Progress::Decided(self.conclude(request, &limits, spent, taken, None, additions))

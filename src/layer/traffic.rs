@@ -204,7 +204,7 @@ impl TrafficSample {
             self.ids.resize_with(target + 1, SeenIds::default);
         }
         let ids = &mut self.ids[target];
-        ids.add(charge.terms.fingerprint.low);
+        ids.add(charge.terms.hash.low);
         let limit = rules.limit(charge);
         let id_source = rules.id_source(charge);
         let one = !ids.several && ids.requests == REQUESTS_OF_ONE && self.agents.len() == AGENTS;

@@ -52,21 +52,21 @@ pub(super) struct Settings {
 impl Limits {
     /// The limit of this name, or `None` if the name is not known.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, name: &str) -> Option<&NamedLimit> {
         // A few names are compared faster than one is hashed.
         match self.named.len() {
             0..=FEW => self
                 .named
                 .iter()
-                .find(|(known, _)| ***known == *name)
+                .find(|(known, _)| is_same(known, name))
                 .map(|(_, named)| named),
             _ => self.named.get(name),
         }
     }
 
     /// Finds a limit by its index, if the reference has one for these limits, or else by its name.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, limit: LimitRef<'_>) -> Option<&NamedLimit> {
         let Some(place) = limit.place() else {
             return self.get(limit.as_str());
@@ -244,6 +244,13 @@ pub struct NamedLimit {
     seed: LimitSeed,
     /// The default in words and in parentheses, which is created at its first use.
     words: OnceLock<Box<str>>,
+}
+
+/// Compares two names. Most that differ have another length or last letter, which needs no call.
+#[inline(always)]
+fn is_same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    a.len() == b.len() && a.last() == b.last() && a == b
 }
 
 impl NamedLimit {

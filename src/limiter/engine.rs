@@ -48,7 +48,9 @@ impl Limiter {
     pub(super) fn try_plain(&self, transaction: &Transaction<'_>) -> Option<Decision> {
         let (limits, memory) = (self.shared.limits.first()?, self.memory()?);
         let spent = self.spend_plain::<Exactly<1>, Decision>(memory, limits, transaction)?;
-        Some(spent.only())
+        let mut decided = Decision::nothing();
+        spent.show(&mut decided);
+        Some(decided)
     }
 
     #[inline]

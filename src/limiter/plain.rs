@@ -9,13 +9,12 @@ use super::{
     recorder::{emits_events, record_spend},
 };
 use crate::{
-    algorithm::ShownBucket,
     backend::{MemoryBackend, RowCharge},
     clock::Timestamp,
-    decision::{Decision, Decisions},
-    few::{Count, Exactly},
+    decision::Decisions,
+    few::Count,
     limit::Limits,
-    transaction::{Mode, Operation, Transaction},
+    transaction::{IdHash, Mode, Operation, Transaction},
 };
 
 /// The most charges that are compared with each other.
@@ -107,15 +106,6 @@ impl Limiter {
     }
 }
 
-impl PlainCharges<'_, Exactly<1>> {
-    /// Returns the decision on the only charge.
-    #[inline(always)]
-    pub(crate) fn only(&self) -> Decision {
-        let [charge] = &self.charges;
-        self.decision(charge)
-    }
-}
-
 /// Returns the charge of a transaction, if it is a plain one.
 #[inline(always)]
 fn plain_charge<'a>(limits: &'a Limits, transaction: &Transaction<'_>) -> Option<RowCharge<'a>> {
@@ -132,7 +122,7 @@ fn plain_charge<'a>(limits: &'a Limits, transaction: &Transaction<'_>) -> Option
     let algorithm = named.in_force(id)?.algorithm()?;
     let key = algorithm.plain_key(cost)?;
     let client = transaction.fingerprint();
-    let client = client.unwrap_or_else(|| named.seed().client(id));
+    let client = client.unwrap_or_else(|| named.seed().client(IdHash::of(id)));
     Some(RowCharge::new(client.bucket(key), algorithm, cost))
 }
 
@@ -153,26 +143,11 @@ impl<C: Count> PlainCharges<'_, C> {
     #[inline(always)]
     pub(crate) fn show(&self, decided: &mut impl Decisions) {
         for charge in self.charges.as_ref() {
-            decided.add(self.decision(charge));
-        }
-    }
-
-    #[inline(always)]
-    fn decision(&self, charge: &RowCharge<'_>) -> Decision {
-        let RowCharge {
-            algorithm,
-            print,
-            cost,
-            value,
-            fits,
-            ..
-        } = *charge;
-        match algorithm {
-            Some(algorithm) => {
-                let bucket = ShownBucket::in_row(algorithm, value, cost, self.passes, self.now);
-                Decision::plain(bucket, print, fits, self.passes)
+            let decision = decided.next();
+            if let Some(algorithm) = charge.algorithm {
+                let row = (charge.print, charge.value, charge.cost);
+                decision.show_plain(algorithm, row, charge.fits, self.passes, self.now);
             }
-            None => Decision::NOT_LIMITED,
         }
     }
 }
@@ -188,7 +163,7 @@ mod tests {
         Limit, MemoryBackend,
         clock::{Clock, ManualClock},
         decision::BatchDecision,
-        few::Any,
+        few::{Any, Exactly},
         id::IdFormat,
         limit::LimitName,
         limiter::LimiterError,

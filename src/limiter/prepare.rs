@@ -11,8 +11,8 @@ use crate::{
     id::Id,
     limit::{Limit, Limits, NamedLimit},
     transaction::{
-        Algorithm, BucketKey, ClientFingerprint, LeaseShare, LimitRef, Member, Mode, OnFailure,
-        Operation, Receipt, Transaction,
+        Algorithm, BucketKey, ClientFingerprint, IdHash, LeaseShare, LimitRef, Member, Mode,
+        OnFailure, Operation, Receipt, Transaction,
     },
 };
 
@@ -168,7 +168,7 @@ impl<'a> Lookups<'a> {
         transaction: &Transaction<'a>,
     ) -> Result<(ClientFingerprint, Option<&'a Receipt>), Box<LimiterError>> {
         let known = transaction.fingerprint();
-        let client = known.unwrap_or_else(|| named.seed().client(id));
+        let client = known.unwrap_or_else(|| named.seed().client(IdHash::of(id)));
         let receipt = transaction.receipt();
         let uses_receipts = matches!(self.operation, Operation::Refund | Operation::Renew);
         let receipt = receipt.filter(|_| uses_receipts);

@@ -1,7 +1,7 @@
 //! Receipts as text, for callers that keep them elsewhere or refund them from another process.
 
 use super::{Limiter, limiter_error::LimiterError};
-use crate::transaction::{BucketKey, ClientFingerprint, LimitRef, Receipt};
+use crate::transaction::{BucketKey, ClientFingerprint, IdHash, LimitRef, Receipt};
 
 impl Limiter {
     /// Writes a receipt of this limit and this client as text, for another process to [read](Self::read_receipt).
@@ -79,7 +79,7 @@ impl Limiter {
         let id = folded.as_str();
         let found = look(
             BucketKey::new(named.name.key(), id),
-            named.seed().client(id),
+            named.seed().client(IdHash::of(id)),
         );
         found.ok_or_else(|| LimiterError::foreign_receipt(limit))
     }

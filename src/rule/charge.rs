@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::source::ClientId;
 use crate::{
     id::Id,
-    transaction::{ClientFingerprint, OnFailure, Transaction},
+    transaction::{IdHash, OnFailure, Transaction},
 };
 
 /// The charges of one request, at most one for each bucket.
@@ -27,8 +27,8 @@ pub(crate) struct ChargeTerms {
     pub(crate) target: usize,
     /// The extractor of the rule that has found the id.
     pub(super) source: usize,
-    /// The fingerprint of the client.
-    pub(crate) fingerprint: ClientFingerprint,
+    /// The hash of the id.
+    pub(crate) hash: IdHash,
     pub(crate) cost: u32,
     pub(super) on_failure: JointPolicy,
     /// Whether a rule for this bucket declines to wait in line.

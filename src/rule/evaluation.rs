@@ -111,7 +111,11 @@ impl Rule {
             OnMissing::Shared => {
                 *id = ClientId::missing();
                 let target = targets.start;
-                Ok(Some(IdPlace { target, source: 0 }))
+                Ok(Some(IdPlace {
+                    target,
+                    source: 0,
+                    hash: None,
+                }))
             }
         }
     }

@@ -231,7 +231,7 @@ impl Rules {
         let target = &self.targets[terms.target];
         let limit = LimitRef::remembered(&target.limit, &target.place);
         let transaction = Transaction::new(limit, id.canonical())
-            .canonical(terms.fingerprint)
+            .canonical(target.seed.client(terms.hash))
             .cost(cost)
             .mode(mode)
             .no_wait_if(terms.no_wait || !can_wait)

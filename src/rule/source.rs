@@ -7,6 +7,7 @@ use http::request::Parts;
 use crate::{
     id::{Id, IdFormat},
     key::{Extracted, IdProperties, IdSource, KeyExtractor, MissingId},
+    transaction::IdHash,
 };
 
 /// The extractors of a rule, in order.
@@ -86,6 +87,8 @@ impl NoId {
 pub(super) struct IdPlace {
     pub(super) target: usize,
     pub(super) source: usize,
+    /// The hash of the id, if it is known already.
+    pub(super) hash: Option<IdHash>,
 }
 
 /// The reason why a rule has no id for a request, and its possible limits.

@@ -1,6 +1,6 @@
 use super::{
     bucket_key::BucketKey,
-    fingerprint::{Fingerprint, LimitSeed},
+    fingerprint::{Fingerprint, IdHash, LimitSeed},
     lease_share::LeaseShare,
     mode::Mode,
     on_failure::OnFailure,
@@ -106,7 +106,7 @@ impl<'a> Member<'a> {
     #[must_use]
     pub fn new(key: BucketKey<'a>, algorithm: &'a Algorithm, cost: u32, mode: Mode) -> Self {
         let key = key.of(algorithm.key());
-        let client = LimitSeed::of(key.limit).client(key.id);
+        let client = LimitSeed::of(key.limit).client(IdHash::of(key.id));
         let fingerprint = client.bucket(key.algorithm);
         Self::known(key, fingerprint, algorithm, cost, mode)
     }

@@ -4,7 +4,7 @@ use std::{
     sync::LazyLock,
 };
 
-use ahash::{AHasher, RandomState};
+use ahash::AHasher;
 
 use super::bucket_key::LimitKey;
 use crate::{algorithm::AlgorithmKey, random};
@@ -50,22 +50,60 @@ impl ClientFingerprint {
     }
 }
 
-/// Two hashes of the limit, to which an id can be added. They do not depend on the request, so each limit computes them
-/// once.
-#[derive(Clone)]
-pub(crate) struct LimitSeed {
-    low: AHasher,
-    high: AHasher,
+/// The hash of an id, from which the fingerprints of its buckets by all limits follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IdHash {
+    pub(crate) low: u64,
+    high: u64,
 }
 
-/// Two independent keys. Each resists chosen inputs as well as aHash does.
-static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(|| [random::keys(1), random::keys(2)]);
+impl IdHash {
+    #[inline(never)]
+    pub(crate) fn of(id: &str) -> Self {
+        // Addresses and most numbers are short. A loop for long ids would make this function save more registers.
+        match id.len() <= 16 {
+            true => Self::hash(id),
+            false => Self::hash_long(id),
+        }
+    }
+
+    #[inline(never)]
+    fn hash_long(id: &str) -> Self {
+        Self::hash(id)
+    }
+
+    #[inline(always)]
+    fn hash(id: &str) -> Self {
+        let hash = |begun: &AHasher| {
+            let mut hasher = begun.clone();
+            hasher.write(id.as_bytes());
+            hasher.finish()
+        };
+        let [low, high] = &*HASHERS;
+        Self {
+            low: hash(low),
+            high: hash(high),
+        }
+    }
+}
+
+/// A random number for each limit. Clients know neither it nor the hashes of their ids, so they cannot find an id whose bucket
+/// by one limit is that of another id by another limit.
+#[derive(Clone, Copy)]
+pub(crate) struct LimitSeed {
+    low: u64,
+    high: u64,
+}
+
+/// One for each half of a fingerprint. They are random, and the same for all limiters of this process.
+static HASHERS: LazyLock<[AHasher; 2]> =
+    LazyLock::new(|| [1, 2].map(|half| random::keys(half).build_hasher()));
 
 impl LimitSeed {
     /// A name ends with a byte that never occurs in UTF-8, so a number and a name have different hashes.
     pub(crate) fn of(limit: LimitKey<'_>) -> Self {
-        let hash = |keys: &RandomState| {
-            let mut hasher = keys.build_hasher();
+        let hash = |begun: &AHasher| {
+            let mut hasher = begun.clone();
             match limit {
                 LimitKey::Number(number) => hasher.write_u32(number),
                 LimitKey::Name(name) => {
@@ -73,45 +111,25 @@ impl LimitSeed {
                     hasher.write_u8(0xff);
                 }
             }
-            hasher
+            hasher.finish()
         };
-        let [low, high] = &*KEYS;
+        let [low, high] = &*HASHERS;
         Self {
             low: hash(low),
             high: hash(high),
         }
     }
 
-    /// Returns the fingerprint of the client with this canonical id.
-    #[inline(never)]
-    pub(crate) fn client(&self, id: &str) -> ClientFingerprint {
-        // Addresses and most numbers are short. A loop for long ids would make this function save more registers.
-        match id.len() <= 16 {
-            true => self.hash(id),
-            false => self.hash_long(id),
-        }
-    }
-
-    #[inline(never)]
-    fn hash_long(&self, id: &str) -> ClientFingerprint {
-        self.hash(id)
-    }
-
+    /// Returns the fingerprint of a client of this limit.
     #[inline(always)]
-    fn hash(&self, id: &str) -> ClientFingerprint {
-        let hash = |begun: &AHasher| {
-            let mut hasher = begun.clone();
-            hasher.write(id.as_bytes());
-            hasher.finish()
-        };
+    pub(crate) fn client(&self, id: IdHash) -> ClientFingerprint {
         ClientFingerprint {
-            low: hash(&self.low),
-            high: hash(&self.high),
+            low: self.low ^ id.low,
+            high: self.high ^ id.high,
         }
     }
 }
 
-/// Prints nothing, because the keys are secret.
 impl fmt::Debug for LimitSeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("LimitSeed(..)")
@@ -125,11 +143,11 @@ mod tests {
     #[test]
     fn limit_algorithm_and_id_do_not_run_together() {
         let clients = [
-            LimitSeed::of(LimitKey::Name("a")).client("bc"),
-            LimitSeed::of(LimitKey::Name("ab")).client("c"),
-            LimitSeed::of(LimitKey::Number(1)).client("c"),
-            LimitSeed::of(LimitKey::Name("1")).client("c"),
-            LimitSeed::of(LimitKey::Number(2)).client("c"),
+            LimitSeed::of(LimitKey::Name("a")).client(IdHash::of("bc")),
+            LimitSeed::of(LimitKey::Name("ab")).client(IdHash::of("c")),
+            LimitSeed::of(LimitKey::Number(1)).client(IdHash::of("c")),
+            LimitSeed::of(LimitKey::Name("1")).client(IdHash::of("c")),
+            LimitSeed::of(LimitKey::Number(2)).client(IdHash::of("c")),
         ];
         let algorithms = [
             AlgorithmKey::Gcra,
@@ -144,7 +162,10 @@ mod tests {
                 assert!(a.low != b.low && a.high != b.high);
             }
         }
-        assert_eq!(clients[0], LimitSeed::of(LimitKey::Name("a")).client("bc"));
+        assert_eq!(
+            clients[0],
+            LimitSeed::of(LimitKey::Name("a")).client(IdHash::of("bc"))
+        );
     }
 
     #[test]

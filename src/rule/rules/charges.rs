@@ -17,6 +17,7 @@ use crate::{
         source::{ClientId, IdPlace, NoId, Unknown, WithoutId},
     },
     spelling::did_you_mean,
+    transaction::IdHash,
 };
 
 impl Rules {
@@ -120,12 +121,16 @@ impl Rules {
             no_wait,
             ..
         } = self.bound[rule].rule;
-        let IdPlace { target, source } = place;
+        let IdPlace {
+            target,
+            source,
+            hash,
+        } = place;
         ChargeTerms {
             rule,
             target,
             source,
-            fingerprint: self.targets[target].seed.client(id.canonical()),
+            hash: hash.unwrap_or_else(|| IdHash::of(id.canonical())),
             cost,
             on_failure: JointPolicy::of(on_failure),
             no_wait,
@@ -159,8 +164,11 @@ impl Rules {
             && let Some(charge) = earlier.iter().find(|charge| charge.terms.rule == same)
         {
             id.clone_from(&charge.id);
-            let (target, source) = (targets.start, 0);
-            return Ok(IdPlace { target, source });
+            return Ok(IdPlace {
+                target: targets.start,
+                source: 0,
+                hash: Some(charge.terms.hash),
+            });
         }
         let target = match rule.chosen(parts) {
             None => targets.start,
@@ -170,7 +178,11 @@ impl Rules {
         let format = self.targets[target].format;
         let missed = |no_id: &NoId| rule.fall_back(no_id);
         match rule.sources.find(parts, format, id, missed) {
-            Ok(source) => Ok(IdPlace { target, source }),
+            Ok(source) => Ok(IdPlace {
+                target,
+                source,
+                hash: None,
+            }),
             Err(no_id) => Err(WithoutId {
                 no_id,
                 targets: target..target + 1,
@@ -204,7 +216,7 @@ impl Rules {
 
     /// Returns whether both are charged to one bucket.
     fn meet(&self, a: &Charge, b: &Charge) -> bool {
-        let is_same = self.limit(a) == self.limit(b) && a.terms.fingerprint == b.terms.fingerprint;
+        let is_same = self.limit(a) == self.limit(b) && a.terms.hash == b.terms.hash;
         is_same && a.id.canonical() == b.id.canonical()
     }
 

@@ -109,14 +109,14 @@ mod tests {
     use crate::{
         gcra::{Gcra, GcraCharge, Ticks},
         quota::QuotaCharge,
-        transaction::{AlgorithmKey, LimitKey, LimitSeed},
+        transaction::{AlgorithmKey, IdHash, LimitKey, LimitSeed},
         window::WindowCharge,
     };
 
     const ID: &str = "alice";
 
     fn client(limit: LimitKey<'_>, id: &str) -> ClientFingerprint {
-        LimitSeed::of(limit).client(id)
+        LimitSeed::of(limit).client(IdHash::of(id))
     }
 
     fn receipts() -> Vec<Receipt> {
