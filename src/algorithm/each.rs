@@ -91,89 +91,79 @@ macro_rules! map_each {
     };
 }
 
-/// Evaluates an expression for the algorithm of a key, with its type and its variant of [`Each`].
-macro_rules! keyed {
-    ($key:expr, ($by:ident, $wrap:ident) => $body:expr) => {
-        match $key {
-            AlgorithmKey::Gcra => keyed!(Gcra, $by, $wrap, $body),
-            AlgorithmKey::Tiers => keyed!(Tiers, $by, $wrap, $body),
-            AlgorithmKey::Window => keyed!(Window, $by, $wrap, $body),
-            AlgorithmKey::Quota => keyed!(Quota, $by, $wrap, $body),
-            AlgorithmKey::Concurrency => keyed!(Concurrency, $by, $wrap, $body),
+/// Evaluates an expression for the algorithm of a value, or for that of several values with the same one. The expression can
+/// name the type of the algorithm, and the variant of [`Each`] that belongs to it.
+macro_rules! each_as {
+    (($($one:expr),+), ($by:ident, $this:ident, $($a:pat),+) => $body:expr, _ => $other:expr) => {
+        match ($($one),+) {
+            ($(Each::Gcra($a)),+) => each_as!(Gcra, $by, $this, $body),
+            ($(Each::Tiers($a)),+) => each_as!(Tiers, $by, $this, $body),
+            ($(Each::Window($a)),+) => each_as!(Window, $by, $this, $body),
+            ($(Each::Quota($a)),+) => each_as!(Quota, $by, $this, $body),
+            ($(Each::Concurrency($a)),+) => each_as!(Concurrency, $by, $this, $body),
+            _ => $other,
         }
     };
-    ($algorithm:ident, $by:ident, $wrap:ident, $body:expr) => {{
-        type $by = $algorithm;
-        let $wrap = Algorithm::$algorithm;
+    ($one:expr, ($by:ident, $this:ident, $a:pat) => $body:expr) => {
+        match $one {
+            Each::Gcra($a) => each_as!(Gcra, $by, $this, $body),
+            Each::Tiers($a) => each_as!(Tiers, $by, $this, $body),
+            Each::Window($a) => each_as!(Window, $by, $this, $body),
+            Each::Quota($a) => each_as!(Quota, $by, $this, $body),
+            Each::Concurrency($a) => each_as!(Concurrency, $by, $this, $body),
+        }
+    };
+    ($algorithm:ident, $by:ident, $this:ident, $body:expr) => {{
+        #[allow(unused_imports, reason = "not each expression names both")]
+        use $crate::algorithm::each::{Each::$algorithm as $this, by::$algorithm as $by};
         $body
     }};
 }
 
-/// Returns the stored state, if it is one of this algorithm.
-macro_rules! own {
-    ($kept:expr, $algorithm:ident) => {
-        match $kept {
-            Some(Each::$algorithm(own)) => Some(own),
-            _ => None,
+/// Does the same for the algorithm of a key.
+macro_rules! keyed {
+    ($key:expr, ($by:ident, $this:ident) => $body:expr) => {
+        match $key {
+            AlgorithmKey::Gcra => each_as!(Gcra, $by, $this, $body),
+            AlgorithmKey::Tiers => each_as!(Tiers, $by, $this, $body),
+            AlgorithmKey::Window => each_as!(Window, $by, $this, $body),
+            AlgorithmKey::Quota => each_as!(Quota, $by, $this, $body),
+            AlgorithmKey::Concurrency => each_as!(Concurrency, $by, $this, $body),
         }
     };
 }
 
-pub(super) use {each, keyed, map_each, own};
+pub(super) use {each, each_as, keyed, map_each};
+
+/// The algorithms, by the names of their variants.
+pub(super) mod by {
+    pub(in crate::algorithm) use crate::algorithm::{
+        concurrency::Concurrency, gcra::Gcra, quota::Quota, tiers::Tiers, window::Window,
+    };
+}
 
 impl Charge {
     /// The part of bucket keys that stands for the algorithm of the charge.
     pub(crate) const fn key(&self) -> AlgorithmKey {
-        match self {
-            Self::Gcra(_) => Gcra::KEY,
-            Self::Tiers(_) => Tiers::KEY,
-            Self::Window(_) => Window::KEY,
-            Self::Quota(_) => Quota::KEY,
-            Self::Concurrency(_) => Concurrency::KEY,
-        }
+        each_as!(self, (By, This, _) => By::KEY)
     }
 
     /// Splits a charge of `rest` and `part` units, of which `part` were charged last. Returns the charge of the part.
+    #[expect(unreachable_code, reason = "tiers have no charges")]
     pub(crate) fn split(&mut self, rest: u32, part: u32) -> Self {
-        match self {
-            Self::Gcra(charge) => Self::Gcra(Gcra::split(charge, rest, part)),
-            Self::Tiers(never) => match *never {},
-            Self::Window(charge) => Self::Window(Window::split(charge, rest, part)),
-            Self::Quota(charge) => Self::Quota(Quota::split(charge, rest, part)),
-            Self::Concurrency(charge) => Self::Concurrency(Concurrency::split(charge, rest, part)),
-        }
+        each_as!(self, (By, This, charge) => This(By::split(charge, rest, part)))
     }
 
     /// Returns the kind of the charge and its numbers, for a text.
     pub(crate) fn numbers(&self) -> (u8, Vec<u64>) {
-        match self {
-            Self::Gcra(charge) => Gcra::charge_numbers(charge),
-            Self::Tiers(charge) => Tiers::charge_numbers(charge),
-            Self::Window(charge) => Window::charge_numbers(charge),
-            Self::Quota(charge) => Quota::charge_numbers(charge),
-            Self::Concurrency(charge) => Concurrency::charge_numbers(charge),
-        }
+        each_as!(self, (By, This, charge) => By::charge_numbers(charge))
     }
 
     /// Reads the numbers of a charge of this kind.
     pub(crate) fn read(kind: u8, bytes: &mut &[u8]) -> Option<Self> {
-        match kind {
-            kind if Gcra::CHARGE_KINDS.contains(&kind) => {
-                Gcra::read_charge(kind, bytes).map(Each::Gcra)
-            }
-            kind if Tiers::CHARGE_KINDS.contains(&kind) => {
-                Tiers::read_charge(kind, bytes).map(Each::Tiers)
-            }
-            kind if Window::CHARGE_KINDS.contains(&kind) => {
-                Window::read_charge(kind, bytes).map(Each::Window)
-            }
-            kind if Quota::CHARGE_KINDS.contains(&kind) => {
-                Quota::read_charge(kind, bytes).map(Each::Quota)
-            }
-            kind if Concurrency::CHARGE_KINDS.contains(&kind) => {
-                Concurrency::read_charge(kind, bytes).map(Each::Concurrency)
-            }
-            _ => None,
-        }
+        let is_of =
+            |key: &AlgorithmKey| keyed!(*key, (By, This) => By::CHARGE_KINDS.contains(&kind));
+        let key = AlgorithmKey::ALL.into_iter().find(is_of)?;
+        keyed!(key, (By, This) => By::read_charge(kind, bytes).map(This))
     }
 }

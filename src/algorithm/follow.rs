@@ -6,7 +6,7 @@
 use super::{
     action::{Action, Ask, Refund},
     counting::Counting,
-    each::{Algorithm, Charge, Each, each, map_each},
+    each::{Algorithm, Charge, Each, each, each_as, map_each},
     share::Share,
     state::State,
     ticks::Tat,
@@ -253,25 +253,12 @@ impl Algorithm {
 impl Charge {
     /// Returns the instant of the charge. The receipts of a bucket have them in order.
     pub(crate) fn instant(&self) -> Tat {
-        match self {
-            Self::Gcra(charge) => super::gcra::Gcra::instant(charge),
-            Self::Tiers(never) => match *never {},
-            Self::Window(charge) => super::window::Window::instant(charge),
-            Self::Quota(charge) => super::quota::Quota::instant(charge),
-            Self::Concurrency(charge) => super::concurrency::Concurrency::instant(charge),
-        }
+        each_as!(self, (By, This, charge) => By::instant(charge))
     }
 
     /// Returns the same charge as if it had been made at another instant.
+    #[expect(unreachable_code, reason = "tiers have no charges")]
     pub(crate) fn moved(&self, at: u64) -> Self {
-        match self {
-            Self::Gcra(charge) => Self::Gcra(super::gcra::Gcra::moved(charge, at)),
-            Self::Tiers(never) => match *never {},
-            Self::Window(charge) => Self::Window(super::window::Window::moved(charge, at)),
-            Self::Quota(charge) => Self::Quota(super::quota::Quota::moved(charge, at)),
-            Self::Concurrency(charge) => {
-                Self::Concurrency(super::concurrency::Concurrency::moved(charge, at))
-            }
-        }
+        each_as!(self, (By, This, charge) => This(By::moved(charge, at)))
     }
 }

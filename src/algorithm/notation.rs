@@ -9,7 +9,7 @@ use super::{
     algorithm_key::AlgorithmKey,
     concurrency::{Concurrency, ConcurrencyError},
     duration::DurationError,
-    each::{Algorithm, Each, each, keyed, map_each},
+    each::{Algorithm, Each, each, each_as, keyed, map_each},
     gcra::{Gcra, GcraError},
     limit_error::LimitErrorKind,
     line,
@@ -130,26 +130,26 @@ pub(crate) struct ListedFields {
 impl AlgorithmKey {
     /// The fields that only this algorithm has.
     pub(crate) const fn fields(self) -> &'static [&'static str] {
-        keyed!(self, (By, _wrap) => By::FIELDS)
+        keyed!(self, (By, This) => By::FIELDS)
     }
 
     /// More fields, which do not mark a limit, and the reason why other algorithms do not have them.
     pub(crate) const fn options(self) -> &'static [(&'static str, &'static str)] {
-        keyed!(self, (By, _wrap) => By::OPTIONS)
+        keyed!(self, (By, This) => By::OPTIONS)
     }
 
     /// The main fields, in words.
     pub(crate) const fn words(self) -> &'static str {
-        keyed!(self, (By, _wrap) => By::WORDS)
+        keyed!(self, (By, This) => By::WORDS)
     }
 
     /// Reads the fields of a file.
     pub(crate) fn read<F: FieldReader>(self, fields: &F) -> Result<Algorithm, F::Error> {
-        keyed!(self, (By, wrap) => By::read(fields).map(wrap))
+        keyed!(self, (By, This) => By::read(fields).map(This))
     }
 
     fn parse(self, line: &str) -> Option<Result<Algorithm, NotationError>> {
-        keyed!(self, (By, wrap) => By::parse(line).map(|read| read.map(wrap)))
+        keyed!(self, (By, This) => By::parse(line).map(|read| read.map(This)))
     }
 }
 

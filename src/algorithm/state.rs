@@ -5,7 +5,7 @@ use super::{
     algorithm_key::AlgorithmKey,
     concurrency::Concurrency,
     counting::{Counting, Judged},
-    each::{Algorithm, Each, each, map_each},
+    each::{Algorithm, Each, each, each_as, map_each},
     gcra::{Gcra, Tat},
     quota::Quota,
     tiers::Tiers,
@@ -46,13 +46,7 @@ impl State {
     /// by any clock.
     pub(crate) fn by_clock(self, from: Timestamp, to: Timestamp) -> Self {
         let (from, to) = (from.as_micros(), to.as_micros());
-        match self {
-            Self::Gcra(state) => Self::Gcra(Gcra::by_clock(state, from, to)),
-            Self::Tiers(state) => Self::Tiers(Tiers::by_clock(state, from, to)),
-            Self::Window(state) => Self::Window(Window::by_clock(state, from, to)),
-            Self::Quota(state) => Self::Quota(Quota::by_clock(state, from, to)),
-            Self::Concurrency(state) => Self::Concurrency(Concurrency::by_clock(state, from, to)),
-        }
+        each_as!(self, (By, This, state) => This(By::by_clock(state, from, to)))
     }
 
     /// Returns the state `us` later, if there were no other requests.
@@ -69,13 +63,7 @@ impl View<'_> {
             return Judged::new(State::MISSING, true);
         }
         let now = now.as_micros();
-        match self {
-            Self::Gcra(seen) => seen.by.judge(ask, seen.view, now).map(Each::Gcra),
-            Self::Tiers(seen) => seen.by.judge(ask, seen.view, now).map(Each::Tiers),
-            Self::Window(seen) => seen.by.judge(ask, seen.view, now).map(Each::Window),
-            Self::Quota(seen) => seen.by.judge(ask, seen.view, now).map(Each::Quota),
-            Self::Concurrency(seen) => seen.by.judge(ask, seen.view, now).map(Each::Concurrency),
-        }
+        each_as!(self, (By, This, seen) => seen.by.judge(ask, seen.view, now).map(This))
     }
 
     /// Returns the state of the bucket if nothing is taken from it.

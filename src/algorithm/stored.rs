@@ -10,7 +10,7 @@ use super::{
     bound::Bounded,
     concurrency::Concurrency,
     counting::{Counting, Judged},
-    each::{Algorithm, Each, each, map_each, own},
+    each::{Algorithm, Each, each, each_as, keyed, map_each},
     gcra::Gcra,
     history::ASK,
     quota::Quota,
@@ -86,36 +86,23 @@ impl Stored {
         if action == Action::Reset {
             return;
         }
-        self.0 = match (algorithm, state) {
-            (Each::Gcra(by), Each::Gcra(state)) => by
-                .keep(own!(kept, Gcra), action, state, now)
-                .map(Each::Gcra),
-            (Each::Tiers(by), Each::Tiers(state)) => by
-                .keep(own!(kept, Tiers), action, state, now)
-                .map(Each::Tiers),
-            (Each::Window(by), Each::Window(state)) => by
-                .keep(own!(kept, Window), action, state, now)
-                .map(Each::Window),
-            (Each::Quota(by), Each::Quota(state)) => by
-                .keep(own!(kept, Quota), action, state, now)
-                .map(Each::Quota),
-            (Each::Concurrency(by), Each::Concurrency(state)) => by
-                .keep(own!(kept, Concurrency), action, state, now)
-                .map(Each::Concurrency),
-            _ => kept,
-        };
+        self.0 = each_as!((algorithm, state),
+            (By, This, by, state) => {
+                let own = match kept {
+                    Some(This(own)) => Some(own),
+                    _ => None,
+                };
+                by.keep(own, action, state, now).map(This)
+            },
+            _ => kept);
     }
 
     /// Returns the memory that the state takes beyond its own size, in bytes, with what the allocator adds.
     pub(crate) fn allocated_bytes(&self) -> usize {
-        match &self.0 {
-            None => 0,
-            Some(Each::Gcra(own)) => Gcra::allocated_bytes(own),
-            Some(Each::Tiers(own)) => Tiers::allocated_bytes(own),
-            Some(Each::Window(own)) => Window::allocated_bytes(own),
-            Some(Each::Quota(own)) => Quota::allocated_bytes(own),
-            Some(Each::Concurrency(own)) => Concurrency::allocated_bytes(own),
-        }
+        self.0.as_ref().map_or(
+            0,
+            |kept| each_as!(kept, (By, This, own) => By::allocated_bytes(own)),
+        )
     }
 
     /// The state as bytes, for a store that keeps values as bytes.
@@ -157,11 +144,10 @@ impl Stored {
         let mut bytes = Vec::with_capacity(14);
         match &self.0 {
             None => bytes.push(VERSION << 4 | NOTHING),
-            Some(Each::Gcra(own)) => write::<Gcra>(own, &mut bytes),
-            Some(Each::Tiers(own)) => write::<Tiers>(own, &mut bytes),
-            Some(Each::Window(own)) => write::<Window>(own, &mut bytes),
-            Some(Each::Quota(own)) => write::<Quota>(own, &mut bytes),
-            Some(Each::Concurrency(own)) => write::<Concurrency>(own, &mut bytes),
+            Some(kept) => each_as!(kept, (By, This, own) => {
+                bytes.push(VERSION << 4 | By::KIND);
+                By::write(own, &mut bytes);
+            }),
         }
         bytes
     }
@@ -180,12 +166,12 @@ impl Stored {
         }
         let kept = match kind {
             NOTHING => None,
-            Gcra::KIND => Some(Each::Gcra(Gcra::read(&mut rest)?)),
-            Tiers::KIND => Some(Each::Tiers(Tiers::read(&mut rest)?)),
-            Window::KIND => Some(Each::Window(Window::read(&mut rest)?)),
-            Quota::KIND => Some(Each::Quota(Quota::read(&mut rest)?)),
-            Concurrency::KIND => Some(Each::Concurrency(Concurrency::read(&mut rest)?)),
-            _ => return Err(StoredError::UnknownKind(kind)),
+            kind => {
+                let is_of = |key: &AlgorithmKey| keyed!(*key, (By, This) => By::KIND == kind);
+                let key = AlgorithmKey::ALL.into_iter().find(is_of);
+                let key = key.ok_or(StoredError::UnknownKind(kind))?;
+                Some(keyed!(key, (By, This) => This(By::read(&mut rest)?)))
+            }
         };
         match rest {
             [] => Ok(Self(kept)),
@@ -194,38 +180,18 @@ impl Stored {
     }
 }
 
-fn write<A: Counting>(own: &A::Stored, bytes: &mut Vec<u8>) {
-    bytes.push(VERSION << 4 | A::KIND);
-    A::write(own, bytes);
-}
-
 impl Algorithm {
     /// Returns the view of a stored state, or of an unused bucket.
     #[inline(always)]
     pub(crate) fn see<'a>(&'a self, stored: Option<&'a Stored>, now: Timestamp) -> View<'a> {
         let (kept, now) = (stored.and_then(Stored::kept), now.as_micros());
-        match self {
-            Self::Gcra(by) => Each::Gcra(ViewIn {
-                by,
-                view: by.view(own!(kept, Gcra), now),
-            }),
-            Self::Tiers(by) => Each::Tiers(ViewIn {
-                by,
-                view: by.view(own!(kept, Tiers), now),
-            }),
-            Self::Window(by) => Each::Window(ViewIn {
-                by,
-                view: by.view(own!(kept, Window), now),
-            }),
-            Self::Quota(by) => Each::Quota(ViewIn {
-                by,
-                view: by.view(own!(kept, Quota), now),
-            }),
-            Self::Concurrency(by) => Each::Concurrency(ViewIn {
-                by,
-                view: by.view(own!(kept, Concurrency), now),
-            }),
-        }
+        each_as!(self, (By, This, by) => {
+            let own = match kept {
+                Some(This(own)) => Some(own),
+                _ => None,
+            };
+            This(ViewIn { by, view: by.view(own, now) })
+        })
     }
 
     /// Returns what a request leads to, if the state is in a row.
@@ -235,17 +201,7 @@ impl Algorithm {
             return Judged::new(State::MISSING, true);
         }
         let now = now.as_micros();
-        match self {
-            Self::Gcra(by) => by.judge(ask, by.view_row(value, now), now).map(Each::Gcra),
-            Self::Tiers(by) => by.judge(ask, by.view_row(value, now), now).map(Each::Tiers),
-            Self::Window(by) => by
-                .judge(ask, by.view_row(value, now), now)
-                .map(Each::Window),
-            Self::Quota(by) => by.judge(ask, by.view_row(value, now), now).map(Each::Quota),
-            Self::Concurrency(by) => by
-                .judge(ask, by.view_row(value, now), now)
-                .map(Each::Concurrency),
-        }
+        each_as!(self, (By, This, by) => by.judge(ask, by.view_row(value, now), now).map(This))
     }
 
     /// Returns the key of the algorithm, if its buckets are rows without a line and it permits the cost, which is not 0.
