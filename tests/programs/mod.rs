@@ -46,21 +46,21 @@ impl Program {
         Self::spawn(command)
     }
 
-    /// Starts one that is told by `ADDR` where to listen.
+    /// Starts one that listens on the address in `ADDR`.
     pub(crate) fn start_at(name: &str, address: &str) -> Self {
         let mut command = command(name);
         command.env("ADDR", address);
         Self::spawn(command)
     }
 
-    /// Starts one that is told what to do by variables of its environment.
+    /// Starts one with variables of its environment.
     pub(crate) fn start_in(name: &str, variables: &[(&str, &str)]) -> Self {
         let mut command = command(name);
         command.envs(variables.iter().copied());
         Self::spawn(command)
     }
 
-    /// Starts one that is told what to do by both.
+    /// Starts one with arguments and variables.
     pub(crate) fn start_with(name: &str, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = command(name);
         command.args(args).envs(variables.iter().copied());

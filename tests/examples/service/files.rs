@@ -36,7 +36,7 @@ fn spend(service: &Service, limit: &str, id: &str) -> Value {
     let answer = service.decide("spend", T0, &json!([{"limit": limit, "id": id}]));
     assert_eq!(
         answer["transactions"][0]["id"], id,
-        "ids are told as they were sent"
+        "ids come back as they were sent"
     );
     answer["remaining"].clone()
 }

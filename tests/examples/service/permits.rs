@@ -75,13 +75,14 @@ fn permits_are_taken_renewed_and_given_back() {
     assert_eq!(refunded["refunded"], false);
     let refunded = service.decide("refund", now + 1, &json!([by("Exports", &next)]));
     assert_eq!(figures(&refunded), json!([true, 2, 0, 0, 0]));
+}
 
-    let spent = service.decide("spend", now + 5, &one("Exports", 1));
-    let expired = service.decide(
-        "renew",
-        now + 5 + 10 * SECOND,
-        &json!([by("Exports", &receipt(&spent))]),
-    );
+#[test]
+fn expired_permit_is_not_renewed() {
+    let service = Service::start_on(LIMITS, &["--manual-clock"]);
+    let spent = service.decide("spend", T0, &one("Exports", 1));
+    let renewal = json!([by("Exports", &receipt(&spent))]);
+    let expired = service.decide("renew", T0 + 10 * SECOND, &renewal);
     assert_eq!(expired["renewed"], false);
     assert_eq!(expired["transactions"][0]["remaining"], 2);
 }
