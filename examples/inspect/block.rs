@@ -1,4 +1,4 @@
-//! Clients that are blocked for a time, with the reason that they are told.
+//! Clients that are blocked for a time, with a reason for them.
 
 use axum::{
     Json,

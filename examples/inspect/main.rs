@@ -42,7 +42,7 @@
 //! reference that a client has received, and its buckets then and now. Ids in the query are percent-encoded, too.
 //!
 //! `PUT /blocks/{limit}/{id}?for=24h` blocks a client for a time, and `DELETE` lifts the block. The limit is a list of blocked
-//! clients ([`LimitsBuilder::block`](tollgate::limit::LimitsBuilder::block)), which has the reason that its clients are told.
+//! clients ([`LimitsBuilder::block`](tollgate::limit::LimitsBuilder::block)), which has the reason for its clients.
 //! `GET /blocks` shows the lists and their reasons, and `GET /blocks/{limit}/{id}` whether a client is blocked, and for how long.
 //! Blocks and lifts are logged. `DELETE /clients/{id}` lifts no block.
 //!

@@ -40,7 +40,7 @@ impl Asked {
     pub(crate) fn parse(body: &[u8]) -> Result<Self, Refusal> {
         let text = str::from_utf8(body).map_err(|_| Refusal::body("the body is not UTF-8"))?;
         let mut fields: Fields<'_> = serde_json::from_str(text).map_err(|error| {
-            // The text of an error can repeat the body, so only the place is told.
+            // The text of an error can repeat the body, so the answer has only the place.
             let (line, column) = (error.line(), error.column());
             Refusal::body(&format!(
                 "the body is no JSON object of at most 64 fields, each of them once: line {line}, column {column}"

@@ -48,11 +48,7 @@ enum Fault {
 impl MissingId {
     /// The client has not sent it. The request is refused with 400 and this reason, which should say what to send.
     pub fn client(reason: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            fault: Fault::Client,
-            reason: reason.into(),
-            challenge: None,
-        }
+        Self::of(Fault::Client, reason.into())
     }
 
     /// Refuses with 401 instead of 400, or with `UNAUTHENTICATED` over gRPC. The challenge tells the client how to
@@ -79,18 +75,20 @@ impl MissingId {
     /// The server is not configured to find it. The request is refused with 500. The reason, which should say what to
     /// change, is logged once.
     pub fn server(reason: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            fault: Fault::Server,
-            reason: reason.into(),
-            challenge: None,
-        }
+        Self::of(Fault::Server, reason.into())
     }
 
     /// A rule has chosen a limit that it does not have, so the client is known and its limit is not.
     pub(crate) fn unknown_limit(reason: String) -> Self {
+        Self::of(Fault::UnknownLimit, reason.into())
+    }
+
+    fn of(fault: Fault, reason: Cow<'static, str>) -> Self {
+        let challenge = None;
         Self {
-            fault: Fault::UnknownLimit,
-            ..Self::server(reason)
+            fault,
+            reason,
+            challenge,
         }
     }
 

@@ -38,28 +38,24 @@ impl Ipv6Range {
     /// [`ClientIp::peer`](super::ClientIp::peer) finds it.
     #[must_use]
     pub fn peer() -> Self {
-        Self {
-            address: Address::peer(),
-            prefix: 48,
-        }
+        Self::at(Address::peer())
     }
 
     /// The range of the address that a function returns.
     #[must_use]
     pub fn from_fn(find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
-        Self {
-            address: Address::from_fn(find),
-            prefix: 48,
-        }
+        Self::at(Address::from_fn(find))
     }
 
     /// The range of the address that trusted proxies name in a header.
     #[must_use]
     pub fn behind(proxies: Proxies) -> Self {
-        Self {
-            address: Address::Behind(proxies),
-            prefix: 48,
-        }
+        Self::at(Address::Behind(proxies))
+    }
+
+    fn at(address: Address) -> Self {
+        let prefix = 48;
+        Self { address, prefix }
     }
 
     /// Sets the length of the prefix, in bits. The id format `ipv6RangeCIDR` requires 48. For other lengths, use

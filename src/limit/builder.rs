@@ -81,7 +81,7 @@ impl LimitsBuilder {
         self
     }
 
-    /// Adds a list of clients that are blocked for a time, with the reason that they are told. [`Limiter::block`] adds a client,
+    /// Adds a list of clients that are blocked for a time, with a reason for them. [`Limiter::block`] adds a client,
     /// and [`Limiter::unblock`] removes it. A [`Rule`](crate::Rule) with this name refuses the clients on the list.
     ///
     /// ```

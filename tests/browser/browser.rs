@@ -178,7 +178,7 @@ impl Drop for Browser {
     }
 }
 
-/// One of the browsers that run at a time: as many as there are processors, each of which takes one for itself.
+/// One of the browsers that run at a time: as many as there are processors. Each takes one for itself.
 struct Turn;
 
 static RUNNING: Mutex<usize> = Mutex::new(0);

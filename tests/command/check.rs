@@ -107,7 +107,7 @@ fn toml_is_read() {
     );
 }
 
-/// What is asked, and what is told below it.
+/// The request, and the lines of the answer.
 const CLIENTS: [([&str; 2], &str); 8] = [
     (
         ["Address", "::ffff:10.0.0.3"],

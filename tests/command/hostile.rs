@@ -9,7 +9,7 @@ use crate::{
 
 const GOOD: &str = r#"203.0.113.7 - - [01/Nov/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 1"#;
 
-/// Reads these lines after a good one, and expects what is told of the first of them.
+/// Reads these lines after a good one, and expects the reason for the first of them.
 #[track_caller]
 fn expect_unreadable(lines: &[u8], reason: &str) {
     let limits = file("yml", "requests: {burst: 9, count: 1, period: 1s}\n");

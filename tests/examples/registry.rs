@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    programs::{self, Program, Response, run},
+    programs::{self, Program, Response, file, run},
     redis_support::{Cluster, Sentinels, Server},
 };
 
@@ -31,17 +31,9 @@ const DENIAL: &str = r#"{
    ]
 }"#;
 
-/// Writes a configuration, under a name that no other test uses. Returns its path.
-fn config(name: &str, text: &str) -> String {
-    let (directory, process) = (env!("CARGO_TARGET_TMPDIR"), std::process::id());
-    let path = format!("{directory}/registry-{process}-{name}.yml");
-    fs::write(&path, text).expect("the target directory can be written to");
-    path
-}
-
-fn enabled(name: &str, addr: &str) -> String {
+fn enabled(addr: &str) -> String {
     let text = format!("redis:\n  ratelimiter:\n    enabled: true\n    addr: {addr}\n");
-    config(name, &text)
+    file("registry.yml", &text)
 }
 
 fn start(config: &str) -> (Program, programs::Server) {
@@ -81,7 +73,7 @@ fn connections(redis: &Server) -> u64 {
 #[test]
 fn hundred_pass_and_the_next_is_told_what_the_registry_says() {
     let redis = Server::start();
-    let (_program, server) = start(&enabled("burst", &redis.addr().to_string()));
+    let (_program, server) = start(&enabled(&redis.addr().to_string()));
     let mut responses = burst(&server, "x-forwarded-for: 10.0.0.1, 172.16.123.1\r\n");
 
     let denied = responses.pop().expect("it is the last");
@@ -106,7 +98,7 @@ fn hundred_pass_and_the_next_is_told_what_the_registry_says() {
 #[test]
 fn client_is_the_second_entry_then_the_real_ip_then_the_peer() {
     let redis = Server::start();
-    let (_program, server) = start(&enabled("client", &redis.addr().to_string()));
+    let (_program, server) = start(&enabled(&redis.addr().to_string()));
     let cases = [
         (
             "x-forwarded-for: 192.168.1.1,142.250.70.174\r\n",
@@ -137,7 +129,7 @@ fn client_is_the_second_entry_then_the_real_ip_then_the_peer() {
 #[test]
 fn unknown_repositories_and_paths_count_too() {
     let redis = Server::start();
-    let (_program, server) = start(&enabled("unknown", &redis.addr().to_string()));
+    let (_program, server) = start(&enabled(&redis.addr().to_string()));
     for path in ["/v2/nobody/tags/list", "/v1/"] {
         redis.command(&["FLUSHALL"]).expect_success();
         assert_eq!(server.get(path, "").status, 404);
@@ -152,7 +144,7 @@ fn password_and_database_are_used() {
     let text = format!(
         "redis:\n  ratelimiter: {{enabled: true, addr: '{addr}', password: 'p@ss:/ word', db: 3}}"
     );
-    let (_program, server) = start(&config("password", &text));
+    let (_program, server) = start(&file("registry.yml", &text));
     assert_eq!(server.get("/v2/", "").status, 200);
     assert!(keys(&redis).is_empty());
     assert!(
@@ -167,7 +159,7 @@ fn cluster_is_told_by_its_addresses() {
     let cluster = Cluster::start();
     let addresses = cluster.nodes().iter().map(|node| node.addr().to_string());
     let addresses: Vec<_> = addresses.collect();
-    let (_program, server) = start(&enabled("cluster", &addresses.join(", ")));
+    let (_program, server) = start(&enabled(&addresses.join(", ")));
     for host in 1..=3 {
         let headers = format!("x-real-ip: 192.0.2.{host}\r\n");
         assert_eq!(server.get("/v2/", &headers).status, 200);
@@ -187,7 +179,7 @@ fn master_is_found_by_sentinels() {
     let text = format!(
         "redis:\n  ratelimiter:\n    enabled: true\n    mainname: tollgate\n    addr: {addresses}\n"
     );
-    let (_program, server) = start(&config("sentinels", &text));
+    let (_program, server) = start(&file("registry.yml", &text));
     assert_eq!(server.get("/v2/", "").status, 200);
     assert_eq!(keys(sentinels.master()).len(), 1);
 }
@@ -203,8 +195,8 @@ fn nothing_is_limited_or_kept_unless_it_is_enabled() {
         format!("version: 0.1\nredis:\n  addr: {addr}\n  cache: {{enabled: true}}"),
         "version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: /var/lib/registry".to_owned(),
     ];
-    for (i, text) in disabled.iter().enumerate() {
-        let (_program, server) = start(&config(&format!("disabled-{i}"), text));
+    for text in &disabled {
+        let (_program, server) = start(&file("registry.yml", text));
         for response in server.get_often(2 * BURST, "/v2/", "") {
             assert_eq!(response.status, 200, "{text}");
             assert_eq!(response.header("ratelimit"), None);
@@ -247,8 +239,8 @@ fn bad_files_exit_2_and_say_what_to_change() {
         ("redis:\n  ratelimiter: {enabled: perhaps}", "line 2"),
         ("redis: [", "line 1"),
     ];
-    for (i, (text, problem)) in cases.into_iter().enumerate() {
-        let path = config(&format!("bad-{i}"), text);
+    for (text, problem) in cases {
+        let path = file("registry.yml", text);
         expect_refusal(&[&path], problem);
         expect_refusal(&[&path], &format!("registry: {path}: "));
     }
@@ -257,7 +249,7 @@ fn bad_files_exit_2_and_say_what_to_change() {
 
 #[test]
 fn bad_arguments_exit_2_with_the_usage() {
-    let good = config("arguments", "redis: {}");
+    let good = file("registry.yml", "redis: {}");
     let usage = "usage: registry CONFIG.yml";
     expect_refusal(&[], usage);
     for bad in ["other.yml", "--verbose", "--listen"] {
@@ -269,7 +261,7 @@ fn bad_arguments_exit_2_with_the_usage() {
 #[test]
 fn wrong_password_is_told_at_the_start() {
     let redis = Server::start_with(&["--requirepass", "secret"]);
-    let path = enabled("stranger", &redis.addr().to_string());
+    let path = enabled(&redis.addr().to_string());
     expect_refusal(&[&path], "cannot connect to Redis");
 }
 
@@ -278,7 +270,7 @@ fn example_of_a_file_is_one() {
     let text = fs::read_to_string("examples/config/registry.yml").expect("it is there");
     let redis = Server::start();
     let text = text.replace("127.0.0.1:6379", &redis.addr().to_string());
-    let (_program, server) = start(&config("example", &text));
+    let (_program, server) = start(&file("registry.yml", &text));
     assert_eq!(server.get("/v2/", "").status, 200);
     assert_eq!(keys(&redis).len(), 1);
 }

@@ -15,7 +15,7 @@ fn backend(server: &Server) -> RedisBackend {
     backend.build().unwrap()
 }
 
-/// A process of so many, each of which may use up its part.
+/// A process of so many. Each may use up its part.
 fn process(backend: RedisBackend, of: u32) -> Limiter {
     let limits = Limits::builder().limit("requests", Limit::per_day(BURST));
     let policy = FailurePolicy::new(DenyCache::new(backend)).deadline(LONG);

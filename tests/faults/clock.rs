@@ -17,7 +17,7 @@ pub(crate) const SKEW: i64 = 2 * 3600 * 1_000_000;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// One in an hour, of which nothing comes back during a test, and 20 at once.
+/// One in an hour, and 20 at once. Nothing comes back during a test.
 fn limit() -> Limit {
     Limit::per_hour(1).burst(20)
 }

@@ -34,7 +34,7 @@ fn random(state: &AtomicU64) -> u64 {
     (mixed >> 33) % 5000
 }
 
-/// Spends with ten tasks, each of which gives up after up to five milliseconds.
+/// Spends with ten tasks. Each gives up after up to five milliseconds.
 async fn give_up(stack: &Stack, ids: usize, calls: usize) -> Sums {
     let (sums, state) = (Arc::<Mutex<Sums>>::default(), Arc::<AtomicU64>::default());
     let tasks = (0..10).map(|task| {
@@ -87,7 +87,7 @@ async fn requests_that_are_dropped_are_charged_at_most_once_and_hold_no_place() 
     stack.end([&server]);
 }
 
-/// Spends batches over two of 50 ids, of which about half are given up: after as long as the first has taken, or less, or more.
+/// Spends batches over two of 50 ids. About half of them are given up: after as long as the first has taken, or less, or more.
 async fn give_up_batches(stack: &Stack, first: usize, state: &AtomicU64, sums: &mut Sums) {
     let mut usual = PATIENCE;
     for call in 0..500 {

@@ -172,7 +172,7 @@ async fn master_that_was_replaced_has_no_breaker() {
     wait_for("its replica is elected", || {
         cluster.owner(slot).id() != master.id()
     });
-    // The decisions are the new master's, of which no breaker knows. That of the old one is never probed again.
+    // The decisions are the new master's, which has no breaker yet. That of the old one is never probed again.
     while source().await != Source::Store || is_open(&limiter) {
         assert!(begun.elapsed() < PATIENCE, "{limiter:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;

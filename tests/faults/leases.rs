@@ -83,7 +83,7 @@ impl Progress {
     }
 }
 
-/// One process of a fleet, which spends until it is told to stop, and refuses what the store cannot decide.
+/// One process of a fleet, which spends until it is stopped, and refuses what the store cannot decide.
 struct Process {
     limiter: Limiter,
     is_done: Arc<AtomicBool>,
@@ -225,7 +225,7 @@ fn held(decision: &Decision) -> Option<u32> {
     decision.remaining().filter(|_| is_leased)
 }
 
-/// One in an hour, of which nothing comes back during a test.
+/// One in an hour. Nothing comes back during a test.
 fn hourly(burst: u32) -> Limit {
     Limit::per_hour(1).burst(burst)
 }

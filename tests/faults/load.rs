@@ -1,4 +1,4 @@
-//! Load on a stack: tasks that spend until they are told to stop, and what has become of each call.
+//! Load on a stack: tasks that spend until they are stopped, and what has become of each call.
 
 use std::{
     future::pending,

@@ -95,7 +95,7 @@ async fn crowd(limiter: &Limiter, counter: &str) {
     println!("\nmost {}", most.unwrap());
 }
 
-/// Holds all permits, and does as it is told, line by line.
+/// Holds all permits, and obeys orders, line by line.
 async fn holder(limiter: &Limiter) {
     let limit = limiter.limit("work").unwrap();
     let mut permits = Vec::new();

@@ -119,7 +119,7 @@ impl Report {
         }
     }
 
-    /// Drops the stack, of which nothing is left then.
+    /// Drops the stack. Nothing of it is left then.
     #[track_caller]
     pub(crate) fn end<'a>(self, servers: impl IntoIterator<Item = &'a Server>) {
         self.stack.end(servers);

@@ -180,7 +180,7 @@ pub(crate) async fn spend(limiter: &Limiter, limit: &'static str, id: &str) -> A
     }
 }
 
-/// What a server has charged a bucket of `local` or `refuse`, of which nothing comes back meanwhile.
+/// What a server has charged a bucket of `local` or `refuse`. Nothing comes back meanwhile.
 pub(crate) fn charged(server: &Server, limit: &str, id: &str) -> u32 {
     let interval = 24 * 3600 * 1_000_000 / u64::from(BURST);
     let left = ahead(server, limit, id);

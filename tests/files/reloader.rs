@@ -352,7 +352,7 @@ async fn lists_are_read_again_with_the_limits_and_each_by_itself() {
     assert_eq!(statuses("203.0.113.8").await, [403, 403]);
     assert_eq!(statuses("192.0.2.1").await, [200, 200]);
     assert_eq!(log.count("a list of addresses is reloaded"), 2);
-    // A mistake in one keeps neither the other nor the limits back, and is told once.
+    // A mistake in one keeps neither the other nor the limits back, and is logged once.
     files.write("denied.txt", "203.0.113.9/33");
     files.write("exempt.txt", "# none");
     files.write("overrides.yml", "[]");
@@ -446,7 +446,11 @@ async fn what_has_changed_is_logged_once() {
     assert_eq!(log.count("limits were reloaded limits=1 overrides=0"), 1);
     files.write("overrides.yml", "- orders: 5");
     time::sleep(Duration::from_secs(100)).await;
-    assert_eq!(log.count("limits were not reloaded"), 2, "it is told anew");
+    assert_eq!(
+        log.count("limits were not reloaded"),
+        2,
+        "it is logged again"
+    );
     files.write("overrides.yml", "[]");
     time::sleep(Duration::from_secs(100)).await;
     assert_eq!(log.count("the files match the limits in force again"), 1);

@@ -7,7 +7,7 @@ use tollgate::{
     limit::Language::{Json, Toml, Yaml},
 };
 
-use crate::{Refusal, defaults, limit_of, reads};
+use crate::{Refusal, defaults, limit_of, refused};
 
 const WAIT: Duration = Duration::from_millis(2500);
 
@@ -85,67 +85,61 @@ const REFUSED: [Refusal; 11] = [
     (
         Json,
         "{\"a\": {\"limit\": 5, \"window\": \"15m\",\n\"max_wait\": \"2s\"}}",
-        "limits:2: limit `a`: max_wait is only for burst, count and period, or concurrent, because no other kind of limit has a line to wait in: remove it",
+        "2: limit `a`: max_wait is only for burst, count and period, or concurrent, because no other kind of limit has a line to wait in",
     ),
     (
         Json,
         "{\"a\": {\"quota\": 5, \"per\": \"day\",\n\"max_wait\": \"2s\"}}",
-        "limits:2: limit `a`: max_wait is only for burst, count and period, or concurrent, because no other kind of limit has a line to wait in: remove it",
+        "2: limit `a`: max_wait is only for burst, count and period, or concurrent, because no other kind of limit has a line to wait in",
     ),
     (
         Yaml,
         "a:\n  tiers: [{limit: 5, window: 1s}]\n  max_wait: 2s",
-        "limits:3: limit `a`: max_wait is only for burst, count and period, or concurrent, because no other kind of limit has a line to wait in: remove it",
+        "3: limit `a`: max_wait is only for burst, count and period, or concurrent, because no other kind of limit has a line to wait in",
     ),
     (
         Toml,
         "[a]\nunlimited = true\nmax_wait = '2s'",
-        "limits:3: limit `a`: max_wait is only for burst, count and period, or concurrent, because no other kind of limit has a line to wait in: remove it",
+        "3: limit `a`: max_wait is only for burst, count and period, or concurrent, because no other kind of limit has a line to wait in",
     ),
     (
         Json,
         "{\"a\": {\"blocked\": true,\n\"max_wait\": \"2s\"}}",
-        "limits:2: limit `a`: max_wait is only for burst, count and period, or concurrent, because no other kind of limit has a line to wait in: remove it",
+        "2: limit `a`: max_wait is only for burst, count and period, or concurrent, because no other kind of limit has a line to wait in",
     ),
     (
         Json,
         "{\"a\": {\"max_wait\": \"2s\"}}",
-        "limits:1: limit `a`: burst is missing: write its values, such as `10/s burst 20`, or `{}` to turn it off",
+        "1: limit `a`: burst is missing",
     ),
     (
         Json,
         "{\"a\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\",\n\"max_wait\": \"1500ns\"}}",
-        "limits:2: limit `a`: max_wait is not a whole number of microseconds: round it to one",
+        "2: limit `a`: max_wait is not a whole number of microseconds",
     ),
     (
         Json,
         "{\"a\": {\"concurrent\": 1,\n\"max_wait\": \"1000000h\"}}",
-        "limits:2: limit `a`: max_wait is more than 71 years (2^51 us): shorten it",
+        "2: limit `a`: max_wait is more than 71 years (2^51 us)",
     ),
     (
         Json,
         "{\"a\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\",\n\"max_wait\": \"1000000h\"}}",
-        "limits:2: limit `a`: max_wait and the time in which an empty bucket fills are more than 71 years (2^51 us) together: lower max_wait",
+        "2: limit `a`: max_wait and the time in which an empty bucket fills are more than 71 years (2^51 us) together: lower max_wait",
     ),
     (
         Json,
         "{\"a\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\",\n\"max_wait\": \"infinite\"}}",
-        "limits:2: limit `a`: max_wait: `infinite` is not a duration: write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`",
+        "2: limit `a`: max_wait: `infinite` is not a duration",
     ),
     (
         Json,
         "{\"a\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\",\n\"max_wate\": \"1s\"}}",
-        "limits:2: limit `a`: unknown field `max_wate`: did you mean `max_wait`?",
+        "2: limit `a`: unknown field `max_wate`: did you mean `max_wait`?",
     ),
 ];
 
 #[test]
 fn mistaken_waits_are_refused_with_what_to_change() {
-    for (language, text, message) in REFUSED
-        .into_iter()
-        .filter(|(language, ..)| reads(*language))
-    {
-        let error = defaults(language, text).unwrap_err();
-        assert_eq!(error.to_string(), message);
-    }
+    refused(defaults, &REFUSED);
 }

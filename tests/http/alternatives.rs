@@ -15,7 +15,10 @@ use tollgate::{
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, Log};
+use crate::support::{
+    Hello, Log,
+    store::{Fate, Store},
+};
 
 type Body = http_body_util::Full<bytes::Bytes>;
 
@@ -265,23 +268,12 @@ async fn mode_is_that_of_the_rule_that_applies() {
 #[cfg(feature = "failure-policy")]
 #[tokio::test]
 async fn failure_policy_is_that_of_the_rule_that_applies() {
-    use tollgate::{
-        backend::{Backend, BackendError, FailurePolicy, async_trait},
-        decision::Outcome,
-        transaction::{Batch, OnFailure},
-    };
+    use tollgate::{backend::FailurePolicy, transaction::OnFailure};
 
-    #[derive(Debug)]
-    struct Broken;
-
-    #[async_trait]
-    impl Backend for Broken {
-        async fn apply(&self, _: &Batch<'_>) -> Result<Outcome, BackendError> {
-            Err(BackendError::unavailable("as the test wants it"))
-        }
-    }
-
-    let limiter = Limiter::new(limits().build().unwrap(), FailurePolicy::new(Broken));
+    let limiter = Limiter::new(
+        limits().build().unwrap(),
+        FailurePolicy::new(Store::new(Fate::Away)),
+    );
     let refuses = per_key().on_failure(OnFailure::Refuse);
     let allows = per_ip().cost(10).on_failure(OnFailure::Allow);
     let layer = RateLimitLayer::with_limiter(limiter).rule(refuses.or_else(allows));

@@ -1,4 +1,4 @@
-//! Blocked clients: what they are told, and that nothing else changes.
+//! Blocked clients: the answers to them, and that nothing else changes.
 
 use std::time::Duration;
 

@@ -5,16 +5,9 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use async_trait::async_trait;
 use tokio::{net::TcpListener, time::Instant};
 use tollgate::{
-    Limit, Limiter, Limits, RateLimitLayer,
-    backend::{Backend, BackendError},
-    clock::ManualClock,
-    decision::Outcome,
-    limit::LimitName,
-    tiers::Tier,
-    transaction::Batch,
+    Limit, Limiter, Limits, RateLimitLayer, clock::ManualClock, limit::LimitName, tiers::Tier,
 };
 use tonic::{
     Code, Status,
@@ -31,7 +24,11 @@ use tonic_health::{
 use tonic_types::StatusExt;
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, as_grpc, from_ip, layer, limiter_of, patience::TokioClock};
+use crate::support::{
+    Hello, as_grpc, from_ip, layer, limiter_of,
+    patience::TokioClock,
+    store::{Fate, Store},
+};
 
 type Health = health_server::HealthServer<HealthService>;
 
@@ -99,7 +96,7 @@ async fn layer_round_one_service_keeps_its_name() {
     is_exhausted_by_two_calls(address).await;
 }
 
-/// What the second call is told, if the first takes all there is.
+/// The status of the second call, if the first takes all there is.
 async fn second_call(tier: Tier) -> Status {
     let (incoming, address) = bind().await;
     let limit = Limit::tiers([tier]).unwrap();
@@ -123,7 +120,7 @@ async fn call_that_tiers_deny_is_told_when_to_come_back_if_it_may() {
     assert!(never.metadata().get("retry-after").is_none());
 }
 
-/// What a client is told of a call through a layer.
+/// The status of a call through a layer.
 async fn refusal_by(layer: RateLimitLayer) -> Status {
     let (incoming, address) = bind().await;
     let server = Server::builder().layer(layer).add_service(health().await);
@@ -216,21 +213,10 @@ async fn who_never_passes_is_told_not_to_retry() {
     }
 }
 
-/// A store that is away.
-#[derive(Debug)]
-struct Away;
-
-#[async_trait]
-impl Backend for Away {
-    async fn apply(&self, _: &Batch<'_>) -> Result<Outcome, BackendError> {
-        Err(BackendError::unavailable("connection refused"))
-    }
-}
-
 #[tokio::test]
 async fn store_that_does_not_answer_is_unavailable_with_a_pushback() {
     let limits = Limits::builder().limit("requests", Limit::per_minute(1));
-    let limiter = Limiter::new(limits.build().unwrap(), Away);
+    let limiter = Limiter::new(limits.build().unwrap(), Store::new(Fate::Away));
     let status = refusal_by(layer(&limiter)).await;
     assert_eq!(status.code(), Code::Unavailable);
     let (after, info, pushback) = waits(&status);

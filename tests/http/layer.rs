@@ -288,7 +288,7 @@ async fn refund_of_a_denied_request_gives_nothing() {
     assert_eq!(left.remaining(), Some(4));
 }
 
-/// A backend that decides in memory, but only once it is let.
+/// A backend that decides in memory, once its gate is open.
 #[derive(Debug)]
 struct Slow {
     inner: MemoryBackend,

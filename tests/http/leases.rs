@@ -19,6 +19,7 @@ use tollgate::{
     limit::LimitName,
     quota::Per,
     response::Headers,
+    testing::cases::history::Random,
     transaction::Batch,
 };
 use tower::{Layer, ServiceExt};
@@ -131,14 +132,10 @@ async fn field_says_zero_only_if_the_next_request_is_refused() {
     let clock = ManualClock::default();
     let limiters = [0; 2].map(|_| limiter(&store, thousand()).with_clock(clock.clone()));
     let layers = limiters.map(layer);
-    let (mut seed, mut zeros, mut leased) = (1_u64, 0, 0);
-    let mut random = |n: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (seed >> 33) % n
-    };
+    let (mut random, mut zeros, mut leased) = (Random(1), 0, 0);
     let mut last = [(1, Source::Store); 2];
     for _ in 0..20_000 {
-        let process = usize::try_from(random(2)).unwrap();
+        let process = usize::try_from(random.below(2)).unwrap();
         let answer = send(&layers[process]).await;
         let (before, by) = last[process];
         let passes = answer.status() == StatusCode::OK;
@@ -149,11 +146,11 @@ async fn field_says_zero_only_if_the_next_request_is_refused() {
         last[process] = (left(&answer).0, source(&answer));
         let other = 1 - process;
         last[other].0 = last[other].0.max(1);
-        if random(40) == 0 {
-            clock.advance(Duration::from_micros(random(30_000)));
+        if random.below(40) == 0 {
+            clock.advance(Duration::from_micros(random.below(30_000)));
             last = [(1, Source::Store); 2];
         }
-        if random(2000) == 0 {
+        if random.below(2000) == 0 {
             sleep(Duration::from_secs(2)).await;
             last = [(1, Source::Store); 2];
         }

@@ -14,7 +14,6 @@ mod own_limits;
 mod pace;
 #[cfg(feature = "axum")]
 mod path_params;
-mod peers;
 mod permits;
 mod permits_served;
 mod proxies;

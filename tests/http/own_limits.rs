@@ -4,20 +4,17 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
     time::Duration,
 };
 
-use async_trait::async_trait;
 use http::{Method, Response, StatusCode};
 use tollgate::{
     ClientIp, Limit, MemoryBackend, RateLimitLayer, Rule,
-    backend::{Backend, BackendError},
-    decision::Outcome,
     id::IdFormat,
     key::{Everyone, HeaderId},
     limit::LimitName,
     rule::{RuleError, methods},
-    transaction::Batch,
 };
 use tower::{Layer, ServiceExt};
 
@@ -105,24 +102,9 @@ async fn nested_layers_charge_a_bucket_each() {
     }
 }
 
-/// Layers that have one store.
-#[derive(Clone, Debug)]
-struct Store(std::sync::Arc<MemoryBackend>);
-
-#[async_trait]
-impl Backend for Store {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        self.0.apply(batch).await
-    }
-
-    fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
-        self.0.try_apply(batch)
-    }
-}
-
 #[tokio::test]
 async fn shared_layers_share_buckets_of_one_name() {
-    let store = Store(MemoryBackend::new().into());
+    let store = Arc::new(MemoryBackend::new());
     let layer = |name: &str| two_of_an_ip().shared(name, store.clone());
     let (a, same, b) = (layer("a"), layer("a"), layer("b"));
     for (layer, expected) in [(&a, 200), (&same, 200), (&a, 429), (&same, 429), (&b, 200)] {
@@ -185,7 +167,7 @@ async fn each_limit_takes_one_line_and_all_are_charged_together() {
 
 #[tokio::test]
 async fn order_of_limits_names_and_rules_does_not_matter() {
-    let store = Store(MemoryBackend::new().into());
+    let store = Arc::new(MemoryBackend::new());
     for (layer, names) in [
         (three_limits(), ["accounts", "requests", "writes"]),
         (three_limits().named("all"), ["accounts", "all", "writes"]),

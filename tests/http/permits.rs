@@ -59,7 +59,7 @@ fn request() -> Request<Empty<Bytes>> {
     Request::new(Empty::new())
 }
 
-/// A body of three frames, of which the last may be an error.
+/// A body of three frames. The last one may be an error.
 fn streamed(fails: bool) -> Body {
     let frame = |text: &'static str| Ok(Frame::data(Bytes::from_static(text.as_bytes())));
     let last = match fails {

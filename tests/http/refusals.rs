@@ -6,37 +6,27 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::Full;
 use serde_json::Value;
 use tollgate::{
     ClientIp, Decision, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
-    backend::{Backend, BackendError},
     clock::ManualClock,
-    decision::{Outcome, Source},
+    decision::Source,
     id::IdFormat,
     key::{Everyone, Extracted, HeaderId, Ipv6Range, MissingId},
     limit::LimitName,
     response::{Problem, Refusal, RefusalId, RefusalLog, RefusedCharge, Registry},
     rule::OnMissing,
-    transaction::Batch,
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, Log, from_ip, layer, limiter_of, send, text};
-
-/// A store that does not answer.
-#[derive(Debug)]
-struct Away;
-
-#[async_trait]
-impl Backend for Away {
-    async fn apply(&self, _: &Batch<'_>) -> Result<Outcome, BackendError> {
-        Err(BackendError::unavailable("away"))
-    }
-}
+use crate::support::{
+    Hello, Log, from_ip, layer, limiter_of, send,
+    store::{Fate, Store},
+    text,
+};
 
 fn one_per_hour() -> RateLimitLayer {
     layer(&limiter_of(&ManualClock::default(), Limit::per_hour(1)))
@@ -140,7 +130,7 @@ async fn event_of_the_refusal_has_the_reference_and_the_values_of_the_limit() {
     assert_eq!(log.count("refused refusal_id"), 1, "{log:?}");
 }
 
-/// A limit for addresses, and one for their ranges, of which one has an override.
+/// A limit for addresses, and one for their ranges. One range has an override.
 fn addresses_and_ranges() -> Limiter {
     let addresses = LimitName::new("requests", 1, IdFormat::IpAddress);
     let ranges = LimitName::new("ranges", 2, IdFormat::Ipv6Range);
@@ -234,7 +224,7 @@ async fn log_tells_which_clients_a_store_that_is_away_could_not_decide() {
     let limits = Limits::builder()
         .limit("requests", Limit::per_hour(1))
         .build();
-    let limiter = Limiter::new(limits.unwrap(), Away);
+    let limiter = Limiter::new(limits.unwrap(), Store::new(Fate::Away));
     let layer = layer(&limiter).keep_refusals(&log);
     assert_eq!(
         send(&layer, "203.0.113.7").await.status(),

@@ -17,7 +17,11 @@ use tollgate::{
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, Log, text};
+use crate::support::{
+    Hello, Log,
+    store::{Fate, Store},
+    text,
+};
 
 type Body = http_body_util::Full<bytes::Bytes>;
 
@@ -248,7 +252,7 @@ async fn addresses_on_a_deny_list_are_not_let_in() {
         .skip_if(ClientIp::peer().within(["192.0.2.7"]).unwrap());
     for (ip, status) in [
         ("192.0.2.6", 403),
-        // Who is exempt is let in, whatever the lists say.
+        // An exempt client passes, whatever the lists say.
         ("192.0.2.7", 200),
         ("::ffff:192.0.2.8", 403),
         ("192.0.3.8", 200),
@@ -468,36 +472,16 @@ async fn limit_is_chosen_by_its_index() {
 /// A store that never answers, around which a policy decides.
 #[cfg(feature = "failure-policy")]
 mod failing {
-    use std::{
-        convert::Infallible,
-        sync::{
-            Arc,
-            atomic::{AtomicBool, Ordering},
-        },
-        time::Duration,
-    };
+    use std::{convert::Infallible, time::Duration};
 
     use tollgate::{
-        backend::{Backend, BackendError, FailurePolicy, async_trait},
-        decision::Outcome,
+        backend::{Backend, FailurePolicy},
         tiers::Tier,
-        transaction::{Batch, OnFailure},
+        transaction::OnFailure,
     };
     use tower::service_fn;
 
     use super::*;
-
-    #[derive(Debug)]
-    struct Broken;
-
-    #[async_trait]
-    impl Backend for Broken {
-        async fn apply(&self, _: &Batch<'_>) -> Result<Outcome, BackendError> {
-            Err(BackendError::unavailable(
-                "it is broken, as the test wants it",
-            ))
-        }
-    }
 
     fn layer(backend: impl Backend, rules: impl IntoIterator<Item = Rule>) -> RateLimitLayer {
         let name = LimitName::from("pro").on_failure(OnFailure::Allow);
@@ -511,7 +495,7 @@ mod failing {
     }
 
     async fn statuses(rules: impl IntoIterator<Item = Rule>) -> [u16; 3] {
-        statuses_of(&layer(FailurePolicy::new(Broken), rules)).await
+        statuses_of(&layer(FailurePolicy::new(Store::new(Fate::Away)), rules)).await
     }
 
     async fn statuses_of(layer: &RateLimitLayer) -> [u16; 3] {
@@ -544,23 +528,6 @@ mod failing {
         }
     }
 
-    /// Works but while it is lost.
-    #[derive(Clone, Debug, Default)]
-    struct Store {
-        memory: Arc<MemoryBackend>,
-        is_lost: Arc<AtomicBool>,
-    }
-
-    #[async_trait]
-    impl Backend for Store {
-        async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-            match self.is_lost.load(Ordering::Relaxed) {
-                true => Broken.apply(batch).await,
-                false => self.memory.apply(batch).await,
-            }
-        }
-    }
-
     #[tokio::test]
     async fn correction_that_is_let_pass_without_the_store_is_not_given_back_there() {
         let store = Store::default();
@@ -570,14 +537,14 @@ mod failing {
         let limiter = Limiter::new(limits.build().unwrap(), policy);
         let limiter = limiter.with_clock(ManualClock::default());
         let handler = service_fn(|request: Request<Body>| {
-            let is_lost = Arc::clone(&store.is_lost);
+            let store = store.clone();
             async move {
                 let assessment = request.extensions().get::<Assessment>().unwrap();
                 let assessed = assessment.of("pro").unwrap();
-                is_lost.store(true, Ordering::Relaxed);
+                store.becomes(Fate::Away);
                 assessed.settle(50).await.unwrap();
                 assert_eq!(assessed.charged(), 20, "nothing was taken");
-                is_lost.store(false, Ordering::Relaxed);
+                store.becomes(Fate::Works);
                 assessed.settle(30).await.unwrap();
                 assert_eq!(assessed.charged(), 30);
                 Ok::<_, Infallible>(Response::new(Body::default()))
@@ -596,7 +563,7 @@ mod failing {
     async fn share_of_tiers_does_not_make_a_request_too_costly_for_ever() {
         let tier = Tier::new(8, Duration::from_secs(60));
         let limits = Limits::builder().limit("tiers", Limit::tiers([tier]).unwrap());
-        let policy = FailurePolicy::new(Broken).share(1, 4);
+        let policy = FailurePolicy::new(Store::new(Fate::Away)).share(1, 4);
         let limiter = Limiter::new(limits.build().unwrap(), policy);
         let rule = Rule::new("tiers", Everyone).cost(5);
         let layer = RateLimitLayer::with_limiter(limiter).rule(rule);
@@ -645,7 +612,7 @@ mod failing {
             let silent = || Rule::new("free", Everyone);
             let said = || silent().on_failure(rule);
             for rules in [[silent(), said()], [said(), silent()]] {
-                let policy = FailurePolicy::new(Broken).on_failure(backend);
+                let policy = FailurePolicy::new(Store::new(Fate::Away)).on_failure(backend);
                 let statuses = statuses_of(&layer(policy, rules)).await;
                 assert_eq!(statuses, expected, "{backend:?} {rule:?}");
             }
@@ -655,7 +622,7 @@ mod failing {
     #[tokio::test]
     async fn rule_without_a_vote_refuses_nobody_while_the_store_is_away() {
         let limits = Limits::builder().limit("free", Limit::per_hour(2));
-        let limiter = Limiter::new(limits.build().unwrap(), Broken);
+        let limiter = Limiter::new(limits.build().unwrap(), Store::new(Fate::Away));
         let rule = || Rule::new("free", Everyone).mode(Mode::Observe);
         let careful = rule().on_failure(OnFailure::Refuse);
         for (rule, status) in [(rule(), 200), (careful, 503)] {

@@ -18,29 +18,19 @@ use tokio::{
 };
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
-    backend::{Backend, BackendError, async_trait},
-    decision::Outcome,
+    backend::Backend,
     key::{Everyone, HeaderId},
-    transaction::{Batch, Mode},
+    transaction::Mode,
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, from_ip, patience::TokioClock};
+use crate::support::{
+    Hello, from_ip,
+    patience::TokioClock,
+    store::{Fate, Store},
+};
 
 const MS: Duration = Duration::from_millis(1);
-
-/// A store that answers late, so that other requests are decided between the decision on a request and its answer.
-#[derive(Debug, Default)]
-struct Late(MemoryBackend);
-
-#[async_trait]
-impl Backend for Late {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let outcome = self.0.apply(batch).await;
-        sleep(MS).await;
-        outcome
-    }
-}
 
 fn limiter(limit: Limit, backend: impl Backend) -> Limiter {
     let limits = Limits::builder()
@@ -88,7 +78,7 @@ async fn full_waiting_room_leaves_no_slot_unused() {
     let limit = Limit::per_second(100).max_wait(Duration::from_secs(10));
     for is_late in [true, false] {
         let limiter = match is_late {
-            true => limiter(limit.clone(), Late::default()),
+            true => limiter(limit.clone(), Store::new(Fate::Takes(MS))),
             false => limiter(limit.clone(), MemoryBackend::new()),
         };
         let layer = layer(&limiter).max_waiting(100);
@@ -105,7 +95,7 @@ async fn layer_in_which_nobody_may_wait_passes_the_full_rate() {
         .max_wait(Duration::from_secs(2));
     for is_late in [true, false] {
         let limiter = match is_late {
-            true => limiter(limit.clone(), Late::default()),
+            true => limiter(limit.clone(), Store::new(Fate::Takes(MS))),
             false => limiter(limit.clone(), MemoryBackend::new()),
         };
         let layer = layer(&limiter).max_waiting(0);
@@ -128,7 +118,7 @@ async fn request_without_an_id_takes_no_place_in_a_line() {
         .max_wait(Duration::from_secs(60));
     for is_late in [true, false] {
         let limiter = match is_late {
-            true => limiter(limit.clone(), Late::default()),
+            true => limiter(limit.clone(), Store::new(Fate::Takes(MS))),
             false => limiter(limit.clone(), MemoryBackend::new()),
         };
         let layer = layer(&limiter).rule(Rule::new("accounts", HeaderId::new("x-account")));
@@ -155,7 +145,7 @@ async fn request_that_leaves_while_it_is_decided_gives_its_seat_back() {
     let limit = Limit::per_second(10)
         .burst(1)
         .max_wait(Duration::from_secs(60));
-    let limiter = limiter(limit, Late::default());
+    let limiter = limiter(limit, Store::new(Fate::Takes(MS)));
     let layer = layer(&limiter).max_waiting(1);
     assert_eq!(status(&layer).await, StatusCode::OK);
     for _ in 0..3 {

@@ -6,30 +6,19 @@ use http::{Request, StatusCode};
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
-    backend::{Backend, BackendError, async_trait},
+    backend::Backend,
     clock::ManualClock,
-    decision::Outcome,
     key::{Everyone, HeaderId},
     layer::Assessment,
     limit::{LimitName, LimitsBuilder},
-    transaction::{Batch, Mode},
+    transaction::Mode,
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{self, Hello};
-
-/// A store that never answers.
-#[derive(Debug)]
-struct Broken;
-
-#[async_trait]
-impl Backend for Broken {
-    async fn apply(&self, _: &Batch<'_>) -> Result<Outcome, BackendError> {
-        Err(BackendError::unavailable(
-            "it is broken, as the test wants it",
-        ))
-    }
-}
+use crate::support::{
+    self, Hello,
+    store::{Fate, Store},
+};
 
 fn limits(closed: Limit) -> LimitsBuilder {
     Limits::builder()
@@ -87,7 +76,7 @@ proptest! {
         runtime.block_on(async {
             let limits = limits(Limit::BLOCKED).shadow(true);
             let layer = match is_broken {
-                true => layer(&limits, Broken),
+                true => layer(&limits, Store::new(Fate::Away)),
                 false => layer(&limits, MemoryBackend::new()),
             };
             for (account, cost) in requests {
@@ -111,9 +100,15 @@ async fn without_shadow_the_same_rules_refuse() {
     assert_eq!(statuses(memory(&open), None, None).await, 400);
     assert_eq!(statuses(memory(&open), Some("666"), None).await, 429);
     assert_eq!(statuses(memory(&closed), Some("1"), None).await, 429);
-    assert_eq!(statuses(layer(&open, Broken), Some("1"), None).await, 503);
+    assert_eq!(
+        statuses(layer(&open, Store::new(Fate::Away)), Some("1"), None).await,
+        503
+    );
     // Whom the limits block is denied without asking the store.
-    assert_eq!(statuses(layer(&closed, Broken), Some("1"), None).await, 429);
+    assert_eq!(
+        statuses(layer(&closed, Store::new(Fate::Away)), Some("1"), None).await,
+        429
+    );
 }
 
 #[tokio::test]

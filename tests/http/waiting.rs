@@ -30,7 +30,8 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::support::{
     Hello, from_ip,
-    patience::{Slow, Switched, TokioClock, poll, settle},
+    patience::{Answer, Slow, TokioClock, backends, poll, request, settle},
+    store::{Fate, Store},
     text,
 };
 
@@ -70,22 +71,10 @@ async fn use_up(limiter: &Limiter) {
     assert!(limiter.spend(&burst).await.unwrap().allowed());
 }
 
-type Answer = Response<tollgate::layer::ResponseBody<Full<Bytes>>>;
-
-fn request(layer: &RateLimitLayer) -> Pin<Box<dyn Future<Output = Answer> + Send>> {
-    let sent = layer.layer(Hello).oneshot(from_ip(IP));
-    Box::pin(async { sent.await.unwrap() })
-}
-
 #[tokio::test(start_paused = true)]
 async fn requests_start_in_order_each_at_its_instant() {
-    for backend in [true, false] {
-        let slow = Slow::default();
-        slow.gates.open();
-        let limiter = match backend {
-            true => limiter(MemoryBackend::new()),
-            false => limiter(slow),
-        };
+    for backend in backends() {
+        let limiter = limiter(backend);
         let (layer, began) = (layer(&limiter), Instant::now());
         let mut requests = JoinSet::new();
         for number in 0..30_u32 {
@@ -241,14 +230,14 @@ async fn only_so_many_requests_of_a_layer_wait() {
 
 /// What becomes of a thousand requests in line.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Fate {
+enum End {
     Served,
     Panicked,
     Dropped,
     DroppedAfterReload,
 }
 
-impl Fate {
+impl End {
     const ALL: [Self; 4] = [
         Self::Served,
         Self::Panicked,
@@ -277,12 +266,12 @@ async fn places_of_a_thousand_requests_are_free_again_whatever_became_of_them() 
         .burst(1)
         .max_wait(Duration::from_secs(1000));
     let limits = || Limits::builder().limit("requests", line.clone()).build();
-    for fate in Fate::ALL {
+    for fate in End::ALL {
         let limiter = Limiter::new(limits().unwrap(), MemoryBackend::new());
         let limiter = limiter.with_clock(TokioClock::start());
         let layer = layer(&limiter).max_waiting(WAITING as usize);
         let service = layer.layer(service_fn(move |_: Request<Full<Bytes>>| async move {
-            assert!(fate != Fate::Panicked, "the service panics");
+            assert!(fate != End::Panicked, "the service panics");
             Ok::<_, std::convert::Infallible>(Response::new(Full::<Bytes>::default()))
         }));
         let send = || Box::pin(service.clone().oneshot(from_ip(IP)));
@@ -293,7 +282,7 @@ async fn places_of_a_thousand_requests_are_free_again_whatever_became_of_them() 
             for request in &mut waiting {
                 assert!(poll(request.as_mut()).is_pending(), "{fate:?} {round}");
             }
-            if fate == Fate::DroppedAfterReload {
+            if fate == End::DroppedAfterReload {
                 limiter.reload(limits().unwrap()).unwrap();
             }
             let refused = send().await.unwrap();
@@ -385,13 +374,8 @@ fn settled(limiter: &Limiter) -> (RateLimitLayer, Arc<Mutex<Vec<bool>>>) {
 
 #[tokio::test(start_paused = true)]
 async fn request_that_never_started_is_not_settled() {
-    for backend in [true, false] {
-        let slow = Slow::default();
-        slow.gates.open();
-        let limiter = match backend {
-            true => limiter(MemoryBackend::new()),
-            false => limiter(slow),
-        };
+    for backend in backends() {
+        let limiter = limiter(backend);
         use_up(&limiter).await;
         let (layer, asked) = settled(&limiter);
         let mut waits = request(&layer);
@@ -524,9 +508,8 @@ async fn request_is_decided_by_the_limits_with_which_it_began_and_leaves_their_l
 
 #[tokio::test(start_paused = true)]
 async fn store_that_fails_while_requests_wait_moves_none() {
-    let store = Switched::default();
-    let is_off = Arc::clone(&store.is_off);
-    let limiter = limiter(store);
+    let store = Store::default();
+    let limiter = limiter(store.clone());
     let layer = layer(&limiter);
     use_up(&limiter).await;
     let mut sent = [0; 3].map(|_| request(&layer));
@@ -536,7 +519,7 @@ async fn store_that_fails_while_requests_wait_moves_none() {
         assert!(poll(request.as_mut()).is_pending());
     }
     let began = Instant::now();
-    is_off.store(true, Ordering::SeqCst);
+    store.becomes(Fate::Away);
     let refused = request(&layer).await;
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
     let [first, second, third] = sent;
@@ -545,7 +528,7 @@ async fn store_that_fails_while_requests_wait_moves_none() {
     assert_eq!(first.await.status(), StatusCode::OK);
     assert_eq!(second.await.status(), StatusCode::OK);
     assert_eq!(began.elapsed(), 2 * T);
-    is_off.store(false, Ordering::SeqCst);
+    store.becomes(Fate::Works);
     assert_eq!(taken(&limiter).await, 3 * T, "the refund was lost");
 }
 

@@ -3,11 +3,9 @@
 #![cfg(feature = "tokio")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-use std::{future::Future, pin::Pin, time::Duration};
+use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Response, StatusCode, header};
-use http_body_util::Full;
+use http::{StatusCode, header};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     backend::Backend,
@@ -17,12 +15,8 @@ use tollgate::{
     response::Headers,
     transaction::{Mode, Transaction},
 };
-use tower::{Layer, ServiceExt};
 
-use crate::support::{
-    Hello, from_ip,
-    patience::{Slow, TokioClock, poll, settle},
-};
+use crate::support::patience::{Answer, TokioClock, backends, poll, request, settle};
 
 const T: Duration = Duration::from_millis(100);
 /// Two at once, and twenty wait.
@@ -43,13 +37,6 @@ fn limiter(backend: impl Backend) -> Limiter {
 
 fn layer(limiter: &Limiter) -> RateLimitLayer {
     RateLimitLayer::with_limiter(limiter.clone()).rule(Rule::new("requests", ClientIp::peer()))
-}
-
-type Answer = Response<tollgate::layer::ResponseBody<Full<Bytes>>>;
-
-fn request(layer: &RateLimitLayer) -> Pin<Box<dyn Future<Output = Answer> + Send>> {
-    let sent = layer.layer(Hello).oneshot(from_ip(IP));
-    Box::pin(async { sent.await.unwrap() })
 }
 
 fn field<'a>(answer: &'a Answer, name: &str) -> &'a str {
@@ -168,13 +155,8 @@ async fn strictest_limit_is_the_one_that_refuses_first() {
 
 #[tokio::test(start_paused = true)]
 async fn response_shows_the_figures_after_the_wait() {
-    for is_slow in [false, true] {
-        let slow = Slow::default();
-        slow.gates.open();
-        let limiter = match is_slow {
-            true => limiter(slow),
-            false => limiter(MemoryBackend::new()),
-        };
+    for backend in backends() {
+        let limiter = limiter(backend);
         let layer = layer(&limiter)
             .rule(Rule::new("plan", Everyone))
             .rule(Rule::new("window", Everyone));
@@ -207,13 +189,8 @@ async fn response_shows_the_figures_after_the_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn request_that_finds_no_seat_shows_what_is_left_of_other_limits() {
-    for is_slow in [false, true] {
-        let slow = Slow::default();
-        slow.gates.open();
-        let limiter = match is_slow {
-            true => limiter(slow),
-            false => limiter(MemoryBackend::new()),
-        };
+    for backend in backends() {
+        let limiter = limiter(backend);
         let layer = layer(&limiter)
             .rule(Rule::new("plan", Everyone))
             .rule(Rule::new("window", Everyone))

@@ -3,11 +3,7 @@
 #![cfg(feature = "tokio")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-use std::{
-    pin::pin,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     runtime::{Builder, Runtime},
@@ -22,7 +18,8 @@ use tollgate::{
     transaction::Mode,
 };
 
-use crate::support::patience::{Slow, Switched, TokioClock, poll, runtimes, settle};
+use crate::support::patience::{Slow, TokioClock, poll, runtimes, settle};
+use crate::support::store::{Fate, Store};
 
 /// T is 100 ms, and twenty may wait.
 const LINE: Limit = Limit::per_second(10)
@@ -199,9 +196,8 @@ async fn caller_that_waits_when_its_limit_is_removed_starts_at_its_instant() {
 
 #[tokio::test(start_paused = true)]
 async fn store_that_fails_while_callers_wait_moves_nobody() {
-    let store = Switched::default();
-    let is_off = Arc::clone(&store.is_off);
-    let limit = line(store);
+    let store = Store::default();
+    let limit = line(store.clone());
     limit.cost(2).spend("a").await.unwrap();
     let mut callers = [0; 3].map(|_| Box::pin(limit.acquire("a")));
     for caller in &mut callers {
@@ -210,7 +206,7 @@ async fn store_that_fails_while_callers_wait_moves_nobody() {
         assert!(poll(caller.as_mut()).is_pending());
     }
     let began = Instant::now();
-    is_off.store(true, Ordering::SeqCst);
+    store.becomes(Fate::Away);
     assert!(limit.acquire("a").await.is_err());
     let [first, second, third] = callers;
     drop(third);
@@ -218,7 +214,7 @@ async fn store_that_fails_while_callers_wait_moves_nobody() {
     assert!(first.await.unwrap().allowed());
     assert!(second.await.unwrap().allowed());
     assert_eq!(began.elapsed(), 2 * T);
-    is_off.store(false, Ordering::SeqCst);
+    store.becomes(Fate::Works);
     assert_eq!(taken(&limit).await, 3 * T, "the refund was lost");
 }
 

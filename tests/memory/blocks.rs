@@ -1,26 +1,21 @@
-//! Clients that are blocked for a time, with the reason that they are told.
+//! Clients that are blocked for a time, with a reason for them.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
-use async_trait::async_trait;
 #[cfg(feature = "failure-policy")]
 use tollgate::backend::FailurePolicy;
 use tollgate::{
     Decision, Limit, Limiter, Limits, MemoryBackend, Transaction,
-    backend::{Backend, BackendError, DenyCache},
+    backend::{Backend, DenyCache},
     clock::ManualClock,
-    decision::{Outcome, Source},
+    decision::Source,
     id::IdFormat,
     limit::{LimitName, LimitsBuilder},
     limiter::LimiterError,
-    transaction::{Batch, Mode},
+    transaction::Mode,
 };
+
+use crate::support::store::{Fate, Store};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -143,23 +138,6 @@ async fn only_lists_of_blocked_clients_can_block() {
     );
 }
 
-/// A store that can go away.
-#[derive(Clone, Debug, Default)]
-struct Store {
-    inner: Arc<MemoryBackend>,
-    is_away: Arc<AtomicBool>,
-}
-
-#[async_trait]
-impl Backend for Store {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        match self.is_away.load(Ordering::Relaxed) {
-            true => Err(BackendError::unavailable("away")),
-            false => self.inner.apply(batch).await,
-        }
-    }
-}
-
 #[tokio::test]
 async fn cache_remembers_blocks_until_they_are_lifted_through_it() {
     let (clock, store) = (ManualClock::default(), Store::default());
@@ -189,7 +167,7 @@ async fn process_that_has_seen_a_block_keeps_it_while_the_store_is_away() {
         limiter.block("unpaid", id, HOUR).await.unwrap();
     }
     assert!(!ask(&limiter, "7").await.allowed());
-    store.is_away.store(true, Ordering::Relaxed);
+    store.becomes(Fate::Away);
     let local = ask(&limiter, "7").await;
     assert_eq!((local.source(), local.allowed()), (Source::Local, false));
     assert!(ask(&limiter, "9").await.allowed());

@@ -16,6 +16,7 @@ use std::{
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, Transaction,
     clock::{Clock, ManualClock, SystemClock},
+    testing::cases::history::Random,
     transaction::Mode,
 };
 
@@ -43,41 +44,25 @@ fn held(limiter: &Limiter, id: &str) -> u32 {
     decision.remaining().unwrap()
 }
 
+fn admitted_by_threads(limiter: &Limiter) -> usize {
+    let spend = || {
+        let one = Transaction::new("l", "shared");
+        let calls = 0..CALLS / THREADS;
+        calls.filter(|_| passes(limiter, &one)).count()
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(spend)).collect();
+        let admitted = threads.into_iter().map(|thread| thread.join().unwrap());
+        admitted.sum()
+    })
+}
+
 #[test]
 fn threads_admit_exactly_the_burst() {
     for _ in 0..5 {
         let (limiter, ..) = limited(Limit::per_second(20), 1000);
-        let spend = || {
-            let one = Transaction::new("l", "shared");
-            (0..CALLS / THREADS)
-                .filter(|_| passes(&limiter, &one))
-                .count()
-        };
-        let admitted: usize = thread::scope(|scope| {
-            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(spend)).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .sum()
-        });
-        assert_eq!(admitted, 20);
+        assert_eq!(admitted_by_threads(&limiter), 20);
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn tasks_admit_exactly_the_burst() {
-    let (limiter, ..) = limited(Limit::per_second(20), 1000);
-    let tasks: Vec<_> = (0..CALLS)
-        .map(|_| {
-            let limiter = limiter.clone();
-            tokio::spawn(async move { limiter.spend(&Transaction::new("l", "shared")).await })
-        })
-        .collect();
-    let mut admitted = 0;
-    for task in tasks {
-        admitted += usize::from(task.await.unwrap().unwrap().allowed());
-    }
-    assert_eq!(admitted, 20);
 }
 
 #[test]
@@ -85,33 +70,13 @@ fn backends_own_clock_admits_no_more_than_burst_and_rate() {
     let limits = Limits::builder().limit("l", Limit::per_hour(100).burst(20));
     let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
     let start = SystemClock::new().now();
-    let spend = || {
-        let one = Transaction::new("l", "shared");
-        (0..CALLS / THREADS)
-            .filter(|_| passes(&limiter, &one))
-            .count()
-    };
-    let admitted: usize = thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(spend)).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .sum()
-    });
+    let admitted = admitted_by_threads(&limiter);
     let end = SystemClock::new().now();
     let refilled = (end.as_micros() - start.as_micros()) / 36_000_000;
     assert!(
         (20..=21 + refilled).contains(&(admitted as u64)),
         "{admitted}"
     );
-}
-
-/// A number below `n`, by Knuth's MMIX generator.
-fn random(state: &mut u64, n: u32) -> u32 {
-    *state = state
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .wrapping_add(1_442_695_040_888_963_407);
-    u32::try_from((*state >> 33) % u64::from(n)).unwrap()
 }
 
 #[test]
@@ -125,9 +90,9 @@ fn overlapping_batches_are_charged_whole_or_not_at_all() {
         for thread in 0..THREADS as u64 {
             let (limiter, ids, charged) = (&limiter, &ids, &charged);
             scope.spawn(move || {
-                let mut state = thread;
+                let mut random = Random(thread);
                 for _ in 0..2000 {
-                    charge_a_run(limiter, ids, charged, &mut state);
+                    charge_a_run(limiter, ids, charged, &mut random);
                 }
             });
         }
@@ -143,11 +108,11 @@ fn overlapping_batches_are_charged_whole_or_not_at_all() {
 }
 
 /// Charges a run of ids, forwards or backwards, and books what passed. Sometimes it gives it back.
-fn charge_a_run(limiter: &Limiter, ids: &[String], charged: &[AtomicU64], state: &mut u64) {
-    let (first, len) = (random(state, 12) as usize, 2 + random(state, 5) as usize);
-    let cost = random(state, 40);
+fn charge_a_run(limiter: &Limiter, ids: &[String], charged: &[AtomicU64], random: &mut Random) {
+    let (first, len) = (random.cost(12) as usize, 2 + random.cost(5) as usize);
+    let cost = random.cost(40);
     let mut run: Vec<_> = (first..first + len).map(|i| i % ids.len()).collect();
-    if random(state, 2) == 0 {
+    if random.cost(2) == 0 {
         run.reverse();
     }
     let batch: Vec<_> = run
@@ -157,7 +122,7 @@ fn charge_a_run(limiter: &Limiter, ids: &[String], charged: &[AtomicU64], state:
     if !limiter.try_spend_batch(&batch).unwrap().unwrap().allowed() {
         return;
     }
-    let back = random(state, 8) == 0;
+    let back = random.cost(8) == 0;
     if back {
         let refunded = now(limiter.refund_batch(&batch)).unwrap();
         assert_eq!(refunded.refunded(), cost > 0);

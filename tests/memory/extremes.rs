@@ -4,27 +4,11 @@ use std::time::Duration;
 
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, Transaction,
-    backend::{Backend, BackendError, DenyCache, async_trait},
+    backend::{Backend, DenyCache},
     clock::{Clock, ManualClock, Timestamp},
-    decision::Outcome,
-    transaction::Batch,
 };
 
-/// A store that has to be waited for.
-#[derive(Debug)]
-struct Slow(MemoryBackend);
-
-#[async_trait]
-impl Backend for Slow {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        tokio::task::yield_now().await;
-        self.0.apply(batch).await
-    }
-}
-
-fn slow() -> Slow {
-    Slow(MemoryBackend::new())
-}
+use crate::support::store::Store;
 
 /// Spends one unit of each kind of limit, and finds the second one denied.
 async fn works(backend: impl Backend) {
@@ -41,7 +25,7 @@ async fn works(backend: impl Backend) {
 
 #[tokio::test]
 async fn capacities_beyond_all_memory_are_as_large_as_they_can_be() {
-    works(DenyCache::with_capacity(slow(), usize::MAX).lifetime(Duration::MAX)).await;
+    works(DenyCache::with_capacity(Store::default(), usize::MAX).lifetime(Duration::MAX)).await;
     works(MemoryBackend::with_max_buckets(usize::MAX)).await;
     works(MemoryBackend::new().max_history_bytes(usize::MAX)).await;
 }
@@ -51,7 +35,7 @@ async fn capacities_beyond_all_memory_are_as_large_as_they_can_be() {
 async fn failure_policy_takes_numbers_and_durations_of_any_size() {
     use tollgate::backend::FailurePolicy;
 
-    let policy = FailurePolicy::new(slow())
+    let policy = FailurePolicy::new(Store::default())
         .deadline(Duration::MAX)
         .max_in_flight(usize::MAX)
         .failures_in_a_row(u32::MAX)

@@ -26,7 +26,10 @@ use tollgate::{
     transaction::{Batch, Member, Mode, OnFailure},
 };
 
-use crate::support::{Log, OnEvent};
+use crate::support::{
+    Log, OnEvent,
+    store::{Fate, Store},
+};
 
 conformance!(working, FailurePolicy::new(MapBackend::default()));
 conformance!(
@@ -34,82 +37,7 @@ conformance!(
     FailurePolicy::new(DenyCache::new(MapBackend::default())),
     without: [figures],
 );
-conformance!(lost, FailurePolicy::new(Store::lost()), without: [refunds]);
-
-/// What happens to a call.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fate {
-    Works,
-    Fails,
-    /// It never answers.
-    Hangs,
-    Moves,
-    /// It decides, and then fails to say so.
-    Forgets,
-    /// It decides, and answers after a while.
-    Takes(Duration),
-    /// It fails on every fourth call.
-    Stumbles,
-}
-
-/// A store that fails on order.
-#[derive(Clone, Debug)]
-struct Store(Arc<Shared>);
-
-#[derive(Debug)]
-struct Shared {
-    memory: MemoryBackend,
-    fate: Mutex<Fate>,
-    calls: Mutex<usize>,
-}
-
-impl Store {
-    fn new(fate: Fate) -> Self {
-        Self(Arc::new(Shared {
-            memory: MemoryBackend::new(),
-            fate: Mutex::new(fate),
-            calls: Mutex::default(),
-        }))
-    }
-
-    fn lost() -> Self {
-        Self::new(Fate::Fails)
-    }
-
-    fn becomes(&self, fate: Fate) {
-        *self.0.fate.lock().unwrap() = fate;
-    }
-
-    /// How often it was asked since this was last asked.
-    fn calls(&self) -> usize {
-        std::mem::take(&mut self.0.calls.lock().unwrap())
-    }
-}
-
-#[async_trait]
-impl Backend for Store {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        *self.0.calls.lock().unwrap() += 1;
-        let calls = *self.0.calls.lock().unwrap();
-        let fate = *self.0.fate.lock().unwrap();
-        match fate {
-            Fate::Takes(after) => {
-                let decided = self.0.memory.apply(batch).await;
-                tokio::time::sleep(after).await;
-                decided
-            }
-            Fate::Stumbles if calls.is_multiple_of(4) => Err(BackendError::unavailable("late")),
-            Fate::Works | Fate::Stumbles => self.0.memory.apply(batch).await,
-            Fate::Fails => Err(BackendError::not_done("lost")),
-            Fate::Hangs => std::future::pending().await,
-            Fate::Moves => Err(BackendError::Moving("READONLY".into())),
-            Fate::Forgets => {
-                self.0.memory.apply(batch).await?;
-                Err(BackendError::unavailable("forgotten"))
-            }
-        }
-    }
-}
+conformance!(lost, FailurePolicy::new(Store::new(Fate::Fails)), without: [refunds]);
 
 const BURST: u32 = 10;
 
@@ -149,7 +77,7 @@ async fn passed(limiter: &Limiter, requests: u32) -> u32 {
 
 #[tokio::test(start_paused = true)]
 async fn each_limit_says_what_is_decided_meanwhile() {
-    let limiter = limiter(FailurePolicy::new(Store::lost()));
+    let limiter = limiter(FailurePolicy::new(Store::new(Fate::Fails)));
     assert_eq!(passed(&limiter, 30).await, BURST);
     let allowed = limiter.spend(&one("allow")).await.unwrap();
     assert!(allowed.allowed() && !allowed.limited());
@@ -181,7 +109,7 @@ async fn limits_that_say_nothing_do_as_the_policy_does() {
         .limit("plain", Limit::per_hour(1))
         .build()
         .unwrap();
-    let policy = FailurePolicy::new(Store::lost()).on_failure(OnFailure::Allow);
+    let policy = FailurePolicy::new(Store::new(Fate::Fails)).on_failure(OnFailure::Allow);
     let plain = Limiter::new(limits, policy);
     for _ in 0..3 {
         assert!(!plain.spend(&one("plain")).await.unwrap().limited());
@@ -190,7 +118,7 @@ async fn limits_that_say_nothing_do_as_the_policy_does() {
 
 #[tokio::test(start_paused = true)]
 async fn batch_is_refused_by_one_and_decided_by_those_that_can() {
-    let limiter = limiter(FailurePolicy::new(Store::lost()));
+    let limiter = limiter(FailurePolicy::new(Store::new(Fate::Fails)));
     let refused = limiter.spend_batch(&[one("local"), one("refuse")]).await;
     assert!(matches!(refused, Err(LimiterError::Backend(_))));
     let batch = [one("allow"), one("local").cost(4)];
@@ -388,7 +316,7 @@ async fn any_deadline_can_be_set() {
 
 #[tokio::test(start_paused = true)]
 async fn subscriber_may_call_the_limiter_whenever_it_is_called() {
-    let store = Store::lost();
+    let store = Store::new(Fate::Fails);
     let limiter = limiter(FailurePolicy::new(store.clone()));
     let lines = Arc::<Mutex<usize>>::default();
     let calls = Arc::<AtomicBool>::default();
@@ -415,7 +343,7 @@ async fn subscriber_may_call_the_limiter_whenever_it_is_called() {
 
 #[tokio::test(start_paused = true)]
 async fn share_is_what_one_process_may_use_up() {
-    let limiter = limiter(FailurePolicy::new(Store::lost()).share(1, 4));
+    let limiter = limiter(FailurePolicy::new(Store::new(Fate::Fails)).share(1, 4));
     assert_eq!(
         passed(&limiter, 10).await,
         3,
@@ -450,7 +378,7 @@ async fn until_logged(lines: impl Fn() -> usize) {
     while lines().checked_sub(before) != Some(2) {
         before = lines();
         tracing::callsite::rebuild_interest_cache();
-        let store = Store::lost();
+        let store = Store::new(Fate::Fails);
         let limiter = limiter(FailurePolicy::new(store.clone()));
         passed(&limiter, BURST).await;
         is_back(&store).await;
@@ -465,7 +393,7 @@ async fn store_that_does_not_answer_is_asked_now_and_then() {
         || ["does not answer: deciding without it", "answers again"].map(|line| log.count(line));
     until_logged(|| lines().iter().sum()).await;
     let before = lines();
-    let store = Store::lost();
+    let store = Store::new(Fate::Fails);
     let limiter = limiter(FailurePolicy::new(store.clone()));
     passed(&limiter, 1000).await;
     assert_eq!(store.calls(), 5, "as many failures in a row");
@@ -576,6 +504,17 @@ async fn flood(limit: Limit, policy: FailurePolicy<Store>, requests: usize) -> (
     (passed, others.into_iter().all(Result::unwrap))
 }
 
+fn of_each_algorithm(limit: u32) -> [Limit; 4] {
+    let hour = Duration::from_secs(3600);
+    let tier = |limit| Tier::new(limit, hour).active(hour).cooldown(hour);
+    [
+        Limit::per_hour(limit).burst(limit),
+        Limit::quota(limit, Per::Day),
+        Limit::tiers([tier(limit - 1), tier(1)]).unwrap(),
+        Limit::window(limit, hour),
+    ]
+}
+
 /// A store that answers in time, in time if it is asked at once, or too late.
 fn slow_stores() -> impl Iterator<Item = (u64, FailurePolicy<Store>)> {
     [1, 30, 60].into_iter().map(|ms| {
@@ -598,16 +537,8 @@ async fn ten_thousand_simultaneous_requests_of_one_client_get_one_burst() {
 
 #[tokio::test(start_paused = true)]
 async fn client_with_more_requests_than_may_be_in_flight_gets_no_more_than_any_limit() {
-    let hour = Duration::from_secs(3600);
-    let tier = |limit| Tier::new(limit, hour).active(hour).cooldown(hour);
     for limit in [5, 300, 600] {
-        let limits = [
-            Limit::per_hour(limit).burst(limit),
-            Limit::quota(limit, Per::Day),
-            Limit::tiers([tier(limit - 1), tier(1)]).unwrap(),
-            Limit::window(limit, hour),
-        ];
-        for (algorithm, each) in limits.into_iter().enumerate() {
+        for (algorithm, each) in of_each_algorithm(limit).into_iter().enumerate() {
             for (ms, policy) in slow_stores() {
                 let policy = policy.max_in_flight(400);
                 let (passed, others) = flood(each.clone(), policy, 1000).await;
@@ -652,16 +583,8 @@ async fn flood_of_batches(
 
 #[tokio::test(start_paused = true)]
 async fn spend_only_members_of_simultaneous_batches_get_no_more_than_any_limit() {
-    let hour = Duration::from_secs(3600);
-    let tier = |limit| Tier::new(limit, hour).active(hour).cooldown(hour);
     for limit in [5, 75, 150] {
-        let limits = [
-            Limit::per_hour(limit).burst(limit),
-            Limit::quota(limit, Per::Day),
-            Limit::tiers([tier(limit - 1), tier(1)]).unwrap(),
-            Limit::window(limit, hour),
-        ];
-        for (algorithm, each) in limits.into_iter().enumerate() {
+        for (algorithm, each) in of_each_algorithm(limit).into_iter().enumerate() {
             for (ms, policy) in slow_stores() {
                 // Half of the batches neither ask the store nor wait.
                 let policy = policy.max_in_flight(25);
@@ -822,7 +745,7 @@ async fn share_of_tiers_is_a_part_of_each_limit() {
     let (limiter, clock) = tiers(FailurePolicy::new(store.clone()).share(1, 4), 10);
     assert_eq!(passed(&limiter, 1).await, 1);
     store.becomes(Fate::Fails);
-    // A quarter of five is two, of which one is taken; and of ten, three.
+    // A quarter of five is two, and one of them is taken; and of ten, three.
     assert_eq!(passed(&limiter, 9).await, 4);
     let denied = limiter.spend(&one("local")).await.unwrap();
     assert_eq!(denied.remaining(), Some(0));
@@ -1061,7 +984,7 @@ async fn share_of_a_window_or_a_quota_is_a_part_of_its_limit_for_the_same_time()
         Limit::quota(10, Per::first_use(minute)),
     ] {
         for (part, of, expected) in [(1, 1, 10), (1, 4, 3), (2, 3, 7), (1, 100, 1)] {
-            let store = Store::lost();
+            let store = Store::new(Fate::Fails);
             let (limiter, clock) = shared(&store, limit.clone(), part, of);
             assert_eq!(passed(&limiter, 20).await, expected, "{part}/{of}");
             let denied = limiter.spend(&one("local")).await.unwrap();
@@ -1114,7 +1037,7 @@ async fn local_window_knows_what_the_store_has_charged_and_given_back() {
 async fn receipts_of_local_windows_and_quotas_are_refunded_here() {
     let minute = Duration::from_secs(60);
     for limit in [Limit::window(4, minute), Limit::quota(4, Per::Day)] {
-        let store = Store::lost();
+        let store = Store::new(Fate::Fails);
         let (limiter, _) = shared(&store, limit, 1, 2);
         let handle = limiter.limit("local").unwrap();
         let spent = handle.cost(2).spend("client").await.unwrap();

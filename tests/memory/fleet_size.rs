@@ -4,73 +4,30 @@
 #![cfg(feature = "failure-policy")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-use std::{
-    panic::catch_unwind,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::{panic::catch_unwind, time::Duration};
 
 use futures_util::FutureExt;
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, Transaction,
-    backend::{Backend, BackendError, DenyCache, FailurePolicy, Fleet, Lease, async_trait},
+    backend::{DenyCache, FailurePolicy, Fleet, Lease},
     clock::ManualClock,
-    decision::{Outcome, Source},
+    decision::Source,
     limit::LimitName,
     quota::Per,
     testing::{MapBackend, cases::history::Random, conformance},
-    transaction::{Batch, Mode, Receipt},
+    transaction::{Mode, Receipt},
 };
 
-use crate::support::scale::scaled;
+use crate::support::{
+    scale::scaled,
+    store::{Fate, Store},
+};
 
 conformance!(
     of_one,
     FailurePolicy::new(Lease::new(MapBackend::default(), 1)).fleet(1)
 );
-conformance!(of_one_without_its_store, FailurePolicy::new(Store::lost()).fleet(1), without: [refunds]);
-
-/// A store that can be away, and counts the units of debits.
-#[derive(Clone, Debug, Default)]
-struct Store(Arc<Shared>);
-
-#[derive(Debug, Default)]
-struct Shared {
-    memory: MemoryBackend,
-    is_away: AtomicBool,
-    debited: AtomicU32,
-}
-
-impl Store {
-    fn lost() -> Self {
-        let store = Self::default();
-        store.is_away(true);
-        store
-    }
-
-    fn is_away(&self, is_away: bool) {
-        self.0.is_away.store(is_away, Ordering::SeqCst);
-    }
-}
-
-#[async_trait]
-impl Backend for Store {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        if self.0.is_away.load(Ordering::SeqCst) {
-            return Err(BackendError::not_done("away"));
-        }
-        let debits = batch
-            .members
-            .iter()
-            .filter(|member| member.mode == Mode::Debit);
-        let units = debits.map(|member| member.cost).sum();
-        self.0.debited.fetch_add(units, Ordering::SeqCst);
-        self.0.memory.apply(batch).await
-    }
-}
+conformance!(of_one_without_its_store, FailurePolicy::new(Store::new(Fate::Fails)).fleet(1), without: [refunds]);
 
 const BURST: u32 = 100;
 const SECOND: Duration = Duration::from_secs(1);
@@ -125,13 +82,13 @@ impl Process {
 
     /// Ends an outage. Returns the units that the store has been debited.
     async fn pays(&self, store: &Store) -> u32 {
-        store.is_away(false);
+        store.becomes(Fate::Works);
         tokio::time::sleep(SECOND).await;
         let probe = Transaction::new("l", "nobody").mode(Mode::CheckOnly);
         let found = self.limiter.check(&probe).await.unwrap();
         assert_eq!(found.source(), Source::Store);
         tokio::time::sleep(30 * SECOND).await;
-        store.0.debited.load(Ordering::SeqCst)
+        store.debits().iter().map(|(_, cost)| cost).sum()
     }
 }
 
@@ -160,7 +117,7 @@ fn fleet_has_at_least_one_process() {
 #[tokio::test(start_paused = true)]
 async fn fleet_that_changes_during_an_outage_admits_what_the_guide_says() {
     for (limit, is_gcra) in kinds().into_iter().zip([true, false, false]) {
-        let (store, clock) = (Store::lost(), ManualClock::default());
+        let (store, clock) = (Store::new(Fate::Fails), ManualClock::default());
         let processes = |told: [u32; 4]| {
             told.map(|size| Process::new(&store, size, limits(limit.clone()), &clock))
         };
@@ -195,7 +152,7 @@ async fn fleet_that_changes_during_an_outage_admits_what_the_guide_says() {
     }
 }
 
-/// A process that is told a random number now and then, and a client that spends and gets refunds.
+/// A process that gets a random fleet size now and then, and a client that spends and gets refunds.
 struct Changing {
     process: Process,
     sizes: Vec<u32>,
@@ -252,7 +209,7 @@ async fn process_admits_its_largest_share_and_pays_back_no_more_than_it_admitted
     for seed in 0..scaled(60) {
         let random = &mut Random(seed);
         for (kind, limit) in kinds().into_iter().enumerate() {
-            let store = Store::lost();
+            let store = Store::new(Fate::Fails);
             let mut changing = Changing::new(&store, limit, random);
             for _ in 0..60 {
                 changing.step(random).await;
@@ -278,7 +235,7 @@ async fn process_admits_its_largest_share_and_pays_back_no_more_than_it_admitted
 #[tokio::test(start_paused = true)]
 async fn debt_is_what_was_admitted_before_the_change() {
     for (before, after) in [(4, 2), (4, 1), (2, 4), (1, 8)] {
-        let (store, clock) = (Store::lost(), ManualClock::default());
+        let (store, clock) = (Store::new(Fate::Fails), ManualClock::default());
         let process = Process::new(&store, before, limits(gcra()), &clock);
         assert_eq!(process.passed(12).await, 12);
         process.told(after);
@@ -322,7 +279,7 @@ async fn tell(processes: &[Process], size: u32) {
 /// As in `docs/leases.md`.
 #[tokio::test(start_paused = true)]
 async fn fleet_whose_processes_are_told_in_time_never_admits_more_than_the_limit() {
-    // They are told first, and then two more start. What was held before is given back.
+    // They learn it first, and then two more start. What was held before is given back.
     let (store, clock) = (Store::default(), ManualClock::default());
     let processes = held(&store, &[2, 2], &clock).await;
     processes.iter().for_each(|process| process.told(4));
@@ -332,7 +289,7 @@ async fn fleet_whose_processes_are_told_in_time_never_admits_more_than_the_limit
         60 + 18
     );
 
-    // Two have ended, and then the others are told.
+    // Two have ended, and then the others learn it.
     let (store, clock) = (Store::default(), ManualClock::default());
     let processes = held(&store, &[4; 4], &clock).await;
     for ended in &processes[..2] {
@@ -345,12 +302,12 @@ async fn fleet_whose_processes_are_told_in_time_never_admits_more_than_the_limit
 
 #[tokio::test(start_paused = true)]
 async fn fleet_whose_processes_are_told_late_admits_what_the_others_hold() {
-    // Two more start, and nobody is told.
+    // Two more start, and nobody learns it.
     let (store, clock) = (Store::default(), ManualClock::default());
     let processes = held(&store, &[2; 4], &clock).await;
     assert_eq!(all_passed(&processes).await, 80 + 36);
 
-    // Two are told that the fleet is smaller, while all of them run.
+    // Two learn that the fleet is smaller, while all of them run.
     let (store, clock) = (Store::default(), ManualClock::default());
     let processes = held(&store, &[4; 4], &clock).await;
     tell(&processes[2..], 2).await;
@@ -446,7 +403,7 @@ async fn one_value_serves_the_whole_stack() {
     assert_eq!(passed("a").await, 60, "four times ten are reserved");
     fleet.resize(2).unwrap();
     assert_eq!(passed("b").await, 80);
-    store.is_away(true);
+    store.becomes(Fate::Fails);
     assert_eq!(passed("c").await, 50, "half of the limit");
     fleet.resize(5).unwrap();
     assert_eq!(passed("d").await, 20);

@@ -365,69 +365,6 @@ proptest! {
     }
 }
 
-/// What requests bring, and what files say of it: the same id, or another that they name instead.
-#[test]
-fn files_name_the_client_that_requests_fold_into() {
-    for (format, text, id) in [
-        (Domain, "www.example.com", "example.com"),
-        (Domain, "*.a.github.io", "a.github.io"),
-        (Ipv6Range, "2001:db8::1", "2001:db8::/48"),
-        (Ipv6Range, "2001:db8:0:1::/48", "2001:db8::/48"),
-        (IpAddress, "fe80::1%eth0", "fe80::1"),
-        (RegIdDomain, "7:www.example.com", "7:example.com"),
-    ] {
-        assert_eq!(fold(format, text), id);
-        let builder = Limits::builder().name(LimitName::unnumbered("a", format));
-        let own = |id| {
-            builder
-                .clone()
-                .override_for("a", id, Limit::per_second(1))
-                .build()
-        };
-        let error = own(text).unwrap_err().to_string();
-        assert!(error.contains(&format!("`{id}`")), "{error}");
-        assert!(own(id).is_ok(), "{id}");
-    }
-}
-
-#[test]
-fn hashes_of_sets_are_those_of_others() {
-    const COM: &str = "a379a6f6eeafb9a55e378c118034e2751e682fab9f2d30ab13d2125586ce1947";
-    const THREE: &str = "394e82811f52e2da38b970afdb21c9bc9af81060939c690183c00fce37408738";
-    assert_eq!(fold(FqdnSet, "example.com"), COM);
-    let spelled = "EXAMPLE.org,example.com,example.net,example.com";
-    assert_eq!(fold(FqdnSet, spelled), THREE);
-    assert_eq!(
-        fold(RegIdFqdnSet, &format!("7:{spelled}")),
-        format!("7:{THREE}")
-    );
-}
-
-#[test]
-fn members_of_a_set_are_not_folded_into_registered_names() {
-    let sets = [
-        "example.com",
-        "www.example.com",
-        "*.example.com",
-        "example.com,www.example.com",
-    ];
-    let ids: BTreeSet<_> = sets.iter().map(|set| fold(FqdnSet, set)).collect();
-    assert_eq!(ids.len(), sets.len());
-}
-
-#[test]
-fn mapped_addresses_are_in_no_ipv6_range() {
-    for text in [
-        "::ffff:10.0.0.1",
-        "::FFFF:a00:1",
-        "::ffff:10.0.0.1/48",
-        "10.0.0.1",
-    ] {
-        assert!(Ipv6Range.fold(text).is_err(), "{text}");
-    }
-    assert_eq!(fold(Ipv6Range, "::fffe:10.0.0.1"), "::/48");
-}
-
 #[test]
 fn id_of_those_who_have_none_is_nobody_elses() {
     for &format in IdFormat::ALL {

@@ -21,7 +21,7 @@ use tollgate::{
     decision::{Outcome, Source},
     limit::{Language, LimitName},
     quota::Per,
-    testing::{MapBackend, conformance},
+    testing::{MapBackend, cases::history::Random, conformance},
     tiers::Tier,
     transaction::{Batch, Member, Mode, Operation, Receipt},
 };
@@ -36,7 +36,7 @@ struct Store(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    memory: MemoryBackend,
+    memory: Arc<MemoryBackend>,
     calls: AtomicUsize,
     refunds: Mutex<Vec<u32>>,
     /// How long it takes, and whether the answer is lost then.
@@ -82,7 +82,7 @@ const BURST: u32 = 100;
 /// The emission interval.
 const T: Duration = Duration::from_millis(100);
 
-/// A hundred at once, ten per second, of which each process may hold a tenth; the same of a quota; and three others per
+/// A hundred at once, ten per second, and each process may hold a tenth; the same of a quota; and three others per
 /// hour.
 fn limits() -> Limits {
     let name = |name: &str| LimitName::from(name).lease(1, 10);
@@ -114,17 +114,10 @@ async fn left(store: &Store, clock: &ManualClock) -> u32 {
 async fn left_of(store: &Store, clock: &ManualClock, of: &Transaction<'_>) -> u32 {
     let name = of.limit.as_str();
     let direct = Limits::builder().limit(name, leased(name));
-    let direct = Limiter::new(direct.build().unwrap(), Arc::clone(&store.0) as Arc<Shared>);
+    let direct = Limiter::new(direct.build().unwrap(), Arc::clone(&store.0.memory));
     let probe = of.cost(0);
     let probed = direct.with_clock(clock.clone()).check(&probe).await;
     probed.unwrap().remaining().unwrap()
-}
-
-#[async_trait]
-impl Backend for Shared {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        self.memory.apply(batch).await
-    }
 }
 
 fn one(limit: &'static str) -> Transaction<'static> {
@@ -372,8 +365,16 @@ const SPENT: u32 = 20;
 
 impl Halves {
     async fn new() -> Self {
-        let (cluster, clock) = (Cluster::default(), ManualClock::default());
-        let process = Limiter::new(limits(), Lease::new(cluster.clone(), 4));
+        let cluster = Cluster::default();
+        let halves = Self::behind(cluster.clone(), cluster).await;
+        assert_eq!(halves.held().await, [20, 20]);
+        halves
+    }
+
+    /// The process has this backend in front of the cluster.
+    async fn behind(backend: impl Backend, cluster: Cluster) -> Self {
+        let clock = ManualClock::default();
+        let process = Limiter::new(limits(), Lease::new(backend, 4));
         let process = process.with_clock(clock.clone());
         for id in 0..40 {
             let id = id.to_string();
@@ -382,13 +383,11 @@ impl Halves {
                 assert!(spent.unwrap().allowed());
             }
         }
-        let halves = Self {
+        Self {
             cluster,
             clock,
             process,
-        };
-        assert_eq!(halves.held().await, [20, 20]);
-        halves
+        }
     }
 
     /// The number of buckets of each server that are charged for what was not spent.
@@ -471,21 +470,8 @@ async fn bucket_that_always_fails_does_not_keep_the_others_from_being_returned()
         }
     }
 
-    let (cluster, clock) = (Cluster::default(), ManualClock::default());
-    let process = Limiter::new(limits(), Lease::new(Broken(cluster.clone()), 4));
-    let process = process.with_clock(clock.clone());
-    for id in 0..40 {
-        let id = id.to_string();
-        for _ in 0..SPENT {
-            let spent = process.spend(&Transaction::new("hot", &id)).await;
-            assert!(spent.unwrap().allowed());
-        }
-    }
-    let halves = Halves {
-        cluster,
-        clock,
-        process,
-    };
+    let cluster = Cluster::default();
+    let halves = Halves::behind(Broken(cluster.clone()), cluster).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(halves.held().await, [2, 2]);
 }
@@ -885,7 +871,7 @@ struct Fleet {
     clock: ManualClock,
     processes: Vec<Limiter>,
     ledger: Ledger,
-    seed: u64,
+    random: Random,
 }
 
 impl Fleet {
@@ -901,21 +887,13 @@ impl Fleet {
             store,
             clock,
             ledger: Ledger::default(),
-            seed,
+            random: Random(seed),
         }
     }
 
-    fn random(&mut self, n: u64) -> u64 {
-        self.seed = self
-            .seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.seed >> 33) % n
-    }
-
     async fn step(&mut self) {
-        let place = usize::try_from(self.random(4)).unwrap();
-        match self.random(40) {
+        let place = usize::try_from(self.random.below(4)).unwrap();
+        match self.random.below(40) {
             0 => {
                 let killed = process(&self.store, Self::PROCESSES, &self.clock);
                 self.processes[place] = killed;
@@ -927,7 +905,7 @@ impl Fleet {
                 self.forget(place);
             }
             2..6 => {
-                let pause = Duration::from_micros(self.random(30) * 50_000);
+                let pause = Duration::from_micros(self.random.below(30) * 50_000);
                 self.clock.advance(pause * self.pace);
                 tokio::time::sleep(pause).await;
             }
@@ -945,11 +923,11 @@ impl Fleet {
     }
 
     async fn spend(&mut self, place: usize) {
-        let times = 1 + self.random(30);
+        let times = 1 + self.random.below(30);
         for _ in 0..times {
-            let cost = 1 + u32::try_from(self.random(3)).unwrap();
+            let cost = 1 + self.random.cost(3);
             let batch = [one(self.limit).cost(cost), one("other")];
-            let alone = self.random(10) > 0;
+            let alone = self.random.below(10) > 0;
             let decided = self.processes[place].spend_batch(&batch[..2 - usize::from(alone)]);
             let decided = decided.await.unwrap();
             tokio::task::yield_now().await;

@@ -39,7 +39,7 @@ struct Store(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    memory: MemoryBackend,
+    memory: Arc<MemoryBackend>,
     /// It answers nothing.
     is_down: Mutex<bool>,
     /// The fate of the next calls, in their order.
@@ -93,13 +93,6 @@ impl Backend for Store {
     }
 }
 
-#[async_trait]
-impl Backend for Shared {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        self.memory.apply(batch).await
-    }
-}
-
 const BURST: u32 = 1000;
 
 fn by_state() -> [Limit; 2] {
@@ -133,7 +126,7 @@ impl World {
         let policy = FailurePolicy::new(store.clone()).failures_in_a_row(u32::MAX);
         Self {
             process: Limiter::new(limits(), policy),
-            direct: Limiter::new(limits(), Arc::clone(&store.0) as Arc<Shared>),
+            direct: Limiter::new(limits(), Arc::clone(&store.0.memory)),
             store,
             clock: ManualClock::default(),
         }

@@ -3,107 +3,23 @@
 #![cfg(feature = "failure-policy")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::time::Duration;
 
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, Transaction,
-    backend::{Backend, BackendError, FailurePolicy, async_trait},
+    backend::FailurePolicy,
     clock::{Clock, ManualClock},
-    decision::{Outcome, Source},
+    decision::Source,
     quota::Per,
     testing::cases::history::Random,
     tiers::Tier,
-    transaction::{Batch, Mode, Operation},
+    transaction::Mode,
 };
 
-/// What a store does with a call.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fate {
-    Works,
-    Fails,
-    /// It does nothing, and does not say so.
-    Hangs,
-    /// It decides, and then fails to say so.
-    Forgets,
-    /// It says after 20 ms that it has done nothing.
-    Refuses,
-}
+use crate::support::store::{Fate, Store};
 
-/// A store that fails on order, and differently for debits.
-#[derive(Clone, Debug)]
-struct Store(Arc<Shared>);
-
-#[derive(Debug)]
-struct Shared {
-    memory: MemoryBackend,
-    fates: Mutex<[Fate; 2]>,
-    debits: Mutex<Vec<(String, u32)>>,
-    /// How long the answer to a debit takes after the debit.
-    delay: Mutex<Duration>,
-}
-
-impl Store {
-    fn new() -> Self {
-        Self(Arc::new(Shared {
-            memory: MemoryBackend::new(),
-            fates: Mutex::new([Fate::Works; 2]),
-            debits: Mutex::default(),
-            delay: Mutex::default(),
-        }))
-    }
-
-    fn becomes(&self, fate: Fate) {
-        self.becomes_for_debits(fate, fate);
-    }
-
-    fn becomes_for_debits(&self, fate: Fate, of_debits: Fate) {
-        *self.0.fates.lock().unwrap() = [fate, of_debits];
-    }
-
-    /// Whom it was asked to debit, and how much, since this was last asked.
-    fn debits(&self) -> Vec<(String, u32)> {
-        let mut debits = std::mem::take(&mut *self.0.debits.lock().unwrap());
-        debits.sort();
-        debits
-    }
-}
-
-#[async_trait]
-impl Backend for Store {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let debits = batch.members.iter();
-        let debits = debits.filter(|member| member.mode == Mode::Debit);
-        let debits: Vec<_> = debits
-            .map(|member| (member.key.id.to_owned(), member.cost))
-            .collect();
-        let is_debit = batch.operation == Operation::Spend && !debits.is_empty();
-        self.0.debits.lock().unwrap().extend(debits);
-        let fate = self.0.fates.lock().unwrap()[usize::from(is_debit)];
-        match fate {
-            Fate::Works => {
-                let decided = self.0.memory.apply(batch).await;
-                let delay = *self.0.delay.lock().unwrap();
-                if is_debit && !delay.is_zero() {
-                    tokio::time::sleep(delay).await;
-                }
-                decided
-            }
-            Fate::Fails => Err(BackendError::not_done("lost")),
-            Fate::Refuses => {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                Err(BackendError::not_done("refused"))
-            }
-            Fate::Hangs => Err(BackendError::unavailable("late")),
-            Fate::Forgets => {
-                self.0.memory.apply(batch).await?;
-                Err(BackendError::unavailable("forgotten"))
-            }
-        }
-    }
-}
+/// The answer to a debit comes after the debit.
+const LATE: Fate = Fate::Takes(Duration::from_millis(20));
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -130,9 +46,9 @@ impl World {
             let limits = Limits::builder().limit("l", limit.clone());
             limits.build().unwrap()
         };
-        let (store, clock) = (Store::new(), ManualClock::default());
+        let (store, clock) = (Store::default(), ManualClock::default());
         let process = Limiter::new(limits(), policy(store.clone()));
-        let direct = Limiter::new(limits(), Arc::clone(&store.0) as Arc<Shared>);
+        let direct = Limiter::new(limits(), store.memory());
         Self {
             process: process.with_clock(clock.clone()),
             direct: direct.with_clock(clock.clone()),
@@ -169,13 +85,6 @@ impl World {
     async fn charged(&self, id: &str) -> Duration {
         let probe = Transaction::new("l", id).cost(0);
         self.direct.check(&probe).await.unwrap().reset_after()
-    }
-}
-
-#[async_trait]
-impl Backend for Shared {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        self.memory.apply(batch).await
     }
 }
 
@@ -225,7 +134,7 @@ async fn what_others_charge_meanwhile_is_no_part_of_the_debt() {
 
 #[tokio::test(start_paused = true)]
 async fn debit_of_unknown_outcome_is_not_repeated() {
-    for fate in [Fate::Hangs, Fate::Forgets] {
+    for fate in [Fate::Away, Fate::Forgets] {
         let world = World::new(FailurePolicy::new);
         world.store.becomes(Fate::Fails);
         assert_eq!(world.passed("alice", 4).await, 4);
@@ -257,7 +166,7 @@ async fn debit_that_was_not_done_is_sent_again() {
 
 #[tokio::test(start_paused = true)]
 async fn request_that_the_store_may_have_charged_is_not_charged_again() {
-    for (fate, charged) in [(Fate::Hangs, 3), (Fate::Forgets, 6)] {
+    for (fate, charged) in [(Fate::Away, 3), (Fate::Forgets, 6)] {
         let world = World::new(FailurePolicy::new);
         world.store.becomes(fate);
         assert_eq!(world.passed("alice", 3).await, 3);
@@ -282,12 +191,11 @@ async fn debit_whose_answer_is_overtaken_is_charged_once() {
     ];
     for limit in limits {
         let world = World::with_limit(&limit, FailurePolicy::new);
-        *world.store.0.delay.lock().unwrap() = Duration::from_millis(20);
         let mut admitted = 0;
         for outage in 0..5 {
             world.store.becomes(Fate::Fails);
             admitted += world.passed("alice", 4).await;
-            world.store.becomes(Fate::Works);
+            world.store.becomes_for_debits(Fate::Works, LATE);
             for _ in 0..3 {
                 admitted += world.passed("alice", 1).await;
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -316,14 +224,13 @@ fn alone<T>(future: impl Future<Output = T>) -> T {
 fn debts_that_were_not_sent_when_a_runtime_ended_are_paid_from_the_next_one() {
     let window = Limit::window(BURST, 60 * MINUTE);
     let world = World::with_limit(&window, FailurePolicy::new);
-    *world.store.0.delay.lock().unwrap() = Duration::from_millis(20);
     alone(async {
         world.store.becomes(Fate::Fails);
         for _ in 0..4 {
             assert_eq!(world.passed("alice", 1).await, 1);
             world.clock.advance(SECOND);
         }
-        world.store.becomes(Fate::Works);
+        world.store.becomes_for_debits(Fate::Works, LATE);
         assert_eq!(world.passed("nobody", 1).await, 1);
         tokio::time::sleep(Duration::from_millis(5)).await;
     });
@@ -362,7 +269,9 @@ async fn debit_that_was_not_done_beside_other_decisions_is_sent_again() {
         for _ in 0..3 {
             world.store.becomes(Fate::Fails);
             admitted += world.passed("alice", 4).await;
-            world.store.becomes_for_debits(Fate::Works, Fate::Refuses);
+            world
+                .store
+                .becomes_for_debits(Fate::Works, Fate::Refuses(Duration::from_millis(20)));
             for _ in 0..5 {
                 admitted += world.passed("alice", 1).await;
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -566,25 +475,21 @@ async fn window_at_the_store_comes_to_what_it_would_be_without_outages() {
 
 #[tokio::test(start_paused = true)]
 async fn store_comes_to_what_it_would_have_charged_without_outages() {
-    let mut seed = 7_u64;
-    let mut random = |n: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (seed >> 33) % n
-    };
+    let mut random = Random(7);
     for _ in 0..50 {
         let world = World::new(FailurePolicy::new);
         // What a store that had decided all of it would have, in microseconds.
         let mut tat = 0_u64;
         for _ in 0..30 {
-            let is_away = random(2) == 0;
+            let is_away = random.below(2) == 0;
             if is_away {
                 world.store.becomes(Fate::Fails);
             }
-            for _ in 0..random(8) {
+            for _ in 0..random.below(8) {
                 world
                     .clock
-                    .advance(Duration::from_micros(random(800_000_000)));
-                let cost = 1 + u32::try_from(random(4)).unwrap();
+                    .advance(Duration::from_micros(random.below(800_000_000)));
+                let cost = 1 + random.cost(4);
                 let spend = Transaction::new("l", "alice").cost(cost);
                 let spent = world.process.spend(&spend).await.unwrap();
                 let now = world.clock.now().as_micros();

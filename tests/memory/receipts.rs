@@ -1,4 +1,4 @@
-//! Refunds of known charges: what a receipt gives back, and to whom.
+//! Refunds of known charges: what a receipt gives back, and to which bucket.
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
@@ -134,48 +134,20 @@ async fn receipt_gives_back_no_more_time_than_was_charged() {
 
 #[cfg(feature = "failure-policy")]
 mod during_an_outage {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    };
+    use tollgate::{backend::FailurePolicy, quota::Per};
 
-    use tollgate::{
-        backend::{Backend, BackendError, FailurePolicy, async_trait},
-        decision::Outcome,
-        quota::Per,
-        transaction::Batch,
-    };
-
-    use super::{Duration, Limit, Limiter, Limits, ManualClock, MemoryBackend, Mode};
-
-    #[derive(Clone, Debug)]
-    struct Store {
-        memory: Arc<MemoryBackend>,
-        is_lost: Arc<AtomicBool>,
-    }
-
-    #[async_trait]
-    impl Backend for Store {
-        async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-            match self.is_lost.load(Ordering::Relaxed) {
-                true => Err(BackendError::not_done("lost")),
-                false => self.memory.apply(batch).await,
-            }
-        }
-    }
+    use super::{Duration, Limit, Limiter, Limits, ManualClock, Mode};
+    use crate::support::store::{Fate, Store};
 
     #[tokio::test(start_paused = true)]
     async fn refund_goes_where_its_charge_went() {
-        let store = Store {
-            memory: Arc::default(),
-            is_lost: Arc::default(),
-        };
+        let store = Store::default();
         let limits = || {
             let limits = Limits::builder().limit("l", Limit::per_hour(10));
             limits.build().unwrap()
         };
         let clock = ManualClock::default();
-        let at_the_store = Limiter::new(limits(), Arc::clone(&store.memory));
+        let at_the_store = Limiter::new(limits(), store.memory());
         let at_the_store = at_the_store.with_clock(clock.clone()).limit("l").unwrap();
         for part in [1, 4] {
             let policy = FailurePolicy::new(store.clone()).share(part, 4);
@@ -183,9 +155,9 @@ mod during_an_outage {
             let limit = limiter.limit("l").unwrap();
             let id = format!("client of {part}");
             limit.cost(5).spend(&id).await.unwrap();
-            store.is_lost.store(true, Ordering::Relaxed);
+            store.becomes(Fate::Fails);
             let local = limit.spend(&id).await.unwrap();
-            store.is_lost.store(false, Ordering::Relaxed);
+            store.becomes(Fate::Works);
             let receipt = local.receipt().unwrap();
             assert!(receipt.is_local());
             let before = local.remaining();
@@ -196,13 +168,6 @@ mod during_an_outage {
             );
             let left = at_the_store.cost(0).check(&id).await.unwrap();
             assert_eq!(left.remaining(), Some(5), "the store gave nothing back");
-        }
-    }
-
-    fn store() -> Store {
-        Store {
-            memory: Arc::default(),
-            is_lost: Arc::default(),
         }
     }
 
@@ -218,7 +183,7 @@ mod during_an_outage {
     async fn refund_by_receipt_is_forgotten_locally_at_its_own_instant() {
         // Which of three charges is refunded, and how many requests pass in an outage before each one would end.
         for (refunded, admitted) in [(0, [1, 0, 1, 1]), (1, [1, 1, 0, 1]), (2, [1, 1, 1, 0])] {
-            let (store, clock) = (store(), ManualClock::default());
+            let (store, clock) = (Store::default(), ManualClock::default());
             let window = Limit::window(3, 100 * SECOND);
             let limit = limiter(&store, &window, &clock).limit("l").unwrap();
             let mut receipts = Vec::new();
@@ -228,7 +193,7 @@ mod during_an_outage {
             }
             let given = limit.refund_receipt("alice", receipts.remove(refunded));
             assert!(given.await.unwrap().refunded());
-            store.is_lost.store(true, Ordering::Relaxed);
+            store.becomes(Fate::Fails);
             let mut found = Vec::new();
             for wait in [0, 70, 10, 10] {
                 clock.advance(wait * SECOND);
@@ -244,7 +209,7 @@ mod during_an_outage {
 
     #[tokio::test(start_paused = true)]
     async fn refund_by_receipt_is_forgotten_locally_if_the_store_has_its_own_clock() {
-        let store = store();
+        let store = Store::default();
         let window = Limit::window(3, 3600 * SECOND);
         let limits = Limits::builder().limit("l", window).build().unwrap();
         let limiter = Limiter::new(limits, FailurePolicy::new(store.clone()));
@@ -257,9 +222,9 @@ mod during_an_outage {
             let text = limiter.write_receipt("l", "alice", &receipts.remove(0));
             let receipt = limiter.read_receipt("l", "alice", &text.unwrap()).unwrap();
             limit.refund_receipt("alice", receipt).await.unwrap();
-            store.is_lost.store(true, Ordering::Relaxed);
+            store.becomes(Fate::Fails);
             let left = limit.cost(0).check("alice").await.unwrap().remaining();
-            store.is_lost.store(false, Ordering::Relaxed);
+            store.becomes(Fate::Works);
             assert_eq!(left, Some(refunded));
         }
     }
@@ -270,7 +235,7 @@ mod during_an_outage {
             Limit::window(1, 100 * SECOND),
             Limit::window(2, 100 * SECOND),
         ] {
-            let (store, clock) = (store(), ManualClock::default());
+            let (store, clock) = (Store::default(), ManualClock::default());
             let [here, there] =
                 [(); 2].map(|()| limiter(&store, &limit, &clock).limit("l").unwrap());
             let theirs = there.mode(Mode::Debit).spend("alice").await.unwrap();
@@ -281,7 +246,7 @@ mod during_an_outage {
             let refunded = here.refund_receipt("alice", receipt).await.unwrap();
             assert!(refunded.refunded());
             let at_the_store = here.cost(0).check("alice").await.unwrap().remaining();
-            store.is_lost.store(true, Ordering::Relaxed);
+            store.becomes(Fate::Fails);
             let left = here.cost(0).check("alice").await.unwrap().remaining();
             assert_eq!(left, at_the_store, "its own unit counts");
         }
@@ -294,9 +259,9 @@ mod during_an_outage {
             Limit::quota(10, Per::first_use(100 * SECOND)),
             Limit::per_hour(10),
         ] {
-            let (store, clock) = (store(), ManualClock::default());
+            let (store, clock) = (Store::default(), ManualClock::default());
             let limit = limiter(&store, &limit, &clock).limit("l").unwrap();
-            let lose = |is_lost| store.is_lost.store(is_lost, Ordering::Relaxed);
+            let lose = |is_lost| store.becomes(if is_lost { Fate::Fails } else { Fate::Works });
             limit.cost(3).spend("alice").await.unwrap();
             clock.advance(SECOND / 1000);
             lose(true);
@@ -313,14 +278,11 @@ mod during_an_outage {
 
     #[tokio::test(start_paused = true)]
     async fn local_receipt_gives_nothing_back_at_a_store() {
-        let store = Store {
-            memory: Arc::default(),
-            is_lost: Arc::default(),
-        };
+        let store = Store::default();
         let limits = Limits::builder().limit("l", Limit::per_hour(10));
         let limits = limits.build().unwrap();
         let lost = Limiter::new(limits.clone(), FailurePolicy::new(store.clone()));
-        store.is_lost.store(true, Ordering::Relaxed);
+        store.becomes(Fate::Fails);
         let charged = lost
             .limit("l")
             .unwrap()
@@ -328,9 +290,7 @@ mod during_an_outage {
             .spend("alice")
             .await
             .unwrap();
-        let direct = Limiter::new(limits, Arc::clone(&store.memory))
-            .limit("l")
-            .unwrap();
+        let direct = Limiter::new(limits, store.memory()).limit("l").unwrap();
         direct.cost(5).spend("alice").await.unwrap();
         let receipt = charged.receipt().unwrap();
         let refunded = direct.refund_receipt("alice", receipt).await.unwrap();

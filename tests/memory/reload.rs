@@ -45,7 +45,7 @@ async fn buckets_keep_what_was_spent() {
         .reload(one("a", Limit::per_second(40).burst(20)))
         .unwrap();
     let next = handle.check(&Transaction::new("a", "x")).await.unwrap();
-    // The debt of a second is now one of 40 tokens, of which 20 are beyond empty.
+    // The debt of a second is now one of 40 tokens: 20 of them are beyond empty.
     assert_eq!(
         (next.remaining(), next.retry_after()),
         (Some(0), Duration::from_millis(525))

@@ -162,7 +162,7 @@ async fn shadow_decides_and_charges_and_never_refuses() {
     for passed in [true, true, false, false] {
         let decision = limiter.spend_batch(&batch).await.unwrap();
         assert!(decision.allowed());
-        // It is the other one that a client is told of.
+        // The client sees the other one.
         assert_eq!(decision.strictest(), Some(1));
         let shadow = &decision.members()[0];
         assert!(shadow.allowed());

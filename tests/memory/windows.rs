@@ -13,7 +13,7 @@ use tollgate::{
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Four kinds of limit, of each of which four pass in a day.
+/// Four kinds of limit. Each admits four in a day.
 fn kinds() -> [(&'static str, Limit); 4] {
     [
         ("gcra", Limit::per(4, 4 * DAY)),

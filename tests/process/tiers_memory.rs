@@ -9,6 +9,7 @@ use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, Transaction,
     backend::{Backend, DenyCache},
     clock::ManualClock,
+    testing::cases::history::Random,
     tiers::Tier,
 };
 
@@ -367,17 +368,12 @@ fn reload_refuses_what_does_not_fit() {
     );
 }
 
-/// A number below `n`, by Knuth's MMIX generator.
-fn random(state: &mut u64, n: u32) -> u32 {
-    *state = state
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .wrapping_add(1_442_695_040_888_963_407);
-    u32::try_from((*state >> 33) % u64::from(n)).unwrap()
-}
-
 #[test]
 fn mixed_traffic_at_the_cap_keeps_to_the_budgets_and_to_who_is_throttled() {
-    let (kinds, mut state) = ([("gcra", 1), ("window", 5), ("short", 1), ("high", 300)], 7);
+    let (kinds, mut random) = (
+        [("gcra", 1), ("window", 5), ("short", 1), ("high", 300)],
+        Random(7),
+    );
     let taken = measure(|| {
         let backend = MemoryBackend::with_max_buckets(CAP);
         let (limiter, clock) = limiter_on(limits(), backend);
@@ -386,20 +382,20 @@ fn mixed_traffic_at_the_cap_keeps_to_the_budgets_and_to_who_is_throttled() {
             assert!(spend(&limiter, "burst", &id.to_string(), 100));
         }
         for n in 0..40_000_u32 {
-            let (limit, most) = kinds[random(&mut state, 4) as usize];
-            let cost = 1 + random(&mut state, most);
+            let (limit, most) = kinds[usize::try_from(random.below(4)).unwrap()];
+            let cost = 1 + random.cost(most);
             assert!(
                 spend(&limiter, limit, &format!("new {n}"), cost),
                 "{n} is a newcomer"
             );
             assert!(spend(&limiter, "burst", &format!("new {n}"), 1));
-            let throttled = random(&mut state, 100).to_string();
+            let throttled = random.below(100).to_string();
             assert!(
                 !spend(&limiter, "prison", &throttled, 1),
                 "{n}: {throttled}"
             );
             assert!(!spend(&limiter, "burst", &throttled, 1), "{n}: {throttled}");
-            clock.advance(Duration::from_millis(u64::from(random(&mut state, 10))));
+            clock.advance(Duration::from_millis(random.below(10)));
         }
         assert!(limiter.stats().evictions > Some(10_000));
     });

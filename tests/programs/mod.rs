@@ -6,9 +6,13 @@ mod connection;
 
 use std::{
     ffi::OsStr,
+    fs,
     io::{BufRead, BufReader, Read},
     process::{Child, Command, Output, Stdio},
-    sync::mpsc::{self, Receiver},
+    sync::{
+        atomic::{AtomicU32, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError},
+    },
     thread,
     time::Duration,
 };
@@ -24,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) struct Program {
     child: Child,
     stdout: Receiver<String>,
+    /// Standard error, if somebody reads it.
+    stderr: Option<Receiver<String>>,
 }
 
 impl Program {
@@ -33,21 +39,28 @@ impl Program {
         Self::spawn(command)
     }
 
-    /// Starts one that is told by `ADDR` where to listen.
+    /// Starts one whose standard error is read by [`expect_stderr`](Self::expect_stderr).
+    pub(crate) fn start_heard<S: AsRef<OsStr>>(name: &str, args: &[S]) -> Self {
+        let mut command = command(name);
+        command.args(args).stderr(Stdio::piped());
+        Self::spawn(command)
+    }
+
+    /// Starts one that listens on the address in `ADDR`.
     pub(crate) fn start_at(name: &str, address: &str) -> Self {
         let mut command = command(name);
         command.env("ADDR", address);
         Self::spawn(command)
     }
 
-    /// Starts one that is told what to do by variables of its environment.
+    /// Starts one with variables of its environment.
     pub(crate) fn start_in(name: &str, variables: &[(&str, &str)]) -> Self {
         let mut command = command(name);
         command.envs(variables.iter().copied());
         Self::spawn(command)
     }
 
-    /// Starts one that is told what to do by both.
+    /// Starts one with arguments and variables.
     pub(crate) fn start_with(name: &str, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = command(name);
         command.args(args).envs(variables.iter().copied());
@@ -58,7 +71,12 @@ impl Program {
         command.stdout(Stdio::piped());
         let mut child = command.spawn().expect("the example starts");
         let stdout = lines(child.stdout.take().expect("it is piped"));
-        Self { child, stdout }
+        let stderr = child.stderr.take().map(lines);
+        Self {
+            child,
+            stdout,
+            stderr,
+        }
     }
 
     /// Waits until it says where it listens. It says so once for each server.
@@ -78,6 +96,26 @@ impl Program {
     pub(crate) fn next_line(&self) -> String {
         let line = self.stdout.recv_timeout(PATIENCE);
         line.expect("the example prints something")
+    }
+
+    /// Waits for a line on standard error.
+    pub(crate) fn expect_stderr(&self, text: &str) {
+        let stderr = self.stderr.as_ref().expect("it is read");
+        while !stderr.recv_timeout(PATIENCE).expect(text).contains(text) {}
+    }
+
+    /// Waits for the end. Returns the exit code, and what it prints until then.
+    pub(crate) fn finish(mut self) -> (Option<i32>, Vec<String>) {
+        let mut rest = Vec::new();
+        loop {
+            match self.stdout.recv_timeout(PATIENCE) {
+                Ok(line) => rest.push(line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("the example does not end"),
+            }
+        }
+        let status = self.child.wait().expect("it is our child");
+        (status.code(), rest)
     }
 
     /// Sends it a signal.
@@ -238,6 +276,21 @@ fn read_chunk(stream: &mut impl BufRead) -> Option<String> {
     rest.read_to_string(&mut chunk).expect("a chunk of text");
     chunk.truncate(chunk.trim_end_matches("\r\n").len());
     Some(chunk).filter(|_| size > 0)
+}
+
+/// Writes a file that no other test uses, and returns its path.
+pub(crate) fn file(name: &str, text: &str) -> String {
+    static FILES: AtomicU32 = AtomicU32::new(0);
+    let (directory, process) = (env!("CARGO_TARGET_TMPDIR"), std::process::id());
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    let path = format!("{directory}/{process}-{number}-{name}");
+    fs::write(&path, text).expect("the target directory can be written to");
+    path
+}
+
+/// Replaces a file as a whole: what is half written is under another name.
+pub(crate) fn replace(path: &str, text: &str) {
+    fs::rename(file("new", text), path).expect("it is the same directory");
 }
 
 /// An example that is not started yet, and reads nothing.

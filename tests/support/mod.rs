@@ -5,6 +5,7 @@
 
 pub(crate) mod patience;
 pub(crate) mod scale;
+pub(crate) mod store;
 
 use std::{
     convert::Infallible,

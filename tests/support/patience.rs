@@ -4,11 +4,14 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
 };
 
+use bytes::Bytes;
+use http::Response;
+use http_body_util::Full;
 use tokio::{
     runtime::{Builder, Runtime},
     sync::Semaphore,
@@ -16,12 +19,16 @@ use tokio::{
     time::Instant,
 };
 use tollgate::{
-    MemoryBackend,
+    MemoryBackend, RateLimitLayer,
     backend::{Backend, BackendError, async_trait},
     clock::{Clock, Timestamp},
     decision::Outcome,
+    layer::ResponseBody,
     transaction::{Batch, Operation},
 };
+use tower::{Layer, ServiceExt};
+
+use super::{Hello, from_ip, store::Store};
 
 /// tokio's clock, which stands still until everybody waits.
 #[derive(Debug)]
@@ -40,7 +47,7 @@ impl Clock for TokioClock {
     }
 }
 
-/// A store that answers when it is let, and counts what it was asked.
+/// A store that answers when its gates are open, and counts its calls.
 #[derive(Debug, Default)]
 pub(crate) struct Slow {
     memory: MemoryBackend,
@@ -96,21 +103,17 @@ impl Backend for Slow {
     }
 }
 
-/// A store that can be switched off.
-#[derive(Debug, Default)]
-pub(crate) struct Switched {
-    memory: MemoryBackend,
-    pub(crate) is_off: Arc<AtomicBool>,
+/// A backend that decides at once, and one that has to be waited for.
+pub(crate) fn backends() -> [Arc<dyn Backend>; 2] {
+    [Arc::new(MemoryBackend::new()), Arc::new(Store::default())]
 }
 
-#[async_trait]
-impl Backend for Switched {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        match self.is_off.load(Ordering::SeqCst) {
-            true => Err(BackendError::unavailable("it is off")),
-            false => self.memory.apply(batch).await,
-        }
-    }
+pub(crate) type Answer = Response<ResponseBody<Full<Bytes>>>;
+
+/// A request that is sent when it is polled.
+pub(crate) fn request(layer: &RateLimitLayer) -> Pin<Box<dyn Future<Output = Answer> + Send>> {
+    let sent = layer.layer(Hello).oneshot(from_ip("203.0.113.7"));
+    Box::pin(async { sent.await.unwrap() })
 }
 
 /// Polls once.

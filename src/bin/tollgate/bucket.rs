@@ -1,13 +1,12 @@
 //! `tollgate show` and `tollgate reset`: one bucket on Redis.
 
 use std::{
-    error::Error,
     io::{self, BufRead, Write, stderr, stdin},
     time::Duration,
 };
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::runtime;
 use tollgate::{
     Decision, Limiter, Limits, RedisBackend, Transaction, backend::redis::KeyForm,
@@ -17,8 +16,8 @@ use tollgate::{
 use crate::{
     client::Client,
     failure::{Failure, NOT_DONE},
-    limit_files::{LimitFiles, LimitFilesError},
-    output::print,
+    limit_files::{LimitFiles, LimitFilesError, named},
+    output::{print, print_json},
 };
 
 /// A bucket on Redis.
@@ -65,13 +64,10 @@ pub(crate) fn show(args: &ShowArgs) -> Result<(), Failure> {
     let decision = on_runtime(async {
         let limiter = args.limiter(limits)?;
         let transaction = Transaction::new(args.limit.as_str(), &args.id);
-        limiter
-            .peek(&transaction)
-            .await
-            .map_err(|error| failed(&error))
+        limiter.peek(&transaction).await.map_err(Failure::store)
     })?;
     match args.json {
-        true => print(&format!("{}\n", as_json(&client, &decision))),
+        true => print_json(&as_json(&client, &decision)),
         false => print(&as_text(&client, &decision)),
     }
 }
@@ -88,10 +84,10 @@ pub(crate) fn reset(args: &ResetArgs) -> Result<(), Failure> {
         let limiter = args.limiter(limits)?;
         let transaction = Transaction::new(args.limit.as_str(), &args.id);
         let reset = limiter.reset(std::slice::from_ref(&transaction)).await;
-        reset.map_err(|error| failed(&error))
+        reset.map_err(Failure::store)
     })?;
     match args.json {
-        true => print(&format!("{}\n", json!({"key": client.key, "reset": true}))),
+        true => print_json(&json!({"key": client.key, "reset": true})),
         false => print(&format!("{} is full again\n", client.key)),
     }
 }
@@ -99,11 +95,7 @@ pub(crate) fn reset(args: &ResetArgs) -> Result<(), Failure> {
 impl BucketArgs {
     fn look_up(&self) -> Result<(Limits, Client), Failure> {
         let limits = self.limits.read().map_err(LimitFilesError::from)?;
-        let Some(named) = limits.get(&self.limit) else {
-            let known = limits.names().join(", ");
-            let message = format!("unknown limit `{}`: known are {known}", self.limit);
-            return Err(Failure::Usage(message));
-        };
+        let named = named(&limits, &self.limit)?;
         let client = Client::look_up(&limits, named, &self.id)
             .map_err(|error| Failure::Usage(format!("limit `{}`: {error}", self.limit)))?;
         Ok((limits, client))
@@ -117,26 +109,13 @@ impl BucketArgs {
         }
         let backend = builder.build();
         let backend = backend.map_err(|error| Failure::Usage(error.to_string()))?;
-        Limiter::try_new(limits, backend).map_err(|error| failed(&error))
+        Limiter::try_new(limits, backend).map_err(Failure::store)
     }
 }
 
 fn on_runtime<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(Failure::Output)?.block_on(work)
-}
-
-fn failed(error: &dyn Error) -> Failure {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        source = error.source();
-    }
-    Failure::Store(text)
 }
 
 /// Asks on standard error, and reads a line of standard input.
@@ -152,9 +131,8 @@ fn confirmed(client: &Client) -> bool {
     read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
-fn as_json(client: &Client, decision: &Decision) -> String {
+fn as_json(client: &Client, decision: &Decision) -> Value {
     let us = |wait: Duration| (wait != Decision::NEVER).then_some(wait.as_micros());
-    let client = serde_json::to_value(client).expect("it has text keys only");
     json!({
         "client": client,
         "limited": decision.limited(),
@@ -163,7 +141,6 @@ fn as_json(client: &Client, decision: &Decision) -> String {
         "next_after_us": us(decision.next_after()),
         "reset_after_us": us(decision.reset_after()),
     })
-    .to_string()
 }
 
 fn as_text(client: &Client, decision: &Decision) -> String {

@@ -1,9 +1,8 @@
 //! Counts distinct clients in bounded memory.
 
-use std::{
-    collections::HashSet,
-    hash::{BuildHasherDefault, Hasher},
-};
+use std::{collections::HashSet, hash::BuildHasherDefault};
+
+use ahash::AHasher;
 
 /// The most hashes that are kept. Each takes some ten bytes.
 const KEPT: usize = 1 << 20;
@@ -13,7 +12,7 @@ const KEPT: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Distinct {
     /// Hashes with this many zeros at their end.
-    kept: HashSet<u64, BuildHasherDefault<Same>>,
+    kept: HashSet<u64, BuildHasherDefault<AHasher>>,
     zeros: u32,
 }
 
@@ -50,25 +49,4 @@ pub(crate) fn hash(id: &str) -> u64 {
     ];
     let [a, b, c, d] = SEEDS;
     ahash::RandomState::with_seeds(a, b, c, d).hash_one(id)
-}
-
-/// A hasher of hashes.
-#[derive(Debug, Default)]
-pub(crate) struct Same(u64);
-
-impl Hasher for Same {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        // Sampling leaves hashes whose last bits are equal.
-        self.0 = hash.rotate_left(32);
-    }
 }

@@ -1,10 +1,15 @@
 //! Why the command ends without success, and its exit code.
 
-use std::process::ExitCode;
+use std::{error::Error, process::ExitCode};
 
 use thiserror::Error;
 
-use crate::{key::KeyError, limit_files::LimitFilesError, log::SourceError, rules::RulesError};
+use crate::{
+    key::KeyError,
+    limit_files::{LimitFilesError, UnknownLimit},
+    log::SourceError,
+    rules::RulesError,
+};
 
 /// The exit code if nothing could be done.
 pub(crate) const FAILED: u8 = 2;
@@ -19,6 +24,8 @@ pub(crate) enum Failure {
     Source(#[from] SourceError),
     #[error(transparent)]
     Limits(#[from] LimitFilesError),
+    #[error(transparent)]
+    Limit(#[from] UnknownLimit),
     #[error(transparent)]
     Key(#[from] KeyError),
     #[error(transparent)]
@@ -35,8 +42,8 @@ pub(crate) enum Failure {
     },
     #[error("cannot write the result")]
     Output(#[source] std::io::Error),
-    #[error("{0}")]
-    Store(String),
+    #[error(transparent)]
+    Store(Box<dyn Error>),
     #[error("{0}")]
     Usage(String),
     /// Everything was said already.
@@ -45,6 +52,10 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    pub(crate) fn store(error: impl Error + 'static) -> Self {
+        Self::Store(Box::new(error))
+    }
+
     pub(crate) fn code(&self) -> ExitCode {
         match self {
             Self::Said(code) => ExitCode::from(*code),

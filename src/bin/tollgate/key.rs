@@ -7,14 +7,12 @@ use std::{
 };
 
 use thiserror::Error;
+use tollgate::id::IdFormat;
 
 use crate::log::{Record, Wanted};
 
 /// The bits of an IPv6 address that one subscriber cannot choose, as in `ClientIp`.
-const SUBSCRIBER: u32 = 64;
-
-/// The bits of the range that a subscriber typically gets, as in `Ipv6Range`.
-const RANGE: u32 = 48;
+const SUBSCRIBER: u128 = u128::MAX << 64;
 
 /// What identifies the client of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,16 +77,17 @@ impl PlannedKey {
 }
 
 fn id_of(address: IpAddr, is_range: bool) -> Option<String> {
-    match (address.to_canonical(), is_range) {
-        (IpAddr::V4(address), false) => Some(address.to_string()),
-        (IpAddr::V4(_), true) => None,
-        (IpAddr::V6(address), false) => Some(masked(address, SUBSCRIBER).to_string()),
-        (IpAddr::V6(address), true) => Some(format!("{}/{RANGE}", masked(address, RANGE))),
+    match address.to_canonical() {
+        address if is_range => {
+            let address = address.to_string();
+            let range = IdFormat::Ipv6Range.fold(&address).ok()?;
+            Some(range.to_string())
+        }
+        IpAddr::V6(address) => {
+            Some(Ipv6Addr::from_bits(address.to_bits() & SUBSCRIBER).to_string())
+        }
+        address => Some(address.to_string()),
     }
-}
-
-fn masked(address: Ipv6Addr, bits: u32) -> Ipv6Addr {
-    Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - bits)))
 }
 
 impl FromStr for Key {

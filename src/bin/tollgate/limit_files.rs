@@ -4,7 +4,11 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use thiserror::Error;
-use tollgate::{Limit, Limits, limit::LimitsError, transaction::Algorithm};
+use tollgate::{
+    Limit, Limits,
+    limit::{LimitsError, NamedLimit},
+    transaction::Algorithm,
+};
 
 /// The files with the limits.
 #[derive(Args, Clone, Debug)]
@@ -20,12 +24,22 @@ pub(crate) struct LimitFiles {
 /// The error for files with a mistake. Its text has the causes.
 #[derive(Debug, Error)]
 #[error("the limits cannot be used: {0}")]
-pub(crate) struct LimitFilesError(LimitsError);
+pub(crate) struct LimitFilesError(#[from] LimitsError);
 
-impl From<LimitsError> for LimitFilesError {
-    fn from(error: LimitsError) -> Self {
-        Self(error)
-    }
+/// The error for a limit that the files do not have.
+#[derive(Debug, Error)]
+#[error("unknown limit `{name}`: known are {known}")]
+pub(crate) struct UnknownLimit {
+    name: String,
+    known: String,
+}
+
+/// Finds a limit.
+pub(crate) fn named<'a>(limits: &'a Limits, name: &str) -> Result<&'a NamedLimit, UnknownLimit> {
+    limits.get(name).ok_or_else(|| UnknownLimit {
+        name: name.to_owned(),
+        known: limits.names().join(", "),
+    })
 }
 
 impl LimitFiles {

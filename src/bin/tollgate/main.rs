@@ -14,9 +14,11 @@ mod args;
 #[path = "../../../examples/shared/bound.rs"]
 mod bound;
 mod bucket;
+mod busiest;
 mod check;
 #[path = "../../../examples/shared/client.rs"]
 mod client;
+mod clocked;
 mod distinct;
 mod failure;
 mod key;
@@ -71,7 +73,11 @@ fn say(failure: &Failure) {
     let mut text = format!("tollgate: {failure}");
     let mut source = failure.source();
     while let Some(error) = source {
-        text = format!("{text}: {error}");
+        let more = error.to_string();
+        // Many errors already contain their cause.
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
         source = error.source();
     }
     let _ = writeln!(io::stderr(), "{text}");

@@ -6,6 +6,8 @@ use std::{
 };
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
+use indicatif::HumanCount;
+use serde::Serialize;
 use tollgate::limit::format_duration;
 
 use crate::{failure::Failure, log::LogEnd};
@@ -18,6 +20,12 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(Failure::Output),
     }
+}
+
+/// Writes a value as one line of JSON.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let json = serde_json::to_string(value).expect("it has text keys only");
+    print(&format!("{json}\n"))
 }
 
 /// Writes warnings to standard error, which may be closed.
@@ -51,15 +59,7 @@ pub(crate) fn number(text: impl Into<String>) -> Cell {
 
 /// A number with its digits in groups of three.
 pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(number).to_string()
 }
 
 /// A share in per cent, with two decimals.

@@ -16,7 +16,10 @@ use tollgate::{
     rule::{PathError, Paths},
 };
 
-use crate::key::{Key, KeyError};
+use crate::{
+    key::{Key, KeyError},
+    limit_files::{UnknownLimit, named},
+};
 
 /// A rule of the file. Its fields are those of `tollgate::Rule`.
 #[derive(Clone, Debug)]
@@ -54,8 +57,8 @@ pub(crate) enum RulesError {
 /// A mistake in one rule.
 #[derive(Debug, Error)]
 pub(crate) enum RuleMistake {
-    #[error("unknown limit `{name}`: known are {known}")]
-    UnknownLimit { name: String, known: String },
+    #[error(transparent)]
+    Limit(#[from] UnknownLimit),
     #[error(transparent)]
     Key(#[from] KeyError),
     #[error(transparent)]
@@ -134,12 +137,7 @@ pub(crate) fn for_all(limits: &Limits, key: &Key) -> Vec<FileRule> {
 
 impl WrittenRule {
     fn checked(self, limits: &Limits, key: &Key) -> Result<FileRule, RuleMistake> {
-        let Some(named) = limits.get(&self.limit) else {
-            return Err(RuleMistake::UnknownLimit {
-                name: self.limit,
-                known: limits.names().join(", "),
-            });
-        };
+        let named = named(limits, &self.limit)?;
         let cost = self.cost.unwrap_or(1);
         check_cost(named, cost)?;
         let key = self.key.map_or_else(|| Ok(key.clone()), |key| key.parse());

@@ -1,7 +1,6 @@
 //! The IP address of a request's client: the peer's, or one that trusted proxies name.
 
 mod choice;
-mod cloudfront;
 mod element;
 mod forwarded;
 mod node;

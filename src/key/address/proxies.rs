@@ -5,7 +5,7 @@ use http::request::Parts;
 use super::{
     choice::{ItemChoice, MAX_ITEMS},
     peer::Peer,
-    proxy_header::{Misread, ProxyHeader},
+    proxy_header::ProxyHeader,
     ranges::{ProxiesError, Ranges},
     registry,
 };
@@ -67,8 +67,8 @@ impl Proxies {
         header: ProxyHeader,
     ) -> Result<Self, ProxiesError> {
         let ranges = Ranges::of_proxies(ranges)?;
-        if let Some(Misread { name, variant }) = header.misread() {
-            return Err(ProxiesError::NotSingle { name, variant });
+        if let Some(misread) = header.misread() {
+            return Err(misread);
         }
         Ok(Self::new(Trust::Ranges(ranges, header)))
     }

@@ -1,12 +1,12 @@
 use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderName};
-use thiserror::Error;
 
 use super::{
     choice::ItemChoice,
-    cloudfront, forwarded,
+    forwarded,
     problem::{AddressProblem, Reasons},
+    ranges::ProxiesError,
     single, x_forwarded_for,
 };
 use crate::key::extracted::MissingId;
@@ -54,18 +54,18 @@ impl ProxyHeader {
         }
     }
 
-    /// Returns the right variant for a header that is wrongly read as a single address.
-    pub(super) fn misread(&self) -> Option<Misread> {
+    /// Returns the error for a header that is wrongly read as a single address.
+    pub(super) fn misread(&self) -> Option<ProxiesError> {
         let Self::Single(name) = self else {
             return None;
         };
         let variants = [
             ("x-forwarded-for", "XForwardedFor"),
             ("forwarded", "Forwarded"),
-            (cloudfront::NAME, "CloudFrontViewerAddress"),
+            (single::CLOUDFRONT, "CloudFrontViewerAddress"),
         ];
         let (name, variant) = variants.into_iter().find(|(other, _)| name == other)?;
-        Some(Misread { name, variant })
+        Some(ProxiesError::NotSingle { name, variant })
     }
 
     /// Returns the client's address: chosen from a list, or the only one of a header with a single address.
@@ -77,7 +77,7 @@ impl ProxyHeader {
         let found = match self {
             Self::XForwardedFor => choice.of(x_forwarded_for::from_the_right(headers)),
             Self::Forwarded => choice.of(forwarded::from_the_right(headers)),
-            Self::CloudFrontViewerAddress => cloudfront::address(headers),
+            Self::CloudFrontViewerAddress => single::address_and_port(headers, single::CLOUDFRONT),
             Self::Single(name) => single::address(headers, name),
         };
         found.map_err(|problem| MissingId::server(self.reason(problem)))
@@ -91,12 +91,4 @@ impl ProxyHeader {
             Self::Single(_) => Reasons::SINGLE.of(problem),
         }
     }
-}
-
-/// A header that does not hold a single address, and the variant that reads it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("`{name}` does not hold a single address: use `ProxyHeader::{variant}`")]
-pub(super) struct Misread {
-    pub(super) name: &'static str,
-    pub(super) variant: &'static str,
 }

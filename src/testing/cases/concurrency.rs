@@ -42,9 +42,8 @@ async fn renew(limiter: &Limiter, bucket: &Transaction<'_>, receipt: &Receipt) -
 }
 
 pub async fn permits_count_until_their_hold_is_over(world: World) {
-    let limiter = world.limiter([("l", TWO)]);
-    let (id, start) = (world.id("a"), world.now());
-    let bucket = Transaction::new("l", &id);
+    let start = world.now();
+    let bucket = world.bucket(TWO);
     let spends = [
         (0, 0, (true, Some(2), [true; 3])),
         (0, 1, (true, Some(1), [true, true, false])),
@@ -59,8 +58,8 @@ pub async fn permits_count_until_their_hold_is_over(world: World) {
     ];
     for (instant, cost, expected) in spends {
         world.set(start + instant);
-        let checked = limiter.check(&bucket.cost(cost)).await.unwrap();
-        let spent = limiter.spend(&bucket.cost(cost)).await.unwrap();
+        let checked = bucket.check(cost).await;
+        let spent = bucket.spend(cost).await;
         assert_eq!(seen(&spent), expected, "{cost} at {instant}");
         assert_eq!(seen(&checked), expected, "{cost} at {instant}");
         assert_eq!(spent.receipt().is_some(), spent.allowed() && cost > 0);

@@ -9,7 +9,7 @@ use crate::{
 };
 
 use super::{
-    side_by_side::{ClockSteps, SideBySide, Step},
+    side_by_side::{self, ClockSteps, Plot, Step},
     world::World,
 };
 
@@ -20,32 +20,31 @@ pub async fn random_histories_are_decided_as_by_a_map(world: World) {
 /// Runs this many random operations on the backends. Each backend must give the same answers as the map, to the
 /// microsecond.
 pub async fn live_through(operations: u32, seed: u64, backends: &[Arc<dyn Backend>], ids: &str) {
-    let mut random = Random(seed);
-    let mut side = SideBySide::new([generous(), strict()], backends, PACE);
+    let plot = Plot {
+        limits: [generous(), strict()],
+        second_in: 4,
+        // Tokens take a few of these steps.
+        pace: ClockSteps {
+            ahead: [10, 1000, 20_000, 200_000],
+            back: 500_000,
+        },
+        step: |random| match random.below(20) {
+            0..12 => Some(Step::Spend),
+            12..16 => Some(Step::Check),
+            16..19 => Some(Step::Refund),
+            _ => Some(Step::Reset),
+        },
+        batch,
+    };
     // The ids of one test, for a backend that other tests use as well.
     let ids: Vec<_> = (1..=6).map(|id| format!("{ids}{id}")).collect();
-    let (mut allowed, mut denied, mut errors) = (0, 0, 0);
-    for _ in 0..operations {
-        side.step(|n| random.below(n));
-        let which = usize::from(random.below(4) == 0);
-        let step = match random.below(20) {
-            0..12 => Step::Spend,
-            12..16 => Step::Check,
-            16..19 => Step::Refund,
-            _ => Step::Reset,
-        };
-        let batch = batch(&mut random, &ids);
-        match side.run(which, step, &batch).await {
-            Ok((true, ..)) => allowed += 1,
-            Ok(_) => denied += 1,
-            Err(_) => errors += 1,
-        }
-    }
-    let all = [allowed / 20, denied / 20, errors, side.steps_back];
+    let mut random = Random(seed);
+    let counts = side_by_side::live_through(plot, operations, &mut random, backends, &ids).await;
+    let (allowed, denied) = (counts.allowed / 10, counts.denied / 10);
+    let all = [allowed, denied, counts.errors, counts.steps_back];
     assert!(
         all.iter().all(|some| *some > operations / 100),
-        "{allowed} allowed, {denied} denied, {errors} errors, {} steps back",
-        side.steps_back
+        "{counts:?}"
     );
 }
 
@@ -61,18 +60,17 @@ impl Random {
         (z ^ (z >> 31)) % n
     }
 
+    /// A place among so many.
+    pub(super) fn place(&mut self, count: usize) -> usize {
+        usize::try_from(self.below(count as u64)).unwrap()
+    }
+
     pub fn cost(&mut self, below: u64) -> u32 {
         u32::try_from(self.below(below)).unwrap()
     }
 }
 
 const NAMES: [&str; 4] = ["a", "b", "c", "off"];
-
-/// Times in microseconds. Tokens and windows take a few of them.
-const PACE: ClockSteps = ClockSteps {
-    ahead: [10, 1000, 20_000, 200_000],
-    back: 500_000,
-};
 
 fn generous() -> Limits {
     Limits::builder()
@@ -102,13 +100,12 @@ fn strict() -> Limits {
 }
 
 fn batch<'a>(random: &mut Random, ids: &'a [String]) -> Vec<Transaction<'a>> {
-    let mut below = |len: usize| usize::try_from(random.below(len as u64)).unwrap();
-    let buckets: Vec<_> = (0..6)
-        .map(|_| (NAMES[below(NAMES.len())], ids[below(ids.len())].as_str()))
-        .collect();
-    let len = usize::try_from(1 + random.below(6)).unwrap();
     let mut batch = Vec::new();
-    for (name, id) in &buckets[..len] {
+    for _ in 0..1 + random.below(6) {
+        let (name, id) = (
+            NAMES[random.place(NAMES.len())],
+            &ids[random.place(ids.len())],
+        );
         let mode = match random.below(8) {
             0..4 => Mode::CheckAndSpend,
             4 => Mode::CheckOnly,
@@ -119,7 +116,7 @@ fn batch<'a>(random: &mut Random, ids: &'a [String]) -> Vec<Transaction<'a>> {
             Mode::Debit if random.below(2000) == 0 => u32::MAX,
             _ => random.cost(7),
         };
-        batch.push(Transaction::new(*name, id).cost(cost).mode(mode));
+        batch.push(Transaction::new(name, id).cost(cost).mode(mode));
     }
     batch
 }

@@ -10,7 +10,7 @@ use crate::{
     transaction::{Mode, Transaction},
 };
 
-use super::world::{Figures, World, figures};
+use super::world::{World, figures};
 
 const TWENTY: Limit = Limit::per_second(20);
 /// T is 1 s, τ is 10 s.
@@ -21,11 +21,9 @@ const END: u64 = Timestamp::END.as_micros();
 const DEEPEST: u128 = 1 << 51;
 
 pub async fn twenty_pass_at_once_and_the_next_after_fifty_milliseconds(world: World) {
-    let limiter = world.limiter([("l", TWENTY)]);
-    let id = world.id("a");
-    let one = Transaction::new("l", &id);
+    let bucket = world.bucket(TWENTY);
     for left in (0..20).rev() {
-        let decision = limiter.spend(&one).await.unwrap();
+        let decision = bucket.spend(1).await;
         assert_eq!(
             (decision.allowed(), decision.remaining()),
             (true, Some(left))
@@ -39,23 +37,21 @@ pub async fn twenty_pass_at_once_and_the_next_after_fifty_milliseconds(world: Wo
     ];
     for (advance, expected) in steps {
         world.advance(advance);
-        assert_eq!(Figures::from(&limiter.spend(&one).await.unwrap()), expected);
+        assert_eq!(bucket.spend(1).await, expected);
     }
 }
 
 pub async fn sixty_per_minute_lets_a_hundred_and_first_pass_after_a_second(world: World) {
-    let limiter = world.limiter([("l", Limit::per_minute(60).burst(100))]);
-    let id = world.id("a");
-    let one = Transaction::new("l", &id);
+    let bucket = world.bucket(Limit::per_minute(60).burst(100));
     let mut passed = 0;
-    while limiter.spend(&one).await.unwrap().allowed() {
+    while bucket.spend(1).await.allowed() {
         passed += 1;
     }
     assert_eq!(passed, 100);
     world.advance(999_999);
-    assert!(!limiter.spend(&one).await.unwrap().allowed());
+    assert!(!bucket.spend(1).await.allowed());
     world.advance(1);
-    assert!(limiter.spend(&one).await.unwrap().allowed());
+    assert!(bucket.spend(1).await.allowed());
 }
 
 pub async fn figures_follow_the_walkthrough(world: World) {
@@ -76,7 +72,7 @@ pub async fn figures_follow_the_walkthrough(world: World) {
         world.advance(advance);
         let transaction = Transaction::new("l", &id).cost(cost);
         let decision = limiter.spend(&transaction).await.unwrap();
-        assert_eq!(Figures::from(&decision), expected, "step {i}");
+        assert_eq!(decision, expected, "step {i}");
     }
 }
 
@@ -112,24 +108,18 @@ pub async fn equality_passes_and_a_microsecond_less_does_not(world: World) {
 }
 
 pub async fn fractions_of_a_microsecond_never_drift(world: World) {
-    let limiter = world.limiter([("l", SEVEN)]);
-    let id = world.id("a");
-    let one = Transaction::new("l", &id);
+    let bucket = world.bucket(SEVEN);
     for second in 0..100 {
         for left in (0..7).rev() {
-            let decision = limiter.spend(&one).await.unwrap();
+            let decision = bucket.spend(1).await;
             assert_eq!(
                 (decision.allowed(), decision.remaining()),
                 (true, Some(left)),
                 "{second}"
             );
         }
-        let denied = limiter.spend(&one).await.unwrap();
-        assert_eq!(
-            Figures::from(&denied),
-            figures(false, 0, 142_858, 1_000_000),
-            "{second}"
-        );
+        let denied = bucket.spend(1).await;
+        assert_eq!(denied, figures(false, 0, 142_858, 1_000_000), "{second}");
         world.advance(1_000_000);
     }
 }
@@ -149,7 +139,7 @@ pub async fn cost_zero_probes(world: World) {
         limiter.spend(&debit(debited)).await.unwrap();
         for _ in 0..2 {
             let probe = limiter.spend(&bucket.cost(0)).await.unwrap();
-            assert_eq!(Figures::from(&probe), expected);
+            assert_eq!(probe, expected);
         }
     }
 }
@@ -185,60 +175,39 @@ pub async fn cost_above_the_burst_is_an_error(world: World) {
         }
     }
     let whole = limiter.spend(&bucket.cost(10)).await.unwrap();
-    assert_eq!(
-        Figures::from(&whole),
-        figures(true, 0, 10_000_000, 10_000_000)
-    );
+    assert_eq!(whole, figures(true, 0, 10_000_000, 10_000_000));
 }
 
 pub async fn denied_request_spends_nothing(world: World) {
-    let limiter = world.limiter([("l", TEN)]);
-    let id = world.id("a");
-    let bucket = Transaction::new("l", &id);
-    limiter.spend(&bucket.cost(7)).await.unwrap();
+    let bucket = world.bucket(TEN);
+    bucket.spend(7).await;
     for _ in 0..5 {
-        let denied = limiter.spend(&bucket.cost(4)).await.unwrap();
-        assert_eq!(
-            Figures::from(&denied),
-            figures(false, 3, 1_000_000, 7_000_000)
-        );
+        let denied = bucket.spend(4).await;
+        assert_eq!(denied, figures(false, 3, 1_000_000, 7_000_000));
     }
-    assert!(limiter.spend(&bucket.cost(3)).await.unwrap().allowed());
+    assert!(bucket.spend(3).await.allowed());
 }
 
 pub async fn idleness_saves_up_nothing(world: World) {
-    let limiter = world.limiter([("l", TEN)]);
-    let id = world.id("a");
-    let bucket = Transaction::new("l", &id);
-    limiter.spend(&bucket).await.unwrap();
+    let bucket = world.bucket(TEN);
+    bucket.spend(1).await;
     for idle in [1_000_000, 3_600_000_000, 60_000_000_000_000] {
         world.advance(idle);
-        let whole = limiter.spend(&bucket.cost(10)).await.unwrap();
-        assert_eq!(
-            Figures::from(&whole),
-            figures(true, 0, 10_000_000, 10_000_000)
-        );
-        assert!(!limiter.spend(&bucket).await.unwrap().allowed());
+        let whole = bucket.spend(10).await;
+        assert_eq!(whole, figures(true, 0, 10_000_000, 10_000_000));
+        assert!(!bucket.spend(1).await.allowed());
         world.advance(10_000_000);
     }
 }
 
 pub async fn missing_bucket_is_full(world: World) {
-    let limiter = world.limiter([("l", SEVEN)]);
-    let id = world.id("a");
-    let bucket = Transaction::new("l", &id);
+    let bucket = world.bucket(SEVEN);
     let full = figures(true, 7, 0, 0);
-    assert_eq!(
-        Figures::from(&limiter.check(&bucket.cost(0)).await.unwrap()),
-        full
-    );
-    let refunded = limiter.refund(&bucket).await.unwrap();
-    assert_eq!(Figures::from(&refunded), figures(false, 7, 0, 0));
-    let whole = limiter.spend(&bucket.cost(7)).await.unwrap();
-    assert_eq!(
-        Figures::from(&whole),
-        figures(true, 0, 1_000_000, 1_000_000)
-    );
+    assert_eq!(bucket.check(0).await, full);
+    let refunded = bucket.refund(1).await;
+    assert_eq!(refunded, figures(false, 7, 0, 0));
+    let whole = bucket.spend(7).await;
+    assert_eq!(whole, figures(true, 0, 1_000_000, 1_000_000));
 }
 
 pub async fn check_answers_what_spend_would_and_writes_nothing(world: World) {
@@ -274,32 +243,18 @@ pub async fn check_answers_what_spend_would_and_writes_nothing(world: World) {
 }
 
 pub async fn clock_that_steps_back_frees_nobody(world: World) {
-    let limiter = world.limiter([("l", TEN)]);
-    let id = world.id("a");
-    let bucket = Transaction::new("l", &id);
-    limiter.spend(&bucket.cost(8)).await.unwrap();
+    let bucket = world.bucket(TEN);
+    bucket.spend(8).await;
     world.set(world.now() - 5_000_000);
-    let denied = limiter.spend(&bucket).await.unwrap();
-    assert_eq!(
-        Figures::from(&denied),
-        figures(false, 0, 4_000_000, 13_000_000)
-    );
-    let probe = limiter.spend(&bucket.cost(0)).await.unwrap();
-    assert_eq!(
-        Figures::from(&probe),
-        figures(false, 0, 3_000_000, 13_000_000)
-    );
-    let refunded = limiter.refund(&bucket.cost(4)).await.unwrap();
-    assert_eq!(
-        Figures::from(&refunded),
-        figures(true, 1, 3_000_000, 9_000_000)
-    );
+    let denied = bucket.spend(1).await;
+    assert_eq!(denied, figures(false, 0, 4_000_000, 13_000_000));
+    let probe = bucket.spend(0).await;
+    assert_eq!(probe, figures(false, 0, 3_000_000, 13_000_000));
+    let refunded = bucket.refund(4).await;
+    assert_eq!(refunded, figures(true, 1, 3_000_000, 9_000_000));
     world.advance(5_000_000);
-    let spent = limiter.spend(&bucket.cost(6)).await.unwrap();
-    assert_eq!(
-        Figures::from(&spent),
-        figures(true, 0, 6_000_000, 10_000_000)
-    );
+    let spent = bucket.spend(6).await;
+    assert_eq!(spent, figures(true, 0, 6_000_000, 10_000_000));
 }
 
 pub async fn instants_at_and_beyond_the_end_are_errors(world: World) {
@@ -330,28 +285,23 @@ pub async fn instants_at_and_beyond_the_end_are_errors(world: World) {
     world.set(0);
     let other = world.id("b");
     let spent = limiter.spend(&Transaction::new("l", &other)).await.unwrap();
-    assert_eq!(Figures::from(&spent), figures(true, 9, 0, 1_000_000));
+    assert_eq!(spent, figures(true, 9, 0, 1_000_000));
 }
 
 pub async fn next_token_is_counted_from_now(world: World) {
-    let limiter = world.limiter([("l", SEVEN)]);
-    let id = world.id("a");
-    let bucket = Transaction::new("l", &id);
+    let bucket = world.bucket(SEVEN);
     let next = async || {
-        let probe = limiter.check(&bucket.cost(0)).await.unwrap();
+        let probe = bucket.check(0).await;
         probe.next_token_after().map(|wait| wait.as_micros())
     };
     assert_eq!(next().await, None);
-    limiter.spend(&bucket.cost(7)).await.unwrap();
+    bucket.spend(7).await;
     // (advance, until one more than now)
     for (advance, expected) in [(0, 142_858), (142_857, 1), (1, 142_857), (400_000, 28_571)] {
         world.advance(advance);
         assert_eq!(next().await, Some(expected));
     }
-    limiter
-        .spend(&bucket.cost(7).mode(Mode::Debit))
-        .await
-        .unwrap();
+    bucket.debit(7).await;
     assert_eq!(next().await, Some(600_000));
 }
 
@@ -419,5 +369,5 @@ pub async fn peek_shows_the_bucket_as_it_is(world: World) {
     }
     let empty = limiter.peek(&Transaction::new("gcra", &id)).await.unwrap();
     let expected = figures(false, 0, 1_000_000, 10_000_000);
-    assert_eq!(Figures::from(&empty), expected);
+    assert_eq!(empty, expected);
 }

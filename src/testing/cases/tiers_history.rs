@@ -11,7 +11,7 @@ use crate::{
 
 use super::{
     history::Random,
-    side_by_side::{ClockSteps, SideBySide, Step},
+    side_by_side::{self, ClockSteps, Plot, Step},
     world::World,
 };
 
@@ -23,40 +23,32 @@ pub async fn random_tiers_are_decided_as_by_a_map(world: World) {
 /// map, to the microsecond.
 pub async fn live_through(operations: u32, seed: u64, backends: &[Arc<dyn Backend>], ids: &str) {
     let mut random = Random(seed);
-    let mut side = SideBySide::new(limits(&mut random), backends, PACE);
+    let plot = Plot {
+        limits: limits(&mut random),
+        second_in: 8,
+        // Tokens and windows take a few of these steps.
+        pace: ClockSteps {
+            ahead: [1, 4, 20, 100],
+            back: 50,
+        },
+        step: |random| match random.below(40) {
+            0..30 => Some(Step::Spend),
+            30..38 => Some(Step::Check),
+            38 => Some(Step::Refund),
+            _ => Some(Step::Reset),
+        },
+        batch,
+    };
     let ids: Vec<_> = (1..=4).map(|id| format!("{ids}{id}")).collect();
-    let (mut granted, mut denied) = (0, 0);
-    for _ in 0..operations {
-        side.step(|n| random.below(n));
-        let which = usize::from(random.below(8) == 0);
-        let step = match random.below(40) {
-            0..30 => Step::Spend,
-            30..38 => Step::Check,
-            38 => Step::Refund,
-            _ => Step::Reset,
-        };
-        let batch = batch(&mut random, &ids);
-        match side.run(which, step, &batch).await {
-            Ok((true, ..)) => granted += 1,
-            Ok(_) => denied += 1,
-            Err(_) => {}
-        }
-    }
-    let all = [granted, denied, side.steps_back];
+    let counts = side_by_side::live_through(plot, operations, &mut random, backends, &ids).await;
+    let all = [counts.allowed, counts.denied, counts.steps_back];
     assert!(
         all.iter().all(|some| *some > operations / 100),
-        "{granted} granted, {denied} denied, {} steps back",
-        side.steps_back
+        "{counts:?}"
     );
 }
 
 const NAMES: [&str; 4] = ["a", "b", "c", "gcra"];
-
-/// Times in microseconds. Tokens and windows take a few of them.
-const PACE: ClockSteps = ClockSteps {
-    ahead: [1, 4, 20, 100],
-    back: 50,
-};
 
 /// Returns two sets of random tiers, between which a history may change. In both sets, each tier has the same total of
 /// active period and cooldown, and the lowest windows are equal. So a bucket can be forgotten at the same time under
@@ -112,12 +104,12 @@ fn span(random: &mut Random, least: u64, most: u64) -> Duration {
 
 /// Returns a batch, mostly of one bucket, because the members of a larger batch often deny each other.
 fn batch<'a>(random: &mut Random, ids: &'a [String]) -> Vec<Transaction<'a>> {
-    let len = [1, 1, 1, 2, 3, 5][usize::try_from(random.below(6)).unwrap()];
-    let mut below = |len: usize| usize::try_from(random.below(len as u64)).unwrap();
-    let buckets: Vec<_> = (0..len)
-        .map(|_| (NAMES[below(NAMES.len())], ids[below(ids.len())].as_str()))
-        .collect();
-    let members = buckets.into_iter().map(|(name, id)| {
+    let len = [1, 1, 1, 2, 3, 5][random.place(6)];
+    let members = (0..len).map(|_| {
+        let (name, id) = (
+            NAMES[random.place(NAMES.len())],
+            &ids[random.place(ids.len())],
+        );
         let mode = match random.below(8) {
             0..6 => Mode::CheckAndSpend,
             6 => Mode::CheckOnly,

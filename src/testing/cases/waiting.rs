@@ -92,7 +92,7 @@ pub async fn caller_that_does_not_wait_is_denied(world: World) {
     assert_eq!(
         (Figures::from(&denied), delay(&denied)),
         (expected, 0),
-        "it is told when it would not have to wait"
+        "the answer has the time until it need not wait"
     );
     let waits = limit.spend(&id).await.unwrap();
     assert_eq!(delay(&waits), 2 * SECOND, "nothing was taken");
@@ -357,7 +357,7 @@ pub async fn debt_on_a_limit_with_a_line_is_a_line(world: World) {
     let receipt = debited.receipt().unwrap();
     let refunded = limit.refund_receipt(&id, receipt).await.unwrap();
     let full = figures(true, 2, 15 * SECOND, 0);
-    assert_eq!(Figures::from(&refunded), full);
+    assert_eq!(refunded, full);
 }
 
 pub async fn line_is_started_as_promised_after_a_reset(world: World) {
@@ -366,7 +366,7 @@ pub async fn line_is_started_as_promised_after_a_reset(world: World) {
     let mut receipts = spend(&limit, &id, 5).await;
     limit.reset(&id).await.unwrap();
     let next = limit.spend(&id).await.unwrap();
-    assert_eq!(Figures::from(&next), figures(true, 1, 0, SECOND));
+    assert_eq!(next, figures(true, 1, 0, SECOND));
     // Requests that were in line have nothing to give back any more, but their charges are refunded as usual.
     let refunded = limit.refund_receipt(&id, receipts.pop().unwrap()).await;
     assert_eq!(refunded.unwrap().reset_after().as_micros(), 0);

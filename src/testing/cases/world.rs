@@ -13,7 +13,8 @@ use crate::{
     clock::{Clock, ManualClock, Timestamp},
     decision::{BatchDecision, Decision},
     limit::{Limit, LimitName, Limits},
-    limiter::Limiter,
+    limiter::{LimitHandle, Limiter},
+    transaction::Mode,
 };
 
 static WORLDS: AtomicU64 = AtomicU64::new(0);
@@ -68,6 +69,15 @@ impl World {
         Arc::clone(&self.backend)
     }
 
+    /// The bucket of a client under a limit.
+    pub fn bucket(&self, limit: Limit) -> TestedBucket {
+        let limiter = self.limiter([("l", limit)]);
+        TestedBucket {
+            limit: limiter.limit("l").unwrap(),
+            id: self.id("a"),
+        }
+    }
+
     pub fn advance(&self, us: u64) {
         self.clock.advance(Duration::from_micros(us));
     }
@@ -78,6 +88,31 @@ impl World {
 
     pub fn set(&self, us: u64) {
         self.clock.set(Timestamp::from_micros(us));
+    }
+}
+
+/// One bucket. Each call has a cost, and is decided.
+pub struct TestedBucket {
+    limit: LimitHandle,
+    id: String,
+}
+
+impl TestedBucket {
+    pub async fn spend(&self, cost: u32) -> Decision {
+        self.limit.cost(cost).spend(&self.id).await.unwrap()
+    }
+
+    pub async fn check(&self, cost: u32) -> Decision {
+        self.limit.cost(cost).check(&self.id).await.unwrap()
+    }
+
+    pub async fn refund(&self, cost: u32) -> Decision {
+        self.limit.cost(cost).refund(&self.id).await.unwrap()
+    }
+
+    pub async fn debit(&self, cost: u32) -> Decision {
+        let debit = self.limit.cost(cost).mode(Mode::Debit);
+        debit.spend(&self.id).await.unwrap()
     }
 }
 
@@ -120,6 +155,12 @@ impl From<&Decision> for Figures {
             next_after: next_after.as_micros(),
             reset_after: decision.reset_after().as_micros(),
         }
+    }
+}
+
+impl PartialEq<Figures> for Decision {
+    fn eq(&self, figures: &Figures) -> bool {
+        Figures::from(self) == *figures
     }
 }
 

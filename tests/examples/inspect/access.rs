@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Access with the token only.
 
 use http::{Method, StatusCode};
 use serde_json::json;

@@ -1,14 +1,10 @@
 //! What cannot be answered, and why.
 
 use http::{Method, StatusCode};
-use tollgate::{
-    Limiter,
-    backend::{Backend, BackendError, async_trait},
-    decision::Outcome,
-    transaction::Batch,
-};
+use tollgate::Limiter;
 
 use super::server::{Admin, limits};
+use crate::support::store::{Fate, Store};
 
 /// A request, and the status, the code and a part of the message that it gets.
 const MISTAKES: [(Method, &str, u16, &str, &str); 14] = [
@@ -120,19 +116,9 @@ async fn mistakes_are_told_with_what_to_change() {
     }
 }
 
-#[derive(Debug)]
-struct Away;
-
-#[async_trait]
-impl Backend for Away {
-    async fn apply(&self, _: &Batch<'_>) -> Result<Outcome, BackendError> {
-        Err(BackendError::unavailable("gone"))
-    }
-}
-
 #[tokio::test]
 async fn store_that_is_away_is_told() {
-    let limiter = Limiter::new(limits().build().unwrap(), Away);
+    let limiter = Limiter::new(limits().build().unwrap(), Store::new(Fate::Away));
     let admin = Admin::of(limiter).await;
     for method in [Method::GET, Method::DELETE] {
         for path in ["/buckets/any/x", "/buckets/tiers/x"] {

@@ -1,23 +1,17 @@
 //! The files of limits and keys: mistakes at startup, and changes while the gateway runs.
 
-use std::{fs, path::Path};
-
 use super::{
     ALICE, BOB, Gateway, KEYS, arguments, call, comes_true, error, file, limits, number,
     upstream::Upstream,
 };
-use crate::{programs::run, redis_support::Server};
-
-/// Replaces a file as a whole.
-fn replace(path: &Path, text: &str) {
-    let new = path.with_extension("new");
-    fs::write(&new, text).unwrap();
-    fs::rename(&new, path).unwrap();
-}
+use crate::{
+    programs::{replace, run},
+    redis_support::Server,
+};
 
 /// The error of a gateway that does not start.
 fn mistake(limits: &str, keys: &str, args: &[&str]) -> String {
-    let (limits, keys) = (file("limits", limits), file("keys", keys));
+    let (limits, keys) = (file("limits.yml", limits), file("keys.yml", keys));
     let args = arguments("http://127.0.0.1:1", &limits, &keys, args);
     let output = run("llm_gateway", &args);
     assert_eq!(output.status.code(), Some(1));
@@ -75,8 +69,8 @@ fn keys_are_read_again() {
 fn key_can_have_a_limit_of_its_own() {
     let own = "- free.tokens: {burst: 123, count: 1, period: 10h, ids: [alice]}\n\
                - pro.requests: {blocked: true, ids: [bob]}\n";
-    let own = file("overrides", own);
-    let args = ["--overrides", own.to_str().unwrap()];
+    let own = file("overrides.yml", own);
+    let args = ["--overrides", &*own];
     let gateway = Gateway::before(Upstream::start(), &[], &args);
     let response = gateway.call(ALICE, &call("", 1), 0);
     assert_eq!(number(&response, "x-ratelimit-limit-tokens"), 123);

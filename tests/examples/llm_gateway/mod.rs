@@ -1,4 +1,4 @@
-//! The example `llm_gateway`, over HTTP: what each call costs, however it ends, and what clients are told.
+//! The example `llm_gateway`, over HTTP: what each call costs, however it ends, and the answers to clients.
 
 mod admission;
 mod endings;
@@ -9,10 +9,6 @@ mod streams;
 mod upstream;
 
 use std::{
-    fs,
-    path::PathBuf,
-    process,
-    sync::atomic::{AtomicU32, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -20,7 +16,7 @@ use std::{
 use serde_json::{Value, json};
 
 use self::upstream::{Asked, Upstream};
-use crate::programs::{Connection, Program, Response, Server};
+use crate::programs::{Connection, Program, Response, Server, file};
 
 const CALL: &str = "POST /v1/chat/completions";
 
@@ -55,8 +51,8 @@ struct Gateway {
     program: Program,
     server: Server,
     upstream: Upstream,
-    limits: PathBuf,
-    keys: PathBuf,
+    limits: String,
+    keys: String,
 }
 
 impl Gateway {
@@ -67,8 +63,8 @@ impl Gateway {
 
     /// Starts one before a server, with further arguments.
     fn before(upstream: Upstream, changes: &[(&str, &str)], args: &[&str]) -> Self {
-        let limits = file("limits", &limits(changes));
-        let keys = file("keys", KEYS);
+        let limits = file("limits.yml", &limits(changes));
+        let keys = file("keys.yml", KEYS);
         let url = upstream.url();
         let args = arguments(&url, &limits, &keys, args);
         let program = Program::start("llm_gateway", &args);
@@ -133,13 +129,12 @@ impl Gateway {
 
 fn arguments<'a>(
     upstream: &'a str,
-    limits: &'a PathBuf,
-    keys: &'a PathBuf,
+    limits: &'a str,
+    keys: &'a str,
     more: &[&'a str],
 ) -> Vec<&'a str> {
     let mut args = vec!["--listen", "127.0.0.1:0", "--upstream", upstream];
-    let path = |path: &'a PathBuf| path.to_str().unwrap();
-    args.extend(["--limits", path(limits), "--keys", path(keys)]);
+    args.extend(["--limits", limits, "--keys", keys]);
     args.extend(more);
     args
 }
@@ -151,16 +146,6 @@ fn limits(changes: &[(&str, &str)]) -> String {
     let all = kept.chain(changes).filter(|(_, value)| !value.is_empty());
     all.map(|(name, value)| format!("{name}: {value}\n"))
         .collect()
-}
-
-/// Writes a file that no other test uses.
-fn file(name: &str, text: &str) -> PathBuf {
-    static FILES: AtomicU32 = AtomicU32::new(0);
-    let number = FILES.fetch_add(1, Ordering::Relaxed);
-    let name = format!("llm-{}-{number}-{name}.yml", process::id());
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    fs::write(&path, text).unwrap();
-    path
 }
 
 /// A call of the small model.

@@ -1,10 +1,9 @@
 //! What the service makes of its files: overrides, id formats, and what has changed.
 
-use std::{fs, path::Path};
-
 use serde_json::{Value, json};
 
-use super::process::{Service, T0, file, replace, run};
+use super::process::{Service, T0, file};
+use crate::programs::{self, replace};
 
 const FORMATS: &str = "
 Address: {number: 1, id: ipAddress, burst: 20, count: 20, period: 1s}
@@ -28,8 +27,7 @@ const OVERRIDES: &str = "
 - Opaque: {burst: 30, count: 20, period: 1s, ids: [0012, 1e5, ~, true, 12345678901234567890]}
 ";
 
-fn start(overrides: &Path) -> Service {
-    let overrides = overrides.to_str().expect("it is UTF-8");
+fn start(overrides: &str) -> Service {
     Service::start_on(FORMATS, &["--manual-clock", "--overrides", overrides])
 }
 
@@ -38,7 +36,7 @@ fn spend(service: &Service, limit: &str, id: &str) -> Value {
     let answer = service.decide("spend", T0, &json!([{"limit": limit, "id": id}]));
     assert_eq!(
         answer["transactions"][0]["id"], id,
-        "ids are told as they were sent"
+        "ids come back as they were sent"
     );
     answer["remaining"].clone()
 }
@@ -101,17 +99,6 @@ fn spellings_of_one_client_share_a_bucket_and_an_override() {
     assert_eq!(spend(&service, "Opaque", "12"), 19);
 }
 
-#[test]
-fn limit_with_overrides_alone_is_off_for_others() {
-    let service = start(&file(OVERRIDES));
-    let others = json!([{"limit": "AccountDomain", "id": "7:example.com"}]);
-    let answer = service.decide("spend", T0, &others);
-    assert_eq!(
-        (&answer["limited"], &answer["allowed"]),
-        (&json!(false), &json!(true))
-    );
-}
-
 const OUT_OF_FORMAT: [(&str, [&str; 5]); 7] = [
     (
         "Address",
@@ -169,14 +156,6 @@ fn ids_out_of_their_format_are_refused() {
 }
 
 #[test]
-fn two_spellings_of_one_client_are_twice_the_same_bucket() {
-    let service = start(&file(OVERRIDES));
-    let twice = ["www.example.com", "example.com"].map(|id| json!({"limit": "Domain", "id": id}));
-    let response = service.post(&json!({"op": "spend", "now_us": T0, "transactions": twice}));
-    assert_eq!(response.code(), "duplicate_bucket");
-}
-
-#[test]
 fn limits_are_shown_as_files_have_them() {
     let overrides = file(OVERRIDES);
     let shown = start(&overrides).send("GET /v1/limits", b"").body;
@@ -190,8 +169,7 @@ fn limits_are_shown_as_files_have_them() {
     }});
     assert_eq!(shown["overrides"][2], domain);
     // What is shown can be loaded, and says the same.
-    let json = overrides.with_extension("json");
-    fs::write(&json, shown["overrides"].to_string()).expect("it can be written");
+    let json = programs::file("overrides.json", &shown["overrides"].to_string());
     assert_eq!(start(&json).send("GET /v1/limits", b"").body, shown);
 }
 
@@ -202,60 +180,16 @@ fn files_are_read_again_on_sighup() {
     let service = start(&overrides);
     assert_eq!(spend(&service, "Account", "12345678"), 19);
     replace(&overrides, OVERRIDES);
-    service.signal("HUP");
-    service.expect_stderr("limits were reloaded");
+    service.program.signal("HUP");
+    service.program.expect_stderr("limits were reloaded");
     // What was spent stays spent.
     assert_eq!(spend(&service, "Account", "12345678"), 28);
     replace(&overrides, "- Account: {burst: 1}");
-    service.signal("HUP");
-    service.expect_stderr("limits were not reloaded: the current ones stay in force");
+    service.program.signal("HUP");
+    service
+        .program
+        .expect_stderr("limits were not reloaded: the current ones stay in force");
     assert_eq!(spend(&service, "Account", "12345678"), 27);
-}
-
-const BAD_OVERRIDES: [(&str, &str); 5] = [
-    (
-        "- Acount: {burst: 1, count: 1, period: 1s, ids: [7]}",
-        "did you mean `Account`?",
-    ),
-    (
-        "- Account: {burst: 1, count: 1, period: 1s, ids: [07]}",
-        "not an id in the format regId",
-    ),
-    (
-        "- Account: {burst: 1, count: 1, period: 1s, ids: []}",
-        "ids is empty",
-    ),
-    (
-        "- Account: {burst: 1, count: 1, period: 1s, ids: [7, 7]}",
-        "an override already",
-    ),
-    (
-        "- Domain: {burst: 1, count: 1, period: 1s, ids: [www.example.com]}",
-        "`example.com`",
-    ),
-];
-
-#[test]
-fn bad_overrides_file_is_refused_whole() {
-    let defaults = file(FORMATS);
-    for (text, reason) in BAD_OVERRIDES {
-        let overrides = file(text);
-        let paths = [&defaults, &overrides].map(|path| path.to_str().expect("it is UTF-8"));
-        let output = run(&[
-            "--listen",
-            "127.0.0.1:0",
-            "--defaults",
-            paths[0],
-            "--overrides",
-            paths[1],
-        ]);
-        let message = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{message}");
-        assert!(
-            message.contains(paths[1]) && message.contains(reason),
-            "{message}"
-        );
-    }
 }
 
 #[test]
@@ -271,8 +205,7 @@ Closed: {blocked: true}
 - Requests: {unlimited: true, ids: [always]}
 ",
     );
-    let overrides = overrides.to_str().expect("it is UTF-8");
-    let service = Service::start_on(defaults, &["--manual-clock", "--overrides", overrides]);
+    let service = Service::start_on(defaults, &["--manual-clock", "--overrides", &overrides]);
     let spend = |limit, id| service.decide("spend", T0, &json!([{"limit": limit, "id": id}]));
     for (limit, id) in [("Requests", "never"), ("Closed", "anyone")] {
         let blocked = spend(limit, id);

@@ -1,25 +1,18 @@
 //! How the service starts, refuses to start, and ends.
 
-use std::{
-    io::{Read, Write},
-    net::TcpStream,
-};
-
 use serde_json::json;
 
-use super::process::{DEFAULTS, Response, Service, T0, file, run};
+use super::process::{DEFAULTS, Service, T0, file};
+use crate::programs::{Connection, run};
 
 /// Begins a request, and returns once the service is reading its body.
-fn begin(service: &Service, length: usize) -> TcpStream {
-    let mut stream = service.connect();
-    let head = format!(
+fn begin(service: &Service, length: usize) -> Connection {
+    let mut connection = service.connect();
+    connection.send(format!(
         "POST /v1/decide HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length: {length}\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).expect("the head is sent");
-    let mut go_on = [0; 25];
-    stream.read_exact(&mut go_on).expect("the service goes on");
-    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
-    stream
+    ));
+    assert_eq!(connection.head().status, 100);
+    connection
 }
 
 #[test]
@@ -29,16 +22,14 @@ fn sigterm_finishes_what_is_in_flight() {
         "op": "spend", "now_us": T0, "transactions": [{"limit": "Orders", "id": "a"}],
     });
     let body = spend.to_string();
-    let mut stream = begin(&service, body.len());
-    service.signal("TERM");
-    service.expect_stderr("shutting down");
-    stream.write_all(body.as_bytes()).unwrap();
-    let response = Response::read(&mut stream);
-    assert_eq!(
-        (response.status, &response.body["remaining"]),
-        (200, &json!(19))
-    );
-    assert_eq!(service.finish(), (Some(0), vec![]));
+    let mut connection = begin(&service, body.len());
+    service.program.signal("TERM");
+    service.program.expect_stderr("shutting down");
+    connection.send(body);
+    let response = connection.response();
+    assert_eq!(response.status, 200);
+    assert_eq!(response.json()["remaining"], 19);
+    assert_eq!(service.program.finish(), (Some(0), vec![]));
 }
 
 #[test]
@@ -46,15 +37,13 @@ fn idle_connections_do_not_hold_a_shutdown_up() {
     for signal in ["TERM", "INT"] {
         let service = Service::start();
         let mut kept_alive = service.connect();
-        kept_alive
-            .write_all(b"GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n")
-            .unwrap();
-        assert_ne!(kept_alive.read(&mut [0; 1024]).unwrap(), 0);
+        kept_alive.send("GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n");
+        assert_eq!(kept_alive.response().status, 200);
         let never_used = service.connect();
-        service.signal(signal);
-        assert_eq!(service.finish(), (Some(0), vec![]), "{signal}");
+        service.program.signal(signal);
+        assert_eq!(service.program.finish(), (Some(0), vec![]), "{signal}");
         // The service closed it; it did not wait for us to.
-        assert_eq!(kept_alive.read(&mut [0; 1024]).unwrap(), 0);
+        assert_eq!(kept_alive.rest(), "");
         drop(never_used);
     }
 }
@@ -63,10 +52,10 @@ fn idle_connections_do_not_hold_a_shutdown_up() {
 #[ignore = "waits out the ten seconds of grace"]
 fn request_that_never_ends_holds_a_shutdown_up_only_so_long() {
     let service = Service::start();
-    let _stream = begin(&service, 100);
-    service.signal("TERM");
-    service.expect_stderr("gave up");
-    assert_eq!(service.finish(), (Some(0), vec![]));
+    let _begun = begin(&service, 100);
+    service.program.signal("TERM");
+    service.program.expect_stderr("gave up");
+    assert_eq!(service.program.finish(), (Some(0), vec![]));
 }
 
 #[test]
@@ -79,8 +68,7 @@ fn failure_options_are_accepted_without_redis() {
 #[test]
 fn bad_arguments_exit_2_with_the_reason_and_the_usage() {
     let defaults = file(DEFAULTS);
-    let defaults = defaults.to_str().unwrap();
-    let good = ["--listen", "127.0.0.1:0", "--defaults", defaults];
+    let good = ["--listen", "127.0.0.1:0", "--defaults", &*defaults];
     let cases: [(&[&str], &str); 13] = [
         (&["--verbose"], "unknown argument `--verbose`"),
         (&["extra"], "unknown argument `extra`"),
@@ -118,8 +106,13 @@ fn bad_arguments_exit_2_with_the_reason_and_the_usage() {
 #[test]
 fn redis_urls_that_lead_nowhere_are_refused() {
     let defaults = file(DEFAULTS);
-    let defaults = defaults.to_str().unwrap();
-    let args = ["--listen", "127.0.0.1:0", "--defaults", defaults, "--redis"];
+    let args = [
+        "--listen",
+        "127.0.0.1:0",
+        "--defaults",
+        &*defaults,
+        "--redis",
+    ];
     for (url, reason) in [
         ("127.0.0.1:6379", "it has no scheme"),
         ("http://127.0.0.1:6379", "it begins with another scheme"),
@@ -132,58 +125,34 @@ fn redis_urls_that_lead_nowhere_are_refused() {
 
 #[test]
 fn bad_defaults_file_is_refused_whole() {
-    let cases = [
-        ("Orders: {burst: 0, count: 1, period: 1s}", "burst is 0"),
-        (
-            "A: {}\nOrders: {bursts: 1, count: 1, period: 1s}",
-            "did you mean `burst`?",
-        ),
-        ("Orders: {burst: 1, count: 1}", "period is missing"),
-        ("Orders: {burst: 1, count: 1, period: 60}", "add a unit"),
-        (
-            "Orders: {tiers: 1}",
-            "expected a list of `{limit, window, active, cooldown}`",
-        ),
-        (
-            "Orders: {number: 1}\nB: {number: 1}",
-            "it has the number 1, which `Orders` has too",
-        ),
-        ("Or ders: {}", "not a limit name"),
-        ("- a", ".yml:1: "),
-    ];
-    for (text, reason) in cases {
-        let path = file(text);
-        let args = [
-            "--listen",
-            "127.0.0.1:0",
-            "--defaults",
-            path.to_str().unwrap(),
-        ];
-        expect_refusal(&args, &[reason]);
+    let bad = file("Orders: {burst: 0, count: 1, period: 1s}");
+    for (path, reason) in [
+        (&*bad, "burst is 0"),
+        ("/nowhere/limits.yml", "cannot read it"),
+    ] {
+        let args = ["--listen", "127.0.0.1:0", "--defaults", path];
+        expect_refusal(&args, &[path, reason]);
     }
-    let args = [
-        "--listen",
-        "127.0.0.1:0",
-        "--defaults",
-        "/nowhere/limits.yml",
-    ];
-    expect_refusal(&args, &["/nowhere/limits.yml", "cannot read it"]);
 }
 
 #[test]
 fn address_that_cannot_be_had_is_refused() {
     let service = Service::start();
-    let taken = service.address.to_string();
     let path = file(DEFAULTS);
-    for address in [&*taken, "nonsense", "127.0.0.1", "127.0.0.1:99999"] {
-        let args = ["--listen", address, "--defaults", path.to_str().unwrap()];
+    for address in [
+        service.address(),
+        "nonsense",
+        "127.0.0.1",
+        "127.0.0.1:99999",
+    ] {
+        let args = ["--listen", address, "--defaults", &path];
         expect_refusal(&args, &["cannot listen on", address]);
     }
 }
 
 /// Expects exit code 2, nothing on standard output, and an error that holds `texts`.
 fn expect_refusal(args: &[&str], texts: &[&str]) {
-    let output = run(args);
+    let output = run("service", args);
     let message = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
     assert!(output.stdout.is_empty(), "{args:?}: {:?}", output.stdout);

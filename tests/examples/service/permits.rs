@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::process::{Service, T0, file, run};
-use crate::redis_support::Server;
+use super::process::{Service, T0};
 
 const LIMITS: &str = "
 Exports: {number: 4, concurrent: 2, hold: 10s}
@@ -40,7 +39,9 @@ fn receipt(answer: &Value) -> Value {
     answer["transactions"][0]["receipt"].clone()
 }
 
-fn live_through(service: &Service) {
+#[test]
+fn permits_are_taken_renewed_and_given_back() {
+    let service = Service::start_on(LIMITS, &["--manual-clock"]);
     let answer = service.decide("check", T0, &one("Exports", 1));
     assert_eq!(figures(&answer), json!([true, 1, 0, 0, null]));
     let answer = service.decide("spend", T0, &one("Exports", 0));
@@ -74,28 +75,16 @@ fn live_through(service: &Service) {
     assert_eq!(refunded["refunded"], false);
     let refunded = service.decide("refund", now + 1, &json!([by("Exports", &next)]));
     assert_eq!(figures(&refunded), json!([true, 2, 0, 0, 0]));
+}
 
-    let spent = service.decide("spend", now + 5, &one("Exports", 1));
-    let expired = service.decide(
-        "renew",
-        now + 5 + 10 * SECOND,
-        &json!([by("Exports", &receipt(&spent))]),
-    );
+#[test]
+fn expired_permit_is_not_renewed() {
+    let service = Service::start_on(LIMITS, &["--manual-clock"]);
+    let spent = service.decide("spend", T0, &one("Exports", 1));
+    let renewal = json!([by("Exports", &receipt(&spent))]);
+    let expired = service.decide("renew", T0 + 10 * SECOND, &renewal);
     assert_eq!(expired["renewed"], false);
     assert_eq!(expired["transactions"][0]["remaining"], 2);
-}
-
-#[test]
-fn permits_are_taken_renewed_and_given_back_in_memory() {
-    live_through(&Service::start_on(LIMITS, &["--manual-clock"]));
-}
-
-#[test]
-fn permits_are_taken_renewed_and_given_back_on_redis() {
-    let redis = Server::start();
-    let url = redis.url();
-    let args = ["--manual-clock", "--redis", &url, "--deadline-ms", "120000"];
-    live_through(&Service::start_on(LIMITS, &args));
 }
 
 #[test]
@@ -174,49 +163,5 @@ fn permits_are_neither_debited_nor_granted_in_part() {
             (op, with(plain(), "min_cost", json!(1)), "invalid_cost"),
         ];
         assert_refused(&service, refused);
-    }
-}
-
-const WAITS: &str = "Exports: {concurrent: 2, max_wait: 1s}";
-
-#[test]
-fn limits_are_shown_and_a_service_in_memory_does_not_wait() {
-    let service = Service::start_on(LIMITS, &["--manual-clock"]);
-    let limits = service.send("GET /v1/limits", b"").body;
-    assert_eq!(limits["defaults"]["Exports"]["concurrent"], 2);
-    assert_eq!(limits["defaults"]["Exports"]["hold"], "10s");
-    assert_eq!(limits["defaults"]["Uploads"], json!({"concurrent": 4}));
-    let memory = Service::start_on(WAITS, &["--manual-clock"]);
-    let passed = memory.decide("spend", T0, &one("Exports", 2));
-    assert_eq!(passed["allowed"], true);
-    let denied = memory.decide("spend", T0, &one("Exports", 1));
-    assert_eq!(figures(&denied), json!([false, 0, null, null, null]));
-}
-
-#[test]
-fn mistakes_in_files_are_refused() {
-    let redis = Server::start();
-    let url = redis.url();
-    let mistakes = [
-        (WAITS, "MemoryBackend"),
-        ("L: {concurrent: 0}", "concurrent is 0"),
-        ("L: {concurrent: 4097}", "4096"),
-        ("L: {concurrent: 4, hold: 999ms}", "hold is not between"),
-        ("L: {concurrent: 4, hold: 25h}", "hold is not between"),
-        ("L: {hold: 4s}", "concurrent"),
-        ("L: {concurrent: 4, limit: 5, window: 1m}", "concurrent"),
-        (
-            "L: {concurrent: 4, burst: 5, count: 5, period: 1m}",
-            "burst",
-        ),
-    ];
-    for (text, expected) in mistakes {
-        let path = file(text);
-        let path = path.to_str().unwrap();
-        let args = ["--listen", "127.0.0.1:0", "--defaults", path];
-        let output = run(&[&args[..], &["--redis", &url]].concat());
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{text}: {error}");
-        assert!(error.contains(expected), "{text}: {error}");
     }
 }

@@ -107,8 +107,8 @@ fn receipts_survive_restarts_of_the_service_and_other_names_of_the_limits() {
     let receipts = {
         let service = on(&redis);
         let receipts = NAMES.map(|limit| spend(&service, limit, "a", 4));
-        service.signal("TERM");
-        assert_eq!(service.finish().0, Some(0));
+        service.program.signal("TERM");
+        assert_eq!(service.program.finish().0, Some(0));
         receipts
     };
     // The bucket has the limit's number; the name is for people.

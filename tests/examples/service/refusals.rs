@@ -1,10 +1,8 @@
 //! Requests that cannot be decided: each with its code, and without an effect.
 
-use std::io::Write;
-
 use serde_json::{Value, json};
 
-use super::process::{Response, Service, T0};
+use super::process::{Service, T0};
 
 /// Spends one order, with `fields` instead of or beside its own.
 fn order(fields: &Value) -> Value {
@@ -19,7 +17,8 @@ fn expect_code(service: &Service, body: &str, code: &str) {
     let response = service.send("POST /v1/decide", body.as_bytes());
     assert_eq!(response.status, 400, "{body}: {}", response.body);
     assert_eq!(response.code(), code, "{body}: {}", response.body);
-    assert!(response.head.contains("content-type: application/json"));
+    let content_type = response.head.header("content-type");
+    assert_eq!(content_type, Some("application/json"));
 }
 
 #[test]
@@ -195,14 +194,9 @@ fn any_content_type_will_do() {
         "content-type: text/plain\r\n",
         "content-type: nonsense\r\n",
     ] {
-        let mut stream = service.connect();
-        let head = format!(
-            "POST /v1/decide HTTP/1.1\r\nhost: t\r\nconnection: close\r\n{content_type}\
-             content-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        assert_eq!(Response::read(&mut stream).status, 200, "{content_type}");
+        let headers = content_type.as_bytes();
+        let response = service.request("POST /v1/decide", headers, body.as_bytes());
+        assert_eq!(response.status, 200, "{content_type}");
     }
 }
 
@@ -228,18 +222,15 @@ fn body_over_1_mib_is_too_large() {
 #[test]
 fn body_in_chunks_is_measured_too() {
     let service = Service::start();
-    let chunk = format!("10000\r\n{}\r\n", " ".repeat(0x10000));
+    let chunk = " ".repeat(0x10000);
     for (chunks, status) in [(15, 200), (17, 413)] {
-        let body = order(&json!({})).to_string();
-        let mut stream = service.connect();
-        let request = format!(
-            "POST /v1/decide HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\
-             transfer-encoding: chunked\r\n\r\n{}{:x}\r\n{body}\r\n0\r\n\r\n",
-            chunk.repeat(chunks),
-            body.len()
-        );
-        stream.write_all(request.as_bytes()).unwrap();
-        assert_eq!(Response::read(&mut stream).status, status);
+        let mut connection = service.connect();
+        connection
+            .send("POST /v1/decide HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n");
+        (0..chunks).for_each(|_| connection.send_chunk(&chunk));
+        connection.send_chunk(order(&json!({})).to_string());
+        connection.send_chunk("");
+        assert_eq!(connection.response().status, status);
     }
 }
 
@@ -273,11 +264,7 @@ fn other_paths_and_methods_are_json_errors() {
             (405, "method_not_allowed"),
             "{request}"
         );
-        let header = format!("allow: {allow}");
-        assert!(
-            response.head.contains(&header),
-            "{request}: {}",
-            response.head
-        );
+        let allowed = response.head.header("allow").unwrap_or_default();
+        assert!(allowed.starts_with(allow), "{request}: {allowed}");
     }
 }

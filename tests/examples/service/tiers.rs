@@ -1,10 +1,8 @@
 //! Limits with tiers: their figures, groups, mistakes, overrides and how they are shown.
 
-use std::fs;
-
 use serde_json::{Value, json};
 
-use super::process::{Service, T0, file, without_receipts};
+use super::process::{Service, T0, without_receipts};
 
 const TIERS: &str = "
 Prison:
@@ -20,11 +18,6 @@ Life:
   tiers:
   - {limit: 2, window: infinite}
 Orders: {burst: 20, count: 20, period: 1s}
-";
-
-const OVERRIDES: &str = "
-- Orders: {tiers: [{limit: 1, window: 1s}], ids: [slow]}
-- Life: {burst: 2, count: 1, period: 1s, ids: [free]}
 ";
 
 fn start() -> Service {
@@ -104,45 +97,6 @@ fn what_never_passes_has_no_waits() {
 }
 
 #[test]
-fn check_answers_as_a_spend_and_enters_no_tier() {
-    let service = start();
-    for (least, most) in [(6, 6), (1, 1), (1, 3)] {
-        let asked = group("Prison", least, most);
-        let checks: Vec<_> = (0..2)
-            .map(|_| service.decide("check", T0, &asked))
-            .collect();
-        let spent = without_receipts(service.decide("spend", T0, &asked));
-        assert_eq!(checks, [spent.clone(), spent]);
-    }
-}
-
-#[test]
-fn batch_of_both_kinds_is_all_or_nothing() {
-    let service = start();
-    let both = |orders: u32, prison: u32| {
-        json!([
-            {"limit": "Orders", "id": "a", "cost": orders},
-            {"limit": "Prison", "id": "a", "cost": prison},
-        ])
-    };
-    let denied = service.decide("spend", T0, &both(1, 7));
-    assert_eq!(
-        (&denied["allowed"], &denied["limit"]),
-        (&json!(false), &json!("Prison"))
-    );
-    let passed = service.decide("spend", T0, &both(20, 5));
-    assert_eq!(passed["transactions"][1]["split"], json!({"0": 5}));
-    let denied = service.decide("spend", T0, &both(1, 1));
-    assert_eq!(denied["limit"], "Orders");
-    let prison = &denied["transactions"][1];
-    assert_eq!(
-        (&prison["granted"], &prison["tier"]),
-        (&json!(0), &json!(null))
-    );
-    assert_eq!(service.decide("spend", T0, &one("Prison"))["tier"], 1);
-}
-
-#[test]
 fn what_tiers_cannot_do_has_its_code() {
     let service = start();
     let cases = [
@@ -179,54 +133,4 @@ fn what_tiers_cannot_do_has_its_code() {
         service.decide("spend", T0, &group("Prison", 6, 6))["granted"],
         6
     );
-}
-
-#[test]
-fn overrides_change_the_kind_for_one_client() {
-    let overrides = file(OVERRIDES);
-    let path = overrides.to_str().expect("it is UTF-8");
-    let service = Service::start_on(TIERS, &["--manual-clock", "--overrides", path]);
-    let slow = json!([{"limit": "Orders", "id": "slow"}]);
-    assert_eq!(service.decide("spend", T0, &slow)["split"], json!({"0": 1}));
-    assert_eq!(
-        service.decide("spend", T0, &slow)["retry_after_us"],
-        1_000_001
-    );
-    let free = json!([{"limit": "Life", "id": "free"}]);
-    for allowed in [true, true, false] {
-        let answer = service.decide("spend", T0, &free);
-        assert_eq!(
-            (&answer["allowed"], answer.get("split")),
-            (&json!(allowed), None)
-        );
-    }
-}
-
-#[test]
-fn limits_are_shown_and_can_be_loaded_again() {
-    let overrides = file(OVERRIDES);
-    let args = ["--manual-clock", "--overrides", overrides.to_str().unwrap()];
-    let shown = Service::start_on(TIERS, &args)
-        .send("GET /v1/limits", b"")
-        .body;
-    let burst = &shown["defaults"]["Penalty"]["tiers"][1];
-    assert_eq!(
-        (&burst["limit"], &burst["window"]),
-        (&json!(50), &json!("5s"))
-    );
-    assert_eq!(
-        (&burst["active"], &burst["cooldown"]),
-        (&json!("5s"), &json!("15s"))
-    );
-    assert_eq!(shown["defaults"]["Life"]["tiers"][0]["window"], "infinite");
-    let slow = json!({"Orders": {
-        "tiers": [{"limit": 1, "window": "1s", "active": "infinite", "cooldown": "0s"}],
-        "ids": ["slow"],
-    }});
-    assert_eq!(shown["overrides"][1], slow);
-    let json = overrides.with_extension("json");
-    fs::write(&json, shown["overrides"].to_string()).expect("it can be written");
-    let args = ["--manual-clock", "--overrides", json.to_str().unwrap()];
-    let again = Service::start_on(&shown["defaults"].to_string(), &args);
-    assert_eq!(again.send("GET /v1/limits", b"").body, shown);
 }

@@ -1,10 +1,8 @@
 //! Limits with a line: delays, and transactions that do not wait.
 
-use std::fs;
-
 use serde_json::{Value, json};
 
-use super::process::{Service, T0, file};
+use super::process::{Service, T0};
 
 const DEFAULTS: &str = "
 Line: {burst: 2, count: 1, period: 1s, max_wait: 2s}
@@ -78,21 +76,6 @@ fn batch_carries_the_longest_delay_and_others_have_none() {
     assert_eq!(delays(T0), of(2_000_000, 1_000_000, 2_000_000));
     let orders = service.decide("spend", T0, &json!([one("Orders")]));
     assert_eq!(orders.get("delay_us"), None, "there is no line");
-}
-
-#[test]
-fn max_wait_is_read_from_both_files_and_shown() {
-    let path = file("- Orders: {burst: 1, count: 1, period: 1s, max_wait: 500ms, ids: [slow]}");
-    let arguments = ["--manual-clock", "--overrides", path.to_str().unwrap()];
-    let service = Service::start_on(DEFAULTS, &arguments);
-    let slow = json!([{"limit": "Orders", "id": "slow"}]);
-    assert_eq!(service.decide("spend", T0, &slow)["delay_us"], 0);
-    let waits = service.decide("spend", T0 + 500_000, &slow);
-    assert_eq!(waits["delay_us"], 500_000);
-    let shown = service.send("GET /v1/limits", b"").body;
-    assert_eq!(shown["defaults"]["Line"]["max_wait"], "2s");
-    assert_eq!(shown["overrides"][0]["Orders"]["max_wait"], "500ms");
-    fs::remove_file(path).unwrap();
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Windows and quotas: their figures, debits and refunds, receipts, files and mistakes.
+//! Windows and quotas: costs that are refused, and receipts.
 
 use serde_json::{Value, json};
 
@@ -13,10 +13,6 @@ Orders: {number: 6, burst: 20, count: 20, period: 1s}
 Tiers: {tiers: [{limit: 2, window: 1s}]}
 ";
 
-const SECOND: u64 = 1_000_000;
-const HOUR: u64 = 3600 * SECOND;
-const DAY: u64 = 24 * HOUR;
-
 fn start() -> Service {
     Service::start_on(LIMITS, &["--manual-clock"])
 }
@@ -27,134 +23,6 @@ fn one(limit: &str, cost: u32) -> Value {
 
 fn debit(limit: &str, cost: u32) -> Value {
     json!([{"limit": limit, "id": "a", "cost": cost, "mode": "debit"}])
-}
-
-/// Whether it is allowed or refunded, what remains, and the waits.
-fn figures(answer: &Value) -> Value {
-    let verdict = answer.get("allowed").or(answer.get("refunded"));
-    let fields = [
-        "remaining",
-        "retry_after_us",
-        "next_after_us",
-        "reset_after_us",
-    ];
-    let fields = fields.iter().map(|field| answer[field].clone());
-    verdict.cloned().into_iter().chain(fields).collect()
-}
-
-#[test]
-fn window_is_answered_like_any_limit() {
-    let service = start();
-    let answer = service.decide("spend", T0, &one("Logins", 3));
-    let keys: Vec<_> = answer.as_object().unwrap().keys().cloned().collect();
-    assert_eq!(
-        keys,
-        [
-            "allowed",
-            "id",
-            "limit",
-            "limited",
-            "next_after_us",
-            "remaining",
-            "reset_after_us",
-            "retry_after_us",
-            "transactions"
-        ]
-    );
-    let window = 900 * SECOND;
-    assert_eq!(figures(&answer), json!([true, 2, 0, window, window]));
-    for (later, cost, expected) in [
-        (SECOND, 2, json!([true, 0, 0, window - SECOND, window])),
-        (
-            2 * SECOND,
-            1,
-            json!([
-                false,
-                0,
-                window - 2 * SECOND,
-                window - 2 * SECOND,
-                window - SECOND
-            ]),
-        ),
-        (window - 1, 0, json!([true, 0, 0, 0, SECOND + 1])),
-        (window - 1, 3, json!([false, 0, 1, 1, SECOND + 1])),
-        (window, 3, json!([true, 0, 0, window, window])),
-    ] {
-        let answer = service.decide("spend", T0 + later, &one("Logins", cost));
-        assert_eq!(figures(&answer), expected, "{cost} after {later}");
-    }
-}
-
-#[test]
-fn quota_is_answered_like_any_limit() {
-    let service = start();
-    let half = HOUR / 2;
-    for (later, cost, expected) in [
-        (0, 2, json!([true, 1, 0, half, half])),
-        (1, 2, json!([false, 1, half - 1, half - 1, half - 1])),
-        (half - 1, 1, json!([true, 0, 0, 1, 1])),
-        (half, 0, json!([true, 3, 0, 0, 0])),
-        (half, 3, json!([true, 0, 0, HOUR, HOUR])),
-    ] {
-        let answer = service.decide("spend", T0 + later, &one("Hourly", cost));
-        assert_eq!(figures(&answer), expected, "{cost} after {later}");
-    }
-    let answer = service.decide("spend", T0 + 5, &one("Monthly", 1));
-    let rest = 31 * DAY - 5;
-    assert_eq!(figures(&answer), json!([true, 999, 0, 0, rest]));
-    let answer = service.decide("spend", T0 + 5, &one("Trial", 2));
-    assert_eq!(figures(&answer), json!([true, 0, 0, DAY, DAY]));
-    let answer = service.decide("spend", T0 + 4 + DAY, &one("Trial", 1));
-    assert_eq!(figures(&answer), json!([false, 0, 1, 1, 1]));
-}
-
-#[test]
-#[expect(clippy::too_many_lines, reason = "one case after the other")]
-fn debits_and_refunds_of_both_are_answered() {
-    let service = start();
-    let window = 900 * SECOND;
-    for (op, asked, expected) in [
-        (
-            "spend",
-            debit("Logins", 7),
-            json!([true, 0, 0, null, window]),
-        ),
-        (
-            "check",
-            one("Logins", 0),
-            json!([false, 0, window, window, window]),
-        ),
-        (
-            "refund",
-            debit("Logins", 3),
-            json!([true, 1, 0, window, window]),
-        ),
-        ("refund", one("Logins", 9), json!([true, 5, 0, null, 0])),
-        ("refund", one("Logins", 1), json!([false, 5, 0, 0, 0])),
-        (
-            "spend",
-            debit("Trial", u32::MAX),
-            json!([true, 0, 0, DAY, DAY]),
-        ),
-        (
-            "spend",
-            debit("Trial", u32::MAX),
-            json!([true, 0, 0, DAY, DAY]),
-        ),
-        (
-            "refund",
-            debit("Trial", u32::MAX - 1),
-            json!([true, 1, 0, DAY, DAY]),
-        ),
-        ("refund", one("Trial", 5), json!([true, 2, 0, DAY, 0])),
-    ] {
-        let answer = service.decide(op, T0, &asked);
-        assert_eq!(
-            figures(&answer["transactions"][0]),
-            expected,
-            "{op} {asked}"
-        );
-    }
 }
 
 #[test]
@@ -197,10 +65,6 @@ fn receipts(service: &Service, now: u64, asked: &Value) -> Vec<Value> {
         .collect()
 }
 
-fn refund(limit: &str, receipt: &Value) -> Value {
-    json!([{"limit": limit, "id": "a", "receipt": receipt}])
-}
-
 #[test]
 fn charged_members_have_receipts() {
     let service = start();
@@ -219,26 +83,6 @@ fn charged_members_have_receipts() {
     assert_eq!(checked["transactions"][0].get("receipt"), None);
     let denied = service.decide("spend", T0, &one("Logins", 4));
     assert_eq!(denied["transactions"][0]["receipt"], Value::Null);
-}
-
-#[test]
-fn receipt_gives_back_its_own_charge_and_survives_a_restart_of_a_caller() {
-    let service = start();
-    let first = receipts(&service, T0, &one("Logins", 2)).remove(0);
-    let second = receipts(&service, T0 + 1, &one("Logins", 1)).remove(0);
-    let window = 900 * SECOND;
-    let answer = service.decide("refund", T0 + 2, &refund("Logins", &first));
-    assert_eq!(figures(&answer), json!([true, 4, 0, 0, window - 1]));
-    let again = service.decide("refund", T0 + 2, &refund("Logins", &first));
-    assert_eq!(again["refunded"], false, "its units are there no more");
-    let late = service.decide("refund", T0 + 1 + window, &refund("Logins", &second));
-    assert_eq!(late["refunded"], false);
-    let trial = receipts(&service, T0, &one("Trial", 1)).remove(0);
-    let after = service.decide("refund", T0 + DAY, &refund("Trial", &trial));
-    assert_eq!(figures(&after), json!([false, 2, 0, 0, 0]));
-    let orders = receipts(&service, T0, &one("Orders", 5)).remove(0);
-    let answer = service.decide("refund", T0, &refund("Orders", &orders));
-    assert_eq!(figures(&answer), json!([true, 20, 0, 0, 0]));
 }
 
 #[test]
@@ -272,16 +116,4 @@ fn receipts_of_others_are_refused() {
     refused("refund", asked, "invalid_cost");
     let asked = json!({"limit": "Nothing", "id": "a", "receipt": receipt});
     refused("refund", asked, "unknown_limit");
-}
-
-#[test]
-fn limits_are_shown_as_in_files() {
-    let service = start();
-    let shown = service.send("GET /v1/limits", b"").body;
-    let defaults = &shown["defaults"];
-    let window = json!({"number": 5, "limit": 5, "window": "15m0s"});
-    assert_eq!(defaults["Logins"], window);
-    let hourly = json!({"quota": 3, "per": "hour", "utc_offset": "+00:30"});
-    assert_eq!(defaults["Hourly"], hourly);
-    assert_eq!(defaults["Trial"], json!({"quota": 2, "per": "24h0m0s"}));
 }

@@ -85,7 +85,7 @@ async fn hostile_servers_hold_a_request_back_for_the_maximum_at_most() {
         let server = Server::new(&[script]);
         let pace = PaceLayer::new().max_wait(2 * SECOND).retry(3);
         let pace = pace.layer(server.service());
-        // Ten requests at once, each of which is answered so.
+        // Ten requests at once. Each is answered so.
         let mut all = JoinSet::new();
         for _ in 0..10 {
             let sent = pace.clone().oneshot(request("a"));

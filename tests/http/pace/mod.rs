@@ -37,7 +37,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// 2026-01-01 00:00:00.
 const NOW: &str = "Thu, 01 Jan 2026 00:00:00 GMT";
 
-/// A response with these fields, the first of which is the status.
+/// A response with these fields. The first one is the status.
 type Script = &'static [(&'static str, &'static str)];
 
 fn response(script: Script) -> Response<Full<Bytes>> {
@@ -107,7 +107,7 @@ impl Server {
 /// The answers that a server owes.
 type Owed = Arc<Mutex<Vec<oneshot::Sender<Script>>>>;
 
-/// A server that answers each request when it is told to, and the answers that it owes.
+/// A server that answers each request on order, and the answers that it owes.
 fn gated() -> (
     impl Service<
         Request<Full<Bytes>>,

@@ -1,13 +1,5 @@
 include!("pages/api_keys.rs");
 
-#[test]
-fn page_shows_this_code() {
-    super::expect_shown(
-        include_str!("../../../docs/recipes/api-keys.md"),
-        include_str!("pages/api_keys.rs"),
-    );
-}
-
 fn with_keys(ip: &str, keys: &[&str]) -> Request {
     let keys = keys.iter();
     let request = keys.fold(super::from_ip(ip), |request, key| {

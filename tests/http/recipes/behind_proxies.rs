@@ -3,14 +3,6 @@ include!("pages/behind_proxies.rs");
 use http::Request;
 use tollgate::key::{Extracted, KeyExtractor};
 
-#[test]
-fn page_shows_this_code() {
-    super::expect_shown(
-        include_str!("../../../docs/recipes/behind-proxies.md"),
-        include_str!("pages/behind_proxies.rs"),
-    );
-}
-
 /// Who a request is from, by its peer and its headers.
 fn client(deployment: &Deployment, peer: &str, headers: &[(&str, &str)]) -> Option<String> {
     let request: Request<()> = headers

@@ -9,14 +9,6 @@ use tokio::net::TcpListener;
 use tollgate::ClientIp;
 
 #[test]
-fn page_shows_this_code() {
-    super::expect_shown(
-        include_str!("../../../docs/recipes/calling-apis.md"),
-        include_str!("pages/calling_apis.rs"),
-    );
-}
-
-#[test]
 fn documented_rate_holds_in_any_second() {
     assert_eq!(documented().most_within(Duration::from_secs(1)), Some(100));
     let burst = Limit::per_second(100);

@@ -3,14 +3,6 @@ include!("pages/combined_limits.rs");
 use axum::body::Body;
 use http::{Request, StatusCode};
 
-#[test]
-fn page_shows_this_code() {
-    super::expect_shown(
-        include_str!("../../../docs/recipes/combined-limits.md"),
-        include_str!("pages/combined_limits.rs"),
-    );
-}
-
 fn request(path: &str, ip: &str, account: &str) -> Request<Body> {
     let builder = super::from_ip(ip).uri(path).header("x-account-id", account);
     builder.body(Body::empty()).unwrap()

@@ -5,14 +5,6 @@ use http::{Request, StatusCode};
 
 use super::{limiter, send};
 
-#[test]
-fn page_shows_this_code() {
-    super::expect_shown(
-        include_str!("../../../docs/recipes/concurrency.md"),
-        include_str!("pages/concurrency.rs"),
-    );
-}
-
 #[tokio::test]
 async fn two_exports_of_an_account_run_at_once() {
     let (limiter, _) = limiter(limits());

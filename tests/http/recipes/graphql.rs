@@ -1,13 +1,5 @@
 include!("pages/graphql.rs");
 
-#[test]
-fn page_shows_this_code() {
-    super::expect_shown(
-        include_str!("../../../docs/recipes/graphql.md"),
-        include_str!("pages/graphql.rs"),
-    );
-}
-
 fn query(ip: &str, query: &str) -> Request {
     let body = serde_json::json!({ "query": query }).to_string();
     let request = super::from_ip(ip).method("POST").uri("/graphql");

@@ -5,14 +5,6 @@ use tower::{Layer, ServiceExt};
 
 use crate::support::{Hello, as_grpc, from_ip};
 
-#[test]
-fn page_shows_this_code() {
-    super::expect_shown(
-        include_str!("../../../docs/recipes/routes.md"),
-        include_str!("pages/grpc_methods.rs"),
-    );
-}
-
 /// The gRPC status of a call, which `Hello` leaves out.
 async fn call(layer: &RateLimitLayer, path: &str) -> Option<i32> {
     let mut request: Request<_> = as_grpc(from_ip("203.0.113.7"), "application/grpc");

@@ -3,14 +3,6 @@ include!("pages/language_models.rs");
 use http_body_util::BodyExt;
 use serde_json::json;
 
-#[test]
-fn page_shows_this_code() {
-    super::expect_shown(
-        include_str!("../../../docs/recipes/language-models.md"),
-        include_str!("pages/language_models.rs"),
-    );
-}
-
 fn call(key: &str, prompt: &str) -> Request {
     let request = Request::post("/chat").header(AUTHORIZATION, format!("Bearer key-of-{key}"));
     let body = json!({"prompt": prompt, "max_tokens": 100}).to_string();

@@ -12,13 +12,7 @@ use tollgate::{
 };
 use tower::ServiceExt;
 
-#[test]
-fn page_shows_this_code() {
-    super::expect_shown(
-        include_str!("../../../docs/recipes/logins.md"),
-        include_str!("pages/logins.rs"),
-    );
-}
+use crate::support::store::{Fate, Store};
 
 const IP: &str = "203.0.113.7";
 
@@ -37,7 +31,7 @@ async fn status_of(app: &Router, user: &str, password: &str) -> StatusCode {
     super::send(app, attempt(IP, user, password)).await.status()
 }
 
-/// A store that has to be waited for, and that fails to give back when it is told to.
+/// A store that has to be waited for, and that fails to give back on order.
 #[derive(Debug, Default)]
 struct Slow {
     memory: MemoryBackend,
@@ -151,25 +145,16 @@ async fn right_password_is_accepted_if_the_store_fails_afterwards() {
     assert_eq!(status_of(&app, "alice", "wonderland").await, 200);
 }
 
-/// A store that is away.
-#[cfg(feature = "failure-policy")]
-#[derive(Debug)]
-struct Away;
-
-#[cfg(feature = "failure-policy")]
-#[async_trait]
-impl Backend for Away {
-    async fn apply(&self, _: &Batch<'_>) -> Result<Outcome, BackendError> {
-        Err(BackendError::unavailable("no answer"))
-    }
-}
-
 #[cfg(feature = "failure-policy")]
 #[tokio::test]
 async fn only_failures_count_while_the_store_is_away() {
     use tollgate::backend::FailurePolicy;
 
-    let app = app(Limiter::new(limits().unwrap(), FailurePolicy::new(Away))).unwrap();
+    let app = app(Limiter::new(
+        limits().unwrap(),
+        FailurePolicy::new(Store::new(Fate::Away)),
+    ))
+    .unwrap();
     for _ in 0..100 {
         assert_eq!(status_of(&app, "alice", "wonderland").await, 200);
     }

@@ -5,14 +5,6 @@ use tollgate::{Limiter, Limits, MemoryBackend, clock::ManualClock};
 
 use crate::support::send;
 
-#[test]
-fn page_shows_this_code() {
-    super::expect_shown(
-        include_str!("../../../docs/recipes/migrating.md"),
-        include_str!("pages/migrating.rs"),
-    );
-}
-
 /// How many requests at once a limit admits.
 async fn at_once(limiter: &Limiter) -> usize {
     let limit = limiter.limit("requests").unwrap();

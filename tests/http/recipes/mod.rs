@@ -25,18 +25,29 @@ mod waiting;
 mod webhooks;
 mod websockets;
 
-use std::net::SocketAddr;
+use std::{fs, net::SocketAddr, path::PathBuf};
 
 use axum::{Router, body::Body, response::Response};
 use http::{Request, StatusCode, request::Builder};
 use tollgate::{Limiter, Limits, MemoryBackend, clock::ManualClock, limit::LimitsError};
 use tower::ServiceExt;
 
-/// Fails unless a page shows this code, so that readers copy what is tested.
-#[track_caller]
-fn expect_shown(page: &str, code: &str) {
-    let shown = page.contains(&format!("```rust\n{code}```\n"));
-    assert!(shown, "the page does not show the code of its test");
+/// Readers copy what is tested.
+#[test]
+fn pages_show_the_code_that_runs_here() {
+    let files = |folder: &str| {
+        let files = fs::read_dir(folder).unwrap();
+        let files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        assert!(files.len() > 15, "{folder}");
+        files.into_iter()
+    };
+    let read = |path: &PathBuf| fs::read_to_string(path).unwrap();
+    let pages: Vec<_> = files("docs/recipes").map(|page| read(&page)).collect();
+    for path in files("tests/http/recipes/pages") {
+        let code = format!("```rust\n{}```\n", read(&path));
+        let is_shown = pages.iter().any(|page| page.contains(&code));
+        assert!(is_shown, "no page shows {}", path.display());
+    }
 }
 
 /// A limiter whose clock stands still.

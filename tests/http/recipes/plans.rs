@@ -2,14 +2,6 @@ include!("pages/plans.rs");
 
 use axum::{body::Body, extract::Request};
 
-#[test]
-fn page_shows_this_code() {
-    super::expect_shown(
-        include_str!("../../../docs/recipes/plans.md"),
-        include_str!("pages/plans.rs"),
-    );
-}
-
 fn from(tenant: &str, user: usize, is_pro: bool) -> Request {
     let caller = Caller {
         tenant: tenant.into(),

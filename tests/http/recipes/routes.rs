@@ -2,14 +2,6 @@ include!("pages/routes.rs");
 
 use axum::{body::Body, extract::Request};
 
-#[test]
-fn page_shows_this_code() {
-    super::expect_shown(
-        include_str!("../../../docs/recipes/routes.md"),
-        include_str!("pages/routes.rs"),
-    );
-}
-
 fn request(method: &str, path: &str) -> Request {
     let request = super::from_ip("203.0.113.7").method(method).uri(path);
     request.body(Body::empty()).unwrap()

@@ -3,14 +3,6 @@ include!("pages/shadow_mode.rs");
 use axum::{body::Body, extract::Request};
 use tollgate::Transaction;
 
-#[test]
-fn page_shows_this_code() {
-    super::expect_shown(
-        include_str!("../../../docs/recipes/shadow-mode.md"),
-        include_str!("pages/shadow_mode.rs"),
-    );
-}
-
 fn search() -> Request {
     let request = super::from_ip("203.0.113.7").uri("/search");
     request.body(Body::empty()).unwrap()

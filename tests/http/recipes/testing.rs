@@ -1,23 +1,7 @@
 include!("pages/testing.rs");
 
-#[test]
-fn page_shows_this_code() {
-    super::expect_shown(
-        include_str!("../../../docs/recipes/testing.md"),
-        include_str!("pages/testing.rs"),
-    );
-}
-
 mod waits {
     include!("pages/testing_waits.rs");
-
-    #[test]
-    fn page_shows_this_code() {
-        crate::recipes::expect_shown(
-            include_str!("../../../docs/recipes/testing.md"),
-            include_str!("pages/testing_waits.rs"),
-        );
-    }
 
     fn jobs(clock: impl tollgate::clock::Clock) -> tollgate::limiter::LimitHandle {
         let line = Limit::per_second(2).max_wait(Duration::from_secs(60));

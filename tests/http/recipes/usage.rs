@@ -3,14 +3,6 @@ include!("pages/usage.rs");
 use futures_util::poll;
 use http_body_util::BodyExt;
 
-#[test]
-fn page_shows_this_code() {
-    super::expect_shown(
-        include_str!("../../../docs/recipes/usage.md"),
-        include_str!("pages/usage.rs"),
-    );
-}
-
 fn post_to(path: &str, length: Option<u64>, body: Body) -> Request {
     let mut request = super::from_ip("203.0.113.7").method("POST").uri(path);
     if let Some(length) = length {

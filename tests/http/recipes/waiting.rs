@@ -7,14 +7,6 @@ use tollgate::MemoryBackend;
 use super::{from_ip, status};
 use crate::support::patience::TokioClock;
 
-#[test]
-fn page_shows_this_code() {
-    super::expect_shown(
-        include_str!("../../../docs/recipes/waiting.md"),
-        include_str!("pages/waiting.rs"),
-    );
-}
-
 #[tokio::test(start_paused = true)]
 async fn jobs_wait_and_pages_are_refused() {
     let limiter = Limiter::new(limits().unwrap(), MemoryBackend::new());

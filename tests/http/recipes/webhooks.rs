@@ -8,14 +8,6 @@ use tollgate::{Limiter, MemoryBackend};
 use crate::support::patience::TokioClock;
 
 #[test]
-fn page_shows_this_code() {
-    super::expect_shown(
-        include_str!("../../../docs/recipes/webhooks.md"),
-        include_str!("pages/webhooks.rs"),
-    );
-}
-
-#[test]
 fn rate_of_a_receiver_holds_in_any_second() {
     let limits = limits().unwrap();
     let limit = limits.get("webhooks").unwrap().limit.as_ref().unwrap();

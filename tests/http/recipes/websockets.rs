@@ -11,14 +11,6 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-#[test]
-fn page_shows_this_code() {
-    super::expect_shown(
-        include_str!("../../../docs/recipes/websockets.md"),
-        include_str!("pages/websockets.rs"),
-    );
-}
-
 async fn serve(limiter: Limiter) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -4,18 +4,19 @@ use http::{Request, request::Parts};
 use http_body_util::{BodyExt, Full};
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
-    backend::{Backend, BackendError, async_trait},
+    backend::Backend,
     clock::ManualClock,
-    decision::Outcome,
     id::{Id, IdFormat},
     key::HeaderId,
     limit::LimitName,
     response::{DecisionResponder, Headers, PlainText, Registry},
-    transaction::Batch,
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, as_grpc};
+use crate::support::{
+    Hello, as_grpc,
+    store::{Fate, Store},
+};
 
 fn limiter(backend: impl Backend) -> Limiter {
     let name = LimitName::new("exports", 7, IdFormat::RegId)
@@ -115,16 +116,6 @@ async fn response_is_that_of_the_layer() {
     }
 }
 
-#[derive(Debug)]
-struct Away;
-
-#[async_trait]
-impl Backend for Away {
-    async fn apply(&self, _: &Batch<'_>) -> Result<Outcome, BackendError> {
-        Err(BackendError::unavailable("no answer"))
-    }
-}
-
 #[tokio::test]
 async fn errors_have_the_statuses_of_a_layer() {
     let responder = DecisionResponder::default();
@@ -136,7 +127,12 @@ async fn errors_have_the_statuses_of_a_layer() {
         "{}",
         invalid.2
     );
-    let away = by_handler(&responder, &limiter(Away), &parts(request("7"))).await;
+    let away = by_handler(
+        &responder,
+        &limiter(Store::new(Fate::Away)),
+        &parts(request("7")),
+    )
+    .await;
     assert_eq!(away.0, 503);
     let exports = memory.limit("exports").unwrap().cost(3);
     let error = exports.spend("7").await.unwrap_err();

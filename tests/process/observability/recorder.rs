@@ -9,19 +9,23 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tokio::runtime::Builder;
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
-    backend::{Backend, BackendError, DenyCache, FailurePolicy, async_trait},
+    backend::{Backend, DenyCache, FailurePolicy},
     clock::ManualClock,
-    decision::{Outcome, Source},
+    decision::Source,
     id::{Id, IdFormat},
     key::HeaderId,
     limit::LimitName,
     metrics,
     rule::OnMissing,
-    transaction::{Batch, Mode, OnFailure},
+    transaction::{Mode, OnFailure},
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, patience::poll};
+use crate::support::{
+    Hello,
+    patience::poll,
+    store::{Fate, Store},
+};
 
 /// What is counted while it runs: each series by its name and labels, a histogram by how many samples it has. Counters that
 /// are still at 0 are left out.
@@ -90,20 +94,6 @@ fn limiter(backend: impl Backend) -> Limiter {
     Limiter::new(limits(), backend).with_clock(ManualClock::default())
 }
 
-/// A store that answers, and has to wait for it; or does not.
-#[derive(Debug)]
-struct Store(Option<MemoryBackend>);
-
-#[async_trait]
-impl Backend for Store {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        match &self.0 {
-            Some(memory) => memory.apply(batch).await,
-            None => Err(BackendError::unavailable("lost")),
-        }
-    }
-}
-
 #[test]
 fn withheld_is_what_another_limit_has_denied() {
     let batch = [Transaction::new("one", "a"), Transaction::new("ten", "a")];
@@ -137,7 +127,7 @@ fn skipped_is_what_has_no_vote_and_does_not_fit() {
 #[test]
 fn cache_rejected_is_what_the_store_was_not_asked_for() {
     let fates = fates(async {
-        let store = Store(Some(MemoryBackend::new()));
+        let store = Store::default();
         let limiter = limiter(DenyCache::new(store));
         for _ in 0..5 {
             limiter.spend(&Transaction::new("one", "a")).await.unwrap();
@@ -155,7 +145,7 @@ fn cache_rejected_is_what_the_store_was_not_asked_for() {
 fn error_is_what_nobody_has_decided() {
     let batch = [Transaction::new("one", "a"), Transaction::new("ten", "a")];
     let fates = fates(async {
-        let limiter = limiter(Store(None));
+        let limiter = limiter(Store::new(Fate::Away));
         limiter
             .spend(&Transaction::new("one", "a"))
             .await
@@ -168,7 +158,7 @@ fn error_is_what_nobody_has_decided() {
 #[test]
 fn decision_that_has_to_wait_for_the_store_is_timed_once() {
     let counted = counted(async {
-        let limiter = limiter(Store(Some(MemoryBackend::new())));
+        let limiter = limiter(Store::default());
         let transaction = Transaction::new("ten", "a");
         assert!(limiter.try_spend(&transaction).is_none());
         assert!(limiter.spend(&transaction).await.unwrap().allowed());
@@ -212,7 +202,7 @@ fn only_what_is_asked_for_is_a_request() {
 fn fallback_is_counted_with_any_share() {
     for share in [(1, 1), (1, 2)] {
         let counted = counted(async {
-            let policy = FailurePolicy::new(Store(None)).share(share.0, share.1);
+            let policy = FailurePolicy::new(Store::new(Fate::Away)).share(share.0, share.1);
             let limiter = limiter(policy);
             for _ in 0..3 {
                 let decided = limiter.spend(&Transaction::new("one", "a")).await.unwrap();
@@ -244,13 +234,13 @@ fn utilization_is_not_of_what_a_share_leaves() {
             limiter.spend(&Transaction::new("one", id)).await.unwrap();
         }
     };
-    let store = Store(Some(MemoryBackend::new()));
+    let store = Store::default();
     let asked = counted(spend(Limiter::new(limits(), store)));
     assert_eq!(
         asked["override.utilization one"], 1,
         "only of those with an override"
     );
-    let policy = FailurePolicy::new(Store(None)).share(1, 4);
+    let policy = FailurePolicy::new(Store::new(Fate::Away)).share(1, 4);
     let alone = counted(spend(Limiter::new(limits(), policy)));
     assert_eq!(alone["requests one fallback_acquired"], 2);
     assert!(!alone.contains_key("override.utilization one"));

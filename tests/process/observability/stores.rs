@@ -46,7 +46,7 @@ fn store_is_timed_while_it_answers() {
         ("exports cache_rejected", 1.0),
     ]);
     assert_eq!(before.counted(REQUESTS), expected);
-    // 23 of alice, 5 of dora, 8 of erin and 3 of a partner, less those whom the cache has denied.
+    // 23 of alice, 5 of dora, 8 of erin and 3 of a partner, less those that the cache has denied.
     assert_eq!(before.series(STORE), series([("spend ok", 36.0)]));
     assert_eq!(before.series(STATE), series([("", 0.0)]));
     for nothing in [FALLBACK, TRANSITIONS] {

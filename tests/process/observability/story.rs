@@ -14,7 +14,7 @@ const REQUESTS: &str = "rate_limiting_requests_total";
 const RELOADS: &str = "rate_limiting_config_reloads_total";
 const STATE: &str = "rate_limiting_circuit_state";
 
-/// Of whom the requests are.
+/// The clients of the requests.
 pub(crate) const ACCOUNTS: [&str; 9] = [
     "alice", "dora", "erin", "spammer", "partner", "hank", "bob", "judy", "carol",
 ];

@@ -22,7 +22,7 @@ use crate::support::{Log, scale::scaled, send};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A store that works or fails as it is told, or fails seven times of eight.
+/// A store that works or fails on order, or fails seven times of eight.
 #[derive(Clone, Debug)]
 pub(crate) struct Store(Arc<State>);
 

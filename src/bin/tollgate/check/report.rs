@@ -7,7 +7,7 @@ use serde_json::json;
 use tollgate::{Limits, limit::LimitsError};
 
 use super::summary::Summary;
-use crate::client::Client;
+use crate::{client::Client, limit_files::named};
 
 /// The contents of the files.
 pub(crate) enum Report {
@@ -48,12 +48,7 @@ fn client(limits: &Limits, limit: &str, id: &str) -> Result<Client, Mistake> {
         limit: Some(limit.to_owned()),
         id: Some(id.to_owned()),
     };
-    let Some(named) = limits.get(limit) else {
-        let known = limits.names().join(", ");
-        return Err(mistake(format!(
-            "unknown limit `{limit}`: known are {known}"
-        )));
-    };
+    let named = named(limits, limit).map_err(|error| mistake(error.to_string()))?;
     Client::look_up(limits, named, id).map_err(|error| mistake(format!("limit `{limit}`: {error}")))
 }
 

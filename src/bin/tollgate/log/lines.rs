@@ -1,6 +1,6 @@
 //! Lines of bounded length.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
 
 /// The most bytes of a line that are read.
 pub(super) const LONGEST: usize = 64 * 1024;
@@ -28,38 +28,19 @@ impl<R: BufRead> Lines<R> {
     /// Reads the next line, without its end.
     pub(super) fn next_line(&mut self) -> io::Result<NextLine<'_>> {
         self.line.clear();
-        let (mut is_cut, mut has_begun) = (false, false);
-        loop {
-            let available = match self.reader.fill_buf() {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                available => available?,
-            };
-            if available.is_empty() {
-                break;
-            }
-            has_begun = true;
-            let end = newline(available);
-            let part = &available[..end.unwrap_or(available.len())];
-            let room = LONGEST - self.line.len();
-            is_cut |= part.len() > room;
-            self.line.extend_from_slice(&part[..part.len().min(room)]);
-            let consumed = part.len() + usize::from(end.is_some());
-            self.reader.consume(consumed);
-            if end.is_some() {
-                break;
-            }
+        let mut start = self.reader.by_ref().take(LONGEST as u64 + 1);
+        if start.read_until(b'\n', &mut self.line)? == 0 {
+            return Ok(NextLine::End);
         }
-        if self.line.last() == Some(&b'\r') {
-            self.line.pop();
+        let is_cut = self.line.pop_if(|end| *end == b'\n').is_none() && self.line.len() > LONGEST;
+        if is_cut {
+            self.line.truncate(LONGEST);
+            self.reader.skip_until(b'\n')?;
         }
-        Ok(match (has_begun, is_cut) {
-            (false, _) => NextLine::End,
-            (true, true) => NextLine::Cut(&self.line),
-            (true, false) => NextLine::Whole(&self.line),
+        self.line.pop_if(|end| *end == b'\r');
+        Ok(match is_cut {
+            true => NextLine::Cut(&self.line),
+            false => NextLine::Whole(&self.line),
         })
     }
-}
-
-fn newline(bytes: &[u8]) -> Option<usize> {
-    bytes.iter().position(|byte| *byte == b'\n')
 }

@@ -64,12 +64,10 @@ impl Log {
         }
         let inputs = self.inputs.iter_mut();
         let waiting = inputs.filter(|input| !input.buffer.is_empty());
-        let earliest =
-            waiting.min_by_key(|input| input.buffer.peek().map(|Reverse(first)| first.at()));
-        let Some(Reverse(next)) = earliest.and_then(|input| input.buffer.pop()) else {
+        let earliest = waiting.min_by_key(|input| input.buffer.peek().map(|Reverse((at, ..))| *at));
+        let Some(Reverse((.., mut record))) = earliest.and_then(|input| input.buffer.pop()) else {
             return Ok(None);
         };
-        let mut record = next.record;
         self.late += u64::from(record.at < self.latest);
         self.latest = self.latest.max(record.at);
         record.at = self.latest;
@@ -97,7 +95,8 @@ struct Input {
     lines: Lines<Box<dyn BufRead>>,
     line: u64,
     has_ended: bool,
-    buffer: BinaryHeap<Reverse<Buffered>>,
+    /// Requests by their times, and those of one instant by their lines.
+    buffer: BinaryHeap<Reverse<(u64, u64, Record)>>,
     unreadable: Unreadable,
 }
 
@@ -129,49 +128,10 @@ impl Input {
             };
             self.line += 1;
             match read {
-                Ok(record) => {
-                    let line = self.line;
-                    self.buffer.push(Reverse(Buffered { line, record }));
-                }
+                Ok(record) => self.buffer.push(Reverse((record.at, self.line, record))),
                 Err(reason) => self.unreadable.add(&self.name, self.line, reason, line),
             }
         }
         Ok(())
     }
 }
-
-/// A request, which is ordered by its time, and then by its place in the log.
-struct Buffered {
-    line: u64,
-    record: Record,
-}
-
-impl Buffered {
-    fn at(&self) -> u64 {
-        self.record.at
-    }
-
-    fn place(&self) -> (u64, u64) {
-        (self.record.at, self.line)
-    }
-}
-
-impl Ord for Buffered {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.place().cmp(&other.place())
-    }
-}
-
-impl PartialOrd for Buffered {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Buffered {
-    fn eq(&self, other: &Self) -> bool {
-        self.place() == other.place()
-    }
-}
-
-impl Eq for Buffered {}

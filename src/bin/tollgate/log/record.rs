@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 /// A request, with those of its parts that are [wanted](Wanted).
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Record {
     /// When it was made, in microseconds since the Unix epoch.
     pub(crate) at: u64,

@@ -7,7 +7,13 @@ mod suggested;
 
 use std::{fs, path::Path};
 
-use crate::{failure::Failure, replay::Replay, suggest::Suggestion};
+use crate::{
+    busiest::Denials,
+    failure::Failure,
+    output::{grouped, instant},
+    replay::Replay,
+    suggest::Suggestion,
+};
 
 const LOOK: &str = include_str!("../../../../examples/shared/look.css");
 const OWN: &str = include_str!("page.css");
@@ -64,20 +70,28 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// A table with these headings, whose cells are text.
-fn table<const N: usize>(headings: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
-    let row = |cells: &[String], tag: &str| {
-        let cells = cells.iter();
-        let cells: String = cells
-            .map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell)))
-            .collect();
-        format!("<tr>{cells}</tr>\n")
+/// A table of denied clients.
+fn denied_clients(clients: impl Iterator<Item = (String, Denials)>) -> String {
+    let row = |cells: [&str; 4], tag: &str| {
+        let cells = cells.map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell)));
+        format!("<tr>{}</tr>\n", cells.concat())
     };
-    let head = row(&headings.map(str::to_owned), "th");
-    let body: String = rows.map(|cells| row(&cells, "td")).collect();
+    let head = row(["client", "denied", "first", "last"], "th");
+    let body: String = clients
+        .map(|(client, denials)| {
+            let (denied, first) = (grouped(denials.denied), instant(denials.first));
+            row([&client, &denied, &first, &instant(denials.last)], "td")
+        })
+        .collect();
     format!(
         "<div class=\"wide\"><table>\n<thead>{head}</thead>\n<tbody>{body}</tbody>\n</table></div>\n"
     )
+}
+
+fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(chars).collect()
 }
 
 /// Numbers with what they count.

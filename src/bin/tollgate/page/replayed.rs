@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::{chart, escaped, table, totals};
+use super::{capitalized, chart, denied_clients, escaped, totals};
 use crate::{
-    output::{grouped, instant, percent, span},
+    output::{grouped, percent, span},
     replay::{Replay, Tally},
 };
 
@@ -41,22 +41,13 @@ fn add_limit(body: &mut String, replay: &Replay, tally: &Tally, top: usize) {
         chart::timeline(&tally.timeline),
     );
     if let Some(in_line) = &tally.in_line {
-        let _ = writeln!(
-            body,
-            "<p>If requests waited in line for up to {}, {} would be denied and {} delayed, by at most {}.</p>",
-            span(replay.max_wait),
-            grouped(in_line.denied),
-            grouped(in_line.delayed),
-            span(in_line.longest_delay)
-        );
+        let sentence = capitalized(&in_line.sentence(replay.max_wait));
+        let _ = writeln!(body, "<p>{sentence}</p>");
     }
     if !tally.most_denied.is_empty() {
-        let rows = tally.most_denied.iter().take(top).map(|(id, client)| {
-            let (first, last) = (instant(client.first), instant(client.last));
-            [id.clone(), grouped(client.denied), first, last]
-        });
+        let most_denied = tally.most_denied.iter().take(top);
         body.push_str("<h3>Most denied clients</h3>\n");
-        body.push_str(&table(["client", "denied", "first", "last"], rows));
+        body.push_str(&denied_clients(most_denied.cloned()));
     }
     body.push_str("</section>\n");
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{curve, escaped, table, totals};
+use super::{capitalized, curve, denied_clients, escaped, totals};
 use crate::{
     bound::Bound,
     output::{grouped, instant, percent},
@@ -56,25 +56,10 @@ fn add_recommendation(
         escaped(&file_line(&recommendation.limit, &suggestion.key)),
     );
     if stopped > 0 {
-        let rows = recommendation
-            .clients
-            .iter()
-            .take(top)
-            .map(|(client, denials)| {
-                [
-                    suggestion.names.of(*client),
-                    grouped(denials.denied),
-                    instant(denials.first),
-                    instant(denials.last),
-                ]
-            });
-        body.push_str(&table(["client", "denied", "first", "last"], rows));
+        let most_denied = recommendation.clients.iter().take(top);
+        let most_denied =
+            most_denied.map(|(client, denials)| (suggestion.names.of(*client), *denials));
+        body.push_str(&denied_clients(most_denied));
     }
     body.push_str("</section>\n");
-}
-
-fn capitalized(text: &str) -> String {
-    let mut chars = text.chars();
-    let first = chars.next().map(|first| first.to_ascii_uppercase());
-    first.into_iter().chain(chars).collect()
 }

@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use tollgate::{
-    Decision, Limiter, Limits, MemoryBackend, Transaction,
-    clock::{ManualClock, Timestamp},
-};
+use tollgate::{Decision, Limiter, Limits, MemoryBackend, Transaction};
 
 use super::{
     plan::{Plan, PlannedRule},
     tally::Tally,
 };
-use crate::{distinct, limit_files::with_line, log::Record};
+use crate::{clocked::Clocked, distinct, limit_files::with_line, log::Record};
 
 /// The most bytes of windows and tiers.
 const HISTORY_BYTES: usize = 256 * 1024 * 1024;
@@ -26,12 +23,6 @@ pub(super) struct Engine {
     /// Requests whose id is not in the format of a limit.
     misfits: u64,
     decided: u64,
-}
-
-/// A limiter with a clock of its own.
-struct Clocked {
-    limiter: Limiter,
-    clock: ManualClock,
 }
 
 /// A client of a limit in one request.
@@ -54,10 +45,12 @@ impl Engine {
             let limit = limits.get(name).and_then(|named| named.limit.as_ref());
             Tally::new(name, limit)
         };
+        let buckets = MemoryBackend::DEFAULT_MAX_BUCKETS * plan.limits.len().max(1);
+        let clocked = |limits| Clocked::new(limits, buckets, HISTORY_BYTES);
         Self {
             tallies: plan.limits.iter().map(tally).collect(),
-            lined: with_line(&limits, max_wait).map(|limits| Clocked::new(limits, &plan)),
-            limiter: Clocked::new(limits, &plan),
+            lined: with_line(&limits, max_wait).map(clocked),
+            limiter: clocked(limits),
             plan,
             misfits: 0,
             decided: 0,
@@ -66,7 +59,6 @@ impl Engine {
 
     /// Decides one request. All of its limits are charged or none.
     pub(super) fn meet(&mut self, record: &Record) {
-        let at = Timestamp::from_micros(record.at);
         let mut charges: Vec<Charge> = Vec::with_capacity(self.plan.rules.len());
         for rule in &self.plan.rules {
             let Some(id) = rule.client_of(record) else {
@@ -83,16 +75,15 @@ impl Engine {
         }
         let names = &self.plan.limits;
         let tallies = &mut self.tallies;
-        let decided = self
-            .limiter
-            .decide(at, names, &charges, |charge, decision| {
-                let hash = distinct::hash(&charge.id);
-                tallies[charge.limit].count(at, &charge.id, hash, decision);
-            });
+        let limiter = self.limiter.at(record.at);
+        let decided = decide(limiter, names, &charges, |charge, decision| {
+            let hash = distinct::hash(&charge.id);
+            tallies[charge.limit].count(record.at, &charge.id, hash, decision);
+        });
         self.decided += u64::from(decided);
         self.misfits += u64::from(!decided);
         if let Some(lined) = &self.lined {
-            lined.decide(at, names, &charges, |charge, decision| {
+            decide(lined.at(record.at), names, &charges, |charge, decision| {
                 tallies[charge.limit].count_in_line(decision);
             });
         }
@@ -118,7 +109,7 @@ impl Engine {
                 )
             }));
         }
-        let evictions = self.limiter.limiter.stats().evictions.unwrap_or_default();
+        let evictions = self.limiter.evictions();
         if evictions > 0 {
             notes.push(format!(
                 "there were more buckets at a time than the memory holds, and {evictions} of them were forgotten early"
@@ -134,43 +125,23 @@ impl Engine {
     }
 }
 
-impl Clocked {
-    fn new(limits: Limits, plan: &Plan) -> Self {
-        let buckets = MemoryBackend::DEFAULT_MAX_BUCKETS * plan.limits.len().max(1);
-        let backend = MemoryBackend::with_max_buckets(buckets).max_history_bytes(HISTORY_BYTES);
-        let clock = ManualClock::new(Timestamp::from_micros(0));
-        let limiter = Limiter::new(limits, backend).with_clock(clock.clone());
-        Self { limiter, clock }
-    }
-
-    /// Decides a batch, and returns whether that was possible.
-    fn decide(
-        &self,
-        at: Timestamp,
-        names: &[String],
-        charges: &[Charge],
-        mut told: impl FnMut(&Charge, &Decision),
-    ) -> bool {
-        self.clock.set(at);
-        if let [charge] = charges {
-            let decision = self.limiter.try_spend(&charge.transaction(names));
-            let Some(Ok(decision)) = decision else {
-                return false;
-            };
-            told(charge, &decision);
-            return true;
-        }
-        let batch: Vec<_> = charges
-            .iter()
-            .map(|charge| charge.transaction(names))
-            .collect();
-        let Some(Ok(decisions)) = self.limiter.try_spend_batch(&batch) else {
-            return false;
-        };
-        let members = charges.iter().zip(decisions.members());
-        members.for_each(|(charge, decision)| told(charge, decision));
-        true
-    }
+/// Decides a batch, and returns whether that was possible.
+fn decide(
+    limiter: &Limiter,
+    names: &[String],
+    charges: &[Charge],
+    mut told: impl FnMut(&Charge, &Decision),
+) -> bool {
+    let batch: Vec<_> = charges
+        .iter()
+        .map(|charge| charge.transaction(names))
+        .collect();
+    let Some(Ok(decisions)) = limiter.try_spend_batch(&batch) else {
+        return false;
+    };
+    let members = charges.iter().zip(decisions.members());
+    members.for_each(|(charge, decision)| told(charge, decision));
+    true
 }
 
 /// Adds a charge. Rules that charge the same bucket charge it once, with the sum of their costs.

@@ -8,7 +8,7 @@ use super::{Replay, tally::Tally};
 use crate::{
     args::ReportArgs,
     failure::Failure,
-    output::{grouped, instant, number, percent, print, span, table, warn},
+    output::{grouped, instant, number, percent, print, print_json, span, table, warn},
     page,
 };
 
@@ -42,24 +42,21 @@ pub(super) fn write(replay: &Replay, args: &ReportArgs) -> Result<(), Failure> {
         page::write_replay(path, replay, args.top)?;
     }
     match args.json {
-        true => print(&json(replay, args.top)),
+        true => print_json(&Json::of(replay, args.top)),
         false => print(&text(replay, args.top)),
     }
 }
 
-fn json(replay: &Replay, top: usize) -> String {
-    let json = Json {
-        lines: replay.end.lines,
-        unreadable: replay.end.unreadable.count(),
-        limits: replay
-            .tallies
-            .iter()
-            .map(|tally| (tally.name.as_str(), JsonLimit::of(tally, top)))
-            .collect(),
-    };
-    let mut text = serde_json::to_string(&json).expect("it has text keys only");
-    text.push('\n');
-    text
+impl<'a> Json<'a> {
+    fn of(replay: &'a Replay, top: usize) -> Self {
+        let limits = replay.tallies.iter();
+        let limits = limits.map(|tally| (tally.name.as_str(), JsonLimit::of(tally, top)));
+        Self {
+            lines: replay.end.lines,
+            unreadable: replay.end.unreadable.count(),
+            limits: limits.collect(),
+        }
+    }
 }
 
 impl<'a> JsonLimit<'a> {
@@ -126,12 +123,9 @@ fn add_limit(text: &mut String, replay: &Replay, tally: &Tally, top: usize) {
     if let Some(in_line) = &tally.in_line {
         let _ = writeln!(
             text,
-            "\n{}: if requests waited in line for up to {}, {} would be denied and {} delayed, by at most {}.",
+            "\n{}: {}",
             tally.name,
-            span(replay.max_wait),
-            grouped(in_line.denied),
-            grouped(in_line.delayed),
-            span(in_line.longest_delay)
+            in_line.sentence(replay.max_wait)
         );
     }
     if tally.most_denied.is_empty() {

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Limit, clock::Timestamp, transaction::Algorithm};
+use tollgate::{Decision, Limit, transaction::Algorithm};
 
-use super::{
-    denied::{DeniedClient, DeniedClients},
-    timeline::Timeline,
+use super::{denied::DeniedClients, timeline::Timeline};
+use crate::{
+    busiest::Denials,
+    distinct::Distinct,
+    output::{grouped, span},
 };
-use crate::distinct::Distinct;
 
 /// What one limit did, or would have done.
 #[derive(Debug, Default)]
@@ -26,7 +27,7 @@ pub(crate) struct Tally {
     /// What waiting in line would have made of it.
     pub(crate) in_line: Option<WhatIf>,
     /// The denied clients, the most denied one first. Empty until the end.
-    pub(crate) most_denied: Vec<(String, DeniedClient)>,
+    pub(crate) most_denied: Vec<(String, Denials)>,
     by_client: DeniedClients,
 }
 
@@ -36,6 +37,18 @@ pub(crate) struct WhatIf {
     pub(crate) denied: u64,
     pub(crate) delayed: u64,
     pub(crate) longest_delay: Duration,
+}
+
+impl WhatIf {
+    pub(crate) fn sentence(&self, max_wait: Duration) -> String {
+        format!(
+            "if requests waited in line for up to {}, {} would be denied and {} delayed, by at most {}.",
+            span(max_wait),
+            grouped(self.denied),
+            grouped(self.delayed),
+            span(self.longest_delay)
+        )
+    }
 }
 
 impl Tally {
@@ -50,9 +63,8 @@ impl Tally {
     }
 
     /// Counts a decision. A limit in shadow mode counts as if it were in force.
-    pub(super) fn count(&mut self, at: Timestamp, id: &str, client: u64, decision: &Decision) {
+    pub(super) fn count(&mut self, at: u64, id: &str, client: u64, decision: &Decision) {
         let is_denied = is_denied(decision);
-        let at = at.as_micros();
         self.requests += 1;
         self.clients.add(client);
         self.timeline.add(at, is_denied);

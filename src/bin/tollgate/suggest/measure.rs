@@ -2,12 +2,14 @@
 
 use std::{collections::HashMap, hash::BuildHasherDefault};
 
+use ahash::AHasher;
+
 use super::{
     demand::{ALL, Demand},
     spool::Spool,
     tops::Tops,
 };
-use crate::{distinct::Same, failure::Failure};
+use crate::failure::Failure;
 
 /// The most clients that one pass looks at, on average. Each takes 1 KiB.
 const CLIENTS_PER_PASS: u64 = 100_000;
@@ -55,7 +57,7 @@ pub(super) fn measure(spool: &mut Spool, clients: u64, kept: u64) -> Result<Meas
         tops: Vec::new(),
     };
     for pass in 0..passes {
-        let mut demands = HashMap::<u64, Demand, BuildHasherDefault<Same>>::default();
+        let mut demands = HashMap::<u64, Demand, BuildHasherDefault<AHasher>>::default();
         spool.visit(|at, client| {
             let (first, last) = measured.span;
             measured.span = (first.min(at), last.max(at));

@@ -2,15 +2,11 @@
 
 use std::collections::HashMap;
 
-/// The most clients whose ids are kept.
-const KEPT: usize = 65_536;
-
-/// The longest part of an id that is kept, in characters.
-const LONGEST_ID: usize = 256;
+use crate::busiest::{kept, make_room};
 
 /// Ids by hash. When there are too many, the half with the fewest requests is forgotten.
 #[derive(Debug, Default)]
-pub(crate) struct Names(HashMap<u64, (u64, Box<str>)>);
+pub(crate) struct Names(HashMap<u64, (u64, String)>);
 
 impl Names {
     pub(super) fn add(&mut self, client: u64, id: &str) {
@@ -18,15 +14,8 @@ impl Names {
             *requests += 1;
             return;
         }
-        if self.0.len() >= KEPT {
-            let mut counts: Vec<_> = self.0.values().map(|(requests, _)| *requests).collect();
-            let middle = counts.len() / 2;
-            let (_, median, _) = counts.select_nth_unstable(middle);
-            let median = *median;
-            self.0.retain(|_, (requests, _)| *requests > median);
-        }
-        let id: String = id.chars().take(LONGEST_ID).collect();
-        self.0.insert(client, (1, id.into()));
+        make_room(&mut self.0, |(requests, _)| *requests);
+        self.0.insert(client, (1, kept(id)));
     }
 
     /// The id of a client, or what stands for it.

@@ -16,7 +16,7 @@ use crate::{
     bound::Bound,
     failure::Failure,
     key::Key,
-    output::{grouped, instant, number, percent, print, table, warn},
+    output::{grouped, instant, number, percent, print, print_json, table, warn},
     page,
 };
 
@@ -61,20 +61,19 @@ pub(super) fn write(suggestion: &Suggestion, args: &ReportArgs) -> Result<(), Fa
         page::write_suggestion(path, suggestion, args.top)?;
     }
     match args.json {
-        true => print(&json(suggestion)),
+        true => print_json(&Json::of(suggestion)),
         false => print(&text(suggestion, args.top)),
     }
 }
 
-fn json(suggestion: &Suggestion) -> String {
-    let recommendations = suggestion.recommendations.iter();
-    let json = Json {
-        clients: suggestion.measured.clients,
-        recommendations: recommendations.map(JsonRecommendation::of).collect(),
-    };
-    let mut text = serde_json::to_string(&json).expect("it has text keys only");
-    text.push('\n');
-    text
+impl Json {
+    fn of(suggestion: &Suggestion) -> Self {
+        let recommendations = suggestion.recommendations.iter();
+        Self {
+            clients: suggestion.measured.clients,
+            recommendations: recommendations.map(JsonRecommendation::of).collect(),
+        }
+    }
 }
 
 impl JsonRecommendation {

@@ -4,6 +4,7 @@ use serde::Serialize;
 use tollgate::Limit;
 
 use super::candidates::Candidate;
+use crate::busiest::Denials;
 
 /// The kind of a recommended limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -30,13 +31,5 @@ pub(crate) struct Recommendation {
     pub(crate) limit: Limit,
     pub(crate) denied: u64,
     /// The denied clients by their hashes, the most denied one first.
-    pub(crate) clients: Vec<(u64, DeniedRequests)>,
-}
-
-/// The denials of one client.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DeniedRequests {
-    pub(crate) denied: u64,
-    pub(crate) first: u64,
-    pub(crate) last: u64,
+    pub(crate) clients: Vec<(u64, Denials)>,
 }

@@ -2,17 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tollgate::{
-    Limiter, Limits, MemoryBackend, Transaction,
-    clock::{ManualClock, Timestamp},
-};
+use tollgate::{Limits, Transaction};
 
 use super::{
     measure::Measured,
-    recommendation::{Choice, DeniedRequests, Recommendation},
+    recommendation::{Choice, Recommendation},
     spool::Spool,
 };
-use crate::failure::Failure;
+use crate::{busiest::Denials, clocked::Clocked, failure::Failure};
 
 /// The most bytes of windows.
 const HISTORY_BYTES: usize = 512 * 1024 * 1024;
@@ -25,11 +22,10 @@ const LIMIT: &str = "suggested";
 struct Trial {
     choice: Choice,
     limit: tollgate::Limit,
-    limiter: Limiter,
-    clock: ManualClock,
+    limiter: Clocked,
     /// The clients that need more than the limit admits. No other client can be denied.
     stopped: HashSet<u64>,
-    denied: HashMap<u64, DeniedRequests>,
+    denied: HashMap<u64, Denials>,
 }
 
 /// Tries the choices.
@@ -57,32 +53,26 @@ impl Trial {
     fn new(measured: &Measured, choice: Choice) -> Option<Self> {
         let limit = choice.candidate.limit(choice.size).ok()?;
         let limits = Limits::builder().limit(LIMIT, limit.clone()).build().ok()?;
-        let backend = MemoryBackend::with_max_buckets(BUCKETS).max_history_bytes(HISTORY_BYTES);
-        let clock = ManualClock::new(Timestamp::from_micros(0));
         let tops = measured.tops[choice.place].iter();
         let stopped = tops.filter(|(need, _)| *need > u64::from(choice.size));
         Some(Self {
-            limiter: Limiter::new(limits, backend).with_clock(clock.clone()),
+            limiter: Clocked::new(limits, BUCKETS, HISTORY_BYTES),
             stopped: stopped.map(|(_, client)| *client).collect(),
             denied: HashMap::new(),
             choice,
             limit,
-            clock,
         })
     }
 
     fn request(&mut self, at: u64, client: u64) {
-        self.clock.set(Timestamp::from_micros(at));
         let id = format!("{client:016x}");
-        let decision = self.limiter.try_spend(&Transaction::new(LIMIT, &id));
+        let transaction = Transaction::new(LIMIT, &id);
+        let decision = self.limiter.at(at).try_spend(&transaction);
         if decision.is_some_and(|decision| decision.is_ok_and(|decision| !decision.allowed())) {
-            let denials = self.denied.entry(client).or_insert(DeniedRequests {
-                denied: 0,
-                first: at,
-                last: at,
-            });
-            denials.denied += 1;
-            denials.last = at;
+            let denials = self.denied.entry(client);
+            denials
+                .and_modify(|denials| denials.add(at))
+                .or_insert_with(|| Denials::new(at));
         }
     }
 
