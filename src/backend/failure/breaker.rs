@@ -11,11 +11,9 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{
-    circuit::{Admitted, Circuit, End, Ended, Turned, micros},
-    server_name::ServerName,
-};
+use super::circuit::{Admitted, Circuit, End, Ended, Turned, micros};
 use crate::{
+    backend::{ServerId, Servers},
     metrics,
     outage_log::{OutageLog, Transition},
     random,
@@ -85,7 +83,7 @@ impl Breaker {
     pub(super) fn is_shown(&self) -> bool {
         let at = self.passed_over_at.load(Ordering::Relaxed).checked_sub(1);
         let is_recent = |at| self.now().saturating_sub(at) < micros(SHOWN);
-        self.is_without_store() || at.is_some_and(is_recent)
+        self.is_fallback() || at.is_some_and(is_recent)
     }
 
     /// Returns whether it is closed, the last decision was the store's, and no call has failed since the last success.
@@ -147,7 +145,7 @@ impl Breaker {
         micros(self.made_at.elapsed())
     }
 
-    fn is_without_store(&self) -> bool {
+    fn is_fallback(&self) -> bool {
         self.is_open() || self.is_passed_over.load(Ordering::Relaxed)
     }
 
@@ -178,7 +176,7 @@ impl Breaker {
         let server = server.as_deref();
         self.log.update(
             now,
-            || self.is_without_store(),
+            || self.is_fallback(),
             |transition| match transition {
                 Transition::Begins => {
                     let error = reason.map(tracing::field::display);
@@ -242,6 +240,33 @@ impl Drop for Pass<'_> {
         if let Some(call) = self.call.take() {
             self.breaker.turn(call, Ended::Dropped);
         }
+    }
+}
+
+/// The name of a server in logs.
+#[derive(Clone, Copy)]
+pub(super) struct ServerName<'a> {
+    servers: &'a dyn Servers,
+    server: ServerId,
+}
+
+impl<'a> ServerName<'a> {
+    pub(super) fn new(servers: Option<&'a dyn Servers>, server: ServerId) -> Option<Self> {
+        servers.map(|servers| Self { servers, server })
+    }
+
+    pub(super) fn text(&self) -> Option<String> {
+        self.servers.address(self.server)
+    }
+
+    pub(super) fn has_decided(&self, since: std::time::Instant) -> bool {
+        self.servers.has_decided(self.server, since)
+    }
+}
+
+impl fmt::Debug for ServerName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.server.fmt(f)
     }
 }
 

@@ -9,10 +9,7 @@ use std::{
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 
-use super::{
-    breaker::{Breaker, Pass},
-    server_name::ServerName,
-};
+use super::breaker::{Breaker, Pass, ServerName};
 use crate::{
     backend::{BackendError, ServerId, Servers},
     decision::Outcome,

@@ -5,7 +5,7 @@ use std::{
     collections::{HashMap, hash_map::Entry},
     fmt,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -14,6 +14,7 @@ use ahash::RandomState;
 
 use crate::{
     algorithm::{Ledger, Share, Tat},
+    backend::sharded::lock,
     clock::Timestamp,
     transaction::{Fingerprint, Member, OwnedMember},
 };
@@ -201,7 +202,7 @@ impl Debts {
     }
 
     fn lock(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tables)
     }
 }
 
