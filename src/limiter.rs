@@ -123,8 +123,8 @@ impl Limiter {
     ///
     /// If the backend cannot keep the buckets of a limit ([`Backend::admits`]), such as a [`MemoryBackend`] whose
     /// budget is smaller than one bucket with tiers, or if a [`Lease`](crate::backend::Lease) cannot lease a limit that asks for
-    /// it ([`Backend::lease`]). A limit that asks for a lease on a backend without leases is logged, and so is a `Lease` whose
-    /// limits do not ask for one.
+    /// it. A limit that asks for a lease on a backend without leases is logged, and so is a `Lease` whose limits do not ask
+    /// for one.
     ///
     /// [`MemoryBackend`]: crate::MemoryBackend
     pub fn try_new(limits: Limits, backend: impl Backend) -> Result<Self, ReloadError> {

@@ -287,19 +287,7 @@ impl<B: Backend> Backend for DenyCache<B> {
     }
 
     fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
-        match batch.operation {
-            Operation::Renew => self.inner.try_apply(batch),
-            Operation::Check | Operation::Spend => match self.denial(batch, self.clock.now()) {
-                Some(denial) => Some(Ok(denial)),
-                // A backend that answers immediately needs no cache, so its answers are not remembered.
-                None => self.inner.try_apply(batch),
-            },
-            Operation::Refund | Operation::Reset => {
-                let answer = self.inner.try_apply(batch)?;
-                self.forget(batch);
-                Some(answer)
-            }
-        }
+        self.ask(batch, None).ready()
     }
 
     fn wrapped(&self) -> Option<&dyn Backend> {
@@ -311,32 +299,35 @@ impl<B: Backend> Backend for DenyCache<B> {
         batch: &'a Batch<'a>,
         deadline: Option<Duration>,
     ) -> MaybeReady<impl Future<Output = Result<Outcome, BackendError>> + Send + 'a> {
-        let mut sent = None;
-        if matches!(batch.operation, Operation::Refund | Operation::Reset) {
-            self.forget(batch);
-        } else {
-            let now = self.clock.now();
-            if let Some(denial) = self.denial(batch, now) {
-                return MaybeReady::Ready(Ok(denial));
+        let sent = match batch.operation {
+            Operation::Refund | Operation::Reset => None,
+            Operation::Check | Operation::Spend | Operation::Renew => {
+                let now = self.clock.now();
+                if let Some(denial) = self.denial(batch, now) {
+                    return MaybeReady::Ready(Ok(denial));
+                }
+                Some(self.sent(batch, now))
             }
-            sent = Some(self.sent(batch, now));
-        }
+        };
+        let asked = self.inner.ask(batch, deadline);
         // A backend that answers immediately needs no cache, so its answers are not remembered.
-        let begun = self.inner.ask(batch, deadline);
-        let mut gives = None;
-        match &begun {
-            MaybeReady::Waits(_) => gives = GivingBack::of(self, batch),
-            MaybeReady::Ready(_) if sent.is_none() => self.forget(batch),
-            MaybeReady::Ready(_) => {}
+        if sent.is_none() && matches!(asked, MaybeReady::Ready(_)) {
+            self.forget(batch);
         }
-        begun.map_in_place(move |decided| {
-            if let Some(gives) = gives {
-                gives.ended(decided);
+        asked.map_in_place(move || {
+            if sent.is_none() {
+                self.forget(batch);
             }
-            match (decided, sent) {
-                (Ok(outcome), Some(sent)) => self.remember(batch, outcome, &sent),
-                (Ok(_), None) => self.forget(batch),
-                (Err(_), _) => {}
+            let gives = GivingBack::of(self, batch);
+            move |decided: &mut Result<Outcome, BackendError>| {
+                if let Some(gives) = gives {
+                    gives.ended(decided);
+                }
+                match (decided, sent) {
+                    (Ok(outcome), Some(sent)) => self.remember(batch, outcome, &sent),
+                    (Ok(_), None) => self.forget(batch),
+                    (Err(_), _) => {}
+                }
             }
         })
     }

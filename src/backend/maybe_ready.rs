@@ -1,5 +1,6 @@
 use std::{
     future::ready,
+    mem,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -39,13 +40,23 @@ impl<F: Future<Output = DecidedOutcome>> MaybeReady<F> {
         }
     }
 
-    /// Passes the decision of the future to a function, which can change it.
+    /// Returns the decision, if it is one. The future is dropped.
+    pub(super) fn ready(self) -> Option<DecidedOutcome> {
+        match self {
+            Self::Ready(decided) => Some(decided),
+            Self::Waits(_) => None,
+        }
+    }
+
+    /// Passes the decision of the future to a function, which can change it. `begin` returns this function when the future
+    /// is polled for the first time.
     #[inline(always)]
-    pub(super) fn map_in_place<G: FnOnce(&mut DecidedOutcome)>(
-        self,
-        change: G,
-    ) -> MaybeReady<MapInPlace<F, G>> {
-        self.map(|deciding| MapInPlace::new(deciding, change))
+    pub(super) fn map_in_place<A, G>(self, begin: A) -> MaybeReady<MapInPlace<F, A, G>>
+    where
+        A: FnOnce() -> G,
+        G: FnOnce(&mut DecidedOutcome),
+    {
+        self.map(|deciding| MapInPlace::new(deciding, begin))
     }
 
     /// Wraps the future.
@@ -84,34 +95,49 @@ pin_project! {
     ///
     /// None of the types here is an `async` block, which would store the future twice: as one of its variables, and where it
     /// is awaited.
-    pub(super) struct MapInPlace<F, G> {
+    pub(super) struct MapInPlace<F, A, G> {
         #[pin]
         deciding: F,
-        change: Option<G>,
+        change: InPlaceChange<A, G>,
     }
 }
 
-impl<F, G> MapInPlace<F, G> {
+/// The function of a [`MapInPlace`].
+enum InPlaceChange<A, G> {
+    Unbegun(A),
+    Begun(G),
+    Ended,
+}
+
+impl<F, A, G> MapInPlace<F, A, G> {
     #[inline(always)]
-    pub(super) fn new(deciding: F, change: G) -> Self {
+    pub(super) fn new(deciding: F, begin: A) -> Self {
         Self {
             deciding,
-            change: Some(change),
+            change: InPlaceChange::Unbegun(begin),
         }
     }
 }
 
-impl<F: Future<Output = DecidedOutcome>, G: FnOnce(&mut DecidedOutcome)> Future
-    for MapInPlace<F, G>
+impl<F, A, G> Future for MapInPlace<F, A, G>
+where
+    F: Future<Output = DecidedOutcome>,
+    A: FnOnce() -> G,
+    G: FnOnce(&mut DecidedOutcome),
 {
     type Output = DecidedOutcome;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<DecidedOutcome> {
         let this = self.project();
+        *this.change = match mem::replace(this.change, InPlaceChange::Ended) {
+            InPlaceChange::Unbegun(begin) => InPlaceChange::Begun(begin()),
+            begun => begun,
+        };
         // A decision is large, so it is changed in its place.
         let mut polled = this.deciding.poll(context);
-        if let Poll::Ready(decided) = &mut polled {
-            let change = this.change.take().expect("a future ends once");
+        if let Poll::Ready(decided) = &mut polled
+            && let InPlaceChange::Begun(change) = mem::replace(this.change, InPlaceChange::Ended)
+        {
             change(decided);
         }
         polled

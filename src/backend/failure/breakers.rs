@@ -84,15 +84,6 @@ impl Breakers {
         concerned.map(admit).collect()
     }
 
-    /// Returns whether the next batch like this one would be let through.
-    #[inline]
-    pub(super) fn admits(&self, servers: Option<&dyn Servers>, batch: &Batch<'_>) -> bool {
-        if servers.is_none() {
-            return self.first.admits();
-        }
-        self.are_calm() || self.all(servers, batch, Breaker::admits)
-    }
-
     /// Returns whether all servers of a batch are known to answer.
     pub(super) fn are_closed(&self, servers: Option<&dyn Servers>, batch: &Batch<'_>) -> bool {
         self.all(servers, batch, |breaker| !breaker.is_open())

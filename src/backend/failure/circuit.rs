@@ -109,15 +109,6 @@ impl<W: Word> Circuit<W> {
         }
     }
 
-    /// Returns whether the next call would be let through.
-    #[inline]
-    pub(super) fn admits(&self, now: impl FnOnce() -> u64) -> bool {
-        match self.state() {
-            CircuitState::Closed { .. } => true,
-            CircuitState::Open { retry_at, .. } => now() >= retry_at,
-        }
-    }
-
     pub(super) fn is_open(&self) -> bool {
         matches!(self.state(), CircuitState::Open { .. })
     }

@@ -179,8 +179,8 @@ impl<B: Backend> FailurePolicy<B> {
             self.pass_over(batch, &TooManyInFlight);
             return MaybeReady::Ready(denied);
         }
-        let undecided = self.fallback.undecided.begin(batch);
         MaybeReady::Waits(Box::pin(async move {
+            let undecided = self.fallback.undecided.begin(batch);
             let begun = Instant::now();
             let slot = self.in_flight.wait(self.deadline).await;
             let left = self.deadline.saturating_sub(begun.elapsed());
@@ -259,23 +259,12 @@ impl<B: Backend> FailurePolicy<B> {
 
 #[async_trait]
 impl<B: Backend> Backend for FailurePolicy<B> {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+    async fn apply(&self, batch: &Batch<'_>) -> DecidedOutcome {
         self.ask(batch, None).decided().await
     }
 
-    fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
-        if let Some(refunded) = self.local().refund(batch) {
-            return Some(refunded);
-        }
-        if self.in_flight.are_none() {
-            return Some(self.too_many_in_flight(batch, None));
-        }
-        let mut decided = match self.breakers.admits(self.store().servers(), batch) {
-            true => self.store().try_apply(batch)?,
-            false => Err(BackendError::not_done(CircuitOpen)),
-        };
-        self.follow(batch, &mut decided, None);
-        Some(decided)
+    fn try_apply(&self, batch: &Batch<'_>) -> Option<DecidedOutcome> {
+        self.ask(batch, None).ready()
     }
 
     fn wrapped(&self) -> Option<&dyn Backend> {
@@ -313,15 +302,17 @@ impl<B: Backend> Backend for FailurePolicy<B> {
             let queued = self.queue(batch, deciding, passes, watching);
             return queued.map(|deciding| Either::Second { deciding });
         };
-        let undecided = self.fallback.undecided.begin(batch);
-        let follow = move |decided: &mut DecidedOutcome| {
-            passes.ended(decided);
-            drop(slot);
-            self.follow(batch, decided, Some(undecided));
-            drop(watching);
+        let begin = move || {
+            let undecided = self.fallback.undecided.begin(batch);
+            move |decided: &mut DecidedOutcome| {
+                passes.ended(decided);
+                drop(slot);
+                self.follow(batch, decided, Some(undecided));
+                drop(watching);
+            }
         };
         MaybeReady::Waits(Either::First {
-            deciding: MapInPlace::new(deciding, follow),
+            deciding: MapInPlace::new(deciding, begin),
         })
     }
 

@@ -215,10 +215,7 @@ impl<B: Backend> Backend for Lease<B> {
     }
 
     fn try_apply(&self, batch: &Batch<'_>) -> Option<DecidedOutcome> {
-        match Splits::of(batch, self.fleet.processes()) {
-            Some(splits) => self.decide_in_memory(batch, &splits),
-            None => self.inner().try_apply(batch),
-        }
+        self.ask(batch, None).ready()
     }
 
     fn wrapped(&self) -> Option<&dyn Backend> {
