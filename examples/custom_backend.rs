@@ -75,6 +75,10 @@ impl<B: Backend> Backend for Counted<B> {
             .fetch_add(u64::from(answer.is_some()), Ordering::Relaxed);
         answer
     }
+
+    fn wrapped(&self) -> Option<&dyn Backend> {
+        Some(&self.inner)
+    }
 }
 
 #[tokio::main]

@@ -1,11 +1,11 @@
 //! The engine without HTTP: decides transactions by limits, with the state that a backend keeps.
 
-mod admission;
+mod backend_dispatch;
+mod backend_support;
 mod block;
 mod engine;
 mod handle;
 mod in_force;
-mod known_backend;
 mod limiter_error;
 #[cfg(feature = "tokio")]
 mod line;
@@ -32,13 +32,13 @@ use self::permits::PermitKeeper;
 pub(crate) use self::plain::Transactions;
 pub(crate) use self::requirement::RuleUse;
 pub(crate) use self::turn::{Sleep, StartTime};
-pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload_error::ReloadError};
 use self::{
+    backend_dispatch::BackendDispatch,
     in_force::{DecisionLimits, LimitsCell},
-    known_backend::KnownBackend,
     rebuilt::RebuildDetector,
     requirement::RuleUses,
 };
+pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload_error::ReloadError};
 #[cfg(feature = "tokio")]
 use crate::task::CorrectionsInFlight;
 #[cfg(not(feature = "tokio"))]
@@ -100,7 +100,7 @@ struct LimiterState {
     permits: Arc<PermitKeeper>,
     #[cfg(feature = "tokio")]
     corrections: CorrectionsInFlight,
-    backend: KnownBackend,
+    backend: BackendDispatch,
 }
 
 impl Limiter {
@@ -123,13 +123,13 @@ impl Limiter {
     ///
     /// If the backend cannot keep the buckets of a limit ([`Backend::admits`]), such as a [`MemoryBackend`] whose
     /// budget is smaller than one bucket with tiers, or if a [`Lease`](crate::backend::Lease) cannot lease a limit that asks for
-    /// it ([`Backend::lease`]). A limit that asks for a lease on a backend without leases is logged, and so is a `Lease` whose
-    /// limits do not ask for one.
+    /// it. A limit that asks for a lease on a backend without leases is logged, and so is a `Lease` whose limits do not ask
+    /// for one.
     ///
     /// [`MemoryBackend`]: crate::MemoryBackend
     pub fn try_new(limits: Limits, backend: impl Backend) -> Result<Self, ReloadError> {
-        let backend = KnownBackend::of(backend);
-        admission::admit(&limits, &backend)?;
+        let backend = BackendDispatch::of(backend);
+        backend_support::admit(&limits, &backend)?;
         limits.begin_counters();
         let shared = LimiterState {
             limits: LimitsCell::new(limits),

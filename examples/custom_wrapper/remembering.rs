@@ -6,10 +6,10 @@ use std::{
 
 use tollgate::{
     Decision,
-    backend::{Backend, BackendError, LeaseTerms, Servers, Stats, UnsupportedLimit, async_trait},
+    backend::{Backend, BackendError, async_trait},
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, Outcome, Source},
-    transaction::{Algorithm, Batch, LeaseShare, Member, Operation},
+    transaction::{Algorithm, Batch, Member, Operation},
 };
 
 /// The longest time for which a denial is remembered. A client is denied wrongly for no longer than this if another
@@ -162,29 +162,7 @@ impl<B: Backend> Backend for Remembering<B> {
         Some(decided)
     }
 
-    // The rest is the other backend's.
-
-    fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
-        self.inner.admits(algorithm)
-    }
-
-    fn lease(
-        &self,
-        algorithm: &Algorithm,
-        share: LeaseShare,
-    ) -> Result<Option<LeaseTerms>, UnsupportedLimit> {
-        self.inner.lease(algorithm, share)
-    }
-
-    async fn close(&self) -> Result<(), BackendError> {
-        self.inner.close().await
-    }
-
-    fn servers(&self) -> Option<&dyn Servers> {
-        self.inner.servers()
-    }
-
-    fn stats(&self) -> Stats {
-        self.inner.stats()
+    fn wrapped(&self) -> Option<&dyn Backend> {
+        Some(&self.inner)
     }
 }

@@ -14,11 +14,11 @@ use self::{
     denied_buckets::DeniedBuckets,
     give_backs::{is_charged_first, may_give_back},
 };
-use super::{Backend, BackendError, Begun, Deciding, LeaseTerms, Servers, Stats, UnsupportedLimit};
+use super::{Backend, BackendError, Deciding, MaybeReady, StackPart};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, Outcome, Source, State},
-    transaction::{Algorithm, Batch, LeaseShare, Member, Operation},
+    transaction::{Batch, Member, Operation},
 };
 
 /// Caches denials, so that clients who keep retrying never reach the store.
@@ -283,86 +283,63 @@ impl<B: Backend> Drop for GivingBack<'_, B> {
 #[async_trait]
 impl<B: Backend> Backend for DenyCache<B> {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        self.begin_unboxed(batch, None).decided().await
+        self.ask(batch, None).decided().await
     }
 
     fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
-        match batch.operation {
-            Operation::Renew => self.inner.try_apply(batch),
-            Operation::Check | Operation::Spend => match self.denial(batch, self.clock.now()) {
-                Some(denial) => Some(Ok(denial)),
-                // A backend that answers immediately needs no cache, so its answers are not remembered.
-                None => self.inner.try_apply(batch),
-            },
-            Operation::Refund | Operation::Reset => {
-                let answer = self.inner.try_apply(batch)?;
-                self.forget(batch);
-                Some(answer)
-            }
-        }
+        self.ask(batch, None).ready()
     }
 
-    fn begin<'a>(&'a self, batch: &'a Batch<'a>) -> Begun<Deciding<'a>> {
-        self.begin_unboxed(batch, None).boxed()
+    fn wrapped(&self) -> Option<&dyn Backend> {
+        Some(&self.inner)
     }
 
-    fn begin_unboxed<'a>(
+    fn ask<'a>(
         &'a self,
         batch: &'a Batch<'a>,
         deadline: Option<Duration>,
-    ) -> Begun<impl Future<Output = Result<Outcome, BackendError>> + Send + 'a> {
-        let mut sent = None;
-        if matches!(batch.operation, Operation::Refund | Operation::Reset) {
-            self.forget(batch);
-        } else {
-            let now = self.clock.now();
-            if let Some(denial) = self.denial(batch, now) {
-                return Begun::Decided(Ok(denial));
+    ) -> MaybeReady<impl Future<Output = Result<Outcome, BackendError>> + Send + 'a> {
+        let sent = match batch.operation {
+            Operation::Refund | Operation::Reset => None,
+            Operation::Check | Operation::Spend | Operation::Renew => {
+                let now = self.clock.now();
+                if let Some(denial) = self.denial(batch, now) {
+                    return MaybeReady::Ready(Ok(denial));
+                }
+                Some(self.sent(batch, now))
             }
-            sent = Some(self.sent(batch, now));
-        }
+        };
+        let asked = self.inner.ask(batch, deadline);
         // A backend that answers immediately needs no cache, so its answers are not remembered.
-        let mut begun = self.inner.begin_unboxed(batch, deadline);
-        let mut gives = None;
-        match &mut begun {
-            Begun::Waits(_) => gives = GivingBack::of(self, batch),
-            Begun::Decided(_) if sent.is_none() => self.forget(batch),
-            Begun::Decided(_) => {}
+        if sent.is_none() && matches!(asked, MaybeReady::Ready(_)) {
+            self.forget(batch);
         }
-        begun.then(move |decided| {
-            if let Some(gives) = gives {
-                gives.ended(decided);
+        asked.map_in_place(move || {
+            if sent.is_none() {
+                self.forget(batch);
             }
-            match (decided, sent) {
-                (Ok(outcome), Some(sent)) => self.remember(batch, outcome, &sent),
-                (Ok(_), None) => self.forget(batch),
-                (Err(_), _) => {}
+            let gives = GivingBack::of(self, batch);
+            move |decided: &mut Result<Outcome, BackendError>| {
+                if let Some(gives) = gives {
+                    gives.ended(decided);
+                }
+                match (decided, sent) {
+                    (Ok(outcome), Some(sent)) => self.remember(batch, outcome, &sent),
+                    (Ok(_), None) => self.forget(batch),
+                    (Err(_), _) => {}
+                }
             }
         })
     }
 
-    fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
-        self.inner.admits(algorithm)
+    fn as_stack_part(&self) -> Option<&dyn StackPart> {
+        Some(self)
     }
+}
 
-    fn lease(
-        &self,
-        algorithm: &Algorithm,
-        share: LeaseShare,
-    ) -> Result<Option<LeaseTerms>, UnsupportedLimit> {
-        self.inner.lease(algorithm, share)
-    }
-
-    async fn close(&self) -> Result<(), BackendError> {
-        self.inner.close().await
-    }
-
-    fn servers(&self) -> Option<&dyn Servers> {
-        self.inner.servers()
-    }
-
-    fn stats(&self) -> Stats {
-        self.inner.stats()
+impl<B: Backend> StackPart for DenyCache<B> {
+    fn ask_boxed<'a>(&'a self, batch: &'a Batch<'a>) -> MaybeReady<Deciding<'a>> {
+        self.ask(batch, None).boxed()
     }
 }
 

@@ -54,10 +54,9 @@
 //!   [`Stored::full_at`](crate::decision::Stored::full_at).
 //! - A store whose calls block gets its own thread, and an [`OwnedBatch`](crate::transaction::OwnedBatch) for each
 //!   batch. The example `embedded_store` does this, with buckets in a file.
-//! - A backend around another backend forwards what it does not change. The example `custom_wrapper` remembers denials.
+//! - A backend around another backend returns it by [`Backend::wrapped`]. The example `custom_wrapper` remembers denials.
 //! - The feature `testing` provides the tests that every backend must pass.
 
-mod begun;
 mod deny_cache;
 #[cfg(feature = "failure-policy")]
 mod failure;
@@ -65,7 +64,7 @@ mod failure;
 mod fleet;
 #[cfg(feature = "tokio")]
 mod lease;
-mod lease_terms;
+mod maybe_ready;
 mod memory;
 #[cfg(feature = "tokio")]
 mod one_task;
@@ -74,16 +73,17 @@ mod per_thread;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod servers;
+#[cfg(feature = "tokio")]
+mod sharded;
 #[cfg(feature = "failure-policy")]
 mod slot;
+mod stack_part;
 
 use std::{error::Error as StdError, fmt, pin::Pin, sync::Arc, time::Duration};
 
 pub use async_trait::async_trait;
 use thiserror::Error;
 
-#[doc(hidden)]
-pub use self::begun::Begun;
 #[cfg(feature = "failure-policy")]
 pub use self::failure::FailurePolicy;
 #[cfg(feature = "tokio")]
@@ -97,15 +97,19 @@ pub(crate) use self::memory::RowCharge;
 pub use self::redis::RedisBackend;
 pub use self::{
     deny_cache::DenyCache,
-    lease_terms::LeaseTerms,
     memory::MemoryBackend,
     servers::{ServerId, Servers},
+};
+use self::{maybe_ready::DecidedOutcome, stack_part::StackPart};
+pub(crate) use self::{
+    maybe_ready::MaybeReady,
+    stack_part::{ask_boxed, part_at_store},
 };
 pub use crate::stats::Stats;
 use crate::{
     clock::InvalidNow,
     decision::Outcome,
-    transaction::{Algorithm, Batch, LeaseShare},
+    transaction::{Algorithm, Batch},
 };
 
 /// Keeps buckets, and decides batches.
@@ -150,83 +154,70 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Decides a batch at once if that is possible, and otherwise returns the boxed future that decides it.
+    /// Returns the backend that this one wraps, if it is a wrapper.
     ///
-    /// It is [`try_apply`](Self::try_apply) followed by [`apply`](Self::apply). [`DenyCache`] and `FailurePolicy` look at
-    /// the batch only once for both.
-    #[doc(hidden)]
-    fn begin<'a>(&'a self, batch: &'a Batch<'a>) -> Begun<Deciding<'a>> {
-        match self.try_apply(batch) {
-            Some(decided) => Begun::Decided(decided),
-            None => Begun::Waits(self.apply(batch)),
-        }
-    }
-
-    /// Like [`begin`](Self::begin), for a wrapper that knows the type of the backend, and stores its future without a
-    /// box of its own. After the deadline, if there is one, the decision is an error.
-    #[doc(hidden)]
-    fn begin_unboxed<'a>(
-        &'a self,
-        batch: &'a Batch<'a>,
-        deadline: Option<Duration>,
-    ) -> Begun<impl Future<Output = Result<Outcome, BackendError>> + Send + 'a>
-    where
-        Self: Sized,
-    {
-        self.begin(batch).within(deadline)
+    /// A wrapper needs only this method and those above: the others ask the backend that it wraps.
+    fn wrapped(&self) -> Option<&dyn Backend> {
+        None
     }
 
     /// Checks whether a bucket with this algorithm fits into the backend at all.
     ///
     /// A [`Limiter`](crate::Limiter) calls this for each limit and override, when it is built and when it is
-    /// reloaded. A wrapper forwards it to the wrapped backend.
+    /// reloaded.
     ///
     /// # Errors
     ///
     /// If it does not fit, with the reason and the remedy. By default, everything fits.
     fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
-        let _ = algorithm;
-        Ok(())
+        self.wrapped()
+            .map_or(Ok(()), |backend| backend.admits(algorithm))
     }
 
-    /// Returns the terms of a limit with leases, if the backend charges ahead ([`Lease`]). A wrapper asks the backend that
-    /// it wraps.
-    ///
-    /// # Errors
-    ///
-    /// If the limit cannot be leased, with the reason and what to change. The default is `None`: there are no leases.
-    ///
-    /// [`Lease`]: crate::backend::Lease
-    fn lease(
-        &self,
-        algorithm: &Algorithm,
-        share: LeaseShare,
-    ) -> Result<Option<LeaseTerms>, UnsupportedLimit> {
-        let _ = (algorithm, share);
-        Ok(None)
-    }
-
-    /// Gives back units that were charged ahead, and pays debts, before the process ends. A wrapper closes the backend that
-    /// it wraps. The backend can still decide after that.
+    /// Gives back units that were charged ahead, and pays debts, before the process ends. The backend can still decide
+    /// after that.
     ///
     /// # Errors
     ///
     /// If the store does not answer. Units that were not given back stay charged.
     async fn close(&self) -> Result<(), BackendError> {
-        Ok(())
+        match self.wrapped() {
+            Some(backend) => backend.close().await,
+            None => Ok(()),
+        }
     }
 
-    /// Returns the servers that decide, if there are several that can fail independently. A wrapper returns those of
-    /// the backend that it wraps.
+    /// Returns the servers that decide, if there are several that can fail independently.
     ///
     /// The default is `None`: the backend answers as a whole, or does not.
     fn servers(&self) -> Option<&dyn Servers> {
-        None
+        self.wrapped()?.servers()
     }
 
-    /// Figures for gauges. A wrapper forwards those of the wrapped backend, and adds its own.
+    /// Figures for gauges.
     fn stats(&self) -> Stats {
-        Stats::default()
+        self.wrapped()
+            .map_or_else(Stats::default, |backend| backend.stats())
+    }
+
+    /// Decides a batch at once if that is possible, and otherwise returns the future that decides it, in no box of its own
+    /// if the type of the backend is known. After the deadline, if there is one, the decision is an error.
+    #[doc(hidden)]
+    fn ask<'a>(
+        &'a self,
+        batch: &'a Batch<'a>,
+        deadline: Option<Duration>,
+    ) -> MaybeReady<impl Future<Output = DecidedOutcome> + Send + 'a>
+    where
+        Self: Sized,
+    {
+        ask_boxed(self, batch).within(deadline)
+    }
+
+    /// Returns this backend as a wrapper of this crate, if it is one.
+    #[doc(hidden)]
+    fn as_stack_part(&self) -> Option<&dyn StackPart> {
+        None
     }
 }
 
@@ -241,20 +232,12 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
         (**self).try_apply(batch)
     }
 
-    fn begin<'a>(&'a self, batch: &'a Batch<'a>) -> Begun<Deciding<'a>> {
-        (**self).begin(batch)
+    fn wrapped(&self) -> Option<&dyn Backend> {
+        (**self).wrapped()
     }
 
     fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
         (**self).admits(algorithm)
-    }
-
-    fn lease(
-        &self,
-        algorithm: &Algorithm,
-        share: LeaseShare,
-    ) -> Result<Option<LeaseTerms>, UnsupportedLimit> {
-        (**self).lease(algorithm, share)
     }
 
     async fn close(&self) -> Result<(), BackendError> {
@@ -267,6 +250,10 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 
     fn stats(&self) -> Stats {
         (**self).stats()
+    }
+
+    fn as_stack_part(&self) -> Option<&dyn StackPart> {
+        (**self).as_stack_part()
     }
 }
 

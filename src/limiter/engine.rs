@@ -6,13 +6,13 @@ use smallvec::SmallVec;
 
 use super::{
     Limiter,
-    known_backend::KnownBackend,
+    backend_dispatch::BackendDispatch,
     limiter_error::LimiterError,
     prepare::{Looked, Lookups, NoMember, duplicate, duplicate_bucket},
     recorder::DecisionRecorder,
 };
 use crate::{
-    backend::{Backend, BackendError, Begun, MemoryBackend},
+    backend::{Backend, BackendError, MaybeReady, MemoryBackend, ask_boxed},
     clock::Timestamp,
     decision::{BatchDecision, Circumstances, Decision, Decisions, Judgement, Outcome, Source},
     few::{Any, Count, Exactly, counted},
@@ -60,7 +60,7 @@ impl Limiter {
         transactions: &[Transaction<'_>],
     ) -> Option<Result<BatchDecision, LimiterError>> {
         let limits = self.in_force();
-        let KnownBackend::Memory(memory) = &self.shared.backend else {
+        let BackendDispatch::Memory(memory) = &self.shared.backend else {
             return self.try_decide::<Any, _>(&limits, operation, transactions);
         };
         self.decide_batch_in_memory(memory, &limits, operation, transactions)
@@ -103,7 +103,7 @@ impl Limiter {
         transactions: &[Transaction<'_>],
     ) -> Result<BatchDecision, LimiterError> {
         match &self.shared.backend {
-            KnownBackend::Memory(memory) => {
+            BackendDispatch::Memory(memory) => {
                 let mut decided = BatchDecision::nothing();
                 let spent = &mut decided;
                 counted!(transactions.len(), C => {
@@ -111,7 +111,9 @@ impl Limiter {
                 })?;
                 Ok(decided)
             }
-            KnownBackend::Other(_) => self.decide::<Any, _>(limits, operation, transactions).await,
+            BackendDispatch::Other(_) => {
+                self.decide::<Any, _>(limits, operation, transactions).await
+            }
         }
     }
 
@@ -125,14 +127,14 @@ impl Limiter {
         transactions: &[Transaction<'_>],
     ) -> Option<Result<D, LimiterError>> {
         match &self.shared.backend {
-            KnownBackend::Memory(memory) => {
+            BackendDispatch::Memory(memory) => {
                 let mut decided = D::nothing();
                 let spent = &mut decided;
                 let result =
                     self.decide_in_memory::<C, D>(memory, limits, operation, transactions, spent);
                 Some(result.map(|()| decided))
             }
-            KnownBackend::Other(backend) => {
+            BackendDispatch::Other(backend) => {
                 self.try_decide_in::<D>(&**backend, limits, operation, transactions)
             }
         }
@@ -147,10 +149,10 @@ impl Limiter {
     ) -> Result<D, LimiterError> {
         let mut decided = D::nothing();
         match &self.shared.backend {
-            KnownBackend::Memory(memory) => {
+            BackendDispatch::Memory(memory) => {
                 self.decide_in_memory::<C, D>(memory, limits, operation, transactions, &mut decided)
             }
-            KnownBackend::Other(backend) => {
+            BackendDispatch::Other(backend) => {
                 let backend = &**backend;
                 self.decide_in(backend, limits, operation, transactions, &mut decided)
                     .await
@@ -263,9 +265,9 @@ impl Limiter {
         let members = looked.members();
         let batch = Batch::new(operation, &members).at(self.now());
         // A backend that does not have to wait saves the boxed future.
-        let applied = match backend.begin(&batch) {
-            Begun::Waits(applying) => applying.await,
-            Begun::Decided(applied) => applied,
+        let applied = match ask_boxed(backend, &batch) {
+            MaybeReady::Waits(applying) => applying.await,
+            MaybeReady::Ready(applied) => applied,
         };
         recorder.applied();
         looked.finish_applied(&recorder, transactions, &batch, applied, decided)
@@ -275,8 +277,8 @@ impl Limiter {
     #[inline(always)]
     pub(crate) fn memory(&self) -> Option<&MemoryBackend> {
         match &self.shared.backend {
-            KnownBackend::Memory(memory) => Some(memory),
-            KnownBackend::Other(_) => None,
+            BackendDispatch::Memory(memory) => Some(memory),
+            BackendDispatch::Other(_) => None,
         }
     }
 

@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-use super::admission::left_by_leases;
+use super::backend_support::left_by_leases;
 use crate::{
     algorithm::{Algorithm, NotPermitted},
     backend::{Backend, BackendError},

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use ahash::RandomState;
 
-use super::{admission::left_by_leases, known_backend::KnownBackend, limiter_error::LimiterError};
+use super::{
+    backend_dispatch::BackendDispatch, backend_support::left_by_leases, limiter_error::LimiterError,
+};
 use crate::{
     algorithm::{Asked, Purpose},
     decision::Decision,
@@ -23,7 +25,7 @@ use crate::{
 #[derive(Clone, Copy)]
 pub(crate) struct Lookups<'a> {
     pub(super) limits: &'a Limits,
-    pub(super) backend: &'a KnownBackend,
+    pub(super) backend: &'a BackendDispatch,
     pub(super) operation: Operation,
 }
 

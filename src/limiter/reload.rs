@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Limiter, admission::admit, limiter_error::LimiterError, reload_error::ReloadError,
+    Limiter, backend_support::admit, limiter_error::LimiterError, reload_error::ReloadError,
     requirement::RuleUse,
 };
 use crate::{

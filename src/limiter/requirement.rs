@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    admission::left_by_leases,
+    backend_support::left_by_leases,
     limiter_error::LimiterError,
     recorder::shown,
     reload_error::{ReloadError, off_entry},

@@ -104,6 +104,7 @@ fn by_state() -> [Limit; 2] {
 
 /// A process, the store behind it, and a look at the store itself.
 struct World {
+    limit: Limit,
     store: Store,
     process: Limiter,
     direct: Limiter,
@@ -121,14 +122,20 @@ impl World {
     }
 
     fn by_own_clocks(limit: &Limit) -> Self {
+        Self::with_in_flight(limit, FailurePolicy::<Store>::DEFAULT_MAX_IN_FLIGHT)
+    }
+
+    /// A process that asks the store for so many decisions at the same time.
+    fn with_in_flight(limit: &Limit, most: usize) -> Self {
         let limits = || Limits::builder().limit("l", limit.clone()).build().unwrap();
         let store = Store::default();
         let policy = FailurePolicy::new(store.clone()).failures_in_a_row(u32::MAX);
         Self {
-            process: Limiter::new(limits(), policy),
+            process: Limiter::new(limits(), policy.max_in_flight(most)),
             direct: Limiter::new(limits(), Arc::clone(&store.0.memory)),
             store,
             clock: ManualClock::default(),
+            limit: limit.clone(),
         }
     }
 
@@ -185,6 +192,24 @@ async fn refund_that_is_overtaken_by_a_charge_does_not_hide_the_charge() {
             );
         });
         assert_eq!(world.taken().await, [10, 10], "{limit:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn refund_that_has_waited_for_its_turn_does_not_hide_a_charge_either() {
+    for limit in by_state() {
+        let world = World::with_in_flight(&limit, 2);
+        let receipt = world.spend().await;
+        // The refund begins when the first charge is answered, and the last charge once the second one is.
+        world.store.answers_after([10, 20, 30, 0]);
+        let last = async {
+            sleep(25 * MS).await;
+            world.spend().await
+        };
+        let (_, _, refunded, _) =
+            tokio::join!(world.spend(), world.spend(), world.refund(receipt), last);
+        assert!(refunded);
+        assert_eq!(world.taken().await, [3, 3], "{limit:?}");
     }
 }
 
@@ -346,7 +371,8 @@ impl Life {
         let seed = self.seed;
         assert!(
             process.abs_diff(store) <= 1,
-            "{process} of {store}, seed {seed}"
+            "{process} of {store}, {:?}, seed {seed}",
+            self.world.limit
         );
     }
 }

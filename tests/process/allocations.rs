@@ -274,38 +274,198 @@ fn layer_with_three_rules_adds_no_allocation() {
     assert_eq!(allocations_of(&mut limited, peer, StatusCode::OK), plain);
 }
 
-/// A store that decides in memory, but in a future.
+/// Stacks of wrappers around a store whose decisions have to be waited for.
 #[cfg(feature = "failure-policy")]
-#[derive(Debug)]
-struct Awaited(MemoryBackend);
+mod stacks {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    };
 
-#[cfg(feature = "failure-policy")]
-#[tollgate::backend::async_trait]
-impl Backend for Awaited {
-    async fn apply(
-        &self,
-        batch: &tollgate::transaction::Batch<'_>,
-    ) -> Result<tollgate::decision::Outcome, tollgate::backend::BackendError> {
-        self.0.try_apply(batch).expect("memory never waits")
+    use tokio::{runtime, time::Duration};
+    use tollgate::{
+        Limit, Limiter, Limits, MemoryBackend, Transaction,
+        backend::{Backend, BackendError, DenyCache, FailurePolicy, Lease, async_trait},
+        decision::{Outcome, Source},
+        limit::LimitName,
+        transaction::Batch,
+    };
+
+    use super::{allocations, now};
+
+    /// A store that decides in memory, but in a future, and counts how often it is asked.
+    #[derive(Clone, Debug, Default)]
+    struct Awaited(Arc<Counted>);
+
+    #[derive(Debug, Default)]
+    struct Counted {
+        memory: MemoryBackend,
+        tried: AtomicU64,
+        applied: AtomicU64,
     }
-}
 
-#[cfg(feature = "failure-policy")]
-#[test]
-fn wrappers_add_one_box_to_a_store_that_has_to_be_waited_for() {
-    use tollgate::backend::{DenyCache, FailurePolicy};
+    #[async_trait]
+    impl Backend for Awaited {
+        async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+            self.0.applied.fetch_add(1, Ordering::Relaxed);
+            let decided = self.0.memory.try_apply(batch);
+            decided.expect("memory never waits")
+        }
 
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build();
-    let runtime = runtime.unwrap();
-    let _entered = runtime.enter();
-    let store = || Awaited(MemoryBackend::new());
-    let bare = limiter_on(store());
-    let wrapped = limiter_on(FailurePolicy::new(DenyCache::new(store())));
-    let one = Transaction::new("requests", "203.0.113.7");
-    for (limiter, boxes) in [(&bare, 100), (&wrapped, 200)] {
-        let count = allocations(|| assert!(now(limiter.spend(&one)).unwrap().allowed()));
-        assert_eq!(count, boxes, "in 100 decisions");
+        fn try_apply(&self, _: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
+            self.0.tried.fetch_add(1, Ordering::Relaxed);
+            None
+        }
+    }
+
+    impl Awaited {
+        /// Returns how often it was tried and asked since the last call of this.
+        fn asked(&self) -> (u64, u64) {
+            let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
+            (take(&self.0.tried), take(&self.0.applied))
+        }
+    }
+
+    /// A wrapper that changes nothing, as one outside of this crate.
+    #[derive(Debug)]
+    struct Outsider<B>(B);
+
+    #[async_trait]
+    impl<B: Backend> Backend for Outsider<B> {
+        async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+            self.0.apply(batch).await
+        }
+
+        fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
+            self.0.try_apply(batch)
+        }
+
+        fn wrapped(&self) -> Option<&dyn Backend> {
+            Some(&self.0)
+        }
+    }
+
+    fn limiter(backend: impl Backend) -> Limiter {
+        let limit = || Limit::per_second(1).burst(100_000);
+        let limits = Limits::builder()
+            .limit("requests", limit())
+            .limit("others", limit())
+            .limit(LimitName::from("leased").lease(1, 2), limit());
+        Limiter::new(limits.build().unwrap(), backend)
+    }
+
+    /// A policy whose store may take as long as it likes.
+    fn policy<B: Backend>(store: B) -> FailurePolicy<B> {
+        FailurePolicy::new(store).deadline(Duration::from_secs(3600))
+    }
+
+    /// The name of a stack, its limiter, and the boxes that it adds to the one of the store.
+    type Stack = (&'static str, Limiter, u64);
+
+    fn stacks(store: &Awaited) -> Vec<Stack> {
+        let store = || store.clone();
+        let cache = || DenyCache::new(store());
+        let lease = || Lease::new(cache(), 4);
+        let of_any_type: Arc<dyn Backend> = Arc::new(policy(lease()));
+        vec![
+            ("store", limiter(store()), 0),
+            ("cache", limiter(cache()), 1),
+            ("lease", limiter(Lease::new(store(), 4)), 1),
+            ("lease, cache", limiter(lease()), 1),
+            ("policy", limiter(policy(store())), 1),
+            ("policy, cache", limiter(policy(cache())), 1),
+            ("policy, lease", limiter(policy(Lease::new(store(), 4))), 1),
+            ("policy, lease, cache", limiter(policy(lease())), 1),
+            ("policy, lease, cache, of any type", limiter(of_any_type), 1),
+        ]
+    }
+
+    fn in_runtime(test: impl FnOnce()) {
+        let runtime = runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.unwrap();
+        let _entered = runtime.enter();
+        test();
+    }
+
+    /// Asks for a decision several times. Each time, the store must be tried once and asked once, so that no wrapper has
+    /// looked at the batch twice. Checks the number of boxes.
+    fn asks_once(name: &str, store: &Awaited, boxes: u64, mut decide: impl FnMut()) {
+        // Until lists have grown.
+        (0..100).for_each(|_| decide());
+        store.asked();
+        let mut decisions = 0;
+        let count = allocations(|| {
+            decide();
+            decisions += 1;
+        });
+        assert_eq!(store.asked(), (decisions, decisions), "{name}");
+        assert_eq!(count, 100 * (1 + boxes), "{name}: in 100 decisions");
+    }
+
+    #[test]
+    fn every_stack_looks_once_at_a_batch_and_adds_one_box() {
+        in_runtime(|| {
+            let store = Awaited::default();
+            let one = Transaction::new("requests", "203.0.113.7");
+            let two = [one, Transaction::new("others", "203.0.113.7")];
+            for (name, limiter, boxes) in stacks(&store) {
+                asks_once(name, &store, boxes, || {
+                    assert!(now(limiter.spend(&one)).unwrap().allowed());
+                });
+                asks_once(name, &store, boxes, || {
+                    assert!(now(limiter.refund(&one)).unwrap().allowed());
+                });
+                asks_once(name, &store, boxes, || {
+                    assert!(now(limiter.spend_batch(&two)).unwrap().allowed());
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn leased_limit_is_decided_in_memory_or_by_one_look_at_the_store() {
+        in_runtime(|| {
+            let store = Awaited::default();
+            // A probe needs the store.
+            let probe = Transaction::new("leased", "203.0.113.7").cost(0);
+            let one = probe.cost(1);
+            for (name, limiter, boxes) in stacks(&store) {
+                // The future of a leased limit is in a box of its own, to keep that of others small.
+                let has_lease = name.contains("lease");
+                let boxes = boxes + u64::from(has_lease);
+                asks_once(name, &store, boxes, || {
+                    assert!(now(limiter.check(&probe)).unwrap().allowed());
+                });
+                if !has_lease {
+                    continue;
+                }
+                for _ in 0..10 {
+                    now(limiter.spend(&one)).unwrap();
+                }
+                store.asked();
+                let (mut calls, mut leased) = (0, 0);
+                let count = allocations(|| {
+                    let spent = now(limiter.spend(&one)).unwrap();
+                    calls += 1;
+                    leased += u64::from(spent.source() == Source::Lease);
+                });
+                let (tried, applied) = store.asked();
+                assert_eq!((tried, applied), (calls - leased, calls - leased), "{name}");
+                assert!(leased > 90, "{name}: {leased}");
+                assert!(count <= 100 * (1 + boxes), "{name}");
+            }
+        });
+    }
+
+    #[test]
+    fn wrapper_of_others_does_not_hide_the_leases_inside_it() {
+        in_runtime(|| {
+            let store = Awaited::default();
+            let limiter = limiter(Outsider(Lease::new(store.clone(), 4)));
+            let one = Transaction::new("leased", "203.0.113.7");
+            let all = now(limiter.spend(&one.cost(100_000)));
+            let error = all.unwrap_err().to_string();
+            assert!(error.contains("leases reserve"), "{error}");
+        });
     }
 }

@@ -11,11 +11,9 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{
-    circuit::{Admitted, Circuit, End, Ended, Turned, micros},
-    server_name::ServerName,
-};
+use super::circuit::{Admitted, Circuit, End, Ended, Turned, micros};
 use crate::{
+    backend::{ServerId, Servers},
     metrics,
     outage_log::{OutageLog, Transition},
     random,
@@ -70,12 +68,6 @@ impl Breaker {
         self.pass(Admitted::CLOSED, address)
     }
 
-    /// Returns whether the next call would be let through.
-    #[inline]
-    pub(super) fn admits(&self) -> bool {
-        self.circuit.admits(|| self.now())
-    }
-
     pub(super) fn is_open(&self) -> bool {
         self.circuit.is_open()
     }
@@ -85,7 +77,7 @@ impl Breaker {
     pub(super) fn is_shown(&self) -> bool {
         let at = self.passed_over_at.load(Ordering::Relaxed).checked_sub(1);
         let is_recent = |at| self.now().saturating_sub(at) < micros(SHOWN);
-        self.is_without_store() || at.is_some_and(is_recent)
+        self.is_fallback() || at.is_some_and(is_recent)
     }
 
     /// Returns whether it is closed, the last decision was the store's, and no call has failed since the last success.
@@ -147,7 +139,7 @@ impl Breaker {
         micros(self.made_at.elapsed())
     }
 
-    fn is_without_store(&self) -> bool {
+    fn is_fallback(&self) -> bool {
         self.is_open() || self.is_passed_over.load(Ordering::Relaxed)
     }
 
@@ -178,7 +170,7 @@ impl Breaker {
         let server = server.as_deref();
         self.log.update(
             now,
-            || self.is_without_store(),
+            || self.is_fallback(),
             |transition| match transition {
                 Transition::Begins => {
                     let error = reason.map(tracing::field::display);
@@ -245,6 +237,33 @@ impl Drop for Pass<'_> {
     }
 }
 
+/// The name of a server in logs.
+#[derive(Clone, Copy)]
+pub(super) struct ServerName<'a> {
+    servers: &'a dyn Servers,
+    server: ServerId,
+}
+
+impl<'a> ServerName<'a> {
+    pub(super) fn new(servers: Option<&'a dyn Servers>, server: ServerId) -> Option<Self> {
+        servers.map(|servers| Self { servers, server })
+    }
+
+    pub(super) fn text(&self) -> Option<String> {
+        self.servers.address(self.server)
+    }
+
+    pub(super) fn has_decided(&self, since: std::time::Instant) -> bool {
+        self.servers.has_decided(self.server, since)
+    }
+}
+
+impl fmt::Debug for ServerName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.server.fmt(f)
+    }
+}
+
 /// Returns a random part of a pause, at least half of it, so that the processes of a fleet do not return at the same moment.
 fn part() -> u32 {
     512 + u32::try_from(random::number() % 512).unwrap_or(0)
@@ -266,9 +285,9 @@ mod tests {
         breaker.admit(None).unwrap().succeeded();
         fail();
         fail();
-        assert!(breaker.admits(), "not in a row");
+        assert!(breaker.admit(None).is_some(), "not in a row");
         fail();
-        assert!(breaker.admit(None).is_none() && !breaker.admits());
+        assert!(breaker.admit(None).is_none());
         for pause in [100, 200, 400, 800, 1000, 1000] {
             tokio::time::advance(Duration::from_millis(pause / 2 - 1)).await;
             assert!(breaker.admit(None).is_none(), "before half of {pause} ms");
@@ -289,9 +308,9 @@ mod tests {
         breaker.admit(None).unwrap().failed(&"lost");
         tokio::time::advance(PAUSES.0).await;
         let _held = breaker.admit(None).unwrap();
-        assert!(!breaker.admits());
+        assert!(breaker.admit(None).is_none());
         tokio::time::advance(PROBE.0).await;
         breaker.admit(None).unwrap().succeeded();
-        assert!(breaker.admits());
+        assert!(breaker.admit(None).is_some());
     }
 }

@@ -9,10 +9,7 @@ use std::{
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 
-use super::{
-    breaker::{Breaker, Pass},
-    server_name::ServerName,
-};
+use super::breaker::{Breaker, Pass, ServerName};
 use crate::{
     backend::{BackendError, ServerId, Servers},
     decision::Outcome,
@@ -85,15 +82,6 @@ impl Breakers {
                 .admit(ServerName::new(servers, server))
         };
         concerned.map(admit).collect()
-    }
-
-    /// Returns whether the next batch like this one would be let through.
-    #[inline]
-    pub(super) fn admits(&self, servers: Option<&dyn Servers>, batch: &Batch<'_>) -> bool {
-        if servers.is_none() {
-            return self.first.admits();
-        }
-        self.are_calm() || self.all(servers, batch, Breaker::admits)
     }
 
     /// Returns whether all servers of a batch are known to answer.

@@ -1,7 +1,20 @@
 //! The states of a circuit breaker, and the transitions between them.
 //!
-//! The whole state is one word, and only [`Circuit::change`] changes it, so no thread can see half of a change. In the
-//! tests below, a model checker tries all interleavings of threads.
+//! | from | event | to |
+//! |---|---|---|
+//! | closed | a call fails | closed with one failure more, or open from the threshold |
+//! | closed | a call succeeds | closed without failures |
+//! | open, from `retry_at` | a call asks | open during a probe, which carries this state |
+//! | open | the probe fails | open, for a longer pause |
+//! | open | the probe is dropped | open, and to be probed at once |
+//! | open | any call succeeds | closed without failures |
+//!
+//! - The whole state is one word, and only [`Circuit::change`] changes it, so no thread can see half of a change.
+//! - The probe is the call that carries the current state. No two calls that have not ended carry the same one, because each
+//!   probe moves `retry_at` beyond the instant at which it began. So there is at most one.
+//! - Other calls change an open breaker only by success: those that began while it was closed, and probes that were given up.
+//!
+//! In the tests below, a model checker tries all interleavings of threads.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -90,17 +103,9 @@ impl<W: Word> Circuit<W> {
         let now = now();
         let (before, after) = self.change(|state| state.probed(now, self.probe));
         match before {
+            // It was closed since it was read above.
             CircuitState::Closed { .. } => Some(Admitted(None)),
             CircuitState::Open { .. } => (before != after).then_some(Admitted(Some(after))),
-        }
-    }
-
-    /// Returns whether the next call would be let through.
-    #[inline]
-    pub(super) fn admits(&self, now: impl FnOnce() -> u64) -> bool {
-        match self.state() {
-            CircuitState::Closed { .. } => true,
-            CircuitState::Open { retry_at, .. } => now() >= retry_at,
         }
     }
 
@@ -122,6 +127,7 @@ impl<W: Word> Circuit<W> {
         at: impl FnOnce() -> End,
     ) -> Option<Turned> {
         let changes_nothing = match ended {
+            // A failure beside it counts as a later one.
             Ended::Succeeded => self.is_calm(),
             Ended::Failed => false,
             Ended::Dropped => call.0.is_none(),

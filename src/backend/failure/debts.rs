@@ -5,7 +5,7 @@ use std::{
     collections::{HashMap, hash_map::Entry},
     fmt,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -14,6 +14,7 @@ use ahash::RandomState;
 
 use crate::{
     algorithm::{Ledger, Share, Tat},
+    backend::sharded::lock,
     clock::Timestamp,
     transaction::{Fingerprint, Member, OwnedMember},
 };
@@ -73,8 +74,8 @@ impl Debts {
         !self.is_empty() && self.lock().owing.contains_key(&bucket)
     }
 
-    /// Returns whether a bucket was added with this share, and has been neither taken out nor forgotten since. May return false for such a
-    /// bucket.
+    /// Returns whether a bucket was added with this share, and has been neither taken out nor forgotten since. May return
+    /// false for such a bucket.
     ///
     /// A caller that has charged the bucket before it asks need not add it again: whoever takes the bucket out later
     /// sees the charge.
@@ -83,8 +84,8 @@ impl Debts {
         self.recent.has(bucket, share)
     }
 
-    /// Adds a bucket that was charged by a share of its limit, at the time of the client's clock, if it can owe anything. Once there are twice as many as are kept, those with the
-    /// lowest `amount` are forgotten.
+    /// Adds a bucket that was charged by a share of its limit, at the time of the client's clock, if it can owe anything. Once
+    /// there are twice as many as are kept, those with the lowest `amount` are forgotten.
     pub(super) fn add(
         &self,
         member: &Member<'_>,
@@ -201,7 +202,7 @@ impl Debts {
     }
 
     fn lock(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tables)
     }
 }
 

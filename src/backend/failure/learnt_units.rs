@@ -6,18 +6,22 @@
 
 use std::{
     fmt,
-    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Mutex, MutexGuard, OnceLock},
 };
 
-use crate::transaction::Fingerprint;
+use crate::{backend::sharded::lock, transaction::Fingerprint};
 
-/// The units that were learnt about last. A later entry replaces an earlier one with the same place. A refund of units
-/// that are no longer in the table is not learnt, so this process counts them until they expire.
+/// The units that were learnt about last. A refund of units that are no longer in the table is not learnt, so this process
+/// counts them until they expire.
 #[derive(Default)]
 pub(super) struct LearntUnits {
     /// Created with the first entry, because most limits have no window.
-    places: OnceLock<Box<[Mutex<LearntAt>]>>,
+    sets: OnceLock<Box<[Mutex<LearntSet>]>>,
 }
+
+/// The entries whose hashes belong together. A new one replaces the oldest, so that entries are only lost to several newer
+/// ones, however unlucky their hashes are.
+type LearntSet = [LearntAt; 8];
 
 /// The units that the store has taken from one bucket at one instant.
 #[derive(Clone, Copy, Default)]
@@ -29,33 +33,36 @@ struct LearntAt {
 }
 
 impl LearntUnits {
-    const PLACES: usize = 16_384;
+    const SETS: usize = 2048;
 
     /// Returns the local instant for units that the store has taken at `at`. It is `now`, unless this process knows
     /// units of the same instant already.
     pub(super) fn take(&self, bucket: Fingerprint, at: u64, now: u64) -> u64 {
         let units = units(bucket, at);
-        let mut place = self.lock(units);
-        if place.units != units {
-            *place = LearntAt { units, here: now };
+        let mut set = self.lock(units);
+        if let Some(known) = set.iter().find(|known| known.units == units) {
+            return known.here;
         }
-        place.here
+        if let Some(oldest) = set.iter_mut().min_by_key(|known| known.here) {
+            *oldest = LearntAt { units, here: now };
+        }
+        now
     }
 
     /// Returns the local instant of units that the store has taken at `at`, if it is known.
     pub(super) fn find(&self, bucket: Fingerprint, at: u64) -> Option<u64> {
         let units = units(bucket, at);
-        let place = self.lock(units);
-        (place.units == units).then_some(place.here)
+        let set = self.lock(units);
+        let known = set.iter().find(|known| known.units == units);
+        known.map(|known| known.here)
     }
 
-    fn lock(&self, units: u64) -> MutexGuard<'_, LearntAt> {
-        let places = self.places.get_or_init(|| {
-            let places = (0..Self::PLACES).map(|_| Mutex::default());
-            places.collect()
+    fn lock(&self, units: u64) -> MutexGuard<'_, LearntSet> {
+        let sets = self.sets.get_or_init(|| {
+            let sets = (0..Self::SETS).map(|_| Mutex::default());
+            sets.collect()
         });
-        let place = &places[(units >> 32) as usize % Self::PLACES];
-        place.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&sets[(units >> 32) as usize % Self::SETS])
     }
 }
 
@@ -70,5 +77,29 @@ fn units(bucket: Fingerprint, at: u64) -> u64 {
 impl fmt::Debug for LearntUnits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LearntUnits").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_found_until_many_newer_ones_are_learnt() {
+        let (learnt, bucket) = (LearntUnits::default(), Fingerprint { low: 3, high: 5 });
+        // A quarter of the room. With one place for each hash, every tenth of these would be lost.
+        let few = LearntUnits::SETS as u64 * 2;
+        for at in 1..=few {
+            assert_eq!(learnt.take(bucket, at, 10 * at), 10 * at);
+            assert_eq!(learnt.take(bucket, at, 10 * at + 1), 10 * at, "known");
+        }
+        let lost = (1..=few).filter(|at| learnt.find(bucket, *at) != Some(10 * at));
+        assert!(lost.count() < 10);
+        assert_eq!(learnt.find(bucket, few + 1), None);
+        for at in few + 1..=100 * few {
+            learnt.take(bucket, at, 10 * at);
+        }
+        assert_eq!(learnt.find(bucket, 1), None);
+        assert_eq!(learnt.find(bucket, 100 * few), Some(1000 * few));
     }
 }

@@ -1,21 +1,19 @@
 //! A backend around another backend that can fail or be slow.
 
-mod asking;
 mod breaker;
 mod breakers;
 mod circuit;
 mod debts;
+mod fallback;
 mod learn;
 mod learnt_units;
 mod local;
 mod local_share;
-mod meanwhile;
 mod order;
 mod owed;
 mod payback;
 mod reserved;
 mod seen_buffer;
-mod server_name;
 mod settings;
 mod settled;
 mod undecidable_log;
@@ -28,23 +26,25 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use self::{
-    asking::Asking,
     breakers::{Breakers, Passes},
+    fallback::{Fallback, may_be_local},
     local::{DEFAULT_DEBTS, Local},
     local_share::LocalShare,
-    meanwhile::{Meanwhile, may_be_local},
+    order::Watching,
     payback::Payer,
     undecidable_log::UndecidableLog,
     undecided::UndecidedBatch,
 };
 use super::{
-    Backend, BackendError, Begun, Deciding, LeaseTerms, MemoryBackend, Servers, Stats,
-    UnsupportedLimit, one_task::OneTask, slot::Slots,
+    Backend, BackendError, Deciding, MaybeReady, MemoryBackend, StackPart, Stats, UnsupportedLimit,
+    maybe_ready::{DecidedOutcome, Either, MapInPlace, within},
+    one_task::OneTask,
+    slot::Slots,
 };
 use crate::{
     clock::Timestamp,
     decision::{Outcome, Source},
-    transaction::{Algorithm, Batch, LeaseShare},
+    transaction::{Algorithm, Batch},
 };
 
 /// Bounds the effect of a failing store: each decision has a deadline, a store that keeps failing is not asked, and
@@ -109,7 +109,7 @@ use crate::{
 #[derive(Debug)]
 pub struct FailurePolicy<B> {
     inner: Arc<B>,
-    meanwhile: Meanwhile,
+    fallback: Fallback,
     breakers: Arc<Breakers>,
     payback: OneTask,
     deadline: Duration,
@@ -135,7 +135,7 @@ impl<B: Backend> FailurePolicy<B> {
     pub fn new(inner: B) -> Self {
         Self {
             inner: Arc::new(inner),
-            meanwhile: Meanwhile::new(Local::new(MemoryBackend::new(), LocalShare::WHOLE)),
+            fallback: Fallback::new(Local::new(MemoryBackend::new(), LocalShare::WHOLE)),
             breakers: Arc::new(Breakers::new(
                 Self::DEFAULT_FAILURES_IN_A_ROW,
                 Self::DEFAULT_DEADLINE,
@@ -153,7 +153,7 @@ impl<B: Backend> FailurePolicy<B> {
     }
 
     fn local(&self) -> &Local {
-        &self.meanwhile.local
+        &self.fallback.local
     }
 
     fn payer(&self) -> Payer<B> {
@@ -165,82 +165,35 @@ impl<B: Backend> FailurePolicy<B> {
         }
     }
 
-    /// Asks the store, unless a breaker is open. Only a store that has to be waited for counts as asked.
-    #[inline(always)]
-    pub(super) fn ask<'a>(
-        &'a self,
-        batch: &'a Batch<'a>,
-    ) -> Begun<impl Future<Output = Result<Outcome, BackendError>> + Send + 'a> {
-        if let Some(refunded) = self.local().refund(batch) {
-            return Begun::Decided(refunded);
-        }
-        let servers = self.store().servers();
-        let Some(passes) = self.breakers.admit(servers, batch) else {
-            let error = BackendError::not_done(CircuitOpen);
-            return Begun::Decided(self.unasked(batch, error, None));
-        };
-        let Some(slot) = self.in_flight.take() else {
-            let asking = self.queue(batch, passes);
-            return asking.map(|deciding| Asking::Queued { deciding });
-        };
-        let watching = self.local().order.watch(batch, self.deadline);
-        match self.store().begin_unboxed(batch, Some(self.deadline)) {
-            Begun::Decided(mut decided) => {
-                self.follow(batch, &mut decided, None);
-                Begun::Decided(decided)
-            }
-            waits => {
-                let undecided = self.meanwhile.undecided.begin(batch);
-                let waits = waits.then(move |decided| {
-                    passes.ended(decided);
-                    drop(slot);
-                    self.follow(batch, decided, Some(undecided));
-                    drop(watching);
-                });
-                waits.map(|deciding| Asking::Begun { deciding })
-            }
-        }
-    }
-
-    /// Decides a batch for which the store cannot be asked yet.
+    /// Decides a batch as soon as one of the decisions in flight has ended, if that is before the deadline. The store is
+    /// asked only then, because `deciding` has not been polled before.
     #[cold]
-    fn queue<'a>(&'a self, batch: &'a Batch<'a>, passes: Passes<'a>) -> Begun<Deciding<'a>> {
-        if self.in_flight.are_none() {
-            return Begun::Decided(self.too_many_in_flight(batch, None));
-        }
-        // A wrapper of the store may know the answer.
-        if let Some(mut decided) = self.store().try_apply(batch) {
-            self.follow(batch, &mut decided, None);
-            return Begun::Decided(decided);
-        }
-        if let Some(denied) = self.meanwhile.denial(batch, None).transpose() {
-            self.pass_over(batch, &TooManyInFlight);
-            return Begun::Decided(denied);
-        }
-        let undecided = self.meanwhile.undecided.begin(batch);
-        Begun::Waits(Box::pin(self.ask_in_turn(batch, passes, undecided)))
-    }
-
-    /// Asks the store as soon as that is possible, if that is before the deadline.
-    async fn ask_in_turn<'a>(
+    fn queue<'a>(
         &'a self,
         batch: &'a Batch<'a>,
+        deciding: impl Future<Output = DecidedOutcome> + Send + 'a,
         passes: Passes<'a>,
-        undecided: UndecidedBatch<'a>,
-    ) -> Result<Outcome, BackendError> {
-        let begun = Instant::now();
-        let slot = self.in_flight.wait(self.deadline).await;
-        let left = self.deadline.saturating_sub(begun.elapsed());
-        let Some(slot) = slot.filter(|_| !left.is_zero()) else {
-            drop(passes);
-            return self.too_many_in_flight(batch, Some(undecided));
-        };
-        let begun = self.store().begin_unboxed(batch, Some(left));
-        let mut decided = begun.decided().await;
-        passes.ended(&decided);
-        drop(slot);
-        self.follow(batch, &mut decided, Some(undecided));
-        decided
+        watching: Option<Watching<'a>>,
+    ) -> MaybeReady<Deciding<'a>> {
+        if let Some(denied) = self.fallback.denial(batch, None).transpose() {
+            self.pass_over(batch, &TooManyInFlight);
+            return MaybeReady::Ready(denied);
+        }
+        MaybeReady::Waits(Box::pin(async move {
+            let undecided = self.fallback.undecided.begin(batch);
+            let begun = Instant::now();
+            let slot = self.in_flight.wait(self.deadline).await;
+            let left = self.deadline.saturating_sub(begun.elapsed());
+            let Some(_slot) = slot.filter(|_| !left.is_zero()) else {
+                drop(passes);
+                return self.too_many_in_flight(batch, Some(undecided));
+            };
+            let mut decided = within(Some(left), deciding).await;
+            passes.ended(&decided);
+            self.follow(batch, &mut decided, Some(undecided));
+            drop(watching);
+            decided
+        }))
     }
 
     fn too_many_in_flight(
@@ -281,7 +234,7 @@ impl<B: Backend> FailurePolicy<B> {
                     self.undecidable.write(&**reason);
                 }
                 let certain = !matches!(error, BackendError::Unavailable(_));
-                *decided = self.meanwhile.decide(batch, certain, undecided);
+                *decided = self.fallback.decide(batch, certain, undecided);
             }
             Err(_) => {
                 if let Err(error) = batch.now.map_or(Ok(()), Timestamp::validate) {
@@ -298,9 +251,6 @@ impl<B: Backend> FailurePolicy<B> {
         error: BackendError,
         undecided: Option<UndecidedBatch<'_>>,
     ) -> Result<Outcome, BackendError> {
-        if may_be_local(batch) {
-            return self.meanwhile.decide(batch, true, undecided);
-        }
         let mut decided = Err(error);
         self.follow(batch, &mut decided, undecided);
         decided
@@ -309,45 +259,71 @@ impl<B: Backend> FailurePolicy<B> {
 
 #[async_trait]
 impl<B: Backend> Backend for FailurePolicy<B> {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        self.ask(batch).decided().await
+    async fn apply(&self, batch: &Batch<'_>) -> DecidedOutcome {
+        self.ask(batch, None).decided().await
     }
 
-    fn begin<'a>(&'a self, batch: &'a Batch<'a>) -> Begun<Deciding<'a>> {
-        self.ask(batch).boxed()
+    fn try_apply(&self, batch: &Batch<'_>) -> Option<DecidedOutcome> {
+        self.ask(batch, None).ready()
     }
 
-    fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
+    fn wrapped(&self) -> Option<&dyn Backend> {
+        Some(self.store())
+    }
+
+    /// Asks the store, unless a breaker is open. Only a store that has to be waited for counts as asked. The policy has a
+    /// deadline of its own.
+    #[inline(always)]
+    fn ask<'a>(
+        &'a self,
+        batch: &'a Batch<'a>,
+        _: Option<Duration>,
+    ) -> MaybeReady<impl Future<Output = DecidedOutcome> + Send + 'a> {
         if let Some(refunded) = self.local().refund(batch) {
-            return Some(refunded);
+            return MaybeReady::Ready(refunded);
         }
         if self.in_flight.are_none() {
-            return Some(self.too_many_in_flight(batch, None));
+            return MaybeReady::Ready(self.too_many_in_flight(batch, None));
         }
-        let mut decided = match self.breakers.admits(self.store().servers(), batch) {
-            true => self.store().try_apply(batch)?,
-            false => Err(BackendError::not_done(CircuitOpen)),
+        let Some(passes) = self.breakers.admit(self.store().servers(), batch) else {
+            let error = BackendError::not_done(CircuitOpen);
+            return MaybeReady::Ready(self.unasked(batch, error, None));
         };
-        self.follow(batch, &mut decided, None);
-        Some(decided)
+        // Before the store decides, so that no answer to a later charge is learnt unordered.
+        let watching = self.local().order.watch(batch, self.deadline);
+        let deciding = match self.store().ask(batch, Some(self.deadline)) {
+            MaybeReady::Ready(mut decided) => {
+                self.follow(batch, &mut decided, None);
+                return MaybeReady::Ready(decided);
+            }
+            MaybeReady::Waits(deciding) => deciding,
+        };
+        let Some(slot) = self.in_flight.take() else {
+            let queued = self.queue(batch, deciding, passes, watching);
+            return queued.map(|deciding| Either::Second { deciding });
+        };
+        let begin = move || {
+            let undecided = self.fallback.undecided.begin(batch);
+            move |decided: &mut DecidedOutcome| {
+                passes.ended(decided);
+                drop(slot);
+                self.follow(batch, decided, Some(undecided));
+                drop(watching);
+            }
+        };
+        MaybeReady::Waits(Either::First {
+            deciding: MapInPlace::new(deciding, begin),
+        })
     }
 
-    fn lease(
-        &self,
-        algorithm: &Algorithm,
-        share: LeaseShare,
-    ) -> Result<Option<LeaseTerms>, UnsupportedLimit> {
-        self.store().lease(algorithm, share)
+    fn as_stack_part(&self) -> Option<&dyn StackPart> {
+        Some(self)
     }
 
     /// Pays the debts to the store, if it answers, and closes it.
     async fn close(&self) -> Result<(), BackendError> {
         self.payer().round().await;
         self.store().close().await
-    }
-
-    fn servers(&self) -> Option<&dyn Servers> {
-        self.store().servers()
     }
 
     /// The memory for local decisions must have room as well.
@@ -362,8 +338,14 @@ impl<B: Backend> Backend for FailurePolicy<B> {
             buckets: inner.buckets.or(local.buckets),
             max_buckets: inner.max_buckets.or(local.max_buckets),
             evictions: inner.evictions.or(local.evictions),
-            is_open: Some(self.breakers.are_shown(self.servers())),
+            is_open: Some(self.breakers.are_shown(self.store().servers())),
         }
+    }
+}
+
+impl<B: Backend> StackPart for FailurePolicy<B> {
+    fn ask_boxed<'a>(&'a self, batch: &'a Batch<'a>) -> MaybeReady<Deciding<'a>> {
+        self.ask(batch, None).boxed()
     }
 }
 

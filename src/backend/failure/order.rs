@@ -13,7 +13,7 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -23,6 +23,7 @@ use ahash::RandomState;
 use tokio::time::Instant;
 
 use crate::{
+    backend::sharded::lock,
     clock::Timestamp,
     decision::State,
     transaction::{Batch, Fingerprint, Operation},
@@ -172,7 +173,7 @@ impl fmt::Debug for Order {
 
 impl OrderShard {
     fn lock(&self) -> MutexGuard<'_, WatchedBuckets> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.watched)
     }
 }
 

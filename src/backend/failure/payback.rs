@@ -105,8 +105,7 @@ impl<B: Backend> Payer<B> {
                 self.local.not_paid(debt);
                 return false;
             };
-            let begun = store.begin_unboxed(&batch, Some(self.deadline));
-            let answer = begun.decided().await;
+            let answer = store.ask(&batch, Some(self.deadline)).decided().await;
             passes.ended(&answer);
             if let Ok(outcome) = &answer {
                 self.local.paid(&batch, &debt, outcome);

@@ -7,13 +7,13 @@
 use std::{
     fmt,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use super::super::per_thread::PerThread;
 use crate::{
+    backend::{per_thread::PerThread, sharded::lock},
     clock::Timestamp,
     decision::State,
     transaction::{Algorithm, Fingerprint},
@@ -123,10 +123,6 @@ impl fmt::Debug for SeenBuffer {
             .field("at_once_until", &self.at_once_until)
             .finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

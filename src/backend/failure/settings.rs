@@ -20,7 +20,7 @@ impl<B: Backend> FailurePolicy<B> {
     /// Sets what happens to limits that have no [policy of their own](crate::limit::LimitName::on_failure).
     #[must_use]
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
-        self.meanwhile.on_failure = on_failure;
+        self.fallback.on_failure = on_failure;
         self
     }
 
@@ -40,7 +40,7 @@ impl<B: Backend> FailurePolicy<B> {
     #[track_caller]
     pub fn fleet(mut self, fleet: impl Into<Fleet>) -> Self {
         let share = LocalShare::Equal(fleet.into());
-        self.meanwhile.local = self.meanwhile.local.with_share(share);
+        self.fallback.local = self.fallback.local.with_share(share);
         self
     }
 
@@ -55,7 +55,7 @@ impl<B: Backend> FailurePolicy<B> {
     #[track_caller]
     pub fn share(mut self, part: u32, of: u32) -> Self {
         let share = LocalShare::Fixed(Share::new(part, of));
-        self.meanwhile.local = self.meanwhile.local.with_share(share);
+        self.fallback.local = self.fallback.local.with_share(share);
         self
     }
 
@@ -63,7 +63,7 @@ impl<B: Backend> FailurePolicy<B> {
     /// of buckets of the store.
     #[must_use]
     pub fn memory(mut self, memory: MemoryBackend) -> Self {
-        self.meanwhile.local = self.meanwhile.local.with_memory(memory);
+        self.fallback.local = self.fallback.local.with_memory(memory);
         self
     }
 
@@ -92,7 +92,7 @@ impl<B: Backend> FailurePolicy<B> {
     /// cannot be debited.
     #[must_use]
     pub fn pay_back(mut self, buckets: usize) -> Self {
-        self.meanwhile.local = self.meanwhile.local.with_debts(buckets);
+        self.fallback.local = self.fallback.local.with_debts(buckets);
         self
     }
 }

@@ -7,14 +7,14 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 use ahash::RandomState;
 
-use crate::{decision::State, transaction::Fingerprint};
+use crate::{backend::sharded::lock, decision::State, transaction::Fingerprint};
 
 /// The states that the store has answered since a debt was settled, without that debt.
 #[derive(Default)]
@@ -49,7 +49,7 @@ impl SettledDebts {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Fingerprint, State, RandomState>> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.states)
     }
 }
 

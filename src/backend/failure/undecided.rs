@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, hash_map::Entry},
     fmt,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -13,11 +13,9 @@ use ahash::RandomState;
 
 use crate::{
     algorithm::Action,
+    backend::sharded::{Sharded, lock},
     transaction::{Batch, Fingerprint, Member},
 };
-
-/// The number of parts of the table, so that threads seldom wait for each other.
-const PARTS: u64 = 16;
 
 type UnitsOfBuckets = HashMap<Fingerprint, u32, RandomState>;
 
@@ -25,8 +23,9 @@ type UnitsOfBuckets = HashMap<Fingerprint, u32, RandomState>;
 ///
 /// A local decision counts them as spent: if the store admits them all, nothing is admitted twice. So a client gains
 /// nothing by sending more requests at once than the store may be asked for, or more than it decides in time.
+#[derive(Default)]
 pub(super) struct UndecidedUnits {
-    parts: Box<[Mutex<UnitsOfBuckets>]>,
+    units: Sharded<UnitsOfBuckets>,
     batches: AtomicUsize,
     turn: Mutex<()>,
 }
@@ -38,19 +37,11 @@ pub(super) struct UndecidedBatch<'a> {
 }
 
 impl UndecidedUnits {
-    pub(super) fn new() -> Self {
-        Self {
-            parts: (0..PARTS).map(|_| Mutex::default()).collect(),
-            batches: AtomicUsize::new(0),
-            turn: Mutex::default(),
-        }
-    }
-
     /// Adds the charges of a batch.
     pub(super) fn begin<'a>(&'a self, batch: &'a Batch<'a>) -> UndecidedBatch<'a> {
         self.batches.fetch_add(1, Ordering::Relaxed);
         for member in charged(batch) {
-            let mut part = self.part(member);
+            let mut part = self.units.lock(&member.fingerprint);
             let units = part.entry(member.fingerprint).or_default();
             *units = units.saturating_add(member.cost);
         }
@@ -74,14 +65,10 @@ impl UndecidedUnits {
 
     /// Returns the undecided units of a member's bucket, without those of the member itself if its batch is `own`.
     pub(super) fn others(&self, member: &Member<'_>, own: Option<&UndecidedBatch<'_>>) -> u32 {
-        let units = self.part(member).get(&member.fingerprint).copied();
+        let part = self.units.lock(&member.fingerprint);
+        let units = part.get(&member.fingerprint).copied();
         let own = own.map_or(0, |own| own.units(member));
         units.unwrap_or(0).saturating_sub(own)
-    }
-
-    fn part(&self, member: &Member<'_>) -> MutexGuard<'_, UnitsOfBuckets> {
-        let place = usize::try_from(member.fingerprint.high % PARTS);
-        lock(&self.parts[place.unwrap_or(0)])
     }
 }
 
@@ -96,7 +83,7 @@ impl UndecidedBatch<'_> {
 impl Drop for UndecidedBatch<'_> {
     fn drop(&mut self) {
         for member in charged(self.batch) {
-            let mut part = self.undecided.part(member);
+            let mut part = self.undecided.units.lock(&member.fingerprint);
             if let Entry::Occupied(mut units) = part.entry(member.fingerprint) {
                 let left = units.get().saturating_sub(member.cost);
                 match left {
@@ -124,10 +111,6 @@ impl fmt::Debug for UndecidedUnits {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,7 +127,7 @@ mod tests {
             let key = BucketKey::new(LimitKey::Number(1), id);
             Member::new(key, algorithm, cost, mode)
         };
-        let undecided = UndecidedUnits::new();
+        let undecided = UndecidedUnits::default();
         let [alice, bob] = ["alice", "bob"].map(|id| [member(id, 3, Mode::CheckAndSpend)]);
         let both = [
             member("alice", 2, Mode::Debit),
@@ -168,6 +151,6 @@ mod tests {
         assert_eq!(undecided.others(&alice[0], None), 2);
         drop(two);
         assert!(!undecided.has_others(None));
-        assert!(undecided.parts.iter().all(|part| lock(part).is_empty()));
+        assert!(undecided.units.iter().all(|part| part.is_empty()));
     }
 }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use super::{
-    decision_time::DecisionTime,
-    leased_member::LeasedMember,
+    leased_member::{DecisionTime, LeasedMember},
     leased_units::{Holding, LeasedUnits},
     supply::Supply,
 };

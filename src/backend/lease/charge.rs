@@ -2,7 +2,7 @@
 
 use std::{slice, sync::Arc};
 
-use super::{decision_time::DecisionTime, leased_units::LeasedUnits, shared::Shared};
+use super::{leased_member::DecisionTime, leased_units::LeasedUnits, shared::Shared};
 use crate::{
     algorithm::Algorithm,
     backend::{Backend, BackendError},
@@ -59,7 +59,7 @@ impl<B: Backend> ChargeAhead<B> {
         }
         let shared = Arc::clone(&self.shared);
         drop(self);
-        shared.inner.apply(batch).await
+        shared.inner.ask(batch, None).decided().await
     }
 
     /// Charges a portion ahead, without a request.
@@ -98,7 +98,7 @@ impl<B: Backend> ChargeAhead<B> {
         };
         let batch = Batch::new(Operation::Spend, slice::from_ref(&member)).at(now);
         let sent = self.shared.decision_time(&batch);
-        let mut outcome = self.shared.inner.apply(&batch).await?;
+        let mut outcome = self.shared.inner.ask(&batch, None).decided().await?;
         self.shared.hear(&batch, sent, &mut outcome);
         Ok(outcome)
     }

@@ -1,4 +1,4 @@
-//! A batch whose limits are split between the processes and the store.
+//! A batch whose limits are split between the processes and the store, and its leased members.
 
 use std::num::NonZeroU32;
 
@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::terms::LimitSplit;
 use crate::{
+    clock::Timestamp,
     decision::Outcome,
     transaction::{Batch, Member},
 };
@@ -15,6 +16,32 @@ use crate::{
 pub(super) struct LeasedMember<'a> {
     pub(super) member: &'a Member<'a>,
     pub(super) most: u32,
+}
+
+/// The time of a decision.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DecisionTime {
+    now: Timestamp,
+    /// Whether it is from the client's clock. If not, the store uses its own clock.
+    is_given: bool,
+}
+
+impl DecisionTime {
+    pub(super) fn new(given: Option<Timestamp>, own: impl FnOnce() -> Timestamp) -> Self {
+        Self {
+            now: given.unwrap_or_else(own),
+            is_given: given.is_some(),
+        }
+    }
+
+    pub(super) const fn now(self) -> Timestamp {
+        self.now
+    }
+
+    /// Returns the time for the store, if it is not the store's own.
+    pub(super) fn given(self) -> Option<Timestamp> {
+        self.is_given.then_some(self.now)
+    }
 }
 
 /// The splits of a batch's limits, in the order of its members. They are `None` for members without leases.
@@ -35,9 +62,18 @@ impl Splits {
         let any = members.any(|member| member.lease.is_some());
         let members = batch.members.iter();
         any.then(|| {
-            let splits = members.map(|member| LimitSplit::of(member, processes));
+            let splits =
+                members.map(|member| LimitSplit::of(member.algorithm, member.lease?, processes));
             Self(splits.collect())
         })
+    }
+
+    /// Returns the split of a batch of one.
+    pub(super) fn only(&self) -> Option<&LimitSplit> {
+        match self.0.as_slice() {
+            [split] => split.as_ref(),
+            _ => None,
+        }
     }
 
     /// Returns the members of the batch with the limits at the store.

@@ -2,7 +2,6 @@
 
 mod bucket;
 mod charge;
-mod decision_time;
 mod leased_member;
 mod leased_units;
 mod pool;
@@ -20,14 +19,15 @@ use tokio::time;
 use self::{
     bucket::LeaseAnswer,
     charge::ChargeAhead,
-    decision_time::DecisionTime,
-    leased_member::{LeasedMember, SplitBatch, Splits},
+    leased_member::{DecisionTime, LeasedMember, Splits},
     leased_units::Holding,
     shared::Shared,
-    terms::{LimitSplit, terms_in_force},
+    terms::part_in_force,
 };
 use super::{
-    Backend, BackendError, Fleet, LeaseTerms, Servers, Stats, UnsupportedLimit, one_task::OneTask,
+    Backend, BackendError, Deciding, Fleet, MaybeReady, StackPart, UnsupportedLimit,
+    maybe_ready::{DecidedOutcome, Either, within},
+    one_task::OneTask,
 };
 use crate::{
     algorithm::Action,
@@ -114,17 +114,23 @@ impl<B: Backend> Lease<B> {
         self.returns.begin(|| returns::keep_returning(shared()))
     }
 
-    /// Decides a batch with leased members.
-    async fn decide(&self, split: &SplitBatch<'_>) -> Result<Outcome, BackendError> {
-        let batch = &split.batch;
+    /// Decides a batch with leased members, which memory could not decide.
+    async fn decide(&self, batch: &Batch<'_>, splits: Splits) -> DecidedOutcome {
+        let members = splits.members(batch);
+        let split = splits.batch(batch, &members);
+        let sent = self.shared.decision_time(batch);
         let is_spend = batch.operation == Operation::Spend;
-        match split.only() {
+        let decided = match split.only() {
             Some(leased) if batch.action(leased.member) == Action::Spend => {
-                self.decide_one(batch, leased).await
+                self.decide_one(&split.batch, leased).await
             }
-            None if is_spend && self.begin_returns() => self.decide_split(split).await,
-            _ => self.inner().apply(batch).await,
-        }
+            None if is_spend && self.begin_returns() => self.decide_split(&split).await,
+            _ => self.inner().ask(&split.batch, None).decided().await,
+        };
+        let mut outcome = decided?;
+        self.shared.hear(&split.batch, sent, &mut outcome);
+        splits.complete(&mut outcome);
+        Ok(outcome)
     }
 
     /// Decides a spend from one leased bucket.
@@ -135,7 +141,7 @@ impl<B: Backend> Lease<B> {
     ) -> Result<Outcome, BackendError> {
         let (shared, member) = (&self.shared, leased.member);
         if !self.begin_returns() {
-            return self.inner().apply(batch).await;
+            return self.inner().ask(batch, None).decided().await;
         }
         // A request waits for another request's charge only once, which bounds its delay.
         let mut may_wait = true;
@@ -156,15 +162,24 @@ impl<B: Backend> Lease<B> {
                         let _ = time::timeout(PATIENCE, ended).await;
                     }
                 }
-                LeaseAnswer::Wait(_) | LeaseAnswer::Ask => return self.inner().apply(batch).await,
+                LeaseAnswer::Wait(_) | LeaseAnswer::Ask => {
+                    return self.inner().ask(batch, None).decided().await;
+                }
             }
         }
     }
 
     /// Decides a batch of one leased member, if memory alone can decide it.
-    fn try_memory(&self, batch: &Batch<'_>, processes: NonZeroU32) -> Option<Outcome> {
-        let [member] = batch.members else { return None };
-        let split = LimitSplit::of(member, processes).filter(|_| member.cost > 0)?;
+    fn decide_in_memory(&self, batch: &Batch<'_>, splits: &Splits) -> Option<DecidedOutcome> {
+        if let Some(Err(error)) = batch.now.map(Timestamp::validate) {
+            return Some(Err(error.into()));
+        }
+        let ([member], split) = (batch.members, splits.only()?) else {
+            return None;
+        };
+        if member.cost == 0 {
+            return None;
+        }
         let member = Member {
             algorithm: &split.at_store,
             ..*member
@@ -184,7 +199,7 @@ impl<B: Backend> Lease<B> {
             reserved: split.reserved,
             ..held?.answer(&split.at_store, when.now())
         };
-        Some(Outcome::of_one(when.now(), answer))
+        Some(Ok(Outcome::of_one(when.now(), answer)))
     }
 }
 
@@ -195,46 +210,37 @@ fn passed(when: DecisionTime, member: &Member<'_>, left: Holding) -> Outcome {
 
 #[async_trait]
 impl<B: Backend> Backend for Lease<B> {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        if let Some(now) = batch.now {
-            now.validate()?;
-        }
-        let processes = self.fleet.processes();
-        if let Some(decided) = self.try_memory(batch, processes) {
-            return Ok(decided);
-        }
-        let Some(splits) = Splits::of(batch, processes) else {
-            return self.inner().apply(batch).await;
+    async fn apply(&self, batch: &Batch<'_>) -> DecidedOutcome {
+        self.ask(batch, None).decided().await
+    }
+
+    fn try_apply(&self, batch: &Batch<'_>) -> Option<DecidedOutcome> {
+        self.ask(batch, None).ready()
+    }
+
+    fn wrapped(&self) -> Option<&dyn Backend> {
+        Some(self.inner())
+    }
+
+    fn ask<'a>(
+        &'a self,
+        batch: &'a Batch<'a>,
+        deadline: Option<Duration>,
+    ) -> MaybeReady<impl Future<Output = DecidedOutcome> + Send + 'a> {
+        let Some(splits) = Splits::of(batch, self.fleet.processes()) else {
+            let asked = self.inner().ask(batch, deadline);
+            return asked.map(|deciding| Either::First { deciding });
         };
-        let members = splits.members(batch);
-        let split = splits.batch(batch, &members);
-        let sent = self.shared.decision_time(batch);
-        let mut outcome = self.decide(&split).await?;
-        self.shared.hear(&split.batch, sent, &mut outcome);
-        splits.complete(&mut outcome);
-        Ok(outcome)
-    }
-
-    fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
-        if batch.members.iter().all(|member| member.lease.is_none()) {
-            return self.inner().try_apply(batch);
+        match self.decide_in_memory(batch, &splits) {
+            Some(decided) => MaybeReady::Ready(decided),
+            None => {
+                // Boxed, to keep the future of a batch without leases small. Leased buckets seldom ask the store.
+                let deciding: Deciding<'a> = Box::pin(self.decide(batch, splits));
+                MaybeReady::Waits(Either::Second {
+                    deciding: within(deadline, deciding),
+                })
+            }
         }
-        match batch.now.map_or(Ok(()), Timestamp::validate) {
-            Ok(()) => self.try_memory(batch, self.fleet.processes()).map(Ok),
-            Err(error) => Some(Err(error.into())),
-        }
-    }
-
-    fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
-        self.inner().admits(algorithm)
-    }
-
-    fn lease(
-        &self,
-        algorithm: &Algorithm,
-        share: LeaseShare,
-    ) -> Result<Option<LeaseTerms>, UnsupportedLimit> {
-        terms_in_force(algorithm, share, self.fleet.processes(), self.first).map(Some)
     }
 
     async fn close(&self) -> Result<(), BackendError> {
@@ -242,11 +248,21 @@ impl<B: Backend> Backend for Lease<B> {
         returned.and(self.inner().close().await)
     }
 
-    fn servers(&self) -> Option<&dyn Servers> {
-        self.inner().servers()
+    fn as_stack_part(&self) -> Option<&dyn StackPart> {
+        Some(self)
+    }
+}
+
+impl<B: Backend> StackPart for Lease<B> {
+    fn ask_boxed<'a>(&'a self, batch: &'a Batch<'a>) -> MaybeReady<Deciding<'a>> {
+        self.ask(batch, None).boxed()
     }
 
-    fn stats(&self) -> Stats {
-        self.inner().stats()
+    fn part_at_store(
+        &self,
+        algorithm: &Algorithm,
+        share: LeaseShare,
+    ) -> Result<Option<Algorithm>, UnsupportedLimit> {
+        part_in_force(algorithm, share, self.fleet.processes(), self.first).map(Some)
     }
 }

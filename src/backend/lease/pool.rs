@@ -1,9 +1,9 @@
 //! The units of all buckets that a process holds.
 
 use std::{
-    fmt,
+    fmt, mem,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -14,19 +14,18 @@ use tokio::sync::{Notify, futures::Notified};
 
 use super::{
     bucket::{LeaseAnswer, LeasedBucket, Return},
-    decision_time::DecisionTime,
-    leased_member::LeasedMember,
+    leased_member::{DecisionTime, LeasedMember},
     leased_units::{Holding, LeasedUnits},
 };
 use crate::{
     algorithm::Algorithm,
+    backend::sharded::{Sharded, lock},
     clock::Timestamp,
     decision::State,
     transaction::{Fingerprint, Member},
 };
 
-/// The number of shards, each with its own lock, and the number of buckets that fit into a shard.
-const SHARDS: usize = 16;
+/// The number of buckets that fit into a shard.
 const ROOM: usize = 256;
 
 /// The number of places that are searched to make room for another bucket.
@@ -34,10 +33,18 @@ const LOOKS: usize = 8;
 
 type PoolShard = IndexMap<Fingerprint, LeasedBucket, RandomState>;
 
+/// The buckets of a process, in shards that are locked one at a time.
+///
+/// - Each charge, loan and return belongs to one value: a [`ChargeAhead`](super::charge::ChargeAhead), a batch that is being
+///   decided, or an [`UnsettledReturn`](super::returns). That value ends it by [`end`](Self::end) when it is dropped, and
+///   exactly once.
+/// - A bucket with a charge, a loan or a return is not removed. So each of them ends at the bucket at which it began.
+/// - `is_closed` is set once, before [`close`](Self::close) locks the first shard. So a thread that locks a shard after
+///   `close` sees that it is set: it adds no bucket, begins nothing, and gives up what ends.
 #[derive(Default)]
 pub(super) struct Pool {
-    shards: [Mutex<PoolShard>; SHARDS],
-    /// Units to give back because their limits have changed.
+    shards: Sharded<PoolShard>,
+    /// Units to give back that no bucket holds any more.
     returns: Mutex<Vec<Return>>,
     is_closed: AtomicBool,
     /// Wakes the caller that closes, when a charge, a loan or a return has ended.
@@ -47,7 +54,7 @@ pub(super) struct Pool {
 impl Pool {
     /// Takes a member's cost from the held units, or returns where to get it.
     pub(super) fn attempt(&self, when: DecisionTime, leased: LeasedMember<'_>) -> LeaseAnswer {
-        let mut shard = self.lock(leased.member.fingerprint);
+        let mut shard = self.shards.lock(&leased.member.fingerprint);
         match self.bucket(&mut shard, when, leased) {
             Some(bucket) => bucket.attempt(leased.member.cost, when.now()),
             None => LeaseAnswer::Ask,
@@ -56,7 +63,7 @@ impl Pool {
 
     /// Takes a member's cost, if enough is held. Returns the rest.
     pub(super) fn take(&self, when: DecisionTime, leased: LeasedMember<'_>) -> Option<Holding> {
-        let mut shard = self.lock(leased.member.fingerprint);
+        let mut shard = self.shards.lock(&leased.member.fingerprint);
         if !shard.contains_key(&leased.member.fingerprint) {
             return None;
         }
@@ -66,13 +73,13 @@ impl Pool {
 
     /// Returns whether a charge is under way.
     pub(super) fn is_charging(&self, bucket: Fingerprint) -> bool {
-        let shard = self.lock(bucket);
+        let shard = self.shards.lock(&bucket);
         shard.get(&bucket).is_some_and(LeasedBucket::is_charging)
     }
 
     /// Returns the held units, if they are enough for a member's cost.
     pub(super) fn enough(&self, when: DecisionTime, member: &Member<'_>) -> Option<Holding> {
-        let mut shard = self.lock(member.fingerprint);
+        let mut shard = self.shards.lock(&member.fingerprint);
         let bucket = shard.get_mut(&member.fingerprint)?;
         bucket.expire(when);
         (bucket.held().units >= member.cost).then(|| bucket.holding())
@@ -80,7 +87,7 @@ impl Pool {
 
     /// Takes a member's cost for a batch that is not decided yet. Returns the rest.
     pub(super) fn lend(&self, when: DecisionTime, leased: LeasedMember<'_>) -> Option<Holding> {
-        let mut shard = self.lock(leased.member.fingerprint);
+        let mut shard = self.shards.lock(&leased.member.fingerprint);
         let bucket = self.bucket(&mut shard, when, leased)?;
         bucket.lend(leased.member.cost).then(|| bucket.holding())
     }
@@ -98,7 +105,7 @@ impl Pool {
 
     /// Returns how many units to charge ahead after a batch that the store has decided.
     pub(super) fn begin_to_charge(&self, when: DecisionTime, leased: LeasedMember<'_>) -> u32 {
-        let mut shard = self.lock(leased.member.fingerprint);
+        let mut shard = self.shards.lock(&leased.member.fingerprint);
         let bucket = self.bucket(&mut shard, when, leased);
         bucket.map_or(0, |bucket| {
             bucket.begin_to_charge(0, leased.member.cost, when.now())
@@ -114,7 +121,7 @@ impl Pool {
         at: Option<Timestamp>,
         now: Timestamp,
     ) -> u32 {
-        let mut shard = self.lock(bucket);
+        let mut shard = self.shards.lock(&bucket);
         let bucket = shard.get_mut(&bucket);
         bucket.map_or(0, |bucket| bucket.hear(state, at, now))
     }
@@ -134,19 +141,17 @@ impl Pool {
     }
 
     /// Ends a charge, a loan or a return. Returns the units held after it.
-    ///
-    /// A pool is closed before its shards are emptied, one after the other, each under its lock. So what ends later sees
-    /// here that it is closed, and gives up what it would hold.
     fn end(
         &self,
         bucket: Fingerprint,
         end: impl FnOnce(&mut LeasedBucket) -> Option<Return>,
     ) -> Holding {
-        let mut shard = self.lock(bucket);
+        let mut shard = self.shards.lock(&bucket);
         let Some(bucket) = shard.get_mut(&bucket) else {
             return Holding::default();
         };
         let excess = end(bucket);
+        // Read under the lock of the shard. If it is not set, `close` has yet to empty this shard, and finds the units there.
         let is_closed = self.is_closed.load(Ordering::Acquire);
         let rest = is_closed.then(|| bucket.close()).flatten();
         if excess.is_some() || rest.is_some() {
@@ -160,7 +165,7 @@ impl Pool {
 
     /// Takes a member's cost back, if there is room for it. Returns the units held after it.
     pub(super) fn take_back(&self, when: DecisionTime, member: &Member<'_>) -> Option<Holding> {
-        let mut shard = self.lock(member.fingerprint);
+        let mut shard = self.shards.lock(&member.fingerprint);
         if self.is_closed.load(Ordering::Acquire) {
             return None;
         }
@@ -173,9 +178,8 @@ impl Pool {
 
     /// Adapts to the use since the last sweep, and returns the units to give back.
     pub(super) fn sweep(&self) -> Vec<Return> {
-        let mut returns = std::mem::take(&mut *lock(&self.returns));
-        for shard in &self.shards {
-            let mut shard = lock(shard);
+        let mut returns = mem::take(&mut *lock(&self.returns));
+        for mut shard in self.shards.iter() {
             shard.retain(|_, bucket| {
                 let was_idle = bucket.is_idle() && bucket.uses() == 0;
                 returns.extend(bucket.sweep());
@@ -188,9 +192,10 @@ impl Pool {
     /// Stops charging ahead, and returns all held units.
     pub(super) fn close(&self) -> Vec<Return> {
         self.is_closed.store(true, Ordering::Release);
-        let mut returns = std::mem::take(&mut *lock(&self.returns));
-        for shard in &self.shards {
-            returns.extend(lock(shard).values_mut().filter_map(LeasedBucket::close));
+        // What ends meanwhile is added to `returns`. Its bucket is unsettled as long as it is there, so it is not forgotten.
+        let mut returns = mem::take(&mut *lock(&self.returns));
+        for mut shard in self.shards.iter() {
+            returns.extend(shard.values_mut().filter_map(LeasedBucket::close));
         }
         returns
     }
@@ -203,11 +208,11 @@ impl Pool {
     /// Returns whether a charge, a loan or a return is under way.
     pub(super) fn is_unsettled(&self) -> bool {
         let mut shards = self.shards.iter();
-        shards.any(|shard| lock(shard).values().any(LeasedBucket::is_unsettled))
+        shards.any(|shard| shard.values().any(LeasedBucket::is_unsettled))
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| lock(shard).is_empty()) && lock(&self.returns).is_empty()
+        self.shards.iter().all(|shard| shard.is_empty()) && lock(&self.returns).is_empty()
     }
 
     /// Returns the bucket of a member, adapted to its limit. Creates a new one if there is room.
@@ -234,17 +239,12 @@ impl Pool {
         }
         Some(bucket)
     }
-
-    #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
-    fn lock(&self, bucket: Fingerprint) -> MutexGuard<'_, PoolShard> {
-        lock(&self.shards[bucket.high as usize % SHARDS])
-    }
 }
 
 /// Prints the number of buckets only, because their ids can be personal data.
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let buckets: usize = self.shards.iter().map(|shard| lock(shard).len()).sum();
+        let buckets: usize = self.shards.iter().map(|shard| shard.len()).sum();
         f.debug_struct("Pool")
             .field("buckets", &buckets)
             .field("is_closed", &self.is_closed)
@@ -266,8 +266,4 @@ fn make_room(shard: &mut PoolShard, newcomer: Fingerprint) {
     if let Some(place) = places.find(idle) {
         shard.swap_remove_index(place);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -170,7 +170,12 @@ impl<B: Backend> UnsettledReturn<B> {
             ..units.member.as_member()
         };
         let batch = Batch::new(Operation::Refund, slice::from_ref(&member)).at(units.at);
-        self.shared.inner.apply(&batch).await.map(drop)
+        self.shared
+            .inner
+            .ask(&batch, None)
+            .decided()
+            .await
+            .map(drop)
     }
 }
 

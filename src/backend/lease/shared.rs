@@ -1,4 +1,4 @@
-use super::{decision_time::DecisionTime, pool::Pool};
+use super::{leased_member::DecisionTime, pool::Pool};
 use crate::{
     clock::{Clock, SystemClock},
     decision::{Outcome, Source},

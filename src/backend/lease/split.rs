@@ -8,8 +8,7 @@ use tokio::runtime::Handle;
 use super::{
     Lease,
     charge::ChargeAhead,
-    decision_time::DecisionTime,
-    leased_member::{LeasedMember, SplitBatch},
+    leased_member::{DecisionTime, LeasedMember, SplitBatch},
     leased_units::{Holding, LeasedUnits},
     shared::Shared,
 };
@@ -55,7 +54,7 @@ impl<B: Backend> Lease<B> {
         };
         let mut decided = match rest.is_empty() {
             true => Outcome::new(held.when.now(), []),
-            false => self.inner().apply(&part).await?,
+            false => self.inner().ask(&part, None).decided().await?,
         };
         // Before units are charged ahead, which takes what the store has left.
         self.shared.hear(&part, held.when, &mut decided);

@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 
 use crate::{
-    backend::{LeaseTerms, UnsupportedLimit},
-    transaction::{Algorithm, LeaseShare, Member},
+    backend::UnsupportedLimit,
+    transaction::{Algorithm, LeaseShare},
 };
 
 /// The split of one limit.
@@ -19,12 +19,12 @@ pub(super) struct LimitSplit {
 }
 
 impl LimitSplit {
-    /// Splits the limit of a member, if it has leases.
-    pub(super) fn of(member: &Member<'_>, processes: NonZeroU32) -> Option<Self> {
-        let (share, whole) = (member.lease?, member.algorithm);
-        let units = units(whole.divisible().ok()?, share, processes);
+    /// Splits a limit, if it can be divided and leaves each process at least one unit.
+    pub(super) fn of(whole: &Algorithm, share: LeaseShare, processes: NonZeroU32) -> Option<Self> {
+        let burst = whole.divisible().ok()?;
+        let units = units(burst, share, processes);
         let reserved = units * processes.get();
-        let at_store = whole.with_most(whole.max_cost() - reserved)?;
+        let at_store = whole.with_most(burst - reserved)?;
         (units > 0).then_some(Self {
             at_store,
             units,
@@ -33,39 +33,33 @@ impl LimitSplit {
     }
 }
 
-/// Returns the terms of a limit. If the fleet has grown too large for it since the `first` number of processes, it works
-/// without leases. That is no mistake in the limits, so it does not reject a reload of them.
-pub(super) fn terms_in_force(
-    algorithm: &Algorithm,
+/// Returns the part of a limit that the store decides with. If the fleet has grown too large for leases since the `first`
+/// number of processes, it is the whole limit. That is no mistake in the limits, so it does not reject a reload of them.
+pub(super) fn part_in_force(
+    whole: &Algorithm,
     share: LeaseShare,
     processes: NonZeroU32,
     first: NonZeroU32,
-) -> Result<LeaseTerms, UnsupportedLimit> {
-    terms(algorithm, share, processes).or_else(|error| {
-        let was_leased = terms(algorithm, share, first).is_ok();
-        let without = was_leased.then(|| LeaseTerms::new(0, algorithm.max_cost()));
-        without.ok_or(error)
-    })
+) -> Result<Algorithm, UnsupportedLimit> {
+    let split = |processes| LimitSplit::of(whole, share, processes);
+    match split(processes) {
+        Some(split) => Ok(split.at_store),
+        None if split(first).is_some() => Ok(whole.clone()),
+        None => Err(unsplit(whole, share, processes)),
+    }
 }
 
-/// Returns the terms of a limit for a number of processes.
-fn terms(
-    algorithm: &Algorithm,
-    share: LeaseShare,
-    processes: NonZeroU32,
-) -> Result<LeaseTerms, UnsupportedLimit> {
-    let burst = algorithm.divisible().map_err(|reason| {
-        UnsupportedLimit::new(format!(
-            "{reason}: leave `lease` out, or give the limit burst, count and period, or a quota"
-        ))
-    })?;
-    match units(burst, share, processes) {
-        0 => Err(UnsupportedLimit::new(format!(
+/// Returns the error for a limit that cannot be split.
+fn unsplit(whole: &Algorithm, share: LeaseShare, processes: NonZeroU32) -> UnsupportedLimit {
+    UnsupportedLimit::new(match whole.divisible() {
+        Ok(burst) => format!(
             "{share} of {burst} among {processes} processes leaves less than one unit each: leave `lease` out, or raise \
              it or the limit"
-        ))),
-        units => Ok(LeaseTerms::new(units, burst - processes.get() * units)),
-    }
+        ),
+        Err(reason) => format!(
+            "{reason}: leave `lease` out, or give the limit burst, count and period, or a quota"
+        ),
+    })
 }
 
 /// Returns the most units that each process can hold. The store keeps at least half of the burst, so that ordinary costs
@@ -78,25 +72,16 @@ fn units(burst: u32, share: LeaseShare, processes: NonZeroU32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        Limit,
-        transaction::{BucketKey, LimitKey, Mode},
-    };
+    use crate::Limit;
 
     fn split(burst: u32, share: LeaseShare, processes: u32) -> Option<(u32, u32)> {
         let limit = Limit::per_second(1_000_000).burst(burst);
         let processes = NonZeroU32::new(processes).unwrap();
         let algorithm = limit.algorithm().unwrap();
-        let terms = terms(algorithm, share, processes).ok();
-        let key = BucketKey::new(LimitKey::Number(1), "alice");
-        let member = Member {
-            lease: Some(share),
-            ..Member::new(key, algorithm, 1, Mode::CheckAndSpend)
-        };
-        let split = LimitSplit::of(&member, processes);
-        let split = split.map(|split| (split.units, split.at_store.max_cost()));
-        assert_eq!(split, terms.map(|terms| (terms.units, terms.burst)));
-        split
+        let split = LimitSplit::of(algorithm, share, processes);
+        let part = part_in_force(algorithm, share, processes, processes).ok();
+        assert_eq!(part.as_ref(), split.as_ref().map(|split| &split.at_store));
+        split.map(|split| (split.units, split.at_store.max_cost()))
     }
 
     #[test]
@@ -116,14 +101,23 @@ mod tests {
     }
 
     #[test]
+    fn fleet_that_has_grown_too_large_works_without_leases() {
+        let limit = Limit::per_second(10).burst(10);
+        let (algorithm, half) = (limit.algorithm().unwrap(), LeaseShare::new(1, 2));
+        let (first, large) = (NonZeroU32::MIN, NonZeroU32::new(100).unwrap());
+        let part = part_in_force(algorithm, half, large, first);
+        assert_eq!(part.as_ref(), Ok(algorithm));
+        assert!(part_in_force(algorithm, half, large, large).is_err());
+    }
+
+    #[test]
     fn tiers_are_rejected() {
         let tiers = Limit::tiers([crate::tiers::Tier::new(
             5,
             std::time::Duration::from_secs(1),
         )]);
-        let tiers = tiers.unwrap();
-        let one = NonZeroU32::MIN;
-        let error = terms(tiers.algorithm().unwrap(), LeaseShare::new(1, 2), one);
+        let (tiers, one) = (tiers.unwrap(), NonZeroU32::MIN);
+        let error = part_in_force(tiers.algorithm().unwrap(), LeaseShare::new(1, 2), one, one);
         assert!(error.unwrap_err().to_string().contains("leave `lease` out"));
     }
 }

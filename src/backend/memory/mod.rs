@@ -30,7 +30,7 @@ pub(crate) use self::lines::LinePlace;
 use self::lines::PermitLines;
 pub(crate) use self::row_charges::RowCharge;
 use self::{histories::Histories, shard::Shards, table::Table};
-use super::{Backend, BackendError, Begun, Deciding, Stats, UnsupportedLimit};
+use super::{Backend, BackendError, Stats, UnsupportedLimit};
 #[cfg(feature = "failure-policy")]
 use crate::{
     algorithm::{Action, State},
@@ -245,10 +245,6 @@ impl Backend for MemoryBackend {
 
     fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
         Some(self.decide(batch))
-    }
-
-    fn begin<'a>(&'a self, batch: &'a Batch<'a>) -> Begun<Deciding<'a>> {
-        Begun::Decided(self.decide(batch))
     }
 
     fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {

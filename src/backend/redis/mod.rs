@@ -95,7 +95,7 @@ pub use self::{
     error::{BrokenValue, RedisError},
     keys::{KeyForm, KeyFormError},
 };
-use super::{Backend, BackendError, Begun, ServerId, async_trait};
+use super::{Backend, BackendError, MaybeReady, ServerId, async_trait};
 use crate::{
     backend,
     decision::Outcome,
@@ -299,12 +299,12 @@ impl Backend for RedisBackend {
         self.timed(batch, None).await
     }
 
-    fn begin_unboxed<'a>(
+    fn ask<'a>(
         &'a self,
         batch: &'a Batch<'a>,
         deadline: Option<Duration>,
-    ) -> Begun<impl Future<Output = Result<Outcome, BackendError>> + Send + 'a> {
-        Begun::Waits(self.timed(batch, deadline))
+    ) -> MaybeReady<impl Future<Output = Result<Outcome, BackendError>> + Send + 'a> {
+        MaybeReady::Waits(self.timed(batch, deadline))
     }
 
     fn servers(&self) -> Option<&dyn backend::Servers> {
@@ -320,14 +320,14 @@ mod tests {
     use super::*;
     use crate::{
         Limit,
-        backend::{DenyCache, FailurePolicy},
+        backend::{DenyCache, FailurePolicy, Lease},
         transaction::{BucketKey, LimitKey, Mode, Operation},
     };
 
-    fn size<F>(begun: &Begun<F>) -> usize {
+    fn size<F>(begun: &MaybeReady<F>) -> usize {
         match begun {
-            Begun::Waits(future) => size_of_val(future),
-            Begun::Decided(_) => 0,
+            MaybeReady::Waits(future) => size_of_val(future),
+            MaybeReady::Ready(_) => 0,
         }
     }
 
@@ -345,11 +345,15 @@ mod tests {
         )];
         let batch = Batch::new(Operation::Spend, &members);
         let (bare, cache) = (redis(), DenyCache::new(redis()));
-        let bare = size(&bare.begin_unboxed(&batch, None));
-        let cached = size(&cache.begin_unboxed(&batch, None));
+        let bare = size(&bare.ask(&batch, None));
+        let cached = size(&cache.ask(&batch, None));
         let policy = FailurePolicy::new(DenyCache::new(redis()));
-        let policy = size(&policy.ask(&batch));
-        println!("{bare} {cached} {policy}");
-        assert!(policy <= 1000, "{bare}, {cached}, {policy}");
+        let policy = size(&policy.ask(&batch, None));
+        let lease = Lease::new(DenyCache::new(redis()), 4);
+        let lease = size(&lease.ask(&batch, None));
+        let all = FailurePolicy::new(Lease::new(DenyCache::new(redis()), 4));
+        let all = size(&all.ask(&batch, None));
+        let sizes = [bare, cached, policy, lease, all];
+        assert!(sizes.iter().all(|size| *size <= 1000), "{sizes:?}");
     }
 }

@@ -1,15 +1,15 @@
 //! Checks whether a backend can keep the buckets of limits and lease those that ask for it.
 
-use super::{known_backend::KnownBackend, recorder::shown, reload_error::ReloadError};
+use super::{backend_dispatch::BackendDispatch, recorder::shown, reload_error::ReloadError};
 use crate::{
     algorithm::Algorithm,
-    backend::{Backend, UnsupportedLimit},
+    backend::{Backend, UnsupportedLimit, part_at_store},
     limit::{LimitName, Limits},
     transaction::LeaseShare,
 };
 
 /// Rejects limits whose buckets the backend cannot keep or cannot lease.
-pub(super) fn admit(limits: &Limits, backend: &KnownBackend) -> Result<(), ReloadError> {
+pub(super) fn admit(limits: &Limits, backend: &BackendDispatch) -> Result<(), ReloadError> {
     warn_of_unused_leases(limits, &**backend);
     for named in limits.iter() {
         let default = named.limit.iter().map(|limit| (None, limit));
@@ -36,7 +36,7 @@ fn warn_of_unused_leases(limits: &Limits, backend: &dyn Backend) {
     let mut algorithms = limits
         .iter()
         .filter_map(|named| named.limit.as_ref()?.algorithm());
-    let leases = |algorithm| !matches!(backend.lease(algorithm, share), Ok(None));
+    let leases = |algorithm| !matches!(part_at_store(backend, algorithm, share), Ok(None));
     let asks = limits.iter().any(|named| named.name.leased().is_some());
     if !asks && algorithms.next().is_some_and(leases) {
         tracing::warn!(
@@ -56,7 +56,7 @@ fn admit_lease(
     let Some(share) = name.leased() else {
         return Ok(());
     };
-    if backend.lease(algorithm, share)?.is_none() && id.is_none() {
+    if part_at_store(backend, algorithm, share)?.is_none() && id.is_none() {
         tracing::warn!(
             limit = name.as_str(),
             "the limit sets `lease`, but the backend cannot lease: put a `Lease` around the store, or leave `lease` out"
@@ -71,14 +71,13 @@ pub(super) fn left_by_leases(
     algorithm: &Algorithm,
     share: Option<LeaseShare>,
 ) -> Option<Algorithm> {
-    let terms = backend.lease(algorithm, share?).ok()??;
-    algorithm.with_most(terms.burst)
+    part_at_store(backend, algorithm, share?).ok()?
 }
 
 /// Permits that come back are handed out in order of arrival only where all of them come back: in this process.
-fn admits(backend: &KnownBackend, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
+fn admits(backend: &BackendDispatch, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
     let waits = !algorithm.permit_wait().is_zero();
-    if waits && !matches!(backend, KnownBackend::Memory(_)) {
+    if waits && !matches!(backend, BackendDispatch::Memory(_)) {
         return Err(UnsupportedLimit::new(
             "its requests would wait for permits, and only a MemoryBackend learns when a permit comes back: remove the \
              max_wait, or keep the buckets in memory",

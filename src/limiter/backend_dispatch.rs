@@ -6,12 +6,12 @@ use crate::backend::{Backend, MemoryBackend};
 
 /// The backend of a limiter. The one in memory is known by its type, so that the compiler sees through a decision from the
 /// transaction to the bucket and back.
-pub(super) enum KnownBackend {
+pub(super) enum BackendDispatch {
     Memory(Arc<MemoryBackend>),
     Other(Box<dyn Backend>),
 }
 
-impl KnownBackend {
+impl BackendDispatch {
     pub(super) fn of(backend: impl Backend) -> Self {
         let mut backend = Some(backend);
         let any: &mut dyn Any = &mut backend;
@@ -26,7 +26,7 @@ impl KnownBackend {
     }
 }
 
-impl Deref for KnownBackend {
+impl Deref for BackendDispatch {
     type Target = dyn Backend;
 
     #[inline]
@@ -38,7 +38,7 @@ impl Deref for KnownBackend {
     }
 }
 
-impl fmt::Debug for KnownBackend {
+impl fmt::Debug for BackendDispatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

@@ -15,7 +15,7 @@ use crate::{
 
 /// Decides while the store does not, as each limit says.
 #[derive(Debug)]
-pub(super) struct Meanwhile {
+pub(super) struct Fallback {
     pub(super) local: Local,
     pub(super) undecided: UndecidedUnits,
     /// The policy of limits that have none.
@@ -23,11 +23,11 @@ pub(super) struct Meanwhile {
     fallbacks: metrics::Fallbacks,
 }
 
-impl Meanwhile {
+impl Fallback {
     pub(super) fn new(local: Local) -> Self {
         Self {
             local,
-            undecided: UndecidedUnits::new(),
+            undecided: UndecidedUnits::default(),
             on_failure: OnFailure::Local,
             fallbacks: metrics::Fallbacks::default(),
         }
