@@ -21,7 +21,7 @@ pub(crate) trait Counting: Clone + fmt::Debug + Eq + Hash + Sized {
     const KIND: u8;
 
     /// The stored state of a bucket that is not full.
-    type Stored: Clone + fmt::Debug + Eq + 'static;
+    type Stored: Clone + Default + fmt::Debug + Eq + 'static;
 
     /// The part of that on which one request depends.
     type View<'a>: Clone + fmt::Debug;
@@ -85,6 +85,11 @@ pub(crate) trait Counting: Clone + fmt::Debug + Eq + Hash + Sized {
         None
     }
 
+    /// Does the same as [`keep`](Self::keep) in place. What is left of a history can be as that of an unused bucket.
+    fn change(&self, history: &mut Self::Stored, action: Action, state: Self::State, now: u64) {
+        let _ = (history, action, state, now);
+    }
+
     /// Returns the used units of a history, those of its limit, and the time, in µs, until the used ones change by
     /// themselves.
     fn used_part(&self, state: &Self::State) -> (u32, u32, u64) {
@@ -138,18 +143,24 @@ pub(crate) trait Counting: Clone + fmt::Debug + Eq + Hash + Sized {
         state
     }
 
+    /// Returns the number of units that were taken or given back, if it can differ from the cost.
+    fn changed_units(state: &Self::State) -> Option<u32> {
+        let _ = state;
+        None
+    }
+
     /// Returns the charge and the amount for a receipt; `None` if it cannot be undone.
     fn charge(shown: &ShownIn<Self>) -> Option<(Self::Charge, u32)>;
 
     /// Returns the amount that was granted.
     fn granted(shown: &ShownIn<Self>) -> u32 {
-        shown.taken() * u32::from(shown.is_taken)
+        let taken = Self::changed_units(&shown.state).unwrap_or_else(|| shown.taken());
+        taken * u32::from(shown.is_taken)
     }
 
     /// Returns how many of `cost` units a refund has given back, if it has given back any.
     fn given_back(shown: &ShownIn<Self>, cost: u32) -> u32 {
-        let _ = shown;
-        cost
+        Self::changed_units(&shown.state).unwrap_or(cost)
     }
 
     /// Returns the amount that passes at once.

@@ -114,23 +114,13 @@ impl HistoryTerms {
         }
     }
 
-    /// Returns the used part of a history that was just stored, with the state after the change.
-    pub(crate) fn assess_changed(
-        &self,
-        stored: &Stored,
-        state: &State,
-        now: Timestamp,
-    ) -> HistoryUse {
-        let us = now.as_micros();
-        match (self, stored.kept(), state) {
-            (Self::Tiers(by), Some(Each::Tiers(own)), Each::Tiers(state)) => {
-                HistoryUse::new(by, own, state, us)
-            }
-            (Self::Window(by), Some(Each::Window(own)), Each::Window(state))
-            | (Self::Concurrency(by), Some(Each::Concurrency(own)), Each::Concurrency(state)) => {
-                HistoryUse::new(by, own, state, us)
-            }
-            _ => self.assess(stored, now),
+    /// Returns the instant from which a stored history is like an unused one; `u64::MAX` if there is none.
+    pub(crate) fn lapses_at(&self, stored: &Stored) -> u64 {
+        match (self, stored.kept()) {
+            (Self::Tiers(by), Some(Each::Tiers(own))) => by.lapses_at(own),
+            (Self::Window(by), Some(Each::Window(own)))
+            | (Self::Concurrency(by), Some(Each::Concurrency(own))) => by.lapses_at(own),
+            _ => 0,
         }
     }
 }
@@ -138,11 +128,7 @@ impl HistoryTerms {
 impl HistoryUse {
     fn of<A: Counting>(by: &A, own: &A::Stored, now: u64) -> Self {
         let state = by.untouched(ASK, by.view(Some(own), now), now);
-        Self::new(by, own, &state, now)
-    }
-
-    fn new<A: Counting>(by: &A, own: &A::Stored, state: &A::State, now: u64) -> Self {
-        let (used, limit, wait) = by.used_part(state);
+        let (used, limit, wait) = by.used_part(&state);
         Self {
             used,
             limit,

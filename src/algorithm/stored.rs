@@ -63,9 +63,12 @@ impl Stored {
         self.0.as_ref()
     }
 
-    /// Returns whether nothing is stored.
-    pub(crate) const fn is_nothing(&self) -> bool {
-        self.0.is_none()
+    /// Creates the history of an unused bucket, to change it.
+    pub(crate) fn history(algorithm: &Algorithm) -> Self {
+        fn unused<A: Counting>(_: &A) -> A::Stored {
+            A::Stored::default()
+        }
+        Self(Some(map_each!(algorithm, by => unused(by))))
     }
 
     /// Returns the part on which one request depends. A state of another algorithm counts as that of an unused bucket.
@@ -95,6 +98,21 @@ impl Stored {
                 by.keep(own, action, state, now).map(This)
             },
             _ => kept);
+    }
+
+    /// Changes a history to the state that an action has led to.
+    #[inline]
+    pub(crate) fn change(
+        &mut self,
+        algorithm: &Algorithm,
+        action: Action,
+        state: State,
+        now: Timestamp,
+    ) {
+        let now = now.as_micros();
+        if let Some(kept) = &mut self.0 {
+            each!((algorithm, kept, state), (by, own, state) => by.change(own, action, state, now), _ => ());
+        }
     }
 
     /// Returns the memory that the state takes beyond its own size, in bytes, with what the allocator adds.

@@ -14,7 +14,7 @@ use crate::{
         time::NEVER,
         window::{Change, Units, Window, WindowCharge, WindowSnapshot, WindowView},
     },
-    varint::{self, Malformed},
+    varint::Malformed,
 };
 
 /// A charge as text.
@@ -45,6 +45,11 @@ impl Counting for Concurrency {
         now: u64,
     ) -> Option<Units> {
         self.permits.keep(stored, action, state, now)
+    }
+
+    #[inline]
+    fn change(&self, permits: &mut Units, action: Action, state: WindowSnapshot, now: u64) {
+        self.permits.change(permits, action, state, now);
     }
 
     fn lapses_at(&self, permits: &Units) -> u64 {
@@ -98,17 +103,12 @@ impl Counting for Concurrency {
         self.permits.untouched(ask, view, now)
     }
 
+    fn changed_units(state: &WindowSnapshot) -> Option<u32> {
+        Window::changed_units(state)
+    }
+
     fn charge(shown: &ShownIn<Self>) -> Option<(WindowCharge, u32)> {
-        let at = shown.state.at;
-        Some((WindowCharge { at }, shown.state.change.units()))
-    }
-
-    fn granted(shown: &ShownIn<Self>) -> u32 {
-        shown.state.change.units() * u32::from(shown.is_taken)
-    }
-
-    fn given_back(shown: &ShownIn<Self>, _: u32) -> u32 {
-        shown.state.change.units()
+        Some(WindowCharge::of(&shown.state))
     }
 
     fn remaining(shown: &ShownIn<Self>) -> u32 {
@@ -151,8 +151,7 @@ impl Counting for Concurrency {
     }
 
     fn read_charge(_: u8, bytes: &mut &[u8]) -> Option<WindowCharge> {
-        let at = varint::read(bytes).ok()?;
-        Some(WindowCharge { at })
+        WindowCharge::read(bytes)
     }
 }
 

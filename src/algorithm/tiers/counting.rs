@@ -38,8 +38,8 @@ impl Counting for Tiers {
     #[inline]
     fn view<'a>(&self, stored: Option<&'a History>, now: u64) -> TierView<'a> {
         match stored {
-            Some(history) => history.view(self, now),
-            None => TierView::unused(self, now),
+            Some(history) => TierView::of(history, now),
+            None => TierView::unused(now),
         }
     }
 
@@ -54,8 +54,13 @@ impl Counting for Tiers {
             return stored;
         }
         let mut history = stored.unwrap_or_default();
-        history.take(self, state.grant, now);
+        self.change(&mut history, action, state, now);
         Some(history)
+    }
+
+    #[inline]
+    fn change(&self, history: &mut History, _: Action, state: TierSnapshot, now: u64) {
+        history.take(self, state.grant, now);
     }
 
     fn lapses_at(&self, history: &History) -> u64 {
@@ -100,27 +105,29 @@ impl Counting for Tiers {
     }
 
     #[inline]
-    fn judge(&self, ask: Ask<'_>, mut view: TierView<'_>, _: u64) -> Judged<TierSnapshot> {
+    fn judge(&self, ask: Ask<'_>, view: TierView<'_>, _: u64) -> Judged<TierSnapshot> {
         let asks = matches!(ask.action, Action::Probe | Action::Spend);
         let least = ask.min_cost.max(1);
-        let grant = view.plan(self, least, ask.cost).filter(|_| asks);
+        let mut windows = view.windows(self);
+        let grant = windows.plan(self, least, ask.cost).filter(|_| asks);
         if let Some(grant) = grant {
-            view.take(self, grant);
+            windows.take(self, grant);
         }
-        let figures = view.figures(self, least, grant.unwrap_or_default());
+        let figures = windows.figures(self, least, grant.unwrap_or_default());
         Judged::new(figures, grant.is_some())
     }
 
     fn untouched(&self, ask: Ask<'_>, view: TierView<'_>, _: u64) -> TierSnapshot {
-        view.figures(self, ask.min_cost.max(1), Grant::default())
+        let windows = view.windows(self);
+        windows.figures(self, ask.min_cost.max(1), Grant::default())
+    }
+
+    fn changed_units(state: &TierSnapshot) -> Option<u32> {
+        Some(state.grant.units())
     }
 
     fn charge(_: &ShownIn<Self>) -> Option<(Infallible, u32)> {
         None
-    }
-
-    fn granted(shown: &ShownIn<Self>) -> u32 {
-        shown.state.grant.units()
     }
 
     fn remaining(shown: &ShownIn<Self>) -> u32 {

@@ -9,7 +9,7 @@ use super::{
     phase::Phase,
     tier::{Span, end},
     tiers::Tiers,
-    view::{TierView, TierWindow},
+    view::{Grants, TierView, TierWindow},
 };
 use crate::{algorithm::NEVER, heap::allocated};
 
@@ -58,7 +58,7 @@ impl History {
         tiers: &Tiers,
         now: u64,
     ) -> impl ExactSizeIterator<Item = (Phase, Option<u64>, u32)> + use<> {
-        let seen: Vec<_> = self.view(tiers, now).tiers().collect();
+        let seen: Vec<_> = TierView::of(self, now).windows(tiers).tiers().collect();
         seen.into_iter()
     }
 
@@ -147,19 +147,6 @@ impl History {
         is_possible.then_some(())
     }
 
-    /// Returns the part of the history that a request depends on.
-    pub(crate) fn view(&self, tiers: &Tiers, asked: u64) -> TierView<'_> {
-        let now = asked.max(self.last);
-        let log = |tier: usize| self.logs.get(tier);
-        TierView::new(
-            asked,
-            now,
-            tiers,
-            |tier| log(tier)?.entry,
-            |tier, span| log(tier).map_or_else(TierWindow::default, |log| log.window(span, now)),
-        )
-    }
-
     /// Records a grant at `now`.
     pub(crate) fn take(&mut self, tiers: &Tiers, grant: Grant, now: u64) {
         let now = now.max(self.last);
@@ -173,6 +160,24 @@ impl History {
         for (i, units) in grant.parts(tiers) {
             self.logs[i].take(&spans[i], i == 0, units, now);
         }
+    }
+}
+
+impl Grants for History {
+    #[inline]
+    fn now(&self, asked: u64) -> u64 {
+        asked.max(self.last)
+    }
+
+    #[inline]
+    fn entry(&self, tier: usize) -> Option<u64> {
+        self.logs.get(tier)?.entry
+    }
+
+    #[inline]
+    fn window(&self, tier: usize, span: &Span, now: u64) -> TierWindow<'_> {
+        let log = self.logs.get(tier);
+        log.map_or_else(TierWindow::default, |log| log.window(span, now))
     }
 }
 
@@ -221,11 +226,16 @@ impl Log {
     fn log(&mut self, span: &Span, used: u32, units: u32, now: u64) {
         let (limit, units) = (span.limit as usize, units as usize);
         let kept = (used as usize).min(limit.saturating_sub(units));
-        let mut times = match std::mem::take(&mut self.units) {
-            TierUnits::Logged(times) => times,
-            TierUnits::Counted(_) => std::iter::repeat_n(self.entry.unwrap_or(now), kept).collect(),
+        if matches!(self.units, TierUnits::Counted(_)) {
+            let carried = std::iter::repeat_n(self.entry.unwrap_or(now), kept);
+            self.units = TierUnits::Logged(carried.collect());
+        }
+        let TierUnits::Logged(times) = &mut self.units else {
+            return;
         };
-        times.drain(..times.len() - kept);
+        while times.len() > kept {
+            times.pop_front();
+        }
         if times.capacity() < kept + units {
             let wanted = (2 * (kept + units)).min(limit);
             times.reserve_exact(wanted - kept);
@@ -234,7 +244,6 @@ impl Log {
             1 => times.push_back(now),
             units => times.extend(std::iter::repeat_n(now, units)),
         }
-        self.units = TierUnits::Logged(times);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{grant::Grant, history::History, tiers::Tiers};
+use super::{grant::Grant, history::History, tiers::Tiers, view::TierView};
 use crate::algorithm::NEVER;
 
 impl Tiers {
@@ -23,10 +23,10 @@ impl Tiers {
         units: RangeInclusive<u32>,
     ) -> Option<Grant> {
         assert!(*units.start() > 0, "a request is for at least 1 unit");
-        let grant = {
-            let view = history.view(self, now);
-            view.plan(self, *units.start(), *units.end())?
-        };
+        let grant =
+            TierView::of(history, now)
+                .windows(self)
+                .plan(self, *units.start(), *units.end())?;
         history.take(self, grant, now);
         Some(grant)
     }
@@ -38,7 +38,7 @@ impl Tiers {
     #[doc(hidden)]
     #[must_use]
     pub fn wait(&self, history: &History, now: u64, units: u32) -> Option<u64> {
-        let wait = history.view(self, now).wait(self, units);
+        let wait = TierView::of(history, now).windows(self).wait(self, units);
         (wait != NEVER).then_some(wait)
     }
 
@@ -46,8 +46,9 @@ impl Tiers {
     #[doc(hidden)]
     #[must_use]
     pub fn remaining(&self, history: &History, now: u64) -> u32 {
-        history.view(self, now).remaining(self)
+        TierView::of(history, now).windows(self).remaining(self)
     }
+
     /// The most that a [`History`] takes beyond its own size, in bytes, with what the allocator adds.
     pub(crate) fn max_allocated_bytes(&self) -> usize {
         let sliding = self.spans().iter().filter(|span| span.slides);

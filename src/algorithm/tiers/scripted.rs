@@ -6,8 +6,9 @@ use smallvec::SmallVec;
 
 use super::{
     history::History,
+    tier::Span,
     tiers::Tiers,
-    view::{TierSnapshot, TierView, TierWindow},
+    view::{Grants, TierSnapshot, TierView, TierWindow},
 };
 use crate::algorithm::{
     action::Ask,
@@ -69,7 +70,7 @@ impl Scripted for Tiers {
     }
 
     fn view_found<'a>(&self, found: &'a StoredTiers, _: &Ask<'_>) -> TierView<'a> {
-        found.view(self)
+        found.view()
     }
 
     fn spend_found(
@@ -112,11 +113,15 @@ pub(crate) struct StoredTiers {
 enum FoundGrants {
     /// All grants.
     All(History),
-    /// The part that the script has reported, and the time of the decision, which is not before the last grant.
-    Some {
-        now: u64,
-        tiers: SmallVec<[StoredTier; 2]>,
-    },
+    /// The part that the script has reported.
+    Some(ReportedGrants),
+}
+
+#[derive(Clone, Debug)]
+struct ReportedGrants {
+    /// The time of the decision, which is not before the last grant.
+    now: u64,
+    tiers: SmallVec<[StoredTier; 2]>,
 }
 
 #[derive(Clone, Debug)]
@@ -137,7 +142,7 @@ impl StoredTiers {
         }
         Some(Self {
             asked,
-            found: FoundGrants::Some { now, tiers },
+            found: FoundGrants::Some(ReportedGrants { now, tiers }),
             granted,
         })
     }
@@ -170,20 +175,26 @@ impl StoredTiers {
         Some((grant.map_or(0, |grant| grant.units()), next))
     }
 
-    fn view(&self, tiers: &Tiers) -> TierView<'_> {
+    fn view(&self) -> TierView<'_> {
         match &self.found {
-            FoundGrants::All(history) => history.view(tiers, self.asked),
-            FoundGrants::Some { now, tiers: seen } => TierView::new(
-                self.asked,
-                *now,
-                tiers,
-                |tier| seen.get(tier)?.entry,
-                |tier, _| {
-                    seen.get(tier)
-                        .map_or_else(TierWindow::default, StoredTier::window)
-                },
-            ),
+            FoundGrants::All(history) => TierView::of(history, self.asked),
+            FoundGrants::Some(reported) => TierView::of(reported, self.asked),
         }
+    }
+}
+
+impl Grants for ReportedGrants {
+    fn now(&self, _: u64) -> u64 {
+        self.now
+    }
+
+    fn entry(&self, tier: usize) -> Option<u64> {
+        self.tiers.get(tier)?.entry
+    }
+
+    fn window(&self, tier: usize, _: &Span, _: u64) -> TierWindow<'_> {
+        let tier = self.tiers.get(tier);
+        tier.map_or_else(TierWindow::default, StoredTier::window)
     }
 }
 

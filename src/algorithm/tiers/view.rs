@@ -1,4 +1,4 @@
-use std::num::NonZeroU8;
+use std::{fmt, num::NonZeroU8};
 
 use smallvec::SmallVec;
 
@@ -10,14 +10,84 @@ use super::{
 };
 use crate::algorithm::time::{NEVER, later};
 
-/// The part of a bucket's state at an instant that one request depends on. A store can build a view without loading all
-/// units.
-#[derive(Clone, Debug)]
+/// The grants of a bucket, as far as one request depends on them. A store need not load all units.
+pub(crate) trait Grants: fmt::Debug {
+    /// Returns the instant of a decision that is asked for at `asked`.
+    fn now(&self, asked: u64) -> u64;
+
+    /// Returns the time at which a tier was last entered.
+    fn entry(&self, tier: usize) -> Option<u64>;
+
+    /// Returns the window of a tier.
+    fn window(&self, tier: usize, span: &Span, now: u64) -> TierWindow<'_>;
+}
+
+/// The part of a bucket's state at an instant that one request depends on.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct TierView<'a> {
+    asked: u64,
+    /// `None` for an unused bucket.
+    grants: Option<&'a dyn Grants>,
+}
+
+impl<'a> TierView<'a> {
+    /// Creates the view at `asked`.
+    #[inline]
+    pub(super) fn of(grants: &'a dyn Grants, asked: u64) -> Self {
+        Self {
+            asked,
+            grants: Some(grants),
+        }
+    }
+
+    /// Creates the view of an unused bucket.
+    #[inline]
+    pub(super) const fn unused(asked: u64) -> Self {
+        Self {
+            asked,
+            grants: None,
+        }
+    }
+
+    /// Returns the windows of all tiers.
+    #[inline]
+    pub(super) fn windows(self, tiers: &Tiers) -> TierWindows<'a> {
+        let Self { asked, grants } = self;
+        let now = grants.map_or(asked, |grants| grants.now(asked));
+        let mut seen = TierWindows {
+            asked,
+            now,
+            windows: SmallVec::new(),
+            current: None,
+        };
+        // Tiers come lowest first, so the last active tier is the highest one, which is in force.
+        for (i, span) in tiers.spans().iter().enumerate() {
+            let entry = grants.and_then(|grants| grants.entry(i));
+            let phase = Phase::of(span, entry, now);
+            if phase == Phase::Active {
+                seen.current = Some(i);
+            }
+            // A tier above the lowest starts empty when it is entered, so the units in its window are irrelevant.
+            // The lowest tier keeps its window, because its limit holds in any span.
+            let grants = grants.filter(|_| i == 0 || phase != Phase::Inactive);
+            let window = grants.map(|grants| grants.window(i, span, now));
+            seen.windows.push(TierWindow {
+                entry,
+                phase,
+                ..window.unwrap_or_default()
+            });
+        }
+        seen
+    }
+}
+
+/// The windows of a bucket's tiers at an instant.
+#[derive(Clone, Debug)]
+pub(super) struct TierWindows<'a> {
     /// The instant from which waits are counted.
     asked: u64,
     /// The instant of the decision: `asked` or, if the clock has stepped back, the time of the last grant.
-    pub(crate) now: u64,
+    now: u64,
     windows: SmallVec<[TierWindow<'a>; 4]>,
     /// The highest tier that is active now, if any is.
     current: Option<usize>,
@@ -120,44 +190,7 @@ impl TierSnapshot {
     }
 }
 
-impl<'a> TierView<'a> {
-    /// Creates the view at `now`. `window` returns the window of a tier from the tier's place, span and phase.
-    pub(crate) fn new(
-        asked: u64,
-        now: u64,
-        tiers: &Tiers,
-        entry: impl Fn(usize) -> Option<u64>,
-        window: impl Fn(usize, &Span) -> TierWindow<'a>,
-    ) -> Self {
-        let mut view = Self {
-            asked,
-            now,
-            windows: SmallVec::new(),
-            current: None,
-        };
-        // Tiers come lowest first, so the last active tier is the highest one, which is in force.
-        for (i, span) in tiers.spans().iter().enumerate() {
-            let phase = Phase::of(span, entry(i), now);
-            if phase == Phase::Active {
-                view.current = Some(i);
-            }
-            let mut window = match phase {
-                // A tier above the lowest starts empty when it is entered, so the units in its window are irrelevant.
-                // The lowest tier keeps its window, because its limit holds in any span.
-                Phase::Inactive if i > 0 => TierWindow::default(),
-                _ => window(i, span),
-            };
-            (window.entry, window.phase) = (entry(i), phase);
-            view.windows.push(window);
-        }
-        view
-    }
-
-    /// Creates the view of an unused bucket.
-    pub(super) fn unused(tiers: &Tiers, now: u64) -> Self {
-        Self::new(now, now, tiers, |_| None, |_, _| TierWindow::default())
-    }
-
+impl TierWindows<'_> {
     /// Each tier's phase, when it was last entered, and how many units count.
     pub(super) fn tiers(&self) -> impl ExactSizeIterator<Item = (Phase, Option<u64>, u32)> {
         let windows = self.windows.iter();
@@ -208,7 +241,7 @@ impl<'a> TierView<'a> {
     }
 
     /// Returns the grant of up to `most` units, if it is at least `least`.
-    pub(crate) fn plan(&self, tiers: &Tiers, least: u32, most: u32) -> Option<Grant> {
+    pub(super) fn plan(&self, tiers: &Tiers, least: u32, most: u32) -> Option<Grant> {
         let (mut grant, mut passed) = (Grant::default(), 0_u16);
         for tier in self.path(tiers, self.now) {
             if grant.total == most {
@@ -229,7 +262,7 @@ impl<'a> TierView<'a> {
     }
 
     /// Takes the units of `grant`.
-    pub(crate) fn take(&mut self, tiers: &Tiers, grant: Grant) {
+    pub(super) fn take(&mut self, tiers: &Tiers, grant: Grant) {
         for (i, units) in grant.parts(tiers) {
             let window = &mut self.windows[i];
             if window.phase == Phase::Inactive {
@@ -249,7 +282,7 @@ impl<'a> TierView<'a> {
     }
 
     /// Returns the number of units that could be granted.
-    pub(crate) fn remaining(&self, tiers: &Tiers) -> u32 {
+    pub(super) fn remaining(&self, tiers: &Tiers) -> u32 {
         let path = self.path(tiers, self.now);
         path.map(|tier| self.free(tiers, tier))
             .fold(0, u32::saturating_add)
@@ -259,7 +292,7 @@ impl<'a> TierView<'a> {
     ///
     /// Between two changes of phase, the path stays the same, and only its first tier has units in its window. Enough
     /// of these units must leave to make room for the units that the other tiers cannot grant.
-    pub(crate) fn wait(&self, tiers: &Tiers, least: u32) -> u64 {
+    pub(super) fn wait(&self, tiers: &Tiers, least: u32) -> u64 {
         // Phases change at most twice per tier, so the loop ends after 33 steps at most.
         let mut from = self.now;
         loop {
@@ -316,7 +349,7 @@ impl<'a> TierView<'a> {
     }
 
     /// Returns the time until the bucket is like an unused one.
-    pub(crate) fn reset(&self, tiers: &Tiers) -> u64 {
+    fn reset(&self, tiers: &Tiers) -> u64 {
         let entered = tiers.spans().iter().zip(&self.windows);
         let ends = entered.map(|(span, window)| span.ends(window.entry));
         let (span, lowest) = (&tiers.spans()[0], &self.windows[0]);
@@ -337,7 +370,7 @@ impl<'a> TierView<'a> {
     }
 
     /// The figures for a request of at least `least` units that has been granted `grant`.
-    pub(crate) fn figures(&self, tiers: &Tiers, least: u32, grant: Grant) -> TierSnapshot {
+    pub(super) fn figures(&self, tiers: &Tiers, least: u32, grant: Grant) -> TierSnapshot {
         let in_force = self.current.unwrap_or(0);
         let (span, window) = (&tiers.spans()[in_force], &self.windows[in_force]);
         let turn = match window.used {

@@ -63,8 +63,13 @@ impl Counting for Window {
             return stored;
         }
         let mut units = stored.unwrap_or_default();
-        units.change_at(self, now, state.change, state.at);
+        self.change(&mut units, action, state, now);
         Some(units).filter(|units| !units.is_empty())
+    }
+
+    #[inline]
+    fn change(&self, units: &mut Units, _: Action, state: WindowSnapshot, now: u64) {
+        units.change_at(self, now, state.change, state.at);
     }
 
     fn lapses_at(&self, units: &Units) -> u64 {
@@ -130,17 +135,12 @@ impl Counting for Window {
         view.figures(self, ask.cost, Change::Nothing)
     }
 
+    fn changed_units(state: &WindowSnapshot) -> Option<u32> {
+        Some(state.change.units())
+    }
+
     fn charge(shown: &ShownIn<Self>) -> Option<(WindowCharge, u32)> {
-        let at = shown.state.at;
-        Some((WindowCharge { at }, shown.state.change.units()))
-    }
-
-    fn granted(shown: &ShownIn<Self>) -> u32 {
-        shown.state.change.units() * u32::from(shown.is_taken)
-    }
-
-    fn given_back(shown: &ShownIn<Self>, _: u32) -> u32 {
-        shown.state.change.units()
+        Some(WindowCharge::of(&shown.state))
     }
 
     fn remaining(shown: &ShownIn<Self>) -> u32 {
@@ -178,8 +178,19 @@ impl Counting for Window {
     }
 
     fn read_charge(_: u8, bytes: &mut &[u8]) -> Option<WindowCharge> {
+        WindowCharge::read(bytes)
+    }
+}
+
+impl WindowCharge {
+    /// Returns the charge that has led to a state, and its units.
+    pub(in crate::algorithm) fn of(state: &WindowSnapshot) -> (Self, u32) {
+        (Self { at: state.at }, state.change.units())
+    }
+
+    pub(in crate::algorithm) fn read(bytes: &mut &[u8]) -> Option<Self> {
         let at = varint::read(bytes).ok()?;
-        Some(WindowCharge { at })
+        Some(Self { at })
     }
 }
 

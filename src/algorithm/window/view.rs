@@ -246,9 +246,10 @@ impl WindowView<'_> {
             change,
             next_after: wait(cost),
             reset_after: newest.map_or(0, rest),
+            // There is more room once the oldest unit has left, or all units of a debt with the one after them.
             more_after: match used {
                 0 => 0,
-                used => wait(window.limit().saturating_sub(used) + 1),
+                used => unit(used.saturating_sub(window.limit())).map_or(0, rest),
             },
         }
     }

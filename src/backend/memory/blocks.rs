@@ -6,7 +6,7 @@ use std::ops::{Index, IndexMut};
 /// such copies leave in the heap take as much memory as a third of the elements.
 #[derive(Debug)]
 pub(super) struct Blocks<T, const N: usize> {
-    /// All blocks are full, except for the last one, which has at least one element.
+    /// All blocks are full, except for the last one, which has at least one element unless it is the only one.
     blocks: Vec<Vec<T>>,
 }
 
@@ -37,12 +37,25 @@ impl<T, const N: usize> Blocks<T, N> {
     pub(super) fn swap_remove(&mut self, nth: usize) -> Option<T> {
         let last = self.blocks.last_mut()?;
         let element = last.pop()?;
-        if last.is_empty() {
+        // The first block stays, so that a list which is often empty does not allocate each time.
+        if last.is_empty() && self.blocks.len() > 1 {
             self.blocks.pop();
         }
         match self.len() == nth {
             true => Some(element),
             false => Some(std::mem::replace(&mut self[nth], element)),
+        }
+    }
+
+    /// Exchanges two elements.
+    pub(super) fn swap(&mut self, a: usize, b: usize) {
+        let (low, high) = (a.min(b), a.max(b));
+        match low / N == high / N {
+            true => self.blocks[low / N].swap(low % N, high % N),
+            false => {
+                let (lower, higher) = self.blocks.split_at_mut(high / N);
+                std::mem::swap(&mut lower[low / N][low % N], &mut higher[0][high % N]);
+            }
         }
     }
 
@@ -90,8 +103,13 @@ mod tests {
                 let nth = round * 7 % vector.len();
                 assert_eq!(blocks.swap_remove(nth), Some(vector.swap_remove(nth)));
             }
+            if let Some(last) = vector.len().checked_sub(1) {
+                let nth = round * 5 % vector.len();
+                blocks.swap(nth, last);
+                vector.swap(nth, last);
+            }
             assert!(blocks.iter().eq(&vector) && blocks.len() == vector.len());
-            assert_eq!(blocks.blocks.len(), vector.len().div_ceil(4));
+            assert_eq!(blocks.blocks.len(), vector.len().div_ceil(4).max(1));
             assert_eq!(blocks.get(vector.len()), None);
         }
         assert_eq!(Blocks::<u32, 4>::default().swap_remove(0), None);

@@ -56,6 +56,16 @@ impl HashChains {
         }
     }
 
+    /// Exchanges the numbers of two different entries, before the list of the entries does.
+    pub(super) fn swap(&mut self, a: usize, b: usize, hash_of: impl Fn(usize) -> u64) {
+        let (hash_a, hash_b) = (hash_of(a), hash_of(b));
+        for (entry, hash) in [(a, hash_a), (b, hash_b)] {
+            *self.place_of(entry, hash) = self.next[entry];
+        }
+        self.link(b, hash_a);
+        self.link(a, hash_b);
+    }
+
     #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
     #[inline]
     fn chain(&self, hash: u64) -> usize {
@@ -106,6 +116,11 @@ mod tests {
                 let entry = usize::try_from(random(hashes.len() as u64)).unwrap();
                 index.swap_remove(entry, |entry| hashes[entry]);
                 hashes.swap_remove(entry);
+            }
+            if let Some(last) = hashes.len().checked_sub(1).filter(|last| *last > 0) {
+                let entry = usize::try_from(random(last as u64)).unwrap();
+                index.swap(entry, last, |entry| hashes[entry]);
+                hashes.swap(entry, last);
             }
             assert!(index.heads.len() <= LEAST_CHAINS.max(3 * hashes.len() + 1));
             let hash = random(300) << 40 | random(50);

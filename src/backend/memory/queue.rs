@@ -14,6 +14,11 @@ pub(super) struct Queue {
 pub(super) const QUEUED_BYTES: usize = size_of::<(u64, u32)>() + size_of::<u32>();
 
 impl Queue {
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
     /// Returns the entry with the least key.
     pub(super) fn first(&self) -> Option<(u64, usize)> {
         let (key, entry) = self.heap.get(0)?;

@@ -1,5 +1,8 @@
-//! The histories of one shard, for buckets with tiers and windows: an index, and two queues. One has the histories that
-//! lose least first, the other those whose loss changes soonest.
+//! The histories of one shard, for buckets with tiers and windows: an index, and two queues for their replacement. One has
+//! the histories that lose least first, the other those whose loss changes soonest.
+//!
+//! The queues have the first histories only. The others join them when the budget is nearly used, so that until then a charge
+//! costs nothing but its history.
 
 use std::fmt;
 
@@ -25,19 +28,23 @@ const BLOCK: usize = 16;
 pub(super) const RECORD_BYTES: usize =
     allocated(BLOCK * size_of::<Record>()) / BLOCK + 2 * QUEUED_BYTES + 3 * size_of::<u32>() + 11;
 
-/// The most histories that are assessed again after each charge, because their loss may have changed by itself.
-const STEPS: usize = 2;
+/// How many histories each new one looks at, to forget those that have lapsed. In the long run, a quarter of all have.
+const LOOKS: usize = 4;
 /// The rank of a history that must not be evicted now.
 const SPARED: u64 = u64::MAX;
+/// The rank of a history before it is assessed.
+const UNKNOWN: u64 = SPARED - 1;
 
 #[derive(Default)]
 pub(super) struct Records {
     records: Blocks<Record, BLOCK>,
     index: HashChains,
-    /// The records by the rank of their standing.
+    /// The first records, by the rank of their standing.
     ranks: Queue,
-    /// The records, each with an instant before which its standing does not change by itself.
+    /// The same records, each with an instant before which its standing does not change by itself.
     dues: Queue,
+    /// The record that the next new one looks at.
+    hand: usize,
     /// The histories that must not be evicted now, once for each batch that spares them.
     spared: Vec<Fingerprint>,
     /// The bytes of the histories beyond their own size.
@@ -70,9 +77,13 @@ impl Records {
         self.ranks.first().map(|(rank, _)| rank)
     }
 
-    /// Returns an instant before which the standing of no history changes by itself.
+    /// Returns an instant before which the standing of no history changes by itself, or 0 if one is not in the queues.
+    #[inline]
     pub(super) fn due(&self) -> Option<u64> {
-        self.dues.first().map(|(instant, _)| instant)
+        match self.dues.len() < self.records.len() {
+            true => Some(0),
+            false => self.dues.first().map(|(instant, _)| instant),
+        }
     }
 
     /// Returns the view of a history that was found, or of an unused bucket.
@@ -104,15 +115,20 @@ impl Records {
         if !member.algorithm.changes(action, &answer.state) {
             return;
         }
-        let is_there = |entry: &usize| self.is_at(*entry, print);
-        let found = found.filter(is_there).or_else(|| self.find(print));
-        if let Some(entry) = found.or_else(|| self.add(member)) {
+        let there = match found {
+            Some(entry) if self.is_at(entry, print) => found,
+            Some(_) => self.find(print),
+            None => None,
+        };
+        if let Some(entry) = there.or_else(|| self.add(member, now)) {
             self.update(entry, action, member, answer, now);
         }
     }
 
     fn is_at(&self, entry: usize, print: &Fingerprint) -> bool {
-        entry < self.records.len() && self.records[entry].print == *print
+        self.records
+            .get(entry)
+            .is_some_and(|record| record.print == *print)
     }
 
     fn update(
@@ -127,34 +143,16 @@ impl Records {
         let before = record.stored.allocated_bytes();
         record
             .stored
-            .keep(member.algorithm, action, answer.state, now);
+            .change(member.algorithm, action, answer.state, now);
         self.heap_bytes = self.heap_bytes + record.stored.allocated_bytes() - before;
-        if record.stored.is_nothing() {
-            return self.remove(entry);
-        }
         if !record.terms.is_of(member.algorithm)
             && let Some(terms) = member.algorithm.history_terms()
         {
             record.terms = terms;
         }
-        let used = record
-            .terms
-            .assess_changed(&record.stored, &answer.state, now);
-        let standing = HistoryStanding::new(used);
-        self.rank(entry, standing.rank);
-        // The instant is often later than the queue says. It is only corrected when its turn comes, which is cheaper than
-        // moving it with each charge.
-        if standing.due < self.dues.key(entry) {
-            self.dues.set(entry, standing.due);
-        }
-        self.assess_due(STEPS, now);
-    }
-
-    /// Sets the rank of a history, unless it is spared.
-    fn rank(&mut self, entry: usize, rank: u64) {
-        let queued = self.ranks.key(entry);
-        if queued != rank && queued != SPARED {
-            self.ranks.set(entry, rank);
+        // One that has lapsed otherwise stays for a while, because its client may soon come back.
+        if self.is_queued(entry) {
+            self.assess_or_forget(entry, now);
         }
     }
 
@@ -164,19 +162,32 @@ impl Records {
         self.index.find(print.low, matches)
     }
 
-    /// Adds a history. It lapses when its first change is stored.
-    fn add(&mut self, member: &Member<'_>) -> Option<usize> {
+    /// Adds a history, which is stored later.
+    fn add(&mut self, member: &Member<'_>, now: Timestamp) -> Option<usize> {
+        self.forget_lapsed(now);
         let terms = member.algorithm.history_terms()?;
         let entry = self.records.len();
         self.records.push(Record {
             print: member.fingerprint,
-            stored: Stored::default(),
+            stored: Stored::history(member.algorithm),
             terms,
         });
-        self.ranks.push(0);
-        self.dues.push(u64::MAX);
         self.index.push(|entry| self.records[entry].print.low);
         Some(entry)
+    }
+
+    /// Looks at a few histories, in turn, and forgets those that have lapsed.
+    fn forget_lapsed(&mut self, now: Timestamp) {
+        for _ in 0..LOOKS.min(self.records.len()) {
+            self.hand = match self.hand {
+                0 => self.records.len() - 1,
+                hand => (hand - 1).min(self.records.len() - 1),
+            };
+            let Record { terms, stored, .. } = &self.records[self.hand];
+            if terms.lapses_at(stored) <= now.as_micros() {
+                self.remove(self.hand);
+            }
+        }
     }
 
     pub(super) fn forget(&mut self, print: &Fingerprint) {
@@ -186,47 +197,79 @@ impl Records {
     }
 
     fn remove(&mut self, entry: usize) {
-        self.ranks.swap_remove(entry);
-        self.dues.swap_remove(entry);
+        let removed = match self.is_queued(entry) {
+            true => self.remove_from_queues(entry),
+            false => entry,
+        };
         self.index
-            .swap_remove(entry, |entry| self.records[entry].print.low);
-        if let Some(record) = self.records.swap_remove(entry) {
+            .swap_remove(removed, |entry| self.records[entry].print.low);
+        if let Some(record) = self.records.swap_remove(removed) {
             self.heap_bytes -= record.stored.allocated_bytes();
         }
     }
 
-    /// Assesses up to `most` histories whose standing may have changed by itself, and forgets those that have lapsed.
-    /// Returns their number.
-    ///
-    /// A charge leads to one such change, when its units leave the window. So the few that follow each charge are
-    /// enough in the long run.
+    /// Returns whether a history is in the queues.
+    fn is_queued(&self, entry: usize) -> bool {
+        entry < self.ranks.len()
+    }
+
+    /// Removes a history from the queues, and returns its new number: the last one in the queues takes its own.
+    fn remove_from_queues(&mut self, entry: usize) -> usize {
+        self.ranks.swap_remove(entry);
+        self.dues.swap_remove(entry);
+        let last = self.ranks.len();
+        if entry < last {
+            self.index
+                .swap(entry, last, |entry| self.records[entry].print.low);
+            self.records.swap(entry, last);
+        }
+        last
+    }
+
+    /// Assesses up to `most` histories that are not in the queues yet, or whose standing may have changed by itself, and
+    /// forgets those that have lapsed. Returns their number.
     pub(super) fn assess_due(&mut self, most: usize, now: Timestamp) -> usize {
         for nth in 0..most {
-            match self.dues.first() {
-                Some((instant, entry)) if instant <= now.as_micros() => {
-                    let standing = self.assess(entry, now);
-                    if standing.lapses() <= now.as_micros() {
-                        self.remove(entry);
-                    }
-                }
+            let entry = match self.dues.first() {
+                _ if self.ranks.len() < self.records.len() => self.queue_next(),
+                Some((instant, entry)) if instant <= now.as_micros() => entry,
                 _ => return nth,
-            }
+            };
+            self.assess_or_forget(entry, now);
         }
         most
     }
 
-    fn assess(&mut self, entry: usize, now: Timestamp) -> HistoryStanding {
-        let record = &self.records[entry];
-        let standing = HistoryStanding::new(record.terms.assess(&record.stored, now));
+    /// Puts the next history into the queues, at the end of each until it is assessed.
+    fn queue_next(&mut self) -> usize {
+        let entry = self.ranks.len();
+        let is_spared = self.spared.contains(&self.records[entry].print);
+        self.ranks.push(if is_spared { SPARED } else { UNKNOWN });
+        self.dues.push(u64::MAX);
+        entry
+    }
+
+    /// Assesses a history in the queues, and forgets it if it has lapsed.
+    fn assess_or_forget(&mut self, entry: usize, now: Timestamp) {
+        let standing = self.standing(entry, now);
+        if standing.lapses() <= now.as_micros() {
+            return self.remove(entry);
+        }
         self.dues.set(entry, standing.due.max(now.as_micros() + 1));
-        self.rank(entry, standing.rank);
-        standing
+        if self.ranks.key(entry) != SPARED {
+            self.ranks.set(entry, standing.rank);
+        }
+    }
+
+    fn standing(&self, entry: usize, now: Timestamp) -> HistoryStanding {
+        let Record { stored, terms, .. } = &self.records[entry];
+        HistoryStanding::new(terms.assess(stored, now))
     }
 
     /// Keeps a history from being evicted.
     pub(super) fn spare(&mut self, print: &Fingerprint) {
         self.spared.push(*print);
-        if let Some(entry) = self.find(print) {
+        if let Some(entry) = self.find_queued(print) {
             self.ranks.set(entry, SPARED);
         }
     }
@@ -236,13 +279,16 @@ impl Records {
         if let Some(nth) = self.spared.iter().position(|spared| spared == print) {
             self.spared.swap_remove(nth);
         }
-        if let Some(entry) = self.find(print)
+        if let Some(entry) = self.find_queued(print)
             && !self.spared.contains(print)
         {
-            let Record { stored, terms, .. } = &self.records[entry];
-            let standing = HistoryStanding::new(terms.assess(stored, now));
-            self.ranks.set(entry, standing.rank);
+            let rank = self.standing(entry, now).rank;
+            self.ranks.set(entry, rank);
         }
+    }
+
+    fn find_queued(&self, print: &Fingerprint) -> Option<usize> {
+        self.find(print).filter(|entry| self.is_queued(*entry))
     }
 
     /// Evicts the history that loses least, unless all are spared.
@@ -265,10 +311,13 @@ impl Records {
     #[cfg(test)]
     pub(super) fn check(&self) {
         for (entry, record) in self.records.iter().enumerate() {
+            assert_eq!(self.find(&record.print), Some(entry));
+        }
+        assert!(self.ranks.len() == self.dues.len() && self.ranks.len() <= self.len());
+        for entry in 0..self.ranks.len() {
             let rank = self.ranks.key(entry);
             let lapses = HistoryStanding { rank, due: 0 }.lapses();
-            assert!(rank < SPARED && self.dues.key(entry) <= lapses);
-            assert_eq!(self.find(&record.print), Some(entry));
+            assert!(rank < UNKNOWN && self.dues.key(entry) <= lapses);
         }
         let histories = self.records.iter().map(|record| &record.stored);
         let bytes: usize = histories.map(Stored::allocated_bytes).sum();
