@@ -8,7 +8,7 @@ use super::{
     Limiter,
     backend_dispatch::BackendDispatch,
     limiter_error::LimiterError,
-    prepare::{Looked, Lookups, NoMember, duplicate, duplicate_bucket},
+    prepare::{Looked, Lookups, WithoutBucket, duplicate, duplicate_bucket},
     recorder::DecisionRecorder,
 };
 use crate::{
@@ -319,7 +319,7 @@ impl<'a, C: Count> LookedUp<'a, C> {
     fn new(operation: Operation, len: usize) -> Self {
         Self {
             operation,
-            transactions: C::fill(len, || Looked::Without(NoMember::Off)),
+            transactions: C::fill(len, || Looked::Without(WithoutBucket::Off)),
             has_members: false,
             is_refused: false,
         }

@@ -6,7 +6,6 @@ use super::{
     Limiter, LimiterError,
     engine::{of_another_batch, wrong_number},
     handle::LimitHandle,
-    prepare::{Looked, NoMember},
 };
 use crate::{
     decision::Decision,
@@ -44,13 +43,13 @@ impl Limiter {
         let limits = self.in_force();
         let operation = Operation::Check;
         let transaction = transaction.mode(Mode::CheckOnly);
-        let (mut id, mut looked) = (None, Looked::Without(NoMember::Off));
-        let lookups = self.lookups(&limits, operation);
-        let found = lookups.look_up(&transaction, &mut id, &mut looked);
-        found.map_err(|error| *error)?;
+        let mut id = None;
+        let looked = self
+            .lookups(&limits, operation)
+            .member(&transaction, &mut id)?;
         let member = match &looked {
-            Looked::Member(member) => member,
-            Looked::Without(other) => return Ok(other.decision(operation)),
+            Ok(member) => member,
+            Err(other) => return Ok(other.decision(operation)),
         };
         if !member.algorithm.probes_keep_state() {
             return self.look(Operation::Refund, member, member.cost).await;

@@ -34,7 +34,7 @@ pub(crate) enum Looked<'a> {
     /// The backend decides it.
     Member(Member<'a>),
     /// It is decided without the backend.
-    Without(NoMember),
+    Without(WithoutBucket),
 }
 
 impl<'a> Looked<'a> {
@@ -49,7 +49,7 @@ impl<'a> Looked<'a> {
 
 /// The result of a transaction without the backend.
 #[derive(Clone, Copy)]
-pub(crate) enum NoMember {
+pub(crate) enum WithoutBucket {
     /// No limit is configured.
     Off,
     /// It cannot pass, in any state.
@@ -106,6 +106,22 @@ impl<'a> Lookups<'a> {
         Ok(())
     }
 
+    /// Returns the member for a transaction, or why there is none.
+    pub(super) fn member(
+        self,
+        transaction: &Transaction<'a>,
+        room: &'a mut Option<Id>,
+    ) -> Result<Result<Member<'a>, WithoutBucket>, LimiterError> {
+        let mut looked = Looked::Without(WithoutBucket::Off);
+        match self.look_up(transaction, room, &mut looked) {
+            Ok(()) => Ok(match looked {
+                Looked::Member(member) => Ok(member),
+                Looked::Without(other) => Err(other),
+            }),
+            Err(error) => Err(*error),
+        }
+    }
+
     /// Returns the algorithm for a client.
     #[inline(always)]
     fn algorithm(
@@ -114,15 +130,19 @@ impl<'a> Lookups<'a> {
         id: &str,
         transaction: &Transaction<'_>,
         shadow: bool,
-    ) -> Result<Result<&'a Algorithm, NoMember>, Box<LimiterError>> {
+    ) -> Result<Result<&'a Algorithm, WithoutBucket>, Box<LimiterError>> {
         let Some(limit) = named.in_force(id) else {
-            return Ok(Err(NoMember::Off));
+            return Ok(Err(WithoutBucket::Off));
         };
         let votes = transaction.mode.votes() && !shadow;
-        let refused = NoMember::Refused { votes, shadow };
+        let refused = WithoutBucket::Refused { votes, shadow };
         let Some(algorithm) = limit.algorithm() else {
             let is_refused = limit.is_blocked() && self.operation != Operation::Reset;
-            return Ok(Err(if is_refused { refused } else { NoMember::Off }));
+            return Ok(Err(if is_refused {
+                refused
+            } else {
+                WithoutBucket::Off
+            }));
         };
         let is_permitted = match named.name.leased() {
             None => permits(algorithm, self.operation, transaction)?,
@@ -181,7 +201,7 @@ impl<'a> Lookups<'a> {
     }
 }
 
-impl NoMember {
+impl WithoutBucket {
     /// Returns whether this result denies its batch.
     pub(super) fn refuses(self, operation: Operation) -> bool {
         let asks = matches!(operation, Operation::Check | Operation::Spend);

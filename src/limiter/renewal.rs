@@ -2,11 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Limiter,
-    limiter_error::LimiterError,
-    prepare::{Looked, NoMember},
-};
+use super::{Limiter, limiter_error::LimiterError, prepare::WithoutBucket};
 use crate::{
     backend::{BackendError, Servers},
     decision::{BatchDecision, Decision},
@@ -62,14 +58,10 @@ impl Limiter {
         let limits = self.in_force();
         let lookups = self.lookups(&limits, Operation::Renew);
         let mut ids = vec![None; transactions.len()];
-        let mut looked = Vec::with_capacity(transactions.len());
-        for (transaction, room) in transactions.iter().zip(&mut ids) {
-            let mut found = Looked::Without(NoMember::Off);
-            let result = lookups.look_up(transaction, room, &mut found);
-            result.map_err(|error| *error)?;
-            looked.push(found);
-        }
-        let members: Vec<_> = looked.iter().filter_map(Looked::member).copied().collect();
+        let looked = transactions.iter().zip(&mut ids);
+        let looked = looked.map(|(transaction, room)| lookups.member(transaction, room));
+        let looked = looked.collect::<Result<Vec<_>, _>>()?;
+        let members: Vec<_> = looked.iter().filter_map(|one| one.ok()).collect();
         let renewed = self.renew_members(&members).await?;
         Ok(gathered(renewed, &looked))
     }
@@ -127,13 +119,13 @@ fn calls_of(members: &[Member<'_>], servers: Option<&dyn Servers>) -> Vec<Vec<us
 }
 
 /// Puts the decisions into the order of the transactions.
-fn gathered(renewed: Vec<Decision>, looked: &[Looked<'_>]) -> BatchDecision {
+fn gathered(renewed: Vec<Decision>, looked: &[Result<Member<'_>, WithoutBucket>]) -> BatchDecision {
     let mut renewed = renewed.into_iter();
     let mut decided = BatchDecision::default();
     for looked in looked {
         decided.push(match looked {
-            Looked::Member(_) => renewed.next().unwrap_or(Decision::NOT_LIMITED),
-            Looked::Without(other) => other.decision(Operation::Renew),
+            Ok(_) => renewed.next().unwrap_or(Decision::NOT_LIMITED),
+            Err(other) => other.decision(Operation::Renew),
         });
     }
     decided

@@ -2,10 +2,7 @@
 
 use std::{slice, time::Duration};
 
-use super::super::{
-    Limiter,
-    prepare::{Looked, NoMember},
-};
+use super::super::Limiter;
 use crate::{
     decision::Decision,
     transaction::{Batch, Member, Mode, OnFailure, Operation, Receipt, Transaction},
@@ -20,14 +17,12 @@ impl Limiter {
         let mut members = Vec::with_capacity(transactions.len());
         let mut renewals = Vec::with_capacity(transactions.len());
         for (transaction, room) in transactions.iter().zip(&mut ids) {
-            let mut looked = Looked::Without(NoMember::Off);
-            let result = lookups.look_up(transaction, room, &mut looked);
-            renewals.push(match looked.member().filter(|_| result.is_ok()) {
-                Some(member) => {
-                    members.push(*member);
+            renewals.push(match lookups.member(transaction, room) {
+                Ok(Ok(member)) => {
+                    members.push(member);
                     Renewal::Unknown
                 }
-                None => Renewal::Void,
+                Ok(Err(_)) | Err(_) => Renewal::Void,
             });
         }
         let renewed = self.renew_members(&members).await;
@@ -50,9 +45,8 @@ impl Limiter {
     pub(super) async fn take_again(&self, transaction: &Transaction<'_>) -> Renewal {
         let limits = self.in_force();
         let lookups = self.lookups(&limits, Operation::Renew);
-        let (mut room, mut looked) = (None, Looked::Without(NoMember::Off));
-        let result = lookups.look_up(transaction, &mut room, &mut looked);
-        let Some(member) = looked.member().filter(|_| result.is_ok()) else {
+        let mut room = None;
+        let Ok(Ok(member)) = lookups.member(transaction, &mut room) else {
             return Renewal::Void;
         };
         let debit = Member {
@@ -62,7 +56,7 @@ impl Limiter {
             // Only the store counts its permits.
             on_failure: Some(OnFailure::Refuse),
             shadow: false,
-            ..*member
+            ..member
         };
         let batch = Batch::new(Operation::Spend, slice::from_ref(&debit)).at(self.now());
         match self.shared.backend.apply(&batch).await {

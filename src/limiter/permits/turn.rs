@@ -5,10 +5,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tokio::time::{self, Instant};
 
-use super::super::{
-    Limiter,
-    prepare::{Looked, NoMember},
-};
+use super::super::Limiter;
 use crate::{
     backend::LinePlace,
     decision::{BatchDecision, Decision},
@@ -34,10 +31,10 @@ impl Limiter {
         let mut ids = vec![None; transactions.len()];
         let mut members = Vec::with_capacity(transactions.len());
         for (transaction, room) in transactions.iter().zip(&mut ids) {
-            let mut looked = Looked::Without(NoMember::Off);
-            // Whoever decides the transactions returns the error.
-            let _ = lookups.look_up(transaction, room, &mut looked);
-            members.extend(looked.member().copied());
+            // The decision on the transactions returns the errors.
+            if let Ok(Ok(member)) = lookups.member(transaction, room) {
+                members.push(member);
+            }
         }
         let waits =
             |member: &&Member<'_>| member.joins_line() && !member.algorithm.permit_wait().is_zero();
