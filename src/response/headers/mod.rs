@@ -1,6 +1,5 @@
 pub(super) mod draft10;
 mod exact;
-mod item;
 mod policy;
 mod shown;
 mod x_ratelimit;
