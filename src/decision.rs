@@ -29,5 +29,5 @@ pub(crate) use self::{
     judgement::Judgement,
     result_label::ResultLabel,
 };
-pub(crate) use crate::algorithm::{ClientFigures, State};
+pub(crate) use crate::algorithm::{ClientFigures, ClientTerms, State};
 pub use crate::algorithm::{Stored, StoredError};

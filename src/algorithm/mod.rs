@@ -65,7 +65,7 @@ pub(crate) use self::{
     notation::{AlgorithmValues, FieldReader, ListedFields, NotationError},
     refill::Refill,
     row::RowValue,
-    shown::{ClientFigures, ShownBucket},
+    shown::{ClientFigures, ClientTerms, ShownBucket},
     state::{State, View},
     time::{FOREVER, NEVER},
 };

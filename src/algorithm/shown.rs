@@ -291,8 +291,19 @@ pub(crate) struct ClientFigures<'a> {
     bucket: Option<&'a ShownBucket>,
     /// What passes without being refused: the tokens in the bucket and the room in its line, or the room in the tier.
     pub(crate) remaining: u32,
-    /// The time until more room or another tier; `None` if the bucket is full.
-    pub(crate) next: Option<Duration>,
+    /// The microseconds until more room or another tier; `None` if the bucket is full, or if that never happens.
+    pub(crate) next_us: Option<u64>,
+}
+
+/// What the [`allowance`](ClientFigures::allowance) and the [`refill`](ClientFigures::refill) of a bucket depend on.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientTerms {
+    /// `None` if the client is blocked.
+    algorithm: Option<Algorithm>,
+    has_line: bool,
+    is_reserved: bool,
+    /// The allowance, unless it follows from the algorithm.
+    allowance: Option<(u32, Duration)>,
 }
 
 impl<'a> ClientFigures<'a> {
@@ -300,43 +311,47 @@ impl<'a> ClientFigures<'a> {
     pub(crate) const BLOCKED: Self = Self {
         bucket: None,
         remaining: 0,
-        next: Some(FOREVER),
+        next_us: None,
     };
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of(bucket: &'a ShownBucket) -> Self {
         let (remaining, next) = each!(bucket, shown => Counting::next_room(shown));
         Self {
             bucket: Some(bucket),
             remaining,
-            next: next.map(Wait::ceil),
+            next_us: next.and_then(Wait::ceil_micros),
         }
     }
 }
 
 impl ClientFigures<'_> {
-    pub(crate) fn algorithm(&self) -> Option<Algorithm> {
-        self.bucket.map(ShownBucket::algorithm)
+    /// Returns the terms of the bucket.
+    pub(crate) fn terms(&self) -> ClientTerms {
+        let is_usual = |bucket: &ShownBucket| each!(bucket, shown => Counting::is_usual(shown));
+        let is_usual = self.bucket.is_none_or(is_usual);
+        ClientTerms {
+            algorithm: self.bucket.map(ShownBucket::algorithm),
+            has_line: self.bucket.is_some_and(ShownBucket::may_wait),
+            is_reserved: self.is_reserved(),
+            allowance: (!is_usual).then(|| self.allowance()),
+        }
     }
 
-    /// Returns whether all buckets of this algorithm have the same [`allowance`](Self::allowance), at any time.
-    #[inline]
-    pub(crate) fn is_usual(&self) -> bool {
-        self.bucket
-            .is_none_or(|bucket| each!(bucket, shown => Counting::is_usual(shown)))
-    }
-
-    /// Returns whether this algorithm decided, with or without a line, so that the [`allowance`](Self::allowance) is the
-    /// usual one.
-    #[inline]
-    pub(crate) fn has_usual_terms(&self, algorithm: &Algorithm, has_line: bool) -> bool {
-        let Some(bucket) = self.bucket else {
-            return false;
+    /// Returns whether these are the terms of the bucket.
+    #[inline(always)]
+    pub(crate) fn has_terms(&self, terms: &ClientTerms) -> bool {
+        let (Some(bucket), Some(algorithm)) = (self.bucket, &terms.algorithm) else {
+            return self.bucket.is_none() && terms.algorithm.is_none();
         };
         each!((bucket, algorithm),
-            (shown, by) => shown.is_by(by)
-                && shown.may_wait == has_line
-                && Counting::is_usual(shown),
+            (shown, by) => {
+                let allowance = || (!Counting::is_usual(shown)).then(|| Counting::allowance(shown));
+                shown.may_wait == terms.has_line
+                    && (shown.reserved > 0) == terms.is_reserved
+                    && shown.is_by(by)
+                    && allowance() == terms.allowance
+            },
             _ => false)
     }
 
@@ -354,15 +369,8 @@ impl ClientFigures<'_> {
     }
 
     /// Returns whether leases reserve a part of the limit.
-    #[inline]
-    pub(crate) fn is_reserved(&self) -> bool {
+    fn is_reserved(&self) -> bool {
         self.bucket.is_some_and(|bucket| bucket.reserved() > 0)
-    }
-
-    /// Returns whether the amount that passes at once includes the room in a line.
-    #[inline]
-    pub(crate) fn has_line(&self) -> bool {
-        self.bucket.is_some_and(ShownBucket::may_wait)
     }
 
     /// Returns the amount that passes at once, and the time in which an empty bucket fills. Both include the room in a

@@ -138,6 +138,12 @@ impl Wait {
         }
     }
 
+    /// Rounds up to whole microseconds; `None` if the wait does not end.
+    #[inline]
+    pub(super) fn ceil_micros(self) -> Option<u64> {
+        (self.ticks.us != NEVER).then(|| self.ticks.ceil_micros())
+    }
+
     /// Compares exactly.
     pub(super) fn compare(self, other: Self) -> Ordering {
         self.ticks.compare(self.count, other.ticks, other.count)

@@ -344,6 +344,7 @@ impl Decision {
     }
 
     /// Returns the figures of the bucket for its client, if there is one.
+    #[inline(always)]
     pub(crate) fn figures(&self) -> Option<ClientFigures<'_>> {
         self.bucket.for_client()
     }

@@ -50,6 +50,7 @@ impl BucketFigures {
     }
 
     /// Returns the figures for the client, if there is a limit.
+    #[inline(always)]
     pub(super) fn for_client(&self) -> Option<ClientFigures<'_>> {
         match self {
             Self::None => None,

@@ -1,11 +1,13 @@
 use std::{
-    iter,
+    fmt, iter,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use smallvec::SmallVec;
 
 use super::{
+    charged_decisions::ChargedDecisions,
+    config::LayerConfig,
     request_charges::{Changes, ChargeChange, RequestCharges},
     request_permits::{RequestPermits, WeakPermits},
 };
@@ -14,7 +16,7 @@ use crate::{
     decision::Decision,
     id::Id,
     limiter::{Limiter, LimiterError},
-    rule::{Charge, Rules, charged},
+    rule::{Charge, charged},
     task::detached,
     transaction::{LimitRef, Mode, Operation, Transaction},
 };
@@ -38,11 +40,22 @@ use crate::{
 ///     }
 /// }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Assessment {
     outer: Option<Arc<Self>>,
-    ours: Arc<[Assessed]>,
+    ours: Arc<OwnDecisions>,
     permits: WeakPermits,
+}
+
+/// The decisions of one layer, as it has made them.
+struct OwnDecisions {
+    layer: Arc<LayerConfig>,
+    /// Whether the request was charged.
+    allowed: bool,
+    charges: SmallVec<[Charge; 1]>,
+    decisions: SmallVec<[Decision; 1]>,
+    /// The same for handlers. Most of them never ask.
+    assessed: OnceLock<Box<[Assessed]>>,
 }
 
 /// The decision on one limit. [`Assessment`] has an example.
@@ -69,35 +82,17 @@ pub struct Assessed {
 
 impl Assessment {
     /// Creates the assessment of a layer's own decisions.
-    pub(super) fn new<'a>(
-        limiter: &Limiter,
-        rules: &Rules,
-        decisions: impl ExactSizeIterator<Item = (&'a Charge, &'a Decision)> + Clone,
-        allowed: bool,
-    ) -> Self {
-        let assessed = |(charge, decision): (&Charge, &Decision)| {
-            let mode = rules.mode(charge);
-            let takes = allowed && mode.spends() && decision.limited();
-            Assessed {
-                limit: Arc::clone(rules.limit(charge)),
-                id: charge.id.as_found().clone(),
-                cost: charge.terms.cost,
-                mode,
-                decision: decision.clone(),
-                limiter: limiter.clone(),
-                charged_at_first: if takes { decision.granted() } else { 0 },
-                charges: OnceLock::new(),
-            }
-        };
-        let only = decisions.clone().next().filter(|_| decisions.len() == 1);
+    pub(super) fn new(layer: &Arc<LayerConfig>, spent: ChargedDecisions<'_>) -> Self {
         Self {
             outer: None,
             permits: WeakPermits::default(),
-            // A single decision, as in most layers, is written without a loop over an unknown number.
-            ours: match only {
-                Some(only) => Arc::new([assessed(only)]),
-                None => decisions.map(assessed).collect(),
-            },
+            ours: Arc::new(OwnDecisions {
+                layer: Arc::clone(layer),
+                allowed: spent.denied.is_none(),
+                charges: copied(spent.charges),
+                decisions: copied(spent.decisions),
+                assessed: OnceLock::new(),
+            }),
         }
     }
 
@@ -110,7 +105,7 @@ impl Assessment {
     /// The decisions on all limits: those of outer layers first, then in the order of rules.
     pub fn iter(&self) -> impl Iterator<Item = &Assessed> {
         let outwards = iter::successors(Some(self), |inner| inner.outer.as_deref());
-        let mut layers: SmallVec<[&[Assessed]; 2]> = outwards.map(|layer| &*layer.ours).collect();
+        let mut layers: SmallVec<[_; 2]> = outwards.map(|layer| layer.ours.assessed()).collect();
         layers.reverse();
         layers.into_iter().flatten()
     }
@@ -124,7 +119,10 @@ impl Assessment {
     pub fn of<'a>(&self, limit: impl Into<LimitRef<'a>>) -> Option<&Assessed> {
         let name = limit.into().as_str();
         let mut outwards = iter::successors(Some(self), |inner| inner.outer.as_deref());
-        outwards.find_map(|layer| layer.ours.iter().find(|assessed| *assessed.limit == *name))
+        outwards.find_map(|layer| {
+            let mut ours = layer.ours.assessed().iter();
+            ours.find(|assessed| *assessed.limit == *name)
+        })
     }
 
     /// The permits of the request that the innermost layer holds, for work that lasts longer than the response. `None` if it
@@ -159,7 +157,53 @@ impl Assessment {
 
     /// Returns the decision at an index among the layer's own.
     pub(super) fn own(&self, place: usize) -> &Assessed {
-        &self.ours[place]
+        &self.ours.assessed()[place]
+    }
+
+    /// Returns the requested cost at an index among the layer's own.
+    pub(super) fn own_cost(&self, place: usize) -> u32 {
+        self.ours.charges[place].terms.cost
+    }
+}
+
+/// Copies items to a place of their size. Most layers have one.
+#[inline(always)]
+fn copied<T: Clone>(items: &[T]) -> SmallVec<[T; 1]> {
+    match items {
+        [only] => SmallVec::from_buf([only.clone()]),
+        several => SmallVec::from_vec(several.to_vec()),
+    }
+}
+
+impl fmt::Debug for Assessment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl OwnDecisions {
+    fn assessed(&self) -> &[Assessed] {
+        self.assessed.get_or_init(|| {
+            let decisions = self.charges.iter().zip(&self.decisions);
+            let assessed = decisions.map(|(charge, decision)| self.assess(charge, decision));
+            assessed.collect()
+        })
+    }
+
+    fn assess(&self, charge: &Charge, decision: &Decision) -> Assessed {
+        let LayerConfig { limiter, rules, .. } = &*self.layer;
+        let mode = rules.mode(charge);
+        let takes = self.allowed && mode.spends() && decision.limited();
+        Assessed {
+            limit: Arc::clone(rules.limit(charge)),
+            id: charge.id.as_found().clone(),
+            cost: charge.terms.cost,
+            mode,
+            decision: decision.clone(),
+            limiter: limiter.clone(),
+            charged_at_first: if takes { decision.granted() } else { 0 },
+            charges: OnceLock::new(),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     key::MissingId,
     limit::Limits,
     limiter::LimiterError,
-    response::{Denial, Fields, Headers, Shown},
+    response::{Denial, Headers, Shown},
     rule::{Charge, EndingKind},
     task::{Closing, detached},
 };
@@ -113,11 +113,7 @@ impl LayerConfig {
         let shown = spent
             .iter()
             .map(|(charge, decision)| self.shown(charge, decision));
-        let denied = spent.denied.is_some();
-        additions.fields = match self.rules.has_blocks() {
-            false => self.headers.write(shown, denied),
-            true => self.fields_without_blocks(spent),
-        };
+        additions.fields = self.headers.write(shown, spent.denied.is_some());
         additions.permits = taken.permits.filter(|_| proceeds);
         if let Some(mut settlement) = taken.settlement {
             settlement.begin(&request.method);
@@ -130,23 +126,11 @@ impl LayerConfig {
         }
     }
 
-    /// Writes the fields for all limits but the lists of blocked clients, which have no figures for clients.
-    #[inline(never)]
-    fn fields_without_blocks(&self, spent: ChargedDecisions<'_>) -> Option<Fields> {
-        let limits = spent
-            .iter()
-            .filter(|(charge, _)| !self.rules.is_block(charge));
-        let shown = limits.map(|(charge, decision)| self.shown(charge, decision));
-        self.headers.write(shown, spent.denied.is_some())
-    }
-
     #[inline(always)]
     fn shown<'a>(&'a self, charge: &Charge, decision: &'a Decision) -> Shown<'a> {
         Shown {
-            limit: self.rules.limit(charge),
             decision,
             policy: &self.policies[charge.terms.target],
-            votes: self.rules.mode(charge).votes(),
         }
     }
 

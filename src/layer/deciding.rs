@@ -346,9 +346,8 @@ impl LayerConfig {
         request: &Extensions,
         spent: ChargedDecisions<'_>,
     ) -> PendingSettlement {
-        let allowed = spent.denied.is_none();
-        let assessment = Assessment::new(&self.limiter, &self.rules, spent.iter(), allowed);
-        let settlement = match self.settles && allowed {
+        let assessment = Assessment::new(self, spent);
+        let settlement = match self.settles && spent.denied.is_none() {
             true => self.settlement(request, &assessment, spent),
             false => None,
         };

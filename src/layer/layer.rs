@@ -305,9 +305,11 @@ impl RateLimitLayer {
     pub(super) fn add(&mut self, rule: Rule) -> Result<(), RuleError> {
         let config = self.config_mut();
         config.rules.push(rule, &config.limiter)?;
-        config
-            .policies
-            .resize_with(config.rules.targets(), Policy::default);
+        let added = config.rules.shown_limits().skip(config.policies.len());
+        config.policies.extend(added.map(|shown| match shown {
+            Some((limit, mode)) => Policy::new(limit, mode.votes()),
+            None => Policy::hidden(),
+        }));
         config.settles = config.rules.wait_for_endings();
         // A clone's counters are for other rules.
         config.traffic = Arc::new(TrafficChecks::new(config.traffic.checks()));

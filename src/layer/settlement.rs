@@ -85,11 +85,11 @@ impl Settlement {
         // One after the other, so that a panic in one closure does not affect the others.
         while let Some(OpenCharge { place, rule }) = self.next(is_end) {
             let ending = RequestEnd::new(&self.request, outcome);
-            let assessed = self.assessment.own(place);
-            let Some(cost) = self.config.rules.due(rule, assessed.cost, &ending) else {
+            let cost = self.assessment.own_cost(place);
+            let Some(cost) = self.config.rules.due(rule, cost, &ending) else {
                 continue;
             };
-            match assessed.try_settle(cost) {
+            match self.assessment.own(place).try_settle(cost) {
                 Ok(settled) => told(settled),
                 Err(correction) => self.left.push(*correction),
             }

@@ -107,12 +107,10 @@ impl DecisionResponder {
     }
 
     fn fields(&self, limit: &str, decision: &Decision) -> Option<Fields> {
-        let policy = Policy::default();
+        let policy = Policy::new(limit, true);
         let shown = Shown {
-            limit,
             decision,
             policy: &policy,
-            votes: true,
         };
         self.headers
             .write(std::iter::once(shown), !decision.allowed())

@@ -9,7 +9,7 @@ use super::{
     headers::{Fields, draft10},
     refusal::{Reason, Refusal},
     refusal_body::RefusalBody,
-    retry_after,
+    text::number,
 };
 
 /// The names of the fields that most refusals have, in their order.
@@ -47,7 +47,7 @@ pub(super) fn with_body(
                 }
             };
             set(body.content_type);
-            set(retry_after::value(secs));
+            set(number(secs));
             set(NO_STORE);
             set(fields.policy);
             set(fields.state);
@@ -81,7 +81,7 @@ pub(super) fn complete(
     if let Some(secs) = refusal.retry_after_secs() {
         headers
             .entry(header::RETRY_AFTER)
-            .or_insert_with(|| retry_after::value(secs));
+            .or_insert_with(|| number(secs));
     }
     if convention == Convention::Http {
         if let Reason::NoId(missing) = &refusal.reason

@@ -35,6 +35,7 @@ mod responder;
 mod retry_after;
 #[cfg(test)]
 mod tests;
+mod text;
 
 pub use self::{
     decision_responder::DecisionResponder,

@@ -1,4 +1,3 @@
-use arrayvec::ArrayVec;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 
@@ -7,6 +6,7 @@ use super::{
     message::Message,
     refusal::{Reason, Refusal},
     refusal_body::RefusalBody,
+    text::ResponseText,
 };
 
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";
@@ -65,7 +65,7 @@ impl Problem {
             Some(_) => body.add_violated(refusal),
             None => body.words("\"}"),
         }
-        RefusalBody::new(MEDIA_TYPE, body.to_bytes())
+        RefusalBody::new(MEDIA_TYPE, body.0.to_bytes())
     }
 }
 
@@ -83,13 +83,9 @@ impl ResponseFormat for Problem {
     }
 }
 
-/// The text of a JSON document, which rarely needs an allocation.
+/// The text of a JSON document.
 #[derive(Default)]
-struct Json {
-    short: ArrayVec<u8, 512>,
-    /// The whole text, if that is longer.
-    long: Vec<u8>,
-}
+struct Json(ResponseText);
 
 impl Json {
     /// Ends the message, and adds the names of the limits that deny, which need no escaping.
@@ -106,19 +102,6 @@ impl Json {
         self.words("]}");
     }
 
-    fn to_bytes(&self) -> Bytes {
-        let is_short = self.long.is_empty();
-        Bytes::copy_from_slice(if is_short { &self.short } else { &self.long })
-    }
-
-    #[cold]
-    fn lengthen(&mut self, words: &str) {
-        if self.long.is_empty() {
-            self.long.extend_from_slice(&self.short);
-        }
-        self.long.extend_from_slice(words.as_bytes());
-    }
-
     #[cold]
     fn escaped(&mut self, text: &str) {
         let quoted = serde_json::to_string(text).expect("text is always JSON");
@@ -130,10 +113,7 @@ impl Json {
 impl Message for Json {
     #[inline(always)]
     fn words(&mut self, words: &str) {
-        let fits = self.short.try_extend_from_slice(words.as_bytes()).is_ok();
-        if !fits || !self.long.is_empty() {
-            self.lengthen(words);
-        }
+        self.0.push(words);
     }
 
     #[inline]

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use http::HeaderValue;
-
 use super::message::Message;
 use crate::decision::ceil_secs;
 
@@ -13,40 +11,32 @@ pub(super) fn seconds(wait: Duration) -> u64 {
     ceil_secs(wait).max(1)
 }
 
-/// Returns the value of the field, in one allocation of its size.
-pub(super) fn value(seconds: u64) -> HeaderValue {
-    let digits = HeaderValue::from_str(itoa::Buffer::new().format(seconds));
-    digits.expect("digits are ASCII")
-}
-
 /// Writes a wait for people: `36 s`, `60 minutes`, `7 days 9 hours`. It is rounded up, and exact up to two minutes.
 pub(super) fn write(seconds: u64, message: &mut impl Message) {
     const MINUTE: u64 = 60;
     const HOUR: u64 = 60 * MINUTE;
     const DAY: u64 = 24 * HOUR;
+    const MINUTES: [&str; 2] = [" minute", " minutes"];
+    const HOURS: [&str; 2] = [" hour", " hours"];
     let units = match seconds {
-        0..=120 => [(1, "s", "s"), (1, "", "")],
-        121..=7_200 => [(MINUTE, "minute", "minutes"), (MINUTE, "", "")],
-        7_201..=172_800 => [(HOUR, "hour", "hours"), (MINUTE, "minute", "minutes")],
-        _ => [(DAY, "day", "days"), (HOUR, "hour", "hours")],
+        0..=120 => return add(seconds, [" s", " s"], message),
+        121..=7_200 => return add(seconds.div_ceil(MINUTE), MINUTES, message),
+        7_201..=172_800 => [(HOUR, HOURS), (MINUTE, MINUTES)],
+        _ => [(DAY, [" day", " days"]), (HOUR, HOURS)],
     };
-    let [(large, ..), (small, ..)] = units;
-    let mut rest = seconds.div_ceil(small).saturating_mul(small);
-    let mut space = "";
-    for (unit, one, many) in units {
-        let number = rest / unit;
-        rest %= unit;
-        if number > 0 {
-            message.words(space);
-            message.words(itoa::Buffer::new().format(number));
-            message.words(" ");
-            message.words(if number == 1 { one } else { many });
-            space = " ";
-        }
-        if large == small {
-            break;
-        }
+    let [(large, large_names), (small, small_names)] = units;
+    let whole = seconds.div_ceil(small).saturating_mul(small);
+    add(whole / large, large_names, message);
+    if whole % large > 0 {
+        message.words(" ");
+        add(whole % large / small, small_names, message);
     }
+}
+
+/// Adds a number of units, by the name of one and that of several.
+fn add(number: u64, [one, several]: [&str; 2], message: &mut impl Message) {
+    message.words(itoa::Buffer::new().format(number));
+    message.words(if number == 1 { one } else { several });
 }
 
 #[cfg(test)]

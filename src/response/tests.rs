@@ -324,10 +324,8 @@ fn head_is_the_same_whoever_writes_it() {
     let denial = Denial::new(limits.get("orders"), "orders", &alice, 1, &decision);
     let refused = |responder: &Responder, headers: Headers| {
         let shown = Shown {
-            limit: "orders",
             decision: &decision,
-            policy: &Policy::default(),
-            votes: true,
+            policy: &Policy::new("orders", true),
         };
         let fields = headers.write(std::iter::once(shown), true);
         let (head, body) = responder

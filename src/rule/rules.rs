@@ -35,8 +35,6 @@ pub(crate) struct Rules {
     targets: Vec<BoundLimit>,
     /// Whether several chains charge one limit, so that their rules can meet in one bucket.
     may_meet: bool,
-    /// Whether a rule looks at a list of blocked clients.
-    has_blocks: bool,
 }
 
 impl Rules {
@@ -44,9 +42,13 @@ impl Rules {
         self.bound.is_empty()
     }
 
-    /// Returns the number of targets. A limit with several rules counts once for each.
-    pub(crate) fn targets(&self) -> usize {
-        self.targets.len()
+    /// Returns the limit of each target and the mode of its charges before the request proceeds, or `None` for lists of blocked
+    /// clients, which have no figures for clients. A limit with several rules is the target of each.
+    pub(crate) fn shown_limits(&self) -> impl Iterator<Item = Option<(&str, Mode)>> {
+        self.bound.iter().flat_map(|bound| {
+            let targets = self.targets[bound.targets.clone()].iter();
+            targets.map(|target| (!bound.is_block).then_some((&*target.limit, bound.mode)))
+        })
     }
 
     /// Marks the rules whose predicates accept a request, each at its place.
@@ -76,7 +78,6 @@ impl Rules {
         let others = std::mem::take(&mut rule.others);
         for mut rule in std::iter::once(rule).chain(others) {
             let is_block = rule.look_only(&limiter.limits())?;
-            self.has_blocks |= is_block;
             let targets = self.targets.len();
             for limit in rule.limits() {
                 let target = self.target(&rule, limit, limiter)?;
@@ -191,17 +192,6 @@ impl Rules {
         let bound = self.bound.iter().map(|bound| &bound.rule);
         let gullible = bound.filter(|rule| rule.sources.trust_anyone());
         gullible.map(|rule| &rule.limit)
-    }
-
-    /// Returns whether a rule looks at a list of blocked clients.
-    #[inline]
-    pub(crate) fn has_blocks(&self) -> bool {
-        self.has_blocks
-    }
-
-    /// Returns whether a charge looks at a list of blocked clients.
-    pub(crate) fn is_block(&self, charge: &Charge) -> bool {
-        self.bound[charge.terms.rule].is_block
     }
 
     /// Returns the mode of the charge before the request proceeds.

@@ -4,11 +4,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{
     exact,
-    item::{add_item, add_item_with, value},
-    policy::PolicyList,
+    policy::{PolicyList, SEPARATOR},
     shown::Shown,
 };
-use crate::decision::{Decision, ceil_secs};
+use crate::response::text::{ResponseText, value};
 
 pub(in crate::response) const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(in crate::response) const RATELIMIT_POLICY: HeaderName =
@@ -30,35 +29,30 @@ impl Draft10 {
         denied: bool,
     ) -> Option<Self> {
         let mut policies = PolicyList::default();
-        let mut state = Vec::new();
+        let mut state = ResponseText::default();
         for shown in decisions {
-            let Some(quota) = shown.decision.figures() else {
+            let policy = shown.policy;
+            let Some(figures) = shown.decision.figures() else {
                 continue;
             };
-            policies.add(shown.limit, shown.policy, &quota);
-            if !denied || shown.denies() {
-                let wait = quota.next.filter(|wait| *wait != Decision::NEVER);
-                let remaining = ("\";r=", quota.remaining);
-                let seconds = (";t=", wait.map(ceil_secs));
-                match EXACT {
-                    true => {
-                        let us = wait.and_then(exact::wait_us);
-                        add_item_with(
-                            &mut state,
-                            shown.limit,
-                            remaining,
-                            seconds,
-                            (exact::WAIT, us),
-                        );
-                    }
-                    false => add_item(&mut state, shown.limit, remaining, seconds),
+            let Some((item, lead)) = policy.item(&figures).zip(policy.state()) else {
+                continue;
+            };
+            policies.add(policy, item);
+            if denied && !shown.denies() {
+                continue;
+            }
+            state.parameter(lead, figures.remaining);
+            if let Some(us) = figures.next_us {
+                state.parameter(";t=", us.div_ceil(1_000_000));
+                if EXACT {
+                    exact::add_wait(&mut state, us);
                 }
             }
         }
-        let policy = policies.joined()?;
-        let state = Some(state).filter(|state| !state.is_empty())?;
+        let state = state.as_bytes().get(SEPARATOR.len()..)?;
         Some(Self {
-            policy,
+            policy: policies.joined()?,
             state: value(state),
         })
     }

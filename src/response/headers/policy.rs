@@ -1,41 +1,44 @@
-use std::{borrow::Cow, sync::OnceLock};
+use std::sync::OnceLock;
 
 use http::HeaderValue;
 use smallvec::SmallVec;
 
-use super::{
-    exact,
-    item::{SEPARATOR, add_item, value},
-};
+use super::exact;
 use crate::{
-    decision::{ClientFigures, Decision, ceil_secs},
-    transaction::Algorithm,
+    decision::{ClientFigures, ClientTerms, Decision, ceil_secs},
+    response::text::{ResponseText, value},
 };
 
-/// A limit's item of `RateLimit-Policy`. It is the same for all clients without an override that are in the lowest
-/// tier, so it is built once. The item of a monthly quota is built each time, because months have different lengths.
-#[derive(Clone, Debug, Default)]
+/// What stands between two items of a list.
+pub(super) const SEPARATOR: &str = ", ";
+
+/// The parameter of `RateLimit` that follows the name of a limit.
+const REMAINING: &str = ";r=";
+
+/// The most items that are kept for a limit: for its values now and after reloads, for those of the most common overrides, for
+/// tiers, and for months of different lengths.
+const ITEMS: usize = 8;
+
+/// The most lists that are kept for a limit. Rules that not all requests meet lead to several.
+const LISTS: usize = 8;
+
+/// What clients see of a rule's limit: its name, and its items of `RateLimit-Policy`. The items for most clients are built
+/// once, and so are lists of them.
+#[derive(Clone, Debug)]
 pub(crate) struct Policy {
-    usual: OnceLock<UsualPolicy>,
-    /// The lists that begin with this item.
-    lists: [OnceLock<UsualList>; LISTS],
+    /// The limit's item of `RateLimit` up to its first number, after a separator. `None` if clients do not see the limit.
+    state: Option<Box<str>>,
+    /// Whether the limit can deny a request.
+    votes: bool,
+    items: [OnceLock<KeptItem>; ITEMS],
+    /// The lists that begin with an item of this limit.
+    lists: [OnceLock<KeptList>; LISTS],
 }
 
-/// The most lists of usual items that are kept for a limit. Rules that not all requests meet lead to several.
-const LISTS: usize = 4;
-
-/// The most items of a list that are not allocated.
-const INLINE: usize = 4;
-
-/// The items of a response. Those of most clients are shared.
-pub(super) type Items<'a> = SmallVec<[Cow<'a, HeaderValue>; INLINE]>;
-
-/// The item of most clients, and what it depends on.
+/// An item, and what it depends on.
 #[derive(Clone, Debug)]
-struct UsualPolicy {
-    algorithm: Algorithm,
-    has_line: bool,
-    is_reserved: bool,
+struct KeptItem {
+    terms: ClientTerms,
     /// The cost of a request that the item names.
     cost: u32,
     item: HeaderValue,
@@ -43,58 +46,150 @@ struct UsualPolicy {
     any_cost: HeaderValue,
 }
 
-impl UsualPolicy {
-    #[inline]
-    fn is_of(&self, figures: &ClientFigures<'_>) -> bool {
-        figures.has_usual_terms(&self.algorithm, self.has_line)
-            && figures.is_reserved() == self.is_reserved
-    }
-
-    #[inline]
-    fn item(&self, cost: u32) -> &HeaderValue {
-        let is_usual = cost == self.cost;
-        if is_usual { &self.item } else { &self.any_cost }
+impl KeptItem {
+    #[inline(always)]
+    fn of_cost(&self, cost: u32) -> &HeaderValue {
+        match cost == self.cost {
+            true => &self.item,
+            false => &self.any_cost,
+        }
     }
 }
 
 impl Policy {
-    #[inline]
-    fn item(&self, limit: &str, figures: &ClientFigures<'_>) -> Cow<'_, HeaderValue> {
-        match self.usual.get() {
-            Some(usual) if usual.is_of(figures) => Cow::Borrowed(usual.item(figures.cost())),
-            _ => Cow::Owned(self.new_item(limit, figures)),
+    /// Creates the policy of a limit that clients see.
+    pub(crate) fn new(limit: &str, votes: bool) -> Self {
+        Self {
+            state: Some(format!("{SEPARATOR}\"{limit}\"{REMAINING}").into()),
+            votes,
+            ..Self::hidden()
         }
     }
 
-    /// Builds the item for a client with an override, or the first one of the limit, which is then reused.
+    /// Creates the policy of a limit that clients do not see.
+    pub(crate) fn hidden() -> Self {
+        Self {
+            state: None,
+            votes: false,
+            items: Default::default(),
+            lists: Default::default(),
+        }
+    }
+
+    /// Returns the beginning of an item of `RateLimit`, if clients see the limit.
+    #[inline(always)]
+    pub(super) fn state(&self) -> Option<&str> {
+        self.state.as_deref()
+    }
+
+    /// Returns whether the limit can deny a request.
+    pub(super) fn votes(&self) -> bool {
+        self.votes
+    }
+
+    /// Returns the item with these figures, if clients see the limit.
+    #[inline(always)]
+    pub(super) fn item(&self, figures: &ClientFigures<'_>) -> Option<ShownItem<'_>> {
+        for place in &self.items {
+            match place.get() {
+                Some(kept) if figures.has_terms(&kept.terms) => {
+                    return Some(ShownItem::Kept(kept.of_cost(figures.cost())));
+                }
+                Some(_) => {}
+                None => return self.new_item(figures, Some(place)),
+            }
+        }
+        self.new_item(figures, None)
+    }
+
+    /// Builds an item, and keeps it if there is a place for it.
     #[cold]
-    fn new_item(&self, limit: &str, figures: &ClientFigures<'_>) -> HeaderValue {
-        let (most, window) = figures.allowance();
-        let window = Some(window).filter(|window| *window != Decision::NEVER);
-        let secs = window.map(|window| ceil_secs(window).max(1));
-        let mut standard = Vec::new();
-        add_item(&mut standard, limit, ("\";q=", most), (";w=", secs));
-        let standard = value(standard);
+    fn new_item(
+        &self,
+        figures: &ClientFigures<'_>,
+        place: Option<&OnceLock<KeptItem>>,
+    ) -> Option<ShownItem<'_>> {
+        let name = self.state()?.strip_prefix(SEPARATOR)?;
+        let name = name.strip_suffix(REMAINING)?;
         let cost = figures.cost();
-        let item = exact::policy(&standard, figures.refill(), cost);
-        if let Some(algorithm) = figures.algorithm().filter(|_| figures.is_usual()) {
-            let _ = self.usual.set(UsualPolicy {
-                algorithm,
-                has_line: figures.has_line(),
-                is_reserved: figures.is_reserved(),
+        let item = text(name, figures, cost);
+        if let Some(place) = place {
+            place.get_or_init(|| KeptItem {
+                terms: figures.terms(),
                 cost,
                 item: item.clone(),
-                any_cost: exact::policy(&standard, figures.refill(), 1),
+                any_cost: text(name, figures, 1),
             });
         }
-        item
+        Some(ShownItem::Built(Box::new(item)))
+    }
+}
+
+/// Writes an item that names a cost.
+fn text(name: &str, figures: &ClientFigures<'_>, cost: u32) -> HeaderValue {
+    let (most, window) = figures.allowance();
+    let mut item = ResponseText::default();
+    item.push(name);
+    item.parameter(";q=", most);
+    if window != Decision::NEVER {
+        item.parameter(";w=", ceil_secs(window).max(1));
+    }
+    if let Some(refill) = figures.refill() {
+        exact::add_refill(&mut item, refill, cost);
+    }
+    value(item.as_bytes())
+}
+
+/// An item of `RateLimit-Policy`.
+#[derive(Debug)]
+pub(super) enum ShownItem<'a> {
+    /// One that is kept, so its text stays in one place.
+    Kept(&'a HeaderValue),
+    Built(Box<HeaderValue>),
+}
+
+impl ShownItem<'_> {
+    fn value(&self) -> &HeaderValue {
+        match self {
+            Self::Kept(value) => value,
+            Self::Built(value) => value,
+        }
+    }
+}
+
+/// The items of a response.
+#[derive(Debug, Default)]
+pub(super) struct PolicyList<'a> {
+    /// The policy of the first item.
+    first: Option<&'a Policy>,
+    items: SmallVec<[ShownItem<'a>; 4]>,
+}
+
+impl<'a> PolicyList<'a> {
+    #[inline(always)]
+    pub(super) fn add(&mut self, policy: &'a Policy, item: ShownItem<'a>) {
+        self.first.get_or_insert(policy);
+        self.items.push(item);
     }
 
-    /// Joins items, of which this is the policy of the first. Lists of usual items are built once.
-    fn joined(&self, items: &Items<'_>) -> HeaderValue {
-        let are_usual = items.iter().all(|item| matches!(item, Cow::Borrowed(_)));
-        for list in self.lists.iter().filter(|_| are_usual) {
-            let list = list.get_or_init(|| UsualList::new(items));
+    /// Returns the field, if it has an item.
+    #[inline(always)]
+    pub(super) fn joined(&self) -> Option<HeaderValue> {
+        match &*self.items {
+            [] => None,
+            [only] => Some(only.value().clone()),
+            items => self.first.map(|policy| policy.joined(items)),
+        }
+    }
+}
+
+impl Policy {
+    /// Joins items, of which this is the policy of the first.
+    #[inline(never)]
+    fn joined(&self, items: &[ShownItem<'_>]) -> HeaderValue {
+        let are_kept = items.iter().all(|item| matches!(item, ShownItem::Kept(_)));
+        for list in self.lists.iter().filter(|_| are_kept) {
+            let list = list.get_or_init(|| KeptList::new(items));
             if list.is_of(items) {
                 return list.joined.clone();
             }
@@ -103,64 +198,120 @@ impl Policy {
     }
 }
 
-/// Usual items, and what they look like together.
+/// Items that are kept, and what they look like together.
 #[derive(Clone, Debug)]
-struct UsualList {
+struct KeptList {
     items: Box<[HeaderValue]>,
     joined: HeaderValue,
 }
 
-impl UsualList {
+impl KeptList {
     #[cold]
-    fn new(items: &Items<'_>) -> Self {
+    fn new(items: &[ShownItem<'_>]) -> Self {
         Self {
-            items: items.iter().map(|item| (**item).clone()).collect(),
+            items: items.iter().map(|item| item.value().clone()).collect(),
             joined: joined(items),
         }
     }
 
     /// Returns whether these are the same items. Each is built once, so its text is in one place.
-    fn is_of(&self, items: &Items<'_>) -> bool {
+    fn is_of(&self, items: &[ShownItem<'_>]) -> bool {
         let place = |item: &HeaderValue| item.as_bytes().as_ptr();
         let mut both = self.items.iter().zip(items);
-        self.items.len() == items.len() && both.all(|(ours, item)| place(ours) == place(item))
+        self.items.len() == items.len()
+            && both.all(|(ours, item)| place(ours) == place(item.value()))
     }
 }
 
-/// The items of a response. Most responses have one.
-#[derive(Default)]
-pub(super) struct PolicyList<'a> {
-    first: Option<(&'a Policy, Cow<'a, HeaderValue>)>,
-    /// All items, if there are several.
-    several: Option<Items<'a>>,
+fn joined(items: &[ShownItem<'_>]) -> HeaderValue {
+    let items: SmallVec<[&[u8]; 4]> = items.iter().map(|item| item.value().as_bytes()).collect();
+    value(&items.join(SEPARATOR.as_bytes()))
 }
 
-impl<'a> PolicyList<'a> {
-    #[inline(always)]
-    pub(super) fn add(&mut self, limit: &str, policy: &'a Policy, figures: &ClientFigures<'_>) {
-        let item = policy.item(limit, figures);
-        match &self.first {
-            None => self.first = Some((policy, item)),
-            Some((_, first)) => {
-                let several = &mut self.several;
-                let items = several.get_or_insert_with(|| Items::from_iter([first.clone()]));
-                items.push(item);
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        Limit, Limiter, Limits, MemoryBackend, Transaction,
+        clock::{ManualClock, Timestamp},
+        quota::Per,
+        tiers::Tier,
+    };
+
+    /// 2026-01-15, and by how many days the clock is advanced to be in February.
+    const JANUARY: Timestamp = Timestamp::from_micros(1_768_435_200_000_000);
+    const MONTH: Duration = Duration::from_secs(28 * 86_400);
+
+    fn limiter(limit: Limit) -> (Limiter, ManualClock) {
+        let limits = Limits::builder().limit("orders", limit).build().unwrap();
+        let clock = ManualClock::new(JANUARY);
+        let limiter = Limiter::new(limits, MemoryBackend::new());
+        (limiter.with_clock(clock.clone()), clock)
+    }
+
+    /// The item after a request, and whether it is a kept one.
+    fn item(policy: &Policy, limiter: &Limiter) -> (String, bool) {
+        let request = Transaction::new("orders", "alice");
+        let decision = limiter.try_spend(&request).unwrap().unwrap();
+        let item = policy.item(&decision.figures().unwrap()).unwrap();
+        let text = item.value().to_str().unwrap().to_owned();
+        (text, matches!(item, ShownItem::Kept(_)))
+    }
+
+    #[test]
+    fn items_of_many_limits_are_right_and_the_first_ones_are_kept() {
+        let policy = Policy::new("orders", true);
+        for is_kept in [false, true] {
+            for (i, most) in (1..=2 + u32::try_from(ITEMS).unwrap()).enumerate() {
+                let (limiter, _) = limiter(Limit::window(most, Duration::from_secs(60)));
+                let text = format!("\"orders\";q={most};w=60;tollgate-window=60000000");
+                assert_eq!(item(&policy, &limiter), (text, is_kept && i < ITEMS));
             }
         }
     }
 
-    /// Returns the field, if it has an item.
-    #[inline(always)]
-    pub(super) fn joined(self) -> Option<HeaderValue> {
-        let (policy, first) = self.first?;
-        Some(match self.several {
-            None => first.into_owned(),
-            Some(items) => policy.joined(&items),
-        })
+    #[test]
+    fn items_of_months_have_their_lengths() {
+        let policy = Policy::new("orders", true);
+        for is_kept in [false, true] {
+            let (limiter, clock) = limiter(Limit::quota(10, Per::Month));
+            for days in [31, 28] {
+                let text = format!("\"orders\";q=10;w={}", days * 86_400);
+                assert_eq!(item(&policy, &limiter), (text, is_kept));
+                clock.advance(MONTH);
+            }
+        }
     }
-}
 
-fn joined(items: &Items<'_>) -> HeaderValue {
-    let items: SmallVec<[&[u8]; INLINE]> = items.iter().map(|item| item.as_bytes()).collect();
-    value(items.join(SEPARATOR))
+    #[test]
+    fn items_of_tiers_show_the_tier_in_force() {
+        let policy = Policy::new("orders", true);
+        let hour = Duration::from_secs(3600);
+        let tiers = [Tier::new(1, hour), Tier::new(5, 2 * hour)];
+        let limit = Limit::tiers(tiers.map(|tier| tier.active(hour).cooldown(hour))).unwrap();
+        let shown: Vec<_> = (0..2)
+            .map(|_| {
+                let (limiter, _) = limiter(limit.clone());
+                [item(&policy, &limiter), item(&policy, &limiter)]
+            })
+            .collect();
+        let [first, again] = [&shown[0], &shown[1]];
+        assert_ne!(first[0].0, first[1].0, "another tier is in force");
+        assert_eq!(first.clone().map(|(text, _)| (text, true)), *again);
+    }
+
+    #[test]
+    fn blocked_client_and_hidden_limit_have_no_figures() {
+        let (limiter, _) = limiter(Limit::BLOCKED);
+        let policy = Policy::new("orders", true);
+        for is_kept in [false, true] {
+            assert_eq!(item(&policy, &limiter), ("\"orders\";q=0".into(), is_kept));
+        }
+        let request = Transaction::new("orders", "alice");
+        let decision = limiter.try_spend(&request).unwrap().unwrap();
+        let figures = decision.figures().unwrap();
+        assert!(Policy::hidden().item(&figures).is_none());
+    }
 }

@@ -5,7 +5,10 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName};
 
 use super::shown::Shown;
-use crate::decision::{Decision, ceil_secs};
+use crate::{
+    decision::{Decision, ceil_secs},
+    response::text::number,
+};
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
@@ -37,6 +40,7 @@ impl XRateLimit {
         reset: Reset,
     ) -> Option<Self> {
         let limited = decisions.filter(|shown| shown.decision.limited());
+        let limited = limited.filter(|shown| shown.policy.state().is_some());
         let decision = limited.reduce(stricter)?.decision;
         let quota = decision.figures()?;
         Some(Self {
@@ -53,10 +57,10 @@ impl XRateLimit {
         if theirs.is_some_and(|theirs| theirs <= self.remaining) {
             return;
         }
-        headers.insert(LIMIT, self.limit.into());
-        headers.insert(REMAINING, self.remaining.into());
+        headers.insert(LIMIT, number(self.limit));
+        headers.insert(REMAINING, number(self.remaining));
         match self.reset {
-            Some(secs) => headers.insert(RESET, secs.into()),
+            Some(secs) => headers.insert(RESET, number(secs)),
             None => headers.remove(RESET),
         };
     }
@@ -78,7 +82,7 @@ impl Reset {
 /// Returns the stricter limit. Limits without a vote are the least strict. Of equal ones, the first wins, as in a batch.
 /// The room in a line counts, because requests that wait in it are not refused.
 fn stricter<'a>(first: Shown<'a>, second: Shown<'a>) -> Shown<'a> {
-    let votes = second.votes.cmp(&first.votes);
+    let votes = second.policy.votes().cmp(&first.policy.votes());
     let order = votes.then_with(|| second.decision.strictness_to_client(first.decision));
     if order.is_gt() { second } else { first }
 }

@@ -51,6 +51,7 @@ pub(crate) enum Case {
     Extension,
     Headers,
     ExactHeaders,
+    XRateLimit,
     Default,
     Realistic,
     Denied,
@@ -79,6 +80,8 @@ pub(crate) enum Case {
     Names(usize),
     /// Rules for so many limits, with fields and extension.
     Rules(usize),
+    /// The same, if the last limit denies the request.
+    DeniedRules(usize),
     /// Rules without fields and extension.
     PlainRules(usize),
     PlainQuota,
@@ -88,13 +91,14 @@ pub(crate) enum Case {
 }
 
 impl Case {
-    const ALL: [Self; 34] = [
+    const ALL: [Self; 36] = [
         Self::Bare,
         Self::BareRealistic,
         Self::Plain,
         Self::Extension,
         Self::Headers,
         Self::ExactHeaders,
+        Self::XRateLimit,
         Self::Default,
         Self::Realistic,
         Self::Denied,
@@ -117,6 +121,7 @@ impl Case {
         Self::Names(4),
         Self::Rules(2),
         Self::Rules(4),
+        Self::DeniedRules(4),
         Self::PlainRules(2),
         Self::PlainRules(4),
         Self::PlainQuota,
@@ -146,6 +151,10 @@ pub(crate) fn run(name: &str) -> ExitCode {
             let layer = layer(large()).headers(Headers::Draft10Exact);
             serve(layer.extensions(false).layer(bare()), request)
         }
+        Case::XRateLimit => {
+            let layer = layer(large()).headers(Headers::XRateLimitDelta);
+            serve(layer.extensions(false).layer(bare()), request)
+        }
         Case::Default => serve(layer(large()).layer(bare()), request),
         Case::Realistic => serve(layer(large()).layer(page()), realistic),
         Case::Denied => serve(layer(Limit::per_day(1)).layer(bare()), request),
@@ -165,8 +174,11 @@ pub(crate) fn run(name: &str) -> ExitCode {
         Case::Permit => in_runtime(permit),
         Case::PermitReceipt => permit_receipt(),
         Case::Names(limits) => names(limits),
-        Case::Rules(limits) => serve(rules(limits).layer(bare()), request),
-        Case::PlainRules(limits) => serve(plain(rules(limits)).layer(bare()), request),
+        Case::Rules(limits) => serve(rules(limits, large()).layer(bare()), request),
+        Case::DeniedRules(limits) => {
+            serve(rules(limits, Limit::per_day(1)).layer(bare()), request);
+        }
+        Case::PlainRules(limits) => serve(plain(rules(limits, large())).layer(bare()), request),
         Case::PlainQuota => serve(plain(layer(quota())).layer(bare()), request),
         Case::PlainWindow => serve(plain(layer(window())).layer(bare()), request),
         Case::PlainTiers => serve(plain(layer(short_tiers())).layer(bare()), request),
@@ -224,18 +236,19 @@ fn plain(layer: RateLimitLayer) -> RateLimitLayer {
 
 const NAMES: [&str; 4] = ["address", "account", "route", "tenant"];
 
-/// A limiter with so many limits.
-fn several(limits: usize) -> Limiter {
-    let builder = Limits::builder();
-    let builder = NAMES[..limits]
-        .iter()
-        .fold(builder, |builder, name| builder.limit(*name, large()));
-    let limits = builder.build().expect("the limits are valid");
+/// A limiter with so many limits, the last of them this one.
+fn several(limits: usize, last: Limit) -> Limiter {
+    let others = NAMES[..limits - 1].iter().map(|name| (*name, large()));
+    let all = others.chain([(NAMES[limits - 1], last)]);
+    let limits = all.fold(Limits::builder(), |limits, (name, limit)| {
+        limits.limit(name, limit)
+    });
+    let limits = limits.build().expect("the limits are valid");
     Limiter::new(limits, MemoryBackend::new())
 }
 
-fn rules(limits: usize) -> RateLimitLayer {
-    let layer = RateLimitLayer::with_limiter(several(limits));
+fn rules(limits: usize, last: Limit) -> RateLimitLayer {
+    let layer = RateLimitLayer::with_limiter(several(limits, last));
     NAMES[..limits].iter().fold(layer, |layer, name| {
         layer.rule(Rule::new(*name, ClientIp::peer()))
     })
@@ -494,7 +507,7 @@ fn name_of_limit() {
 }
 
 fn names(limits: usize) {
-    let limiter = several(limits);
+    let limiter = several(limits, large());
     let transaction = |name: &&'static str| Transaction::new(*name, "203.0.113.7");
     let batch: Vec<_> = NAMES[..limits].iter().map(transaction).collect();
     repeat(|| {

@@ -23,7 +23,7 @@ struct Row {
     goal: Option<u64>,
 }
 
-const ROWS: [Row; 28] = [
+const ROWS: [Row; 30] = [
     row("`Limiter`, by handle", Case::Handle)
         .beside(Case::Governor)
         .at_most(565)
@@ -45,16 +45,17 @@ const ROWS: [Row; 28] = [
     row("layer, headers", Case::Headers)
         .over(Case::Bare)
         .beside(Case::PeerHeaders)
-        .at_most(3520)
+        .at_most(3430)
         .goal(2300),
     row("layer, headers with exact waits", Case::ExactHeaders).over(Case::Bare),
+    row("layer, `X-RateLimit-*`", Case::XRateLimit).over(Case::Bare),
     row(
         "layer, headers and request extension (the default)",
         Case::Default,
     )
     .over(Case::Bare)
     .beside(Case::PeerHeaders)
-    .at_most(4580)
+    .at_most(4500)
     .goal(4200),
     row(
         "the default, with a matched path, five headers, and a content type in the response",
@@ -64,7 +65,7 @@ const ROWS: [Row; 28] = [
     .beside(Case::PeerRealistic),
     row("denied, default, total", Case::Denied)
         .beside(Case::PeerDenied)
-        .at_most(6880)
+        .at_most(6710)
         .goal(6300),
     row("two limits by name", Case::Names(2))
         .at_most(1570)
@@ -88,12 +89,17 @@ const ROWS: [Row; 28] = [
     .goal(3500),
     row("layer with two rules, default", Case::Rules(2))
         .over(Case::Bare)
-        .at_most(7930)
+        .at_most(7200)
         .goal(5700),
     row("layer with four rules, default", Case::Rules(4))
         .over(Case::Bare)
-        .at_most(13760)
+        .at_most(10760)
         .goal(8700),
+    row(
+        "layer with four rules, default, denied by the last, total",
+        Case::DeniedRules(4),
+    )
+    .at_most(11450),
     row(
         "layer with a quota, no headers, no extensions",
         Case::PlainQuota,
