@@ -21,6 +21,23 @@ pub(super) const fn later(wait: u64, us: u64) -> u64 {
     }
 }
 
+/// Returns the instants that are not over yet, of some in ascending order.
+#[inline]
+pub(super) fn live(instants: &[u64], is_over: impl Fn(u64) -> bool) -> &[u64] {
+    match instants {
+        [oldest, ..] if is_over(*oldest) => {
+            // Usually, few units have expired since the last request, so the search begins at the oldest.
+            let mut reach = 1;
+            while instants.get(reach).is_some_and(|next| is_over(*next)) {
+                reach *= 2;
+            }
+            let near = &instants[..reach.min(instants.len())];
+            &instants[near.partition_point(|instant| is_over(*instant))..]
+        }
+        instants => instants,
+    }
+}
+
 /// The latest instant at which anything is charged.
 pub(super) const LATEST_US: u64 = Timestamp::END.as_micros() - 1;
 

@@ -11,7 +11,10 @@ use super::{
     tiers::Tiers,
     view::{Grants, TierView, TierWindow},
 };
-use crate::{algorithm::NEVER, heap::allocated};
+use crate::{
+    algorithm::time::{NEVER, live},
+    heap::allocated,
+};
 
 /// The grants of a bucket with [`Tiers`](super::Tiers), which are its whole stored state. The default is an unused
 /// bucket.
@@ -183,15 +186,16 @@ impl Grants for History {
 
 impl Log {
     fn window(&self, span: &Span, now: u64) -> TierWindow<'_> {
-        let is_out = |time: u64| now.saturating_sub(time) > span.window;
         match &self.units {
             TierUnits::Counted(units) => {
                 let entry = self.entry.unwrap_or_default();
-                TierWindow::counted(entry, if is_out(entry) { 0 } else { *units })
+                let is_out = span.has_left(entry, now);
+                TierWindow::counted(entry, if is_out { 0 } else { *units })
             }
             TierUnits::Logged(times) => {
+                let has_left = |time| span.has_left(time, now);
                 let (older, newer) = times.as_slices();
-                TierWindow::logged(live(older, is_out), live(newer, is_out))
+                TierWindow::logged(live(older, has_left), live(newer, has_left))
             }
         }
     }
@@ -208,37 +212,41 @@ impl Log {
 
     fn take(&mut self, span: &Span, is_lowest: bool, units: u32, now: u64) {
         let enters = Phase::of(span, self.entry, now) == Phase::Inactive;
-        let used = match enters && !is_lowest {
-            true => 0,
-            false => self.window(span, now).used(),
-        };
-        if span.slides {
-            self.log(span, used, units, now);
-        } else {
-            self.units = TierUnits::Counted(used.saturating_add(units));
+        if enters && !is_lowest {
+            self.units.clear();
+        }
+        match span.slides {
+            true => self.log(span, units, now),
+            false => {
+                let used = self.window(span, now).used();
+                self.units = TierUnits::Counted(used.saturating_add(units));
+            }
         }
         if enters {
             self.entry = Some(now);
         }
     }
 
-    /// Keeps the last `used` units, and adds `units` at `now`: never more than the limit in total.
-    fn log(&mut self, span: &Span, used: u32, units: u32, now: u64) {
+    /// Forgets the units that have left the window, and adds `units` at `now`: never more than the limit in total.
+    fn log(&mut self, span: &Span, units: u32, now: u64) {
         let (limit, units) = (span.limit as usize, units as usize);
-        let kept = (used as usize).min(limit.saturating_sub(units));
+        let room = limit.saturating_sub(units);
         if matches!(self.units, TierUnits::Counted(_)) {
-            let carried = std::iter::repeat_n(self.entry.unwrap_or(now), kept);
+            let counted = self.window(span, now).used() as usize;
+            let carried = std::iter::repeat_n(self.entry.unwrap_or(now), counted.min(room));
             self.units = TierUnits::Logged(carried.collect());
         }
         let TierUnits::Logged(times) = &mut self.units else {
             return;
         };
-        while times.len() > kept {
+        let has_left = |time: &u64| span.has_left(*time, now);
+        while times.len() > room || times.front().is_some_and(has_left) {
             times.pop_front();
         }
-        if times.capacity() < kept + units {
-            let wanted = (2 * (kept + units)).min(limit);
-            times.reserve_exact(wanted - kept);
+        let wanted = times.len() + units;
+        if times.capacity() < wanted {
+            let most = (2 * wanted).min(limit);
+            times.reserve_exact(most - times.len());
         }
         match units {
             1 => times.push_back(now),
@@ -247,11 +255,12 @@ impl Log {
     }
 }
 
-/// Returns the units that are still in the window.
-fn live(times: &[u64], is_out: impl Fn(u64) -> bool) -> &[u64] {
-    match times {
-        [oldest, ..] if is_out(*oldest) => &times[times.partition_point(|time| is_out(*time))..],
-        times => times,
+impl TierUnits {
+    fn clear(&mut self) {
+        match self {
+            Self::Counted(units) => *units = 0,
+            Self::Logged(times) => times.clear(),
+        }
     }
 }
 

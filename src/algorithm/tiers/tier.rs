@@ -113,6 +113,12 @@ impl Span {
         }
     }
 
+    /// Returns whether a unit that was granted at `time` no longer counts.
+    #[inline]
+    pub(super) fn has_left(&self, time: u64, now: u64) -> bool {
+        now.saturating_sub(time) > self.window
+    }
+
     /// Returns the time from which a tier can be entered again: 0 if it has never been entered.
     pub(super) fn ends(&self, entry: Option<u64>) -> u64 {
         match entry {

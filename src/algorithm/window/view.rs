@@ -1,5 +1,5 @@
 use super::{change::Change, snapshot::WindowSnapshot, window::Window};
-use crate::algorithm::NEVER;
+use crate::algorithm::time::{NEVER, live};
 
 /// The part of a bucket's state at an instant that one request depends on.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,9 @@ pub(crate) struct Sample<'a> {
 impl<'a> WindowView<'a> {
     /// Creates the view of units with these instants, in ascending order from the first part to the second.
     pub(super) fn of_parts(parts: [&'a [u64]; 2], window: &Window, now: u64) -> Self {
-        let live = parts.map(|part| live(part, window, now));
+        let is_over = |instant| window.end(instant) <= now;
+        let [older, newer] = parts;
+        let live = [live(older, is_over), live(newer, is_over)];
         Self {
             now,
             used: count(live[0].len() + live[1].len()),
@@ -252,23 +254,6 @@ impl WindowView<'_> {
                 used => unit(used.saturating_sub(window.limit())).map_or(0, rest),
             },
         }
-    }
-}
-
-/// Returns the units that count at `now`, among instants in ascending order.
-fn live<'a>(instants: &'a [u64], window: &Window, now: u64) -> &'a [u64] {
-    let is_over = |instant: u64| window.end(instant) <= now;
-    match instants {
-        [oldest, ..] if is_over(*oldest) => {
-            // Usually, few units have expired since the last request, so the search begins at the oldest.
-            let mut reach = 1;
-            while instants.get(reach).is_some_and(|next| is_over(*next)) {
-                reach *= 2;
-            }
-            let near = &instants[..reach.min(instants.len())];
-            &instants[near.partition_point(|instant| is_over(*instant))..]
-        }
-        instants => instants,
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::{Index, IndexMut};
 /// such copies leave in the heap take as much memory as a third of the elements.
 #[derive(Debug)]
 pub(super) struct Blocks<T, const N: usize> {
-    /// All blocks are full, except for the last one, which has at least one element unless it is the only one.
+    /// All blocks are full, except for the last one, which has at least one element.
     blocks: Vec<Vec<T>>,
 }
 
@@ -37,8 +37,7 @@ impl<T, const N: usize> Blocks<T, N> {
     pub(super) fn swap_remove(&mut self, nth: usize) -> Option<T> {
         let last = self.blocks.last_mut()?;
         let element = last.pop()?;
-        // The first block stays, so that a list which is often empty does not allocate each time.
-        if last.is_empty() && self.blocks.len() > 1 {
+        if last.is_empty() {
             self.blocks.pop();
         }
         match self.len() == nth {
@@ -109,7 +108,7 @@ mod tests {
                 vector.swap(nth, last);
             }
             assert!(blocks.iter().eq(&vector) && blocks.len() == vector.len());
-            assert_eq!(blocks.blocks.len(), vector.len().div_ceil(4).max(1));
+            assert_eq!(blocks.blocks.len(), vector.len().div_ceil(4));
             assert_eq!(blocks.get(vector.len()), None);
         }
         assert_eq!(Blocks::<u32, 4>::default().swap_remove(0), None);

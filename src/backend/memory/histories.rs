@@ -353,6 +353,29 @@ mod tests {
     }
 
     #[test]
+    fn histories_are_queued_before_the_budget_is_used_up_but_not_earlier() {
+        let histories = Histories::new(4 * BYTES_PER_SHARD);
+        let hour = window(1, 3600);
+        let room = (4 * BYTES_PER_SHARD / largest(&hour)) as u64;
+        let queued = || -> usize {
+            histories
+                .shards
+                .iter()
+                .map(|records| records.queued())
+                .sum()
+        };
+        for n in 0..room * 7 / 8 - 1 {
+            assert!(charge(&histories, n, &hour, 1, NOW));
+        }
+        assert_eq!(queued(), 0);
+        for n in room * 7 / 8 - 1..room {
+            assert!(charge(&histories, n, &hour, 1, NOW));
+        }
+        assert_eq!((queued() as u64, histories.evictions()), (room, 0));
+        check(&histories);
+    }
+
+    #[test]
     fn newcomer_that_lapses_soonest_evicts_no_other_of_its_shard_before_its_turn() {
         let histories = Histories::new(8 * BYTES_PER_SHARD);
         let (long, medium) = (window(1, 3600), window(1, 60));

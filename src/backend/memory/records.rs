@@ -307,6 +307,11 @@ impl Records {
         self.find(print).is_some()
     }
 
+    #[cfg(test)]
+    pub(super) fn queued(&self) -> usize {
+        self.ranks.len()
+    }
+
     /// Each history is in its place, and all bytes are counted.
     #[cfg(test)]
     pub(super) fn check(&self) {

@@ -135,10 +135,11 @@ impl HeldPermit {
             #[cfg(feature = "tokio")]
             place: None,
         };
+        let limit = transaction.limit.as_str();
         let record = Arc::new(PermitRecord {
             limiter: limiter.clone(),
-            names: [transaction.limit.as_str(), transaction.id].concat().into(),
-            limit_len: transaction.limit.as_str().len(),
+            names: joined(limit, transaction.id),
+            limit_len: limit.len(),
             asked: transaction.of(LimitRef::from(""), ""),
             state: Mutex::new(state),
         });
@@ -225,6 +226,14 @@ impl PermitRecord {
         let refund = self.transaction().of_receipt(&receipt);
         told(self.limiter.decide_one(Operation::Refund, &refund).await)
     }
+}
+
+/// Joins two names, in an allocation of their length.
+fn joined(limit: &str, id: &str) -> Box<str> {
+    let mut names = String::with_capacity(limit.len() + id.len());
+    names.push_str(limit);
+    names.push_str(id);
+    names.into_boxed_str()
 }
 
 /// Counts the permits of a transaction.

@@ -112,27 +112,29 @@ const ROWS: [Row; 30] = [
         Case::PlainWindow,
     )
     .over(Case::Bare)
-    .at_most(4070)
+    .at_most(3210)
     .goal(2200),
     row(
         "layer with tiers, no headers, no extensions",
         Case::PlainTiers,
     )
     .over(Case::Bare)
-    .at_most(5430)
+    .at_most(3920)
     .goal(3000),
-    row("tiers through `Limiter`, by handle", Case::Tiers),
-    row("a window through `Limiter`, by handle", Case::Window),
-    row("a permit taken and given back, by `enter`", Case::Permit),
+    row("tiers through `Limiter`, by handle", Case::Tiers).at_most(2740),
+    row("a window through `Limiter`, by handle", Case::Window).at_most(2090),
+    row("a permit taken and given back, by `enter`", Case::Permit).at_most(5910),
     row(
         "a permit taken and given back, by its receipt",
         Case::PermitReceipt,
-    ),
+    )
+    .at_most(4210),
     row(
         "layer with permits, no headers, no extensions",
         Case::PlainPermits,
     )
-    .over(Case::Bare),
+    .over(Case::Bare)
+    .at_most(6860),
     row("a bare service", Case::Bare),
     row(
         "a service that adds a request extension, without a limit",
