@@ -15,10 +15,7 @@ use tollgate::{
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{
-    Hello, Log,
-    store::{Fate, Store},
-};
+use crate::support::{Hello, Log};
 
 type Body = http_body_util::Full<bytes::Bytes>;
 
@@ -269,6 +266,8 @@ async fn mode_is_that_of_the_rule_that_applies() {
 #[tokio::test]
 async fn failure_policy_is_that_of_the_rule_that_applies() {
     use tollgate::{backend::FailurePolicy, transaction::OnFailure};
+
+    use crate::support::store::{Fate, Store};
 
     let limiter = Limiter::new(
         limits().build().unwrap(),

@@ -17,11 +17,7 @@ use tollgate::{
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{
-    Hello, Log,
-    store::{Fate, Store},
-    text,
-};
+use crate::support::{Hello, Log, text};
 
 type Body = http_body_util::Full<bytes::Bytes>;
 
@@ -482,6 +478,7 @@ mod failing {
     use tower::service_fn;
 
     use super::*;
+    use crate::support::store::{Fate, Store};
 
     fn layer(backend: impl Backend, rules: impl IntoIterator<Item = Rule>) -> RateLimitLayer {
         let name = LimitName::from("pro").on_failure(OnFailure::Allow);

@@ -15,7 +15,9 @@ use tollgate::{
     transaction::Mode,
 };
 
-use crate::support::store::{Fate, Store};
+#[cfg(feature = "failure-policy")]
+use crate::support::store::Fate;
+use crate::support::store::Store;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -102,7 +102,7 @@ fn each_mistake_fails_its_case_and_only_with_the_mistake() {
 
 #[test]
 fn two_steps_instead_of_one_are_seen_sooner_or_later() {
-    let case = single::simultaneous_spends_admit_the_burst;
+    let case = single::simultaneous_spends_admit_the_limit;
     assert!(passes(Mistake::None, case));
     while passes(Mistake::Torn, case) {}
 }

@@ -7,6 +7,7 @@ use crate::{
     limit::{Limit, Limits},
     limiter::LimiterError,
     quota::Per,
+    tiers::Tier,
     transaction::{Mode, Transaction},
 };
 
@@ -306,37 +307,52 @@ pub async fn next_token_is_counted_from_now(world: World) {
 }
 
 pub async fn backends_own_clock_decides_without_another(world: World) {
-    let limits = Limits::builder()
-        .limit("l", Limit::per_day(1))
-        .build()
-        .unwrap();
-    let limiter = world.limiter_without_clock(limits);
-    let id = world.id("a");
-    let one = Transaction::new("l", &id);
-    let day = Duration::from_secs(86_400);
-    let spent = limiter.spend(&one).await.unwrap();
-    assert_eq!((spent.allowed(), spent.reset_after()), (true, day));
-    let denied = limiter.spend(&one).await.unwrap();
-    assert!(!denied.allowed());
-    let hour = Duration::from_secs(3600);
-    assert!(denied.retry_after() <= day && denied.retry_after() > day - hour);
+    let [hour, day] = [1, 24].map(|hours| Duration::from_secs(hours * 3600));
+    // A unit of a tier counts for a microsecond longer.
+    let longest = day + Duration::from_micros(1);
+    for (i, limit) in [
+        Limit::per_day(1),
+        Limit::window(1, day),
+        Limit::quota(1, Per::first_use(day)),
+        Limit::tiers([Tier::new(1, day)]).unwrap(),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let limits = Limits::builder().limit("l", limit.clone()).build().unwrap();
+        let limiter = world.limiter_without_clock(limits);
+        let id = world.id(&i.to_string());
+        let one = Transaction::new("l", &id);
+        let spent = limiter.spend(&one).await.unwrap();
+        assert!(spent.allowed(), "{limit}");
+        assert!((day..=longest).contains(&spent.next_after()), "{limit}");
+        let denied = limiter.spend(&one).await.unwrap();
+        assert!(!denied.allowed(), "{limit}");
+        let wait = denied.retry_after();
+        assert!(wait > day - hour && wait <= longest, "{limit}: {wait:?}");
+    }
 }
 
-pub async fn simultaneous_spends_admit_the_burst(world: World) {
-    let limiter = world.limiter([("l", TWENTY)]);
+pub async fn simultaneous_spends_admit_the_limit(world: World) {
+    let limits = [
+        ("gcra", TWENTY),
+        ("window", Limit::window(20, Duration::from_secs(60))),
+        ("quota", Limit::quota(20, Per::Month)),
+        ("permits", Limit::concurrent(20)),
+    ];
+    let limiter = world.limiter(limits.clone());
     let id = world.id("a");
-    let tasks: Vec<_> = (0..200)
-        .map(|_| {
+    for (name, _) in limits {
+        let tasks = (0..200).map(|_| {
             let (limiter, id) = (limiter.clone(), id.clone());
-            let spend = async move { limiter.spend(&Transaction::new("l", &id)).await };
-            tokio::spawn(spend)
-        })
-        .collect();
-    let mut admitted = 0;
-    for task in tasks {
-        admitted += usize::from(task.await.unwrap().unwrap().allowed());
+            tokio::spawn(async move { limiter.spend(&Transaction::new(name, &id)).await })
+        });
+        let mut admitted = 0;
+        for task in tasks.collect::<Vec<_>>() {
+            admitted += usize::from(task.await.unwrap().unwrap().allowed());
+        }
+        assert_eq!(admitted, 20, "{name}");
     }
-    assert_eq!(admitted, 20);
 }
 
 pub async fn peek_shows_the_bucket_as_it_is(world: World) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     decision::Decision,
-    limit::{Limit, Limits},
+    limit::Limit,
     limiter::LimiterError,
     tiers::Tier,
     transaction::{
@@ -269,21 +269,6 @@ pub async fn units_are_kept_when_a_window_begins_to_slide(world: World) {
     );
     let denied = logged.spend(&bucket.cost(4)).await.unwrap();
     assert_eq!(denied.retry_after(), micros(10 * SECOND + 1));
-}
-
-pub async fn own_clock_of_a_backend_decides_on_tiers(world: World) {
-    let day = secs(86_400);
-    let limits = Limits::builder().limit("tiers", Limit::tiers([Tier::new(2, day)]).unwrap());
-    let limiter = world.limiter_without_clock(limits.build().unwrap());
-    let id = world.id("a");
-    let bucket = Transaction::new("tiers", &id);
-    let spent = limiter.spend(&bucket.cost(2)).await.unwrap();
-    assert_eq!((spent.granted(), spent.reset_after()), (2, Decision::NEVER));
-    assert_eq!(spent.next_after(), day + micros(1));
-    let denied = limiter.spend(&bucket).await.unwrap();
-    let hour = secs(3600);
-    assert!(!denied.allowed());
-    assert!(denied.retry_after() <= day + micros(1) && denied.retry_after() > day - hour);
 }
 
 pub async fn simultaneous_requests_fill_each_tier_exactly(world: World) {

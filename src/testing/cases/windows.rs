@@ -1,10 +1,10 @@
 //! Section 4a of the design: windows, whose limit is a hard number.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use crate::{
     decision::Decision,
-    limit::{Limit, Limits},
+    limit::Limit,
     limiter::LimiterError,
     transaction::{Mode, Transaction},
 };
@@ -219,47 +219,4 @@ pub async fn window_in_a_denied_batch_shows_how_it_stands(world: World) {
     let expected = [figures(true, 2, 0, 100), figures(false, 0, day, day)];
     assert_eq!(members(&denied), expected);
     assert_eq!((denied.allowed(), denied.strictest()), (false, Some(1)));
-}
-
-pub async fn own_clock_of_a_backend_decides_on_windows_and_quotas(world: World) {
-    let year = Duration::from_secs(366 * 86_400);
-    let builder = Limits::builder()
-        .limit("w", Limit::window(2, year))
-        .limit("q", Limit::quota(2, crate::quota::Per::first_use(year)));
-    let limiter = world.limiter_without_clock(builder.build().unwrap());
-    let id = world.id("a");
-    for name in ["w", "q"] {
-        let bucket = Transaction::new(name, &id);
-        assert!(limiter.spend(&bucket.cost(2)).await.unwrap().allowed());
-        let denied = limiter.spend(&bucket).await.unwrap();
-        assert!(!denied.allowed());
-        assert!(denied.retry_after() > Duration::ZERO && denied.retry_after() <= year);
-    }
-}
-
-pub async fn simultaneous_spends_admit_the_window_and_the_quota(world: World) {
-    let limits = [
-        ("w", Limit::window(50, Duration::from_secs(60))),
-        ("q", Limit::quota(50, crate::quota::Per::Month)),
-    ];
-    let limiter = Arc::new(world.limiter(limits));
-    let id = world.id("a");
-    for name in ["w", "q"] {
-        let tasks = (0..8).map(|_| {
-            let (limiter, id) = (Arc::clone(&limiter), id.clone());
-            tokio::spawn(async move {
-                let mut allowed = 0;
-                for _ in 0..20 {
-                    let spent = limiter.spend(&Transaction::new(name, &id)).await.unwrap();
-                    allowed += u32::from(spent.allowed());
-                }
-                allowed
-            })
-        });
-        let mut allowed = 0;
-        for task in tasks.collect::<Vec<_>>() {
-            allowed += task.await.unwrap();
-        }
-        assert_eq!(allowed, 50, "{name}");
-    }
 }

@@ -8,7 +8,6 @@ mod headers;
 mod hops;
 mod hostile;
 mod layer;
-mod properties;
 mod registry;
 mod single;
 mod trusted;

@@ -12,8 +12,6 @@ use tollgate::{
 };
 use tower::ServiceExt;
 
-use crate::support::store::{Fate, Store};
-
 const IP: &str = "203.0.113.7";
 
 fn post_body(ip: &str, body: String) -> Request {
@@ -149,6 +147,8 @@ async fn right_password_is_accepted_if_the_store_fails_afterwards() {
 #[tokio::test]
 async fn only_failures_count_while_the_store_is_away() {
     use tollgate::backend::FailurePolicy;
+
+    use crate::support::store::{Fate, Store};
 
     let app = app(Limiter::new(
         limits().unwrap(),
