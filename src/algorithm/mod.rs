@@ -54,7 +54,7 @@ mod time;
 pub mod window;
 
 #[cfg(feature = "redis")]
-pub(crate) use self::scripted::{Argument, Found, GroupScript, Replied};
+pub(crate) use self::scripted::{Argument, Arguments, Found, Replied};
 pub(crate) use self::{
     action::{Action, Ask, Refund},
     bound::{Asked, NoTokenBucket, NotPermitted, Purpose},

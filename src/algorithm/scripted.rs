@@ -44,18 +44,25 @@ impl Argument {
 }
 
 /// A value in the reply of a script.
-pub(crate) trait Replied: Sized {
-    /// Returns the number, if it is one of at least 0.
-    fn number(&self) -> Option<u64>;
+pub(crate) trait Replied {
+    /// Returns whether there is no value.
+    fn is_missing(&self) -> bool;
 
     /// Returns the number, if it is one.
     fn signed(&self) -> Option<i64>;
 
     /// Returns the values, if it is an array.
-    fn list(&self) -> Option<&[Self]>;
+    fn list(&self) -> Option<&[Self]>
+    where
+        Self: Sized;
 
     /// Returns the bytes, if it is a text.
     fn bytes(&self) -> Option<&[u8]>;
+
+    /// Returns the number, if it is one of at least 0.
+    fn number(&self) -> Option<u64> {
+        self.signed()?.try_into().ok()
+    }
 
     /// Returns the number, if it fits.
     fn small(&self) -> Option<u32> {
@@ -63,110 +70,181 @@ pub(crate) trait Replied: Sized {
     }
 }
 
+/// Reads the digits of a number in a stored value.
+pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
+    let are_digits = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    let digits = str::from_utf8(digits).ok().filter(|_| are_digits)?;
+    digits.parse().ok()
+}
+
+/// Reads an instant in microseconds, which is a whole number below 2⁵³.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the number is compared with its original"
+)]
+pub(super) fn instant(bytes: [u8; 8]) -> Option<u64> {
+    const END: f64 = (1_u64 << 53) as f64;
+    let number = f64::from_le_bytes(bytes);
+    ((0.0..END).contains(&number) && number.fract() == 0.0).then_some(number as u64)
+}
+
 /// An algorithm with an arithmetic in Lua.
 pub(crate) trait Scripted: Counting {
-    /// What a script has found stored, as far as one request depends on it.
-    type Found: Clone + fmt::Debug;
+    /// The letter of the algorithm in the arguments of scripts.
+    const LETTER: &'static str;
+
+    /// Whether spends have a script of their own, `spends.lua`, which takes less time.
+    const HAS_SPENDS_SCRIPT: bool = false;
+
+    /// The part of a large value on which one request depends.
+    type Report: Clone + fmt::Debug;
 
     // What is asked.
 
-    /// Returns the script for spends of several callers, unless only the general script can decide a spend.
-    fn group_script(&self) -> Option<GroupScript>;
-
-    /// Returns the arguments of a spend for the script for spends.
-    fn spend_arguments(&self, ask: &Ask<'_>) -> Arguments;
-
-    /// Returns the arguments for the general script.
+    /// Returns the arguments of a request, which requests of other clients share.
     fn arguments(&self, ask: &Ask<'_>) -> Arguments;
 
     /// Returns the verb for a refund; `None` if it gives nothing back.
     fn refund_verb(&self, ask: &Ask<'_>) -> Option<&'static str>;
 
-    /// Returns how many units a spend takes at most, by the count of the script for spends.
-    fn most_taken(ask: &Ask<'_>) -> u32 {
+    /// Returns the mark of the charge that a refund gives back or a renewal moves, if the script needs it.
+    fn mark(ask: &Ask<'_>) -> Option<u64> {
         let _ = ask;
-        1
+        None
     }
 
-    /// Returns the amount of data that the server reads and answers for a spend in a group, counted in arguments.
-    fn spend_weight(&self, ask: &Ask<'_>) -> usize {
-        let _ = ask;
-        1
+    /// Returns whether values are so small that they are read, written and answered as a whole.
+    fn is_small(&self) -> bool {
+        true
     }
 
-    /// Returns the amount of data that the general script reads and answers besides its arguments.
+    /// Returns the amount of data that the script reads and answers besides its arguments, counted in arguments.
     fn answered(&self, ask: &Ask<'_>) -> usize {
         let _ = ask;
         0
     }
 
+    /// Whether scripts count the units that requests take, and not the requests that pass.
+    const COUNTS_UNITS: bool = false;
+
     // What is found.
 
-    /// Reads the two values that a script reports of a bucket. `now` is the time of the request, by the server's clock or
-    /// the client's.
-    fn read_found<R: Replied>(first: &R, second: &R, now: u64) -> Option<Self::Found>;
+    /// Reads a stored value.
+    fn read_value(value: &[u8]) -> Option<Self::Stored>;
 
-    /// Returns the part on which one request depends.
-    fn view_found<'a>(&self, found: &'a Self::Found, ask: &Ask<'_>) -> Self::View<'a>;
+    /// Reads the report of a large value.
+    fn read_report<R: Replied>(report: &[R]) -> Option<Self::Report> {
+        let _ = report;
+        None
+    }
 
-    /// Returns how many units a spend takes, by the count of the script for spends, and the state afterwards.
-    fn spend_found(
+    /// Returns the view of a report on a request at this time.
+    fn view_report<'a>(
         &self,
+        report: &'a Self::Report,
         ask: &Ask<'_>,
-        found: &Self::Found,
-        now: u64,
-    ) -> Option<(u32, Self::Found)>;
+        asked: u64,
+    ) -> Self::View<'a>;
 
-    /// Notes how many units the script has taken.
-    fn note_taken(found: &mut Self::Found, units: u32) {
-        let _ = (found, units);
+    /// Returns the number of units that a request has taken or given back.
+    fn units(state: &Self::State) -> u32 {
+        let _ = state;
+        0
     }
 
-    /// Returns whether the script has taken as many units as this state shows.
-    fn agrees(found: &Self::Found, state: &Self::State) -> bool {
-        let _ = (found, state);
-        true
-    }
-
-    /// Converts a state to another clock, so that it is as far from `to` as it was from `from`.
-    fn found_by_clock(found: Self::Found, from: u64, to: u64) -> Self::Found {
+    /// Converts a stored state to another clock, so that it is as far from `to` as it was from `from`.
+    fn stored_by_clock(stored: Self::Stored, from: u64, to: u64) -> Self::Stored {
         let _ = (from, to);
-        found
+        stored
     }
-}
-
-/// The scripts for spends of several callers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GroupScript {
-    Spends,
-    Uses,
-    Grants,
 }
 
 /// What a script has found stored.
-pub(crate) type Found = Each<
-    <Gcra as Scripted>::Found,
-    <Tiers as Scripted>::Found,
-    <Window as Scripted>::Found,
-    <Quota as Scripted>::Found,
-    <Concurrency as Scripted>::Found,
->;
+pub(crate) type Found =
+    Each<FoundIn<Gcra>, FoundIn<Tiers>, FoundIn<Window>, FoundIn<Quota>, FoundIn<Concurrency>>;
 
-impl Algorithm {
-    /// Returns the script for spends of several callers, unless only the general script can decide a spend.
-    pub(crate) fn group_script(&self) -> Option<GroupScript> {
-        each!(self, by => by.group_script())
+/// What a script has found stored for one algorithm, as far as one request depends on it.
+#[derive(Clone, Debug)]
+pub(crate) struct FoundIn<A: Scripted> {
+    /// The time of the request, by the server's clock or the client's.
+    asked: u64,
+    part: FoundPart<A>,
+    /// The number of units that the script has taken or given back, if it reports that.
+    taken: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+enum FoundPart<A: Scripted> {
+    /// The whole state; `None` for an unused bucket.
+    Whole(Option<A::Stored>),
+    Report(A::Report),
+}
+
+impl<A: Scripted> FoundIn<A> {
+    fn read<R: Replied>(value: &R, taken: Option<u32>, asked: u64) -> Option<Self> {
+        let part = match value.list() {
+            Some(report) => FoundPart::Report(A::read_report(report)?),
+            None if value.is_missing() => FoundPart::Whole(None),
+            None => FoundPart::Whole(Some(A::read_value(value.bytes()?)?)),
+        };
+        Some(Self { asked, part, taken })
     }
 
-    /// Returns the verb for the general script, which says what to do to the bucket. Without an action, the script only
-    /// reports the stored state.
+    fn view<'a>(&'a self, by: &'a A, ask: &Ask<'_>) -> A::View<'a> {
+        match &self.part {
+            FoundPart::Whole(stored) => by.view(stored.as_ref(), self.asked),
+            FoundPart::Report(report) => by.view_report(report, ask, self.asked),
+        }
+    }
+
+    /// Takes what a spend takes. Returns how much that is, by the count of scripts, and the state before. Returns `None` for
+    /// a part of a state.
+    fn spend(&mut self, by: &A, ask: &Ask<'_>) -> Option<(u32, Self)> {
+        let FoundPart::Whole(stored) = &mut self.part else {
+            return None;
+        };
+        let judged = by.judge(*ask, by.view(stored.as_ref(), self.asked), self.asked);
+        let counted = match A::COUNTS_UNITS {
+            true => A::units(&judged.state),
+            false => 1,
+        };
+        let taken = if judged.passed { counted } else { 0 };
+        let before = Self {
+            asked: self.asked,
+            part: FoundPart::Whole(stored.clone()),
+            taken: A::COUNTS_UNITS.then_some(taken),
+        };
+        if judged.passed {
+            *stored = by.keep(stored.take(), ask.action, judged.state, self.asked);
+        }
+        Some((taken, before))
+    }
+
+    fn agrees(&self, state: &A::State) -> bool {
+        self.taken.is_none_or(|taken| taken == A::units(state))
+    }
+
+    fn by_clock(mut self, from: u64, to: u64) -> Self {
+        if let FoundPart::Whole(stored) = &mut self.part {
+            *stored = stored
+                .take()
+                .map(|stored| A::stored_by_clock(stored, from, to));
+        }
+        self
+    }
+}
+
+impl Algorithm {
+    /// Returns the verb for scripts, which says what to do to the bucket. Without an action, a script only reports the stored
+    /// state.
     pub(crate) fn verb(&self, ask: &Ask<'_>, votes: bool) -> &'static str {
         let verb = match ask.action {
             Action::Spend if votes => Some("spend"),
             Action::Spend => Some("offer"),
             Action::Debit => Some("debit"),
             Action::Refund => each!(self, by => by.refund_verb(ask)),
-            Action::Renew => Some("renew"),
+            Action::Renew => self.mark(ask).map(|_| "renew"),
             Action::Reset => Some("reset"),
             Action::Probe if votes => Some("vote"),
             Action::Probe | Action::ProbeDebit | Action::Keep => None,
@@ -174,30 +252,49 @@ impl Algorithm {
         verb.unwrap_or("look")
     }
 
-    /// Returns the arguments of a spend for the script for spends.
-    pub(crate) fn spend_arguments(&self, ask: &Ask<'_>) -> Arguments {
-        each!(self, by => by.spend_arguments(ask))
+    /// Returns the letter of the algorithm in the arguments of scripts.
+    pub(crate) fn script_letter(&self) -> &'static str {
+        fn letter<A: Scripted>(_: &A) -> &'static str {
+            A::LETTER
+        }
+        each!(self, by => letter(by))
     }
 
-    /// Returns the arguments for the general script, after the verb.
+    /// Returns whether spends have a script of their own.
+    pub(crate) fn has_spends_script(&self) -> bool {
+        fn has<A: Scripted>(_: &A) -> bool {
+            A::HAS_SPENDS_SCRIPT
+        }
+        each!(self, by => has(by))
+    }
+
+    /// Returns the arguments of a request for scripts, which requests of other clients share.
     pub(crate) fn script_arguments(&self, ask: &Ask<'_>) -> Arguments {
         each!(self, by => by.arguments(ask))
     }
 
-    /// Returns how many units a spend takes at most, by the count of the script for spends.
-    pub(crate) fn most_taken(&self, ask: &Ask<'_>) -> u32 {
-        fn most<A: Scripted>(_: &A, ask: &Ask<'_>) -> u32 {
-            A::most_taken(ask)
+    /// Returns the mark of the charge that a refund gives back or a renewal moves, if the script needs it.
+    pub(crate) fn mark(&self, ask: &Ask<'_>) -> Option<u64> {
+        fn mark<A: Scripted>(_: &A, ask: &Ask<'_>) -> Option<u64> {
+            A::mark(ask)
         }
-        each!(self, by => most(by, ask))
+        each!(self, by => mark(by, ask))
     }
 
-    /// Returns the amount of data that the server reads and answers for a spend in a group, counted in arguments.
-    pub(crate) fn spend_weight(&self, ask: &Ask<'_>) -> usize {
-        each!(self, by => by.spend_weight(ask))
+    /// Returns whether values are so small that they are read, written and answered as a whole.
+    pub(crate) fn has_small_values(&self) -> bool {
+        each!(self, by => by.is_small())
     }
 
-    /// Returns the amount of data that the general script reads and answers besides its arguments.
+    /// Returns the number of units that a spend takes at most, if scripts count them.
+    pub(crate) fn most_taken(&self, ask: &Ask<'_>) -> Option<u32> {
+        fn counts<A: Scripted>(_: &A) -> bool {
+            A::COUNTS_UNITS
+        }
+        each!(self, by => counts(by)).then_some(ask.cost)
+    }
+
+    /// Returns the amount of data that a script reads and answers besides its arguments, counted in arguments.
     pub(crate) fn answered(&self, ask: &Ask<'_>) -> usize {
         each!(self, by => by.answered(ask))
     }
@@ -218,95 +315,50 @@ impl Algorithm {
         now: Timestamp,
     ) -> View<'a> {
         let seen = found.and_then(
-            |found| map_each!((found, self), (found, by) => ViewIn { by, view: by.view_found(found, ask) }),
+            |found| map_each!((found, self), (found, by) => ViewIn { by, view: found.view(by, ask) }),
         );
         seen.unwrap_or_else(|| self.see(None, now))
     }
 
-    /// Returns how many units a spend takes, by the count of the script for spends, and the state afterwards. Returns
-    /// `None` for a part of a state.
-    pub(crate) fn spend_found(
-        &self,
-        ask: &Ask<'_>,
-        found: &Found,
-        now: u64,
-    ) -> Option<(u32, Found)> {
-        fn spend<A: Scripted>(
-            by: &A,
-            ask: &Ask<'_>,
-            found: &A::Found,
-            now: u64,
-            form: impl FnOnce(A::Found) -> Found,
-        ) -> Option<(u32, Found)> {
-            let (taken, next) = by.spend_found(ask, found, now)?;
-            Some((taken, form(next)))
-        }
-        match (self, found) {
-            (Self::Gcra(by), Each::Gcra(found)) => spend(by, ask, found, now, Each::Gcra),
-            (Self::Tiers(by), Each::Tiers(found)) => spend(by, ask, found, now, Each::Tiers),
-            (Self::Window(by), Each::Window(found)) => spend(by, ask, found, now, Each::Window),
-            (Self::Quota(by), Each::Quota(found)) => spend(by, ask, found, now, Each::Quota),
-            (Self::Concurrency(by), Each::Concurrency(found)) => {
-                spend(by, ask, found, now, Each::Concurrency)
-            }
-            _ => None,
-        }
+    /// Takes what a spend takes from a state. Returns how much that is, by the count of scripts, and the state before.
+    /// Returns `None` for a part of a state.
+    pub(crate) fn spend_found(&self, ask: &Ask<'_>, found: &mut Found) -> Option<(u32, Found)> {
+        let mut taken = 0;
+        let before = map_each!((self, found), (by, found) => {
+            let (units, before) = found.spend(by, ask)?;
+            taken = units;
+            before
+        });
+        before.map(|before| (taken, before))
     }
 }
 
 impl Found {
-    /// Reads the two values that a script reports of a bucket.
+    /// Reads the value that a script reports of a bucket. `taken` is the number of units that it has taken or given back, if
+    /// the script reports that.
     pub(crate) fn read<R: Replied>(
         algorithm: AlgorithmKey,
-        first: &R,
-        second: &R,
+        value: &R,
+        taken: Option<u32>,
         now: u64,
     ) -> Option<Self> {
         Some(match algorithm {
-            Gcra::KEY => Self::Gcra(Gcra::read_found(first, second, now)?),
-            Tiers::KEY => Self::Tiers(Tiers::read_found(first, second, now)?),
-            Window::KEY => Self::Window(Window::read_found(first, second, now)?),
-            Quota::KEY => Self::Quota(Quota::read_found(first, second, now)?),
-            Concurrency::KEY => Self::Concurrency(Concurrency::read_found(first, second, now)?),
+            Gcra::KEY => Self::Gcra(FoundIn::read(value, taken, now)?),
+            Tiers::KEY => Self::Tiers(FoundIn::read(value, taken, now)?),
+            Window::KEY => Self::Window(FoundIn::read(value, taken, now)?),
+            Quota::KEY => Self::Quota(FoundIn::read(value, taken, now)?),
+            Concurrency::KEY => Self::Concurrency(FoundIn::read(value, taken, now)?),
         })
-    }
-
-    /// Notes how many units the script has taken.
-    pub(crate) fn note_taken(&mut self, units: u32) {
-        match self {
-            Self::Gcra(found) => Gcra::note_taken(found, units),
-            Self::Tiers(found) => Tiers::note_taken(found, units),
-            Self::Window(found) => Window::note_taken(found, units),
-            Self::Quota(found) => Quota::note_taken(found, units),
-            Self::Concurrency(found) => Concurrency::note_taken(found, units),
-        }
     }
 
     /// Returns whether the script has taken as many units as this state shows.
     pub(crate) fn agrees(&self, state: &State) -> bool {
-        match (self, state) {
-            (Self::Gcra(found), Each::Gcra(state)) => Gcra::agrees(found, state),
-            (Self::Tiers(found), Each::Tiers(state)) => Tiers::agrees(found, state),
-            (Self::Window(found), Each::Window(state)) => Window::agrees(found, state),
-            (Self::Quota(found), Each::Quota(state)) => Quota::agrees(found, state),
-            (Self::Concurrency(found), Each::Concurrency(state)) => {
-                Concurrency::agrees(found, state)
-            }
-            _ => true,
-        }
+        each!((self, state), (found, state) => found.agrees(state), _ => true)
     }
 
     /// Converts the state to another clock, so that it is as far from `to` as it was from `from`.
     pub(crate) fn by_clock(self, from: Timestamp, to: Timestamp) -> Self {
         let (from, to) = (from.as_micros(), to.as_micros());
-        match self {
-            Self::Gcra(found) => Self::Gcra(Gcra::found_by_clock(found, from, to)),
-            Self::Tiers(found) => Self::Tiers(Tiers::found_by_clock(found, from, to)),
-            Self::Window(found) => Self::Window(Window::found_by_clock(found, from, to)),
-            Self::Quota(found) => Self::Quota(Quota::found_by_clock(found, from, to)),
-            Self::Concurrency(found) => {
-                Self::Concurrency(Concurrency::found_by_clock(found, from, to))
-            }
-        }
+        map_each!(self, found => found.by_clock(from, to))
     }
 }

@@ -455,11 +455,16 @@ async fn a_cluster_and_the_model_agree_on_random_windows_and_quotas() {
 /// The script's own arithmetic.
 const PERIOD: &str = concat!(
     include_str!("../../src/backend/redis/script/clock.lua"),
+    include_str!("../../src/backend/redis/script/stored.lua"),
+    include_str!("../../src/backend/redis/script/members.lua"),
+    "local read = (function()\n",
     include_str!("../../src/algorithm/quota/quota.lua"),
-    "local found = {}
-    for i = 3, #ARGV do
-      local start, ends = period(tonumber(ARGV[i]), ARGV[1], ARGV[2])
-      found[#found + 1], found[#found + 2] = start, ends
+    "end)()
+    local found = {}
+    for i = 5, #ARGV do
+      set_clock(ARGV[i])
+      local quota = read(1, 'spend')
+      found[#found + 1], found[#found + 2] = quota.fresh, quota.fresh_ends
     end
     return found"
 );
@@ -488,7 +493,8 @@ fn scripts_know_every_month_until_2112() {
             let shift = (i64::from(minutes) + ahead) * 60_000_000;
             for some in instants.chunks(500) {
                 let mut command = vec!["EVAL".to_owned(), PERIOD.to_owned(), "0".to_owned()];
-                command.extend([length.to_string(), shift.to_string()]);
+                let (quota, cost) = ("1".to_owned(), "1".to_owned());
+                command.extend([quota, cost, length.to_string(), shift.to_string()]);
                 command.extend(some.iter().map(u64::to_string));
                 let found = server.command(&command);
                 for (at, found) in some.iter().zip(found.array().chunks(2)) {

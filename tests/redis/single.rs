@@ -192,7 +192,7 @@ async fn all_scripts_are_loaded_on_connecting() {
     // Not `connected`, which runs one more.
     let _backend = RedisBackend::new(server.url()).unwrap();
     crate::redis_support::wait_for("the scripts", || {
-        server.info("number_of_cached_scripts") == "5"
+        server.info("number_of_cached_scripts") == "2"
     });
 }
 

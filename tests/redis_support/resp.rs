@@ -147,21 +147,17 @@ impl Reply {
         matches!(self, Self::Status(text) if text == "OK")
     }
 
-    /// The replies that a text begins with, if the first one is of a group of callers, with the answers of the first two
-    /// swapped. A group's reply has an array for each caller or, after the time, one value for each bucket.
+    /// The replies that a text begins with, if the first one is of a script that has decided about several buckets, with the
+    /// answers about the first two swapped. The reply has a value for each bucket after the time.
     pub(crate) fn with_swapped_answers(text: &[u8]) -> Option<Vec<u8>> {
         let mut rest = Connection::over(Cursor::new(text.to_vec()));
         let Self::Array(mut members) = rest.reply().ok()? else {
             return None;
         };
-        match &*members {
-            [Self::Array(first), Self::Array(second), ..] if first.len() == second.len() => {
-                members.swap(0, 1);
-            }
-            // The reply to one caller begins with 0 or 1.
-            [Self::Integer(time), _, _, ..] if *time > 1 => members.swap(1, 2),
-            _ => return None,
-        }
+        let [Self::Integer(_), _, _, ..] = &*members else {
+            return None;
+        };
+        members.swap(1, 2);
         let mut swapped = Self::Array(members).to_bytes();
         rest.stream.read_to_end(&mut swapped).ok()?;
         Some(swapped)

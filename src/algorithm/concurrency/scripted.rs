@@ -3,60 +3,59 @@
 use super::{concurrency::Concurrency, counting::charged_at};
 use crate::algorithm::{
     action::{Action, Ask},
-    scripted::{Argument, Arguments, GroupScript, Replied, Scripted},
-    window::{StoredWindow, Window, WindowSnapshot, WindowView},
+    scripted::{Arguments, Replied, Scripted},
+    window::{Units, Window, WindowReport, WindowSnapshot, WindowView},
 };
 
 impl Scripted for Concurrency {
-    type Found = StoredWindow;
+    const LETTER: &'static str = "C";
 
-    fn group_script(&self) -> Option<GroupScript> {
-        self.permits.group_script()
-    }
-
-    fn spend_arguments(&self, ask: &Ask<'_>) -> Arguments {
-        self.permits.spend_arguments(ask)
-    }
+    type Report = WindowReport;
 
     fn arguments(&self, ask: &Ask<'_>) -> Arguments {
-        let charged_at = charged_at(ask);
         let change = match ask.action {
             Action::Probe | Action::Spend => "spend",
             Action::ProbeDebit | Action::Debit => "debit",
-            Action::Refund if charged_at.is_some() => "refund",
-            Action::Refund | Action::Renew | Action::Keep | Action::Reset => "keep",
+            Action::Refund => self.refund_verb(ask).unwrap_or("keep"),
+            Action::Renew | Action::Keep | Action::Reset => "keep",
         };
-        let instant = charged_at.map_or(Argument::NONE, Argument::number);
-        self.permits.arguments_of("C", change, ask.cost, instant)
+        self.permits.arguments_of(change, ask)
     }
 
     fn refund_verb(&self, ask: &Ask<'_>) -> Option<&'static str> {
-        charged_at(ask).map(|_| "refund")
+        charged_at(ask).map(|_| "undo")
     }
 
-    /// The script reads and writes the permits as a whole.
+    fn mark(ask: &Ask<'_>) -> Option<u64> {
+        charged_at(ask)
+    }
+
+    fn is_small(&self) -> bool {
+        self.permits.is_small()
+    }
+
     fn answered(&self, ask: &Ask<'_>) -> usize {
         self.permits.answered(ask)
     }
 
-    fn read_found<R: Replied>(first: &R, second: &R, now: u64) -> Option<StoredWindow> {
-        Window::read_found(first, second, now)
+    fn read_value(value: &[u8]) -> Option<Units> {
+        Window::read_value(value)
     }
 
-    fn view_found<'a>(&self, found: &'a StoredWindow, ask: &Ask<'_>) -> WindowView<'a> {
-        found.view(&self.permits, charged_at(ask).unwrap_or_default())
+    fn read_report<R: Replied>(report: &[R]) -> Option<WindowReport> {
+        Window::read_report(report)
     }
 
-    fn spend_found(
+    fn view_report<'a>(
         &self,
+        report: &'a WindowReport,
         ask: &Ask<'_>,
-        found: &StoredWindow,
-        now: u64,
-    ) -> Option<(u32, StoredWindow)> {
-        self.permits.spend_found(ask, found, now)
+        asked: u64,
+    ) -> WindowView<'a> {
+        report.view(asked, charged_at(ask).unwrap_or_default())
     }
 
-    fn agrees(found: &StoredWindow, state: &WindowSnapshot) -> bool {
-        Window::agrees(found, state)
+    fn units(state: &WindowSnapshot) -> u32 {
+        Window::units(state)
     }
 }

@@ -1,12 +1,14 @@
 //! GCRA in Lua: what scripts are asked, and what they find.
 
+use std::convert::Infallible;
+
 use smallvec::smallvec;
 
 use super::gcra::Gcra;
 use crate::algorithm::{
     action::{Action, Ask},
     counting::Counting,
-    scripted::{Argument, Arguments, GroupScript, MOST_US, Replied, Scripted},
+    scripted::{Argument, Arguments, MOST_US, Scripted, decimal},
     ticks::{Tat, Ticks},
 };
 
@@ -14,28 +16,19 @@ use crate::algorithm::{
 const LEAVE: &str = "leave";
 
 impl Scripted for Gcra {
-    type Found = Tat;
+    const LETTER: &'static str = "G";
+    const HAS_SPENDS_SCRIPT: bool = true;
 
-    fn group_script(&self) -> Option<GroupScript> {
-        Some(GroupScript::Spends)
-    }
-
-    fn spend_arguments(&self, ask: &Ask<'_>) -> Arguments {
-        // A charge that can wait has a larger tolerance.
-        self.terms(self.increment(ask.cost), self.line_us(ask.joins_line))
-    }
+    type Report = Infallible;
 
     fn arguments(&self, ask: &Ask<'_>) -> Arguments {
-        let letter = Argument::Text("G");
         if ask.action != Action::Refund {
-            let mut arguments = self.spend_arguments(ask);
-            arguments.insert(0, letter);
-            return arguments;
+            // A charge that can wait has a larger tolerance.
+            return self.terms(self.increment(ask.cost), self.line_us(ask.joins_line));
         }
         // A refund needs the plain tolerance: a TAT beyond it means that a caller waits in line.
         let (span, own) = self.refunded(ask.refund, ask.cost);
         let mut arguments = self.terms(span, 0);
-        arguments.insert(0, letter);
         if self.refund_verb(ask) == Some(LEAVE) {
             arguments.extend(match own {
                 Some(own) => [Argument::number(own.us), Argument::number(own.frac)],
@@ -51,21 +44,22 @@ impl Scripted for Gcra {
         (span > Ticks::default()).then_some(verb)
     }
 
-    fn read_found<R: Replied>(us: &R, frac: &R, _: u64) -> Option<Tat> {
-        let (us, frac) = (us.number()?, frac.small()?);
-        Some(Tat { us, frac }.storable())
+    fn read_value(value: &[u8]) -> Option<Tat> {
+        let mut parts = value.split(|byte| *byte == b':');
+        let us = decimal(parts.next()?)?;
+        let frac = parts.next().map_or(Some(0), decimal)?;
+        let tat = Tat {
+            us,
+            frac: frac.try_into().ok()?,
+        };
+        (parts.next().is_none() && tat == tat.storable()).then_some(tat)
     }
 
-    fn view_found(&self, tat: &Tat, _: &Ask<'_>) -> Tat {
-        *tat
+    fn view_report(&self, report: &Infallible, _: &Ask<'_>, _: u64) -> Tat {
+        match *report {}
     }
 
-    fn spend_found(&self, ask: &Ask<'_>, tat: &Tat, now: u64) -> Option<(u32, Tat)> {
-        let next = self.spend_within(*tat, now, ask.cost, self.line_us(ask.joins_line));
-        Some(next.map_or((0, *tat), |next| (1, next)))
-    }
-
-    fn found_by_clock(tat: Tat, from: u64, to: u64) -> Tat {
+    fn stored_by_clock(tat: Tat, from: u64, to: u64) -> Tat {
         Self::by_clock(tat, from, to)
     }
 }
@@ -88,31 +82,23 @@ impl Gcra {
 mod tests {
     use super::*;
 
-    impl Replied for i64 {
-        fn number(&self) -> Option<u64> {
-            (*self).try_into().ok()
-        }
-
-        fn signed(&self) -> Option<i64> {
-            Some(*self)
-        }
-
-        fn list(&self) -> Option<&[Self]> {
-            None
-        }
-
-        fn bytes(&self) -> Option<&[u8]> {
-            None
-        }
-    }
-
     #[test]
-    fn tat_that_no_decision_leads_to_is_read_as_the_latest_one() {
-        let latest = Tat::from_micros((1 << 53) - 1);
-        for us in [(1 << 53) - 1, 1 << 53, i64::MAX] {
-            assert_eq!(Gcra::read_found(&us, &0, 1), Some(latest), "{us}");
+    fn value_is_read_as_the_script_reads_it() {
+        let tat = |us, frac| Some(Tat { us, frac });
+        for (value, expected) in [
+            ("1767225600000000", tat(1_767_225_600_000_000, 0)),
+            ("5:4294967295", tat(5, u32::MAX)),
+            ("9007199254740991", tat((1 << 53) - 1, 0)),
+            ("9007199254740992", None),
+            ("5:4294967296", None),
+            ("5:", None),
+            (":5", None),
+            ("5:1:1", None),
+            ("-5", None),
+            ("+5", None),
+            ("99999999999999999999", None),
+        ] {
+            assert_eq!(Gcra::read_value(value.as_bytes()), expected, "{value}");
         }
-        assert_eq!(Gcra::read_found(&-1, &0, 1), None);
-        assert_eq!(Gcra::read_found(&1, &(1 << 32), 1), None);
     }
 }

@@ -1,20 +1,22 @@
--- The calendar and the arithmetic of quotas, for the scripts that use them.
+-- Quotas: their calendar, and their arithmetic.
 --
--- A value is `Q<start>:<used>`: the start of the period in microseconds, and the used amount.
--- Two arguments describe a period. The first is its length, or 0 for a month. The second is `use` if the period starts
--- with the first request. Otherwise, it is how far the calendar is ahead of UTC, in microseconds. For weeks, it is
--- three days more, because the epoch was a Thursday.
+-- A value is `Q<start>:<used>`: the start of the period in microseconds, and the used amount. Both are the state.
+-- The arguments: the quota, the cost, and two for the period. The first is its length, or 0 for a month. The second is
+-- `use` if the period starts with the first request. Otherwise, it is how far the calendar is ahead of UTC, in
+-- microseconds. For weeks, it is three days more, because the epoch was a Thursday. The mark of `undo` is the start of the
+-- period that was charged.
+
+local match = string.match
 
 local DAY = 86400000000
 
 -- Returns the first day of the month that contains `day`, and the number of its days. Days count from the epoch. Years
 -- begin in March.
 local function month(day)
-  local floor = math.floor
   -- A year that begins in March has its leap day at the end, so the earlier months have the same place in every year.
-  local since = day + 719468
-  local era = floor(since / 146097)
-  local nth = since - era * 146097
+  local since_march = day + 719468
+  local era = floor(since_march / 146097)
+  local nth = since_march - era * 146097
   local year = floor((nth - floor(nth / 1460) + floor(nth / 36524) - floor(nth / 146096)) / 365)
   local of_year = nth - (365 * year + floor(year / 4) - floor(year / 100))
   local place = floor((5 * of_year + 2) / 153)
@@ -30,13 +32,12 @@ end
 
 -- Returns the start and the end of the period that contains an instant. A period that began before 1970 starts at the
 -- epoch.
-local function period(at, length, shift)
-  if shift == 'use' then
+local function period(at, member)
+  local length, shift = member.length, member.shift
+  if not shift then
     return at, at + length
-  end
-  length = tonumber(length)
-  if length == 0 then
-    local first, days = month(math.floor((at + shift) / DAY))
+  elseif length == 0 then
+    local first, days = month(floor((at + shift) / DAY))
     local start = first * DAY - shift
     return math.max(start, 0), start + days * DAY
   end
@@ -44,61 +45,109 @@ local function period(at, length, shift)
   return math.max(start, 0), start + length
 end
 
--- Returns the start of the period and the used amount of a value, or an error if this crate has not written it. An empty
--- text has none.
-local function read_quota(text)
-  if text == '' then
-    return 0, 0
-  end
-  local start, used = string.match(text, '^Q(%d+):(%d+)$')
-  start, used = tonumber(start), tonumber(used)
-  if not (start and start < END and used < 4294967296) then
-    return 0, 0, BROKEN_VALUE
-  end
-  return start, used
+-- Returns the beginning of the values of a period.
+local function prefix_of(start)
+  return 'Q' .. format(whole, start) .. ':'
 end
 
--- Returns the part of a stored state that still counts: nothing if the stored period has ended.
-local function current(start, used, length, shift)
-  -- The end is computed from the stored start, under the limit in force. So a client does not get a second quota when
-  -- the clock steps back across midnight.
-  if used > 0 then
-    local _, ends = period(start, length, shift)
+local function load(key, member)
+  local stored = call('GET', key)
+  if not stored then
+    return false, member.fresh, 0
+  end
+  local start, used = member.fresh, nil
+  if sub(stored, 1, member.prefix_length) == member.prefix then
+    -- Almost always, the value is of the current period. Comparing its first characters is faster than a pattern.
+    used = match(stored, '^%d+$', member.prefix_length + 1)
+  else
+    start, used = match(stored, '^Q(%d+):(%d+)$')
+    start = tonumber(start)
+  end
+  used = tonumber(used)
+  if not (used and start < END and used < 4294967296) then
+    error(BROKEN_VALUE, 0)
+  end
+  return stored, start, used
+end
+
+local function keep(key, start, used, member)
+  if used == 0 then
+    call('DEL', key)
+  elseif start == member.fresh then
+    call('SET', key, member.prefix .. format(whole, used), 'PX', ttl(member.fresh_ends))
+  else
+    local _, ends = period(start, member)
+    call('SET', key, prefix_of(start) .. format(whole, used), 'PX', ttl(ends))
+  end
+end
+
+-- Returns the start of the period and the amount that counts: nothing if the stored period has ended. Its end is computed
+-- from the stored start, under the limit in force. So a client does not get a second quota when the clock steps back across
+-- midnight.
+local function counting(start, used, member)
+  if start == member.fresh then
+    return start, used
+  elseif used > 0 then
+    local _, ends = period(start, member)
     if now < ends then
-      return start, used, ends
+      return start, used
     end
   end
-  return 0, 0, 0
+  return member.fresh, 0
 end
 
--- Returns whether a request fits and, if it changes the bucket, the new start, the new amount and the end of the
--- period. A refund by receipt names the period that was charged.
-local function use(verb, start, used, at)
-  local quota, cost, length, shift = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
-  local is_named, ends = true, 0
-  if verb == 'refund' then
-    local named = tonumber(ARGV[at + 4])
-    is_named = named < 0 or named == start
+local function spend(start, used, member)
+  local period_start, counted = counting(start, used, member)
+  if counted + member.cost > member.quota then
+    return nil
+  elseif member.cost == 0 then
+    return start, used
   end
-  start, used, ends = current(start, used, length, shift)
-  if verb == 'look' or not is_named then
-    return true
+  return period_start, counted + member.cost
+end
+
+local function debit(start, used, member)
+  local period_start, counted = counting(start, used, member)
+  -- The memory backend stores the amount as an unsigned number of 32 bits. Both must agree.
+  local charged = math.min(counted + member.cost, 4294967295)
+  if charged == counted then
+    return start, used
   end
-  local before = used
-  used = verb == 'refund' and math.max(used - cost, 0) or used + cost
+  return period_start, charged
+end
+
+local function refund(start, used, member)
+  local period_start, counted = counting(start, used, member)
+  if counted == 0 then
+    return start, used
+  end
+  return period_start, math.max(counted - member.cost, 0)
+end
+
+-- Refunds a charge, while the period is still the one that was charged.
+local function undo(start, used, member, marks)
+  if start ~= tonumber(ARGV[marks + member.mark] or 0) then
+    return start, used
+  end
+  return refund(start, used, member)
+end
+
+return function(at, verb)
+  local member = {
+    load = load, ask = spend, keep = keep, quota = tonumber(ARGV[at]), cost = tonumber(ARGV[at + 1]),
+    length = tonumber(ARGV[at + 2]), shift = tonumber(ARGV[at + 3]), fresh = 0, fresh_ends = 0, prefix = '', prefix_length = 0,
+    votes = true, is_marked = false, seen = false, state = 0, other = 0, changes = false,
+  }
+  -- The period that contains now, and the beginning of its values.
+  member.fresh, member.fresh_ends = period(now, member)
+  member.prefix = prefix_of(member.fresh)
+  member.prefix_length = #member.prefix
   if verb == 'debit' then
-    -- The memory backend stores the amount as an unsigned number of 32 bits. Both must agree.
-    used = math.min(used, 4294967295)
-  elseif verb ~= 'refund' and used > quota then
-    return false
+    member.ask = debit
+  elseif verb == 'refund' then
+    member.ask = refund
+  elseif verb == 'undo' then
+    member.ask = undo
   end
-  if used == before then
-    return true
-  elseif used == 0 then
-    return true, 0, 0, 0
-  elseif before == 0 then
-    start, ends = period(now, length, shift)
-  end
-  return true, start, used, ends
+  return member, at + 4
 end
-

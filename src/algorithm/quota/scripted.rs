@@ -1,22 +1,22 @@
 //! Quotas in Lua: what scripts are asked, and what they find.
 
+use std::convert::Infallible;
+
 use smallvec::smallvec;
 
 use super::{CalendarUnit, Per, Quota, Usage};
 use crate::algorithm::{
     Charge,
     action::{Ask, Refund},
-    scripted::{Argument, Arguments, GroupScript, Replied, Scripted},
+    scripted::{Argument, Arguments, Scripted, decimal},
 };
 
 impl Scripted for Quota {
-    type Found = Usage;
+    const LETTER: &'static str = "Q";
 
-    fn group_script(&self) -> Option<GroupScript> {
-        Some(GroupScript::Uses)
-    }
+    type Report = Infallible;
 
-    fn spend_arguments(&self, ask: &Ask<'_>) -> Arguments {
+    fn arguments(&self, ask: &Ask<'_>) -> Arguments {
         let [length, shift] = period(self.per());
         smallvec![
             Argument::number(self.quota()),
@@ -26,36 +26,30 @@ impl Scripted for Quota {
         ]
     }
 
-    fn arguments(&self, ask: &Ask<'_>) -> Arguments {
-        let mut arguments = self.spend_arguments(ask);
-        arguments.insert(0, Argument::Text("Q"));
-        // The period that a refund gives back to.
-        arguments.push(match ask.refund {
-            Refund::Charge(Charge::Quota(charge)) => Argument::number(charge.start_us),
-            _ => Argument::NONE,
-        });
-        arguments
-    }
-
     fn refund_verb(&self, ask: &Ask<'_>) -> Option<&'static str> {
-        let refunds = matches!(ask.refund, Refund::Cost | Refund::Charge(Charge::Quota(_)));
-        refunds.then_some("refund")
+        match ask.refund {
+            Refund::Cost => Some("refund"),
+            _ => Self::mark(ask).map(|_| "undo"),
+        }
     }
 
-    fn read_found<R: Replied>(start: &R, used: &R, _: u64) -> Option<Usage> {
-        Some(Usage {
-            start_us: start.number()?,
-            used: used.small()?,
-        })
+    /// Returns the start of the period in which the charge was made.
+    fn mark(ask: &Ask<'_>) -> Option<u64> {
+        match ask.refund {
+            Refund::Charge(Charge::Quota(charge)) => Some(charge.start_us),
+            _ => None,
+        }
     }
 
-    fn view_found(&self, usage: &Usage, _: &Ask<'_>) -> Usage {
-        *usage
+    fn read_value(value: &[u8]) -> Option<Usage> {
+        let colon = value.iter().position(|byte| *byte == b':')?;
+        let start_us = decimal(value[..colon].strip_prefix(b"Q")?)?;
+        let used = decimal(&value[colon + 1..])?.try_into().ok()?;
+        Some(Usage { start_us, used })
     }
 
-    fn spend_found(&self, ask: &Ask<'_>, usage: &Usage, now: u64) -> Option<(u32, Usage)> {
-        let next = self.spend(*usage, now, ask.cost);
-        Some(next.map_or((0, *usage), |next| (1, next)))
+    fn view_report(&self, report: &Infallible, _: &Ask<'_>, _: u64) -> Usage {
+        match *report {}
     }
 }
 

@@ -12,19 +12,25 @@ use super::{
 };
 use crate::algorithm::{
     action::Ask,
-    scripted::{Argument, Arguments, GroupScript, Replied, Scripted},
+    scripted::{Argument, Arguments, Replied, Scripted, instant},
     time::NEVER,
 };
 
-impl Scripted for Tiers {
-    type Found = StoredTiers;
+/// The bytes before the records of tiers, and the bytes of a record.
+const HEAD: usize = 10;
+const RECORD: usize = 20;
 
-    fn group_script(&self) -> Option<GroupScript> {
-        Some(GroupScript::Grants)
-    }
+/// The largest value that is answered as a whole, in bytes.
+const SMALL: usize = 256;
+
+impl Scripted for Tiers {
+    const LETTER: &'static str = "T";
+    const COUNTS_UNITS: bool = true;
+
+    type Report = TiersReport;
 
     /// The most and the fewest units to grant, and the tiers.
-    fn spend_arguments(&self, ask: &Ask<'_>) -> Arguments {
+    fn arguments(&self, ask: &Ask<'_>) -> Arguments {
         let spans = self.spans();
         let (most, least) = (Argument::number(ask.cost), Argument::number(ask.min_cost));
         let mut arguments = Arguments::from_iter([most, least]);
@@ -38,56 +44,41 @@ impl Scripted for Tiers {
         arguments
     }
 
-    fn arguments(&self, ask: &Ask<'_>) -> Arguments {
-        let mut arguments = self.spend_arguments(ask);
-        arguments.insert(0, Argument::Text("T"));
-        arguments
-    }
-
     /// A grant cannot be undone.
     fn refund_verb(&self, _: &Ask<'_>) -> Option<&'static str> {
         None
     }
 
-    fn most_taken(ask: &Ask<'_>) -> u32 {
-        ask.cost
-    }
-
-    fn spend_weight(&self, ask: &Ask<'_>) -> usize {
-        1 + 5 * self.spans().len() + self.answered(ask)
+    fn is_small(&self) -> bool {
+        let sliding = self.spans().iter().filter(|span| span.slides);
+        let places: usize = sliding.map(|span| span.limit as usize).sum();
+        HEAD + RECORD * self.spans().len() + 8 * places <= SMALL
     }
 
     fn answered(&self, ask: &Ask<'_>) -> usize {
         ask.min_cost as usize
     }
 
-    /// Reads a report by `tiers.lua` and the number of granted units, or a stored value.
-    fn read_found<R: Replied>(first: &R, second: &R, now: u64) -> Option<StoredTiers> {
-        match first.bytes() {
-            Some(value) => StoredTiers::of_value(value, now),
-            None => StoredTiers::read(first.list()?, second.small()?, now),
+    fn read_value(value: &[u8]) -> Option<History> {
+        history(value)
+    }
+
+    /// Reads a report by `tiers.lua`: the time of the decision, and the figures of all tiers.
+    fn read_report<R: Replied>(report: &[R]) -> Option<TiersReport> {
+        let (now, figures) = report.split_first()?;
+        let (now, mut figures, mut tiers) = (now.number()?, figures.iter(), SmallVec::new());
+        while figures.len() > 0 {
+            tiers.push(StoredTier::read(&mut figures)?);
         }
+        Some(TiersReport { now, tiers })
     }
 
-    fn view_found<'a>(&self, found: &'a StoredTiers, _: &Ask<'_>) -> TierView<'a> {
-        found.view()
+    fn view_report<'a>(&self, report: &'a TiersReport, _: &Ask<'_>, asked: u64) -> TierView<'a> {
+        TierView::of(report, asked)
     }
 
-    fn spend_found(
-        &self,
-        ask: &Ask<'_>,
-        found: &StoredTiers,
-        _: u64,
-    ) -> Option<(u32, StoredTiers)> {
-        found.request(self, ask.cost, ask.min_cost)
-    }
-
-    fn note_taken(found: &mut StoredTiers, units: u32) {
-        found.granted = units;
-    }
-
-    fn agrees(found: &StoredTiers, state: &TierSnapshot) -> bool {
-        found.granted == state.grant.units()
+    fn units(state: &TierSnapshot) -> u32 {
+        state.grant.units()
     }
 }
 
@@ -99,26 +90,9 @@ fn ticks(us: u64) -> Argument {
     }
 }
 
-/// The stored state of a bucket with tiers, as far as one request depends on it.
+/// The part of a large value on which one request depends.
 #[derive(Clone, Debug)]
-pub(crate) struct StoredTiers {
-    /// The time of the request, by the server's clock or the client's.
-    asked: u64,
-    found: FoundGrants,
-    /// The units that the script has granted.
-    granted: u32,
-}
-
-#[derive(Clone, Debug)]
-enum FoundGrants {
-    /// All grants.
-    All(History),
-    /// The part that the script has reported.
-    Some(ReportedGrants),
-}
-
-#[derive(Clone, Debug)]
-struct ReportedGrants {
+pub(crate) struct TiersReport {
     /// The time of the decision, which is not before the last grant.
     now: u64,
     tiers: SmallVec<[StoredTier; 2]>,
@@ -132,58 +106,7 @@ struct StoredTier {
     oldest: SmallVec<[u64; 2]>,
 }
 
-impl StoredTiers {
-    /// Reads a report by `tiers.lua`: the time of the decision, and the figures of all tiers.
-    fn read<R: Replied>(report: &[R], granted: u32, asked: u64) -> Option<Self> {
-        let (now, figures) = report.split_first()?;
-        let (now, mut figures, mut tiers) = (now.number()?, figures.iter(), SmallVec::new());
-        while figures.len() > 0 {
-            tiers.push(StoredTier::read(&mut figures)?);
-        }
-        Some(Self {
-            asked,
-            found: FoundGrants::Some(ReportedGrants { now, tiers }),
-            granted,
-        })
-    }
-
-    /// Reads a stored value, from which nothing has been granted yet. It is empty if there is no bucket.
-    fn of_value(value: &[u8], asked: u64) -> Option<Self> {
-        let history = match value {
-            [] => History::default(),
-            value => history(value)?,
-        };
-        Some(Self {
-            asked,
-            found: FoundGrants::All(history),
-            granted: 0,
-        })
-    }
-
-    /// Returns the number of units that a request is granted, and the state after it. Returns `None` for a part of the
-    /// state.
-    fn request(&self, tiers: &Tiers, most: u32, least: u32) -> Option<(u32, Self)> {
-        let FoundGrants::All(history) = &self.found else {
-            return None;
-        };
-        let mut after = history.clone();
-        let grant = tiers.request(&mut after, self.asked, least.max(1)..=most);
-        let next = Self {
-            found: FoundGrants::All(after),
-            ..*self
-        };
-        Some((grant.map_or(0, |grant| grant.units()), next))
-    }
-
-    fn view(&self) -> TierView<'_> {
-        match &self.found {
-            FoundGrants::All(history) => TierView::of(history, self.asked),
-            FoundGrants::Some(reported) => TierView::of(reported, self.asked),
-        }
-    }
-}
-
-impl Grants for ReportedGrants {
+impl Grants for TiersReport {
     fn now(&self, _: u64) -> u64 {
         self.now
     }
@@ -221,12 +144,13 @@ impl StoredTier {
 
 /// Reads a value in the layout that `tiers.lua` documents. Returns `None` if no grants lead to it.
 fn history(value: &[u8]) -> Option<History> {
-    let (head, rest) = value.split_first_chunk::<10>()?;
+    let (head, rest) = value.split_first_chunk::<HEAD>()?;
     let [b'T', tiers, last @ ..] = *head else {
         return None;
     };
-    let (records, places) = rest.split_at_checked(20 * usize::from(tiers))?;
-    let ((records, _), (places, [])) = (records.as_chunks::<20>(), places.as_chunks::<8>()) else {
+    let (records, places) = rest.split_at_checked(RECORD * usize::from(tiers))?;
+    let ((records, _), (places, [])) = (records.as_chunks::<RECORD>(), places.as_chunks::<8>())
+    else {
         return None;
     };
     let (mut history, mut area) = (History::begin(instant(last)?, records.len()), 0);
@@ -250,18 +174,6 @@ fn history(value: &[u8]) -> Option<History> {
         area += ring as usize;
     }
     Some(history)
-}
-
-/// Reads an instant in microseconds, which is a whole number below 2⁵³.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the number is compared with its original"
-)]
-fn instant(bytes: [u8; 8]) -> Option<u64> {
-    const END: f64 = (1_u64 << 53) as f64;
-    let number = f64::from_le_bytes(bytes);
-    ((0.0..END).contains(&number) && number.fract() == 0.0).then_some(number as u64)
 }
 
 #[cfg(test)]
@@ -297,10 +209,6 @@ mod tests {
             tiers.request(&mut history, at, 1..=1).unwrap();
         }
         assert_eq!(super::history(&value(2, 3, FIRST)).unwrap(), history);
-        let stored = StoredTiers::of_value(&value(2, 3, FIRST), START + 10).unwrap();
-        let (units, after) = stored.request(&tiers, 5, 2).unwrap();
-        assert_eq!(units, 2, "one of each tier");
-        assert_eq!(after.request(&tiers, 1, 1).unwrap().0, 0);
     }
 
     #[test]

@@ -1,4 +1,4 @@
--- Buckets with tiers. Precedes `member.lua` and `grants.lua`.
+-- Burst tiers.
 --
 -- A value is `T`, the number of tiers, the time of the last grant, then a record for each tier: the time of its last
 -- entry (-1 if it was never entered), the number of kept units, the place of the oldest unit, and the number of places.
@@ -8,10 +8,13 @@
 -- A state is a value as a table of numbers: the code of `T`, the number of tiers, the time of the last grant, then four
 -- numbers for each tier, of which those of tier `i` begin at `4 * i`, and then the places. One call reads it from a
 -- value, and one call writes it. The places of a large value stay in its text, which is in the field `value`.
+--
+-- The arguments: the most and the fewest units to grant; the number of tiers; for each tier the limit, the window, the
+-- active period and the cooldown (-1 if infinite), and a sum of 1 if the tier is skippable and 2 if its window slides.
 
 -- Locals are faster than the fields of global tables.
-local floor, max, min, huge, byte = math.floor, math.max, math.min, math.huge, string.byte
-local pack, unpack, rep, sub, list = struct.pack, struct.unpack, string.rep, string.sub, unpack
+local max, min, huge, byte = math.max, math.min, math.huge, string.byte
+local pack, unpack, rep, list = struct.pack, struct.unpack, string.rep, unpack
 
 -- The bytes before the records, and the bytes of a record.
 local HEAD, TIER = 10, 20
@@ -30,12 +33,11 @@ local function span(text)
   return us < 0 and huge or us
 end
 
--- Returns the tiers of a limit, from the arguments that begin at `at`: the number of tiers, and five arguments for each.
--- The fields that begin with `phase` belong to the current decision. Creating them here gives each table its final
--- size: growing it is the most expensive step.
-local function new_tiers(at)
-  local tiers = {formats = {}, unused = '', at = 0, most = 0, least = 0}
-  for i = 1, tonumber(ARGV[at]) do
+-- Reads the tiers of a limit into a member: five arguments for each, which begin after `at`. The fields that begin with
+-- `phase` belong to the current decision. Creating them here gives each table its final size: growing it is the most
+-- expensive step.
+local function read_limit(tiers, at, count)
+  for i = 1, count do
     local a = at + 5 * i - 4
     local active, kind = span(ARGV[a + 2]), tonumber(ARGV[a + 4])
     tiers[i] = {
@@ -43,8 +45,7 @@ local function new_tiers(at)
       is_skippable = kind % 2 == 1, slides = kind >= 2, phase = INACTIVE, area = 0, old = 0, used = 0, takes = false,
     }
   end
-  tiers.unused = 'T' .. string.char(#tiers) .. pack('<d', 0) .. rep(pack('<dI4I4I4', -1, 0, 0, 0), #tiers)
-  return tiers
+  tiers.unused = 'T' .. string.char(count) .. pack('<d', 0) .. rep(pack('<dI4I4I4', -1, 0, 0, 0), count)
 end
 
 -- Returns the format of states with this number of places.
@@ -92,10 +93,13 @@ end
 
 -- Reads a value, which is empty if there is no bucket. Returns the state, and the number of its numbers.
 local function read_tiers(tiers, value)
+  local is_stored = false
   if value == '' then
     value = tiers.unused
   elseif byte(value, 2) ~= #tiers then
     value = resize(tiers, value)
+  else
+    is_stored = true
   end
   local places, state = (#value - HEAD - TIER * #tiers) / 8, nil
   if places < 0 or places % 1 > 0 then
@@ -104,7 +108,7 @@ local function read_tiers(tiers, value)
     state = {unpack(format_of(tiers, places), value)}
   else
     state = {unpack(format_of(tiers, 0), value)}
-    state.value = value
+    state.value, state.is_stored = value, is_stored
   end
   check_state(tiers, state)
   return state, 4 * #tiers + 3 + places
@@ -329,8 +333,8 @@ end
 
 -- Returns whether the stored value is large and has the places of the tiers that take units, so that it can be changed
 -- in place.
-local function fits(tiers, state, stored)
-  if not state.value or byte(stored, 2) ~= #tiers then
+local function fits(tiers, state)
+  if not state.is_stored then
     return false
   end
   for i = 1, #tiers do
@@ -346,10 +350,7 @@ end
 -- command, so the value never changes halfway.
 local function write_into(key, tiers, state)
   local at = tiers.at
-  local refused = redis.pcall('SETRANGE', key, 2, pack('<d', at))
-  if type(refused) == 'table' then
-    return refused.err
-  end
+  call('SETRANGE', key, 2, pack('<d', at))
   for i = 1, #tiers do
     local tier, kept, places = tiers[i], state[4 * i + 1], state[4 * i + 3]
     if tier.takes then
@@ -360,11 +361,11 @@ local function write_into(key, tiers, state)
       while left > 0 do
         local straight = min(left, places - place)
         local from = HEAD + TIER * #tiers + 8 * (tier.area - 4 * #tiers - 4 + place)
-        redis.call('SETRANGE', key, from, rep(pack('<d', at), straight))
+        call('SETRANGE', key, from, rep(pack('<d', at), straight))
         place, left = 0, left - straight
       end
       local entry = tier.phase == INACTIVE and at or state[4 * i]
-      redis.call('SETRANGE', key, HEAD + TIER * (i - 1), pack('<dI4I4I4', entry, units, oldest, places))
+      call('SETRANGE', key, HEAD + TIER * (i - 1), pack('<dI4I4I4', entry, units, oldest, places))
     end
   end
 end
@@ -387,4 +388,58 @@ local function lapses(tiers, state)
     end
   end
   return last
+end
+
+local function load(key, tiers, count)
+  local stored, text = load_text(key, 'T')
+  local state, filled = read_tiers(tiers, text)
+  tiers.filled, tiers.is_run = filled, count > 1
+  return stored, state, false
+end
+
+-- Decides a request. The state is its table, and the instant from which no decision depends on the bucket. The units are
+-- taken from the table, except from a large value, which is then changed in place.
+local function ask(state, last, tiers)
+  local granted = plan(tiers, state, tiers.most, tiers.least)
+  local shown = state.value and report(tiers, state, tiers.least, {tiers.at}, 1)
+  if tiers.only_reads then
+    return state, last, 0, shown
+  elseif granted == 0 then
+    return nil, nil, 0, shown
+  end
+  last = lapses(tiers, state)
+  if tiers.is_run or not fits(tiers, state) then
+    local filled = not state.value and take_within(tiers, state, tiers.filled)
+    if not filled then
+      state, filled = take(tiers, state, {})
+    end
+    tiers.filled = filled
+  end
+  return state, last, granted, shown
+end
+
+-- Keeps the grants until no decision depends on them.
+local function keep(key, state, last, tiers)
+  if state.value then
+    write_into(key, tiers, state)
+    if last == huge then
+      call('PERSIST', key)
+    else
+      call('PEXPIRE', key, ttl(last))
+    end
+  elseif last == huge then
+    call('SET', key, write_tiers(tiers, state, tiers.filled))
+  else
+    call('SET', key, write_tiers(tiers, state, tiers.filled), 'PX', ttl(last))
+  end
+end
+
+return function(at, verb)
+  local tiers, count = {
+    load = load, ask = ask, keep = keep, most = tonumber(ARGV[at]), least = tonumber(ARGV[at + 1]), formats = {},
+    unused = '', at = 0, filled = 0, is_run = false, only_reads = verb == 'look', reports = true, taken = 0,
+    votes = true, is_marked = false, seen = false, state = '', other = 0, changes = false,
+  }, tonumber(ARGV[at + 2])
+  read_limit(tiers, at + 2, count)
+  return tiers, at + 3 + 5 * count
 end

@@ -40,7 +40,7 @@ mod view;
 mod window;
 
 #[cfg(feature = "redis")]
-pub(super) use self::scripted::StoredWindow;
+pub(super) use self::scripted::WindowReport;
 pub(crate) use self::{bound::NO_TOKEN_BUCKET, counting::WindowCharge, window::WindowError};
 pub(super) use self::{change::Change, view::WindowView};
 pub use self::{snapshot::WindowSnapshot, units::Units, window::Window};

@@ -52,11 +52,6 @@ impl<'a> WindowView<'a> {
 
 #[cfg(feature = "redis")]
 impl<'a> WindowView<'a> {
-    /// Creates the view of units with these instants, in ascending order.
-    pub(crate) fn of(instants: &'a [u64], window: &Window, now: u64) -> Self {
-        Self::of_parts([instants, &[]], window, now)
-    }
-
     /// Creates the view of `used` units from a sample of them.
     pub(crate) const fn sampled(now: u64, used: u32, sample: Sample<'a>) -> Self {
         Self {

@@ -1,20 +1,16 @@
 //! The answer of a script to one caller.
 
-use fred::types::Value;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
-use super::{
-    call::ScriptCall,
-    error::{Failure, RedisError},
-};
+use super::error::{Failure, RedisError};
 use crate::{
-    algorithm::{Found, Replied},
+    algorithm::Found,
     clock::{InvalidNow, Timestamp},
     decision::Outcome,
     transaction::{Batch, Operation},
 };
 
-/// The answer of a script: `1` or `0`, the time, and two values for each bucket.
+/// The answer of a script.
 #[derive(Debug)]
 pub(super) struct ScriptAnswer {
     /// Whether all voting members fit. If not, nothing was stored. A check has no voting members.
@@ -26,36 +22,25 @@ pub(super) struct ScriptAnswer {
 }
 
 impl ScriptAnswer {
-    /// Creates the answer to a spend from one bucket.
-    pub(super) fn of_spend(passes: bool, now: Timestamp, stored: Found) -> Self {
+    /// Creates the answer about no members.
+    pub(super) const fn new(now: Timestamp) -> Self {
         Self {
-            passes,
+            passes: true,
             now,
-            stored: smallvec![stored],
+            stored: SmallVec::new_const(),
         }
     }
 
-    /// Reads the answer to a call: an array or, after an error, a text.
-    pub(super) fn read(call: &ScriptCall, reply: &Value) -> Result<Self, Failure> {
-        if let Value::String(text) = reply {
-            return Err(Failure::refused(text));
-        }
-        let answer = Self::parse(call, reply).ok_or_else(|| Failure::garbled(reply))?;
-        answer.now.validate()?;
-        Ok(answer)
+    /// Adds a member.
+    pub(super) fn add(&mut self, passes: bool, stored: Found) {
+        self.passes &= passes;
+        self.stored.push(stored);
     }
 
-    fn parse(call: &ScriptCall, reply: &Value) -> Option<Self> {
-        let (head, found) = reply.list()?.split_at_checked(2)?;
-        let now = head[1].number()?;
-        let algorithms = call.algorithms();
-        let found = found.as_chunks::<2>().0.iter().zip(algorithms);
-        let stored = found.map(|([first, second], by)| Found::read(by, first, second, now));
-        Some(Self {
-            passes: head[0].number()? == 1,
-            now: Timestamp::from_micros(now),
-            stored: stored.collect::<Option<_>>()?,
-        })
+    /// Adds the members of another part of the batch.
+    pub(super) fn extend(&mut self, other: Self) {
+        self.passes &= other.passes;
+        self.stored.extend(other.stored);
     }
 
     /// Returns the outcome of the batch. The script and this crate must agree on it.

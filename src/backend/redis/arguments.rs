@@ -15,13 +15,6 @@ pub(super) fn clock(now: Option<Timestamp>) -> Value {
     now.map_or(SERVERS_CLOCK, |now| integer(now.as_micros()))
 }
 
-/// Leaves out the zeros at the end. Scripts read missing arguments as 0.
-pub(super) fn without_zeros(arguments: &mut Vec<Value>) {
-    let mut arguments_from_the_end = arguments.iter().rev();
-    let zeros = arguments_from_the_end.position(|argument| *argument != Value::Integer(0));
-    arguments.truncate(arguments.len() - zeros.unwrap_or(0));
-}
-
 /// Encodes a number. All of them are below 2⁵³.
 pub(super) const fn integer(number: u64) -> Value {
     Value::Integer(number.cast_signed())
@@ -37,8 +30,8 @@ impl From<Argument> for Value {
 }
 
 impl Replied for Value {
-    fn number(&self) -> Option<u64> {
-        self.signed()?.try_into().ok()
+    fn is_missing(&self) -> bool {
+        self.is_null()
     }
 
     fn signed(&self) -> Option<i64> {

@@ -3,10 +3,9 @@
 use std::mem::take;
 
 use super::{
-    bucket_spends::Answers,
     deadline::Deadline,
     error::Failure,
-    group::Group,
+    group::{Answers, Group},
     lanes::{Reply, WaitingCall},
 };
 

@@ -1,4 +1,4 @@
-//! Groups of calls that travel in one script call.
+//! Calls that travel together.
 
 use std::collections::HashMap;
 
@@ -8,188 +8,245 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{
     answer::ScriptAnswer,
-    arguments::{clock, integer, without_zeros},
-    bucket_spends::{Answers, GroupedSpend, answer_bucket},
-    call::{BatchKind, ScriptCall},
+    arguments::{clock, integer},
+    call::ScriptCall,
     error::Failure,
-    script::{BATCH, SPEND, Script},
-    spend::Spend,
+    run::{Run, answer_to_part, answers_to_equals},
+    script::{BATCH, SPENDS, Script},
+    script_member::ScriptMember,
 };
-use crate::clock::Timestamp;
+use crate::{algorithm::Replied, clock::Timestamp};
 
 /// The most kinds of batches with which one is compared.
 const MOST_COMPARED: usize = 8;
 
-/// Calls that travel together. The server decides them in order.
+/// Calls that travel together. The server decides those that concern one bucket in order.
 pub(super) struct Group<'a> {
     calls: SmallVec<[&'a ScriptCall; 1]>,
-    form: GroupForm<'a>,
+    /// The order in which the calls are decided, as places in the group.
+    order: SmallVec<[usize; 1]>,
+    runs: SmallVec<[Run; 1]>,
+    kinds: SmallVec<[Kind<'a>; 1]>,
 }
 
-enum GroupForm<'a> {
-    Spend,
-    Spends(Vec<GroupedSpend<'a>>),
-    Batches,
+/// A batch without its keys. Batches of several callers often have the same.
+#[derive(PartialEq)]
+struct Kind<'a> {
+    now: Option<Timestamp>,
+    members: &'a [ScriptMember],
 }
+
+/// The answers, in the order of the calls.
+pub(super) type Answers = SmallVec<[Result<ScriptAnswer, Failure>; 1]>;
 
 impl<'a> Group<'a> {
     pub(super) fn new(calls: impl IntoIterator<Item = &'a ScriptCall>) -> Self {
         let calls: SmallVec<[_; 1]> = calls.into_iter().collect();
-        let form = match places(&calls) {
-            None => GroupForm::Batches,
-            Some(places) => match places[..] {
-                [place] if place.spend.has_own_script() => GroupForm::Spend,
-                _ => GroupForm::Spends(places),
-            },
+        let mut group = Self {
+            order: order_of(&calls),
+            calls,
+            runs: SmallVec::new(),
+            kinds: SmallVec::new(),
         };
-        Self { calls, form }
+        for place in 0..group.order.len() {
+            group.add(place);
+        }
+        group
+    }
+
+    /// Adds the runs of the next call.
+    fn add(&mut self, place: usize) {
+        let call = self.call(place);
+        if let Some(last) = self.runs.last_mut()
+            && self.calls[self.order[last.calls.start]].is_same_spend(call)
+        {
+            last.calls.end += 1;
+            return;
+        }
+        for members in call.parts() {
+            let kind = Kind {
+                now: call.now,
+                members: &call.members[members.clone()],
+            };
+            let run = Run {
+                calls: place..place + 1,
+                members,
+                kind: self.place_of(kind),
+            };
+            self.runs.push(run);
+        }
+    }
+
+    /// Returns the place of a kind, which is added if it is new.
+    fn place_of(&mut self, kind: Kind<'a>) -> usize {
+        // Comparing with all kinds would take too long if the batches of a group differ.
+        let first = self.kinds.len().saturating_sub(MOST_COMPARED);
+        let known = self.kinds[first..].iter().position(|known| *known == kind);
+        known.map_or_else(
+            || {
+                self.kinds.push(kind);
+                self.kinds.len() - 1
+            },
+            |known| first + known,
+        )
+    }
+
+    /// Returns the call at a place of the order.
+    fn call(&self, place: usize) -> &'a ScriptCall {
+        self.calls[self.order[place]]
     }
 
     pub(super) fn script(&self) -> &'static Script {
-        match &self.form {
-            GroupForm::Spend => &SPEND,
-            GroupForm::Spends(places) => {
-                places.first().map_or(&BATCH, |place| place.spend.script())
-            }
-            GroupForm::Batches => &BATCH,
+        let now = self.kinds[0].now;
+        let is_plain_spend = |kind: &Kind<'_>| {
+            matches!(kind.members, [member] if member.is_plain_spend) && kind.now == now
+        };
+        match self.kinds.iter().all(is_plain_spend) {
+            true => &SPENDS,
+            false => &BATCH,
         }
     }
 
     /// Returns the arguments of an `EVALSHA` or, if `script` is the text, of an `EVAL`.
     pub(super) fn arguments(&self, script: &'static str) -> Vec<Value> {
+        let keys = self.runs.iter().flat_map(|run| {
+            let call = self.call(run.calls.start);
+            &call.keys[run.members.clone()]
+        });
         let mut arguments = vec![Value::from_static_str(script)];
-        match &self.form {
-            GroupForm::Spend => self.calls[0].push_spend(&mut arguments),
-            GroupForm::Spends(places) => self.push_spends(places, &mut arguments),
-            GroupForm::Batches => self.push_batches(&mut arguments),
+        arguments.push(integer(keys.clone().count() as u64));
+        arguments.extend(keys.cloned());
+        arguments.push(integer(self.kinds.len() as u64));
+        for kind in &self.kinds {
+            arguments.extend([clock(kind.now), integer(kind.members.len() as u64)]);
+            kind.members
+                .iter()
+                .for_each(|member| member.push(&mut arguments));
         }
+        self.push_runs(&mut arguments);
         arguments
+    }
+
+    /// Appends a number for each run, and the marks of its members. Zeros at the end are left out.
+    fn push_runs(&self, arguments: &mut Vec<Value>) {
+        let mut needed = arguments.len();
+        for run in &self.runs {
+            let number = run.kind + self.kinds.len() * (run.calls.len() - 1);
+            arguments.push(integer(number as u64));
+            let members = &self.call(run.calls.start).members[run.members.clone()];
+            let before = arguments.len();
+            arguments.extend(members.iter().filter_map(ScriptMember::mark));
+            if number > 0 || arguments.len() > before {
+                needed = arguments.len();
+            }
+        }
+        arguments.truncate(needed);
     }
 
     /// Splits the script's answer into the answers for each call.
     pub(super) fn answers(&self, reply: &Value) -> Answers {
-        match (&self.form, reply) {
-            (GroupForm::Spend, reply) => smallvec![ScriptAnswer::read(self.calls[0], reply)],
-            (GroupForm::Spends(places), reply) => self.answers_to_spends(places, reply),
-            (GroupForm::Batches, Value::Array(replies)) if replies.len() == self.calls.len() => {
-                let replies = self.calls.iter().zip(replies);
-                replies
-                    .map(|(call, reply)| ScriptAnswer::read(call, reply))
-                    .collect()
+        let garbled = || Failure::garbled(reply);
+        let Some([time, found @ ..]) = reply.list() else {
+            return self.each(garbled);
+        };
+        let Some(time) = time.number().map(Timestamp::from_micros) else {
+            return self.each(garbled);
+        };
+        if let Err(error) = time.validate() {
+            return self.each(|| error.into());
+        }
+        let mut answers: SmallVec<[Option<_>; 1]> = smallvec![];
+        answers.resize_with(self.calls.len(), || None);
+        let mut found = found;
+        for run in &self.runs {
+            self.answer(run, time, &mut found, &mut answers);
+        }
+        let answers = answers.into_iter();
+        answers
+            .map(|answer| answer.unwrap_or_else(|| Err(garbled())))
+            .collect()
+    }
+
+    /// Reads the answer to a run, which is the next one of those that have been found.
+    fn answer(
+        &self,
+        run: &Run,
+        time: Timestamp,
+        found: &mut &[Value],
+        answers: &mut [Option<Result<ScriptAnswer, Failure>>],
+    ) {
+        let Some(values) = take_values(found, run.members.len()) else {
+            return;
+        };
+        let now = self.call(run.calls.start).now.unwrap_or(time);
+        let places = &self.order[run.calls.clone()];
+        let calls: SmallVec<[_; 1]> = places.iter().map(|place| self.calls[*place]).collect();
+        if let [call] = calls[..] {
+            let answer = values.and_then(|values| answer_to_part(call, &run.members, values, now));
+            add_part(&mut answers[places[0]], answer);
+            return;
+        }
+        match values.and_then(|values| answers_to_equals(&calls, &values[0], now)) {
+            Ok(equals) => {
+                for (place, answer) in places.iter().zip(equals) {
+                    answers[*place] = Some(Ok(answer));
+                }
             }
-            (GroupForm::Batches, reply) => self.each(|| Failure::garbled(reply)),
+            Err(failure) => {
+                for place in places {
+                    answers[*place] = Some(Err(failure.clone()));
+                }
+            }
         }
     }
 
     fn each(&self, failure: impl Fn() -> Failure) -> Answers {
         self.calls.iter().map(|_| Err(failure())).collect()
     }
+}
 
-    fn push_batches(&self, arguments: &mut Vec<Value>) {
-        let keys = self.calls.iter().flat_map(|call| &call.keys);
-        arguments.push(integer(keys.clone().count() as u64));
-        arguments.extend(keys.cloned());
-        let mut kinds: Vec<BatchKind<'_>> = Vec::new();
-        let mut places: SmallVec<[usize; 4]> = SmallVec::new();
-        for call in &self.calls {
-            let kind = call.kind();
-            // Comparing with all kinds would take too long if the batches of a group differ.
-            let first = kinds.len().saturating_sub(MOST_COMPARED);
-            let known = kinds[first..].iter().position(|known| *known == kind);
-            places.push(known.map_or(kinds.len(), |place| first + place));
-            if known.is_none() {
-                kinds.push(kind);
-            }
+/// Takes the values of the next run: a value for each member, or its error. Returns `None` if there are too few.
+fn take_values<'a>(
+    found: &mut &'a [Value],
+    members: usize,
+) -> Option<Result<&'a [Value], Failure>> {
+    let values;
+    match found.first().and_then(Value::list) {
+        Some([Value::String(fault)]) if members > 0 => {
+            *found = &found[1..];
+            Some(Err(Failure::refused(fault)))
         }
-        arguments.extend([places.len(), kinds.len()].map(|count| integer(count as u64)));
-        for kind in &kinds {
-            kind.push(arguments);
+        _ => {
+            (values, *found) = found.split_at_checked(members)?;
+            Some(Ok(values))
         }
-        let last = places.iter().rposition(|place| *place > 0);
-        let places = places.iter().take(last.map_or(0, |last| last + 1));
-        arguments.extend(places.map(|place| integer(*place as u64)));
-    }
-
-    fn push_spends(&self, places: &[GroupedSpend<'_>], arguments: &mut Vec<Value>) {
-        let mut kinds: SmallVec<[&Spend; 4]> = SmallVec::new();
-        let alike =
-            |a: &GroupedSpend<'_>, b: &GroupedSpend<'_>| a.bucket == b.bucket && a.spend == b.spend;
-        let mut runs = Vec::with_capacity(places.len());
-        for run in places.chunk_by(alike) {
-            let known = kinds.iter().position(|kind| *kind == run[0].spend);
-            let kind = known.unwrap_or_else(|| {
-                kinds.push(run[0].spend);
-                kinds.len() - 1
-            });
-            runs.push((run[0].call, kind, run.len() - 1));
-        }
-        arguments.reserve(2 * runs.len() + 5 * kinds.len() + 3);
-        arguments.push(integer(runs.len() as u64));
-        let keys = runs
-            .iter()
-            .map(|(call, ..)| self.calls[*call].keys[0].clone());
-        arguments.extend(keys);
-        arguments.push(clock(kinds[0].now));
-        arguments.extend(terms(kinds[0]));
-        arguments.push(integer(kinds.len() as u64));
-        arguments.extend(kinds[1..].iter().flat_map(|kind| terms(kind)));
-        let kinds = kinds.len();
-        let runs = runs.into_iter();
-        arguments.extend(runs.map(|(_, kind, more)| integer((kind + more * kinds) as u64)));
-        without_zeros(arguments);
-    }
-
-    fn answers_to_spends(&self, places: &[GroupedSpend<'_>], reply: &Value) -> Answers {
-        let garbled = || Failure::garbled(reply);
-        let Value::Array(found) = reply else {
-            return self.each(garbled);
-        };
-        let Some((Some(now), found)) = found
-            .split_first()
-            .map(|(now, found)| (now.as_u64(), found))
-        else {
-            return self.each(garbled);
-        };
-        let now = Timestamp::from_micros(now);
-        if let Err(error) = now.validate() {
-            return self.each(|| error.into());
-        }
-        let mut found = found.iter();
-        // The places of a bucket are next to each other, but its calls are not.
-        let mut answers: Answers = places.iter().map(|_| Err(Failure::TryAgain)).collect();
-        for places in places.chunk_by(|a, b| a.bucket == b.bucket) {
-            if let Err(failure) = answer_bucket(places, now, found.next(), &mut answers) {
-                for place in places {
-                    answers[place.call] = Err(failure.clone());
-                }
-            }
-        }
-        answers
     }
 }
 
-/// Encodes a kind of spend.
-fn terms(kind: &Spend) -> impl Iterator<Item = Value> {
-    let arguments = kind.algorithm.spend_arguments(&kind.ask());
-    arguments.into_iter().map(Value::from)
+/// Adds the answer to a part of a call to those of the earlier parts. The first failure counts.
+fn add_part(
+    answered: &mut Option<Result<ScriptAnswer, Failure>>,
+    part: Result<ScriptAnswer, Failure>,
+) {
+    match (answered, part) {
+        (Some(Err(_)), _) => {}
+        (Some(Ok(answered)), Ok(part)) => answered.extend(part),
+        (answered, part) => *answered = Some(part),
+    }
 }
 
-/// Returns the places of spends that one script can decide at one instant. Returns `None` if a call is of another kind.
-fn places<'a>(calls: &[&'a ScriptCall]) -> Option<Vec<GroupedSpend<'a>>> {
-    let first = calls.first()?.spend()?;
-    let mut buckets = HashMap::<_, _, RandomState>::default();
-    let places = calls.iter().enumerate().map(|(place, call)| {
-        let spend = call.spend().filter(|spend| spend.is_with(first))?;
-        let next = buckets.len();
-        let key = call.keys[0].as_bytes()?;
-        Some(GroupedSpend {
-            bucket: *buckets.entry(key).or_insert(next),
-            call: place,
-            spend,
-        })
-    });
-    let mut places = places.collect::<Option<Vec<_>>>()?;
-    // The sort is stable, so spends from one bucket stay in order.
-    places.sort_by_key(|place| place.bucket);
-    Some(places)
+/// Returns the order in which calls are decided. Spends from one bucket come next to each other, so that equal ones can be
+/// decided together. Among other calls, that could put a batch before one that came earlier.
+fn order_of(calls: &[&ScriptCall]) -> SmallVec<[usize; 1]> {
+    let mut order: SmallVec<[usize; 1]> = (0..calls.len()).collect();
+    if calls.len() > 1 && calls.iter().all(|call| call.spend.is_some()) {
+        let mut buckets = HashMap::<_, _, RandomState>::default();
+        let firsts = calls.iter().enumerate();
+        let firsts: Vec<_> = firsts
+            .map(|(place, call)| *buckets.entry(call.keys[0].as_bytes()).or_insert(place))
+            .collect();
+        // The sort is stable, so spends from one bucket stay in order.
+        order.sort_by_key(|place| firsts[*place]);
+    }
+    order
 }

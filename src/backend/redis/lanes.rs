@@ -79,7 +79,7 @@ pub(super) enum Reply {
 /// The next step of a call that has entered a lane.
 pub(super) enum Entered {
     /// Calls are not grouped. Send the call.
-    Ungrouped(ScriptCall),
+    Ungrouped(Box<ScriptCall>),
     Waits {
         reply: oneshot::Receiver<Reply>,
         /// Groups to be sent at once. Leave the lane once for each of them.
@@ -100,7 +100,7 @@ impl Lanes {
     /// Enters a lane with a call, in a runtime.
     pub(super) fn enter(&self, lane: u16, call: ScriptCall, deadline: Deadline) -> Entered {
         if self.together <= 1 {
-            return Entered::Ungrouped(call);
+            return Entered::Ungrouped(call.into());
         }
         let (sender, reply) = oneshot::channel();
         let waiting = WaitingCall {

@@ -17,13 +17,12 @@ use super::{
     answer::ScriptAnswer,
     attempt::Attempt,
     background::Background,
-    bucket_spends::Answers,
     call::ScriptCall,
     config::{INTERNAL_TIMEOUT, LinkSettings},
     deadline::Deadline,
     error::{Failure, RedisError},
     flight::Flight,
-    group::Group,
+    group::{Answers, Group},
     lanes::{Entered, Generation, Lanes, Reply, WaitingCall},
     server_health::ServerHealth,
     upkeep::SupervisedConnection,
@@ -167,7 +166,7 @@ impl Link {
         call.validate()?;
         self.begin()?;
         match self.lanes.enter(lane, call, deadline) {
-            Entered::Ungrouped(call) => Ok(Started::Alone(self.boxed(call, deadline))),
+            Entered::Ungrouped(call) => Ok(Started::Alone(self.boxed(*call, deadline))),
             Entered::Waits {
                 reply,
                 ready,

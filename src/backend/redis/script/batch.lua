@@ -1,201 +1,157 @@
 -- Decides batches, one after the other. Each member of a batch has a verb, which says what to do to the member's
 -- bucket. A batch is applied completely or not at all.
 --
--- KEYS: the buckets of all members, batch after batch.
--- ARGV: the number of batches, the number of kinds of batches, and the kinds; then for each batch its kind, counted from
--- 0. Zeros at the end are left out. A kind is the time (the client's, or -1 for the server's), the number of members, the
--- number of arguments that follow, and for each member a verb, the letter of its algorithm, and the arguments that
--- `member.lua` of this algorithm describes.
+-- KEYS: the buckets of all members, run after run. A run is one batch, or several equal ones in a row of one member each.
+-- ARGV: the number of kinds of batches, and the kinds; then for each run a number, and the marks of its members. A kind is
+-- the time (the client's, or -1 for the server's), the number of members, and for each member the letter of its
+-- algorithm, a verb, and the arguments that the file of the algorithm describes. With `kinds` kinds, the number of a run of
+-- `n` batches is its kind, counted from 0, plus `kinds * (n - 1)`. Zeros at the end are left out.
 -- The verbs: `spend` charges and votes; `offer` charges without a vote; `vote` votes without charging; `debit` charges
--- even into debt; `refund`; `leave` refunds to a limit with a line; `renew` moves a charge to now; `reset`; `look` only reads.
--- Answers for each batch 1 if all voting members fit or 0 if not, the time, and the two values for each member that its
--- algorithm reports. The answer for a batch that fails is the text of its error.
+-- even into debt; `refund`; `leave` refunds to a limit with a line; `undo` refunds the charge that has the member's mark;
+-- `renew` moves such a charge to now; `reset`; `look` only reads.
+-- Answers the server's time, or 0 if no batch depends on it, and then a value for each key: the value that was stored
+-- before the run. If not all batches of the run have passed, or if a member has taken less than its cost, the value for
+-- each of its keys is an array: the number of batches that have passed, the value, and the number of units that were taken.
+-- A report of the algorithm replaces a large value. If a run fails, it has a single array with the text of its error.
 
-local KEYS, pcall, find = KEYS, pcall, string.find
+-- By letter, the functions that read a member.
+local readers = {}
 
--- The algorithms that are in use, by letter.
-local in_use = {}
-
--- Reads the kind whose arguments begin at `at`.
-local function read_kind(at)
-  local kind, place = {time = ARGV[at], verbs = {}, by = {}, terms = {}}, at + 3
-  for i = 1, tonumber(ARGV[at + 1]) do
-    local verb, letter = ARGV[place], ARGV[place + 1]
-    local by = in_use[letter]
-    if not by then
-      by = algorithms[letter]()
-      in_use[letter] = by
-    end
-    kind.verbs[i], kind.by[i] = verb, by
-    kind.terms[i], place = by.terms(place + 2, verb)
+-- Reads a member whose arguments begin at `at`. Returns it, and the place after its arguments.
+local function read_member(at)
+  local letter, verb = ARGV[at], ARGV[at + 1]
+  local read = readers[letter]
+  if not read then
+    read = algorithms[letter]()
+    readers[letter] = read
   end
-  return kind
-end
-
--- For each member of the current batch: its bucket, the function that makes its change, and two arguments of that
--- function.
-local found, changes, first, second = {}, {}, {}, {}
--- The number of the member that is being asked for.
-local asked_for = 0
-
--- Returns the error for a member's bucket. It names the member if only its bucket is broken.
-local function fault_of(fault)
-  return find(fault, '^BROKEN') and fault .. ' ' .. asked_for or fault
-end
-
--- Empties a bucket, whatever its algorithm is.
-local function empty(bucket)
-  bucket.us, bucket.frac, bucket.text, bucket.fault, bucket.units = 0, 0, '', nil, nil
-end
-
-local function nothing()
-  return ''
-end
-
-local function remove(bucket)
-  empty(bucket)
-  change(bucket, nothing, 0)
-end
-
--- Asks for the bucket of a reset, because the reply contains the old state. A reset also removes a value that cannot be
--- read, whose state is empty.
-local function ask_reset(by, bucket, terms)
-  if not bucket.fault then
-    local is_read, seen, number = pcall(by.ask, 'look', bucket, terms)
-    if is_read then
-      return seen, number, true, remove
+  local member, after = read(at + 2, verb)
+  member.votes, member.is_marked = verb ~= 'offer' and verb ~= 'look', verb == 'undo' or verb == 'renew'
+  if verb == 'vote' or verb == 'look' then
+    function member.keep() end
+  elseif verb == 'reset' then
+    -- A reset reads nothing, so it also removes a value that is broken.
+    function member.load()
+      return false
+    end
+    function member.ask()
+      return true
+    end
+    function member.keep(key)
+      call('DEL', key)
     end
   end
-  empty(bucket)
-  local seen, number = by.ask('look', bucket, terms)
-  return seen, number, true, remove
+  if verb == 'look' and not member.reports then
+    function member.ask(state, other)
+      return state, other
+    end
+  end
+  return member, after
 end
 
--- Loads a bucket. A missing bucket is a full one.
-local function load(key, by, verb, terms)
-  local bucket, fault = by.load(key, verb, terms)
-  if fault then
-    bucket.fault = fault
+local kinds, place = {}, 2
+for kind = 0, ARGV[1] - 1 do
+  local members, marks = {time = ARGV[place], marks = 0}, 0
+  if not set_clock(members.time) then
+    return {now}
   end
-  if not bucket.is_partial then
-    buckets[key] = bucket
+  place = place + 2
+  for i = 1, ARGV[place - 1] do
+    local member = nil
+    member, place = read_member(place)
+    if member.is_marked then
+      member.mark, marks = marks, marks + 1
+    end
+    members[i] = member
   end
-  return bucket
+  kinds[kind], members.marks = members, marks
 end
 
--- Decides a batch whose keys follow `nth`.
-local function decide(kind, nth)
-  asked_for = 0
-  if not set_clock(kind.time) then
-    return {0, now}
-  end
-  -- A table that is created with enough room does not have to grow.
-  local reply, passes, has_large, fits = {1, now, 0, 0, 0, 0, 0, 0, 0, 0}, true, false, true
-  local verbs, bys, terms = kind.verbs, kind.by, kind.terms
-  local members = #verbs
-  for i = members + 1, 4 do
-    reply[2 * i + 1], reply[2 * i + 2] = nil, nil
-  end
-  for i = 1, members do
-    local key, verb, by, own = KEYS[nth + i], verbs[i], bys[i], terms[i]
-    asked_for = i
-    local bucket = buckets[key] or load(key, by, verb, own)
-    local fault = bucket.fault
-    if fault and not (verb == 'reset' and find(fault, '^BROKEN')) then
-      return fault_of(fault)
+local reply, filled, nth, last = {servers_time}, 1, 0, #KEYS
+-- The number of the member that is being decided; whether the batch is being written, and has changed a bucket.
+local at_member, is_decided, has_written = 0, false, false
+
+-- Decides the runs that are left. A member has the part of the current batch that concerns it: the value to report, its
+-- state as two values, whether it changes, and the number of taken units.
+local function decide()
+  local KEYS, ARGV, reply, all = KEYS, ARGV, reply, tonumber(ARGV[1])
+  while nth < last do
+    local kind, count, before, run = kinds[0], 1, nth, ARGV[place]
+    place = place + 1
+    if run then
+      run = tonumber(run)
+      kind, count = kinds[run % all], 1 + floor(run / all)
+      set_clock(kind.time)
     end
-    found[i] = bucket
-    local change_bucket = nil
-    if verb == 'reset' then
-      reply[2 * i + 1], reply[2 * i + 2], fits, change_bucket = ask_reset(by, bucket, own)
-    else
-      reply[2 * i + 1], reply[2 * i + 2], fits, change_bucket, first[i], second[i] = by.ask(verb, bucket, own)
+    local size, marks, passed, passes = #kind, place, 0, true
+    nth, place, is_decided, has_written = nth + size, place + kind.marks, false, false
+    repeat
+      for i = 1, size do
+        local member, state, other = kind[i], nil, nil
+        at_member = i
+        if passed == 0 then
+          member.seen, state, other = member.load(KEYS[before + i], member, count)
+        else
+          state, other = member.state, member.other
+        end
+        local after, other_after, taken, report = member.ask(state, other, member, marks)
+        if after == nil then
+          passes, member.changes = passes and not member.votes, passed > 0
+        else
+          member.changes = passed > 0 and member.changes or after ~= state or other_after ~= other
+          member.state, member.other = after, other_after
+        end
+        member.taken, member.report = passed > 0 and taken and member.taken + taken or taken, report
+      end
+      -- A denial changes nothing. The other batches of the run are equal, so they are denied as well.
+      passed = passes and passed + 1 or passed
+    until not passes or passed == count
+    is_decided = true
+    for i = 1, size do
+      local member = kind[i]
+      if passed > 0 and member.changes then
+        member.keep(KEYS[before + i], member.state, member.other, member)
+        has_written = true
+      end
+      local value, taken, report = member.seen, member.taken, count == 1 and member.report
+      if report or passed < count or taken and taken ~= member.most * count then
+        value = {passed, report or value, taken}
+      end
+      reply[filled + i] = value
     end
-    changes[i] = change_bucket
-    passes = passes and (fits or verb == 'offer')
-    has_large = has_large or change_bucket and at_once[change_bucket]
+    filled = filled + size
   end
-  if not passes then
-    reply[1] = 0
-    return reply
-  end
-  -- Large values come first: if the server refuses writes, the first large write fails before anything has changed.
-  for i = 1, has_large and members or 0 do
-    local fault = changes[i] and at_once[changes[i]] and changes[i](found[i], first[i], second[i])
-    if fault then
-      return fault
-    end
-  end
-  for i = 1, members do
-    local change_bucket = changes[i]
-    if change_bucket and not (has_large and at_once[change_bucket]) then
-      change_bucket(found[i], first[i], second[i])
-    end
-  end
-  return reply
 end
 
--- Decides a batch, and turns an error into a reply. Another program may have written the stored values.
-local function try(kind, nth)
+-- Returns the text of a raised error. An error of the server begins with its code or, before Redis 7, contains it. Anything
+-- else means that the value of a member is broken.
+local function text_of(raised)
+  local text = type(raised) == 'table' and raised.err or raised
+  if string.find(text, 'WRONGTYPE', 1, true) then
+    text = BROKEN_TYPE
+  elseif not string.find(text, '^BROKEN') then
+    if string.find(text, '^%u%u%u') then
+      return text
+    elseif string.find(text, '%-%u%u%u') then
+      return 'ERR ' .. text
+    end
+    text = BROKEN_VALUE
+  end
+  return is_decided and text or text .. ' ' .. at_member
+end
+
+while nth < last do
   -- A broken value must not fail the batches of other clients in the same call.
-  local done, reply = pcall(decide, kind, nth)
-  if done then
-    return reply
-  end
-  return fault_of(error_of(reply))
-end
-
--- Writes the changed buckets. Returns the error if the server refuses the first write.
-local function write()
-  local call, wrote, removed, last, text = redis.pcall, false, nil, -1, ''
-  for i = 1, writes do
-    local bucket = changed[i]
-    local lifetime = lifetimes[i]
-    local value = values[i](bucket, lifetime)
-    if value == '' then
-      removed = removed or {}
-      removed[#removed + 1] = bucket.key
-    else
-      -- Redis writes numbers with 17 digits, which takes longer than a command.
-      if lifetime and lifetime ~= last then
-        last, text = lifetime, format(whole, lifetime)
-      end
-      local set = lifetime and call('SET', bucket.key, value, 'PX', text) or call('SET', bucket.key, value)
-      if set.err then
-        return wrote and error(set.err) or set.err
-      end
-      wrote = true
+  local done, raised = pcall(decide)
+  if not done then
+    -- If the server refuses writes, it refuses the first one, so nothing has changed.
+    if has_written then
+      error(raised, 0)
     end
-  end
-  for _, key in ipairs(removed or {}) do
-    redis.call('DEL', key)
-  end
-end
-
-local kinds, at = {}, 3
-for kind = 1, tonumber(ARGV[2]) do
-  kinds[kind] = read_kind(at)
-  at = at + 3 + ARGV[at + 2]
-end
-
-local replies, nth = {}, 0
-local function kind_of(batch)
-  return kinds[1 + (ARGV[at + batch - 1] or 0)]
-end
-for batch = 1, tonumber(ARGV[1]) do
-  local kind = kind_of(batch)
-  replies[batch] = try(kind, nth)
-  nth = nth + #kind.verbs
-end
-if write() then
-  -- The server refuses writes. Decide each batch again, separately: a batch that writes nothing still gets its answer.
-  nth = 0
-  for batch = 1, #replies do
-    local kind = kind_of(batch)
-    buckets, writes = {}, 0
-    local reply = try(kind, nth)
-    replies[batch] = write() or reply
-    nth = nth + #kind.verbs
+    for i = filled + 2, #reply do
+      reply[i] = nil
+    end
+    reply[filled + 1], filled = {text_of(raised)}, filled + 1
   end
 end
-return replies
+return reply
