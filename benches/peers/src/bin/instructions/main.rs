@@ -26,7 +26,7 @@ struct Row {
 const ROWS: [Row; 30] = [
     row("`Limiter`, by handle", Case::Handle)
         .beside(Case::Governor)
-        .at_most(565)
+        .at_most(573)
         .goal(450),
     row("`Limiter`, by name", Case::Name)
         .beside(Case::Governor)
@@ -39,13 +39,13 @@ const ROWS: [Row; 30] = [
     row("layer, no headers, no extensions", Case::Plain)
         .over(Case::Bare)
         .beside(Case::PeerPlain)
-        .at_most(1225)
+        .at_most(1240)
         .goal(1250),
     row("layer, request extension", Case::Extension).over(Case::Bare),
     row("layer, headers", Case::Headers)
         .over(Case::Bare)
         .beside(Case::PeerHeaders)
-        .at_most(3430)
+        .at_most(3360)
         .goal(2300),
     row("layer, headers with exact waits", Case::ExactHeaders).over(Case::Bare),
     row("layer, `X-RateLimit-*`", Case::XRateLimit).over(Case::Bare),
@@ -55,7 +55,7 @@ const ROWS: [Row; 30] = [
     )
     .over(Case::Bare)
     .beside(Case::PeerHeaders)
-    .at_most(4500)
+    .at_most(4430)
     .goal(4200),
     row(
         "the default, with a matched path, five headers, and a content type in the response",
@@ -65,47 +65,47 @@ const ROWS: [Row; 30] = [
     .beside(Case::PeerRealistic),
     row("denied, default, total", Case::Denied)
         .beside(Case::PeerDenied)
-        .at_most(6710)
+        .at_most(6670)
         .goal(6300),
     row("two limits by name", Case::Names(2))
         .at_most(1570)
         .goal(1200),
     row("four limits by name", Case::Names(4))
-        .at_most(3080)
+        .at_most(2910)
         .goal(2300),
     row(
         "layer with two rules, no headers, no extensions",
         Case::PlainRules(2),
     )
     .over(Case::Bare)
-    .at_most(2470)
+    .at_most(2420)
     .goal(1900),
     row(
         "layer with four rules, no headers, no extensions",
         Case::PlainRules(4),
     )
     .over(Case::Bare)
-    .at_most(4050)
+    .at_most(3830)
     .goal(3500),
     row("layer with two rules, default", Case::Rules(2))
         .over(Case::Bare)
-        .at_most(7200)
+        .at_most(7150)
         .goal(5700),
     row("layer with four rules, default", Case::Rules(4))
         .over(Case::Bare)
-        .at_most(10760)
+        .at_most(10430)
         .goal(8700),
     row(
         "layer with four rules, default, denied by the last, total",
         Case::DeniedRules(4),
     )
-    .at_most(11450),
+    .at_most(11110),
     row(
         "layer with a quota, no headers, no extensions",
         Case::PlainQuota,
     )
     .over(Case::Bare)
-    .at_most(1265)
+    .at_most(1270)
     .goal(1400),
     row(
         "layer with a window, no headers, no extensions",
