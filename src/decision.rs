@@ -7,13 +7,12 @@
 mod answer;
 mod batch_decision;
 mod ceil_secs;
-mod circumstances;
+mod context;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod decision;
 mod figures;
 mod judgement;
 mod outcome;
-mod plain;
 mod result_label;
 mod source;
 mod verdict;
@@ -25,8 +24,7 @@ pub use self::{
 pub(crate) use self::{
     batch_decision::{Decisions, strictest},
     ceil_secs::ceil_secs,
-    circumstances::Circumstances,
-    judgement::Judgement,
+    judgement::{Buckets, Judgement},
     result_label::ResultLabel,
 };
 pub(crate) use crate::algorithm::{ClientFigures, ClientTerms, State};

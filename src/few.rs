@@ -13,10 +13,7 @@ pub(crate) trait Count {
     fn list<T>(len: usize, item: impl FnMut(usize) -> T) -> Self::Of<T>;
 
     /// Creates a list of the same items.
-    #[inline(always)]
-    fn fill<T>(len: usize, item: impl Fn() -> T) -> Self::Of<T> {
-        Self::list(len, |_| item())
-    }
+    fn fill<T: Copy>(len: usize, item: T) -> Self::Of<T>;
 }
 
 /// Exactly so many items.
@@ -33,6 +30,12 @@ impl<const N: usize> Count for Exactly<N> {
         debug_assert_eq!(len, N);
         array::from_fn(item)
     }
+
+    #[inline(always)]
+    fn fill<T: Copy>(len: usize, item: T) -> [T; N] {
+        debug_assert_eq!(len, N);
+        [item; N]
+    }
 }
 
 impl Count for Any {
@@ -40,6 +43,10 @@ impl Count for Any {
 
     fn list<T>(len: usize, item: impl FnMut(usize) -> T) -> SmallVec<[T; 4]> {
         (0..len).map(item).collect()
+    }
+
+    fn fill<T: Copy>(len: usize, item: T) -> SmallVec<[T; 4]> {
+        SmallVec::from_elem(item, len)
     }
 }
 

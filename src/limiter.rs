@@ -3,15 +3,16 @@
 mod backend_dispatch;
 mod backend_support;
 mod block;
+mod claims;
 mod engine;
 mod handle;
 mod in_force;
 mod limiter_error;
 #[cfg(feature = "tokio")]
 mod line;
+mod members;
 mod peek;
 mod permits;
-mod plain;
 mod prepare;
 mod rebuilt;
 mod receipts;
@@ -20,6 +21,7 @@ mod reload;
 mod reload_error;
 mod renewal;
 mod requirement;
+mod transactions;
 mod turn;
 
 use std::{fmt, sync::Arc};
@@ -29,9 +31,12 @@ pub(crate) use self::permits::HeldPermit;
 pub use self::permits::Permit;
 #[cfg(feature = "tokio")]
 use self::permits::PermitKeeper;
-pub(crate) use self::plain::Transactions;
-pub(crate) use self::requirement::RuleUse;
-pub(crate) use self::turn::{Sleep, StartTime};
+pub(crate) use self::{
+    claims::Claims,
+    requirement::RuleUse,
+    transactions::Transactions,
+    turn::{Sleep, StartTime},
+};
 use self::{
     backend_dispatch::BackendDispatch,
     in_force::{DecisionLimits, LimitsCell},
@@ -267,10 +272,7 @@ impl Limiter {
         &self,
         transaction: &Transaction<'_>,
     ) -> Option<Result<Decision, LimiterError>> {
-        match self.try_plain(transaction) {
-            Some(decision) => Some(Ok(decision)),
-            None => self.try_decide_one(Operation::Spend, transaction),
-        }
+        self.try_decide_one(Operation::Spend, transaction)
     }
 
     /// Like [`spend_batch`](Self::spend_batch), but never waits. Returns `None`, without charging, if the backend has
@@ -284,7 +286,7 @@ impl Limiter {
         &self,
         transactions: &[Transaction<'_>],
     ) -> Option<Result<BatchDecision, LimiterError>> {
-        self.try_decide_batch(Operation::Spend, transactions)
+        self.try_decide(Operation::Spend, transactions)
     }
 
     /// Refunds the cost of a transaction. The bucket never gets more than full. Refunding a

@@ -38,12 +38,11 @@ use std::{
 use http::request::Parts;
 
 pub(crate) use self::{
-    charge::{Charge, ChargeTerms, Charges, charged},
+    charge::{Charge, Charges, charged},
     charging::{EndingKind, Refused},
     path::undisguised,
     predicate::Predicates,
-    rules::{Chain, Rules},
-    source::ClientId,
+    rules::Rules,
 };
 use self::{charging::Charging, choice::Choice, predicate::Not, source::Sources};
 pub use self::{

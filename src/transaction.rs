@@ -6,6 +6,7 @@
 
 mod batch;
 mod bucket_key;
+mod claim;
 mod fingerprint;
 mod lease_share;
 mod limit_ref;
@@ -30,6 +31,7 @@ pub use self::{
     transaction::Transaction,
 };
 pub(crate) use self::{
+    claim::Claim,
     fingerprint::{ClientFingerprint, Fingerprint, IdHash, LimitSeed},
     limit_ref::LimitPlace,
 };

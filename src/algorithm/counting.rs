@@ -1,6 +1,6 @@
 //! What an algorithm is: the trait that each of them implements.
 
-use std::{fmt, hash::Hash, time::Duration};
+use std::{fmt, hash::Hash, num::NonZeroU32, time::Duration};
 
 use super::{
     action::{Action, Ask},
@@ -112,7 +112,7 @@ pub(crate) trait Counting: Clone + fmt::Debug + Eq + Hash + Sized {
     // Judgement.
 
     /// Returns what the action leads to, if the batch passes.
-    fn judge(&self, ask: Ask<'_>, view: Self::View<'_>, now: u64) -> Judged<Self::State>;
+    fn judge(&self, ask: &Ask<'_>, view: Self::View<'_>, now: u64) -> Judged<Self::State>;
 
     /// Whether the answer to a probe has the unchanged state of the bucket. If not, only [`Action::Keep`] has it.
     const PROBES_KEEP_STATE: bool = true;
@@ -121,7 +121,7 @@ pub(crate) trait Counting: Clone + fmt::Debug + Eq + Hash + Sized {
     const WAITS_ARE_STATE: bool = false;
 
     /// Returns the state of the bucket if nothing is taken from it.
-    fn untouched(&self, ask: Ask<'_>, view: Self::View<'_>, now: u64) -> Self::State;
+    fn untouched(&self, ask: &Ask<'_>, view: Self::View<'_>, now: u64) -> Self::State;
 
     /// Converts a state to another clock, so that it is as far from `to` as it was from `from`.
     fn by_clock(state: Self::State, from: u64, to: u64) -> Self::State {
@@ -132,7 +132,7 @@ pub(crate) trait Counting: Clone + fmt::Debug + Eq + Hash + Sized {
     // Figures.
 
     /// Returns the state to show: that of a probe includes its cost, if it would pass.
-    fn probed(&self, ask: Ask<'_>, state: Self::State, now: u64) -> Self::State {
+    fn probed(&self, ask: &Ask<'_>, state: Self::State, now: u64) -> Self::State {
         let _ = (ask, now);
         state
     }
@@ -253,13 +253,37 @@ pub(crate) struct Judged<S> {
     pub(crate) taken: Option<TakenPart>,
 }
 
-/// The part of its cost that a debit takes from a bucket which cannot hold more debt.
+/// The part of its cost that a debit takes from a bucket which cannot hold more debt. It is rare, and part of each answer, so
+/// it is small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TakenPart {
-    /// The number of tokens, rounded up.
-    pub(crate) cost: u32,
-    /// By how much the time taken from a GCRA bucket is shorter than the time of these tokens.
-    pub(crate) short: Ticks,
+    cost: u32,
+    short_us: u64,
+    /// The fraction and one.
+    short_frac: NonZeroU32,
+}
+
+impl TakenPart {
+    /// The part of a debit that has taken so many tokens, rounded up, in less time than theirs by `short`.
+    pub(super) fn new(cost: u32, short: Ticks) -> Self {
+        Self {
+            cost,
+            short_us: short.us,
+            short_frac: NonZeroU32::MIN.saturating_add(short.frac),
+        }
+    }
+
+    pub(crate) const fn cost(self) -> u32 {
+        self.cost
+    }
+
+    /// By how much the time taken from a GCRA bucket is shorter than the time of the tokens.
+    pub(super) const fn short(self) -> Ticks {
+        Ticks {
+            us: self.short_us,
+            frac: self.short_frac.get() - 1,
+        }
+    }
 }
 
 impl<S> Judged<S> {

@@ -29,14 +29,14 @@ pub(crate) trait Following: Counting {
             min_cost: 1,
             ..*ask
         };
-        let state = self.judge(everything, self.view(None, now), now).state;
+        let state = self.judge(&everything, self.view(None, now), now).state;
         let stored = self.keep(None, Action::Spend, state, now);
         let probe = Ask {
             action: Action::Probe,
             ..*ask
         };
         let view = self.view(stored.as_ref(), now);
-        self.judge(probe, view, now).state
+        self.judge(&probe, view, now).state
     }
 
     /// Returns the instant of a charge. The receipts of a bucket have them in order.

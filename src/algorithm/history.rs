@@ -127,7 +127,7 @@ impl HistoryTerms {
 
 impl HistoryUse {
     fn of<A: Counting>(by: &A, own: &A::Stored, now: u64) -> Self {
-        let state = by.untouched(ASK, by.view(Some(own), now), now);
+        let state = by.untouched(&ASK, by.view(Some(own), now), now);
         let (used, limit, wait) = by.used_part(&state);
         Self {
             used,

@@ -204,7 +204,7 @@ impl<A: Scripted> FoundIn<A> {
         let FoundPart::Whole(stored) = &mut self.part else {
             return None;
         };
-        let judged = by.judge(*ask, by.view(stored.as_ref(), self.asked), self.asked);
+        let judged = by.judge(ask, by.view(stored.as_ref(), self.asked), self.asked);
         let counted = match A::COUNTS_UNITS {
             true => A::units(&judged.state),
             false => 1,

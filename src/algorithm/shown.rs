@@ -7,12 +7,10 @@ use super::{
     bound::Bounded,
     concurrency::Concurrency,
     counting::{Counting, TakenPart},
-    each::{Algorithm, Charge, Each, each, map_each},
+    each::{Algorithm, Charge, Each, each, each_as, map_each},
     gcra::Gcra,
-    history::ASK,
     quota::Quota,
     refill::Refill,
-    row::RowValue,
     state::State,
     ticks::Wait,
     tiers::{Grant, Tiers},
@@ -44,51 +42,35 @@ pub(crate) type ShownBucket =
     Each<ShownIn<Gcra>, ShownIn<Tiers>, ShownIn<Window>, ShownIn<Quota>, ShownIn<Concurrency>>;
 
 impl<A: Counting> ShownIn<A> {
-    /// Creates the bucket. A probe is shown as if it had taken its cost.
+    /// Creates the bucket as a decision shows it, if its batch passes or not. `is_probed` says whether the state leaves out
+    /// the cost.
     #[inline(always)]
     fn new(
         by: &A,
         ask: &Ask<'_>,
         state: A::State,
-        now: u64,
-        is_taken: bool,
         part: Option<TakenPart>,
-        reserved: u32,
+        (passes, is_probed): (bool, bool),
+        now: u64,
     ) -> Self {
-        let state = match ask.action {
-            Action::Probe | Action::ProbeDebit => by.probed(*ask, state, now),
-            _ => state,
-        };
         Self {
-            state,
+            state: match is_probed {
+                true => by.probed(ask, state, now),
+                false => state,
+            },
+            by: by.clone(),
             now,
             cost: ask.cost,
-            is_taken,
+            is_taken: passes,
             part,
             may_wait: ask.joins_line && by.has_line(),
-            reserved,
-            by: by.clone(),
-        }
-    }
-
-    /// Creates the bucket with the state in a row, after a charge that cannot wait, or without it.
-    #[inline(always)]
-    fn charged(by: &A, value: RowValue, cost: u32, is_taken: bool, now: u64) -> Self {
-        Self {
-            state: by.untouched(ASK, by.view_row(value, now), now),
-            by: by.clone(),
-            now,
-            cost,
-            is_taken,
-            part: None,
-            may_wait: false,
             reserved: 0,
         }
     }
 
     /// Returns the amount that is taken for the cost.
     pub(super) fn taken(&self) -> u32 {
-        self.part.map_or(self.cost, |part| part.cost)
+        self.part.map_or(self.cost, TakenPart::cost)
     }
 }
 
@@ -115,46 +97,32 @@ impl<A: Counting + Bounded> ShownIn<A> {
 }
 
 impl ShownBucket {
-    /// Creates the bucket with the state of an answer. Returns `None` if it is the state of another algorithm.
+    /// Passes on the bucket with the state of an answer, if the batch passes or not. It is large, so each algorithm writes it
+    /// where it stays. `takes` says whether the cost is taken, or would be. Returns whether the state is one of the algorithm.
     #[inline(always)]
-    pub(crate) fn new(
+    pub(crate) fn show(
         algorithm: &Algorithm,
         ask: &Ask<'_>,
-        state: State,
-        now: Timestamp,
-        is_taken: bool,
+        state: &State,
         part: Option<TakenPart>,
-        reserved: u32,
-    ) -> Option<Self> {
-        let now = now.as_micros();
-        map_each!((algorithm, state), (by, state) => ShownIn::new(by, ask, state, now, is_taken, part, reserved))
+        (passes, takes): (bool, bool),
+        now: Timestamp,
+        write: impl FnOnce(Self),
+    ) -> bool {
+        let is_probe = matches!(ask.action, Action::Probe | Action::ProbeDebit);
+        let (passes, now) = ((passes, is_probe && takes), now.as_micros());
+        each_as!((algorithm, state),
+            (By, This, by, state) => {
+                write(This(ShownIn::new(by, ask, *state, part, passes, now)));
+                true
+            },
+            _ => false)
     }
 
-    /// Writes the bucket with the state in a row, after a charge that cannot wait, or without it. A bucket is large, so it is
-    /// written where it stays, in the form that it has there.
-    #[inline(always)]
-    pub(crate) fn write_row<R>(
-        algorithm: &Algorithm,
-        value: RowValue,
-        cost: u32,
-        is_taken: bool,
-        now: Timestamp,
-        place: &mut R,
-        form: impl Fn(Self) -> R,
-    ) {
-        let now = now.as_micros();
-        match algorithm {
-            Each::Gcra(by) => {
-                *place = form(Each::Gcra(ShownIn::charged(by, value, cost, is_taken, now)));
-            }
-            Each::Quota(by) => {
-                *place = form(Each::Quota(ShownIn::charged(
-                    by, value, cost, is_taken, now,
-                )));
-            }
-            // No row has a bucket of these.
-            Each::Tiers(_) | Each::Window(_) | Each::Concurrency(_) => {}
-        }
+    /// Adds the part of the limit that leases reserve.
+    #[cold]
+    pub(crate) fn reserve(&mut self, reserved: u32) {
+        each!(self, shown => shown.reserved = reserved);
     }
 
     /// Returns the algorithm with the configured limit.

@@ -56,18 +56,23 @@ impl State {
 }
 
 impl View<'_> {
-    /// Returns what the action leads to, if the batch passes.
+    /// Passes on what the action leads to, if the batch passes. This is large, so each algorithm writes it where it stays.
     #[inline(always)]
-    pub(crate) fn judge(self, ask: Ask<'_>, now: Timestamp) -> Judged<State> {
+    pub(crate) fn judge(
+        self,
+        ask: &Ask<'_>,
+        now: Timestamp,
+        write: impl FnOnce(Judged<State>),
+    ) {
         if ask.action == Action::Reset {
-            return Judged::new(State::MISSING, true);
+            return write(Judged::new(State::MISSING, true));
         }
         let now = now.as_micros();
-        each_as!(self, (By, This, seen) => seen.by.judge(ask, seen.view, now).map(This))
+        each_as!(self, (By, This, seen) => write(seen.by.judge(ask, seen.view, now).map(This)));
     }
 
     /// Returns the state of the bucket if nothing is taken from it.
-    pub(crate) fn untouched(self, ask: Ask<'_>, now: Timestamp) -> State {
+    pub(crate) fn untouched(self, ask: &Ask<'_>, now: Timestamp) -> State {
         map_each!(self, seen => seen.by.untouched(ask, seen.view, now.as_micros()))
     }
 }

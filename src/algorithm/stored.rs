@@ -7,7 +7,6 @@ use thiserror::Error;
 use super::{
     action::{Action, Ask},
     algorithm_key::AlgorithmKey,
-    bound::Bounded,
     concurrency::Concurrency,
     counting::{Counting, Judged},
     each::{Algorithm, Each, each, each_as, keyed, map_each},
@@ -212,58 +211,40 @@ impl Algorithm {
         })
     }
 
-    /// Returns what a request leads to, if the state is in a row.
+    /// Does the same as [`View::judge`], if the state is in a row.
     #[inline(always)]
-    pub(crate) fn judge_row(&self, ask: Ask<'_>, value: RowValue, now: Timestamp) -> Judged<State> {
-        if ask.action == Action::Reset {
-            return Judged::new(State::MISSING, true);
-        }
-        let now = now.as_micros();
-        each_as!(self, (By, This, by) => by.judge(ask, by.view_row(value, now), now).map(This))
-    }
-
-    /// Returns the key of the algorithm, if its buckets are rows without a line and it permits the cost, which is not 0.
-    #[inline(always)]
-    pub(crate) fn plain_key(&self, cost: u32) -> Option<AlgorithmKey> {
-        fn key<A: Counting + Bounded>(by: &A, cost: u32) -> Option<AlgorithmKey> {
-            let is_plain = A::FITS_ROW && cost > 0 && !by.has_line() && by.permits_any(cost);
-            is_plain.then_some(A::KEY)
-        }
-        each!(self, by => key(by, cost))
-    }
-
-    /// Returns the value of a row after a charge, if it passes.
-    #[inline(always)]
-    pub(crate) fn charge_row(
+    pub(crate) fn judge_row(
         &self,
-        ask: Ask<'_>,
+        ask: &Ask<'_>,
         value: RowValue,
         now: Timestamp,
-    ) -> Option<RowValue> {
+        write: impl FnOnce(Judged<State>),
+    ) {
+        if ask.action == Action::Reset {
+            return write(Judged::new(State::MISSING, true));
+        }
         let now = now.as_micros();
-        each!(self, by => {
-            let judged = by.judge(ask, by.view_row(value, now), now);
-            judged.passed.then(|| by.row(judged.state))
-        })
+        each_as!(self, (By, This, by) => write(by.judge(ask, by.view_row(value, now), now).map(This)));
     }
 
     /// Returns the state in a row if nothing is taken from it.
     #[inline(always)]
-    pub(crate) fn untouched_row(&self, ask: Ask<'_>, value: RowValue, now: Timestamp) -> State {
+    pub(crate) fn untouched_row(&self, ask: &Ask<'_>, value: RowValue, now: Timestamp) -> State {
         let now = now.as_micros();
         map_each!(self, by => by.untouched(ask, by.view_row(value, now), now))
     }
 
     /// Returns the state in a row.
+    #[cfg(feature = "failure-policy")]
     #[inline(always)]
     pub(crate) fn state_in_row(&self, value: RowValue, now: Timestamp) -> State {
-        self.untouched_row(ASK, value, now)
+        self.untouched_row(&ASK, value, now)
     }
 
     /// Returns a state as the value of a row.
     #[inline(always)]
-    pub(crate) fn row(&self, state: State) -> RowValue {
-        each!((self, state), (by, state) => by.row(state), _ => RowValue::FULL)
+    pub(crate) fn row(&self, state: &State) -> RowValue {
+        each!((self, state), (by, state) => by.row(*state), _ => RowValue::FULL)
     }
 }
 

@@ -76,6 +76,9 @@ pub(crate) fn strictest(decisions: &[Decision]) -> Option<usize> {
 
 /// The decisions on the members of a batch.
 pub(crate) trait Decisions: Sized {
+    /// Whether there can be another number than one.
+    const ARE_SEVERAL: bool;
+
     /// In the members' order.
     fn members(&self) -> &[Decision];
 
@@ -90,6 +93,8 @@ pub(crate) trait Decisions: Sized {
 }
 
 impl Decisions for BatchDecision {
+    const ARE_SEVERAL: bool = true;
+
     fn members(&self) -> &[Decision] {
         &self.members
     }
@@ -113,6 +118,8 @@ impl Decisions for BatchDecision {
 
 /// The decision on a batch of one.
 impl Decisions for Decision {
+    const ARE_SEVERAL: bool = false;
+
     #[inline]
     fn members(&self) -> &[Decision] {
         slice::from_ref(self)

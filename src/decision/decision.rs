@@ -1,14 +1,14 @@
 use std::{cmp::Ordering, fmt, time::Duration};
 
 use super::{
-    answer::Answer, ceil_secs, circumstances::Circumstances, figures::BucketFigures,
-    source::Source, verdict::Verdict,
+    answer::Answer, ceil_secs, context::DecisionContext, figures::BucketFigures, source::Source,
+    verdict::Verdict,
 };
 use crate::{
     algorithm::{Action, Algorithm, Ask, ClientFigures, FOREVER, ShownBucket},
     clock::Timestamp,
     tiers::{Grant, Tiers},
-    transaction::{Fingerprint, Member, Operation, Receipt},
+    transaction::{Claim, Fingerprint, Operation, Receipt},
 };
 
 /// The decision on one transaction. [`Limiter::spend`](crate::Limiter::spend) returns one. Two decisions are equal if
@@ -52,40 +52,35 @@ impl Decision {
         }
     }
 
-    /// Writes the decision on a member whose bucket the backend has read. Returns whether the answer has figures for the
-    /// algorithm, so that it is one to this member. A reset has no figures.
+    /// Writes the decision on a claim whose bucket the backend has read. Returns whether the answer has figures for the
+    /// algorithm, so that it is one to this claim. A reset has no figures.
     #[inline(always)]
     pub(crate) fn show(
         &mut self,
         algorithm: &Algorithm,
-        member: &Member<'_>,
+        claim: &Claim<'_>,
         answer: &Answer,
-        circumstances: Circumstances,
+        context: DecisionContext,
     ) -> bool {
-        let Circumstances {
-            action,
-            now,
-            passes,
-            source,
-        } = circumstances;
-        let takes = matches!(action, Action::Spend | Action::Debit | Action::Renew);
-        self.verdict = Verdict::of(action, answer.passed, member.shadow && passes);
-        self.source = if answer.leased { Source::Lease } else { source };
-        self.shadow = member.shadow;
-        self.is_charged = takes && answer.passed && passes;
-        self.votes = member.mode.votes();
-        self.fingerprint = member.fingerprint;
-        let ask = member.ask(circumstances.shown(answer));
-        if answer.held > 0 || answer.reserved > 0 {
-            return self.show_leased(algorithm, &ask, answer, circumstances);
-        }
-        let (state, taken) = (answer.state, answer.taken);
-        let bucket = ShownBucket::new(algorithm, &ask, state, now, passes, taken, 0);
-        self.bucket = match bucket {
-            Some(bucket) => BucketFigures::Known(bucket),
-            None => BucketFigures::None,
+        let (ask, takes) = (&claim.ask, answer.passed && context.passes);
+        let action = ask.action;
+        self.verdict = Verdict::of(action, answer.passed, claim.shadow && context.passes);
+        self.source = match answer.leased {
+            true => Source::Lease,
+            false => context.source,
         };
-        !self.bucket.is_none() || action == Action::Reset
+        self.shadow = claim.shadow;
+        self.is_charged = takes && matches!(action, Action::Spend | Action::Debit | Action::Renew);
+        self.votes = claim.votes;
+        self.fingerprint = claim.fingerprint;
+        if answer.held > 0 || answer.reserved > 0 {
+            return self.show_leased(algorithm, ask, answer, context);
+        }
+        let (passes, bucket) = ((context.passes, takes), &mut self.bucket);
+        let (state, part) = (&answer.state, answer.taken);
+        let write = |known| *bucket = BucketFigures::Known(known);
+        let is_shown = ShownBucket::show(algorithm, ask, state, part, passes, context.now, write);
+        is_shown || action == Action::Reset
     }
 
     /// Shows a bucket of a limit with leases, of which this process may hold units in advance.
@@ -95,32 +90,27 @@ impl Decision {
         algorithm: &Algorithm,
         ask: &Ask<'_>,
         answer: &Answer,
-        circumstances: Circumstances,
+        context: DecisionContext,
     ) -> bool {
-        let Circumstances {
-            action,
-            now,
-            passes,
-            ..
-        } = circumstances;
+        let takes = answer.passed && context.passes;
         let left = match answer.reserved {
             0 => None,
             reserved => algorithm.with_most(algorithm.max_cost().saturating_sub(reserved)),
         };
         let algorithm = left.as_ref().unwrap_or(algorithm);
-        let state = match answer.held {
-            0 => answer.state,
-            held => {
-                let is_probe = ask.action == Action::Probe;
-                let probed = if is_probe { ask.cost } else { 0 };
-                self.held = held.saturating_sub(probed);
-                algorithm.with_held(answer.state, now, held)
-            }
-        };
-        let (taken, reserved) = (answer.taken, answer.reserved);
-        let bucket = ShownBucket::new(algorithm, ask, state, now, passes, taken, reserved);
-        self.bucket = bucket.map_or(BucketFigures::None, BucketFigures::Known);
-        !self.bucket.is_none() || action == Action::Reset
+        let mut state = answer.state;
+        if answer.held > 0 {
+            let is_probe = takes && ask.action == Action::Probe;
+            let probed = if is_probe { ask.cost } else { 0 };
+            self.held = answer.held.saturating_sub(probed);
+            state = algorithm.with_held(state, context.now, answer.held);
+        }
+        let (passes, part) = ((context.passes, takes), answer.taken);
+        let is_shown = ShownBucket::show(algorithm, ask, &state, part, passes, context.now, |mut known| {
+            known.reserve(answer.reserved);
+            self.bucket = BucketFigures::Known(known);
+        });
+        is_shown || ask.action == Action::Reset
     }
 
     /// Returns whether the request may proceed, which is always true for a limit in shadow mode. For a member of a batch

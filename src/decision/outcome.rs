@@ -5,14 +5,19 @@ use ahash::RandomState;
 use smallvec::SmallVec;
 
 use super::{
-    answer::Answer, circumstances::Circumstances, decision::Decision, judgement::Judgement,
+    answer::Answer,
+    context::DecisionContext,
+    decision::Decision,
+    judgement::{Buckets, Judgement},
     source::Source,
 };
+#[cfg(feature = "redis")]
+use crate::algorithm::View;
 use crate::{
-    algorithm::{Algorithm, Stored, View},
+    algorithm::{Algorithm, State, Stored},
     clock::{InvalidNow, Timestamp},
     few::{Any, Count},
-    transaction::{Batch, Member, Operation},
+    transaction::{Batch, Claim, Member, Operation},
 };
 
 /// A backend's answer to a [`Batch`]. The [backend docs](crate::backend#a-custom-backend) have an example.
@@ -134,14 +139,9 @@ impl Outcome {
         if batch.operation == Operation::Renew {
             return Ok(Self::renew(batch, now, stored));
         }
-        let outcome = Self::judged(batch, now, |place, member| {
-            stored[place].see(member.algorithm, now)
-        });
-        let members = batch.members.iter().zip(outcome.answers());
-        for ((member, answer), stored) in members.zip(stored) {
-            stored.keep(member.algorithm, batch.action(member), answer.state, now);
-        }
-        Ok(outcome)
+        let mut judged = Judgement::<Any>::of(batch);
+        judged.judge(&mut StoredBuckets(stored), now);
+        Ok(Self::from(judged))
     }
 
     /// Renews the members in order. Members of one bucket see what those before them have changed, and all of them have its
@@ -155,7 +155,8 @@ impl Outcome {
             }
             let (ask, algorithm) = (batch.ask(member), member.algorithm);
             let mut answer = Answer::UNKNOWN;
-            answer.judge(stored[place].see(algorithm, now).judge(ask, now));
+            let seen = stored[place].see(algorithm, now);
+            seen.judge(&ask, now, |judged| answer.judge(judged));
             stored[place].keep(algorithm, ask.action, answer.state, now);
             outcome.answers.push(answer);
         }
@@ -170,24 +171,16 @@ impl Outcome {
         outcome
     }
 
-    /// Judges a batch at a valid `now`. `see` returns the state of a member's bucket, by its place. It is asked again for
-    /// the figures of a denied batch.
+    /// Judges a batch that a store has decided in the same way. `see` returns the state that the store had of a member's
+    /// bucket, by its place.
+    #[cfg(feature = "redis")]
     pub(crate) fn judged<'v>(
         batch: &Batch<'v>,
         now: Timestamp,
-        see: impl Fn(usize, &Member<'v>) -> View<'v>,
+        see: impl Fn(usize, &Claim<'v>) -> View<'v>,
     ) -> Self {
-        let mut judged = Judgement::<Any>::new(batch.operation, batch.members.len());
-        judged.begin(now);
-        for (place, member) in batch.members.iter().enumerate() {
-            judged.judge(place, member, |ask| see(place, member).judge(ask, now));
-        }
-        if !judged.passes() {
-            for (place, member) in batch.members.iter().enumerate() {
-                let untouched = |ask| see(place, member).untouched(ask, now);
-                judged.take_nothing(place, member, untouched);
-            }
-        }
+        let mut judged = Judgement::<Any>::of(batch);
+        judged.judge(&mut SeenBuckets(see), now);
         Self::from(judged)
     }
 
@@ -237,9 +230,8 @@ impl Outcome {
     /// the cost in question.
     #[cold]
     pub(crate) fn peeked(&self, batch: &Batch<'_>, member: &Member<'_>) -> Option<Decision> {
-        let circumstances = self.circumstances(batch, member, false);
         let mut decision = Decision::NOT_LIMITED;
-        let is_answered = self.show(circumstances, member, 0, &mut decision);
+        let is_answered = self.show(&batch.claim(member), false, 0, &mut decision);
         is_answered.then(|| decision.of_peek())
     }
 
@@ -254,24 +246,28 @@ impl Outcome {
         decision: &mut Decision,
     ) -> bool {
         batch.members.get(index).is_some_and(|member| {
-            let circumstances = self.circumstances(batch, member, passes);
-            self.show(circumstances, member, index, decision)
+            self.show(&batch.claim(member), passes, index, decision)
         })
     }
 
     #[inline(always)]
     fn show(
         &self,
-        circumstances: Circumstances,
-        member: &Member<'_>,
+        claim: &Claim<'_>,
+        passes: bool,
         index: usize,
         decision: &mut Decision,
     ) -> bool {
+        let context = DecisionContext {
+            now: self.now,
+            passes,
+            source: self.source,
+        };
         match self.answers.get(index) {
             Some(answer) if self.exceptions.is_none() && answer.known => {
-                decision.show(member.algorithm, member, answer, circumstances)
+                decision.show(claim.algorithm, claim, answer, context)
             }
-            Some(answer) => self.show_unusual(circumstances, member, index, *answer, decision),
+            Some(answer) => self.show_unusual(context, claim, index, *answer, decision),
             None => false,
         }
     }
@@ -280,8 +276,8 @@ impl Outcome {
     #[inline(never)]
     fn show_unusual(
         &self,
-        mut circumstances: Circumstances,
-        member: &Member<'_>,
+        mut context: DecisionContext,
+        claim: &Claim<'_>,
         index: usize,
         mut answer: Answer,
         decision: &mut Decision,
@@ -290,7 +286,7 @@ impl Outcome {
             *decision = Decision::NOT_LIMITED;
             return true;
         }
-        let mut algorithm = member.algorithm;
+        let mut algorithm = claim.algorithm;
         let exceptions = self.exceptions.as_deref();
         let algorithms = exceptions.and_then(|exceptions| exceptions.algorithms.as_ref());
         if let Some(own) = algorithms.and_then(|all| all.get(index)) {
@@ -299,19 +295,9 @@ impl Outcome {
         let clocks = exceptions.and_then(|exceptions| exceptions.clocks.as_ref());
         if let Some(own) = clocks.and_then(|clocks| clocks.get(index)) {
             answer.state = answer.state.by_clock(self.now, *own);
-            circumstances.now = *own;
+            context.now = *own;
         }
-        decision.show(algorithm, member, &answer, circumstances)
-    }
-
-    #[inline(always)]
-    fn circumstances(&self, batch: &Batch<'_>, member: &Member<'_>, passes: bool) -> Circumstances {
-        Circumstances {
-            action: batch.action(member),
-            now: self.now,
-            passes,
-            source: self.source,
-        }
+        decision.show(algorithm, claim, &answer, context)
     }
 
     /// Returns the index of a member whose debit does not fit into its window.
@@ -331,9 +317,45 @@ impl Outcome {
     }
 }
 
-impl<C: Count> From<Judgement<C>> for Outcome {
-    fn from(judged: Judgement<C>) -> Self {
-        let mut outcome = Self::of(judged.now, SmallVec::from_slice(judged.answers()));
+/// The states of a batch's buckets.
+struct StoredBuckets<'s>(&'s mut [Stored]);
+
+impl<'a> Buckets<'a> for StoredBuckets<'_> {
+    fn judge(&self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
+        let seen = self.0[place].see(claim.algorithm, now);
+        seen.judge(&claim.ask, now, |judged| answer.judge(judged));
+    }
+
+    fn untouched(&self, place: usize, claim: &Claim<'a>, now: Timestamp) -> State {
+        let seen = self.0[place].see(claim.algorithm, now);
+        seen.untouched(&claim.ask, now)
+    }
+
+    fn write(&mut self, place: usize, claim: &Claim<'a>, answer: &Answer, now: Timestamp) {
+        self.0[place].keep(claim.algorithm, claim.ask.action, answer.state, now);
+    }
+}
+
+/// Buckets that their store has changed already, as they were before. The function returns one, by its place.
+#[cfg(feature = "redis")]
+struct SeenBuckets<F>(F);
+
+#[cfg(feature = "redis")]
+impl<'a, F: Fn(usize, &Claim<'a>) -> View<'a>> Buckets<'a> for SeenBuckets<F> {
+    fn judge(&self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
+        self.0(place, claim).judge(&claim.ask, now, |judged| answer.judge(judged));
+    }
+
+    fn untouched(&self, place: usize, claim: &Claim<'a>, now: Timestamp) -> State {
+        self.0(place, claim).untouched(&claim.ask, now)
+    }
+
+    fn write(&mut self, _: usize, _: &Claim<'a>, _: &Answer, _: Timestamp) {}
+}
+
+impl<C: Count> From<Judgement<'_, C>> for Outcome {
+    fn from(judged: Judgement<'_, C>) -> Self {
+        let mut outcome = Self::of(judged.now(), SmallVec::from_slice(judged.answers()));
         outcome.no_room = judged.no_room();
         outcome
     }

@@ -2,34 +2,32 @@
 
 use std::slice;
 
-use smallvec::SmallVec;
-
 use super::{
     Limiter,
     backend_dispatch::BackendDispatch,
+    claims::Claims,
     limiter_error::LimiterError,
-    prepare::{Looked, Lookups, WithoutBucket, duplicate, duplicate_bucket},
+    members::Members,
+    prepare::Lookups,
     recorder::DecisionRecorder,
+    transactions::Transactions,
 };
 use crate::{
-    backend::{Backend, BackendError, MaybeReady, MemoryBackend, ask_boxed},
+    backend::{Backend, MaybeReady, MemoryBackend, ask_boxed},
     clock::Timestamp,
-    decision::{BatchDecision, Circumstances, Decision, Decisions, Judgement, Outcome, Source},
-    few::{Any, Count, Exactly, counted},
-    id::Id,
+    decision::{BatchDecision, Decision, Decisions},
+    few::{Any, Count, counted},
     limit::Limits,
-    transaction::{Batch, Member, Operation, Transaction},
+    transaction::{Operation, Transaction},
 };
 
 impl Limiter {
-    #[inline(never)]
     pub(crate) fn try_decide_one(
         &self,
         operation: Operation,
         transaction: &Transaction<'_>,
     ) -> Option<Result<Decision, LimiterError>> {
-        let limits = self.in_force();
-        self.try_decide::<Exactly<1>, _>(&limits, operation, slice::from_ref(transaction))
+        self.try_decide(operation, slice::from_ref(transaction))
     }
 
     pub(crate) async fn decide_one(
@@ -38,52 +36,8 @@ impl Limiter {
         transaction: &Transaction<'_>,
     ) -> Result<Decision, LimiterError> {
         let limits = self.in_force();
-        let transactions = slice::from_ref(transaction);
-        self.decide::<Exactly<1>, _>(&limits, operation, transactions)
+        self.decide(&limits, operation, slice::from_ref(transaction))
             .await
-    }
-
-    /// Decides a plain charge in memory, by limits that have never been replaced.
-    #[inline(always)]
-    pub(super) fn try_plain(&self, transaction: &Transaction<'_>) -> Option<Decision> {
-        let (limits, memory) = (self.shared.limits.first()?, self.memory()?);
-        let spent = self.spend_plain::<Exactly<1>, Decision>(memory, limits, transaction)?;
-        let mut decided = Decision::nothing();
-        spent.show(&mut decided);
-        Some(decided)
-    }
-
-    #[inline]
-    pub(super) fn try_decide_batch(
-        &self,
-        operation: Operation,
-        transactions: &[Transaction<'_>],
-    ) -> Option<Result<BatchDecision, LimiterError>> {
-        let limits = self.in_force();
-        let BackendDispatch::Memory(memory) = &self.shared.backend else {
-            return self.try_decide::<Any, _>(&limits, operation, transactions);
-        };
-        self.decide_batch_in_memory(memory, &limits, operation, transactions)
-    }
-
-    /// Decides a batch in memory. The result is large, so it is made where it is returned.
-    #[inline]
-    fn decide_batch_in_memory(
-        &self,
-        memory: &MemoryBackend,
-        limits: &Limits,
-        operation: Operation,
-        transactions: &[Transaction<'_>],
-    ) -> Option<Result<BatchDecision, LimiterError>> {
-        let mut result = Some(Ok(BatchDecision::nothing()));
-        if let Some(Ok(decided)) = &mut result
-            && let Err(error) = counted!(transactions.len(), C => {
-                self.decide_in_memory::<C, _>(memory, limits, operation, transactions, decided)
-            })
-        {
-            result = Some(Err(error));
-        }
-        result
     }
 
     pub(crate) async fn decide_batch(
@@ -92,78 +46,57 @@ impl Limiter {
         transactions: &[Transaction<'_>],
     ) -> Result<BatchDecision, LimiterError> {
         let limits = self.in_force();
-        self.decide_batch_by(&limits, operation, transactions).await
+        self.decide(&limits, operation, transactions).await
     }
 
-    /// Decides a batch by these limits, even if others are in force by now.
-    pub(crate) async fn decide_batch_by(
-        &self,
-        limits: &Limits,
-        operation: Operation,
-        transactions: &[Transaction<'_>],
-    ) -> Result<BatchDecision, LimiterError> {
-        match &self.shared.backend {
-            BackendDispatch::Memory(memory) => {
-                let mut decided = BatchDecision::nothing();
-                let spent = &mut decided;
-                counted!(transactions.len(), C => {
-                    self.decide_in_memory::<C, _>(memory, limits, operation, transactions, spent)
-                })?;
-                Ok(decided)
-            }
-            BackendDispatch::Other(_) => {
-                self.decide::<Any, _>(limits, operation, transactions).await
-            }
-        }
-    }
-
-    /// Decides transactions by these limits, without waiting. If the backend has to wait, returns `None` and changes
-    /// nothing.
+    /// Decides transactions without waiting. If the backend has to wait, returns `None` and changes nothing.
     #[inline(always)]
-    fn try_decide<C: Count, D: Decisions>(
+    pub(super) fn try_decide<D: Decisions>(
         &self,
-        limits: &Limits,
         operation: Operation,
         transactions: &[Transaction<'_>],
     ) -> Option<Result<D, LimiterError>> {
-        match &self.shared.backend {
-            BackendDispatch::Memory(memory) => {
-                let mut decided = D::nothing();
-                let spent = &mut decided;
-                let result =
-                    self.decide_in_memory::<C, D>(memory, limits, operation, transactions, spent);
-                Some(result.map(|()| decided))
+        let limits = self.in_force();
+        // Decisions are large, so they are made where they are returned.
+        let mut result = Some(Ok(D::nothing()));
+        match (&self.shared.backend, &mut result) {
+            (BackendDispatch::Memory(memory), Some(Ok(decided))) => {
+                let decided =
+                    self.decide_in_memory(memory, &limits, operation, transactions, decided);
+                if let Err(error) = decided {
+                    result = Some(Err(error));
+                }
             }
-            BackendDispatch::Other(backend) => {
-                self.try_decide_in::<D>(&**backend, limits, operation, transactions)
+            (backend, _) => {
+                result = self.try_decide_in(&**backend, &limits, operation, transactions);
             }
         }
+        result
     }
 
-    /// Decides transactions by these limits, and waits for the backend if necessary.
-    async fn decide<C: Count, D: Decisions>(
+    /// Decides transactions by these limits, even if others are in force by now.
+    pub(crate) async fn decide<D: Decisions>(
         &self,
         limits: &Limits,
         operation: Operation,
         transactions: &[Transaction<'_>],
     ) -> Result<D, LimiterError> {
-        let mut decided = D::nothing();
         match &self.shared.backend {
             BackendDispatch::Memory(memory) => {
-                self.decide_in_memory::<C, D>(memory, limits, operation, transactions, &mut decided)
+                let mut decided = D::nothing();
+                self.decide_in_memory(memory, limits, operation, transactions, &mut decided)?;
+                Ok(decided)
             }
             BackendDispatch::Other(backend) => {
-                let backend = &**backend;
-                self.decide_in(backend, limits, operation, transactions, &mut decided)
+                self.decide_in(&**backend, limits, operation, transactions)
                     .await
             }
-        }?;
-        Ok(decided)
+        }
     }
 
-    /// Decides transactions in memory. Decisions are large, so they are written where they stay.
+    /// Decides transactions in memory.
     #[inline(always)]
-    fn decide_in_memory<C: Count, D: Decisions>(
+    fn decide_in_memory<D: Decisions>(
         &self,
         memory: &MemoryBackend,
         limits: &Limits,
@@ -171,45 +104,39 @@ impl Limiter {
         transactions: &[Transaction<'_>],
         decided: &mut D,
     ) -> Result<(), LimiterError> {
-        if operation == Operation::Spend
-            && let Some(spent) = self.spend_plain::<C, D>(memory, limits, transactions)
-        {
-            spent.show(decided);
-            return Ok(());
-        }
-        self.decide_in_full::<C, D>(memory, limits, operation, transactions, decided)
+        let len = if D::ARE_SEVERAL { transactions.len() } else { 1 };
+        counted!(len, C => {
+            let mut claims = Claims::<C>::new(operation, len);
+            self.judge::<C, D>(memory, limits, transactions, &mut claims)?;
+            claims.show(decided);
+            Ok(())
+        })
     }
 
-    /// Decides any transactions in memory.
-    #[inline(never)]
-    pub(crate) fn decide_in_full<C: Count, D: Decisions>(
-        &self,
+    /// Decides transactions in memory, and counts the decisions. Claims are large, so they are written where they stay.
+    #[inline(always)]
+    pub(crate) fn judge<'a, C: Count, D: Decisions>(
+        &'a self,
         memory: &MemoryBackend,
-        limits: &Limits,
-        operation: Operation,
-        transactions: &[Transaction<'_>],
-        decided: &mut D,
+        limits: &'a Limits,
+        transactions: &(impl Transactions<'a> + ?Sized),
+        claims: &mut Claims<'a, C>,
     ) -> Result<(), LimiterError> {
+        let operation = claims.operation();
+        claims.look_up(&self.lookups(limits, operation), transactions)?;
         let recorder = self.recorder(limits, operation);
-        let len = transactions.len();
-        let mut ids = C::fill(len, || None);
-        let mut looked = LookedUp::<C>::new(operation, len);
-        looked.look_up(self.lookups(limits, operation), transactions, ids.as_mut())?;
-        if !looked.is_needed() {
-            looked.decide_without(decided);
-            recorder.record(transactions, decided);
-            return Ok(());
+        if claims.are_needed() {
+            let applied = memory.judge(&mut claims.judged, self.now());
+            recorder.applied();
+            if let Err(error) = claims.check(applied, transactions) {
+                return Err(recorder.failed(transactions, error));
+            }
         }
-        let mut judged = Judgement::<C>::new(operation, len);
-        let applied = memory.judge(&mut judged, self.now(), len, |place| looked.member(place));
-        recorder.applied();
-        let finished = match applied {
-            Ok(()) => looked.finish(&judged, decided),
-            Err(error) => Err(BackendError::from(error).into()),
-        };
-        match finished {
-            Ok(()) => recorder.record(transactions, decided),
-            Err(error) => return Err(recorder.failed(transactions, error)),
+        // Decisions are only assembled for this if somebody counts them or listens.
+        if recorder.listens() {
+            let mut decided = D::nothing();
+            claims.show(&mut decided);
+            recorder.record(transactions, &decided);
         }
         Ok(())
     }
@@ -222,27 +149,19 @@ impl Limiter {
         operation: Operation,
         transactions: &[Transaction<'_>],
     ) -> Option<Result<D, LimiterError>> {
+        let mut ids = Any::list(transactions.len(), |_| None);
+        let members = Members::of(self.lookups(limits, operation), transactions, &mut ids);
+        let members = match members {
+            Ok(members) => members,
+            Err(error) => return Some(Err(error)),
+        };
         let recorder = self.recorder(limits, operation);
-        let mut ids = Any::fill(transactions.len(), || None);
-        let mut looked = LookedUp::<Any>::new(operation, transactions.len());
-        if let Err(error) =
-            looked.look_up(self.lookups(limits, operation), transactions, ids.as_mut())
-        {
-            return Some(Err(error));
+        if !members.are_needed() {
+            return Some(Ok(members.without_backend(&recorder, transactions)));
         }
-        let mut decided = D::nothing();
-        if !looked.is_needed() {
-            looked.decide_without(&mut decided);
-            recorder.record(transactions, &decided);
-            return Some(Ok(decided));
-        }
-        let members = looked.members();
-        let batch = Batch::new(operation, &members).at(self.now());
+        let batch = members.batch(self.now());
         let applied = backend.try_apply(&batch)?;
-        recorder.applied();
-        let finished =
-            looked.finish_applied(&recorder, transactions, &batch, applied, &mut decided);
-        Some(finished.map(|()| decided))
+        Some(members.finish(&recorder, transactions, &batch, applied))
     }
 
     async fn decide_in<D: Decisions>(
@@ -251,26 +170,20 @@ impl Limiter {
         limits: &Limits,
         operation: Operation,
         transactions: &[Transaction<'_>],
-        decided: &mut D,
-    ) -> Result<(), LimiterError> {
+    ) -> Result<D, LimiterError> {
+        let mut ids = Any::list(transactions.len(), |_| None);
+        let members = Members::of(self.lookups(limits, operation), transactions, &mut ids)?;
         let recorder = self.recorder(limits, operation);
-        let mut ids = Any::fill(transactions.len(), || None);
-        let mut looked = LookedUp::<Any>::new(operation, transactions.len());
-        looked.look_up(self.lookups(limits, operation), transactions, ids.as_mut())?;
-        if !looked.is_needed() {
-            looked.decide_without(decided);
-            recorder.record(transactions, decided);
-            return Ok(());
+        if !members.are_needed() {
+            return Ok(members.without_backend(&recorder, transactions));
         }
-        let members = looked.members();
-        let batch = Batch::new(operation, &members).at(self.now());
+        let batch = members.batch(self.now());
         // A backend that does not have to wait saves the boxed future.
         let applied = match ask_boxed(backend, &batch) {
             MaybeReady::Waits(applying) => applying.await,
             MaybeReady::Ready(applied) => applied,
         };
-        recorder.applied();
-        looked.finish_applied(&recorder, transactions, &batch, applied, decided)
+        members.finish(&recorder, transactions, &batch, applied)
     }
 
     /// Returns the backend in memory, if it is the one that decides.
@@ -305,164 +218,3 @@ impl Limiter {
     }
 }
 
-/// Transactions that were looked up, in their order.
-struct LookedUp<'a, C: Count> {
-    operation: Operation,
-    transactions: C::Of<Looked<'a>>,
-    has_members: bool,
-    /// Whether a transaction that is decided without the backend denies the batch.
-    is_refused: bool,
-}
-
-impl<'a, C: Count> LookedUp<'a, C> {
-    #[inline(always)]
-    fn new(operation: Operation, len: usize) -> Self {
-        Self {
-            operation,
-            transactions: C::fill(len, || Looked::Without(WithoutBucket::Off)),
-            has_members: false,
-            is_refused: false,
-        }
-    }
-
-    #[inline(always)]
-    fn look_up(
-        &mut self,
-        lookups: Lookups<'a>,
-        transactions: &'a [Transaction<'a>],
-        ids: &'a mut [Option<Id>],
-    ) -> Result<(), LimiterError> {
-        let places = self.transactions.as_mut().iter_mut();
-        for ((transaction, room), looked) in transactions.iter().zip(ids).zip(places) {
-            if let Err(error) = lookups.look_up(transaction, room, looked) {
-                return Err(*error);
-            }
-            match looked {
-                Looked::Member(_) => self.has_members = true,
-                Looked::Without(other) => self.is_refused |= other.refuses(self.operation),
-            }
-        }
-        match duplicate(self.transactions.as_ref()) {
-            None => Ok(()),
-            Some(key) => Err(duplicate_bucket(key, transactions)),
-        }
-    }
-
-    /// Returns whether a backend has to decide.
-    #[inline(always)]
-    fn is_needed(&self) -> bool {
-        self.has_members && !self.is_refused
-    }
-
-    #[inline(always)]
-    fn member(&self, place: usize) -> Option<&Member<'a>> {
-        self.transactions.as_ref()[place].member()
-    }
-
-    /// Returns the members of the batch.
-    fn members(&self) -> SmallVec<[Member<'a>; 4]> {
-        let members = self.transactions.as_ref().iter().filter_map(Looked::member);
-        members.copied().collect()
-    }
-
-    /// Writes the decisions on a batch that needs no backend.
-    #[cold]
-    fn decide_without<D: Decisions>(&self, decided: &mut D) {
-        for looked in self.transactions.as_ref() {
-            *decided.next() = match looked {
-                Looked::Member(_) => Decision::NOT_LIMITED,
-                Looked::Without(other) => other.decision(self.operation),
-            };
-        }
-    }
-
-    /// Turns the answers of memory into decisions.
-    #[inline(always)]
-    fn finish<D: Decisions>(
-        &self,
-        judged: &Judgement<C>,
-        decided: &mut D,
-    ) -> Result<(), LimiterError> {
-        if let Some(member) = judged.no_room().and_then(|place| self.member(place)) {
-            return Err(LimiterError::no_room(member));
-        }
-        let answers = self.transactions.as_ref().iter().zip(judged.answers());
-        for (looked, answer) in answers {
-            match looked {
-                Looked::Member(member) => {
-                    let circumstances = Circumstances {
-                        action: judged.action(member),
-                        now: judged.now(),
-                        passes: judged.passes(),
-                        source: Source::Store,
-                    };
-                    decided
-                        .next()
-                        .show(member.algorithm, member, answer, circumstances);
-                }
-                Looked::Without(other) => *decided.next() = other.decision(self.operation),
-            }
-        }
-        Ok(())
-    }
-
-    /// Turns a backend's outcome into decisions. If the backend has broken its contract, this is an error, and the request
-    /// is not allowed.
-    fn finish_applied<D: Decisions>(
-        &self,
-        recorder: &DecisionRecorder<'_>,
-        transactions: &[Transaction<'_>],
-        batch: &Batch<'_>,
-        applied: Result<Outcome, BackendError>,
-        decided: &mut D,
-    ) -> Result<(), LimiterError> {
-        let outcome = match applied {
-            Ok(outcome) => outcome,
-            Err(error) => return Err(recorder.failed(transactions, error.into())),
-        };
-        if !outcome.answers_all(batch) || outcome.no_room().is_some() {
-            return Err(recorder.failed(transactions, broken(batch, &outcome)));
-        }
-        let passes = outcome.passes(batch);
-        let mut members = 0..batch.members.len();
-        for looked in self.transactions.as_ref() {
-            let decision = decided.next();
-            let is_answered = match looked {
-                Looked::Without(other) => {
-                    *decision = other.decision(self.operation);
-                    true
-                }
-                Looked::Member(_) => members
-                    .next()
-                    .is_some_and(|member| outcome.decide_on(batch, member, passes, decision)),
-            };
-            if !is_answered {
-                return Err(recorder.failed(transactions, of_another_batch()));
-            }
-        }
-        recorder.record(transactions, decided);
-        Ok(())
-    }
-}
-
-#[cold]
-fn broken(batch: &Batch<'_>, outcome: &Outcome) -> LimiterError {
-    match outcome.no_room() {
-        Some(member) if outcome.answers_all(batch) => LimiterError::no_room(&batch.members[member]),
-        _ => wrong_number(batch, outcome).into(),
-    }
-}
-
-#[cold]
-pub(super) fn of_another_batch() -> LimiterError {
-    let error = "the backend answered another batch: it has figures of another algorithm";
-    BackendError::unavailable(error).into()
-}
-
-#[cold]
-pub(super) fn wrong_number(batch: &Batch<'_>, outcome: &Outcome) -> BackendError {
-    let (members, answers) = (batch.members.len(), outcome.answers().len());
-    BackendError::unavailable(format!(
-        "the backend gave {answers} answers for {members} members"
-    ))
-}

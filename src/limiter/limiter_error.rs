@@ -5,10 +5,10 @@ use crate::{
     algorithm::{Algorithm, NotPermitted},
     backend::{Backend, BackendError},
     clock::InvalidNow,
-    id::{IdError, redacted},
+    id::{Id, IdError, redacted},
     limit::{Limit, Limits, NamedLimit},
     spelling::did_you_mean,
-    transaction::{LimitRef, Member},
+    transaction::{BucketKey, LimitRef, Transaction},
 };
 
 /// The error for a transaction that was not decided. A denial is not an error, but a [`Decision`](crate::Decision).
@@ -114,11 +114,11 @@ pub enum LimiterError {
     },
     /// A debit of a window for which there is no room.
     #[error(
-        "the window of limit {limit} remembers at most 4096 units, and has no room for a debit of {cost} more units: lower \
+        "the window of limit `{limit}` remembers at most 4096 units, and has no room for a debit of {cost} more units: lower \
          the cost, or use a quota"
     )]
     NoRoomForDebit {
-        /// The limit's number or, if it has none, its name.
+        /// The limit.
         limit: String,
         /// The cost, in units.
         cost: u32,
@@ -168,11 +168,18 @@ impl LimiterError {
     }
 
     #[cold]
-    pub(super) fn no_room(member: &Member<'_>) -> Self {
+    pub(super) fn no_room(transaction: &Transaction<'_>) -> Self {
         Self::NoRoomForDebit {
-            limit: member.key.limit.to_string(),
-            cost: member.cost,
+            limit: transaction.limit.to_string(),
+            cost: transaction.cost,
         }
+    }
+
+    #[cold]
+    pub(super) fn duplicate_bucket(key: BucketKey<'_>, is_secret: bool) -> Self {
+        let id = Id::from(key.id).secret_if(is_secret);
+        let key = BucketKey::new(key.limit, &id.shown()).to_string();
+        Self::DuplicateBucket { key }
     }
 
     /// Creates the error for what the algorithm of a limit cannot do.

@@ -4,8 +4,8 @@ use std::slice;
 
 use super::{
     Limiter, LimiterError,
-    engine::{of_another_batch, wrong_number},
     handle::LimitHandle,
+    members::{of_another_batch, wrong_number},
 };
 use crate::{
     decision::Decision,

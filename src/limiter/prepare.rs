@@ -5,23 +5,23 @@ use std::collections::HashSet;
 use ahash::RandomState;
 
 use super::{
-    backend_dispatch::BackendDispatch, backend_support::left_by_leases, limiter_error::LimiterError,
+    backend_dispatch::BackendDispatch, backend_support::left_by_leases,
+    limiter_error::LimiterError, transactions::Transactions,
 };
 use crate::{
-    algorithm::{Asked, Purpose},
+    algorithm::{Ask, Asked, Purpose},
     decision::Decision,
     id::Id,
     limit::{Limit, Limits, NamedLimit},
     transaction::{
-        Algorithm, BucketKey, ClientFingerprint, IdHash, LeaseShare, LimitRef, Member, Mode,
-        OnFailure, Operation, Receipt, Transaction,
+        Algorithm, BucketKey, Claim, ClientFingerprint, Fingerprint, IdHash, LeaseShare, LimitRef,
+        Member, Mode, OnFailure, Operation, Receipt, Transaction,
     },
 };
 
-/// Looks transactions up: their limits, their buckets, and the members for the backend.
+/// Looks transactions up: their limits, their buckets, and what they ask of them.
 ///
-/// Errors are boxed here, so that the results of transactions without errors stay small. A transaction is passed on by
-/// its parts, so that the compiler does not have to assemble it.
+/// Errors are boxed here, so that the results of transactions without errors stay small.
 #[derive(Clone, Copy)]
 pub(crate) struct Lookups<'a> {
     pub(super) limits: &'a Limits,
@@ -29,25 +29,17 @@ pub(crate) struct Lookups<'a> {
     pub(super) operation: Operation,
 }
 
-/// A transaction that was looked up.
-pub(crate) enum Looked<'a> {
-    /// The backend decides it.
-    Member(Member<'a>),
-    /// It is decided without the backend.
-    Without(WithoutBucket),
+/// The bucket of a transaction.
+pub(super) struct BucketOf<'a> {
+    named: &'a NamedLimit,
+    algorithm: &'a Algorithm,
+    fingerprint: Fingerprint,
+    receipt: Option<&'a Receipt>,
+    mode: Mode,
+    shadow: bool,
 }
 
-impl<'a> Looked<'a> {
-    #[inline(always)]
-    pub(super) fn member(&self) -> Option<&Member<'a>> {
-        match self {
-            Self::Member(member) => Some(member),
-            Self::Without(_) => None,
-        }
-    }
-}
-
-/// The result of a transaction without the backend.
+/// The result of a transaction without a bucket.
 #[derive(Clone, Copy)]
 pub(crate) enum WithoutBucket {
     /// No limit is configured.
@@ -57,75 +49,140 @@ pub(crate) enum WithoutBucket {
 }
 
 impl<'a> Lookups<'a> {
-    /// Looks one transaction up. The result is large, so it is written where it stays.
+    /// Looks up what a transaction asks of its bucket, or why it has none. The result is large, so it is written where it
+    /// stays.
     #[inline(always)]
-    pub(super) fn look_up(
-        self,
+    pub(super) fn claim(
+        &self,
         transaction: &Transaction<'a>,
-        room: &'a mut Option<Id>,
-        looked: &mut Looked<'a>,
+        claim: &mut Option<Claim<'a>>,
+        without: &mut WithoutBucket,
     ) -> Result<(), Box<LimiterError>> {
-        let Some(named) = self.limits.find(transaction.limit) else {
-            return Err(unknown_limit(transaction.limit.as_str(), self.limits));
-        };
-        let id = canonical(named, transaction.id, transaction.is_canonical(), room)
-            .map_err(|error| without_secret(error, transaction))?;
-        let shadow = self.limits.is_shadow(named);
-        let algorithm = match self.algorithm(named, id, transaction, shadow)? {
-            Ok(algorithm) => algorithm,
+        let mut room = None;
+        let (named, id) = self.named(transaction, &mut room)?;
+        let bucket = match self.bucket(named, id, transaction)? {
+            Ok(bucket) => bucket,
             Err(other) => {
-                *looked = Looked::Without(other);
+                *without = other;
                 return Ok(());
             }
         };
-        let (client, receipt) = self.client(named, id, transaction)?;
-        let key = BucketKey::new(named.name.key(), id).of(algorithm.key());
-        *looked = Looked::Member(Member {
-            key,
-            algorithm,
-            cost: transaction.cost,
-            min_cost: transaction.min_cost.unwrap_or(transaction.cost),
-            mode: match (shadow, receipt) {
-                // The charge is in a bucket of another algorithm, which is no longer used.
-                (_, Some(receipt)) if receipt.algorithm() != key.algorithm => Mode::CheckOnly,
-                (true, _) => transaction.mode.silent(),
-                (false, _) => transaction.mode,
+        *claim = Some(Claim {
+            fingerprint: bucket.fingerprint,
+            algorithm: bucket.algorithm,
+            ask: Ask {
+                action: self.operation.action(bucket.mode, transaction.cost),
+                cost: transaction.cost,
+                min_cost: transaction.min_cost.unwrap_or(transaction.cost),
+                joins_line: bucket.mode == Mode::CheckAndSpend && !transaction.declines_to_wait(),
+                saturates: bucket.shadow || transaction.is_correction(),
+                ago_us: 0,
+                refund: Receipt::refund(bucket.receipt),
             },
-            format: named.name.format(),
-            on_failure: on_failure(transaction, named),
-            floor: transaction.floor(),
-            shadow,
-            lease: named.name.leased(),
-            fingerprint: client.bucket(key.algorithm),
-            receipt,
-            saturates: shadow || transaction.is_correction(),
-            no_wait: transaction.declines_to_wait(),
-            secret: self.limits.redacts_ids() || transaction.is_secret(),
-            ago_us: 0,
+            votes: bucket.mode.votes(),
+            shadow: bucket.shadow,
         });
         Ok(())
     }
 
     /// Returns the member for a transaction, or why there is none.
     pub(super) fn member(
-        self,
+        &self,
         transaction: &Transaction<'a>,
         room: &'a mut Option<Id>,
     ) -> Result<Result<Member<'a>, WithoutBucket>, LimiterError> {
-        let mut looked = Looked::Without(WithoutBucket::Off);
-        match self.look_up(transaction, room, &mut looked) {
-            Ok(()) => Ok(match looked {
-                Looked::Member(member) => Ok(member),
-                Looked::Without(other) => Err(other),
-            }),
-            Err(error) => Err(*error),
-        }
+        let (named, id) = self.named(transaction, room).map_err(|error| *error)?;
+        let bucket = self.bucket(named, id, transaction).map_err(|error| *error)?;
+        Ok(bucket.map(|bucket| Member {
+            key: BucketKey::new(named.name.key(), id).of(bucket.algorithm.key()),
+            algorithm: bucket.algorithm,
+            cost: transaction.cost,
+            min_cost: transaction.min_cost.unwrap_or(transaction.cost),
+            mode: bucket.mode,
+            format: named.name.format(),
+            on_failure: on_failure(transaction, bucket.named),
+            floor: transaction.floor(),
+            shadow: bucket.shadow,
+            lease: named.name.leased(),
+            fingerprint: bucket.fingerprint,
+            receipt: bucket.receipt,
+            saturates: bucket.shadow || transaction.is_correction(),
+            no_wait: transaction.declines_to_wait(),
+            secret: self.limits.redacts_ids() || transaction.is_secret(),
+            ago_us: 0,
+        }))
+    }
+
+    /// Returns the error for a transaction whose bucket is also that of one before it.
+    #[cold]
+    pub(super) fn duplicate(
+        &self,
+        place: usize,
+        transactions: &(impl Transactions<'a> + ?Sized),
+    ) -> LimiterError {
+        let is_secret = |place| transactions.read(place, Transaction::is_secret);
+        let has_secrets = (0..transactions.len()).any(is_secret);
+        transactions.read(place, |transaction| {
+            let mut room = None;
+            match self.named(transaction, &mut room) {
+                Ok((named, id)) => {
+                    let key = BucketKey::new(named.name.key(), id);
+                    LimiterError::duplicate_bucket(key, has_secrets)
+                }
+                Err(error) => *error,
+            }
+        })
+    }
+
+    /// Returns the limit of a transaction, and its id in the canonical form.
+    #[inline(always)]
+    fn named<'r>(
+        &self,
+        transaction: &Transaction<'r>,
+        room: &'r mut Option<Id>,
+    ) -> Result<(&'a NamedLimit, &'r str), Box<LimiterError>> {
+        let Some(named) = self.limits.find(transaction.limit) else {
+            return Err(unknown_limit(transaction.limit.as_str(), self.limits));
+        };
+        let id = canonical(named, transaction.id, transaction.is_canonical(), room)
+            .map_err(|error| without_secret(error, transaction))?;
+        Ok((named, id))
+    }
+
+    /// Returns the bucket of a transaction, or why there is none.
+    #[inline(always)]
+    fn bucket(
+        &self,
+        named: &'a NamedLimit,
+        id: &str,
+        transaction: &Transaction<'a>,
+    ) -> Result<Result<BucketOf<'a>, WithoutBucket>, Box<LimiterError>> {
+        let shadow = self.limits.is_shadow(named);
+        let algorithm = match self.algorithm(named, id, transaction, shadow)? {
+            Ok(algorithm) => algorithm,
+            Err(other) => return Ok(Err(other)),
+        };
+        let (client, receipt) = self.client(named, id, transaction)?;
+        let key = algorithm.key();
+        Ok(Ok(BucketOf {
+            named,
+            algorithm,
+            fingerprint: client.bucket(key),
+            receipt,
+            mode: match receipt {
+                // The charge is in a bucket of another algorithm, which is no longer used.
+                Some(receipt) if receipt.algorithm() != key => Mode::CheckOnly,
+                _ if shadow => transaction.mode.silent(),
+                _ => transaction.mode,
+            },
+            shadow,
+        }))
     }
 
     /// Returns the algorithm for a client.
     #[inline(always)]
     fn algorithm(
-        self,
+        &self,
         named: &'a NamedLimit,
         id: &str,
         transaction: &Transaction<'_>,
@@ -158,7 +215,7 @@ impl<'a> Lookups<'a> {
     /// Does the same as [`permits`], for a limit with leases: these leave less than the limit to a single cost.
     #[inline(never)]
     fn permits_beside_leases(
-        self,
+        &self,
         algorithm: &Algorithm,
         share: LeaseShare,
         transaction: &Transaction<'_>,
@@ -170,7 +227,7 @@ impl<'a> Lookups<'a> {
 
     #[cold]
     fn cost_above_burst(
-        self,
+        &self,
         named: &NamedLimit,
         id: &str,
         transaction: &Transaction<'_>,
@@ -184,7 +241,7 @@ impl<'a> Lookups<'a> {
     /// Returns the fingerprint of a client, and the receipt of the charge to refund.
     #[inline(always)]
     fn client(
-        self,
+        &self,
         named: &NamedLimit,
         id: &str,
         transaction: &Transaction<'a>,
@@ -237,45 +294,29 @@ fn foreign_receipt(limit: LimitRef<'_>) -> Box<LimiterError> {
     Box::new(LimiterError::foreign_receipt(limit))
 }
 
-/// Returns the key of a bucket that two members have.
+/// Returns the place of a bucket that occurs at a place before.
 #[inline(always)]
-pub(super) fn duplicate<'m, 'a: 'm>(looked: &'m [Looked<'a>]) -> Option<BucketKey<'a>> {
+pub(super) fn duplicate<'m>(
+    buckets: impl ExactSizeIterator<Item = Option<&'m Fingerprint>> + Clone,
+) -> Option<usize> {
     const FEW: usize = 16;
-    if looked.len() > FEW {
-        return duplicate_of_many(looked);
+    if buckets.len() > FEW {
+        return duplicate_of_many(buckets);
     }
-    for (place, one) in looked.iter().enumerate() {
-        for other in &looked[..place] {
-            if let (Some(one), Some(other)) = (one.member(), other.member())
-                && one.fingerprint == other.fingerprint
-                && one.key == other.key
-            {
-                return Some(one.key);
-            }
+    for (place, one) in buckets.clone().enumerate() {
+        if one.is_some() && buckets.clone().take(place).any(|other| other == one) {
+            return Some(place);
         }
     }
     None
 }
 
 #[inline(never)]
-fn duplicate_of_many<'a>(looked: &[Looked<'a>]) -> Option<BucketKey<'a>> {
-    let mut seen = HashSet::with_capacity_and_hasher(looked.len(), RandomState::new());
-    let mut keys = looked
-        .iter()
-        .filter_map(Looked::member)
-        .map(|member| member.key);
-    keys.find(|key| !seen.insert(*key))
-}
-
-#[cold]
-pub(super) fn duplicate_bucket(
-    key: BucketKey<'_>,
-    transactions: &[Transaction<'_>],
-) -> LimiterError {
-    let has_secrets = transactions.iter().any(Transaction::is_secret);
-    let id = Id::from(key.id).secret_if(has_secrets);
-    let key = BucketKey::new(key.limit, &id.shown()).to_string();
-    LimiterError::DuplicateBucket { key }
+fn duplicate_of_many<'m>(
+    mut buckets: impl ExactSizeIterator<Item = Option<&'m Fingerprint>>,
+) -> Option<usize> {
+    let mut seen = HashSet::with_capacity_and_hasher(buckets.len(), RandomState::new());
+    buckets.position(|bucket| bucket.is_some_and(|bucket| !seen.insert(*bucket)))
 }
 
 /// Returns the canonical form of the id.

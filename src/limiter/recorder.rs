@@ -2,7 +2,7 @@
 
 use tracing::{Level, field::DisplayValue};
 
-use super::{limiter_error::LimiterError, plain::Transactions, prepare::canonical};
+use super::{limiter_error::LimiterError, prepare::canonical, transactions::Transactions};
 use crate::{
     decision::{Decision, Decisions, ResultLabel, Source},
     id::{Id, redacted},
@@ -42,21 +42,43 @@ impl<'a> DecisionRecorder<'a> {
 
     /// Records the decisions.
     #[inline(always)]
-    pub(super) fn record(&self, transactions: &[Transaction<'_>], decisions: &impl Decisions) {
+    pub(super) fn record<'t>(
+        &self,
+        transactions: &(impl Transactions<'t> + ?Sized),
+        decisions: &impl Decisions,
+    ) {
         if self.listens() {
-            record_spend(self.limits, transactions, decisions);
+            self.record_spend(transactions, decisions);
+        }
+    }
+
+    #[inline(never)]
+    fn record_spend<'t>(
+        &self,
+        transactions: &(impl Transactions<'t> + ?Sized),
+        decisions: &impl Decisions,
+    ) {
+        let allowed = decisions.allowed();
+        for (place, decision) in decisions.members().iter().enumerate() {
+            transactions.read(place, |transaction| {
+                record_one(self.limits, &transaction.into(), decision, allowed);
+            });
         }
     }
 
     /// Records an error, and returns it.
-    #[inline(always)]
-    pub(super) fn failed(
+    #[cold]
+    pub(super) fn failed<'t>(
         &self,
-        transactions: &[Transaction<'_>],
+        transactions: &(impl Transactions<'t> + ?Sized),
         error: LimiterError,
     ) -> LimiterError {
         if self.listens() && matches!(error, LimiterError::Backend(_)) {
-            record_failure(self.limits, transactions.iter().map(Recorded::from), &error);
+            for place in 0..transactions.len() {
+                transactions.read(place, |transaction| {
+                    record_failure(self.limits, transaction.limit, &error);
+                });
+            }
         }
         error
     }
@@ -71,23 +93,8 @@ impl<'a> DecisionRecorder<'a> {
 
 /// Returns whether a subscriber receives the events of decisions.
 #[inline(always)]
-pub(super) fn emits_events() -> bool {
+fn emits_events() -> bool {
     tracing::enabled!(Level::DEBUG)
-}
-
-/// Takes only the parts of the recorder that it needs, so that the compiler does not have to assemble a recorder.
-#[inline(never)]
-pub(super) fn record_spend(
-    limits: &Limits,
-    transactions: &(impl Transactions + ?Sized),
-    decisions: &impl Decisions,
-) {
-    let allowed = decisions.allowed();
-    for (place, decision) in decisions.members().iter().enumerate() {
-        transactions.read(place, |transaction| {
-            record_one(limits, &transaction.into(), decision, allowed);
-        });
-    }
 }
 
 #[inline(always)]
@@ -106,18 +113,11 @@ fn record_one(limits: &Limits, transaction: &Recorded<'_>, decision: &Decision, 
     tell(limits, named, transaction, decision, label);
 }
 
-#[cold]
-fn record_failure<'t>(
-    limits: &Limits,
-    transactions: impl Iterator<Item = Recorded<'t>>,
-    error: &LimiterError,
-) {
-    for transaction in transactions {
-        if let Some(named) = limits.find(transaction.limit) {
-            let (limit, result) = (transaction.limit.as_str(), ResultLabel::Error);
-            named.meter().decided(limit, result);
-            tracing::debug!(limit, result = result.as_str(), %error, "not decided");
-        }
+fn record_failure(limits: &Limits, limit: LimitRef<'_>, error: &LimiterError) {
+    if let Some(named) = limits.find(limit) {
+        let (limit, result) = (limit.as_str(), ResultLabel::Error);
+        named.meter().decided(limit, result);
+        tracing::debug!(limit, result = result.as_str(), %error, "not decided");
     }
 }
 

@@ -33,17 +33,23 @@ impl Operation {
     /// Returns what the operation asks of the bucket of `member`.
     #[inline(always)]
     pub(crate) fn ask<'m>(self, member: &Member<'m>) -> Ask<'m> {
-        member.ask(self.action(member))
+        Ask {
+            action: self.action(member.mode, member.cost),
+            cost: member.cost,
+            min_cost: member.min_cost,
+            joins_line: member.joins_line(),
+            saturates: member.saturates,
+            ago_us: member.ago_us,
+            refund: member.refund(),
+        }
     }
 
-    /// Returns the action on the bucket of `member`. A cost of 0 charges nothing in any mode.
+    /// Returns the action on a bucket. A cost of 0 charges nothing in any mode.
     #[inline(always)]
-    pub(crate) const fn action(self, member: &Member<'_>) -> Action {
-        match (self, member.mode) {
-            (Self::Spend, Mode::Debit) if member.cost > 0 => Action::Debit,
-            (Self::Spend, Mode::CheckAndSpend | Mode::SpendOnly) if member.cost > 0 => {
-                Action::Spend
-            }
+    pub(crate) const fn action(self, mode: Mode, cost: u32) -> Action {
+        match (self, mode) {
+            (Self::Spend, Mode::Debit) if cost > 0 => Action::Debit,
+            (Self::Spend, Mode::CheckAndSpend | Mode::SpendOnly) if cost > 0 => Action::Spend,
             (Self::Check | Self::Spend, Mode::Debit) => Action::ProbeDebit,
             (Self::Check | Self::Spend, _) => Action::Probe,
             (Self::Refund, mode) if mode.spends() => Action::Refund,
@@ -140,20 +146,6 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Returns what an action asks of the bucket.
-    #[inline(always)]
-    pub(crate) fn ask(&self, action: Action) -> Ask<'a> {
-        Ask {
-            action,
-            cost: self.cost,
-            min_cost: self.min_cost,
-            joins_line: self.joins_line(),
-            saturates: self.saturates,
-            ago_us: self.ago_us,
-            refund: self.refund(),
-        }
-    }
-
     /// Returns whether the member can wait in line, on a limit with [`max_wait`](crate::Limit::max_wait). Only one that
     /// votes and is charged can. One that cannot may be denied where another passes.
     #[inline(always)]
@@ -162,14 +154,10 @@ impl<'a> Member<'a> {
         matches!(self.mode, Mode::CheckAndSpend) && !self.no_wait
     }
 
-    /// Returns what a refund gives back. For a charge that was decided elsewhere, it is nothing.
-    #[inline]
+    /// Returns what a refund gives back.
+    #[inline(always)]
     pub(crate) fn refund(&self) -> Refund<'a> {
-        match self.receipt {
-            None => Refund::Cost,
-            Some(receipt) if receipt.is_local() => Refund::Nothing,
-            Some(receipt) => Refund::Charge(receipt.charge()),
-        }
+        Receipt::refund(self.receipt)
     }
 
     /// Sets the smallest acceptable grant.
@@ -235,7 +223,7 @@ impl<'a> Batch<'a> {
     /// Returns the action on the bucket of `member`.
     #[inline(always)]
     pub(crate) const fn action(&self, member: &Member<'_>) -> Action {
-        self.operation.action(member)
+        self.operation.action(member.mode, member.cost)
     }
 
     /// Returns whether the batch is denied if `member` does not pass.

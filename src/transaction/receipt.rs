@@ -1,7 +1,7 @@
 mod text;
 
 use super::fingerprint::{ClientFingerprint, Fingerprint};
-use crate::algorithm::{AlgorithmKey, Charge};
+use crate::algorithm::{AlgorithmKey, Charge, Refund};
 
 /// A receipt for one charge, which refunds exactly that charge.
 ///
@@ -110,9 +110,14 @@ impl Receipt {
         self.charge.key()
     }
 
-    /// Returns the charge.
-    pub(crate) const fn charge(&self) -> &Charge {
-        &self.charge
+    /// Returns what a refund gives back. For a charge that was decided elsewhere, it is nothing.
+    #[inline(always)]
+    pub(crate) fn refund(receipt: Option<&Self>) -> Refund<'_> {
+        match receipt {
+            None => Refund::Cost,
+            Some(receipt) if receipt.is_local => Refund::Nothing,
+            Some(receipt) => Refund::Charge(&receipt.charge),
+        }
     }
 
     /// Returns the charge, if the store made it.

@@ -86,7 +86,7 @@ impl Counting for Concurrency {
     }
 
     #[inline]
-    fn judge(&self, ask: Ask<'_>, view: WindowView<'_>, _: u64) -> Judged<WindowSnapshot> {
+    fn judge(&self, ask: &Ask<'_>, view: WindowView<'_>, _: u64) -> Judged<WindowSnapshot> {
         if ask.action == Action::Renew {
             let renewed = charged_at(&ask).and_then(|at| view.renew_at(at, ask.cost));
             let figures = view.figures(&self.permits, ask.cost, renewed.unwrap_or_default());
@@ -99,7 +99,7 @@ impl Counting for Concurrency {
             })
     }
 
-    fn untouched(&self, ask: Ask<'_>, view: WindowView<'_>, now: u64) -> WindowSnapshot {
+    fn untouched(&self, ask: &Ask<'_>, view: WindowView<'_>, now: u64) -> WindowSnapshot {
         self.permits.untouched(ask, view, now)
     }
 

@@ -17,7 +17,7 @@ impl Gcra {
     #[inline]
     pub(crate) fn spend_within(&self, tat: Tat, now: u64, cost: u32, wait_us: u64) -> Option<Tat> {
         let next = self.add(self.lifted(tat, now), self.increment(cost));
-        (next <= self.horizon(now.saturating_add(wait_us))).then_some(next)
+        (next <= self.horizon(now + wait_us)).then_some(next)
     }
 
     /// Returns the new TAT after a charge of `cost`, even into debt.

@@ -85,11 +85,11 @@ impl Counting for Gcra {
 
     #[inline(always)]
     fn row(&self, tat: Tat) -> RowValue {
-        row::value(tat, self.tolerance())
+        row::value(tat, self.scale())
     }
 
     #[inline(always)]
-    fn judge(&self, ask: Ask<'_>, tat: Tat, now: u64) -> Judged<Tat> {
+    fn judge(&self, ask: &Ask<'_>, tat: Tat, now: u64) -> Judged<Tat> {
         let next = match ask.action {
             Action::Probe | Action::Spend => {
                 self.spend_within(tat, now, ask.cost, self.line_us(ask.joins_line))
@@ -102,7 +102,7 @@ impl Counting for Gcra {
         Judged::new(after.unwrap_or(tat), next.is_some())
     }
 
-    fn untouched(&self, _: Ask<'_>, tat: Tat, _: u64) -> Tat {
+    fn untouched(&self, _: &Ask<'_>, tat: Tat, _: u64) -> Tat {
         tat
     }
 
@@ -117,7 +117,7 @@ impl Counting for Gcra {
     }
 
     #[inline(never)]
-    fn probed(&self, ask: Ask<'_>, tat: Tat, now: u64) -> Tat {
+    fn probed(&self, ask: &Ask<'_>, tat: Tat, now: u64) -> Tat {
         match ask.action {
             Action::ProbeDebit => self.debit(tat, now, ask.cost),
             _ => self
@@ -136,7 +136,7 @@ impl Counting for Gcra {
         let charge = GcraCharge {
             gcra: shown.by,
             tat: shown.state,
-            short: shown.part.map_or(Ticks::default(), |part| part.short),
+            short: shown.part.map_or(Ticks::default(), |part| part.short()),
         };
         Some((charge, shown.taken()))
     }
@@ -268,7 +268,7 @@ impl Gcra {
     }
 
     #[inline(never)]
-    fn judge_debit(&self, ask: Ask<'_>, tat: Tat, now: u64) -> Judged<Tat> {
+    fn judge_debit(&self, ask: &Ask<'_>, tat: Tat, now: u64) -> Judged<Tat> {
         let next = self.debit(tat, now, ask.cost);
         let part = self.taken_part(tat, next, now, ask.cost);
         let state = match ask.action {
@@ -276,13 +276,13 @@ impl Gcra {
             _ => tat,
         };
         Judged {
-            taken: part.map(|(cost, short)| TakenPart { cost, short }),
+            taken: part.map(|(cost, short)| TakenPart::new(cost, short)),
             ..Judged::new(state, true)
         }
     }
 
     #[inline(never)]
-    fn judge_refund(&self, ask: Ask<'_>, tat: Tat, now: u64) -> Option<Tat> {
+    fn judge_refund(&self, ask: &Ask<'_>, tat: Tat, now: u64) -> Option<Tat> {
         let (span, own) = self.refunded(ask.refund, ask.cost);
         self.refund_charge(tat, now, span, own)
     }

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::row::Scale;
 use crate::algorithm::{
     LimitError, LimitErrorKind,
     notation::NotationError,
@@ -16,8 +17,9 @@ pub struct Gcra {
     count: u32,
     interval: Ticks,
     tolerance: Ticks,
-    /// The longest wait in line; 0 if there is no line.
     max_wait_us: u64,
+    /// The tolerance, as rows store it.
+    scale: Scale,
 }
 
 impl Gcra {
@@ -56,20 +58,24 @@ impl Gcra {
         if total > MAX_TICKS_US as u128 * count as u128 {
             return Err(GcraError::ToleranceTooLong);
         }
+        let tolerance = divide(total, count);
         Ok(Self {
             burst,
             count,
             interval: divide(period_us, count),
-            tolerance: divide(total, count),
+            tolerance,
             max_wait_us: 0,
+            scale: Scale::new(tolerance),
         })
     }
 
     /// Returns the same limit with another burst, which is not 0 and at most the one that was validated.
     pub(super) fn with_burst(&self, burst: u32) -> Self {
+        let tolerance = self.increment(burst);
         Self {
             burst,
-            tolerance: self.increment(burst),
+            tolerance,
+            scale: Scale::new(tolerance),
             ..*self
         }
     }
@@ -149,12 +155,20 @@ impl Gcra {
 
     /// Returns the longest wait in the bucket's line, in microseconds.
     #[inline]
+    pub(super) const fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    #[inline]
     pub(crate) const fn max_wait_us(&self) -> u64 {
         self.max_wait_us
     }
 }
 
 /// Arithmetic on spans and instants in parts of the count.
+/// The longest time of a debit's tokens.
+const MOST_US: u64 = 1 << 60;
+
 impl Gcra {
     pub(super) const fn period_us(&self) -> u128 {
         self.units(self.interval)
@@ -185,7 +199,7 @@ impl Gcra {
         self.normal(tat).max(Ticks::from_micros(now))
     }
 
-    /// Returns `cost · T`. Saturates far beyond [`MAX_TICKS_US`], which only a debit can reach.
+    /// Returns `cost · T`. It stops growing far beyond [`MAX_TICKS_US`], which only a debit can reach.
     #[inline]
     pub(crate) fn increment(&self, cost: u32) -> Ticks {
         if cost == 1 {
@@ -194,19 +208,19 @@ impl Gcra {
         let parts = u64::from(self.interval.frac) * u64::from(cost);
         let us = self.interval.us.saturating_mul(u64::from(cost));
         Ticks {
-            us: us.saturating_add(parts / u64::from(self.count)),
+            us: us.min(MOST_US) + parts / u64::from(self.count),
             frac: narrow(parts % u64::from(self.count)),
         }
     }
 
+    /// Adds a span to a span or an instant.
     #[inline]
     pub(super) fn add(&self, a: Ticks, b: Ticks) -> Ticks {
         let frac = u64::from(a.frac) + u64::from(b.frac);
         let count = u64::from(self.count);
         let carry = frac >= count;
-        let us = a.us.saturating_add(b.us).saturating_add(u64::from(carry));
         Ticks {
-            us,
+            us: a.us.saturating_add(b.us + u64::from(carry)),
             frac: narrow(if carry { frac - count } else { frac }),
         }
     }

@@ -9,10 +9,9 @@ const TAT_BITS: u32 = 53;
 const TAT_MASK: u64 = (1 << TAT_BITS) - 1;
 
 #[inline]
-pub(crate) fn value(tat: Tat, tolerance: Ticks) -> RowValue {
-    let scale = u64::from(Scale::new(tolerance).0);
+pub(crate) fn value(tat: Tat, scale: Scale) -> RowValue {
     RowValue {
-        bits: scale << TAT_BITS | tat.storable().us,
+        bits: u64::from(scale.0) << TAT_BITS | tat.storable().us,
         low: tat.frac,
     }
 }
@@ -48,7 +47,8 @@ fn scale(value: RowValue) -> Scale {
 
 /// A tolerance in eleven bits, exact to one part in 32: the power of two, then five bits below
 /// the leading one.
-struct Scale(u16);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Scale(u16);
 
 impl Scale {
     const MANTISSA_BITS: u32 = 5;
@@ -57,12 +57,14 @@ impl Scale {
         clippy::cast_possible_truncation,
         reason = "the power of two is at most 51, which leaves eleven bits"
     )]
-    #[inline]
-    fn new(tolerance: Ticks) -> Self {
-        let us = tolerance.us.min(MAX_TICKS_US) | 1;
+    pub(crate) const fn new(tolerance: Ticks) -> Self {
+        let us = match tolerance.us {
+            us if us > MAX_TICKS_US => MAX_TICKS_US | 1,
+            us => us | 1,
+        };
         let power = us.ilog2();
         let mantissa = (us << (63 - power) >> (63 - Self::MANTISSA_BITS)) & 31;
-        Self((u64::from(power) << Self::MANTISSA_BITS | mantissa) as u16)
+        Self((power << Self::MANTISSA_BITS) as u16 | mantissa as u16)
     }
 
     /// Returns the microseconds, at least 1.
@@ -88,22 +90,22 @@ mod tests {
                 us: (1 << 53) - 1,
                 frac: u32::MAX - 1,
             };
-            let stored = value(latest, Ticks::from_micros(us));
+            let stored = value(latest, Scale::new(Ticks::from_micros(us)));
             assert_eq!(tat(stored), latest);
             assert!(debt(stored, NOW) > 0);
         }
         let fraction = Tat { us: 0, frac: 1 };
-        assert_eq!(tat(value(fraction, Ticks { us: 0, frac: 1 })), fraction);
+        assert_eq!(tat(value(fraction, Scale::new(Ticks { us: 0, frac: 1 }))), fraction);
     }
 
     #[test]
     fn tat_beyond_53_bits_is_the_greatest_and_leaves_the_scale_alone() {
         for us in [1 << 53, 1 << 58, u64::MAX] {
             for tolerance in [0, 1, 1_000_000, 1 << 51, u64::MAX] {
-                let tolerance = Ticks::from_micros(tolerance);
+                let tolerance = Scale::new(Ticks::from_micros(tolerance));
                 let stored = value(Tat::from_micros(us), tolerance);
                 assert_eq!(tat(stored), Tat::from_micros((1 << 53) - 1));
-                assert_eq!(scale(stored).0, Scale::new(tolerance).0);
+                assert_eq!(scale(stored), tolerance);
                 assert!(debt(stored, NOW) > 0);
             }
         }

@@ -84,7 +84,7 @@ impl Counting for Quota {
     }
 
     #[inline(always)]
-    fn judge(&self, ask: Ask<'_>, usage: Usage, now: u64) -> Judged<Usage> {
+    fn judge(&self, ask: &Ask<'_>, usage: Usage, now: u64) -> Judged<Usage> {
         let next = match ask.action {
             Action::Probe | Action::Spend => self.spend(usage, now, ask.cost),
             Action::ProbeDebit | Action::Debit => return self.judge_debit(ask, usage, now),
@@ -102,11 +102,11 @@ impl Counting for Quota {
         Judged::new(state, next.is_some())
     }
 
-    fn untouched(&self, _: Ask<'_>, usage: Usage, now: u64) -> Usage {
+    fn untouched(&self, _: &Ask<'_>, usage: Usage, now: u64) -> Usage {
         self.current(usage, now)
     }
 
-    fn probed(&self, ask: Ask<'_>, usage: Usage, now: u64) -> Usage {
+    fn probed(&self, ask: &Ask<'_>, usage: Usage, now: u64) -> Usage {
         match ask.action {
             Action::ProbeDebit => self.debit(usage, now, ask.cost),
             _ => self.spend(usage, now, ask.cost).unwrap_or(usage),
@@ -171,7 +171,7 @@ impl Counting for Quota {
 
 impl Quota {
     #[inline(never)]
-    fn judge_debit(&self, ask: Ask<'_>, usage: Usage, now: u64) -> Judged<Usage> {
+    fn judge_debit(&self, ask: &Ask<'_>, usage: Usage, now: u64) -> Judged<Usage> {
         let before = self.current(usage, now);
         let next = self.debit(usage, now, ask.cost);
         let cost = next.used - before.used;
@@ -181,7 +181,7 @@ impl Quota {
             _ => before,
         };
         Judged {
-            taken: (cost < ask.cost).then_some(TakenPart { cost, short }),
+            taken: (cost < ask.cost).then(|| TakenPart::new(cost, short)),
             ..Judged::new(state, true)
         }
     }

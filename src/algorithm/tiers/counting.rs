@@ -105,7 +105,7 @@ impl Counting for Tiers {
     }
 
     #[inline]
-    fn judge(&self, ask: Ask<'_>, view: TierView<'_>, _: u64) -> Judged<TierSnapshot> {
+    fn judge(&self, ask: &Ask<'_>, view: TierView<'_>, _: u64) -> Judged<TierSnapshot> {
         let asks = matches!(ask.action, Action::Probe | Action::Spend);
         let least = ask.min_cost.max(1);
         let mut windows = view.windows(self);
@@ -117,7 +117,7 @@ impl Counting for Tiers {
         Judged::new(figures, grant.is_some())
     }
 
-    fn untouched(&self, ask: Ask<'_>, view: TierView<'_>, _: u64) -> TierSnapshot {
+    fn untouched(&self, ask: &Ask<'_>, view: TierView<'_>, _: u64) -> TierSnapshot {
         let windows = view.windows(self);
         windows.figures(self, ask.min_cost.max(1), Grant::default())
     }

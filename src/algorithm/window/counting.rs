@@ -127,11 +127,11 @@ impl Counting for Window {
     }
 
     #[inline]
-    fn judge(&self, ask: Ask<'_>, view: WindowView<'_>, _: u64) -> Judged<WindowSnapshot> {
+    fn judge(&self, ask: &Ask<'_>, view: WindowView<'_>, _: u64) -> Judged<WindowSnapshot> {
         self.judged(ask, view, |view| given_back(&ask, view))
     }
 
-    fn untouched(&self, ask: Ask<'_>, view: WindowView<'_>, _: u64) -> WindowSnapshot {
+    fn untouched(&self, ask: &Ask<'_>, view: WindowView<'_>, _: u64) -> WindowSnapshot {
         view.figures(self, ask.cost, Change::Nothing)
     }
 
@@ -199,7 +199,7 @@ impl Window {
     #[inline]
     pub(in crate::algorithm) fn judged(
         &self,
-        ask: Ask<'_>,
+        ask: &Ask<'_>,
         view: WindowView<'_>,
         give_back: impl FnOnce(&WindowView<'_>) -> Change,
     ) -> Judged<WindowSnapshot> {

@@ -2,10 +2,10 @@
 
 use super::{local::Local, seen_buffer::SeenState};
 use crate::{
-    algorithm::{Action, Refund, Repeat},
+    algorithm::{Refund, Repeat},
     clock::Timestamp,
     decision::{Answer, Outcome, State},
-    transaction::{Batch, Member, Mode, Operation, Receipt},
+    transaction::{Batch, Claim, Member, Mode, Operation, Receipt},
 };
 
 impl Local {
@@ -28,7 +28,7 @@ impl Local {
             if !member.algorithm.fits_row() {
                 if passes {
                     let answer = Answer { state, ..*answer };
-                    self.repeat(batch.action(member), member, &answer, now);
+                    self.repeat(&batch.claim(member), member, &answer, now);
                 }
                 continue;
             }
@@ -162,7 +162,7 @@ impl Local {
     }
 
     /// Repeats in a history what the store has done.
-    fn repeat(&self, action: Action, member: &Member<'_>, answer: &Answer, now: Timestamp) {
+    fn repeat(&self, claim: &Claim<'_>, member: &Member<'_>, answer: &Answer, now: Timestamp) {
         let bucket = member.fingerprint;
         let same = |units| Member {
             cost: units,
@@ -171,9 +171,9 @@ impl Local {
             saturates: true,
             ..*member
         };
-        match member.algorithm.repeat(action, answer.state) {
+        match member.algorithm.repeat(claim.ask.action, answer.state) {
             Repeat::Nothing => {}
-            Repeat::Store => self.own.learn_history(action, member, answer, now),
+            Repeat::Store => self.own.learn_history(claim, answer, now),
             Repeat::Take { at, units } => self.repeat_take(at, same(units), now),
             Repeat::Renew { at, units } => {
                 if let Some(receipt) = member.receipt

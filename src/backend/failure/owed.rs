@@ -58,7 +58,7 @@ impl Local {
                 && self.debts.is_recent(member.fingerprint, share);
             if !is_noted {
                 // A debit takes less than its cost from a bucket that cannot hold more debt.
-                let cost = answer.taken.map_or(member.cost, |taken| taken.cost);
+                let cost = answer.taken.map_or(member.cost, |taken| taken.cost());
                 self.debts.add(
                     member,
                     (share, batch.now),

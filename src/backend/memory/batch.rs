@@ -8,27 +8,23 @@ use super::{
     table::{BucketSlot, Table},
 };
 use crate::{
-    algorithm::{Action, Ask, Judged, RowValue, State},
+    algorithm::{Action, RowValue, State},
     clock::Timestamp,
-    decision::Answer,
+    decision::{Answer, Buckets},
     few::Count,
-    transaction::Member,
+    transaction::Claim,
 };
 
 /// The locked shards of a batch's buckets, and the place of each bucket in them. Rows are locked before histories, and
 /// lower shards before higher ones, so that no two batches wait for each other.
 pub(super) struct LockedBuckets<'a, C: Count> {
-    shards: C::Of<Option<LockedShard<'a>>>,
-    /// In the order of the members.
+    rows: C::Of<Option<MutexGuard<'a, Table>>>,
+    histories: C::Of<Option<LockedRecords<'a>>>,
+    /// In the order of the claims.
     places: C::Of<BucketPlace>,
 }
 
-enum LockedShard<'a> {
-    Rows(MutexGuard<'a, Table>),
-    Histories(LockedRecords<'a>),
-}
-
-/// The place of a member's bucket: its shard among the locked ones, and what was found there.
+/// The place of a claim's bucket: its shard among the locked ones, and what was found there.
 #[derive(Clone, Copy)]
 struct BucketPlace {
     shard: usize,
@@ -37,8 +33,6 @@ struct BucketPlace {
 
 #[derive(Clone, Copy)]
 enum FoundBucket {
-    /// The member has no bucket.
-    None,
     Row {
         value: RowValue,
         slot: Option<BucketSlot>,
@@ -46,141 +40,121 @@ enum FoundBucket {
     History(Option<usize>),
 }
 
-/// The number of the shard of no bucket.
-const NO_SHARD: usize = usize::MAX;
+impl BucketPlace {
+    const UNKNOWN: Self = Self {
+        shard: 0,
+        found: FoundBucket::History(None),
+    };
+}
 
 impl<'a, C: Count> LockedBuckets<'a, C> {
     /// Begins without a lock.
     #[inline(always)]
     pub(super) fn new(len: usize) -> Self {
         Self {
-            shards: C::fill(len, || None),
-            places: C::fill(len, || BucketPlace {
-                shard: 0,
-                found: FoundBucket::None,
-            }),
+            rows: C::list(len, |_| None),
+            histories: C::list(len, |_| None),
+            places: C::fill(len, BucketPlace::UNKNOWN),
         }
     }
 
-    /// Locks the shards of all members, and finds their buckets.
+    /// Locks the shards of all claims, and finds their buckets.
     #[inline(always)]
-    pub(super) fn lock<'m>(
-        &mut self,
-        backend: &'a MemoryBackend,
-        len: usize,
-        member: impl Fn(usize) -> Option<&'m Member<'m>>,
-    ) {
-        let mut order = C::fill(len, || (NO_SHARD, 0));
-        for (place, turn) in order.as_mut().iter_mut().enumerate() {
-            if let Some(member) = member(place) {
-                *turn = (backend.shard_of(member), place);
+    pub(super) fn lock(&mut self, backend: &'a MemoryBackend, claims: &[Option<Claim<'_>>]) {
+        let mut order = C::fill(claims.len(), (usize::MAX, 0));
+        for (place, (claim, turn)) in claims.iter().zip(order.as_mut()).enumerate() {
+            if let Some(claim) = claim {
+                *turn = (backend.shard_of(claim), place);
             }
         }
         sort(order.as_mut());
-        let (mut locked, mut held) = (NO_SHARD, 0);
+        let (mut last, mut held) = (usize::MAX, 0);
         for (turn, (number, place)) in order.as_ref().iter().copied().enumerate() {
-            let Some(member) = member(place).filter(|_| number != NO_SHARD) else {
-                continue;
-            };
-            if number != locked {
-                self.shards.as_mut()[turn] = Some(backend.lock(number));
-                (locked, held) = (number, turn);
-            }
-            if let Some(shard) = &self.shards.as_ref()[held] {
-                self.places.as_mut()[place] = BucketPlace {
-                    shard: held,
-                    found: shard.find(member),
-                };
+            if let Some(claim) = &claims[place] {
+                held = if number == last { held } else { turn };
+                last = number;
+                let found = self.find(backend, number, held, claim);
+                self.places.as_mut()[place] = BucketPlace { shard: held, found };
             }
         }
     }
 
-    /// Returns what a request for the bucket at a place leads to, if the batch passes.
+    /// Finds a bucket in the shard with this number, which is locked unless it is among the locked ones.
     #[inline(always)]
-    pub(super) fn judge(
-        &self,
-        place: usize,
-        member: &Member<'_>,
-        ask: Ask<'_>,
-        now: Timestamp,
-    ) -> Judged<State> {
-        let BucketPlace { shard, found } = self.places.as_ref()[place];
-        match found {
-            FoundBucket::Row { value, .. } => member.algorithm.judge_row(ask, value, now),
-            _ => self.judge_history(shard, found, member, ask, now),
-        }
-    }
-
-    #[inline(always)]
-    fn judge_history(
-        &self,
-        shard: usize,
-        found: FoundBucket,
-        member: &Member<'_>,
-        ask: Ask<'_>,
-        now: Timestamp,
-    ) -> Judged<State> {
-        match (found, &self.shards.as_ref()[shard]) {
-            (FoundBucket::History(entry), Some(LockedShard::Histories(records))) => {
-                records.see(entry, member, now).judge(ask, now)
-            }
-            _ => member.algorithm.see(None, now).judge(ask, now),
-        }
-    }
-
-    /// Returns the state of the bucket at a place if nothing is taken from it.
-    #[inline(never)]
-    pub(super) fn untouched(
-        &self,
-        place: usize,
-        member: &Member<'_>,
-        ask: Ask<'_>,
-        now: Timestamp,
-    ) -> State {
-        let BucketPlace { shard, found } = self.places.as_ref()[place];
-        match (found, &self.shards.as_ref()[shard]) {
-            (FoundBucket::History(entry), Some(LockedShard::Histories(records))) => {
-                records.see(entry, member, now).untouched(ask, now)
-            }
-            (FoundBucket::Row { value, .. }, _) => member.algorithm.untouched_row(ask, value, now),
-            _ => member.algorithm.see(None, now).untouched(ask, now),
-        }
-    }
-
-    /// Stores the answer to the member at a place.
-    #[inline(always)]
-    pub(super) fn write(
+    fn find(
         &mut self,
-        place: usize,
-        action: Action,
-        member: &Member<'_>,
-        answer: &Answer,
-        now: Timestamp,
-    ) {
-        let BucketPlace { shard, found } = self.places.as_ref()[place];
-        match (found, &mut self.shards.as_mut()[shard]) {
-            (FoundBucket::Row { value, slot }, Some(LockedShard::Rows(rows))) => {
-                if let Some(value) = changed(value, action, member, answer, now) {
-                    rows.put(slot, &member.fingerprint, value, now);
-                }
+        backend: &'a MemoryBackend,
+        number: usize,
+        held: usize,
+        claim: &Claim<'_>,
+    ) -> FoundBucket {
+        let print = &claim.fingerprint;
+        match number.checked_sub(backend.rows.len()) {
+            None => {
+                let rows = &mut self.rows.as_mut()[held];
+                let rows = rows.get_or_insert_with(|| backend.rows.lock(number));
+                let (value, slot) = rows.look(print);
+                FoundBucket::Row { value, slot }
             }
-            (FoundBucket::History(found), Some(LockedShard::Histories(records))) => {
-                records.write(found, action, member, answer, now);
+            Some(number) => {
+                let records = &mut self.histories.as_mut()[held];
+                let records = records.get_or_insert_with(|| backend.histories.lock(number));
+                FoundBucket::History(records.find(print))
             }
-            _ => {}
         }
     }
 }
 
-impl LockedShard<'_> {
+impl<'b, C: Count> Buckets<'b> for LockedBuckets<'_, C> {
     #[inline(always)]
-    fn find(&self, member: &Member<'_>) -> FoundBucket {
-        match self {
-            Self::Rows(rows) => {
-                let (value, slot) = rows.look(&member.fingerprint);
-                FoundBucket::Row { value, slot }
+    fn judge(&self, place: usize, claim: &Claim<'b>, now: Timestamp, answer: &mut Answer) {
+        let BucketPlace { shard, found } = self.places.as_ref()[place];
+        let (by, ask) = (claim.algorithm, &claim.ask);
+        match found {
+            FoundBucket::Row { value, .. } => {
+                by.judge_row(ask, value, now, |judged| answer.judge(judged));
             }
-            Self::Histories(records) => FoundBucket::History(records.find(&member.fingerprint)),
+            FoundBucket::History(entry) => {
+                let records = &self.histories.as_ref()[shard];
+                let record = records.as_ref().zip(entry);
+                let stored = record.map(|(records, entry)| records.stored(entry));
+                let seen = by.see(stored, now);
+                seen.judge(ask, now, |judged| answer.judge(judged));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn untouched(&self, place: usize, claim: &Claim<'b>, now: Timestamp) -> State {
+        let BucketPlace { shard, found } = self.places.as_ref()[place];
+        let (by, ask) = (claim.algorithm, &claim.ask);
+        match found {
+            FoundBucket::Row { value, .. } => by.untouched_row(ask, value, now),
+            FoundBucket::History(entry) => {
+                let records = &self.histories.as_ref()[shard];
+                let record = records.as_ref().zip(entry);
+                let stored = record.map(|(records, entry)| records.stored(entry));
+                by.see(stored, now).untouched(ask, now)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn write(&mut self, place: usize, claim: &Claim<'b>, answer: &Answer, now: Timestamp) {
+        let BucketPlace { shard, found } = self.places.as_ref()[place];
+        match found {
+            FoundBucket::Row { value, slot } => {
+                if let Some(rows) = &mut self.rows.as_mut()[shard]
+                    && let Some(value) = changed(value, claim, answer, now)
+                {
+                    rows.put(slot, &claim.fingerprint, value, now);
+                }
+            }
+            FoundBucket::History(found) => {
+                if let Some(records) = &mut self.histories.as_mut()[shard] {
+                    records.write(found, claim, answer, now);
+                }
+            }
         }
     }
 }
@@ -188,42 +162,46 @@ impl LockedShard<'_> {
 impl MemoryBackend {
     /// Returns the number of a bucket's shard. All shards of histories follow those of rows.
     #[inline(always)]
-    fn shard_of(&self, member: &Member<'_>) -> usize {
-        match member.algorithm.fits_row() {
-            true => self.rows.of(&member.fingerprint),
-            false => self.rows.len() + self.histories.of(&member.fingerprint),
-        }
-    }
-
-    #[inline(always)]
-    fn lock(&self, number: usize) -> LockedShard<'_> {
-        match number.checked_sub(self.rows.len()) {
-            None => LockedShard::Rows(self.rows.lock(number)),
-            Some(shard) => LockedShard::Histories(self.histories.lock(shard)),
+    fn shard_of(&self, claim: &Claim<'_>) -> usize {
+        match claim.algorithm.fits_row() {
+            true => self.rows.of(&claim.fingerprint),
+            false => self.rows.len() + self.histories.of(&claim.fingerprint),
         }
     }
 }
 
-/// Returns the new value of a row after the decision on a member, if it changes.
+/// Returns the new value of a row after the answer to a claim that writes, if it changes.
 #[inline(always)]
 pub(super) fn changed(
     stored: RowValue,
-    action: Action,
-    member: &Member<'_>,
+    claim: &Claim<'_>,
     answer: &Answer,
     now: Timestamp,
 ) -> Option<RowValue> {
-    let value = match action {
+    match claim.ask.action {
+        Action::Spend | Action::Debit => Some(claim.algorithm.row(&answer.state)),
+        _ => given_back(stored, claim, answer, now),
+    }
+}
+
+/// Does the same for an answer after which the bucket can be full, or as before.
+#[inline(never)]
+fn given_back(
+    stored: RowValue,
+    claim: &Claim<'_>,
+    answer: &Answer,
+    now: Timestamp,
+) -> Option<RowValue> {
+    let value = match claim.ask.action {
         Action::Reset => RowValue::FULL,
-        action if action.writes() && answer.passed => member.algorithm.row(answer.state),
-        _ => return None,
+        _ => claim.algorithm.row(&answer.state),
     };
     (value != stored).then(|| value.unless_full(now))
 }
 
 /// Sorts the numbers of shards. A batch seldom has more than four, for which this is the fastest.
 #[inline(always)]
-pub(super) fn sort(numbers: &mut [(usize, usize)]) {
+fn sort(numbers: &mut [(usize, usize)]) {
     if numbers.len() > 4 {
         return numbers.sort_unstable();
     }

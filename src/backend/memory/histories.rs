@@ -9,16 +9,11 @@ use std::{
     },
 };
 
-use smallvec::SmallVec;
-
 use super::{
     records::{RECORD_BYTES, Records},
     shard::Shards,
 };
-use crate::{
-    clock::Timestamp,
-    transaction::{Fingerprint, Member},
-};
+use crate::{clock::Timestamp, transaction::Fingerprint};
 
 const BYTES_PER_SHARD: usize = 128 * 1024;
 const MAX_SHARDS: usize = 1024;
@@ -101,34 +96,39 @@ impl Histories {
         }
     }
 
-    /// Evicts the histories that lose least until the rest fit into the budget. The histories of `charged` are kept, because
-    /// a batch has just charged them.
+    /// Evicts the histories that lose least until the rest fit into the budget. The `charged` histories are kept, because a
+    /// batch has just charged them.
     ///
     /// The caller must not hold the lock of a shard.
     #[inline]
     pub(super) fn trim<'m>(
         &self,
-        len: usize,
-        charged: impl Fn(usize) -> Option<&'m Member<'m>>,
+        charged: impl Iterator<Item = &'m Fingerprint> + Clone,
         now: Timestamp,
     ) {
         if self.bytes.load(Ordering::Relaxed) > self.max_bytes - self.max_bytes / 8 {
-            let charged: SmallVec<[_; 4]> = (0..len).filter_map(charged).collect();
-            self.make_room(&charged, now);
+            self.make_room(charged, now);
         }
     }
 
     /// Evicts histories if the budget is exceeded. If it is nearly used, this assesses some in advance.
     #[cold]
-    fn make_room(&self, charged: &[&Member<'_>], now: Timestamp) {
-        let prints = || charged.iter().map(|member| &member.fingerprint);
-        for print in prints() {
+    fn make_room<'m>(
+        &self,
+        charged: impl Iterator<Item = &'m Fingerprint> + Clone,
+        now: Timestamp,
+    ) {
+        for print in charged.clone() {
             self.lock(self.of(print)).assess_due(ASSESSED_AHEAD, now);
         }
         if self.bytes.load(Ordering::Relaxed) > self.max_bytes {
-            prints().for_each(|print| self.lock(self.of(print)).spare(print));
+            for print in charged.clone() {
+                self.lock(self.of(print)).spare(print);
+            }
             self.evict(now);
-            prints().for_each(|print| self.lock(self.of(print)).spare_no_more(print, now));
+            for print in charged {
+                self.lock(self.of(print)).spare_no_more(print, now);
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use ahash::RandomState;
 use smallvec::SmallVec;
 use tokio::sync::Notify;
 
-use crate::transaction::{Fingerprint, Member};
+use crate::transaction::Fingerprint;
 
 /// The lines of all buckets.
 #[derive(Debug, Default)]
@@ -65,17 +65,17 @@ impl PermitLines {
 
     /// Wakes the first callers of these buckets, because something was given back to them.
     #[inline]
-    pub(super) fn wake<'m>(&self, members: impl Iterator<Item = &'m Member<'m>>) {
+    pub(super) fn wake<'m>(&self, buckets: impl Iterator<Item = &'m Fingerprint>) {
         if self.waiting.load(Ordering::Relaxed) > 0 {
-            self.wake_first(members);
+            self.wake_first(buckets);
         }
     }
 
     #[cold]
-    fn wake_first<'m>(&self, members: impl Iterator<Item = &'m Member<'m>>) {
+    fn wake_first<'m>(&self, buckets: impl Iterator<Item = &'m Fingerprint>) {
         let lines = self.lock();
-        for member in members {
-            if let Some(first) = lines.get(&member.fingerprint).and_then(VecDeque::front) {
+        for bucket in buckets {
+            if let Some(first) = lines.get(bucket).and_then(VecDeque::front) {
                 first.turn.notify_one();
             }
         }

@@ -13,12 +13,13 @@ mod queue;
 mod random_numbers;
 mod records;
 mod row;
-mod row_charges;
 mod shard;
 mod standing;
 mod table;
 
 use std::fmt;
+#[cfg(feature = "failure-policy")]
+use std::iter;
 #[cfg(feature = "tokio")]
 use std::sync::Arc;
 
@@ -28,14 +29,13 @@ use async_trait::async_trait;
 pub(crate) use self::lines::LinePlace;
 #[cfg(feature = "tokio")]
 use self::lines::PermitLines;
-pub(crate) use self::row_charges::RowCharge;
 use self::{histories::Histories, shard::Shards, table::Table};
 use super::{Backend, BackendError, Stats, UnsupportedLimit};
 #[cfg(feature = "failure-policy")]
 use crate::{
-    algorithm::{Action, State},
+    algorithm::State,
     decision::Answer,
-    transaction::{Fingerprint, Member},
+    transaction::{Claim, Fingerprint},
 };
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
@@ -179,7 +179,7 @@ impl MemoryBackend {
         let before = algorithm.state_in_row(value, now);
         let after = change(before);
         if after != before {
-            let value = algorithm.row(after);
+            let value = algorithm.row(&after);
             rows.put(place, print, value.unless_full(now), now);
         }
         (before, after)
@@ -189,16 +189,16 @@ impl MemoryBackend {
     #[cfg(feature = "failure-policy")]
     pub(super) fn learn_history(
         &self,
-        action: Action,
-        member: &Member<'_>,
+        claim: &Claim<'_>,
         answer: &Answer,
         now: Timestamp,
     ) {
-        let mut records = self.histories.lock(self.histories.of(&member.fingerprint));
-        let found = records.find(&member.fingerprint);
-        records.write(found, action, member, answer, now);
+        let print = &claim.fingerprint;
+        let mut records = self.histories.lock(self.histories.of(print));
+        let found = records.find(print);
+        records.write(found, claim, answer, now);
         drop(records);
-        self.histories.trim(1, |_| Some(member), now);
+        self.histories.trim(iter::once(print), now);
     }
 
     /// Returns the most buckets that it can hold.

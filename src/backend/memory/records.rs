@@ -13,11 +13,11 @@ use super::{
     standing::HistoryStanding,
 };
 use crate::{
-    algorithm::{Action, HistoryTerms, Stored, View},
+    algorithm::{Action, HistoryTerms, Stored},
     clock::Timestamp,
     decision::Answer,
     heap::allocated,
-    transaction::{Fingerprint, Member},
+    transaction::{Claim, Fingerprint},
 };
 
 /// The number of records in a block.
@@ -86,33 +86,26 @@ impl Records {
         }
     }
 
-    /// Returns the view of a history that was found, or of an unused bucket.
+    /// Returns a history that was found.
     #[inline]
-    pub(super) fn see<'a>(
-        &'a self,
-        found: Option<usize>,
-        member: &Member<'a>,
-        now: Timestamp,
-    ) -> View<'a> {
-        let stored = found.map(|entry| &self.records[entry].stored);
-        member.algorithm.see(stored, now)
+    pub(super) fn stored(&self, entry: usize) -> &Stored {
+        &self.records[entry].stored
     }
 
-    /// Stores the decision on a member: a grant, a refund or a reset. A change of another bucket may have moved the one
+    /// Stores the answer to a claim: a grant, a refund or a reset. A change of another bucket may have moved the one
     /// that was found.
     pub(super) fn write(
         &mut self,
         found: Option<usize>,
-        action: Action,
-        member: &Member<'_>,
+        claim: &Claim<'_>,
         answer: &Answer,
         now: Timestamp,
     ) {
-        let print = &member.fingerprint;
+        let (print, action) = (&claim.fingerprint, claim.ask.action);
         if action == Action::Reset {
             return self.forget(print);
         }
-        if !member.algorithm.changes(action, &answer.state) {
+        if !claim.algorithm.changes(action, &answer.state) {
             return;
         }
         let there = match found {
@@ -120,8 +113,8 @@ impl Records {
             Some(_) => self.find(print),
             None => None,
         };
-        if let Some(entry) = there.or_else(|| self.add(member, now)) {
-            self.update(entry, action, member, answer, now);
+        if let Some(entry) = there.or_else(|| self.add(claim, now)) {
+            self.update(entry, claim, answer, now);
         }
     }
 
@@ -134,19 +127,19 @@ impl Records {
     fn update(
         &mut self,
         entry: usize,
-        action: Action,
-        member: &Member<'_>,
+        claim: &Claim<'_>,
         answer: &Answer,
         now: Timestamp,
     ) {
+        let algorithm = claim.algorithm;
         let record = &mut self.records[entry];
         let before = record.stored.allocated_bytes();
         record
             .stored
-            .change(member.algorithm, action, answer.state, now);
+            .change(algorithm, claim.ask.action, answer.state, now);
         self.heap_bytes = self.heap_bytes + record.stored.allocated_bytes() - before;
-        if !record.terms.is_of(member.algorithm)
-            && let Some(terms) = member.algorithm.history_terms()
+        if !record.terms.is_of(algorithm)
+            && let Some(terms) = algorithm.history_terms()
         {
             record.terms = terms;
         }
@@ -163,13 +156,13 @@ impl Records {
     }
 
     /// Adds a history, which is stored later.
-    fn add(&mut self, member: &Member<'_>, now: Timestamp) -> Option<usize> {
+    fn add(&mut self, claim: &Claim<'_>, now: Timestamp) -> Option<usize> {
         self.forget_lapsed(now);
-        let terms = member.algorithm.history_terms()?;
+        let terms = claim.algorithm.history_terms()?;
         let entry = self.records.len();
         self.records.push(Record {
-            print: member.fingerprint,
-            stored: Stored::history(member.algorithm),
+            print: claim.fingerprint,
+            stored: Stored::history(claim.algorithm),
             terms,
         });
         self.index.push(|entry| self.records[entry].print.low);

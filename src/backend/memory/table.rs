@@ -115,22 +115,6 @@ impl Table {
         }
     }
 
-    /// Stores the value of a bucket that is not full, right after it was looked up.
-    #[inline(always)]
-    pub(super) fn put_used(
-        &mut self,
-        place: Option<BucketSlot>,
-        print: &Fingerprint,
-        value: RowValue,
-        now: Timestamp,
-    ) {
-        debug_assert!(value != RowValue::FULL, "a charge leaves less than all");
-        match place {
-            Some(place) => self.bucket_mut(place).set(value),
-            None => self.add(print, value, now),
-        }
-    }
-
     /// Stores the value of a bucket that is new or was moved, or forgets one that is full again.
     #[inline(never)]
     fn put_elsewhere(&mut self, print: &Fingerprint, value: RowValue, now: Timestamp) {

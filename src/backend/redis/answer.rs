@@ -68,9 +68,7 @@ pub(super) fn judge<'a>(
 ) -> Result<Outcome, InvalidNow> {
     let found: SmallVec<[Option<&Found>; 4]> = found.collect();
     now.validate()?;
-    Ok(Outcome::judged(batch, now, |place, member| {
-        member
-            .algorithm
-            .see_found(found[place], &batch.ask(member), now)
+    Ok(Outcome::judged(batch, now, |place, claim| {
+        claim.algorithm.see_found(found[place], &claim.ask, now)
     }))
 }

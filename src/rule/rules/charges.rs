@@ -21,15 +21,6 @@ use crate::{
 };
 
 impl Rules {
-    /// Returns the chain of the only rule, if there are no others.
-    #[inline(always)]
-    pub(crate) fn only(&self) -> Option<Chain> {
-        match &*self.bound {
-            [_] => Some(0..1),
-            _ => None,
-        }
-    }
-
     /// Adds the charges of a request to `charges`. If a rule finds no id, returns the reason of the first such rule. Rules
     /// that meet in one bucket are one charge.
     pub(crate) fn charge(
