@@ -220,11 +220,25 @@ impl Algorithm {
         now: Timestamp,
         write: impl FnOnce(Judged<State>),
     ) {
-        if ask.action == Action::Reset {
-            return write(Judged::new(State::MISSING, true));
+        if ask.action != Action::Spend {
+            return write(self.judge_row_rarely(ask, value, now));
         }
         let now = now.as_micros();
-        each_as!(self, (By, This, by) => write(by.judge(ask, by.view_row(value, now), now).map(This)));
+        each_as!(self, (By, This, by) => {
+            if By::FITS_ROW {
+                write(by.judge(ask, by.view_row(value, now), now).map(This));
+            }
+        });
+    }
+
+    /// Judges what is asked of a row more seldom than a charge.
+    #[inline(never)]
+    fn judge_row_rarely(&self, ask: &Ask<'_>, value: RowValue, now: Timestamp) -> Judged<State> {
+        if ask.action == Action::Reset {
+            return Judged::new(State::MISSING, true);
+        }
+        let now = now.as_micros();
+        each_as!(self, (By, This, by) => by.judge(ask, by.view_row(value, now), now).map(This))
     }
 
     /// Returns the state in a row if nothing is taken from it.
@@ -244,7 +258,9 @@ impl Algorithm {
     /// Returns a state as the value of a row.
     #[inline(always)]
     pub(crate) fn row(&self, state: &State) -> RowValue {
-        each!((self, state), (by, state) => by.row(*state), _ => RowValue::FULL)
+        each_as!((self, state), (By, This, by, state) => {
+            if By::FITS_ROW { by.row(*state) } else { RowValue::FULL }
+        }, _ => RowValue::FULL)
     }
 }
 

@@ -282,7 +282,7 @@ fn tat_that_no_decision_leads_to_is_read_as_the_latest_one() {
         );
         let (answer, _) = decide(Operation::Spend, Mode::Debit);
         assert_eq!((answer.state, answer.passed()), (State::Gcra(latest), true));
-        let taken = answer.taken.map(|taken| taken.cost);
+        let taken = answer.taken.map(|taken| taken.cost());
         assert_eq!(taken, Some(0), "the debt cannot grow");
         let (answer, kept) = decide(Operation::Refund, Mode::CheckAndSpend);
         let State::Gcra(tat) = answer.state else {

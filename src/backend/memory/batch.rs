@@ -115,11 +115,8 @@ impl<'b, C: Count> Buckets<'b> for LockedBuckets<'_, C> {
                 by.judge_row(ask, value, now, |judged| answer.judge(judged));
             }
             FoundBucket::History(entry) => {
-                let records = &self.histories.as_ref()[shard];
-                let record = records.as_ref().zip(entry);
-                let stored = record.map(|(records, entry)| records.stored(entry));
-                let seen = by.see(stored, now);
-                seen.judge(ask, now, |judged| answer.judge(judged));
+                let records = self.histories.as_ref()[shard].as_ref();
+                judge_history(records.zip(entry), claim, now, answer);
             }
         }
     }
@@ -168,6 +165,19 @@ impl MemoryBackend {
             false => self.rows.len() + self.histories.of(&claim.fingerprint),
         }
     }
+}
+
+/// Fills in what a claim on a history leads to.
+#[inline(never)]
+pub(super) fn judge_history(
+    record: Option<(&LockedRecords<'_>, usize)>,
+    claim: &Claim<'_>,
+    now: Timestamp,
+    answer: &mut Answer,
+) {
+    let stored = record.map(|(records, entry)| records.stored(entry));
+    let seen = claim.algorithm.see(stored, now);
+    seen.judge(&claim.ask, now, |judged| answer.judge(judged));
 }
 
 /// Returns the new value of a row after the answer to a claim that writes, if it changes.

@@ -236,14 +236,14 @@ mod model;
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{iter, time::Duration};
 
     use super::*;
     use crate::{
-        backend::memory::random_numbers::random_numbers,
-        decision::{Answer, Outcome},
+        backend::memory::{batch::judge_history, random_numbers::random_numbers},
+        decision::Answer,
         tiers::{Tier, Tiers},
-        transaction::{Batch, BucketKey, LimitKey, Mode, Operation},
+        transaction::{Algorithm, BucketKey, LimitKey, Member, Mode, Operation},
         window::Window,
     };
 
@@ -284,18 +284,29 @@ mod tests {
         cost: u32,
         now: u64,
     ) -> bool {
-        let algorithm = crate::transaction::Algorithm::Tiers(tiers.clone());
+        charge_bucket(histories, n, Algorithm::Tiers(tiers.clone()), cost, now)
+    }
+
+    fn charge_bucket(
+        histories: &Histories,
+        n: u64,
+        algorithm: Algorithm,
+        cost: u32,
+        now: u64,
+    ) -> bool {
         let key = BucketKey::new(LimitKey::Number(1), "id");
         let (print, now) = (print(n), Timestamp::from_micros(now));
         let member = Member::known(key, print, &algorithm, cost, Mode::CheckAndSpend);
-        let batch = Batch::new(Operation::Spend, std::slice::from_ref(&member));
+        let claim = Operation::Spend.claim(&member);
         let mut records = histories.lock(histories.of(&print));
         let found = records.find(&print);
-        let outcome = Outcome::judged(&batch, now, |_, member| records.see(found, member, now));
-        let answer = outcome.answers()[0];
-        records.write(found, batch.action(&member), &member, &answer, now);
+        let mut answer = Answer::unknown();
+        judge_history(found.map(|entry| (&records, entry)), &claim, now, &mut answer);
+        if answer.passed {
+            records.write(found, &claim, &answer, now);
+        }
         drop(records);
-        histories.trim(1, |_| Some(&member), now);
+        histories.trim(iter::once(&print), now);
         answer.passed
     }
 
@@ -514,21 +525,7 @@ mod tests {
         cost: u32,
         now: u64,
     ) -> bool {
-        let algorithm = crate::transaction::Algorithm::Window(window);
-        let key = BucketKey::new(LimitKey::Number(1), "id");
-        let member = Member::known(key, print(n), &algorithm, cost, Mode::CheckAndSpend);
-        let now = Timestamp::from_micros(now);
-        let mut records = histories.lock(histories.of(&member.fingerprint));
-        let batch = Batch::new(Operation::Spend, std::slice::from_ref(&member));
-        let found = records.find(&member.fingerprint);
-        let judged = records
-            .see(found, &member, now)
-            .judge(batch.ask(&member), now);
-        let answer = Answer::new(judged.state, judged.passed);
-        records.write(found, batch.action(&member), &member, &answer, now);
-        drop(records);
-        histories.trim(1, |_| Some(&member), now);
-        answer.passed
+        charge_bucket(histories, n, Algorithm::Window(window), cost, now)
     }
 
     #[test]

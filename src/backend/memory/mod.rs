@@ -277,7 +277,7 @@ mod tests {
     use crate::{
         Limit,
         algorithm::Tat,
-        transaction::{BucketKey, LimitKey, Mode, Operation},
+        transaction::{BucketKey, LimitKey, Member, Mode, Operation},
     };
 
     #[test]

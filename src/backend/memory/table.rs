@@ -358,10 +358,14 @@ impl fmt::Debug for Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gcra::{self, Tat, Ticks};
+    use crate::gcra::{self, Tat, Ticks, row::Scale};
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
-    const SECOND: Ticks = Ticks::from_micros(1_000_000);
+    const SECOND: Scale = scale(1_000_000);
+
+    const fn scale(us: u64) -> Scale {
+        Scale::new(Ticks::from_micros(us))
+    }
 
     /// The number of ids in a flood. Miri takes a thousand times as long for each.
     const FLOOD: u64 = if cfg!(miri) { 2_000 } else { 100_000 };
@@ -385,8 +389,8 @@ mod tests {
         }
     }
 
-    fn put(table: &mut Table, n: u64, after_us: u64, tolerance: Ticks) {
-        table.set(&print(n), gcra::row::value(tat(after_us), tolerance), NOW);
+    fn put(table: &mut Table, n: u64, after_us: u64, scale: Scale) {
+        table.set(&print(n), gcra::row::value(tat(after_us), scale), NOW);
     }
 
     fn stored(table: &Table, n: u64) -> Tat {
@@ -460,7 +464,7 @@ mod tests {
     #[test]
     fn nearness_is_relative_to_the_limit() {
         let mut table = Table::new(1000);
-        let day = Ticks::from_micros(86_400_000_000);
+        let day = scale(86_400_000_000);
         for n in 0..10 {
             put(&mut table, n, 1_000_000, SECOND);
         }
