@@ -57,9 +57,9 @@ impl<'a, C: Count> Claims<'a, C> {
                 None => self.is_refused |= without.refuses(self.operation),
             }
         }
-        let claims = self.judged.claims().iter();
-        let buckets = claims.map(|claim| claim.as_ref().map(|claim| &claim.fingerprint));
-        match duplicate(buckets) {
+        let claims = self.judged.claims();
+        let bucket = |place: usize| claims[place].as_ref().map(|claim| &claim.fingerprint);
+        match duplicate(claims.len(), bucket) {
             None => Ok(()),
             Some(place) => Err(lookups.duplicate(place, transactions)),
         }

@@ -45,8 +45,8 @@ impl<'a> Members<'a> {
             all.without.push(member.err());
             all.members.extend(member.ok());
         }
-        let buckets = all.members.iter().map(|member| Some(&member.fingerprint));
-        match duplicate(buckets) {
+        let bucket = |place: usize| all.members.get(place).map(|member| &member.fingerprint);
+        match duplicate(all.members.len(), bucket) {
             None => Ok(all),
             Some(place) => {
                 let has_secrets = transactions.iter().any(Transaction::is_secret);

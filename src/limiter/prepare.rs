@@ -294,18 +294,22 @@ fn foreign_receipt(limit: LimitRef<'_>) -> Box<LimiterError> {
     Box::new(LimiterError::foreign_receipt(limit))
 }
 
-/// Returns the place of a bucket that occurs at a place before.
+/// Returns the place of a bucket that occurs at a place before. `bucket` returns that at a place, if there is one.
 #[inline(always)]
 pub(super) fn duplicate<'m>(
-    buckets: impl ExactSizeIterator<Item = Option<&'m Fingerprint>> + Clone,
+    len: usize,
+    bucket: impl Fn(usize) -> Option<&'m Fingerprint>,
 ) -> Option<usize> {
     const FEW: usize = 16;
-    if buckets.len() > FEW {
-        return duplicate_of_many(buckets);
+    if len > FEW {
+        return duplicate_of_many(len, bucket);
     }
-    for (place, one) in buckets.clone().enumerate() {
-        if one.is_some() && buckets.clone().take(place).any(|other| other == one) {
-            return Some(place);
+    for place in 1..len {
+        let Some(one) = bucket(place) else { continue };
+        for before in 0..place {
+            if bucket(before).is_some_and(|other| other.low == one.low && other == one) {
+                return Some(place);
+            }
         }
     }
     None
@@ -313,10 +317,11 @@ pub(super) fn duplicate<'m>(
 
 #[inline(never)]
 fn duplicate_of_many<'m>(
-    mut buckets: impl ExactSizeIterator<Item = Option<&'m Fingerprint>>,
+    len: usize,
+    bucket: impl Fn(usize) -> Option<&'m Fingerprint>,
 ) -> Option<usize> {
-    let mut seen = HashSet::with_capacity_and_hasher(buckets.len(), RandomState::new());
-    buckets.position(|bucket| bucket.is_some_and(|bucket| !seen.insert(*bucket)))
+    let mut seen = HashSet::with_capacity_and_hasher(len, RandomState::new());
+    (0..len).find(|place| bucket(*place).is_some_and(|bucket| !seen.insert(*bucket)))
 }
 
 /// Returns the canonical form of the id.

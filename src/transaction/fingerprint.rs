@@ -54,7 +54,7 @@ impl ClientFingerprint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IdHash {
     pub(crate) low: u64,
-    high: u64,
+    pub(crate) high: u64,
 }
 
 impl IdHash {
