@@ -13,6 +13,7 @@ mod decision;
 mod figures;
 mod judgement;
 mod outcome;
+mod plain;
 mod result_label;
 mod source;
 mod verdict;

@@ -13,6 +13,7 @@ mod line;
 mod members;
 mod peek;
 mod permits;
+mod plain;
 mod prepare;
 mod rebuilt;
 mod receipts;

@@ -38,11 +38,12 @@ use std::{
 use http::request::Parts;
 
 pub(crate) use self::{
-    charge::{Charge, Charges, charged},
+    charge::{Charge, ChargeTerms, Charges, charged},
     charging::{EndingKind, Refused},
     path::undisguised,
     predicate::Predicates,
-    rules::Rules,
+    rules::{Chain, Rules},
+    source::ClientId,
 };
 use self::{charging::Charging, choice::Choice, predicate::Not, source::Sources};
 pub use self::{

@@ -52,6 +52,22 @@ pub(crate) struct Ask<'a> {
     pub(crate) refund: Refund<'a>,
 }
 
+impl Ask<'_> {
+    /// Asks for a charge.
+    #[inline(always)]
+    pub(crate) const fn spend(cost: u32, joins_line: bool) -> Self {
+        Self {
+            action: Action::Spend,
+            cost,
+            min_cost: cost,
+            joins_line,
+            saturates: false,
+            ago_us: 0,
+            refund: Refund::Cost,
+        }
+    }
+}
+
 /// The units that a refund gives back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refund<'a> {

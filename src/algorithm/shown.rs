@@ -9,8 +9,10 @@ use super::{
     counting::{Counting, TakenPart},
     each::{Algorithm, Charge, Each, each, each_as, map_each},
     gcra::Gcra,
+    history::ASK,
     quota::Quota,
     refill::Refill,
+    row::RowValue,
     state::State,
     ticks::Wait,
     tiers::{Grant, Tiers},
@@ -68,6 +70,21 @@ impl<A: Counting> ShownIn<A> {
         }
     }
 
+    /// Creates the bucket with the state in a row, after a charge that cannot wait, or without it.
+    #[inline(always)]
+    fn charged(by: &A, value: RowValue, cost: u32, is_taken: bool, now: u64) -> Self {
+        Self {
+            state: by.untouched(&ASK, by.view_row(value, now), now),
+            by: by.clone(),
+            now,
+            cost,
+            is_taken,
+            part: None,
+            may_wait: false,
+            reserved: 0,
+        }
+    }
+
     /// Returns the amount that is taken for the cost.
     pub(super) fn taken(&self) -> u32 {
         self.part.map_or(self.cost, TakenPart::cost)
@@ -117,6 +134,33 @@ impl ShownBucket {
                 true
             },
             _ => false)
+    }
+
+    /// Writes the bucket with the state in a row, after a charge that cannot wait, or without it. A bucket is large, so it is
+    /// written where it stays, in the form that it has there.
+    #[inline(always)]
+    pub(crate) fn write_row<R>(
+        algorithm: &Algorithm,
+        value: RowValue,
+        cost: u32,
+        is_taken: bool,
+        now: Timestamp,
+        place: &mut R,
+        form: impl Fn(Self) -> R,
+    ) {
+        let now = now.as_micros();
+        match algorithm {
+            Each::Gcra(by) => {
+                *place = form(Each::Gcra(ShownIn::charged(by, value, cost, is_taken, now)));
+            }
+            Each::Quota(by) => {
+                *place = form(Each::Quota(ShownIn::charged(
+                    by, value, cost, is_taken, now,
+                )));
+            }
+            // No row has a bucket of these.
+            Each::Tiers(_) | Each::Window(_) | Each::Concurrency(_) => {}
+        }
     }
 
     /// Adds the part of the limit that leases reserve.

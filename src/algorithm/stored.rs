@@ -7,6 +7,7 @@ use thiserror::Error;
 use super::{
     action::{Action, Ask},
     algorithm_key::AlgorithmKey,
+    bound::Bounded,
     concurrency::Concurrency,
     counting::{Counting, Judged},
     each::{Algorithm, Each, each, each_as, keyed, map_each},
@@ -241,6 +242,31 @@ impl Algorithm {
         each_as!(self, (By, This, by) => by.judge(ask, by.view_row(value, now), now).map(This))
     }
 
+    /// Returns the key of the algorithm, if its buckets are rows without a line and it permits the cost, which is not 0.
+    #[inline(always)]
+    pub(crate) fn plain_key(&self, cost: u32) -> Option<AlgorithmKey> {
+        fn key<A: Counting + Bounded>(by: &A, cost: u32) -> Option<AlgorithmKey> {
+            let is_plain = A::FITS_ROW && cost > 0 && !by.has_line() && by.permits_any(cost);
+            is_plain.then_some(A::KEY)
+        }
+        each!(self, by => key(by, cost))
+    }
+
+    /// Returns the value of a row after a charge, if it passes.
+    #[inline(always)]
+    pub(crate) fn charge_row(
+        &self,
+        ask: &Ask<'_>,
+        value: RowValue,
+        now: Timestamp,
+    ) -> Option<RowValue> {
+        let now = now.as_micros();
+        each!(self, by => {
+            let judged = by.judge(ask, by.view_row(value, now), now);
+            judged.passed.then(|| by.row(judged.state))
+        })
+    }
+
     /// Returns the state in a row if nothing is taken from it.
     #[inline(always)]
     pub(crate) fn untouched_row(&self, ask: &Ask<'_>, value: RowValue, now: Timestamp) -> State {
@@ -249,7 +275,6 @@ impl Algorithm {
     }
 
     /// Returns the state in a row.
-    #[cfg(feature = "failure-policy")]
     #[inline(always)]
     pub(crate) fn state_in_row(&self, value: RowValue, now: Timestamp) -> State {
         self.untouched_row(&ASK, value, now)

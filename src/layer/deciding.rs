@@ -1,6 +1,6 @@
 //! From the head of a request to the decision on it.
 
-use std::{mem, sync::Arc};
+use std::{mem, slice, sync::Arc};
 
 use http::{Extensions, request::Parts};
 
@@ -22,9 +22,9 @@ use crate::{
     few::{Count, Exactly, counted},
     key::MissingId,
     limit::Limits,
-    limiter::{Claims, StartTime, Transactions},
+    limiter::{StartTime, Transactions},
     response::Reason,
-    rule::{Charge, Charges, Rules, undisguised},
+    rule::{Chain, Charge, ChargeTerms, Charges, ClientId, Rules, undisguised},
     transaction::{Operation, Transaction},
 };
 
@@ -53,14 +53,14 @@ impl<'a> RequestTransactions<'a> {
     }
 }
 
-impl<'a> Transactions<'a> for RequestTransactions<'a> {
+impl Transactions for RequestTransactions<'_> {
     #[inline(always)]
     fn len(&self) -> usize {
         self.charges.len()
     }
 
     #[inline(always)]
-    fn read<R>(&self, place: usize, read: impl FnOnce(&Transaction<'a>) -> R) -> R {
+    fn read<R>(&self, place: usize, read: impl FnOnce(&Transaction<'_>) -> R) -> R {
         read(&self.at(place))
     }
 }
@@ -83,15 +83,78 @@ impl LayerConfig {
             let reason = Reason::Listed { list: &list.name };
             return Progress::Decided(Conclusion::refuse(self.responder.refused(request, reason)));
         }
+        match self.rules.only().zip(self.limiter.memory()) {
+            Some((chain, memory)) => self.assess_one(chain, memory, request, additions),
+            None => self.assess_many(request, additions),
+        }
+    }
+
+    /// Decides a request by the only rule. Charges and decisions are large, so they are assembled only if they are
+    /// needed.
+    #[inline(always)]
+    fn assess_one(
+        self: &Arc<Self>,
+        chain: Chain,
+        memory: &MemoryBackend,
+        request: &mut Parts,
+        additions: &mut ResponseAdditions,
+    ) -> Progress {
+        let mut id = ClientId::empty();
+        let terms = match self
+            .rules
+            .charge_by(chain, request, &self.limiter, &[], &mut id)
+        {
+            Ok(Some(terms)) => terms,
+            Ok(None) => return self.conclude_uncharged(request, None),
+            Err(missing) => return self.conclude_uncharged(request, Some(&missing)),
+        };
+        if self.traffic.inspects() {
+            self.inspect_one(request, &id, terms);
+        }
+        let limits = self.limiter.in_force();
+        let transaction = self.rules.transaction(&id, &terms, true);
+        let limiter = &self.limiter;
+        let spent = limiter.spend_plain::<Exactly<1>, Decision>(memory, &limits, &transaction);
+        let Some(spent) = spent else {
+            let mut charges = Charges::from_iter([Charge { id, terms }]);
+            return self.assess_charges(&mut charges, None, request, additions);
+        };
+        if spent.are_allowed() && self.is_quiet() {
+            return Progress::Decided(Conclusion::Proceed);
+        }
+        let (charge, mut decision) = (Charge { id, terms }, Decision::nothing());
+        spent.show(&mut decision);
+        let spent = ChargedDecisions::of(slice::from_ref(&charge), &decision);
+        let taken = self.taken(&request.extensions, spent);
+        Progress::Decided(self.conclude(request, &limits, spent, taken, None, additions))
+    }
+
+    #[cold]
+    fn inspect_one(&self, request: &Parts, id: &ClientId, terms: ChargeTerms) {
+        let id = id.clone();
+        self.inspect(request, &[Charge { id, terms }]);
+    }
+
+    #[inline(never)]
+    fn assess_many(
+        self: &Arc<Self>,
+        request: &mut Parts,
+        additions: &mut ResponseAdditions,
+    ) -> Progress {
         let mut charges = Charges::new();
         let missing = self.rules.charge(request, &self.limiter, &mut charges);
-        if self.traffic.inspects() {
-            self.inspect(request, &charges);
+        if charges.is_empty() {
+            return self.conclude_uncharged(request, missing.as_ref());
         }
-        match charges.is_empty() {
-            true => Progress::Decided(self.without_charge(request, missing.as_ref())),
-            false => self.assess_charges(&mut charges, missing, request, additions),
-        }
+        self.inspect(request, &charges);
+        self.assess_charges(&mut charges, missing, request, additions)
+    }
+
+    /// Concludes a request that no limit is charged for, because no rule applies or one has found no id.
+    #[inline(never)]
+    fn conclude_uncharged(&self, request: &Parts, missing: Option<&MissingId>) -> Progress {
+        self.inspect(request, &[]);
+        Progress::Decided(self.without_charge(request, missing))
     }
 
     /// Decides the charges of a request. If a rule has found no id, that is `missing`.
@@ -128,7 +191,7 @@ impl LayerConfig {
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn inspect(&self, request: &Parts, charges: &[Charge]) {
         self.traffic
             .inspect(request, &self.limiter, &self.rules, charges);
@@ -179,17 +242,22 @@ impl LayerConfig {
             charges,
             can_wait: seat.is_some(),
         };
-        let mut claims = Claims::<C>::new(Operation::Spend, charges.len());
-        if let Err(error) = limiter.judge::<C, D>(memory, limits, &transactions, &mut claims) {
+        let mut decided = D::nothing();
+        if let Some(plain) = limiter.spend_plain::<C, D>(memory, limits, &transactions) {
+            // A seat is only for limits with a line, whose charges are not plain.
+            if plain.are_allowed() && missing.is_none() && self.is_quiet() {
+                return Progress::Decided(Conclusion::Proceed);
+            }
+            plain.show(&mut decided);
+        } else if let Err(error) = limiter.decide_in_full::<C, D>(
+            memory,
+            limits,
+            Operation::Spend,
+            C::list(charges.len(), |place| transactions.at(place)).as_ref(),
+            &mut decided,
+        ) {
             return Progress::Decided(self.fail(request, limits, charges, &error, missing));
         }
-        let waits = seat.is_some() || limits.has_permits();
-        if claims.pass() && missing.is_none() && !waits && self.is_quiet() {
-            return Progress::Decided(Conclusion::Proceed);
-        }
-        // Decisions are large, so they are only assembled if they are needed.
-        let mut decided = D::nothing();
-        claims.show(&mut decided);
         let spent = ChargedDecisions::of(charges, &decided);
         if seat.is_some() {
             let start = self.start(&request.extensions, spent, seat);

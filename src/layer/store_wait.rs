@@ -115,7 +115,7 @@ async fn spend(
         turn.comes().await;
         loop {
             let spent = limiter
-                .decide(limits, Operation::Spend, transactions)
+                .decide_batch_by(limits, Operation::Spend, transactions)
                 .await?;
             if !turn.comes_after(&spent).await {
                 return Ok(spent);
@@ -124,6 +124,6 @@ async fn spend(
     }
     let _ = seat;
     limiter
-        .decide(limits, Operation::Spend, transactions)
+        .decide_batch_by(limits, Operation::Spend, transactions)
         .await
 }

@@ -106,6 +106,12 @@ impl Limiter {
     ) -> Result<(), LimiterError> {
         let len = if D::ARE_SEVERAL { transactions.len() } else { 1 };
         counted!(len, C => {
+            if operation == Operation::Spend
+                && let Some(spent) = self.spend_plain::<C, D>(memory, limits, transactions)
+            {
+                spent.show(decided);
+                return Ok(());
+            }
             let mut claims = Claims::<C>::new(operation, len);
             self.judge::<C, D>(memory, limits, transactions, &mut claims)?;
             claims.show(decided);

@@ -93,7 +93,7 @@ impl<'a> DecisionRecorder<'a> {
 
 /// Returns whether a subscriber receives the events of decisions.
 #[inline(always)]
-fn emits_events() -> bool {
+pub(super) fn emits_events() -> bool {
     tracing::enabled!(Level::DEBUG)
 }
 

@@ -18,18 +18,7 @@ pub(crate) struct Charge {
     pub(crate) terms: ChargeTerms,
 }
 
-impl Charge {
-    /// Creates room for a charge.
-    #[inline(always)]
-    pub(super) fn empty() -> Self {
-        Self {
-            id: ClientId::empty(),
-            terms: ChargeTerms::EMPTY,
-        }
-    }
-}
-
-/// A charge without the client's id.
+/// A charge without the client's id, which is large. The compiler keeps these in registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChargeTerms {
     /// The first rule for this bucket.
@@ -47,16 +36,6 @@ pub(crate) struct ChargeTerms {
 }
 
 impl ChargeTerms {
-    const EMPTY: Self = Self {
-        rule: 0,
-        target: 0,
-        source: 0,
-        hash: IdHash { low: 0, high: 0 },
-        cost: 0,
-        on_failure: JointPolicy::OfLimit { floor: None },
-        no_wait: false,
-    };
-
     /// Adds the charge of another rule for the same bucket, which has this failure policy.
     pub(super) fn join(&mut self, other: &Self, on_failure: Option<OnFailure>) {
         self.cost = self.cost.saturating_add(other.cost);

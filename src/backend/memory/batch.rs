@@ -211,7 +211,7 @@ fn given_back(
 
 /// Sorts the numbers of shards. A batch seldom has more than four, for which this is the fastest.
 #[inline(always)]
-fn sort(numbers: &mut [(usize, usize)]) {
+pub(super) fn sort(numbers: &mut [(usize, usize)]) {
     if numbers.len() > 4 {
         return numbers.sort_unstable();
     }

@@ -2,35 +2,54 @@
 
 #[cfg(feature = "failure-policy")]
 use super::batch::changed;
-use super::{MemoryBackend, batch::LockedBuckets};
+use super::{MemoryBackend, batch::LockedBuckets, row_charges::RowCharge};
 #[cfg(feature = "failure-policy")]
 use crate::algorithm::State;
 #[cfg(feature = "failure-policy")]
 use crate::transaction::Member;
 use crate::{
+    algorithm::Action,
     backend::BackendError,
     clock::{Clock, InvalidNow, Timestamp},
     decision::{Answer, Judgement, Outcome},
-    few::{Count, counted},
+    few::{Count, Exactly, counted},
     transaction::{Batch, Operation},
 };
 
 impl MemoryBackend {
     pub(in crate::backend) fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let now = batch.now.unwrap_or_else(|| self.clock.now());
+        now.validate()?;
+        if let [member] = batch.members
+            && batch.action(member) == Action::Spend
+            && member.algorithm.fits_row()
+        {
+            let (by, cost) = (member.algorithm, member.cost);
+            let mut charge = [RowCharge {
+                joins_line: member.joins_line(),
+                ..RowCharge::new(member.fingerprint, by, cost)
+            }];
+            let passed = self.charge_rows::<Exactly<1>>(&mut charge, now);
+            let answer = Answer::new(by.state_in_row(charge[0].value, now), passed);
+            return Ok(Outcome::of_one(now, answer));
+        }
+        self.decide_all(batch, now)
+    }
+
+    #[inline(never)]
+    fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Result<Outcome, BackendError> {
         if batch.operation == Operation::Renew {
-            return self.renew(batch);
+            return Ok(self.renew(batch, now));
         }
         counted!(batch.members.len(), C => {
             let mut judged = Judgement::<C>::of(batch);
-            self.judge(&mut judged, batch.now)?;
+            self.judge(&mut judged, Some(now))?;
             Ok(Outcome::from(judged))
         })
     }
 
     /// Renews the members in order, independently of each other. Several can be of one bucket.
-    fn renew(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let now = batch.now.unwrap_or_else(|| self.clock.now());
-        now.validate()?;
+    fn renew(&self, batch: &Batch<'_>, now: Timestamp) -> Outcome {
         let answers = batch.members.iter().map(|member| {
             let claim = batch.claim(member);
             let mut records = self.histories.lock(self.histories.of(&claim.fingerprint));
@@ -42,7 +61,7 @@ impl MemoryBackend {
             records.write(found, &claim, &answer, now);
             answer
         });
-        Ok(Outcome::new(now, answers))
+        Outcome::new(now, answers)
     }
 
     /// Locks the buckets of all claims, judges each, and stores all changes or none.

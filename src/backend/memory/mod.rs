@@ -13,6 +13,7 @@ mod queue;
 mod random_numbers;
 mod records;
 mod row;
+mod row_charges;
 mod shard;
 mod standing;
 mod table;
@@ -29,6 +30,7 @@ use async_trait::async_trait;
 pub(crate) use self::lines::LinePlace;
 #[cfg(feature = "tokio")]
 use self::lines::PermitLines;
+pub(crate) use self::row_charges::RowCharge;
 use self::{histories::Histories, shard::Shards, table::Table};
 use super::{Backend, BackendError, Stats, UnsupportedLimit};
 #[cfg(feature = "failure-policy")]

@@ -21,6 +21,15 @@ use crate::{
 };
 
 impl Rules {
+    /// Returns the chain of the only rule, if there are no others.
+    #[inline(always)]
+    pub(crate) fn only(&self) -> Option<Chain> {
+        match &*self.bound {
+            [_] => Some(0..1),
+            _ => None,
+        }
+    }
+
     /// Adds the charges of a request to `charges`. If a rule finds no id, returns the reason of the first such rule. Rules
     /// that meet in one bucket are one charge.
     pub(crate) fn charge(
@@ -31,42 +40,52 @@ impl Rules {
     ) -> Option<MissingId> {
         let mut refused = None;
         for chain in &self.chains {
-            // A charge is large, so it is made where it stays.
-            charges.push(Charge::empty());
-            let Some((charge, earlier)) = charges.split_last_mut() else {
-                continue;
-            };
-            match self.first_charge(chain, parts, earlier, charge) {
-                Ok(true) if !self.may_meet => {}
-                Ok(true) => self.join_last(charges),
-                Ok(false) => drop(charges.pop()),
-                Err(unknown) => {
-                    charges.pop();
-                    // A limit in shadow mode never refuses a request.
-                    if !self.are_shadow(&unknown.targets, limiter) {
-                        refused.get_or_insert(unknown.missing);
-                    }
+            let mut id = ClientId::empty();
+            match self.charge_by(chain.clone(), parts, limiter, charges, &mut id) {
+                Ok(Some(terms)) => self.add(Charge { id, terms }, charges),
+                Ok(None) => {}
+                Err(missing) => {
+                    refused.get_or_insert(missing);
                 }
             }
         }
         refused
     }
 
-    /// Fills in the charge of the first rule of a chain that finds an id. If none finds an id, the last rule decides. `earlier`
-    /// are the charges of the chains before it. Returns whether there is a charge.
+    /// Returns the charge of a request by a chain, if it has one, and puts the client's id into `id`. `earlier` are the
+    /// charges of the chains before it.
     ///
     /// # Errors
     ///
     /// The reason for the refusal, if the request needs an id and has none.
     #[inline(always)]
+    pub(crate) fn charge_by(
+        &self,
+        chain: Chain,
+        parts: &Parts,
+        limiter: &Limiter,
+        earlier: &[Charge],
+        id: &mut ClientId,
+    ) -> Result<Option<ChargeTerms>, MissingId> {
+        self.first_charge(chain, parts, earlier, id)
+            .or_else(|unknown| {
+                // A limit in shadow mode never refuses a request.
+                match self.are_shadow(&unknown.targets, limiter) {
+                    true => Ok(None),
+                    false => Err(unknown.missing),
+                }
+            })
+    }
+
+    /// Returns the charge of the first rule of a chain that finds an id. If none finds an id, the last rule decides.
+    #[inline(always)]
     fn first_charge(
         &self,
-        chain: &Chain,
+        chain: Chain,
         parts: &Parts,
         earlier: &[Charge],
-        charge: &mut Charge,
-    ) -> Result<bool, Unknown> {
-        let id = &mut charge.id;
+        id: &mut ClientId,
+    ) -> Result<Option<ChargeTerms>, Unknown> {
         for i in chain.clone() {
             let bound = &self.bound[i];
             let rule = &bound.rule;
@@ -84,19 +103,15 @@ impl Rules {
             let cost = rule.cost_of(parts);
             // A computed cost can be 0.
             if cost == 0 && !rule.has_fixed_cost() {
-                return Ok(false);
+                return Ok(None);
             }
             let place = match found {
-                Ok(place) => place,
-                Err(without) => match rule.without_id(without, id)? {
-                    Some(place) => place,
-                    None => return Ok(false),
-                },
+                Ok(place) => Some(place),
+                Err(without) => rule.without_id(without, id)?,
             };
-            charge.terms = self.terms(i, place, id, cost);
-            return Ok(true);
+            return Ok(place.map(|place| self.terms(i, place, id, cost)));
         }
-        Ok(false)
+        Ok(None)
     }
 
     #[inline(always)]
@@ -122,16 +137,17 @@ impl Rules {
         }
     }
 
-    /// Adds the last charge to one of the same bucket, if there is one.
-    fn join_last(&self, charges: &mut Charges) {
-        let Some((last, others)) = charges.split_last_mut() else {
+    /// Adds a charge, or its cost to the charge of the same bucket.
+    fn add(&self, charge: Charge, charges: &mut Charges) {
+        if self.may_meet
+            && let Some(other) = charges.iter_mut().find(|other| self.meet(other, &charge))
+        {
+            other
+                .terms
+                .join(&charge.terms, self.rule(charge.terms.rule).on_failure);
             return;
-        };
-        if let Some(other) = others.iter_mut().find(|other| self.meet(other, last)) {
-            let on_failure = self.rule(last.terms.rule).on_failure;
-            other.terms.join(&last.terms, on_failure);
-            charges.pop();
         }
+        charges.push(charge);
     }
 
     /// Finds the limit that a rule charges a request to, and the id.
