@@ -1,12 +1,77 @@
-use std::time::Duration;
+use std::{mem, ops::Deref, sync::Arc, time::Duration};
 
 use super::{
-    assessment::Assessment,
+    assessment::{Assessment, OwnDecisions},
+    charged_decisions::ChargedDecisions,
+    config::LayerConfig,
     request_permits::RequestPermits,
     settlement::{Settlement, told},
     waiting_room::Seat,
 };
 use crate::limiter::StartTime;
+
+/// The place of a request's charges and decisions. Its assessment shares them, if it has one.
+pub(super) enum Spent {
+    Unassessed(ChargedDecisions),
+    Assessed(Arc<OwnDecisions>),
+}
+
+impl Spent {
+    #[inline(always)]
+    pub(super) fn new(layer: &Arc<LayerConfig>, is_assessed: bool) -> Self {
+        match is_assessed {
+            true => {
+                let nothing = ChargedDecisions::nothing();
+                Self::Assessed(Arc::new(OwnDecisions::new(layer, nothing)))
+            }
+            false => Self::Unassessed(ChargedDecisions::nothing()),
+        }
+    }
+
+    /// Returns the place, to write the charges and decisions.
+    #[inline(always)]
+    pub(super) fn place(&mut self) -> &mut ChargedDecisions {
+        match self {
+            Self::Unassessed(spent) => spent,
+            Self::Assessed(ours) => {
+                let ours = Arc::get_mut(ours).expect("nobody else has it before it is decided");
+                &mut ours.spent
+            }
+        }
+    }
+
+    /// Moves the charges and decisions to a place elsewhere.
+    pub(super) fn take(&mut self) -> Self {
+        mem::replace(self, Self::Unassessed(ChargedDecisions::nothing()))
+    }
+
+    /// Returns the place for an assessment.
+    pub(super) fn assessed(&mut self, layer: &Arc<LayerConfig>) -> Arc<OwnDecisions> {
+        match self {
+            Self::Unassessed(spent) => {
+                let ours = Arc::new(OwnDecisions::new(
+                    layer,
+                    mem::replace(spent, ChargedDecisions::nothing()),
+                ));
+                *self = Self::Assessed(Arc::clone(&ours));
+                ours
+            }
+            Self::Assessed(ours) => Arc::clone(ours),
+        }
+    }
+}
+
+impl Deref for Spent {
+    type Target = ChargedDecisions;
+
+    #[inline(always)]
+    fn deref(&self) -> &ChargedDecisions {
+        match self {
+            Self::Unassessed(spent) => spent,
+            Self::Assessed(ours) => &ours.spent,
+        }
+    }
+}
 
 /// The part of a request's charges that is needed later, by its handler and by its settlement.
 #[derive(Default)]

@@ -13,12 +13,7 @@ use super::{
     waiting::{Progress, Waiting},
     waiting_room::Seat,
 };
-use crate::{
-    decision::{BatchDecision, Decision},
-    key::MissingId,
-    limit::Limits,
-    rule::Charge,
-};
+use crate::{key::MissingId, limit::Limits, rule::Charges};
 
 impl LayerConfig {
     /// Takes a seat for a request that may have to wait in line. Without one, the request is decided as if its rules had
@@ -28,7 +23,7 @@ impl LayerConfig {
     pub(super) fn seat(
         &self,
         limits: &Limits,
-        charges: &[Charge],
+        charges: &Charges,
         missing: Option<&MissingId>,
     ) -> Option<Seat> {
         match limits.has_lines() && missing.is_none() {
@@ -38,7 +33,7 @@ impl LayerConfig {
     }
 
     #[inline(never)]
-    fn seat_in_line(&self, limits: &Limits, charges: &[Charge]) -> Option<Seat> {
+    fn seat_in_line(&self, limits: &Limits, charges: &Charges) -> Option<Seat> {
         let mut charges = charges.iter();
         let may_wait = charges.any(|charge| self.rules.may_wait(charge, limits));
         may_wait.then(|| self.room.enter()).flatten()
@@ -50,7 +45,7 @@ impl LayerConfig {
         self: &Arc<Self>,
         request: &mut Parts,
         limits: &Limits,
-        spent: ChargedDecisions<'_>,
+        spent: &ChargedDecisions,
         mut queued: QueuedCharges,
         additions: &mut ResponseAdditions,
     ) -> Progress {
@@ -59,12 +54,8 @@ impl LayerConfig {
             settlement: queued.settlement.take(),
             permits: None,
         };
-        let mut at_its_turn = BatchDecision::default();
-        let later = |decision: &Decision| decision.later(queued.delay);
-        let decisions = spent.decisions.iter().map(later);
-        decisions.for_each(|decision| at_its_turn.push(decision));
-        let spent = ChargedDecisions::of(spent.charges, &at_its_turn);
-        self.conclude(request, limits, spent, taken, None, additions);
+        let at_its_turn = spent.later(queued.delay);
+        self.conclude(request, limits, &at_its_turn, taken, None, additions);
         queued.settlement = additions.settlement.take();
         let line = QueuedRequest {
             sleep: queued.turn.sleep(),
