@@ -29,7 +29,7 @@ pub(crate) use self::permits::HeldPermit;
 pub use self::permits::Permit;
 #[cfg(feature = "tokio")]
 use self::permits::PermitKeeper;
-pub(crate) use self::plain::Transactions;
+pub(crate) use self::plain::{PlainCharges, Transactions};
 pub(crate) use self::requirement::RuleUse;
 pub(crate) use self::turn::{Sleep, StartTime};
 use self::{

@@ -6,7 +6,7 @@ use std::{
 use smallvec::SmallVec;
 
 use super::{
-    charged_decisions::ChargedDecisions,
+    charged_decisions::KeptDecisions,
     config::LayerConfig,
     request_charges::{Changes, ChargeChange, RequestCharges},
     request_permits::{RequestPermits, WeakPermits},
@@ -50,7 +50,7 @@ pub struct Assessment {
 /// The decisions of one layer, as it has made them.
 pub(super) struct OwnDecisions {
     layer: Arc<LayerConfig>,
-    pub(super) spent: ChargedDecisions,
+    pub(super) spent: KeptDecisions,
     /// The same for handlers. Most of them never ask.
     assessed: OnceLock<Box<[Assessed]>>,
 }
@@ -153,7 +153,7 @@ impl Assessment {
 
     /// Returns the requested cost at an index among the layer's own.
     pub(super) fn own_cost(&self, place: usize) -> u32 {
-        self.ours.spent.charges.at(place).terms.cost
+        self.ours.spent.charges.list().at(place).terms.cost
     }
 }
 
@@ -165,7 +165,7 @@ impl fmt::Debug for Assessment {
 
 impl OwnDecisions {
     #[inline(always)]
-    pub(super) fn new(layer: &Arc<LayerConfig>, spent: ChargedDecisions) -> Self {
+    pub(super) fn new(layer: &Arc<LayerConfig>, spent: KeptDecisions) -> Self {
         Self {
             layer: Arc::clone(layer),
             spent,
@@ -175,7 +175,7 @@ impl OwnDecisions {
 
     fn assessed(&self) -> &[Assessed] {
         self.assessed.get_or_init(|| {
-            let decisions = self.spent.iter();
+            let decisions = self.spent.view().iter();
             let assessed = decisions.map(|(charge, decision)| self.assess(charge, decision));
             assessed.collect()
         })
@@ -184,7 +184,7 @@ impl OwnDecisions {
     fn assess(&self, charge: Charge<'_>, decision: &Decision) -> Assessed {
         let LayerConfig { limiter, rules, .. } = &*self.layer;
         let mode = rules.mode(charge);
-        let takes = self.spent.denied.is_none() && mode.spends() && decision.limited();
+        let takes = self.spent.view().denied.is_none() && mode.spends() && decision.limited();
         Assessed {
             limit: Arc::clone(rules.limit(charge)),
             id: charge.id.as_found().clone(),

@@ -4,22 +4,72 @@ use smallvec::SmallVec;
 
 use crate::{
     decision::{Decision, Decisions, strictest},
-    rule::{Charge, ChargeTerms, Charges},
+    rule::{Charge, ChargeList, ChargeTerms, Charges},
 };
 
-/// The charges of a request, their decisions, and the one that denies it. They are large, so they are written where they stay.
-pub(super) struct ChargedDecisions {
-    pub(super) charges: Charges,
-    pub(super) decisions: RequestDecisions,
+/// The charges of a request, their decisions, and the one that denies it.
+#[derive(Clone, Copy)]
+pub(super) struct ChargedDecisions<'a> {
+    pub(super) charges: ChargeList<'a>,
+    pub(super) decisions: &'a [Decision],
     /// The index of the strictest decision, if it denies the request.
     pub(super) denied: Option<usize>,
+}
+
+/// The place of charges and their decisions. They are large, so they are written where they stay.
+pub(super) struct KeptDecisions {
+    pub(super) charges: Charges,
+    pub(super) decisions: RequestDecisions,
+    denied: Option<usize>,
 }
 
 /// The decisions on the charges of a request.
 #[derive(Default)]
 pub(super) struct RequestDecisions(SmallVec<[Decision; 1]>);
 
-impl ChargedDecisions {
+impl<'a> ChargedDecisions<'a> {
+    #[inline(always)]
+    pub(super) fn of(charges: ChargeList<'a>, decisions: &'a impl Decisions) -> Self {
+        Self {
+            charges,
+            denied: denied(decisions),
+            decisions: decisions.members(),
+        }
+    }
+
+    /// Returns the charge at a place, and its decision.
+    pub(super) fn at(&self, place: usize) -> (Charge<'a>, &'a Decision) {
+        (self.charges.at(place), &self.decisions[place])
+    }
+
+    /// Returns the terms of each charge, and its decision.
+    #[inline(always)]
+    pub(super) fn terms(&self) -> impl Iterator<Item = (&'a ChargeTerms, &'a Decision)> + use<'a> {
+        self.charges.terms().iter().zip(self.decisions)
+    }
+
+    #[inline(always)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Charge<'a>, &'a Decision)> + use<'a> {
+        self.charges.iter().zip(self.decisions)
+    }
+
+    /// Returns the wait in line, if there is one.
+    #[inline(always)]
+    pub(super) fn delay(&self) -> Option<Duration> {
+        match self.denied.is_none() && self.decisions.iter().any(Decision::may_wait) {
+            true => self.longest_delay(),
+            false => None,
+        }
+    }
+
+    #[cold]
+    fn longest_delay(&self) -> Option<Duration> {
+        let longest = self.decisions.iter().map(Decision::delay).max();
+        longest.filter(|delay| !delay.is_zero())
+    }
+}
+
+impl KeptDecisions {
     #[inline(always)]
     pub(super) fn nothing() -> Self {
         Self {
@@ -32,54 +82,14 @@ impl ChargedDecisions {
     /// Finds the decision that denies the request, once all are made.
     #[inline(always)]
     pub(super) fn judge(&mut self) {
-        self.denied = match self.decisions.allowed() {
-            true => None,
-            false => strictest(self.decisions()),
-        };
+        self.denied = denied(&self.decisions);
     }
 
     #[inline(always)]
-    pub(super) fn decisions(&self) -> &[Decision] {
-        &self.decisions.0
-    }
-
-    /// Returns the charge at a place, and its decision.
-    pub(super) fn at(&self, place: usize) -> (Charge<'_>, &Decision) {
-        (self.charges.at(place), &self.decisions.0[place])
-    }
-
-    /// Returns the terms of each charge, and its decision.
-    #[inline(always)]
-    pub(super) fn terms(&self) -> impl Iterator<Item = (&ChargeTerms, &Decision)> {
-        self.charges.terms().iter().zip(self.decisions())
-    }
-
-    #[inline(always)]
-    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (Charge<'_>, &Decision)> + Clone {
-        self.charges.iter().zip(self.decisions())
-    }
-
-    /// Returns the wait in line, if there is one.
-    #[inline(always)]
-    pub(super) fn delay(&self) -> Option<Duration> {
-        match self.denied.is_none() && self.decisions().iter().any(Decision::may_wait) {
-            true => self.longest_delay(),
-            false => None,
-        }
-    }
-
-    #[cold]
-    fn longest_delay(&self) -> Option<Duration> {
-        let longest = self.decisions().iter().map(Decision::delay).max();
-        longest.filter(|delay| !delay.is_zero())
-    }
-
-    /// Returns the same with the figures of a later instant, if there were no other requests.
-    pub(super) fn later(&self, by: Duration) -> Self {
-        let decisions = self.decisions().iter();
-        Self {
-            charges: self.charges.clone(),
-            decisions: decisions.map(|decision| decision.later(by)).collect(),
+    pub(super) fn view(&self) -> ChargedDecisions<'_> {
+        ChargedDecisions {
+            charges: self.charges.list(),
+            decisions: &self.decisions.0,
             denied: self.denied,
         }
     }
@@ -114,5 +124,14 @@ impl Decisions for RequestDecisions {
 impl FromIterator<Decision> for RequestDecisions {
     fn from_iter<I: IntoIterator<Item = Decision>>(decisions: I) -> Self {
         Self(decisions.into_iter().collect())
+    }
+}
+
+/// Returns the place of the strictest decision, if it denies the request.
+#[inline(always)]
+fn denied(decisions: &impl Decisions) -> Option<usize> {
+    match decisions.allowed() {
+        true => None,
+        false => strictest(decisions.members()),
     }
 }

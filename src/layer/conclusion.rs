@@ -17,7 +17,7 @@ use crate::{
     limit::Limits,
     limiter::LimiterError,
     response::{Denial, Headers, Shown},
-    rule::{Charge, Charges, EndingKind},
+    rule::{Charge, ChargeList, EndingKind},
     task::{Closing, detached},
 };
 
@@ -75,7 +75,7 @@ impl LayerConfig {
         &self,
         request: &mut Parts,
         limits: &Limits,
-        spent: &ChargedDecisions,
+        spent: ChargedDecisions<'_>,
         taken: PendingSettlement,
         missing: Option<&MissingId>,
         additions: &mut ResponseAdditions,
@@ -111,7 +111,7 @@ impl LayerConfig {
     fn add(
         &self,
         request: &mut Parts,
-        spent: &ChargedDecisions,
+        spent: ChargedDecisions<'_>,
         taken: PendingSettlement,
         proceeds: bool,
         additions: &mut ResponseAdditions,
@@ -173,17 +173,17 @@ impl LayerConfig {
     }
 
     /// Records the decision on the request's span, if that has fields for it.
-    fn record(&self, spent: &ChargedDecisions) {
+    fn record(&self, spent: ChargedDecisions<'_>) {
         let span = Span::current();
         if span.is_disabled() {
             return;
         }
         let would_deny = |decision: &Decision| decision.would_be_denied();
         let told = spent.denied;
-        let told = told.or_else(|| spent.decisions().iter().position(would_deny));
+        let told = told.or_else(|| spent.decisions.iter().position(would_deny));
         // A limit in shadow mode has no vote.
-        let told = told.or_else(|| strictest(spent.decisions()));
-        let told = told.or_else(|| spent.decisions().iter().position(Decision::limited));
+        let told = told.or_else(|| strictest(spent.decisions));
+        let told = told.or_else(|| spent.decisions.iter().position(Decision::limited));
         if let Some(i) = told {
             let (charge, decision) = spent.at(i);
             let label = ResultLabel::of(decision, self.rules.mode(charge), spent.denied.is_none());
@@ -196,7 +196,7 @@ impl LayerConfig {
         &self,
         request: &Parts,
         limits: &Limits,
-        spent: &ChargedDecisions,
+        spent: ChargedDecisions<'_>,
         strictest: usize,
         additions: &mut ResponseAdditions,
     ) -> Conclusion {
@@ -263,7 +263,7 @@ impl LayerConfig {
         &self,
         request: &Parts,
         limits: &Limits,
-        charges: &Charges,
+        charges: ChargeList<'_>,
         error: &LimiterError,
         missing: Option<&MissingId>,
     ) -> Conclusion {
@@ -283,7 +283,7 @@ impl LayerConfig {
         &self,
         request: &Parts,
         limits: &Limits,
-        charges: &Charges,
+        charges: ChargeList<'_>,
         error: &LimiterError,
     ) -> Response<Bytes> {
         let undecided = charges.iter();

@@ -18,12 +18,13 @@ use super::{
 };
 use crate::{
     backend::MemoryBackend,
+    decision::{Decision, Decisions},
     few::{Count, Exactly, counted},
     key::MissingId,
     limit::Limits,
-    limiter::{StartTime, Transactions},
+    limiter::{PlainCharges, StartTime, Transactions},
     response::Reason,
-    rule::{Chain, Charge, ChargeTerms, Charges, ClientId, Rules, undisguised},
+    rule::{Chain, Charge, ChargeList, ChargeTerms, Charges, ClientId, Rules, undisguised},
     transaction::{Operation, Transaction},
 };
 
@@ -40,7 +41,7 @@ struct RequestSpend<'a> {
 /// The transactions of a request's charges.
 struct RequestTransactions<'a> {
     rules: &'a Rules,
-    charges: &'a Charges,
+    charges: ChargeList<'a>,
     can_wait: bool,
 }
 
@@ -124,21 +125,39 @@ impl LayerConfig {
         if plain.are_allowed() && self.is_quiet() {
             return Progress::Decided(Conclusion::Proceed);
         }
-        let mut spent = Spent::new(self, self.assesses(plain.are_allowed()));
+        let charge = (id, terms);
+        Progress::Decided(self.conclude_one(request, &limits, charge, &plain, additions))
+    }
+
+    /// Concludes a request with one charge, which is only stored for an assessment.
+    #[inline(always)]
+    fn conclude_one(
+        self: &Arc<Self>,
+        request: &mut Parts,
+        limits: &Limits,
+        (id, terms): (ClientId, ChargeTerms),
+        plain: &PlainCharges<'_, Exactly<1>>,
+        additions: &mut ResponseAdditions,
+    ) -> Conclusion {
+        if !self.assesses(plain.are_allowed()) {
+            let mut decision = Decision::nothing();
+            plain.show(&mut decision);
+            let spent = ChargedDecisions::of(ChargeList::of(&id, &terms), &decision);
+            let taken = PendingSettlement::default();
+            return self.conclude(request, limits, spent, taken, None, additions);
+        }
+        let mut spent = Spent::new(self, true);
         let place = spent.place();
         place.charges.push(id, terms);
         plain.show(&mut place.decisions);
         place.judge();
         let taken = self.taken(&request.extensions, &spent);
-        Progress::Decided(self.conclude(request, &limits, &spent, taken, None, additions))
+        self.conclude(request, limits, spent.view(), taken, None, additions)
     }
 
     #[cold]
     fn inspect_one(&self, request: &Parts, id: &ClientId, terms: ChargeTerms) {
-        let id = id.clone();
-        let mut charges = Charges::new();
-        charges.push(id, terms);
-        self.inspect(request, &charges);
+        self.inspect(request, ChargeList::of(id, &terms));
     }
 
     #[inline(never)]
@@ -153,14 +172,14 @@ impl LayerConfig {
         if charges.is_empty() {
             return self.conclude_uncharged(request, missing.as_ref());
         }
-        self.inspect(request, charges);
+        self.inspect(request, charges.list());
         self.assess_charges(&mut spent, missing, request, additions)
     }
 
     /// Concludes a request that no limit is charged for, because no rule applies or one has found no id.
     #[inline(never)]
     fn conclude_uncharged(&self, request: &Parts, missing: Option<&MissingId>) -> Progress {
-        self.inspect(request, &Charges::new());
+        self.inspect(request, Charges::new().list());
         Progress::Decided(self.without_charge(request, missing))
     }
 
@@ -177,7 +196,7 @@ impl LayerConfig {
             return self.wait_for_store(request, spent.take(), missing);
         };
         let (limits, missed) = (self.limiter.in_force(), missing.as_ref());
-        let seat = self.seat(&limits, &spent.charges, missed);
+        let seat = self.seat(&limits, spent.view().charges, missed);
         if seat.is_some() && limits.has_permits() {
             // Permits may have to be waited for, even if the backend never has to.
             drop(seat);
@@ -190,11 +209,11 @@ impl LayerConfig {
             seat,
             missing: missed,
         };
-        counted!(spend.spent.charges.len(), C => self.spend::<C>(request, spend, additions))
+        counted!(spend.spent.view().charges.len(), C => self.spend::<C>(request, spend, additions))
     }
 
     #[inline(never)]
-    fn inspect(&self, request: &Parts, charges: &Charges) {
+    fn inspect(&self, request: &Parts, charges: ChargeList<'_>) {
         self.traffic
             .inspect(request, &self.limiter, &self.rules, charges);
     }
@@ -240,7 +259,7 @@ impl LayerConfig {
         } = spend;
         let limiter = &self.limiter;
         let place = spent.place();
-        let (charges, decisions) = (&place.charges, &mut place.decisions);
+        let (charges, decisions) = (place.charges.list(), &mut place.decisions);
         let transactions = RequestTransactions {
             rules: &self.rules,
             charges,
@@ -266,7 +285,7 @@ impl LayerConfig {
         }
         place.judge();
         let start = self.start(&request.extensions, spent, seat);
-        self.proceed(request, limits, spent, start, missing, additions)
+        self.proceed(request, limits, spent.view(), start, missing, additions)
     }
 
     /// Concludes a request, unless it has to wait for its turn first.
@@ -275,7 +294,7 @@ impl LayerConfig {
         self: &Arc<Self>,
         request: &mut Parts,
         limits: &Limits,
-        spent: &ChargedDecisions,
+        spent: ChargedDecisions<'_>,
         start: Start,
         missing: Option<&MissingId>,
         additions: &mut ResponseAdditions,
@@ -297,7 +316,7 @@ impl LayerConfig {
         spent: &mut Spent,
         seat: Option<Seat>,
     ) -> Start {
-        match spent.delay().zip(seat) {
+        match spent.view().delay().zip(seat) {
             None => Start::Now(self.taken(request, spent)),
             Some((delay, seat)) => {
                 let turn = StartTime::after(&self.limiter, delay);
@@ -314,7 +333,7 @@ impl LayerConfig {
         match spent {
             Spent::Assessed(ours) => self.assessed(request, ours),
             Spent::Unassessed(spent) => PendingSettlement {
-                permits: self.permits(spent),
+                permits: self.permits(spent.view()),
                 ..PendingSettlement::default()
             },
         }
@@ -326,12 +345,13 @@ impl LayerConfig {
         ours: &Arc<OwnDecisions>,
     ) -> PendingSettlement {
         let mut assessment = Assessment::new(ours);
-        let permits = self.permits(&ours.spent);
+        let spent = ours.spent.view();
+        let permits = self.permits(spent);
         if let Some(permits) = &permits {
             assessment.lend(permits);
         }
-        let settlement = match self.settles && ours.spent.denied.is_none() {
-            true => self.settlement(request, &assessment, &ours.spent),
+        let settlement = match self.settles && spent.denied.is_none() {
+            true => self.settlement(request, &assessment, spent),
             false => None,
         };
         PendingSettlement {
@@ -345,7 +365,7 @@ impl LayerConfig {
         self: &Arc<Self>,
         request: &Extensions,
         assessment: &Assessment,
-        spent: &ChargedDecisions,
+        spent: ChargedDecisions<'_>,
     ) -> Option<Box<Settlement>> {
         let open = spent.iter().enumerate();
         let open =

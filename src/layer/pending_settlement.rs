@@ -1,8 +1,8 @@
-use std::{mem, ops::Deref, sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use super::{
     assessment::{Assessment, OwnDecisions},
-    charged_decisions::ChargedDecisions,
+    charged_decisions::{ChargedDecisions, KeptDecisions},
     config::LayerConfig,
     request_permits::RequestPermits,
     settlement::{Settlement, told},
@@ -11,8 +11,12 @@ use super::{
 use crate::limiter::StartTime;
 
 /// The place of a request's charges and decisions. Its assessment shares them, if it has one.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one stays on the stack, to save an allocation"
+)]
 pub(super) enum Spent {
-    Unassessed(ChargedDecisions),
+    Unassessed(KeptDecisions),
     Assessed(Arc<OwnDecisions>),
 }
 
@@ -21,16 +25,16 @@ impl Spent {
     pub(super) fn new(layer: &Arc<LayerConfig>, is_assessed: bool) -> Self {
         match is_assessed {
             true => {
-                let nothing = ChargedDecisions::nothing();
+                let nothing = KeptDecisions::nothing();
                 Self::Assessed(Arc::new(OwnDecisions::new(layer, nothing)))
             }
-            false => Self::Unassessed(ChargedDecisions::nothing()),
+            false => Self::Unassessed(KeptDecisions::nothing()),
         }
     }
 
     /// Returns the place, to write the charges and decisions.
     #[inline(always)]
-    pub(super) fn place(&mut self) -> &mut ChargedDecisions {
+    pub(super) fn place(&mut self) -> &mut KeptDecisions {
         match self {
             Self::Unassessed(spent) => spent,
             Self::Assessed(ours) => {
@@ -40,9 +44,17 @@ impl Spent {
         }
     }
 
+    #[inline(always)]
+    pub(super) fn view(&self) -> ChargedDecisions<'_> {
+        match self {
+            Self::Unassessed(spent) => spent.view(),
+            Self::Assessed(ours) => ours.spent.view(),
+        }
+    }
+
     /// Moves the charges and decisions to a place elsewhere.
     pub(super) fn take(&mut self) -> Self {
-        mem::replace(self, Self::Unassessed(ChargedDecisions::nothing()))
+        mem::replace(self, Self::Unassessed(KeptDecisions::nothing()))
     }
 
     /// Returns the place for an assessment.
@@ -51,24 +63,12 @@ impl Spent {
             Self::Unassessed(spent) => {
                 let ours = Arc::new(OwnDecisions::new(
                     layer,
-                    mem::replace(spent, ChargedDecisions::nothing()),
+                    mem::replace(spent, KeptDecisions::nothing()),
                 ));
                 *self = Self::Assessed(Arc::clone(&ours));
                 ours
             }
             Self::Assessed(ours) => Arc::clone(ours),
-        }
-    }
-}
-
-impl Deref for Spent {
-    type Target = ChargedDecisions;
-
-    #[inline(always)]
-    fn deref(&self) -> &ChargedDecisions {
-        match self {
-            Self::Unassessed(spent) => spent,
-            Self::Assessed(ours) => &ours.spent,
         }
     }
 }

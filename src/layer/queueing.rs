@@ -6,14 +6,14 @@ use http::request::Parts;
 
 use super::{
     additions::ResponseAdditions,
-    charged_decisions::ChargedDecisions,
+    charged_decisions::{ChargedDecisions, RequestDecisions},
     config::LayerConfig,
     pending_settlement::{PendingSettlement, QueuedCharges},
     queued_request::QueuedRequest,
     waiting::{Progress, Waiting},
     waiting_room::Seat,
 };
-use crate::{key::MissingId, limit::Limits, rule::Charges};
+use crate::{key::MissingId, limit::Limits, rule::ChargeList};
 
 impl LayerConfig {
     /// Takes a seat for a request that may have to wait in line. Without one, the request is decided as if its rules had
@@ -23,7 +23,7 @@ impl LayerConfig {
     pub(super) fn seat(
         &self,
         limits: &Limits,
-        charges: &Charges,
+        charges: ChargeList<'_>,
         missing: Option<&MissingId>,
     ) -> Option<Seat> {
         match limits.has_lines() && missing.is_none() {
@@ -33,7 +33,7 @@ impl LayerConfig {
     }
 
     #[inline(never)]
-    fn seat_in_line(&self, limits: &Limits, charges: &Charges) -> Option<Seat> {
+    fn seat_in_line(&self, limits: &Limits, charges: ChargeList<'_>) -> Option<Seat> {
         let mut charges = charges.iter();
         let may_wait = charges.any(|charge| self.rules.may_wait(charge, limits));
         may_wait.then(|| self.room.enter()).flatten()
@@ -45,7 +45,7 @@ impl LayerConfig {
         self: &Arc<Self>,
         request: &mut Parts,
         limits: &Limits,
-        spent: &ChargedDecisions,
+        spent: ChargedDecisions<'_>,
         mut queued: QueuedCharges,
         additions: &mut ResponseAdditions,
     ) -> Progress {
@@ -54,8 +54,11 @@ impl LayerConfig {
             settlement: queued.settlement.take(),
             permits: None,
         };
-        let at_its_turn = spent.later(queued.delay);
-        self.conclude(request, limits, &at_its_turn, taken, None, additions);
+        let decisions = spent.decisions.iter();
+        let at_its_turn =
+            RequestDecisions::from_iter(decisions.map(|decision| decision.later(queued.delay)));
+        let spent = ChargedDecisions::of(spent.charges, &at_its_turn);
+        self.conclude(request, limits, spent, taken, None, additions);
         queued.settlement = additions.settlement.take();
         let line = QueuedRequest {
             sleep: queued.turn.sleep(),

@@ -45,8 +45,8 @@ impl WeakPermits {
 impl LayerConfig {
     /// Holds the permits that a request was charged, if there are any.
     #[inline]
-    pub(super) fn permits(&self, spent: &ChargedDecisions) -> Option<RequestPermits> {
-        let mut decisions = spent.decisions().iter();
+    pub(super) fn permits(&self, spent: ChargedDecisions<'_>) -> Option<RequestPermits> {
+        let mut decisions = spent.decisions.iter();
         match decisions.any(|decision| decision.hold().is_some()) {
             true => self.hold(spent),
             false => None,
@@ -54,7 +54,7 @@ impl LayerConfig {
     }
 
     #[cold]
-    fn hold(&self, spent: &ChargedDecisions) -> Option<RequestPermits> {
+    fn hold(&self, spent: ChargedDecisions<'_>) -> Option<RequestPermits> {
         let held = spent.iter().filter_map(|(charge, decision)| {
             let transaction = charged(self.rules.limit(charge), charge.id.as_found());
             HeldPermit::of(&self.limiter, &transaction, decision)

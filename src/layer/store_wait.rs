@@ -49,7 +49,7 @@ impl StoreWait {
             true => request.extensions.clone(),
             false => Extensions::new(),
         };
-        let seat = config.seat(&limits, &spent.charges, missing.as_ref());
+        let seat = config.seat(&limits, spent.view().charges, missing.as_ref());
         let spend = WaitingSpend {
             config: Arc::clone(&config),
             limits: Arc::clone(&limits),
@@ -90,7 +90,9 @@ impl WaitingSpend {
             mut spent,
             seat,
         } = self;
-        let transactions = config.rules.transactions(&spent.charges, seat.is_some());
+        let transactions = config
+            .rules
+            .transactions(spent.view().charges, seat.is_some());
         let decided = spend(&config.limiter, &limits, &transactions, seat.as_ref()).await;
         drop(transactions);
         let start = decided.map(|batch| {

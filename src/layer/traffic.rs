@@ -17,7 +17,7 @@ use crate::{
     id::Id,
     key::IdSource,
     limiter::Limiter,
-    rule::{Charge, Charges, Rules},
+    rule::{Charge, ChargeList, Rules},
 };
 
 /// The number of requests that are examined. If no id repeats in at least half of them, something is wrong with the
@@ -92,7 +92,7 @@ impl TrafficChecks {
         request: &Parts,
         limiter: &Limiter,
         rules: &Rules,
-        charges: &Charges,
+        charges: ChargeList<'_>,
     ) {
         if self.inspects() {
             limiter.note_request(&self.reporter);
@@ -107,7 +107,7 @@ impl TrafficChecks {
 
     /// Examines a request, unless another thread is examining one. No request waits for this.
     #[cold]
-    fn inspect_closely(&self, request: &Parts, rules: &Rules, charges: &Charges) {
+    fn inspect_closely(&self, request: &Parts, rules: &Rules, charges: ChargeList<'_>) {
         let mut sample = match self.sample.try_lock() {
             Ok(sample) => sample,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

@@ -57,11 +57,18 @@ impl StoreWait {
         let (config, missing) = (&self.config, self.missing.as_ref());
         let DecidedCharges { spent, start } = decided;
         match start {
-            Ok(start) => config.proceed(request, &self.limits, &spent, start, missing, additions),
+            Ok(start) => config.proceed(
+                request,
+                &self.limits,
+                spent.view(),
+                start,
+                missing,
+                additions,
+            ),
             Err(error) => Progress::Decided(config.fail(
                 request,
                 &self.limits,
-                &spent.charges,
+                spent.view().charges,
                 &error,
                 missing,
             )),

@@ -1,5 +1,7 @@
 //! The charges of one request.
 
+use std::slice;
+
 use smallvec::SmallVec;
 
 use super::source::ClientId;
@@ -9,7 +11,7 @@ use crate::{
 };
 
 /// The charges of one request, at most one for each bucket.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Charges {
     /// The ids of the charges. Rules that find the same one share it, because ids are large.
     ids: SmallVec<[ClientId; 1]>,
@@ -25,33 +27,14 @@ impl Charges {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.terms.len()
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Returns the charge at a place.
     #[inline(always)]
-    pub(crate) fn at(&self, place: usize) -> Charge<'_> {
-        let terms = &self.terms[place];
-        let id = &self.ids[terms.id];
-        Charge { id, terms }
-    }
-
-    #[inline(always)]
-    pub(crate) fn terms(&self) -> &[ChargeTerms] {
-        &self.terms
-    }
-
-    #[inline(always)]
-    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = Charge<'_>> + Clone {
-        self.terms.iter().map(|terms| {
-            let id = &self.ids[terms.id];
-            Charge { id, terms }
-        })
+    pub(crate) fn list(&self) -> ChargeList<'_> {
+        let (ids, terms) = (&self.ids, &self.terms);
+        ChargeList { ids, terms }
     }
 
     /// Returns the place of the next new id.
@@ -84,8 +67,51 @@ impl Charges {
     ) -> Option<&mut ChargeTerms> {
         let id = self.ids.get(terms.id).unwrap_or(id);
         let other = Charge { id, terms };
-        let place = self.iter().position(|charge| meet(charge, other))?;
+        let place = self.list().iter().position(|charge| meet(charge, other))?;
         self.terms.get_mut(place)
+    }
+}
+
+/// The charges of one request, wherever they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChargeList<'a> {
+    ids: &'a [ClientId],
+    terms: &'a [ChargeTerms],
+}
+
+impl<'a> ChargeList<'a> {
+    /// Returns the list of the only charge.
+    #[inline(always)]
+    pub(crate) fn of(id: &'a ClientId, terms: &'a ChargeTerms) -> Self {
+        let (ids, terms) = (slice::from_ref(id), slice::from_ref(terms));
+        Self { ids, terms }
+    }
+
+    #[inline(always)]
+    pub(crate) fn len(self) -> usize {
+        self.terms.len()
+    }
+
+    #[inline(always)]
+    pub(crate) fn terms(self) -> &'a [ChargeTerms] {
+        self.terms
+    }
+
+    /// Returns the charge at a place.
+    #[inline(always)]
+    pub(crate) fn at(self, place: usize) -> Charge<'a> {
+        self.with_id(&self.terms[place])
+    }
+
+    #[inline(always)]
+    pub(crate) fn iter(self) -> impl ExactSizeIterator<Item = Charge<'a>> + Clone {
+        self.terms.iter().map(move |terms| self.with_id(terms))
+    }
+
+    #[inline(always)]
+    fn with_id(self, terms: &'a ChargeTerms) -> Charge<'a> {
+        let id = &self.ids[terms.id];
+        Charge { id, terms }
     }
 }
 

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::{
     RequestEnd, Rule,
     bound_rule::{BoundLimit, BoundRule},
-    charge::{Charge, ChargeTerms, Charges, JointPolicy},
+    charge::{Charge, ChargeList, ChargeTerms, JointPolicy},
     rule_error::RuleError,
     source::ClientId,
 };
@@ -243,7 +243,7 @@ impl Rules {
     /// Returns the transactions of a request's charges.
     pub(crate) fn transactions<'a>(
         &'a self,
-        charges: &'a Charges,
+        charges: ChargeList<'a>,
         can_wait: bool,
     ) -> SmallVec<[Transaction<'a>; 4]> {
         let charges = charges.iter();
