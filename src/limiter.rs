@@ -33,7 +33,7 @@ pub use self::permits::Permit;
 #[cfg(feature = "tokio")]
 use self::permits::PermitKeeper;
 pub(crate) use self::{
-    claims::Claims,
+    plain::PlainCharges,
     requirement::RuleUse,
     transactions::Transactions,
     turn::{Sleep, StartTime},

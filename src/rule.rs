@@ -38,7 +38,7 @@ use std::{
 use http::request::Parts;
 
 pub(crate) use self::{
-    charge::{Charge, ChargeTerms, Charges, charged},
+    charge::{Charge, ChargeList, ChargeTerms, Charges, charged},
     charging::{EndingKind, Refused},
     path::undisguised,
     predicate::Predicates,

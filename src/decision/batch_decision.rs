@@ -30,10 +30,7 @@ impl BatchDecision {
     #[must_use]
     #[inline]
     pub fn allowed(&self) -> bool {
-        !self
-            .members
-            .iter()
-            .any(|member| member.votes && member.denied())
+        Decisions::allowed(self)
     }
 
     /// Returns the time that the request waits before it proceeds: the longest [delay](Decision::delay) of a member,
@@ -83,7 +80,11 @@ pub(crate) trait Decisions: Sized {
     fn members(&self) -> &[Decision];
 
     /// Returns whether the request may proceed.
-    fn allowed(&self) -> bool;
+    #[inline]
+    fn allowed(&self) -> bool {
+        let mut members = self.members().iter();
+        !members.any(|member| member.votes && member.denied())
+    }
 
     /// Returns the decisions before any is made.
     fn nothing() -> Self;
@@ -97,10 +98,6 @@ impl Decisions for BatchDecision {
 
     fn members(&self) -> &[Decision] {
         &self.members
-    }
-
-    fn allowed(&self) -> bool {
-        self.allowed()
     }
 
     #[inline(always)]
@@ -123,11 +120,6 @@ impl Decisions for Decision {
     #[inline]
     fn members(&self) -> &[Decision] {
         slice::from_ref(self)
-    }
-
-    #[inline]
-    fn allowed(&self) -> bool {
-        !(self.votes && self.denied())
     }
 
     #[inline(always)]

@@ -39,7 +39,7 @@ impl Decision {
 
     /// [`NOT_LIMITED`](Self::NOT_LIMITED), written by its parts, which is shorter than a copy of the constant.
     #[inline(always)]
-    pub(super) const fn not_limited() -> Self {
+    pub(crate) const fn not_limited() -> Self {
         Self {
             verdict: Verdict::Allowed,
             source: Source::Store,

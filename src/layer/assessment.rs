@@ -6,7 +6,7 @@ use std::{
 use smallvec::SmallVec;
 
 use super::{
-    charged_decisions::ChargedDecisions,
+    charged_decisions::KeptDecisions,
     config::LayerConfig,
     request_charges::{Changes, ChargeChange, RequestCharges},
     request_permits::{RequestPermits, WeakPermits},
@@ -48,12 +48,9 @@ pub struct Assessment {
 }
 
 /// The decisions of one layer, as it has made them.
-struct OwnDecisions {
+pub(super) struct OwnDecisions {
     layer: Arc<LayerConfig>,
-    /// Whether the request was charged.
-    allowed: bool,
-    charges: SmallVec<[Charge; 1]>,
-    decisions: SmallVec<[Decision; 1]>,
+    pub(super) spent: KeptDecisions,
     /// The same for handlers. Most of them never ask.
     assessed: OnceLock<Box<[Assessed]>>,
 }
@@ -82,17 +79,11 @@ pub struct Assessed {
 
 impl Assessment {
     /// Creates the assessment of a layer's own decisions.
-    pub(super) fn new(layer: &Arc<LayerConfig>, spent: ChargedDecisions<'_>) -> Self {
+    pub(super) fn new(ours: &Arc<OwnDecisions>) -> Self {
         Self {
             outer: None,
             permits: WeakPermits::default(),
-            ours: Arc::new(OwnDecisions {
-                layer: Arc::clone(layer),
-                allowed: spent.denied.is_none(),
-                charges: copied(spent.charges),
-                decisions: copied(spent.decisions),
-                assessed: OnceLock::new(),
-            }),
+            ours: Arc::clone(ours),
         }
     }
 
@@ -162,16 +153,7 @@ impl Assessment {
 
     /// Returns the requested cost at an index among the layer's own.
     pub(super) fn own_cost(&self, place: usize) -> u32 {
-        self.ours.charges[place].terms.cost
-    }
-}
-
-/// Copies items to a place of their size. Most layers have one.
-#[inline(always)]
-fn copied<T: Clone>(items: &[T]) -> SmallVec<[T; 1]> {
-    match items {
-        [only] => SmallVec::from_buf([only.clone()]),
-        several => SmallVec::from_vec(several.to_vec()),
+        self.ours.spent.charges.list().at(place).terms.cost
     }
 }
 
@@ -182,18 +164,27 @@ impl fmt::Debug for Assessment {
 }
 
 impl OwnDecisions {
+    #[inline(always)]
+    pub(super) fn new(layer: &Arc<LayerConfig>, spent: KeptDecisions) -> Self {
+        Self {
+            layer: Arc::clone(layer),
+            spent,
+            assessed: OnceLock::new(),
+        }
+    }
+
     fn assessed(&self) -> &[Assessed] {
         self.assessed.get_or_init(|| {
-            let decisions = self.charges.iter().zip(&self.decisions);
+            let decisions = self.spent.view().iter();
             let assessed = decisions.map(|(charge, decision)| self.assess(charge, decision));
             assessed.collect()
         })
     }
 
-    fn assess(&self, charge: &Charge, decision: &Decision) -> Assessed {
+    fn assess(&self, charge: Charge<'_>, decision: &Decision) -> Assessed {
         let LayerConfig { limiter, rules, .. } = &*self.layer;
         let mode = rules.mode(charge);
-        let takes = self.allowed && mode.spends() && decision.limited();
+        let takes = self.spent.view().denied.is_none() && mode.spends() && decision.limited();
         Assessed {
             limit: Arc::clone(rules.limit(charge)),
             id: charge.id.as_found().clone(),

@@ -1,32 +1,56 @@
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use crate::{
     decision::{Decision, Decisions, strictest},
-    rule::Charge,
+    rule::{Charge, ChargeList, ChargeTerms, Charges},
 };
 
 /// The charges of a request, their decisions, and the one that denies it.
 #[derive(Clone, Copy)]
 pub(super) struct ChargedDecisions<'a> {
-    pub(super) charges: &'a [Charge],
+    pub(super) charges: ChargeList<'a>,
     pub(super) decisions: &'a [Decision],
     /// The index of the strictest decision, if it denies the request.
     pub(super) denied: Option<usize>,
 }
 
+/// The place of charges and their decisions. They are large, so they are written where they stay.
+pub(super) struct KeptDecisions {
+    pub(super) charges: Charges,
+    pub(super) decisions: RequestDecisions,
+    denied: Option<usize>,
+}
+
+/// The decisions on the charges of a request.
+#[derive(Default)]
+pub(super) struct RequestDecisions(SmallVec<[Decision; 1]>);
+
 impl<'a> ChargedDecisions<'a> {
     #[inline(always)]
-    pub(super) fn of(charges: &'a [Charge], decisions: &'a impl Decisions) -> Self {
-        let allowed = decisions.allowed();
-        let decisions = decisions.members();
+    pub(super) fn of(charges: ChargeList<'a>, decisions: &'a impl Decisions) -> Self {
         Self {
             charges,
-            decisions,
-            denied: match allowed {
-                true => None,
-                false => strictest(decisions),
-            },
+            denied: denied(decisions),
+            decisions: decisions.members(),
         }
+    }
+
+    /// Returns the charge at a place, and its decision.
+    pub(super) fn at(&self, place: usize) -> (Charge<'a>, &'a Decision) {
+        (self.charges.at(place), &self.decisions[place])
+    }
+
+    /// Returns the terms of each charge, and its decision.
+    #[inline(always)]
+    pub(super) fn terms(&self) -> impl Iterator<Item = (&'a ChargeTerms, &'a Decision)> + use<'a> {
+        self.charges.terms().iter().zip(self.decisions)
+    }
+
+    #[inline(always)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Charge<'a>, &'a Decision)> + use<'a> {
+        self.charges.iter().zip(self.decisions)
     }
 
     /// Returns the wait in line, if there is one.
@@ -43,11 +67,73 @@ impl<'a> ChargedDecisions<'a> {
         let longest = self.decisions.iter().map(Decision::delay).max();
         longest.filter(|delay| !delay.is_zero())
     }
+}
+
+impl KeptDecisions {
+    #[inline(always)]
+    pub(super) fn nothing() -> Self {
+        Self {
+            charges: Charges::new(),
+            decisions: RequestDecisions(SmallVec::new()),
+            denied: None,
+        }
+    }
+
+    /// Finds the decision that denies the request, once all are made.
+    #[inline(always)]
+    pub(super) fn judge(&mut self) {
+        self.denied = denied(&self.decisions);
+    }
 
     #[inline(always)]
-    pub(super) fn iter(
-        &self,
-    ) -> impl ExactSizeIterator<Item = (&'a Charge, &'a Decision)> + Clone + use<'a> {
-        self.charges.iter().zip(self.decisions)
+    pub(super) fn view(&self) -> ChargedDecisions<'_> {
+        ChargedDecisions {
+            charges: self.charges.list(),
+            decisions: &self.decisions.0,
+            denied: self.denied,
+        }
+    }
+}
+
+impl RequestDecisions {
+    /// Makes room for so many decisions.
+    #[inline(always)]
+    pub(super) fn reserve(&mut self, len: usize) {
+        self.0.reserve_exact(len);
+    }
+}
+
+impl Decisions for RequestDecisions {
+    const ARE_SEVERAL: bool = true;
+
+    #[inline(always)]
+    fn members(&self) -> &[Decision] {
+        &self.0
+    }
+
+    #[inline(always)]
+    fn nothing() -> Self {
+        Self::default()
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> &mut Decision {
+        self.0.push(Decision::not_limited());
+        self.0.last_mut().expect("it was just added")
+    }
+}
+
+impl FromIterator<Decision> for RequestDecisions {
+    fn from_iter<I: IntoIterator<Item = Decision>>(decisions: I) -> Self {
+        Self(decisions.into_iter().collect())
+    }
+}
+
+/// Returns the place of the strictest decision, if it denies the request.
+#[inline(always)]
+fn denied(decisions: &impl Decisions) -> Option<usize> {
+    match decisions.allowed() {
+        true => None,
+        false => strictest(decisions.members()),
     }
 }

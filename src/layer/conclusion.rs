@@ -17,7 +17,7 @@ use crate::{
     limit::Limits,
     limiter::LimiterError,
     response::{Denial, Headers, Shown},
-    rule::{Charge, EndingKind},
+    rule::{Charge, ChargeList, EndingKind},
     task::{Closing, detached},
 };
 
@@ -95,8 +95,14 @@ impl LayerConfig {
 
     /// Returns whether a handler or an outer layer gets the assessment.
     #[inline]
-    pub(super) fn extends(&self, spent: ChargedDecisions<'_>) -> bool {
-        self.response_extension || self.request_extension && spent.denied.is_none()
+    pub(super) fn extends(&self, allows: bool) -> bool {
+        self.response_extension || self.request_extension && allows
+    }
+
+    /// Returns whether the assessment of a request is needed, by a handler, an outer layer or a settlement.
+    #[inline(always)]
+    pub(super) fn assesses(&self, allows: bool) -> bool {
+        self.extends(allows) || self.settles && allows
     }
 
     /// Collects the additions to the response. If the request proceeds, also puts the assessment on it, for its
@@ -110,9 +116,10 @@ impl LayerConfig {
         proceeds: bool,
         additions: &mut ResponseAdditions,
     ) {
-        let shown = spent
-            .iter()
-            .map(|(charge, decision)| self.shown(charge, decision));
+        let shown = spent.terms().map(|(terms, decision)| Shown {
+            decision,
+            policy: &self.policies[terms.target],
+        });
         additions.fields = self.headers.write(shown, spent.denied.is_some());
         additions.permits = taken.permits.filter(|_| proceeds);
         if let Some(mut settlement) = taken.settlement {
@@ -120,17 +127,9 @@ impl LayerConfig {
             additions.settlement = Some(settlement);
         }
         if let Some(ours) = taken.assessment
-            && self.extends(spent)
+            && self.extends(spent.denied.is_none())
         {
             self.extend(request, ours, proceeds, additions);
-        }
-    }
-
-    #[inline(always)]
-    fn shown<'a>(&'a self, charge: &Charge, decision: &'a Decision) -> Shown<'a> {
-        Shown {
-            decision,
-            policy: &self.policies[charge.terms.target],
         }
     }
 
@@ -186,7 +185,7 @@ impl LayerConfig {
         let told = told.or_else(|| strictest(spent.decisions));
         let told = told.or_else(|| spent.decisions.iter().position(Decision::limited));
         if let Some(i) = told {
-            let (charge, decision) = (&spent.charges[i], &spent.decisions[i]);
+            let (charge, decision) = spent.at(i);
             let label = ResultLabel::of(decision, self.rules.mode(charge), spent.denied.is_none());
             span.record("rate_limiting.policy", &**self.rules.limit(charge));
             span.record("rate_limiting.result", label.map(ResultLabel::as_str));
@@ -201,25 +200,17 @@ impl LayerConfig {
         strictest: usize,
         additions: &mut ResponseAdditions,
     ) -> Conclusion {
-        let ChargedDecisions {
-            charges, decisions, ..
-        } = spent;
-        let denial = |i: usize| {
-            let (charge, decision) = (&charges[i], &decisions[i]);
-            let named = self.rules.named(charge, limits);
-            let (limit, id) = (self.rules.limit(charge), charge.id.as_found());
-            Denial::new(named, limit, id, charge.terms.cost, decision)
-        };
+        let denial = |(charge, decision)| self.denial(limits, charge, decision);
         let mut denials: SmallVec<[Denial<'_>; 2]> = SmallVec::new();
-        for i in 0..charges.len() {
-            let votes = self.rules.mode(&charges[i]).votes() && !decisions[i].in_shadow();
-            if votes && !decisions[i].allowed() {
-                denials.push(denial(i));
+        for (charge, decision) in spent.iter() {
+            let votes = self.rules.mode(charge).votes() && !decision.in_shadow();
+            if votes && !decision.allowed() {
+                denials.push(denial((charge, decision)));
             }
         }
         let strictest = match &*denials {
             [only] => *only,
-            _ => denial(strictest),
+            _ => denial(spent.at(strictest)),
         };
         self.traffic.inspect_refused(request);
         let fields = additions.fields.take();
@@ -227,6 +218,17 @@ impl LayerConfig {
         let mut refused = FinalResponse::new(response);
         additions.put_on(&mut refused.response);
         Conclusion::Refuse(refused)
+    }
+
+    fn denial<'a>(
+        &'a self,
+        limits: &'a Limits,
+        charge: Charge<'a>,
+        decision: &'a Decision,
+    ) -> Denial<'a> {
+        let named = self.rules.named(charge, limits);
+        let (limit, id) = (self.rules.limit(charge), charge.id.as_found());
+        Denial::new(named, limit, id, charge.terms.cost, decision)
     }
 
     /// Refuses a request for which a rule has found no id. For the other rules, this ends the request.
@@ -261,7 +263,7 @@ impl LayerConfig {
         &self,
         request: &Parts,
         limits: &Limits,
-        charges: &[Charge],
+        charges: ChargeList<'_>,
         error: &LimiterError,
         missing: Option<&MissingId>,
     ) -> Conclusion {
@@ -281,20 +283,12 @@ impl LayerConfig {
         &self,
         request: &Parts,
         limits: &Limits,
-        charges: &[Charge],
+        charges: ChargeList<'_>,
         error: &LimiterError,
     ) -> Response<Bytes> {
-        let undecided = charges.iter().map(|charge| {
-            let named = self.rules.named(charge, limits);
-            let (limit, id) = (self.rules.limit(charge), charge.id.as_found());
-            Denial::new(
-                named,
-                limit,
-                id,
-                charge.terms.cost,
-                const { &Decision::NOT_LIMITED },
-            )
-        });
+        let undecided = charges.iter();
+        let undecided =
+            undecided.map(|charge| self.denial(limits, charge, const { &Decision::NOT_LIMITED }));
         let undecided: SmallVec<[Denial<'_>; 2]> = undecided.collect();
         self.responder.failed(request, error, limits, &undecided)
     }

@@ -1,16 +1,16 @@
 //! From the head of a request to the decision on it.
 
-use std::{mem, slice, sync::Arc};
+use std::sync::Arc;
 
 use http::{Extensions, request::Parts};
 
 use super::{
     additions::ResponseAdditions,
-    assessment::Assessment,
-    charged_decisions::ChargedDecisions,
+    assessment::{Assessment, OwnDecisions},
+    charged_decisions::{ChargedDecisions, RequestDecisions},
     conclusion::Conclusion,
     config::{DenyList, LayerConfig},
-    pending_settlement::{PendingSettlement, QueuedCharges, Start},
+    pending_settlement::{PendingSettlement, QueuedCharges, Spent, Start},
     settlement::Settlement,
     store_wait::StoreWait,
     waiting::{Progress, Waiting},
@@ -18,13 +18,13 @@ use super::{
 };
 use crate::{
     backend::MemoryBackend,
-    decision::{BatchDecision, Decision, Decisions},
+    decision::{Decision, Decisions},
     few::{Count, Exactly, counted},
     key::MissingId,
     limit::Limits,
-    limiter::{StartTime, Transactions},
+    limiter::{PlainCharges, StartTime, Transactions},
     response::Reason,
-    rule::{Chain, Charge, ChargeTerms, Charges, ClientId, Rules, undisguised},
+    rule::{Chain, Charge, ChargeList, ChargeTerms, Charges, ClientId, Rules, undisguised},
     transaction::{Operation, Transaction},
 };
 
@@ -32,7 +32,7 @@ use crate::{
 struct RequestSpend<'a> {
     memory: &'a MemoryBackend,
     limits: &'a Limits,
-    charges: &'a [Charge],
+    spent: &'a mut Spent,
     /// The seat of a request that may have to wait in line.
     seat: Option<Seat>,
     missing: Option<&'a MissingId>,
@@ -41,26 +41,26 @@ struct RequestSpend<'a> {
 /// The transactions of a request's charges.
 struct RequestTransactions<'a> {
     rules: &'a Rules,
-    charges: &'a [Charge],
+    charges: ChargeList<'a>,
     can_wait: bool,
 }
 
 impl<'a> RequestTransactions<'a> {
     #[inline(always)]
     fn at(&self, place: usize) -> Transaction<'a> {
-        let Charge { id, terms } = &self.charges[place];
+        let Charge { id, terms } = self.charges.at(place);
         self.rules.transaction(id, terms, self.can_wait)
     }
 }
 
-impl Transactions for RequestTransactions<'_> {
+impl<'a> Transactions<'a> for RequestTransactions<'a> {
     #[inline(always)]
     fn len(&self) -> usize {
         self.charges.len()
     }
 
     #[inline(always)]
-    fn read<R>(&self, place: usize, read: impl FnOnce(&Transaction<'_>) -> R) -> R {
+    fn read<R>(&self, place: usize, read: impl FnOnce(&Transaction<'a>) -> R) -> R {
         read(&self.at(place))
     }
 }
@@ -100,39 +100,64 @@ impl LayerConfig {
         additions: &mut ResponseAdditions,
     ) -> Progress {
         let mut id = ClientId::empty();
-        let terms = match self
-            .rules
-            .charge_by(chain, request, &self.limiter, &[], &mut id)
-        {
-            Ok(Some(terms)) => terms,
-            Ok(None) => return self.conclude_uncharged(request, None),
-            Err(missing) => return self.conclude_uncharged(request, Some(&missing)),
-        };
+        let terms =
+            match self
+                .rules
+                .charge_by(chain, request, &self.limiter, &Charges::new(), &mut id)
+            {
+                Ok(Some(terms)) => terms,
+                Ok(None) => return self.conclude_uncharged(request, None),
+                Err(missing) => return self.conclude_uncharged(request, Some(&missing)),
+            };
         if self.traffic.inspects() {
             self.inspect_one(request, &id, terms);
         }
         let limits = self.limiter.in_force();
         let transaction = self.rules.transaction(&id, &terms, true);
         let limiter = &self.limiter;
-        let spent = limiter.spend_plain::<Exactly<1>, Decision>(memory, &limits, &transaction);
-        let Some(spent) = spent else {
-            let mut charges = Charges::from_iter([Charge { id, terms }]);
-            return self.assess_charges(&mut charges, None, request, additions);
+        let plain =
+            limiter.spend_plain::<Exactly<1>, RequestDecisions>(memory, &limits, &transaction);
+        let Some(plain) = plain else {
+            let mut spent = Spent::new(self, self.assesses(true));
+            spent.place().charges.push(id, terms);
+            return self.assess_charges(&mut spent, None, request, additions);
         };
-        if spent.are_allowed() && self.is_quiet() {
+        if plain.are_allowed() && self.is_quiet() {
             return Progress::Decided(Conclusion::Proceed);
         }
-        let (charge, mut decision) = (Charge { id, terms }, Decision::nothing());
-        spent.show(&mut decision);
-        let spent = ChargedDecisions::of(slice::from_ref(&charge), &decision);
-        let taken = self.taken(&request.extensions, spent);
-        Progress::Decided(self.conclude(request, &limits, spent, taken, None, additions))
+        let charge = (id, terms);
+        Progress::Decided(self.conclude_one(request, &limits, charge, &plain, additions))
+    }
+
+    /// Concludes a request with one charge, which is only stored for an assessment.
+    #[inline(always)]
+    fn conclude_one(
+        self: &Arc<Self>,
+        request: &mut Parts,
+        limits: &Limits,
+        (id, terms): (ClientId, ChargeTerms),
+        plain: &PlainCharges<'_, Exactly<1>>,
+        additions: &mut ResponseAdditions,
+    ) -> Conclusion {
+        if !self.assesses(plain.are_allowed()) {
+            let mut decision = Decision::nothing();
+            plain.show(&mut decision);
+            let spent = ChargedDecisions::of(ChargeList::of(&id, &terms), &decision);
+            let taken = PendingSettlement::default();
+            return self.conclude(request, limits, spent, taken, None, additions);
+        }
+        let mut spent = Spent::new(self, true);
+        let place = spent.place();
+        place.charges.push(id, terms);
+        plain.show(&mut place.decisions);
+        place.judge();
+        let taken = self.taken(&request.extensions, &spent);
+        self.conclude(request, limits, spent.view(), taken, None, additions)
     }
 
     #[cold]
     fn inspect_one(&self, request: &Parts, id: &ClientId, terms: ChargeTerms) {
-        let id = id.clone();
-        self.inspect(request, &[Charge { id, terms }]);
+        self.inspect(request, ChargeList::of(id, &terms));
     }
 
     #[inline(never)]
@@ -141,19 +166,20 @@ impl LayerConfig {
         request: &mut Parts,
         additions: &mut ResponseAdditions,
     ) -> Progress {
-        let mut charges = Charges::new();
-        let missing = self.rules.charge(request, &self.limiter, &mut charges);
+        let mut spent = Spent::new(self, self.assesses(true));
+        let charges = &mut spent.place().charges;
+        let missing = self.rules.charge(request, &self.limiter, charges);
         if charges.is_empty() {
             return self.conclude_uncharged(request, missing.as_ref());
         }
-        self.inspect(request, &charges);
-        self.assess_charges(&mut charges, missing, request, additions)
+        self.inspect(request, charges.list());
+        self.assess_charges(&mut spent, missing, request, additions)
     }
 
     /// Concludes a request that no limit is charged for, because no rule applies or one has found no id.
     #[inline(never)]
     fn conclude_uncharged(&self, request: &Parts, missing: Option<&MissingId>) -> Progress {
-        self.inspect(request, &[]);
+        self.inspect(request, Charges::new().list());
         Progress::Decided(self.without_charge(request, missing))
     }
 
@@ -161,38 +187,33 @@ impl LayerConfig {
     #[inline(never)]
     fn assess_charges(
         self: &Arc<Self>,
-        charges: &mut Charges,
+        spent: &mut Spent,
         missing: Option<MissingId>,
         request: &mut Parts,
         additions: &mut ResponseAdditions,
     ) -> Progress {
         let Some(memory) = self.limiter.memory() else {
-            return self.wait_for_store(request, mem::take(charges), missing);
+            return self.wait_for_store(request, spent.take(), missing);
         };
         let (limits, missed) = (self.limiter.in_force(), missing.as_ref());
-        let seat = self.seat(&limits, charges, missed);
+        let seat = self.seat(&limits, spent.view().charges, missed);
         if seat.is_some() && limits.has_permits() {
             // Permits may have to be waited for, even if the backend never has to.
             drop(seat);
-            return self.wait_for_store(request, mem::take(charges), missing);
+            return self.wait_for_store(request, spent.take(), missing);
         }
         let spend = RequestSpend {
             memory,
             limits: &limits,
-            charges,
+            spent,
             seat,
             missing: missed,
         };
-        match &**charges {
-            [_] => self.spend::<Exactly<1>, Decision>(request, spend, additions),
-            several => counted!(several.len(), C => {
-                self.spend::<C, BatchDecision>(request, spend, additions)
-            }),
-        }
+        counted!(spend.spent.view().charges.len(), C => self.spend::<C>(request, spend, additions))
     }
 
     #[inline(never)]
-    fn inspect(&self, request: &Parts, charges: &[Charge]) {
+    fn inspect(&self, request: &Parts, charges: ChargeList<'_>) {
         self.traffic
             .inspect(request, &self.limiter, &self.rules, charges);
     }
@@ -202,10 +223,10 @@ impl LayerConfig {
     fn wait_for_store(
         self: &Arc<Self>,
         request: &Parts,
-        charges: Charges,
+        spent: Spent,
         missing: Option<MissingId>,
     ) -> Progress {
-        let waiting = StoreWait::new(self, request, charges, missing);
+        let waiting = StoreWait::new(self, request, spent, missing);
         Progress::Waiting(Box::new(Waiting::ForStore(waiting)))
     }
 
@@ -223,7 +244,7 @@ impl LayerConfig {
 
     /// Decides a request in memory.
     #[inline(always)]
-    fn spend<C: Count, D: Decisions>(
+    fn spend<C: Count>(
         self: &Arc<Self>,
         request: &mut Parts,
         spend: RequestSpend<'_>,
@@ -232,42 +253,43 @@ impl LayerConfig {
         let RequestSpend {
             memory,
             limits,
-            charges,
+            spent,
             seat,
             missing,
         } = spend;
         let limiter = &self.limiter;
+        let place = spent.place();
+        let (charges, decisions) = (place.charges.list(), &mut place.decisions);
         let transactions = RequestTransactions {
             rules: &self.rules,
             charges,
             can_wait: seat.is_some(),
         };
-        let mut decided = D::nothing();
-        if let Some(plain) = limiter.spend_plain::<C, D>(memory, limits, &transactions) {
+        if let Some(plain) =
+            limiter.spend_plain::<C, RequestDecisions>(memory, limits, &transactions)
+        {
             // A seat is only for limits with a line, whose charges are not plain.
             if plain.are_allowed() && missing.is_none() && self.is_quiet() {
                 return Progress::Decided(Conclusion::Proceed);
             }
-            plain.show(&mut decided);
-        } else if let Err(error) = limiter.decide_in_full::<C, D>(
+            decisions.reserve(charges.len());
+            plain.show(decisions);
+        } else if let Err(error) = limiter.decide_in_full::<C, RequestDecisions>(
             memory,
             limits,
             Operation::Spend,
-            C::list(charges.len(), |place| transactions.at(place)).as_ref(),
-            &mut decided,
+            &transactions,
+            decisions,
         ) {
             return Progress::Decided(self.fail(request, limits, charges, &error, missing));
         }
-        let spent = ChargedDecisions::of(charges, &decided);
-        if seat.is_some() {
-            let start = self.start(&request.extensions, spent, seat);
-            return self.proceed(request, limits, spent, start, missing, additions);
-        }
-        let taken = self.held(&request.extensions, spent);
-        Progress::Decided(self.conclude(request, limits, spent, taken, missing, additions))
+        place.judge();
+        let start = self.start(&request.extensions, spent, seat);
+        self.proceed(request, limits, spent.view(), start, missing, additions)
     }
 
     /// Concludes a request, unless it has to wait for its turn first.
+    #[inline(always)]
     pub(super) fn proceed(
         self: &Arc<Self>,
         request: &mut Parts,
@@ -287,66 +309,47 @@ impl LayerConfig {
 
     /// Returns when a request starts. If it has to wait, all of its charges are needed later. One without a seat does not
     /// have to wait.
+    #[inline(always)]
     pub(super) fn start(
         self: &Arc<Self>,
         request: &Extensions,
-        spent: ChargedDecisions<'_>,
+        spent: &mut Spent,
         seat: Option<Seat>,
     ) -> Start {
-        match spent.delay().zip(seat) {
-            None => Start::Now(self.held(request, spent)),
+        match spent.view().delay().zip(seat) {
+            None => Start::Now(self.taken(request, spent)),
             Some((delay, seat)) => {
                 let turn = StartTime::after(&self.limiter, delay);
-                let taken = self.with_permits(self.assessed(request, spent), spent);
-                let queued = QueuedCharges::new(taken, delay, turn, seat);
-                Start::InLine(Box::new(queued))
+                let ours = spent.assessed(self);
+                let taken = self.assessed(request, &ours);
+                Start::InLine(Box::new(QueuedCharges::new(taken, delay, turn, seat)))
             }
         }
     }
 
-    /// Returns the part of a request's charges that is needed later if the request does not have to wait, with its permits.
-    #[inline(always)]
-    fn held(
-        self: &Arc<Self>,
-        request: &Extensions,
-        spent: ChargedDecisions<'_>,
-    ) -> PendingSettlement {
-        self.with_permits(self.taken(request, spent), spent)
-    }
-
-    #[inline(always)]
-    fn with_permits(
-        &self,
-        mut taken: PendingSettlement,
-        spent: ChargedDecisions<'_>,
-    ) -> PendingSettlement {
-        taken.permits = self.permits(spent);
-        if let (Some(permits), Some(assessment)) = (&taken.permits, &mut taken.assessment) {
-            assessment.lend(permits);
-        }
-        taken
-    }
-
     /// Returns the part of a request's charges that is needed later if the request does not have to wait.
     #[inline(always)]
-    pub(super) fn taken(
-        self: &Arc<Self>,
-        request: &Extensions,
-        spent: ChargedDecisions<'_>,
-    ) -> PendingSettlement {
-        match self.extends(spent) || self.settles {
-            true => self.assessed(request, spent),
-            false => PendingSettlement::default(),
+    fn taken(self: &Arc<Self>, request: &Extensions, spent: &Spent) -> PendingSettlement {
+        match spent {
+            Spent::Assessed(ours) => self.assessed(request, ours),
+            Spent::Unassessed(spent) => PendingSettlement {
+                permits: self.permits(spent.view()),
+                ..PendingSettlement::default()
+            },
         }
     }
 
-    #[inline(never)]
     fn assessed(
         self: &Arc<Self>,
         request: &Extensions,
-        spent: ChargedDecisions<'_>,
+        ours: &Arc<OwnDecisions>,
     ) -> PendingSettlement {
-        let assessment = Assessment::new(self, spent);
+        let mut assessment = Assessment::new(ours);
+        let spent = ours.spent.view();
+        let permits = self.permits(spent);
+        if let Some(permits) = &permits {
+            assessment.lend(permits);
+        }
         let settlement = match self.settles && spent.denied.is_none() {
             true => self.settlement(request, &assessment, spent),
             false => None,
@@ -354,7 +357,7 @@ impl LayerConfig {
         PendingSettlement {
             assessment: Some(assessment),
             settlement,
-            permits: None,
+            permits,
         }
     }
 
@@ -366,7 +369,7 @@ impl LayerConfig {
     ) -> Option<Box<Settlement>> {
         let open = spent.iter().enumerate();
         let open =
-            open.filter(|(_, (charge, decision))| self.rules.waits_for_ending(charge, decision));
+            open.filter(|(_, (charge, decision))| self.rules.waits_for_ending(*charge, decision));
         let open = open.map(|(place, (charge, _))| (place, charge.terms.rule));
         Settlement::new(self, assessment, request, open).map(Box::new)
     }

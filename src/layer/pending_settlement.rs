@@ -1,12 +1,77 @@
-use std::time::Duration;
+use std::{mem, sync::Arc, time::Duration};
 
 use super::{
-    assessment::Assessment,
+    assessment::{Assessment, OwnDecisions},
+    charged_decisions::{ChargedDecisions, KeptDecisions},
+    config::LayerConfig,
     request_permits::RequestPermits,
     settlement::{Settlement, told},
     waiting_room::Seat,
 };
 use crate::limiter::StartTime;
+
+/// The place of a request's charges and decisions. Its assessment shares them, if it has one.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one stays on the stack, to save an allocation"
+)]
+pub(super) enum Spent {
+    Unassessed(KeptDecisions),
+    Assessed(Arc<OwnDecisions>),
+}
+
+impl Spent {
+    #[inline(always)]
+    pub(super) fn new(layer: &Arc<LayerConfig>, is_assessed: bool) -> Self {
+        match is_assessed {
+            true => {
+                let nothing = KeptDecisions::nothing();
+                Self::Assessed(Arc::new(OwnDecisions::new(layer, nothing)))
+            }
+            false => Self::Unassessed(KeptDecisions::nothing()),
+        }
+    }
+
+    /// Returns the place, to write the charges and decisions.
+    #[inline(always)]
+    pub(super) fn place(&mut self) -> &mut KeptDecisions {
+        match self {
+            Self::Unassessed(spent) => spent,
+            Self::Assessed(ours) => {
+                let ours = Arc::get_mut(ours).expect("nobody else has it before it is decided");
+                &mut ours.spent
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn view(&self) -> ChargedDecisions<'_> {
+        match self {
+            Self::Unassessed(spent) => spent.view(),
+            Self::Assessed(ours) => ours.spent.view(),
+        }
+    }
+
+    /// Moves the charges and decisions to a place elsewhere.
+    pub(super) fn take(&mut self) -> Self {
+        mem::replace(self, Self::Unassessed(KeptDecisions::nothing()))
+    }
+
+    /// Returns the place for an assessment.
+    pub(super) fn assessed(&mut self, layer: &Arc<LayerConfig>) -> Arc<OwnDecisions> {
+        match self {
+            Self::Unassessed(spent) => {
+                let ours = Arc::new(OwnDecisions::new(
+                    layer,
+                    mem::replace(spent, KeptDecisions::nothing()),
+                ));
+                *self = Self::Assessed(Arc::clone(&ours));
+                ours
+            }
+            Self::Assessed(ours) => Arc::clone(ours),
+        }
+    }
+}
 
 /// The part of a request's charges that is needed later, by its handler and by its settlement.
 #[derive(Default)]

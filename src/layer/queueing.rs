@@ -6,19 +6,14 @@ use http::request::Parts;
 
 use super::{
     additions::ResponseAdditions,
-    charged_decisions::ChargedDecisions,
+    charged_decisions::{ChargedDecisions, RequestDecisions},
     config::LayerConfig,
     pending_settlement::{PendingSettlement, QueuedCharges},
     queued_request::QueuedRequest,
     waiting::{Progress, Waiting},
     waiting_room::Seat,
 };
-use crate::{
-    decision::{BatchDecision, Decision},
-    key::MissingId,
-    limit::Limits,
-    rule::Charge,
-};
+use crate::{key::MissingId, limit::Limits, rule::ChargeList};
 
 impl LayerConfig {
     /// Takes a seat for a request that may have to wait in line. Without one, the request is decided as if its rules had
@@ -28,7 +23,7 @@ impl LayerConfig {
     pub(super) fn seat(
         &self,
         limits: &Limits,
-        charges: &[Charge],
+        charges: ChargeList<'_>,
         missing: Option<&MissingId>,
     ) -> Option<Seat> {
         match limits.has_lines() && missing.is_none() {
@@ -38,7 +33,7 @@ impl LayerConfig {
     }
 
     #[inline(never)]
-    fn seat_in_line(&self, limits: &Limits, charges: &[Charge]) -> Option<Seat> {
+    fn seat_in_line(&self, limits: &Limits, charges: ChargeList<'_>) -> Option<Seat> {
         let mut charges = charges.iter();
         let may_wait = charges.any(|charge| self.rules.may_wait(charge, limits));
         may_wait.then(|| self.room.enter()).flatten()
@@ -59,10 +54,9 @@ impl LayerConfig {
             settlement: queued.settlement.take(),
             permits: None,
         };
-        let mut at_its_turn = BatchDecision::default();
-        let later = |decision: &Decision| decision.later(queued.delay);
-        let decisions = spent.decisions.iter().map(later);
-        decisions.for_each(|decision| at_its_turn.push(decision));
+        let decisions = spent.decisions.iter();
+        let at_its_turn =
+            RequestDecisions::from_iter(decisions.map(|decision| decision.later(queued.delay)));
         let spent = ChargedDecisions::of(spent.charges, &at_its_turn);
         self.conclude(request, limits, spent, taken, None, additions);
         queued.settlement = additions.settlement.take();

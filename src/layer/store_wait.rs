@@ -3,7 +3,8 @@ use std::{future::Future, pin::Pin, sync::Arc};
 use http::{Extensions, request::Parts};
 
 use super::{
-    charged_decisions::ChargedDecisions, config::LayerConfig, pending_settlement::Start,
+    config::LayerConfig,
+    pending_settlement::{Spent, Start},
     waiting_room::Seat,
 };
 use crate::{
@@ -11,7 +12,6 @@ use crate::{
     key::MissingId,
     limit::Limits,
     limiter::{Limiter, LimiterError},
-    rule::Charges,
     task::detached,
     transaction::{Operation, Transaction},
 };
@@ -26,17 +26,17 @@ pub(super) struct StoreWait {
     pub(super) deciding: Pin<Box<dyn Future<Output = DecidedCharges> + Send>>,
 }
 
-/// The charges of a request, and their decisions.
+/// The charges of a request, their decisions, and when it starts.
 pub(super) struct DecidedCharges {
-    pub(super) charges: Charges,
-    pub(super) spent: Result<(BatchDecision, Start), LimiterError>,
+    pub(super) spent: Spent,
+    pub(super) start: Result<Start, LimiterError>,
 }
 
 impl StoreWait {
     pub(super) fn new(
         config: &Arc<LayerConfig>,
         request: &Parts,
-        charges: Charges,
+        spent: Spent,
         missing: Option<MissingId>,
     ) -> Self {
         let (config, limits) = (Arc::clone(config), config.limiter.limits());
@@ -49,12 +49,12 @@ impl StoreWait {
             true => request.extensions.clone(),
             false => Extensions::new(),
         };
-        let seat = config.seat(&limits, &charges, missing.as_ref());
+        let seat = config.seat(&limits, spent.view().charges, missing.as_ref());
         let spend = WaitingSpend {
             config: Arc::clone(&config),
             limits: Arc::clone(&limits),
             request: extensions,
-            charges,
+            spent,
             seat,
         };
         let deciding = spend.decide();
@@ -76,7 +76,7 @@ struct WaitingSpend {
     config: Arc<LayerConfig>,
     limits: Arc<Limits>,
     request: Extensions,
-    charges: Charges,
+    spent: Spent,
     /// The seat of a request that may have to wait in line.
     seat: Option<Seat>,
 }
@@ -87,17 +87,21 @@ impl WaitingSpend {
             config,
             limits,
             request,
-            charges,
+            mut spent,
             seat,
         } = self;
-        let transactions = config.rules.transactions(&charges, seat.is_some());
-        let spent = spend(&config.limiter, &limits, &transactions, seat.as_ref()).await;
+        let transactions = config
+            .rules
+            .transactions(spent.view().charges, seat.is_some());
+        let decided = spend(&config.limiter, &limits, &transactions, seat.as_ref()).await;
         drop(transactions);
-        let spent = spent.map(|batch| {
-            let start = config.start(&request, ChargedDecisions::of(&charges, &batch), seat);
-            (batch, start)
+        let start = decided.map(|batch| {
+            let place = spent.place();
+            place.decisions = batch.members().iter().cloned().collect();
+            place.judge();
+            config.start(&request, &mut spent, seat)
         });
-        DecidedCharges { charges, spent }
+        DecidedCharges { spent, start }
     }
 }
 
@@ -115,7 +119,7 @@ async fn spend(
         turn.comes().await;
         loop {
             let spent = limiter
-                .decide_batch_by(limits, Operation::Spend, transactions)
+                .decide(limits, Operation::Spend, transactions)
                 .await?;
             if !turn.comes_after(&spent).await {
                 return Ok(spent);
@@ -124,6 +128,6 @@ async fn spend(
     }
     let _ = seat;
     limiter
-        .decide_batch_by(limits, Operation::Spend, transactions)
+        .decide(limits, Operation::Spend, transactions)
         .await
 }

@@ -17,7 +17,7 @@ use crate::{
     id::Id,
     key::IdSource,
     limiter::Limiter,
-    rule::{Charge, Rules},
+    rule::{Charge, ChargeList, Rules},
 };
 
 /// The number of requests that are examined. If no id repeats in at least half of them, something is wrong with the
@@ -92,7 +92,7 @@ impl TrafficChecks {
         request: &Parts,
         limiter: &Limiter,
         rules: &Rules,
-        charges: &[Charge],
+        charges: ChargeList<'_>,
     ) {
         if self.inspects() {
             limiter.note_request(&self.reporter);
@@ -107,7 +107,7 @@ impl TrafficChecks {
 
     /// Examines a request, unless another thread is examining one. No request waits for this.
     #[cold]
-    fn inspect_closely(&self, request: &Parts, rules: &Rules, charges: &[Charge]) {
+    fn inspect_closely(&self, request: &Parts, rules: &Rules, charges: ChargeList<'_>) {
         let mut sample = match self.sample.try_lock() {
             Ok(sample) => sample,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -136,7 +136,7 @@ impl TrafficChecks {
         self.seen.store(seen, Ordering::Relaxed);
     }
 
-    fn inspect_headers(&self, request: &Parts, rules: &Rules, charge: &Charge) {
+    fn inspect_headers(&self, request: &Parts, rules: &Rules, charge: Charge<'_>) {
         const CHECK: Check = Check::ForwardingHeaderIgnored;
         if !self.reporter.wants(CHECK) || rules.id_source(charge) != IdSource::Peer {
             return;
@@ -193,7 +193,7 @@ impl TrafficChecks {
 
 impl TrafficSample {
     /// Adds a request, and returns a finding about all of them.
-    fn add(&mut self, request: &Parts, rules: &Rules, charge: &Charge) -> Option<Finding> {
+    fn add(&mut self, request: &Parts, rules: &Rules, charge: Charge<'_>) -> Option<Finding> {
         if let Some(agent) = request.headers.get(header::USER_AGENT)
             && self.agents.len() < AGENTS
         {

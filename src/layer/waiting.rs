@@ -4,7 +4,6 @@ use http::request::Parts;
 
 use super::{
     additions::ResponseAdditions,
-    charged_decisions::ChargedDecisions,
     conclusion::Conclusion,
     queued_request::QueuedRequest,
     store_wait::{DecidedCharges, StoreWait},
@@ -56,15 +55,23 @@ impl StoreWait {
         additions: &mut ResponseAdditions,
     ) -> Progress {
         let (config, missing) = (&self.config, self.missing.as_ref());
-        let DecidedCharges { charges, spent } = decided;
-        match spent {
-            Ok((batch, start)) => {
-                let spent = ChargedDecisions::of(&charges, &batch);
-                config.proceed(request, &self.limits, spent, start, missing, additions)
-            }
-            Err(error) => {
-                Progress::Decided(config.fail(request, &self.limits, &charges, &error, missing))
-            }
+        let DecidedCharges { spent, start } = decided;
+        match start {
+            Ok(start) => config.proceed(
+                request,
+                &self.limits,
+                spent.view(),
+                start,
+                missing,
+                additions,
+            ),
+            Err(error) => Progress::Decided(config.fail(
+                request,
+                &self.limits,
+                spent.view().charges,
+                &error,
+                missing,
+            )),
         }
     }
 }

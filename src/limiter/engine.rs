@@ -112,23 +112,21 @@ impl Limiter {
                 spent.show(decided);
                 return Ok(());
             }
-            let mut claims = Claims::<C>::new(operation, len);
-            self.judge::<C, D>(memory, limits, transactions, &mut claims)?;
-            claims.show(decided);
-            Ok(())
+            self.decide_in_full::<C, D>(memory, limits, operation, transactions, decided)
         })
     }
 
-    /// Decides transactions in memory, and counts the decisions. Claims are large, so they are written where they stay.
-    #[inline(always)]
-    pub(crate) fn judge<'a, C: Count, D: Decisions>(
+    /// Decides any transactions in memory, and counts the decisions. These are large, so they are written where they stay.
+    #[inline(never)]
+    pub(crate) fn decide_in_full<'a, C: Count, D: Decisions>(
         &'a self,
         memory: &MemoryBackend,
         limits: &'a Limits,
+        operation: Operation,
         transactions: &(impl Transactions<'a> + ?Sized),
-        claims: &mut Claims<'a, C>,
+        decided: &mut D,
     ) -> Result<(), LimiterError> {
-        let operation = claims.operation();
+        let mut claims = Claims::<C>::new(operation, transactions.len());
         claims.look_up(&self.lookups(limits, operation), transactions)?;
         let recorder = self.recorder(limits, operation);
         if claims.are_needed() {
@@ -138,12 +136,8 @@ impl Limiter {
                 return Err(recorder.failed(transactions, error));
             }
         }
-        // Decisions are only assembled for this if somebody counts them or listens.
-        if recorder.listens() {
-            let mut decided = D::nothing();
-            claims.show(&mut decided);
-            recorder.record(transactions, &decided);
-        }
+        claims.show(decided);
+        recorder.record(transactions, decided);
         Ok(())
     }
 

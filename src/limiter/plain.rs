@@ -20,11 +20,11 @@ const MOST: usize = 4;
 impl Limiter {
     /// Decides the spends of transactions if all of them are such charges; `None` if one is anything else, or an error.
     #[inline(always)]
-    pub(crate) fn spend_plain<'a, C: Count, D: Decisions>(
-        &'a self,
+    pub(crate) fn spend_plain<'a, 't, C: Count, D: Decisions>(
+        &self,
         memory: &MemoryBackend,
         limits: &'a Limits,
-        transactions: &(impl Transactions<'a> + ?Sized),
+        transactions: &(impl Transactions<'t> + ?Sized),
     ) -> Option<PlainCharges<'a, C>> {
         let spent = self.charge_plain::<C>(memory, limits, transactions)?;
         // The decisions are only assembled if they are counted.
@@ -37,11 +37,11 @@ impl Limiter {
     }
 
     #[inline(always)]
-    fn charge_plain<'a, C: Count>(
-        &'a self,
+    fn charge_plain<'a, 't, C: Count>(
+        &self,
         memory: &MemoryBackend,
         limits: &'a Limits,
-        transactions: &(impl Transactions<'a> + ?Sized),
+        transactions: &(impl Transactions<'t> + ?Sized),
     ) -> Option<PlainCharges<'a, C>> {
         let len = transactions.len();
         if !(1..=MOST).contains(&len) || emits_events() {

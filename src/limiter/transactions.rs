@@ -19,3 +19,16 @@ impl<'a> Transactions<'a> for [Transaction<'a>] {
         read(&self[place])
     }
 }
+
+/// One transaction.
+impl<'a> Transactions<'a> for Transaction<'a> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        1
+    }
+
+    #[inline(always)]
+    fn read<R>(&self, _: usize, read: impl FnOnce(&Transaction<'a>) -> R) -> R {
+        read(self)
+    }
+}

@@ -1,5 +1,7 @@
 //! The charges of one request.
 
+use std::slice;
+
 use smallvec::SmallVec;
 
 use super::source::ClientId;
@@ -9,18 +11,122 @@ use crate::{
 };
 
 /// The charges of one request, at most one for each bucket.
-pub(crate) type Charges = SmallVec<[Charge; 4]>;
+#[derive(Debug)]
+pub(crate) struct Charges {
+    /// The ids of the charges. Rules that find the same one share it, because ids are large.
+    ids: SmallVec<[ClientId; 1]>,
+    terms: SmallVec<[ChargeTerms; 4]>,
+}
+
+impl Charges {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        Self {
+            ids: SmallVec::new(),
+            terms: SmallVec::new(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    #[inline(always)]
+    pub(crate) fn list(&self) -> ChargeList<'_> {
+        let (ids, terms) = (&self.ids, &self.terms);
+        ChargeList { ids, terms }
+    }
+
+    /// Returns the place of the next new id.
+    #[inline(always)]
+    pub(super) fn next_id(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Returns the charge of a rule, if it is the first one for its bucket.
+    #[inline(always)]
+    pub(super) fn by_rule(&self, rule: usize) -> Option<&ChargeTerms> {
+        self.terms.iter().find(|terms| terms.rule == rule)
+    }
+
+    /// Adds a charge. `id` is its id, if that is a new one.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, id: ClientId, terms: ChargeTerms) {
+        if terms.id == self.next_id() {
+            self.ids.push(id);
+        }
+        self.terms.push(terms);
+    }
+
+    /// Returns the first charge that meets one in its bucket. `id` is the id of the other, if that is a new one.
+    pub(super) fn meeting(
+        &mut self,
+        id: &ClientId,
+        terms: &ChargeTerms,
+        meet: impl Fn(Charge<'_>, Charge<'_>) -> bool,
+    ) -> Option<&mut ChargeTerms> {
+        let id = self.ids.get(terms.id).unwrap_or(id);
+        let other = Charge { id, terms };
+        let place = self.list().iter().position(|charge| meet(charge, other))?;
+        self.terms.get_mut(place)
+    }
+}
+
+/// The charges of one request, wherever they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChargeList<'a> {
+    ids: &'a [ClientId],
+    terms: &'a [ChargeTerms],
+}
+
+impl<'a> ChargeList<'a> {
+    /// Returns the list of the only charge.
+    #[inline(always)]
+    pub(crate) fn of(id: &'a ClientId, terms: &'a ChargeTerms) -> Self {
+        let (ids, terms) = (slice::from_ref(id), slice::from_ref(terms));
+        Self { ids, terms }
+    }
+
+    #[inline(always)]
+    pub(crate) fn len(self) -> usize {
+        self.terms.len()
+    }
+
+    #[inline(always)]
+    pub(crate) fn terms(self) -> &'a [ChargeTerms] {
+        self.terms
+    }
+
+    /// Returns the charge at a place.
+    #[inline(always)]
+    pub(crate) fn at(self, place: usize) -> Charge<'a> {
+        self.with_id(&self.terms[place])
+    }
+
+    #[inline(always)]
+    pub(crate) fn iter(self) -> impl ExactSizeIterator<Item = Charge<'a>> + Clone {
+        self.terms.iter().map(move |terms| self.with_id(terms))
+    }
+
+    #[inline(always)]
+    fn with_id(self, terms: &'a ChargeTerms) -> Charge<'a> {
+        let id = &self.ids[terms.id];
+        Charge { id, terms }
+    }
+}
 
 /// The charge of one request to one bucket.
-#[derive(Clone, Debug)]
-pub(crate) struct Charge {
-    pub(crate) id: ClientId,
-    pub(crate) terms: ChargeTerms,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Charge<'a> {
+    pub(crate) id: &'a ClientId,
+    pub(crate) terms: &'a ChargeTerms,
 }
 
 /// A charge without the client's id, which is large. The compiler keeps these in registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChargeTerms {
+    /// The place of the id among those of the request.
+    pub(super) id: usize,
     /// The first rule for this bucket.
     pub(crate) rule: usize,
     /// The limit, among those of all rules.

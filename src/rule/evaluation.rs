@@ -114,7 +114,7 @@ impl Rule {
                 Ok(Some(IdPlace {
                     target,
                     source: 0,
-                    hash: None,
+                    same: None,
                 }))
             }
         }

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::{
     RequestEnd, Rule,
     bound_rule::{BoundLimit, BoundRule},
-    charge::{Charge, ChargeTerms, JointPolicy},
+    charge::{Charge, ChargeList, ChargeTerms, JointPolicy},
     rule_error::RuleError,
     source::ClientId,
 };
@@ -170,18 +170,22 @@ impl Rules {
     }
 
     /// Returns the name of the charged limit.
-    pub(crate) fn limit(&self, charge: &Charge) -> &Arc<str> {
+    pub(crate) fn limit(&self, charge: Charge<'_>) -> &Arc<str> {
         &self.targets[charge.terms.target].limit
     }
 
     /// Returns the limit of a charge among these limits.
-    pub(crate) fn named<'a>(&self, charge: &Charge, limits: &'a Limits) -> Option<&'a NamedLimit> {
+    pub(crate) fn named<'a>(
+        &self,
+        charge: Charge<'_>,
+        limits: &'a Limits,
+    ) -> Option<&'a NamedLimit> {
         let target = &self.targets[charge.terms.target];
         limits.find(LimitRef::remembered(&target.limit, &target.place))
     }
 
     /// Returns the source of a charge's id.
-    pub(crate) fn id_source(&self, charge: &Charge) -> IdSource {
+    pub(crate) fn id_source(&self, charge: Charge<'_>) -> IdSource {
         self.rule(charge.terms.rule)
             .sources
             .id_source(charge.terms.source)
@@ -195,12 +199,12 @@ impl Rules {
     }
 
     /// Returns the mode of the charge before the request proceeds.
-    pub(crate) fn mode(&self, charge: &Charge) -> Mode {
+    pub(crate) fn mode(&self, charge: Charge<'_>) -> Mode {
         self.bound[charge.terms.rule].mode
     }
 
     /// Returns whether a charge may have to wait in line.
-    pub(crate) fn may_wait(&self, charge: &Charge, limits: &Limits) -> bool {
+    pub(crate) fn may_wait(&self, charge: Charge<'_>, limits: &Limits) -> bool {
         let has_line = |named: &NamedLimit| named.has_line() && !limits.is_shadow(named);
         !charge.terms.no_wait
             && self.mode(charge) == Mode::CheckAndSpend
@@ -239,17 +243,16 @@ impl Rules {
     /// Returns the transactions of a request's charges.
     pub(crate) fn transactions<'a>(
         &'a self,
-        charges: &'a [Charge],
+        charges: ChargeList<'a>,
         can_wait: bool,
     ) -> SmallVec<[Transaction<'a>; 4]> {
         let charges = charges.iter();
-        let transaction =
-            |charge: &'a Charge| self.transaction(&charge.id, &charge.terms, can_wait);
+        let transaction = |charge: Charge<'a>| self.transaction(charge.id, charge.terms, can_wait);
         charges.map(transaction).collect()
     }
 
     /// Returns whether the charge of an admitted request depends on its outcome.
-    pub(crate) fn waits_for_ending(&self, charge: &Charge, decision: &Decision) -> bool {
+    pub(crate) fn waits_for_ending(&self, charge: Charge<'_>, decision: &Decision) -> bool {
         let BoundRule {
             rule, is_silent, ..
         } = &self.bound[charge.terms.rule];
@@ -258,7 +261,7 @@ impl Rules {
     }
 
     /// Returns whether a charge never refuses a request, even if it cannot be decided.
-    pub(crate) fn is_harmless(&self, charge: &Charge, limits: &Limits) -> bool {
+    pub(crate) fn is_harmless(&self, charge: Charge<'_>, limits: &Limits) -> bool {
         let named = self.named(charge, limits);
         let shadow = named.is_some_and(|named| limits.is_shadow(named));
         let failure = named.and_then(|named| named.name.failure());

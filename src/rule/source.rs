@@ -87,8 +87,8 @@ impl NoId {
 pub(super) struct IdPlace {
     pub(super) target: usize,
     pub(super) source: usize,
-    /// The hash of the id, if it is known already.
-    pub(super) hash: Option<IdHash>,
+    /// The place of the id among those of the request, and its hash, if an earlier charge has it.
+    pub(super) same: Option<(usize, IdHash)>,
 }
 
 /// The reason why a rule has no id for a request, and its possible limits.

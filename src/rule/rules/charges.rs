@@ -42,7 +42,7 @@ impl Rules {
         for chain in &self.chains {
             let mut id = ClientId::empty();
             match self.charge_by(chain.clone(), parts, limiter, charges, &mut id) {
-                Ok(Some(terms)) => self.add(Charge { id, terms }, charges),
+                Ok(Some(terms)) => self.add(id, terms, charges),
                 Ok(None) => {}
                 Err(missing) => {
                     refused.get_or_insert(missing);
@@ -64,7 +64,7 @@ impl Rules {
         chain: Chain,
         parts: &Parts,
         limiter: &Limiter,
-        earlier: &[Charge],
+        earlier: &Charges,
         id: &mut ClientId,
     ) -> Result<Option<ChargeTerms>, MissingId> {
         self.first_charge(chain, parts, earlier, id)
@@ -83,7 +83,7 @@ impl Rules {
         &self,
         chain: Chain,
         parts: &Parts,
-        earlier: &[Charge],
+        earlier: &Charges,
         id: &mut ClientId,
     ) -> Result<Option<ChargeTerms>, Unknown> {
         for i in chain.clone() {
@@ -109,13 +109,21 @@ impl Rules {
                 Ok(place) => Some(place),
                 Err(without) => rule.without_id(without, id)?,
             };
-            return Ok(place.map(|place| self.terms(i, place, id, cost)));
+            let new = (earlier.next_id(), &*id);
+            return Ok(place.map(|place| self.terms(i, place, new, cost)));
         }
         Ok(None)
     }
 
+    /// Returns the terms of a charge, whose id is a new one unless an earlier charge has it.
     #[inline(always)]
-    fn terms(&self, rule: usize, place: IdPlace, id: &ClientId, cost: u32) -> ChargeTerms {
+    fn terms(
+        &self,
+        rule: usize,
+        place: IdPlace,
+        (new, id): (usize, &ClientId),
+        cost: u32,
+    ) -> ChargeTerms {
         let Rule {
             on_failure,
             no_wait,
@@ -124,13 +132,15 @@ impl Rules {
         let IdPlace {
             target,
             source,
-            hash,
+            same,
         } = place;
+        let (id, hash) = same.unwrap_or_else(|| (new, IdHash::of(id.canonical())));
         ChargeTerms {
+            id,
             rule,
             target,
             source,
-            hash: hash.unwrap_or_else(|| IdHash::of(id.canonical())),
+            hash,
             cost,
             on_failure: JointPolicy::of(on_failure),
             no_wait,
@@ -138,16 +148,14 @@ impl Rules {
     }
 
     /// Adds a charge, or its cost to the charge of the same bucket.
-    fn add(&self, charge: Charge, charges: &mut Charges) {
+    #[inline(always)]
+    fn add(&self, id: ClientId, terms: ChargeTerms, charges: &mut Charges) {
         if self.may_meet
-            && let Some(other) = charges.iter_mut().find(|other| self.meet(other, &charge))
+            && let Some(other) = charges.meeting(&id, &terms, |a, b| self.meet(a, b))
         {
-            other
-                .terms
-                .join(&charge.terms, self.rule(charge.terms.rule).on_failure);
-            return;
+            return other.join(&terms, self.rule(terms.rule).on_failure);
         }
-        charges.push(charge);
+        charges.push(id, terms);
     }
 
     /// Finds the limit that a rule charges a request to, and the id.
@@ -156,18 +164,17 @@ impl Rules {
         &self,
         bound: &BoundRule,
         parts: &Parts,
-        earlier: &[Charge],
+        earlier: &Charges,
         id: &mut ClientId,
     ) -> Result<IdPlace, WithoutId> {
         let BoundRule { rule, targets, .. } = bound;
         if let Some(same) = bound.same_id_as
-            && let Some(charge) = earlier.iter().find(|charge| charge.terms.rule == same)
+            && let Some(charge) = earlier.by_rule(same)
         {
-            id.clone_from(&charge.id);
             return Ok(IdPlace {
                 target: targets.start,
                 source: 0,
-                hash: Some(charge.terms.hash),
+                same: Some((charge.id, charge.hash)),
             });
         }
         let target = match rule.chosen(parts) {
@@ -181,7 +188,7 @@ impl Rules {
             Ok(source) => Ok(IdPlace {
                 target,
                 source,
-                hash: None,
+                same: None,
             }),
             Err(no_id) => Err(WithoutId {
                 no_id,
@@ -215,7 +222,7 @@ impl Rules {
     }
 
     /// Returns whether both are charged to one bucket.
-    fn meet(&self, a: &Charge, b: &Charge) -> bool {
+    fn meet(&self, a: Charge<'_>, b: Charge<'_>) -> bool {
         let is_same = self.limit(a) == self.limit(b) && a.terms.hash == b.terms.hash;
         is_same && a.id.canonical() == b.id.canonical()
     }
