@@ -220,7 +220,7 @@ impl Caller {
             let at = decided_at(decision, begun, ended);
             let is_apart = members.len() > 1 && self.setup.servers > 1;
             let until = if is_apart { ended } else { at };
-            let place = self.admit(ask, decision, (at, until), owed);
+            let place = self.admit(ask, decision, (begun, at, until), owed);
             receipts.push((ask, place, decision.receipt()));
         }
         match call.then {
@@ -242,10 +242,17 @@ impl Caller {
         }
     }
 
-    fn admit(&self, ask: &Ask, decision: &Decision, (at, until): (u64, u64), owed: Owed) -> usize {
+    fn admit(
+        &self,
+        ask: &Ask,
+        decision: &Decision,
+        (begun, at, until): (u64, u64, u64),
+        owed: Owed,
+    ) -> usize {
         let mut record = self.record();
         let admissions = record.admissions.entry(bucket(ask)).or_default();
         admissions.push(Admission {
+            begun,
             at,
             until,
             process: self.process,

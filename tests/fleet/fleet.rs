@@ -19,16 +19,12 @@ use crate::{
 };
 
 /// The longest step while something happens, and while nothing does.
-const STEPS: (u64, u64) = (5 * MILLI, 20 * MILLI);
+pub(crate) const STEPS: (u64, u64) = (5 * MILLI, 20 * MILLI);
 
 /// A caller that is not polled for so long may miss its deadline.
 const STALL: u64 = 20 * MILLI;
 
-/// How often each process asks each server once the faults have ended, and for how long.
-const HEARTBEAT: u64 = 50 * MILLI;
-const HEARTBEATS: u64 = 3_000 * MILLI;
-
-/// How long the fleet then has, to give back and to pay what it owes.
+/// How long the fleet has after its recovery, to give back and to pay what it owes.
 const REST: u64 = 6_000 * MILLI;
 
 pub(crate) struct Fleet {
@@ -46,9 +42,9 @@ pub(crate) struct Fleet {
     pub(crate) troubled_servers: BTreeSet<usize>,
     pub(crate) troubled_processes: BTreeSet<usize>,
     /// Processes whose runtimes end with the next answer, after so many polls.
-    ends: BTreeMap<usize, usize>,
+    pub(crate) ends: BTreeMap<usize, usize>,
     /// Processes that start again, and when.
-    starts: BTreeMap<(u64, usize), usize>,
+    pub(crate) starts: BTreeMap<(u64, usize), usize>,
 }
 
 /// A fault that the bounds name.
@@ -118,7 +114,7 @@ impl Fleet {
 
     fn run(mut self, plan: &Plan) -> Vec<String> {
         self.play(&plan.events);
-        self.heal();
+        self.recover();
         self.rest(REST);
         check::check(&mut self);
         let problems = std::mem::take(&mut self.record().problems);
@@ -133,14 +129,13 @@ impl Fleet {
     }
 
     fn play(&mut self, events: &[(u64, Event)]) {
-        for (at, event) in events {
+        let end = self.setup.end;
+        // A fault can be drawn to last beyond the end. It is over then as well.
+        for (at, event) in events.iter().take_while(|(at, _)| *at < end) {
             self.run_until(*at, STEPS.0);
-            if *at >= self.setup.end {
-                break;
-            }
             self.happen(event);
         }
-        self.run_until(self.setup.end, STEPS.0);
+        self.run_until(end, STEPS.0);
     }
 
     /// Runs all processes and the network until an instant.
@@ -351,49 +346,6 @@ impl Fleet {
         let pause = (place, self.now, self.now + lasts);
         lock(&self.network).pauses.push(pause);
         self.incident(Incident::Outage);
-    }
-
-    /// Ends all faults, and lets requests find out.
-    fn heal(&mut self) {
-        self.ends.clear();
-        {
-            let mut network = lock(&self.network);
-            for server in 0..network.servers.len() {
-                network.go_on(self.now, server);
-            }
-            for ways in &mut network.ways {
-                ways.fill(Way::GOOD);
-            }
-        }
-        let (now, end) = (self.now, self.now + HEARTBEATS);
-        for process in &mut self.processes {
-            process.away_until = process.away_until.min(now);
-        }
-        let starts = std::mem::take(&mut self.starts).into_iter();
-        self.starts = starts
-            .map(|((_, place), version)| ((now, place), version))
-            .collect();
-        while self.now < end {
-            self.run_until(self.now + HEARTBEAT, STEPS.0);
-            for process in 0..self.processes.len() {
-                self.beat(process);
-            }
-        }
-    }
-
-    /// Lets a process ask each server about a bucket of its own.
-    fn beat(&mut self, process: usize) {
-        let Some(caller) = self.caller(process) else {
-            return;
-        };
-        let is_late = self.now + 1_000 * MILLI > self.setup.end + HEARTBEATS;
-        let servers = self.setup.servers;
-        let beat = async move {
-            for server in 0..servers {
-                caller.beat(server, is_late).await;
-            }
-        };
-        self.processes[process].spawn(beat);
     }
 
     /// Lets time pass.

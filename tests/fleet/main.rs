@@ -24,6 +24,7 @@ mod plan;
 mod process;
 mod random;
 mod record;
+mod recovery;
 mod request;
 mod seeds;
 mod server;

@@ -12,6 +12,8 @@ use crate::ledger::Bucket;
 /// Units that a caller was granted.
 #[derive(Clone, Debug)]
 pub(crate) struct Admission {
+    /// When its call began.
+    pub(crate) begun: u64,
     /// When it was decided, in the time of the simulation.
     pub(crate) at: u64,
     /// The last instant at which the store can have charged it, if it was in a batch over several servers.

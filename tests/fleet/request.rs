@@ -122,6 +122,7 @@ impl Caller {
         };
         let is_apart = visit.asks.len() > 1 && self.setup.servers > 1;
         let admission = Admission {
+            begun,
             at,
             until: if is_apart { called_at } else { at },
             process: self.process,

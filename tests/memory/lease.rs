@@ -1027,3 +1027,19 @@ async fn units_of_a_period_that_is_over_are_neither_spent_nor_returned() {
     limiter.close().await.unwrap();
     assert_eq!(plan.check("id").await.unwrap().remaining(), Some(39));
 }
+
+#[tokio::test(start_paused = true)]
+async fn charge_of_a_period_that_is_over_is_not_refunded() {
+    let (store, clock) = (Store::default(), ManualClock::default());
+    let limiter = process(&store, 4, &clock);
+    let plan = limiter.limit("plan").unwrap();
+    let mut receipts = Vec::new();
+    for _ in 0..20 {
+        receipts.extend(plan.spend("id").await.unwrap().receipt());
+    }
+    clock.advance(Duration::from_secs(3600));
+    for receipt in receipts {
+        assert!(!plan.refund_receipt("id", receipt).await.unwrap().refunded());
+    }
+    assert_eq!(plan.check("id").await.unwrap().remaining(), Some(59));
+}

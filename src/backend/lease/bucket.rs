@@ -265,12 +265,16 @@ impl LeasedBucket {
         }
     }
 
-    /// Takes back the units of a client's refund, if they are worth as much as the held ones and there is room. A refund of
-    /// debt goes to the store: units that nobody was granted must not be handed out here.
+    /// Takes back the units of a client's refund, if they are worth as much as the held ones and there is room. Other refunds
+    /// go to the store:
+    ///
+    /// - of a period that is over, because nothing can be given back;
+    /// - of debt, because units that nobody was granted must not be handed out here.
     pub(super) fn take_back(&mut self, now: Timestamp, refund: &Member<'_>) -> bool {
         let is_in_debt = |(state, _): (State, Timestamp)| !self.algorithm.fits(state, now, 0);
         let (given, cost) = (refund.refund(), refund.cost);
         let takes = self.has_room_for(cost)
+            && self.algorithm.counts_in(self.held.period, now)
             && self.algorithm.is_worth(given, cost, self.held.period)
             && !self.said.is_some_and(is_in_debt);
         self.held.units += refund.cost * u32::from(takes);

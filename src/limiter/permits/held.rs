@@ -325,6 +325,14 @@ impl PermitState {
         }
     }
 
+    /// Returns when the task looks at the permits next. A renewal that is under way wakes the task when it ends.
+    pub(super) fn wakes_at(&self) -> Moment {
+        match self.receipt {
+            ReceiptState::Held(_) => self.due,
+            ReceiptState::Renewing { .. } | ReceiptState::Over => Moment::now() + self.hold,
+        }
+    }
+
     /// Begins the hold anew, for permits that count from a moment on.
     pub(super) fn renewed(&mut self, since: Moment, hold: Duration) {
         (self.since, self.hold, self.is_unsure) = (since, hold, false);

@@ -54,9 +54,7 @@ impl PermitKeeper {
         };
         table.permits[place] = Some(Arc::clone(record));
         state.place = Some(place);
-        if table.planned.is_some_and(|planned| state.due < planned) {
-            self.earlier.notify_one();
-        }
+        self.wake_before(&table, state.due);
         if !mem::replace(&mut table.is_running, true) {
             drop((state, table));
             self.run();
@@ -83,6 +81,13 @@ impl PermitKeeper {
         }
     }
 
+    /// Wakes the task if it has planned to wake up later than that.
+    fn wake_before(&self, table: &PermitTable, due: time::Instant) {
+        if table.planned.is_some_and(|planned| due < planned) {
+            self.earlier.notify_one();
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, PermitTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -91,7 +96,7 @@ impl PermitKeeper {
     fn plan(&self) -> Option<time::Instant> {
         let mut table = self.lock();
         let records = table.permits.iter().flatten();
-        let next = records.map(|record| record.state().due).min();
+        let next = records.map(|record| record.state().wakes_at()).min();
         table.planned = next;
         if next.is_none() {
             (table.permits, table.free) = (Vec::new(), Vec::new());
@@ -203,9 +208,8 @@ async fn renew(limiter: &Limiter, due: Vec<DuePermit>, now: time::Instant) {
     let renewals = limiter.renew_each(&transactions).await;
     drop(transactions);
     for (mut due, renewal) in due.into_iter().zip(renewals) {
-        let mut state = due.record.state();
+        let state = due.record.state();
         if matches!(renewal, Renewal::Lost) && state.may_have_moved() {
-            state.try_again();
             drop(state);
             detach(Box::pin(take_again(due)));
         } else {
@@ -272,9 +276,12 @@ fn end(record: &Arc<PermitRecord>, receipt: Option<Receipt>) {
         true => state.place.take(),
         false => None,
     };
+    let due = state.wakes_at();
     drop(state);
-    if let Some(place) = place {
-        record.limiter.permits().forget(place);
+    let keeper = record.limiter.permits();
+    match place {
+        Some(place) => keeper.forget(place),
+        None => keeper.wake_before(&keeper.lock(), due),
     }
     let Some((receipt, waiter)) = left else {
         return;
@@ -305,4 +312,38 @@ fn log_loss(record: &PermitRecord) {
         "a permit was lost while its work goes on: the process was paused or cut off for longer than the hold, which a reload can \
          have shortened, or the bucket was reset"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Limit, Limits, MemoryBackend};
+
+    const HOLD: Duration = Duration::from_secs(12);
+
+    #[tokio::test(start_paused = true)]
+    async fn task_sleeps_during_a_renewal_and_wakes_up_for_the_next() {
+        let limit = Limit::concurrent(1).hold(HOLD);
+        let limits = Limits::builder().limit("l", limit).build().unwrap();
+        let limiter = Limiter::new(limits, MemoryBackend::new());
+        let limit = limiter.limit("l").unwrap();
+        let _permit = limit.enter("a").await.unwrap().unwrap();
+        let keeper = limiter.permits();
+        let record = keeper.records().remove(0);
+        let mut renewing = DuePermit {
+            record: Arc::clone(&record),
+            receipt: record.state().begin_renewal(),
+        };
+        time::advance(HOLD / 2).await;
+        tokio::task::yield_now().await;
+        let now = time::Instant::now();
+        // An earlier instant would let the task turn in circles.
+        assert!(keeper.lock().planned > Some(now));
+        assert!(keeper.plan() > Some(now));
+        renewing.end(Renewal::Unknown, now);
+        tokio::task::yield_now().await;
+        assert_eq!(keeper.lock().planned, Some(now + HOLD / 12));
+    }
 }

@@ -107,7 +107,7 @@ fn most(fleet: &Fleet, bucket: &Bucket, span: (u64, u64), within: &[Admission]) 
         false => versions.iter().map(of).sum(),
     };
     let resets = lock(&fleet.network).ledger.get(bucket).resets;
-    let local = local_additions(fleet, burst, span, within)?;
+    let local = local_additions(fleet, burst, span.1, within)?;
     Some(base + refunded_plainly(fleet, bucket) + resets * burst + faults(fleet, burst) + local)
 }
 
@@ -149,20 +149,12 @@ fn faults(fleet: &Fleet, burst: u64) -> u64 {
     incidents.map(|(_, incident)| of(incident)).sum::<u64>() + skew
 }
 
-/// The longest span of decisions on simultaneous requests: the deadline, and some round trips.
-const SIMULTANEOUS: u64 = 60_000;
-
 /// What processes add that have decided without the store, or `None` if they admit everything. Without any fault, that is
 /// nothing for simultaneous requests of one process. Later ones, and those of another process, can find a store that has not
 /// been charged for local decisions yet.
-fn local_additions(
-    fleet: &Fleet,
-    burst: u64,
-    (begin, end): (u64, u64),
-    within: &[Admission],
-) -> Option<u64> {
+fn local_additions(fleet: &Fleet, burst: u64, end: u64, within: &[Admission]) -> Option<u64> {
     let is_faultless = fleet.incidents.iter().all(|(at, _)| *at > end);
-    let is_faultless = is_faultless && end - begin < SIMULTANEOUS;
+    let is_faultless = is_faultless && are_simultaneous(within);
     let (part, of) = fleet.setup.share;
     let share = (burst * u64::from(part)).div_ceil(u64::from(of)) + 1;
     let mut sum = 0;
@@ -185,4 +177,11 @@ fn local_additions(
         sum += share * (1 + kills.count() as u64);
     }
     Some(sum)
+}
+
+/// Whether all calls began before any of them was decided.
+fn are_simultaneous(admissions: &[Admission]) -> bool {
+    let last = admissions.iter().map(|admission| admission.begun).max();
+    let first = admissions.iter().map(|admission| admission.at).min();
+    last <= first
 }
