@@ -7,7 +7,6 @@
 mod batch;
 mod bucket_key;
 mod fingerprint;
-mod lease_share;
 mod limit_ref;
 mod mode;
 mod on_failure;
@@ -21,7 +20,6 @@ pub(crate) use self::owned::OwnedMember;
 pub use self::{
     batch::{Batch, Member, Operation},
     bucket_key::{BucketKey, LimitKey},
-    lease_share::LeaseShare,
     limit_ref::LimitRef,
     mode::Mode,
     on_failure::OnFailure,

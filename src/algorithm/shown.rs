@@ -53,7 +53,6 @@ impl<A: Counting> ShownIn<A> {
         now: u64,
         is_taken: bool,
         part: Option<TakenPart>,
-        reserved: u32,
     ) -> Self {
         let state = match ask.action {
             Action::Probe | Action::ProbeDebit => by.probed(*ask, state, now),
@@ -66,7 +65,7 @@ impl<A: Counting> ShownIn<A> {
             is_taken,
             part,
             may_wait: ask.joins_line && by.has_line(),
-            reserved,
+            reserved: 0,
             by: by.clone(),
         }
     }
@@ -124,10 +123,9 @@ impl ShownBucket {
         now: Timestamp,
         is_taken: bool,
         part: Option<TakenPart>,
-        reserved: u32,
     ) -> Option<Self> {
         let now = now.as_micros();
-        map_each!((algorithm, state), (by, state) => ShownIn::new(by, ask, state, now, is_taken, part, reserved))
+        map_each!((algorithm, state), (by, state) => ShownIn::new(by, ask, state, now, is_taken, part))
     }
 
     /// Writes the bucket with the state in a row, after a charge that cannot wait, or without it. A bucket is large, so it is
@@ -160,6 +158,11 @@ impl ShownBucket {
     /// Returns the algorithm with the configured limit.
     pub(crate) fn algorithm(&self) -> Algorithm {
         map_each!(self, shown => shown.whole())
+    }
+
+    /// Sets the part of the limit that leases reserve.
+    pub(crate) fn reserve(&mut self, reserved: u32) {
+        each!(self, shown => shown.reserved = reserved);
     }
 
     /// Returns the part of the limit that leases reserve.

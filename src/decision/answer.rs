@@ -11,15 +11,8 @@ pub struct Answer {
     pub(crate) passed: bool,
     /// Whether the backend has looked at the bucket. If not, the member counts as not limited.
     pub(crate) known: bool,
-    /// Whether the request was decided with units that this process holds in advance. The state is then the one that the
-    /// store had last.
-    pub(crate) leased: bool,
     /// What a debit takes, if that is less than its cost. The figures of a window have the number of units themselves.
     pub(crate) taken: Option<TakenPart>,
-    /// The units that this process holds in advance. The state counts them as charged.
-    pub(crate) held: u32,
-    /// The part of the limit that leases reserve. The state is that of the rest.
-    pub(crate) reserved: u32,
 }
 
 impl Answer {
@@ -28,10 +21,7 @@ impl Answer {
         state: State::MISSING,
         passed: true,
         known: false,
-        leased: false,
         taken: None,
-        held: 0,
-        reserved: 0,
     };
 
     /// For a voting member, whether its own cost fits. For another member, whether it is charged (or would be, for a
@@ -59,10 +49,7 @@ impl Answer {
             state,
             passed,
             known: true,
-            leased: false,
             taken: None,
-            held: 0,
-            reserved: 0,
         }
     }
 
@@ -71,12 +58,5 @@ impl Answer {
     pub(crate) fn judge(&mut self, judged: Judged<State>) {
         (self.state, self.passed, self.taken) = (judged.state, judged.passed, judged.taken);
         self.known = true;
-    }
-
-    /// Marks the answer as one by leased units, of which so many are left.
-    #[cfg(feature = "tokio")]
-    pub(crate) const fn leased(mut self, left: u32) -> Self {
-        (self.leased, self.held) = (true, left);
-        self
     }
 }

@@ -2,10 +2,10 @@ use std::{cmp::Ordering, fmt, time::Duration};
 
 use super::{
     answer::Answer, ceil_secs, circumstances::Circumstances, figures::BucketFigures,
-    source::Source, verdict::Verdict,
+    lease_figures::LeaseFigures, source::Source, verdict::Verdict,
 };
 use crate::{
-    algorithm::{Action, Algorithm, Ask, ClientFigures, FOREVER, ShownBucket},
+    algorithm::{Action, Algorithm, ClientFigures, FOREVER, ShownBucket},
     clock::Timestamp,
     tiers::{Grant, Tiers},
     transaction::{Fingerprint, Member, Operation, Receipt},
@@ -70,17 +70,14 @@ impl Decision {
         } = circumstances;
         let takes = matches!(action, Action::Spend | Action::Debit | Action::Renew);
         self.verdict = Verdict::of(action, answer.passed, member.shadow && passes);
-        self.source = if answer.leased { Source::Lease } else { source };
+        self.source = source;
         self.shadow = member.shadow;
         self.is_charged = takes && answer.passed && passes;
         self.votes = member.mode.votes();
         self.fingerprint = member.fingerprint;
         let ask = member.ask(circumstances.shown(answer));
-        if answer.held > 0 || answer.reserved > 0 {
-            return self.show_leased(algorithm, &ask, answer, circumstances);
-        }
         let (state, taken) = (answer.state, answer.taken);
-        let bucket = ShownBucket::new(algorithm, &ask, state, now, passes, taken, 0);
+        let bucket = ShownBucket::new(algorithm, &ask, state, now, passes, taken);
         self.bucket = match bucket {
             Some(bucket) => BucketFigures::Known(bucket),
             None => BucketFigures::None,
@@ -88,39 +85,48 @@ impl Decision {
         !self.bucket.is_none() || action == Action::Reset
     }
 
-    /// Shows a bucket of a limit with leases, of which this process may hold units in advance.
+    /// Writes the decision on a bucket of a limit with leases. The answer is that of the part that the store decides with.
     #[cold]
-    fn show_leased(
+    pub(super) fn show_leased(
         &mut self,
         algorithm: &Algorithm,
-        ask: &Ask<'_>,
+        member: &Member<'_>,
         answer: &Answer,
         circumstances: Circumstances,
+        leased: LeaseFigures,
     ) -> bool {
-        let Circumstances {
-            action,
-            now,
-            passes,
-            ..
-        } = circumstances;
-        let left = match answer.reserved {
+        let LeaseFigures {
+            decides,
+            held,
+            reserved,
+        } = leased;
+        let left = match reserved {
             0 => None,
             reserved => algorithm.with_most(algorithm.max_cost().saturating_sub(reserved)),
         };
-        let algorithm = left.as_ref().unwrap_or(algorithm);
-        let state = match answer.held {
+        let part = left.as_ref().unwrap_or(algorithm);
+        let state = match held {
             0 => answer.state,
-            held => {
-                let is_probe = ask.action == Action::Probe;
-                let probed = if is_probe { ask.cost } else { 0 };
-                self.held = held.saturating_sub(probed);
-                algorithm.with_held(answer.state, now, held)
-            }
+            held => part.with_held(answer.state, circumstances.now, held),
         };
-        let (taken, reserved) = (answer.taken, answer.reserved);
-        let bucket = ShownBucket::new(algorithm, ask, state, now, passes, taken, reserved);
-        self.bucket = bucket.map_or(BucketFigures::None, BucketFigures::Known);
-        !self.bucket.is_none() || action == Action::Reset
+        let answer = Answer { state, ..*answer };
+        let source = match decides {
+            true => Source::Lease,
+            false => circumstances.source,
+        };
+        let circumstances = Circumstances {
+            source,
+            ..circumstances
+        };
+        let is_answered = self.show(part, member, &answer, circumstances);
+        self.held = match circumstances.shown(&answer) {
+            Action::Probe => held.saturating_sub(member.cost),
+            _ => held,
+        };
+        if let BucketFigures::Known(bucket) = &mut self.bucket {
+            bucket.reserve(reserved);
+        }
+        is_answered
     }
 
     /// Returns whether the request may proceed, which is always true for a limit in shadow mode. For a member of a batch

@@ -1,12 +1,17 @@
+#[cfg(feature = "tokio")]
+mod leased;
+
 use std::{collections::HashMap, sync::Arc};
 
 use ahash::RandomState;
 
 use smallvec::SmallVec;
 
+#[cfg(feature = "tokio")]
+pub(crate) use self::leased::OtherAnswer;
 use super::{
     answer::Answer, circumstances::Circumstances, decision::Decision, judgement::Judgement,
-    source::Source,
+    lease_figures::LeaseFigures, source::Source,
 };
 use crate::{
     algorithm::{Algorithm, Stored, View},
@@ -27,6 +32,8 @@ pub struct Outcome {
     /// The index of a member whose debit does not fit into its window. Then nothing is decided,
     /// and nothing written.
     no_room: Option<usize>,
+    /// What leases add to the answers; empty if no limit of the batch has leases.
+    leases: SmallVec<[LeaseFigures; 4]>,
     /// The algorithms and clocks of the decision, unless all members used their own algorithms and one clock. Behind an
     /// `Arc`, because an absent `Arc` is dropped faster than an absent value.
     exceptions: Option<Arc<Exceptions>>,
@@ -63,6 +70,7 @@ impl Outcome {
             answers,
             source: Source::Store,
             no_room: None,
+            leases: SmallVec::new(),
             exceptions: None,
         }
     }
@@ -78,7 +86,7 @@ impl Outcome {
     }
 
     /// Returns the same outcome with other answers.
-    #[cfg(feature = "tokio")]
+    #[cfg(feature = "failure-policy")]
     #[must_use]
     pub(crate) fn with_answers(mut self, answers: SmallVec<[Answer; 4]>) -> Self {
         self.answers = answers;
@@ -202,8 +210,8 @@ impl Outcome {
         &self.answers
     }
 
-    /// The answers, to add to them.
-    #[cfg(feature = "tokio")]
+    /// The answers, to change them.
+    #[cfg(feature = "redis")]
     pub(crate) fn answers_mut(&mut self) -> &mut [Answer] {
         &mut self.answers
     }
@@ -268,7 +276,7 @@ impl Outcome {
         decision: &mut Decision,
     ) -> bool {
         match self.answers.get(index) {
-            Some(answer) if self.exceptions.is_none() && answer.known => {
+            Some(answer) if self.is_usual() && answer.known => {
                 decision.show(member.algorithm, member, answer, circumstances)
             }
             Some(answer) => self.show_unusual(circumstances, member, index, *answer, decision),
@@ -301,7 +309,20 @@ impl Outcome {
             answer.state = answer.state.by_clock(self.now, *own);
             circumstances.now = *own;
         }
-        decision.show(algorithm, member, &answer, circumstances)
+        match self.leases.get(index) {
+            None | Some(&LeaseFigures::NONE) => {
+                decision.show(algorithm, member, &answer, circumstances)
+            }
+            Some(leased) => {
+                decision.show_leased(algorithm, member, &answer, circumstances, *leased)
+            }
+        }
+    }
+
+    /// Returns whether all members used their own algorithms and one clock, and no limit has leases.
+    #[inline(always)]
+    fn is_usual(&self) -> bool {
+        self.exceptions.is_none() && self.leases.is_empty()
     }
 
     #[inline(always)]

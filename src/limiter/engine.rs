@@ -194,7 +194,11 @@ impl Limiter {
         let len = transactions.len();
         let mut ids = C::fill(len, || None);
         let mut looked = LookedUp::<C>::new(operation, len);
-        looked.look_up(self.lookups(limits, operation), transactions, ids.as_mut())?;
+        looked.look_up(
+            Lookups::in_memory(limits, operation),
+            transactions,
+            ids.as_mut(),
+        )?;
         if !looked.is_needed() {
             looked.decide_without(decided);
             recorder.record(transactions, decided);
@@ -286,7 +290,7 @@ impl Limiter {
     pub(super) fn lookups<'a>(&'a self, limits: &'a Limits, operation: Operation) -> Lookups<'a> {
         Lookups {
             limits,
-            backend: &self.shared.backend,
+            store: self.shared.backend.store(),
             operation,
         }
     }
