@@ -24,8 +24,8 @@ pub struct Decision {
     /// Whether a denial denies the whole batch.
     pub(super) votes: bool,
     pub(super) fingerprint: Fingerprint,
-    /// The units that this process holds in advance, if they have decided.
-    pub(super) held: u32,
+    /// What leases add, if the limit has them.
+    pub(super) leased: Option<LeaseFigures>,
     pub(super) bucket: BucketFigures,
 }
 
@@ -47,7 +47,7 @@ impl Decision {
             is_charged: false,
             votes: false,
             fingerprint: Fingerprint { low: 0, high: 0 },
-            held: 0,
+            leased: None,
             bucket: BucketFigures::None,
         }
     }
@@ -85,50 +85,6 @@ impl Decision {
         !self.bucket.is_none() || action == Action::Reset
     }
 
-    /// Writes the decision on a bucket of a limit with leases. The answer is that of the part that the store decides with.
-    #[cold]
-    pub(super) fn show_leased(
-        &mut self,
-        algorithm: &Algorithm,
-        member: &Member<'_>,
-        answer: &Answer,
-        circumstances: Circumstances,
-        leased: LeaseFigures,
-    ) -> bool {
-        let LeaseFigures {
-            decides,
-            held,
-            reserved,
-        } = leased;
-        let left = match reserved {
-            0 => None,
-            reserved => algorithm.with_most(algorithm.max_cost().saturating_sub(reserved)),
-        };
-        let part = left.as_ref().unwrap_or(algorithm);
-        let state = match held {
-            0 => answer.state,
-            held => part.with_held(answer.state, circumstances.now, held),
-        };
-        let answer = Answer { state, ..*answer };
-        let source = match decides {
-            true => Source::Lease,
-            false => circumstances.source,
-        };
-        let circumstances = Circumstances {
-            source,
-            ..circumstances
-        };
-        let is_answered = self.show(part, member, &answer, circumstances);
-        self.held = match circumstances.shown(&answer) {
-            Action::Probe => held.saturating_sub(member.cost),
-            _ => held,
-        };
-        if let BucketFigures::Known(bucket) = &mut self.bucket {
-            bucket.reserve(reserved);
-        }
-        is_answered
-    }
-
     /// Returns whether the request may proceed, which is always true for a limit in shadow mode. For a member of a batch
     /// without a vote, whether it was charged. For a refund or a renewal on a limit with values, whether it did anything.
     #[must_use]
@@ -146,11 +102,6 @@ impl Decision {
     /// Returns whether two decisions with a limit concern the same bucket, for any spelling of its id.
     pub(crate) fn is_of_same_bucket(&self, other: &Self) -> bool {
         self.fingerprint == other.fingerprint
-    }
-
-    /// Returns the part of the limit that leases reserve.
-    pub(crate) fn reserved(&self) -> u32 {
-        self.bucket.known().map_or(0, ShownBucket::reserved)
     }
 
     /// Returns the source of the decision.
@@ -206,7 +157,8 @@ impl Decision {
     /// The algorithm, or `None` if no limit is configured or the client is blocked.
     #[must_use]
     pub fn algorithm(&self) -> Option<Algorithm> {
-        self.bucket.known().map(ShownBucket::algorithm)
+        let bucket = self.bucket.known()?;
+        Some(bucket.algorithm_with(self.reserved()))
     }
 
     /// The number of whole tokens left in the bucket, or of units that its tiers would grant; `None` if no limit is
@@ -214,8 +166,8 @@ impl Decision {
     /// [layer](crate::layer) add what the store had left.
     #[must_use]
     pub fn remaining(&self) -> Option<u32> {
-        match self.source {
-            Source::Lease => Some(self.held),
+        match self.leased {
+            Some(leased) if leased.decides => Some(leased.held),
             _ => self.bucket.remaining(),
         }
     }
@@ -352,7 +304,7 @@ impl Decision {
     /// Returns the figures of the bucket for its client, if there is one.
     #[inline(always)]
     pub(crate) fn figures(&self) -> Option<ClientFigures<'_>> {
-        self.bucket.for_client()
+        self.bucket.for_client(self.reserved())
     }
 
     /// Returns the time until there is one more token to spend, or until the tier in force has more room or ends; `None`
@@ -424,7 +376,8 @@ impl Decision {
 
 impl PartialEq for Decision {
     fn eq(&self, other: &Self) -> bool {
-        (self.verdict, self.shadow) == (other.verdict, other.shadow) && self.bucket == other.bucket
+        let told = |decision: &Self| (decision.verdict, decision.shadow, decision.reserved());
+        told(self) == told(other) && self.bucket == other.bucket
     }
 }
 

@@ -1,3 +1,11 @@
+//! What leases add to decisions.
+
+use super::{Answer, Decision, Source, circumstances::Circumstances};
+use crate::{
+    algorithm::{Action, Algorithm},
+    transaction::Member,
+};
+
 /// What leases add to an answer, for a limit that has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeaseFigures {
@@ -17,4 +25,54 @@ impl LeaseFigures {
         held: 0,
         reserved: 0,
     };
+}
+
+impl Decision {
+    /// Writes the decision on a bucket of a limit with leases. The answer is that of the part that the store decides with.
+    #[cold]
+    pub(super) fn show_leased(
+        &mut self,
+        algorithm: &Algorithm,
+        member: &Member<'_>,
+        answer: &Answer,
+        circumstances: Circumstances,
+        leased: LeaseFigures,
+    ) -> bool {
+        let LeaseFigures {
+            decides,
+            held,
+            reserved,
+        } = leased;
+        let left = match reserved {
+            0 => None,
+            reserved => algorithm.with_most(algorithm.max_cost().saturating_sub(reserved)),
+        };
+        let part = left.as_ref().unwrap_or(algorithm);
+        let state = match held {
+            0 => answer.state,
+            held => part.with_held(answer.state, circumstances.now, held),
+        };
+        let answer = Answer { state, ..*answer };
+        let source = match decides {
+            true => Source::Lease,
+            false => circumstances.source,
+        };
+        let circumstances = Circumstances {
+            source,
+            ..circumstances
+        };
+        let is_answered = self.show(part, member, &answer, circumstances);
+        let held = match circumstances.shown(&answer) {
+            Action::Probe => held.saturating_sub(member.cost),
+            _ => held,
+        };
+        self.leased = Some(LeaseFigures { held, ..leased });
+        is_answered
+    }
+
+    /// Returns the part of the limit that leases reserve.
+    #[inline]
+    pub(crate) fn reserved(&self) -> u32 {
+        self.leased.map_or(0, |leased| leased.reserved)
+    }
 }
