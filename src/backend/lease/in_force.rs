@@ -34,3 +34,68 @@ impl LimitsInForce {
         self.joined.store(Arc::new(joined));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        backend::LeaseShare,
+        transaction::{Algorithm, LimitKey},
+    };
+
+    const KEYS: [LimitKey<'_>; 3] = [
+        LimitKey::Name("a"),
+        LimitKey::Name("b"),
+        LimitKey::Number(7),
+    ];
+
+    fn algorithm(burst: u32) -> Algorithm {
+        let limit = crate::Limit::per_second(1).burst(burst);
+        limit.algorithm().unwrap().clone()
+    }
+
+    fn limits(all: &[(LimitKey<'_>, u32)]) -> LeasedLimits {
+        let mut limits = LeasedLimits::default();
+        for (key, percent) in all {
+            let share = LeaseShare::new(*percent, 100);
+            limits.add(*key, share, [algorithm(*percent)].iter());
+        }
+        limits
+    }
+
+    fn percents(in_force: &LimitsInForce) -> [Option<u32>; 3] {
+        let limits = in_force.read();
+        KEYS.map(|key| Some(limits.get(key)?.share().of(100)))
+    }
+
+    #[test]
+    fn limiters_replace_their_own_limits_and_leave_those_of_others() {
+        let [a, b, seven] = KEYS;
+        let in_force = LimitsInForce::default();
+        let (first, second) = (LimiterId::default(), LimiterId::default());
+        in_force.replace(&first, limits(&[(a, 5), (seven, 1)]));
+        in_force.replace(&second, limits(&[(b, 2)]));
+        assert_eq!(percents(&in_force), [Some(5), Some(2), Some(1)]);
+        in_force.replace(&first, limits(&[(seven, 3)]));
+        assert_eq!(percents(&in_force), [None, Some(2), Some(3)]);
+        drop(first);
+        in_force.replace(&second, limits(&[(a, 4)]));
+        assert_eq!(percents(&in_force), [Some(4), None, None]);
+    }
+
+    #[test]
+    fn larger_share_of_two_limiters_counts_for_the_algorithms_of_both() {
+        let [a, ..] = KEYS;
+        let in_force = LimitsInForce::default();
+        let limiters = [5, 20, 10].map(|percent| {
+            let limiter = LimiterId::default();
+            in_force.replace(&limiter, limits(&[(a, percent)]));
+            limiter
+        });
+        assert_eq!(percents(&in_force), [Some(20), None, None]);
+        let read = in_force.read();
+        let has = |burst| read.get(a).unwrap().has(&algorithm(burst));
+        assert_eq!([5, 20, 10, 30].map(has), [true, true, true, false]);
+        drop(limiters);
+    }
+}

@@ -176,3 +176,45 @@ impl<'a> SplitBatch<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Limit,
+        backend::LeaseShare,
+        transaction::{BucketKey, LimitKey, Mode, Operation},
+    };
+
+    /// As of a request that began before a reload, or by an override that the reload has removed.
+    #[test]
+    fn nothing_is_held_for_an_algorithm_that_is_not_in_force() {
+        let limit = |burst| Limit::per_second(1).burst(burst);
+        let (known, replaced) = (limit(100), limit(1000));
+        let [known, replaced] = [&known, &replaced].map(|limit| limit.algorithm().unwrap());
+        let window = Limit::window(100, std::time::Duration::from_secs(1));
+        let mut limits = LeasedLimits::default();
+        let key = LimitKey::Name("a");
+        limits.add(key, LeaseShare::new(1, 10), [known].into_iter());
+        let processes = NonZeroU32::new(2).unwrap();
+        for (name, algorithm, most, at_store) in [
+            ("a", known, Some(10), 80),
+            ("a", replaced, None, 800),
+            ("a", window.algorithm().unwrap(), None, 100),
+        ] {
+            let key = BucketKey::new(LimitKey::Name(name), "alice");
+            let members = [Member::new(key, algorithm, 1, Mode::CheckAndSpend)];
+            let batch = Batch::new(Operation::Spend, &members);
+            let splits = Splits::of(&batch, &limits, processes).unwrap();
+            assert_eq!(splits.only().map(|split| split.units), most);
+            let members = splits.members(&batch);
+            assert_eq!(members[0].algorithm.max_cost(), at_store);
+            let split = splits.batch(&batch, &members);
+            assert_eq!(split.only().map(|leased| leased.most), most);
+        }
+        let key = BucketKey::new(LimitKey::Name("b"), "alice");
+        let members = [Member::new(key, known, 1, Mode::CheckAndSpend)];
+        let batch = Batch::new(Operation::Spend, &members);
+        assert!(Splits::of(&batch, &limits, processes).is_none());
+    }
+}

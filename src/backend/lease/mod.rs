@@ -71,7 +71,10 @@ use crate::{
 ///
 /// It needs a tokio runtime; without one, the store decides everything.
 ///
-/// Put it inside a [`FailurePolicy`](super::FailurePolicy), and around a [`DenyCache`](super::DenyCache).
+/// Put it inside a [`FailurePolicy`](super::FailurePolicy), and around a [`DenyCache`](super::DenyCache) or a wrapper of your
+/// own that remembers answers. A wrapper around it has to return it by [`Backend::wrapped`], by which limiters find it.
+///
+/// Limiters that share it should have the same limits. If the shares of a limit differ, the larger one counts for all.
 #[derive(Debug)]
 pub struct Lease<B> {
     shared: Arc<Shared<B>>,

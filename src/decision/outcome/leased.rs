@@ -87,3 +87,41 @@ impl Exceptions {
         Self { algorithms, clocks }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Limit, decision::State};
+
+    #[test]
+    fn answers_of_a_part_keep_their_clocks_and_figures_in_the_whole() {
+        let limit = Limit::per_second(1);
+        let algorithm = limit.algorithm().unwrap();
+        let at = Timestamp::from_micros;
+        let leased = |held| LeaseFigures {
+            held,
+            ..LeaseFigures::NONE
+        };
+        let other = || OtherAnswer {
+            algorithm,
+            answer: Answer::new(State::MISSING, true),
+            leased: leased(3),
+        };
+        let own = [Answer::UNKNOWN, Answer::new(State::MISSING, false)];
+        let mut part = Outcome::new(at(5), own);
+        part.exceptions = Some(Arc::new(Exceptions {
+            clocks: Some([at(7), at(8)].into()),
+            ..Exceptions::default()
+        }));
+        part.no_room = Some(1);
+        part.set_leased(1, leased(9));
+        let whole = part.among(&[Some(other()), None, Some(other()), None]);
+        let answers = [other().answer, own[0], other().answer, own[1]];
+        assert_eq!(whole.answers(), answers);
+        let held = [0, 1, 2, 3].map(|index| whole.leased(index).held);
+        assert_eq!(held, [3, 0, 3, 9]);
+        assert_eq!(whole.no_room, Some(3));
+        let clocks = whole.exceptions.unwrap().clocks.clone();
+        assert_eq!(clocks.as_deref(), Some(&[at(5), at(7), at(5), at(8)][..]));
+    }
+}
