@@ -88,6 +88,10 @@ impl<A: Counting> ShownIn<A> {
 }
 
 impl<A: Counting + Bounded> ShownIn<A> {
+    fn limit(&self) -> A {
+        self.by.clone()
+    }
+
     /// Returns the bucket of a limit with this much more burst or quota.
     fn widened(&self, more: u32) -> Self {
         let most = self.by.max_cost().saturating_add(more);
@@ -141,7 +145,7 @@ impl ShownBucket {
     }
 
     pub(crate) fn algorithm(&self) -> Algorithm {
-        map_each!(self, shown => shown.by.clone())
+        map_each!(self, shown => shown.limit())
     }
 
     /// Returns the bucket of a limit with this much more burst or quota.

@@ -160,37 +160,15 @@ impl<'a> Lookups<'a> {
             && let Some(left) = left_at(store, named, algorithm)
             && !permits(&left, self.operation, transaction)?
         {
-            return self.too_costly(named, id, transaction, refused, left.max_cost());
+            return too_costly(named, id, transaction, refused, left.max_cost());
         }
         match is_permitted {
             true => Ok(Ok(algorithm)),
             false => {
                 let most = algorithm.max_cost();
-                self.too_costly(named, id, transaction, refused, most)
+                too_costly(named, id, transaction, refused, most)
             }
         }
-    }
-
-    /// Returns the result of a cost that is above `most`: a refusal for a lenient transaction or in shadow mode, and otherwise
-    /// an error.
-    #[cold]
-    fn too_costly(
-        self,
-        named: &NamedLimit,
-        id: &str,
-        transaction: &Transaction<'_>,
-        refused: WithoutBucket,
-        most: u32,
-    ) -> Result<Result<&'a Algorithm, WithoutBucket>, Box<LimiterError>> {
-        if transaction.is_lenient()
-            || matches!(refused, WithoutBucket::Refused { shadow: true, .. })
-        {
-            return Ok(Err(refused));
-        }
-        let own = named.own(id).map(|own| own.id);
-        let limit = named.in_force(id).unwrap_or(&Limit::UNLIMITED);
-        let error = LimiterError::too_costly(named, own, transaction.cost, limit, most);
-        Err(without_secret(Box::new(error), transaction))
     }
 
     /// Returns the fingerprint of a client, and the receipt of the charge to refund.
@@ -234,6 +212,25 @@ impl WithoutBucket {
 #[inline(never)]
 fn left_at(store: &dyn Backend, named: &NamedLimit, algorithm: &Algorithm) -> Option<Algorithm> {
     leasing(store)?.part_of(named.name.key(), algorithm)
+}
+
+/// Returns the result of a cost that is above `most`: a refusal for a lenient transaction or in shadow mode, and otherwise
+/// an error.
+#[cold]
+fn too_costly<'a>(
+    named: &NamedLimit,
+    id: &str,
+    transaction: &Transaction<'_>,
+    refused: WithoutBucket,
+    most: u32,
+) -> Result<Result<&'a Algorithm, WithoutBucket>, Box<LimiterError>> {
+    if transaction.is_lenient() || matches!(refused, WithoutBucket::Refused { shadow: true, .. }) {
+        return Ok(Err(refused));
+    }
+    let own = named.own(id).map(|own| own.id);
+    let limit = named.in_force(id).unwrap_or(&Limit::UNLIMITED);
+    let error = LimiterError::too_costly(named, own, transaction.cost, limit, most);
+    Err(without_secret(Box::new(error), transaction))
 }
 
 #[cold]

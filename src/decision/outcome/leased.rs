@@ -12,6 +12,7 @@ use crate::{
 };
 
 /// The answer to a member that the store was not asked about.
+#[derive(Clone, Copy)]
 pub(crate) struct OtherAnswer<'a> {
     pub(crate) algorithm: &'a Algorithm,
     pub(crate) answer: Answer,
