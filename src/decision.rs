@@ -12,6 +12,7 @@ mod context;
 mod decision;
 mod figures;
 mod judgement;
+mod lease_figures;
 mod outcome;
 mod plain;
 mod result_label;
@@ -28,5 +29,7 @@ pub(crate) use self::{
     judgement::{Buckets, Judgement},
     result_label::ResultLabel,
 };
+#[cfg(feature = "tokio")]
+pub(crate) use self::{lease_figures::LeaseFigures, outcome::OtherAnswer};
 pub(crate) use crate::algorithm::{ClientFigures, ClientTerms, State};
 pub use crate::algorithm::{Stored, StoredError};

@@ -50,7 +50,7 @@ use crate::task::CorrectionsInFlight;
 #[cfg(not(feature = "tokio"))]
 use crate::task::detach;
 use crate::{
-    backend::{Backend, Stats},
+    backend::{Backend, LimiterId, Stats},
     check::Reporter,
     clock::Clock,
     decision::{BatchDecision, Decision},
@@ -98,6 +98,7 @@ pub struct Limiter {
 }
 
 struct LimiterState {
+    id: LimiterId,
     limits: LimitsCell,
     claims: RuleUses,
     durations: Durations,
@@ -137,7 +138,10 @@ impl Limiter {
         let backend = BackendDispatch::of(backend);
         backend_support::admit(&limits, &backend)?;
         limits.begin_counters();
+        let id = LimiterId::default();
+        backend_support::lease(&limits, &id, &*backend);
         let shared = LimiterState {
+            id,
             limits: LimitsCell::new(limits),
             claims: RuleUses::default(),
             durations: Durations::default(),

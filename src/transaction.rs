@@ -8,7 +8,6 @@ mod batch;
 mod bucket_key;
 mod claim;
 mod fingerprint;
-mod lease_share;
 mod limit_ref;
 mod mode;
 mod on_failure;
@@ -22,7 +21,6 @@ pub(crate) use self::owned::OwnedMember;
 pub use self::{
     batch::{Batch, Member, Operation},
     bucket_key::{BucketKey, LimitKey},
-    lease_share::LeaseShare,
     limit_ref::LimitRef,
     mode::Mode,
     on_failure::OnFailure,

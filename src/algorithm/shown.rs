@@ -35,8 +35,6 @@ pub(crate) struct ShownIn<A: Counting> {
     pub(crate) part: Option<TakenPart>,
     /// Whether the limit has a line and the cost may wait in it.
     pub(crate) may_wait: bool,
-    /// The part of the limit that leases reserve.
-    pub(crate) reserved: u32,
 }
 
 /// A bucket, with its state after a batch.
@@ -66,7 +64,6 @@ impl<A: Counting> ShownIn<A> {
             is_taken: passes,
             part,
             may_wait: ask.joins_line && by.has_line(),
-            reserved: 0,
         }
     }
 
@@ -81,7 +78,6 @@ impl<A: Counting> ShownIn<A> {
             is_taken,
             part: None,
             may_wait: false,
-            reserved: 0,
         }
     }
 
@@ -92,23 +88,16 @@ impl<A: Counting> ShownIn<A> {
 }
 
 impl<A: Counting + Bounded> ShownIn<A> {
-    /// Returns the limit with the part that leases reserve.
-    fn whole(&self) -> A {
-        let whole = match self.reserved {
-            0 => None,
-            reserved => self
-                .by
-                .with_most(self.by.max_cost().saturating_add(reserved)),
-        };
-        whole.unwrap_or_else(|| self.by.clone())
+    fn limit(&self) -> A {
+        self.by.clone()
     }
 
-    /// Returns whether the limit is this one.
-    #[inline(always)]
-    fn is_by(&self, by: &A) -> bool {
-        match self.reserved {
-            0 => self.by == *by,
-            _ => self.whole() == *by,
+    /// Returns the bucket of a limit with this much more burst or quota.
+    fn widened(&self, more: u32) -> Self {
+        let most = self.by.max_cost().saturating_add(more);
+        Self {
+            by: self.by.with_most(most).unwrap_or_else(|| self.by.clone()),
+            ..self.clone()
         }
     }
 }
@@ -163,20 +152,25 @@ impl ShownBucket {
         }
     }
 
-    /// Adds the part of the limit that leases reserve.
-    #[cold]
-    pub(crate) fn reserve(&mut self, reserved: u32) {
-        each!(self, shown => shown.reserved = reserved);
-    }
-
-    /// Returns the algorithm with the configured limit.
     pub(crate) fn algorithm(&self) -> Algorithm {
-        map_each!(self, shown => shown.whole())
+        map_each!(self, shown => shown.limit())
     }
 
-    /// Returns the part of the limit that leases reserve.
-    pub(crate) fn reserved(&self) -> u32 {
-        each!(self, shown => shown.reserved)
+    /// Returns the bucket of a limit with this much more burst or quota.
+    pub(crate) fn widened(&self, more: u32) -> Self {
+        map_each!(self, shown => shown.widened(more))
+    }
+
+    /// Returns the algorithm with this much more burst or quota.
+    pub(crate) fn algorithm_with(&self, more: u32) -> Algorithm {
+        match more {
+            0 => self.algorithm(),
+            more => self.widened(more).algorithm(),
+        }
+    }
+
+    fn allowance(&self) -> (u32, Duration) {
+        each!(self, shown => Counting::allowance(shown))
     }
 
     /// Returns the time of the decision.
@@ -301,6 +295,8 @@ impl ShownBucket {
 pub(crate) struct ClientFigures<'a> {
     /// `None` if the client is blocked.
     bucket: Option<&'a ShownBucket>,
+    /// The part of the limit that leases reserve. The bucket is that of the rest.
+    reserved: u32,
     /// What passes without being refused: the tokens in the bucket and the room in its line, or the room in the tier.
     pub(crate) remaining: u32,
     /// The microseconds until more room or another tier; `None` if the bucket is full, or if that never happens.
@@ -322,15 +318,17 @@ impl<'a> ClientFigures<'a> {
     /// The figures of a blocked client.
     pub(crate) const BLOCKED: Self = Self {
         bucket: None,
+        reserved: 0,
         remaining: 0,
         next_us: None,
     };
 
     #[inline(always)]
-    pub(crate) fn of(bucket: &'a ShownBucket) -> Self {
+    pub(crate) fn of(bucket: &'a ShownBucket, reserved: u32) -> Self {
         let (remaining, next) = each!(bucket, shown => Counting::next_room(shown));
         Self {
             bucket: Some(bucket),
+            reserved,
             remaining,
             next_us: next.and_then(Wait::ceil_micros),
         }
@@ -343,9 +341,11 @@ impl ClientFigures<'_> {
         let is_usual = |bucket: &ShownBucket| each!(bucket, shown => Counting::is_usual(shown));
         let is_usual = self.bucket.is_none_or(is_usual);
         ClientTerms {
-            algorithm: self.bucket.map(ShownBucket::algorithm),
+            algorithm: self
+                .bucket
+                .map(|bucket| bucket.algorithm_with(self.reserved)),
             has_line: self.bucket.is_some_and(ShownBucket::may_wait),
-            is_reserved: self.is_reserved(),
+            is_reserved: self.reserved > 0,
             allowance: (!is_usual).then(|| self.allowance()),
         }
     }
@@ -353,23 +353,17 @@ impl ClientFigures<'_> {
     /// Returns whether these are the terms of the bucket.
     #[inline(always)]
     pub(crate) fn has_terms(&self, terms: &ClientTerms) -> bool {
-        let (Some(bucket), Some(algorithm)) = (self.bucket, &terms.algorithm) else {
-            return self.bucket.is_none() && terms.algorithm.is_none();
-        };
-        each!((bucket, algorithm),
-            (shown, by) => {
-                let allowance = || (!Counting::is_usual(shown)).then(|| Counting::allowance(shown));
-                shown.may_wait == terms.has_line
-                    && (shown.reserved > 0) == terms.is_reserved
-                    && shown.is_by(by)
-                    && allowance() == terms.allowance
-            },
-            _ => false)
+        (self.reserved > 0) == terms.is_reserved
+            && match (self.bucket, self.reserved) {
+                (None, _) => terms.algorithm.is_none(),
+                (Some(bucket), 0) => terms.are_of(bucket),
+                (Some(bucket), reserved) => terms.are_of(&bucket.widened(reserved)),
+            }
     }
 
     /// Returns how units come back, if that follows from the limit. Of a limit with leases, it does not.
     pub(crate) fn refill(&self) -> Option<Refill> {
-        let bucket = self.bucket.filter(|_| !self.is_reserved())?;
+        let bucket = self.bucket.filter(|_| self.reserved == 0)?;
         each!(bucket, shown => Counting::refill(shown))
     }
 
@@ -380,18 +374,30 @@ impl ClientFigures<'_> {
             .map_or(1, |bucket| each!(bucket, shown => shown.cost))
     }
 
-    /// Returns whether leases reserve a part of the limit.
-    fn is_reserved(&self) -> bool {
-        self.bucket.is_some_and(|bucket| bucket.reserved() > 0)
-    }
-
     /// Returns the amount that passes at once, and the time in which an empty bucket fills. Both include the room in a
     /// line, and the part of the limit that leases reserve. For tiers, it is the limit and the window of the tier in
     /// force; for a quota, the length of the current period.
     pub(crate) fn allowance(&self) -> (u32, Duration) {
-        match self.bucket {
-            Some(bucket) => each!(bucket, shown => Counting::allowance(shown)),
-            None => (0, FOREVER),
+        match (self.bucket, self.reserved) {
+            (None, _) => (0, FOREVER),
+            (Some(bucket), 0) => bucket.allowance(),
+            (Some(bucket), reserved) => bucket.widened(reserved).allowance(),
         }
+    }
+}
+
+impl ClientTerms {
+    /// Returns whether these are the terms of a bucket of the whole limit.
+    #[inline(always)]
+    fn are_of(&self, bucket: &ShownBucket) -> bool {
+        let Some(algorithm) = &self.algorithm else {
+            return false;
+        };
+        each!((bucket, algorithm),
+            (shown, by) => {
+                let allowance = || (!Counting::is_usual(shown)).then(|| Counting::allowance(shown));
+                shown.may_wait == self.has_line && shown.by == *by && allowance() == self.allowance
+            },
+            _ => false)
     }
 }

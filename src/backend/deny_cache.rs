@@ -14,7 +14,7 @@ use self::{
     denied_buckets::DeniedBuckets,
     give_backs::{is_charged_first, may_give_back},
 };
-use super::{Backend, BackendError, Deciding, MaybeReady, StackPart};
+use super::{Backend, BackendError, Deciding, MaybeReady, StackPart, Wrapper};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     decision::{Answer, Outcome, Source, State},
@@ -332,12 +332,12 @@ impl<B: Backend> Backend for DenyCache<B> {
         })
     }
 
-    fn as_stack_part(&self) -> Option<&dyn StackPart> {
-        Some(self)
+    fn as_stack_part(&self) -> Option<StackPart<'_>> {
+        Some(StackPart(self))
     }
 }
 
-impl<B: Backend> StackPart for DenyCache<B> {
+impl<B: Backend> Wrapper for DenyCache<B> {
     fn ask_boxed<'a>(&'a self, batch: &'a Batch<'a>) -> MaybeReady<Deciding<'a>> {
         self.ask(batch, None).boxed()
     }

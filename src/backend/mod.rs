@@ -64,6 +64,12 @@ mod failure;
 mod fleet;
 #[cfg(feature = "tokio")]
 mod lease;
+mod lease_share;
+#[cfg_attr(
+    not(feature = "tokio"),
+    expect(dead_code, reason = "without a runtime, nothing leases")
+)]
+mod leased_limits;
 mod maybe_ready;
 mod memory;
 #[cfg(feature = "tokio")]
@@ -97,13 +103,18 @@ pub(crate) use self::memory::RowCharge;
 pub use self::redis::RedisBackend;
 pub use self::{
     deny_cache::DenyCache,
+    lease_share::LeaseShare,
     memory::MemoryBackend,
     servers::{ServerId, Servers},
 };
-use self::{maybe_ready::DecidedOutcome, stack_part::StackPart};
 pub(crate) use self::{
+    leased_limits::{LeasedLimits, LimiterId},
     maybe_ready::MaybeReady,
-    stack_part::{ask_boxed, part_at_store},
+    stack_part::{ask_boxed, leasing},
+};
+use self::{
+    maybe_ready::DecidedOutcome,
+    stack_part::{StackPart, Wrapper},
 };
 pub use crate::stats::Stats;
 use crate::{
@@ -216,7 +227,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// Returns this backend as a wrapper of this crate, if it is one.
     #[doc(hidden)]
-    fn as_stack_part(&self) -> Option<&dyn StackPart> {
+    fn as_stack_part(&self) -> Option<StackPart<'_>> {
         None
     }
 }
@@ -252,7 +263,7 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
         (**self).stats()
     }
 
-    fn as_stack_part(&self) -> Option<&dyn StackPart> {
+    fn as_stack_part(&self) -> Option<StackPart<'_>> {
         (**self).as_stack_part()
     }
 }

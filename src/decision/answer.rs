@@ -11,34 +11,18 @@ pub struct Answer {
     pub(crate) passed: bool,
     /// Whether the backend has looked at the bucket. If not, the member counts as not limited.
     pub(crate) known: bool,
-    /// Whether the request was decided with units that this process holds in advance. The state is then the one that the
-    /// store had last.
-    pub(crate) leased: bool,
     /// What a debit takes, if that is less than its cost. The figures of a window have the number of units themselves.
     pub(crate) taken: Option<TakenPart>,
-    /// The units that this process holds in advance. The state counts them as charged.
-    pub(crate) held: u32,
-    /// The part of the limit that leases reserve. The state is that of the rest.
-    pub(crate) reserved: u32,
 }
 
 impl Answer {
     /// The answer for a bucket that was not read: it passes, and there are no figures.
-    pub const UNKNOWN: Self = Self::unknown();
-
-    /// [`UNKNOWN`](Self::UNKNOWN), written by its parts, which is shorter than a copy of the constant.
-    #[inline(always)]
-    pub(crate) const fn unknown() -> Self {
-        Self {
-            state: State::MISSING,
-            passed: true,
-            known: false,
-            leased: false,
-            taken: None,
-            held: 0,
-            reserved: 0,
-        }
-    }
+    pub const UNKNOWN: Self = Self {
+        state: State::MISSING,
+        passed: true,
+        known: false,
+        taken: None,
+    };
 
     /// For a voting member, whether its own cost fits. For another member, whether it is charged (or would be, for a
     /// check). For a refund, whether anything was given back.
@@ -65,10 +49,7 @@ impl Answer {
             state,
             passed,
             known: true,
-            leased: false,
             taken: None,
-            held: 0,
-            reserved: 0,
         }
     }
 
@@ -84,12 +65,5 @@ impl Answer {
     pub(super) fn take_nothing(&mut self, state: State, votes: bool) {
         (self.state, self.taken) = (state, None);
         self.passed &= votes;
-    }
-
-    /// Marks the answer as one by leased units, of which so many are left.
-    #[cfg(feature = "tokio")]
-    pub(crate) const fn leased(mut self, left: u32) -> Self {
-        (self.leased, self.held) = (true, left);
-        self
     }
 }

@@ -1,11 +1,11 @@
 use std::{cmp::Ordering, fmt, time::Duration};
 
 use super::{
-    answer::Answer, ceil_secs, context::DecisionContext, figures::BucketFigures, source::Source,
-    verdict::Verdict,
+    answer::Answer, ceil_secs, context::DecisionContext, figures::BucketFigures,
+    lease_figures::LeaseFigures, source::Source, verdict::Verdict,
 };
 use crate::{
-    algorithm::{Action, Algorithm, Ask, ClientFigures, FOREVER, ShownBucket},
+    algorithm::{Action, Algorithm, ClientFigures, FOREVER, ShownBucket},
     clock::Timestamp,
     tiers::{Grant, Tiers},
     transaction::{Claim, Fingerprint, Operation, Receipt},
@@ -24,8 +24,8 @@ pub struct Decision {
     /// Whether a denial denies the whole batch.
     pub(super) votes: bool,
     pub(super) fingerprint: Fingerprint,
-    /// The units that this process holds in advance, if they have decided.
-    pub(super) held: u32,
+    /// What leases add, if the limit has them.
+    pub(super) leased: Option<LeaseFigures>,
     pub(super) bucket: BucketFigures,
 }
 
@@ -47,7 +47,7 @@ impl Decision {
             is_charged: false,
             votes: false,
             fingerprint: Fingerprint { low: 0, high: 0 },
-            held: 0,
+            leased: None,
             bucket: BucketFigures::None,
         }
     }
@@ -65,52 +65,16 @@ impl Decision {
         let (ask, takes) = (&claim.ask, answer.passed && context.passes);
         let action = ask.action;
         self.verdict = Verdict::of(action, answer.passed, claim.shadow && context.passes);
-        self.source = match answer.leased {
-            true => Source::Lease,
-            false => context.source,
-        };
+        self.source = context.source;
         self.shadow = claim.shadow;
         self.is_charged = takes && matches!(action, Action::Spend | Action::Debit | Action::Renew);
         self.votes = claim.votes;
         self.fingerprint = claim.fingerprint;
-        if answer.held > 0 || answer.reserved > 0 {
-            return self.show_leased(algorithm, ask, answer, context);
-        }
         let (passes, bucket) = ((context.passes, takes), &mut self.bucket);
         let (state, part) = (&answer.state, answer.taken);
         let write = |known| *bucket = BucketFigures::Known(known);
         let is_shown = ShownBucket::show(algorithm, ask, state, part, passes, context.now, write);
         is_shown || action == Action::Reset
-    }
-
-    /// Shows a bucket of a limit with leases, of which this process may hold units in advance.
-    #[cold]
-    fn show_leased(
-        &mut self,
-        algorithm: &Algorithm,
-        ask: &Ask<'_>,
-        answer: &Answer,
-        context: DecisionContext,
-    ) -> bool {
-        let takes = answer.passed && context.passes;
-        let left = match answer.reserved {
-            0 => None,
-            reserved => algorithm.with_most(algorithm.max_cost().saturating_sub(reserved)),
-        };
-        let algorithm = left.as_ref().unwrap_or(algorithm);
-        let mut state = answer.state;
-        if answer.held > 0 {
-            let is_probe = takes && ask.action == Action::Probe;
-            let probed = if is_probe { ask.cost } else { 0 };
-            self.held = answer.held.saturating_sub(probed);
-            state = algorithm.with_held(state, context.now, answer.held);
-        }
-        let (passes, part) = ((context.passes, takes), answer.taken);
-        let is_shown = ShownBucket::show(algorithm, ask, &state, part, passes, context.now, |mut known| {
-            known.reserve(answer.reserved);
-            self.bucket = BucketFigures::Known(known);
-        });
-        is_shown || ask.action == Action::Reset
     }
 
     /// Returns whether the request may proceed, which is always true for a limit in shadow mode. For a member of a batch
@@ -130,11 +94,6 @@ impl Decision {
     /// Returns whether two decisions with a limit concern the same bucket, for any spelling of its id.
     pub(crate) fn is_of_same_bucket(&self, other: &Self) -> bool {
         self.fingerprint == other.fingerprint
-    }
-
-    /// Returns the part of the limit that leases reserve.
-    pub(crate) fn reserved(&self) -> u32 {
-        self.bucket.known().map_or(0, ShownBucket::reserved)
     }
 
     /// Returns the source of the decision.
@@ -190,7 +149,8 @@ impl Decision {
     /// The algorithm, or `None` if no limit is configured or the client is blocked.
     #[must_use]
     pub fn algorithm(&self) -> Option<Algorithm> {
-        self.bucket.known().map(ShownBucket::algorithm)
+        let bucket = self.bucket.known()?;
+        Some(bucket.algorithm_with(self.reserved()))
     }
 
     /// The number of whole tokens left in the bucket, or of units that its tiers would grant; `None` if no limit is
@@ -198,8 +158,8 @@ impl Decision {
     /// [layer](crate::layer) add what the store had left.
     #[must_use]
     pub fn remaining(&self) -> Option<u32> {
-        match self.source {
-            Source::Lease => Some(self.held),
+        match self.leased {
+            Some(leased) if leased.decides => Some(leased.held),
             _ => self.bucket.remaining(),
         }
     }
@@ -336,7 +296,7 @@ impl Decision {
     /// Returns the figures of the bucket for its client, if there is one.
     #[inline(always)]
     pub(crate) fn figures(&self) -> Option<ClientFigures<'_>> {
-        self.bucket.for_client()
+        self.bucket.for_client(self.reserved())
     }
 
     /// Returns the time until there is one more token to spend, or until the tier in force has more room or ends; `None`
@@ -408,7 +368,8 @@ impl Decision {
 
 impl PartialEq for Decision {
     fn eq(&self, other: &Self) -> bool {
-        (self.verdict, self.shadow) == (other.verdict, other.shadow) && self.bucket == other.bucket
+        let told = |decision: &Self| (decision.verdict, decision.shadow, decision.reserved());
+        told(self) == told(other) && self.bucket == other.bucket
     }
 }
 

@@ -49,13 +49,13 @@ impl BucketFigures {
         }
     }
 
-    /// Returns the figures for the client, if there is a limit.
+    /// Returns the figures for the client, if there is a limit, of which leases reserve a part.
     #[inline(always)]
-    pub(super) fn for_client(&self) -> Option<ClientFigures<'_>> {
+    pub(super) fn for_client(&self, reserved: u32) -> Option<ClientFigures<'_>> {
         match self {
             Self::None => None,
             Self::Blocked => Some(ClientFigures::BLOCKED),
-            Self::Known(bucket) => Some(ClientFigures::of(bucket)),
+            Self::Known(bucket) => Some(ClientFigures::of(bucket, reserved)),
         }
     }
 

@@ -37,7 +37,7 @@ impl<'a, C: Count> Judgement<'a, C> {
         Self {
             now: Timestamp::default(),
             claims: C::fill(len, None),
-            answers: C::fill(len, Answer::unknown()),
+            answers: C::fill(len, Answer::UNKNOWN),
             passes: true,
             no_room: None,
         }

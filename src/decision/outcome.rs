@@ -1,14 +1,20 @@
+#[cfg(feature = "tokio")]
+mod leased;
+
 use std::{collections::HashMap, sync::Arc};
 
 use ahash::RandomState;
 
 use smallvec::SmallVec;
 
+#[cfg(feature = "tokio")]
+pub(crate) use self::leased::OtherAnswer;
 use super::{
     answer::Answer,
     context::DecisionContext,
     decision::Decision,
     judgement::{Buckets, Judgement},
+    lease_figures::LeaseFigures,
     source::Source,
 };
 #[cfg(feature = "redis")]
@@ -32,6 +38,8 @@ pub struct Outcome {
     /// The index of a member whose debit does not fit into its window. Then nothing is decided,
     /// and nothing written.
     no_room: Option<usize>,
+    /// What leases add to the answers; empty if no limit of the batch has leases.
+    leases: SmallVec<[LeaseFigures; 4]>,
     /// The algorithms and clocks of the decision, unless all members used their own algorithms and one clock. Behind an
     /// `Arc`, because an absent `Arc` is dropped faster than an absent value.
     exceptions: Option<Arc<Exceptions>>,
@@ -68,6 +76,7 @@ impl Outcome {
             answers,
             source: Source::Store,
             no_room: None,
+            leases: SmallVec::new(),
             exceptions: None,
         }
     }
@@ -83,7 +92,7 @@ impl Outcome {
     }
 
     /// Returns the same outcome with other answers.
-    #[cfg(feature = "tokio")]
+    #[cfg(feature = "failure-policy")]
     #[must_use]
     pub(crate) fn with_answers(mut self, answers: SmallVec<[Answer; 4]>) -> Self {
         self.answers = answers;
@@ -195,8 +204,8 @@ impl Outcome {
         &self.answers
     }
 
-    /// The answers, to add to them.
-    #[cfg(feature = "tokio")]
+    /// The answers, to change them.
+    #[cfg(feature = "redis")]
     pub(crate) fn answers_mut(&mut self) -> &mut [Answer] {
         &mut self.answers
     }
@@ -264,7 +273,7 @@ impl Outcome {
             source: self.source,
         };
         match self.answers.get(index) {
-            Some(answer) if self.exceptions.is_none() && answer.known => {
+            Some(answer) if self.is_usual() && answer.known => {
                 decision.show(claim.algorithm, claim, answer, context)
             }
             Some(answer) => self.show_unusual(context, claim, index, *answer, decision),
@@ -297,7 +306,16 @@ impl Outcome {
             answer.state = answer.state.by_clock(self.now, *own);
             context.now = *own;
         }
-        decision.show(algorithm, claim, &answer, context)
+        match self.leases.get(index) {
+            None | Some(&LeaseFigures::NONE) => decision.show(algorithm, claim, &answer, context),
+            Some(leased) => decision.show_leased(algorithm, claim, &answer, context, *leased),
+        }
+    }
+
+    /// Returns whether all members used their own algorithms and one clock, and no limit has leases.
+    #[inline(always)]
+    fn is_usual(&self) -> bool {
+        self.exceptions.is_none() && self.leases.is_empty()
     }
 
     /// Returns the index of a member whose debit does not fit into its window.

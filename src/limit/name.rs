@@ -3,8 +3,9 @@ use std::{fmt, sync::Arc};
 use thiserror::Error;
 
 use crate::{
+    backend::LeaseShare,
     id::{IdFormat, shortened},
-    transaction::{LeaseShare, LimitKey, OnFailure},
+    transaction::{LimitKey, OnFailure},
 };
 
 /// The name of a limit, its number, and the format of its clients' ids.

@@ -24,6 +24,15 @@ impl BackendDispatch {
         }
         Self::Other(Box::new(backend.expect("nobody else takes it")))
     }
+
+    /// Returns the backend, unless it is the one in memory.
+    #[inline]
+    pub(super) fn store(&self) -> Option<&dyn Backend> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Other(backend) => Some(&**backend),
+        }
+    }
 }
 
 impl Deref for BackendDispatch {

@@ -3,9 +3,8 @@
 use super::{backend_dispatch::BackendDispatch, recorder::shown, reload_error::ReloadError};
 use crate::{
     algorithm::Algorithm,
-    backend::{Backend, UnsupportedLimit, part_at_store},
-    limit::{LimitName, Limits},
-    transaction::LeaseShare,
+    backend::{Backend, LeaseShare, LeasedLimits, LimiterId, UnsupportedLimit, leasing},
+    limit::{Limit, LimitName, Limits, NamedLimit},
 };
 
 /// Rejects limits whose buckets the backend cannot keep or cannot lease.
@@ -32,13 +31,9 @@ pub(super) fn admit(limits: &Limits, backend: &BackendDispatch) -> Result<(), Re
 
 /// Logs a warning if the backend charges ahead, and no limit asks for it.
 fn warn_of_unused_leases(limits: &Limits, backend: &dyn Backend) {
-    let share = LeaseShare::new(1, 2);
-    let mut algorithms = limits
-        .iter()
-        .filter_map(|named| named.limit.as_ref()?.algorithm());
-    let leases = |algorithm| !matches!(part_at_store(backend, algorithm, share), Ok(None));
+    let has_values = |named: &NamedLimit| named.limit.as_ref().and_then(Limit::algorithm).is_some();
     let asks = limits.iter().any(|named| named.name.leased().is_some());
-    if !asks && algorithms.next().is_some_and(leases) {
+    if !asks && limits.iter().any(has_values) && leasing(backend).is_some() {
         tracing::warn!(
             "the backend has a `Lease`, and no limit asks for one: give a limit a `lease`, or remove the wrapper"
         );
@@ -56,13 +51,33 @@ fn admit_lease(
     let Some(share) = name.leased() else {
         return Ok(());
     };
-    if part_at_store(backend, algorithm, share)?.is_none() && id.is_none() {
-        tracing::warn!(
-            limit = name.as_str(),
-            "the limit sets `lease`, but the backend cannot lease: put a `Lease` around the store, or leave `lease` out"
-        );
+    match leasing(backend) {
+        Some(leasing) => leasing.part_with(algorithm, share).map(drop),
+        None if id.is_some() => Ok(()),
+        None => {
+            tracing::warn!(
+                limit = name.as_str(),
+                "the limit sets `lease`, but the backend cannot lease: put a `Lease` around the store, or leave `lease` out"
+            );
+            Ok(())
+        }
     }
-    Ok(())
+}
+
+/// Tells the backend which limits are leased, if it leases any. Decisions that begin after this use these shares.
+pub(super) fn lease(limits: &Limits, limiter: &LimiterId, backend: &dyn Backend) {
+    let Some(leasing) = leasing(backend) else {
+        return;
+    };
+    let mut leased = LeasedLimits::default();
+    for named in limits.iter() {
+        if let Some(share) = named.name.leased() {
+            let overrides = named.overrides().map(|own| own.limit);
+            let all = named.limit.iter().chain(overrides);
+            leased.add(named.name.key(), share, all.filter_map(Limit::algorithm));
+        }
+    }
+    leasing.lease(limiter, leased);
 }
 
 /// Returns the part of a limit with this share that leases leave for single costs; `None` if there are no leases.
@@ -71,7 +86,7 @@ pub(super) fn left_by_leases(
     algorithm: &Algorithm,
     share: Option<LeaseShare>,
 ) -> Option<Algorithm> {
-    part_at_store(backend, algorithm, share?).ok()?
+    leasing(backend)?.part_with(algorithm, share?).ok()
 }
 
 /// Permits that come back are handed out in order of arrival only where all of them come back: in this process.

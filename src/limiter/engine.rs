@@ -127,7 +127,7 @@ impl Limiter {
         decided: &mut D,
     ) -> Result<(), LimiterError> {
         let mut claims = Claims::<C>::new(operation, transactions.len());
-        claims.look_up(&self.lookups(limits, operation), transactions)?;
+        claims.look_up(&Lookups::in_memory(limits, operation), transactions)?;
         let recorder = self.recorder(limits, operation);
         if claims.are_needed() {
             let applied = memory.judge(&mut claims.judged, self.now());
@@ -199,7 +199,7 @@ impl Limiter {
     pub(super) fn lookups<'a>(&'a self, limits: &'a Limits, operation: Operation) -> Lookups<'a> {
         Lookups {
             limits,
-            backend: &self.shared.backend,
+            store: self.shared.backend.store(),
             operation,
         }
     }

@@ -1,9 +1,8 @@
 use thiserror::Error;
 
-use super::backend_support::left_by_leases;
 use crate::{
     algorithm::{Algorithm, NotPermitted},
-    backend::{Backend, BackendError},
+    backend::BackendError,
     clock::InvalidNow,
     id::{Id, IdError, redacted},
     limit::{Limit, Limits, NamedLimit},
@@ -249,24 +248,23 @@ impl LimiterError {
         }
     }
 
-    /// Creates the error for a cost that is too high for a limit or, with an id, for the limit of its override.
+    /// Creates the error for a cost that is too high for a limit or, with an id, for the limit of its override. `most` is
+    /// the highest cost that can pass, which leases can have lowered.
     #[cold]
     pub(super) fn too_costly(
         named: &NamedLimit,
         id: Option<&str>,
         cost: u32,
         limit: &Limit,
-        backend: &dyn Backend,
+        most: u32,
     ) -> Self {
         let algorithm = limit.algorithm();
-        let configured = algorithm.map_or(0, Algorithm::max_cost);
-        let left = algorithm.and_then(|by| left_by_leases(backend, by, named.name.leased()));
         Self::CostAboveBurst {
             limit: named.name.to_string(),
             id: id.map(Into::into),
             cost,
-            burst: left.map_or(configured, |left| left.max_cost()),
-            configured,
+            burst: most,
+            configured: algorithm.map_or(most, Algorithm::max_cost),
             measure: algorithm.map_or("burst", Algorithm::measure),
         }
     }

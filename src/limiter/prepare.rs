@@ -4,18 +4,16 @@ use std::collections::HashSet;
 
 use ahash::RandomState;
 
-use super::{
-    backend_dispatch::BackendDispatch, backend_support::left_by_leases,
-    limiter_error::LimiterError, transactions::Transactions,
-};
+use super::{limiter_error::LimiterError, transactions::Transactions};
 use crate::{
     algorithm::{Ask, Asked, Purpose},
+    backend::{Backend, leasing},
     decision::Decision,
     id::Id,
     limit::{Limit, Limits, NamedLimit},
     transaction::{
-        Algorithm, BucketKey, Claim, ClientFingerprint, Fingerprint, IdHash, LeaseShare, LimitRef,
-        Member, Mode, OnFailure, Operation, Receipt, Transaction,
+        Algorithm, BucketKey, Claim, ClientFingerprint, Fingerprint, IdHash, LimitRef, Member, Mode,
+        OnFailure, Operation, Receipt, Transaction,
     },
 };
 
@@ -25,7 +23,8 @@ use crate::{
 #[derive(Clone, Copy)]
 pub(crate) struct Lookups<'a> {
     pub(super) limits: &'a Limits,
-    pub(super) backend: &'a BackendDispatch,
+    /// The backend, unless it is in memory, where no limit is leased.
+    pub(super) store: Option<&'a dyn Backend>,
     pub(super) operation: Operation,
 }
 
@@ -49,6 +48,16 @@ pub(crate) enum WithoutBucket {
 }
 
 impl<'a> Lookups<'a> {
+    /// Lookups for decisions in memory.
+    #[inline(always)]
+    pub(super) const fn in_memory(limits: &'a Limits, operation: Operation) -> Self {
+        Self {
+            limits,
+            store: None,
+            operation,
+        }
+    }
+
     /// Looks up what a transaction asks of its bucket, or why it has none. The result is large, so it is written where it
     /// stays.
     #[inline(always)]
@@ -103,7 +112,6 @@ impl<'a> Lookups<'a> {
             on_failure: on_failure(transaction, bucket.named),
             floor: transaction.floor(),
             shadow: bucket.shadow,
-            lease: named.name.leased(),
             fingerprint: bucket.fingerprint,
             receipt: bucket.receipt,
             saturates: bucket.shadow || transaction.is_correction(),
@@ -201,41 +209,22 @@ impl<'a> Lookups<'a> {
                 WithoutBucket::Off
             }));
         };
-        let is_permitted = match named.name.leased() {
-            None => permits(algorithm, self.operation, transaction)?,
-            Some(share) => self.permits_beside_leases(algorithm, share, transaction)?,
-        };
+        let is_permitted = permits(algorithm, self.operation, transaction)?;
+        // Leases leave at least half of a limit to a single cost.
+        if let Some(store) = self.store
+            && transaction.cost > algorithm.max_cost().div_ceil(2)
+            && let Some(left) = left_at(store, named, algorithm)
+            && !permits(&left, self.operation, transaction)?
+        {
+            return too_costly(named, id, transaction, refused, left.max_cost());
+        }
         match is_permitted {
             true => Ok(Ok(algorithm)),
-            false if shadow || transaction.is_lenient() => Ok(Err(refused)),
-            false => Err(self.cost_above_burst(named, id, transaction)),
+            false => {
+                let most = algorithm.max_cost();
+                too_costly(named, id, transaction, refused, most)
+            }
         }
-    }
-
-    /// Does the same as [`permits`], for a limit with leases: these leave less than the limit to a single cost.
-    #[inline(never)]
-    fn permits_beside_leases(
-        &self,
-        algorithm: &Algorithm,
-        share: LeaseShare,
-        transaction: &Transaction<'_>,
-    ) -> Result<bool, Box<LimiterError>> {
-        let left = left_by_leases(&**self.backend, algorithm, Some(share));
-        let algorithm = left.as_ref().unwrap_or(algorithm);
-        permits(algorithm, self.operation, transaction)
-    }
-
-    #[cold]
-    fn cost_above_burst(
-        &self,
-        named: &NamedLimit,
-        id: &str,
-        transaction: &Transaction<'_>,
-    ) -> Box<LimiterError> {
-        let own = named.own(id).map(|own| own.id);
-        let limit = named.in_force(id).unwrap_or(&Limit::UNLIMITED);
-        let error = LimiterError::too_costly(named, own, transaction.cost, limit, &**self.backend);
-        without_secret(Box::new(error), transaction)
     }
 
     /// Returns the fingerprint of a client, and the receipt of the charge to refund.
@@ -273,6 +262,31 @@ impl WithoutBucket {
             Self::Refused { votes, shadow } => Decision::refused(operation, votes, shadow),
         }
     }
+}
+
+/// Returns the part of a limit that leases leave to a single cost; `None` if it is not leased.
+#[inline(never)]
+fn left_at(store: &dyn Backend, named: &NamedLimit, algorithm: &Algorithm) -> Option<Algorithm> {
+    leasing(store)?.part_of(named.name.key(), algorithm)
+}
+
+/// Returns the result of a cost that is above `most`: a refusal for a lenient transaction or in shadow mode, and otherwise
+/// an error.
+#[cold]
+fn too_costly<'a>(
+    named: &NamedLimit,
+    id: &str,
+    transaction: &Transaction<'_>,
+    refused: WithoutBucket,
+    most: u32,
+) -> Result<Result<&'a Algorithm, WithoutBucket>, Box<LimiterError>> {
+    if transaction.is_lenient() || matches!(refused, WithoutBucket::Refused { shadow: true, .. }) {
+        return Ok(Err(refused));
+    }
+    let own = named.own(id).map(|own| own.id);
+    let limit = named.in_force(id).unwrap_or(&Limit::UNLIMITED);
+    let error = LimiterError::too_costly(named, own, transaction.cost, limit, most);
+    Err(without_secret(Box::new(error), transaction))
 }
 
 #[cold]

@@ -6,7 +6,10 @@ use std::{
 };
 
 use super::{
-    Limiter, backend_support::admit, limiter_error::LimiterError, reload_error::ReloadError,
+    Limiter,
+    backend_support::{admit, lease},
+    limiter_error::LimiterError,
+    reload_error::ReloadError,
     requirement::RuleUse,
 };
 use crate::{
@@ -75,6 +78,7 @@ impl Limiter {
         }
         keeps_buckets(&before, &limits)?;
         limits.begin_counters();
+        lease(&limits, &self.shared.id, &**backend);
         self.shared.limits.replace(limits);
         #[cfg(feature = "tokio")]
         self.permits().renew_soon();

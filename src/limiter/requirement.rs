@@ -95,7 +95,7 @@ impl RuleUse {
         let left = left_by_leases(backend, algorithm, named.name.leased());
         let most = left.as_ref().unwrap_or(algorithm).max_cost();
         match !is_debit && cost > most {
-            true => Err(LimiterError::too_costly(named, id, cost, limit, backend)),
+            true => Err(LimiterError::too_costly(named, id, cost, limit, most)),
             false => Ok(()),
         }
     }

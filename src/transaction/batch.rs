@@ -1,7 +1,6 @@
 use super::{
     bucket_key::BucketKey,
     fingerprint::{Fingerprint, IdHash, LimitSeed},
-    lease_share::LeaseShare,
     mode::Mode,
     on_failure::OnFailure,
     receipt::Receipt,
@@ -89,8 +88,6 @@ pub struct Member<'a> {
     pub(crate) floor: Option<OnFailure>,
     /// Whether it has lost its vote to shadow mode.
     pub(crate) shadow: bool,
-    /// The part of the limit that each process may hold in advance, if there are leases.
-    pub(crate) lease: Option<LeaseShare>,
     /// The fingerprint of the key within this process.
     pub(crate) fingerprint: Fingerprint,
     /// The charge to refund or to renew, if it is known.
@@ -136,7 +133,6 @@ impl<'a> Member<'a> {
             on_failure: None,
             floor: None,
             shadow: false,
-            lease: None,
             fingerprint,
             receipt: None,
             saturates: false,

@@ -23,6 +23,7 @@ mod histories;
 #[cfg(feature = "domains")]
 mod ids;
 mod lease;
+mod lease_limiters;
 mod limits;
 mod linear;
 mod oracle;

@@ -186,7 +186,7 @@ impl Counting for Gcra {
         if shown.may_wait {
             return (shown.by.most_room(), shown.by.longest().ceil());
         }
-        let burst = shown.by.burst().saturating_add(shown.reserved);
+        let burst = shown.by.burst();
         (burst, shown.by.increment(burst).ceil())
     }
 

@@ -143,8 +143,7 @@ impl Counting for Quota {
 
     fn allowance(shown: &ShownIn<Self>) -> (u32, Duration) {
         let period = shown.by.period(shown.state, shown.now);
-        let quota = shown.by.quota.saturating_add(shown.reserved);
-        (quota, Duration::from_micros(period))
+        (shown.by.quota, Duration::from_micros(period))
     }
 
     /// A period that starts with the first use ends no later than a window after any use of it.

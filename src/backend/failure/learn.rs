@@ -21,7 +21,7 @@ impl Local {
         }
         let passes = outcome.passes(batch);
         for (index, (member, answer)) in batch.members.iter().zip(outcome.answers()).enumerate() {
-            if !answer.known || answer.leased {
+            if !answer.known || outcome.leased(index).decides {
                 continue;
             }
             let state = answer.state.by_clock(outcome.now, now);

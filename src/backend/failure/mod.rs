@@ -37,6 +37,7 @@ use self::{
 };
 use super::{
     Backend, BackendError, Deciding, MaybeReady, MemoryBackend, StackPart, Stats, UnsupportedLimit,
+    Wrapper,
     maybe_ready::{DecidedOutcome, Either, MapInPlace, within},
     one_task::OneTask,
     slot::Slots,
@@ -316,8 +317,8 @@ impl<B: Backend> Backend for FailurePolicy<B> {
         })
     }
 
-    fn as_stack_part(&self) -> Option<&dyn StackPart> {
-        Some(self)
+    fn as_stack_part(&self) -> Option<StackPart<'_>> {
+        Some(StackPart(self))
     }
 
     /// Pays the debts to the store, if it answers, and closes it.
@@ -343,7 +344,7 @@ impl<B: Backend> Backend for FailurePolicy<B> {
     }
 }
 
-impl<B: Backend> StackPart for FailurePolicy<B> {
+impl<B: Backend> Wrapper for FailurePolicy<B> {
     fn ask_boxed<'a>(&'a self, batch: &'a Batch<'a>) -> MaybeReady<Deciding<'a>> {
         self.ask(batch, None).boxed()
     }

@@ -99,7 +99,7 @@ impl<B: Backend> ChargeAhead<B> {
         let batch = Batch::new(Operation::Spend, slice::from_ref(&member)).at(now);
         let sent = self.shared.decision_time(&batch);
         let mut outcome = self.shared.inner.ask(&batch, None).decided().await?;
-        self.shared.hear(&batch, sent, &mut outcome);
+        self.shared.hear(&batch, [true], sent, &mut outcome);
         Ok(outcome)
     }
 }

@@ -6,8 +6,9 @@ use smallvec::SmallVec;
 
 use super::terms::LimitSplit;
 use crate::{
+    backend::leased_limits::LeasedLimits,
     clock::Timestamp,
-    decision::Outcome,
+    decision::{LeaseFigures, Outcome},
     transaction::{Batch, Member},
 };
 
@@ -44,8 +45,16 @@ impl DecisionTime {
     }
 }
 
-/// The splits of a batch's limits, in the order of its members. They are `None` for members without leases.
-pub(super) struct Splits(SmallVec<[Option<LimitSplit>; 4]>);
+/// How the limits of a batch are leased, in the order of its members. It is `None` for members without leases.
+pub(super) struct Splits(SmallVec<[Option<MemberSplit>; 4]>);
+
+/// How the limit of one member is leased.
+struct MemberSplit {
+    /// It is `None` if the fleet is too large for leases.
+    split: Option<LimitSplit>,
+    /// Whether the member can be decided with units that this process holds.
+    may_hold: bool,
+}
 
 /// A batch as the store decides it.
 #[derive(Clone, Copy)]
@@ -57,21 +66,23 @@ pub(super) struct SplitBatch<'a> {
 
 impl Splits {
     /// Splits the limits of a batch. Returns `None` if no member has leases.
-    pub(super) fn of(batch: &Batch<'_>, processes: NonZeroU32) -> Option<Self> {
-        let mut members = batch.members.iter();
-        let any = members.any(|member| member.lease.is_some());
-        let members = batch.members.iter();
-        any.then(|| {
-            let splits =
-                members.map(|member| LimitSplit::of(member.algorithm, member.lease?, processes));
-            Self(splits.collect())
-        })
+    pub(super) fn of(
+        batch: &Batch<'_>,
+        limits: &LeasedLimits,
+        processes: NonZeroU32,
+    ) -> Option<Self> {
+        if limits.is_empty() {
+            return None;
+        }
+        let split = |member: &Member<'_>| MemberSplit::of(member, limits, processes);
+        let splits: SmallVec<_> = batch.members.iter().map(split).collect();
+        splits.iter().any(Option::is_some).then_some(Self(splits))
     }
 
-    /// Returns the split of a batch of one.
+    /// Returns the split of a batch of one, if memory can decide it.
     pub(super) fn only(&self) -> Option<&LimitSplit> {
         match self.0.as_slice() {
-            [split] => split.as_ref(),
+            [Some(only)] if only.may_hold => only.split.as_ref(),
             _ => None,
         }
     }
@@ -82,6 +93,7 @@ impl Splits {
         let members = members.map(|(member, split)| Member {
             algorithm: split
                 .as_ref()
+                .and_then(|leased| leased.split.as_ref())
                 .map_or(member.algorithm, |split| &split.at_store),
             ..*member
         });
@@ -102,9 +114,40 @@ impl Splits {
 
     /// Adds the reserved parts to the answers, so that they belong to the limits before the split.
     pub(super) fn complete(&self, outcome: &mut Outcome) {
-        for (answer, split) in outcome.answers_mut().iter_mut().zip(&self.0) {
-            answer.reserved = split.as_ref().map_or(0, |split| split.reserved);
+        for (index, leased) in self.0.iter().enumerate() {
+            if let Some(split) = leased.as_ref().and_then(|leased| leased.split.as_ref()) {
+                let figures = outcome.leased(index);
+                let reserved = split.reserved;
+                outcome.set_leased(
+                    index,
+                    LeaseFigures {
+                        reserved,
+                        ..figures
+                    },
+                );
+            }
         }
+    }
+}
+
+impl MemberSplit {
+    /// Splits the limit of a member, if it asks for leases.
+    ///
+    /// The limit can be one that a reload has replaced meanwhile, and then its share may not be the one that it had. The
+    /// store decides with the part of this share, and no units are held: other processes do not know this split.
+    fn of(member: &Member<'_>, limits: &LeasedLimits, processes: NonZeroU32) -> Option<Self> {
+        let limit = limits.get(member.key.limit)?;
+        let split = LimitSplit::of(member.algorithm, limit.share(), processes);
+        Some(Self {
+            split,
+            may_hold: limit.has(member.algorithm),
+        })
+    }
+
+    /// Returns the most units of the member's bucket that the process can hold, if it can hold any.
+    fn most(&self) -> Option<u32> {
+        let split = self.split.as_ref().filter(|_| self.may_hold);
+        split.map(|split| split.units)
     }
 }
 
@@ -115,9 +158,14 @@ impl<'a> SplitBatch<'a> {
     ) -> impl Iterator<Item = (&'a Member<'a>, Option<LeasedMember<'a>>)> {
         let members = self.batch.members.iter().zip(&self.splits.0);
         members.map(|(member, split)| {
-            let most = split.as_ref().map(|split| split.units);
+            let most = split.as_ref().and_then(MemberSplit::most);
             (member, most.map(|most| LeasedMember { member, most }))
         })
+    }
+
+    /// Returns whether the limit of each member has leases.
+    pub(super) fn are_leased(&self) -> impl Iterator<Item = bool> {
+        self.splits.0.iter().map(Option::is_some)
     }
 
     /// Returns the member of a batch of one, if it is leased.
@@ -126,5 +174,47 @@ impl<'a> SplitBatch<'a> {
             [_] => self.members().next()?.1,
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Limit,
+        backend::LeaseShare,
+        transaction::{BucketKey, LimitKey, Mode, Operation},
+    };
+
+    /// As of a request that began before a reload, or by an override that the reload has removed.
+    #[test]
+    fn nothing_is_held_for_an_algorithm_that_is_not_in_force() {
+        let limit = |burst| Limit::per_second(1).burst(burst);
+        let (known, replaced) = (limit(100), limit(1000));
+        let [known, replaced] = [&known, &replaced].map(|limit| limit.algorithm().unwrap());
+        let window = Limit::window(100, std::time::Duration::from_secs(1));
+        let mut limits = LeasedLimits::default();
+        let key = LimitKey::Name("a");
+        limits.add(key, LeaseShare::new(1, 10), [known].into_iter());
+        let processes = NonZeroU32::new(2).unwrap();
+        for (name, algorithm, most, at_store) in [
+            ("a", known, Some(10), 80),
+            ("a", replaced, None, 800),
+            ("a", window.algorithm().unwrap(), None, 100),
+        ] {
+            let key = BucketKey::new(LimitKey::Name(name), "alice");
+            let members = [Member::new(key, algorithm, 1, Mode::CheckAndSpend)];
+            let batch = Batch::new(Operation::Spend, &members);
+            let splits = Splits::of(&batch, &limits, processes).unwrap();
+            assert_eq!(splits.only().map(|split| split.units), most);
+            let members = splits.members(&batch);
+            assert_eq!(members[0].algorithm.max_cost(), at_store);
+            let split = splits.batch(&batch, &members);
+            assert_eq!(split.only().map(|leased| leased.most), most);
+        }
+        let key = BucketKey::new(LimitKey::Name("b"), "alice");
+        let members = [Member::new(key, known, 1, Mode::CheckAndSpend)];
+        let batch = Batch::new(Operation::Spend, &members);
+        assert!(Splits::of(&batch, &limits, processes).is_none());
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     algorithm::Algorithm,
     clock::Timestamp,
-    decision::{Answer, State},
+    decision::{Answer, LeaseFigures, OtherAnswer, State},
 };
 
 /// Units that were charged in advance.
@@ -25,10 +25,18 @@ pub(super) struct Holding {
 impl Holding {
     /// The answer to a request that passes, if this is left after it. If the store has said nothing about the period,
     /// nothing else is left.
-    pub(super) fn answer(&self, algorithm: &Algorithm, now: Timestamp) -> Answer {
+    pub(super) fn answer<'a>(&self, algorithm: &'a Algorithm, now: Timestamp) -> OtherAnswer<'a> {
         let Self { amount, said } = *self;
         let said = said.filter(|said| algorithm.period_of(*said) == Some(amount.period));
         let state = said.or_else(|| algorithm.empty_in(amount.period, now));
-        Answer::new(state.unwrap_or(State::MISSING), true).leased(amount.units)
+        OtherAnswer {
+            algorithm,
+            answer: Answer::new(state.unwrap_or(State::MISSING), true),
+            leased: LeaseFigures {
+                decides: true,
+                held: amount.units,
+                reserved: 0,
+            },
+        }
     }
 }

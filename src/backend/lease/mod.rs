@@ -2,6 +2,7 @@
 
 mod bucket;
 mod charge;
+mod in_force;
 mod leased_member;
 mod leased_units;
 mod pool;
@@ -19,21 +20,23 @@ use tokio::time;
 use self::{
     bucket::LeaseAnswer,
     charge::ChargeAhead,
+    in_force::LimitsInForce,
     leased_member::{DecisionTime, LeasedMember, Splits},
-    leased_units::Holding,
     shared::Shared,
-    terms::part_in_force,
+    terms::{LimitSplit, part_in_force},
 };
 use super::{
-    Backend, BackendError, Deciding, Fleet, MaybeReady, StackPart, UnsupportedLimit,
+    Backend, BackendError, Deciding, Fleet, LeaseShare, LeasedLimits, LimiterId, MaybeReady,
+    StackPart, UnsupportedLimit, Wrapper,
     maybe_ready::{DecidedOutcome, Either, within},
     one_task::OneTask,
+    stack_part::LimitLeasing,
 };
 use crate::{
     algorithm::Action,
     clock::Timestamp,
-    decision::{Answer, Outcome},
-    transaction::{Algorithm, Batch, LeaseShare, Member, Operation},
+    decision::{OtherAnswer, Outcome},
+    transaction::{Algorithm, Batch, LimitKey, Member, Operation},
 };
 
 /// Charges the cost of buckets that a process uses heavily ahead, in portions, and decides most requests from memory.
@@ -68,10 +71,14 @@ use crate::{
 ///
 /// It needs a tokio runtime; without one, the store decides everything.
 ///
-/// Put it inside a [`FailurePolicy`](super::FailurePolicy), and around a [`DenyCache`](super::DenyCache).
+/// Put it inside a [`FailurePolicy`](super::FailurePolicy), and around a [`DenyCache`](super::DenyCache) or a wrapper of your
+/// own that remembers answers. A wrapper around it has to return it by [`Backend::wrapped`], by which limiters find it.
+///
+/// Limiters that share it should have the same limits. If the shares of a limit differ, the larger one counts for all.
 #[derive(Debug)]
 pub struct Lease<B> {
     shared: Arc<Shared<B>>,
+    limits: LimitsInForce,
     returns: OneTask,
     fleet: Fleet,
     /// The size of the fleet when this was created.
@@ -96,6 +103,7 @@ impl<B: Backend> Lease<B> {
         let fleet = fleet.into();
         Self {
             shared: Arc::new(Shared::new(inner)),
+            limits: LimitsInForce::default(),
             returns: OneTask::default(),
             first: fleet.processes(),
             fleet,
@@ -128,7 +136,8 @@ impl<B: Backend> Lease<B> {
             _ => self.inner().ask(&split.batch, None).decided().await,
         };
         let mut outcome = decided?;
-        self.shared.hear(&split.batch, sent, &mut outcome);
+        let leased = split.are_leased();
+        self.shared.hear(&split.batch, leased, sent, &mut outcome);
         splits.complete(&mut outcome);
         Ok(outcome)
     }
@@ -148,7 +157,9 @@ impl<B: Backend> Lease<B> {
         loop {
             let when = shared.decision_time(batch);
             match shared.pool.attempt(when, leased) {
-                LeaseAnswer::Taken(left) => return Ok(passed(when, member, left)),
+                LeaseAnswer::Taken(left) => {
+                    return Ok(of_one(when, left.answer(member.algorithm, when.now())));
+                }
                 LeaseAnswer::Charge(ahead) => {
                     let algorithm = member.algorithm.clone();
                     let charging = ChargeAhead::new(shared, member.fingerprint, algorithm, ahead);
@@ -195,17 +206,17 @@ impl<B: Backend> Lease<B> {
             Action::Refund => pool.take_back(when, &member),
             _ => None,
         };
-        let answer = Answer {
-            reserved: split.reserved,
-            ..held?.answer(&split.at_store, when.now())
-        };
-        Some(Ok(Outcome::of_one(when.now(), answer)))
+        let mut held = held?.answer(&split.at_store, when.now());
+        held.leased.reserved = split.reserved;
+        Some(Ok(of_one(when, held)))
     }
 }
 
-/// Returns the outcome of one request that passed without the store.
-fn passed(when: DecisionTime, member: &Member<'_>, left: Holding) -> Outcome {
-    Outcome::of_one(when.now(), left.answer(member.algorithm, when.now()))
+/// Returns the outcome of one request that memory has decided.
+fn of_one(when: DecisionTime, held: OtherAnswer<'_>) -> Outcome {
+    let mut outcome = Outcome::of_one(when.now(), held.answer);
+    outcome.set_leased(0, held.leased);
+    outcome
 }
 
 #[async_trait]
@@ -227,7 +238,8 @@ impl<B: Backend> Backend for Lease<B> {
         batch: &'a Batch<'a>,
         deadline: Option<Duration>,
     ) -> MaybeReady<impl Future<Output = DecidedOutcome> + Send + 'a> {
-        let Some(splits) = Splits::of(batch, self.fleet.processes()) else {
+        let splits = Splits::of(batch, &self.limits.read(), self.fleet.processes());
+        let Some(splits) = splits else {
             let asked = self.inner().ask(batch, deadline);
             return asked.map(|deciding| Either::First { deciding });
         };
@@ -248,21 +260,38 @@ impl<B: Backend> Backend for Lease<B> {
         returned.and(self.inner().close().await)
     }
 
-    fn as_stack_part(&self) -> Option<&dyn StackPart> {
-        Some(self)
+    fn as_stack_part(&self) -> Option<StackPart<'_>> {
+        Some(StackPart(self))
     }
 }
 
-impl<B: Backend> StackPart for Lease<B> {
+impl<B: Backend> Wrapper for Lease<B> {
     fn ask_boxed<'a>(&'a self, batch: &'a Batch<'a>) -> MaybeReady<Deciding<'a>> {
         self.ask(batch, None).boxed()
     }
 
-    fn part_at_store(
+    fn as_leasing(&self) -> Option<&dyn LimitLeasing> {
+        Some(self)
+    }
+}
+
+impl<B: Backend> LimitLeasing for Lease<B> {
+    fn part_with(
         &self,
         algorithm: &Algorithm,
         share: LeaseShare,
-    ) -> Result<Option<Algorithm>, UnsupportedLimit> {
-        part_in_force(algorithm, share, self.fleet.processes(), self.first).map(Some)
+    ) -> Result<Algorithm, UnsupportedLimit> {
+        part_in_force(algorithm, share, self.fleet.processes(), self.first)
+    }
+
+    fn lease(&self, limiter: &LimiterId, limits: LeasedLimits) {
+        self.limits.replace(limiter, limits);
+    }
+
+    fn part_of(&self, key: LimitKey<'_>, algorithm: &Algorithm) -> Option<Algorithm> {
+        let limits = self.limits.read();
+        let share = limits.get(key)?.share();
+        let split = LimitSplit::of(algorithm, share, self.fleet.processes())?;
+        Some(split.at_store)
     }
 }

@@ -1,7 +1,7 @@
 use super::{leased_member::DecisionTime, pool::Pool};
 use crate::{
     clock::{Clock, SystemClock},
-    decision::{Outcome, Source},
+    decision::{LeaseFigures, Outcome, Source},
     transaction::Batch,
 };
 
@@ -23,16 +23,29 @@ impl<B> Shared<B> {
     }
 
     /// Records what the store has answered to a batch that was sent at this time, and adds what this process holds to the
-    /// answers. A cached denial is older than what the store has said since.
-    pub(super) fn hear(&self, batch: &Batch<'_>, sent: DecisionTime, outcome: &mut Outcome) {
+    /// answers. A cached denial is older than what the store has said since. `leased` tells which members have leases.
+    pub(super) fn hear(
+        &self,
+        batch: &Batch<'_>,
+        leased: impl IntoIterator<Item = bool>,
+        sent: DecisionTime,
+        outcome: &mut Outcome,
+    ) {
         let (at, source) = (outcome.now, outcome.source());
         let heard = (source != Source::Cache).then_some(at);
-        for (member, answer) in batch.members.iter().zip(outcome.answers_mut()) {
-            if member.lease.is_none() || !answer.known || answer.leased {
+        for (index, (member, is_leased)) in batch.members.iter().zip(leased).enumerate() {
+            let figures = outcome.leased(index);
+            let Some(answer) = outcome.answers().get(index) else {
+                return;
+            };
+            if !is_leased || !answer.known || figures.decides {
                 continue;
             }
             let state = answer.state.by_clock(at, sent.now());
-            answer.held = self.pool.hear(member.fingerprint, state, heard, sent.now());
+            let held = self.pool.hear(member.fingerprint, state, heard, sent.now());
+            if held != figures.held {
+                outcome.set_leased(index, LeaseFigures { held, ..figures });
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     algorithm::Action,
     backend::{Backend, BackendError},
-    decision::{Answer, Outcome},
+    decision::Outcome,
     transaction::{Batch, Member, OwnedMember},
 };
 
@@ -43,11 +43,12 @@ impl<B: Backend> Lease<B> {
     ) -> Result<Outcome, BackendError> {
         let batch = &split.batch;
         let mut held = FromMemory::take(&self.shared, split);
-        let members = batch.members.iter().zip(&held.members);
-        let rest: SmallVec<[Member<'_>; 4]> = members
+        let members = batch.members.iter().zip(split.are_leased());
+        let (rest, leased): (SmallVec<[Member<'_>; 4]>, SmallVec<[bool; 4]>) = members
+            .zip(&held.members)
             .filter(|(_, held)| held.is_none())
-            .map(|(member, _)| *member)
-            .collect();
+            .map(|((member, is_leased), _)| (*member, is_leased))
+            .unzip();
         let part = Batch {
             members: &rest,
             ..*batch
@@ -57,7 +58,7 @@ impl<B: Backend> Lease<B> {
             false => self.inner().ask(&part, None).decided().await?,
         };
         // Before units are charged ahead, which takes what the store has left.
-        self.shared.hear(&part, held.when, &mut decided);
+        self.shared.hear(&part, leased, held.when, &mut decided);
         let passes = decided.passes(&part);
         held.end(passes);
         if passes {
@@ -68,8 +69,7 @@ impl<B: Backend> Lease<B> {
                 .filter(|leased| batch.action(leased.member) == Action::Spend)
                 .for_each(|leased| self.top_up(held.when, leased));
         }
-        let answers = held.merge(&decided, passes);
-        Ok(decided.with_answers(answers))
+        Ok(held.merge(decided, passes))
     }
 
     /// Charges a portion ahead for later batches, in the background.
@@ -138,18 +138,15 @@ impl<'a, B: Backend> FromMemory<'a, B> {
     }
 
     /// Returns the answers of memory and of the store, in the order of the batch.
-    fn merge(&self, decided: &Outcome, passes: bool) -> SmallVec<[Answer; 4]> {
-        let mut rest = decided.answers().iter();
-        let members = self.members.iter();
-        let merged = members.map(|held| match held {
-            Some(held) => {
-                let answer = held.left.answer(held.member.algorithm, decided.now);
-                let passed = passes || held.member.mode.votes();
-                Answer { passed, ..answer }
-            }
-            None => rest.next().copied().unwrap_or(Answer::UNKNOWN),
+    fn merge(&self, decided: Outcome, passes: bool) -> Outcome {
+        let held = self.members.iter().map(|held| {
+            let HeldMember { member, left, .. } = held.as_ref()?;
+            let mut held = left.answer(member.algorithm, decided.now);
+            held.answer.passed = passes || member.mode.votes();
+            Some(held)
         });
-        merged.collect()
+        let held: SmallVec<[_; 4]> = held.collect();
+        decided.among(&held)
     }
 }
 

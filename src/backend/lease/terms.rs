@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 
 use crate::{
-    backend::UnsupportedLimit,
-    transaction::{Algorithm, LeaseShare},
+    backend::{LeaseShare, UnsupportedLimit},
+    transaction::Algorithm,
 };
 
 /// The split of one limit.

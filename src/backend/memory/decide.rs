@@ -54,7 +54,7 @@ impl MemoryBackend {
             let claim = batch.claim(member);
             let mut records = self.histories.lock(self.histories.of(&claim.fingerprint));
             let found = records.find(&claim.fingerprint);
-            let mut answer = Answer::unknown();
+            let mut answer = Answer::UNKNOWN;
             let stored = found.map(|entry| records.stored(entry));
             let seen = claim.algorithm.see(stored, now);
             seen.judge(&claim.ask, now, |judged| answer.judge(judged));
@@ -105,7 +105,7 @@ impl MemoryBackend {
             after if after == before => stored,
             after => by.row(&after),
         };
-        let mut answer = Answer::unknown();
+        let mut answer = Answer::UNKNOWN;
         by.judge_row(&claim.ask, value, now, |judged| answer.judge(judged));
         if claim.writes(answer.passed)
             && let Some(value) = changed(value, &claim, &answer, now)

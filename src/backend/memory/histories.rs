@@ -300,7 +300,7 @@ mod tests {
         let claim = Operation::Spend.claim(&member);
         let mut records = histories.lock(histories.of(&print));
         let found = records.find(&print);
-        let mut answer = Answer::unknown();
+        let mut answer = Answer::UNKNOWN;
         judge_history(found.map(|entry| (&records, entry)), &claim, now, &mut answer);
         if answer.passed {
             records.write(found, &claim, &answer, now);

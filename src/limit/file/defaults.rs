@@ -11,7 +11,7 @@ use super::{
     node::{MapKey, Node, Value},
     values,
 };
-use crate::{algorithm::FieldReader, id::IdFormat, transaction::LeaseShare};
+use crate::{algorithm::FieldReader, backend::LeaseShare, id::IdFormat};
 
 const LIMIT: AllowedFields = AllowedFields {
     has_values: true,

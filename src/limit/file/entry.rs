@@ -6,9 +6,9 @@ use super::{
 };
 use crate::{
     algorithm::{Algorithm, AlgorithmKey, FieldReader, ListedFields, NotationError},
+    backend::LeaseShare,
     id::IdFormat,
     spelling::did_you_mean,
-    transaction::LeaseShare,
 };
 
 /// The fields for the values of a limit without an algorithm.

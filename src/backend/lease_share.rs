@@ -2,16 +2,16 @@ use std::{fmt, num::NonZeroU32, str::FromStr};
 
 use crate::algorithm::{LimitError, NotationError};
 
-/// The part of a limit's burst or quota that one process may hold in advance. See [`Lease`](crate::backend::Lease).
+/// The part of a limit's burst or quota that one process may hold in advance. See [`Lease`](super::Lease).
 ///
 /// ```
-/// use tollgate::transaction::LeaseShare;
+/// use tollgate::backend::LeaseShare;
 ///
 /// assert_eq!("5%".parse(), Ok(LeaseShare::new(5, 100)));
 /// assert_eq!("2.5%".parse::<LeaseShare>()?.of(1000), 25);
 /// # Ok::<_, tollgate::limit::LimitError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseShare {
     /// In thousandths of a per cent.
     parts: NonZeroU32,
