@@ -1,13 +1,12 @@
 use std::net::IpAddr;
 
-use http::request::Parts;
+use http::{HeaderMap, request::Parts};
 
 use super::{
     choice::{ItemChoice, MAX_ITEMS},
     peer::Peer,
-    proxy_header::ProxyHeader,
+    proxy_header::{ProxyHeader, address, from_the_left},
     ranges::{ProxiesError, Ranges},
-    registry,
 };
 use crate::key::extracted::MissingId;
 
@@ -161,7 +160,7 @@ impl Proxies {
                 Ok(_) | Err(_) => header.client(headers, ItemChoice::Untrusted(ranges)),
             },
             Trust::Hops(hops, header) => header.client(headers, ItemChoice::Nth(*hops)),
-            Trust::Registry => registry::client(headers).map_or_else(|| self.peer.find(parts), Ok),
+            Trust::Registry => second_or_real_ip(headers).map_or_else(|| self.peer.find(parts), Ok),
         }
     }
 
@@ -172,4 +171,10 @@ impl Proxies {
             unix_socket: false,
         }
     }
+}
+
+/// Returns the second address in `X-Forwarded-For`, else the one in `X-Real-IP`.
+fn second_or_real_ip(headers: &HeaderMap) -> Option<IpAddr> {
+    let second = from_the_left(headers).nth(1).flatten();
+    second.or_else(|| address(headers, "x-real-ip").ok())
 }
