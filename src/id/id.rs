@@ -1,13 +1,12 @@
 use std::{
     borrow::Cow,
     fmt::{self, Write},
-    hash::{Hash, Hasher},
+    hash::{BuildHasher, Hash, Hasher, RandomState},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::LazyLock,
 };
 
 use arrayvec::ArrayString;
-
-use super::redacted::redacted;
 
 /// The most bytes that are stored without an allocation.
 const INLINE: usize = 88;
@@ -246,6 +245,21 @@ impl fmt::Debug for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&*self.shown(), f)
     }
+}
+
+/// `redacted-` and 16 digits.
+type RedactedText = ArrayString<25>;
+
+/// Returns the hash of an id, for texts and events. It is stable within a process, and does not reveal the id.
+///
+/// Clients see the hashes of ids that they have chosen. The hash function of the standard library keeps its key secret all
+/// the same.
+#[cold]
+pub(crate) fn redacted(id: &str) -> RedactedText {
+    static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    let mut text = RedactedText::new();
+    write!(text, "redacted-{:016x}", SECRET.hash_one(id)).expect("there is room for 16 digits");
+    text
 }
 
 #[cfg(test)]

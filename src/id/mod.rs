@@ -44,7 +44,6 @@ mod id;
 mod ip_address;
 mod ipv6_range;
 mod pair;
-mod redacted;
 mod reg_id;
 
 pub use self::{
@@ -54,6 +53,6 @@ pub use self::{
 };
 pub(crate) use self::{
     format::shortened,
+    id::redacted,
     ipv6_range::{masked, network},
-    redacted::redacted,
 };

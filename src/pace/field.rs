@@ -1,8 +1,10 @@
 //! Single header fields of a response.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, header};
+
+const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 
 /// The content of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,4 +44,26 @@ pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'
 pub(super) fn whole(text: &str) -> Option<u64> {
     let is_whole = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_whole.then(|| text.parse().unwrap_or(u64::MAX))
+}
+
+/// Reads the wait of `retry-after-ms` or of `Retry-After`, which is in seconds or a date (RFC 9110, section 10.2.3).
+pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let exact = single(headers, &RETRY_AFTER_MS).and_then(whole);
+    exact
+        .map(Duration::from_millis)
+        .or_else(|| seconds(headers))
+        .or_else(|| {
+            let date = date(headers, &header::RETRY_AFTER)?;
+            Some(date.duration_since(now).unwrap_or_default())
+        })
+}
+
+fn seconds(headers: &HeaderMap) -> Option<Duration> {
+    let text = single(headers, &header::RETRY_AFTER)?;
+    whole(text).map(Duration::from_secs)
+}
+
+/// A field that holds a date.
+pub(super) fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
+    httpdate::parse_http_date(single(headers, name)?).ok()
 }

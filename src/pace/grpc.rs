@@ -4,10 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderName, header};
 
-use super::{
-    field::{RetryAdvice, single, whole},
-    retry_after,
-};
+use super::field::{RetryAdvice, retry_after, single, whole};
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
@@ -22,7 +19,7 @@ pub(super) fn refusal(headers: &HeaderMap, now: SystemTime) -> Option<RetryAdvic
     match (status, ms) {
         ("8" | "14", Some(None)) => Some(RetryAdvice::Final),
         ("8", _) => Some(RetryAdvice::Later(
-            wait.or_else(|| retry_after::read(headers, now)),
+            wait.or_else(|| retry_after(headers, now)),
         )),
         ("14", _) => wait.map(|wait| RetryAdvice::Later(Some(wait))),
         _ => None,

@@ -100,7 +100,6 @@ mod origin;
 mod origins;
 mod reading;
 mod resend;
-mod retry_after;
 mod service;
 mod share;
 mod steady;

@@ -5,9 +5,9 @@ use std::time::{Duration, SystemTime};
 use http::{HeaderMap, StatusCode, header};
 
 use super::{
-    field::{Left, RetryAdvice, single, whole},
+    field::{Left, RetryAdvice, date, retry_after, single, whole},
     figures::{self, Figure, PolicyFigures},
-    grpc, retry_after, x_ratelimit,
+    grpc, x_ratelimit,
 };
 
 /// The wait after a refusal without a time to wait for.
@@ -32,7 +32,7 @@ pub(super) struct Reading {
 impl Reading {
     /// Reads the head of a response that arrived at `now`.
     pub(super) fn of(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Self {
-        let now = retry_after::date(headers, &header::DATE).unwrap_or(now);
+        let now = date(headers, &header::DATE).unwrap_or(now);
         let PolicyFigures {
             mut policies,
             others,
@@ -141,7 +141,7 @@ fn is_stored(headers: &HeaderMap) -> bool {
 
 /// Returns the refusal of a 429, or of a 503 with a time. Other failures are not about rates.
 fn http_refusal(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Option<RetryAdvice> {
-    let wait = retry_after::read(headers, now);
+    let wait = retry_after(headers, now);
     match status {
         StatusCode::TOO_MANY_REQUESTS => Some(RetryAdvice::Later(wait)),
         StatusCode::SERVICE_UNAVAILABLE => wait.map(|wait| RetryAdvice::Later(Some(wait))),

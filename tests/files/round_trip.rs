@@ -2,7 +2,12 @@
 
 use std::{collections::HashSet, net::Ipv4Addr, time::Duration};
 
-use proptest::{collection::vec, option, prelude::*, sample::Index};
+use proptest::{
+    collection::vec,
+    option,
+    prelude::*,
+    sample::{Index, select},
+};
 use tollgate::{
     Limit, Limits,
     id::IdFormat,
@@ -10,7 +15,8 @@ use tollgate::{
         Language::{self, Json, Yaml},
         LimitName,
     },
-    transaction::Algorithm,
+    quota::{CalendarUnit, Per, UtcOffset},
+    tiers::Tier,
 };
 
 use crate::{facts, limit, limit_of, names, override_of, overrides, reads, support::id_formats};
@@ -104,12 +110,72 @@ fn nothing_to_override_is_an_empty_list() {
     survives(&limits);
 }
 
-fn limits_of_all_sizes() -> impl Strategy<Value = Limit> {
+fn span() -> impl Strategy<Value = Duration> {
+    (1..=86_400_000_000_u64).prop_map(Duration::from_micros)
+}
+
+fn token_buckets() -> impl Strategy<Value = Limit> {
     let sizes = (any::<u32>(), any::<u32>(), 1..=u64::from(u32::MAX));
     let sizes = prop_oneof![sizes, (1..10u32, 1..10u32, 1..4u64)];
-    sizes.prop_filter_map("no limit", |(burst, count, micros)| {
+    let limits = sizes.prop_filter_map("no limit", |(burst, count, micros)| {
         Limit::new(burst, count, Duration::from_micros(micros)).ok()
+    });
+    let lines = (1..10u32, span(), span())
+        .prop_map(|(count, period, wait)| Limit::per(count, period).max_wait(wait));
+    prop_oneof![limits, lines]
+}
+
+const UNITS: [CalendarUnit; 4] = [
+    CalendarUnit::Hour,
+    CalendarUnit::Day,
+    CalendarUnit::Week,
+    CalendarUnit::Month,
+];
+
+fn quotas() -> impl Strategy<Value = Limit> {
+    let calendar = (select(UNITS.to_vec()), -1439..=1439_i16)
+        .prop_map(|(unit, offset)| Per::calendar(unit).at_offset(UtcOffset::minutes(offset)));
+    let per = prop_oneof![calendar, span().prop_map(Per::first_use)];
+    (1..=u32::MAX, per).prop_map(|(quota, per)| Limit::quota(quota, per))
+}
+
+fn tiers() -> impl Strategy<Value = Limit> {
+    let tier_span = || prop_oneof![5 => span(), 1 => Just(Tier::FOREVER)];
+    let lowest = (1..=4096_u32, tier_span()).prop_map(|(limit, window)| Tier::new(limit, window));
+    let others = (
+        lowest.clone(),
+        tier_span(),
+        option::of(tier_span()),
+        any::<bool>(),
+    );
+    let others = others.prop_map(|(tier, active, cooldown, is_skippable)| {
+        let tier = tier.active(active).cooldown(cooldown.unwrap_or_default());
+        if is_skippable { tier.skippable() } else { tier }
+    });
+    (option::of(lowest), vec(others, 0..4)).prop_filter_map("no limit", |(lowest, others)| {
+        Limit::tiers(lowest.into_iter().chain(others)).ok()
     })
+}
+
+fn permits() -> impl Strategy<Value = Limit> {
+    let hold = (1_000_000..=86_400_000_000_u64).prop_map(Duration::from_micros);
+    (1..=4096_u32, hold, option::of(span())).prop_map(|(limit, hold, wait)| {
+        let limit = Limit::concurrent(limit).hold(hold);
+        wait.map_or(limit.clone(), |wait| limit.max_wait(wait))
+    })
+}
+
+fn limits_of_all_kinds() -> impl Strategy<Value = Limit> {
+    let windows = (1..=4096_u32, span()).prop_map(|(limit, window)| Limit::window(limit, window));
+    let others = select(vec![Limit::UNLIMITED, Limit::BLOCKED]);
+    prop_oneof![
+        token_buckets(),
+        windows,
+        quotas(),
+        tiers(),
+        permits(),
+        others
+    ]
 }
 
 /// An id in each format, by numbers. Different ones are different clients.
@@ -141,9 +207,9 @@ type Named = (Option<Limit>, bool, Vec<(Limit, Vec<Client>)>);
 
 fn named() -> impl Strategy<Value = Named> {
     let client = (any::<u32>(), option::of(any::<String>()), any::<String>());
-    let group = (limits_of_all_sizes(), vec(client, 1..4));
+    let group = (limits_of_all_kinds(), vec(client, 1..4));
     (
-        option::of(limits_of_all_sizes()),
+        option::of(limits_of_all_kinds()),
         any::<bool>(),
         vec(group, 0..4),
     )
@@ -152,6 +218,7 @@ fn named() -> impl Strategy<Value = Named> {
 /// The text of overrides, and limits from it. Clients that are there already are left out.
 fn assemble(all: &[Named], formats: &[Index]) -> Limits {
     let (mut builder, mut groups) = (Limits::builder(), Vec::new());
+    let mut expected = Vec::new();
     for (i, ((default, numbered, overridden), format)) in all.iter().zip(formats).enumerate() {
         let format = *format.get(&id_formats());
         let number = numbered.then_some(7 * u32::try_from(i).unwrap());
@@ -168,17 +235,24 @@ fn assemble(all: &[Named], formats: &[Index]) -> Limits {
         for (limit, clients) in overridden {
             let fresh = clients.iter().filter(|client| seen.insert(client.0));
             let ids: Vec<_> = fresh
-                .map(|(n, comment, text)| listed(&id(format, *n, text), comment))
+                .map(|(n, comment, own)| {
+                    let id = id(format, *n, own);
+                    let listed = listed(&id, comment);
+                    expected.push((text.clone(), id, limit));
+                    listed
+                })
                 .collect();
             if !ids.is_empty() {
                 groups.push(group(&text, limit, &ids));
             }
         }
     }
-    builder
-        .overrides_text(Json, &format!("[{}]", groups.join(",")))
-        .build()
-        .unwrap()
+    let builder = builder.overrides_text(Json, &format!("[{}]", groups.join(",")));
+    let limits = builder.build().unwrap();
+    for (name, id, limit) in expected {
+        assert_eq!(limit_of(&limits, &name, &id), Some(limit));
+    }
+    limits
 }
 
 fn listed(id: &str, comment: &Option<String>) -> String {
@@ -193,18 +267,18 @@ fn listed(id: &str, comment: &Option<String>) -> String {
 }
 
 fn group(name: &str, limit: &Limit, ids: &[String]) -> String {
-    let Some(Algorithm::Gcra(gcra)) = limit.algorithm() else {
-        panic!("{limit}")
-    };
-    let (burst, count, period) = (gcra.burst(), gcra.count(), gcra.period().as_micros());
-    format!(
-        r#"{{"{name}": {{"burst": {burst}, "count": {count}, "period": "{period}us", "ids": [{}]}}}}"#,
-        ids.join(",")
-    )
+    let values = serde_json::to_string(&limit.as_values()).unwrap();
+    let values = values.strip_suffix('}').unwrap();
+    format!(r#"{{"{name}": {values}, "ids": [{}]}}}}"#, ids.join(","))
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_limit_survives_in_one_line(limit in limits_of_all_kinds()) {
+        prop_assert_eq!(limit.to_string().parse(), Ok(limit));
+    }
 
     #[test]
     fn any_limits_survive(all in vec(named(), 1..6), formats in vec(any::<Index>(), 6)) {

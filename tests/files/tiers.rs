@@ -1,4 +1,4 @@
-//! Tiers in files: every form, every mistake, and there and back again.
+//! Tiers in files: every form and every mistake.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tollgate::{
     tiers::Tier,
 };
 
-use crate::{Refusal, defaults, facts, limit_of, overrides, reads, refused, support::Log};
+use crate::{Refusal, defaults, limit_of, overrides, reads, refused, support::Log};
 
 fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
@@ -217,41 +217,6 @@ fn more_than_sixteen_are_too_many() {
         error,
         "limits:3: limit `a`: 17 tiers are more than 16: remove some"
     );
-}
-
-#[test]
-fn tiers_survive_being_written() {
-    let mixed = Limit::tiers([
-        Tier::new(5, Duration::from_millis(1500)),
-        Tier::new(50, secs(5))
-            .active(secs(7))
-            .cooldown(secs(15))
-            .skippable(),
-        Tier::new(7, Tier::FOREVER).cooldown(Tier::FOREVER),
-    ]);
-    let ends = Tier::new(u32::MAX, secs(60))
-        .active(secs(60))
-        .cooldown(secs(3600));
-    let limits = Limits::builder()
-        .limit("mixed", mixed.unwrap())
-        .limit("gcra", Limit::per_second(5))
-        .limit("ends", Limit::tiers([ends]).unwrap())
-        .override_for("gcra", "x", Limit::tiers([ends]).unwrap())
-        .override_for("ends", "y", Limit::per_second(7))
-        .build()
-        .unwrap();
-    let texts = [
-        serde_json::to_string(&limits.as_defaults()).unwrap(),
-        serde_json::to_string_pretty(&limits.as_overrides()).unwrap(),
-    ];
-    for language in [Json, Yaml].into_iter().filter(|one| reads(*one)) {
-        let again = Limits::builder()
-            .defaults_text(language, &texts[0])
-            .overrides_text(language, &texts[1])
-            .build()
-            .unwrap();
-        assert_eq!(facts(&again), facts(&limits));
-    }
 }
 
 #[test]

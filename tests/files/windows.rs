@@ -1,14 +1,14 @@
-//! Windows and quotas in files: every form, every mistake, and there and back again.
+//! Windows and quotas in files: every form and every mistake.
 
 use std::time::Duration;
 
 use tollgate::{
-    Limit, Limits,
-    limit::Language::{self, Json, Toml, Yaml},
+    Limit,
+    limit::Language::{Json, Toml, Yaml},
     quota::{Per, UtcOffset},
 };
 
-use crate::{Refusal, defaults, facts, limit_of, overrides, reads, refused};
+use crate::{Refusal, defaults, limit_of, overrides, reads, refused};
 
 const QUARTER: Duration = Duration::from_secs(15 * 60);
 
@@ -218,35 +218,6 @@ const MISTAKES: [Refusal; 24] = [
 #[test]
 fn mistakes_are_told_with_their_lines() {
     refused(defaults, &MISTAKES);
-}
-
-#[test]
-fn windows_and_quotas_survive_being_written() {
-    let limits = all().into_iter().fold(Limits::builder(), |builder, one| {
-        builder.limit(one.0, one.1)
-    });
-    let limits = limits
-        .override_for("logins", "x", Limit::quota(5, Per::first_use(QUARTER)))
-        .override_for("daily", "y", Limit::window(4096, QUARTER))
-        .override_for("monthly", "z", Limit::per_second(7))
-        .build()
-        .unwrap();
-    let texts = [
-        serde_json::to_string(&limits.as_defaults()).unwrap(),
-        serde_json::to_string_pretty(&limits.as_overrides()).unwrap(),
-    ];
-    assert!(texts[0].contains(r#""logins":{"limit":5,"window":"15m0s"}"#));
-    assert!(texts[0].contains(r#""daily":{"quota":1000,"per":"day","utc_offset":"+02:00"}"#));
-    assert!(texts[0].contains(r#""weekly":{"quota":4294967295,"per":"week"}"#));
-    let languages: [Language; 2] = [Json, Yaml];
-    for language in languages.into_iter().filter(|one| reads(*one)) {
-        let again = Limits::builder()
-            .defaults_text(language, &texts[0])
-            .overrides_text(language, &texts[1])
-            .build()
-            .unwrap();
-        assert_eq!(facts(&again), facts(&limits));
-    }
 }
 
 #[test]

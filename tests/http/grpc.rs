@@ -5,7 +5,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use tokio::{net::TcpListener, time::Instant};
+use tokio::net::TcpListener;
 use tollgate::{
     Limit, Limiter, Limits, RateLimitLayer, clock::ManualClock, limit::LimitName, tiers::Tier,
 };
@@ -22,11 +22,10 @@ use tonic_health::{
     server::{HealthReporter, HealthService},
 };
 use tonic_types::StatusExt;
-use tower::{Layer, ServiceExt};
+use tower::Layer;
 
 use crate::support::{
-    Hello, as_grpc, from_ip, layer, limiter_of,
-    patience::TokioClock,
+    layer, limiter_of,
     store::{Fate, Store},
 };
 
@@ -288,26 +287,4 @@ mod one_port {
         let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(json["title"], "Quota Exceeded");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn client_with_the_standard_retry_policy_gets_nearly_all_of_its_rate() {
-    let limits = Limits::builder().limit("requests", Limit::per_second(3).burst(1));
-    let limiter = Limiter::new(limits.build().unwrap(), tollgate::MemoryBackend::new());
-    let layer = layer(&limiter.with_clock(TokioClock::start()));
-    let (began, mut passed) = (Instant::now(), 0_u32);
-    while passed < 300 {
-        let request = as_grpc(from_ip("203.0.113.7"), "application/grpc");
-        let answer = layer.layer(Hello).oneshot(request).await.unwrap();
-        match answer.headers().get("grpc-retry-pushback-ms") {
-            None => passed += 1,
-            // gRFC A6: the call is sent again after so many milliseconds.
-            Some(ms) => {
-                let ms = ms.to_str().unwrap().parse().unwrap();
-                tokio::time::sleep(Duration::from_millis(ms)).await;
-            }
-        }
-    }
-    let rate = 299.0 / 3.0 / began.elapsed().as_secs_f64();
-    assert!((0.97..=1.0).contains(&rate), "{rate}");
 }

@@ -122,13 +122,6 @@ fn override_of_an_address_that_a_prefix_never_finds_is_told() {
 }
 
 #[test]
-fn mapped_ipv4_clients_do_not_share_a_bucket() {
-    let one = ClientIp::peer().extract(&parts_from("::ffff:203.0.113.7"));
-    let other = ClientIp::peer().extract(&parts_from("::ffff:203.0.113.8"));
-    assert_ne!(one, other);
-}
-
-#[test]
 fn ranges_are_of_ipv6_alone() {
     let ip = "2001:db8:abcd:ef12:3456::1";
     let cases = [

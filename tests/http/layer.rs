@@ -13,7 +13,6 @@ use std::{
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{Empty, Full};
-use tokio::sync::Notify;
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     backend::{Backend, BackendError, async_trait},
@@ -25,7 +24,11 @@ use tollgate::{
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::support::{Hello, from_ip, layer, limiter, limiter_of, send};
+use crate::support::{
+    Hello, from_ip, layer, limiter, limiter_of,
+    patience::{Gates, Slow},
+    send,
+};
 
 #[tokio::test]
 async fn services_of_one_layer_share_their_buckets() {
@@ -288,27 +291,11 @@ async fn refund_of_a_denied_request_gives_nothing() {
     assert_eq!(left.remaining(), Some(4));
 }
 
-/// A backend that decides in memory, once its gate is open.
-#[derive(Debug)]
-struct Slow {
-    inner: MemoryBackend,
-    gate: Arc<Notify>,
-}
-
-#[async_trait]
-impl Backend for Slow {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        self.gate.notified().await;
-        self.inner.apply(batch).await
-    }
-}
-
-fn slow() -> (RateLimitLayer, Arc<Notify>) {
-    let gate = Arc::new(Notify::new());
-    let backend = Slow {
-        inner: MemoryBackend::new(),
-        gate: Arc::clone(&gate),
-    };
+/// A layer on a store that decides one batch for each permit.
+fn slow() -> (RateLimitLayer, Arc<Gates>) {
+    let backend = Slow::default();
+    let gates = Arc::clone(&backend.gates);
+    gates.answer.add_permits(100);
     let limits = Limits::builder()
         .limit("requests", Limit::per_minute(1))
         .build()
@@ -316,7 +303,7 @@ fn slow() -> (RateLimitLayer, Arc<Notify>) {
     (
         RateLimitLayer::with_limiter(Limiter::new(limits, backend))
             .rule(Rule::new("requests", Everyone)),
-        gate,
+        gates,
     )
 }
 
@@ -353,14 +340,14 @@ impl<B> Service<Request<B>> for Strict {
 
 #[tokio::test]
 async fn service_that_was_ready_is_the_one_called() {
-    let (slow, gate) = slow();
+    let (slow, gates) = slow();
     let fast = layer(&limiter(&ManualClock::default()));
     for layer in [slow, fast] {
         let mut service = layer.layer(Strict::default());
         poll_fn(|cx| Service::<Request<Full<Bytes>>>::poll_ready(&mut service, cx))
             .await
             .unwrap();
-        gate.notify_one();
+        gates.decide.add_permits(1);
         let response = service.call(from_ip("203.0.113.7")).await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
     }
@@ -368,10 +355,10 @@ async fn service_that_was_ready_is_the_one_called() {
 
 #[tokio::test]
 async fn waiting_backend_denies_as_a_ready_one_does() {
-    let (layer, gate) = slow();
+    let (layer, gates) = slow();
     let mut statuses = VecDeque::new();
     for _ in 0..2 {
-        gate.notify_one();
+        gates.decide.add_permits(1);
         statuses.push_back(send(&layer, "203.0.113.7").await.status());
     }
     assert_eq!(statuses, [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS]);
@@ -379,7 +366,7 @@ async fn waiting_backend_denies_as_a_ready_one_does() {
 
 #[tokio::test]
 async fn request_that_is_dropped_while_waiting_does_not_reach_the_service() {
-    let (layer, gate) = slow();
+    let (layer, gates) = slow();
     let mut service = layer.layer(Hello);
     {
         let mut future = pin!(service.call(from_ip("203.0.113.7")));
@@ -390,7 +377,7 @@ async fn request_that_is_dropped_while_waiting_does_not_reach_the_service() {
                 .is_pending()
         );
     }
-    gate.notify_one();
+    gates.decide.add_permits(1);
     let response = service.call(from_ip("203.0.113.7")).await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);
 }

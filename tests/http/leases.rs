@@ -12,7 +12,7 @@ use tokio::time::{advance, sleep};
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     backend::{Backend, BackendError, DenyCache, FailurePolicy, Lease, async_trait},
-    clock::ManualClock,
+    clock::{ManualClock, TokioClock},
     decision::{Outcome, Source},
     key::Everyone,
     layer::Assessment,
@@ -24,7 +24,7 @@ use tollgate::{
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, from_ip, patience::TokioClock};
+use crate::support::{Hello, from_ip};
 
 /// A store that has to be waited for.
 #[derive(Clone, Debug, Default)]
@@ -160,7 +160,7 @@ async fn field_says_zero_only_if_the_next_request_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn what_comes_back_in_the_meantime_is_shown() {
-    let clock = TokioClock::start();
+    let clock = TokioClock::default();
     let limiter = limiter(&Store::default(), thousand()).with_clock(clock);
     let layer = layer(limiter);
     for _ in 0..600 {
@@ -228,7 +228,7 @@ async fn paced_client_is_as_fast_as_without_leases() {
                 true => limiter(&Store::default(), thousand()),
                 false => Limiter::new(limits(thousand()), Store::default()),
             };
-            let layer = layer(limiter.with_clock(TokioClock::start()));
+            let layer = layer(limiter.with_clock(TokioClock::default()));
             let client = PaceLayer::new().layer(layer.layer(Hello));
             let began = Instant::now();
             for _ in 0..requests {

@@ -20,12 +20,13 @@ use http_body_util::{BodyExt, Empty, Full, StreamBody, combinators::BoxBody};
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     backend::Backend,
+    clock::TokioClock,
     key::Everyone,
     layer::{Assessment, RequestPermits},
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::support::patience::{Slow, TokioClock, poll, settle};
+use crate::support::patience::{Slow, poll, settle};
 
 type Body = BoxBody<Bytes, std::io::Error>;
 
@@ -260,7 +261,7 @@ async fn requests_wait_for_permits_in_memory() {
     let one = Limit::concurrent(1).max_wait(Duration::from_secs(5));
     let limits = Limits::builder().limit("exports", one);
     let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
-    let limiter = limiter.with_clock(TokioClock::start());
+    let limiter = limiter.with_clock(TokioClock::default());
     let handler = service_fn(async |_: Request<Empty<Bytes>>| {
         Ok::<_, Infallible>(Response::new(streamed(false)))
     });

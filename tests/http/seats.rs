@@ -19,6 +19,7 @@ use tokio::{
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     backend::Backend,
+    clock::TokioClock,
     key::{Everyone, HeaderId},
     transaction::Mode,
 };
@@ -26,7 +27,6 @@ use tower::{Layer, ServiceExt};
 
 use crate::support::{
     Hello, from_ip,
-    patience::TokioClock,
     store::{Fate, Store},
 };
 
@@ -36,7 +36,7 @@ fn limiter(limit: Limit, backend: impl Backend) -> Limiter {
     let limits = Limits::builder()
         .limit("requests", limit)
         .limit("accounts", Limit::per_hour(10_000));
-    Limiter::new(limits.build().unwrap(), backend).with_clock(TokioClock::start())
+    Limiter::new(limits.build().unwrap(), backend).with_clock(TokioClock::default())
 }
 
 fn layer(limiter: &Limiter) -> RateLimitLayer {

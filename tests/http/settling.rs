@@ -12,6 +12,7 @@ use tokio::time::{advance, sleep};
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     backend::Backend,
+    clock::TokioClock,
     key::Everyone,
     layer::{Assessed, Assessment},
     quota::Per,
@@ -19,7 +20,7 @@ use tollgate::{
 };
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::support::patience::{Slow, TokioClock};
+use crate::support::patience::Slow;
 
 const T: Duration = Duration::from_secs(1);
 
@@ -31,7 +32,7 @@ fn limiter(backend: impl Backend) -> Limiter {
         .limit("tokens", tokens)
         .limit("quota", Limit::quota(40, Per::first_use(10 * T)))
         .limit("window", Limit::window(40, 10 * T));
-    Limiter::new(limits.build().unwrap(), backend).with_clock(TokioClock::start())
+    Limiter::new(limits.build().unwrap(), backend).with_clock(TokioClock::default())
 }
 
 fn limiters() -> [Limiter; 2] {

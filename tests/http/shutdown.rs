@@ -19,14 +19,17 @@ use tokio::{
     time::Instant,
 };
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction, backend::Backend,
-    clock::ManualClock, key::Everyone, transaction::Mode,
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    backend::Backend,
+    clock::{ManualClock, TokioClock},
+    key::Everyone,
+    transaction::Mode,
 };
 use tower::{Layer, ServiceExt};
 
 use crate::support::{
     Hello,
-    patience::{Slow, TokioClock, runtimes, settle},
+    patience::{Slow, runtimes, settle},
 };
 
 /// T is 100 ms, and twenty may wait.
@@ -102,7 +105,7 @@ impl Client {
 
 #[tokio::test(start_paused = true)]
 async fn graceful_shutdown_answers_the_requests_in_line_and_refunds_those_who_leave() {
-    let limiter = limiter(MemoryBackend::new()).with_clock(TokioClock::start());
+    let limiter = limiter(MemoryBackend::new()).with_clock(TokioClock::default());
     let (connect, connections) = mpsc::unbounded_channel();
     let (stop, stopped) = oneshot::channel::<()>();
     let app = Router::new().route("/", get(async || "hello"));

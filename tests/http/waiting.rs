@@ -21,6 +21,7 @@ use tokio::{task::JoinSet, time::Instant};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     backend::Backend,
+    clock::TokioClock,
     key::{Everyone, HeaderId},
     layer::Assessment,
     tiers::Tier,
@@ -30,7 +31,7 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::support::{
     Hello, from_ip,
-    patience::{Answer, Slow, TokioClock, backends, poll, request, settle},
+    patience::{Answer, Slow, backends, poll, request, settle},
     store::{Fate, Store},
     text,
 };
@@ -48,7 +49,7 @@ fn limiter(backend: impl Backend) -> Limiter {
         .limit("requests", LINE)
         .limit("tiers", tiers)
         .limit("all", Limit::per_hour(100));
-    Limiter::new(limits.build().unwrap(), backend).with_clock(TokioClock::start())
+    Limiter::new(limits.build().unwrap(), backend).with_clock(TokioClock::default())
 }
 
 fn layer(limiter: &Limiter) -> RateLimitLayer {
@@ -268,7 +269,7 @@ async fn places_of_a_thousand_requests_are_free_again_whatever_became_of_them() 
     let limits = || Limits::builder().limit("requests", line.clone()).build();
     for fate in End::ALL {
         let limiter = Limiter::new(limits().unwrap(), MemoryBackend::new());
-        let limiter = limiter.with_clock(TokioClock::start());
+        let limiter = limiter.with_clock(TokioClock::default());
         let layer = layer(&limiter).max_waiting(WAITING as usize);
         let service = layer.layer(service_fn(move |_: Request<Full<Bytes>>| async move {
             assert!(fate != End::Panicked, "the service panics");

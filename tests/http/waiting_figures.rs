@@ -9,6 +9,7 @@ use http::{StatusCode, header};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     backend::Backend,
+    clock::TokioClock,
     key::Everyone,
     layer::Assessment,
     quota::Per,
@@ -16,7 +17,7 @@ use tollgate::{
     transaction::{Mode, Transaction},
 };
 
-use crate::support::patience::{Answer, TokioClock, backends, poll, request, settle};
+use crate::support::patience::{Answer, backends, poll, request, settle};
 
 const T: Duration = Duration::from_millis(100);
 /// Two at once, and twenty wait.
@@ -32,7 +33,7 @@ fn limiter(backend: impl Backend) -> Limiter {
         .limit("plan", Limit::quota(100, Per::first_use(minute)))
         .limit("window", Limit::window(100, minute))
         .limit("few", Limit::window(15, minute));
-    Limiter::new(limits.build().unwrap(), backend).with_clock(TokioClock::start())
+    Limiter::new(limits.build().unwrap(), backend).with_clock(TokioClock::default())
 }
 
 fn layer(limiter: &Limiter) -> RateLimitLayer {
@@ -89,7 +90,7 @@ async fn field_says_zero_only_if_the_next_request_is_refused() {
         let line = LINE.burst(1).max_wait(Duration::from_millis(wait));
         let limits = Limits::builder().limit("requests", line).build().unwrap();
         let limiter = Limiter::new(limits, MemoryBackend::new());
-        let layer = layer(&limiter.with_clock(TokioClock::start()));
+        let layer = layer(&limiter.with_clock(TokioClock::default()));
         let mut said = 1;
         for _ in 0..10 {
             let mut next = request(&layer);

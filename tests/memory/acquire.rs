@@ -13,12 +13,12 @@ use tokio::{
 use tollgate::{
     Decision, Limit, Limiter, Limits, MemoryBackend,
     backend::Backend,
-    clock::{Clock, ManualClock},
+    clock::{Clock, ManualClock, TokioClock},
     limiter::LimitHandle,
     transaction::Mode,
 };
 
-use crate::support::patience::{Slow, TokioClock, poll, runtimes, settle};
+use crate::support::patience::{Slow, poll, runtimes, settle};
 use crate::support::store::{Fate, Store};
 
 /// T is 100 ms, and twenty may wait.
@@ -28,7 +28,7 @@ const LINE: Limit = Limit::per_second(10)
 const T: Duration = Duration::from_millis(100);
 
 fn line(backend: impl Backend) -> LimitHandle {
-    line_by(TokioClock::start(), backend)
+    line_by(TokioClock::default(), backend)
 }
 
 fn line_by(clock: impl Clock, backend: impl Backend) -> LimitHandle {

@@ -12,13 +12,11 @@ use std::{
 use tollgate::{
     Decision, Limit, Limiter, Limits, MemoryBackend,
     backend::{Backend, BackendError, async_trait},
-    clock::ManualClock,
+    clock::{ManualClock, TokioClock},
     decision::Outcome,
     limiter::{LimitHandle, LimiterError, Permit},
     transaction::{Batch, Operation},
 };
-
-use crate::support::patience::TokioClock;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
@@ -338,7 +336,7 @@ async fn permits_that_are_given_back_during_a_renewal_are_given_back() {
 async fn ten_thousand_permits_are_renewed_in_fifty_calls() {
     let store = Waits::new(0);
     let hundred = limits(Limit::concurrent(100).hold(3 * SECOND));
-    let limiter = Limiter::new(hundred, store.clone()).with_clock(TokioClock::start());
+    let limiter = Limiter::new(hundred, store.clone()).with_clock(TokioClock::default());
     let limit = limiter.limit("l").unwrap();
     let mut permits = Vec::new();
     for nth in 0..10_000 {
@@ -370,7 +368,10 @@ async fn only_concurrency_limits_are_entered() {
 fn waiting_two() -> LimitHandle {
     let limits = limits(Limit::concurrent(2).max_wait(5 * SECOND));
     let limiter = Limiter::new(limits, MemoryBackend::new());
-    limiter.with_clock(TokioClock::start()).limit("l").unwrap()
+    limiter
+        .with_clock(TokioClock::default())
+        .limit("l")
+        .unwrap()
 }
 
 #[tokio::test(start_paused = true)]

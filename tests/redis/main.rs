@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod agreement;
 mod algorithms;
 mod blocks;
 mod broken_keys;

@@ -1,68 +1,21 @@
-//! The servers that the tests of Redis run on do what these tests rely on.
+//! What tests of Redis rely on without noticing its absence: servers end with their tests, slots move, and masters are
+//! replaced.
 
 use std::{
     env,
-    io::{self, BufRead, BufReader, ErrorKind, stdin},
+    io::{BufRead, BufReader, stdin},
     path::PathBuf,
     process::{Command, Stdio},
     sync::LazyLock,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use tokio::task::{spawn_blocking, yield_now};
+use crate::redis_support::{Cluster, Connection, Reply, Sentinels, Server, wait_for};
 
-use crate::redis_support::{Cluster, Connection, Proxy, Reply, Sentinels, Server, wait_for};
-
-const SOON: Duration = Duration::from_millis(100);
 const LATER: Duration = Duration::from_secs(120);
 
 fn is_ok(reply: &Reply) {
     assert!(reply.is_ok(), "{reply}");
-}
-
-#[test]
-fn server_restarts_on_its_port_without_its_data() {
-    let server = Server::start_with(&["--maxmemory", "10mb"]);
-    is_ok(&server.command(&["SET", "key", "value"]));
-    assert_eq!(server.command(&["GET", "key"]).text(), "value");
-    let limit = server.command(&["CONFIG", "GET", "maxmemory"]);
-    assert_eq!(limit.to_string(), r#"["maxmemory", "10485760"]"#);
-    let error = server.command(&["INCR", "key"]);
-    assert!(error.error().is_some_and(|text| text.starts_with("ERR")));
-    server.kill();
-    assert!(server.connect(LATER).is_err());
-    server.restart();
-    assert!(server.command(&["GET", "key"]).is_null());
-    assert!(server.url().ends_with(&server.port().to_string()));
-}
-
-#[test]
-fn paused_server_answers_once_it_goes_on() {
-    let server = Server::start();
-    server.pause();
-    let mut connection = server.connect(SOON).unwrap();
-    assert!(connection.command(&["PING"]).is_err());
-    server.resume();
-    assert_eq!(server.command(&["PING"]).text(), "PONG");
-    server.pause();
-    server.restart();
-    assert_eq!(server.command(&["PING"]).text(), "PONG");
-}
-
-#[test]
-fn password_is_asked_for() {
-    let server = Server::start_with(&["--requirepass", "secret"]);
-    assert_eq!(server.command(&["INCR", "key"]).integer(), 1);
-    let mut stranger = Connection::open_unix(&server.unix_path(), LATER).unwrap();
-    let reply = stranger.command(&["INCR", "key"]).unwrap();
-    assert!(
-        reply
-            .error()
-            .is_some_and(|error| error.starts_with("NOAUTH"))
-    );
-    is_ok(&stranger.command(&["AUTH", "secret"]).unwrap());
-    assert_eq!(stranger.command(&["INCR", "key"]).unwrap().integer(), 2);
-    assert!(server.url().starts_with("redis://:secret@127.0.0.1:"));
 }
 
 #[test]
@@ -175,55 +128,4 @@ fn sentinels_replace_the_master() {
     sentinels.restart(old);
     assert_eq!(sentinels.master().port(), new.port());
     assert_eq!(old.info("role"), "slave");
-}
-
-/// Sends a command through a proxy.
-async fn through(proxy: &Proxy, command: &'static [&'static str]) -> io::Result<Reply> {
-    let address = proxy.addr();
-    let sent = spawn_blocking(move || Connection::open(address, LATER)?.command(command));
-    sent.await.expect("it does not panic")
-}
-
-#[tokio::test]
-async fn proxy_cuts_the_reply_of_what_has_been_done() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.addr()).await;
-    assert_eq!(
-        through(&proxy, &["INCR", "key"]).await.unwrap().integer(),
-        1
-    );
-    proxy.cut_next_reply();
-    let cut = through(&proxy, &["INCR", "key"]).await;
-    assert_eq!(cut.unwrap_err().kind(), ErrorKind::UnexpectedEof);
-    assert_eq!(proxy.replies_cut(), 1);
-    assert_eq!(
-        through(&proxy, &["INCR", "key"]).await.unwrap().integer(),
-        3
-    );
-}
-
-#[tokio::test]
-async fn proxy_delays_refuses_and_closes() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.addr()).await;
-    proxy.delay(SOON);
-    let start = Instant::now();
-    through(&proxy, &["PING"]).await.unwrap();
-    assert!(start.elapsed() >= SOON);
-    proxy.refuse(true);
-    assert!(through(&proxy, &["PING"]).await.is_err());
-    proxy.refuse(false);
-    let address = proxy.addr();
-    let mut connection = spawn_blocking(move || {
-        let mut connection = Connection::open(address, LATER).unwrap();
-        connection.command(&["PING"]).unwrap();
-        connection
-    })
-    .await
-    .unwrap();
-    proxy.close_all().await;
-    assert!(connection.command(&["PING"]).is_err());
-    drop(proxy);
-    yield_now().await;
-    assert!(Connection::open(address, LATER).is_err());
 }

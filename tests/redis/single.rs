@@ -4,36 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RedisBackend, Transaction,
-    backend::{
-        Backend,
-        redis::{KeyForm, RedisError},
-    },
+    backend::redis::{KeyForm, RedisError},
     clock::{ManualClock, Timestamp},
     id::IdFormat,
     limit::LimitName,
-    testing::cases::history,
     transaction::Mode,
 };
 
-use crate::{CLUSTER, SERVER, connect, redis_support::Server, support::scale::scaled};
+use crate::{CLUSTER, SERVER, connect, redis_support::Server};
 
 fn limits(limit: Limit) -> Limits {
     let requests = LimitName::new("requests", 1, IdFormat::Opaque);
     Limits::builder().limit(requests, limit).build().unwrap()
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memory_and_redis_agree_on_random_histories() {
-    let histories = (0..4).map(|seed| {
-        tokio::spawn(async move {
-            let redis: Arc<dyn Backend> = Arc::new(connect(SERVER.url()).await);
-            let backends = [Arc::new(MemoryBackend::new()), redis];
-            history::live_through(scaled(2_000), seed, &backends, &format!("history{seed}-")).await;
-        })
-    });
-    for history in histories.collect::<Vec<_>>() {
-        history.await.unwrap();
-    }
 }
 
 /// Spends from one bucket with 500 tasks over four clients, and returns how many passed.

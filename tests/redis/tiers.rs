@@ -1,23 +1,20 @@
 //! Burst tiers on real servers: what is stored, for how long, and what others see in between.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tollgate::{
     Decision, Limit, Limiter, Limits, MemoryBackend, Transaction,
-    backend::Backend,
     clock::{Clock, ManualClock},
     id::IdFormat,
     limit::LimitName,
     limiter::LimiterError,
-    testing::cases::{tiers_history, tiers_single::penalty},
+    testing::cases::tiers_single::penalty,
     tiers::Tier,
     transaction::Mode::CheckOnly,
 };
 
-use crate::{
-    CLUSTER, SERVER, connect, redis_support::Server, spread::pair, support::scale::scaled,
-};
+use crate::{CLUSTER, SERVER, connect, redis_support::Server, spread::pair};
 
 fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
@@ -36,34 +33,6 @@ fn bucket() -> Transaction<'static> {
     Transaction::new("requests", "client")
 }
 const KEY: &str = "tollgate:{client}:1~t:client";
-
-async fn histories(url: String, name: &str, operations: u32, each: u64) {
-    let tasks = (0..4).map(|part| {
-        let (url, name) = (url.clone(), name.to_owned());
-        tokio::spawn(async move {
-            let redis: Arc<dyn Backend> = Arc::new(connect(url).await);
-            for seed in (0..each).map(|seed| 1000 + part * each + seed) {
-                let memory: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
-                let backends = [memory, Arc::clone(&redis)];
-                let ids = format!("{name}{seed}-");
-                tiers_history::live_through(operations, seed, &backends, &ids).await;
-            }
-        })
-    });
-    for task in tasks.collect::<Vec<_>>() {
-        task.await.unwrap();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memory_and_redis_agree_on_random_tiers() {
-    histories(SERVER.url(), "tiers", 1000, scaled(1)).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memory_and_a_cluster_agree_on_random_tiers() {
-    histories(CLUSTER.url(), "tiers", 1000, scaled(1)).await;
-}
 
 /// A server of its own, and a limiter on it.
 async fn start(limits: Limits) -> (Server, Limiter) {

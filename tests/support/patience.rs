@@ -16,12 +16,10 @@ use tokio::{
     runtime::{Builder, Runtime},
     sync::Semaphore,
     task::yield_now,
-    time::Instant,
 };
 use tollgate::{
     MemoryBackend, RateLimitLayer,
     backend::{Backend, BackendError, async_trait},
-    clock::{Clock, Timestamp},
     decision::Outcome,
     layer::ResponseBody,
     transaction::{Batch, Operation},
@@ -29,23 +27,6 @@ use tollgate::{
 use tower::{Layer, ServiceExt};
 
 use super::{Hello, from_ip, store::Store};
-
-/// tokio's clock, which stands still until everybody waits.
-#[derive(Debug)]
-pub(crate) struct TokioClock(Instant);
-
-impl TokioClock {
-    pub(crate) fn start() -> Self {
-        Self(Instant::now())
-    }
-}
-
-impl Clock for TokioClock {
-    fn now(&self) -> Timestamp {
-        let since = u64::try_from(self.0.elapsed().as_micros()).unwrap();
-        Timestamp::from_micros(1_767_225_600_000_000 + since)
-    }
-}
 
 /// A store that answers when its gates are open, and counts its calls.
 #[derive(Debug, Default)]

@@ -6,8 +6,7 @@ use smallvec::SmallVec;
 
 use super::{
     grant::Grant,
-    phase::Phase,
-    tier::{Span, end},
+    tier::{Phase, Span, end},
     tiers::Tiers,
     view::{Grants, TierView, TierWindow},
 };

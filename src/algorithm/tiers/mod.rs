@@ -56,7 +56,6 @@ mod history;
 #[cfg(feature = "tokio")]
 mod lease;
 mod notation;
-mod phase;
 mod requests;
 #[cfg(feature = "redis")]
 mod scripted;
@@ -67,7 +66,11 @@ mod view;
 
 pub(crate) use self::{bound::NO_TOKEN_BUCKET, tiers::TiersMistake};
 pub use self::{
-    grant::Grant, history::History, phase::Phase, tier::Tier, tiers::Tiers, view::TierSnapshot,
+    grant::Grant,
+    history::History,
+    tier::{Phase, Tier},
+    tiers::Tiers,
+    view::TierSnapshot,
 };
 /// The error for invalid tiers, which is that of all limits. [`Limit::tiers`](crate::Limit::tiers) returns it.
 pub use super::LimitError as TiersError;

@@ -4,8 +4,7 @@ use smallvec::SmallVec;
 
 use super::{
     grant::Grant,
-    phase::Phase,
-    tier::{Span, end},
+    tier::{Phase, Span, end},
     tiers::Tiers,
 };
 use crate::algorithm::time::{NEVER, later};

@@ -202,6 +202,7 @@ impl RedisBackendBuilder {
             together: self.together,
             ping_timeout,
         };
-        RedisServers::new(self.address.config()?, self.connections, settings)
+        let config = self.address.config()?;
+        RedisServers::new(config, self.connections, settings, self.form.clone())
     }
 }

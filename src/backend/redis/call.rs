@@ -5,9 +5,9 @@ use std::ops::Range;
 use fred::types::Value;
 use smallvec::SmallVec;
 
-use super::{error::RedisError, keys::KeyForm, script_member::ScriptMember, spend::Spend};
+use super::{error::RedisError, keys::KeyForm, script_member::ScriptMember};
 use crate::{
-    algorithm::Action,
+    algorithm::{Action, Algorithm, Ask},
     clock::Timestamp,
     transaction::{Batch, Member, Operation},
 };
@@ -25,10 +25,17 @@ pub(super) struct ScriptCall {
     pub(super) members: SmallVec<[ScriptMember; 1]>,
     /// The client's time, if that decides.
     pub(super) now: Option<Timestamp>,
-    /// The spend, if the batch is one whose equals can be decided with it.
+    /// The spend, if equal ones can be decided together with it.
     pub(super) spend: Option<Spend>,
     /// Whether each member is decided by itself. Several can be of one bucket.
     is_apart: bool,
+}
+
+/// A spend from one bucket. Its script finds the whole state, so its answer follows from the answer to an earlier one.
+#[derive(Clone, Debug)]
+pub(super) struct Spend {
+    pub(super) algorithm: Algorithm,
+    pub(super) ask: Ask<'static>,
 }
 
 impl ScriptCall {
@@ -42,10 +49,19 @@ impl ScriptCall {
         let batch = Batch::new(operation, &[]);
         let keys = members.clone().map(|member| Value::from(form.key(member)));
         let mut alone = members.clone().filter(|_| members.len() == 1);
-        let spends =
-            |member: &&Member<'_>| batch.action(member) == Action::Spend && batch.votes(member);
+        let spends = |member: &&Member<'_>| {
+            let is_spend = batch.action(member) == Action::Spend && batch.votes(member);
+            // Scripts find only a part of a large value.
+            is_spend && member.algorithm.has_small_values()
+        };
         Self {
-            spend: alone.find(spends).and_then(Spend::new),
+            spend: alone.find(spends).map(|member| Spend {
+                algorithm: member.algorithm.clone(),
+                ask: Ask {
+                    min_cost: member.min_cost,
+                    ..Ask::spend(member.cost, member.joins_line())
+                },
+            }),
             keys: keys.collect(),
             members: members
                 .map(|member| ScriptMember::new(&batch, member))

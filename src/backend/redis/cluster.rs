@@ -16,9 +16,12 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use fred::types::{
-    cluster::ClusterRouting,
-    config::{Config, Server, ServerConfig},
+use fred::{
+    types::{
+        cluster::ClusterRouting,
+        config::{Config, Server, ServerConfig},
+    },
+    util::redis_keyslot,
 };
 use tokio::{
     sync::Notify,
@@ -32,9 +35,13 @@ use super::{
     config::{LinkSettings, RECONNECT_DELAY},
     deadline::Deadline,
     error::{Failure, RedisError},
+    keys::KeyForm,
     link::Link,
 };
-use crate::backend::ServerId;
+use crate::{
+    backend::{ServerId, Servers},
+    transaction::Member,
+};
 
 /// The number of slots of a cluster.
 const SLOTS: usize = 1 << 14;
@@ -46,6 +53,7 @@ const REDIRECTIONS: usize = 4;
 const KEPT: Duration = Duration::from_secs(60);
 
 pub(super) struct Cluster {
+    pub(super) form: KeyForm,
     shared: Arc<ClusterState>,
     refresher: Background,
 }
@@ -82,7 +90,7 @@ const NOBODY: u16 = u16::MAX;
 
 impl Cluster {
     /// Creates links to the masters of the cluster that the servers of `config` belong to.
-    pub(super) fn new(config: Config, settings: LinkSettings) -> Self {
+    pub(super) fn new(config: Config, settings: LinkSettings, form: KeyForm) -> Self {
         let shared = Arc::new(ClusterState {
             config,
             settings,
@@ -94,6 +102,7 @@ impl Cluster {
         });
         let refreshed = Arc::clone(&shared);
         Self {
+            form,
             refresher: Background::new(move || Arc::clone(&refreshed).keep_fresh()),
             shared,
         }
@@ -111,35 +120,14 @@ impl Cluster {
         of_a_master.or_else(|| self.shared.trouble())
     }
 
+    /// Returns the slot of a member's bucket.
+    pub(super) fn slot_of(&self, member: &Member<'_>) -> u16 {
+        redis_keyslot(self.form.key(member).as_bytes())
+    }
+
     /// Returns the links to the known masters.
     pub(super) fn masters(&self) -> Vec<Arc<Link>> {
         self.shared.table.load().links.clone()
-    }
-
-    /// Returns the current master of a slot.
-    pub(super) fn server_of(&self, slot: u16) -> ServerId {
-        let table = self.shared.table.load();
-        let link = table.link(slot);
-        link.map_or(ServerId::UNKNOWN, |link| link.health().server())
-    }
-
-    /// Returns whether a master has decided since an instant, and has not failed after that.
-    pub(super) fn has_decided(&self, server: ServerId, since: std::time::Instant) -> bool {
-        let link = self.master(server);
-        link.is_some_and(|link| link.health().has_decided(since))
-    }
-
-    /// Returns whether a server is a master. The unknown server is one as long as some slots have no master.
-    pub(super) fn is_current(&self, server: ServerId) -> bool {
-        match server {
-            ServerId::UNKNOWN => self.shared.table.load().has_gaps,
-            server => self.master(server).is_some(),
-        }
-    }
-
-    /// Returns the address of a master.
-    pub(super) fn address(&self, server: ServerId) -> Option<String> {
-        self.master(server).map(|link| link.server().to_string())
     }
 
     fn master(&self, server: ServerId) -> Option<Arc<Link>> {
@@ -203,6 +191,30 @@ impl Cluster {
             deadline.limit(link.connected()).await??;
         }
         Err(RedisError::Refused("MOVED, again and again".to_owned()).into())
+    }
+}
+
+impl Servers for Cluster {
+    fn server_of(&self, member: &Member<'_>) -> ServerId {
+        let table = self.shared.table.load();
+        let link = table.link(self.slot_of(member));
+        link.map_or(ServerId::UNKNOWN, |link| link.health().server())
+    }
+
+    fn has_decided(&self, server: ServerId, since: std::time::Instant) -> bool {
+        let link = self.master(server);
+        link.is_some_and(|link| link.health().has_decided(since))
+    }
+
+    fn is_current(&self, server: ServerId) -> bool {
+        match server {
+            ServerId::UNKNOWN => self.shared.table.load().has_gaps,
+            server => self.master(server).is_some(),
+        }
+    }
+
+    fn address(&self, server: ServerId) -> Option<String> {
+        self.master(server).map(|link| link.server().to_string())
     }
 }
 

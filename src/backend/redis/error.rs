@@ -6,7 +6,6 @@ use fred::{
 };
 use thiserror::Error as ThisError;
 
-use super::disconnect_reason::DisconnectReason;
 use crate::{backend::BackendError, check::Finding, clock::InvalidNow};
 
 /// An error of Redis. It is the source of a [`BackendError::Unavailable`] or a [`BackendError::NotDone`]. The
@@ -53,6 +52,20 @@ pub enum RedisError {
     /// A [check](crate::check) has found a mistake, and the checks are strict.
     #[error(transparent)]
     Check(#[from] Finding),
+}
+
+/// The reason why there is no connection: a part of [`RedisError::Disconnected`]. The
+/// [guide](crate::guide::redis#when-redis-fails) says what happens then.
+#[derive(Clone, Debug, ThisError)]
+#[error("{}", .0.details())]
+pub struct DisconnectReason(pub(super) Error);
+
+impl DisconnectReason {
+    /// Returns whether the server did not answer in time.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        *self.0.kind() == ErrorKind::Timeout
+    }
 }
 
 /// What is wrong with a value that is not a bucket: a part of [`RedisError::NotABucket`]. The

@@ -76,16 +76,12 @@ pub(super) enum Reply {
     Alone(Box<ScriptCall>),
 }
 
-/// The next step of a call that has entered a lane.
-pub(super) enum Entered {
-    /// Calls are not grouped. Send the call.
-    Ungrouped(Box<ScriptCall>),
-    Waits {
-        reply: oneshot::Receiver<Reply>,
-        /// Groups to be sent at once. Leave the lane once for each of them.
-        ready: SmallVec<[Vec<WaitingCall>; 2]>,
-        generation: Generation,
-    },
+/// A call that has entered a lane.
+pub(super) struct Entered {
+    pub(super) reply: oneshot::Receiver<Reply>,
+    /// Groups to be sent at once. Leave the lane once for each of them.
+    pub(super) ready: SmallVec<[Vec<WaitingCall>; 2]>,
+    pub(super) generation: Generation,
 }
 
 impl Lanes {
@@ -99,9 +95,6 @@ impl Lanes {
 
     /// Enters a lane with a call, in a runtime.
     pub(super) fn enter(&self, lane: u16, call: ScriptCall, deadline: Deadline) -> Entered {
-        if self.together <= 1 {
-            return Entered::Ungrouped(call.into());
-        }
         let (sender, reply) = oneshot::channel();
         let waiting = WaitingCall {
             call,
@@ -116,7 +109,7 @@ impl Lanes {
                     .insert(Lane::new(self.next_generation(), deadline))
                     .generation;
                 let ready = smallvec![vec![waiting]];
-                return Entered::Waits {
+                return Entered {
                     reply,
                     ready,
                     generation,
@@ -133,7 +126,7 @@ impl Lanes {
             ready.extend(lane.depart());
         }
         let generation = lane.generation;
-        Entered::Waits {
+        Entered {
             reply,
             ready,
             generation,

@@ -1,6 +1,6 @@
 //! A connection to one server, and calls with one attempt each.
 
-use std::{fmt, pin::Pin, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use fred::{
     clients::Client,
@@ -23,7 +23,7 @@ use super::{
     error::{Failure, RedisError},
     flight::Flight,
     group::{Answers, Group},
-    lanes::{Entered, Generation, Lanes, Reply, WaitingCall},
+    lanes::{Generation, Lanes, Reply, WaitingCall},
     server_health::ServerHealth,
     upkeep::SupervisedConnection,
 };
@@ -41,16 +41,6 @@ pub(super) struct Link {
     upkeep: Background,
     health: ServerHealth,
 }
-
-/// A call that has begun.
-enum Started<'a> {
-    /// It is never grouped, and its caller sends it.
-    Alone(Answering<'a>),
-    /// A task of the link sends it, alone or with others.
-    Waits(oneshot::Receiver<Reply>),
-}
-
-type Answering<'a> = Pin<Box<dyn Future<Output = Result<ScriptAnswer, Failure>> + Send + 'a>>;
 
 impl Link {
     /// Creates a link with its own client. It connects in the background once it has [begun](Self::begin), and stays
@@ -143,46 +133,31 @@ impl Link {
         };
         async move {
             let _place = place;
-            let reply = match started? {
-                Started::Alone(answer) => return answer.await,
-                Started::Waits(reply) => reply,
-            };
             // A caller that leaves here drops its receiver. If its group has not been sent yet, its call is left out.
-            match deadline.limit(reply).await? {
+            match deadline.limit(started?).await? {
                 Ok(Reply::Answer(answer)) => answer,
-                Ok(Reply::Alone(call)) => self.boxed(*call, deadline).await,
+                // Boxed, because this future is large, and rarely needed.
+                Ok(Reply::Alone(call)) => Box::pin(self.decide_alone(&call, false, deadline)).await,
                 // The runtime in which the call was sent has ended.
                 Err(_) => Err(RedisError::Timeout.into()),
             }
         }
     }
 
+    /// Enters a lane, and sends the groups that are complete.
     fn start(
         self: &Arc<Self>,
         lane: u16,
         call: ScriptCall,
         deadline: Deadline,
-    ) -> Result<Started<'_>, RedisError> {
+    ) -> Result<oneshot::Receiver<Reply>, RedisError> {
         call.validate()?;
         self.begin()?;
-        match self.lanes.enter(lane, call, deadline) {
-            Entered::Ungrouped(call) => Ok(Started::Alone(self.boxed(*call, deadline))),
-            Entered::Waits {
-                reply,
-                ready,
-                generation,
-            } => {
-                for calls in ready {
-                    LaneGuard::new(self, lane, generation).send(calls);
-                }
-                Ok(Started::Waits(reply))
-            }
+        let entered = self.lanes.enter(lane, call, deadline);
+        for calls in entered.ready {
+            LaneGuard::new(self, lane, entered.generation).send(calls);
         }
-    }
-
-    /// Decides one caller's call in the future of the caller. The future is boxed, because it is large, and rarely needed.
-    fn boxed(&self, call: ScriptCall, deadline: Deadline) -> Answering<'_> {
-        Box::pin(async move { self.decide_alone(&call, false, deadline).await })
+        Ok(entered.reply)
     }
 
     /// Decides one caller's call for a slot that this server is importing.

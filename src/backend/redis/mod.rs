@@ -56,7 +56,6 @@ mod cluster;
 mod config;
 mod connection;
 mod deadline;
-mod disconnect_reason;
 mod error;
 mod flight;
 mod group;
@@ -71,15 +70,10 @@ mod script_member;
 mod server_health;
 mod servers;
 mod slot_refund;
-mod spend;
 mod tls;
 mod upkeep;
 
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::time;
 
@@ -92,17 +86,11 @@ use self::{
 };
 pub use self::{
     builder::RedisBackendBuilder,
-    disconnect_reason::DisconnectReason,
-    error::{BrokenValue, RedisError},
+    error::{BrokenValue, DisconnectReason, RedisError},
     keys::{KeyForm, KeyFormError},
 };
-use super::{Backend, BackendError, MaybeReady, ServerId, async_trait};
-use crate::{
-    backend,
-    decision::Outcome,
-    metrics,
-    transaction::{Batch, Member},
-};
+use super::{Backend, BackendError, MaybeReady, async_trait};
+use crate::{backend, decision::Outcome, metrics, transaction::Batch};
 
 /// The lane of all calls to a single server.
 const ONE_LANE: u16 = 0;
@@ -238,7 +226,7 @@ impl RedisBackend {
             }
             RedisServers::Cluster(cluster) => {
                 // Boxed, to keep the future of a single server small.
-                let decided = multi_slot::apply(cluster, batch, &self.form, self.timeout);
+                let decided = multi_slot::apply(cluster, batch, self.timeout);
                 let decided = Box::pin(decided);
                 match gives_up {
                     // Refunds can take longer than the deadline, and end without this caller.
@@ -261,39 +249,6 @@ impl fmt::Debug for RedisBackend {
     }
 }
 
-/// Returns the masters, if this is a cluster.
-impl backend::Servers for RedisBackend {
-    fn server_of(&self, member: &Member<'_>) -> ServerId {
-        match &self.watched.servers {
-            RedisServers::Cluster(cluster) => {
-                cluster.server_of(multi_slot::slot_of(member, &self.form))
-            }
-            RedisServers::Single(_) => ServerId::UNKNOWN,
-        }
-    }
-
-    fn has_decided(&self, server: ServerId, since: Instant) -> bool {
-        match &self.watched.servers {
-            RedisServers::Cluster(cluster) => cluster.has_decided(server, since),
-            RedisServers::Single(_) => false,
-        }
-    }
-
-    fn is_current(&self, server: ServerId) -> bool {
-        match &self.watched.servers {
-            RedisServers::Cluster(cluster) => cluster.is_current(server),
-            RedisServers::Single(_) => true,
-        }
-    }
-
-    fn address(&self, server: ServerId) -> Option<String> {
-        match &self.watched.servers {
-            RedisServers::Cluster(cluster) => cluster.address(server),
-            RedisServers::Single(_) => None,
-        }
-    }
-}
-
 #[async_trait]
 impl Backend for RedisBackend {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
@@ -310,7 +265,7 @@ impl Backend for RedisBackend {
 
     fn servers(&self) -> Option<&dyn backend::Servers> {
         match &self.watched.servers {
-            RedisServers::Cluster(_) => Some(self),
+            RedisServers::Cluster(cluster) => Some(&**cluster),
             RedisServers::Single(_) => None,
         }
     }
@@ -322,7 +277,7 @@ mod tests {
     use crate::{
         Limit,
         backend::{DenyCache, FailurePolicy, Lease},
-        transaction::{BucketKey, LimitKey, Mode, Operation},
+        transaction::{BucketKey, LimitKey, Member, Mode, Operation},
     };
 
     fn size<F>(begun: &MaybeReady<F>) -> usize {

@@ -22,7 +22,6 @@
 
 use std::{collections::BTreeMap, slice, sync::Arc, time::Duration};
 
-use fred::util::redis_keyslot;
 use futures_util::future::join_all;
 
 use super::{
@@ -66,22 +65,15 @@ impl SlotMembers {
     }
 }
 
-/// Returns the slot of a member's bucket.
-pub(super) fn slot_of(member: &Member<'_>, form: &KeyForm) -> u16 {
-    redis_keyslot(form.key(member).as_bytes())
-}
-
 /// Decides a batch on a cluster, by one script if that is possible.
 pub(super) async fn apply(
     cluster: &Arc<Cluster>,
     batch: &Batch<'_>,
-    form: &KeyForm,
     timeout: Duration,
 ) -> Result<Outcome, Failure> {
     let mut split = MultiSlotBatch {
         cluster,
         batch,
-        form,
         apart: false,
         deadline: Deadline::after(timeout),
         timeout,
@@ -104,7 +96,6 @@ pub(super) async fn apply(
 struct MultiSlotBatch<'a> {
     cluster: &'a Arc<Cluster>,
     batch: &'a Batch<'a>,
-    form: &'a KeyForm,
     /// Whether each member has its own script call, because a slot is being moved.
     apart: bool,
     deadline: Deadline,
@@ -118,7 +109,7 @@ impl MultiSlotBatch<'_> {
         let mut groups = BTreeMap::<_, Vec<usize>>::new();
         for (place, member) in self.batch.members.iter().enumerate() {
             if applies(member) {
-                let slot = slot_of(member, self.form);
+                let slot = self.cluster.slot_of(member);
                 // While a slot is being moved, a script may only use keys that are on one side of the move. The backend
                 // cannot tell which keys those are, but a call with one key always works.
                 let part = if self.apart { place } else { 0 };
@@ -140,7 +131,7 @@ impl MultiSlotBatch<'_> {
     fn calls(&self, groups: &[SlotMembers], operation: Operation) -> Vec<(u16, ScriptCall)> {
         let groups = groups.iter();
         groups
-            .map(|group| group.call(operation, self.batch, self.form))
+            .map(|group| group.call(operation, self.batch, &self.cluster.form))
             .collect()
     }
 
@@ -156,7 +147,7 @@ impl MultiSlotBatch<'_> {
         match (groups, self.batch.operation) {
             ([], _) => Ok(Outcome::new(Timestamp::default(), [])),
             ([group], operation) => {
-                let (slot, call) = group.call(operation, self.batch, self.form);
+                let (slot, call) = group.call(operation, self.batch, &self.cluster.form);
                 let answer = self.cluster.run(slot, &call, self.deadline).await;
                 let answer = answer.map_err(|failure| failure.within(&group.places))?;
                 answer.judge(self.batch)
@@ -221,7 +212,6 @@ impl MultiSlotBatch<'_> {
                 .chain(&others)
                 .map(|group| group.owned(self.batch))
                 .collect(),
-            form: self.form.clone(),
             others: self.calls(&others, Operation::Spend),
             deadline: self.deadline,
             timeout: self.timeout,
@@ -294,7 +284,6 @@ struct SpendPhase {
     final_votes: Vec<(u16, ScriptCall)>,
     /// The batch of each vote, the refundable ones first.
     charged: Vec<(u16, OwnedBatch)>,
-    form: KeyForm,
     others: Vec<(u16, ScriptCall)>,
     deadline: Deadline,
     /// The longest that refunds may take.
@@ -339,7 +328,7 @@ impl SpendPhase {
         });
         let charged: Vec<_> = charged.collect();
         let refunds = charged.iter().filter_map(|(slot, refund)| {
-            let call = refund.call(&self.form)?;
+            let call = refund.call(&self.cluster.form)?;
             Some((refund, (*slot, call)))
         });
         let (refunds, calls): (Vec<_>, Vec<_>) = refunds.unzip();

@@ -6,7 +6,7 @@ use fred::types::Value;
 
 use super::{
     answer::ScriptAnswer,
-    call::ScriptCall,
+    call::{ScriptCall, Spend},
     error::{BrokenValue, Failure, RedisError},
     script_member::ScriptMember,
 };
@@ -97,8 +97,9 @@ pub(super) fn answers_to_equals(
     let mut stored = value.stored(0, member, now)?;
     let mut answers = Vec::with_capacity(calls.len());
     for call in calls {
-        let spend = call.spend.as_ref().ok_or_else(garbled)?;
-        let (taken, before) = spend.take(&mut stored).ok_or_else(garbled)?;
+        let Spend { algorithm, ask } = call.spend.as_ref().ok_or_else(garbled)?;
+        let spent = algorithm.spend_found(ask, &mut stored);
+        let (taken, before) = spent.ok_or_else(garbled)?;
         left = left.checked_sub(taken as usize).ok_or_else(garbled)?;
         let mut answer = ScriptAnswer::new(now);
         answer.add(taken > 0, before);

@@ -13,6 +13,7 @@ use super::{
     config::{LinkSettings, RECONNECT_DELAY},
     error::RedisError,
     inspection,
+    keys::KeyForm,
     link::Link,
 };
 use crate::check::{Checks, Finding, Reporter};
@@ -117,6 +118,7 @@ impl RedisServers {
         config: Config,
         connections: usize,
         settings: LinkSettings,
+        form: KeyForm,
     ) -> Result<Self, RedisError> {
         if connections == 0 {
             let problem = "`connections` is 0: use at least 1";
@@ -128,7 +130,9 @@ impl RedisServers {
                     "on a cluster, there is one connection to each master: leave out `connections`",
                 ));
             }
-            return Ok(Self::Cluster(Arc::new(Cluster::new(config, settings))));
+            return Ok(Self::Cluster(Arc::new(Cluster::new(
+                config, settings, form,
+            ))));
         }
         if connections > MOST_CONNECTIONS {
             let problem = format!(

@@ -26,7 +26,6 @@ mod limit_files;
 mod log;
 mod output;
 mod page;
-mod progress;
 mod replay;
 mod rules;
 mod suggest;

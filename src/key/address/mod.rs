@@ -9,9 +9,6 @@ mod problem;
 mod proxies;
 mod proxy_header;
 mod ranges;
-mod registry;
-mod single;
-mod x_forwarded_for;
 
 use std::net::IpAddr;
 

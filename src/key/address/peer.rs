@@ -15,10 +15,9 @@ use tonic::transport::server::TlsConnectInfo;
 use crate::key::extracted::MissingId;
 
 /// A way to find the peer's address.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(in crate::key) enum Peer {
     /// The extensions of known servers.
-    #[default]
     Known,
     /// A user's function.
     Custom(Arc<Find>),

@@ -1,13 +1,12 @@
 use std::net::IpAddr;
 
-use http::request::Parts;
+use http::{HeaderMap, request::Parts};
 
 use super::{
     choice::{ItemChoice, MAX_ITEMS},
     peer::Peer,
-    proxy_header::ProxyHeader,
+    proxy_header::{ProxyHeader, address, from_the_left},
     ranges::{ProxiesError, Ranges},
-    registry,
 };
 use crate::key::extracted::MissingId;
 
@@ -26,7 +25,6 @@ use crate::key::extracted::MissingId;
 #[derive(Clone, Debug)]
 pub struct Proxies {
     trust: Trust,
-    peer: Peer,
     unix_socket: bool,
 }
 
@@ -129,17 +127,6 @@ impl Proxies {
         matches!(self.trust, Trust::Registry)
     }
 
-    /// Finds the peer's address with a function, like [`ClientIp::from_fn`](crate::ClientIp::from_fn).
-    /// [`hops`](Self::hops) does not use the peer.
-    #[must_use]
-    pub fn peer_from_fn(
-        mut self,
-        find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static,
-    ) -> Self {
-        self.peer = Peer::custom(find);
-        self
-    }
-
     /// Treats a request whose peer has no address, or the unspecified one (`0.0.0.0`, `::`), as one from a trusted
     /// proxy on a unix socket.
     ///
@@ -155,21 +142,28 @@ impl Proxies {
     pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, MissingId> {
         let headers = &parts.headers;
         match &self.trust {
-            Trust::Ranges(ranges, header) => match self.peer.find(parts) {
+            Trust::Ranges(ranges, header) => match Peer::Known.find(parts) {
                 Ok(peer) if !ranges.contains(peer) => Ok(peer),
                 Err(missing) if !self.unix_socket => Err(missing),
                 Ok(_) | Err(_) => header.client(headers, ItemChoice::Untrusted(ranges)),
             },
             Trust::Hops(hops, header) => header.client(headers, ItemChoice::Nth(*hops)),
-            Trust::Registry => registry::client(headers).map_or_else(|| self.peer.find(parts), Ok),
+            Trust::Registry => {
+                second_or_real_ip(headers).map_or_else(|| Peer::Known.find(parts), Ok)
+            }
         }
     }
 
     fn new(trust: Trust) -> Self {
         Self {
             trust,
-            peer: Peer::Known,
             unix_socket: false,
         }
     }
+}
+
+/// Returns the second address in `X-Forwarded-For`, else the one in `X-Real-IP`.
+fn second_or_real_ip(headers: &HeaderMap) -> Option<IpAddr> {
+    let second = from_the_left(headers).nth(1).flatten();
+    second.or_else(|| address(headers, "x-real-ip").ok())
 }

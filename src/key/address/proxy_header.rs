@@ -1,15 +1,19 @@
 use std::net::IpAddr;
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, header::AsHeaderName};
 
 use super::{
     choice::ItemChoice,
-    forwarded,
+    forwarded, node,
     problem::{AddressProblem, Reasons},
     ranges::ProxiesError,
-    single, x_forwarded_for,
 };
 use crate::key::extracted::MissingId;
+
+const X_FORWARDED_FOR: &str = "x-forwarded-for";
+
+/// Holds an address and always a port.
+const CLOUDFRONT: &str = "cloudfront-viewer-address";
 
 /// The header in which proxies name the client. No other header is read. [`Proxies`](super::Proxies) has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,9 +64,9 @@ impl ProxyHeader {
             return None;
         };
         let variants = [
-            ("x-forwarded-for", "XForwardedFor"),
+            (X_FORWARDED_FOR, "XForwardedFor"),
             ("forwarded", "Forwarded"),
-            (single::CLOUDFRONT, "CloudFrontViewerAddress"),
+            (CLOUDFRONT, "CloudFrontViewerAddress"),
         ];
         let (name, variant) = variants.into_iter().find(|(other, _)| name == other)?;
         Some(ProxiesError::NotSingle { name, variant })
@@ -75,10 +79,10 @@ impl ProxyHeader {
         choice: ItemChoice<'_>,
     ) -> Result<IpAddr, MissingId> {
         let found = match self {
-            Self::XForwardedFor => choice.of(x_forwarded_for::from_the_right(headers)),
+            Self::XForwardedFor => choice.of(from_the_right(headers)),
             Self::Forwarded => choice.of(forwarded::from_the_right(headers)),
-            Self::CloudFrontViewerAddress => single::address_and_port(headers, single::CLOUDFRONT),
-            Self::Single(name) => single::address(headers, name),
+            Self::CloudFrontViewerAddress => address_and_port(headers, CLOUDFRONT),
+            Self::Single(name) => address(headers, name),
         };
         found.map_err(|problem| MissingId::server(self.reason(problem)))
     }
@@ -91,4 +95,47 @@ impl ProxyHeader {
             Self::Single(_) => Reasons::SINGLE.of(problem),
         }
     }
+}
+
+/// Returns the items of all lines of `X-Forwarded-For`, the last one first. An item that is not an address keeps its place.
+pub(super) fn from_the_right(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
+    let lines = headers.get_all(X_FORWARDED_FOR).iter().rev();
+    lines
+        .flat_map(|line| line.as_bytes().rsplit(is_comma))
+        .map(node::plain)
+}
+
+/// Returns the same items, the first one first.
+pub(super) fn from_the_left(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
+    let lines = headers.get_all(X_FORWARDED_FOR).iter();
+    lines
+        .flat_map(|line| line.as_bytes().split(is_comma))
+        .map(node::plain)
+}
+
+fn is_comma(byte: &u8) -> bool {
+    *byte == b','
+}
+
+/// Returns the address in the header `name`, which must occur exactly once.
+pub(super) fn address(
+    headers: &HeaderMap,
+    name: impl AsHeaderName,
+) -> Result<IpAddr, AddressProblem> {
+    node::plain(line(headers, name)?).ok_or(AddressProblem::Invalid)
+}
+
+/// Returns the address in the header `name`, which must occur exactly once and have a port.
+pub(super) fn address_and_port(headers: &HeaderMap, name: &str) -> Result<IpAddr, AddressProblem> {
+    node::with_bare_port(line(headers, name)?).ok_or(AddressProblem::Invalid)
+}
+
+/// Returns the value of the header `name`, which must occur exactly once.
+fn line(headers: &HeaderMap, name: impl AsHeaderName) -> Result<&[u8], AddressProblem> {
+    let mut lines = headers.get_all(name).iter();
+    let line = lines.next().ok_or(AddressProblem::Absent)?;
+    if lines.next().is_some() {
+        return Err(AddressProblem::Repeated);
+    }
+    Ok(line.as_bytes())
 }

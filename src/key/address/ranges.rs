@@ -204,26 +204,4 @@ mod tests {
         let none = Ranges::parse::<&str>([]).expect("there is no mistake in it");
         assert!(!none.contains([10, 0, 0, 1].into()));
     }
-
-    #[test]
-    fn range_holds_its_addresses_and_no_others() {
-        let ranges = Ranges::parse(["10.0.0.0/8", "192.0.2.7", "fd00::/8", "2001:db8::7"]);
-        let ranges = ranges.expect("a test's ranges");
-        let cases = [
-            ("10.0.0.0", true),
-            ("10.255.255.255", true),
-            ("11.0.0.0", false),
-            ("192.0.2.7", true),
-            ("192.0.2.6", false),
-            ("fdff::1", true),
-            ("fe00::", false),
-            ("2001:db8::7", true),
-            ("2001:db8::8", false),
-            ("::a00:1", false),
-        ];
-        for (ip, trusted) in cases {
-            let address = ip.parse().expect("a test's address");
-            assert_eq!(ranges.contains(address), trusted, "{ip}");
-        }
-    }
 }

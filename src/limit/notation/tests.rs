@@ -1,10 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{
-    quota::{CalendarUnit, Per, UtcOffset},
-    tiers::Tier,
-};
+use crate::quota::Per;
 
 #[test]
 fn reads_limits() {
@@ -38,66 +35,6 @@ fn reads_limits() {
         ("blocked", Limit::BLOCKED),
     ] {
         assert_eq!(text.parse(), Ok(limit), "{text}");
-    }
-}
-
-#[test]
-fn reads_what_is_displayed() {
-    for limit in [
-        Limit::per_second(10).burst(20),
-        Limit::per_day(u32::MAX),
-        Limit::every(Duration::from_micros(1)).burst(u32::MAX),
-        Limit::per_second(10).max_wait(Duration::from_micros(1500)),
-        Limit::per_day(2).burst(1).max_wait(Duration::from_secs(60)),
-        Limit::window(5, Duration::from_secs(15 * 60)),
-        Limit::window(4096, Duration::from_micros(1)),
-        Limit::concurrent(4),
-        Limit::concurrent(4).hold(Duration::from_secs(60)),
-        Limit::concurrent(4).max_wait(Duration::from_micros(1500)),
-        Limit::concurrent(4096)
-            .hold(Duration::from_micros(1_000_001))
-            .max_wait(Duration::from_secs(60)),
-        Limit::UNLIMITED,
-        Limit::BLOCKED,
-    ] {
-        assert_eq!(limit.to_string().parse(), Ok(limit.clone()), "{limit}");
-    }
-}
-
-#[test]
-fn reads_quotas_as_they_are_displayed() {
-    for unit in CalendarUnit::ALL {
-        for minutes in [-210, 0, 120, 1439] {
-            let per = Per::calendar(unit).at_offset(UtcOffset::minutes(minutes));
-            let quota = Limit::quota(1000, per);
-            assert_eq!(quota.to_string().parse(), Ok(quota.clone()), "{quota}");
-        }
-    }
-    for length in [Duration::from_micros(1), Duration::from_secs(24 * 60 * 60)] {
-        let quota = Limit::quota(u32::MAX, Per::first_use(length));
-        assert_eq!(quota.to_string().parse(), Ok(quota.clone()), "{quota}");
-    }
-    assert_ne!(
-        Limit::per_day(1000).to_string(),
-        Limit::quota(1000, Per::Day).to_string()
-    );
-}
-
-#[test]
-fn reads_tiers_as_they_are_displayed() {
-    let secs = Duration::from_secs;
-    let lowest = Tier::new(5, secs(1));
-    let penalty = Tier::new(1, secs(15)).active(secs(15));
-    for tiers in [
-        vec![lowest],
-        vec![lowest, penalty],
-        vec![lowest.active(secs(10)).cooldown(secs(60)), penalty],
-        vec![lowest, penalty.cooldown(secs(60)).skippable(), penalty],
-        vec![penalty.skippable(), penalty.cooldown(Tier::FOREVER)],
-        vec![Tier::new(9, Tier::FOREVER), penalty],
-    ] {
-        let limit = Limit::tiers(tiers).expect("they are valid");
-        assert_eq!(limit.to_string().parse(), Ok(limit.clone()), "{limit}");
     }
 }
 

@@ -1,17 +1,8 @@
 //! Decisions: each figure of each answer.
 
-use std::{
-    sync::atomic::{AtomicUsize, Ordering::SeqCst},
-    thread,
-};
-
 use serde_json::{Value, json};
 
-use super::process::{Service, T0, post, without_receipts};
-use crate::redis_support::Server;
-
-/// Nothing comes back while a test runs.
-const HUNDRED_A_DAY: &str = "Daily: {number: 1, burst: 100, count: 1, period: 24h}";
+use super::process::{Service, T0, without_receipts};
 
 /// One transaction of cost 1.
 fn one(limit: &str, id: &str) -> Value {
@@ -55,72 +46,6 @@ fn spend_answers_with_every_figure() {
         without_receipts(service.decide("spend", T0, &asked)),
         expected
     );
-}
-
-#[test]
-fn sixty_four_connections_to_two_services_on_one_redis_get_the_burst_and_no_more() {
-    const CONNECTIONS: usize = 64;
-    const SPENDS: usize = 600;
-    let redis = Server::start();
-    // By the clock of Redis and by that of the callers.
-    for (args, now) in [(vec![], None), (vec!["--manual-clock"], Some(T0))] {
-        let url = redis.url();
-        let patient = ["--redis", &url, "--deadline-ms", "120000"];
-        let args: Vec<_> = patient.into_iter().chain(args).collect();
-        let services = [(); 2].map(|()| Service::start_on(HUNDRED_A_DAY, &args));
-        let mut body = json!({"op": "spend", "transactions": [one("Daily", "a")]});
-        if let Some(now) = now {
-            redis.command(&["FLUSHALL"]).expect_success();
-            body["now_us"] = now.into();
-        }
-        let left = AtomicUsize::new(SPENDS);
-        let allowed: usize = thread::scope(|scope| {
-            let connections = (0..CONNECTIONS).map(|number| {
-                let mut connection = services[number % 2].connect();
-                let (left, body) = (&left, &body);
-                scope.spawn(move || {
-                    let mut allowed = 0;
-                    while left
-                        .fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1))
-                        .is_ok()
-                    {
-                        let answer = post(&mut connection, body);
-                        assert_eq!(answer.status, 200, "{}", answer.body);
-                        allowed += usize::from(answer.body["allowed"] == true);
-                    }
-                    allowed
-                })
-            });
-            let connections: Vec<_> = connections.collect();
-            connections
-                .into_iter()
-                .map(|connection| connection.join().unwrap())
-                .sum()
-        });
-        assert_eq!(allowed, 100, "{args:?}");
-    }
-}
-
-#[test]
-fn check_answers_as_a_spend_and_writes_nothing() {
-    let service = Service::start();
-    let batch = with_modes(&[
-        ("Orders", "check_and_spend", 15),
-        ("Slow", "check_only", 2),
-        ("Sevenths", "spend_only", 3),
-    ]);
-    for _ in 0..2 {
-        let checks: Vec<_> = (0..2)
-            .map(|_| service.decide("check", T0, &batch))
-            .collect();
-        let spent = without_receipts(service.decide("spend", T0, &batch));
-        assert_eq!(checks, [spent.clone(), spent]);
-    }
-    let debit = with_modes(&[("Slow", "debit", 7)]);
-    let checked = service.decide("check", T0, &debit);
-    assert_eq!(remaining(&service, T0, "Slow"), 5);
-    let spent = without_receipts(service.decide("spend", T0, &debit));
-    assert_eq!(spent, checked);
 }
 
 #[test]

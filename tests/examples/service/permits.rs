@@ -77,37 +77,6 @@ fn permits_are_taken_renewed_and_given_back() {
     assert_eq!(figures(&refunded), json!([true, 2, 0, 0, 0]));
 }
 
-#[test]
-fn expired_permit_is_not_renewed() {
-    let service = Service::start_on(LIMITS, &["--manual-clock"]);
-    let spent = service.decide("spend", T0, &one("Exports", 1));
-    let renewal = json!([by("Exports", &receipt(&spent))]);
-    let expired = service.decide("renew", T0 + 10 * SECOND, &renewal);
-    assert_eq!(expired["renewed"], false);
-    assert_eq!(expired["transactions"][0]["remaining"], 2);
-}
-
-#[test]
-fn renewals_are_independent_of_each_other() {
-    let service = Service::start_on(LIMITS, &["--manual-clock"]);
-    let spends: Vec<_> = (0..3)
-        .map(|n| receipt(&service.decide("spend", T0 + n, &one("Uploads", 1))))
-        .collect();
-    let gone = receipt(&service.decide("spend", T0 + 9, &one("Exports", 1)));
-    let now = T0 + 11 * SECOND;
-    let all = json!([
-        by("Uploads", &spends[0]),
-        by("Exports", &gone),
-        by("Uploads", &spends[1]),
-        by("Uploads", &spends[2]),
-    ]);
-    let renewed = service.decide("renew", now, &all);
-    assert_eq!(renewed["renewed"], false);
-    let each = renewed["transactions"].as_array().unwrap();
-    let each: Vec<_> = each.iter().map(|one| one["renewed"].clone()).collect();
-    assert_eq!(each, [true, false, true, true]);
-}
-
 fn plain() -> Value {
     json!({"limit": "Exports", "id": "a"})
 }

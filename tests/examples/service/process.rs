@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use serde_json::{Value, json};
 
-use crate::programs::{self, Connection, Program, Server};
+use crate::programs::{self, Program, Server};
 
 /// The first instant of 2026.
 pub(crate) const T0: u64 = 1_767_225_600_000_000;
@@ -67,16 +67,6 @@ impl Deref for Service {
     fn deref(&self) -> &Server {
         &self.server
     }
-}
-
-/// Sends a body to `/v1/decide` on a connection that stays open.
-pub(crate) fn post(connection: &mut Connection, body: &Value) -> Response {
-    let body = body.to_string();
-    connection.send(format!(
-        "POST /v1/decide HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    ));
-    connection.response().into()
 }
 
 /// The answer without the receipts that a spend has and a check has not.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::process::{Service, T0};
+use super::process::Service;
 use crate::redis_support::{Reply, Server, wait_for};
 
 const LIMITS: &str = "
@@ -88,20 +88,6 @@ fn receipt_of_one_service_is_refunded_at_another() {
 }
 
 #[test]
-fn receipt_of_a_window_is_consumed_once_beside_other_charges() {
-    let redis = Server::start();
-    let (ours, theirs) = (on(&redis), on(&redis));
-    let first = spend(&ours, "Logins", "a", 2);
-    let second = spend(&theirs, "Logins", "a", 2);
-    assert_eq!(refund(&theirs, "Logins", "a", &first), (true, 3));
-    for service in [&ours, &theirs] {
-        let again = refund(service, "Logins", "a", &first);
-        assert_eq!(again, (false, 3), "the other charge stays");
-    }
-    assert_eq!(refund(&ours, "Logins", "a", &second), (true, 5));
-}
-
-#[test]
 fn receipts_survive_restarts_of_the_service_and_other_names_of_the_limits() {
     let redis = Server::start();
     let receipts = {
@@ -118,29 +104,6 @@ fn receipts_survive_restarts_of_the_service_and_other_names_of_the_limits() {
     for (limit, receipt) in names.iter().zip(&receipts) {
         assert_eq!(left(&service, limit, "a"), 1, "{limit}");
         assert_eq!(refund(&service, limit, "a", receipt), (true, 5), "{limit}");
-    }
-}
-
-#[test]
-fn receipts_of_a_clock_that_callers_set_are_the_same_everywhere() {
-    let redis = Server::start();
-    let services = [(); 2].map(|()| {
-        start(
-            LIMITS,
-            &redis,
-            &[&PATIENT[..], &["--manual-clock"]].concat(),
-        )
-    });
-    for limit in NAMES {
-        let asked = json!([{"limit": limit, "id": "a", "cost": 2}]);
-        let spent = services[0].decide("spend", T0, &asked);
-        let receipt = &spent["transactions"][0]["receipt"];
-        let refund = json!([{"limit": limit, "id": "a", "receipt": receipt}]);
-        let refunded = services[1].decide("refund", T0 + 1, &refund);
-        assert_eq!(refunded["refunded"], true, "{limit}");
-        assert_eq!(refunded["reset_after_us"], 0, "{limit}");
-        let again = services[0].decide("refund", T0 + 2, &refund);
-        assert_eq!(again["refunded"], false, "{limit}");
     }
 }
 

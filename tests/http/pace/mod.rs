@@ -28,7 +28,10 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use tokio::{sync::oneshot, task::JoinSet, time::Instant};
-use tollgate::pace::PaceLayer;
+use tollgate::{
+    pace::PaceLayer,
+    response::{Problem, Refusal, ResponseFormat},
+};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::support::patience::settle;
@@ -49,6 +52,16 @@ fn response(script: Script) -> Response<Full<Bytes>> {
         };
     }
     response.body(Full::default()).unwrap()
+}
+
+/// Adds the exact wait, as the page on responses recommends.
+fn with_milliseconds(refusal: &Refusal<'_>) -> Response<Bytes> {
+    let mut response = Problem::new().respond(refusal);
+    if let Some(wait) = refusal.retry_after() {
+        let ms = u64::try_from(wait.as_micros().div_ceil(1000)).unwrap();
+        response.headers_mut().insert("retry-after-ms", ms.into());
+    }
+    response
 }
 
 fn request(host: &str) -> Request<Full<Bytes>> {

@@ -17,7 +17,8 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, key::Everyone, pace::PaceLayer,
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::TokioClock, key::Everyone,
+    pace::PaceLayer,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -25,7 +26,6 @@ use super::{
     request, response,
     simulated::{World, ms, possible, twenty},
 };
-use crate::support::patience::TokioClock;
 
 const TIME: Duration = Duration::from_secs(20);
 
@@ -104,7 +104,7 @@ async fn callers_that_leave_take_nothing_with_them() {
 fn changeable() -> (World, Limiter) {
     let limits = |limit| Limits::builder().limit("requests", limit).build().unwrap();
     let limiter = Limiter::new(limits(twenty()), MemoryBackend::new());
-    let limiter = limiter.with_clock(TokioClock::start());
+    let limiter = limiter.with_clock(TokioClock::default());
     let layer = RateLimitLayer::with_limiter(limiter.clone());
     let layer = layer.rule(Rule::new("requests", Everyone));
     (World::new(&layer).way(ms(5), ms(0)), limiter)

@@ -13,14 +13,12 @@ use tokio::{
     time::{Instant, sleep},
 };
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
-    key::Everyone,
-    pace::PaceLayer,
-    response::{Headers, Problem, Refusal, ResponseFormat},
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::TokioClock, key::Everyone,
+    pace::PaceLayer, response::Headers,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::support::patience::TokioClock;
+use super::with_milliseconds;
 
 /// As many requests as the limit lets through in a hundred seconds, at once at first.
 const REQUESTS: u32 = 300;
@@ -28,7 +26,7 @@ const PER_SECOND: u32 = 3;
 
 fn limited(limit: Limit) -> RateLimitLayer {
     let limits = Limits::builder().limit("requests", limit).build().unwrap();
-    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(TokioClock::start());
+    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(TokioClock::default());
     RateLimitLayer::with_limiter(limiter).rule(Rule::new("requests", Everyone))
 }
 
@@ -99,16 +97,6 @@ async fn paced_client_gets_all_of_its_rate_from_a_limit_with_a_line() {
             assert!((970..=1000).contains(&share), "{headers:?}: {share}");
         }
     }
-}
-
-/// Adds the exact wait, as the page on responses recommends.
-fn with_milliseconds(refusal: &Refusal<'_>) -> Response<Bytes> {
-    let mut response = Problem::new().respond(refusal);
-    if let Some(wait) = refusal.retry_after() {
-        let ms = u64::try_from(wait.as_micros().div_ceil(1000)).unwrap();
-        response.headers_mut().insert("retry-after-ms", ms.into());
-    }
-    response
 }
 
 #[tokio::test(start_paused = true)]

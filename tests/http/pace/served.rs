@@ -14,9 +14,11 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     pace::{Pace, PaceLayer, Resend},
-    response::{Headers, Problem, Refusal, ResponseFormat},
+    response::Headers,
 };
 use tower::{ServiceBuilder, ServiceExt};
+
+use super::with_milliseconds;
 
 /// A limit of each client behind a real server, whose refusals also carry the wait in milliseconds.
 async fn serve(limit: Limit, headers: Headers) -> SocketAddr {
@@ -25,14 +27,7 @@ async fn serve(limit: Limit, headers: Headers) -> SocketAddr {
     let layer = RateLimitLayer::with_limiter(limiter)
         .rule(Rule::new("requests", ClientIp::peer()))
         .headers(headers)
-        .respond_with(|refusal: &Refusal<'_>| {
-            let mut response = Problem::new().respond(refusal);
-            if let Some(wait) = refusal.retry_after() {
-                let ms = u64::try_from(wait.as_micros().div_ceil(1000)).unwrap();
-                response.headers_mut().insert("retry-after-ms", ms.into());
-            }
-            response
-        });
+        .respond_with(with_milliseconds);
     let app = Router::new().route("/", get(|| async {})).layer(layer);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

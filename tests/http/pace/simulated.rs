@@ -15,14 +15,13 @@ use tokio::{
 };
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
+    clock::TokioClock,
     key::Everyone,
     pace::{PaceLayer, Resend},
     response::Headers,
     testing::cases::history::Random,
 };
 use tower::{Layer, ServiceExt, service_fn, util::BoxCloneSyncService};
-
-use crate::support::patience::TokioClock;
 
 pub(super) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -47,7 +46,7 @@ pub(super) fn layer(limits: &[(&'static str, Limit, u32)]) -> RateLimitLayer {
         all = all.limit(*name, limit.clone());
     }
     let limiter = Limiter::new(all.build().unwrap(), MemoryBackend::new());
-    let layer = RateLimitLayer::with_limiter(limiter.with_clock(TokioClock::start()));
+    let layer = RateLimitLayer::with_limiter(limiter.with_clock(TokioClock::default()));
     limits.iter().fold(layer, |layer, (name, _, cost)| {
         layer.rule(Rule::new(*name, Everyone).cost(*cost))
     })

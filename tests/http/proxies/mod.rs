@@ -7,7 +7,6 @@ mod configuration;
 mod headers;
 mod hops;
 mod hostile;
-mod layer;
 mod registry;
 mod single;
 mod trusted;

@@ -1,8 +1,5 @@
 //! Proxies that are believed by their addresses.
 
-use std::net::IpAddr;
-
-use http::request::Parts;
 use tollgate::key::{Proxies, ProxyHeader};
 
 use super::{FORWARDED, XFF, assert_clients, client, from, from_nowhere, lines, trusted};
@@ -158,16 +155,4 @@ fn unknown_peer_is_not_believed_unless_it_comes_over_a_trusted_unix_socket() {
     assert!(client(&proxies, &from_nowhere(&[])).is_err());
     let direct = lines("203.0.113.9", XFF, &["6.6.6.6"]);
     assert_eq!(client(&proxies, &direct).as_deref(), Ok("203.0.113.9"));
-}
-
-#[test]
-fn peer_may_be_found_by_a_function() {
-    let find = |parts: &Parts| parts.extensions.get::<IpAddr>().copied();
-    let proxies = trusted(ProxyHeader::XForwardedFor).peer_from_fn(find);
-    let mut request = from_nowhere(&[(XFF, b"203.0.113.7")]);
-    assert!(client(&proxies, &request).is_err());
-    for (peer, expected) in [("10.0.0.1", "203.0.113.7"), ("192.0.2.1", "192.0.2.1")] {
-        request.extensions.insert(peer.parse::<IpAddr>().unwrap());
-        assert_eq!(client(&proxies, &request).as_deref(), Ok(expected));
-    }
 }

@@ -2,15 +2,14 @@ include!("pages/waiting.rs");
 
 use http::StatusCode;
 use tokio::time::Instant;
-use tollgate::MemoryBackend;
+use tollgate::{MemoryBackend, clock::TokioClock};
 
 use super::{from_ip, status};
-use crate::support::patience::TokioClock;
 
 #[tokio::test(start_paused = true)]
 async fn jobs_wait_and_pages_are_refused() {
     let limiter = Limiter::new(limits().unwrap(), MemoryBackend::new());
-    let app = app(limiter.with_clock(TokioClock::start()));
+    let app = app(limiter.with_clock(TokioClock::default()));
     let began = Instant::now();
     let request = |uri: &str| from_ip("203.0.113.7").uri(uri.to_owned());
     for tenths in [0, 0, 1, 2] {

@@ -3,9 +3,7 @@ include!("pages/webhooks.rs");
 use std::sync::{Arc, Mutex};
 
 use tokio::{task::JoinSet, time::Instant};
-use tollgate::{Limiter, MemoryBackend};
-
-use crate::support::patience::TokioClock;
+use tollgate::{Limiter, MemoryBackend, clock::TokioClock};
 
 #[test]
 fn rate_of_a_receiver_holds_in_any_second() {
@@ -24,7 +22,7 @@ fn rate_of_a_receiver_holds_in_any_second() {
 async fn burst_of_events_is_no_burst_at_the_receiver() {
     let limiter = Limiter::new(limits().unwrap(), MemoryBackend::new());
     let webhooks = limiter
-        .with_clock(TokioClock::start())
+        .with_clock(TokioClock::default())
         .limit("webhooks")
         .unwrap();
     let (began, sent) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));

@@ -379,51 +379,6 @@ fn recorder_that_is_installed_after_the_limiter_is_counted_in() {
     assert_eq!(counted["requests one acquired"], 1);
 }
 
-#[cfg(feature = "tokio")]
-#[test]
-fn requests_that_wait_in_line_are_a_gauge() {
-    use std::time::Duration;
-
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    let line = Limit::per_hour(1).max_wait(Duration::from_secs(36_000));
-    let limits = Limits::builder().limit("requests", line).build().unwrap();
-    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
-    let rule = Rule::new("requests", tollgate::key::Everyone);
-    let layer = RateLimitLayer::with_limiter(limiter)
-        .rule(rule)
-        .max_waiting(2);
-    let waiting = || {
-        let mut all = snapshotter.snapshot().into_vec().into_iter();
-        all.find_map(|(key, _, _, value)| match value {
-            DebugValue::Gauge(value) if key.key().name() == metrics::WAITING => {
-                Some(format!("{value}"))
-            }
-            _ => None,
-        })
-    };
-    ::metrics::with_local_recorder(&recorder, || {
-        runtime.block_on(async {
-            let mut sent: Vec<_> = (0..4)
-                .map(|_| {
-                    let request = http::Request::new(Full::<Bytes>::default());
-                    let mut sent = Box::pin(layer.layer(Hello).oneshot(request));
-                    let _ = poll(sent.as_mut());
-                    sent
-                })
-                .collect();
-            // The first has passed, and the last is refused.
-            assert_eq!(waiting().as_deref(), Some("2"));
-            sent.truncate(2);
-            // A snapshot takes what there is, so this is the change.
-            assert_eq!(waiting().as_deref(), Some("-1"));
-            drop(sent);
-            assert_eq!(waiting().as_deref(), Some("-1"));
-        });
-    });
-}
-
 /// A service that panics for each request.
 #[cfg(feature = "tokio")]
 async fn panics(

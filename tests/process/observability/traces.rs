@@ -17,8 +17,11 @@ use tollgate::{
 use tower::{Layer, ServiceExt};
 use tracing::{Instrument, Level, field::Empty, info_span};
 
-use super::{spans::Trace, volume::Store};
-use crate::support::Hello;
+use super::spans::Trace;
+use crate::support::{
+    Hello,
+    store::{Fate, Store},
+};
 
 fn limits() -> LimitsBuilder {
     let shadow = LimitName::from("shadow").shadow(true);
@@ -132,7 +135,7 @@ async fn redacted_ids_are_the_same_each_time_and_nowhere_as_they_are() {
     // A limiter of the same process calls them the same.
     let other = self::limiter(
         &limits().redact_ids(true),
-        FailurePolicy::new(Store::failing()),
+        FailurePolicy::new(Store::new(Fate::Away)),
     );
     other
         .spend(&Transaction::new("two", "alice"))
@@ -229,13 +232,13 @@ async fn span_of_a_request_says_what_was_decided() {
 #[tokio::test(start_paused = true)]
 async fn breaker_and_what_is_decided_meanwhile_are_events() {
     let (trace, _guard) = Trace::capture();
-    let store = Store::failing();
+    let store = Store::new(Fate::Away);
     let limiter = limiter(&limits(), FailurePolicy::new(store.clone()));
     let alice = Transaction::new("two", "alice");
     for _ in 0..6 {
         limiter.spend(&alice).await.unwrap();
     }
-    store.works(true);
+    store.becomes(Fate::Works);
     tokio::time::advance(Duration::from_secs(1)).await;
     limiter
         .spend(&Transaction::new("two", "bob"))

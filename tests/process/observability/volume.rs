@@ -1,69 +1,24 @@
 //! How much is logged while a store is away for a minute, at 100 requests a second or more.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use tollgate::{
-    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
-    backend::{Backend, BackendError, FailurePolicy, async_trait},
-    decision::Outcome,
+    ClientIp, Limit, Limiter, Limits, RateLimitLayer, Rule, Transaction,
+    backend::{Backend, FailurePolicy},
     limit::LimitName,
-    transaction::{Batch, OnFailure},
+    transaction::OnFailure,
 };
 use tracing::Level;
 
 use super::spans::Trace;
-use crate::support::{Log, scale::scaled, send};
+use crate::support::{
+    Log,
+    scale::scaled,
+    send,
+    store::{Fate, Store},
+};
 
 const MINUTE: Duration = Duration::from_secs(60);
-
-/// A store that works or fails on order, or fails seven times of eight.
-#[derive(Clone, Debug)]
-pub(crate) struct Store(Arc<State>);
-
-#[derive(Debug)]
-struct State {
-    memory: MemoryBackend,
-    works: AtomicBool,
-    calls: AtomicU32,
-    period: u32,
-}
-
-impl Store {
-    pub(crate) fn failing() -> Self {
-        Self::working_once_in(u32::MAX)
-    }
-
-    fn working_once_in(period: u32) -> Self {
-        Self(Arc::new(State {
-            memory: MemoryBackend::new(),
-            works: AtomicBool::new(false),
-            calls: AtomicU32::new(1),
-            period,
-        }))
-    }
-
-    pub(crate) fn works(&self, works: bool) {
-        self.0.works.store(works, Ordering::Relaxed);
-    }
-}
-
-#[async_trait]
-impl Backend for Store {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let calls = self.0.calls.fetch_add(1, Ordering::Relaxed);
-        let works = self.0.works.load(Ordering::Relaxed) || calls.is_multiple_of(self.0.period);
-        match works {
-            true => self.0.memory.apply(batch).await,
-            false => Err(BackendError::unavailable("connection refused")),
-        }
-    }
-}
 
 fn limiter(on_failure: OnFailure, backend: impl Backend) -> Limiter {
     let name = LimitName::from("requests").on_failure(on_failure);
@@ -72,10 +27,11 @@ fn limiter(on_failure: OnFailure, backend: impl Backend) -> Limiter {
 }
 
 /// A minute of requests to a limiter.
-async fn minute(limiter: &Limiter) {
+async fn minute(limiter: &Limiter, mut before_each: impl FnMut()) {
     let requests = scaled(6000);
     for _ in 0..requests {
         // What comes of it is not the question.
+        before_each();
         let _ = limiter.spend(&Transaction::new("requests", "alice")).await;
         tokio::time::advance(MINUTE / requests).await;
     }
@@ -97,8 +53,8 @@ async fn minute_of_requests(limiter: Limiter) -> usize {
 async fn policy_tells_once() {
     for on_failure in [OnFailure::Local, OnFailure::Allow, OnFailure::Refuse] {
         let (log, _guard) = Log::capture();
-        let policy = FailurePolicy::new(Store::failing());
-        minute(&limiter(on_failure, policy)).await;
+        let policy = FailurePolicy::new(Store::new(Fate::Away));
+        minute(&limiter(on_failure, policy), || {}).await;
         assert_eq!(log.count("\n"), 1, "{on_failure:?}");
         assert_eq!(log.count("does not answer: deciding without it"), 1);
     }
@@ -107,7 +63,7 @@ async fn policy_tells_once() {
 #[tokio::test(start_paused = true)]
 async fn policy_and_layer_tell_once_each() {
     let (log, _guard) = Log::capture();
-    let policy = FailurePolicy::new(Store::failing());
+    let policy = FailurePolicy::new(Store::new(Fate::Away));
     let most = minute_of_requests(limiter(OnFailure::Refuse, policy)).await;
     assert_eq!(log.count("does not answer: deciding without it"), 1);
     let by_layer = log.count("\n") - 1;
@@ -117,7 +73,7 @@ async fn policy_and_layer_tell_once_each() {
 #[tokio::test(start_paused = true)]
 async fn layer_directly_on_a_store_tells_once() {
     let (log, _guard) = Log::capture();
-    let most = minute_of_requests(limiter(OnFailure::Local, Store::failing())).await;
+    let most = minute_of_requests(limiter(OnFailure::Local, Store::new(Fate::Away))).await;
     let by_layer = log.count("\n");
     assert!((1..=most).contains(&by_layer), "{by_layer} of {most}");
 }
@@ -125,8 +81,16 @@ async fn layer_directly_on_a_store_tells_once() {
 #[tokio::test(start_paused = true)]
 async fn store_that_comes_and_goes_is_told_of_every_ten_seconds() {
     let (trace, _guard) = Trace::capture();
-    let policy = FailurePolicy::new(Store::working_once_in(8));
-    minute(&limiter(OnFailure::Local, policy)).await;
+    let (store, mut calls) = (Store::new(Fate::Away), 0);
+    let policy = FailurePolicy::new(store.clone());
+    let every_eighth_works = || {
+        calls += store.calls();
+        store.becomes(match calls % 8 {
+            7 => Fate::Works,
+            _ => Fate::Away,
+        });
+    };
+    minute(&limiter(OnFailure::Local, policy), every_eighth_works).await;
     let messages = trace.messages(Level::INFO);
     // Both what opens and what closes.
     assert!((8..=14).contains(&messages.len()), "{}", messages.len());

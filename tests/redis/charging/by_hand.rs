@@ -8,7 +8,10 @@ use tollgate::{
 };
 use tower::ServiceExt;
 
-use super::{on_each_backend, stack::comes_to_be};
+use super::{
+    on_each_backend,
+    stack::{comes_to_be, remaining},
+};
 
 on_each_backend!(
     handler_settles_as_often_as_it_likes,
@@ -24,11 +27,6 @@ fn limiter(backend: impl Backend) -> Limiter {
         .limit("outer", Limit::per_hour(10))
         .build();
     Limiter::new(limits.unwrap(), backend).with_clock(ManualClock::default())
-}
-
-async fn remaining(limiter: &Limiter, limit: &str) -> u32 {
-    let look = Transaction::new(limit, "everyone").cost(0);
-    limiter.check(&look).await.unwrap().remaining().unwrap()
 }
 
 fn app(rule: Rule, limiter: &Limiter) -> Router {

@@ -1,13 +1,6 @@
 //! Where charging and correcting could go wrong.
 
-use std::{
-    convert::Infallible,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{convert::Infallible, time::Duration};
 
 use axum::{Router, body::Body, routing::get};
 use bytes::Bytes;
@@ -19,16 +12,13 @@ use tokio::{
 };
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
-    backend::{Backend, BackendError, FailurePolicy, async_trait},
-    clock::ManualClock,
-    decision::{Outcome, Source},
-    key::Everyone,
-    layer::Assessment,
-    rule::RequestEnd,
-    tiers::Tier,
-    transaction::{Batch, Mode},
+    backend::FailurePolicy, clock::ManualClock, decision::Source, key::Everyone, layer::Assessment,
+    rule::RequestEnd, tiers::Tier, transaction::Mode,
 };
-use tower::{Layer, ServiceExt, service_fn};
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+use super::stack::remaining;
+use crate::support::store::{Fate, Store};
 
 fn limits(limit: Limit) -> Limits {
     let limits = Limits::builder().limit("l", limit);
@@ -38,11 +28,6 @@ fn limits(limit: Limit) -> Limits {
 fn limiter(limit: Limit) -> Limiter {
     let limiter = Limiter::new(limits(limit), MemoryBackend::new());
     limiter.with_clock(ManualClock::default())
-}
-
-async fn remaining(limiter: &Limiter, limit: &str) -> Option<u32> {
-    let look = Transaction::new(limit, "everyone").cost(0);
-    limiter.check(&look).await.unwrap().remaining()
 }
 
 async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
@@ -56,6 +41,18 @@ async fn status(limiter: &Limiter, rules: impl IntoIterator<Item = Rule>) -> Sta
     service.oneshot(Request::default()).await.unwrap().status()
 }
 
+/// Sends a request to this handler.
+async fn serve<S>(layer: &RateLimitLayer, handler: S)
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
+{
+    layer
+        .layer(handler)
+        .oneshot(Request::default())
+        .await
+        .unwrap();
+}
+
 fn rule() -> Rule {
     Rule::new("l", Everyone)
 }
@@ -65,7 +62,7 @@ async fn debit_above_the_burst_is_given_back() {
     let limiter = limiter(Limit::per_hour(10));
     let rule = rule().cost(20).mode(Mode::Debit).refund_if(|_| true);
     assert_eq!(status(&limiter, [rule]).await, 200);
-    assert_eq!(remaining(&limiter, "l").await, Some(10));
+    assert_eq!(remaining(&limiter, "l").await, 10);
 }
 
 #[tokio::test]
@@ -93,12 +90,8 @@ async fn what_a_handler_settled_into_debt_is_given_back() {
         Ok::<_, Infallible>(Response::new(Body::empty()))
     });
     let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule());
-    layer
-        .layer(handler)
-        .oneshot(Request::default())
-        .await
-        .unwrap();
-    assert_eq!(remaining(&limiter, "l").await, Some(10));
+    serve(&layer, handler).await;
+    assert_eq!(remaining(&limiter, "l").await, 10);
 }
 
 #[tokio::test]
@@ -112,12 +105,8 @@ async fn burst_that_is_lowered_meanwhile_keeps_refunds() {
         reloading.reload(lower).unwrap();
         Ok::<_, Infallible>(Response::new(Body::empty()))
     });
-    layer
-        .layer(handler)
-        .oneshot(Request::default())
-        .await
-        .unwrap();
-    assert_eq!(remaining(&limiter, "l").await, Some(50));
+    serve(&layer, handler).await;
+    assert_eq!(remaining(&limiter, "l").await, 50);
 }
 
 #[tokio::test]
@@ -134,11 +123,7 @@ async fn tiers_that_give_nothing_back_are_not_charged_twice() {
         Ok::<_, Infallible>(Response::new(Body::empty()))
     });
     let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule().cost(10));
-    layer
-        .layer(handler)
-        .oneshot(Request::default())
-        .await
-        .unwrap();
+    serve(&layer, handler).await;
     let one_more = limiter.check(&Transaction::new("l", "everyone")).await;
     assert_eq!(one_more.unwrap().remaining(), Some(100 - 12 - 1));
 }
@@ -151,8 +136,8 @@ async fn panic_of_one_rules_closure_keeps_no_other_from_its_refund() {
     let of = limiter.clone();
     let request = tokio::spawn(async move { status(&of, [panics, refunds]).await });
     assert!(request.await.unwrap_err().is_panic());
-    assert_eq!(remaining(&limiter, "other").await, Some(10));
-    assert_eq!(remaining(&limiter, "l").await, Some(9));
+    assert_eq!(remaining(&limiter, "other").await, 10);
+    assert_eq!(remaining(&limiter, "l").await, 9);
 }
 
 #[tokio::test]
@@ -168,10 +153,10 @@ async fn panic_on_an_abandoned_request_keeps_no_other_from_its_refund() {
     }));
     let mut request = Box::pin(service.oneshot(Request::default()));
     assert!(futures_util::poll!(&mut request).is_pending());
-    assert_eq!(remaining(&limiter, "other").await, Some(9));
+    assert_eq!(remaining(&limiter, "other").await, 9);
     drop(request);
-    assert_eq!(remaining(&limiter, "other").await, Some(10));
-    assert_eq!(remaining(&limiter, "l").await, Some(9));
+    assert_eq!(remaining(&limiter, "other").await, 10);
+    assert_eq!(remaining(&limiter, "l").await, 9);
 }
 
 #[tokio::test]
@@ -191,7 +176,7 @@ async fn refusal_of_an_inner_layer_is_none_the_less_for_being_told_by_grpc() {
         let response = service.clone().oneshot(request).await.unwrap();
         assert_eq!(response.status(), status);
     }
-    assert_eq!(remaining(&limiter, "l").await, Some(8));
+    assert_eq!(remaining(&limiter, "l").await, 8);
 }
 
 #[tokio::test]
@@ -233,25 +218,6 @@ async fn body_with_a_length_and_no_body_are_complete_over_http_1() {
     assert!(answers.contains("helloworld"), "{answers}");
 }
 
-/// A store that is away when it is told to be.
-#[derive(Clone, Debug, Default)]
-struct Store {
-    memory: Arc<MemoryBackend>,
-    is_away: Arc<AtomicBool>,
-}
-
-#[async_trait]
-impl Backend for Store {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        match self.is_away.load(Ordering::SeqCst) {
-            true => Err(BackendError::unavailable(
-                "it is away, as the test wants it",
-            )),
-            false => self.memory.apply(batch).await,
-        }
-    }
-}
-
 #[tokio::test]
 async fn what_was_decided_locally_is_not_given_back_to_the_store() {
     let store = Store::default();
@@ -261,21 +227,17 @@ async fn what_was_decided_locally_is_not_given_back_to_the_store() {
     let five = Transaction::new("l", "everyone").cost(5);
     direct.spend(&five).await.unwrap();
     let layer = RateLimitLayer::with_limiter(ours).rule(rule().cost(3).refund_if(|_| true));
-    let is_away = &store.is_away;
-    is_away.store(true, Ordering::SeqCst);
+    let store = &store;
+    store.becomes(Fate::Away);
     let handler = service_fn(|request: Request<Body>| async move {
         let assessment = request.extensions().get::<Assessment>().unwrap();
         let decision = &assessment.of("l").unwrap().decision;
         assert_eq!(decision.source(), Source::Local);
-        is_away.store(false, Ordering::SeqCst);
+        store.becomes(Fate::Works);
         Ok::<_, Infallible>(Response::new(Body::empty()))
     });
-    layer
-        .layer(handler)
-        .oneshot(Request::default())
-        .await
-        .unwrap();
-    assert_eq!(remaining(&direct, "l").await, Some(5));
+    serve(&layer, handler).await;
+    assert_eq!(remaining(&direct, "l").await, 5);
 }
 
 #[tokio::test]
@@ -283,22 +245,18 @@ async fn charge_of_unknown_outcome_is_not_given_back_from_what_is_charged() {
     let store = Store::default();
     let limiter = Limiter::new(limits(Limit::per_hour(10)), store.clone());
     let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule().cost(5));
-    let is_away = &store.is_away;
+    let store = &store;
     let handler = service_fn(|request: Request<Body>| async move {
         let assessed = request.extensions().get::<Assessment>().unwrap();
         let assessed = assessed.of("l").unwrap();
-        is_away.store(true, Ordering::SeqCst);
+        store.becomes(Fate::Away);
         assert!(assessed.settle(9).await.is_err());
-        is_away.store(false, Ordering::SeqCst);
+        store.becomes(Fate::Works);
         assert_eq!(assessed.charged(), 9);
         assessed.settle(4).await.unwrap();
         assert_eq!(assessed.charged(), 4);
         Ok::<_, Infallible>(Response::new(Body::empty()))
     });
-    layer
-        .layer(handler)
-        .oneshot(Request::default())
-        .await
-        .unwrap();
-    assert_eq!(remaining(&limiter, "l").await, Some(6));
+    serve(&layer, handler).await;
+    assert_eq!(remaining(&limiter, "l").await, 6);
 }

@@ -6,7 +6,7 @@ use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use tokio::sync::mpsc::unbounded_channel;
 use tollgate::{
-    Limit, Limiter, Limits, RateLimitLayer, Rule, Transaction,
+    Limit, Limiter, Limits, RateLimitLayer, Rule,
     backend::Backend,
     clock::ManualClock,
     key::{Everyone, HeaderId},
@@ -16,7 +16,7 @@ use tollgate::{
 };
 use tower::{Layer, ServiceExt, service_fn};
 
-use super::on_each_backend;
+use super::{on_each_backend, stack::remaining};
 
 on_each_backend!(
     other_rules_are_charged,
@@ -60,19 +60,13 @@ async fn answer(layer: &RateLimitLayer) -> Response<()> {
     response.map(drop)
 }
 
-async fn left(limiter: &Limiter, limit: &str) -> u32 {
-    let look = Transaction::new(limit, "everyone").cost(0);
-    let looked = limiter.check(&look).await.unwrap();
-    looked.remaining().unwrap()
-}
-
 async fn other_rules_are_charged(backend: impl Backend) {
     let limiter = limiter(backend);
     // Whichever of the rules comes first.
     for (rules, expected) in [([account(), all()], 2), ([all(), account()], 1)] {
         let response = answer(&layer(&limiter, rules)).await;
         assert_eq!(response.status(), StatusCode::BAD_REQUEST);
-        assert_eq!(left(&limiter, "all").await, expected);
+        assert_eq!(remaining(&limiter, "all").await, expected);
         let fields = &response.headers()["ratelimit"];
         assert!(fields.to_str().unwrap().contains(&format!("r={expected}")));
     }
@@ -85,7 +79,7 @@ async fn answer_stays_the_same_if_another_rule_denies(backend: impl Backend) {
         let response = answer(&layer).await;
         assert_eq!(response.status(), StatusCode::BAD_REQUEST);
         assert_eq!(response.headers().get("retry-after"), None);
-        assert_eq!(left(&limiter, "all").await, expected);
+        assert_eq!(remaining(&limiter, "all").await, expected);
     }
 }
 
@@ -104,7 +98,7 @@ async fn endings_are_those_of_the_refusal(backend: impl Backend) {
         let layer = layer(&limiter, [account(), rule]);
         assert_eq!(answer(&layer).await.status(), StatusCode::BAD_REQUEST);
         // The client is answered when the charge is corrected.
-        assert_eq!(left(&limiter, "all").await, expected);
+        assert_eq!(remaining(&limiter, "all").await, expected);
     }
 }
 
@@ -118,7 +112,7 @@ async fn refusal_has_been_sent_whole(backend: impl Backend) {
         2
     });
     answer(&layer(&limiter, [account(), asked])).await;
-    assert_eq!(left(&limiter, "all").await, 1);
+    assert_eq!(remaining(&limiter, "all").await, 1);
     assert_eq!(hear.recv().await, Some((Some(400), true, true)));
     assert_eq!(hear.recv().await, None);
 }
@@ -128,7 +122,7 @@ async fn rules_that_do_not_charge_are_not_charged(backend: impl Backend) {
     for (mode, expected) in [(Mode::CheckOnly, 3), (Mode::Observe, 3), (Mode::Debit, 2)] {
         let response = answer(&layer(&limiter, [account(), all().mode(mode)])).await;
         assert_eq!(response.status(), StatusCode::BAD_REQUEST);
-        assert_eq!(left(&limiter, "all").await, expected, "{mode:?}");
+        assert_eq!(remaining(&limiter, "all").await, expected, "{mode:?}");
     }
 }
 
@@ -141,7 +135,7 @@ async fn limit_in_shadow_mode_keeps_nobody_out(backend: impl Backend) {
     let trial = Rule::new("trial", Everyone);
     let response = answer(&layer(&limiter, [trial, account()])).await;
     assert_eq!(response.status(), StatusCode::BAD_REQUEST);
-    assert_eq!(left(&limiter, "trial").await, 2);
+    assert_eq!(remaining(&limiter, "trial").await, 2);
 }
 
 async fn denied_and_exempt_requests_are_charged_to_nobody(backend: impl Backend) {
@@ -153,5 +147,5 @@ async fn denied_and_exempt_requests_are_charged_to_nobody(backend: impl Backend)
     assert_eq!(answer(&listed).await.status(), StatusCode::FORBIDDEN);
     let exempt = layer.skip_if(|_: &http::request::Parts| true);
     assert_eq!(answer(&exempt).await.status(), StatusCode::OK);
-    assert_eq!(left(&limiter, "all").await, 3);
+    assert_eq!(remaining(&limiter, "all").await, 3);
 }

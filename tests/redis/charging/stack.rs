@@ -119,19 +119,19 @@ impl Stack {
 
     /// What the bucket holds.
     pub(crate) async fn remaining(&self) -> u32 {
-        let look = Transaction::new("l", "everyone").cost(0);
-        self.limiter
-            .check(&look)
-            .await
-            .unwrap()
-            .remaining()
-            .unwrap()
+        remaining(&self.limiter, "l").await
     }
 
     /// Waits until the bucket holds so much.
     pub(crate) async fn comes_to_hold(&self, expected: u32) {
         comes_to_be(expected, || self.remaining()).await;
     }
+}
+
+/// How much is left of everyone's bucket.
+pub(crate) async fn remaining(limiter: &Limiter, limit: &str) -> u32 {
+    let look = Transaction::new(limit, "everyone").cost(0);
+    limiter.check(&look).await.unwrap().remaining().unwrap()
 }
 
 /// Asks again until the answer is this.

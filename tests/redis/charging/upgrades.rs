@@ -11,22 +11,17 @@ use tokio::{
     sync::mpsc::{UnboundedSender, unbounded_channel},
 };
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction, backend::Backend,
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, backend::Backend,
     clock::ManualClock, key::Everyone, layer::Assessment,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
-use super::on_each_backend;
+use super::{on_each_backend, stack::remaining};
 
 on_each_backend!(
     reservation_of_an_upgraded_connection_stays_until_its_handler_settles,
     refund_of_an_upgrade_is_by_its_head,
 );
-
-async fn left(limiter: &Limiter) -> u32 {
-    let look = Transaction::new("l", "everyone").cost(0);
-    limiter.check(&look).await.unwrap().remaining().unwrap()
-}
 
 /// Answers 101, then sends back what it hears, and settles a token for each byte when it hears no more.
 async fn echo(mut request: Request<Body>, settled: UnboundedSender<()>) -> Response<Body> {
@@ -94,11 +89,11 @@ async fn reservation_of_an_upgraded_connection_stays_until_its_handler_settles(
         let mut echoed = [0; 5];
         connection.read_exact(&mut echoed).await.unwrap();
         assert_eq!(echoed, text.as_bytes());
-        assert_eq!(left(&limiter).await, 60);
+        assert_eq!(remaining(&limiter, "l").await, 60);
     }
     drop(connection);
     hear.recv().await.unwrap();
-    assert_eq!(left(&limiter).await, 90);
+    assert_eq!(remaining(&limiter, "l").await, 90);
 }
 
 async fn refund_of_an_upgrade_is_by_its_head(backend: impl Backend) {
@@ -109,7 +104,7 @@ async fn refund_of_an_upgrade_is_by_its_head(backend: impl Backend) {
     let (settled, _hear) = unbounded_channel();
     let mut connection = serve(&limiter, rule, settled).await;
     upgrade(&mut connection).await;
-    assert_eq!(left(&limiter).await, 100);
+    assert_eq!(remaining(&limiter, "l").await, 100);
 }
 
 #[tokio::test]
@@ -129,6 +124,6 @@ async fn tunnel_keeps_its_reservation_and_a_refused_one_does_not() {
         let request = Request::builder().method(method).uri("example.com:443");
         let request = request.body(Body::empty()).unwrap();
         layer.layer(answer).oneshot(request).await.unwrap();
-        assert_eq!(left(&limiter).await, expected, "{status}");
+        assert_eq!(remaining(&limiter, "l").await, expected, "{status}");
     }
 }

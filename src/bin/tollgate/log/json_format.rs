@@ -1,11 +1,13 @@
 //! Lines in JSON: Caddy's, those of an nginx with a `log_format` in JSON, and any with named fields.
 
-use std::{borrow::Cow, fmt, net::IpAddr, net::SocketAddr};
-
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
+use std::{
+    borrow::{Borrow, Cow},
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
 };
+
+use ahash::RandomState;
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
@@ -100,16 +102,21 @@ pub(super) fn address_in(text: &str) -> Option<IpAddr> {
 }
 
 /// The fields of a JSON object, as they are written.
-struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
 #[derive(Deserialize)]
+struct Object<'a>(#[serde(borrow)] HashMap<Name<'a>, &'a RawValue, RandomState>);
+
+#[derive(Deserialize, PartialEq, Eq, Hash)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Borrow<str> for Name<'_> {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
 
 impl<'a> Object<'a> {
     fn get(&self, name: &str) -> Option<&'a RawValue> {
-        let mut fields = self.0.iter();
-        let found = fields.find(|(other, _)| other == name);
-        found.map(|(_, value)| *value)
+        self.0.get(name).copied()
     }
 
     /// Finds a field. If no field has the whole name, each dot in it leads into an object.
@@ -180,29 +187,5 @@ fn text(value: &RawValue) -> Option<Cow<'_, str>> {
         }
         b'{' | b'n' => None,
         _ => Some(Cow::Borrowed(json)),
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Fields)
-    }
-}
-
-struct Fields;
-
-impl<'de> Visitor<'de> for Fields {
-    type Value = Object<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
-        let mut fields = Vec::with_capacity(16);
-        while let Some((Name(name), value)) = map.next_entry()? {
-            fields.push((name, value));
-        }
-        Ok(Object(fields))
     }
 }

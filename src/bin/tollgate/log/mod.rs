@@ -12,7 +12,6 @@
 mod common_format;
 mod instant;
 mod json_format;
-mod line_reader;
 mod lines;
 mod ordered;
 mod record;

@@ -14,13 +14,15 @@ use std::{
 use indicatif::ProgressBar;
 
 use super::{
-    line_reader,
+    common_format, json_format,
     lines::{Lines, NextLine},
     record::{Record, Wanted},
-    source::{Source, SourceError, total_length},
+    source::{self, Source, SourceError},
     unreadable::{Reason, Unreadable},
 };
-use crate::progress;
+
+/// The mark with which some programs begin a file in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The requests of a log that wait for earlier ones.
 const BUFFERED: usize = 8192;
@@ -46,7 +48,7 @@ pub(crate) struct LogEnd {
 impl Log {
     /// Opens files; `-` is standard input.
     pub(crate) fn open(paths: &[PathBuf], wanted: Wanted) -> Result<Self, SourceError> {
-        let progress = progress::bar(total_length(paths));
+        let progress = source::progress(paths);
         let inputs = paths.iter().map(|path| Input::open(path, &progress));
         Ok(Self {
             inputs: inputs.collect::<Result<_, _>>()?,
@@ -124,7 +126,7 @@ impl Input {
                     break;
                 }
                 NextLine::Cut(start) => (start, Err(Reason::TooLong)),
-                NextLine::Whole(line) => (line, line_reader::read(line, wanted)),
+                NextLine::Whole(line) => (line, read(line, wanted)),
             };
             self.line += 1;
             match read {
@@ -133,5 +135,15 @@ impl Input {
             }
         }
         Ok(())
+    }
+}
+
+/// Reads a line. One that begins with a brace is JSON.
+fn read(line: &[u8], wanted: &Wanted) -> Result<Record, Reason> {
+    let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+    let line = line.trim_ascii_start();
+    match line.first() {
+        Some(b'{') => json_format::read(line, wanted),
+        _ => common_format::read(line, wanted),
     }
 }

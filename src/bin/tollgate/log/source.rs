@@ -4,15 +4,19 @@ use std::{
     fs::File,
     io::{self, BufRead, BufReader, Cursor, Read, stdin},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use flate2::read::MultiGzDecoder;
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use thiserror::Error;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 const BUFFER: usize = 128 * 1024;
+
+const FILES: &str = "{bar:40} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
+const STREAM: &str = "{spinner} {bytes}, {bytes_per_sec}";
 
 /// A log that cannot be read.
 #[derive(Debug, Error)]
@@ -55,8 +59,20 @@ impl SourceError {
     }
 }
 
+/// A progress bar on standard error, if that is a terminal, for the bytes of these files.
+pub(super) fn progress(paths: &[PathBuf]) -> ProgressBar {
+    let length = total_length(paths);
+    let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(5));
+    let template = if length.is_some() { FILES } else { STREAM };
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(500));
+    bar
+}
+
 /// The bytes of all files together, if all are files.
-pub(super) fn total_length(paths: &[PathBuf]) -> Option<u64> {
+fn total_length(paths: &[PathBuf]) -> Option<u64> {
     paths
         .iter()
         .map(|path| {
