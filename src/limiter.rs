@@ -32,12 +32,6 @@ pub(crate) use self::permits::HeldPermit;
 pub use self::permits::Permit;
 #[cfg(feature = "tokio")]
 use self::permits::PermitKeeper;
-pub(crate) use self::{
-    plain::PlainCharges,
-    requirement::RuleUse,
-    transactions::Transactions,
-    turn::{Sleep, StartTime},
-};
 use self::{
     backend_dispatch::BackendDispatch,
     in_force::{DecisionLimits, LimitsCell},
@@ -45,6 +39,12 @@ use self::{
     requirement::RuleUses,
 };
 pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload_error::ReloadError};
+pub(crate) use self::{
+    plain::PlainCharges,
+    requirement::RuleUse,
+    transactions::Transactions,
+    turn::{Sleep, StartTime},
+};
 #[cfg(feature = "tokio")]
 use crate::task::CorrectionsInFlight;
 #[cfg(not(feature = "tokio"))]

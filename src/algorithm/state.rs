@@ -58,12 +58,7 @@ impl State {
 impl View<'_> {
     /// Passes on what the action leads to, if the batch passes. This is large, so each algorithm writes it where it stays.
     #[inline(always)]
-    pub(crate) fn judge(
-        self,
-        ask: &Ask<'_>,
-        now: Timestamp,
-        write: impl FnOnce(Judged<State>),
-    ) {
+    pub(crate) fn judge(self, ask: &Ask<'_>, now: Timestamp, write: impl FnOnce(Judged<State>)) {
         if ask.action == Action::Reset {
             return write(Judged::new(State::MISSING, true));
         }

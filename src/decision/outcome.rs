@@ -254,19 +254,14 @@ impl Outcome {
         passes: bool,
         decision: &mut Decision,
     ) -> bool {
-        batch.members.get(index).is_some_and(|member| {
-            self.show(&batch.claim(member), passes, index, decision)
-        })
+        batch
+            .members
+            .get(index)
+            .is_some_and(|member| self.show(&batch.claim(member), passes, index, decision))
     }
 
     #[inline(always)]
-    fn show(
-        &self,
-        claim: &Claim<'_>,
-        passes: bool,
-        index: usize,
-        decision: &mut Decision,
-    ) -> bool {
+    fn show(&self, claim: &Claim<'_>, passes: bool, index: usize, decision: &mut Decision) -> bool {
         let context = DecisionContext {
             now: self.now,
             passes,

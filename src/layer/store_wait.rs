@@ -127,7 +127,5 @@ async fn spend(
         }
     }
     let _ = seat;
-    limiter
-        .decide(limits, Operation::Spend, transactions)
-        .await
+    limiter.decide(limits, Operation::Spend, transactions).await
 }

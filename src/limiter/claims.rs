@@ -79,21 +79,10 @@ impl<'a, C: Count> Claims<'a, C> {
         }
     }
 
-    #[inline(always)]
-    pub(super) fn operation(&self) -> Operation {
-        self.operation
-    }
-
     /// Returns whether a backend has to decide.
     #[inline(always)]
     pub(super) fn are_needed(&self) -> bool {
         self.has_claims && !self.is_refused
-    }
-
-    /// Returns whether the batch passes.
-    #[inline(always)]
-    pub(crate) fn pass(&self) -> bool {
-        self.judged.passes() && !self.is_refused
     }
 
     /// Writes the decisions. They are large, so they are written where they stay, and only if they are needed.

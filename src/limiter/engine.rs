@@ -3,14 +3,8 @@
 use std::slice;
 
 use super::{
-    Limiter,
-    backend_dispatch::BackendDispatch,
-    claims::Claims,
-    limiter_error::LimiterError,
-    members::Members,
-    prepare::Lookups,
-    recorder::DecisionRecorder,
-    transactions::Transactions,
+    Limiter, backend_dispatch::BackendDispatch, claims::Claims, limiter_error::LimiterError,
+    members::Members, prepare::Lookups, recorder::DecisionRecorder, transactions::Transactions,
 };
 use crate::{
     backend::{Backend, MaybeReady, MemoryBackend, ask_boxed},
@@ -104,7 +98,11 @@ impl Limiter {
         transactions: &[Transaction<'_>],
         decided: &mut D,
     ) -> Result<(), LimiterError> {
-        let len = if D::ARE_SEVERAL { transactions.len() } else { 1 };
+        let len = if D::ARE_SEVERAL {
+            transactions.len()
+        } else {
+            1
+        };
         counted!(len, C => {
             if operation == Operation::Spend
                 && let Some(spent) = self.spend_plain::<C, D>(memory, limits, transactions)
@@ -217,4 +215,3 @@ impl Limiter {
         self.clock.as_ref().map(|clock| clock.now())
     }
 }
-

@@ -31,7 +31,8 @@ impl Limiter {
         if cfg!(feature = "metrics") {
             let mut decided = D::nothing();
             spent.show(&mut decided);
-            self.recorder(limits, Operation::Spend).record(transactions, &decided);
+            self.recorder(limits, Operation::Spend)
+                .record(transactions, &decided);
         }
         Some(spent)
     }
@@ -179,7 +180,7 @@ mod tests {
         let mut decided = BatchDecision::nothing();
         let decision = &mut decided;
         let done =
-            limiter.decide_in_full::<C, _>(memory, &limits, Operation::Spend, asked, decision);
+            limiter.decide_in_full::<C, _>(memory, &limits, Operation::Spend, &**asked, decision);
         done.map(|()| decided)
     }
 

@@ -12,8 +12,8 @@ use crate::{
     id::Id,
     limit::{Limit, Limits, NamedLimit},
     transaction::{
-        Algorithm, BucketKey, Claim, ClientFingerprint, Fingerprint, IdHash, LimitRef, Member, Mode,
-        OnFailure, Operation, Receipt, Transaction,
+        Algorithm, BucketKey, Claim, ClientFingerprint, Fingerprint, IdHash, LimitRef, Member,
+        Mode, OnFailure, Operation, Receipt, Transaction,
     },
 };
 
@@ -101,7 +101,9 @@ impl<'a> Lookups<'a> {
         room: &'a mut Option<Id>,
     ) -> Result<Result<Member<'a>, WithoutBucket>, LimiterError> {
         let (named, id) = self.named(transaction, room).map_err(|error| *error)?;
-        let bucket = self.bucket(named, id, transaction).map_err(|error| *error)?;
+        let bucket = self
+            .bucket(named, id, transaction)
+            .map_err(|error| *error)?;
         Ok(bucket.map(|bucket| Member {
             key: BucketKey::new(named.name.key(), id).of(bucket.algorithm.key()),
             algorithm: bucket.algorithm,

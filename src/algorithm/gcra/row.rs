@@ -95,7 +95,10 @@ mod tests {
             assert!(debt(stored, NOW) > 0);
         }
         let fraction = Tat { us: 0, frac: 1 };
-        assert_eq!(tat(value(fraction, Scale::new(Ticks { us: 0, frac: 1 }))), fraction);
+        assert_eq!(
+            tat(value(fraction, Scale::new(Ticks { us: 0, frac: 1 }))),
+            fraction
+        );
     }
 
     #[test]

@@ -63,9 +63,8 @@ impl<'a, C: Count> LockedBuckets<'a, C> {
     pub(super) fn lock(&mut self, backend: &'a MemoryBackend, claims: &[Option<Claim<'_>>]) {
         let mut order = C::fill(claims.len(), (usize::MAX, 0));
         for (place, (claim, turn)) in claims.iter().zip(order.as_mut()).enumerate() {
-            if let Some(claim) = claim {
-                *turn = (backend.shard_of(claim), place);
-            }
+            let shard = claim.as_ref().map(|claim| backend.shard_of(claim));
+            *turn = (shard.unwrap_or(usize::MAX), place);
         }
         sort(order.as_mut());
         let (mut last, mut held) = (usize::MAX, 0);

@@ -75,7 +75,10 @@ mod tests {
     #[test]
     fn bucket_keeps_the_value_of_its_fingerprint() {
         let print = Fingerprint { low: 7, high: 11 };
-        let value = gcra::row::value(Tat { us: 5, frac: 3 }, gcra::row::Scale::new(Ticks::from_micros(9)));
+        let value = gcra::row::value(
+            Tat { us: 5, frac: 3 },
+            gcra::row::Scale::new(Ticks::from_micros(9)),
+        );
         let mut bucket = RowBucket::new(&print, value);
         assert!(bucket.is_of(&print) && bucket.value() == value);
         bucket.set(RowValue::FULL);

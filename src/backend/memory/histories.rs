@@ -301,7 +301,12 @@ mod tests {
         let mut records = histories.lock(histories.of(&print));
         let found = records.find(&print);
         let mut answer = Answer::UNKNOWN;
-        judge_history(found.map(|entry| (&records, entry)), &claim, now, &mut answer);
+        judge_history(
+            found.map(|entry| (&records, entry)),
+            &claim,
+            now,
+            &mut answer,
+        );
         if answer.passed {
             records.write(found, &claim, &answer, now);
         }

@@ -189,12 +189,7 @@ impl MemoryBackend {
 
     /// Repeats the change of a history that another backend has made.
     #[cfg(feature = "failure-policy")]
-    pub(super) fn learn_history(
-        &self,
-        claim: &Claim<'_>,
-        answer: &Answer,
-        now: Timestamp,
-    ) {
+    pub(super) fn learn_history(&self, claim: &Claim<'_>, answer: &Answer, now: Timestamp) {
         let print = &claim.fingerprint;
         let mut records = self.histories.lock(self.histories.of(print));
         let found = records.find(print);

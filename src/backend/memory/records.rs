@@ -124,13 +124,7 @@ impl Records {
             .is_some_and(|record| record.print == *print)
     }
 
-    fn update(
-        &mut self,
-        entry: usize,
-        claim: &Claim<'_>,
-        answer: &Answer,
-        now: Timestamp,
-    ) {
+    fn update(&mut self, entry: usize, claim: &Claim<'_>, answer: &Answer, now: Timestamp) {
         let algorithm = claim.algorithm;
         let record = &mut self.records[entry];
         let before = record.stored.allocated_bytes();
