@@ -76,7 +76,7 @@ impl Buckets {
                 full: transaction.open_table(FULL)?,
             };
             for batch in batches {
-                let outcome = batch.lend(|batch| {
+                let outcome = batch.as_batch(|batch| {
                     let now = batch.now.unwrap_or_else(|| self.clock.now());
                     open.decide(batch, now, &mut written)
                 });

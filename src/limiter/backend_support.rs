@@ -1,6 +1,6 @@
 //! Checks whether a backend can keep the buckets of limits and lease those that ask for it.
 
-use super::{backend_dispatch::BackendDispatch, recorder::shown, reload_error::ReloadError};
+use super::{backend_dispatch::BackendDispatch, recorder::logged, reload_error::ReloadError};
 use crate::{
     algorithm::Algorithm,
     backend::{Backend, LeaseShare, LeasedLimits, LimiterId, UnsupportedLimit, leasing},
@@ -21,7 +21,7 @@ pub(super) fn admit(limits: &Limits, backend: &BackendDispatch) -> Result<(), Re
             let admitted = leased.and_then(|()| admits(backend, algorithm));
             admitted.map_err(|source| ReloadError::Backend {
                 limit: named.name.to_string(),
-                id: id.map(|id| shown(limits, id).as_str().to_owned()),
+                id: id.map(|id| logged(limits, id).as_str().to_owned()),
                 source,
             })?;
         }

@@ -188,7 +188,7 @@ fn tell(
         let id = id.unwrap_or(transaction.id);
         match transaction.is_secret {
             true => hidden(id),
-            false => shown(limits, id),
+            false => logged(limits, id),
         }
     };
     if matches!(label, ResultLabel::Acquired) {
@@ -229,7 +229,7 @@ fn values<'n>(
 }
 
 /// Returns an id for events and errors.
-pub(super) fn shown(limits: &Limits, id: &str) -> Id {
+pub(super) fn logged(limits: &Limits, id: &str) -> Id {
     match limits.redacts_ids() {
         true => hidden(id),
         false => id.into(),

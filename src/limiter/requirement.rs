@@ -8,7 +8,7 @@ use std::{
 use super::{
     backend_support::left_by_leases,
     limiter_error::LimiterError,
-    recorder::shown,
+    recorder::logged,
     reload_error::{ReloadError, off_entry},
 };
 use crate::{
@@ -162,7 +162,7 @@ impl RuleUse {
         if let Some(first) = unmet.next() {
             tracing::warn!(
                 limit = &*self.limit,
-                id = shown(limits, first.id).as_str(),
+                id = logged(limits, first.id).as_str(),
                 more = unmet.count(),
                 "an override is for an id that a rule of its limit cannot produce: write it as the \
                  rule's extractor does, an IPv6 client by the first address of its /64 unless it is exact"

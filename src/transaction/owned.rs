@@ -22,7 +22,7 @@ use crate::{algorithm::Algorithm, clock::Timestamp, id::IdFormat};
 /// let members = [Member::new(key, algorithm, 1, Mode::CheckAndSpend)];
 /// let owned = OwnedBatch::from(&Batch::new(Operation::Spend, &members));
 /// let thread = std::thread::spawn(move || {
-///     owned.lend(|batch| batch.members[0].key.to_string())
+///     owned.as_batch(|batch| batch.members[0].key.to_string())
 /// });
 /// assert_eq!(thread.join().ok().as_deref(), Some("6:12345678"));
 /// ```
@@ -61,8 +61,8 @@ enum OwnedLimitKey {
 }
 
 impl OwnedBatch {
-    /// Lends the batch, which is decided as the original would be.
-    pub fn lend<T>(&self, look: impl FnOnce(&Batch<'_>) -> T) -> T {
+    /// Passes on the batch, which is decided as the original would be.
+    pub fn as_batch<T>(&self, look: impl FnOnce(&Batch<'_>) -> T) -> T {
         let members: Vec<_> = self.members.iter().map(OwnedMember::as_member).collect();
         look(&Batch::new(self.operation, &members).at(self.now))
     }

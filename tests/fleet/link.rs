@@ -162,7 +162,7 @@ impl Link {
 
     /// Records what was charged for a caller that has left.
     fn abandoned(&self, owned: &OwnedBatch, spent: Vec<Spent>) {
-        owned.lend(|batch| {
+        owned.as_batch(|batch| {
             for (places, outcome) in spent {
                 let charged = places.iter().zip(outcome.answers());
                 let charged = charged.filter(|(_, answer)| answer.passed());
@@ -207,7 +207,7 @@ impl Link {
 
     /// The members that spend, with a vote or without one.
     fn spending(&self, owned: &OwnedBatch, votes: bool) -> Groups {
-        owned.lend(|batch| {
+        owned.as_batch(|batch| {
             let mut groups = self.groups(batch);
             for places in groups.values_mut() {
                 places.retain(|place| {
@@ -226,7 +226,7 @@ impl Link {
         owned: &OwnedBatch,
         groups: &Groups,
     ) -> Vec<Result<Outcome, BackendError>> {
-        let sent = owned.lend(|batch| {
+        let sent = owned.as_batch(|batch| {
             let sent = groups.iter().map(|(server, places)| {
                 let members: Vec<_> = places.iter().map(|place| batch.members[*place]).collect();
                 self.send(*server, &Batch::new(operation, &members).at(batch.now))

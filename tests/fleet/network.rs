@@ -141,7 +141,7 @@ impl Network {
         };
         let way = self.ways[process][server];
         if way.cut_until > now || self.random.below(1000) < way.losses.0 {
-            request.batch.lend(|batch| self.ledger.not_executed(batch));
+            request.batch.as_batch(|batch| self.ledger.not_executed(batch));
             // Nobody answers, and the connection stays open.
             self.silent.push(request.answer);
         } else {
@@ -204,7 +204,7 @@ impl Network {
             answer: to,
         } = request;
         let (answer, charges) = self.servers[server].decide(at, &batch, &mut self.ledger);
-        batch.lend(|batch| self.note_returns(at, process, batch));
+        batch.as_batch(|batch| self.note_returns(at, process, batch));
         let way = self.ways[process][server];
         if way.cut_until > at || self.random.below(1000) < way.losses.1 {
             self.ledger.unheard(charges);
@@ -247,7 +247,7 @@ impl Network {
         for (key, message) in messages {
             match message {
                 Message::Request(request) if request.server == server => {
-                    request.batch.lend(|batch| self.ledger.not_executed(batch));
+                    request.batch.as_batch(|batch| self.ledger.not_executed(batch));
                     let _ = request.answer.send((Err(Refusal::Lost), Charges::new()));
                 }
                 Message::Reply {
@@ -267,7 +267,7 @@ impl Network {
             .partition(|request| request.server == server);
         self.unread = unread;
         for request in gone {
-            request.batch.lend(|batch| self.ledger.not_executed(batch));
+            request.batch.as_batch(|batch| self.ledger.not_executed(batch));
             let _ = request.answer.send((Err(Refusal::Lost), Charges::new()));
         }
     }

@@ -94,14 +94,14 @@ impl Server {
             Health::Replica => Some(Refusal::Moving),
             Health::Full => Some(Refusal::NotDone("OOM")),
         };
-        let is_check = batch.lend(|batch| batch.operation == Operation::Check);
+        let is_check = batch.as_batch(|batch| batch.operation == Operation::Check);
         if let Some(refusal) = refusal.filter(|_| !(is_check && self.health == Health::Full)) {
-            batch.lend(|batch| ledger.not_executed(batch));
+            batch.as_batch(|batch| ledger.not_executed(batch));
             return (Err(refusal), Charges::new());
         }
         let at = self.clock(now);
         self.last = at.max(self.last);
-        batch.lend(|batch| self.execute(at, batch, ledger))
+        batch.as_batch(|batch| self.execute(at, batch, ledger))
     }
 
     fn execute(
@@ -134,7 +134,7 @@ impl Server {
         self.history.truncate(kept);
         self.memory = Arc::new(MemoryBackend::with_max_buckets(BUCKETS));
         for (at, batch) in &self.history {
-            batch.lend(|batch| apply(&self.memory, batch, *at));
+            batch.as_batch(|batch| apply(&self.memory, batch, *at));
         }
         (self.number, self.health) = (number, Health::Up);
     }

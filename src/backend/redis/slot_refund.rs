@@ -14,7 +14,7 @@ pub(super) struct SlotRefund {
 impl SlotRefund {
     /// Creates the refund of a batch by its receipts.
     pub(super) fn of(charged: &OwnedBatch, answer: &ScriptAnswer) -> Self {
-        charged.lend(|batch| {
+        charged.as_batch(|batch| {
             let outcome = answer.judge(batch).ok();
             let decisions = outcome.iter().flat_map(|outcome| {
                 let members = 0..batch.members.len();
@@ -41,7 +41,7 @@ impl SlotRefund {
     }
 
     pub(super) fn call(&self, form: &KeyForm) -> Option<ScriptCall> {
-        self.batch.lend(|batch| {
+        self.batch.as_batch(|batch| {
             let call = ScriptCall::new(Operation::Refund, batch.now, batch.members.iter(), form);
             (!batch.members.is_empty()).then_some(call)
         })
@@ -49,7 +49,7 @@ impl SlotRefund {
 
     /// Returns whether each charge was given back.
     pub(super) fn has_given_back(&self, answer: &ScriptAnswer) -> Result<bool, Failure> {
-        self.batch.lend(|batch| {
+        self.batch.as_batch(|batch| {
             let outcome = answer.judge(batch)?;
             Ok(outcome.answers().iter().all(|answer| answer.passed))
         })

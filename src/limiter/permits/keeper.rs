@@ -11,7 +11,7 @@ use tracing::instrument::WithSubscriber;
 use super::{
     super::{
         Limiter,
-        recorder::{hidden, shown},
+        recorder::{hidden, logged},
         renewal::MOST_RENEWED,
     },
     held::PermitRecord,
@@ -304,7 +304,7 @@ fn log_loss(record: &PermitRecord) {
     let limits = record.limiter.in_force();
     let id = match record.is_secret() {
         true => hidden(record.id()),
-        false => shown(&limits, record.id()),
+        false => logged(&limits, record.id()),
     };
     tracing::warn!(
         limit = record.limit(),
