@@ -38,13 +38,13 @@ use self::{
     rebuilt::RebuildDetector,
     requirement::RuleUses,
 };
-pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload_error::ReloadError};
 pub(crate) use self::{
-    plain::PlainCharges,
+    claims::Claims,
     requirement::RuleUse,
-    transactions::Transactions,
+    transactions::{JudgedCharges, Transactions},
     turn::{Sleep, StartTime},
 };
+pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload_error::ReloadError};
 #[cfg(feature = "tokio")]
 use crate::task::CorrectionsInFlight;
 #[cfg(not(feature = "tokio"))]
@@ -277,7 +277,10 @@ impl Limiter {
         &self,
         transaction: &Transaction<'_>,
     ) -> Option<Result<Decision, LimiterError>> {
-        self.try_decide_one(Operation::Spend, transaction)
+        match self.try_plain(transaction) {
+            Some(decision) => Some(Ok(decision)),
+            None => self.try_decide_one(Operation::Spend, transaction),
+        }
     }
 
     /// Like [`spend_batch`](Self::spend_batch), but never waits. Returns `None`, without charging, if the backend has

@@ -7,7 +7,7 @@ use http::{Extensions, request::Parts};
 use super::{
     additions::ResponseAdditions,
     assessment::{Assessment, OwnDecisions},
-    charged_decisions::{ChargedDecisions, RequestDecisions},
+    charged_decisions::ChargedDecisions,
     conclusion::Conclusion,
     config::{DenyList, LayerConfig},
     pending_settlement::{PendingSettlement, QueuedCharges, Spent, Start},
@@ -18,11 +18,11 @@ use super::{
 };
 use crate::{
     backend::MemoryBackend,
-    decision::{Decision, Decisions},
+    decision::{BatchDecision, Decision, Decisions},
     few::{Count, Exactly, counted},
     key::MissingId,
     limit::Limits,
-    limiter::{PlainCharges, StartTime, Transactions},
+    limiter::{Claims, JudgedCharges, StartTime, Transactions},
     response::Reason,
     rule::{Chain, Charge, ChargeList, ChargeTerms, Charges, ClientId, Rules, undisguised},
     transaction::{Operation, Transaction},
@@ -115,18 +115,24 @@ impl LayerConfig {
         let limits = self.limiter.in_force();
         let transaction = self.rules.transaction(&id, &terms, true);
         let limiter = &self.limiter;
-        let plain =
-            limiter.spend_plain::<Exactly<1>, RequestDecisions>(memory, &limits, &transaction);
-        let Some(plain) = plain else {
+        let plain = limiter.spend_plain::<Exactly<1>, Decision>(memory, &limits, &transaction);
+        if let Some(plain) = plain {
+            let charge = (id, terms);
+            return self.conclude_one(request, &limits, charge, &plain, additions);
+        }
+        if limits.has_lines() || limits.has_permits() {
             let mut spent = Spent::new(self, self.assesses(true));
             spent.place().charges.push(id, terms);
             return self.assess_charges(&mut spent, None, request, additions);
-        };
-        if plain.are_allowed() && self.is_quiet() {
-            return Progress::Decided(Conclusion::Proceed);
         }
-        let charge = (id, terms);
-        Progress::Decided(self.conclude_one(request, &limits, charge, &plain, additions))
+        let mut claims = Claims::<Exactly<1>>::new(Operation::Spend, 1);
+        let judged = limiter.judge::<_, Decision>(memory, &limits, &transaction, &mut claims);
+        if let Err(error) = judged {
+            let charges = ChargeList::of(&id, &terms);
+            return Progress::Decided(self.fail(request, &limits, charges, &error, None));
+        }
+        let charge = (id.clone(), terms);
+        self.conclude_one(request, &limits, charge, &claims, additions)
     }
 
     /// Concludes a request with one charge, which is only stored for an assessment.
@@ -136,23 +142,28 @@ impl LayerConfig {
         request: &mut Parts,
         limits: &Limits,
         (id, terms): (ClientId, ChargeTerms),
-        plain: &PlainCharges<'_, Exactly<1>>,
+        judged: &impl JudgedCharges,
         additions: &mut ResponseAdditions,
-    ) -> Conclusion {
-        if !self.assesses(plain.are_allowed()) {
+    ) -> Progress {
+        if judged.are_allowed() && self.is_quiet() {
+            return Progress::Decided(Conclusion::Proceed);
+        }
+        if !self.assesses(judged.are_allowed()) {
             let mut decision = Decision::nothing();
-            plain.show(&mut decision);
+            judged.show(&mut decision);
             let spent = ChargedDecisions::of(ChargeList::of(&id, &terms), &decision);
             let taken = PendingSettlement::default();
-            return self.conclude(request, limits, spent, taken, None, additions);
+            let conclusion = self.conclude(request, limits, spent, taken, None, additions);
+            return Progress::Decided(conclusion);
         }
         let mut spent = Spent::new(self, true);
         let place = spent.place();
         place.charges.push(id, terms);
-        plain.show(&mut place.decisions);
+        judged.show(&mut place.decisions);
         place.judge();
         let taken = self.taken(&request.extensions, &spent);
-        self.conclude(request, limits, spent.view(), taken, None, additions)
+        let conclusion = self.conclude(request, limits, spent.view(), taken, None, additions);
+        Progress::Decided(conclusion)
     }
 
     #[cold]
@@ -265,23 +276,28 @@ impl LayerConfig {
             charges,
             can_wait: seat.is_some(),
         };
-        if let Some(plain) =
-            limiter.spend_plain::<C, RequestDecisions>(memory, limits, &transactions)
-        {
-            // A seat is only for limits with a line, whose charges are not plain.
-            if plain.are_allowed() && missing.is_none() && self.is_quiet() {
+        // Only charges that are not plain may have to wait.
+        let waits = seat.is_some() || limits.has_permits();
+        let is_quiet = || missing.is_none() && !waits && self.is_quiet();
+        let plain = limiter.spend_plain::<C, BatchDecision>(memory, limits, &transactions);
+        if let Some(plain) = plain {
+            if plain.are_allowed() && is_quiet() {
                 return Progress::Decided(Conclusion::Proceed);
             }
             decisions.reserve(charges.len());
             plain.show(decisions);
-        } else if let Err(error) = limiter.decide_in_full::<C, RequestDecisions>(
-            memory,
-            limits,
-            Operation::Spend,
-            &transactions,
-            decisions,
-        ) {
-            return Progress::Decided(self.fail(request, limits, charges, &error, missing));
+        } else {
+            let mut claims = Claims::<C>::new(Operation::Spend, charges.len());
+            let judged =
+                limiter.judge::<C, BatchDecision>(memory, limits, &transactions, &mut claims);
+            if let Err(error) = judged {
+                return Progress::Decided(self.fail(request, limits, charges, &error, missing));
+            }
+            if claims.are_allowed() && is_quiet() {
+                return Progress::Decided(Conclusion::Proceed);
+            }
+            decisions.reserve(charges.len());
+            claims.show(decisions);
         }
         place.judge();
         let start = self.start(&request.extensions, spent, seat);

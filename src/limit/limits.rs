@@ -140,6 +140,8 @@ impl Limits {
             let own = named.overrides.iter().map(|own| own.limit);
             named.redacts_ids = self.settings.redact_ids;
             named.has_line = named.limit.iter().chain(own).any(Limit::has_line);
+            let default = named.limit.as_ref().and_then(Limit::algorithm);
+            named.is_in_rows = default.is_some_and(Algorithm::fits_row);
         }
         let has_lines = self.iter().any(NamedLimit::has_line);
         let has_permits = self.iter().any(NamedLimit::has_permits);
@@ -180,6 +182,7 @@ impl Limits {
             file: None,
             overrides: Overrides::default(),
             has_line: false,
+            is_in_rows: false,
             redacts_ids: false,
             meter: Meter::default(),
         };
@@ -238,6 +241,8 @@ pub struct NamedLimit {
     overrides: Overrides,
     /// Whether requests of any client can wait in line.
     has_line: bool,
+    /// Whether memory keeps the buckets of the default limit in rows.
+    is_in_rows: bool,
     /// Whether operators see the ids of clients as hashes.
     redacts_ids: bool,
     meter: Meter,
@@ -317,6 +322,12 @@ impl NamedLimit {
 
     pub(crate) fn is_defined(&self) -> bool {
         self.is_defined
+    }
+
+    /// Returns whether memory keeps the buckets of the default limit in rows.
+    #[inline]
+    pub(crate) fn is_in_rows(&self) -> bool {
+        self.is_in_rows
     }
 
     /// Returns whether requests of any client can wait in line.

@@ -3,14 +3,20 @@
 use std::slice;
 
 use super::{
-    Limiter, backend_dispatch::BackendDispatch, claims::Claims, limiter_error::LimiterError,
-    members::Members, prepare::Lookups, recorder::DecisionRecorder, transactions::Transactions,
+    Limiter,
+    backend_dispatch::BackendDispatch,
+    claims::Claims,
+    limiter_error::LimiterError,
+    members::Members,
+    prepare::Lookups,
+    recorder::DecisionRecorder,
+    transactions::{JudgedCharges, Transactions},
 };
 use crate::{
     backend::{Backend, MaybeReady, MemoryBackend, ask_boxed},
     clock::Timestamp,
     decision::{BatchDecision, Decision, Decisions},
-    few::{Any, Count, counted},
+    few::{Any, Count, Exactly, counted},
     limit::Limits,
     transaction::{Operation, Transaction},
 };
@@ -41,6 +47,16 @@ impl Limiter {
     ) -> Result<BatchDecision, LimiterError> {
         let limits = self.in_force();
         self.decide(&limits, operation, transactions).await
+    }
+
+    /// Decides a plain charge in memory, by limits that have never been replaced.
+    #[inline(always)]
+    pub(super) fn try_plain(&self, transaction: &Transaction<'_>) -> Option<Decision> {
+        let (limits, memory) = (self.shared.limits.first()?, self.memory()?);
+        let spent = self.spend_plain::<Exactly<1>, Decision>(memory, limits, transaction)?;
+        let mut decided = Decision::nothing();
+        spent.show(&mut decided);
+        Some(decided)
     }
 
     /// Decides transactions without waiting. If the backend has to wait, returns `None` and changes nothing.
@@ -116,7 +132,7 @@ impl Limiter {
 
     /// Decides any transactions in memory, and counts the decisions. These are large, so they are written where they stay.
     #[inline(never)]
-    pub(crate) fn decide_in_full<'a, C: Count, D: Decisions>(
+    fn decide_in_full<'a, C: Count, D: Decisions>(
         &'a self,
         memory: &MemoryBackend,
         limits: &'a Limits,
@@ -125,6 +141,22 @@ impl Limiter {
         decided: &mut D,
     ) -> Result<(), LimiterError> {
         let mut claims = Claims::<C>::new(operation, transactions.len());
+        self.judge::<C, D>(memory, limits, transactions, &mut claims)?;
+        claims.show(decided);
+        Ok(())
+    }
+
+    /// Judges any transactions in memory, and counts the decisions. Claims are large, so they are written where they stay, and
+    /// decisions are only assembled here if somebody counts them or listens.
+    #[inline(always)]
+    pub(crate) fn judge<'a, C: Count, D: Decisions>(
+        &'a self,
+        memory: &MemoryBackend,
+        limits: &'a Limits,
+        transactions: &(impl Transactions<'a> + ?Sized),
+        claims: &mut Claims<'a, C>,
+    ) -> Result<(), LimiterError> {
+        let operation = claims.operation();
         claims.look_up(&Lookups::in_memory(limits, operation), transactions)?;
         let recorder = self.recorder(limits, operation);
         if claims.are_needed() {
@@ -134,8 +166,11 @@ impl Limiter {
                 return Err(recorder.failed(transactions, error));
             }
         }
-        claims.show(decided);
-        recorder.record(transactions, decided);
+        if recorder.listens() {
+            let mut decided = D::nothing();
+            claims.show(&mut decided);
+            recorder.record(transactions, &decided);
+        }
         Ok(())
     }
 

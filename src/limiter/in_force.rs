@@ -59,7 +59,7 @@ impl LimitsCell {
 
     /// Returns the first limits until they are replaced.
     #[inline(always)]
-    fn first(&self) -> Option<&Limits> {
+    pub(super) fn first(&self) -> Option<&Limits> {
         let is_replaced = self.is_replaced.load(Ordering::Acquire);
         (!is_replaced).then_some(&self.first)
     }

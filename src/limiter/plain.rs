@@ -4,7 +4,11 @@
 //! which saves more than half of the instructions. A test compares both. Metrics count such charges here too; while a
 //! subscriber receives the events of decisions, they take the other path.
 
-use super::{Limiter, recorder::emits_events, transactions::Transactions};
+use super::{
+    Limiter,
+    recorder::emits_events,
+    transactions::{JudgedCharges, Transactions},
+};
 use crate::{
     backend::{MemoryBackend, RowCharge},
     clock::Timestamp,
@@ -76,6 +80,9 @@ impl Limiter {
 fn plain_charge<'a>(limits: &'a Limits, transaction: &Transaction<'_>) -> Option<RowCharge<'a>> {
     let Transaction { id, mode, cost, .. } = *transaction;
     let named = limits.find(transaction.limit)?;
+    if !named.is_in_rows() {
+        return None;
+    }
     let is_canonical = transaction.is_canonical() || named.name.format().keeps(id);
     if !is_canonical
         || limits.is_shadow(named)
@@ -98,15 +105,14 @@ pub(crate) struct PlainCharges<'a, C: Count> {
     now: Timestamp,
 }
 
-impl<C: Count> PlainCharges<'_, C> {
+impl<C: Count> JudgedCharges for PlainCharges<'_, C> {
     #[inline(always)]
-    pub(crate) fn are_allowed(&self) -> bool {
+    fn are_allowed(&self) -> bool {
         self.passes
     }
 
-    /// Writes the decisions.
     #[inline(always)]
-    pub(crate) fn show(&self, decided: &mut impl Decisions) {
+    fn show(&self, decided: &mut impl Decisions) {
         for charge in self.charges.as_ref() {
             let decision = decided.next();
             if let Some(algorithm) = charge.algorithm {

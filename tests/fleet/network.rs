@@ -141,7 +141,9 @@ impl Network {
         };
         let way = self.ways[process][server];
         if way.cut_until > now || self.random.below(1000) < way.losses.0 {
-            request.batch.as_batch(|batch| self.ledger.not_executed(batch));
+            request
+                .batch
+                .as_batch(|batch| self.ledger.not_executed(batch));
             // Nobody answers, and the connection stays open.
             self.silent.push(request.answer);
         } else {
@@ -247,7 +249,9 @@ impl Network {
         for (key, message) in messages {
             match message {
                 Message::Request(request) if request.server == server => {
-                    request.batch.as_batch(|batch| self.ledger.not_executed(batch));
+                    request
+                        .batch
+                        .as_batch(|batch| self.ledger.not_executed(batch));
                     let _ = request.answer.send((Err(Refusal::Lost), Charges::new()));
                 }
                 Message::Reply {
@@ -267,7 +271,9 @@ impl Network {
             .partition(|request| request.server == server);
         self.unread = unread;
         for request in gone {
-            request.batch.as_batch(|batch| self.ledger.not_executed(batch));
+            request
+                .batch
+                .as_batch(|batch| self.ledger.not_executed(batch));
             let _ = request.answer.send((Err(Refusal::Lost), Charges::new()));
         }
     }
