@@ -2,27 +2,26 @@
 
 use std::sync::Arc;
 
-use http::{Extensions, request::Parts};
+use http::request::Parts;
 
 use super::{
     additions::ResponseAdditions,
-    assessment::{Assessment, OwnDecisions},
-    charged_decisions::{ChargedDecisions, RequestDecisions},
+    assessment::OwnDecisions,
+    charged_decisions::{ChargedDecisions, KeptDecisions},
     conclusion::Conclusion,
     config::{DenyList, LayerConfig},
-    pending_settlement::{PendingSettlement, QueuedCharges, Spent, Start},
-    settlement::Settlement,
+    pending_settlement::{PendingSettlement, Spent, Start, undecided},
     store_wait::StoreWait,
     waiting::{Progress, Waiting},
     waiting_room::Seat,
 };
 use crate::{
     backend::MemoryBackend,
-    decision::{Decision, Decisions},
+    decision::{BatchDecision, Decision, Decisions},
     few::{Count, Exactly, counted},
     key::MissingId,
     limit::Limits,
-    limiter::{PlainCharges, StartTime, Transactions},
+    limiter::{LimiterError, PlainCharges, Transactions},
     response::Reason,
     rule::{Chain, Charge, ChargeList, ChargeTerms, Charges, ClientId, Rules, undisguised},
     transaction::{Operation, Transaction},
@@ -115,11 +114,10 @@ impl LayerConfig {
         let limits = self.limiter.in_force();
         let transaction = self.rules.transaction(&id, &terms, true);
         let limiter = &self.limiter;
-        let plain =
-            limiter.spend_plain::<Exactly<1>, RequestDecisions>(memory, &limits, &transaction);
+        let plain = limiter.spend_plain::<Exactly<1>, Decision>(memory, &limits, &transaction);
         let Some(plain) = plain else {
             let mut spent = Spent::new(self, self.assesses(true));
-            spent.place().charges.push(id, terms);
+            spent.charges_mut().push(id, terms);
             return self.assess_charges(&mut spent, None, request, additions);
         };
         if plain.are_allowed() && self.is_quiet() {
@@ -146,13 +144,13 @@ impl LayerConfig {
             let taken = PendingSettlement::default();
             return self.conclude(request, limits, spent, taken, None, additions);
         }
-        let mut spent = Spent::new(self, true);
-        let place = spent.place();
+        let mut ours = Arc::new(OwnDecisions::new(self));
+        let place = undecided(&mut ours);
         place.charges.push(id, terms);
         plain.show(&mut place.decisions);
         place.judge();
-        let taken = self.taken(&request.extensions, &spent);
-        self.conclude(request, limits, spent.view(), taken, None, additions)
+        let taken = self.assessed(&request.extensions, &ours);
+        self.conclude(request, limits, ours.spent.view(), taken, None, additions)
     }
 
     #[cold]
@@ -167,7 +165,7 @@ impl LayerConfig {
         additions: &mut ResponseAdditions,
     ) -> Progress {
         let mut spent = Spent::new(self, self.assesses(true));
-        let charges = &mut spent.place().charges;
+        let charges = spent.charges_mut();
         let missing = self.rules.charge(request, &self.limiter, charges);
         if charges.is_empty() {
             return self.conclude_uncharged(request, missing.as_ref());
@@ -257,35 +255,69 @@ impl LayerConfig {
             seat,
             missing,
         } = spend;
-        let limiter = &self.limiter;
-        let place = spent.place();
-        let (charges, decisions) = (place.charges.list(), &mut place.decisions);
         let transactions = RequestTransactions {
             rules: &self.rules,
-            charges,
+            charges: spent.view().charges,
             can_wait: seat.is_some(),
         };
-        if let Some(plain) =
-            limiter.spend_plain::<C, RequestDecisions>(memory, limits, &transactions)
-        {
+        let plain = self
+            .limiter
+            .spend_plain::<C, BatchDecision>(memory, limits, &transactions);
+        if let Some(plain) = plain {
             // A seat is only for limits with a line, whose charges are not plain.
             if plain.are_allowed() && missing.is_none() && self.is_quiet() {
                 return Progress::Decided(Conclusion::Proceed);
             }
-            decisions.reserve(charges.len());
-            plain.show(decisions);
-        } else if let Err(error) = limiter.decide_in_full::<C, RequestDecisions>(
+            spent.show(&plain);
+        } else if let Err(error) = self.decide_in_full::<C>(memory, limits, spent, seat.is_some()) {
+            let charges = spent.view().charges;
+            return Progress::Decided(self.fail(request, limits, charges, &error, missing));
+        }
+        let start = self.start(&request.extensions, spent, seat);
+        self.proceed(request, limits, spent.view(), start, missing, additions)
+    }
+
+    /// Makes decisions that are not on plain charges only.
+    fn decide_in_full<C: Count>(
+        &self,
+        memory: &MemoryBackend,
+        limits: &Limits,
+        spent: &mut Spent,
+        can_wait: bool,
+    ) -> Result<(), LimiterError> {
+        match spent {
+            Spent::Unassessed(kept) => self.decide::<C, _>(memory, limits, kept, can_wait),
+            Spent::Assessed(ours) => {
+                let kept = undecided(ours);
+                kept.decisions.reserve(kept.charges.list().len());
+                self.decide::<C, _>(memory, limits, kept, can_wait)
+            }
+        }
+    }
+
+    fn decide<C: Count, D: Decisions>(
+        &self,
+        memory: &MemoryBackend,
+        limits: &Limits,
+        kept: &mut KeptDecisions<D>,
+        can_wait: bool,
+    ) -> Result<(), LimiterError> {
+        let transactions = RequestTransactions {
+            rules: &self.rules,
+            charges: kept.charges.list(),
+            can_wait,
+        };
+        let all = C::list(transactions.len(), |place| transactions.at(place));
+        let decided = self.limiter.decide_in_full::<C, D>(
             memory,
             limits,
             Operation::Spend,
-            C::list(charges.len(), |place| transactions.at(place)).as_ref(),
-            decisions,
-        ) {
-            return Progress::Decided(self.fail(request, limits, charges, &error, missing));
-        }
-        place.judge();
-        let start = self.start(&request.extensions, spent, seat);
-        self.proceed(request, limits, spent.view(), start, missing, additions)
+            all.as_ref(),
+            &mut kept.decisions,
+        );
+        drop(all);
+        kept.judge();
+        decided
     }
 
     /// Concludes a request, unless it has to wait for its turn first.
@@ -305,72 +337,5 @@ impl LayerConfig {
             }
             Start::InLine(queued) => self.wait_in_line(request, limits, spent, *queued, additions),
         }
-    }
-
-    /// Returns when a request starts. If it has to wait, all of its charges are needed later. One without a seat does not
-    /// have to wait.
-    #[inline(always)]
-    pub(super) fn start(
-        self: &Arc<Self>,
-        request: &Extensions,
-        spent: &mut Spent,
-        seat: Option<Seat>,
-    ) -> Start {
-        match spent.view().delay().zip(seat) {
-            None => Start::Now(self.taken(request, spent)),
-            Some((delay, seat)) => {
-                let turn = StartTime::after(&self.limiter, delay);
-                let ours = spent.assessed(self);
-                let taken = self.assessed(request, &ours);
-                Start::InLine(Box::new(QueuedCharges::new(taken, delay, turn, seat)))
-            }
-        }
-    }
-
-    /// Returns the part of a request's charges that is needed later if the request does not have to wait.
-    #[inline(always)]
-    fn taken(self: &Arc<Self>, request: &Extensions, spent: &Spent) -> PendingSettlement {
-        match spent {
-            Spent::Assessed(ours) => self.assessed(request, ours),
-            Spent::Unassessed(spent) => PendingSettlement {
-                permits: self.permits(spent.view()),
-                ..PendingSettlement::default()
-            },
-        }
-    }
-
-    fn assessed(
-        self: &Arc<Self>,
-        request: &Extensions,
-        ours: &Arc<OwnDecisions>,
-    ) -> PendingSettlement {
-        let mut assessment = Assessment::new(ours);
-        let spent = ours.spent.view();
-        let permits = self.permits(spent);
-        if let Some(permits) = &permits {
-            assessment.lend(permits);
-        }
-        let settlement = match self.settles && spent.denied.is_none() {
-            true => self.settlement(request, &assessment, spent),
-            false => None,
-        };
-        PendingSettlement {
-            assessment: Some(assessment),
-            settlement,
-            permits,
-        }
-    }
-
-    fn settlement(
-        self: &Arc<Self>,
-        request: &Extensions,
-        assessment: &Assessment,
-        spent: ChargedDecisions<'_>,
-    ) -> Option<Box<Settlement>> {
-        let open = spent.iter().enumerate();
-        let open =
-            open.filter(|(_, (charge, decision))| self.rules.waits_for_ending(*charge, decision));
-        let open = open.map(|(place, (charge, _))| (place, charge.terms.rule));
-        Settlement::new(self, assessment, request, open).map(Box::new)
     }
 }
