@@ -38,13 +38,13 @@ use self::{
     rebuilt::RebuildDetector,
     requirement::RuleUses,
 };
+pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload_error::ReloadError};
 pub(crate) use self::{
-    claims::Claims,
+    plain::PlainCharges,
     requirement::RuleUse,
-    transactions::{JudgedCharges, Transactions},
+    transactions::Transactions,
     turn::{Sleep, StartTime},
 };
-pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload_error::ReloadError};
 #[cfg(feature = "tokio")]
 use crate::task::CorrectionsInFlight;
 #[cfg(not(feature = "tokio"))]

@@ -6,7 +6,7 @@ use std::{
 use smallvec::SmallVec;
 
 use super::{
-    charged_decisions::KeptDecisions,
+    charged_decisions::{KeptDecisions, RequestDecisions},
     config::LayerConfig,
     request_charges::{Changes, ChargeChange, RequestCharges},
     request_permits::{RequestPermits, WeakPermits},
@@ -50,7 +50,7 @@ pub struct Assessment {
 /// The decisions of one layer, as it has made them.
 pub(super) struct OwnDecisions {
     layer: Arc<LayerConfig>,
-    pub(super) spent: KeptDecisions,
+    pub(super) spent: KeptDecisions<RequestDecisions>,
     /// The same for handlers. Most of them never ask.
     assessed: OnceLock<Box<[Assessed]>>,
 }
@@ -165,10 +165,10 @@ impl fmt::Debug for Assessment {
 
 impl OwnDecisions {
     #[inline(always)]
-    pub(super) fn new(layer: &Arc<LayerConfig>, spent: KeptDecisions) -> Self {
+    pub(super) fn new(layer: &Arc<LayerConfig>) -> Self {
         Self {
             layer: Arc::clone(layer),
-            spent,
+            spent: KeptDecisions::nothing(),
             assessed: OnceLock::new(),
         }
     }

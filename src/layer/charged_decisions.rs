@@ -17,13 +17,14 @@ pub(super) struct ChargedDecisions<'a> {
 }
 
 /// The place of charges and their decisions. They are large, so they are written where they stay.
-pub(super) struct KeptDecisions {
+pub(super) struct KeptDecisions<D> {
     pub(super) charges: Charges,
-    pub(super) decisions: RequestDecisions,
+    pub(super) decisions: D,
     denied: Option<usize>,
 }
 
-/// The decisions on the charges of a request.
+/// The decisions on the charges of a request, in an allocation with room for one. A layer with several rules has another one for
+/// them.
 #[derive(Default)]
 pub(super) struct RequestDecisions(SmallVec<[Decision; 1]>);
 
@@ -69,12 +70,12 @@ impl<'a> ChargedDecisions<'a> {
     }
 }
 
-impl KeptDecisions {
+impl<D: Decisions> KeptDecisions<D> {
     #[inline(always)]
     pub(super) fn nothing() -> Self {
         Self {
             charges: Charges::new(),
-            decisions: RequestDecisions(SmallVec::new()),
+            decisions: D::nothing(),
             denied: None,
         }
     }
@@ -89,7 +90,7 @@ impl KeptDecisions {
     pub(super) fn view(&self) -> ChargedDecisions<'_> {
         ChargedDecisions {
             charges: self.charges.list(),
-            decisions: &self.decisions.0,
+            decisions: self.decisions.members(),
             denied: self.denied,
         }
     }

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use http::{Extensions, request::Parts};
+use http::request::Parts;
 
 use super::{
     additions::ResponseAdditions,
-    assessment::{Assessment, OwnDecisions},
-    charged_decisions::ChargedDecisions,
+    assessment::OwnDecisions,
+    charged_decisions::{ChargedDecisions, KeptDecisions},
     conclusion::Conclusion,
     config::{DenyList, LayerConfig},
-    pending_settlement::{PendingSettlement, QueuedCharges, Spent, Start},
-    settlement::Settlement,
+    pending_settlement::{PendingSettlement, Spent, Start, undecided},
     store_wait::StoreWait,
     waiting::{Progress, Waiting},
     waiting_room::Seat,
@@ -22,7 +21,7 @@ use crate::{
     few::{Count, Exactly, counted},
     key::MissingId,
     limit::Limits,
-    limiter::{Claims, JudgedCharges, StartTime, Transactions},
+    limiter::{LimiterError, PlainCharges, Transactions},
     response::Reason,
     rule::{Chain, Charge, ChargeList, ChargeTerms, Charges, ClientId, Rules, undisguised},
     transaction::{Operation, Transaction},
@@ -116,23 +115,16 @@ impl LayerConfig {
         let transaction = self.rules.transaction(&id, &terms, true);
         let limiter = &self.limiter;
         let plain = limiter.spend_plain::<Exactly<1>, Decision>(memory, &limits, &transaction);
-        if let Some(plain) = plain {
-            let charge = (id, terms);
-            return self.conclude_one(request, &limits, charge, &plain, additions);
-        }
-        if limits.has_lines() || limits.has_permits() {
+        let Some(plain) = plain else {
             let mut spent = Spent::new(self, self.assesses(true));
-            spent.place().charges.push(id, terms);
+            spent.charges_mut().push(id, terms);
             return self.assess_charges(&mut spent, None, request, additions);
+        };
+        if plain.are_allowed() && self.is_quiet() {
+            return Progress::Decided(Conclusion::Proceed);
         }
-        let mut claims = Claims::<Exactly<1>>::new(Operation::Spend, 1);
-        let judged = limiter.judge::<_, Decision>(memory, &limits, &transaction, &mut claims);
-        if let Err(error) = judged {
-            let charges = ChargeList::of(&id, &terms);
-            return Progress::Decided(self.fail(request, &limits, charges, &error, None));
-        }
-        let charge = (id.clone(), terms);
-        self.conclude_one(request, &limits, charge, &claims, additions)
+        let charge = (id, terms);
+        Progress::Decided(self.conclude_one(request, &limits, charge, &plain, additions))
     }
 
     /// Concludes a request with one charge, which is only stored for an assessment.
@@ -142,28 +134,23 @@ impl LayerConfig {
         request: &mut Parts,
         limits: &Limits,
         (id, terms): (ClientId, ChargeTerms),
-        judged: &impl JudgedCharges,
+        plain: &PlainCharges<'_, Exactly<1>>,
         additions: &mut ResponseAdditions,
-    ) -> Progress {
-        if judged.are_allowed() && self.is_quiet() {
-            return Progress::Decided(Conclusion::Proceed);
-        }
-        if !self.assesses(judged.are_allowed()) {
+    ) -> Conclusion {
+        if !self.assesses(plain.are_allowed()) {
             let mut decision = Decision::nothing();
-            judged.show(&mut decision);
+            plain.show(&mut decision);
             let spent = ChargedDecisions::of(ChargeList::of(&id, &terms), &decision);
             let taken = PendingSettlement::default();
-            let conclusion = self.conclude(request, limits, spent, taken, None, additions);
-            return Progress::Decided(conclusion);
+            return self.conclude(request, limits, spent, taken, None, additions);
         }
-        let mut spent = Spent::new(self, true);
-        let place = spent.place();
+        let mut ours = Arc::new(OwnDecisions::new(self));
+        let place = undecided(&mut ours);
         place.charges.push(id, terms);
-        judged.show(&mut place.decisions);
+        plain.show(&mut place.decisions);
         place.judge();
-        let taken = self.taken(&request.extensions, &spent);
-        let conclusion = self.conclude(request, limits, spent.view(), taken, None, additions);
-        Progress::Decided(conclusion)
+        let taken = self.assessed(&request.extensions, &ours);
+        self.conclude(request, limits, ours.spent.view(), taken, None, additions)
     }
 
     #[cold]
@@ -178,7 +165,7 @@ impl LayerConfig {
         additions: &mut ResponseAdditions,
     ) -> Progress {
         let mut spent = Spent::new(self, self.assesses(true));
-        let charges = &mut spent.place().charges;
+        let charges = spent.charges_mut();
         let missing = self.rules.charge(request, &self.limiter, charges);
         if charges.is_empty() {
             return self.conclude_uncharged(request, missing.as_ref());
@@ -268,40 +255,67 @@ impl LayerConfig {
             seat,
             missing,
         } = spend;
-        let limiter = &self.limiter;
-        let place = spent.place();
-        let (charges, decisions) = (place.charges.list(), &mut place.decisions);
         let transactions = RequestTransactions {
             rules: &self.rules,
-            charges,
+            charges: spent.view().charges,
             can_wait: seat.is_some(),
         };
-        // Only charges that are not plain may have to wait.
-        let waits = seat.is_some() || limits.has_permits();
-        let is_quiet = || missing.is_none() && !waits && self.is_quiet();
-        let plain = limiter.spend_plain::<C, BatchDecision>(memory, limits, &transactions);
+        let plain = self
+            .limiter
+            .spend_plain::<C, BatchDecision>(memory, limits, &transactions);
         if let Some(plain) = plain {
-            if plain.are_allowed() && is_quiet() {
+            // A seat is only for limits with a line, whose charges are not plain.
+            if plain.are_allowed() && missing.is_none() && self.is_quiet() {
                 return Progress::Decided(Conclusion::Proceed);
             }
-            decisions.reserve(charges.len());
-            plain.show(decisions);
-        } else {
-            let mut claims = Claims::<C>::new(Operation::Spend, charges.len());
-            let judged =
-                limiter.judge::<C, BatchDecision>(memory, limits, &transactions, &mut claims);
-            if let Err(error) = judged {
-                return Progress::Decided(self.fail(request, limits, charges, &error, missing));
-            }
-            if claims.are_allowed() && is_quiet() {
-                return Progress::Decided(Conclusion::Proceed);
-            }
-            decisions.reserve(charges.len());
-            claims.show(decisions);
+            spent.show(&plain);
+        } else if let Err(error) = self.decide_in_full::<C>(memory, limits, spent, seat.is_some()) {
+            let charges = spent.view().charges;
+            return Progress::Decided(self.fail(request, limits, charges, &error, missing));
         }
-        place.judge();
         let start = self.start(&request.extensions, spent, seat);
         self.proceed(request, limits, spent.view(), start, missing, additions)
+    }
+
+    /// Makes decisions that are not on plain charges only.
+    fn decide_in_full<C: Count>(
+        &self,
+        memory: &MemoryBackend,
+        limits: &Limits,
+        spent: &mut Spent,
+        can_wait: bool,
+    ) -> Result<(), LimiterError> {
+        match spent {
+            Spent::Unassessed(kept) => self.decide::<C, _>(memory, limits, kept, can_wait),
+            Spent::Assessed(ours) => {
+                let kept = undecided(ours);
+                kept.decisions.reserve(kept.charges.list().len());
+                self.decide::<C, _>(memory, limits, kept, can_wait)
+            }
+        }
+    }
+
+    fn decide<C: Count, D: Decisions>(
+        &self,
+        memory: &MemoryBackend,
+        limits: &Limits,
+        kept: &mut KeptDecisions<D>,
+        can_wait: bool,
+    ) -> Result<(), LimiterError> {
+        let transactions = RequestTransactions {
+            rules: &self.rules,
+            charges: kept.charges.list(),
+            can_wait,
+        };
+        let decided = self.limiter.decide_in_full::<C, D>(
+            memory,
+            limits,
+            Operation::Spend,
+            &transactions,
+            &mut kept.decisions,
+        );
+        kept.judge();
+        decided
     }
 
     /// Concludes a request, unless it has to wait for its turn first.
@@ -321,72 +335,5 @@ impl LayerConfig {
             }
             Start::InLine(queued) => self.wait_in_line(request, limits, spent, *queued, additions),
         }
-    }
-
-    /// Returns when a request starts. If it has to wait, all of its charges are needed later. One without a seat does not
-    /// have to wait.
-    #[inline(always)]
-    pub(super) fn start(
-        self: &Arc<Self>,
-        request: &Extensions,
-        spent: &mut Spent,
-        seat: Option<Seat>,
-    ) -> Start {
-        match spent.view().delay().zip(seat) {
-            None => Start::Now(self.taken(request, spent)),
-            Some((delay, seat)) => {
-                let turn = StartTime::after(&self.limiter, delay);
-                let ours = spent.assessed(self);
-                let taken = self.assessed(request, &ours);
-                Start::InLine(Box::new(QueuedCharges::new(taken, delay, turn, seat)))
-            }
-        }
-    }
-
-    /// Returns the part of a request's charges that is needed later if the request does not have to wait.
-    #[inline(always)]
-    fn taken(self: &Arc<Self>, request: &Extensions, spent: &Spent) -> PendingSettlement {
-        match spent {
-            Spent::Assessed(ours) => self.assessed(request, ours),
-            Spent::Unassessed(spent) => PendingSettlement {
-                permits: self.permits(spent.view()),
-                ..PendingSettlement::default()
-            },
-        }
-    }
-
-    fn assessed(
-        self: &Arc<Self>,
-        request: &Extensions,
-        ours: &Arc<OwnDecisions>,
-    ) -> PendingSettlement {
-        let mut assessment = Assessment::new(ours);
-        let spent = ours.spent.view();
-        let permits = self.permits(spent);
-        if let Some(permits) = &permits {
-            assessment.lend(permits);
-        }
-        let settlement = match self.settles && spent.denied.is_none() {
-            true => self.settlement(request, &assessment, spent),
-            false => None,
-        };
-        PendingSettlement {
-            assessment: Some(assessment),
-            settlement,
-            permits,
-        }
-    }
-
-    fn settlement(
-        self: &Arc<Self>,
-        request: &Extensions,
-        assessment: &Assessment,
-        spent: ChargedDecisions<'_>,
-    ) -> Option<Box<Settlement>> {
-        let open = spent.iter().enumerate();
-        let open =
-            open.filter(|(_, (charge, decision))| self.rules.waits_for_ending(*charge, decision));
-        let open = open.map(|(place, (charge, _))| (place, charge.terms.rule));
-        Settlement::new(self, assessment, request, open).map(Box::new)
     }
 }

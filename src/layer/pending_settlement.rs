@@ -1,14 +1,21 @@
 use std::{mem, sync::Arc, time::Duration};
 
+use http::Extensions;
+
 use super::{
     assessment::{Assessment, OwnDecisions},
-    charged_decisions::{ChargedDecisions, KeptDecisions},
+    charged_decisions::{ChargedDecisions, KeptDecisions, RequestDecisions},
     config::LayerConfig,
     request_permits::RequestPermits,
     settlement::{Settlement, told},
     waiting_room::Seat,
 };
-use crate::limiter::StartTime;
+use crate::{
+    decision::BatchDecision,
+    few::Count,
+    limiter::{PlainCharges, StartTime},
+    rule::Charges,
+};
 
 /// The place of a request's charges and decisions. Its assessment shares them, if it has one.
 #[expect(
@@ -16,7 +23,7 @@ use crate::limiter::StartTime;
     reason = "the large one stays on the stack, to save an allocation"
 )]
 pub(super) enum Spent {
-    Unassessed(KeptDecisions),
+    Unassessed(KeptDecisions<BatchDecision>),
     Assessed(Arc<OwnDecisions>),
 }
 
@@ -24,22 +31,47 @@ impl Spent {
     #[inline(always)]
     pub(super) fn new(layer: &Arc<LayerConfig>, is_assessed: bool) -> Self {
         match is_assessed {
-            true => {
-                let nothing = KeptDecisions::nothing();
-                Self::Assessed(Arc::new(OwnDecisions::new(layer, nothing)))
-            }
+            true => Self::Assessed(Arc::new(OwnDecisions::new(layer))),
             false => Self::Unassessed(KeptDecisions::nothing()),
         }
     }
 
-    /// Returns the place, to write the charges and decisions.
     #[inline(always)]
-    pub(super) fn place(&mut self) -> &mut KeptDecisions {
+    pub(super) fn charges_mut(&mut self) -> &mut Charges {
         match self {
-            Self::Unassessed(spent) => spent,
+            Self::Unassessed(kept) => &mut kept.charges,
+            Self::Assessed(ours) => &mut undecided(ours).charges,
+        }
+    }
+
+    /// Keeps the decisions on plain charges.
+    #[inline(always)]
+    pub(super) fn show<C: Count>(&mut self, plain: &PlainCharges<'_, C>) {
+        match self {
+            Self::Unassessed(kept) => {
+                plain.show(&mut kept.decisions);
+                kept.judge();
+            }
             Self::Assessed(ours) => {
-                let ours = Arc::get_mut(ours).expect("nobody else has it before it is decided");
-                &mut ours.spent
+                let kept = undecided(ours);
+                kept.decisions.reserve(kept.charges.list().len());
+                plain.show(&mut kept.decisions);
+                kept.judge();
+            }
+        }
+    }
+
+    /// Keeps the decisions of a store.
+    pub(super) fn decided(&mut self, batch: BatchDecision) {
+        match self {
+            Self::Unassessed(kept) => {
+                kept.decisions = batch;
+                kept.judge();
+            }
+            Self::Assessed(ours) => {
+                let kept = undecided(ours);
+                kept.decisions = batch.members().iter().cloned().collect();
+                kept.judge();
             }
         }
     }
@@ -60,17 +92,25 @@ impl Spent {
     /// Returns the place for an assessment.
     pub(super) fn assessed(&mut self, layer: &Arc<LayerConfig>) -> Arc<OwnDecisions> {
         match self {
-            Self::Unassessed(spent) => {
-                let ours = Arc::new(OwnDecisions::new(
-                    layer,
-                    mem::replace(spent, KeptDecisions::nothing()),
-                ));
+            Self::Unassessed(kept) => {
+                let mut ours = Arc::new(OwnDecisions::new(layer));
+                let place = undecided(&mut ours);
+                mem::swap(&mut place.charges, &mut kept.charges);
+                place.decisions = kept.decisions.members().iter().cloned().collect();
+                place.judge();
                 *self = Self::Assessed(Arc::clone(&ours));
                 ours
             }
             Self::Assessed(ours) => Arc::clone(ours),
         }
     }
+}
+
+/// Returns the place of decisions that are not made yet, to write them.
+#[inline(always)]
+pub(super) fn undecided(ours: &mut Arc<OwnDecisions>) -> &mut KeptDecisions<RequestDecisions> {
+    let ours = Arc::get_mut(ours).expect("nobody else has it before it is decided");
+    &mut ours.spent
 }
 
 /// The part of a request's charges that is needed later, by its handler and by its settlement.
@@ -135,6 +175,75 @@ impl Drop for QueuedCharges {
         if let Some(assessment) = &self.assessment {
             give_back(assessment);
         }
+    }
+}
+
+impl LayerConfig {
+    /// Returns when a request starts. If it has to wait, all of its charges are needed later. One without a seat does not
+    /// have to wait.
+    #[inline(always)]
+    pub(super) fn start(
+        self: &Arc<Self>,
+        request: &Extensions,
+        spent: &mut Spent,
+        seat: Option<Seat>,
+    ) -> Start {
+        match spent.view().delay().zip(seat) {
+            None => Start::Now(self.taken(request, spent)),
+            Some((delay, seat)) => {
+                let turn = StartTime::after(&self.limiter, delay);
+                let ours = spent.assessed(self);
+                let taken = self.assessed(request, &ours);
+                Start::InLine(Box::new(QueuedCharges::new(taken, delay, turn, seat)))
+            }
+        }
+    }
+
+    /// Returns the part of a request's charges that is needed later if the request does not have to wait.
+    #[inline(always)]
+    fn taken(self: &Arc<Self>, request: &Extensions, spent: &Spent) -> PendingSettlement {
+        match spent {
+            Spent::Assessed(ours) => self.assessed(request, ours),
+            Spent::Unassessed(spent) => PendingSettlement {
+                permits: self.permits(spent.view()),
+                ..PendingSettlement::default()
+            },
+        }
+    }
+
+    pub(super) fn assessed(
+        self: &Arc<Self>,
+        request: &Extensions,
+        ours: &Arc<OwnDecisions>,
+    ) -> PendingSettlement {
+        let mut assessment = Assessment::new(ours);
+        let spent = ours.spent.view();
+        let permits = self.permits(spent);
+        if let Some(permits) = &permits {
+            assessment.lend(permits);
+        }
+        let settlement = match self.settles && spent.denied.is_none() {
+            true => self.settlement(request, &assessment, spent),
+            false => None,
+        };
+        PendingSettlement {
+            assessment: Some(assessment),
+            settlement,
+            permits,
+        }
+    }
+
+    fn settlement(
+        self: &Arc<Self>,
+        request: &Extensions,
+        assessment: &Assessment,
+        spent: ChargedDecisions<'_>,
+    ) -> Option<Box<Settlement>> {
+        let open = spent.iter().enumerate();
+        let open =
+            open.filter(|(_, (charge, decision))| self.rules.waits_for_ending(*charge, decision));
+        let open = open.map(|(place, (charge, _))| (place, charge.terms.rule));
+        Settlement::new(self, assessment, request, open).map(Box::new)
     }
 }
 

@@ -96,9 +96,7 @@ impl WaitingSpend {
         let decided = spend(&config.limiter, &limits, &transactions, seat.as_ref()).await;
         drop(transactions);
         let start = decided.map(|batch| {
-            let place = spent.place();
-            place.decisions = batch.members().iter().cloned().collect();
-            place.judge();
+            spent.decided(batch);
             config.start(&request, &mut spent, seat)
         });
         DecidedCharges { spent, start }

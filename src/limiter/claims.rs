@@ -3,7 +3,7 @@
 use super::{
     limiter_error::LimiterError,
     prepare::{Lookups, WithoutBucket, duplicate},
-    transactions::{JudgedCharges, Transactions},
+    transactions::Transactions,
 };
 use crate::{
     backend::BackendError,
@@ -79,26 +79,15 @@ impl<'a, C: Count> Claims<'a, C> {
         }
     }
 
-    #[inline(always)]
-    pub(super) fn operation(&self) -> Operation {
-        self.operation
-    }
-
     /// Returns whether a backend has to decide.
     #[inline(always)]
     pub(super) fn are_needed(&self) -> bool {
         self.has_claims && !self.is_refused
     }
-}
 
-impl<C: Count> JudgedCharges for Claims<'_, C> {
+    /// Writes the decisions. They are large, so they are written where they stay.
     #[inline(always)]
-    fn are_allowed(&self) -> bool {
-        self.judged.passes() && !self.is_refused
-    }
-
-    #[inline(always)]
-    fn show(&self, decided: &mut impl Decisions) {
+    pub(super) fn show(&self, decided: &mut impl Decisions) {
         for (place, without) in self.without.as_ref().iter().enumerate() {
             let decision = decided.next();
             let is_shown = !self.is_refused && self.judged.show(place, decision);

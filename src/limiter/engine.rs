@@ -3,14 +3,8 @@
 use std::slice;
 
 use super::{
-    Limiter,
-    backend_dispatch::BackendDispatch,
-    claims::Claims,
-    limiter_error::LimiterError,
-    members::Members,
-    prepare::Lookups,
-    recorder::DecisionRecorder,
-    transactions::{JudgedCharges, Transactions},
+    Limiter, backend_dispatch::BackendDispatch, claims::Claims, limiter_error::LimiterError,
+    members::Members, prepare::Lookups, recorder::DecisionRecorder, transactions::Transactions,
 };
 use crate::{
     backend::{Backend, MaybeReady, MemoryBackend, ask_boxed},
@@ -132,7 +126,7 @@ impl Limiter {
 
     /// Decides any transactions in memory, and counts the decisions. These are large, so they are written where they stay.
     #[inline(never)]
-    fn decide_in_full<'a, C: Count, D: Decisions>(
+    pub(crate) fn decide_in_full<'a, C: Count, D: Decisions>(
         &'a self,
         memory: &MemoryBackend,
         limits: &'a Limits,
@@ -141,22 +135,6 @@ impl Limiter {
         decided: &mut D,
     ) -> Result<(), LimiterError> {
         let mut claims = Claims::<C>::new(operation, transactions.len());
-        self.judge::<C, D>(memory, limits, transactions, &mut claims)?;
-        claims.show(decided);
-        Ok(())
-    }
-
-    /// Judges any transactions in memory, and counts the decisions. Claims are large, so they are written where they stay, and
-    /// decisions are only assembled here if somebody counts them or listens.
-    #[inline(always)]
-    pub(crate) fn judge<'a, C: Count, D: Decisions>(
-        &'a self,
-        memory: &MemoryBackend,
-        limits: &'a Limits,
-        transactions: &(impl Transactions<'a> + ?Sized),
-        claims: &mut Claims<'a, C>,
-    ) -> Result<(), LimiterError> {
-        let operation = claims.operation();
         claims.look_up(&Lookups::in_memory(limits, operation), transactions)?;
         let recorder = self.recorder(limits, operation);
         if claims.are_needed() {
@@ -166,11 +144,8 @@ impl Limiter {
                 return Err(recorder.failed(transactions, error));
             }
         }
-        if recorder.listens() {
-            let mut decided = D::nothing();
-            claims.show(&mut decided);
-            recorder.record(transactions, &decided);
-        }
+        claims.show(decided);
+        recorder.record(transactions, decided);
         Ok(())
     }
 

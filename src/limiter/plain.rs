@@ -4,11 +4,7 @@
 //! which saves more than half of the instructions. A test compares both. Metrics count such charges here too; while a
 //! subscriber receives the events of decisions, they take the other path.
 
-use super::{
-    Limiter,
-    recorder::emits_events,
-    transactions::{JudgedCharges, Transactions},
-};
+use super::{Limiter, recorder::emits_events, transactions::Transactions};
 use crate::{
     backend::{MemoryBackend, RowCharge},
     clock::Timestamp,
@@ -105,14 +101,15 @@ pub(crate) struct PlainCharges<'a, C: Count> {
     now: Timestamp,
 }
 
-impl<C: Count> JudgedCharges for PlainCharges<'_, C> {
+impl<C: Count> PlainCharges<'_, C> {
     #[inline(always)]
-    fn are_allowed(&self) -> bool {
+    pub(crate) fn are_allowed(&self) -> bool {
         self.passes
     }
 
+    /// Writes the decisions.
     #[inline(always)]
-    fn show(&self, decided: &mut impl Decisions) {
+    pub(crate) fn show(&self, decided: &mut impl Decisions) {
         for charge in self.charges.as_ref() {
             let decision = decided.next();
             if let Some(algorithm) = charge.algorithm {

@@ -1,4 +1,4 @@
-use crate::{decision::Decisions, transaction::Transaction};
+use crate::transaction::Transaction;
 
 /// Transactions to decide, which can be assembled when they are read.
 pub(crate) trait Transactions<'a> {
@@ -31,13 +31,4 @@ impl<'a> Transactions<'a> for Transaction<'a> {
     fn read<R>(&self, _: usize, read: impl FnOnce(&Transaction<'a>) -> R) -> R {
         read(self)
     }
-}
-
-/// Charges that are judged. Their decisions are large, and assembled only if they are needed.
-pub(crate) trait JudgedCharges {
-    /// Returns whether the charges are made.
-    fn are_allowed(&self) -> bool;
-
-    /// Writes the decisions.
-    fn show(&self, decided: &mut impl Decisions);
 }

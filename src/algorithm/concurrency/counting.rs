@@ -88,12 +88,12 @@ impl Counting for Concurrency {
     #[inline]
     fn judge(&self, ask: &Ask<'_>, view: WindowView<'_>, _: u64) -> Judged<WindowSnapshot> {
         if ask.action == Action::Renew {
-            let renewed = charged_at(&ask).and_then(|at| view.renew_at(at, ask.cost));
+            let renewed = charged_at(ask).and_then(|at| view.renew_at(at, ask.cost));
             let figures = view.figures(&self.permits, ask.cost, renewed.unwrap_or_default());
             return Judged::new(figures, renewed.is_some());
         }
         self.permits
-            .judged(ask, view, |view| match charged_at(&ask) {
+            .judged(ask, view, |view| match charged_at(ask) {
                 Some(at) => view.refund_at(at, ask.cost),
                 None => Change::Nothing,
             })

@@ -128,7 +128,7 @@ impl Counting for Window {
 
     #[inline]
     fn judge(&self, ask: &Ask<'_>, view: WindowView<'_>, _: u64) -> Judged<WindowSnapshot> {
-        self.judged(ask, view, |view| given_back(&ask, view))
+        self.judged(ask, view, |view| given_back(ask, view))
     }
 
     fn untouched(&self, ask: &Ask<'_>, view: WindowView<'_>, _: u64) -> WindowSnapshot {

@@ -284,19 +284,19 @@ mod tests {
         cost: u32,
         now: u64,
     ) -> bool {
-        charge_bucket(histories, n, Algorithm::Tiers(tiers.clone()), cost, now)
+        charge_bucket(histories, n, &Algorithm::Tiers(tiers.clone()), cost, now)
     }
 
     fn charge_bucket(
         histories: &Histories,
         n: u64,
-        algorithm: Algorithm,
+        algorithm: &Algorithm,
         cost: u32,
         now: u64,
     ) -> bool {
         let key = BucketKey::new(LimitKey::Number(1), "id");
         let (print, now) = (print(n), Timestamp::from_micros(now));
-        let member = Member::known(key, print, &algorithm, cost, Mode::CheckAndSpend);
+        let member = Member::known(key, print, algorithm, cost, Mode::CheckAndSpend);
         let claim = Operation::Spend.claim(&member);
         let mut records = histories.lock(histories.of(&print));
         let found = records.find(&print);
@@ -530,7 +530,7 @@ mod tests {
         cost: u32,
         now: u64,
     ) -> bool {
-        charge_bucket(histories, n, Algorithm::Window(window), cost, now)
+        charge_bucket(histories, n, &Algorithm::Window(window), cost, now)
     }
 
     #[test]
