@@ -53,8 +53,6 @@ pub mod tiers;
 mod time;
 pub mod window;
 
-#[cfg(feature = "redis")]
-pub(crate) use self::scripted::{Argument, Arguments, Found, Replied};
 pub(crate) use self::{
     action::{Action, Ask, Refund},
     bound::{Asked, NoTokenBucket, NotPermitted, Purpose},
@@ -66,7 +64,7 @@ pub(crate) use self::{
     refill::Refill,
     row::RowValue,
     shown::{ClientFigures, ClientTerms, ShownBucket},
-    state::{State, View},
+    state::State,
     time::{FOREVER, NEVER},
 };
 pub use self::{
@@ -82,4 +80,9 @@ pub(crate) use self::{
     follow::Repeat,
     share::Share,
     ticks::Tat,
+};
+#[cfg(feature = "redis")]
+pub(crate) use self::{
+    scripted::{Argument, Arguments, Found, Replied},
+    state::View,
 };

@@ -23,6 +23,7 @@ mod histories;
 #[cfg(feature = "domains")]
 mod ids;
 mod lease;
+#[cfg(feature = "tokio")]
 mod lease_limiters;
 mod limits;
 mod linear;
