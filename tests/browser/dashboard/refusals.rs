@@ -14,7 +14,9 @@ impl Dashboard {
 
     fn find(&self, sought: &str) {
         self.set("sought", sought);
-        self.browser.click("#find button");
+        // Not by the pointer: the page may still be scrolling to its refusals.
+        self.browser
+            .run("document.querySelector('#find button').click()");
     }
 
     fn wait_for_rows(&self, rows: usize) {
