@@ -109,6 +109,12 @@ impl<'a, C: Count> Judgement<'a, C> {
         }
     }
 
+    /// Returns whether the batch passes.
+    #[inline(always)]
+    pub(crate) fn passes(&self) -> bool {
+        self.passes
+    }
+
     /// Returns the place of a claim whose debit has no room.
     #[inline(always)]
     pub(crate) fn no_room(&self) -> Option<usize> {

@@ -116,9 +116,7 @@ impl LayerConfig {
         let limiter = &self.limiter;
         let plain = limiter.spend_plain::<Exactly<1>, Decision>(memory, &limits, &transaction);
         let Some(plain) = plain else {
-            let mut spent = Spent::new(self, self.assesses(true));
-            spent.charges_mut().push(id, terms);
-            return self.assess_charges(&mut spent, None, request, additions);
+            return self.assess_any(memory, request, &limits, (id, terms), additions);
         };
         if plain.are_allowed() && self.is_quiet() {
             return Progress::Decided(Conclusion::Proceed);
@@ -140,9 +138,8 @@ impl LayerConfig {
         if !self.assesses(plain.are_allowed()) {
             let mut decision = Decision::nothing();
             plain.show(&mut decision);
-            let spent = ChargedDecisions::of(ChargeList::of(&id, &terms), &decision);
-            let taken = PendingSettlement::default();
-            return self.conclude(request, limits, spent, taken, None, additions);
+            let charges = ChargeList::of(&id, &terms);
+            return self.conclude_unkept(request, limits, charges, &decision, additions);
         }
         let mut ours = Arc::new(OwnDecisions::new(self));
         let place = undecided(&mut ours);
@@ -151,6 +148,54 @@ impl LayerConfig {
         place.judge();
         let taken = self.assessed(&request.extensions, &ours);
         self.conclude(request, limits, ours.spent.view(), taken, None, additions)
+    }
+
+    /// Decides any charge. It is only stored if it can wait, or is needed afterwards.
+    #[inline(never)]
+    fn assess_any(
+        self: &Arc<Self>,
+        memory: &MemoryBackend,
+        request: &mut Parts,
+        limits: &Limits,
+        (id, terms): (ClientId, ChargeTerms),
+        additions: &mut ResponseAdditions,
+    ) -> Progress {
+        if self.assesses(true) || limits.has_lines() || limits.has_permits() {
+            let mut spent = Spent::new(self, self.assesses(true));
+            spent.charges_mut().push(id, terms);
+            return self.assess_charges(&mut spent, None, request, additions);
+        }
+        let transaction = self.rules.transaction(&id, &terms, false);
+        let mut decision = Decision::nothing();
+        let is_needed = self.limiter.decide_unless_quiet::<Exactly<1>, Decision>(
+            memory,
+            limits,
+            Operation::Spend,
+            &transaction,
+            &mut decision,
+            self.is_quiet(),
+        );
+        let charges = ChargeList::of(&id, &terms);
+        Progress::Decided(match is_needed {
+            Ok(true) => self.conclude_unkept(request, limits, charges, &decision, additions),
+            Ok(false) => Conclusion::Proceed,
+            Err(error) => self.fail(request, limits, charges, &error, None),
+        })
+    }
+
+    /// Concludes a request whose only decision nobody needs afterwards.
+    #[inline(always)]
+    fn conclude_unkept(
+        &self,
+        request: &mut Parts,
+        limits: &Limits,
+        charges: ChargeList<'_>,
+        decision: &Decision,
+        additions: &mut ResponseAdditions,
+    ) -> Conclusion {
+        let spent = ChargedDecisions::of(charges, decision);
+        let taken = PendingSettlement::default();
+        self.conclude(request, limits, spent, taken, None, additions)
     }
 
     #[cold]
@@ -269,28 +314,40 @@ impl LayerConfig {
                 return Progress::Decided(Conclusion::Proceed);
             }
             spent.show(&plain);
-        } else if let Err(error) = self.decide_in_full::<C>(memory, limits, spent, seat.is_some()) {
-            let charges = spent.view().charges;
-            return Progress::Decided(self.fail(request, limits, charges, &error, missing));
+        } else {
+            match self.decide_in_full::<C>(memory, limits, spent, seat.is_some(), missing) {
+                Ok(true) => {}
+                Ok(false) => return Progress::Decided(Conclusion::Proceed),
+                Err(error) => {
+                    let charges = spent.view().charges;
+                    return Progress::Decided(self.fail(request, limits, charges, &error, missing));
+                }
+            }
         }
         let start = self.start(&request.extensions, spent, seat);
         self.proceed(request, limits, spent.view(), start, missing, additions)
     }
 
-    /// Makes decisions that are not on plain charges only.
+    /// Makes decisions that are not on plain charges only. Returns whether the request needs them; one that does not may
+    /// proceed.
     fn decide_in_full<C: Count>(
         &self,
         memory: &MemoryBackend,
         limits: &Limits,
         spent: &mut Spent,
         can_wait: bool,
-    ) -> Result<(), LimiterError> {
+        missing: Option<&MissingId>,
+    ) -> Result<bool, LimiterError> {
         match spent {
-            Spent::Unassessed(kept) => self.decide::<C, _>(memory, limits, kept, can_wait),
+            Spent::Unassessed(kept) => {
+                let may_need_more = can_wait || missing.is_some() || limits.has_permits();
+                let can_be_quiet = !may_need_more && self.is_quiet();
+                self.decide::<C, _>(memory, limits, kept, can_wait, can_be_quiet)
+            }
             Spent::Assessed(ours) => {
                 let kept = undecided(ours);
                 kept.decisions.reserve(kept.charges.list().len());
-                self.decide::<C, _>(memory, limits, kept, can_wait)
+                self.decide::<C, _>(memory, limits, kept, can_wait, false)
             }
         }
     }
@@ -301,21 +358,26 @@ impl LayerConfig {
         limits: &Limits,
         kept: &mut KeptDecisions<D>,
         can_wait: bool,
-    ) -> Result<(), LimiterError> {
+        can_be_quiet: bool,
+    ) -> Result<bool, LimiterError> {
         let transactions = RequestTransactions {
             rules: &self.rules,
             charges: kept.charges.list(),
             can_wait,
         };
-        let decided = self.limiter.decide_in_full::<C, D>(
+        let decisions = &mut kept.decisions;
+        let is_needed = self.limiter.decide_unless_quiet::<C, D>(
             memory,
             limits,
             Operation::Spend,
             &transactions,
-            &mut kept.decisions,
-        );
-        kept.judge();
-        decided
+            decisions,
+            can_be_quiet,
+        )?;
+        if is_needed {
+            kept.judge();
+        }
+        Ok(is_needed)
     }
 
     /// Concludes a request, unless it has to wait for its turn first.

@@ -85,6 +85,12 @@ impl<'a, C: Count> Claims<'a, C> {
         self.has_claims && !self.is_refused
     }
 
+    /// Returns whether the request may proceed.
+    #[inline(always)]
+    pub(super) fn pass(&self) -> bool {
+        self.judged.passes() && !self.is_refused
+    }
+
     /// Writes the decisions. They are large, so they are written where they stay.
     #[inline(always)]
     pub(super) fn show(&self, decided: &mut impl Decisions) {

@@ -134,6 +134,21 @@ impl Limiter {
         transactions: &(impl Transactions<'a> + ?Sized),
         decided: &mut D,
     ) -> Result<(), LimiterError> {
+        self.decide_unless_quiet::<C, D>(memory, limits, operation, transactions, decided, false)
+            .map(drop)
+    }
+
+    /// Does the same, and returns whether the decisions are written. They are not if all pass and that is all that counts.
+    #[inline(always)]
+    pub(crate) fn decide_unless_quiet<'a, C: Count, D: Decisions>(
+        &'a self,
+        memory: &MemoryBackend,
+        limits: &'a Limits,
+        operation: Operation,
+        transactions: &(impl Transactions<'a> + ?Sized),
+        decided: &mut D,
+        can_be_quiet: bool,
+    ) -> Result<bool, LimiterError> {
         let mut claims = Claims::<C>::new(operation, transactions.len());
         claims.look_up(&Lookups::in_memory(limits, operation), transactions)?;
         let recorder = self.recorder(limits, operation);
@@ -144,9 +159,12 @@ impl Limiter {
                 return Err(recorder.failed(transactions, error));
             }
         }
+        if can_be_quiet && claims.pass() && !recorder.listens() {
+            return Ok(false);
+        }
         claims.show(decided);
         recorder.record(transactions, decided);
-        Ok(())
+        Ok(true)
     }
 
     #[inline(never)]
