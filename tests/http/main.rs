@@ -17,6 +17,7 @@ mod path_params;
 mod permits;
 mod permits_served;
 mod proxies;
+mod quiet;
 mod recipes;
 mod refusals;
 mod responses;
