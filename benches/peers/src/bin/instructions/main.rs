@@ -26,26 +26,26 @@ struct Row {
 const ROWS: [Row; 30] = [
     row("`Limiter`, by handle", Case::Handle)
         .beside(Case::Governor)
-        .at_most(573)
+        .at_most(560)
         .goal(450),
     row("`Limiter`, by name", Case::Name)
         .beside(Case::Governor)
-        .at_most(603)
+        .at_most(590)
         .goal(600),
     row("`MemoryBackend` alone", Case::Backend)
         .beside(Case::Governor)
-        .at_most(360)
+        .at_most(380)
         .goal(320),
     row("layer, no headers, no extensions", Case::Plain)
         .over(Case::Bare)
         .beside(Case::PeerPlain)
-        .at_most(1240)
+        .at_most(1265)
         .goal(1250),
     row("layer, request extension", Case::Extension).over(Case::Bare),
     row("layer, headers", Case::Headers)
         .over(Case::Bare)
         .beside(Case::PeerHeaders)
-        .at_most(3360)
+        .at_most(3400)
         .goal(2300),
     row("layer, headers with exact waits", Case::ExactHeaders).over(Case::Bare),
     row("layer, `X-RateLimit-*`", Case::XRateLimit).over(Case::Bare),
@@ -68,73 +68,73 @@ const ROWS: [Row; 30] = [
         .at_most(6670)
         .goal(6300),
     row("two limits by name", Case::Names(2))
-        .at_most(1570)
+        .at_most(1500)
         .goal(1200),
     row("four limits by name", Case::Names(4))
-        .at_most(2910)
+        .at_most(2720)
         .goal(2300),
     row(
         "layer with two rules, no headers, no extensions",
         Case::PlainRules(2),
     )
     .over(Case::Bare)
-    .at_most(2420)
+    .at_most(2410)
     .goal(1900),
     row(
         "layer with four rules, no headers, no extensions",
         Case::PlainRules(4),
     )
     .over(Case::Bare)
-    .at_most(3830)
+    .at_most(3580)
     .goal(3500),
     row("layer with two rules, default", Case::Rules(2))
         .over(Case::Bare)
-        .at_most(7150)
+        .at_most(6560)
         .goal(5700),
     row("layer with four rules, default", Case::Rules(4))
         .over(Case::Bare)
-        .at_most(10430)
+        .at_most(9100)
         .goal(8700),
     row(
         "layer with four rules, default, denied by the last, total",
         Case::DeniedRules(4),
     )
-    .at_most(11110),
+    .at_most(11640),
     row(
         "layer with a quota, no headers, no extensions",
         Case::PlainQuota,
     )
     .over(Case::Bare)
-    .at_most(1270)
+    .at_most(1320)
     .goal(1400),
     row(
         "layer with a window, no headers, no extensions",
         Case::PlainWindow,
     )
     .over(Case::Bare)
-    .at_most(3210)
+    .at_most(2340)
     .goal(2200),
     row(
         "layer with tiers, no headers, no extensions",
         Case::PlainTiers,
     )
     .over(Case::Bare)
-    .at_most(3920)
+    .at_most(3010)
     .goal(3000),
-    row("tiers through `Limiter`, by handle", Case::Tiers).at_most(2740),
-    row("a window through `Limiter`, by handle", Case::Window).at_most(2090),
-    row("a permit taken and given back, by `enter`", Case::Permit).at_most(5910),
+    row("tiers through `Limiter`, by handle", Case::Tiers).at_most(2400),
+    row("a window through `Limiter`, by handle", Case::Window).at_most(1750),
+    row("a permit taken and given back, by `enter`", Case::Permit).at_most(5140),
     row(
         "a permit taken and given back, by its receipt",
         Case::PermitReceipt,
     )
-    .at_most(4210),
+    .at_most(3600),
     row(
         "layer with permits, no headers, no extensions",
         Case::PlainPermits,
     )
     .over(Case::Bare)
-    .at_most(6860),
+    .at_most(6550),
     row("a bare service", Case::Bare),
     row(
         "a service that adds a request extension, without a limit",
