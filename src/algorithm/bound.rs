@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     concurrency,
     counting::Counting,
-    each::{Algorithm, Each, each, map_each},
+    each::{Algorithm, Each, each, each_as, map_each},
     gcra::Gcra,
     quota, tiers, window,
 };
@@ -138,10 +138,7 @@ impl Algorithm {
 
     /// Returns the measure that bounds the cost of one request, in words.
     pub(crate) fn measure(&self) -> &'static str {
-        fn measure<A: Bounded>(_: &A) -> &'static str {
-            A::MEASURE
-        }
-        each!(self, by => measure(by))
+        each_as!(self, (By, This, _) => By::MEASURE)
     }
 
     /// Returns the most cost that one bucket admits within a span `[t, t + span)`, which is not empty; `None` if nothing bounds

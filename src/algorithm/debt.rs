@@ -6,7 +6,7 @@ use super::{
     action::Refund,
     concurrency::Concurrency,
     counting::Counting,
-    each::{Algorithm, Each, each, map_each},
+    each::{Algorithm, Each, each, each_as, map_each},
     gcra::Gcra,
     quota::Quota,
     state::State,
@@ -25,13 +25,19 @@ pub(crate) trait Owing: Counting {
     const IS_IN_MEMORY: bool = false;
 
     /// Creates a ledger without charges; `None` if nothing can be owed, because the bucket cannot be debited.
-    fn ledger(&self) -> Option<Self::Ledger>;
+    fn ledger(&self) -> Option<Self::Ledger> {
+        None
+    }
 
     /// Records a charge that has led to a state.
-    fn charge_ledger(&self, ledger: &mut Self::Ledger, state: &Self::State, cost: u32, now: u64);
+    fn charge_ledger(&self, ledger: &mut Self::Ledger, state: &Self::State, cost: u32, now: u64) {
+        let _ = (ledger, state, cost, now);
+    }
 
     /// Records the refund of local charges.
-    fn refund_ledger(&self, ledger: &mut Self::Ledger, refund: Refund<'_>, cost: u32, now: u64);
+    fn refund_ledger(&self, ledger: &mut Self::Ledger, refund: Refund<'_>, cost: u32, now: u64) {
+        let _ = (ledger, refund, cost, now);
+    }
 
     /// Records that a refund of the store has changed the local state.
     fn lower_ledger(&self, ledger: &mut Self::Ledger, before: Self::State, after: Self::State) {
@@ -45,7 +51,10 @@ pub(crate) trait Owing: Counting {
         own: Self::State,
         seen: Self::State,
         now: u64,
-    ) -> Option<Owed>;
+    ) -> Option<Owed> {
+        let _ = (ledger, own, seen, now);
+        None
+    }
 
     /// Returns the units of the whole debt.
     fn owed_units(
@@ -66,7 +75,9 @@ pub(crate) trait Owing: Counting {
     }
 
     /// Adds an earlier ledger of the same bucket.
-    fn merge_ledger(&self, ledger: &mut Self::Ledger, earlier: Self::Ledger);
+    fn merge_ledger(&self, ledger: &mut Self::Ledger, earlier: Self::Ledger) {
+        let _ = (ledger, earlier);
+    }
 
     /// Returns the number of entries, if there can be many.
     fn entries(&self, ledger: &Self::Ledger) -> usize {
@@ -130,10 +141,7 @@ impl Algorithm {
     /// Returns whether the memories say what is owed, so that a charge need not be recorded.
     #[inline]
     pub(crate) const fn owes_in_memory(&self) -> bool {
-        const fn is_in_memory<A: Owing>(_: &A) -> bool {
-            A::IS_IN_MEMORY
-        }
-        each!(self, by => is_in_memory(by))
+        each_as!(self, (By, This, _) => By::IS_IN_MEMORY)
     }
 
     /// Records a charge that has led to a state.

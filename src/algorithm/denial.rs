@@ -6,7 +6,7 @@ use super::{
     action::Ask,
     concurrency::Concurrency,
     counting::Counting,
-    each::{Algorithm, Each, each, map_each},
+    each::{Algorithm, Each, each, each_as, map_each},
     gcra::Gcra,
     quota::Quota,
     state::State,
@@ -104,10 +104,7 @@ impl Algorithm {
 
     /// Returns what to remember of a denial, with the state of the bucket at `at`.
     pub(crate) fn denied(&self, state: State, ask: &Ask<'_>, at: Timestamp) -> Option<Denied> {
-        fn is_remembered<A: Denying>(_: &A) -> bool {
-            A::IS_REMEMBERED
-        }
-        if !each!(self, by => is_remembered(by)) {
+        if !each_as!(self, (By, This, _) => By::IS_REMEMBERED) {
             return None;
         }
         map_each!((self, state), (by, state) => DeniedIn::new(by, state, ask, at.as_micros()))
@@ -127,9 +124,6 @@ impl Algorithm {
 
     /// Returns whether a grant can outdate a denial.
     pub(crate) const fn grants_outdate_denials(&self) -> bool {
-        const fn outdated<A: Denying>(_: &A) -> bool {
-            A::OUTDATED_BY_GRANTS
-        }
-        each!(self, by => outdated(by))
+        each_as!(self, (By, This, _) => By::OUTDATED_BY_GRANTS)
     }
 }

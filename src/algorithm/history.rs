@@ -4,7 +4,7 @@ use super::{
     action::{Action, Ask, Refund},
     concurrency::Concurrency,
     counting::Counting,
-    each::{Algorithm, Each, each, map_each},
+    each::{Algorithm, Each, each, each_as, map_each},
     gcra::Gcra,
     quota::Quota,
     state::State,
@@ -49,26 +49,17 @@ impl Algorithm {
     /// Returns whether the state of a bucket fits into a row.
     #[inline]
     pub(crate) const fn fits_row(&self) -> bool {
-        const fn fits<A: Counting>(_: &A) -> bool {
-            A::FITS_ROW
-        }
-        each!(self, by => fits(by))
+        each_as!(self, (By, This, _) => By::FITS_ROW)
     }
 
     /// Returns whether the answer to a probe has the unchanged state of the bucket.
     pub(crate) fn probes_keep_state(&self) -> bool {
-        fn keeps<A: Counting>(_: &A) -> bool {
-            A::PROBES_KEEP_STATE
-        }
-        each!(self, by => keeps(by))
+        each_as!(self, (By, This, _) => By::PROBES_KEEP_STATE)
     }
 
     /// Returns whether a state holds the wait of the cost that was asked for only.
     pub(crate) fn waits_are_state(&self) -> bool {
-        fn are<A: Counting>(_: &A) -> bool {
-            A::WAITS_ARE_STATE
-        }
-        each!(self, by => are(by))
+        each_as!(self, (By, This, _) => By::WAITS_ARE_STATE)
     }
 
     /// Returns the terms of a history; `None` if the state of a bucket fits into a row.
@@ -85,10 +76,7 @@ impl Algorithm {
     /// Returns whether an action changes what is stored, if it has passed and led to `state`.
     #[inline]
     pub(crate) fn changes(&self, action: Action, state: &State) -> bool {
-        fn changes<A: Counting>(_: &A, action: Action, state: &A::State) -> bool {
-            A::changes(action, state)
-        }
-        each!((self, state), (by, state) => changes(by, action, state), _ => false)
+        each_as!((self, state), (By, This, _, state) => By::changes(action, state), _ => false)
     }
 }
 

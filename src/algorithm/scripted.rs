@@ -11,7 +11,7 @@ use super::{
     algorithm_key::AlgorithmKey,
     concurrency::Concurrency,
     counting::Counting,
-    each::{Algorithm, Each, each, map_each},
+    each::{Algorithm, Each, each, each_as, keyed, map_each},
     gcra::Gcra,
     quota::Quota,
     state::{State, View, ViewIn},
@@ -254,18 +254,12 @@ impl Algorithm {
 
     /// Returns the letter of the algorithm in the arguments of scripts.
     pub(crate) fn script_letter(&self) -> &'static str {
-        fn letter<A: Scripted>(_: &A) -> &'static str {
-            A::LETTER
-        }
-        each!(self, by => letter(by))
+        each_as!(self, (By, This, _) => By::LETTER)
     }
 
     /// Returns whether spends have a script of their own.
     pub(crate) fn has_spends_script(&self) -> bool {
-        fn has<A: Scripted>(_: &A) -> bool {
-            A::HAS_SPENDS_SCRIPT
-        }
-        each!(self, by => has(by))
+        each_as!(self, (By, This, _) => By::HAS_SPENDS_SCRIPT)
     }
 
     /// Returns the arguments of a request for scripts, which requests of other clients share.
@@ -275,10 +269,7 @@ impl Algorithm {
 
     /// Returns the mark of the charge that a refund gives back or a renewal moves, if the script needs it.
     pub(crate) fn mark(&self, ask: &Ask<'_>) -> Option<u64> {
-        fn mark<A: Scripted>(_: &A, ask: &Ask<'_>) -> Option<u64> {
-            A::mark(ask)
-        }
-        each!(self, by => mark(by, ask))
+        each_as!(self, (By, This, _) => By::mark(ask))
     }
 
     /// Returns whether values are so small that they are read, written and answered as a whole.
@@ -288,10 +279,7 @@ impl Algorithm {
 
     /// Returns the number of units that a spend takes at most, if scripts count them.
     pub(crate) fn most_taken(&self, ask: &Ask<'_>) -> Option<u32> {
-        fn counts<A: Scripted>(_: &A) -> bool {
-            A::COUNTS_UNITS
-        }
-        each!(self, by => counts(by)).then_some(ask.cost)
+        each_as!(self, (By, This, _) => By::COUNTS_UNITS).then_some(ask.cost)
     }
 
     /// Returns the amount of data that a script reads and answers besides its arguments, counted in arguments.
@@ -301,10 +289,7 @@ impl Algorithm {
 
     /// Returns whether a charge can be undone.
     pub(crate) fn can_refund(&self) -> bool {
-        fn can<A: Counting>(_: &A) -> bool {
-            !A::CHARGE_KINDS.is_empty()
-        }
-        each!(self, by => can(by))
+        each_as!(self, (By, This, _) => !By::CHARGE_KINDS.is_empty())
     }
 
     /// Returns the view of a state that a script has found, or of an unused bucket.
@@ -342,13 +327,7 @@ impl Found {
         taken: Option<u32>,
         now: u64,
     ) -> Option<Self> {
-        Some(match algorithm {
-            Gcra::KEY => Self::Gcra(FoundIn::read(value, taken, now)?),
-            Tiers::KEY => Self::Tiers(FoundIn::read(value, taken, now)?),
-            Window::KEY => Self::Window(FoundIn::read(value, taken, now)?),
-            Quota::KEY => Self::Quota(FoundIn::read(value, taken, now)?),
-            Concurrency::KEY => Self::Concurrency(FoundIn::read(value, taken, now)?),
-        })
+        keyed!(algorithm, (By, This) => FoundIn::read(value, taken, now).map(This))
     }
 
     /// Returns whether the script has taken as many units as this state shows.

@@ -5,7 +5,7 @@ use super::{
     algorithm_key::AlgorithmKey,
     concurrency::Concurrency,
     counting::{Counting, Judged},
-    each::{Algorithm, Each, each, each_as, map_each},
+    each::{Algorithm, Each, each_as, map_each},
     gcra::{Gcra, Tat},
     quota::Quota,
     tiers::Tiers,
@@ -84,9 +84,6 @@ impl Algorithm {
     #[inline]
     #[must_use]
     pub fn key(&self) -> AlgorithmKey {
-        fn key<A: Counting>(_: &A) -> AlgorithmKey {
-            A::KEY
-        }
-        each!(self, by => key(by))
+        each_as!(self, (By, This, _) => By::KEY)
     }
 }

@@ -65,10 +65,9 @@ impl Stored {
 
     /// Creates the history of an unused bucket, to change it.
     pub(crate) fn history(algorithm: &Algorithm) -> Self {
-        fn unused<A: Counting>(_: &A) -> A::Stored {
-            A::Stored::default()
-        }
-        Self(Some(map_each!(algorithm, by => unused(by))))
+        Self(Some(
+            each_as!(algorithm, (By, This, _) => This(Default::default())),
+        ))
     }
 
     /// Returns the part on which one request depends. A state of another algorithm counts as that of an unused bucket.

@@ -59,28 +59,6 @@ mod tests {
     use crate::id::IdFormat::FqdnSet;
 
     const COM: &str = "a379a6f6eeafb9a55e378c118034e2751e682fab9f2d30ab13d2125586ce1947";
-    const COM_NET_ORG: &str = "394e82811f52e2da38b970afdb21c9bc9af81060939c690183c00fce37408738";
-
-    #[test]
-    fn order_case_and_repetition_make_no_other_set() {
-        for (text, id) in [
-            ("example.com", COM),
-            ("EXAMPLE.com.", COM),
-            ("example.com,example.com", COM),
-            ("example.com,example.net,example.org", COM_NET_ORG),
-            (
-                "EXAMPLE.org,example.com,example.net,example.com",
-                COM_NET_ORG,
-            ),
-        ] {
-            assert_eq!(FqdnSet.canonical(text).unwrap().as_str(), id, "{text}");
-        }
-        let spelled = FqdnSet.fold("2001:DB8::1,a.com,10.0.0.1").unwrap();
-        assert_eq!(
-            spelled,
-            FqdnSet.fold("10.0.0.1,2001:db8:0::1,A.com").unwrap()
-        );
-    }
 
     #[test]
     fn what_is_no_list_of_names_is_refused() {

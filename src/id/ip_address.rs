@@ -64,14 +64,4 @@ mod tests {
             assert!(IpAddress.fold(text).is_err(), "{text:?}");
         }
     }
-
-    #[test]
-    fn zone_is_no_client_of_its_own() {
-        let error = IpAddress.canonical("fe80::1%eth0").unwrap_err().to_string();
-        assert!(
-            error.contains("write that if you mean all of it") && error.contains("`fe80::1`"),
-            "{error}"
-        );
-        assert!(IpAddress.canonical("::ffff:10.0.0.2").is_ok());
-    }
 }

@@ -28,22 +28,6 @@ mod tests {
     use crate::id::IdFormat::{RegIdDomain, RegIdFqdnSet};
 
     #[test]
-    fn both_parts_are_folded() {
-        let id = RegIdDomain.fold("12345678:www.Example.com").unwrap();
-        assert_eq!(id.as_str(), "12345678:example.com");
-        let id = RegIdFqdnSet.canonical("12345678:example.ORG,example.net,example.com");
-        assert_eq!(
-            id.unwrap().as_str(),
-            "12345678:394e82811f52e2da38b970afdb21c9bc9af81060939c690183c00fce37408738"
-        );
-        let error = RegIdDomain
-            .canonical("7:www.example.com")
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("`7:example.com`"), "{error}");
-    }
-
-    #[test]
     fn what_is_no_pair_is_refused() {
         for text in [
             "",

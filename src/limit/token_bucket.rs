@@ -246,21 +246,53 @@ mod tests {
         assert_eq!(LIMIT.max_wait(Duration::ZERO), gcra.into());
     }
 
+    type Make = fn(Duration) -> Limit;
+
+    const PANICS: [(Make, &str); 9] = [
+        (
+            |second| {
+                Limit::tiers([Tier::new(5, second)])
+                    .unwrap()
+                    .max_wait(second)
+            },
+            "tiers have no line",
+        ),
+        (
+            |second| Limit::window(5, second).max_wait(second),
+            "windows and quotas have no line",
+        ),
+        (
+            |second| Limit::quota(5, Per::Day).max_wait(second),
+            "windows and quotas have no line",
+        ),
+        (
+            |second| Limit::UNLIMITED.max_wait(second),
+            "there is nothing to wait for",
+        ),
+        (
+            |second| Limit::BLOCKED.max_wait(second),
+            "there is nothing to wait for",
+        ),
+        (
+            |_| Limit::concurrent(4).max_wait(Duration::from_nanos(1500)),
+            "a wait is a whole number of microseconds",
+        ),
+        (
+            |_| Limit::concurrent(4).max_wait(Duration::from_secs(1 << 40)),
+            "a wait is at most 71 years",
+        ),
+        (|_| Limit::per_second(0), "a count of 0 lets nothing pass"),
+        (
+            |_| Limit::per_second(1).burst(0),
+            "a burst of 0 lets nothing pass",
+        ),
+    ];
+
     #[test]
-    fn windows_quotas_and_tiers_have_no_line() {
-        let second = Duration::from_secs(1);
-        let others = [
-            (
-                Limit::tiers([Tier::new(5, second)]).unwrap(),
-                "tiers have no line",
-            ),
-            (Limit::window(5, second), "windows and quotas have no line"),
-            (Limit::quota(5, Per::Day), "windows and quotas have no line"),
-            (Limit::UNLIMITED, "there is nothing to wait for"),
-            (Limit::BLOCKED, "there is nothing to wait for"),
-        ];
-        for (limit, expected) in others {
-            let panic = std::panic::catch_unwind(|| limit.max_wait(second)).unwrap_err();
+    fn what_makes_no_limit_panics_with_the_reason() {
+        for (make, expected) in PANICS {
+            let made = std::panic::catch_unwind(|| make(Duration::from_secs(1)));
+            let panic = made.unwrap_err();
             let message = panic.downcast_ref::<&str>().copied();
             let message = message.or_else(|| panic.downcast_ref::<String>().map(|text| &**text));
             assert!(
@@ -285,18 +317,6 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a wait is a whole number of microseconds")]
-    fn wait_for_permits_in_nanoseconds_panics() {
-        let _ = Limit::concurrent(4).max_wait(Duration::from_nanos(1500));
-    }
-
-    #[test]
-    #[should_panic(expected = "a wait is at most 71 years")]
-    fn wait_for_permits_of_ages_panics() {
-        let _ = Limit::concurrent(4).max_wait(Duration::from_secs(1 << 40));
-    }
-
-    #[test]
     fn waits_are_whole_microseconds_within_the_range_of_times() {
         let gcra = Gcra::new(1, 3, Duration::from_secs(1)).unwrap();
         let most = Duration::from_micros(crate::gcra::MAX_TICKS_US - 333_334);
@@ -312,17 +332,5 @@ mod tests {
         ] {
             assert_eq!(gcra.waiting(wait), Err(error), "{wait:?}");
         }
-    }
-
-    #[test]
-    #[should_panic(expected = "a count of 0 lets nothing pass")]
-    fn zero_per_second_panics() {
-        let _ = Limit::per_second(0);
-    }
-
-    #[test]
-    #[should_panic(expected = "a burst of 0 lets nothing pass")]
-    fn zero_burst_panics() {
-        let _ = Limit::per_second(1).burst(0);
     }
 }

@@ -37,11 +37,6 @@ const SHAPES: &[Refusal] = &[
         "1: expected a map from limit names to their values, found `text`",
     ),
     (
-        Json,
-        "null",
-        "1: expected a map from limit names to their values, found `null`",
-    ),
-    (
         Yaml,
         "\na: 5",
         "2: limit `a`: expected a map, found `5`: write its values, such as `10/s burst 20`, or `{}` to turn it off",
@@ -53,11 +48,6 @@ const SHAPES: &[Refusal] = &[
     ),
     (Toml, "\na = 5", "2: limit `a`: expected a map, found `5`"),
     (
-        Json,
-        r#"{"a": []}"#,
-        "1: limit `a`: expected a map, found an empty list",
-    ),
-    (
         Toml,
         "[[a]]\nburst = 1",
         "1: limit `a`: expected a map, found a list",
@@ -68,17 +58,7 @@ const SHAPES: &[Refusal] = &[
         "a:\nburst: 1\ncount: 1\nperiod: 1s",
         "2: burst is a field of a limit, and not a limit: indent it below the name of its limit",
     ),
-    (
-        Json,
-        r#"{"a": null}"#,
-        "1: limit `a`: expected a map, found `null`",
-    ),
     (Yaml, "a: ~", "1: limit `a`: expected a map, found `~`"),
-    (
-        Yaml,
-        "a: {burst: [1]}",
-        "1: limit `a`: expected a single value, found a list",
-    ),
     (
         Yaml,
         "a:\n  burst:\n  count: 1",
@@ -97,11 +77,6 @@ const FIELDS: &[Refusal] = &[
         Yaml,
         "a: {rate: 10/s}",
         "1: limit `a`: unknown field `rate`: write `burst: 10, count: 10, period: 1s` instead",
-    ),
-    (
-        Toml,
-        "[a]\nrates = \"5 per 15m burst 2\"",
-        "2: limit `a`: unknown field `rates`: write `burst: 2, count: 5, period: 15m0s` instead",
     ),
     (
         Json,
@@ -125,11 +100,6 @@ const FIELDS: &[Refusal] = &[
     ),
     (
         Yaml,
-        "a:\n  burst:20\n",
-        "2: limit `a`: a space is missing after the colon: write `burst",
-    ),
-    (
-        Yaml,
         "a:\nburst: 20\ncount: 10\nperiod: 1s",
         "2: burst is a field of a limit, and not a limit",
     ),
@@ -147,16 +117,6 @@ const FIELDS: &[Refusal] = &[
         Yaml,
         "a:\n  burst: 1\n  perod: 1s",
         "3: limit `a`: unknown field `perod`: did you mean `period`?",
-    ),
-    (
-        Json,
-        "{\"a\": {\"burst\": 1,\n\"Count\": 1}}",
-        "2: limit `a`: unknown field `Count`: did you mean `count`?",
-    ),
-    (
-        Toml,
-        "[a]\nburst = 1\nperiods = '1s'",
-        "3: limit `a`: unknown field `periods`",
     ),
     (
         Yaml,
@@ -229,7 +189,6 @@ const NUMBERS: &[Refusal] = &[
         "2: limit `a`: burst is `-1`: use a whole number up to 4294967295, in digits only",
     ),
     (Yaml, "a: {burst: ~}", "1: limit `a`: burst is `~`"),
-    (Yaml, "a: {burst: ''}", "1: limit `a`: burst is ``"),
     (
         Yaml,
         "a: {burst: 4294967296}",
@@ -238,7 +197,6 @@ const NUMBERS: &[Refusal] = &[
     (Yaml, "a: {burst: 1.5}", "1: limit `a`: burst is `1.5`"),
     (Yaml, "a: {burst: +1}", "1: limit `a`: burst is `+1`"),
     (Yaml, "a: {count: 0x10}", "1: limit `a`: count is `0x10`"),
-    (Yaml, "a: {count: ten}", "1: limit `a`: count is `ten`"),
     (
         Json,
         r#"{"a": {"count": 1e3}}"#,
@@ -300,54 +258,9 @@ const DURATIONS: &[Refusal] = &[
         "2: limit `a`: period: `60` is not a duration",
     ),
     (
-        Yaml,
-        "a: {period: 0}",
-        "1: limit `a`: period: `0` is not a duration",
-    ),
-    (
-        Yaml,
-        "a: {period: ''}",
-        "1: limit `a`: period: `` is not a duration: write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`",
-    ),
-    (
-        Yaml,
-        "a: {period: -1s}",
-        "1: limit `a`: period: `-1s` is not a duration",
-    ),
-    (
-        Yaml,
-        "a: {period: 1d}",
-        "1: limit `a`: period: `1d` is not a duration: the longest unit is the hour: write `24h`",
-    ),
-    (
-        Yaml,
-        "a: {period: 1 s}",
-        "1: limit `a`: period: `1 s` is not a duration: units are ns, us, ms, s, m and h",
-    ),
-    (
-        Json,
-        r#"{"a": {"period": "infinite"}}"#,
-        "1: limit `a`: period: `infinite` is not a duration",
-    ),
-    (
-        Toml,
-        "[a]\nperiod = '1 minute'",
-        "2: limit `a`: period: `1 minute` is not a duration",
-    ),
-    (
         Toml,
         "[a]\nperiod = 07:32:00",
         "2: limit `a`: period: `07:32:00` is not a duration",
-    ),
-    (
-        Yaml,
-        "a: {period: 99999999999999999999h}",
-        "1: limit `a`: period: `99999999999999999999h` is not a duration: it is too long: shorten it",
-    ),
-    (
-        Yaml,
-        "a: {period: 0.1ns}",
-        "1: limit `a`: period: `0.1ns` is not a duration: it has a fraction of a nanosecond: round it",
     ),
 ];
 
@@ -366,11 +279,6 @@ const NAMES: &[Refusal] = &[
         Yaml,
         "\na b: {}",
         "2: limit `a b`: `a b` is not a limit name: start with an ASCII letter, and continue with letters, digits, `_`, `.` or `-`",
-    ),
-    (
-        Yaml,
-        "ip:10.0.0.2: {}",
-        "1: limit `ip:10.0.0.2`: `ip:10.0.0.2` is not a limit name",
     ),
     (Json, r#"{"": {}}"#, "1: limit ``: `` is not a limit name"),
     (

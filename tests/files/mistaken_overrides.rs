@@ -19,11 +19,6 @@ const SHAPES: &[Refusal] = &[
         "1: expected a list of `- name: {burst, count, period, ids}`, found `null`",
     ),
     (
-        Json,
-        "5",
-        "1: expected a list of `- name: {burst, count, period, ids}`, found `5`",
-    ),
-    (
         Yaml,
         "- any: {burst: 1, count: 1, period: 1s, ids: [x]}\n- any",
         "2: expected a list of `- name: {burst, count, period, ids}`, found `any`",
@@ -65,11 +60,6 @@ const SHAPES: &[Refusal] = &[
         "2: limit `any`: id `x`: it has no values: write its values, such as `10/s burst 20`",
     ),
     (
-        Yaml,
-        "any: {burst: {}}",
-        "1: limit `any`: expected a single value, found an empty map",
-    ),
-    (
         Json,
         "{\"any\": {\n\"count\": []}}",
         "2: limit `any`: expected a single value, found an empty list",
@@ -77,11 +67,6 @@ const SHAPES: &[Refusal] = &[
 ];
 
 const FIELDS: &[Refusal] = &[
-    (
-        Yaml,
-        "- any: {rate: 100/min, ids: [a]}",
-        "1: limit `any`: unknown field `rate`: write `burst: 100, count: 100, period: 1m0s` instead",
-    ),
     (
         Yaml,
         "- any: 7 per day",
@@ -98,41 +83,14 @@ const FIELDS: &[Refusal] = &[
         "2: limit `any`: unknown field `number`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, concurrent, hold, tiers, unlimited, blocked, ids",
     ),
     (
-        Toml,
-        "[any]\nperiod = '1s'\nBurst = 1",
-        "3: limit `any`: unknown field `Burst`: did you mean `burst`?",
-    ),
-    (
-        Yaml,
-        "any: {colour: red}",
-        "1: limit `any`: unknown field `colour`",
-    ),
-    (
-        Yaml,
-        "- any: {tiers: [], ids: [x]}",
-        "1: limit `any`: tiers is empty, so nothing would ever pass",
-    ),
-    (
         Json,
         "{\"any\": {\"ids\": [\"x\"],\n\"ids\": [\"y\"]}}",
         "2: limit `any`: ids appears twice, first in line 1",
     ),
-    (Yaml, "any: {ids: [x]}", "1: limit `any`: burst is missing"),
-    (Yaml, "\nany: {}", "2: limit `any`: burst is missing"),
     (
         Json,
         "{\"any:x\": {}}",
         "1: limit `any`: id `x`: burst is missing",
-    ),
-    (
-        Yaml,
-        "- any: {count: 1, period: 1s, ids: [x]}",
-        "1: limit `any`: burst is missing",
-    ),
-    (
-        Json,
-        "[{\"any\":\n{\"burst\": 1, \"period\": \"1s\", \"ids\": [\"x\"]}}]",
-        "1: limit `any`: count is missing",
     ),
     (
         Toml,
@@ -159,38 +117,8 @@ const VALUES: &[Refusal] = &[
     ),
     (
         Json,
-        "{\"any\": {\n\"count\": 1.0}}",
-        "2: limit `any`: count is `1.0`",
-    ),
-    (
-        Toml,
-        "[any]\nburst = 1\n\nperiod = 60",
-        "4: limit `any`: period: `60` is not a duration",
-    ),
-    (
-        Yaml,
-        "- any: {burst: 0, count: 1, period: 1s, ids: [x]}",
-        "1: limit `any`: burst is 0, so nothing would ever pass",
-    ),
-    (
-        Json,
         r#"{"any:x": {"burst": 1, "count": 0, "period": "1s"}}"#,
         "1: limit `any`: id `x`: count is 0, so no token would ever come back",
-    ),
-    (
-        Toml,
-        "[any]\nburst = 1\ncount = 1\nperiod = '0s'\nids = ['x']",
-        "4: limit `any`: period is 0",
-    ),
-    (
-        Yaml,
-        "any:x: {burst: 1, count: 1, period: 1.5us}",
-        "1: limit `any`: id `x`: period is not a whole number of microseconds",
-    ),
-    (
-        Yaml,
-        "any:x: {burst: 4294967295, count: 1, period: 1h}",
-        "1: limit `any`: id `x`: an empty bucket would take more than 71 years (2^51 µs) to fill",
     ),
 ];
 

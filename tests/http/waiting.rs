@@ -547,29 +547,3 @@ fn request_outside_of_a_runtime_is_refused_instead_of_waiting() {
         assert_eq!(answer.status() == StatusCode::OK, number < 2);
     }
 }
-
-#[test]
-fn shutdown_with_requests_in_line_ends() {
-    for backend in [true, false] {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .unwrap();
-        let slow = Slow::default();
-        let gates = Arc::clone(&slow.gates);
-        let limiter = runtime.block_on(async {
-            match backend {
-                true => limiter(MemoryBackend::new()),
-                false => limiter(slow),
-            }
-        });
-        let layer = layer(&limiter);
-        for _ in 0..20 {
-            runtime.spawn(request(&layer));
-        }
-        gates.decide.add_permits(10);
-        gates.answer.add_permits(5);
-        runtime.shutdown_background();
-    }
-}

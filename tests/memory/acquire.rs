@@ -306,28 +306,3 @@ fn callers_of_two_runtimes_wait_in_one_line_and_those_of_one_outlive_the_other()
     });
     assert!(started >= 40, "all of the runtime that stays");
 }
-
-#[test]
-fn shutdown_with_callers_in_line_ends() {
-    for backend in [true, false] {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .unwrap();
-        let slow = Slow::default();
-        let gates = Arc::clone(&slow.gates);
-        let limit = runtime.block_on(async {
-            match backend {
-                true => line(MemoryBackend::new()),
-                false => line(slow),
-            }
-        });
-        for _ in 0..20 {
-            let limit = limit.clone();
-            runtime.spawn(async move { limit.acquire("a").await.map(drop) });
-        }
-        gates.decide.add_permits(10);
-        runtime.shutdown_background();
-    }
-}

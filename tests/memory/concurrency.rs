@@ -20,8 +20,6 @@ use tollgate::{
     transaction::Mode,
 };
 
-use crate::support::scale::scaled;
-
 const CALLS: usize = 10_000;
 const THREADS: usize = 8;
 
@@ -166,67 +164,6 @@ fn readers_never_see_half_a_batch() {
     assert_eq!((held(&limiter, "left"), held(&limiter, "right")), (0, 0));
 }
 
-#[test]
-fn ids_without_end_stay_under_the_cap() {
-    const CAP: usize = 10_000;
-    let (limiter, backend, _) = limited(Limit::per_second(20), CAP);
-    thread::scope(|scope| {
-        for thread in 0..2 {
-            let (limiter, backend) = (&limiter, &backend);
-            scope.spawn(move || {
-                for i in 0..scaled(40_000) {
-                    let id = format!("{thread}-{i}");
-                    assert!(
-                        passes(limiter, &Transaction::new("l", &id)),
-                        "{id} is a newcomer"
-                    );
-                    if i % 1000 == 0 {
-                        assert!(backend.buckets() <= CAP);
-                    }
-                }
-            });
-        }
-    });
-    assert!(
-        (CAP * 9 / 10..=CAP).contains(&backend.buckets()),
-        "{}",
-        backend.buckets()
-    );
-}
-
-#[test]
-fn flood_of_ids_neither_frees_the_throttled_nor_locks_newcomers_out() {
-    for cap in [64, 20_000] {
-        let (limiter, backend, _) = limited(Limit::per_second(20), cap);
-        let drained: Vec<_> = (0..4).map(|i| format!("drained {i}")).collect();
-        for id in &drained {
-            assert!(passes(&limiter, &Transaction::new("l", id).cost(20)));
-        }
-        for i in 0..scaled(40_000) {
-            let id = format!("flood {i}");
-            assert!(
-                passes(&limiter, &Transaction::new("l", &id)),
-                "cap {cap}: {id}"
-            );
-            if i % 1000 == 0 {
-                for id in &drained {
-                    assert!(
-                        !passes(&limiter, &Transaction::new("l", id)),
-                        "cap {cap}: {i}, {id}"
-                    );
-                }
-            }
-        }
-        for id in &drained {
-            assert!(
-                !passes(&limiter, &Transaction::new("l", id)),
-                "cap {cap}: {id}"
-            );
-        }
-        assert!(backend.buckets() <= cap);
-    }
-}
-
 /// Fills a part of the cap with drained buckets, lets them all become full, and so on. Returns how
 /// many of them were forgotten before their time.
 fn lost(per_cent: usize) -> usize {
@@ -245,11 +182,6 @@ fn lost(per_cent: usize) -> usize {
         clock.advance(Duration::from_secs(1));
     }
     lost
-}
-
-#[test]
-fn full_buckets_make_room_for_new_ones() {
-    assert_eq!(lost(30), 0);
 }
 
 #[test]

@@ -138,47 +138,6 @@ async fn nobody_is_denied_for_longer_than_by_the_store() {
 }
 
 #[tokio::test]
-async fn own_refunds_and_resets_are_seen_at_once() {
-    let store = Store::new();
-    let limiter = limiter(DenyCache::new(store.clone()));
-    for _ in 0..10 {
-        assert!(spend(&limiter, one().cost(10)).await);
-        assert!(!spend(&limiter, one()).await);
-        limiter.refund(&one().cost(4)).await.unwrap();
-        assert!(spend(&limiter, one().cost(4)).await);
-        assert!(!spend(&limiter, one()).await);
-        limiter.reset(&[one()]).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn denial_that_was_on_its_way_during_a_reset_is_not_remembered() {
-    let store = Store::new();
-    let limiter = limiter(DenyCache::new(store.clone()));
-    assert!(spend(&limiter, one().cost(10)).await);
-    let held = store.0.answers.acquire_many(1000).await.unwrap();
-    let denied = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { spend(&limiter, one()).await }
-    });
-    let asked = || store.0.calls.load(Ordering::SeqCst);
-    while asked() < 2 {
-        tokio::task::yield_now().await;
-    }
-    let reset = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { limiter.reset(&[one()]).await.unwrap() }
-    });
-    while asked() < 3 {
-        tokio::task::yield_now().await;
-    }
-    drop(held);
-    assert!(!denied.await.unwrap());
-    reset.await.unwrap();
-    assert!(spend(&limiter, one()).await);
-}
-
-#[tokio::test]
 async fn what_others_give_back_is_seen_after_the_lifetime() {
     let store = Store::new();
     let cached = |lifetime| limiter(DenyCache::new(store.clone()).lifetime(lifetime));

@@ -160,22 +160,6 @@ fn window_that_never_fits_is_refused() {
     assert!(text.contains("lower the limit of its window"), "{text}");
 }
 
-#[test]
-fn reload_to_another_algorithm_starts_fresh_and_keeps_what_is_spent_otherwise() {
-    let limit = |limit| Limits::builder().limit("l", limit).build().unwrap();
-    for (i, (_, from)) in kinds().into_iter().enumerate() {
-        for (j, (_, to)) in kinds().into_iter().enumerate() {
-            let limiter = Limiter::new(limit(from.clone()), MemoryBackend::new());
-            let limiter = limiter.with_clock(ManualClock::default());
-            assert!(spend(&limiter, "l", "a", 3));
-            limiter.reload(limit(to)).unwrap();
-            let left = if i == j { 1 } else { 4 };
-            assert!(spend(&limiter, "l", "a", left), "{i} to {j}");
-            assert!(!spend(&limiter, "l", "a", 1), "{i} to {j}");
-        }
-    }
-}
-
 #[tokio::test]
 async fn receipt_as_text_is_refunded_by_another_limiter_on_the_same_backend() {
     let backend = std::sync::Arc::new(MemoryBackend::new());

@@ -403,67 +403,6 @@ async fn half_of_a_group_can_give_up_while_the_others_are_answered() {
     }
 }
 
-/// Calls of which one is on `bad`, among spends only or among batches.
-fn with_bad<'a>(limiter: &'a Limiter, ids: &'a [String], batches: bool) -> Vec<Call<'a>> {
-    let mut calls = vec![spend(limiter, "first"), spend(limiter, &ids[0])];
-    calls.push(match batches {
-        true => pair(limiter, [&ids[1], "bad"]),
-        false => spend(limiter, "bad"),
-    });
-    calls.extend([spend(limiter, &ids[2]), spend(limiter, "bad")]);
-    calls
-}
-
-#[tokio::test]
-async fn key_of_somebody_else_fails_its_own_callers() {
-    for (round, batches) in [false, true].into_iter().enumerate() {
-        let (server, limiter) = start().await;
-        let key = "tollgate:{bad}:1:bad";
-        for (value, part) in [(None, "WRONGTYPE"), (Some("text"), "not a bucket")] {
-            server.command(&["DEL", key]).expect_success();
-            match value {
-                None => server.command(&["LPUSH", key, "x"]).expect_success(),
-                Some(text) => server.command(&["SET", key, text]).expect_success(),
-            }
-            let before = calls(&server, "evalsha");
-            let ids = ids(&format!("id{round}-{before}-"), 3);
-            let mut answers = join_all(with_bad(&limiter, &ids, batches)).await;
-            for bad in [4, 2] {
-                let text = reason(&answers.remove(bad).unwrap_err()).to_string();
-                assert!(
-                    text.contains(part) && text.contains("a prefix of its own"),
-                    "{text}"
-                );
-            }
-            assert_eq!(allowed(&answers), [true; 3]);
-            assert_eq!(calls(&server, "evalsha"), before + 2);
-            let charged = ids.iter().map(|id| is_charged(&server, id));
-            assert_eq!(charged.collect::<Vec<_>>(), [true, false, true]);
-        }
-    }
-}
-
-/// The values begin like those of their algorithms, and cannot be read.
-#[tokio::test]
-async fn broken_value_of_tiers_or_of_a_window_fails_its_own_callers() {
-    let (server, limiter) = start().await;
-    for (limit, number, broken) in [("tiers", "2~t", "Tomato"), ("window", "3~w", "Wxyz")] {
-        let key = |id: &str| format!("tollgate:{{{id}}}:{number}:{id}");
-        server
-            .command(&["SET", &key("bad"), broken])
-            .expect_success();
-        let ids = ["first", "a", "bad", "b", "bad"];
-        let spends = ids.map(|id| {
-            let limiter = &limiter;
-            async move { limiter.spend_batch(&[Transaction::new(limit, id)]).await }
-        });
-        let answers = join_all(spends).await;
-        let expected = ["allowed", "allowed", "bad", "allowed", "bad"];
-        assert_eq!(fates(&answers), expected, "{limit}");
-        assert_eq!(server.command(&["GET", &key("bad")]).text(), broken);
-    }
-}
-
 #[tokio::test]
 async fn server_that_takes_no_writes_still_denies_whoever_has_nothing_left() {
     for batches in [false, true] {

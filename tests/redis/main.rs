@@ -18,7 +18,6 @@ mod histories;
 mod linear;
 mod load;
 mod operation;
-mod payback;
 mod permits;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;

@@ -1,5 +1,4 @@
-//! What tests of Redis rely on without noticing its absence: servers end with their tests, slots move, and masters are
-//! replaced.
+//! What tests of Redis rely on without noticing its absence: servers end with their tests.
 
 use std::{
     env,
@@ -10,13 +9,9 @@ use std::{
     time::Duration,
 };
 
-use crate::redis_support::{Cluster, Connection, Reply, Sentinels, Server, wait_for};
+use crate::redis_support::{Connection, Server, wait_for};
 
 const LATER: Duration = Duration::from_secs(120);
-
-fn is_ok(reply: &Reply) {
-    assert!(reply.is_ok(), "{reply}");
-}
 
 #[test]
 fn server_ends_with_its_value_and_leaves_nothing() {
@@ -65,67 +60,4 @@ fn killed_test() {
         println!("\nat {}", SERVER.unix_path().display());
         let _ = stdin().read_line(&mut String::new());
     }
-}
-
-#[test]
-fn cluster_moves_a_slot_with_its_keys() {
-    let cluster = Cluster::start();
-    assert_eq!((cluster.masters().len(), cluster.replicas().len()), (3, 3));
-    assert_eq!(cluster.url().matches("127.0.0.1:").count(), 6);
-    let slot = cluster.slot_of("{tag}a");
-    assert_eq!(slot, cluster.slot_of("{tag}b"));
-    let from = cluster.owner(slot);
-    let to = *cluster
-        .masters()
-        .iter()
-        .find(|node| node.id() != from.id())
-        .unwrap();
-    is_ok(&from.command(&["MSET", "{tag}a", "1", "{tag}b", "2"]));
-
-    cluster.begin_migration(slot, to);
-    cluster.move_key("{tag}a", to);
-    assert_eq!(from.command(&["GET", "{tag}b"]).text(), "2");
-    let ask = from.command(&["GET", "{tag}a"]);
-    assert_eq!(ask.error(), Some(&*format!("ASK {slot} {}", to.addr())));
-    cluster.move_keys(slot, to);
-    cluster.finish_migration(slot, to);
-    assert_eq!(
-        to.command(&["MGET", "{tag}a", "{tag}b"]).to_string(),
-        r#"["1", "2"]"#
-    );
-    let moved = from.command(&["GET", "{tag}a"]);
-    assert_eq!(moved.error(), Some(&*format!("MOVED {slot} {}", to.addr())));
-}
-
-#[test]
-fn cluster_replaces_masters() {
-    let cluster = Cluster::start();
-    let first = cluster.owner(0);
-    let elected = cluster.fail_over(first);
-    assert_eq!(cluster.owner(0).id(), elected.id());
-    cluster.restart(first);
-    assert_eq!(cluster.replica_of(elected).id(), first.id());
-    assert_eq!(cluster.switch_over(elected).id(), first.id());
-    assert_eq!(cluster.take_over(first).id(), elected.id());
-    assert_eq!((cluster.masters().len(), cluster.replicas().len()), (3, 2));
-    cluster.restart(first);
-    assert_eq!(cluster.replica_of(elected).id(), first.id());
-}
-
-#[test]
-fn sentinels_replace_the_master() {
-    let sentinels = Sentinels::start();
-    assert_eq!(sentinels.url().matches("127.0.0.1:").count(), 3);
-    let old = sentinels.master();
-    // The writes of one connection are what `WAIT` waits for.
-    let mut connection = old.connect(LATER).unwrap();
-    is_ok(&connection.command(&["SET", "key", "value"]).unwrap());
-    let replicas = connection.command(&["WAIT", "2", "5000"]).unwrap();
-    assert_eq!(replicas.integer(), 2);
-    let new = sentinels.fail_over();
-    assert_ne!(old.port(), new.port());
-    assert_eq!(new.command(&["GET", "key"]).text(), "value");
-    sentinels.restart(old);
-    assert_eq!(sentinels.master().port(), new.port());
-    assert_eq!(old.info("role"), "slave");
 }

@@ -214,42 +214,6 @@ async fn ring_of_4096_is_bounded_and_goes_round() {
     assert_eq!(longest, 10 + 20 + 8 * 4096);
 }
 
-#[tokio::test]
-async fn key_of_somebody_else_is_an_error_and_stays_as_it_is() {
-    let (server, limiter) = start(limits(penalty())).await;
-    for value in ["hello", "x", "-1"] {
-        server.command(&["SET", KEY, value]).expect_success();
-        let error = limiter.spend(&bucket()).await.unwrap_err();
-        let LimiterError::Backend(error) = error else {
-            panic!("{error}");
-        };
-        let reason = std::error::Error::source(&error).unwrap().to_string();
-        assert!(reason.contains("not a bucket"), "{reason}");
-        assert_eq!(server.command(&["GET", KEY]).text(), value);
-    }
-    server.command(&["DEL", KEY]).expect_success();
-    server.command(&["RPUSH", KEY, "a"]).expect_success();
-    let error = limiter.spend(&bucket()).await.unwrap_err();
-    let reason = std::error::Error::source(&error).unwrap().to_string();
-    assert!(reason.contains("WRONGTYPE"), "{reason}");
-}
-
-#[tokio::test]
-async fn bucket_of_another_algorithm_has_another_key() {
-    let (server, limiter) = start(limits(penalty())).await;
-    let gcra = Limiter::new(limits(Limit::per_day(10)), connect(server.url()).await);
-    gcra.spend(&bucket().cost(10)).await.unwrap();
-    assert_eq!(limiter.spend(&bucket().cost(7)).await.unwrap().granted(), 7);
-    assert!(!gcra.spend(&bucket()).await.unwrap().allowed());
-    let keys = server.command(&["KEYS", "*"]);
-    let mut keys: Vec<_> = keys.array().iter().map(|key| key.text()).collect();
-    keys.sort_unstable();
-    assert_eq!(keys, ["tollgate:{client}:1:client", KEY]);
-    limiter.reset(&[bucket()]).await.unwrap();
-    assert_eq!(server.command(&["DBSIZE"]).integer(), 1);
-    assert!(!gcra.spend(&bucket()).await.unwrap().allowed());
-}
-
 /// How many units 300 tasks over four clients get from each tier.
 async fn storm(url: String, id: &'static str) -> [u32; 2] {
     let day = secs(86_400);

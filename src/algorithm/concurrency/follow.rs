@@ -1,8 +1,11 @@
 //! How the permits of a process follow those of a store: it takes and gives back the same ones.
 
+use std::convert::Infallible;
+
 use super::concurrency::Concurrency;
 use crate::algorithm::{
     action::Action,
+    debt::Owing,
     follow::{Following, Repeat},
     share::Share,
     ticks::Tat,
@@ -29,4 +32,9 @@ impl Following for Concurrency {
     fn moved(_: &WindowCharge, at: u64) -> WindowCharge {
         WindowCharge { at }
     }
+}
+
+/// Nothing of it can be debited, and so nothing is owed.
+impl Owing for Concurrency {
+    type Ledger = Infallible;
 }

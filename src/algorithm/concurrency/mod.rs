@@ -25,8 +25,6 @@ mod bound;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod concurrency;
 mod counting;
-#[cfg(feature = "failure-policy")]
-mod debt;
 mod denial;
 #[cfg(feature = "failure-policy")]
 mod follow;

@@ -219,8 +219,6 @@ pub(crate) enum QuotaError {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     /// The first instant of Thursday, 1 January 2026.
@@ -229,82 +227,6 @@ mod tests {
 
     fn quota(quota: u32, per: Per) -> Quota {
         Quota::new(quota, per).unwrap()
-    }
-
-    #[test]
-    fn all_of_a_quota_comes_back_when_the_period_ends() {
-        let two = quota(2, Per::Day);
-        let one = two.spend(Usage::NOTHING, T + 5, 1).unwrap();
-        let start_us = T;
-        assert_eq!(one, Usage { start_us, used: 1 });
-        let both = two.spend(one, T + 9, 1).unwrap();
-        for now in [T + 9, T + DAY - 1] {
-            assert_eq!(two.spend(both, now, 1), None);
-            assert_eq!(two.wait(both, now, 1), T + DAY - now);
-            assert_eq!(two.reset_after(both, now), T + DAY - now);
-            assert_eq!((two.wait(both, now, 0), two.remaining(both, now)), (0, 0));
-        }
-        let start_us = T + DAY;
-        assert_eq!(
-            two.spend(both, T + DAY, 1),
-            Some(Usage { start_us, used: 1 })
-        );
-        assert_eq!(two.reset_after(both, T + DAY), 0);
-    }
-
-    #[test]
-    fn clock_that_steps_back_across_midnight_gives_no_second_quota() {
-        let one = quota(1, Per::Day);
-        let used = one.spend(Usage::NOTHING, T, 1).unwrap();
-        for now in [T - 1, T - DAY, 0] {
-            assert_eq!(one.spend(used, now, 1), None);
-            assert_eq!(one.wait(used, now, 1), T + DAY - now);
-        }
-    }
-
-    #[test]
-    fn debit_saturates_and_cost_0_is_denied_only_in_debt() {
-        let two = quota(2, Per::Day);
-        let used = two.debit(Usage::NOTHING, T, u32::MAX);
-        assert_eq!(two.debit(used, T, u32::MAX).used, u32::MAX);
-        assert_eq!((two.spend(used, T, 0), two.wait(used, T, 0)), (None, DAY));
-        assert_eq!(two.remaining(used, T), 0);
-        let none = two.spend(Usage::NOTHING, T, 0);
-        assert_eq!(none, Some(Usage::NOTHING), "a probe starts no period");
-    }
-
-    #[test]
-    fn refund_gives_back_within_the_period_only() {
-        let five = quota(5, Per::Day);
-        let used = five.spend(Usage::NOTHING, T, 3).unwrap();
-        let start_us = T;
-        assert_eq!(five.refund(used, T, 1), Some(Usage { start_us, used: 2 }));
-        assert_eq!(five.refund(used, T, 9), Some(Usage::NOTHING));
-        assert_eq!(five.refund(used, T, 0), None);
-        assert_eq!(five.refund(used, T + DAY, 1), None);
-        assert_eq!(five.refund_in(used, T + 1, T, 3), Some(Usage::NOTHING));
-        let next = five.spend(used, T + DAY, 2).unwrap();
-        assert_eq!(five.refund_in(next, T + DAY, T, 2), None);
-        assert_eq!(
-            five.refund_in(used, T + DAY - 1, T, 9),
-            Some(Usage::NOTHING)
-        );
-        assert_eq!(five.refund_in(used, T + DAY, T, 1), None);
-    }
-
-    #[test]
-    fn first_use_starts_the_period_and_an_empty_one_is_as_new() {
-        let length = 1000;
-        let two = quota(2, Per::first_use(Duration::from_micros(length)));
-        let used = two.spend(Usage::NOTHING, T + 7, 2).unwrap();
-        assert_eq!(used.start_us, T + 7);
-        assert_eq!(two.spend(used, T + 1006, 1), None);
-        assert_eq!(two.wait(used, T + 1006, 1), 1);
-        let empty = two.refund(used, T + 500, 2).unwrap();
-        assert_eq!(empty, Usage::NOTHING);
-        let again = two.spend(empty, T + 600, 1).unwrap();
-        assert_eq!(again, two.spend(Usage::NOTHING, T + 600, 1).unwrap());
-        assert_eq!(again.start_us, T + 600);
     }
 
     #[test]

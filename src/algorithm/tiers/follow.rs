@@ -6,6 +6,7 @@ use super::{tiers::Tiers, view::TierSnapshot};
 use crate::algorithm::{
     action::Action,
     counting::Counting,
+    debt::Owing,
     follow::{Following, Repeat},
     share::Share,
     ticks::Tat,
@@ -30,4 +31,9 @@ impl Following for Tiers {
             false => Repeat::Nothing,
         }
     }
+}
+
+/// Nothing of it can be debited, and so nothing is owed.
+impl Owing for Tiers {
+    type Ledger = Infallible;
 }

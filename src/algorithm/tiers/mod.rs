@@ -46,8 +46,6 @@
 
 mod bound;
 mod counting;
-#[cfg(feature = "failure-policy")]
-mod debt;
 mod denial;
 #[cfg(feature = "failure-policy")]
 mod follow;

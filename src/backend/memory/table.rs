@@ -358,6 +358,7 @@ impl fmt::Debug for Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::memory::random_numbers::print;
     use crate::gcra::{self, Tat, Ticks, row::Scale};
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
@@ -369,18 +370,6 @@ mod tests {
 
     /// The number of ids in a flood. Miri takes a thousand times as long for each.
     const FLOOD: u64 = if cfg!(miri) { 2_000 } else { 100_000 };
-
-    /// Well-spread fingerprints, the same in each run.
-    fn print(n: u64) -> Fingerprint {
-        let mix = |n: u64| {
-            let n = (n ^ n >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            (n ^ n >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
-        };
-        Fingerprint {
-            low: mix(2 * n + 1),
-            high: mix(2 * n + 2),
-        }
-    }
 
     fn tat(after_us: u64) -> Tat {
         Tat {

@@ -310,37 +310,6 @@ mod tests {
         form.key(&member.format(format))
     }
 
-    #[test]
-    fn limits_of_one_client_share_a_tag() {
-        let of =
-            |number, format, id| key(&KeyForm::default(), LimitKey::Number(number), format, id);
-        assert_eq!(
-            of(1, IdFormat::IpAddress, "2001:db8:1:2::"),
-            "tollgate:{2001:db8:1::/48}:1:2001:db8:1:2::"
-        );
-        assert_eq!(
-            of(2, IdFormat::Ipv6Range, "2001:db8:1::/48"),
-            "tollgate:{2001:db8:1::/48}:2:2001:db8:1::/48"
-        );
-        assert_eq!(
-            of(6, IdFormat::RegId, "12345678"),
-            "tollgate:{12345678}:6:12345678"
-        );
-        assert_eq!(
-            of(7, IdFormat::RegIdDomain, "12345678:example.com"),
-            "tollgate:{12345678}:7:12345678:example.com"
-        );
-    }
-
-    #[test]
-    fn registrys_form_is_expressible() {
-        let form = KeyForm::new("registry:api:{rate-limit:<limit>:<id>}").unwrap();
-        assert_eq!(
-            key(&form, LimitKey::Name("ip"), IdFormat::IpAddress, "1.2.3.4"),
-            "registry:api:{rate-limit:ip:1.2.3.4}"
-        );
-    }
-
     /// The key of a bucket with each algorithm: GCRA, a window, a quota, and tiers.
     fn keys(form: &KeyForm, limit: LimitKey<'_>, format: IdFormat, id: &str) -> [String; 4] {
         let second = Duration::from_secs(1);

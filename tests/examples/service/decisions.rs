@@ -162,36 +162,6 @@ fn refund_answers_with_every_figure() {
 }
 
 #[test]
-fn refund_goes_by_the_mode() {
-    let service = Service::start();
-    let spend = with_modes(&[
-        ("Orders", "check_and_spend", 4),
-        ("Slow", "spend_only", 4),
-        ("Sevenths", "debit", 8),
-    ]);
-    service.decide("spend", T0, &spend);
-    let refund = with_modes(&[
-        ("Orders", "check_only", 4),
-        ("Slow", "spend_only", 1),
-        ("Sevenths", "debit", 8),
-    ]);
-    let answer = service.decide("refund", T0, &refund);
-    assert_eq!(answer["refunded"], true);
-    assert_eq!(
-        (&answer["limit"], &answer["remaining"]),
-        (&json!("Orders"), &json!(16))
-    );
-    assert_eq!(each(&answer, "refunded"), [false, true, true]);
-    assert_eq!(each(&answer, "remaining"), [16, 2, 7]);
-    let silent = service.decide("refund", T0, &with_modes(&[("Slow", "spend_only", 1)]));
-    assert_eq!(
-        (&silent["refunded"], &silent["limited"]),
-        (&json!(true), &json!(false))
-    );
-    assert_eq!(silent["remaining"], Value::Null);
-}
-
-#[test]
 fn reset_makes_full_whatever_the_cost_and_mode() {
     let service = Service::start();
     let spend = with_modes(&[("Orders", "check_and_spend", 4), ("Slow", "debit", 50)]);
@@ -231,28 +201,6 @@ fn own_clock_decides_without_manual_clock() {
         .collect();
     assert_eq!(left, [4, 3, 2, 1, 0, 0]);
     assert_eq!(service.post(&spend).body["allowed"], false);
-}
-
-#[test]
-fn ids_are_told_apart_as_they_are_written() {
-    let service = Service::start();
-    for id in [
-        "1",
-        "01",
-        "1.0",
-        "a:b",
-        "{a}",
-        " ",
-        "\u{e4}\u{1f600}",
-        "\"\\\u{0}",
-        "null",
-    ] {
-        let answer = service.decide("spend", T0, &json!([one("Slow", id)]));
-        assert_eq!(
-            (&answer["id"], &answer["remaining"]),
-            (&json!(id), &json!(4))
-        );
-    }
 }
 
 #[test]

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     clock::ManualClock,
-    key::{Everyone, HeaderId},
+    key::Everyone,
     limit::LimitName,
     response::{PlainText, Problem},
     transaction::Mode,
 };
 
 use super::value;
-use crate::support::{layer, limiter_of, send, text};
+use crate::support::{send, text};
 
 /// The last of some responses, checked: its head and its document.
 async fn problem(layer: &RateLimitLayer, requests: usize) -> (StatusCode, HeaderMap, Value) {
@@ -77,38 +77,6 @@ async fn denial_names_all_limits_that_deny_and_no_others() {
     let state = Some("\"per-ip\";r=0;t=30, \"all\";r=0;t=1800");
     assert_eq!(value(&headers, "ratelimit"), state);
     assert_eq!(value(&headers, "retry-after"), Some("1800"));
-}
-
-#[tokio::test]
-async fn blocked_client_is_told_so_without_a_time() {
-    let limits = Limits::builder()
-        .limit("requests", Limit::per_minute(2))
-        .override_for("requests", "203.0.113.7", Limit::BLOCKED);
-    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
-    let (status, headers, document) =
-        problem(&layer(&limiter).respond_with(Problem::new()), 1).await;
-    assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(value(&headers, "retry-after"), None);
-    let expected = json!({
-        "type": "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
-        "title": "Abnormal Usage Detected",
-        "status": 429,
-        "detail": "requests are blocked for 203.0.113.7",
-        "violated-policies": ["requests"],
-    });
-    assert_eq!(document, expected);
-}
-
-#[tokio::test]
-async fn missing_id_is_a_problem_of_its_status() {
-    let limiter = limiter_of(&ManualClock::default(), Limit::per_minute(1));
-    let rule = Rule::new("requests", HeaderId::new("x-account-id"));
-    let layer = RateLimitLayer::with_limiter(limiter).rule(rule);
-    let (status, _, document) = problem(&layer.respond_with(Problem::new()), 1).await;
-    assert_eq!(status, StatusCode::BAD_REQUEST);
-    assert_eq!(document["type"], "about:blank");
-    assert_eq!(document["title"], "Bad Request");
-    assert_eq!(document.get("violated-policies"), None);
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use tollgate::{
 };
 
 use self::{
-    model::{Model, NEVER, Split, Time, time},
+    model::{Model, NEVER, Split, Time},
     streams::{Step, start, steps, tiers},
 };
 use crate::support::scale::scaled;
@@ -25,13 +25,6 @@ fn cases(cases: u32) -> ProptestConfig {
         failure_persistence: None,
         ..ProptestConfig::default()
     }
-}
-
-/// What a step has been granted, when, and which tiers it has entered.
-struct Granted {
-    at: Time,
-    split: Split,
-    entered: Vec<usize>,
 }
 
 /// Tiers, what they have granted, and the same by the model.
@@ -53,16 +46,16 @@ impl Pair {
     }
 
     /// Requests, and compares all there is to see before and after it.
-    fn step(&mut self, step: Step) -> Option<Granted> {
+    fn step(&mut self, step: Step) {
         self.now += step.gap;
         self.compare(step);
         let (units, before) = (step.least..=step.most, self.history.clone());
         let grant = self.tiers.request(&mut self.history, self.now, units);
         let expected = self.model.request(self.now, step.least, step.most);
-        let Some((split, entered)) = expected else {
+        let Some(split) = expected else {
             assert_eq!(grant, None);
             assert_eq!(self.history, before, "a rejection changes nothing");
-            return None;
+            return;
         };
         let grant = grant.expect("the model grants");
         assert_eq!(self.taken(&grant), seen(&split), "{step:?}");
@@ -72,11 +65,6 @@ impl Pair {
             split.iter().map(|(_, units)| units).sum::<u32>()
         );
         self.compare(step);
-        Some(Granted {
-            at: self.model.effective(self.now),
-            split,
-            entered,
-        })
     }
 
     fn taken(&self, grant: &Grant) -> Split {
@@ -178,27 +166,6 @@ proptest! {
     }
 
     #[test]
-    fn it_does_not_matter_when_a_stream_begins(
-        tiers in tiers(), steps in steps(), by in start(),
-    ) {
-        let tiers = Tiers::new(tiers).unwrap();
-        let (mut here, mut there, mut now) = (History::default(), History::default(), 7);
-        for Step { gap, least, most } in steps {
-            now += gap;
-            let later = now + by;
-            assert_eq!(
-                tiers.request(&mut here, now, least..=most),
-                tiers.request(&mut there, later, least..=most)
-            );
-            assert_eq!(
-                tiers.wait(&here, now, least),
-                tiers.wait(&there, later, least)
-            );
-            assert_eq!(tiers.remaining(&here, now), tiers.remaining(&there, later));
-        }
-    }
-
-    #[test]
     fn waits_are_minimal_and_long_enough(
         tiers in tiers(), steps in steps(), earlier in any::<u64>(),
     ) {
@@ -222,66 +189,6 @@ proptest! {
         }
     }
 
-    #[test]
-    fn a_tier_shadows_those_below_it_for_as_long_as_it_is_active(
-        tiers in tiers(), steps in steps(),
-    ) {
-        let mut pair = Pair::new(&tiers, 0);
-        let mut entries = vec![None::<Time>; tiers.len()];
-        for step in steps {
-            let Some(granted) = pair.step(step) else { continue };
-            for (tier, entry) in entries.iter().enumerate() {
-                let is_active = entry.is_some_and(|entry| {
-                    granted.at <= entry + time(tiers[tier].active)
-                });
-                let below = granted.split.iter().any(|(drawn, _)| *drawn < tier);
-                assert!(!(is_active && below), "tier {tier} at {}", granted.at);
-            }
-            for tier in granted.entered {
-                let length = time(tiers[tier].active) + time(tiers[tier].cooldown);
-                let before = entries[tier].replace(granted.at);
-                assert!(
-                    before.is_none_or(|before| granted.at - before > length),
-                    "tier {tier} is entered too soon, at {}",
-                    granted.at
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn a_split_fills_each_tier_but_its_last(tiers in tiers(), steps in steps()) {
-        let mut pair = Pair::new(&tiers, 0);
-        for step in steps {
-            let Some(granted) = pair.step(step) else { continue };
-            assert!(granted.split.is_sorted_by(|(a, _), (b, _)| a < b));
-            let (_, filled) = granted.split.split_last().unwrap();
-            let used: Vec<_> = pair.history.tiers(&pair.tiers, pair.now).collect();
-            for (tier, _) in filled {
-                assert_eq!(used[*tier].2, tiers[*tier].limit, "tier {tier}");
-            }
-        }
-    }
-
-    #[test]
-    fn no_window_has_more_units_than_its_limit(tiers in tiers(), steps in steps()) {
-        let mut pair = Pair::new(&tiers, 0);
-        let mut units = vec![Vec::new(); tiers.len()];
-        for step in steps {
-            let granted = pair.step(step);
-            for (tier, more) in granted.iter().flat_map(|granted| &granted.split) {
-                units[*tier].extend((0..*more).map(|_| pair.now));
-            }
-        }
-        for (i, (tier, units)) in tiers.iter().zip(units).enumerate() {
-            if i == 0 || time(tier.cooldown) >= time(tier.window) {
-                for some in units.windows(tier.limit as usize + 1) {
-                    let apart = Time::from(some[some.len() - 1] - some[0]);
-                    assert!(apart > time(tier.window), "tier {i}: {some:?}");
-                }
-            }
-        }
-    }
 }
 
 /// A limiter, and the model of its only bucket.
@@ -311,7 +218,7 @@ impl Limited {
         let decision = self.limiter.try_spend(&request).unwrap().unwrap();
         let granted = self.model.request(now, least, most);
         assert_eq!(decision.allowed(), granted.is_some());
-        let (split, _) = granted.unwrap_or_default();
+        let split = granted.unwrap_or_default();
         assert_eq!(decision.split().collect::<Split>(), seen(&split));
         assert_eq!(decision.tier(), split.last().map(|(tier, _)| *tier));
         assert_eq!(decision.remaining(), Some(self.model.remaining(now)));

@@ -106,28 +106,21 @@ impl Model {
         (most - missing >= least).then_some(split)
     }
 
-    /// Grants, and says which tiers are entered.
-    pub(crate) fn request(
-        &mut self,
-        now: u64,
-        least: u32,
-        most: u32,
-    ) -> Option<(Split, Vec<usize>)> {
+    /// Grants.
+    pub(crate) fn request(&mut self, now: u64, least: u32, most: u32) -> Option<Split> {
         let now = self.effective(now);
         let split = self.plan(now, least, most)?;
-        let mut entered = Vec::new();
         for (tier, units) in &split {
             if self.phase(*tier, now) == Phase::Inactive {
                 if *tier > 0 {
                     self.units[*tier].clear();
                 }
-                entered.push(*tier);
                 self.entries[*tier] = Some(now);
             }
             self.units[*tier].extend((0..*units).map(|_| now));
         }
         self.last = now;
-        Some((split, entered))
+        Some(split)
     }
 
     /// When so many units would be granted if nothing else came: what is tried is each instant at which anything

@@ -4,10 +4,10 @@ use std::{cmp::Ordering, collections::HashMap, time::Duration};
 
 use super::{
     BYTES_PER_SHARD, Histories,
-    tests::{NOW, SECOND, charge_window, check, print},
+    tests::{NOW, SECOND, charge_window, check},
 };
 use crate::{
-    backend::memory::random_numbers::random_numbers,
+    backend::memory::random_numbers::{print, random_numbers},
     window::{Units, Window},
 };
 
