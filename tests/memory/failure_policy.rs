@@ -179,41 +179,6 @@ async fn admitted_in_five_outages(
     admitted
 }
 
-/// Spends `cost` at the store and gives it back.
-async fn spend_and_refund(limiter: &Limiter, cost: u32) {
-    let all = one("local").cost(cost);
-    assert!(limiter.spend(&all).await.unwrap().allowed());
-    assert!(limiter.refund(&all).await.unwrap().refunded());
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_number_of_outages_and_refunds_renews_what_the_process_admits_by_itself() {
-    let nothing = admitted_in_five_outages(FailurePolicy::new, 0, async |limiter| {
-        assert!(!limiter.refund(&one("local")).await.unwrap().refunded());
-    });
-    assert_eq!(nothing.await, BURST);
-    for seen in [0, 3] {
-        let left = BURST - seen;
-        let all = async |limiter: &Limiter| spend_and_refund(limiter, left).await;
-        let admitted = admitted_in_five_outages(FailurePolicy::new, seen, all).await;
-        assert_eq!(admitted, left);
-        let half = |store| FailurePolicy::new(store).share(1, 2);
-        let admitted = admitted_in_five_outages(half, seen, all).await;
-        assert_eq!(
-            admitted,
-            left / 2,
-            "half of all, less half of what was seen"
-        );
-        let one_by_one = async |limiter: &Limiter| {
-            for _ in 0..2 * BURST {
-                spend_and_refund(limiter, 1).await;
-            }
-        };
-        let admitted = admitted_in_five_outages(FailurePolicy::new, seen, one_by_one).await;
-        assert_eq!(admitted, left);
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn refund_of_more_than_the_store_has_charged_gives_back_no_more_here() {
     for seen in [0, 3] {
@@ -297,21 +262,6 @@ async fn refund_above_what_may_be_in_flight_is_an_error() {
         source.to_string().contains("raise `max_in_flight`"),
         "{source}"
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn any_deadline_can_be_set() {
-    let store = Store::new(Fate::Works);
-    let patient = limiter(FailurePolicy::new(store.clone()).deadline(Duration::MAX));
-    assert_eq!(passed(&patient, 20).await, BURST);
-    assert_eq!(store.calls(), 20);
-    let hasty = FailurePolicy::new(Store::new(Fate::Hangs)).deadline(Duration::ZERO);
-    assert_eq!(passed(&limiter(hasty), 20).await, BURST);
-    for lifetime in [Duration::ZERO, Duration::MAX] {
-        let cache = DenyCache::new(Store::new(Fate::Works)).lifetime(lifetime);
-        let cached = Limiter::new(limits(), FailurePolicy::new(cache));
-        assert_eq!(passed(&cached, 20).await, BURST, "{lifetime:?}");
-    }
 }
 
 #[tokio::test(start_paused = true)]

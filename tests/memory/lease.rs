@@ -3,13 +3,7 @@
 #![cfg(feature = "failure-policy")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use futures_util::{FutureExt, future::join_all};
 use tollgate::{
@@ -17,66 +11,18 @@ use tollgate::{
     backend::{
         Backend, BackendError, DenyCache, FailurePolicy, Lease, ServerId, Servers, async_trait,
     },
-    clock::{Clock, ManualClock},
+    clock::ManualClock,
     decision::{Outcome, Source},
     limit::{Language, LimitName},
     quota::Per,
-    testing::{MapBackend, cases::history::Random, conformance},
+    testing::{MapBackend, conformance},
     tiers::Tier,
-    transaction::{Batch, Member, Mode, Operation, Receipt},
+    transaction::{Batch, Member, Mode, Operation},
 };
 
-use crate::support::scale::scaled;
+use crate::support::store::{Fate, Store};
 
 conformance!(without_leases, Lease::new(MapBackend::default(), 4));
-
-/// A store that counts its calls, and answers late or not at all on order.
-#[derive(Clone, Debug, Default)]
-struct Store(Arc<Shared>);
-
-#[derive(Debug, Default)]
-struct Shared {
-    memory: Arc<MemoryBackend>,
-    calls: AtomicUsize,
-    refunds: Mutex<Vec<u32>>,
-    /// How long it takes, and whether the answer is lost then.
-    fate: Mutex<(Duration, bool)>,
-    /// Whether it says that it has done nothing.
-    refuses: AtomicBool,
-}
-
-impl Store {
-    fn calls(&self) -> usize {
-        self.0.calls.swap(0, Ordering::SeqCst)
-    }
-
-    fn takes(&self, time: Duration, loses: bool) {
-        *self.0.fate.lock().unwrap() = (time, loses);
-    }
-}
-
-#[async_trait]
-impl Backend for Store {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        self.0.calls.fetch_add(1, Ordering::SeqCst);
-        if batch.operation == Operation::Refund {
-            let costs = batch.members.iter().map(|member| member.cost);
-            self.0.refunds.lock().unwrap().extend(costs);
-        }
-        if self.0.refuses.load(Ordering::SeqCst) {
-            return Err(BackendError::not_done("refused"));
-        }
-        let (time, loses) = *self.0.fate.lock().unwrap();
-        if !time.is_zero() {
-            tokio::time::sleep(time).await;
-        }
-        let decided = self.0.memory.apply(batch).await;
-        match loses {
-            true => Err(BackendError::unavailable("lost")),
-            false => decided,
-        }
-    }
-}
 
 const BURST: u32 = 100;
 /// The emission interval.
@@ -114,7 +60,7 @@ async fn left(store: &Store, clock: &ManualClock) -> u32 {
 async fn left_of(store: &Store, clock: &ManualClock, of: &Transaction<'_>) -> u32 {
     let name = of.limit.as_str();
     let direct = Limits::builder().limit(name, leased(name));
-    let direct = Limiter::new(direct.build().unwrap(), Arc::clone(&store.0.memory));
+    let direct = Limiter::new(direct.build().unwrap(), store.memory());
     let probe = of.cost(0);
     let probed = direct.with_clock(clock.clone()).check(&probe).await;
     probed.unwrap().remaining().unwrap()
@@ -415,11 +361,10 @@ impl Halves {
 async fn units_of_one_server_are_returned_while_another_one_is_down() {
     for hangs in [true, false] {
         let halves = Halves::new().await;
-        let down = |is_down| match hangs {
-            true => halves
-                .second()
-                .takes(Duration::from_secs(3600) * u32::from(is_down), false),
-            false => halves.second().0.refuses.store(is_down, Ordering::SeqCst),
+        let down = |is_down: bool| match (is_down, hangs) {
+            (false, _) => halves.second().becomes(Fate::Works),
+            (true, true) => halves.second().becomes(Fate::Hangs),
+            (true, false) => halves.second().becomes(Fate::Fails),
         };
         down(true);
         halves.cluster.0.iter().for_each(|store| {
@@ -448,7 +393,7 @@ async fn units_of_one_server_are_returned_while_another_one_is_down() {
 #[tokio::test(start_paused = true)]
 async fn close_returns_the_units_of_one_server_while_another_one_is_down() {
     let halves = Halves::new().await;
-    halves.second().takes(Duration::from_secs(3600), false);
+    halves.second().becomes(Fate::Hangs);
     assert!(halves.process.close().await.is_err());
     assert_eq!(halves.held().await, [0, 20]);
 }
@@ -478,7 +423,7 @@ async fn bucket_that_always_fails_does_not_keep_the_others_from_being_returned()
 
 /// Closes a process while something is under way.
 async fn close_beside<T>(limiter: &Limiter, store: &Store, other: impl Future<Output = T>) -> T {
-    store.takes(Duration::from_millis(20), false);
+    store.becomes(Fate::Takes(Duration::from_millis(20)));
     let close = async {
         tokio::time::sleep(Duration::from_millis(5)).await;
         limiter.close().await.unwrap();
@@ -608,12 +553,12 @@ async fn batch_that_is_dropped_returns_what_it_has_taken() {
     let (store, clock) = (Store::default(), ManualClock::default());
     let limiter = process(&store, 4, &clock);
     assert_eq!(passed(&limiter, 20).await, 20);
-    store.takes(Duration::from_secs(3600), true);
+    store.becomes(Fate::Hangs);
     for _ in 0..50 {
         let batch = [one("hot"), one("other").mode(Mode::CheckOnly)];
         assert!(limiter.spend_batch(&batch).now_or_never().is_none());
     }
-    store.takes(Duration::ZERO, false);
+    store.becomes(Fate::Works);
     limiter.close().await.unwrap();
     assert_eq!(left(&store, &clock).await, BURST - 20);
 }
@@ -627,7 +572,7 @@ async fn simultaneous_requests_wait_for_one_charge() {
         passed(&limiter, 1).await;
     }
     store.calls();
-    store.takes(Duration::from_millis(10), false);
+    store.becomes(Fate::Takes(Duration::from_millis(10)));
     let spends = (0..8).map(|_| passed(&limiter, 1));
     assert_eq!(join_all(spends).await, [1; 8]);
     assert_eq!(store.calls(), 1);
@@ -643,7 +588,10 @@ async fn charge_of_unknown_outcome_is_not_handed_out_and_keeps_nobody_waiting() 
             passed(&limiter, 1).await;
         }
         let before = left(&store, &clock).await;
-        store.takes(Duration::from_millis(10), true);
+        store.becomes(match dropped {
+            true => Fate::Takes(Duration::from_millis(10)),
+            false => Fate::Forgets,
+        });
         let spend = one("hot");
         let first = limiter.spend(&spend);
         if dropped {
@@ -652,7 +600,7 @@ async fn charge_of_unknown_outcome_is_not_handed_out_and_keeps_nobody_waiting() 
         } else {
             assert!(first.await.is_err());
         }
-        store.takes(Duration::ZERO, false);
+        store.becomes(Fate::Works);
         let charged = before - left(&store, &clock).await;
         let next = limiter.spend(&one("hot")).await.unwrap();
         assert_eq!(next.source(), Source::Store);
@@ -666,11 +614,11 @@ async fn refund_goes_to_what_is_held_while_there_is_room() {
     let (store, clock) = (Store::default(), ManualClock::default());
     let limiter = process(&store, 4, &clock);
     assert_eq!(passed(&limiter, 40).await, 40);
-    store.0.refunds.lock().unwrap().clear();
+    store.calls();
     for _ in 0..30 {
         assert!(limiter.refund(&one("hot")).await.unwrap().refunded());
     }
-    let refunds = store.0.refunds.lock().unwrap().len();
+    let refunds = store.calls();
     assert!((20..30).contains(&refunds), "{refunds}");
     limiter.close().await.unwrap();
     assert_eq!(left(&store, &clock).await, BURST - 10);
@@ -767,11 +715,11 @@ async fn local_decisions_use_the_configured_limit_and_are_paid_back() {
         let policy = FailurePolicy::new(Lease::new(store.clone(), 4));
         let limiter = Limiter::new(limits(), policy).with_clock(clock.clone());
         let spent = passed_of(&limiter, name, 20).await;
-        store.0.refuses.store(true, Ordering::SeqCst);
+        store.becomes(Fate::Fails);
         // The units that the process holds are charged already, and are spent before the circuit opens.
         let local = passed_of(&limiter, name, 200).await;
         assert_eq!(spent + local, BURST, "{name}");
-        store.0.refuses.store(false, Ordering::SeqCst);
+        store.becomes(Fate::Works);
         tokio::time::sleep(Duration::from_secs(2)).await;
         // The circuit closes again.
         let other = limiter.spend(&one("other")).await.unwrap();
@@ -815,184 +763,12 @@ async fn whole_stack_decides_from_memory_and_learns_the_rest() {
         let decided = limiter.spend_batch(&batch).await.unwrap();
         assert_eq!(decided.allowed(), round < 3);
     }
-    store.takes(Duration::ZERO, true);
+    store.becomes(Fate::Forgets);
     // What is held is handed out while the store is away; what is not leased was learnt.
     assert!(!limiter.spend(&one("other")).await.unwrap().allowed());
-    store.takes(Duration::ZERO, false);
+    store.becomes(Fate::Works);
     limiter.close().await.unwrap();
     assert_eq!(left(&store, &clock).await, BURST - 3);
-}
-
-/// What a fleet has admitted and refunded.
-#[derive(Default)]
-struct Ledger {
-    admitted: Vec<Admitted>,
-    refunded: Vec<(u64, u32)>,
-    /// How many came from memory.
-    leased: usize,
-}
-
-struct Admitted {
-    at: u64,
-    cost: u32,
-    receipt: Option<(usize, Receipt)>,
-}
-
-impl Ledger {
-    /// Between any two admissions, there are no more than the limit admits, and what was refunded.
-    fn check(&self, limit: &Limit) {
-        for (i, first) in self.admitted.iter().enumerate() {
-            let mut sum = 0;
-            let mut refunds = self
-                .refunded
-                .iter()
-                .filter(|(at, _)| *at >= first.at)
-                .peekable();
-            let mut refunded = 0;
-            for last in &self.admitted[i..] {
-                sum += u64::from(last.cost);
-                while let Some((_, cost)) = refunds.next_if(|(at, _)| *at <= last.at) {
-                    refunded += u64::from(*cost);
-                }
-                let span = last.at - first.at;
-                let most = limit.most_within(Duration::from_micros(span + 1)).unwrap() + refunded;
-                assert!(sum <= most, "{sum} > {most} within {span} µs");
-            }
-        }
-    }
-}
-
-/// A fleet whose processes come and go.
-struct Fleet {
-    limit: &'static str,
-    /// How much faster its clock runs than the processes do.
-    pace: u32,
-    store: Store,
-    clock: ManualClock,
-    processes: Vec<Limiter>,
-    ledger: Ledger,
-    random: Random,
-}
-
-impl Fleet {
-    const PROCESSES: u32 = 4;
-
-    fn new(limit: &'static str, pace: u32, seed: u64) -> Self {
-        let (store, clock) = (Store::default(), ManualClock::default());
-        let processes = (0..Self::PROCESSES).map(|_| process(&store, Self::PROCESSES, &clock));
-        Self {
-            limit,
-            pace,
-            processes: processes.collect(),
-            store,
-            clock,
-            ledger: Ledger::default(),
-            random: Random(seed),
-        }
-    }
-
-    async fn step(&mut self) {
-        let place = usize::try_from(self.random.below(4)).unwrap();
-        match self.random.below(40) {
-            0 => {
-                let killed = process(&self.store, Self::PROCESSES, &self.clock);
-                self.processes[place] = killed;
-                self.forget(place);
-            }
-            1 => {
-                self.processes[place].close().await.unwrap();
-                self.processes[place] = process(&self.store, Self::PROCESSES, &self.clock);
-                self.forget(place);
-            }
-            2..6 => {
-                let pause = Duration::from_micros(self.random.below(30) * 50_000);
-                self.clock.advance(pause * self.pace);
-                tokio::time::sleep(pause).await;
-            }
-            6 => self.clock.advance(T * 200 * self.pace),
-            7..10 => self.refund(place).await,
-            _ => self.spend(place).await,
-        }
-    }
-
-    /// The receipts of a process that has ended are gone.
-    fn forget(&mut self, place: usize) {
-        for admitted in &mut self.ledger.admitted {
-            admitted.receipt.take_if(|(process, _)| *process == place);
-        }
-    }
-
-    async fn spend(&mut self, place: usize) {
-        let times = 1 + self.random.below(30);
-        for _ in 0..times {
-            let cost = 1 + self.random.cost(3);
-            let batch = [one(self.limit).cost(cost), one("other")];
-            let alone = self.random.below(10) > 0;
-            let decided = self.processes[place].spend_batch(&batch[..2 - usize::from(alone)]);
-            let decided = decided.await.unwrap();
-            tokio::task::yield_now().await;
-            if decided.allowed() {
-                let hot = &decided.members()[0];
-                self.ledger.leased += usize::from(hot.source() == Source::Lease);
-                let receipt = hot.receipt();
-                self.ledger.admitted.push(Admitted {
-                    at: self.clock.now().as_micros(),
-                    cost,
-                    receipt: receipt.map(|receipt| (place, receipt)),
-                });
-            }
-        }
-    }
-
-    /// Refunds a charge of a process: it does not count any more, and may be spent again.
-    async fn refund(&mut self, place: usize) {
-        let ours = |admitted: &Admitted| {
-            let receipt = admitted.receipt.as_ref();
-            receipt.is_some_and(|(process, _)| *process == place)
-        };
-        let Some(last) = self.ledger.admitted.iter().rposition(ours) else {
-            return;
-        };
-        let refunded = self.ledger.admitted.remove(last);
-        let (_, receipt) = refunded.receipt.unwrap();
-        let hot = self.processes[place].limit(self.limit).unwrap();
-        hot.refund_receipt("id", receipt).await.unwrap();
-        let now = self.clock.now().as_micros();
-        self.ledger.refunded.push((now, refunded.cost));
-    }
-}
-
-/// Lets many fleets live. Each has to lease a lot.
-async fn live(limit: &'static str, pace: u32, check: impl Fn(&Ledger)) {
-    let mut leased = 0;
-    for seed in 0..scaled(24) {
-        let mut fleet = Fleet::new(limit, pace, seed);
-        for _ in 0..150 {
-            fleet.step().await;
-        }
-        leased += fleet.ledger.leased;
-        check(&fleet.ledger);
-    }
-    assert!(leased > 400, "{leased}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn fleet_never_admits_more_than_the_limit_in_any_window() {
-    live("hot", 1, |ledger| ledger.check(&leased("hot"))).await;
-}
-
-/// An hour has some sixteen steps of the clock.
-#[tokio::test(start_paused = true)]
-async fn fleet_never_admits_more_than_the_quota_in_any_period() {
-    let hour = 3_600_000_000;
-    live("plan", 300, |ledger| {
-        ledger.check(&leased("plan"));
-        for spends in ledger.admitted.chunk_by(|a, b| a.at / hour == b.at / hour) {
-            let spent: u32 = spends.iter().map(|admitted| admitted.cost).sum();
-            assert!(spent <= BURST, "{spent} of {BURST}");
-        }
-    })
-    .await;
 }
 
 #[tokio::test(start_paused = true)]
