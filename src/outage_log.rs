@@ -91,25 +91,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_outage_is_logged_once_and_no_more_than_one_every_ten_seconds() {
-        let (log, start) = (OutageLog::default(), Instant::now());
-        let lines = RefCell::new(Vec::new());
-        let update = |secs, is_out| {
-            let now = start + Duration::from_secs(secs);
-            log.update(now, || is_out, |line| lines.borrow_mut().push(line));
-            lines.take()
-        };
-        assert_eq!(update(0, false), []);
-        assert_eq!(update(0, true), [Transition::Begins]);
-        assert_eq!(update(1, true), []);
-        assert_eq!(update(2, false), [Transition::Ends]);
-        assert_eq!(update(3, true), [], "too soon");
-        assert_eq!(update(4, false), [], "its beginning is not logged either");
-        assert_eq!(update(9, true), []);
-        assert_eq!(update(10, true), [Transition::Begins]);
-    }
-
-    #[test]
     fn change_during_a_line_is_the_next_line() {
         let (log, is_out) = (OutageLog::default(), Cell::new(true));
         let lines = RefCell::new(Vec::new());

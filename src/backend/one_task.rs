@@ -92,31 +92,6 @@ mod tests {
         fn exit(&self, _: &Id) {}
     }
 
-    #[test]
-    fn task_whose_runtime_ended_before_it_was_polled_starts_again() {
-        let (polled, task) = (Arc::new(AtomicUsize::new(0)), OneTask::default());
-        let begin = || {
-            let polled = Arc::clone(&polled);
-            task.begin(|| async move {
-                polled.fetch_add(1, Ordering::Relaxed);
-            })
-        };
-        let runtime = || tokio::runtime::Builder::new_current_thread().build();
-        for _ in 0..3 {
-            let runtime = runtime().unwrap();
-            assert!(runtime.block_on(async { begin() }));
-            assert!(task.is_running.load(Ordering::Acquire));
-            drop(runtime);
-            assert!(!task.is_running.load(Ordering::Acquire));
-        }
-        assert_eq!(polled.load(Ordering::Relaxed), 0);
-        runtime().unwrap().block_on(async {
-            assert!(begin());
-            tokio::task::yield_now().await;
-        });
-        assert_eq!(polled.load(Ordering::Relaxed), 1);
-    }
-
     #[tokio::test]
     async fn task_logs_to_the_subscriber_of_whoever_began_it() {
         let (logged, task) = (Arc::new(AtomicUsize::new(0)), OneTask::default());

@@ -155,7 +155,7 @@ impl Drop for Queued<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::{iter, task::Poll, thread};
+    use std::{iter, thread};
 
     use super::*;
 
@@ -207,25 +207,5 @@ mod tests {
         assert!(last.await.is_none(), "it waits for a second at most");
         drop(got);
         assert!(slots.take().is_some());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn four_callers_wait_for_each_place_and_others_get_none_at_once() {
-        let (slots, second) = (Slots::new(2), Duration::from_secs(1));
-        let taken = (slots.take().unwrap(), slots.take().unwrap());
-        for _ in 0..2 {
-            let mut waiting: Vec<_> = (0..8).map(|_| Box::pin(slots.wait(second))).collect();
-            for wait in &mut waiting {
-                assert!(futures_util::poll!(wait).is_pending());
-            }
-            for _ in 0..2 {
-                let refused = futures_util::poll!(Box::pin(slots.wait(second)));
-                assert!(matches!(refused, Poll::Ready(None)));
-            }
-            waiting.pop();
-            assert!(futures_util::poll!(Box::pin(slots.wait(second))).is_pending());
-        }
-        drop(taken);
-        assert!(slots.take().is_some() && slots.take().is_some());
     }
 }

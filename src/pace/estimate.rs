@@ -24,8 +24,6 @@ pub(super) struct Estimate {
     /// The request with which the measurement began, and what was left after it.
     began: SentRequest,
     left: u32,
-    /// The units that were charged since.
-    charged: i64,
 }
 
 impl Estimate {
@@ -38,7 +36,6 @@ impl Estimate {
             doubted_until: 0,
             began: sent,
             left,
-            charged: 0,
         }
     }
 
@@ -64,9 +61,8 @@ impl Estimate {
             return;
         }
         let requests = i64::try_from(sent.number - self.began.number).unwrap_or(i64::MAX);
-        self.charged = requests;
         let span = sent.at - self.began.at + 2 * spread;
-        let back = i64::from(left) + self.charged - i64::from(self.left);
+        let back = i64::from(left) + requests - i64::from(self.left);
         if back >= 2 && sent.at >= self.doubted_until {
             self.interval = self.interval.min(span / (back - 1)).max(1);
         }
@@ -77,7 +73,7 @@ impl Estimate {
         }
         let was_full = left + 1 >= self.quota;
         if left == 0 || was_full || span > LONGEST_SPAN {
-            (self.began, self.left, self.charged) = (sent, left, 0);
+            (self.began, self.left) = (sent, left);
         }
     }
 

@@ -82,20 +82,4 @@ mod tests {
         in_force.replace(&second, limits(&[(a, 4)]));
         assert_eq!(percents(&in_force), [Some(4), None, None]);
     }
-
-    #[test]
-    fn larger_share_of_two_limiters_counts_for_the_algorithms_of_both() {
-        let [a, ..] = KEYS;
-        let in_force = LimitsInForce::default();
-        let limiters = [5, 20, 10].map(|percent| {
-            let limiter = LimiterId::default();
-            in_force.replace(&limiter, limits(&[(a, percent)]));
-            limiter
-        });
-        assert_eq!(percents(&in_force), [Some(20), None, None]);
-        let read = in_force.read();
-        let has = |burst| read.get(a).unwrap().has(&algorithm(burst));
-        assert_eq!([5, 20, 10, 30].map(has), [true, true, true, false]);
-        drop(limiters);
-    }
 }

@@ -99,25 +99,4 @@ mod tests {
             Some((1, u32::MAX / 2 + 2))
         );
     }
-
-    #[test]
-    fn fleet_that_has_grown_too_large_works_without_leases() {
-        let limit = Limit::per_second(10).burst(10);
-        let (algorithm, half) = (limit.algorithm().unwrap(), LeaseShare::new(1, 2));
-        let (first, large) = (NonZeroU32::MIN, NonZeroU32::new(100).unwrap());
-        let part = part_in_force(algorithm, half, large, first);
-        assert_eq!(part.as_ref(), Ok(algorithm));
-        assert!(part_in_force(algorithm, half, large, large).is_err());
-    }
-
-    #[test]
-    fn tiers_are_rejected() {
-        let tiers = Limit::tiers([crate::tiers::Tier::new(
-            5,
-            std::time::Duration::from_secs(1),
-        )]);
-        let (tiers, one) = (tiers.unwrap(), NonZeroU32::MIN);
-        let error = part_in_force(tiers.algorithm().unwrap(), LeaseShare::new(1, 2), one, one);
-        assert!(error.unwrap_err().to_string().contains("leave `lease` out"));
-    }
 }

@@ -85,32 +85,3 @@ impl<T, const N: usize> IndexMut<usize> for Blocks<T, N> {
         &mut self.blocks[nth / N][nth % N]
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn list_is_like_a_vector_and_has_no_empty_block() {
-        let (mut blocks, mut vector) = (Blocks::<u32, 4>::default(), Vec::new());
-        for (round, element) in (0..200_u32).enumerate() {
-            // It grows to a dozen, and then shrinks again.
-            if round % 40 < 26 {
-                blocks.push(element);
-                vector.push(element);
-            } else if !vector.is_empty() {
-                let nth = round * 7 % vector.len();
-                assert_eq!(blocks.swap_remove(nth), Some(vector.swap_remove(nth)));
-            }
-            if let Some(last) = vector.len().checked_sub(1) {
-                let nth = round * 5 % vector.len();
-                blocks.swap(nth, last);
-                vector.swap(nth, last);
-            }
-            assert!(blocks.iter().eq(&vector) && blocks.len() == vector.len());
-            assert_eq!(blocks.blocks.len(), vector.len().div_ceil(4));
-            assert_eq!(blocks.get(vector.len()), None);
-        }
-        assert_eq!(Blocks::<u32, 4>::default().swap_remove(0), None);
-    }
-}

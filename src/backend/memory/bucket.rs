@@ -66,23 +66,3 @@ impl RowBucket {
 fn stored_high(print: &Fingerprint) -> u32 {
     print.high as u32
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::gcra::{self, Tat, Ticks};
-
-    #[test]
-    fn bucket_keeps_the_value_of_its_fingerprint() {
-        let print = Fingerprint { low: 7, high: 11 };
-        let value = gcra::row::value(
-            Tat { us: 5, frac: 3 },
-            gcra::row::Scale::new(Ticks::from_micros(9)),
-        );
-        let mut bucket = RowBucket::new(&print, value);
-        assert!(bucket.is_of(&print) && bucket.value() == value);
-        bucket.set(RowValue::FULL);
-        assert!(bucket.is_of(&print) && bucket.value() == RowValue::FULL);
-        assert!(!RowBucket::default().is_of(&print));
-    }
-}

@@ -97,38 +97,3 @@ impl HashChains {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{super::random_numbers::random_numbers, *};
-
-    #[test]
-    fn entries_are_found_whatever_is_added_and_removed() {
-        let mut random = random_numbers();
-        let (mut index, mut hashes) = (HashChains::default(), Vec::new());
-        for round in 0..if cfg!(miri) { 300 } else { 10_000 } {
-            // It grows in the first half of a thousand rounds. Many hashes are similar.
-            let grows = random(10) < if round % 1000 < 500 { 7 } else { 3 };
-            if grows {
-                hashes.push(random(300) << 40 | random(50));
-                index.push(|entry| hashes[entry]);
-            } else if !hashes.is_empty() {
-                let entry = usize::try_from(random(hashes.len() as u64)).unwrap();
-                index.swap_remove(entry, |entry| hashes[entry]);
-                hashes.swap_remove(entry);
-            }
-            if let Some(last) = hashes.len().checked_sub(1).filter(|last| *last > 0) {
-                let entry = usize::try_from(random(last as u64)).unwrap();
-                index.swap(entry, last, |entry| hashes[entry]);
-                hashes.swap(entry, last);
-            }
-            assert!(index.heads.len() <= LEAST_CHAINS.max(3 * hashes.len() + 1));
-            let hash = random(300) << 40 | random(50);
-            let found = index.find(hash, |entry| hashes[entry] == hash);
-            assert_eq!(found.is_some(), hashes.contains(&hash));
-            for (entry, hash) in hashes.iter().enumerate().step_by(7) {
-                assert_eq!(index.find(*hash, |found| found == entry), Some(entry));
-            }
-        }
-    }
-}

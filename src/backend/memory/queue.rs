@@ -108,37 +108,3 @@ impl Queue {
 pub(super) fn narrow(n: usize) -> u32 {
     n as u32
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{super::random_numbers::random_numbers, *};
-
-    #[test]
-    fn least_key_comes_first_whatever_is_set_and_removed() {
-        let mut random = random_numbers();
-        let (mut queue, mut keys) = (Queue::default(), Vec::new());
-        for _ in 0..if cfg!(miri) { 500 } else { 20_000 } {
-            let (key, entry) = (random(50), usize::try_from(random(100)).unwrap());
-            match random(3) {
-                0 if entry < keys.len() => {
-                    keys.swap_remove(entry);
-                    queue.swap_remove(entry);
-                }
-                1 if entry < keys.len() => {
-                    keys[entry] = key;
-                    queue.set(entry, key);
-                }
-                2 if keys.len() < 100 => {
-                    keys.push(key);
-                    queue.push(key);
-                }
-                _ => {}
-            }
-            let found = (0..keys.len()).map(|entry| queue.key(entry));
-            assert!(found.eq(keys.iter().copied()));
-            let first = queue.first();
-            assert_eq!(first.map(|(key, _)| key), keys.iter().min().copied());
-            assert!(first.is_none_or(|(key, entry)| keys[entry] == key));
-        }
-    }
-}

@@ -54,16 +54,3 @@ impl<T> Shard<T> {
 pub(super) fn pick(hash: u32, n: usize) -> usize {
     ((u64::from(hash) * n as u64) >> 32) as usize
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn picks_cover_the_range() {
-        assert_eq!(
-            (pick(0, 7), pick(u32::MAX, 7), pick(u32::MAX / 2, 8)),
-            (0, 6, 3)
-        );
-    }
-}

@@ -36,39 +36,3 @@ impl HistoryStanding {
         self.rank & NEVER
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lesser_used_part_comes_first_and_then_the_sooner_lapse() {
-        let now: u64 = 1_767_225_600_000_000;
-        let standing = |limit, used, secs: u64| {
-            let lapses_at = now + secs * 1_000_000;
-            HistoryStanding::new(HistoryUse {
-                used,
-                limit,
-                lapses_at,
-                changes_at: lapses_at,
-            })
-        };
-        let in_order = [
-            standing(4096, 1, 9),
-            standing(100, 1, 1),
-            standing(100, 1, 2),
-            standing(5, 1, 1),
-            standing(4096, 1024, 1),
-            standing(5, 4, 9),
-            standing(5, 5, 1),
-            standing(1, 1, 2),
-        ];
-        assert!(
-            in_order.is_sorted_by_key(|standing| standing.rank),
-            "{in_order:?}"
-        );
-        let [first, .., last] = in_order;
-        assert_eq!(first.lapses(), now + 9_000_000);
-        assert_eq!((last.due, last.lapses()), (last.lapses(), now + 2_000_000));
-    }
-}

@@ -9,7 +9,7 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -39,7 +39,7 @@ use super::{
     link::Link,
 };
 use crate::{
-    backend::{ServerId, Servers},
+    backend::{ServerId, Servers, sharded::lock},
     transaction::Member,
 };
 
@@ -311,10 +311,6 @@ impl ClusterState {
         kept.used = used;
         Arc::clone(&kept.link)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SlotTable {

@@ -37,18 +37,3 @@ impl Deadline {
             .map_err(|_| RedisError::Timeout)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn deadline_after_any_timeout_is_an_instant() {
-        assert!(Deadline::after(Duration::ZERO).left().is_err());
-        for timeout in [Duration::MAX, Duration::MAX / 2] {
-            let deadline = Deadline::after(timeout);
-            assert_eq!(deadline.left().unwrap(), LONGEST);
-            assert_eq!(deadline.limit(async { 1 }).await.unwrap(), 1);
-        }
-    }
-}
