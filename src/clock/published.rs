@@ -25,19 +25,18 @@ impl Published {
     pub(super) fn load(&self) -> ClockLine {
         loop {
             let generation = self.generation.load(Ordering::Acquire);
-            let copy = &self.copies[generation & 1];
-            let [counter, span, time, rate] =
-                [0, 1, 2, 3].map(|i: usize| copy[i].load(Ordering::Relaxed));
+            let [counter, span, time, rate] = &self.copies[generation & 1];
+            let line = ClockLine {
+                counter: counter.load(Ordering::Relaxed),
+                span: span.load(Ordering::Relaxed),
+                time: time.load(Ordering::Relaxed),
+                rate: rate.load(Ordering::Relaxed),
+            };
             // If a field is from a later generation, this fence makes the check below see that the generation has
             // changed.
             fence(Ordering::Acquire);
             if self.generation.load(Ordering::Relaxed) == generation {
-                return ClockLine {
-                    counter,
-                    span,
-                    time,
-                    rate,
-                };
+                return line;
             }
         }
     }
