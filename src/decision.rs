@@ -14,20 +14,23 @@ mod figures;
 mod judgement;
 mod lease_figures;
 mod outcome;
-mod plain;
 mod result_label;
+mod row_decision;
 mod source;
 mod verdict;
+mod without_bucket;
 
 pub use self::{
     answer::Answer, batch_decision::BatchDecision, decision::Decision, outcome::Outcome,
     source::Source,
 };
 pub(crate) use self::{
-    batch_decision::{Decisions, strictest},
+    batch_decision::{Decisions, FewDecisions, Returned, strictest},
     ceil_secs::ceil_secs,
-    judgement::{Buckets, Judgement},
+    judgement::{AnyClaim, Buckets, Judgement},
     result_label::ResultLabel,
+    row_decision::RowAnswer,
+    without_bucket::WithoutBucket,
 };
 #[cfg(feature = "tokio")]
 pub(crate) use self::{lease_figures::LeaseFigures, outcome::OtherAnswer};

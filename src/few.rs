@@ -1,7 +1,11 @@
 //! Lists whose length is known when they are compiled, up to four items, and others.
 
-use std::array;
+use std::{
+    array,
+    ops::{Deref, DerefMut},
+};
 
+use arrayvec::ArrayVec;
 use smallvec::SmallVec;
 
 /// A number of items. The code for up to four is compiled for each number, and keeps its lists on the stack.
@@ -9,11 +13,25 @@ pub(crate) trait Count {
     /// A list of as many items.
     type Of<T>: AsRef<[T]> + AsMut<[T]>;
 
+    /// A list of at most as many items.
+    type UpTo<T>: List<T>;
+
+    /// Returns the number itself, which the compiler knows if it is fixed.
+    fn len(len: usize) -> usize;
+
     /// Creates a list from the item for each place. For a fixed number, `len` must be that number.
     fn list<T>(len: usize, item: impl FnMut(usize) -> T) -> Self::Of<T>;
 
     /// Creates a list of the same items.
     fn fill<T: Copy>(len: usize, item: T) -> Self::Of<T>;
+}
+
+/// A list that items are added to.
+pub(crate) trait List<T>: Default + DerefMut + Deref<Target = [T]> {
+    fn add(&mut self, item: T);
+
+    /// Removes the last item.
+    fn remove_last(&mut self);
 }
 
 /// Exactly so many items.
@@ -24,6 +42,13 @@ pub(crate) enum Any {}
 
 impl<const N: usize> Count for Exactly<N> {
     type Of<T> = [T; N];
+    type UpTo<T> = ArrayVec<T, N>;
+
+    #[inline(always)]
+    fn len(len: usize) -> usize {
+        debug_assert_eq!(len, N);
+        N
+    }
 
     #[inline(always)]
     fn list<T>(len: usize, item: impl FnMut(usize) -> T) -> [T; N] {
@@ -40,6 +65,11 @@ impl<const N: usize> Count for Exactly<N> {
 
 impl Count for Any {
     type Of<T> = SmallVec<[T; 4]>;
+    type UpTo<T> = SmallVec<[T; 4]>;
+
+    fn len(len: usize) -> usize {
+        len
+    }
 
     fn list<T>(len: usize, item: impl FnMut(usize) -> T) -> SmallVec<[T; 4]> {
         (0..len).map(item).collect()
@@ -47,6 +77,28 @@ impl Count for Any {
 
     fn fill<T: Copy>(len: usize, item: T) -> SmallVec<[T; 4]> {
         SmallVec::from_elem(item, len)
+    }
+}
+
+impl<T, const N: usize> List<T> for ArrayVec<T, N> {
+    #[inline(always)]
+    fn add(&mut self, item: T) {
+        self.push(item);
+    }
+
+    #[inline(always)]
+    fn remove_last(&mut self) {
+        self.pop();
+    }
+}
+
+impl<T> List<T> for SmallVec<[T; 4]> {
+    fn add(&mut self, item: T) {
+        self.push(item);
+    }
+
+    fn remove_last(&mut self) {
+        self.pop();
     }
 }
 

@@ -13,7 +13,6 @@ mod line;
 mod members;
 mod peek;
 mod permits;
-mod plain;
 mod prepare;
 mod rebuilt;
 mod receipts;
@@ -38,13 +37,13 @@ use self::{
     rebuilt::RebuildDetector,
     requirement::RuleUses,
 };
-pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload_error::ReloadError};
 pub(crate) use self::{
-    plain::PlainCharges,
+    claims::{LookedUp, Undecided},
     requirement::RuleUse,
     transactions::Transactions,
     turn::{Sleep, StartTime},
 };
+pub use self::{handle::LimitHandle, limiter_error::LimiterError, reload_error::ReloadError};
 #[cfg(feature = "tokio")]
 use crate::task::CorrectionsInFlight;
 #[cfg(not(feature = "tokio"))]
@@ -277,10 +276,7 @@ impl Limiter {
         &self,
         transaction: &Transaction<'_>,
     ) -> Option<Result<Decision, LimiterError>> {
-        match self.try_plain(transaction) {
-            Some(decision) => Some(Ok(decision)),
-            None => self.try_decide_one(Operation::Spend, transaction),
-        }
+        self.try_decide_one(Operation::Spend, transaction)
     }
 
     /// Like [`spend_batch`](Self::spend_batch), but never waits. Returns `None`, without charging, if the backend has

@@ -38,12 +38,11 @@ use std::{
 use http::request::Parts;
 
 pub(crate) use self::{
-    charge::{Charge, ChargeList, ChargeTerms, Charges, charged},
+    charge::{Charge, ChargeList, ChargeTerms, Charges, KeptCharges, charged},
     charging::{EndingKind, Refused},
     path::undisguised,
     predicate::Predicates,
-    rules::{Chain, Rules},
-    source::ClientId,
+    rules::Rules,
 };
 use self::{charging::Charging, choice::Choice, predicate::Not, source::Sources};
 pub use self::{

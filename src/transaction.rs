@@ -29,7 +29,7 @@ pub use self::{
     transaction::Transaction,
 };
 pub(crate) use self::{
-    claim::Claim,
+    claim::{Claim, RowCharge},
     fingerprint::{ClientFingerprint, Fingerprint, IdHash, LimitSeed},
     limit_ref::LimitPlace,
 };

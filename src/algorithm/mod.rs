@@ -53,6 +53,8 @@ pub mod tiers;
 mod time;
 pub mod window;
 
+#[cfg(feature = "redis")]
+pub(crate) use self::scripted::{Argument, Arguments, Found, Replied};
 pub(crate) use self::{
     action::{Action, Ask, Refund},
     bound::{Asked, NoTokenBucket, NotPermitted, Purpose},
@@ -64,7 +66,7 @@ pub(crate) use self::{
     refill::Refill,
     row::RowValue,
     shown::{ClientFigures, ClientTerms, ShownBucket},
-    state::State,
+    state::{State, View},
     time::{FOREVER, NEVER},
 };
 pub use self::{
@@ -80,9 +82,4 @@ pub(crate) use self::{
     follow::Repeat,
     share::Share,
     ticks::Tat,
-};
-#[cfg(feature = "redis")]
-pub(crate) use self::{
-    scripted::{Argument, Arguments, Found, Replied},
-    state::View,
 };

@@ -98,7 +98,7 @@ pub use self::fleet::{EmptyFleet, Fleet};
 pub use self::lease::Lease;
 #[cfg(feature = "tokio")]
 pub(crate) use self::memory::LinePlace;
-pub(crate) use self::memory::RowCharge;
+pub(crate) use self::memory::MemoryClaim;
 #[cfg(feature = "redis")]
 pub use self::redis::RedisBackend;
 pub use self::{

@@ -62,7 +62,7 @@ impl Answer {
 
     /// Shows the bucket as it is, because the batch is denied.
     #[inline(always)]
-    pub(super) fn take_nothing(&mut self, state: State, votes: bool) {
+    pub(crate) fn take_nothing(&mut self, state: State, votes: bool) {
         (self.state, self.taken) = (state, None);
         self.passed &= votes;
     }

@@ -3,6 +3,7 @@ use std::{slice, time::Duration};
 use smallvec::SmallVec;
 
 use super::decision::Decision;
+use crate::few::Count;
 
 /// The decision on a batch: that of its strictest voting member, and those of all members.
 /// [`Limiter`](crate::Limiter) has an example.
@@ -16,6 +17,12 @@ impl BatchDecision {
     #[inline(always)]
     pub(crate) fn push(&mut self, decision: Decision) {
         self.members.push(decision);
+    }
+
+    /// Returns the decisions on all members, in their order.
+    #[inline(always)]
+    pub(crate) fn into_members(self) -> impl Iterator<Item = Decision> {
+        self.members.into_iter()
     }
 
     /// The decision on the whole batch: that of its strictest voting member, or [`Decision::NOT_LIMITED`] if no
@@ -72,10 +79,7 @@ pub(crate) fn strictest(decisions: &[Decision]) -> Option<usize> {
 }
 
 /// The decisions on the members of a batch.
-pub(crate) trait Decisions: Sized {
-    /// Whether there can be another number than one.
-    const ARE_SEVERAL: bool;
-
+pub(crate) trait Decisions {
     /// In the members' order.
     fn members(&self) -> &[Decision];
 
@@ -86,23 +90,31 @@ pub(crate) trait Decisions: Sized {
         !members.any(|member| member.votes && member.denied())
     }
 
-    /// Returns the decisions before any is made.
-    fn nothing() -> Self;
-
     /// Returns the decision on the next member, to write it. Decisions are large, so they are written where they stay.
     fn next(&mut self) -> &mut Decision;
 }
 
-impl Decisions for BatchDecision {
-    const ARE_SEVERAL: bool = true;
+/// What a limiter returns.
+pub(crate) trait Returned: Decisions + Sized {
+    /// Whether there can be another number of decisions than one.
+    const ARE_SEVERAL: bool;
 
-    fn members(&self) -> &[Decision] {
-        &self.members
-    }
+    /// Returns the decisions before any is made.
+    fn nothing() -> Self;
+}
+
+impl Returned for BatchDecision {
+    const ARE_SEVERAL: bool = true;
 
     #[inline(always)]
     fn nothing() -> Self {
         Self::default()
+    }
+}
+
+impl Decisions for BatchDecision {
+    fn members(&self) -> &[Decision] {
+        &self.members
     }
 
     #[inline(always)]
@@ -113,18 +125,50 @@ impl Decisions for BatchDecision {
     }
 }
 
-/// The decision on a batch of one.
-impl Decisions for Decision {
-    const ARE_SEVERAL: bool = false;
+/// The decisions on so many members, which stay where they are made.
+pub(crate) struct FewDecisions<C: Count> {
+    decisions: C::Of<Decision>,
+    made: usize,
+}
 
-    #[inline]
-    fn members(&self) -> &[Decision] {
-        slice::from_ref(self)
+impl<C: Count> FewDecisions<C> {
+    #[inline(always)]
+    pub(crate) fn new(len: usize) -> Self {
+        Self {
+            decisions: C::list(len, |_| Decision::not_limited()),
+            made: 0,
+        }
     }
+}
+
+impl<C: Count> Decisions for FewDecisions<C> {
+    #[inline(always)]
+    fn members(&self) -> &[Decision] {
+        self.decisions.as_ref()
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> &mut Decision {
+        let place = self.made;
+        self.made += 1;
+        &mut self.decisions.as_mut()[place]
+    }
+}
+
+/// The decision on a batch of one.
+impl Returned for Decision {
+    const ARE_SEVERAL: bool = false;
 
     #[inline(always)]
     fn nothing() -> Self {
         Self::not_limited()
+    }
+}
+
+impl Decisions for Decision {
+    #[inline]
+    fn members(&self) -> &[Decision] {
+        slice::from_ref(self)
     }
 
     #[inline(always)]

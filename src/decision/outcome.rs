@@ -13,14 +13,14 @@ use super::{
     answer::Answer,
     context::DecisionContext,
     decision::Decision,
-    judgement::{Buckets, Judgement},
+    judgement::{AnyClaim, Buckets, Judgement},
     lease_figures::LeaseFigures,
     source::Source,
 };
 #[cfg(feature = "redis")]
 use crate::algorithm::View;
 use crate::{
-    algorithm::{Algorithm, State, Stored},
+    algorithm::{Algorithm, Stored},
     clock::{InvalidNow, Timestamp},
     few::{Any, Count},
     transaction::{Batch, Claim, Member, Operation},
@@ -62,6 +62,7 @@ impl Outcome {
     }
 
     /// Creates the outcome of a batch of one member.
+    #[cfg(feature = "tokio")]
     #[inline(always)]
     pub(crate) fn of_one(now: Timestamp, answer: Answer) -> Self {
         let mut outcome = Self::of(now, SmallVec::new());
@@ -148,9 +149,19 @@ impl Outcome {
         if batch.operation == Operation::Renew {
             return Ok(Self::renew(batch, now, stored));
         }
-        let mut judged = Judgement::<Any>::of(batch);
-        judged.judge(&mut StoredBuckets(stored), now);
-        Ok(Self::from(judged))
+        Ok(Self::of_buckets(batch, now, &mut StoredBuckets(stored)))
+    }
+
+    /// Decides a batch, whose buckets are at the places of its members.
+    fn of_buckets<'b>(
+        batch: &Batch<'b>,
+        now: Timestamp,
+        buckets: &mut impl Buckets<'b, Claim<'b>>,
+    ) -> Self {
+        let mut judged = Judgement::<Claim<'_>, Any>::new(batch.operation, batch.members.len());
+        judged.claim(batch);
+        judged.judge(buckets, now);
+        Self::from(&judged)
     }
 
     /// Renews the members in order. Members of one bucket see what those before them have changed, and all of them have its
@@ -188,9 +199,7 @@ impl Outcome {
         now: Timestamp,
         see: impl Fn(usize, &Claim<'v>) -> View<'v>,
     ) -> Self {
-        let mut judged = Judgement::<Any>::of(batch);
-        judged.judge(&mut SeenBuckets(see), now);
-        Self::from(judged)
+        Self::of_buckets(batch, now, &mut SeenBuckets(see))
     }
 
     #[cfg(feature = "failure-policy")]
@@ -333,15 +342,15 @@ impl Outcome {
 /// The states of a batch's buckets.
 struct StoredBuckets<'s>(&'s mut [Stored]);
 
-impl<'a> Buckets<'a> for StoredBuckets<'_> {
-    fn judge(&self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
+impl<'a> Buckets<'a, Claim<'a>> for StoredBuckets<'_> {
+    fn judge(&mut self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
         let seen = self.0[place].see(claim.algorithm, now);
         seen.judge(&claim.ask, now, |judged| answer.judge(judged));
     }
 
-    fn untouched(&self, place: usize, claim: &Claim<'a>, now: Timestamp) -> State {
+    fn take_nothing(&self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
         let seen = self.0[place].see(claim.algorithm, now);
-        seen.untouched(&claim.ask, now)
+        answer.take_nothing(seen.untouched(&claim.ask, now), claim.votes);
     }
 
     fn write(&mut self, place: usize, claim: &Claim<'a>, answer: &Answer, now: Timestamp) {
@@ -354,21 +363,26 @@ impl<'a> Buckets<'a> for StoredBuckets<'_> {
 struct SeenBuckets<F>(F);
 
 #[cfg(feature = "redis")]
-impl<'a, F: Fn(usize, &Claim<'a>) -> View<'a>> Buckets<'a> for SeenBuckets<F> {
-    fn judge(&self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
+impl<'a, F: Fn(usize, &Claim<'a>) -> View<'a>> Buckets<'a, Claim<'a>> for SeenBuckets<F> {
+    fn judge(&mut self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
         self.0(place, claim).judge(&claim.ask, now, |judged| answer.judge(judged));
     }
 
-    fn untouched(&self, place: usize, claim: &Claim<'a>, now: Timestamp) -> State {
-        self.0(place, claim).untouched(&claim.ask, now)
+    fn take_nothing(&self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
+        let state = self.0(place, claim).untouched(&claim.ask, now);
+        answer.take_nothing(state, claim.votes);
     }
 
     fn write(&mut self, _: usize, _: &Claim<'a>, _: &Answer, _: Timestamp) {}
 }
 
-impl<C: Count> From<Judgement<'_, C>> for Outcome {
-    fn from(judged: Judgement<'_, C>) -> Self {
-        let mut outcome = Self::of(judged.now(), SmallVec::from_slice(judged.answers()));
+impl<'a, K: AnyClaim<'a>, C: Count> From<&Judgement<'a, K, C>> for Outcome {
+    #[inline(always)]
+    fn from(judged: &Judgement<'a, K, C>) -> Self {
+        let mut outcome = Self::of(judged.now(), SmallVec::new());
+        for answer in judged.answers() {
+            outcome.answers.push(answer);
+        }
         outcome.no_room = judged.no_room();
         outcome
     }

@@ -36,8 +36,8 @@ pub struct Id(Repr);
 #[derive(Clone)]
 enum Repr {
     Inline(ArrayString<INLINE>),
-    Heap(Box<str>),
     SecretInline(ArrayString<INLINE>),
+    Heap(Box<str>),
     SecretHeap(Box<str>),
 }
 

@@ -6,17 +6,17 @@ use std::{
 use smallvec::SmallVec;
 
 use super::{
-    charged_decisions::{KeptDecisions, RequestDecisions},
+    charged_decisions::{ChargedDecisions, KeptDecisions, denied},
     config::LayerConfig,
     request_charges::{Changes, ChargeChange, RequestCharges},
     request_permits::{RequestPermits, WeakPermits},
 };
 use crate::{
     backend::BackendError,
-    decision::Decision,
+    decision::{Decision, Decisions},
     id::Id,
     limiter::{Limiter, LimiterError},
-    rule::{Charge, charged},
+    rule::{Charge, KeptCharges, charged},
     task::detached,
     transaction::{LimitRef, Mode, Operation, Transaction},
 };
@@ -50,7 +50,9 @@ pub struct Assessment {
 /// The decisions of one layer, as it has made them.
 pub(super) struct OwnDecisions {
     layer: Arc<LayerConfig>,
-    pub(super) spent: KeptDecisions<RequestDecisions>,
+    pub(super) charges: KeptCharges,
+    pub(super) decisions: KeptDecisions,
+    denied: Option<usize>,
     /// The same for handlers. Most of them never ask.
     assessed: OnceLock<Box<[Assessed]>>,
 }
@@ -153,7 +155,7 @@ impl Assessment {
 
     /// Returns the requested cost at an index among the layer's own.
     pub(super) fn own_cost(&self, place: usize) -> u32 {
-        self.ours.spent.charges.list().at(place).terms.cost
+        self.ours.charges.list().at(place).terms.cost
     }
 }
 
@@ -168,14 +170,31 @@ impl OwnDecisions {
     pub(super) fn new(layer: &Arc<LayerConfig>) -> Self {
         Self {
             layer: Arc::clone(layer),
-            spent: KeptDecisions::nothing(),
+            charges: KeptCharges::default(),
+            decisions: KeptDecisions::default(),
+            denied: None,
             assessed: OnceLock::new(),
+        }
+    }
+
+    /// Finds the decision that denies the request, once all are made.
+    #[inline(always)]
+    pub(super) fn judge(&mut self) {
+        self.denied = denied(&self.decisions);
+    }
+
+    #[inline(always)]
+    pub(super) fn view(&self) -> ChargedDecisions<'_> {
+        ChargedDecisions {
+            charges: self.charges.list(),
+            decisions: self.decisions.members(),
+            denied: self.denied,
         }
     }
 
     fn assessed(&self) -> &[Assessed] {
         self.assessed.get_or_init(|| {
-            let decisions = self.spent.view().iter();
+            let decisions = self.view().iter();
             let assessed = decisions.map(|(charge, decision)| self.assess(charge, decision));
             assessed.collect()
         })
@@ -184,7 +203,7 @@ impl OwnDecisions {
     fn assess(&self, charge: Charge<'_>, decision: &Decision) -> Assessed {
         let LayerConfig { limiter, rules, .. } = &*self.layer;
         let mode = rules.mode(charge);
-        let takes = self.spent.view().denied.is_none() && mode.spends() && decision.limited();
+        let takes = self.denied.is_none() && mode.spends() && decision.limited();
         Assessed {
             limit: Arc::clone(rules.limit(charge)),
             id: charge.id.as_found().clone(),

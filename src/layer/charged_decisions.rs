@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::{
     decision::{Decision, Decisions, strictest},
-    rule::{Charge, ChargeList, ChargeTerms, Charges},
+    rule::{Charge, ChargeList, ChargeTerms},
 };
 
 /// The charges of a request, their decisions, and the one that denies it.
@@ -16,17 +16,10 @@ pub(super) struct ChargedDecisions<'a> {
     pub(super) denied: Option<usize>,
 }
 
-/// The place of charges and their decisions. They are large, so they are written where they stay.
-pub(super) struct KeptDecisions<D> {
-    pub(super) charges: Charges,
-    pub(super) decisions: D,
-    denied: Option<usize>,
-}
-
-/// The decisions on the charges of a request, in an allocation with room for one. A layer with several rules has another one for
-/// them.
+/// The decisions on the charges of a request, in an allocation with room for one. A layer with several rules has another one
+/// for them.
 #[derive(Default)]
-pub(super) struct RequestDecisions(SmallVec<[Decision; 1]>);
+pub(super) struct KeptDecisions(SmallVec<[Decision; 1]>);
 
 impl<'a> ChargedDecisions<'a> {
     #[inline(always)]
@@ -70,33 +63,7 @@ impl<'a> ChargedDecisions<'a> {
     }
 }
 
-impl<D: Decisions> KeptDecisions<D> {
-    #[inline(always)]
-    pub(super) fn nothing() -> Self {
-        Self {
-            charges: Charges::new(),
-            decisions: D::nothing(),
-            denied: None,
-        }
-    }
-
-    /// Finds the decision that denies the request, once all are made.
-    #[inline(always)]
-    pub(super) fn judge(&mut self) {
-        self.denied = denied(&self.decisions);
-    }
-
-    #[inline(always)]
-    pub(super) fn view(&self) -> ChargedDecisions<'_> {
-        ChargedDecisions {
-            charges: self.charges.list(),
-            decisions: self.decisions.members(),
-            denied: self.denied,
-        }
-    }
-}
-
-impl RequestDecisions {
+impl KeptDecisions {
     /// Makes room for so many decisions.
     #[inline(always)]
     pub(super) fn reserve(&mut self, len: usize) {
@@ -104,17 +71,10 @@ impl RequestDecisions {
     }
 }
 
-impl Decisions for RequestDecisions {
-    const ARE_SEVERAL: bool = true;
-
+impl Decisions for KeptDecisions {
     #[inline(always)]
     fn members(&self) -> &[Decision] {
         &self.0
-    }
-
-    #[inline(always)]
-    fn nothing() -> Self {
-        Self::default()
     }
 
     #[inline(always)]
@@ -124,7 +84,7 @@ impl Decisions for RequestDecisions {
     }
 }
 
-impl FromIterator<Decision> for RequestDecisions {
+impl FromIterator<Decision> for KeptDecisions {
     fn from_iter<I: IntoIterator<Item = Decision>>(decisions: I) -> Self {
         Self(decisions.into_iter().collect())
     }
@@ -132,7 +92,7 @@ impl FromIterator<Decision> for RequestDecisions {
 
 /// Returns the place of the strictest decision, if it denies the request.
 #[inline(always)]
-fn denied(decisions: &impl Decisions) -> Option<usize> {
+pub(super) fn denied(decisions: &impl Decisions) -> Option<usize> {
     match decisions.allowed() {
         true => None,
         false => strictest(decisions.members()),

@@ -48,7 +48,7 @@ struct PendingRequest<S, ReqBody> {
     inner: S,
     parts: Parts,
     body: ReqBody,
-    waiting: Box<Waiting>,
+    waiting: Waiting,
 }
 
 impl<S, ReqBody> PendingRequest<S, ReqBody>
@@ -99,7 +99,7 @@ where
         }
     }
 
-    pub(super) fn waiting(inner: S, parts: Parts, body: ReqBody, waiting: Box<Waiting>) -> Self {
+    pub(super) fn waiting(inner: S, parts: Parts, body: ReqBody, waiting: Waiting) -> Self {
         let held = PendingRequest {
             inner,
             parts,

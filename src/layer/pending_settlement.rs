@@ -1,117 +1,16 @@
-use std::{mem, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use http::Extensions;
 
 use super::{
     assessment::{Assessment, OwnDecisions},
-    charged_decisions::{ChargedDecisions, KeptDecisions, RequestDecisions},
+    charged_decisions::ChargedDecisions,
     config::LayerConfig,
     request_permits::RequestPermits,
     settlement::{Settlement, told},
     waiting_room::Seat,
 };
-use crate::{
-    decision::BatchDecision,
-    few::Count,
-    limiter::{PlainCharges, StartTime},
-    rule::Charges,
-};
-
-/// The place of a request's charges and decisions. Its assessment shares them, if it has one.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the large one stays on the stack, to save an allocation"
-)]
-pub(super) enum Spent {
-    Unassessed(KeptDecisions<BatchDecision>),
-    Assessed(Arc<OwnDecisions>),
-}
-
-impl Spent {
-    #[inline(always)]
-    pub(super) fn new(layer: &Arc<LayerConfig>, is_assessed: bool) -> Self {
-        match is_assessed {
-            true => Self::Assessed(Arc::new(OwnDecisions::new(layer))),
-            false => Self::Unassessed(KeptDecisions::nothing()),
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn charges_mut(&mut self) -> &mut Charges {
-        match self {
-            Self::Unassessed(kept) => &mut kept.charges,
-            Self::Assessed(ours) => &mut undecided(ours).charges,
-        }
-    }
-
-    /// Keeps the decisions on plain charges.
-    #[inline(always)]
-    pub(super) fn show<C: Count>(&mut self, plain: &PlainCharges<'_, C>) {
-        match self {
-            Self::Unassessed(kept) => {
-                plain.show(&mut kept.decisions);
-                kept.judge();
-            }
-            Self::Assessed(ours) => {
-                let kept = undecided(ours);
-                kept.decisions.reserve(kept.charges.list().len());
-                plain.show(&mut kept.decisions);
-                kept.judge();
-            }
-        }
-    }
-
-    /// Keeps the decisions of a store.
-    pub(super) fn decided(&mut self, batch: BatchDecision) {
-        match self {
-            Self::Unassessed(kept) => {
-                kept.decisions = batch;
-                kept.judge();
-            }
-            Self::Assessed(ours) => {
-                let kept = undecided(ours);
-                kept.decisions = batch.members().iter().cloned().collect();
-                kept.judge();
-            }
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn view(&self) -> ChargedDecisions<'_> {
-        match self {
-            Self::Unassessed(spent) => spent.view(),
-            Self::Assessed(ours) => ours.spent.view(),
-        }
-    }
-
-    /// Moves the charges and decisions to a place elsewhere.
-    pub(super) fn take(&mut self) -> Self {
-        mem::replace(self, Self::Unassessed(KeptDecisions::nothing()))
-    }
-
-    /// Returns the place for an assessment.
-    pub(super) fn assessed(&mut self, layer: &Arc<LayerConfig>) -> Arc<OwnDecisions> {
-        match self {
-            Self::Unassessed(kept) => {
-                let mut ours = Arc::new(OwnDecisions::new(layer));
-                let place = undecided(&mut ours);
-                mem::swap(&mut place.charges, &mut kept.charges);
-                place.decisions = kept.decisions.members().iter().cloned().collect();
-                place.judge();
-                *self = Self::Assessed(Arc::clone(&ours));
-                ours
-            }
-            Self::Assessed(ours) => Arc::clone(ours),
-        }
-    }
-}
-
-/// Returns the place of decisions that are not made yet, to write them.
-#[inline(always)]
-pub(super) fn undecided(ours: &mut Arc<OwnDecisions>) -> &mut KeptDecisions<RequestDecisions> {
-    let ours = Arc::get_mut(ours).expect("nobody else has it before it is decided");
-    &mut ours.spent
-}
+use crate::limiter::StartTime;
 
 /// The part of a request's charges that is needed later, by its handler and by its settlement.
 #[derive(Default)]
@@ -179,45 +78,31 @@ impl Drop for QueuedCharges {
 }
 
 impl LayerConfig {
-    /// Returns when a request starts. If it has to wait, all of its charges are needed later. One without a seat does not
-    /// have to wait.
-    #[inline(always)]
+    /// Returns when a request starts. One without a seat does not have to wait.
     pub(super) fn start(
         self: &Arc<Self>,
         request: &Extensions,
-        spent: &mut Spent,
+        ours: &Arc<OwnDecisions>,
         seat: Option<Seat>,
     ) -> Start {
-        match spent.view().delay().zip(seat) {
-            None => Start::Now(self.taken(request, spent)),
+        let taken = self.taken(request, ours);
+        match ours.view().delay().zip(seat) {
+            None => Start::Now(taken),
             Some((delay, seat)) => {
                 let turn = StartTime::after(&self.limiter, delay);
-                let ours = spent.assessed(self);
-                let taken = self.assessed(request, &ours);
                 Start::InLine(Box::new(QueuedCharges::new(taken, delay, turn, seat)))
             }
         }
     }
 
-    /// Returns the part of a request's charges that is needed later if the request does not have to wait.
-    #[inline(always)]
-    fn taken(self: &Arc<Self>, request: &Extensions, spent: &Spent) -> PendingSettlement {
-        match spent {
-            Spent::Assessed(ours) => self.assessed(request, ours),
-            Spent::Unassessed(spent) => PendingSettlement {
-                permits: self.permits(spent.view()),
-                ..PendingSettlement::default()
-            },
-        }
-    }
-
-    pub(super) fn assessed(
+    /// Returns the part of a request's charges that is needed later.
+    fn taken(
         self: &Arc<Self>,
         request: &Extensions,
         ours: &Arc<OwnDecisions>,
     ) -> PendingSettlement {
         let mut assessment = Assessment::new(ours);
-        let spent = ours.spent.view();
+        let spent = ours.view();
         let permits = self.permits(spent);
         if let Some(permits) = &permits {
             assessment.lend(permits);

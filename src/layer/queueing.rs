@@ -6,7 +6,7 @@ use http::request::Parts;
 
 use super::{
     additions::ResponseAdditions,
-    charged_decisions::{ChargedDecisions, RequestDecisions},
+    charged_decisions::{ChargedDecisions, KeptDecisions},
     config::LayerConfig,
     pending_settlement::{PendingSettlement, QueuedCharges},
     queued_request::QueuedRequest,
@@ -55,8 +55,9 @@ impl LayerConfig {
             permits: None,
         };
         let decisions = spent.decisions.iter();
-        let at_its_turn =
-            RequestDecisions::from_iter(decisions.map(|decision| decision.later(queued.delay)));
+        let at_its_turn: KeptDecisions = decisions
+            .map(|decision| decision.later(queued.delay))
+            .collect();
         let spent = ChargedDecisions::of(spent.charges, &at_its_turn);
         self.conclude(request, limits, spent, taken, None, additions);
         queued.settlement = additions.settlement.take();
@@ -65,6 +66,6 @@ impl LayerConfig {
             queued: Some(queued),
             additions: std::mem::take(additions),
         };
-        Progress::Waiting(Box::new(Waiting::InLine(line)))
+        Progress::Waiting(Waiting::InLine(Box::new(line)))
     }
 }

@@ -3,15 +3,14 @@ use std::{future::Future, pin::Pin, sync::Arc};
 use http::{Extensions, request::Parts};
 
 use super::{
-    config::LayerConfig,
-    pending_settlement::{Spent, Start},
-    waiting_room::Seat,
+    assessment::OwnDecisions, config::LayerConfig, pending_settlement::Start, waiting_room::Seat,
 };
 use crate::{
     decision::BatchDecision,
     key::MissingId,
     limit::Limits,
     limiter::{Limiter, LimiterError},
+    rule::KeptCharges,
     task::detached,
     transaction::{Operation, Transaction},
 };
@@ -22,22 +21,19 @@ pub(super) struct StoreWait {
     /// The limits that decide, whatever is reloaded in the meantime.
     pub(super) limits: Arc<Limits>,
     /// The reason for a refusal that does not depend on the decision: a rule has found no id.
-    pub(super) missing: Option<MissingId>,
-    pub(super) deciding: Pin<Box<dyn Future<Output = DecidedCharges> + Send>>,
+    pub(super) missing: Option<Box<MissingId>>,
+    pub(super) deciding: Pin<Box<dyn Future<Output = StoreDecision> + Send>>,
 }
 
-/// The charges of a request, their decisions, and when it starts.
-pub(super) struct DecidedCharges {
-    pub(super) spent: Spent,
-    pub(super) start: Result<Start, LimiterError>,
-}
+/// The decisions on a request and when it starts, or why its charges could not be decided.
+pub(super) type StoreDecision = Result<(Arc<OwnDecisions>, Start), (KeptCharges, LimiterError)>;
 
 impl StoreWait {
     pub(super) fn new(
         config: &Arc<LayerConfig>,
         request: &Parts,
-        spent: Spent,
-        missing: Option<MissingId>,
+        charges: KeptCharges,
+        missing: Option<Box<MissingId>>,
     ) -> Self {
         let (config, limits) = (Arc::clone(config), config.limiter.limits());
         // If the client disconnects in the meantime, the charge must still be settled, or the place in line or the permit
@@ -49,12 +45,12 @@ impl StoreWait {
             true => request.extensions.clone(),
             false => Extensions::new(),
         };
-        let seat = config.seat(&limits, spent.view().charges, missing.as_ref());
+        let seat = config.seat(&limits, charges.list(), missing.as_deref());
         let spend = WaitingSpend {
             config: Arc::clone(&config),
             limits: Arc::clone(&limits),
             request: extensions,
-            spent,
+            charges,
             seat,
         };
         let deciding = spend.decide();
@@ -76,30 +72,35 @@ struct WaitingSpend {
     config: Arc<LayerConfig>,
     limits: Arc<Limits>,
     request: Extensions,
-    spent: Spent,
+    charges: KeptCharges,
     /// The seat of a request that may have to wait in line.
     seat: Option<Seat>,
 }
 
 impl WaitingSpend {
-    async fn decide(self) -> DecidedCharges {
+    async fn decide(self) -> StoreDecision {
         let Self {
             config,
             limits,
             request,
-            mut spent,
+            charges,
             seat,
         } = self;
-        let transactions = config
-            .rules
-            .transactions(spent.view().charges, seat.is_some());
+        let transactions = config.rules.transactions(charges.list(), seat.is_some());
         let decided = spend(&config.limiter, &limits, &transactions, seat.as_ref()).await;
         drop(transactions);
-        let start = decided.map(|batch| {
-            spent.decided(batch);
-            config.start(&request, &mut spent, seat)
-        });
-        DecidedCharges { spent, start }
+        match decided {
+            Ok(decisions) => {
+                let mut ours = OwnDecisions::new(&config);
+                ours.charges = charges;
+                ours.decisions = decisions.into_members().collect();
+                ours.judge();
+                let ours = Arc::new(ours);
+                let start = config.start(&request, &ours, seat);
+                Ok((ours, start))
+            }
+            Err(error) => Err((charges, error)),
+        }
     }
 }
 

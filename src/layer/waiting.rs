@@ -6,19 +6,19 @@ use super::{
     additions::ResponseAdditions,
     conclusion::Conclusion,
     queued_request::QueuedRequest,
-    store_wait::{DecidedCharges, StoreWait},
+    store_wait::{StoreDecision, StoreWait},
 };
 
 /// The progress of a request.
 pub(super) enum Progress {
     Decided(Conclusion),
-    Waiting(Box<Waiting>),
+    Waiting(Waiting),
 }
 
 /// The reason for which a request waits.
 pub(super) enum Waiting {
-    ForStore(StoreWait),
-    InLine(QueuedRequest),
+    ForStore(Box<StoreWait>),
+    InLine(Box<QueuedRequest>),
 }
 
 impl Waiting {
@@ -34,7 +34,7 @@ impl Waiting {
                     let decided = ready!(undecided.deciding.as_mut().poll(cx));
                     match undecided.proceed(decided, request, additions) {
                         Progress::Decided(conclusion) => return Poll::Ready(conclusion),
-                        Progress::Waiting(next) => *self = *next,
+                        Progress::Waiting(next) => *self = next,
                     }
                 }
                 Self::InLine(line) => {
@@ -50,28 +50,19 @@ impl StoreWait {
     /// Continues with a request that the store has decided.
     fn proceed(
         &self,
-        decided: DecidedCharges,
+        decided: StoreDecision,
         request: &mut Parts,
         additions: &mut ResponseAdditions,
     ) -> Progress {
-        let (config, missing) = (&self.config, self.missing.as_ref());
-        let DecidedCharges { spent, start } = decided;
-        match start {
-            Ok(start) => config.proceed(
-                request,
-                &self.limits,
-                spent.view(),
-                start,
-                missing,
-                additions,
-            ),
-            Err(error) => Progress::Decided(config.fail(
-                request,
-                &self.limits,
-                spent.view().charges,
-                &error,
-                missing,
-            )),
+        let (config, limits, missing) = (&self.config, &self.limits, self.missing.as_deref());
+        match decided {
+            Ok((ours, start)) => {
+                config.proceed(request, limits, ours.view(), start, missing, additions)
+            }
+            Err((charges, error)) => {
+                let charges = charges.list();
+                Progress::Decided(config.fail(request, limits, charges, &error, missing))
+            }
         }
     }
 }

@@ -1,105 +1,130 @@
 //! Transactions that are decided in memory: what each asks of its bucket, and the answers.
+//!
+//! There are two sizes of claims. The smaller one is for the most common decisions, of charges of rows, for which the
+//! compiler then knows that nothing else can happen. Both are looked up, judged and shown by the same functions, and a test
+//! compares their decisions.
+
+use std::borrow::Borrow;
 
 use super::{
+    Limiter,
     limiter_error::LimiterError,
-    prepare::{Lookups, WithoutBucket, duplicate},
+    prepare::{Lookups, duplicate},
     transactions::Transactions,
 };
 use crate::{
-    backend::BackendError,
-    clock::InvalidNow,
-    decision::{Decisions, Judgement},
+    backend::{BackendError, MemoryBackend, MemoryClaim},
+    decision::Judgement,
     few::Count,
-    transaction::Operation,
+    limit::Limits,
+    metrics::Stopwatch,
+    transaction::{Claim, RowCharge, Transaction},
 };
 
-/// The claims of transactions, in their order.
-pub(crate) struct Claims<'a, C: Count> {
-    operation: Operation,
-    pub(super) judged: Judgement<'a, C>,
-    /// The results of transactions without a claim.
-    without: C::Of<WithoutBucket>,
-    has_claims: bool,
-    /// Whether a transaction without a claim denies the batch.
-    is_refused: bool,
+/// A claim that can be looked up.
+pub(crate) trait LookedUp<'a>: MemoryClaim<'a> {
+    /// Fills in what a transaction asks of its bucket, or why it has none. Both are large, so they are written where they
+    /// stay.
+    fn look_up(
+        lookups: &Lookups<'a>,
+        transaction: &Transaction<'a>,
+        place: &mut Self::Place,
+    ) -> Result<(), Undecided>;
 }
 
-impl<'a, C: Count> Claims<'a, C> {
-    #[inline(always)]
-    pub(crate) fn new(operation: Operation, len: usize) -> Self {
-        Self {
-            operation,
-            judged: Judgement::new(len),
-            without: C::fill(len, WithoutBucket::Off),
-            has_claims: false,
-            is_refused: false,
+/// Why transactions have not been decided.
+pub(crate) enum Undecided {
+    /// One of them needs a claim of the other size. Nothing has happened.
+    NeedsFullClaim,
+    /// Boxed, so that results without errors stay small.
+    Failed(Box<LimiterError>),
+}
+
+impl Undecided {
+    /// Returns the error. Any transaction has a full claim.
+    #[cold]
+    pub(crate) fn into_error(self) -> Box<LimiterError> {
+        match self {
+            Self::Failed(error) => error,
+            Self::NeedsFullClaim => unreachable!("any transaction has a full claim"),
         }
     }
+}
 
-    /// Looks the transactions up.
+impl From<LimiterError> for Undecided {
+    #[cold]
+    fn from(error: LimiterError) -> Self {
+        Self::Failed(Box::new(error))
+    }
+}
+
+impl<'a> LookedUp<'a> for Claim<'a> {
     #[inline(always)]
-    pub(super) fn look_up(
+    fn look_up(
+        lookups: &Lookups<'a>,
+        transaction: &Transaction<'a>,
+        place: &mut Self::Place,
+    ) -> Result<(), Undecided> {
+        let looked = lookups.claim(transaction, place);
+        looked.map_err(Undecided::Failed)
+    }
+}
+
+impl<'a> LookedUp<'a> for RowCharge<'a> {
+    #[inline(always)]
+    fn look_up(
+        lookups: &Lookups<'a>,
+        transaction: &Transaction<'a>,
+        place: &mut Self,
+    ) -> Result<(), Undecided> {
+        let charge = lookups.row_charge(transaction);
+        *place = charge.ok_or(Undecided::NeedsFullClaim)?;
+        Ok(())
+    }
+}
+
+/// Claims that are looked up, each at the place of its transaction.
+impl<'a, K: LookedUp<'a>, C: Count> Judgement<'a, K, C> {
+    /// Looks transactions up, and lets memory judge them.
+    #[inline(always)]
+    pub(crate) fn decide(
+        &mut self,
+        limiter: &Limiter,
+        memory: &MemoryBackend,
+        limits: &'a Limits,
+        transactions: &(impl Transactions<'a> + ?Sized),
+    ) -> Result<(), Undecided> {
+        let lookups = Lookups::in_memory(limits, self.operation());
+        self.look_up(&lookups, transactions)?;
+        if !self.is_needed() {
+            return Ok(());
+        }
+        let since = Stopwatch::start();
+        let judged = memory.judge(self, limiter.now());
+        let recorder = limiter.recorder(limits, self.operation());
+        recorder.applied(since);
+        let error = match (judged, self.no_room()) {
+            (Ok(()), None) => return Ok(()),
+            (Ok(()), Some(place)) => LimiterError::no_room(transactions.at(place).borrow()),
+            (Err(error), _) => BackendError::from(error).into(),
+        };
+        Err(recorder.failed(transactions, error).into())
+    }
+
+    #[inline(always)]
+    fn look_up(
         &mut self,
         lookups: &Lookups<'a>,
         transactions: &(impl Transactions<'a> + ?Sized),
-    ) -> Result<(), LimiterError> {
-        let places = self.judged.claims_mut().iter_mut();
-        let places = places.zip(self.without.as_mut()).enumerate();
-        for (place, (claim, without)) in places {
-            let looked = transactions.read(place, |transaction| {
-                lookups.claim(transaction, claim, without)
-            });
-            if let Err(error) = looked {
-                return Err(*error);
-            }
-            match claim {
-                Some(_) => self.has_claims = true,
-                None => self.is_refused |= without.refuses(self.operation),
-            }
+    ) -> Result<(), Undecided> {
+        for (at, place) in self.places_mut().iter_mut().enumerate() {
+            K::look_up(lookups, transactions.at(at).borrow(), place)?;
         }
-        let claims = self.judged.claims();
-        let bucket = |place: usize| claims[place].as_ref().map(|claim| &claim.fingerprint);
-        match duplicate(claims.len(), bucket) {
+        let places = self.places();
+        let bucket = |at: usize| K::at(&places[at]).map(K::fingerprint);
+        match duplicate(places.len(), bucket) {
             None => Ok(()),
-            Some(place) => Err(lookups.duplicate(place, transactions)),
-        }
-    }
-
-    /// Returns the error of a batch that memory could not decide.
-    #[inline(always)]
-    pub(super) fn check(
-        &self,
-        applied: Result<(), InvalidNow>,
-        transactions: &(impl Transactions<'a> + ?Sized),
-    ) -> Result<(), LimiterError> {
-        match (applied, self.judged.no_room()) {
-            (Ok(()), None) => Ok(()),
-            (Ok(()), Some(place)) => Err(transactions.read(place, LimiterError::no_room)),
-            (Err(error), _) => Err(BackendError::from(error).into()),
-        }
-    }
-
-    /// Returns whether a backend has to decide.
-    #[inline(always)]
-    pub(super) fn are_needed(&self) -> bool {
-        self.has_claims && !self.is_refused
-    }
-
-    /// Returns whether the request may proceed.
-    #[inline(always)]
-    pub(super) fn pass(&self) -> bool {
-        self.judged.passes() && !self.is_refused
-    }
-
-    /// Writes the decisions. They are large, so they are written where they stay.
-    #[inline(always)]
-    pub(super) fn show(&self, decided: &mut impl Decisions) {
-        for (place, without) in self.without.as_ref().iter().enumerate() {
-            let decision = decided.next();
-            let is_shown = !self.is_refused && self.judged.show(place, decision);
-            if !is_shown && self.judged.claims()[place].is_none() {
-                *decision = without.decision(self.operation);
-            }
+            Some(place) => Err(lookups.duplicate(place, transactions).into()),
         }
     }
 }

@@ -3,16 +3,22 @@
 use std::slice;
 
 use super::{
-    Limiter, backend_dispatch::BackendDispatch, claims::Claims, limiter_error::LimiterError,
-    members::Members, prepare::Lookups, recorder::DecisionRecorder, transactions::Transactions,
+    Limiter,
+    backend_dispatch::BackendDispatch,
+    claims::{LookedUp, Undecided},
+    limiter_error::LimiterError,
+    members::Members,
+    prepare::Lookups,
+    recorder::DecisionRecorder,
 };
 use crate::{
     backend::{Backend, MaybeReady, MemoryBackend, ask_boxed},
     clock::Timestamp,
-    decision::{BatchDecision, Decision, Decisions},
-    few::{Any, Count, Exactly, counted},
+    decision::{BatchDecision, Decision, Judgement, Returned},
+    few::{Any, Count, counted},
     limit::Limits,
-    transaction::{Operation, Transaction},
+    metrics::Stopwatch,
+    transaction::{Claim, Operation, RowCharge, Transaction},
 };
 
 impl Limiter {
@@ -43,19 +49,9 @@ impl Limiter {
         self.decide(&limits, operation, transactions).await
     }
 
-    /// Decides a plain charge in memory, by limits that have never been replaced.
-    #[inline(always)]
-    pub(super) fn try_plain(&self, transaction: &Transaction<'_>) -> Option<Decision> {
-        let (limits, memory) = (self.shared.limits.first()?, self.memory()?);
-        let spent = self.spend_plain::<Exactly<1>, Decision>(memory, limits, transaction)?;
-        let mut decided = Decision::nothing();
-        spent.show(&mut decided);
-        Some(decided)
-    }
-
     /// Decides transactions without waiting. If the backend has to wait, returns `None` and changes nothing.
     #[inline(always)]
-    pub(super) fn try_decide<D: Decisions>(
+    pub(super) fn try_decide<D: Returned>(
         &self,
         operation: Operation,
         transactions: &[Transaction<'_>],
@@ -79,7 +75,7 @@ impl Limiter {
     }
 
     /// Decides transactions by these limits, even if others are in force by now.
-    pub(crate) async fn decide<D: Decisions>(
+    pub(crate) async fn decide<D: Returned>(
         &self,
         limits: &Limits,
         operation: Operation,
@@ -100,7 +96,7 @@ impl Limiter {
 
     /// Decides transactions in memory.
     #[inline(always)]
-    fn decide_in_memory<D: Decisions>(
+    fn decide_in_memory<D: Returned>(
         &self,
         memory: &MemoryBackend,
         limits: &Limits,
@@ -114,61 +110,51 @@ impl Limiter {
             1
         };
         counted!(len, C => {
-            if operation == Operation::Spend
-                && let Some(spent) = self.spend_plain::<C, D>(memory, limits, transactions)
-            {
-                spent.show(decided);
-                return Ok(());
+            let decide = Self::decide_as::<RowCharge<'_>, C, D>;
+            match decide(self, memory, limits, operation, transactions, decided) {
+                Err(Undecided::NeedsFullClaim) => {
+                    self.decide_in_full::<C, D>(memory, limits, operation, transactions, decided)
+                }
+                decided => decided.map_err(|undecided| *undecided.into_error()),
             }
-            self.decide_in_full::<C, D>(memory, limits, operation, transactions, decided)
         })
     }
 
-    /// Decides any transactions in memory, and counts the decisions. These are large, so they are written where they stay.
     #[inline(never)]
-    pub(crate) fn decide_in_full<'a, C: Count, D: Decisions>(
-        &'a self,
+    fn decide_in_full<C: Count, D: Returned>(
+        &self,
         memory: &MemoryBackend,
-        limits: &'a Limits,
+        limits: &Limits,
         operation: Operation,
-        transactions: &(impl Transactions<'a> + ?Sized),
+        transactions: &[Transaction<'_>],
         decided: &mut D,
     ) -> Result<(), LimiterError> {
-        self.decide_unless_quiet::<C, D>(memory, limits, operation, transactions, decided, false)
-            .map(drop)
+        let decide = Self::decide_as::<Claim<'_>, C, D>;
+        let decided = decide(self, memory, limits, operation, transactions, decided);
+        decided.map_err(|undecided| *undecided.into_error())
     }
 
-    /// Does the same, and returns whether the decisions are written. They are not if all pass and that is all that counts.
+    /// Decides transactions in memory, whose claims have this size, and records the decisions. These are large, so they are
+    /// written where they stay.
     #[inline(always)]
-    pub(crate) fn decide_unless_quiet<'a, C: Count, D: Decisions>(
+    fn decide_as<'a, K: LookedUp<'a>, C: Count, D: Returned>(
         &'a self,
         memory: &MemoryBackend,
         limits: &'a Limits,
         operation: Operation,
-        transactions: &(impl Transactions<'a> + ?Sized),
+        transactions: &[Transaction<'a>],
         decided: &mut D,
-        can_be_quiet: bool,
-    ) -> Result<bool, LimiterError> {
-        let mut claims = Claims::<C>::new(operation, transactions.len());
-        claims.look_up(&Lookups::in_memory(limits, operation), transactions)?;
-        let recorder = self.recorder(limits, operation);
-        if claims.are_needed() {
-            let applied = memory.judge(&mut claims.judged, self.now());
-            recorder.applied();
-            if let Err(error) = claims.check(applied, transactions) {
-                return Err(recorder.failed(transactions, error));
-            }
-        }
-        if can_be_quiet && claims.pass() && !recorder.listens() {
-            return Ok(false);
-        }
+    ) -> Result<(), Undecided> {
+        let mut claims = Judgement::<K, C>::new(operation, transactions.len());
+        claims.decide(self, memory, limits, transactions)?;
         claims.show(decided);
+        let recorder = self.recorder(limits, operation);
         recorder.record(transactions, decided);
-        Ok(true)
+        Ok(())
     }
 
     #[inline(never)]
-    fn try_decide_in<D: Decisions>(
+    fn try_decide_in<D: Returned>(
         &self,
         backend: &dyn Backend,
         limits: &Limits,
@@ -183,14 +169,16 @@ impl Limiter {
         };
         let recorder = self.recorder(limits, operation);
         if !members.are_needed() {
-            return Some(Ok(members.without_backend(&recorder, transactions)));
+            return Some(Ok(members.without_backend(recorder, transactions)));
         }
         let batch = members.batch(self.now());
+        let since = Stopwatch::start();
         let applied = backend.try_apply(&batch)?;
-        Some(members.finish(&recorder, transactions, &batch, applied))
+        recorder.applied(since);
+        Some(members.finish(recorder, transactions, &batch, applied))
     }
 
-    async fn decide_in<D: Decisions>(
+    async fn decide_in<D: Returned>(
         &self,
         backend: &dyn Backend,
         limits: &Limits,
@@ -201,15 +189,17 @@ impl Limiter {
         let members = Members::of(self.lookups(limits, operation), transactions, &mut ids)?;
         let recorder = self.recorder(limits, operation);
         if !members.are_needed() {
-            return Ok(members.without_backend(&recorder, transactions));
+            return Ok(members.without_backend(recorder, transactions));
         }
         let batch = members.batch(self.now());
+        let since = Stopwatch::start();
         // A backend that does not have to wait saves the boxed future.
         let applied = match ask_boxed(backend, &batch) {
             MaybeReady::Waits(applying) => applying.await,
             MaybeReady::Ready(applied) => applied,
         };
-        members.finish(&recorder, transactions, &batch, applied)
+        recorder.applied(since);
+        members.finish(recorder, transactions, &batch, applied)
     }
 
     /// Returns the backend in memory, if it is the one that decides.
@@ -231,12 +221,12 @@ impl Limiter {
     }
 
     #[inline(always)]
-    pub(super) fn recorder<'a>(
+    pub(crate) fn recorder<'a>(
         &'a self,
         limits: &'a Limits,
         operation: Operation,
     ) -> DecisionRecorder<'a> {
-        DecisionRecorder::start(&self.shared.durations, limits, operation)
+        DecisionRecorder::new(&self.shared.durations, limits, operation)
     }
 
     pub(super) fn now(&self) -> Option<Timestamp> {

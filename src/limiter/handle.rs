@@ -210,10 +210,6 @@ impl LimitHandle {
     /// As [`Limiter::spend`].
     #[must_use = "`None` means that nothing has been decided"]
     pub fn try_spend(&self, id: &str) -> Option<Result<Decision, LimiterError>> {
-        // A transaction of its own: the compiler has to assemble only what is lent.
-        if let Some(decision) = self.limiter().try_plain(&self.transaction(id)) {
-            return Some(Ok(decision));
-        }
         let transaction = self.transaction(id);
         self.limiter()
             .try_decide_one(Operation::Spend, &transaction)

@@ -4,13 +4,13 @@ use smallvec::SmallVec;
 
 use super::{
     limiter_error::LimiterError,
-    prepare::{Lookups, WithoutBucket, duplicate},
+    prepare::{Lookups, duplicate},
     recorder::DecisionRecorder,
 };
 use crate::{
     backend::BackendError,
     clock::Timestamp,
-    decision::{Decision, Decisions, Outcome},
+    decision::{Decision, Decisions, Outcome, Returned, WithoutBucket},
     id::Id,
     transaction::{Batch, Member, Operation, Transaction},
 };
@@ -67,9 +67,9 @@ impl<'a> Members<'a> {
 
     /// Returns the decisions on a batch that needs no backend.
     #[cold]
-    pub(super) fn without_backend<D: Decisions>(
+    pub(super) fn without_backend<D: Returned>(
         &self,
-        recorder: &DecisionRecorder<'_>,
+        recorder: DecisionRecorder<'_>,
         transactions: &[Transaction<'_>],
     ) -> D {
         let mut decided = D::nothing();
@@ -85,14 +85,13 @@ impl<'a> Members<'a> {
 
     /// Turns a backend's outcome into decisions. If the backend has broken its contract, this is an error, and the request
     /// is not allowed.
-    pub(super) fn finish<D: Decisions>(
+    pub(super) fn finish<D: Returned>(
         &self,
-        recorder: &DecisionRecorder<'_>,
+        recorder: DecisionRecorder<'_>,
         transactions: &[Transaction<'_>],
         batch: &Batch<'_>,
         applied: Result<Outcome, BackendError>,
     ) -> Result<D, LimiterError> {
-        recorder.applied();
         let mut decided = D::nothing();
         let shown = applied
             .map_err(LimiterError::from)

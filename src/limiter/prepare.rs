@@ -1,6 +1,6 @@
 //! From transactions to the members of a batch.
 
-use std::collections::HashSet;
+use std::{borrow::Borrow, collections::HashSet};
 
 use ahash::RandomState;
 
@@ -8,12 +8,12 @@ use super::{limiter_error::LimiterError, transactions::Transactions};
 use crate::{
     algorithm::{Ask, Asked, Purpose},
     backend::{Backend, leasing},
-    decision::Decision,
+    decision::WithoutBucket,
     id::Id,
     limit::{Limit, Limits, NamedLimit},
     transaction::{
         Algorithm, BucketKey, Claim, ClientFingerprint, Fingerprint, IdHash, LimitRef, Member,
-        Mode, OnFailure, Operation, Receipt, Transaction,
+        Mode, OnFailure, Operation, Receipt, RowCharge, Transaction,
     },
 };
 
@@ -38,15 +38,6 @@ pub(super) struct BucketOf<'a> {
     shadow: bool,
 }
 
-/// The result of a transaction without a bucket.
-#[derive(Clone, Copy)]
-pub(crate) enum WithoutBucket {
-    /// No limit is configured.
-    Off,
-    /// It cannot pass, in any state.
-    Refused { votes: bool, shadow: bool },
-}
-
 impl<'a> Lookups<'a> {
     /// Lookups for decisions in memory.
     #[inline(always)]
@@ -64,19 +55,18 @@ impl<'a> Lookups<'a> {
     pub(super) fn claim(
         &self,
         transaction: &Transaction<'a>,
-        claim: &mut Option<Claim<'a>>,
-        without: &mut WithoutBucket,
+        claim: &mut Result<Claim<'a>, WithoutBucket>,
     ) -> Result<(), Box<LimiterError>> {
         let mut room = None;
         let (named, id) = self.named(transaction, &mut room)?;
         let bucket = match self.bucket(named, id, transaction)? {
             Ok(bucket) => bucket,
-            Err(other) => {
-                *without = other;
+            Err(without) => {
+                *claim = Err(without);
                 return Ok(());
             }
         };
-        *claim = Some(Claim {
+        *claim = Ok(Claim {
             fingerprint: bucket.fingerprint,
             algorithm: bucket.algorithm,
             ask: Ask {
@@ -92,6 +82,35 @@ impl<'a> Lookups<'a> {
             shadow: bucket.shadow,
         });
         Ok(())
+    }
+
+    /// Returns the charge of a transaction, if it is one of a bucket in a row, with a vote, that cannot wait in line, and is
+    /// no error.
+    #[inline(always)]
+    pub(super) fn row_charge(&self, transaction: &Transaction<'_>) -> Option<RowCharge<'a>> {
+        let Transaction { id, mode, cost, .. } = *transaction;
+        let named = self.limits.find(transaction.limit)?;
+        if self.operation != Operation::Spend || !named.is_in_rows() {
+            return None;
+        }
+        let is_canonical = transaction.is_canonical() || named.name.format().keeps(id);
+        if !is_canonical
+            || self.limits.is_shadow(named)
+            || mode != Mode::CheckAndSpend
+            || transaction.min_cost.is_some()
+        {
+            return None;
+        }
+        let algorithm = named.in_force(id)?.algorithm()?;
+        let key = algorithm.plain_key(cost)?;
+        let client = transaction.fingerprint();
+        let client = client.unwrap_or_else(|| named.seed().client(IdHash::of(id)));
+        Some(RowCharge {
+            fingerprint: client.bucket(key),
+            algorithm: Some(algorithm),
+            cost,
+            joins_line: false,
+        })
     }
 
     /// Returns the member for a transaction, or why there is none.
@@ -130,18 +149,16 @@ impl<'a> Lookups<'a> {
         place: usize,
         transactions: &(impl Transactions<'a> + ?Sized),
     ) -> LimiterError {
-        let is_secret = |place| transactions.read(place, Transaction::is_secret);
+        let is_secret = |place| transactions.at(place).borrow().is_secret();
         let has_secrets = (0..transactions.len()).any(is_secret);
-        transactions.read(place, |transaction| {
-            let mut room = None;
-            match self.named(transaction, &mut room) {
-                Ok((named, id)) => {
-                    let key = BucketKey::new(named.name.key(), id);
-                    LimiterError::duplicate_bucket(key, has_secrets)
-                }
-                Err(error) => *error,
+        let mut room = None;
+        match self.named(transactions.at(place).borrow(), &mut room) {
+            Ok((named, id)) => {
+                let key = BucketKey::new(named.name.key(), id);
+                LimiterError::duplicate_bucket(key, has_secrets)
             }
-        })
+            Err(error) => *error,
+        }
     }
 
     /// Returns the limit of a transaction, and its id in the canonical form.
@@ -245,23 +262,6 @@ impl<'a> Lookups<'a> {
         match receipt.is_some_and(|receipt| !receipt.is_for(client)) {
             true => Err(foreign_receipt(transaction.limit)),
             false => Ok((client, receipt)),
-        }
-    }
-}
-
-impl WithoutBucket {
-    /// Returns whether this result denies its batch.
-    pub(super) fn refuses(self, operation: Operation) -> bool {
-        let asks = matches!(operation, Operation::Check | Operation::Spend);
-        asks && matches!(self, Self::Refused { votes: true, .. })
-    }
-
-    /// Returns the decision for this result.
-    #[cold]
-    pub(super) fn decision(self, operation: Operation) -> Decision {
-        match self {
-            Self::Off => Decision::NOT_LIMITED,
-            Self::Refused { votes, shadow } => Decision::refused(operation, votes, shadow),
         }
     }
 }

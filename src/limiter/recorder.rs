@@ -1,5 +1,7 @@
 //! Records decisions: metrics, and events for subscribers that listen.
 
+use std::borrow::Borrow;
+
 use tracing::{Level, field::DisplayValue};
 
 use super::{limiter_error::LimiterError, prepare::canonical, transactions::Transactions};
@@ -12,82 +14,83 @@ use crate::{
 };
 
 /// Records decisions and their duration. Only spends are counted, not refunds.
-pub(super) struct DecisionRecorder<'a> {
+#[derive(Clone, Copy)]
+pub(crate) struct DecisionRecorder<'a> {
     durations: &'a Durations,
     limits: &'a Limits,
     operation: Operation,
-    since: Stopwatch,
 }
 
 impl<'a> DecisionRecorder<'a> {
     #[inline(always)]
-    pub(super) fn start(
-        durations: &'a Durations,
-        limits: &'a Limits,
-        operation: Operation,
-    ) -> Self {
+    pub(super) fn new(durations: &'a Durations, limits: &'a Limits, operation: Operation) -> Self {
         Self {
             durations,
             limits,
             operation,
-            since: Stopwatch::start(),
         }
     }
 
     /// Records the duration of the backend's answer.
     #[inline(always)]
-    pub(super) fn applied(&self) {
-        self.durations.record(self.operation, self.since);
+    pub(super) fn applied(self, since: Stopwatch) {
+        self.durations.record(self.operation, since);
     }
 
     /// Records the decisions.
     #[inline(always)]
-    pub(super) fn record<'t>(
-        &self,
+    pub(crate) fn record<'t>(
+        self,
         transactions: &(impl Transactions<'t> + ?Sized),
         decisions: &impl Decisions,
     ) {
         if self.listens() {
-            self.record_spend(transactions, decisions);
-        }
-    }
-
-    #[inline(never)]
-    fn record_spend<'t>(
-        &self,
-        transactions: &(impl Transactions<'t> + ?Sized),
-        decisions: &impl Decisions,
-    ) {
-        let allowed = decisions.allowed();
-        for (place, decision) in decisions.members().iter().enumerate() {
-            transactions.read(place, |transaction| {
-                record_one(self.limits, &transaction.into(), decision, allowed);
-            });
+            record_all(self.limits, transactions, decisions);
         }
     }
 
     /// Records an error, and returns it.
-    #[cold]
+    #[inline(always)]
     pub(super) fn failed<'t>(
-        &self,
+        self,
         transactions: &(impl Transactions<'t> + ?Sized),
         error: LimiterError,
     ) -> LimiterError {
         if self.listens() && matches!(error, LimiterError::Backend(_)) {
-            for place in 0..transactions.len() {
-                transactions.read(place, |transaction| {
-                    record_failure(self.limits, transaction.limit, &error);
-                });
-            }
+            record_failures(self.limits, transactions, &error);
         }
         error
     }
 
     /// Returns whether there is anything to record.
     #[inline(always)]
-    pub(super) fn listens(&self) -> bool {
+    pub(crate) fn listens(self) -> bool {
         let listens = cfg!(feature = "metrics") || emits_events();
         listens && self.operation == Operation::Spend
+    }
+}
+
+#[inline(never)]
+fn record_all<'t>(
+    limits: &Limits,
+    transactions: &(impl Transactions<'t> + ?Sized),
+    decisions: &impl Decisions,
+) {
+    let allowed = decisions.allowed();
+    for (place, decision) in decisions.members().iter().enumerate() {
+        let transaction = transactions.at(place);
+        record_one(limits, &transaction.borrow().into(), decision, allowed);
+    }
+}
+
+#[cold]
+fn record_failures<'t>(
+    limits: &Limits,
+    transactions: &(impl Transactions<'t> + ?Sized),
+    error: &LimiterError,
+) {
+    for place in 0..transactions.len() {
+        record_failure(limits, transactions.at(place).borrow().limit, error);
     }
 }
 

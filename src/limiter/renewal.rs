@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Limiter, limiter_error::LimiterError, prepare::WithoutBucket};
+use super::{Limiter, limiter_error::LimiterError};
 use crate::{
     backend::{BackendError, Servers},
-    decision::{BatchDecision, Decision},
+    decision::{BatchDecision, Decision, WithoutBucket},
     transaction::{Batch, Member, Operation, Receipt, Transaction},
 };
 

@@ -1,11 +1,13 @@
+use std::borrow::Borrow;
+
 use crate::transaction::Transaction;
 
 /// Transactions to decide, which can be assembled when they are read.
 pub(crate) trait Transactions<'a> {
     fn len(&self) -> usize;
 
-    /// Reads the transaction at a place.
-    fn read<R>(&self, place: usize, read: impl FnOnce(&Transaction<'a>) -> R) -> R;
+    /// Returns the transaction at a place.
+    fn at(&self, place: usize) -> impl Borrow<Transaction<'a>>;
 }
 
 impl<'a> Transactions<'a> for [Transaction<'a>] {
@@ -15,20 +17,7 @@ impl<'a> Transactions<'a> for [Transaction<'a>] {
     }
 
     #[inline(always)]
-    fn read<R>(&self, place: usize, read: impl FnOnce(&Transaction<'a>) -> R) -> R {
-        read(&self[place])
-    }
-}
-
-/// One transaction.
-impl<'a> Transactions<'a> for Transaction<'a> {
-    #[inline(always)]
-    fn len(&self) -> usize {
-        1
-    }
-
-    #[inline(always)]
-    fn read<R>(&self, _: usize, read: impl FnOnce(&Transaction<'a>) -> R) -> R {
-        read(self)
+    fn at(&self, place: usize) -> impl Borrow<Transaction<'a>> {
+        &self[place]
     }
 }

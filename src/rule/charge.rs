@@ -1,74 +1,105 @@
 //! The charges of one request.
 
-use std::slice;
+use std::mem;
 
 use smallvec::SmallVec;
 
 use super::source::ClientId;
 use crate::{
+    few::{Count, List},
     id::Id,
     transaction::{IdHash, OnFailure, Transaction},
 };
 
-/// The charges of one request, at most one for each bucket.
-#[derive(Debug)]
-pub(crate) struct Charges {
-    /// The ids of the charges. Rules that find the same one share it, because ids are large.
-    ids: SmallVec<[ClientId; 1]>,
-    terms: SmallVec<[ChargeTerms; 4]>,
+/// The charges of one request, at most one for each bucket, and at most as many as there are chains of rules.
+pub(crate) struct Charges<C: Count> {
+    /// The ids of the charges, and room for others. Rules that find the same one share it, because ids are large.
+    ids: C::Of<ClientId>,
+    /// The number of ids that have a charge.
+    found: usize,
+    terms: C::UpTo<ChargeTerms>,
 }
 
-impl Charges {
+impl<C: Count> Charges<C> {
+    /// Creates room for so many charges.
     #[inline(always)]
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(room: usize) -> Self {
         Self {
-            ids: SmallVec::new(),
-            terms: SmallVec::new(),
+            ids: C::list(room, |_| ClientId::empty()),
+            found: 0,
+            terms: C::UpTo::default(),
         }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.terms.is_empty()
     }
 
     #[inline(always)]
     pub(crate) fn list(&self) -> ChargeList<'_> {
-        let (ids, terms) = (&self.ids, &self.terms);
+        let ids = &self.ids.as_ref()[..self.found];
+        let terms = &self.terms;
         ChargeList { ids, terms }
     }
 
-    /// Returns the place of the next new id.
+    /// Returns the charges until now, and the room for the id of the next one. Ids are large, so they are written where they
+    /// stay.
     #[inline(always)]
-    pub(super) fn next_id(&self) -> usize {
-        self.ids.len()
+    pub(super) fn next(&mut self) -> (ChargeList<'_>, &mut ClientId) {
+        let (ids, room) = self.ids.as_mut().split_at_mut(self.found);
+        let terms = &self.terms;
+        (ChargeList { ids, terms }, &mut room[0])
     }
 
-    /// Returns the charge of a rule, if it is the first one for its bucket.
+    /// Adds a charge. Its id is in the room for it, unless an earlier charge has the same.
     #[inline(always)]
-    pub(super) fn by_rule(&self, rule: usize) -> Option<&ChargeTerms> {
-        self.terms.iter().find(|terms| terms.rule == rule)
+    pub(super) fn push(&mut self, terms: ChargeTerms) {
+        self.found += usize::from(terms.id == self.found);
+        self.terms.add(terms);
     }
 
-    /// Adds a charge. `id` is its id, if that is a new one.
-    #[inline(always)]
-    pub(crate) fn push(&mut self, id: ClientId, terms: ChargeTerms) {
-        if terms.id == self.next_id() {
-            self.ids.push(id);
-        }
-        self.terms.push(terms);
-    }
-
-    /// Returns the first charge that meets one in its bucket. `id` is the id of the other, if that is a new one.
-    pub(super) fn meeting(
+    /// Lets the last charge join an earlier one that it meets in its bucket.
+    pub(super) fn join(
         &mut self,
-        id: &ClientId,
-        terms: &ChargeTerms,
         meet: impl Fn(Charge<'_>, Charge<'_>) -> bool,
-    ) -> Option<&mut ChargeTerms> {
-        let id = self.ids.get(terms.id).unwrap_or(id);
-        let other = Charge { id, terms };
-        let place = self.list().iter().position(|charge| meet(charge, other))?;
-        self.terms.get_mut(place)
+        join: impl FnOnce(&mut ChargeTerms, &ChargeTerms),
+    ) {
+        let list = self.list();
+        let Some((added, earlier)) = list.terms.split_last() else {
+            return;
+        };
+        let charge = list.with_id(added);
+        let meets = |place: &usize| meet(list.at(*place), charge);
+        let Some(place) = (0..earlier.len()).find(meets) else {
+            return;
+        };
+        let (added, has_own_id) = (*added, earlier.iter().all(|terms| terms.id != added.id));
+        join(&mut self.terms[place], &added);
+        self.terms.remove_last();
+        if has_own_id {
+            self.found -= 1;
+            self.next().1.clear();
+        }
+    }
+
+    /// Moves the charges to where they are kept. They are large, so they are written where they stay.
+    #[inline(always)]
+    pub(crate) fn keep(&mut self, kept: &mut KeptCharges) {
+        for id in &mut self.ids.as_mut()[..self.found] {
+            kept.ids.push(mem::replace(id, ClientId::empty()));
+        }
+        kept.terms.extend_from_slice(&self.terms);
+    }
+}
+
+/// The charges of one request, for later.
+#[derive(Default)]
+pub(crate) struct KeptCharges {
+    ids: SmallVec<[ClientId; 1]>,
+    terms: SmallVec<[ChargeTerms; 4]>,
+}
+
+impl KeptCharges {
+    #[inline(always)]
+    pub(crate) fn list(&self) -> ChargeList<'_> {
+        let (ids, terms) = (&self.ids, &self.terms);
+        ChargeList { ids, terms }
     }
 }
 
@@ -80,11 +111,22 @@ pub(crate) struct ChargeList<'a> {
 }
 
 impl<'a> ChargeList<'a> {
-    /// Returns the list of the only charge.
+    /// The list without charges.
+    pub(crate) const NONE: Self = Self {
+        ids: &[],
+        terms: &[],
+    };
+
+    /// Returns the place of the next new id.
     #[inline(always)]
-    pub(crate) fn of(id: &'a ClientId, terms: &'a ChargeTerms) -> Self {
-        let (ids, terms) = (slice::from_ref(id), slice::from_ref(terms));
-        Self { ids, terms }
+    pub(super) fn next_id(self) -> usize {
+        self.ids.len()
+    }
+
+    /// Returns the charge of a rule, if it is the first one for its bucket.
+    #[inline(always)]
+    pub(super) fn by_rule(self, rule: usize) -> Option<&'a ChargeTerms> {
+        self.terms.iter().find(|terms| terms.rule == rule)
     }
 
     #[inline(always)]

@@ -90,14 +90,14 @@ impl Rule {
         &self,
         without: WithoutId,
         id: &mut ClientId,
-    ) -> Result<Option<IdPlace>, Unknown> {
+    ) -> Result<Option<IdPlace>, Box<Unknown>> {
         let WithoutId { no_id, targets } = without;
         let (NoId::Absent(missing) | NoId::Wrong(missing)) = no_id else {
             return Ok(None);
         };
         if missing.is_unknown_limit() {
             self.log_unknown_limit(&missing);
-            return Err(Unknown { missing, targets });
+            return Err(Box::new(Unknown { missing, targets }));
         }
         let consequence = match self.on_missing {
             OnMissing::Refuse => "are refused",
@@ -106,7 +106,7 @@ impl Rule {
         };
         self.log_once(&missing, consequence);
         match self.on_missing {
-            OnMissing::Refuse => Err(Unknown { missing, targets }),
+            OnMissing::Refuse => Err(Box::new(Unknown { missing, targets })),
             OnMissing::Skip => Ok(None),
             OnMissing::Shared => {
                 *id = ClientId::missing();

@@ -38,6 +38,12 @@ impl ClientId {
         }
     }
 
+    /// Forgets an id that no charge has.
+    #[cold]
+    pub(super) fn clear(&mut self) {
+        *self = Self::empty();
+    }
+
     /// Creates the id of requests without one, which share a bucket.
     pub(super) fn missing() -> Self {
         Self {

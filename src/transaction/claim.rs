@@ -15,17 +15,29 @@ pub(crate) struct Claim<'a> {
     pub(crate) shadow: bool,
 }
 
-impl Claim<'_> {
-    /// Returns whether the batch is denied if the cost does not fit.
-    #[inline(always)]
-    pub(crate) const fn decides(&self) -> bool {
-        self.votes && matches!(self.ask.action, Action::Spend | Action::Probe)
-    }
+/// The most common claim: a charge, with a vote, of a bucket that fits into a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowCharge<'a> {
+    pub(crate) fingerprint: Fingerprint,
+    /// Without one, nothing fits.
+    pub(crate) algorithm: Option<&'a Algorithm>,
+    /// In tokens or units.
+    pub(crate) cost: u32,
+    pub(crate) joins_line: bool,
+}
 
-    /// Returns whether the answer changes the bucket, if the batch passes.
+impl<'a> RowCharge<'a> {
+    /// A charge that is not known yet.
+    pub(crate) const NONE: Self = Self {
+        fingerprint: Fingerprint { low: 0, high: 0 },
+        algorithm: None,
+        cost: 0,
+        joins_line: false,
+    };
+
     #[inline(always)]
-    pub(crate) const fn writes(&self, passed: bool) -> bool {
-        passed && self.ask.action.writes()
+    pub(crate) const fn ask(&self) -> Ask<'a> {
+        Ask::spend(self.cost, self.joins_line)
     }
 }
 
@@ -48,5 +60,17 @@ impl<'a> Batch<'a> {
     #[inline(always)]
     pub(crate) fn claim(&self, member: &Member<'a>) -> Claim<'a> {
         self.operation.claim(member)
+    }
+
+    /// Returns the same, if it is a charge of a row.
+    #[inline(always)]
+    pub(crate) fn row_charge(&self, member: &Member<'a>) -> Option<RowCharge<'a>> {
+        let is_charge = self.action(member) == Action::Spend && member.mode.votes();
+        (is_charge && member.algorithm.fits_row()).then(|| RowCharge {
+            fingerprint: member.fingerprint,
+            algorithm: Some(member.algorithm),
+            cost: member.cost,
+            joins_line: member.joins_line(),
+        })
     }
 }

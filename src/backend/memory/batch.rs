@@ -1,4 +1,4 @@
-//! The buckets of one batch, locked.
+//! The buckets of one batch, locked: rows before histories, so that no two batches wait for each other.
 
 use std::sync::MutexGuard;
 
@@ -8,175 +8,295 @@ use super::{
     table::{BucketSlot, Table},
 };
 use crate::{
-    algorithm::{Action, RowValue, State},
+    algorithm::{Action, RowValue},
     clock::Timestamp,
-    decision::{Answer, Buckets},
+    decision::{Answer, AnyClaim, Buckets, RowAnswer},
     few::Count,
-    transaction::Claim,
+    transaction::{Claim, Fingerprint, RowCharge},
 };
 
-/// The locked shards of a batch's buckets, and the place of each bucket in them. Rows are locked before histories, and
-/// lower shards before higher ones, so that no two batches wait for each other.
-pub(super) struct LockedBuckets<'a, C: Count> {
-    rows: C::Of<Option<MutexGuard<'a, Table>>>,
-    histories: C::Of<Option<LockedRecords<'a>>>,
-    /// In the order of the claims.
-    places: C::Of<BucketPlace>,
+/// A claim on a bucket in memory.
+pub(crate) trait MemoryClaim<'a>: AnyClaim<'a> {
+    /// Whether its bucket can have a history.
+    const CAN_HAVE_HISTORY: bool;
+
+    /// The buckets of a batch of such claims.
+    type Locked<'m, C: Count>: Buckets<'a, Self>;
+
+    /// Locks the shards of all claims.
+    fn lock<'m, C: Count>(
+        backend: &'m MemoryBackend,
+        places: &[Self::Place],
+    ) -> Self::Locked<'m, C>;
 }
 
-/// The place of a claim's bucket: its shard among the locked ones, and what was found there.
+/// The number of no shard.
+const NOWHERE: usize = usize::MAX;
+
+/// Shards that a batch has locked, lower ones before higher ones, so that no two batches wait for each other.
+struct LockedShards<G, C: Count> {
+    guards: C::Of<Option<G>>,
+    /// For each place of the batch, the place of its guard.
+    guard_of: C::Of<usize>,
+}
+
+impl<G, C: Count> LockedShards<G, C> {
+    /// Locks the shards of a batch's places. `shard_of` returns the number of one, if the place has a bucket here.
+    #[inline(always)]
+    fn lock(
+        len: usize,
+        shard_of: impl Fn(usize) -> Option<usize>,
+        lock: impl Fn(usize) -> G,
+    ) -> Self {
+        let mut order = C::fill(len, (NOWHERE, 0));
+        for (place, turn) in order.as_mut().iter_mut().enumerate() {
+            *turn = (shard_of(place).unwrap_or(NOWHERE), place);
+        }
+        sort(order.as_mut());
+        let mut locked = Self {
+            guards: C::list(len, |_| None),
+            guard_of: C::fill(len, 0),
+        };
+        let (mut last, mut held) = (NOWHERE, 0);
+        for (turn, (shard, place)) in order.as_ref().iter().copied().enumerate() {
+            // The places without a bucket here are the last ones.
+            if shard == NOWHERE {
+                break;
+            }
+            if shard != last {
+                locked.guards.as_mut()[turn] = Some(lock(shard));
+                (last, held) = (shard, turn);
+            }
+            locked.guard_of.as_mut()[place] = held;
+        }
+        locked
+    }
+
+    #[inline(always)]
+    fn at(&self, place: usize) -> Option<&G> {
+        self.guards.as_ref()[self.guard_of.as_ref()[place]].as_ref()
+    }
+
+    #[inline(always)]
+    fn at_mut(&mut self, place: usize) -> Option<&mut G> {
+        self.guards.as_mut()[self.guard_of.as_ref()[place]].as_mut()
+    }
+}
+
+/// The buckets of a batch in rows.
+pub(crate) struct LockedRows<'m, C: Count> {
+    shards: LockedShards<MutexGuard<'m, Table>, C>,
+    /// What was found of each bucket.
+    found: C::Of<FoundRow>,
+}
+
 #[derive(Clone, Copy)]
-struct BucketPlace {
-    shard: usize,
-    found: FoundBucket,
+struct FoundRow {
+    value: RowValue,
+    slot: Option<BucketSlot>,
 }
 
-#[derive(Clone, Copy)]
-enum FoundBucket {
-    Row {
-        value: RowValue,
-        slot: Option<BucketSlot>,
-    },
-    History(Option<usize>),
-}
-
-impl BucketPlace {
-    const UNKNOWN: Self = Self {
-        shard: 0,
-        found: FoundBucket::History(None),
+impl FoundRow {
+    const NOTHING: Self = Self {
+        value: RowValue::FULL,
+        slot: None,
     };
 }
 
-impl<'a, C: Count> LockedBuckets<'a, C> {
-    /// Begins without a lock.
+impl<'m, C: Count> LockedRows<'m, C> {
+    /// Locks the shards of a batch's places. `print_of` returns the fingerprint of a bucket in a row.
     #[inline(always)]
-    pub(super) fn new(len: usize) -> Self {
+    fn lock<'p>(
+        backend: &'m MemoryBackend,
+        len: usize,
+        print_of: impl Fn(usize) -> Option<&'p Fingerprint>,
+    ) -> Self {
+        let shard_of = |place| print_of(place).map(|print| backend.rows.of(print));
         Self {
-            rows: C::list(len, |_| None),
-            histories: C::list(len, |_| None),
-            places: C::fill(len, BucketPlace::UNKNOWN),
+            shards: LockedShards::lock(len, shard_of, |shard| backend.rows.lock(shard)),
+            found: C::fill(len, FoundRow::NOTHING),
         }
     }
 
-    /// Locks the shards of all claims, and finds their buckets.
+    /// Finds the bucket of a place, and returns its value.
     #[inline(always)]
-    pub(super) fn lock(&mut self, backend: &'a MemoryBackend, claims: &[Option<Claim<'_>>]) {
-        let mut order = C::fill(claims.len(), (usize::MAX, 0));
-        for (place, (claim, turn)) in claims.iter().zip(order.as_mut()).enumerate() {
-            let shard = claim.as_ref().map(|claim| backend.shard_of(claim));
-            *turn = (shard.unwrap_or(usize::MAX), place);
-        }
-        sort(order.as_mut());
-        let (mut last, mut held) = (usize::MAX, 0);
-        for (turn, (number, place)) in order.as_ref().iter().copied().enumerate() {
-            if let Some(claim) = &claims[place] {
-                held = if number == last { held } else { turn };
-                last = number;
-                let found = self.find(backend, number, held, claim);
-                self.places.as_mut()[place] = BucketPlace { shard: held, found };
-            }
-        }
+    fn find(&mut self, place: usize, print: &Fingerprint) -> RowValue {
+        let Some(rows) = self.shards.at(place) else {
+            return RowValue::FULL;
+        };
+        let (value, slot) = rows.look(print);
+        self.found.as_mut()[place] = FoundRow { value, slot };
+        value
     }
 
-    /// Finds a bucket in the shard with this number, which is locked unless it is among the locked ones.
+    /// Returns the value that was found.
     #[inline(always)]
-    fn find(
+    fn value(&self, place: usize) -> RowValue {
+        self.found.as_ref()[place].value
+    }
+
+    #[inline(always)]
+    fn put(&mut self, place: usize, print: &Fingerprint, value: RowValue, now: Timestamp) {
+        let slot = self.found.as_ref()[place].slot;
+        if let Some(rows) = self.shards.at_mut(place) {
+            rows.put(slot, print, value, now);
+        }
+    }
+}
+
+impl<'a> MemoryClaim<'a> for RowCharge<'a> {
+    const CAN_HAVE_HISTORY: bool = false;
+
+    type Locked<'m, C: Count> = LockedRows<'m, C>;
+
+    #[inline(always)]
+    fn lock<'m, C: Count>(backend: &'m MemoryBackend, charges: &[Self]) -> LockedRows<'m, C> {
+        let print_of = |place: usize| Some(&charges[place].fingerprint);
+        LockedRows::lock(backend, charges.len(), print_of)
+    }
+}
+
+impl<'a, C: Count> Buckets<'a, RowCharge<'a>> for LockedRows<'_, C> {
+    #[inline(always)]
+    fn judge(
         &mut self,
-        backend: &'a MemoryBackend,
-        number: usize,
-        held: usize,
-        claim: &Claim<'_>,
-    ) -> FoundBucket {
-        let print = &claim.fingerprint;
-        match number.checked_sub(backend.rows.len()) {
-            None => {
-                let rows = &mut self.rows.as_mut()[held];
-                let rows = rows.get_or_insert_with(|| backend.rows.lock(number));
-                let (value, slot) = rows.look(print);
-                FoundBucket::Row { value, slot }
-            }
-            Some(number) => {
-                let records = &mut self.histories.as_mut()[held];
-                let records = records.get_or_insert_with(|| backend.histories.lock(number));
-                FoundBucket::History(records.find(print))
-            }
+        place: usize,
+        charge: &RowCharge<'a>,
+        now: Timestamp,
+        answer: &mut RowAnswer,
+    ) {
+        let value = self.find(place, &charge.fingerprint);
+        let charged = charge
+            .algorithm
+            .and_then(|algorithm| algorithm.charge_row(&charge.ask(), value, now));
+        answer.fits = charged.is_some();
+        answer.value = charged.unwrap_or(value);
+    }
+
+    #[inline(always)]
+    fn take_nothing(&self, place: usize, _: &RowCharge<'a>, _: Timestamp, answer: &mut RowAnswer) {
+        answer.value = self.value(place);
+    }
+
+    #[inline(always)]
+    fn write(&mut self, place: usize, charge: &RowCharge<'a>, answer: &RowAnswer, now: Timestamp) {
+        self.put(place, &charge.fingerprint, answer.value, now);
+    }
+}
+
+impl<'a, C: Count> Buckets<'a, Claim<'a>> for LockedRows<'_, C> {
+    #[inline(always)]
+    fn judge(&mut self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
+        let value = self.find(place, &claim.fingerprint);
+        let by = claim.algorithm;
+        by.judge_row(&claim.ask, value, now, |judged| answer.judge(judged));
+    }
+
+    #[inline(always)]
+    fn take_nothing(&self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
+        let value = self.value(place);
+        let state = claim.algorithm.untouched_row(&claim.ask, value, now);
+        answer.take_nothing(state, claim.votes);
+    }
+
+    #[inline(always)]
+    fn write(&mut self, place: usize, claim: &Claim<'a>, answer: &Answer, now: Timestamp) {
+        if let Some(value) = changed(self.value(place), claim, answer, now) {
+            self.put(place, &claim.fingerprint, value, now);
         }
     }
 }
 
-impl<'b, C: Count> Buckets<'b> for LockedBuckets<'_, C> {
+/// The buckets of a batch with histories.
+struct LockedHistories<'m, C: Count> {
+    shards: LockedShards<LockedRecords<'m>, C>,
+    /// What was found of each bucket.
+    found: C::Of<Option<usize>>,
+}
+
+impl<'a, C: Count> Buckets<'a, Claim<'a>> for LockedHistories<'_, C> {
     #[inline(always)]
-    fn judge(&self, place: usize, claim: &Claim<'b>, now: Timestamp, answer: &mut Answer) {
-        let BucketPlace { shard, found } = self.places.as_ref()[place];
-        let (by, ask) = (claim.algorithm, &claim.ask);
-        match found {
-            FoundBucket::Row { value, .. } => {
-                by.judge_row(ask, value, now, |judged| answer.judge(judged));
-            }
-            FoundBucket::History(entry) => {
-                let records = self.histories.as_ref()[shard].as_ref();
-                judge_history(records.zip(entry), claim, now, answer);
-            }
+    fn judge(&mut self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
+        if let Some(records) = self.shards.at(place) {
+            let found = records.find(&claim.fingerprint);
+            self.found.as_mut()[place] = found;
+            records.judge(found, claim, now, answer);
         }
     }
 
     #[inline(always)]
-    fn untouched(&self, place: usize, claim: &Claim<'b>, now: Timestamp) -> State {
-        let BucketPlace { shard, found } = self.places.as_ref()[place];
-        let (by, ask) = (claim.algorithm, &claim.ask);
-        match found {
-            FoundBucket::Row { value, .. } => by.untouched_row(ask, value, now),
-            FoundBucket::History(entry) => {
-                let records = &self.histories.as_ref()[shard];
-                let record = records.as_ref().zip(entry);
-                let stored = record.map(|(records, entry)| records.stored(entry));
-                by.see(stored, now).untouched(ask, now)
-            }
+    fn take_nothing(&self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
+        if let Some(records) = self.shards.at(place) {
+            let seen = records.see(self.found.as_ref()[place], claim, now);
+            answer.take_nothing(seen.untouched(&claim.ask, now), claim.votes);
         }
     }
 
     #[inline(always)]
-    fn write(&mut self, place: usize, claim: &Claim<'b>, answer: &Answer, now: Timestamp) {
-        let BucketPlace { shard, found } = self.places.as_ref()[place];
-        match found {
-            FoundBucket::Row { value, slot } => {
-                if let Some(rows) = &mut self.rows.as_mut()[shard]
-                    && let Some(value) = changed(value, claim, answer, now)
-                {
-                    rows.put(slot, &claim.fingerprint, value, now);
-                }
-            }
-            FoundBucket::History(found) => {
-                if let Some(records) = &mut self.histories.as_mut()[shard] {
-                    records.write(found, claim, answer, now);
-                }
-            }
+    fn write(&mut self, place: usize, claim: &Claim<'a>, answer: &Answer, now: Timestamp) {
+        let found = self.found.as_ref()[place];
+        if let Some(records) = self.shards.at_mut(place) {
+            records.write(found, claim, answer, now);
         }
     }
 }
 
-impl MemoryBackend {
-    /// Returns the number of a bucket's shard. All shards of histories follow those of rows.
+/// The buckets of any batch.
+pub(crate) struct LockedBuckets<'m, C: Count> {
+    rows: LockedRows<'m, C>,
+    histories: LockedHistories<'m, C>,
+}
+
+impl<'a> MemoryClaim<'a> for Claim<'a> {
+    const CAN_HAVE_HISTORY: bool = true;
+
+    type Locked<'m, C: Count> = LockedBuckets<'m, C>;
+
     #[inline(always)]
-    fn shard_of(&self, claim: &Claim<'_>) -> usize {
+    fn lock<'m, C: Count>(
+        backend: &'m MemoryBackend,
+        places: &[Self::Place],
+    ) -> LockedBuckets<'m, C> {
+        let (len, histories) = (places.len(), &backend.histories);
+        let print_of = |place: usize, in_row: bool| {
+            let claim = Self::at(&places[place])?;
+            (claim.algorithm.fits_row() == in_row).then_some(&claim.fingerprint)
+        };
+        let shard_of = |place| print_of(place, false).map(|print| histories.of(print));
+        LockedBuckets {
+            rows: LockedRows::lock(backend, len, |place| print_of(place, true)),
+            histories: LockedHistories {
+                shards: LockedShards::lock(len, shard_of, |shard| histories.lock(shard)),
+                found: C::fill(len, None),
+            },
+        }
+    }
+}
+
+impl<'a, C: Count> Buckets<'a, Claim<'a>> for LockedBuckets<'_, C> {
+    #[inline(always)]
+    fn judge(&mut self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
         match claim.algorithm.fits_row() {
-            true => self.rows.of(&claim.fingerprint),
-            false => self.rows.len() + self.histories.of(&claim.fingerprint),
+            true => self.rows.judge(place, claim, now, answer),
+            false => self.histories.judge(place, claim, now, answer),
         }
     }
-}
 
-/// Fills in what a claim on a history leads to.
-#[inline(never)]
-pub(super) fn judge_history(
-    record: Option<(&LockedRecords<'_>, usize)>,
-    claim: &Claim<'_>,
-    now: Timestamp,
-    answer: &mut Answer,
-) {
-    let stored = record.map(|(records, entry)| records.stored(entry));
-    let seen = claim.algorithm.see(stored, now);
-    seen.judge(&claim.ask, now, |judged| answer.judge(judged));
+    #[inline(always)]
+    fn take_nothing(&self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
+        match claim.algorithm.fits_row() {
+            true => self.rows.take_nothing(place, claim, now, answer),
+            false => self.histories.take_nothing(place, claim, now, answer),
+        }
+    }
+
+    #[inline(always)]
+    fn write(&mut self, place: usize, claim: &Claim<'a>, answer: &Answer, now: Timestamp) {
+        match claim.algorithm.fits_row() {
+            true => self.rows.write(place, claim, answer, now),
+            false => self.histories.write(place, claim, answer, now),
+        }
+    }
 }
 
 /// Returns the new value of a row after the answer to a claim that writes, if it changes.

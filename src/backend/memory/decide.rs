@@ -2,50 +2,44 @@
 
 #[cfg(feature = "failure-policy")]
 use super::batch::changed;
-use super::{MemoryBackend, batch::LockedBuckets, row_charges::RowCharge};
+use super::{MemoryBackend, batch::MemoryClaim};
 #[cfg(feature = "failure-policy")]
-use crate::algorithm::State;
-#[cfg(feature = "failure-policy")]
-use crate::transaction::Member;
+use crate::{algorithm::State, decision::AnyClaim, transaction::Member};
 use crate::{
-    algorithm::Action,
     backend::BackendError,
-    clock::{Clock, InvalidNow, Timestamp},
+    clock::{InvalidNow, Timestamp},
     decision::{Answer, Judgement, Outcome},
-    few::{Count, Exactly, counted},
-    transaction::{Batch, Operation},
+    few::{Count, counted},
+    transaction::{Batch, Claim, Operation, RowCharge},
 };
 
 impl MemoryBackend {
     pub(in crate::backend) fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let now = batch.now.unwrap_or_else(|| self.clock.now());
+        let now = batch.now.unwrap_or_else(|| self.now());
         now.validate()?;
-        if let [member] = batch.members
-            && batch.action(member) == Action::Spend
-            && member.algorithm.fits_row()
-        {
-            let (by, cost) = (member.algorithm, member.cost);
-            let mut charge = [RowCharge {
-                joins_line: member.joins_line(),
-                ..RowCharge::new(member.fingerprint, by, cost)
-            }];
-            let passed = self.charge_rows::<Exactly<1>>(&mut charge, now);
-            let answer = Answer::new(by.state_in_row(charge[0].value, now), passed);
-            return Ok(Outcome::of_one(now, answer));
-        }
-        self.decide_all(batch, now)
-    }
-
-    #[inline(never)]
-    fn decide_all(&self, batch: &Batch<'_>, now: Timestamp) -> Result<Outcome, BackendError> {
         if batch.operation == Operation::Renew {
             return Ok(self.renew(batch, now));
         }
         counted!(batch.members.len(), C => {
-            let mut judged = Judgement::<C>::of(batch);
-            self.judge(&mut judged, Some(now))?;
-            Ok(Outcome::from(judged))
+            let mut judged = Judgement::<RowCharge<'_>, C>::new(batch.operation, batch.members.len());
+            if judged.claim(batch) {
+                self.judge_at(&mut judged, now);
+                return Ok(Outcome::from(&judged));
+            }
+            self.decide_in_full::<C>(batch, now)
         })
+    }
+
+    #[inline(never)]
+    fn decide_in_full<C: Count>(
+        &self,
+        batch: &Batch<'_>,
+        now: Timestamp,
+    ) -> Result<Outcome, BackendError> {
+        let mut judged = Judgement::<Claim<'_>, C>::new(batch.operation, batch.members.len());
+        judged.claim(batch);
+        self.judge_at(&mut judged, now);
+        Ok(Outcome::from(&judged))
     }
 
     /// Renews the members in order, independently of each other. Several can be of one bucket.
@@ -55,35 +49,44 @@ impl MemoryBackend {
             let mut records = self.histories.lock(self.histories.of(&claim.fingerprint));
             let found = records.find(&claim.fingerprint);
             let mut answer = Answer::UNKNOWN;
-            let stored = found.map(|entry| records.stored(entry));
-            let seen = claim.algorithm.see(stored, now);
-            seen.judge(&claim.ask, now, |judged| answer.judge(judged));
+            records.judge(found, &claim, now, &mut answer);
             records.write(found, &claim, &answer, now);
             answer
         });
         Outcome::new(now, answers)
     }
 
-    /// Locks the buckets of all claims, judges each, and stores all changes or none.
-    #[inline(never)]
-    pub(crate) fn judge<C: Count>(
+    /// Judges a batch by the clock of memory, unless the time is given.
+    #[inline(always)]
+    pub(crate) fn judge<'a, K: MemoryClaim<'a>, C: Count>(
         &self,
-        judged: &mut Judgement<'_, C>,
+        judged: &mut Judgement<'a, K, C>,
         now: Option<Timestamp>,
     ) -> Result<(), InvalidNow> {
-        let now = now.unwrap_or_else(|| self.clock.now());
+        let now = now.unwrap_or_else(|| self.now());
         now.validate()?;
+        self.judge_at(judged, now);
+        Ok(())
+    }
+
+    /// Locks the buckets of all claims, judges each, and stores all changes or none.
+    #[inline(never)]
+    fn judge_at<'a, K: MemoryClaim<'a>, C: Count>(
+        &self,
+        judged: &mut Judgement<'a, K, C>,
+        now: Timestamp,
+    ) {
         {
-            let mut locked = LockedBuckets::<C>::new(judged.claims().len());
-            locked.lock(self, judged.claims());
+            let mut locked = K::lock::<C>(self, judged.places());
             judged.judge(&mut locked, now);
         }
-        self.histories.trim(judged.fingerprints(), now);
+        if K::CAN_HAVE_HISTORY {
+            self.histories.trim(judged.fingerprints(), now);
+        }
         #[cfg(feature = "tokio")]
         if judged.gives_back() {
             self.lines.wake(judged.fingerprints());
         }
-        Ok(())
     }
 
     /// Decides one bucket in a row from another state than the stored one. A denial does not change it.
@@ -107,7 +110,7 @@ impl MemoryBackend {
         };
         let mut answer = Answer::UNKNOWN;
         by.judge_row(&claim.ask, value, now, |judged| answer.judge(judged));
-        if claim.writes(answer.passed)
+        if claim.writes(&answer)
             && let Some(value) = changed(value, &claim, &answer, now)
         {
             rows.put(place, print, value, now);

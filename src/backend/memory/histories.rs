@@ -240,10 +240,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        backend::memory::{
-            batch::judge_history,
-            random_numbers::{print, random_numbers},
-        },
+        backend::memory::random_numbers::{print, random_numbers},
         decision::Answer,
         tiers::{Tier, Tiers},
         transaction::{Algorithm, BucketKey, LimitKey, Member, Mode, Operation},
@@ -292,12 +289,7 @@ mod tests {
         let mut records = histories.lock(histories.of(&print));
         let found = records.find(&print);
         let mut answer = Answer::UNKNOWN;
-        judge_history(
-            found.map(|entry| (&records, entry)),
-            &claim,
-            now,
-            &mut answer,
-        );
+        records.judge(found, &claim, now, &mut answer);
         if answer.passed {
             records.write(found, &claim, &answer, now);
         }

@@ -13,7 +13,6 @@ mod queue;
 mod random_numbers;
 mod records;
 mod row;
-mod row_charges;
 mod shard;
 mod standing;
 mod table;
@@ -26,11 +25,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+pub(crate) use self::batch::MemoryClaim;
 #[cfg(feature = "tokio")]
 pub(crate) use self::lines::LinePlace;
 #[cfg(feature = "tokio")]
 use self::lines::PermitLines;
-pub(crate) use self::row_charges::RowCharge;
 use self::{histories::Histories, shard::Shards, table::Table};
 use super::{Backend, BackendError, Stats, UnsupportedLimit};
 #[cfg(feature = "failure-policy")]
@@ -211,7 +210,7 @@ impl MemoryBackend {
     }
 
     /// Returns the current time of this backend.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }

@@ -13,7 +13,7 @@ use super::{
     standing::HistoryStanding,
 };
 use crate::{
-    algorithm::{Action, HistoryTerms, Stored},
+    algorithm::{Action, HistoryTerms, Stored, View},
     clock::Timestamp,
     decision::Answer,
     heap::allocated,
@@ -90,6 +90,31 @@ impl Records {
     #[inline]
     pub(super) fn stored(&self, entry: usize) -> &Stored {
         &self.records[entry].stored
+    }
+
+    /// Returns what a claim finds in its bucket.
+    #[inline(always)]
+    pub(super) fn see<'s>(
+        &'s self,
+        found: Option<usize>,
+        claim: &Claim<'s>,
+        now: Timestamp,
+    ) -> View<'s> {
+        let stored = found.map(|entry| self.stored(entry));
+        claim.algorithm.see(stored, now)
+    }
+
+    /// Fills in what a claim leads to.
+    #[inline(never)]
+    pub(super) fn judge(
+        &self,
+        found: Option<usize>,
+        claim: &Claim<'_>,
+        now: Timestamp,
+        answer: &mut Answer,
+    ) {
+        let seen = self.see(found, claim, now);
+        seen.judge(&claim.ask, now, |judged| answer.judge(judged));
     }
 
     /// Stores the answer to a claim: a grant, a refund or a reset. A change of another bucket may have moved the one

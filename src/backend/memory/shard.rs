@@ -18,11 +18,6 @@ impl<T> Shards<T> {
         Self(shards.collect())
     }
 
-    #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// Locks one shard after the other.
     pub(super) fn iter(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
         self.0.iter().map(Shard::lock)

@@ -6,13 +6,14 @@ use http::request::Parts;
 
 use super::{Chain, Rules};
 use crate::{
+    few::Count,
     id::shortened,
     key::MissingId,
     limiter::Limiter,
     rule::{
         Rule,
         bound_rule::BoundRule,
-        charge::{Charge, ChargeTerms, Charges, JointPolicy},
+        charge::{Charge, ChargeList, ChargeTerms, Charges, JointPolicy},
         choice::Chosen,
         source::{ClientId, IdPlace, NoId, Unknown, WithoutId},
     },
@@ -21,60 +22,36 @@ use crate::{
 };
 
 impl Rules {
-    /// Returns the chain of the only rule, if there are no others.
+    /// Returns the most charges that a request can have.
     #[inline(always)]
-    pub(crate) fn only(&self) -> Option<Chain> {
-        match &*self.bound {
-            [_] => Some(0..1),
-            _ => None,
-        }
+    pub(crate) fn most(&self) -> usize {
+        self.chains.len()
     }
 
-    /// Adds the charges of a request to `charges`. If a rule finds no id, returns the reason of the first such rule. Rules
-    /// that meet in one bucket are one charge.
-    pub(crate) fn charge(
+    /// Adds the charges of a request to `charges`. Rules that meet in one bucket are one charge. If rules find no id,
+    /// `missing` is the reason of the first one.
+    #[inline(always)]
+    pub(crate) fn charge<C: Count>(
         &self,
         parts: &Parts,
         limiter: &Limiter,
-        charges: &mut Charges,
-    ) -> Option<MissingId> {
-        let mut refused = None;
-        for chain in &self.chains {
-            let mut id = ClientId::empty();
-            match self.charge_by(chain.clone(), parts, limiter, charges, &mut id) {
-                Ok(Some(terms)) => self.add(id, terms, charges),
-                Ok(None) => {}
-                Err(missing) => {
-                    refused.get_or_insert(missing);
+        charges: &mut Charges<C>,
+        missing: &mut Option<Box<MissingId>>,
+    ) {
+        for place in 0..C::len(self.most()) {
+            let (earlier, id) = charges.next();
+            match self.first_charge(self.chains[place].clone(), parts, earlier, id) {
+                Ok(Some(terms)) => self.add(terms, charges),
+                Ok(None) => id.clear(),
+                Err(unknown) => {
+                    id.clear();
+                    // A limit in shadow mode never refuses a request.
+                    if !self.are_shadow(&unknown.targets, limiter) {
+                        missing.get_or_insert_with(|| Box::new(unknown.missing));
+                    }
                 }
             }
         }
-        refused
-    }
-
-    /// Returns the charge of a request by a chain, if it has one, and puts the client's id into `id`. `earlier` are the
-    /// charges of the chains before it.
-    ///
-    /// # Errors
-    ///
-    /// The reason for the refusal, if the request needs an id and has none.
-    #[inline(always)]
-    pub(crate) fn charge_by(
-        &self,
-        chain: Chain,
-        parts: &Parts,
-        limiter: &Limiter,
-        earlier: &Charges,
-        id: &mut ClientId,
-    ) -> Result<Option<ChargeTerms>, MissingId> {
-        self.first_charge(chain, parts, earlier, id)
-            .or_else(|unknown| {
-                // A limit in shadow mode never refuses a request.
-                match self.are_shadow(&unknown.targets, limiter) {
-                    true => Ok(None),
-                    false => Err(unknown.missing),
-                }
-            })
     }
 
     /// Returns the charge of the first rule of a chain that finds an id. If none finds an id, the last rule decides.
@@ -83,9 +60,9 @@ impl Rules {
         &self,
         chain: Chain,
         parts: &Parts,
-        earlier: &Charges,
+        earlier: ChargeList<'_>,
         id: &mut ClientId,
-    ) -> Result<Option<ChargeTerms>, Unknown> {
+    ) -> Result<Option<ChargeTerms>, Box<Unknown>> {
         for i in chain.clone() {
             let bound = &self.bound[i];
             let rule = &bound.rule;
@@ -107,7 +84,7 @@ impl Rules {
             }
             let place = match found {
                 Ok(place) => Some(place),
-                Err(without) => rule.without_id(without, id)?,
+                Err(without) => rule.without_id(*without, id)?,
             };
             let new = (earlier.next_id(), &*id);
             return Ok(place.map(|place| self.terms(i, place, new, cost)));
@@ -149,13 +126,14 @@ impl Rules {
 
     /// Adds a charge, or its cost to the charge of the same bucket.
     #[inline(always)]
-    fn add(&self, id: ClientId, terms: ChargeTerms, charges: &mut Charges) {
-        if self.may_meet
-            && let Some(other) = charges.meeting(&id, &terms, |a, b| self.meet(a, b))
-        {
-            return other.join(&terms, self.rule(terms.rule).on_failure);
+    fn add<C: Count>(&self, terms: ChargeTerms, charges: &mut Charges<C>) {
+        charges.push(terms);
+        if self.may_meet {
+            let meet = |a: Charge<'_>, b: Charge<'_>| self.meet(a, b);
+            charges.join(meet, |earlier, added| {
+                earlier.join(added, self.rule(added.rule).on_failure);
+            });
         }
-        charges.push(id, terms);
     }
 
     /// Finds the limit that a rule charges a request to, and the id.
@@ -164,9 +142,9 @@ impl Rules {
         &self,
         bound: &BoundRule,
         parts: &Parts,
-        earlier: &Charges,
+        earlier: ChargeList<'_>,
         id: &mut ClientId,
-    ) -> Result<IdPlace, WithoutId> {
+    ) -> Result<IdPlace, Box<WithoutId>> {
         let BoundRule { rule, targets, .. } = bound;
         if let Some(same) = bound.same_id_as
             && let Some(charge) = earlier.by_rule(same)
@@ -190,15 +168,15 @@ impl Rules {
                 source,
                 same: None,
             }),
-            Err(no_id) => Err(WithoutId {
+            Err(no_id) => Err(Box::new(WithoutId {
                 no_id,
                 targets: target..target + 1,
-            }),
+            })),
         }
     }
 
     /// Finds the limit that a rule has chosen for a request by its name.
-    fn chosen(&self, chosen: Chosen<'_>, targets: &Range<usize>) -> Result<usize, WithoutId> {
+    fn chosen(&self, chosen: Chosen<'_>, targets: &Range<usize>) -> Result<usize, Box<WithoutId>> {
         let limits = &self.targets[targets.clone()];
         let known = || limits.iter().map(|target| &*target.limit);
         let reason = match chosen {
@@ -215,10 +193,10 @@ impl Rules {
                 limits.len() - 1
             ),
         };
-        Err(WithoutId {
+        Err(Box::new(WithoutId {
             no_id: NoId::Wrong(MissingId::unknown_limit(reason)),
             targets: targets.clone(),
-        })
+        }))
     }
 
     /// Returns whether both are charged to one bucket.
