@@ -83,13 +83,7 @@ impl<G, C: Count> LockedShards<G, C> {
     }
 }
 
-/// The buckets of a batch in rows.
-pub(crate) struct LockedRows<'m, C: Count> {
-    shards: LockedShards<MutexGuard<'m, Table>, C>,
-    /// What was found of each bucket.
-    found: C::Of<FoundRow>,
-}
-
+/// The bucket of a place in a row, as it was found.
 #[derive(Clone, Copy)]
 struct FoundRow {
     value: RowValue,
@@ -101,47 +95,18 @@ impl FoundRow {
         value: RowValue::FULL,
         slot: None,
     };
+
+    #[inline(always)]
+    fn find(rows: &Table, print: &Fingerprint) -> Self {
+        let (value, slot) = rows.look(print);
+        Self { value, slot }
+    }
 }
 
-impl<'m, C: Count> LockedRows<'m, C> {
-    /// Locks the shards of a batch's places. `print_of` returns the fingerprint of a bucket in a row.
-    #[inline(always)]
-    fn lock<'p>(
-        backend: &'m MemoryBackend,
-        len: usize,
-        print_of: impl Fn(usize) -> Option<&'p Fingerprint>,
-    ) -> Self {
-        let shard_of = |place| print_of(place).map(|print| backend.rows.of(print));
-        Self {
-            shards: LockedShards::lock(len, shard_of, |shard| backend.rows.lock(shard)),
-            found: C::fill(len, FoundRow::NOTHING),
-        }
-    }
-
-    /// Finds the bucket of a place, and returns its value.
-    #[inline(always)]
-    fn find(&mut self, place: usize, print: &Fingerprint) -> RowValue {
-        let Some(rows) = self.shards.at(place) else {
-            return RowValue::FULL;
-        };
-        let (value, slot) = rows.look(print);
-        self.found.as_mut()[place] = FoundRow { value, slot };
-        value
-    }
-
-    /// Returns the value that was found.
-    #[inline(always)]
-    fn value(&self, place: usize) -> RowValue {
-        self.found.as_ref()[place].value
-    }
-
-    #[inline(always)]
-    fn put(&mut self, place: usize, print: &Fingerprint, value: RowValue, now: Timestamp) {
-        let slot = self.found.as_ref()[place].slot;
-        if let Some(rows) = self.shards.at_mut(place) {
-            rows.put(slot, print, value, now);
-        }
-    }
+/// The buckets of a batch of charges of rows.
+pub(crate) struct LockedRows<'m, C: Count> {
+    shards: LockedShards<MutexGuard<'m, Table>, C>,
+    found: C::Of<FoundRow>,
 }
 
 impl<'a> MemoryClaim<'a> for RowCharge<'a> {
@@ -151,8 +116,12 @@ impl<'a> MemoryClaim<'a> for RowCharge<'a> {
 
     #[inline(always)]
     fn lock<'m, C: Count>(backend: &'m MemoryBackend, charges: &[Self]) -> LockedRows<'m, C> {
-        let print_of = |place: usize| Some(&charges[place].fingerprint);
-        LockedRows::lock(backend, charges.len(), print_of)
+        let (len, rows) = (charges.len(), &backend.rows);
+        let shard_of = |place: usize| Some(rows.of(&charges[place].fingerprint));
+        LockedRows {
+            shards: LockedShards::lock(len, shard_of, |shard| rows.lock(shard)),
+            found: C::fill(len, FoundRow::NOTHING),
+        }
     }
 }
 
@@ -165,87 +134,53 @@ impl<'a, C: Count> Buckets<'a, RowCharge<'a>> for LockedRows<'_, C> {
         now: Timestamp,
         answer: &mut RowAnswer,
     ) {
-        let value = self.find(place, &charge.fingerprint);
+        let Some(rows) = self.shards.at(place) else {
+            return;
+        };
+        let found = FoundRow::find(rows, &charge.fingerprint);
+        self.found.as_mut()[place] = found;
         let charged = charge
             .algorithm
-            .and_then(|algorithm| algorithm.charge_row(&charge.ask(), value, now));
+            .and_then(|algorithm| algorithm.charge_row(&charge.ask(), found.value, now));
         answer.fits = charged.is_some();
-        answer.value = charged.unwrap_or(value);
+        answer.value = charged.unwrap_or(found.value);
     }
 
     #[inline(always)]
     fn take_nothing(&self, place: usize, _: &RowCharge<'a>, _: Timestamp, answer: &mut RowAnswer) {
-        answer.value = self.value(place);
+        answer.value = self.found.as_ref()[place].value;
     }
 
     #[inline(always)]
     fn write(&mut self, place: usize, charge: &RowCharge<'a>, answer: &RowAnswer, now: Timestamp) {
-        self.put(place, &charge.fingerprint, answer.value, now);
-    }
-}
-
-impl<'a, C: Count> Buckets<'a, Claim<'a>> for LockedRows<'_, C> {
-    #[inline(always)]
-    fn judge(&mut self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
-        let value = self.find(place, &claim.fingerprint);
-        let by = claim.algorithm;
-        by.judge_row(&claim.ask, value, now, |judged| answer.judge(judged));
-    }
-
-    #[inline(always)]
-    fn take_nothing(&self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
-        let value = self.value(place);
-        let state = claim.algorithm.untouched_row(&claim.ask, value, now);
-        answer.take_nothing(state, claim.votes);
-    }
-
-    #[inline(always)]
-    fn write(&mut self, place: usize, claim: &Claim<'a>, answer: &Answer, now: Timestamp) {
-        if let Some(value) = changed(self.value(place), claim, answer, now) {
-            self.put(place, &claim.fingerprint, value, now);
+        let slot = self.found.as_ref()[place].slot;
+        if let Some(rows) = self.shards.at_mut(place) {
+            rows.put(slot, &charge.fingerprint, answer.value, now);
         }
     }
 }
 
-/// The buckets of a batch with histories.
-struct LockedHistories<'m, C: Count> {
-    shards: LockedShards<LockedRecords<'m>, C>,
-    /// What was found of each bucket.
-    found: C::Of<Option<usize>>,
+/// A shard of rows or of histories.
+enum LockedShard<'m> {
+    Rows(MutexGuard<'m, Table>),
+    Histories(LockedRecords<'m>),
 }
 
-impl<'a, C: Count> Buckets<'a, Claim<'a>> for LockedHistories<'_, C> {
-    #[inline(always)]
-    fn judge(&mut self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
-        if let Some(records) = self.shards.at(place) {
-            let found = records.find(&claim.fingerprint);
-            self.found.as_mut()[place] = found;
-            records.judge(found, claim, now, answer);
-        }
-    }
-
-    #[inline(always)]
-    fn take_nothing(&self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
-        if let Some(records) = self.shards.at(place) {
-            let seen = records.see(self.found.as_ref()[place], claim, now);
-            answer.take_nothing(seen.untouched(&claim.ask, now), claim.votes);
-        }
-    }
-
-    #[inline(always)]
-    fn write(&mut self, place: usize, claim: &Claim<'a>, answer: &Answer, now: Timestamp) {
-        let found = self.found.as_ref()[place];
-        if let Some(records) = self.shards.at_mut(place) {
-            records.write(found, claim, answer, now);
-        }
-    }
+/// The bucket of a place, as it was found.
+#[derive(Clone, Copy)]
+enum Found {
+    Row(FoundRow),
+    History(Option<usize>),
 }
 
 /// The buckets of any batch.
 pub(crate) struct LockedBuckets<'m, C: Count> {
-    rows: LockedRows<'m, C>,
-    histories: LockedHistories<'m, C>,
+    shards: LockedShards<LockedShard<'m>, C>,
+    found: C::Of<Found>,
 }
+
+/// Added to the numbers of shards with histories, which are locked after those with rows.
+const HISTORIES: usize = NOWHERE / 2;
 
 impl<'a> MemoryClaim<'a> for Claim<'a> {
     const CAN_HAVE_HISTORY: bool = true;
@@ -257,18 +192,23 @@ impl<'a> MemoryClaim<'a> for Claim<'a> {
         backend: &'m MemoryBackend,
         places: &[Self::Place],
     ) -> LockedBuckets<'m, C> {
-        let (len, histories) = (places.len(), &backend.histories);
-        let print_of = |place: usize, in_row: bool| {
+        let MemoryBackend {
+            rows, histories, ..
+        } = backend;
+        let shard_of = |place: usize| {
             let claim = Self::at(&places[place])?;
-            (claim.algorithm.fits_row() == in_row).then_some(&claim.fingerprint)
+            Some(match claim.algorithm.fits_row() {
+                true => rows.of(&claim.fingerprint),
+                false => HISTORIES + histories.of(&claim.fingerprint),
+            })
         };
-        let shard_of = |place| print_of(place, false).map(|print| histories.of(print));
+        let lock = |shard: usize| match shard.checked_sub(HISTORIES) {
+            None => LockedShard::Rows(rows.lock(shard)),
+            Some(shard) => LockedShard::Histories(histories.lock(shard)),
+        };
         LockedBuckets {
-            rows: LockedRows::lock(backend, len, |place| print_of(place, true)),
-            histories: LockedHistories {
-                shards: LockedShards::lock(len, shard_of, |shard| histories.lock(shard)),
-                found: C::fill(len, None),
-            },
+            shards: LockedShards::lock(places.len(), shard_of, lock),
+            found: C::fill(places.len(), Found::History(None)),
         }
     }
 }
@@ -276,25 +216,47 @@ impl<'a> MemoryClaim<'a> for Claim<'a> {
 impl<'a, C: Count> Buckets<'a, Claim<'a>> for LockedBuckets<'_, C> {
     #[inline(always)]
     fn judge(&mut self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
-        match claim.algorithm.fits_row() {
-            true => self.rows.judge(place, claim, now, answer),
-            false => self.histories.judge(place, claim, now, answer),
-        }
+        let print = &claim.fingerprint;
+        self.found.as_mut()[place] = match self.shards.at(place) {
+            None => return,
+            Some(LockedShard::Rows(rows)) => {
+                let (found, by) = (FoundRow::find(rows, print), claim.algorithm);
+                by.judge_row(&claim.ask, found.value, now, |judged| answer.judge(judged));
+                Found::Row(found)
+            }
+            Some(LockedShard::Histories(records)) => {
+                let found = records.find(print);
+                records.judge(found, claim, now, answer);
+                Found::History(found)
+            }
+        };
     }
 
     #[inline(always)]
     fn take_nothing(&self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
-        match claim.algorithm.fits_row() {
-            true => self.rows.take_nothing(place, claim, now, answer),
-            false => self.histories.take_nothing(place, claim, now, answer),
-        }
+        let ask = &claim.ask;
+        let state = match (self.found.as_ref()[place], self.shards.at(place)) {
+            (Found::Row(found), _) => claim.algorithm.untouched_row(ask, found.value, now),
+            (Found::History(found), Some(LockedShard::Histories(records))) => {
+                records.see(found, claim, now).untouched(ask, now)
+            }
+            _ => return,
+        };
+        answer.take_nothing(state, claim.votes);
     }
 
     #[inline(always)]
     fn write(&mut self, place: usize, claim: &Claim<'a>, answer: &Answer, now: Timestamp) {
-        match claim.algorithm.fits_row() {
-            true => self.rows.write(place, claim, answer, now),
-            false => self.histories.write(place, claim, answer, now),
+        match (self.found.as_ref()[place], self.shards.at_mut(place)) {
+            (Found::Row(found), Some(LockedShard::Rows(rows))) => {
+                if let Some(value) = changed(found.value, claim, answer, now) {
+                    rows.put(found.slot, &claim.fingerprint, value, now);
+                }
+            }
+            (Found::History(found), Some(LockedShard::Histories(records))) => {
+                records.write(found, claim, answer, now);
+            }
+            _ => {}
         }
     }
 }
