@@ -73,15 +73,35 @@ impl LayerConfig {
         request: &mut Parts,
         additions: &mut ResponseAdditions,
     ) -> Progress {
+        match self.exempt.is_empty() && self.listed.is_empty() {
+            true => self.assess_by_rules(request, additions),
+            false => self.assess_by_lists(request, additions),
+        }
+    }
+
+    /// Decides a request by the lists of exempt and denied requests, and then by the rules.
+    #[inline(never)]
+    fn assess_by_lists(
+        self: &Arc<Self>,
+        request: &mut Parts,
+        additions: &mut ResponseAdditions,
+    ) -> Progress {
         if self.exempt.any(request) {
             return Progress::Decided(Conclusion::Proceed);
         }
-        if !self.listed.is_empty()
-            && let Some(list) = self.listing(request)
-        {
+        if let Some(list) = self.listing(request) {
             let reason = Reason::Listed { list: &list.name };
             return Progress::Decided(Conclusion::refuse(self.responder.refused(request, reason)));
         }
+        self.assess_by_rules(request, additions)
+    }
+
+    #[inline(always)]
+    fn assess_by_rules(
+        self: &Arc<Self>,
+        request: &mut Parts,
+        additions: &mut ResponseAdditions,
+    ) -> Progress {
         counted!(self.rules.most(), R => self.assess_by::<R>(request, additions))
     }
 

@@ -19,7 +19,12 @@ impl Predicates {
     /// Returns whether any condition holds for a request and, if its path is disguised, also for the resolved path.
     #[inline]
     pub(crate) fn any(&self, request: &Parts) -> bool {
-        !self.0.is_empty() && self.holds(request)
+        !self.is_empty() && self.holds(request)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     fn holds(&self, request: &Parts) -> bool {
