@@ -12,7 +12,7 @@ use crate::{
     clock::Timestamp,
     decision::{Answer, AnyClaim, Buckets, RowAnswer},
     few::Count,
-    transaction::{Claim, Fingerprint, RowCharge},
+    transaction::{Claim, RowCharge},
 };
 
 /// A claim on a bucket in memory.
@@ -83,30 +83,10 @@ impl<G, C: Count> LockedShards<G, C> {
     }
 }
 
-/// The bucket of a place in a row, as it was found.
-#[derive(Clone, Copy)]
-struct FoundRow {
-    value: RowValue,
-    slot: Option<BucketSlot>,
-}
-
-impl FoundRow {
-    const NOTHING: Self = Self {
-        value: RowValue::FULL,
-        slot: None,
-    };
-
-    #[inline(always)]
-    fn find(rows: &Table, print: &Fingerprint) -> Self {
-        let (value, slot) = rows.look(print);
-        Self { value, slot }
-    }
-}
-
 /// The buckets of a batch of charges of rows.
 pub(crate) struct LockedRows<'m, C: Count> {
     shards: LockedShards<MutexGuard<'m, Table>, C>,
-    found: C::Of<FoundRow>,
+    slots: C::Of<Option<BucketSlot>>,
 }
 
 impl<'a> MemoryClaim<'a> for RowCharge<'a> {
@@ -120,7 +100,7 @@ impl<'a> MemoryClaim<'a> for RowCharge<'a> {
         let shard_of = |place: usize| Some(rows.of(&charges[place].fingerprint));
         LockedRows {
             shards: LockedShards::lock(len, shard_of, |shard| rows.lock(shard)),
-            found: C::fill(len, FoundRow::NOTHING),
+            slots: C::fill(len, None),
         }
     }
 }
@@ -137,23 +117,34 @@ impl<'a, C: Count> Buckets<'a, RowCharge<'a>> for LockedRows<'_, C> {
         let Some(rows) = self.shards.at(place) else {
             return;
         };
-        let found = FoundRow::find(rows, &charge.fingerprint);
-        self.found.as_mut()[place] = found;
+        let (value, slot) = rows.look(&charge.fingerprint);
+        self.slots.as_mut()[place] = slot;
         let charged = charge
             .algorithm
-            .and_then(|algorithm| algorithm.charge_row(&charge.ask(), found.value, now));
+            .and_then(|algorithm| algorithm.charge_row(&charge.ask(), value, now));
         answer.fits = charged.is_some();
-        answer.value = charged.unwrap_or(found.value);
+        answer.value = charged.unwrap_or(value);
     }
 
     #[inline(always)]
-    fn take_nothing(&self, place: usize, _: &RowCharge<'a>, _: Timestamp, answer: &mut RowAnswer) {
-        answer.value = self.found.as_ref()[place].value;
+    fn take_nothing(
+        &self,
+        place: usize,
+        charge: &RowCharge<'a>,
+        _: Timestamp,
+        answer: &mut RowAnswer,
+    ) {
+        // What does not fit has been left as it is.
+        if answer.fits
+            && let Some(rows) = self.shards.at(place)
+        {
+            answer.value = rows.look(&charge.fingerprint).0;
+        }
     }
 
     #[inline(always)]
     fn write(&mut self, place: usize, charge: &RowCharge<'a>, answer: &RowAnswer, now: Timestamp) {
-        let slot = self.found.as_ref()[place].slot;
+        let slot = self.slots.as_ref()[place];
         if let Some(rows) = self.shards.at_mut(place) {
             rows.put(slot, &charge.fingerprint, answer.value, now);
         }
@@ -169,7 +160,7 @@ enum LockedShard<'m> {
 /// The bucket of a place, as it was found.
 #[derive(Clone, Copy)]
 enum Found {
-    Row(FoundRow),
+    Row(RowValue, Option<BucketSlot>),
     History(Option<usize>),
 }
 
@@ -220,9 +211,9 @@ impl<'a, C: Count> Buckets<'a, Claim<'a>> for LockedBuckets<'_, C> {
         self.found.as_mut()[place] = match self.shards.at(place) {
             None => return,
             Some(LockedShard::Rows(rows)) => {
-                let (found, by) = (FoundRow::find(rows, print), claim.algorithm);
-                by.judge_row(&claim.ask, found.value, now, |judged| answer.judge(judged));
-                Found::Row(found)
+                let ((value, slot), by) = (rows.look(print), claim.algorithm);
+                by.judge_row(&claim.ask, value, now, |judged| answer.judge(judged));
+                Found::Row(value, slot)
             }
             Some(LockedShard::Histories(records)) => {
                 let found = records.find(print);
@@ -236,7 +227,7 @@ impl<'a, C: Count> Buckets<'a, Claim<'a>> for LockedBuckets<'_, C> {
     fn take_nothing(&self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
         let ask = &claim.ask;
         let state = match (self.found.as_ref()[place], self.shards.at(place)) {
-            (Found::Row(found), _) => claim.algorithm.untouched_row(ask, found.value, now),
+            (Found::Row(value, _), _) => claim.algorithm.untouched_row(ask, value, now),
             (Found::History(found), Some(LockedShard::Histories(records))) => {
                 records.see(found, claim, now).untouched(ask, now)
             }
@@ -248,9 +239,9 @@ impl<'a, C: Count> Buckets<'a, Claim<'a>> for LockedBuckets<'_, C> {
     #[inline(always)]
     fn write(&mut self, place: usize, claim: &Claim<'a>, answer: &Answer, now: Timestamp) {
         match (self.found.as_ref()[place], self.shards.at_mut(place)) {
-            (Found::Row(found), Some(LockedShard::Rows(rows))) => {
-                if let Some(value) = changed(found.value, claim, answer, now) {
-                    rows.put(found.slot, &claim.fingerprint, value, now);
+            (Found::Row(value, slot), Some(LockedShard::Rows(rows))) => {
+                if let Some(value) = changed(value, claim, answer, now) {
+                    rows.put(slot, &claim.fingerprint, value, now);
                 }
             }
             (Found::History(found), Some(LockedShard::Histories(records))) => {

@@ -26,26 +26,26 @@ struct Row {
 const ROWS: [Row; 30] = [
     row("`Limiter`, by handle", Case::Handle)
         .beside(Case::Governor)
-        .at_most(560)
+        .at_most(635)
         .goal(450),
     row("`Limiter`, by name", Case::Name)
         .beside(Case::Governor)
-        .at_most(590)
+        .at_most(635)
         .goal(600),
     row("`MemoryBackend` alone", Case::Backend)
         .beside(Case::Governor)
-        .at_most(380)
+        .at_most(480)
         .goal(320),
     row("layer, no headers, no extensions", Case::Plain)
         .over(Case::Bare)
         .beside(Case::PeerPlain)
-        .at_most(1265)
+        .at_most(1400)
         .goal(1250),
     row("layer, request extension", Case::Extension).over(Case::Bare),
     row("layer, headers", Case::Headers)
         .over(Case::Bare)
         .beside(Case::PeerHeaders)
-        .at_most(3400)
+        .at_most(3510)
         .goal(2300),
     row("layer, headers with exact waits", Case::ExactHeaders).over(Case::Bare),
     row("layer, `X-RateLimit-*`", Case::XRateLimit).over(Case::Bare),
@@ -55,7 +55,7 @@ const ROWS: [Row; 30] = [
     )
     .over(Case::Bare)
     .beside(Case::PeerHeaders)
-    .at_most(4430)
+    .at_most(4630)
     .goal(4200),
     row(
         "the default, with a matched path, five headers, and a content type in the response",
@@ -65,10 +65,10 @@ const ROWS: [Row; 30] = [
     .beside(Case::PeerRealistic),
     row("denied, default, total", Case::Denied)
         .beside(Case::PeerDenied)
-        .at_most(6670)
+        .at_most(6840)
         .goal(6300),
     row("two limits by name", Case::Names(2))
-        .at_most(1500)
+        .at_most(1515)
         .goal(1200),
     row("four limits by name", Case::Names(4))
         .at_most(2720)
@@ -78,63 +78,63 @@ const ROWS: [Row; 30] = [
         Case::PlainRules(2),
     )
     .over(Case::Bare)
-    .at_most(2410)
+    .at_most(2090)
     .goal(1900),
     row(
         "layer with four rules, no headers, no extensions",
         Case::PlainRules(4),
     )
     .over(Case::Bare)
-    .at_most(3580)
+    .at_most(3160)
     .goal(3500),
     row("layer with two rules, default", Case::Rules(2))
         .over(Case::Bare)
-        .at_most(6560)
+        .at_most(6380)
         .goal(5700),
     row("layer with four rules, default", Case::Rules(4))
         .over(Case::Bare)
-        .at_most(9100)
+        .at_most(8850)
         .goal(8700),
     row(
         "layer with four rules, default, denied by the last, total",
         Case::DeniedRules(4),
     )
-    .at_most(11640),
+    .at_most(10450),
     row(
         "layer with a quota, no headers, no extensions",
         Case::PlainQuota,
     )
     .over(Case::Bare)
-    .at_most(1320)
+    .at_most(1445)
     .goal(1400),
     row(
         "layer with a window, no headers, no extensions",
         Case::PlainWindow,
     )
     .over(Case::Bare)
-    .at_most(2340)
+    .at_most(2440)
     .goal(2200),
     row(
         "layer with tiers, no headers, no extensions",
         Case::PlainTiers,
     )
     .over(Case::Bare)
-    .at_most(3010)
+    .at_most(3125)
     .goal(3000),
-    row("tiers through `Limiter`, by handle", Case::Tiers).at_most(2400),
-    row("a window through `Limiter`, by handle", Case::Window).at_most(1750),
-    row("a permit taken and given back, by `enter`", Case::Permit).at_most(5140),
+    row("tiers through `Limiter`, by handle", Case::Tiers).at_most(2320),
+    row("a window through `Limiter`, by handle", Case::Window).at_most(1660),
+    row("a permit taken and given back, by `enter`", Case::Permit).at_most(5100),
     row(
         "a permit taken and given back, by its receipt",
         Case::PermitReceipt,
     )
-    .at_most(3600),
+    .at_most(3530),
     row(
         "layer with permits, no headers, no extensions",
         Case::PlainPermits,
     )
     .over(Case::Bare)
-    .at_most(6550),
+    .at_most(6020),
     row("a bare service", Case::Bare),
     row(
         "a service that adds a request extension, without a limit",
