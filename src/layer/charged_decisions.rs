@@ -16,10 +16,10 @@ pub(super) struct ChargedDecisions<'a> {
     pub(super) denied: Option<usize>,
 }
 
-/// The decisions on the charges of a request, in an allocation with room for one. A layer with several rules has another one
-/// for them.
+/// The decisions on the charges of a request, in an allocation with room for two. A layer with more rules has another one for
+/// them.
 #[derive(Default)]
-pub(super) struct KeptDecisions(SmallVec<[Decision; 1]>);
+pub(super) struct KeptDecisions(SmallVec<[Decision; 2]>);
 
 impl<'a> ChargedDecisions<'a> {
     #[inline(always)]
