@@ -119,9 +119,8 @@ impl Decisions for BatchDecision {
 
     #[inline(always)]
     fn next(&mut self) -> &mut Decision {
-        let place = self.members.len();
         self.members.push(Decision::not_limited());
-        &mut self.members[place]
+        self.members.last_mut().expect("it was just added")
     }
 }
 
