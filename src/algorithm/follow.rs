@@ -262,3 +262,13 @@ impl Charge {
         each_as!(self, (By, This, charge) => This(By::moved(charge, at)))
     }
 }
+
+impl Share {
+    /// Returns the share of a limit. An empty one takes as long to fill as the whole.
+    pub(crate) fn algorithm(self, whole: &Algorithm) -> Algorithm {
+        match self {
+            Self::WHOLE => whole.clone(),
+            share => map_each!(whole, by => by.share(share)),
+        }
+    }
+}

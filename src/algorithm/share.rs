@@ -1,10 +1,5 @@
 //! The part of a limit that one process can use on its own.
 
-use super::{
-    each::{Algorithm, Each, map_each},
-    follow::Following,
-};
-
 /// The part of each limit that one process can use while the store does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
@@ -44,20 +39,12 @@ impl Share {
         let part = (u64::from(whole) * u64::from(self.part)).div_ceil(self.of.into());
         u32::try_from(part).unwrap_or(whole)
     }
-
-    /// Returns the share of a limit. An empty one takes as long to fill as the whole.
-    pub(crate) fn algorithm(self, whole: &Algorithm) -> Algorithm {
-        match self {
-            Self::WHOLE => whole.clone(),
-            share => map_each!(whole, by => by.share(share)),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::gcra::Gcra;
+    use crate::algorithm::{Algorithm, gcra::Gcra};
 
     #[test]
     fn share_is_of_the_burst_and_of_the_rate() {

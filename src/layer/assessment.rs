@@ -95,6 +95,17 @@ impl Assessment {
         self
     }
 
+    /// Returns a limit whose bucket an outer layer has charged too.
+    pub(super) fn charged_again(&self, outer: &Self) -> Option<Arc<str>> {
+        let is_charged = |assessed: &&Assessed| assessed.charged() > 0;
+        let mut ours = self.iter().filter(is_charged);
+        let twice = ours.find(|ours| {
+            let mut outer = outer.iter().filter(is_charged);
+            outer.any(|outer| outer.is_same_bucket(ours))
+        });
+        twice.map(|ours| Arc::clone(&ours.limit))
+    }
+
     /// The decisions on all limits: those of outer layers first, then in the order of rules.
     pub fn iter(&self) -> impl Iterator<Item = &Assessed> {
         let outwards = iter::successors(Some(self), |inner| inner.outer.as_deref());
@@ -227,7 +238,7 @@ impl Assessed {
     }
 
     /// Returns whether both were charged to one bucket.
-    pub(super) fn is_same_bucket(&self, other: &Self) -> bool {
+    fn is_same_bucket(&self, other: &Self) -> bool {
         self.decision.is_of_same_bucket(&other.decision) && self.limiter.is_same(&other.limiter)
     }
 

@@ -145,7 +145,7 @@ impl LayerConfig {
         let assessment = match outer {
             None => ours,
             Some(outer) => {
-                self.traffic.inspect_outer(outer, &ours);
+                self.traffic.inspect_outer(|| ours.charged_again(outer));
                 ours.within(outer)
             }
         };

@@ -11,7 +11,6 @@ use std::{
 use ahash::RandomState;
 use http::{HeaderName, Method, header, request::Parts};
 
-use super::assessment::Assessment;
 use crate::{
     check::{Check, Checks, Finding, Reporter},
     id::Id,
@@ -173,19 +172,13 @@ impl TrafficChecks {
 
     /// Reports a charge that an outer layer has already made.
     #[inline]
-    pub(super) fn inspect_outer(&self, outer: &Assessment, ours: &Assessment) {
+    pub(super) fn inspect_outer(&self, charged_twice: impl FnOnce() -> Option<Arc<str>>) {
         const CHECK: Check = Check::ChargedTwice;
-        if !self.inspects() || !self.reporter.wants(CHECK) {
-            return;
-        }
-        let twice = ours.iter().filter(|ours| ours.charged() > 0);
-        let mut twice = twice.filter(|ours| {
-            let mut outer = outer.iter();
-            outer.any(|outer| outer.charged() > 0 && outer.is_same_bucket(ours))
-        });
-        let twice = twice.next();
-        if let Some(twice) = twice {
-            let seen = format!("one request met limit `{}` in two layers", twice.limit);
+        if self.inspects()
+            && self.reporter.wants(CHECK)
+            && let Some(limit) = charged_twice()
+        {
+            let seen = format!("one request met limit `{limit}` in two layers");
             self.reporter.report(&Finding::new(CHECK, seen));
         }
     }

@@ -8,13 +8,11 @@ use std::time::Duration;
 use super::{
     estimate::Estimate,
     figures::{Figure, Remaining, ShownRefill},
+    sent::{Margin, Nanos, SentRequest, nanos},
     share::WHOLE,
     steady::Steady,
     windowed::Windowed,
 };
-
-/// Nanoseconds since the first request to a server.
-pub(super) type Nanos = i64;
 
 /// The longest time that is held back for other clients, so that they are not locked out.
 const LONGEST_RESERVE: Nanos = 1_000_000_000;
@@ -43,28 +41,12 @@ enum BucketModel {
     Estimated(Steady, Estimate),
 }
 
-/// A request, as a bucket remembers it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SentRequest {
-    pub(super) number: u64,
-    pub(super) at: Nanos,
-}
-
 /// What a charge has led to.
 #[derive(Clone, Debug)]
 pub(super) struct PacedCharge {
     pub(super) policy: String,
     /// Where the bucket was after it.
     pub(super) tat: Nanos,
-}
-
-/// How uneven the times are that requests take.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Margin {
-    /// The difference between the shortest and the longest time that a response took.
-    pub(super) spread: Nanos,
-    /// Whether requests wait for the bucket, so that it is used up to its limit.
-    pub(super) is_throttled: bool,
 }
 
 impl Bucket {
@@ -255,11 +237,6 @@ impl Bucket {
             }
         }
     }
-}
-
-/// Converts a time of at most ten years.
-pub(super) fn nanos(time: Duration) -> Nanos {
-    Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX / 4)
 }
 
 /// Returns which part of a quota so many units are, in millionths.

@@ -3,7 +3,7 @@
 //! A bucket that fills within a second has at least its quota of units per second. How many more it has shows in how many come
 //! back between two responses. The client keeps a request in reserve meanwhile, so that a wrong estimate is not refused.
 
-use super::bucket::{Nanos, SentRequest};
+use super::sent::{Nanos, SentRequest};
 
 const SECOND: Nanos = 1_000_000_000;
 

@@ -1,9 +1,10 @@
 //! When a server has room, according to the figures of its policies.
 
 use super::{
-    bucket::{Bucket, Margin, Nanos, PacedCharge, SentRequest},
+    bucket::{Bucket, PacedCharge},
     figures::{Figure, MOST_POLICIES},
     reading::Reading,
+    sent::{Margin, Nanos, SentRequest},
     share::SharedPace,
 };
 

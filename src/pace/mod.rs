@@ -100,6 +100,7 @@ mod origin;
 mod origins;
 mod reading;
 mod resend;
+mod sent;
 mod service;
 mod share;
 mod steady;

@@ -11,9 +11,9 @@ use tokio::{
 };
 
 use super::{
-    bucket::{Nanos, nanos},
     forecast::{Forecast, Request},
     reading::Reading,
+    sent::{Nanos, nanos},
 };
 
 /// A server, and the line of requests to it.

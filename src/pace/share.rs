@@ -4,7 +4,7 @@
 //! makes it a little larger (additive increase, multiplicative decrease). Requests are sent at random times around that pace,
 //! so that two clients do not ask for the same unit again and again.
 
-use super::bucket::Nanos;
+use super::sent::Nanos;
 use crate::random;
 
 /// One. Parts are in millionths.

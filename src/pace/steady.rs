@@ -1,8 +1,8 @@
 //! A bucket whose units come back one after the other.
 
 use super::{
-    bucket::{Margin, Nanos},
     figures::Remaining,
+    sent::{Margin, Nanos, nanos},
 };
 
 /// The responses that must agree before the model is moved back, while others are on their way.
@@ -128,7 +128,7 @@ impl Steady {
         let whole = at.saturating_add(self.time_of(self.quota - left.units.min(self.quota)));
         match left.next {
             Some(next) => {
-                let until = super::bucket::nanos(next) - self.interval;
+                let until = nanos(next) - self.interval;
                 let exact = whole.saturating_add(until);
                 (exact, exact)
             }

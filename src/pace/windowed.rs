@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use super::{
-    bucket::{Nanos, SentRequest, nanos},
     figures::Remaining,
+    sent::{Nanos, SentRequest, nanos},
 };
 
 /// BucketModel that were taken within this part of the window count as taken at once, so that memory is bounded.

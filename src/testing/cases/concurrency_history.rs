@@ -4,7 +4,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use super::{history::Random, world::World};
+use super::{random::Random, world::World};
 use crate::{
     decision::Decision,
     limit::{Limit, Limits},

@@ -18,6 +18,7 @@ pub mod exceptions;
 pub mod history;
 pub mod limits;
 pub mod quotas;
+mod random;
 mod side_by_side;
 pub mod single;
 pub mod tiers;

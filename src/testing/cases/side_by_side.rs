@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::history::Random;
+use super::random::Random;
 use crate::{
     backend::Backend,
     clock::{Clock, ManualClock, Timestamp},

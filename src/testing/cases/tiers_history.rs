@@ -10,7 +10,7 @@ use crate::{
 };
 
 use super::{
-    history::Random,
+    random::Random,
     side_by_side::{self, ClockSteps, Plot, Step},
     world::World,
 };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    history::Random,
+    random::Random,
     side_by_side::{ClockSteps, Plot, Step, live_through},
     world::World,
 };

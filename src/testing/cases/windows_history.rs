@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    history::Random,
+    random::Random,
     side_by_side::{self, ClockSteps, Plot, Step},
     world::World,
 };

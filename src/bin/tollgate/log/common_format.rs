@@ -2,9 +2,10 @@
 //! `203.0.113.7 - alice [10/Oct/2000:13:55:36 -0700] "GET /index.html HTTP/1.0" 200 2326`. The host that was asked may stand before
 //! the client, as in Apache's logs of virtual hosts.
 
+use std::net::{IpAddr, SocketAddr};
+
 use super::{
     instant,
-    json_format::address_in,
     record::{Record, Wanted},
     unreadable::Reason,
 };
@@ -83,4 +84,15 @@ pub(super) fn path_of(target: &str) -> &str {
     };
     let end = target.find(['?', '#']).unwrap_or(target.len());
     &target[..end]
+}
+
+/// An address, with or without a port.
+pub(super) fn address_in(text: &str) -> Option<IpAddr> {
+    let text = text.trim();
+    let with_port = || text.parse().map(|socket: SocketAddr| socket.ip());
+    let bracketed = || text.trim_start_matches('[').trim_end_matches(']').parse();
+    let without_zone = || text.split('%').next().unwrap_or(text).parse();
+    let read = text.parse().or_else(|_| with_port());
+    let read = read.or_else(|_| bracketed()).or_else(|_| without_zone());
+    read.ok()
 }

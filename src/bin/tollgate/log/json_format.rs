@@ -3,7 +3,7 @@
 use std::{
     borrow::{Borrow, Cow},
     collections::HashMap,
-    net::{IpAddr, SocketAddr},
+    net::IpAddr,
 };
 
 use ahash::RandomState;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    common_format::{method_and_path, path_of},
+    common_format::{address_in, method_and_path, path_of},
     instant,
     record::{Record, Wanted},
     unreadable::Reason,
@@ -88,17 +88,6 @@ pub(super) fn read(line: &[u8], wanted: &Wanted) -> Result<Record, Reason> {
     let values = fields.map(|name| Some(text(object.find(name)?)?.into_owned()));
     record.fields = values.collect();
     Ok(record)
-}
-
-/// An address, with or without a port.
-pub(super) fn address_in(text: &str) -> Option<IpAddr> {
-    let text = text.trim();
-    let with_port = || text.parse().map(|socket: SocketAddr| socket.ip());
-    let bracketed = || text.trim_start_matches('[').trim_end_matches(']').parse();
-    let without_zone = || text.split('%').next().unwrap_or(text).parse();
-    let read = text.parse().or_else(|_| with_port());
-    let read = read.or_else(|_| bracketed()).or_else(|_| without_zone());
-    read.ok()
 }
 
 /// The fields of a JSON object, as they are written.

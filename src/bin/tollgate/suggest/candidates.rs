@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
 use tollgate::{
     Limit,
     limit::{LimitError, format_duration},
@@ -9,7 +10,14 @@ use tollgate::{
     window::Window,
 };
 
-use super::recommendation::Kind;
+/// The kind of a recommended limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    Gcra,
+    Window,
+    Quota,
+}
 
 const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;

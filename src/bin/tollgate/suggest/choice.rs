@@ -7,10 +7,10 @@
 //! a quarter above the need of the first client that must not be denied.
 
 use super::{
-    candidates::{CANDIDATES, Candidate},
+    candidates::{CANDIDATES, Candidate, Kind},
     gap::{Gap, ROOM, of_kind, rounded_up},
     measure::Measured,
-    recommendation::{Choice, Kind},
+    recommendation::Choice,
 };
 use crate::output::grouped;
 

@@ -1,9 +1,9 @@
 //! Gaps between clients that need much, and all others.
 
 use super::{
+    candidates::Kind,
     candidates::{CANDIDATES, Candidate},
     measure::Measured,
-    recommendation::Kind,
 };
 
 /// A gap below 1.4 is none, in thousandths.

@@ -21,10 +21,10 @@ mod verify;
 use clap::Args;
 
 pub(crate) use self::{
-    candidates::{CANDIDATES, Candidate},
+    candidates::{CANDIDATES, Candidate, Kind},
     measure::Measured,
     output::file_line,
-    recommendation::{Kind, Recommendation},
+    recommendation::Recommendation,
 };
 use self::{names::Names, share::Share, spool::Spool};
 use crate::{

@@ -8,8 +8,8 @@ use tollgate::Limit;
 
 use super::{
     Suggestion,
-    candidates::{CANDIDATES, Candidate, RATES},
-    recommendation::{Kind, Recommendation},
+    candidates::{CANDIDATES, Candidate, Kind, RATES},
+    recommendation::Recommendation,
 };
 use crate::{
     args::ReportArgs,

@@ -1,19 +1,9 @@
 //! A limit that is recommended.
 
-use serde::Serialize;
 use tollgate::Limit;
 
 use super::candidates::Candidate;
 use crate::busiest::Denials;
-
-/// The kind of a recommended limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
-    Gcra,
-    Window,
-    Quota,
-}
 
 /// A candidate and its size.
 #[derive(Clone, Debug)]
