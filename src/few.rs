@@ -24,6 +24,13 @@ pub(crate) trait Count {
 
     /// Creates a list of the same items.
     fn fill<T: Copy>(len: usize, item: T) -> Self::Of<T>;
+
+    /// Adds an item.
+    ///
+    /// # Panics
+    ///
+    /// If the number is fixed.
+    fn grow<T>(list: &mut Self::Of<T>, item: T);
 }
 
 /// A list that items are added to.
@@ -61,6 +68,11 @@ impl<const N: usize> Count for Exactly<N> {
         debug_assert_eq!(len, N);
         [item; N]
     }
+
+    #[cold]
+    fn grow<T>(_: &mut [T; N], _: T) {
+        unreachable!("a fixed number of items is there from the start");
+    }
 }
 
 impl Count for Any {
@@ -77,6 +89,10 @@ impl Count for Any {
 
     fn fill<T: Copy>(len: usize, item: T) -> SmallVec<[T; 4]> {
         SmallVec::from_elem(item, len)
+    }
+
+    fn grow<T>(list: &mut SmallVec<[T; 4]>, item: T) {
+        list.push(item);
     }
 }
 

@@ -39,6 +39,7 @@ use self::{
 };
 pub(crate) use self::{
     claims::{LookedUp, Undecided},
+    recorder::is_listened_to,
     requirement::RuleUse,
     transactions::Transactions,
     turn::{Sleep, StartTime},

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::{Response, request::Parts};
 use smallvec::SmallVec;
-use tracing::{Span, dispatcher};
+use tracing::Span;
 
 use super::{
     additions::ResponseAdditions, assessment::Assessment, charged_decisions::ChargedDecisions,
@@ -15,7 +15,7 @@ use crate::{
     decision::{Decision, ResultLabel, strictest},
     key::MissingId,
     limit::Limits,
-    limiter::LimiterError,
+    limiter::{LimiterError, is_listened_to},
     response::{Denial, Headers, Shown},
     rule::{Charge, ChargeList, EndingKind},
     task::{Closing, detached},
@@ -64,7 +64,7 @@ impl LayerConfig {
     pub(super) fn is_quiet(&self) -> bool {
         let extensions = self.request_extension || self.response_extension;
         let adds = extensions || self.headers != Headers::None;
-        let tells = dispatcher::has_been_set() || self.health.is_failing();
+        let tells = is_listened_to() || self.health.is_failing();
         !(adds || tells || self.settles)
     }
 
@@ -81,7 +81,7 @@ impl LayerConfig {
         additions: &mut ResponseAdditions,
     ) -> Conclusion {
         self.health.decided();
-        if dispatcher::has_been_set() {
+        if is_listened_to() {
             self.record(spent);
         }
         let proceeds = spent.denied.is_none() && missing.is_none();

@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 
-use tracing::{Level, field::DisplayValue};
+use tracing::{Level, field::DisplayValue, level_filters::LevelFilter};
 
 use super::{limiter_error::LimiterError, prepare::canonical, transactions::Transactions};
 use crate::{
@@ -92,6 +92,13 @@ fn record_failures<'t>(
     for place in 0..transactions.len() {
         record_failure(limits, transactions.at(place).borrow().limit, error);
     }
+}
+
+/// Returns whether a subscriber may receive anything. `tracing` itself only knows whether there has ever been a dispatcher,
+/// even one that does nothing, which each task of this crate has.
+#[inline(always)]
+pub(crate) fn is_listened_to() -> bool {
+    LevelFilter::current() != LevelFilter::OFF
 }
 
 /// Returns whether a subscriber receives the events of decisions.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tracing::{Span, dispatcher, field};
+use tracing::{Span, field};
 
 use super::{
     jitter,
@@ -11,6 +11,7 @@ use super::{
     refusal_id::RefusalId,
     refusal_log::RefusalLog,
 };
+use crate::limiter::is_listened_to;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extras {
@@ -30,7 +31,7 @@ impl Extras {
         }
         let id = RefusalId::random();
         refusal.id = Some(id);
-        if dispatcher::has_been_set() {
+        if is_listened_to() {
             tell(id, refusal);
         }
         if let Some(log) = &self.kept {

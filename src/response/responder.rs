@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Response, request::Parts};
-use tracing::{Span, dispatcher};
+use tracing::Span;
 
 use super::{
     accept,
@@ -16,7 +16,13 @@ use super::{
     problem::{self, Problem},
     refusal::{Reason, Refusal},
 };
-use crate::{key::MissingId, limit::Limits, limiter::LimiterError, metrics, rule::Refused};
+use crate::{
+    key::MissingId,
+    limit::Limits,
+    limiter::{LimiterError, is_listened_to},
+    metrics,
+    rule::Refused,
+};
 
 /// Builds a layer's responses.
 #[derive(Clone)]
@@ -84,7 +90,7 @@ impl Responder {
     fn respond(&self, mut refusal: Refusal<'_>, fields: Option<Fields>) -> Response<Bytes> {
         let reason = refusal.reason.as_str();
         metrics::refused(reason);
-        if dispatcher::has_been_set() {
+        if is_listened_to() {
             Span::current().record("rate_limiting.refusal", reason);
         }
         if let Some(extras) = &self.extras {

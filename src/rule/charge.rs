@@ -25,7 +25,8 @@ impl<C: Count> Charges<C> {
     #[inline(always)]
     pub(crate) fn new(room: usize) -> Self {
         Self {
-            ids: C::list(room, |_| ClientId::empty()),
+            // Of more, few are found at once.
+            ids: C::list(room.min(4), |_| ClientId::empty()),
             found: 0,
             terms: C::UpTo::default(),
         }
@@ -42,6 +43,9 @@ impl<C: Count> Charges<C> {
     /// stay.
     #[inline(always)]
     pub(super) fn next(&mut self) -> (ChargeList<'_>, &mut ClientId) {
+        if self.ids.as_ref().len() == self.found {
+            C::grow(&mut self.ids, ClientId::empty());
+        }
         let (ids, room) = self.ids.as_mut().split_at_mut(self.found);
         let terms = &self.terms;
         (ChargeList { ids, terms }, &mut room[0])
@@ -181,6 +185,8 @@ pub(crate) struct ChargeTerms {
     pub(super) on_failure: JointPolicy,
     /// Whether a rule for this bucket declines to wait in line.
     pub(super) no_wait: bool,
+    /// Whether the id is that of requests without one.
+    pub(super) is_missing: bool,
 }
 
 impl ChargeTerms {

@@ -84,20 +84,22 @@ impl Rule {
     }
 
     /// Handles a request for which neither this rule nor another finds an id: the request shares a bucket, is not
-    /// limited, or is refused.
+    /// limited, or is refused, for the reason `unknown`.
     #[cold]
     pub(super) fn without_id(
         &self,
         without: WithoutId,
         id: &mut ClientId,
-    ) -> Result<Option<IdPlace>, Box<Unknown>> {
+        unknown: &mut Option<Unknown>,
+    ) -> Option<IdPlace> {
         let WithoutId { no_id, targets } = without;
         let (NoId::Absent(missing) | NoId::Wrong(missing)) = no_id else {
-            return Ok(None);
+            return None;
         };
         if missing.is_unknown_limit() {
             self.log_unknown_limit(&missing);
-            return Err(Box::new(Unknown { missing, targets }));
+            *unknown = Some(Unknown { missing, targets });
+            return None;
         }
         let consequence = match self.on_missing {
             OnMissing::Refuse => "are refused",
@@ -106,18 +108,17 @@ impl Rule {
         };
         self.log_once(&missing, consequence);
         match self.on_missing {
-            OnMissing::Refuse => Err(Box::new(Unknown { missing, targets })),
-            OnMissing::Skip => Ok(None),
+            OnMissing::Refuse => *unknown = Some(Unknown { missing, targets }),
+            OnMissing::Skip => {}
             OnMissing::Shared => {
                 *id = ClientId::missing();
-                let target = targets.start;
-                Ok(Some(IdPlace {
-                    target,
-                    source: 0,
-                    same: None,
-                }))
+                return Some(IdPlace {
+                    is_missing: true,
+                    ..IdPlace::new(targets.start, 0)
+                });
             }
         }
+        None
     }
 
     fn log_unknown_limit(&self, missing: &MissingId) {

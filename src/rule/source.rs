@@ -95,6 +95,21 @@ pub(super) struct IdPlace {
     pub(super) source: usize,
     /// The place of the id among those of the request, and its hash, if an earlier charge has it.
     pub(super) same: Option<(usize, IdHash)>,
+    /// Whether it is the id that requests without one share.
+    pub(super) is_missing: bool,
+}
+
+impl IdPlace {
+    /// Creates the place of a new id.
+    #[inline(always)]
+    pub(super) fn new(target: usize, source: usize) -> Self {
+        Self {
+            target,
+            source,
+            same: None,
+            is_missing: false,
+        }
+    }
 }
 
 /// The reason why a rule has no id for a request, and its possible limits.

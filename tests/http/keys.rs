@@ -273,6 +273,35 @@ async fn rule_decides_what_a_missing_id_means() {
 }
 
 #[tokio::test]
+async fn each_rule_decides_what_the_id_means_that_two_rules_miss() {
+    use OnMissing::{Refuse, Shared, Skip};
+    for first in [Refuse, Shared, Skip] {
+        for second in [Refuse, Shared, Skip] {
+            let limits = Limits::builder()
+                .limit("first", Limit::per_hour(1))
+                .limit("second", Limit::per_hour(1));
+            let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+            let rule = |limit| Rule::new(limit, HeaderId::new("x-key"));
+            let layer = RateLimitLayer::with_limiter(limiter)
+                .rule(rule("first").on_missing(first))
+                .rule(rule("second").on_missing(second));
+            let mut statuses = Vec::new();
+            for _ in 0..2 {
+                let response = layer.layer(Hello).oneshot(from_ip("203.0.113.7")).await;
+                statuses.push(response.unwrap().status().as_u16());
+            }
+            let of = |on_missing| [first, second].contains(&on_missing);
+            let expected = match (of(Refuse), of(Shared)) {
+                (true, _) => [400, 400],
+                (false, true) => [200, 429],
+                (false, false) => [200, 200],
+            };
+            assert_eq!(statuses, expected, "{first:?}, {second:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn empty_id_is_a_missing_one() {
     let rule = || Rule::new("requests", |_: &Parts| Some(String::new()));
     assert_eq!(statuses(rule(), 1).await, [StatusCode::BAD_REQUEST]);

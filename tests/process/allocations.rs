@@ -11,7 +11,7 @@ use std::{
 };
 
 use allocation_counter::measure;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, request::Parts};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     backend::Backend,
@@ -248,30 +248,30 @@ fn layer_adds_no_allocation() {
 }
 
 #[test]
-fn layer_with_two_rules_adds_no_allocation() {
+fn layer_with_several_rules_adds_no_allocation() {
     let peer = "203.0.113.7:4000";
     let plain = allocations_of(&mut service_fn(bare), peer, StatusCode::OK);
-    let mut limited = RateLimitLayer::with_limiter(limiter())
-        .rule(Rule::new("requests", ClientIp::peer()))
-        .rule(Rule::new("debits", ClientIp::peer()).mode(Mode::Debit))
-        .headers(Headers::None)
-        .extensions(false)
-        .layer(service_fn(bare));
-    assert_eq!(allocations_of(&mut limited, peer, StatusCode::OK), plain);
-}
-
-#[test]
-fn layer_with_three_rules_adds_no_allocation() {
-    let peer = "203.0.113.7:4000";
-    let plain = allocations_of(&mut service_fn(bare), peer, StatusCode::OK);
-    let mut limited = RateLimitLayer::with_limiter(limiter())
-        .rule(Rule::new("requests", ClientIp::peer()))
-        .rule(Rule::new("debits", ClientIp::peer()).mode(Mode::Debit))
-        .rule(Rule::new("one", ClientIp::peer()).mode(Mode::SpendOnly))
-        .headers(Headers::None)
-        .extensions(false)
-        .layer(service_fn(bare));
-    assert_eq!(allocations_of(&mut limited, peer, StatusCode::OK), plain);
+    let applying = [
+        ("requests", Mode::CheckAndSpend),
+        ("debits", Mode::Debit),
+        ("one", Mode::SpendOnly),
+    ];
+    for (applying, others) in
+        [(2, 0), (3, 0), (0, 6), (1, 6), (3, 6)].map(|(count, others)| (&applying[..count], others))
+    {
+        let mut layer = RateLimitLayer::with_limiter(limiter())
+            .headers(Headers::None)
+            .extensions(false);
+        for _ in 0..others {
+            layer = layer.rule(Rule::new("requests", ClientIp::peer()).skip_if(|_: &Parts| true));
+        }
+        for (limit, mode) in applying {
+            layer = layer.rule(Rule::new(*limit, ClientIp::peer()).mode(*mode));
+        }
+        let mut limited = layer.layer(service_fn(bare));
+        let count = allocations_of(&mut limited, peer, StatusCode::OK);
+        assert_eq!(count, plain, "{applying:?} and {others} others");
+    }
 }
 
 /// Stacks of wrappers around a store whose decisions have to be waited for.

@@ -39,22 +39,24 @@ impl Rules {
         missing: &mut Option<Box<MissingId>>,
     ) {
         for place in 0..C::len(self.most()) {
-            let (earlier, id) = charges.next();
-            match self.first_charge(self.chains[place].clone(), parts, earlier, id) {
-                Ok(Some(terms)) => self.add(terms, charges),
-                Ok(None) => id.clear(),
-                Err(unknown) => {
-                    id.clear();
-                    // A limit in shadow mode never refuses a request.
-                    if !self.are_shadow(&unknown.targets, limiter) {
-                        missing.get_or_insert_with(|| Box::new(unknown.missing));
-                    }
-                }
+            let ((earlier, id), mut unknown) = (charges.next(), None);
+            let chain = self.chains[place].clone();
+            if let Some(terms) = self.first_charge(chain, parts, earlier, id, &mut unknown) {
+                self.add(terms, charges);
+                continue;
+            }
+            id.clear();
+            // A limit in shadow mode never refuses a request.
+            if let Some(unknown) = unknown
+                && !self.are_shadow(&unknown.targets, limiter)
+            {
+                missing.get_or_insert_with(|| Box::new(unknown.missing));
             }
         }
     }
 
-    /// Returns the charge of the first rule of a chain that finds an id. If none finds an id, the last rule decides.
+    /// Returns the charge of the first rule of a chain that finds an id. If none finds an id, the last rule decides: without
+    /// a charge, `unknown` is the reason if that refuses the request.
     #[inline(always)]
     fn first_charge(
         &self,
@@ -62,15 +64,17 @@ impl Rules {
         parts: &Parts,
         earlier: ChargeList<'_>,
         id: &mut ClientId,
-    ) -> Result<Option<ChargeTerms>, Box<Unknown>> {
+        unknown: &mut Option<Unknown>,
+    ) -> Option<ChargeTerms> {
         for i in chain.clone() {
             let bound = &self.bound[i];
             let rule = &bound.rule;
             if rule.skips(parts) {
                 continue;
             }
-            let found = self.find(bound, parts, earlier, id);
-            if let Err(without) = &found
+            let mut without = None;
+            let found = self.find(bound, parts, earlier, id, &mut without);
+            if let Some(without) = &without
                 && i + 1 < chain.end
                 && !without.no_id.is_unknown_limit()
             {
@@ -80,16 +84,15 @@ impl Rules {
             let cost = rule.cost_of(parts);
             // A computed cost can be 0.
             if cost == 0 && !rule.has_fixed_cost() {
-                return Ok(None);
+                return None;
             }
             let place = match found {
-                Ok(place) => Some(place),
-                Err(without) => rule.without_id(*without, id)?,
+                Some(place) => place,
+                None => rule.without_id(without?, id, unknown)?,
             };
-            let new = (earlier.next_id(), &*id);
-            return Ok(place.map(|place| self.terms(i, place, new, cost)));
+            return Some(self.terms(i, place, (earlier.next_id(), &*id), cost));
         }
-        Ok(None)
+        None
     }
 
     /// Returns the terms of a charge, whose id is a new one unless an earlier charge has it.
@@ -110,6 +113,7 @@ impl Rules {
             target,
             source,
             same,
+            is_missing,
         } = place;
         let (id, hash) = same.unwrap_or_else(|| (new, IdHash::of(id.canonical())));
         ChargeTerms {
@@ -121,6 +125,7 @@ impl Rules {
             cost,
             on_failure: JointPolicy::of(on_failure),
             no_wait,
+            is_missing,
         }
     }
 
@@ -136,7 +141,8 @@ impl Rules {
         }
     }
 
-    /// Finds the limit that a rule charges a request to, and the id.
+    /// Finds the limit that a rule charges a request to, and the id. If there is none, `without` is the reason. Reasons are
+    /// large, so they are written where they stay.
     #[inline(always)]
     fn find(
         &self,
@@ -144,39 +150,45 @@ impl Rules {
         parts: &Parts,
         earlier: ChargeList<'_>,
         id: &mut ClientId,
-    ) -> Result<IdPlace, Box<WithoutId>> {
+        without: &mut Option<WithoutId>,
+    ) -> Option<IdPlace> {
         let BoundRule { rule, targets, .. } = bound;
         if let Some(same) = bound.same_id_as
             && let Some(charge) = earlier.by_rule(same)
+            // Each rule decides for itself what to do without an id.
+            && !charge.is_missing
         {
-            return Ok(IdPlace {
-                target: targets.start,
-                source: 0,
-                same: Some((charge.id, charge.hash)),
+            let same = Some((charge.id, charge.hash));
+            return Some(IdPlace {
+                same,
+                ..IdPlace::new(targets.start, 0)
             });
         }
         let target = match rule.chosen(parts) {
             None => targets.start,
             Some(Chosen::Place(place)) if place + 1 < targets.len() => targets.start + 1 + place,
-            Some(chosen) => self.chosen(chosen, targets)?,
+            Some(chosen) => match self.chosen(chosen, targets) {
+                Ok(target) => target,
+                Err(wrong) => {
+                    *without = Some(wrong);
+                    return None;
+                }
+            },
         };
         let format = self.targets[target].format;
         let missed = |no_id: &NoId| rule.fall_back(no_id);
         match rule.sources.find(parts, format, id, missed) {
-            Ok(source) => Ok(IdPlace {
-                target,
-                source,
-                same: None,
-            }),
-            Err(no_id) => Err(Box::new(WithoutId {
-                no_id,
-                targets: target..target + 1,
-            })),
+            Ok(source) => Some(IdPlace::new(target, source)),
+            Err(no_id) => {
+                let targets = target..target + 1;
+                *without = Some(WithoutId { no_id, targets });
+                None
+            }
         }
     }
 
     /// Finds the limit that a rule has chosen for a request by its name.
-    fn chosen(&self, chosen: Chosen<'_>, targets: &Range<usize>) -> Result<usize, Box<WithoutId>> {
+    fn chosen(&self, chosen: Chosen<'_>, targets: &Range<usize>) -> Result<usize, WithoutId> {
         let limits = &self.targets[targets.clone()];
         let known = || limits.iter().map(|target| &*target.limit);
         let reason = match chosen {
@@ -193,10 +205,10 @@ impl Rules {
                 limits.len() - 1
             ),
         };
-        Err(Box::new(WithoutId {
+        Err(WithoutId {
             no_id: NoId::Wrong(MissingId::unknown_limit(reason)),
             targets: targets.clone(),
-        }))
+        })
     }
 
     /// Returns whether both are charged to one bucket.
