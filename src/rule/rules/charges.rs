@@ -38,8 +38,9 @@ impl Rules {
         charges: &mut Charges<C>,
         missing: &mut Option<Box<MissingId>>,
     ) {
+        let mut unknown = None;
         for place in 0..C::len(self.most()) {
-            let ((earlier, id), mut unknown) = (charges.next(), None);
+            let (earlier, id) = charges.next();
             let chain = self.chains[place].clone();
             if let Some(terms) = self.first_charge(chain, parts, earlier, id, &mut unknown) {
                 self.add(terms, charges);
@@ -47,7 +48,7 @@ impl Rules {
             }
             id.clear();
             // A limit in shadow mode never refuses a request.
-            if let Some(unknown) = unknown
+            if let Some(unknown) = unknown.take()
                 && !self.are_shadow(&unknown.targets, limiter)
             {
                 missing.get_or_insert_with(|| Box::new(unknown.missing));
