@@ -94,7 +94,7 @@ pub(crate) trait Decisions {
     fn next(&mut self) -> &mut Decision;
 }
 
-/// What a limiter returns.
+/// The decisions that a limiter returns: one, or those on a batch.
 pub(crate) trait Returned: Decisions + Sized {
     /// Whether there can be another number of decisions than one.
     const ARE_SEVERAL: bool;

@@ -1,8 +1,8 @@
 //! Transactions that are decided in memory: what each asks of its bucket, and the answers.
 //!
-//! There are two sizes of claims. The smaller one is for the most common decisions, of charges of rows, for which the
-//! compiler then knows that nothing else can happen. Both are looked up, judged and shown by the same functions, and a test
-//! compares their decisions.
+//! There are two sizes of claims. The smaller one serves the most common decisions: charges of rows. The same functions look
+//! up, judge and show both. The conformance suite compares the decisions on small claims with those of
+//! [`Outcome::decide`](crate::decision::Outcome::decide), which uses full ones.
 
 use std::borrow::Borrow;
 

@@ -94,8 +94,8 @@ fn record_failures<'t>(
     }
 }
 
-/// Returns whether a subscriber may receive anything. `tracing` itself only knows whether there has ever been a dispatcher,
-/// even one that does nothing, which each task of this crate has.
+/// Returns whether a subscriber may receive anything. `dispatcher::has_been_set` would not do: it stays true after the first
+/// task that has kept its caller's subscriber, even if there was none.
 #[inline(always)]
 pub(crate) fn is_listened_to() -> bool {
     LevelFilter::current() != LevelFilter::OFF

@@ -25,7 +25,7 @@ impl<C: Count> Charges<C> {
     #[inline(always)]
     pub(crate) fn new(room: usize) -> Self {
         Self {
-            // Of more, few are found at once.
+            // More than four ids are rare. They get their room when they are found.
             ids: C::list(room.min(4), |_| ClientId::empty()),
             found: 0,
             terms: C::UpTo::default(),

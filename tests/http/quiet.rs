@@ -15,7 +15,7 @@ use crate::support::{Hello, from_ip};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Limits of four requests each, of which some come back after a second.
+/// Limits that each allow four requests at once. Some of them allow more a second later.
 fn of_four() -> [Limit; 6] {
     [
         Limit::per_second(4),

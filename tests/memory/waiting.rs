@@ -1,4 +1,4 @@
-//! Limits with a line: the order of those who wait, shares of a line, and cached denials.
+//! Limits with a line: the order in which callers wait, their shares, and the denials that a cache remembers.
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 

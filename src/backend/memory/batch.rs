@@ -134,7 +134,7 @@ impl<'a, C: Count> Buckets<'a, RowCharge<'a>> for LockedRows<'_, C> {
         _: Timestamp,
         answer: &mut RowAnswer,
     ) {
-        // What does not fit has been left as it is.
+        // The answer to a charge that does not fit is the stored value already.
         if answer.fits
             && let Some(rows) = self.shards.at(place)
         {

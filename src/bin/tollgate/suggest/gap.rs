@@ -1,8 +1,7 @@
 //! Gaps between clients that need much, and all others.
 
 use super::{
-    candidates::Kind,
-    candidates::{CANDIDATES, Candidate},
+    candidates::{CANDIDATES, Candidate, Kind},
     measure::Measured,
 };
 
