@@ -125,31 +125,23 @@ impl ShownBucket {
             _ => false)
     }
 
-    /// Writes the bucket with the state in a row, after a charge that cannot wait, or without it. A bucket is large, so it is
-    /// written where it stays, in the form that it has there.
+    /// Passes on the bucket with the state in a row, after a charge that cannot wait, or without it. It is large, so each
+    /// algorithm writes it where it stays.
     #[inline(always)]
-    pub(crate) fn write_row<R>(
+    pub(crate) fn show_row(
         algorithm: &Algorithm,
         value: RowValue,
         cost: u32,
         is_taken: bool,
         now: Timestamp,
-        place: &mut R,
-        form: impl Fn(Self) -> R,
+        write: impl FnOnce(Self),
     ) {
         let now = now.as_micros();
-        match algorithm {
-            Each::Gcra(by) => {
-                *place = form(Each::Gcra(ShownIn::charged(by, value, cost, is_taken, now)));
+        each_as!(algorithm, (By, This, by) => {
+            if By::FITS_ROW {
+                write(This(ShownIn::charged(by, value, cost, is_taken, now)));
             }
-            Each::Quota(by) => {
-                *place = form(Each::Quota(ShownIn::charged(
-                    by, value, cost, is_taken, now,
-                )));
-            }
-            // No row has a bucket of these.
-            Each::Tiers(_) | Each::Window(_) | Each::Concurrency(_) => {}
-        }
+        });
     }
 
     pub(crate) fn algorithm(&self) -> Algorithm {

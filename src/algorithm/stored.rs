@@ -255,13 +255,20 @@ impl Algorithm {
     #[inline(always)]
     pub(crate) fn charge_row(
         &self,
-        ask: &Ask<'_>,
+        cost: u32,
+        joins_line: bool,
         value: RowValue,
         now: Timestamp,
     ) -> Option<RowValue> {
         let now = now.as_micros();
-        each!(self, by => {
-            let judged = by.judge(ask, by.view_row(value, now), now);
+        each_as!(self, (By, This, by) => {
+            // Here, so that what is asked stays in registers.
+            let ask = Ask::spend(cost, joins_line);
+            let judged = if By::FITS_ROW {
+                by.judge(&ask, by.view_row(value, now), now)
+            } else {
+                return None;
+            };
             judged.passed.then(|| by.row(judged.state))
         })
     }

@@ -1,28 +1,25 @@
 use std::{slice, time::Duration};
 
-use smallvec::SmallVec;
-
 use super::decision::Decision;
 use crate::few::Count;
 
 /// The decision on a batch: that of its strictest voting member, and those of all members.
 /// [`Limiter`](crate::Limiter) has an example.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchDecision {
-    members: SmallVec<[Decision; 4]>,
+    /// The decisions on up to four members. They are large, so the places are there from the start, to be written where they
+    /// stay.
+    few: [Decision; 4],
+    /// How many of the places are used.
+    used: usize,
+    /// The decisions on all members, if there are more.
+    many: Vec<Decision>,
 }
 
 impl BatchDecision {
-    /// Adds the decision on the next member, in the members' order.
-    #[inline(always)]
-    pub(crate) fn push(&mut self, decision: Decision) {
-        self.members.push(decision);
-    }
-
     /// Returns the decisions on all members, in their order.
-    #[inline(always)]
     pub(crate) fn into_members(self) -> impl Iterator<Item = Decision> {
-        self.members.into_iter()
+        self.few.into_iter().take(self.used).chain(self.many)
     }
 
     /// The decision on the whole batch: that of its strictest voting member, or [`Decision::NOT_LIMITED`] if no
@@ -30,7 +27,7 @@ impl BatchDecision {
     #[must_use]
     pub fn decision(&self) -> &Decision {
         self.strictest()
-            .map_or(const { &Decision::NOT_LIMITED }, |i| &self.members[i])
+            .map_or(const { &Decision::NOT_LIMITED }, |i| &self.members()[i])
     }
 
     /// Returns whether the request may proceed.
@@ -44,26 +41,44 @@ impl BatchDecision {
     /// and zero if the batch is denied.
     #[must_use]
     pub fn delay(&self) -> Duration {
-        let delays = self.members.iter().map(Decision::delay);
+        let delays = self.members().iter().map(Decision::delay);
         delays.max().unwrap_or_default()
     }
 
     /// Returns whether a refund returned anything to any member.
     #[must_use]
     pub fn refunded(&self) -> bool {
-        self.members.iter().any(Decision::refunded)
+        self.members().iter().any(Decision::refunded)
     }
 
     /// The index of the strictest voting member that has a limit; the first of several that are equal.
     #[must_use]
     pub fn strictest(&self) -> Option<usize> {
-        strictest(&self.members)
+        strictest(self.members())
     }
 
     /// The decisions on all members, in their order.
     #[must_use]
+    #[inline]
     pub fn members(&self) -> &[Decision] {
-        &self.members
+        match self.many.is_empty() {
+            true => &self.few[..self.used],
+            false => &self.many,
+        }
+    }
+}
+
+impl Default for BatchDecision {
+    #[inline(always)]
+    fn default() -> Self {
+        const fn none() -> Decision {
+            Decision::not_limited()
+        }
+        Self {
+            few: [none(), none(), none(), none()],
+            used: 0,
+            many: Vec::new(),
+        }
     }
 }
 
@@ -90,8 +105,9 @@ pub(crate) trait Decisions {
         !members.any(|member| member.votes && member.denied())
     }
 
-    /// Returns the decision on the next member, to write it. Decisions are large, so they are written where they stay.
-    fn next(&mut self) -> &mut Decision;
+    /// Makes room for so many decisions, and returns it, to write each. Decisions are large, so they are written where they
+    /// stay.
+    fn room(&mut self, len: usize) -> &mut [Decision];
 }
 
 /// The decisions that a limiter returns: one, or those on a batch.
@@ -113,44 +129,45 @@ impl Returned for BatchDecision {
 }
 
 impl Decisions for BatchDecision {
+    #[inline(always)]
     fn members(&self) -> &[Decision] {
-        &self.members
+        self.members()
     }
 
     #[inline(always)]
-    fn next(&mut self) -> &mut Decision {
-        self.members.push(Decision::not_limited());
-        self.members.last_mut().expect("it was just added")
+    fn room(&mut self, len: usize) -> &mut [Decision] {
+        match len <= self.few.len() {
+            true => {
+                self.used = len;
+                &mut self.few[..len]
+            }
+            false => {
+                self.many.resize(len, Decision::NOT_LIMITED);
+                &mut self.many
+            }
+        }
     }
 }
 
 /// The decisions on so many members, which stay where they are made.
-pub(crate) struct FewDecisions<C: Count> {
-    decisions: C::Of<Decision>,
-    made: usize,
-}
+pub(crate) struct FewDecisions<C: Count>(C::Of<Decision>);
 
 impl<C: Count> FewDecisions<C> {
     #[inline(always)]
     pub(crate) fn new(len: usize) -> Self {
-        Self {
-            decisions: C::list(len, |_| Decision::not_limited()),
-            made: 0,
-        }
+        Self(C::list(len, |_| Decision::not_limited()))
     }
 }
 
 impl<C: Count> Decisions for FewDecisions<C> {
     #[inline(always)]
     fn members(&self) -> &[Decision] {
-        self.decisions.as_ref()
+        self.0.as_ref()
     }
 
     #[inline(always)]
-    fn next(&mut self) -> &mut Decision {
-        let place = self.made;
-        self.made += 1;
-        &mut self.decisions.as_mut()[place]
+    fn room(&mut self, _: usize) -> &mut [Decision] {
+        self.0.as_mut()
     }
 }
 
@@ -171,7 +188,7 @@ impl Decisions for Decision {
     }
 
     #[inline(always)]
-    fn next(&mut self) -> &mut Decision {
-        self
+    fn room(&mut self, _: usize) -> &mut [Decision] {
+        slice::from_mut(self)
     }
 }

@@ -72,7 +72,7 @@ impl Decision {
         self.fingerprint = claim.fingerprint;
         let (passes, bucket) = ((context.passes, takes), &mut self.bucket);
         let (state, part) = (&answer.state, answer.taken);
-        let write = |known| *bucket = BucketFigures::Known(known);
+        let write = |known| bucket.fill(known);
         let is_shown = ShownBucket::show(algorithm, ask, state, part, passes, context.now, write);
         is_shown || action == Action::Reset
     }
@@ -363,6 +363,12 @@ impl Decision {
         }
         let by_verdict = self.denied().cmp(&other.denied());
         by_verdict.then_with(|| self.bucket.strictness(&other.bucket, remaining))
+    }
+}
+
+impl Default for Decision {
+    fn default() -> Self {
+        Self::NOT_LIMITED
     }
 }
 

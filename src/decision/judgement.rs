@@ -227,9 +227,10 @@ impl<'a, K: AnyClaim<'a>, C: Count> Judgement<'a, K, C> {
             passes: self.passes,
             source: Source::Store,
         };
-        let answers = self.places.as_ref().iter().zip(self.answers.as_ref());
-        for (place, answer) in answers {
-            K::show(place, self.operation, answer, context, decided.next());
+        let places = self.places();
+        let answers = places.iter().zip(self.answers.as_ref());
+        for ((place, answer), decision) in answers.zip(decided.room(places.len())) {
+            K::show(place, self.operation, answer, context, decision);
         }
     }
 
@@ -369,8 +370,8 @@ impl<'a> AnyClaim<'a> for RowCharge<'a> {
     }
 
     #[inline(always)]
-    fn writes(&self, answer: &RowAnswer) -> bool {
-        answer.fits
+    fn writes(&self, _: &RowAnswer) -> bool {
+        true
     }
 
     #[inline(always)]

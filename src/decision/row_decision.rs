@@ -1,8 +1,6 @@
 //! The decisions on charges of rows, each with a vote.
 
-use super::{
-    context::DecisionContext, decision::Decision, figures::BucketFigures, verdict::Verdict,
-};
+use super::{context::DecisionContext, decision::Decision, verdict::Verdict};
 use crate::{
     algorithm::{RowValue, ShownBucket},
     transaction::RowCharge,
@@ -36,17 +34,8 @@ impl Decision {
         let Some(algorithm) = charge.algorithm else {
             return;
         };
-        let (place, known) = (&mut self.bucket, BucketFigures::Known);
-        let (value, cost) = (answer.value, charge.cost);
-        let is_charged = context.passes;
-        ShownBucket::write_row(
-            algorithm,
-            value,
-            cost,
-            is_charged,
-            context.now,
-            place,
-            known,
-        );
+        let (value, cost, bucket) = (answer.value, charge.cost, &mut self.bucket);
+        let write = |shown| bucket.fill(shown);
+        ShownBucket::show_row(algorithm, value, cost, context.passes, context.now, write);
     }
 }

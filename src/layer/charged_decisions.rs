@@ -63,14 +63,6 @@ impl<'a> ChargedDecisions<'a> {
     }
 }
 
-impl KeptDecisions {
-    /// Makes room for so many decisions.
-    #[inline(always)]
-    pub(super) fn reserve(&mut self, len: usize) {
-        self.0.reserve_exact(len);
-    }
-}
-
 impl Decisions for KeptDecisions {
     #[inline(always)]
     fn members(&self) -> &[Decision] {
@@ -78,9 +70,12 @@ impl Decisions for KeptDecisions {
     }
 
     #[inline(always)]
-    fn next(&mut self) -> &mut Decision {
-        self.0.push(Decision::not_limited());
-        self.0.last_mut().expect("it was just added")
+    fn room(&mut self, len: usize) -> &mut [Decision] {
+        self.0.reserve_exact(len);
+        for _ in 0..len {
+            self.0.push(Decision::not_limited());
+        }
+        &mut self.0
     }
 }
 

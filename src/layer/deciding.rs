@@ -271,7 +271,6 @@ impl LayerConfig {
         if request.can_wait || self.assesses(passes) {
             let mut ours = Arc::new(OwnDecisions::new(self));
             let decisions = &mut undecided(&mut ours).decisions;
-            decisions.reserve(charges.len());
             claims.show(decisions);
             recorder.record(transactions, decisions);
             return Ok(Decided::Kept(ours));

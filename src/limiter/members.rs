@@ -73,8 +73,9 @@ impl<'a> Members<'a> {
         transactions: &[Transaction<'_>],
     ) -> D {
         let mut decided = D::nothing();
-        for other in &self.without {
-            *decided.next() = match other {
+        let places = decided.room(self.without.len());
+        for (other, decision) in self.without.iter().zip(places) {
+            *decision = match other {
                 Some(other) => other.decision(self.operation),
                 None => Decision::NOT_LIMITED,
             };
@@ -121,8 +122,8 @@ impl<'a> Members<'a> {
         }
         let passes = outcome.passes(batch);
         let mut members = 0..batch.members.len();
-        for other in &self.without {
-            let decision = decided.next();
+        let places = decided.room(self.without.len());
+        for (other, decision) in self.without.iter().zip(places) {
             let is_answered = match other {
                 Some(other) => {
                     *decision = other.decision(self.operation);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Limiter, limiter_error::LimiterError};
 use crate::{
     backend::{BackendError, Servers},
-    decision::{BatchDecision, Decision, WithoutBucket},
+    decision::{BatchDecision, Decision, Decisions, WithoutBucket},
     transaction::{Batch, Member, Operation, Receipt, Transaction},
 };
 
@@ -122,11 +122,11 @@ fn calls_of(members: &[Member<'_>], servers: Option<&dyn Servers>) -> Vec<Vec<us
 fn gathered(renewed: Vec<Decision>, looked: &[Result<Member<'_>, WithoutBucket>]) -> BatchDecision {
     let mut renewed = renewed.into_iter();
     let mut decided = BatchDecision::default();
-    for looked in looked {
-        decided.push(match looked {
+    for (looked, decision) in looked.iter().zip(decided.room(looked.len())) {
+        *decision = match looked {
             Ok(_) => renewed.next().unwrap_or(Decision::NOT_LIMITED),
             Err(other) => other.decision(Operation::Renew),
-        });
+        };
     }
     decided
 }

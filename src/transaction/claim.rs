@@ -2,7 +2,10 @@ use super::{
     batch::{Batch, Member, Operation},
     fingerprint::Fingerprint,
 };
-use crate::algorithm::{Action, Algorithm, Ask};
+use crate::{
+    algorithm::{Action, Algorithm, Ask, RowValue},
+    clock::Timestamp,
+};
 
 /// All that a decision on a bucket depends on, apart from its state. A [`Member`] also has what stores elsewhere need.
 #[derive(Clone, Copy, Debug)]
@@ -35,9 +38,11 @@ impl<'a> RowCharge<'a> {
         joins_line: false,
     };
 
+    /// Returns the value of its row afterwards, if it fits.
     #[inline(always)]
-    pub(crate) const fn ask(&self) -> Ask<'a> {
-        Ask::spend(self.cost, self.joins_line)
+    pub(crate) fn charged(&self, value: RowValue, now: Timestamp) -> Option<RowValue> {
+        self.algorithm?
+            .charge_row(self.cost, self.joins_line, value, now)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::{algorithm::AlgorithmKey, random};
 pub(crate) struct Fingerprint {
     /// Never 0.
     pub(crate) low: u64,
+    /// The upper half depends on the id alone, so that a client's buckets by several limits are close to each other.
     pub(crate) high: u64,
 }
 
@@ -45,7 +46,7 @@ impl ClientFingerprint {
         // A client does not know the hashes, so it cannot find two whose difference is one of these.
         Fingerprint {
             low: (self.low ^ multiple(ODD[0])).max(1),
-            high: self.high ^ multiple(ODD[1]),
+            high: self.high ^ (multiple(ODD[1]) >> 32),
         }
     }
 }
@@ -92,7 +93,7 @@ impl IdHash {
 #[derive(Clone, Copy)]
 pub(crate) struct LimitSeed {
     low: u64,
-    high: u64,
+    high: u32,
 }
 
 /// One for each half of a fingerprint. They are random, and the same for all limiters of this process.
@@ -116,7 +117,7 @@ impl LimitSeed {
         let [low, high] = &*HASHERS;
         Self {
             low: hash(low),
-            high: hash(high),
+            high: (hash(high) >> 32) as u32,
         }
     }
 
@@ -125,7 +126,7 @@ impl LimitSeed {
     pub(crate) fn client(&self, id: IdHash) -> ClientFingerprint {
         ClientFingerprint {
             low: self.low ^ id.low,
-            high: self.high ^ id.high,
+            high: u64::from(self.high) ^ id.high,
         }
     }
 }

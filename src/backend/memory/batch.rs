@@ -11,7 +11,7 @@ use crate::{
     algorithm::{Action, RowValue},
     clock::Timestamp,
     decision::{Answer, AnyClaim, Buckets, RowAnswer},
-    few::Count,
+    few::{Count, List},
     transaction::{Claim, RowCharge},
 };
 
@@ -23,11 +23,15 @@ pub(crate) trait MemoryClaim<'a>: AnyClaim<'a> {
     /// The buckets of a batch of such claims.
     type Locked<'m, C: Count>: Buckets<'a, Self>;
 
-    /// Locks the shards of all claims.
+    /// Returns the buckets of so many places, before they are locked.
+    fn unlocked<'m, C: Count>(len: usize) -> Self::Locked<'m, C>;
+
+    /// Locks the shards of all claims, where they stay.
     fn lock<'m, C: Count>(
         backend: &'m MemoryBackend,
         places: &[Self::Place],
-    ) -> Self::Locked<'m, C>;
+        locked: &mut Self::Locked<'m, C>,
+    );
 }
 
 /// The number of no shard.
@@ -35,58 +39,56 @@ const NOWHERE: usize = usize::MAX;
 
 /// Shards that a batch has locked, lower ones before higher ones, so that no two batches wait for each other.
 struct LockedShards<G, C: Count> {
-    guards: C::Of<Option<G>>,
-    /// For each place of the batch, the place of its guard.
+    guards: C::UpTo<G>,
+    /// For each place of the batch, the place of its guard, or [`NOWHERE`].
     guard_of: C::Of<usize>,
 }
 
 impl<G, C: Count> LockedShards<G, C> {
-    /// Locks the shards of a batch's places. `shard_of` returns the number of one, if the place has a bucket here.
+    /// The shards of so many places, of which none is locked.
     #[inline(always)]
-    fn lock(
-        len: usize,
-        shard_of: impl Fn(usize) -> Option<usize>,
-        lock: impl Fn(usize) -> G,
-    ) -> Self {
-        let mut order = C::fill(len, (NOWHERE, 0));
-        for (place, turn) in order.as_mut().iter_mut().enumerate() {
-            *turn = (shard_of(place).unwrap_or(NOWHERE), place);
+    fn new(len: usize) -> Self {
+        Self {
+            guards: C::UpTo::default(),
+            guard_of: C::fill(len, NOWHERE),
         }
+    }
+
+    /// Locks the shards of all places. `shard_of` returns the number of one, or [`NOWHERE`] if the place has no bucket.
+    #[inline(always)]
+    fn lock(&mut self, shard_of: impl Fn(usize) -> usize, lock: impl Fn(usize) -> G) {
+        let len = self.guard_of.as_ref().len();
+        let mut order = C::list(len, |place| (shard_of(place), place));
         sort(order.as_mut());
-        let mut locked = Self {
-            guards: C::list(len, |_| None),
-            guard_of: C::fill(len, 0),
-        };
-        let (mut last, mut held) = (NOWHERE, 0);
-        for (turn, (shard, place)) in order.as_ref().iter().copied().enumerate() {
-            // The places without a bucket here are the last ones.
+        let mut last = NOWHERE;
+        for (shard, place) in order.as_ref().iter().copied() {
+            // The places without a bucket are the last ones.
             if shard == NOWHERE {
                 break;
             }
             if shard != last {
-                locked.guards.as_mut()[turn] = Some(lock(shard));
-                (last, held) = (shard, turn);
+                self.guards.add(lock(shard));
+                last = shard;
             }
-            locked.guard_of.as_mut()[place] = held;
+            self.guard_of.as_mut()[place] = self.guards.len() - 1;
         }
-        locked
     }
 
     #[inline(always)]
     fn at(&self, place: usize) -> Option<&G> {
-        self.guards.as_ref()[self.guard_of.as_ref()[place]].as_ref()
+        self.guards.get(self.guard_of.as_ref()[place])
     }
 
     #[inline(always)]
     fn at_mut(&mut self, place: usize) -> Option<&mut G> {
-        self.guards.as_mut()[self.guard_of.as_ref()[place]].as_mut()
+        self.guards.get_mut(self.guard_of.as_ref()[place])
     }
 }
 
 /// The buckets of a batch of charges of rows.
 pub(crate) struct LockedRows<'m, C: Count> {
     shards: LockedShards<MutexGuard<'m, Table>, C>,
-    slots: C::Of<Option<BucketSlot>>,
+    slots: C::Of<BucketSlot>,
 }
 
 impl<'a> MemoryClaim<'a> for RowCharge<'a> {
@@ -95,13 +97,21 @@ impl<'a> MemoryClaim<'a> for RowCharge<'a> {
     type Locked<'m, C: Count> = LockedRows<'m, C>;
 
     #[inline(always)]
-    fn lock<'m, C: Count>(backend: &'m MemoryBackend, charges: &[Self]) -> LockedRows<'m, C> {
-        let (len, rows) = (charges.len(), &backend.rows);
-        let shard_of = |place: usize| Some(rows.of(&charges[place].fingerprint));
+    fn unlocked<'m, C: Count>(len: usize) -> LockedRows<'m, C> {
         LockedRows {
-            shards: LockedShards::lock(len, shard_of, |shard| rows.lock(shard)),
-            slots: C::fill(len, None),
+            shards: LockedShards::new(len),
+            slots: C::fill(len, BucketSlot::NONE),
         }
+    }
+
+    #[inline(always)]
+    fn lock<'m, C: Count>(
+        MemoryBackend { rows, .. }: &'m MemoryBackend,
+        charges: &[Self],
+        locked: &mut LockedRows<'m, C>,
+    ) {
+        let shard_of = |place: usize| rows.of(&charges[place].fingerprint);
+        locked.shards.lock(shard_of, |shard| rows.lock(shard));
     }
 }
 
@@ -119,9 +129,7 @@ impl<'a, C: Count> Buckets<'a, RowCharge<'a>> for LockedRows<'_, C> {
         };
         let (value, slot) = rows.look(&charge.fingerprint);
         self.slots.as_mut()[place] = slot;
-        let charged = charge
-            .algorithm
-            .and_then(|algorithm| algorithm.charge_row(&charge.ask(), value, now));
+        let charged = charge.charged(value, now);
         answer.fits = charged.is_some();
         answer.value = charged.unwrap_or(value);
     }
@@ -146,7 +154,7 @@ impl<'a, C: Count> Buckets<'a, RowCharge<'a>> for LockedRows<'_, C> {
     fn write(&mut self, place: usize, charge: &RowCharge<'a>, answer: &RowAnswer, now: Timestamp) {
         let slot = self.slots.as_ref()[place];
         if let Some(rows) = self.shards.at_mut(place) {
-            rows.put(slot, &charge.fingerprint, answer.value, now);
+            rows.charge(slot, &charge.fingerprint, answer.value, now);
         }
     }
 }
@@ -160,7 +168,7 @@ enum LockedShard<'m> {
 /// The bucket of a place, as it was found.
 #[derive(Clone, Copy)]
 enum Found {
-    Row(RowValue, Option<BucketSlot>),
+    Row(RowValue, BucketSlot),
     History(Option<usize>),
 }
 
@@ -179,28 +187,32 @@ impl<'a> MemoryClaim<'a> for Claim<'a> {
     type Locked<'m, C: Count> = LockedBuckets<'m, C>;
 
     #[inline(always)]
+    fn unlocked<'m, C: Count>(len: usize) -> LockedBuckets<'m, C> {
+        LockedBuckets {
+            shards: LockedShards::new(len),
+            found: C::fill(len, Found::History(None)),
+        }
+    }
+
+    #[inline(always)]
     fn lock<'m, C: Count>(
         backend: &'m MemoryBackend,
         places: &[Self::Place],
-    ) -> LockedBuckets<'m, C> {
+        locked: &mut LockedBuckets<'m, C>,
+    ) {
         let MemoryBackend {
             rows, histories, ..
         } = backend;
-        let shard_of = |place: usize| {
-            let claim = Self::at(&places[place])?;
-            Some(match claim.algorithm.fits_row() {
-                true => rows.of(&claim.fingerprint),
-                false => HISTORIES + histories.of(&claim.fingerprint),
-            })
+        let shard_of = |place: usize| match Self::at(&places[place]) {
+            None => NOWHERE,
+            Some(claim) if claim.algorithm.fits_row() => rows.of(&claim.fingerprint),
+            Some(claim) => HISTORIES + histories.of(&claim.fingerprint),
         };
         let lock = |shard: usize| match shard.checked_sub(HISTORIES) {
             None => LockedShard::Rows(rows.lock(shard)),
             Some(shard) => LockedShard::Histories(histories.lock(shard)),
         };
-        LockedBuckets {
-            shards: LockedShards::lock(places.len(), shard_of, lock),
-            found: C::fill(places.len(), Found::History(None)),
-        }
+        locked.shards.lock(shard_of, lock);
     }
 }
 

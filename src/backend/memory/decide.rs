@@ -77,7 +77,8 @@ impl MemoryBackend {
         now: Timestamp,
     ) {
         {
-            let mut locked = K::lock::<C>(self, judged.places());
+            let mut locked = K::unlocked::<C>(judged.places().len());
+            K::lock(self, judged.places(), &mut locked);
             judged.judge(&mut locked, now);
         }
         if K::CAN_HAVE_HISTORY {

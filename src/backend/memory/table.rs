@@ -43,6 +43,14 @@ pub(super) struct BucketSlot {
     slot: usize,
 }
 
+impl BucketSlot {
+    /// The place of a bucket that is not stored.
+    pub(super) const NONE: Self = Self {
+        row: usize::MAX,
+        slot: 0,
+    };
+}
+
 impl Table {
     pub(super) fn new(cap: usize) -> Self {
         Self {
@@ -71,13 +79,13 @@ impl Table {
 
     /// Returns the stored value of a bucket, and its place, to [put](Self::put) another value there.
     #[inline(always)]
-    pub(super) fn look(&self, print: &Fingerprint) -> (RowValue, Option<BucketSlot>) {
+    pub(super) fn look(&self, print: &Fingerprint) -> (RowValue, BucketSlot) {
         let first = self.first_row(print.low);
         let Some(row) = self.rows.get(first) else {
-            return (RowValue::FULL, None);
+            return (RowValue::FULL, BucketSlot::NONE);
         };
         match row.find(print) {
-            Some((slot, bucket)) => (bucket.value(), Some(BucketSlot { row: first, slot })),
+            Some((slot, bucket)) => (bucket.value(), BucketSlot { row: first, slot }),
             None => self.look_in_second(print, first),
         }
     }
@@ -90,39 +98,52 @@ impl Table {
     }
 
     #[inline]
-    fn look_in_second(&self, print: &Fingerprint, first: usize) -> (RowValue, Option<BucketSlot>) {
+    fn look_in_second(&self, print: &Fingerprint, first: usize) -> (RowValue, BucketSlot) {
         let row = self.second_row(print.low, first);
         match self.rows[row].find(print) {
-            Some((slot, bucket)) => (bucket.value(), Some(BucketSlot { row, slot })),
-            None => (RowValue::FULL, None),
+            Some((slot, bucket)) => (bucket.value(), BucketSlot { row, slot }),
+            None => (RowValue::FULL, BucketSlot::NONE),
         }
     }
 
-    /// Stores the value of a bucket that was found at `place`, unless a change of another bucket has moved it. A bucket that
-    /// is full again has [`RowValue::FULL`], which is not stored.
+    /// Stores the value of a bucket that was found at `place`. A bucket that is full again has [`RowValue::FULL`], which is not
+    /// stored.
     #[inline(always)]
     pub(super) fn put(
         &mut self,
-        place: Option<BucketSlot>,
+        place: BucketSlot,
+        print: &Fingerprint,
+        value: RowValue,
+        now: Timestamp,
+    ) {
+        match value == RowValue::FULL {
+            true => self.forget(print),
+            false => self.charge(place, print, value, now),
+        }
+    }
+
+    /// Stores the value of a bucket that was found at `place` and is not full after a charge.
+    #[inline(always)]
+    pub(super) fn charge(
+        &mut self,
+        place: BucketSlot,
         print: &Fingerprint,
         value: RowValue,
         now: Timestamp,
     ) {
         // The common case stays small enough to inline. The rare ones are in separate functions.
-        match place.and_then(|place| self.bucket_at(place, print)) {
-            Some(bucket) if value != RowValue::FULL => bucket.set(value),
-            _ => self.put_elsewhere(print, value, now),
+        match self.bucket_at(place, print) {
+            Some(bucket) => bucket.set(value),
+            None => self.charge_elsewhere(print, value, now),
         }
     }
 
-    /// Stores the value of a bucket that is new or was moved, or forgets one that is full again.
+    /// Stores the value of a bucket that is new, or that a change of another bucket has moved.
     #[inline(never)]
-    fn put_elsewhere(&mut self, print: &Fingerprint, value: RowValue, now: Timestamp) {
-        let (_, place) = self.look(print);
-        match (value == RowValue::FULL, place) {
-            (true, place) => self.forget(place),
-            (false, Some(place)) => self.bucket_mut(place).set(value),
-            (false, None) => self.add(print, value, now),
+    fn charge_elsewhere(&mut self, print: &Fingerprint, value: RowValue, now: Timestamp) {
+        match self.look(print) {
+            (_, BucketSlot::NONE) => self.add(print, value, now),
+            (_, place) => self.bucket_mut(place).set(value),
         }
     }
 
@@ -141,10 +162,11 @@ impl Table {
         *self.bucket_mut(place) = RowBucket::new(print, value);
     }
 
-    /// Forgets a bucket that is full again, after a refund or a reset. It is not stored, so its place is free immediately.
+    /// Forgets a bucket that is full again, after a refund or a reset. Its place is free immediately.
     #[inline(never)]
-    fn forget(&mut self, place: Option<BucketSlot>) {
-        if let Some(place) = place {
+    fn forget(&mut self, print: &Fingerprint) {
+        let (_, place) = self.look(print);
+        if place != BucketSlot::NONE {
             *self.bucket_mut(place) = RowBucket::default();
             self.occupied -= 1;
         }
