@@ -118,6 +118,23 @@ impl<T> List<T> for SmallVec<[T; 4]> {
     }
 }
 
+/// A place in a list, in half the size of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place(u32);
+
+impl Place {
+    #[expect(clippy::cast_possible_truncation, reason = "the lists of a layer are short")]
+    #[inline(always)]
+    pub(crate) const fn of(index: usize) -> Self {
+        Self(index as u32)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Evaluates an expression for a length, with its [`Count`].
 macro_rules! counted {
     ($len:expr, $count:ident => $body:expr) => {

@@ -17,11 +17,6 @@ pub struct BatchDecision {
 }
 
 impl BatchDecision {
-    /// Returns the decisions on all members, in their order.
-    pub(crate) fn into_members(self) -> impl Iterator<Item = Decision> {
-        self.few.into_iter().take(self.used).chain(self.many)
-    }
-
     /// The decision on the whole batch: that of its strictest voting member, or [`Decision::NOT_LIMITED`] if no
     /// member with a limit has a vote.
     #[must_use]
@@ -65,6 +60,17 @@ impl BatchDecision {
             true => &self.few[..self.used],
             false => &self.many,
         }
+    }
+}
+
+impl FromIterator<Decision> for BatchDecision {
+    fn from_iter<I: IntoIterator<Item = Decision>>(decisions: I) -> Self {
+        let decisions: Vec<_> = decisions.into_iter().collect();
+        let mut batch = Self::default();
+        for (place, decision) in batch.room(decisions.len()).iter_mut().zip(decisions) {
+            *place = decision;
+        }
+        batch
     }
 }
 

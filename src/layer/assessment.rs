@@ -6,14 +6,14 @@ use std::{
 use smallvec::SmallVec;
 
 use super::{
-    charged_decisions::{ChargedDecisions, KeptDecisions, denied},
+    charged_decisions::{ChargedDecisions, denied},
     config::LayerConfig,
     request_charges::{Changes, ChargeChange, RequestCharges},
     request_permits::{RequestPermits, WeakPermits},
 };
 use crate::{
     backend::BackendError,
-    decision::{Decision, Decisions},
+    decision::{BatchDecision, Decision},
     id::Id,
     limiter::{Limiter, LimiterError},
     rule::{Charge, KeptCharges, charged},
@@ -49,9 +49,9 @@ pub struct Assessment {
 
 /// The decisions of one layer, as it has made them.
 pub(super) struct OwnDecisions {
-    layer: Arc<LayerConfig>,
+    layer: Option<Arc<LayerConfig>>,
     pub(super) charges: KeptCharges,
-    pub(super) decisions: KeptDecisions,
+    pub(super) decisions: BatchDecision,
     denied: Option<usize>,
     /// The same for handlers. Most of them never ask.
     assessed: OnceLock<Box<[Assessed]>>,
@@ -176,13 +176,31 @@ impl fmt::Debug for Assessment {
     }
 }
 
+impl Default for OwnDecisions {
+    #[inline(always)]
+    fn default() -> Self {
+        Self {
+            layer: None,
+            charges: KeptCharges::default(),
+            decisions: BatchDecision::default(),
+            denied: None,
+            assessed: OnceLock::new(),
+        }
+    }
+}
+
 impl OwnDecisions {
+    pub(super) fn of(layer: &Arc<LayerConfig>) -> Arc<Self> {
+        let mut t = Arc::<Self>::default();
+        Arc::get_mut(&mut t).unwrap().layer = Some(Arc::clone(layer));
+        t
+    }
     #[inline(always)]
     pub(super) fn new(layer: &Arc<LayerConfig>) -> Self {
         Self {
-            layer: Arc::clone(layer),
+            layer: Some(Arc::clone(layer)),
             charges: KeptCharges::default(),
-            decisions: KeptDecisions::default(),
+            decisions: BatchDecision::default(),
             denied: None,
             assessed: OnceLock::new(),
         }
@@ -212,7 +230,7 @@ impl OwnDecisions {
     }
 
     fn assess(&self, charge: Charge<'_>, decision: &Decision) -> Assessed {
-        let LayerConfig { limiter, rules, .. } = &*self.layer;
+        let LayerConfig { limiter, rules, .. } = &**self.layer.as_ref().unwrap();
         let mode = rules.mode(charge);
         let takes = self.denied.is_none() && mode.spends() && decision.limited();
         Assessed {

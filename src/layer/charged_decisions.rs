@@ -1,7 +1,5 @@
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use crate::{
     decision::{Decision, Decisions, strictest},
     rule::{Charge, ChargeList, ChargeTerms},
@@ -15,11 +13,6 @@ pub(super) struct ChargedDecisions<'a> {
     /// The index of the strictest decision, if it denies the request.
     pub(super) denied: Option<usize>,
 }
-
-/// The decisions on the charges of a request, in an allocation with room for two. A layer with more rules has another one for
-/// them.
-#[derive(Default)]
-pub(super) struct KeptDecisions(SmallVec<[Decision; 2]>);
 
 impl<'a> ChargedDecisions<'a> {
     #[inline(always)]
@@ -60,28 +53,6 @@ impl<'a> ChargedDecisions<'a> {
     fn longest_delay(&self) -> Option<Duration> {
         let longest = self.decisions.iter().map(Decision::delay).max();
         longest.filter(|delay| !delay.is_zero())
-    }
-}
-
-impl Decisions for KeptDecisions {
-    #[inline(always)]
-    fn members(&self) -> &[Decision] {
-        &self.0
-    }
-
-    #[inline(always)]
-    fn room(&mut self, len: usize) -> &mut [Decision] {
-        self.0.reserve_exact(len);
-        for _ in 0..len {
-            self.0.push(Decision::not_limited());
-        }
-        &mut self.0
-    }
-}
-
-impl FromIterator<Decision> for KeptDecisions {
-    fn from_iter<I: IntoIterator<Item = Decision>>(decisions: I) -> Self {
-        Self(decisions.into_iter().collect())
     }
 }
 

@@ -118,7 +118,7 @@ impl LayerConfig {
     ) {
         let shown = spent.terms().map(|(terms, decision)| Shown {
             decision,
-            policy: &self.policies[terms.target],
+            policy: &self.policies[terms.target.index()],
         });
         additions.fields = self.headers.write(shown, spent.denied.is_some());
         additions.permits = taken.permits.filter(|_| proceeds);

@@ -32,8 +32,6 @@ struct ChargedRequest<'r> {
     /// The reason for which it is refused in any case: a rule has found no id.
     missing: Option<&'r MissingId>,
     additions: &'r mut ResponseAdditions,
-    /// Whether it may have to wait in line.
-    can_wait: bool,
 }
 
 /// A request whose charges have been decided.
@@ -44,10 +42,10 @@ enum Decided {
 }
 
 /// The transactions of a request's charges.
-#[derive(Clone, Copy)]
 struct RequestTransactions<'a> {
     rules: &'a Rules,
     charges: ChargeList<'a>,
+    /// Whether the request may have to wait in line.
     can_wait: bool,
 }
 
@@ -147,15 +145,19 @@ impl LayerConfig {
             drop(seat);
             return self.wait_for_store(request, charges, missing);
         }
+        let transactions = RequestTransactions {
+            rules: &self.rules,
+            charges: list,
+            can_wait: seat.is_some(),
+        };
         let mut asked = ChargedRequest {
             head: request,
             missing: missed,
             additions,
-            can_wait: seat.is_some(),
         };
         let decided = match list.len() == R::len(self.rules.most()) {
-            true => self.decide::<R>(memory, &limits, list, &mut asked),
-            false => self.decide_fewer(memory, &limits, list, &mut asked),
+            true => self.decide::<R>(memory, &limits, &transactions, &mut asked),
+            false => self.decide_fewer(memory, &limits, &transactions, &mut asked),
         };
         match decided {
             Ok(Decided::Concluded(conclusion)) => Progress::Decided(conclusion),
@@ -215,12 +217,12 @@ impl LayerConfig {
         self: &Arc<Self>,
         memory: &MemoryBackend,
         limits: &Limits,
-        charges: ChargeList<'_>,
+        transactions: &RequestTransactions<'_>,
         request: &mut ChargedRequest<'_>,
     ) -> Result<Decided, Box<LimiterError>> {
-        match self.decide_as::<RowCharge<'_>, C>(memory, limits, charges, request) {
+        match self.decide_as::<RowCharge<'_>, C>(memory, limits, transactions, request) {
             Err(Undecided::NeedsFullClaim) => {
-                self.decide_in_full::<C>(memory, limits, charges, request)
+                self.decide_in_full::<C>(memory, limits, transactions, request)
             }
             decided => decided.map_err(Undecided::into_error),
         }
@@ -231,10 +233,10 @@ impl LayerConfig {
         self: &Arc<Self>,
         memory: &MemoryBackend,
         limits: &Limits,
-        charges: ChargeList<'_>,
+        transactions: &RequestTransactions<'_>,
         request: &mut ChargedRequest<'_>,
     ) -> Result<Decided, Box<LimiterError>> {
-        let decided = self.decide_as::<Claim<'_>, C>(memory, limits, charges, request);
+        let decided = self.decide_as::<Claim<'_>, C>(memory, limits, transactions, request);
         decided.map_err(Undecided::into_error)
     }
 
@@ -244,10 +246,10 @@ impl LayerConfig {
         self: &Arc<Self>,
         memory: &MemoryBackend,
         limits: &Limits,
-        charges: ChargeList<'_>,
+        transactions: &RequestTransactions<'_>,
         request: &mut ChargedRequest<'_>,
     ) -> Result<Decided, Box<LimiterError>> {
-        counted!(charges.len(), C => self.decide::<C>(memory, limits, charges, request))
+        counted!(transactions.len(), C => self.decide::<C>(memory, limits, transactions, request))
     }
 
     /// Decides charges whose claims have this size.
@@ -256,20 +258,16 @@ impl LayerConfig {
         self: &'a Arc<Self>,
         memory: &MemoryBackend,
         limits: &'a Limits,
-        charges: ChargeList<'a>,
+        transactions: &RequestTransactions<'a>,
         request: &mut ChargedRequest<'_>,
     ) -> Result<Decided, Undecided> {
-        let transactions = &RequestTransactions {
-            rules: &self.rules,
-            charges,
-            can_wait: request.can_wait,
-        };
+        let RequestTransactions { charges, can_wait, .. } = *transactions;
         let mut claims = Judgement::<K, C>::new(Operation::Spend, charges.len());
         claims.decide(&self.limiter, memory, limits, transactions)?;
         let recorder = self.limiter.recorder(limits, Operation::Spend);
         let passes = claims.passes();
-        if request.can_wait || self.assesses(passes) {
-            let mut ours = Arc::new(OwnDecisions::new(self));
+        if can_wait || self.assesses(passes) {
+            let mut ours = OwnDecisions::of(self);
             let decisions = &mut undecided(&mut ours).decisions;
             claims.show(decisions);
             recorder.record(transactions, decisions);

@@ -85,10 +85,11 @@ impl LayerConfig {
         ours: &Arc<OwnDecisions>,
         seat: Option<Seat>,
     ) -> Start {
-        let taken = self.taken(request, ours);
-        match ours.view().delay().zip(seat) {
+        let spent = ours.view();
+        let taken = self.taken(request, ours, spent);
+        match seat.and_then(|seat| Some((seat, spent.delay()?))) {
             None => Start::Now(taken),
-            Some((delay, seat)) => {
+            Some((seat, delay)) => {
                 let turn = StartTime::after(&self.limiter, delay);
                 Start::InLine(Box::new(QueuedCharges::new(taken, delay, turn, seat)))
             }
@@ -100,9 +101,9 @@ impl LayerConfig {
         self: &Arc<Self>,
         request: &Extensions,
         ours: &Arc<OwnDecisions>,
+        spent: ChargedDecisions<'_>,
     ) -> PendingSettlement {
         let mut assessment = Assessment::new(ours);
-        let spent = ours.view();
         let permits = self.permits(spent);
         if let Some(permits) = &permits {
             assessment.lend(permits);
@@ -127,7 +128,7 @@ impl LayerConfig {
         let open = spent.iter().enumerate();
         let open =
             open.filter(|(_, (charge, decision))| self.rules.waits_for_ending(*charge, decision));
-        let open = open.map(|(place, (charge, _))| (place, charge.terms.rule));
+        let open = open.map(|(place, (charge, _))| (place, charge.terms.rule.index()));
         Settlement::new(self, assessment, request, open).map(Box::new)
     }
 }

@@ -6,14 +6,14 @@ use http::request::Parts;
 
 use super::{
     additions::ResponseAdditions,
-    charged_decisions::{ChargedDecisions, KeptDecisions},
+    charged_decisions::ChargedDecisions,
     config::LayerConfig,
     pending_settlement::{PendingSettlement, QueuedCharges},
     queued_request::QueuedRequest,
     waiting::{Progress, Waiting},
     waiting_room::Seat,
 };
-use crate::{key::MissingId, limit::Limits, rule::ChargeList};
+use crate::{decision::BatchDecision, key::MissingId, limit::Limits, rule::ChargeList};
 
 impl LayerConfig {
     /// Takes a seat for a request that may have to wait in line. Without one, the request is decided as if its rules had
@@ -55,7 +55,7 @@ impl LayerConfig {
             permits: None,
         };
         let decisions = spent.decisions.iter();
-        let at_its_turn: KeptDecisions = decisions
+        let at_its_turn: BatchDecision = decisions
             .map(|decision| decision.later(queued.delay))
             .collect();
         let spent = ChargedDecisions::of(spent.charges, &at_its_turn);

@@ -93,7 +93,7 @@ impl WaitingSpend {
             Ok(decisions) => {
                 let mut ours = OwnDecisions::new(&config);
                 ours.charges = charges;
-                ours.decisions = decisions.into_members().collect();
+                ours.decisions = decisions;
                 ours.judge();
                 let ours = Arc::new(ours);
                 let start = config.start(&request, &ours, seat);

@@ -192,7 +192,7 @@ impl TrafficSample {
         {
             self.agents.insert(self.hasher.hash_one(agent.as_bytes()));
         }
-        let target = charge.terms.target;
+        let target = charge.terms.target.index();
         if self.ids.len() <= target {
             self.ids.resize_with(target + 1, SeenIds::default);
         }

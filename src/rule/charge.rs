@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::source::ClientId;
 use crate::{
-    few::{Count, List},
+    few::{Count, List, Place},
     id::Id,
     transaction::{IdHash, OnFailure, Transaction},
 };
@@ -54,7 +54,7 @@ impl<C: Count> Charges<C> {
     /// Adds a charge. Its id is in the room for it, unless an earlier charge has the same.
     #[inline(always)]
     pub(super) fn push(&mut self, terms: ChargeTerms) {
-        self.found += usize::from(terms.id == self.found);
+        self.found += usize::from(terms.id.index() == self.found);
         self.terms.add(terms);
     }
 
@@ -130,7 +130,7 @@ impl<'a> ChargeList<'a> {
     /// Returns the charge of a rule, if it is the first one for its bucket.
     #[inline(always)]
     pub(super) fn by_rule(self, rule: usize) -> Option<&'a ChargeTerms> {
-        self.terms.iter().find(|terms| terms.rule == rule)
+        self.terms.iter().find(|terms| terms.rule.index() == rule)
     }
 
     #[inline(always)]
@@ -156,7 +156,7 @@ impl<'a> ChargeList<'a> {
 
     #[inline(always)]
     fn with_id(self, terms: &'a ChargeTerms) -> Charge<'a> {
-        let id = &self.ids[terms.id];
+        let id = &self.ids[terms.id.index()];
         Charge { id, terms }
     }
 }
@@ -172,13 +172,13 @@ pub(crate) struct Charge<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChargeTerms {
     /// The place of the id among those of the request.
-    pub(super) id: usize,
+    pub(super) id: Place,
     /// The first rule for this bucket.
-    pub(crate) rule: usize,
+    pub(crate) rule: Place,
     /// The limit, among those of all rules.
-    pub(crate) target: usize,
+    pub(crate) target: Place,
     /// The extractor of the rule that has found the id.
-    pub(super) source: usize,
+    pub(super) source: Place,
     /// The hash of the id.
     pub(crate) hash: IdHash,
     pub(crate) cost: u32,

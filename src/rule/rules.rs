@@ -171,7 +171,7 @@ impl Rules {
 
     /// Returns the name of the charged limit.
     pub(crate) fn limit(&self, charge: Charge<'_>) -> &Arc<str> {
-        &self.targets[charge.terms.target].limit
+        &self.targets[charge.terms.target.index()].limit
     }
 
     /// Returns the limit of a charge among these limits.
@@ -180,15 +180,15 @@ impl Rules {
         charge: Charge<'_>,
         limits: &'a Limits,
     ) -> Option<&'a NamedLimit> {
-        let target = &self.targets[charge.terms.target];
+        let target = &self.targets[charge.terms.target.index()];
         limits.find(LimitRef::remembered(&target.limit, &target.place))
     }
 
     /// Returns the source of a charge's id.
     pub(crate) fn id_source(&self, charge: Charge<'_>) -> IdSource {
-        self.rule(charge.terms.rule)
+        self.rule(charge.terms.rule.index())
             .sources
-            .id_source(charge.terms.source)
+            .id_source(charge.terms.source.index())
     }
 
     /// Returns the limits whose rules trust an address from any peer.
@@ -200,7 +200,7 @@ impl Rules {
 
     /// Returns the mode of the charge before the request proceeds.
     pub(crate) fn mode(&self, charge: Charge<'_>) -> Mode {
-        self.bound[charge.terms.rule].mode
+        self.bound[charge.terms.rule.index()].mode
     }
 
     /// Returns whether a charge may have to wait in line.
@@ -219,10 +219,10 @@ impl Rules {
         terms: &ChargeTerms,
         can_wait: bool,
     ) -> Transaction<'a> {
-        let bound = &self.bound[terms.rule];
+        let bound = &self.bound[terms.rule.index()];
         let mode = bound.mode;
         let cost = if bound.is_silent { 0 } else { terms.cost };
-        let target = &self.targets[terms.target];
+        let target = &self.targets[terms.target.index()];
         let limit = LimitRef::remembered(&target.limit, &target.place);
         let transaction = Transaction::new(limit, id.canonical())
             .canonical(target.seed.client(terms.hash))
@@ -255,7 +255,7 @@ impl Rules {
     pub(crate) fn waits_for_ending(&self, charge: Charge<'_>, decision: &Decision) -> bool {
         let BoundRule {
             rule, is_silent, ..
-        } = &self.bound[charge.terms.rule];
+        } = &self.bound[charge.terms.rule.index()];
         let passes = decision.allowed() && !decision.would_be_denied();
         decision.limited() && (passes || *is_silent) && !rule.charging.is_before()
     }

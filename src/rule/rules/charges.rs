@@ -6,7 +6,7 @@ use http::request::Parts;
 
 use super::{Chain, Rules};
 use crate::{
-    few::Count,
+    few::{Count, Place},
     id::shortened,
     key::MissingId,
     limiter::Limiter,
@@ -118,10 +118,10 @@ impl Rules {
         } = place;
         let (id, hash) = same.unwrap_or_else(|| (new, IdHash::of(id.canonical())));
         ChargeTerms {
-            id,
-            rule,
-            target,
-            source,
+            id: Place::of(id),
+            rule: Place::of(rule),
+            target: Place::of(target),
+            source: Place::of(source),
             hash,
             cost,
             on_failure: JointPolicy::of(on_failure),
@@ -137,7 +137,7 @@ impl Rules {
         if self.may_meet {
             let meet = |a: Charge<'_>, b: Charge<'_>| self.meet(a, b);
             charges.join(meet, |earlier, added| {
-                earlier.join(added, self.rule(added.rule).on_failure);
+                earlier.join(added, self.rule(added.rule.index()).on_failure);
             });
         }
     }
@@ -159,7 +159,7 @@ impl Rules {
             // Each rule decides for itself what to do without an id.
             && !charge.is_missing
         {
-            let same = Some((charge.id, charge.hash));
+            let same = Some((charge.id.index(), charge.hash));
             return Some(IdPlace {
                 same,
                 ..IdPlace::new(targets.start, 0)
