@@ -123,7 +123,10 @@ impl<T> List<T> for SmallVec<[T; 4]> {
 pub(crate) struct Place(u32);
 
 impl Place {
-    #[expect(clippy::cast_possible_truncation, reason = "the lists of a layer are short")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the lists of a layer are short"
+    )]
     #[inline(always)]
     pub(crate) const fn of(index: usize) -> Self {
         Self(index as u32)

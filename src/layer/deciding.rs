@@ -115,7 +115,7 @@ impl LayerConfig {
         let limiter = &self.limiter;
         self.rules
             .charge(request, limiter, &mut charges, &mut missing);
-        if charges.list().len() == 0 {
+        if charges.are_none() {
             return self.conclude_uncharged(request, missing.as_deref());
         }
         if self.traffic.inspects() {
@@ -138,8 +138,9 @@ impl LayerConfig {
         additions: &mut ResponseAdditions,
     ) -> Progress {
         let list = charges.list();
-        let (limits, missed) = (self.limiter.in_force(), missing.as_deref());
-        let seat = self.seat(&limits, list, missed);
+        let (in_force, missed) = (self.limiter.in_force(), missing.as_deref());
+        let limits: &Limits = &in_force;
+        let seat = self.seat(limits, list, missed);
         if seat.is_some() && limits.has_permits() {
             // Permits may have to be waited for, even if the backend never has to.
             drop(seat);
@@ -156,8 +157,8 @@ impl LayerConfig {
             additions,
         };
         let decided = match list.len() == R::len(self.rules.most()) {
-            true => self.decide::<R>(memory, &limits, &transactions, &mut asked),
-            false => self.decide_fewer(memory, &limits, &transactions, &mut asked),
+            true => self.decide::<R>(memory, limits, &transactions, &mut asked),
+            false => self.decide_fewer(memory, limits, &transactions, &mut asked),
         };
         match decided {
             Ok(Decided::Concluded(conclusion)) => Progress::Decided(conclusion),
@@ -166,9 +167,9 @@ impl LayerConfig {
                 charges.keep(&mut place.charges);
                 place.judge();
                 let start = self.start(&request.extensions, &ours, seat);
-                self.proceed(request, &limits, ours.view(), start, missed, additions)
+                self.proceed(request, limits, ours.view(), start, missed, additions)
             }
-            Err(error) => Progress::Decided(self.fail(request, &limits, list, &error, missed)),
+            Err(error) => Progress::Decided(self.fail(request, limits, list, &error, missed)),
         }
     }
 
@@ -261,7 +262,9 @@ impl LayerConfig {
         transactions: &RequestTransactions<'a>,
         request: &mut ChargedRequest<'_>,
     ) -> Result<Decided, Undecided> {
-        let RequestTransactions { charges, can_wait, .. } = *transactions;
+        let RequestTransactions {
+            charges, can_wait, ..
+        } = *transactions;
         let mut claims = Judgement::<K, C>::new(Operation::Spend, charges.len());
         claims.decide(&self.limiter, memory, limits, transactions)?;
         let recorder = self.limiter.recorder(limits, Operation::Spend);

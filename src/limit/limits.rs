@@ -141,7 +141,11 @@ impl Limits {
             named.redacts_ids = self.settings.redact_ids;
             named.has_line = named.limit.iter().chain(own).any(Limit::has_line);
             let default = named.limit.as_ref().and_then(Limit::algorithm);
-            named.is_in_rows = default.is_some_and(Algorithm::fits_row);
+            let in_rows = default.filter(|algorithm| algorithm.fits_row());
+            named.is_in_rows = in_rows.is_some();
+            let is_shadow = self.settings.shadow || named.name.is_shadow();
+            let is_same_for_all = !is_shadow && named.overrides.iter().next().is_none();
+            named.for_all = in_rows.filter(|_| is_same_for_all).cloned();
         }
         let has_lines = self.iter().any(NamedLimit::has_line);
         let has_permits = self.iter().any(NamedLimit::has_permits);
@@ -183,6 +187,7 @@ impl Limits {
             overrides: Overrides::default(),
             has_line: false,
             is_in_rows: false,
+            for_all: None,
             redacts_ids: false,
             meter: Meter::default(),
         };
@@ -243,6 +248,8 @@ pub struct NamedLimit {
     has_line: bool,
     /// Whether memory keeps the buckets of the default limit in rows.
     is_in_rows: bool,
+    /// The algorithm of all clients, if their buckets are in rows, none has an override, and nothing is in shadow mode.
+    for_all: Option<Algorithm>,
     /// Whether operators see the ids of clients as hashes.
     redacts_ids: bool,
     meter: Meter,
@@ -322,6 +329,12 @@ impl NamedLimit {
 
     pub(crate) fn is_defined(&self) -> bool {
         self.is_defined
+    }
+
+    /// Returns the algorithm of all clients, if their buckets are in rows, none has an override, and nothing is in shadow mode.
+    #[inline]
+    pub(crate) fn for_all(&self) -> Option<&Algorithm> {
+        self.for_all.as_ref()
     }
 
     /// Returns whether memory keeps the buckets of the default limit in rows.

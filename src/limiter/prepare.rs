@@ -90,18 +90,19 @@ impl<'a> Lookups<'a> {
     pub(super) fn row_charge(&self, transaction: &Transaction<'_>) -> Option<RowCharge<'a>> {
         let Transaction { id, mode, cost, .. } = *transaction;
         let named = self.limits.find(transaction.limit)?;
-        if self.operation != Operation::Spend || !named.is_in_rows() {
-            return None;
-        }
         let is_canonical = transaction.is_canonical() || named.name.format().keeps(id);
-        if !is_canonical
-            || self.limits.is_shadow(named)
+        if self.operation != Operation::Spend
+            || !is_canonical
             || mode != Mode::CheckAndSpend
             || transaction.min_cost.is_some()
         {
             return None;
         }
-        let algorithm = named.in_force(id)?.algorithm()?;
+        let algorithm = match named.for_all() {
+            Some(algorithm) => algorithm,
+            None if !named.is_in_rows() || self.limits.is_shadow(named) => return None,
+            None => named.in_force(id)?.algorithm()?,
+        };
         let key = algorithm.plain_key(cost)?;
         let client = transaction.fingerprint();
         let client = client.unwrap_or_else(|| named.seed().client(IdHash::of(id)));

@@ -33,6 +33,11 @@ impl<C: Count> Charges<C> {
     }
 
     #[inline(always)]
+    pub(crate) fn are_none(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    #[inline(always)]
     pub(crate) fn list(&self) -> ChargeList<'_> {
         let ids = &self.ids.as_ref()[..self.found];
         let terms = &self.terms;

@@ -1,6 +1,6 @@
 //! The buckets of one batch, locked: rows before histories, so that no two batches wait for each other.
 
-use std::sync::MutexGuard;
+use parking_lot::MutexGuard;
 
 use super::{
     MemoryBackend,

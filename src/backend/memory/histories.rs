@@ -1,12 +1,10 @@
 //! Buckets with a history, within a budget of bytes for all shards.
 
+use parking_lot::MutexGuard;
 use std::{
     fmt,
     ops::{Deref, DerefMut},
-    sync::{
-        MutexGuard,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use super::{

@@ -1,6 +1,6 @@
 //! Buckets in shards, each with its own lock.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::transaction::Fingerprint;
 
@@ -40,7 +40,7 @@ impl<T> Shard<T> {
     /// A poisoned lock can be ignored, because the buckets are consistent between any two operations.
     #[inline]
     fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
