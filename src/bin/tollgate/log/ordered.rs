@@ -17,7 +17,7 @@ use super::{
     common_format, json_format,
     lines::{Lines, NextLine},
     record::{Record, Wanted},
-    source::{self, Source, SourceError},
+    source::{self, SourceError},
     unreadable::{Reason, Unreadable},
 };
 
@@ -104,7 +104,7 @@ struct Input {
 
 impl Input {
     fn open(path: &Path, progress: &ProgressBar) -> Result<Self, SourceError> {
-        let Source { name, reader } = Source::open(path, progress)?;
+        let (name, reader) = source::open(path, progress)?;
         Ok(Self {
             name,
             lines: Lines::new(reader),

@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
 use tollgate::{
     Limit,
     limit::{LimitError, format_duration},
-    quota::{Per, Quota},
+    quota::{CalendarUnit, Per, Quota},
     window::Window,
 };
 
 /// The kind of a recommended limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Gcra,
     Window,
@@ -24,6 +22,14 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 const WEEK: u64 = 7 * DAY;
+
+impl Kind {
+    /// The candidates of this kind, with their places.
+    pub(crate) fn candidates(self) -> impl Iterator<Item = (usize, Candidate)> {
+        let all = CANDIDATES.into_iter().enumerate();
+        all.filter(move |(_, candidate)| candidate.kind() == self)
+    }
+}
 
 /// The number of rates, windows and periods.
 pub(super) const RATES: usize = 31;
@@ -37,17 +43,18 @@ const WINDOW_UNITS: u64 = 4096;
 /// A limit without its size: the smallest burst, limit or quota is what is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Candidate {
-    Rate { count: u32, period_us: u64 },
-    Window { us: u64 },
-    Period { us: u64, start_us: u64, unit: Unit },
-}
-
-/// A period of the calendar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
-    Hour,
-    Day,
-    Week,
+    Rate {
+        count: u32,
+        period_us: u64,
+    },
+    Window {
+        us: u64,
+    },
+    Period {
+        us: u64,
+        start_us: u64,
+        unit: CalendarUnit,
+    },
 }
 
 const fn rate(count: u32, period_us: u64) -> Candidate {
@@ -58,12 +65,12 @@ const fn window(us: u64) -> Candidate {
     Candidate::Window { us }
 }
 
-const fn period(us: u64, start_us: u64, unit: Unit) -> Candidate {
+const fn period(us: u64, start_us: u64, unit: CalendarUnit) -> Candidate {
     Candidate::Period { us, start_us, unit }
 }
 
 /// All candidates: rates from the lowest to the highest, windows, and periods.
-pub(crate) const CANDIDATES: [Candidate; RATES + WINDOWS + PERIODS] = [
+pub(super) const CANDIDATES: [Candidate; RATES + WINDOWS + PERIODS] = [
     rate(1, HOUR),
     rate(2, HOUR),
     rate(5, HOUR),
@@ -101,10 +108,10 @@ pub(crate) const CANDIDATES: [Candidate; RATES + WINDOWS + PERIODS] = [
     window(10 * MINUTE),
     window(30 * MINUTE),
     window(HOUR),
-    period(HOUR, 0, Unit::Hour),
-    period(DAY, 0, Unit::Day),
+    period(HOUR, 0, CalendarUnit::Hour),
+    period(DAY, 0, CalendarUnit::Day),
     // The epoch was a Thursday, and weeks start on Monday.
-    period(WEEK, 4 * DAY, Unit::Week),
+    period(WEEK, 4 * DAY, CalendarUnit::Week),
 ];
 
 impl Candidate {
@@ -123,7 +130,7 @@ impl Candidate {
                 Limit::new(size, count, Duration::from_micros(period_us))
             }
             Self::Window { us } => Window::new(size, Duration::from_micros(us)).map(Limit::from),
-            Self::Period { unit, .. } => Quota::new(size, unit.per()).map(Limit::from),
+            Self::Period { unit, .. } => Quota::new(size, Per::calendar(unit)).map(Limit::from),
         }
     }
 
@@ -166,26 +173,7 @@ impl Candidate {
                 format!("{count} per {unit}")
             }
             Self::Window { us } => format!("any {}", format_duration(Duration::from_micros(us))),
-            Self::Period { unit, .. } => format!("a calendar {}", unit.word()),
-        }
-    }
-}
-
-impl Unit {
-    /// The word for it in files.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Hour => "hour",
-            Self::Day => "day",
-            Self::Week => "week",
-        }
-    }
-
-    fn per(self) -> Per {
-        match self {
-            Self::Hour => Per::Hour,
-            Self::Day => Per::Day,
-            Self::Week => Per::Week,
+            Self::Period { unit, .. } => format!("a calendar {unit}"),
         }
     }
 }

@@ -11,28 +11,23 @@ mod demand;
 mod gap;
 mod measure;
 mod names;
-mod output;
-mod recommendation;
 mod share;
 mod spool;
-mod tops;
 mod verify;
 
 use clap::Args;
 
 pub(crate) use self::{
-    candidates::{CANDIDATES, Candidate, Kind},
-    measure::Measured,
-    output::file_line,
-    recommendation::Recommendation,
+    candidates::{Candidate, Kind},
+    verify::Recommendation,
 };
-use self::{names::Names, share::Share, spool::Spool};
+use self::{measure::Measured, names::Names, share::Share, spool::Spool};
 use crate::{
     args::{LogArgs, ReportArgs},
     distinct::{Distinct, hash},
     failure::Failure,
     key::Key,
-    log::{Log, LogEnd, Wanted},
+    log::{Log, LogEnd},
 };
 
 /// What `suggest` is asked.
@@ -64,11 +59,7 @@ pub(crate) struct Suggestion {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &SuggestArgs) -> Result<(), Failure> {
-    output::write(&suggest(args)?, &args.report)
-}
-
-fn suggest(args: &SuggestArgs) -> Result<Suggestion, Failure> {
+pub(crate) fn suggest(args: &SuggestArgs) -> Result<Suggestion, Failure> {
     let (mut spool, end, names, clients) = read(args)?;
     let about = clients.count();
     let kept = args.deny_at_most.of(about + about / 50) + 2;
@@ -97,11 +88,7 @@ fn suggest(args: &SuggestArgs) -> Result<Suggestion, Failure> {
 
 /// Reads the log into a spool.
 fn read(args: &SuggestArgs) -> Result<(Spool, LogEnd, Names, Distinct), Failure> {
-    let mut wanted = Wanted {
-        time: args.log.time.clone(),
-        address_field: args.log.address.clone(),
-        ..Wanted::default()
-    };
+    let mut wanted = args.log.wanted();
     let key = args.key.plan(&mut wanted);
     let mut spool = Spool::create()?;
     let (mut names, mut clients) = (Names::default(), Distinct::default());

@@ -2,11 +2,14 @@
 
 use std::fmt::Write;
 
-use super::{capitalized, curve, denied_clients, escaped, totals};
+use super::{
+    curve,
+    page::{capitalized, denied_clients, escaped, totals},
+};
 use crate::{
     bound::Bound,
     output::{grouped, instant, percent},
-    suggest::{Recommendation, Suggestion, file_line},
+    suggest::{Recommendation, Suggestion},
 };
 
 pub(super) fn body(suggestion: &Suggestion, top: usize) -> String {
@@ -53,7 +56,7 @@ fn add_recommendation(
             ("of all clients", percent(stopped, measured.clients)),
         ]),
         escaped(&capitalized(&recommendation.choice.reason)),
-        escaped(&file_line(&recommendation.limit, &suggestion.key)),
+        escaped(&recommendation.file_line(&suggestion.key)),
     );
     if stopped > 0 {
         let most_denied = recommendation.clients.iter().take(top);

@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use serde::Serialize;
 
-use super::{Replay, tally::Tally};
+use super::{page, replay_page};
 use crate::{
     args::ReportArgs,
     failure::Failure,
     output::{grouped, instant, number, percent, print, print_json, span, table, warn},
-    page,
+    replay::{Replay, Tally},
 };
 
 /// What `--json` prints. It is an interface: `docs/command.md` describes it.
@@ -36,10 +36,12 @@ struct JsonClient<'a> {
     first: String,
 }
 
-pub(super) fn write(replay: &Replay, args: &ReportArgs) -> Result<(), Failure> {
+/// Writes the result in the requested forms.
+pub(crate) fn replayed(replay: &Replay, args: &ReportArgs) -> Result<(), Failure> {
     warn(&replay.end, &replay.notes);
     if let Some(path) = &args.html {
-        page::write_replay(path, replay, args.top)?;
+        let body = replay_page::body(replay, args.top);
+        page::write(path, "What these limits would have done", &body)?;
     }
     match args.json {
         true => print_json(&Json::of(replay, args.top)),

@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use super::{capitalized, chart, denied_clients, escaped, totals};
+use super::{
+    chart,
+    page::{capitalized, denied_clients, escaped, totals},
+};
 use crate::{
     output::{grouped, percent, span},
     replay::{Replay, Tally},
