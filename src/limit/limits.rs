@@ -213,10 +213,15 @@ impl Limits {
         limit: Arc<Limit>,
         comment: Option<&str>,
     ) -> Result<(), Mistake> {
-        match self.named.get_mut(name) {
-            Some(named) => named.override_for(id, limit, comment),
-            None => Err(self.unknown(name)),
-        }
+        let Some(named) = self.named.get_mut(name) else {
+            return Err(self.unknown(name));
+        };
+        let folded = named.name.format().canonical(id)?;
+        let added = named.overrides.add(id, folded.as_str(), limit, comment);
+        added.map_err(|other| Mistake::DuplicateOverride {
+            first: other.id.into(),
+            origin: None,
+        })
     }
 
     /// Creates the mistake for an unknown name.
@@ -356,27 +361,6 @@ impl NamedLimit {
     #[must_use]
     pub fn overrides(&self) -> impl ExactSizeIterator<Item = Override<'_>> {
         self.overrides.iter()
-    }
-
-    fn override_for(
-        &mut self,
-        id: &str,
-        limit: Arc<Limit>,
-        comment: Option<&str>,
-    ) -> Result<(), Mistake> {
-        let folded = self.name.format().canonical(id)?;
-        let new = Override {
-            id,
-            folded: folded.as_str(),
-            limit: &Arc::clone(&limit),
-            comment,
-        };
-        self.overrides
-            .add(new, limit)
-            .map_err(|other| Mistake::DuplicateOverride {
-                first: other.id.into(),
-                origin: None,
-            })
     }
 }
 

@@ -1,5 +1,7 @@
 use std::iter;
 
+use indexmap::IndexSet;
+
 use super::{
     super::mistake::{LimitsError, Mistake},
     node::{Node, Value},
@@ -7,7 +9,7 @@ use super::{
 use crate::{
     algorithm::{Algorithm, AlgorithmKey, FieldReader, ListedFields, NotationError},
     backend::LeaseShare,
-    id::IdFormat,
+    id::{IdFormat, shortened},
     spelling::did_you_mean,
 };
 
@@ -61,14 +63,9 @@ impl AllowedFields {
             (None, name) => Err(match self.without_space(name) {
                 Some(field) => Mistake::NoSpace(field.into()),
                 None => {
-                    let mut known: Vec<_> = self.fields().collect();
                     // Several algorithms can have an option.
-                    let all = known.clone();
-                    let mut place = 0..;
-                    known.retain(|field| {
-                        let place = place.next().unwrap_or_default();
-                        !all[..place].contains(field)
-                    });
+                    let known: IndexSet<_> = self.fields().collect();
+                    let known: Vec<_> = known.into_iter().collect();
                     Mistake::unknown_field(name, did_you_mean(name, &known))
                 }
             }),
@@ -136,7 +133,10 @@ impl<'a> Entry<'a> {
     /// The field that holds the share of a lease.
     pub(super) fn lease(&self) -> Result<Option<LeaseShare>, LimitsError> {
         self.read("lease", |text| {
-            text.parse().map_err(|source| Mistake::lease(text, source))
+            text.parse().map_err(|source| Mistake::Lease {
+                text: shortened(text),
+                source,
+            })
         })
     }
 
