@@ -55,30 +55,3 @@ fn is_escaped(before: &[u8]) -> bool {
     let backslashes = before.iter().rev().take_while(|byte| **byte == b'\\');
     backslashes.count() % 2 == 1
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_split_at_commas_outside_quotes_from_the_right() {
-        let cases: [(&str, &[&str]); 10] = [
-            ("", &[""]),
-            ("a", &["a"]),
-            ("a,b, c", &[" c", "b", "a"]),
-            (",a,,", &["", "", "a", ""]),
-            (r#"a="1,2",b"#, &["b", r#"a="1,2""#]),
-            (r#"a="1\",2",b"#, &["b", r#"a="1\",2""#]),
-            (r#"a="\\",b="\"""#, &[r#"b="\"""#, r#"a="\\""#]),
-            // A client left the string open. The elements after it are split all the same.
-            (r#"a="1,b"#, &["b", r#"a="1"#]),
-            (r#"a="1,b="2,3""#, &[r#"b="2,3""#, r#"a="1"#]),
-            (r#"a,b=1",c"#, &["c", r#"a,b=1""#]),
-        ];
-        for (line, elements) in cases {
-            let split: Vec<_> = Elements(Some(line.as_bytes())).collect();
-            let expected: Vec<_> = elements.iter().map(|element| element.as_bytes()).collect();
-            assert_eq!(split, expected, "{line}");
-        }
-    }
-}

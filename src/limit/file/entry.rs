@@ -3,7 +3,10 @@ use std::iter;
 use indexmap::IndexSet;
 
 use super::{
-    super::mistake::{LimitsError, Mistake},
+    super::{
+        mistake::{LimitsError, Mistake},
+        notation::WORDS,
+    },
     node::{Node, Value},
 };
 use crate::{
@@ -12,9 +15,6 @@ use crate::{
     id::{IdFormat, shortened},
     spelling::did_you_mean,
 };
-
-/// The fields for the values of a limit without an algorithm.
-const ALL_OR_NOTHING: &[&str] = &["unlimited", "blocked"];
 
 /// The fields that are allowed below a key.
 #[derive(Clone, Copy)]
@@ -35,9 +35,11 @@ impl AllowedFields {
             let options = key.options().iter().map(|(option, _)| option);
             key.fields().iter().chain(options)
         });
-        let values = by_algorithm.chain(ALL_OR_NOTHING);
+        let values = by_algorithm
+            .copied()
+            .chain(WORDS.iter().map(|(field, _)| *field));
         let values = values.filter(|_| self.has_values);
-        values.chain(self.fields).copied()
+        values.chain(self.fields.iter().copied())
     }
 
     /// Returns the field in a text such as `burst:20`, which YAML does not split.
