@@ -10,8 +10,8 @@ use crate::{
 };
 
 use super::{
-    batch::{TEN, held},
-    world::World,
+    batch::held,
+    world::{TEN, World},
 };
 
 pub async fn observed_bucket_neither_votes_nor_is_charged(world: World) {

@@ -10,10 +10,7 @@ use crate::{
     transaction::{Mode, Transaction},
 };
 
-use super::world::{World, figures};
-
-/// T is 1 s, τ is 10 s.
-const TEN: Limit = Limit::per_second(1).burst(10);
+use super::world::{TEN, World, figures};
 
 pub async fn off_limits_are_dropped(world: World) {
     let limits = Limits::builder()

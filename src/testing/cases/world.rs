@@ -17,6 +17,13 @@ use crate::{
     transaction::Mode,
 };
 
+/// T is 1 s, τ is 10 s.
+pub(super) const TEN: Limit = Limit::per_second(1).burst(10);
+/// T is 142 857 1/7 us.
+pub(super) const SEVEN: Limit = Limit::per_second(7);
+/// The deepest debt: the time until the bucket is full, in microseconds.
+pub(super) const DEEPEST: u128 = 1 << 51;
+
 static WORLDS: AtomicU64 = AtomicU64::new(0);
 
 pub struct World {
