@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use indicatif::ProgressBar;
+use indicatif::{HumanCount, ProgressBar};
 
 use super::{
     common_format, json_format,
@@ -43,6 +43,14 @@ pub(crate) struct LogEnd {
     pub(crate) unreadable: Unreadable,
     /// Requests that came too late for their place, and count at the latest instant before them.
     pub(crate) late: u64,
+}
+
+impl LogEnd {
+    /// How much was read, in words.
+    pub(crate) fn sentence(&self) -> String {
+        let (lines, unreadable) = (HumanCount(self.lines), HumanCount(self.unreadable.count()));
+        format!("{lines} lines, {unreadable} of them unreadable")
+    }
 }
 
 impl Log {

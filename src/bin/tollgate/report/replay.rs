@@ -8,7 +8,7 @@ use super::{page, replay_page};
 use crate::{
     args::ReportArgs,
     failure::Failure,
-    output::{grouped, instant, number, percent, print, print_json, span, table, warn},
+    output::{grouped, instant, number, print, print_json, span, table, warn, with_percent},
     replay::{Replay, Tally},
 };
 
@@ -82,9 +82,7 @@ impl<'a> JsonLimit<'a> {
 
 fn text(replay: &Replay, top: usize) -> String {
     let mut text = String::new();
-    let lines = grouped(replay.end.lines);
-    let unreadable = grouped(replay.end.unreadable.count());
-    let _ = writeln!(text, "{lines} lines, {unreadable} of them unreadable\n");
+    let _ = writeln!(text, "{}\n", replay.end.sentence());
     let mut limits = table([
         "limit",
         "values",
@@ -100,17 +98,9 @@ fn text(replay: &Replay, top: usize) -> String {
             tally.name.as_str().into(),
             tally.words.as_str().into(),
             number(grouped(tally.requests)),
-            number(format!(
-                "{} ({})",
-                grouped(tally.denied),
-                percent(tally.denied, tally.requests)
-            )),
+            number(with_percent(tally.denied, tally.requests)),
             number(grouped(clients)),
-            number(format!(
-                "{} ({})",
-                grouped(denied),
-                percent(denied, clients)
-            )),
+            number(with_percent(denied, clients)),
             number(span(tally.longest_wait)),
         ]);
     }

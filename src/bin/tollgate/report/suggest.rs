@@ -99,27 +99,16 @@ impl JsonRecommendation {
 
 fn text(suggestion: &Suggestion, top: usize) -> String {
     let mut text = String::new();
-    let measured = &suggestion.measured;
-    let _ = write!(
-        text,
-        "{} lines, {} of them unreadable; ",
-        grouped(suggestion.end.lines),
-        grouped(suggestion.end.unreadable.count()),
-    );
-    if measured.clients == 0 {
+    let _ = write!(text, "{}; ", suggestion.end.sentence());
+    if suggestion.measured.clients == 0 {
         text.push_str("no requests\n");
         return text;
     }
     let _ = writeln!(
         text,
-        "{} requests by {} clients from {} to {}\n\
-         at most {} of the clients may be denied: {}\n",
-        grouped(measured.requests),
-        grouped(measured.clients),
-        instant(measured.span.0),
-        instant(measured.span.1),
-        suggestion.share,
-        grouped(suggestion.at_most),
+        "{}\n{}\n",
+        suggestion.traffic(),
+        suggestion.allowance()
     );
     let _ = writeln!(text, "{}\n", curve(suggestion));
     for recommendation in &suggestion.recommendations {

@@ -8,20 +8,15 @@ use super::{
 };
 use crate::{
     bound::Bound,
-    output::{grouped, instant, percent},
+    output::{grouped, percent},
     suggest::{Recommendation, Suggestion},
 };
 
 pub(super) fn body(suggestion: &Suggestion, top: usize) -> String {
-    let measured = &suggestion.measured;
     let mut body = format!(
-        "<p>{} requests by {} clients, from {} to {}. At most {} of the clients may be denied: {}.</p>\n</header>\n<main>\n",
-        grouped(measured.requests),
-        grouped(measured.clients),
-        instant(measured.span.0),
-        instant(measured.span.1),
-        suggestion.share,
-        grouped(suggestion.at_most),
+        "<p>{}. {}.</p>\n</header>\n<main>\n",
+        suggestion.traffic(),
+        capitalized(&suggestion.allowance()),
     );
     for recommendation in &suggestion.recommendations {
         add_recommendation(&mut body, suggestion, recommendation, top);

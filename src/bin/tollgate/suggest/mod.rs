@@ -28,6 +28,7 @@ use crate::{
     failure::Failure,
     key::Key,
     log::{Log, LogEnd},
+    output::{grouped, instant},
 };
 
 /// What `suggest` is asked.
@@ -49,13 +50,38 @@ pub(crate) struct SuggestArgs {
 pub(crate) struct Suggestion {
     pub(crate) end: LogEnd,
     pub(crate) key: Key,
-    pub(crate) share: Share,
+    share: Share,
     /// The clients that may be denied at most.
     pub(crate) at_most: u64,
     pub(crate) measured: Measured,
     pub(crate) recommendations: Vec<Recommendation>,
     pub(crate) names: Names,
     pub(crate) notes: Vec<String>,
+}
+
+impl Suggestion {
+    /// What was measured, in words.
+    pub(crate) fn traffic(&self) -> String {
+        let Measured {
+            requests,
+            clients,
+            span: (first, last),
+            ..
+        } = &self.measured;
+        format!(
+            "{} requests by {} clients from {} to {}",
+            grouped(*requests),
+            grouped(*clients),
+            instant(*first),
+            instant(*last)
+        )
+    }
+
+    /// How many clients may be denied, in words.
+    pub(crate) fn allowance(&self) -> String {
+        let (share, at_most) = (self.share, grouped(self.at_most));
+        format!("at most {share} of the clients may be denied: {at_most}")
+    }
 }
 
 /// Runs the command.
