@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-use super::world::{Figures, TEN, World, figures, members};
+use super::world::{Figures, TEN, World, figures, members, spend};
 
 /// The tokens that each client holds.
 pub(super) async fn held(limiter: &Limiter, ids: &[&String]) -> Vec<Option<u32>> {
@@ -34,10 +34,7 @@ pub async fn check_only_votes_and_is_never_charged(world: World) {
     let passed = limiter.spend_batch(&batch).await.unwrap();
     assert!(passed.allowed());
     assert_eq!(held(&limiter, &[&a, &b]).await, [Some(9), Some(10)]);
-    limiter
-        .spend(&Transaction::new("l", &b).cost(7))
-        .await
-        .unwrap();
+    spend(&limiter, "l", &b, 7).await;
     let denied = limiter.spend_batch(&batch).await.unwrap();
     assert_eq!((denied.allowed(), denied.strictest()), (false, Some(1)));
     assert_eq!(held(&limiter, &[&a, &b]).await, [Some(9), Some(3)]);
@@ -103,10 +100,7 @@ pub async fn denied_batch_writes_nothing_for_anyone(world: World) {
     let modes = [CheckAndSpend, CheckOnly, SpendOnly, Debit];
     let ids: Vec<_> = (0..5).map(|i| world.id(&i.to_string())).collect();
     for id in &ids {
-        limiter
-            .spend(&Transaction::new("l", id).cost(6))
-            .await
-            .unwrap();
+        spend(&limiter, "l", id, 6).await;
     }
     for denying in [CheckAndSpend, CheckOnly] {
         for place in 0..5 {
@@ -131,10 +125,7 @@ pub async fn batch_shows_every_member_as_it_stands(world: World) {
     let limiter = world.limiter([("l", TEN)]);
     let ids: Vec<_> = (0..6).map(|i| world.id(&i.to_string())).collect();
     for (id, spent) in ids.iter().zip([0, 2, 3, 9, 4, 9]) {
-        limiter
-            .spend(&Transaction::new("l", id).cost(spent))
-            .await
-            .unwrap();
+        spend(&limiter, "l", id, spent).await;
     }
     let plan = [
         (2, CheckAndSpend, figures(true, 10, 0, 0)),

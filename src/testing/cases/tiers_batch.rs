@@ -16,7 +16,7 @@ use crate::{
 use super::{
     batch::strictest,
     tiers_single::{penalty, prison},
-    world::World,
+    world::{World, spend},
 };
 
 fn limiter(world: &World) -> Limiter {
@@ -44,10 +44,7 @@ pub async fn tiers_are_untouched_when_another_denies(world: World) {
     let limiter = limiter(&world);
     for (i, mode) in [CheckAndSpend, CheckOnly].into_iter().enumerate() {
         let [a, b, c] = ["a", "b", "c"].map(|id| world.id(&format!("{id}{i}")));
-        limiter
-            .spend(&Transaction::new("gcra", &b).cost(10))
-            .await
-            .unwrap();
+        spend(&limiter, "gcra", &b, 10).await;
         let batch = [
             Transaction::new("tiers", &a).cost(7),
             Transaction::new("gcra", &b).mode(mode),
@@ -67,10 +64,7 @@ pub async fn nothing_is_charged_when_tiers_deny(world: World) {
     let limiter = limiter(&world);
     for (i, mode) in [CheckAndSpend, CheckOnly].into_iter().enumerate() {
         let [a, b] = ["a", "b"].map(|id| world.id(&format!("{id}{i}")));
-        limiter
-            .spend(&Transaction::new("prison", &b).cost(6))
-            .await
-            .unwrap();
+        spend(&limiter, "prison", &b, 6).await;
         let batch = [
             Transaction::new("gcra", &a).cost(3),
             Transaction::new("tiers", &a).cost(6),
@@ -188,10 +182,7 @@ pub async fn denied_batch_shows_tiers_as_they_stand(world: World) {
     let limiter = limiter(&world);
     for mode in [CheckAndSpend, CheckOnly, SpendOnly] {
         let [a, b] = ["a", "b"].map(|id| world.id(&format!("{id}-{mode:?}")));
-        limiter
-            .spend(&Transaction::new("prison", &b).cost(6))
-            .await
-            .unwrap();
+        spend(&limiter, "prison", &b, 6).await;
         let batch = [
             Transaction::new("tiers", &a).cost(9).min_cost(3).mode(mode),
             Transaction::new("gcra", &a).cost(2),

@@ -14,7 +14,7 @@ use crate::{
     decision::{BatchDecision, Decision},
     limit::{Limit, LimitName, Limits},
     limiter::{LimitHandle, Limiter},
-    transaction::Mode,
+    transaction::{Mode, Transaction},
 };
 
 /// T is 1 s, τ is 10 s.
@@ -121,6 +121,12 @@ impl TestedBucket {
         let debit = self.limit.cost(cost).mode(Mode::Debit);
         debit.spend(&self.id).await.unwrap()
     }
+}
+
+/// Spends a cost from the bucket of a client.
+pub(super) async fn spend(limiter: &Limiter, limit: &str, id: &str, cost: u32) -> Decision {
+    let transaction = Transaction::new(limit, id).cost(cost);
+    limiter.spend(&transaction).await.unwrap()
 }
 
 /// All figures of a decision, with spans in microseconds.
