@@ -112,22 +112,16 @@ impl Assembly {
 
     pub(super) fn define_in_file(
         &mut self,
-        definition: Definition<'_>,
+        definition: Definition,
         place: &Location,
     ) -> Result<(), LimitsError> {
         let Definition {
-            name,
-            number,
+            name: said,
             format,
             limit,
-            shadow,
-            lease,
-            description,
-            docs,
             line,
         } = definition;
-        let said = LimitName::of(name, number, format.unwrap_or_default());
-        let said = said.say(shadow, lease, description, docs);
+        let name = said.as_str();
         let is_known = self.limits.get(name).is_some();
         let known = match self.is_closed {
             true => self.ensure_known(name),
@@ -156,9 +150,6 @@ impl Assembly {
             ids,
         } = group;
         self.ensure_known(name).map_err(|error| error.at(line))?;
-        let Some(limit) = limit else {
-            return Ok(());
-        };
         warn(name, &limit);
         let limit = Arc::new(limit);
         ids.into_iter()
@@ -259,7 +250,7 @@ fn warn(name: &str, limit: &Limit) {
 /// Checks that the link of a limit is valid.
 fn link(name: &LimitName) -> Result<(), Mistake> {
     match name.documented() {
-        Some(docs) if !name.has_good_docs() => Err(Mistake::docs(docs)),
+        Some(docs) if !name.has_good_docs() => Err(Mistake::Docs(shortened(docs))),
         _ => Ok(()),
     }
 }

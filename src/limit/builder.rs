@@ -265,7 +265,6 @@ impl LimitsBuilder {
 }
 
 /// The contents of files when they were read.
-#[derive(Debug)]
 pub(crate) struct Documents {
     defaults: Vec<Document>,
     overrides: Vec<Document>,

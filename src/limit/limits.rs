@@ -218,10 +218,15 @@ impl Limits {
         limit: Arc<Limit>,
         comment: Option<&str>,
     ) -> Result<(), Mistake> {
-        match self.named.get_mut(name) {
-            Some(named) => named.override_for(id, limit, comment),
-            None => Err(self.unknown(name)),
-        }
+        let Some(named) = self.named.get_mut(name) else {
+            return Err(self.unknown(name));
+        };
+        let folded = named.name.format().canonical(id)?;
+        let added = named.overrides.add(id, folded.as_str(), limit, comment);
+        added.map_err(|other| Mistake::DuplicateOverride {
+            first: other.id.into(),
+            origin: None,
+        })
     }
 
     /// Creates the mistake for an unknown name.
@@ -369,62 +374,5 @@ impl NamedLimit {
     #[must_use]
     pub fn overrides(&self) -> impl ExactSizeIterator<Item = Override<'_>> {
         self.overrides.iter()
-    }
-
-    fn override_for(
-        &mut self,
-        id: &str,
-        limit: Arc<Limit>,
-        comment: Option<&str>,
-    ) -> Result<(), Mistake> {
-        let folded = self.name.format().canonical(id)?;
-        let new = Override {
-            id,
-            folded: folded.as_str(),
-            limit: &Arc::clone(&limit),
-            comment,
-        };
-        self.overrides
-            .add(new, limit)
-            .map_err(|other| Mistake::DuplicateOverride {
-                first: other.id.into(),
-                origin: None,
-            })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::id::IdFormat;
-
-    #[test]
-    fn looks_up_by_name() {
-        let limits = Limits::builder()
-            .limit("a", Limit::per_second(1))
-            .name("b")
-            .build()
-            .unwrap();
-        assert_eq!(limits.names(), ["a", "b"]);
-        assert_eq!(limits.get("a").unwrap().limit, Some(Limit::per_second(1)));
-        assert_eq!(limits.get("b").unwrap().limit, None);
-        assert!(limits.get("c").is_none());
-    }
-
-    #[test]
-    fn override_is_found_by_any_spelling_of_its_id() {
-        let name = LimitName::new("ip", 1, IdFormat::IpAddress);
-        let limits = Limits::builder()
-            .name(name)
-            .override_for("ip", "2001:0db8::1", Limit::per_second(2))
-            .build()
-            .unwrap();
-        let ip = limits.get("ip").unwrap();
-        let folded = ip.name.format().fold("2001:DB8:0::1").unwrap();
-        assert_eq!(ip.limit_of(&folded), Some(&Limit::per_second(2)));
-        assert_eq!(ip.override_of(&folded).unwrap().id, "2001:0db8::1");
-        // Without a default, no other client is limited.
-        let other = ip.name.format().fold("2001:db8::2").unwrap();
-        assert_eq!(ip.limit_of(&other), None);
     }
 }

@@ -27,9 +27,8 @@ struct LocatedMistake {
 }
 
 /// The source of limits.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) enum Location {
-    #[default]
     Code,
     Text,
     File(PathBuf),
@@ -136,10 +135,7 @@ impl LimitsError {
 impl From<Mistake> for LimitsError {
     fn from(mistake: Mistake) -> Self {
         Self(Box::new(LocatedMistake {
-            origin: MistakeOrigin {
-                place: Location::default(),
-                line: None,
-            },
+            origin: MistakeOrigin::CODE,
             limit: None,
             id: None,
             mistake,
@@ -306,19 +302,6 @@ impl Mistake {
             field: shortened(field),
             hint: hint.into(),
         }
-    }
-
-    pub(super) fn lease(text: &str, source: LimitError) -> Self {
-        let text = shortened(text);
-        Self::Lease { text, source }
-    }
-
-    pub(super) fn docs(link: &str) -> Self {
-        Self::Docs(shortened(link))
-    }
-
-    pub(super) fn override_key(key: &str) -> Self {
-        Self::OverrideKey(shortened(key))
     }
 }
 

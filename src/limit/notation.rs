@@ -11,6 +11,10 @@ use crate::{
 const UNLIMITED: &str = "unlimited";
 const BLOCKED: &str = "blocked";
 
+/// The words for limits without an algorithm. In files, they are also fields.
+pub(super) static WORDS: [(&str, Limit); 2] =
+    [(UNLIMITED, Limit::UNLIMITED), (BLOCKED, Limit::BLOCKED)];
+
 impl FromStr for Limit {
     type Err = LimitError;
 
@@ -45,12 +49,11 @@ impl FromStr for Limit {
     /// If the text has another form, or the values are not a valid limit.
     fn from_str(text: &str) -> Result<Self, LimitError> {
         let line = text.trim();
-        let words = [(UNLIMITED, Self::UNLIMITED), (BLOCKED, Self::BLOCKED)];
-        let mut words = words.into_iter();
+        let mut words = WORDS.iter();
         let word = words.find(|(word, _)| word.eq_ignore_ascii_case(line));
         let read = match word {
-            Some((word, limit)) if word == line => return Ok(limit),
-            Some((word, _)) => Err(NotationError::Instead(word.into())),
+            Some((word, limit)) if *word == line => return Ok(limit.clone()),
+            Some((word, _)) => Err(NotationError::Instead((*word).into())),
             None => Algorithm::parse(line),
         };
         read.map(Self::of).map_err(|mistake| {

@@ -62,15 +62,21 @@ impl Overrides {
     }
 
     /// Adds an override, or returns the existing one of the client.
-    pub(super) fn add(&mut self, new: Override<'_>, limit: Arc<Limit>) -> Result<(), Override<'_>> {
-        let hash = self.hash(new.folded);
-        match self.map.entry(new.folded.into()) {
+    pub(super) fn add(
+        &mut self,
+        id: &str,
+        folded: &str,
+        limit: Arc<Limit>,
+        comment: Option<&str>,
+    ) -> Result<(), Override<'_>> {
+        let hash = self.hash(folded);
+        match self.map.entry(folded.into()) {
             Entry::Occupied(_) => {}
             Entry::Vacant(entry) => {
                 entry.insert(StoredOverride {
                     limit,
-                    written: (new.folded != new.id).then(|| new.id.into()),
-                    comment: new.comment.map(Into::into),
+                    written: (folded != id).then(|| id.into()),
+                    comment: comment.map(Into::into),
                 });
                 self.filter.add(hash);
                 if self.filter.is_small_for(self.map.len()) {
@@ -79,7 +85,7 @@ impl Overrides {
                 return Ok(());
             }
         }
-        self.get(new.folded).map_or(Ok(()), Err)
+        self.get(folded).map_or(Ok(()), Err)
     }
 
     fn hash(&self, folded: impl Hash) -> u64 {
@@ -163,15 +169,8 @@ mod tests {
         let mut overrides = Overrides::default();
         for i in 0..5_000_u32 {
             assert_eq!(overrides.limit_of(&i.to_string()), None);
-            let id = i.to_string();
-            let limit = Arc::new(Limit::per_second(i + 1));
-            let new = Override {
-                id: &id,
-                folded: &id,
-                limit: &limit,
-                comment: None,
-            };
-            overrides.add(new, Arc::clone(&limit)).unwrap();
+            let (id, limit) = (i.to_string(), Limit::per_second(i + 1));
+            overrides.add(&id, &id, limit.into(), None).unwrap();
         }
         for i in 0..5_000 {
             let limit = overrides.limit_of(&i.to_string());

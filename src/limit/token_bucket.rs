@@ -209,22 +209,17 @@ mod tests {
 
     #[test]
     fn ten_per_second_is_ten_per_second() {
-        assert_eq!(
-            Limit::per_second(10),
-            Limit::new(10, 10, Duration::from_secs(1)).unwrap()
-        );
-        assert_eq!(
-            Limit::per_minute(7),
-            Limit::new(7, 7, Duration::from_secs(60)).unwrap()
-        );
-        assert_eq!(
-            Limit::per_hour(7),
-            Limit::new(7, 7, Duration::from_secs(3600)).unwrap()
-        );
-        assert_eq!(
-            Limit::per_day(7),
-            Limit::new(7, 7, Duration::from_secs(86_400)).unwrap()
-        );
+        for (limit, secs) in [
+            (Limit::per_second(10), 1),
+            (Limit::per_minute(10), 60),
+            (Limit::per_hour(10), 3600),
+            (Limit::per_day(10), 86_400),
+        ] {
+            assert_eq!(
+                limit,
+                Limit::new(10, 10, Duration::from_secs(secs)).unwrap()
+            );
+        }
     }
 
     #[test]

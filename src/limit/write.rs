@@ -1,6 +1,8 @@
 //! Limits in the form of files, for any serializer.
 
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use std::{collections::BTreeMap, iter};
+
+use serde::{Serialize, Serializer};
 
 use super::{
     limit::Limit,
@@ -116,46 +118,25 @@ impl Serialize for WrittenOverrides<'_> {
     }
 }
 
-/// Returns a name's overrides. Equal ones that follow each other are one item.
-fn items(named: &NamedLimit) -> impl Iterator<Item = Item<'_>> {
+/// Returns a name's overrides, each as a map with the name as its only key. Equal ones that follow each other are one item.
+fn items(named: &NamedLimit) -> impl Iterator<Item = BTreeMap<&str, WrittenOverride<'_>>> {
     let mut rest = named.overrides().peekable();
-    std::iter::from_fn(move || {
+    iter::from_fn(move || {
         let first = rest.next()?;
-        let same = std::iter::from_fn(|| rest.next_if(|next| next.limit == first.limit));
-        Some(Item {
-            name: named.name.as_str(),
-            limit: first.limit,
-            ids: std::iter::once(first)
-                .chain(same)
-                .map(WrittenId::new)
-                .collect(),
-        })
+        let same = iter::from_fn(|| rest.next_if(|next| next.limit == first.limit));
+        let item = WrittenOverride {
+            values: Values::new(first.limit),
+            ids: iter::once(first).chain(same).map(WrittenId::new).collect(),
+        };
+        Some(BTreeMap::from([(named.name.as_str(), item)]))
     })
 }
 
-struct Item<'a> {
-    name: &'a str,
-    limit: &'a Limit,
+#[derive(Serialize)]
+struct WrittenOverride<'a> {
+    #[serde(flatten)]
+    values: Values,
     ids: Vec<WrittenId<'a>>,
-}
-
-impl Serialize for Item<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Below<'a> {
-            #[serde(flatten)]
-            values: Values,
-            ids: &'a [WrittenId<'a>],
-        }
-
-        let below = Below {
-            values: Values::new(self.limit),
-            ids: &self.ids,
-        };
-        let mut map = serializer.serialize_map(Some(1))?;
-        map.serialize_entry(self.name, &below)?;
-        map.end()
-    }
 }
 
 #[derive(Serialize)]

@@ -95,9 +95,7 @@ mod figures;
 mod forecast;
 mod grpc;
 mod items;
-mod layer;
 mod origin;
-mod origins;
 mod reading;
 mod resend;
 mod sent;
@@ -109,7 +107,6 @@ mod x_ratelimit;
 
 pub use self::{
     body::PacedBody,
-    layer::PaceLayer,
     resend::{Cloned, Never, Resend},
-    service::Pace,
+    service::{Pace, PaceLayer},
 };

@@ -1,10 +1,14 @@
-//! One server: how many more requests it accepts, and when.
+//! The servers: how many more requests each accepts, and when.
 
 use std::{
+    collections::HashMap,
+    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use ahash::RandomState;
+use http::Uri;
 use tokio::{
     sync::{self, Notify},
     time::{self, Instant},
@@ -15,6 +19,46 @@ use super::{
     reading::Reading,
     sent::{Nanos, nanos},
 };
+use crate::key::host_of;
+
+/// The most servers that are remembered.
+const MOST: usize = 1024;
+
+/// The longest name of a server that is remembered. A longer name is invalid in DNS, and shares a state with URIs that
+/// have no authority.
+const LONGEST_NAME: usize = 260;
+
+/// The servers that requests were sent to, by the authority of the URI.
+#[derive(Default)]
+pub(super) struct Origins(Mutex<HashMap<String, Arc<Origin>, RandomState>>);
+
+impl Origins {
+    /// Returns the server of a URI. If there are too many, unused servers without a wait are forgotten. If that does
+    /// not help, the new one is not remembered.
+    pub(super) fn of(&self, uri: &Uri) -> Arc<Origin> {
+        let name = host_of(uri).filter(|name| name.len() <= LONGEST_NAME);
+        let name = name.unwrap_or_default();
+        let mut origins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(origin) = origins.get(&name) {
+            return Arc::clone(origin);
+        }
+        if origins.len() >= MOST {
+            origins.retain(|_, origin| Arc::strong_count(origin) > 1 || origin.is_held());
+        }
+        let origin = Arc::new(Origin::default());
+        if origins.len() < MOST {
+            origins.insert(name, Arc::clone(&origin));
+        }
+        origin
+    }
+}
+
+impl fmt::Debug for Origins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let origins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        f.debug_tuple("Origins").field(&origins.len()).finish()
+    }
+}
 
 /// A server, and the line of requests to it.
 #[derive(Debug, Default)]
@@ -83,7 +127,7 @@ impl Origin {
     }
 
     /// Returns whether the server asks for no request now.
-    pub(super) fn is_held(&self) -> bool {
+    fn is_held(&self) -> bool {
         let now = Instant::now();
         self.room().ready_at(now) > now
     }

@@ -14,7 +14,7 @@ use super::{
 const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 
 /// The values of one response.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Reading {
     refusal: Option<RetryAdvice>,
     /// The number of requests that the server still accepts, if the response has it.
@@ -49,12 +49,11 @@ impl Reading {
         let refusal = grpc::refusal(headers, now).or_else(|| http_refusal(status, headers, now));
         let (remaining, wait) = match refusal {
             Some(RetryAdvice::Later(said)) => after_refusal(said, left, &policies),
-            None => (
-                left.map(|left| left.remaining),
-                left.and_then(|left| left.wait),
-            ),
             // A final refusal concerns this request only.
-            Some(RetryAdvice::Final) => (left.map(|left| left.remaining), None),
+            other => (
+                left.map(|left| left.remaining),
+                left.and_then(|left| left.wait).filter(|_| other.is_none()),
+            ),
         };
         Self {
             refusal,
@@ -70,12 +69,9 @@ impl Reading {
     pub(super) fn of_trailers(trailers: &HeaderMap, now: SystemTime) -> Option<Self> {
         match grpc::refusal(trailers, now)? {
             RetryAdvice::Later(wait) => Some(Self {
-                refusal: None,
                 remaining: Some(0),
-                is_outdated: false,
                 wait: Some(wait_after_refusal(wait, None)),
-                policies: Vec::new(),
-                are_alternatives: false,
+                ..Self::default()
             }),
             RetryAdvice::Final => None,
         }

@@ -7,7 +7,7 @@ use super::{
     sent::{Nanos, SentRequest, nanos},
 };
 
-/// BucketModel that were taken within this part of the window count as taken at once, so that memory is bounded.
+/// Units that were taken within this part of the window count as taken at once, so that memory is bounded.
 const STEPS: i64 = 2048;
 
 /// The number of requests from which on this is done.

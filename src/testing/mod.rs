@@ -230,7 +230,6 @@ macro_rules! __tollgate_conformance {
                 cost_zero_probes,
                 cost_above_the_burst_is_an_error,
                 denied_request_spends_nothing,
-                idleness_saves_up_nothing,
                 check_answers_what_spend_would_and_writes_nothing,
                 instants_at_and_beyond_the_end_are_errors,
                 next_token_is_counted_from_now,

@@ -1,38 +1,10 @@
-//! The command line.
+//! The arguments that `replay` and `suggest` share.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
-use tollgate::limit::parse_duration;
+use clap::Args;
 
-use crate::{
-    bucket::{ResetArgs, ShowArgs},
-    check::CheckArgs,
-    replay::ReplayArgs,
-    suggest::SuggestArgs,
-};
-
-/// From traffic to limits: replays access logs, suggests limits, and looks at buckets.
-#[derive(Debug, Parser)]
-#[command(name = "tollgate", version, about)]
-pub(crate) struct Cli {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// Tells what limits would have done to the traffic of access logs
-    Replay(Box<ReplayArgs>),
-    /// Suggests limits for the traffic of access logs
-    Suggest(Box<SuggestArgs>),
-    /// Finds mistakes in files of limits, and says what the limits admit
-    Check(CheckArgs),
-    /// Shows a bucket on Redis
-    Show(ShowArgs),
-    /// Fills a bucket on Redis, after asking
-    Reset(ResetArgs),
-}
+use crate::log::Wanted;
 
 /// The logs to read.
 #[derive(Args, Clone, Debug)]
@@ -42,10 +14,10 @@ pub(crate) struct LogArgs {
     logs: Vec<PathBuf>,
     /// The field of JSON lines with the time, if it is not a usual one
     #[arg(long, value_name = "FIELD")]
-    pub(crate) time: Option<String>,
+    time: Option<String>,
     /// The field of JSON lines with the client's address, if it is not a usual one
     #[arg(long, value_name = "FIELD")]
-    pub(crate) address: Option<String>,
+    address: Option<String>,
 }
 
 impl LogArgs {
@@ -54,6 +26,15 @@ impl LogArgs {
         match self.logs.is_empty() {
             true => vec!["-".into()],
             false => self.logs.clone(),
+        }
+    }
+
+    /// Starts with the time, which is read of each line. Keys and rules add what they need.
+    pub(crate) fn wanted(&self) -> Wanted {
+        Wanted {
+            time: self.time.clone(),
+            address_field: self.address.clone(),
+            ..Wanted::default()
         }
     }
 }
@@ -70,14 +51,4 @@ pub(crate) struct ReportArgs {
     /// The number of denied clients to list
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub(crate) top: usize,
-}
-
-/// Parses a time to wait.
-pub(crate) fn wait(text: &str) -> Result<Duration, String> {
-    const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-    let wait = parse_duration(text).map_err(|error| error.to_string())?;
-    match wait.is_zero() || wait > LONGEST || wait.subsec_nanos() % 1000 > 0 {
-        true => Err("use a time from 1us to 24h".to_owned()),
-        false => Ok(wait),
-    }
 }

@@ -16,7 +16,7 @@ use tollgate::{
 use crate::{
     client::Client,
     failure::{Failure, NOT_DONE},
-    limit_files::{LimitFiles, LimitFilesError, named},
+    limit_files::{LimitFiles, named},
     output::{print, print_json},
 };
 
@@ -40,13 +40,6 @@ pub(crate) struct BucketArgs {
     id: String,
 }
 
-/// What `show` is asked.
-#[derive(Args, Debug)]
-pub(crate) struct ShowArgs {
-    #[command(flatten)]
-    bucket: BucketArgs,
-}
-
 /// What `reset` is asked.
 #[derive(Args, Debug)]
 pub(crate) struct ResetArgs {
@@ -58,8 +51,7 @@ pub(crate) struct ResetArgs {
 }
 
 /// Shows a bucket.
-pub(crate) fn show(args: &ShowArgs) -> Result<(), Failure> {
-    let args = &args.bucket;
+pub(crate) fn show(args: &BucketArgs) -> Result<(), Failure> {
     let (limits, client) = args.look_up()?;
     let decision = on_runtime(async {
         let limiter = args.limiter(limits)?;
@@ -94,7 +86,7 @@ pub(crate) fn reset(args: &ResetArgs) -> Result<(), Failure> {
 
 impl BucketArgs {
     fn look_up(&self) -> Result<(Limits, Client), Failure> {
-        let limits = self.limits.read().map_err(LimitFilesError::from)?;
+        let limits = self.limits.read()?;
         let named = named(&limits, &self.limit)?;
         let client = Client::look_up(&limits, named, &self.id)
             .map_err(|error| Failure::Usage(format!("limit `{}`: {error}", self.limit)))?;

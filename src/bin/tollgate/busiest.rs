@@ -1,6 +1,6 @@
 //! The clients that count most, in bounded memory.
 
-use std::{collections::HashMap, hash::Hash};
+use std::{borrow::Borrow, collections::HashMap, hash::Hash};
 
 /// The most clients that are kept.
 const KEPT: usize = 65_536;
@@ -17,18 +17,40 @@ pub(crate) struct Denials {
     pub(crate) last: u64,
 }
 
-impl Denials {
-    pub(crate) fn new(at: u64) -> Self {
-        Self {
-            denied: 1,
-            first: at,
-            last: at,
+/// The denials of each client, by its id or a hash of that. When there are more clients than can be kept, the half with the
+/// fewest denials is forgotten, so the count of a client can then be too low.
+#[derive(Debug, Default)]
+pub(crate) struct DeniedClients<K>(HashMap<K, Denials>);
+
+impl<K: Eq + Hash + Ord> DeniedClients<K> {
+    pub(crate) fn add<Q>(&mut self, client: &Q, at: u64)
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ToOwned<Owned = K> + ?Sized,
+    {
+        if let Some(denials) = self.0.get_mut(client) {
+            denials.denied += 1;
+            denials.last = at;
+            return;
         }
+        make_room(&mut self.0, |denials| denials.denied);
+        let (denied, first, last) = (1, at, at);
+        let denials = Denials {
+            denied,
+            first,
+            last,
+        };
+        self.0.insert(client.to_owned(), denials);
     }
 
-    pub(crate) fn add(&mut self, at: u64) {
-        self.denied += 1;
-        self.last = at;
+    /// All clients, the most denied one first.
+    pub(crate) fn sorted(self) -> Vec<(K, Denials)> {
+        let mut clients: Vec<_> = self.0.into_iter().collect();
+        clients.sort_by(|(a, one), (b, other)| {
+            let order = other.denied.cmp(&one.denied);
+            order.then(one.first.cmp(&other.first)).then(a.cmp(b))
+        });
+        clients
     }
 }
 

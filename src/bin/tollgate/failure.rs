@@ -3,13 +3,9 @@
 use std::{error::Error, process::ExitCode};
 
 use thiserror::Error;
+use tollgate::limit::LimitsError;
 
-use crate::{
-    key::KeyError,
-    limit_files::{LimitFilesError, UnknownLimit},
-    log::SourceError,
-    rules::RulesError,
-};
+use crate::{key::KeyError, limit_files::UnknownLimit, log::SourceError, rules::RulesError};
 
 /// The exit code if nothing could be done.
 pub(crate) const FAILED: u8 = 2;
@@ -22,8 +18,9 @@ pub(crate) const NOT_DONE: u8 = 1;
 pub(crate) enum Failure {
     #[error(transparent)]
     Source(#[from] SourceError),
-    #[error(transparent)]
-    Limits(#[from] LimitFilesError),
+    // Its text has the causes.
+    #[error("the limits cannot be used: {0}")]
+    Limits(#[from] LimitsError),
     #[error(transparent)]
     Limit(#[from] UnknownLimit),
     #[error(transparent)]

@@ -1,13 +1,12 @@
 //! The files of limits.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use clap::Args;
 use thiserror::Error;
 use tollgate::{
-    Limit, Limits,
+    Limits,
     limit::{LimitsError, NamedLimit},
-    transaction::Algorithm,
 };
 
 /// The files with the limits.
@@ -20,11 +19,6 @@ pub(crate) struct LimitFiles {
     #[arg(long, value_name = "FILE")]
     pub(crate) overrides: Option<PathBuf>,
 }
-
-/// The error for files with a mistake. Its text has the causes.
-#[derive(Debug, Error)]
-#[error("the limits cannot be used: {0}")]
-pub(crate) struct LimitFilesError(#[from] LimitsError);
 
 /// The error for a limit that the files do not have.
 #[derive(Debug, Error)]
@@ -50,28 +44,4 @@ impl LimitFiles {
         }
         recipe.build()
     }
-}
-
-/// The same limits, where requests of token buckets wait in line for at most this time. `None` if no limit changes.
-pub(crate) fn with_line(limits: &Limits, wait: Duration) -> Option<Limits> {
-    let mut changed = false;
-    let mut lined = |limit: &Limit| match limit.algorithm() {
-        Some(Algorithm::Gcra(gcra)) if gcra.max_wait().is_zero() => {
-            changed = true;
-            limit.clone().max_wait(wait)
-        }
-        _ => limit.clone(),
-    };
-    let mut builder = Limits::builder();
-    for named in limits.iter() {
-        builder = match &named.limit {
-            Some(limit) => builder.limit(named.name.clone(), lined(limit)),
-            None => builder.name(named.name.clone()),
-        };
-        for own in named.overrides() {
-            builder = builder.override_for(named.name.as_str(), own.id, lined(own.limit));
-        }
-    }
-    let limits = builder.build().ok()?;
-    changed.then_some(limits)
 }

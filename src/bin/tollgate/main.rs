@@ -25,8 +25,8 @@ mod key;
 mod limit_files;
 mod log;
 mod output;
-mod page;
 mod replay;
+mod report;
 mod rules;
 mod suggest;
 
@@ -36,21 +36,49 @@ use std::{
     process::ExitCode,
 };
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
 use self::{
-    args::{Cli, Command},
+    bucket::{BucketArgs, ResetArgs},
+    check::CheckArgs,
     failure::Failure,
+    replay::ReplayArgs,
+    suggest::SuggestArgs,
 };
+
+/// From traffic to limits: replays access logs, suggests limits, and looks at buckets.
+#[derive(Debug, Parser)]
+#[command(name = "tollgate", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Tells what limits would have done to the traffic of access logs
+    Replay(Box<ReplayArgs>),
+    /// Suggests limits for the traffic of access logs
+    Suggest(Box<SuggestArgs>),
+    /// Finds mistakes in files of limits, and says what the limits admit
+    Check(CheckArgs),
+    /// Shows a bucket on Redis
+    Show(BucketArgs),
+    /// Fills a bucket on Redis, after asking
+    Reset(ResetArgs),
+}
 
 fn main() -> ExitCode {
     // Unusual limits are warned about. Without the level, each denial would be logged.
     let logs = tracing_subscriber::fmt().with_max_level(LevelFilter::WARN);
     logs.with_writer(io::stderr).without_time().init();
     let result = match Cli::parse().command {
-        Command::Replay(args) => replay::run(&args),
-        Command::Suggest(args) => suggest::run(&args),
+        Command::Replay(args) => {
+            replay::replay(&args).and_then(|replay| report::replayed(&replay, &args.report))
+        }
+        Command::Suggest(args) => suggest::suggest(&args)
+            .and_then(|suggestion| report::suggested(&suggestion, &args.report)),
         Command::Check(args) => check::run(&args),
         Command::Show(args) => bucket::show(&args),
         Command::Reset(args) => bucket::reset(&args),

@@ -62,6 +62,11 @@ pub(crate) fn grouped(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
+/// A number, and in parentheses its share of another.
+pub(crate) fn with_percent(part: u64, whole: u64) -> String {
+    format!("{} ({})", HumanCount(part), percent(part, whole))
+}
+
 /// A share in per cent, with two decimals.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {

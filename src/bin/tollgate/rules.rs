@@ -35,28 +35,29 @@ pub(crate) struct FileRule {
 
 /// The error for a file of rules.
 #[derive(Debug, Error)]
-pub(crate) enum RulesError {
-    #[error("{path}: cannot read it")]
-    Read {
-        path: String,
-        #[source]
-        error: io::Error,
-    },
-    #[error("{path}: {reason}")]
-    Form { path: String, reason: String },
-    #[error("{path}: it has no rules: write a list such as `- {{limit: requests, key: ip}}`")]
-    Empty { path: String },
-    #[error("{path}: rule {number}: {reason}")]
-    Rule {
-        path: String,
-        number: usize,
-        reason: RuleMistake,
-    },
+#[error("{path}: {mistake}")]
+pub(crate) struct RulesError {
+    path: String,
+    #[source]
+    mistake: Box<FileMistake>,
+}
+
+/// A mistake in a file of rules.
+#[derive(Debug, Error)]
+enum FileMistake {
+    #[error("cannot read it")]
+    Read(#[from] io::Error),
+    #[error(transparent)]
+    Form(#[from] serde_saphyr::Error),
+    #[error("it has no rules: write a list such as `- {{limit: requests, key: ip}}`")]
+    Empty,
+    #[error("rule {0}: {1}")]
+    Rule(usize, #[source] RuleMistake),
 }
 
 /// A mistake in one rule.
 #[derive(Debug, Error)]
-pub(crate) enum RuleMistake {
+enum RuleMistake {
     #[error(transparent)]
     Limit(#[from] UnknownLimit),
     #[error(transparent)]
@@ -98,27 +99,20 @@ impl OneOrMore {
 
 /// Reads a file of rules for these limits.
 pub(crate) fn read(path: &Path, limits: &Limits, key: &Key) -> Result<Vec<FileRule>, RulesError> {
-    let name = || path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|error| RulesError::Read {
-        path: name(),
-        error,
-    })?;
-    let written: Vec<WrittenRule> =
-        serde_saphyr::from_str(&text).map_err(|error| RulesError::Form {
-            path: name(),
-            reason: error.to_string(),
-        })?;
+    read_file(path, limits, key).map_err(|mistake| RulesError {
+        path: path.display().to_string(),
+        mistake: mistake.into(),
+    })
+}
+
+fn read_file(path: &Path, limits: &Limits, key: &Key) -> Result<Vec<FileRule>, FileMistake> {
+    let written: Vec<WrittenRule> = serde_saphyr::from_str(&fs::read_to_string(path)?)?;
     if written.is_empty() {
-        return Err(RulesError::Empty { path: name() });
+        return Err(FileMistake::Empty);
     }
-    let rules = written.into_iter().enumerate();
-    let rules = rules.map(|(i, rule)| {
-        rule.checked(limits, key)
-            .map_err(|reason| RulesError::Rule {
-                path: name(),
-                number: i + 1,
-                reason,
-            })
+    let rules = (1..).zip(written).map(|(number, rule)| {
+        let checked = rule.checked(limits, key);
+        checked.map_err(|mistake| FileMistake::Rule(number, mistake))
     });
     rules.collect()
 }

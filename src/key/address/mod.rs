@@ -1,7 +1,5 @@
 //! The IP address of a request's client: the peer's, or one that trusted proxies name.
 
-mod choice;
-mod element;
 mod forwarded;
 mod node;
 mod peer;

@@ -3,9 +3,8 @@ use std::net::IpAddr;
 use http::{HeaderMap, request::Parts};
 
 use super::{
-    choice::{ItemChoice, MAX_ITEMS},
     peer::Peer,
-    proxy_header::{ProxyHeader, address, from_the_left},
+    proxy_header::{ItemChoice, MAX_ITEMS, ProxyHeader, address, from_the_left},
     ranges::{ProxiesError, Ranges},
 };
 use crate::key::extracted::MissingId;

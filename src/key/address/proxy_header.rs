@@ -3,12 +3,14 @@ use std::net::IpAddr;
 use http::{HeaderMap, HeaderName, header::AsHeaderName};
 
 use super::{
-    choice::ItemChoice,
     forwarded, node,
-    problem::{AddressProblem, Reasons},
-    ranges::ProxiesError,
+    problem::{AddressProblem, reason},
+    ranges::{ProxiesError, Ranges},
 };
 use crate::key::extracted::MissingId;
+
+/// The most items of a list that are read.
+pub(super) const MAX_ITEMS: usize = 64;
 
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
 
@@ -81,7 +83,8 @@ impl ProxyHeader {
         let found = match self {
             Self::XForwardedFor => choice.of(from_the_right(headers)),
             Self::Forwarded => choice.of(forwarded::from_the_right(headers)),
-            Self::CloudFrontViewerAddress => address_and_port(headers, CLOUDFRONT),
+            Self::CloudFrontViewerAddress => line(headers, CLOUDFRONT)
+                .and_then(|line| node::with_bare_port(line).ok_or(AddressProblem::Invalid)),
             Self::Single(name) => address(headers, name),
         };
         found.map_err(|problem| MissingId::server(self.reason(problem)))
@@ -89,11 +92,44 @@ impl ProxyHeader {
 
     fn reason(&self, problem: AddressProblem) -> &'static str {
         match self {
-            Self::XForwardedFor => Reasons::X_FORWARDED_FOR.of(problem),
-            Self::Forwarded => Reasons::FORWARDED.of(problem),
-            Self::CloudFrontViewerAddress => Reasons::CLOUDFRONT.of(problem),
-            Self::Single(_) => Reasons::SINGLE.of(problem),
+            Self::XForwardedFor => reason!("`x-forwarded-for`", problem),
+            Self::Forwarded => reason!("`forwarded`", problem),
+            Self::CloudFrontViewerAddress => reason!("`cloudfront-viewer-address`", problem),
+            Self::Single(_) => reason!("the header of `ProxyHeader::Single`", problem),
         }
+    }
+}
+
+/// A way to choose the client's item of a list. Items are counted from the right, because proxies append to the list.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ItemChoice<'a> {
+    /// The first item from the right that is not in these ranges.
+    Untrusted(&'a Ranges),
+    /// The item at this place from the right. The last item has the place 1.
+    Nth(usize),
+}
+
+impl ItemChoice<'_> {
+    /// Chooses among `items`, which begin with the last one. An item that is not an address is never skipped.
+    fn of(self, mut items: impl Iterator<Item = Option<IpAddr>>) -> Result<IpAddr, AddressProblem> {
+        let ranges = match self {
+            Self::Untrusted(ranges) => ranges,
+            Self::Nth(place) => {
+                let item = items.nth(place.saturating_sub(1));
+                return item
+                    .ok_or(AddressProblem::TooFew)?
+                    .ok_or(AddressProblem::Invalid);
+            }
+        };
+        let mut problem = AddressProblem::Absent;
+        for item in items.take(MAX_ITEMS) {
+            let ip = item.ok_or(AddressProblem::Invalid)?;
+            if !ranges.contains(ip) {
+                return Ok(ip);
+            }
+            problem = AddressProblem::AllTrusted;
+        }
+        Err(problem)
     }
 }
 
@@ -123,11 +159,6 @@ pub(super) fn address(
     name: impl AsHeaderName,
 ) -> Result<IpAddr, AddressProblem> {
     node::plain(line(headers, name)?).ok_or(AddressProblem::Invalid)
-}
-
-/// Returns the address in the header `name`, which must occur exactly once and have a port.
-pub(super) fn address_and_port(headers: &HeaderMap, name: &str) -> Result<IpAddr, AddressProblem> {
-    node::with_bare_port(line(headers, name)?).ok_or(AddressProblem::Invalid)
 }
 
 /// Returns the value of the header `name`, which must occur exactly once.

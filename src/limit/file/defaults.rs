@@ -4,14 +4,14 @@ use super::{
     super::{
         limit::Limit,
         mistake::{LimitsError, Mistake},
+        name::LimitName,
     },
     entry::{AllowedFields, Entry},
     layout,
-    layout::line,
     node::{MapKey, Node, Value},
     values,
 };
-use crate::{algorithm::FieldReader, backend::LeaseShare, id::IdFormat};
+use crate::{algorithm::FieldReader, id::IdFormat};
 
 const LIMIT: AllowedFields = AllowedFields {
     has_values: true,
@@ -21,22 +21,18 @@ const LIMIT: AllowedFields = AllowedFields {
 };
 
 /// A name, and its definition in a file.
-pub(in crate::limit) struct Definition<'a> {
-    pub(in crate::limit) name: &'a str,
-    pub(in crate::limit) number: Option<u32>,
+pub(in crate::limit) struct Definition {
+    pub(in crate::limit) name: LimitName,
+    /// The format of its ids, if the file has it.
     pub(in crate::limit) format: Option<IdFormat>,
     pub(in crate::limit) limit: Option<Limit>,
-    pub(in crate::limit) shadow: Option<bool>,
-    pub(in crate::limit) lease: Option<LeaseShare>,
-    pub(in crate::limit) description: Option<&'a str>,
-    pub(in crate::limit) docs: Option<&'a str>,
     pub(in crate::limit) line: u64,
 }
 
 /// The definitions in a tree, one after the other.
-pub(super) fn definitions<'a>(
-    root: &'a Node<'a>,
-) -> Result<impl Iterator<Item = Result<Definition<'a>, LimitsError>>, LimitsError> {
+pub(super) fn definitions(
+    root: &Node<'_>,
+) -> Result<impl Iterator<Item = Result<Definition, LimitsError>>, LimitsError> {
     match &root.value {
         Value::Map(entries) if !entries.is_empty() => {
             layout::check(entries, LIMIT)?;
@@ -50,36 +46,33 @@ pub(super) fn definitions<'a>(
     }
 }
 
-fn definition<'a>(key: &'a MapKey<'a>, node: &'a Node<'a>) -> Result<Definition<'a>, LimitsError> {
+fn definition(key: &MapKey<'_>, node: &Node<'_>) -> Result<Definition, LimitsError> {
+    let (name, line) = (&*key.text, key.line);
     let read = || {
-        if let Some(limit) = line(node)? {
+        if let Some(limit) = layout::line(node)? {
             return Ok(Definition {
-                name: &key.text,
-                limit: Some(limit),
-                number: None,
+                name: name.into(),
                 format: None,
-                shadow: None,
-                lease: None,
-                description: None,
-                docs: None,
-                line: key.line,
+                limit: Some(limit),
+                line,
             });
         }
-        let entry = Entry::new(LIMIT, key.line, node)?;
+        let entry = Entry::new(LIMIT, line, node)?;
+        let shadow = entry.get("shadow").map(|_| entry.flag("shadow"));
+        let (number, format) = (entry.whole("number")?, entry.format()?);
+        let limit = values::limit(&entry)?;
+        let said = LimitName::of(name, number, format.unwrap_or_default()).say(
+            shadow.transpose()?,
+            entry.lease()?,
+            entry.text("description")?,
+            entry.text("docs")?,
+        );
         Ok(Definition {
-            name: &key.text,
-            number: entry.whole("number")?,
-            format: entry.format()?,
-            limit: values::limit(&entry)?,
-            shadow: match entry.get("shadow") {
-                Some(_) => Some(entry.flag("shadow")?),
-                None => None,
-            },
-            lease: entry.lease()?,
-            description: entry.text("description")?,
-            docs: entry.text("docs")?,
-            line: key.line,
+            name: said,
+            format,
+            limit,
+            line,
         })
     };
-    read().map_err(|error: LimitsError| error.of_limit(&key.text))
+    read().map_err(|error: LimitsError| error.of_limit(name))
 }

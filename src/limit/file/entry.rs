@@ -1,18 +1,20 @@
 use std::iter;
 
+use indexmap::IndexSet;
+
 use super::{
-    super::mistake::{LimitsError, Mistake},
+    super::{
+        mistake::{LimitsError, Mistake},
+        notation::WORDS,
+    },
     node::{Node, Value},
 };
 use crate::{
     algorithm::{Algorithm, AlgorithmKey, FieldReader, ListedFields, NotationError},
     backend::LeaseShare,
-    id::IdFormat,
+    id::{IdFormat, shortened},
     spelling::did_you_mean,
 };
-
-/// The fields for the values of a limit without an algorithm.
-const ALL_OR_NOTHING: &[&str] = &["unlimited", "blocked"];
 
 /// The fields that are allowed below a key.
 #[derive(Clone, Copy)]
@@ -33,9 +35,11 @@ impl AllowedFields {
             let options = key.options().iter().map(|(option, _)| option);
             key.fields().iter().chain(options)
         });
-        let values = by_algorithm.chain(ALL_OR_NOTHING);
+        let values = by_algorithm
+            .copied()
+            .chain(WORDS.iter().map(|(field, _)| *field));
         let values = values.filter(|_| self.has_values);
-        values.chain(self.fields).copied()
+        values.chain(self.fields.iter().copied())
     }
 
     /// Returns the field in a text such as `burst:20`, which YAML does not split.
@@ -61,14 +65,9 @@ impl AllowedFields {
             (None, name) => Err(match self.without_space(name) {
                 Some(field) => Mistake::NoSpace(field.into()),
                 None => {
-                    let mut known: Vec<_> = self.fields().collect();
                     // Several algorithms can have an option.
-                    let all = known.clone();
-                    let mut place = 0..;
-                    known.retain(|field| {
-                        let place = place.next().unwrap_or_default();
-                        !all[..place].contains(field)
-                    });
+                    let known: IndexSet<_> = self.fields().collect();
+                    let known: Vec<_> = known.into_iter().collect();
                     Mistake::unknown_field(name, did_you_mean(name, &known))
                 }
             }),
@@ -136,7 +135,10 @@ impl<'a> Entry<'a> {
     /// The field that holds the share of a lease.
     pub(super) fn lease(&self) -> Result<Option<LeaseShare>, LimitsError> {
         self.read("lease", |text| {
-            text.parse().map_err(|source| Mistake::lease(text, source))
+            text.parse().map_err(|source| Mistake::Lease {
+                text: shortened(text),
+                source,
+            })
         })
     }
 

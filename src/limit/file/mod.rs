@@ -126,21 +126,10 @@ impl fmt::Debug for LimitsSource {
 }
 
 /// The content of a source when it was read.
-#[derive(Clone)]
 pub(super) struct Document {
     place: Location,
     language: Language,
     text: Arc<str>,
-}
-
-impl fmt::Debug for Document {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Document")
-            .field("place", &self.place)
-            .field("language", &self.language)
-            .field("bytes", &self.text.len())
-            .finish()
-    }
 }
 
 impl Document {
@@ -155,7 +144,7 @@ impl Document {
     /// Gives each definition of a document of defaults to `add`.
     pub(super) fn definitions(
         &self,
-        mut add: impl FnMut(Definition<'_>) -> Result<(), LimitsError>,
+        mut add: impl FnMut(Definition) -> Result<(), LimitsError>,
     ) -> Result<(), LimitsError> {
         self.parse(|root| defaults::definitions(root)?.try_for_each(|definition| add(definition?)))
     }
@@ -165,7 +154,7 @@ impl Document {
         &self,
         mut add: impl FnMut(OverrideGroup<'_>) -> Result<(), LimitsError>,
     ) -> Result<(), LimitsError> {
-        self.parse(|root| overrides::groups(root, self.language).try_for_each(|group| add(group?)))
+        self.parse(|root| overrides::groups(root, self.language, &mut add))
     }
 
     /// Returns the place of the override for an id, as it is written.

@@ -1,8 +1,6 @@
 //! Overrides: limits, each with the ids of its clients. They are a list or a map of names, or the older map of
 //! `name:id`.
 
-use std::iter;
-
 use super::{
     super::{
         limit::Limit,
@@ -10,11 +8,11 @@ use super::{
     },
     Language,
     entry::{AllowedFields, Entry, text},
-    layout::{self, line as line_of},
+    layout,
     node::{MapKey, Node, Value},
     values,
 };
-use crate::algorithm::FieldReader;
+use crate::{algorithm::FieldReader, id::shortened};
 
 const OVERRIDE: AllowedFields = AllowedFields {
     has_values: true,
@@ -47,9 +45,9 @@ const LISTED: AllowedFields = AllowedFields {
 /// A limit, and the ids that have it instead of the default.
 pub(in crate::limit) struct OverrideGroup<'a> {
     pub(in crate::limit) name: &'a str,
-    /// The values, unless the file says that nobody has others.
-    pub(in crate::limit) limit: Option<Limit>,
+    pub(in crate::limit) limit: Limit,
     pub(in crate::limit) line: u64,
+    /// None if the file says that nobody has other values.
     pub(in crate::limit) ids: Vec<ListedId<'a>>,
 }
 
@@ -60,55 +58,53 @@ pub(in crate::limit) struct ListedId<'a> {
     pub(in crate::limit) line: u64,
 }
 
-/// Groups as they are read, one after the other.
-type Groups<'a> = Box<dyn Iterator<Item = Result<OverrideGroup<'a>, LimitsError>> + 'a>;
-
-/// The groups in a tree. A file without content is a mistake: a full disk and a shell's `>` leave one, and it must not
-/// unblock anyone.
-pub(super) fn groups<'a>(root: &'a Node<'a>, language: Language) -> Groups<'a> {
+/// Gives each group in a tree to `add`. A file without content is a mistake: a full disk and a shell's `>` leave one, and it
+/// must not unblock anyone.
+pub(super) fn groups<'a>(
+    root: &'a Node<'a>,
+    language: Language,
+    add: &mut impl FnMut(OverrideGroup<'a>) -> Result<(), LimitsError>,
+) -> Result<(), LimitsError> {
     match &root.value {
-        Value::Nothing => {
-            let nothing = match language {
-                Language::Toml => "`name = []` for a limit",
-                Language::Yaml | Language::Json => "`[]`",
-            };
-            Box::new(iter::once(Err(Mistake::EmptyOverrides(nothing).into())))
-        }
-        Value::List(items) => Box::new(items.iter().flat_map(of_item)),
-        Value::Map(entries) if entries.is_empty() => Box::new(iter::empty()),
-        Value::Map(_) | Value::Text(_) => of_item(root),
+        Value::Nothing => Err(Mistake::EmptyOverrides(match language {
+            Language::Toml => "`name = []` for a limit",
+            Language::Yaml | Language::Json => "`[]`",
+        })
+        .into()),
+        Value::List(items) => items.iter().try_for_each(|item| of_item(item, add)),
+        Value::Map(entries) if entries.is_empty() => Ok(()),
+        Value::Map(_) | Value::Text(_) => of_item(root, add),
     }
 }
 
-fn of_item<'a>(item: &'a Node<'a>) -> Groups<'a> {
+fn of_item<'a>(
+    item: &'a Node<'a>,
+    add: &mut impl FnMut(OverrideGroup<'a>) -> Result<(), LimitsError>,
+) -> Result<(), LimitsError> {
     const EXPECTED: &str = "a list of `- name: {burst, count, period, ids}`";
-    match &item.value {
-        Value::Map(entries) if !entries.is_empty() => match layout::check(entries, OVERRIDE) {
-            Ok(()) => Box::new(entries.iter().flat_map(|(key, node)| of_key(key, node))),
-            Err(error) => Box::new(iter::once(Err(error))),
-        },
-        value => {
-            let mistake = Mistake::shape(EXPECTED, value, None);
-            Box::new(iter::once(Err(mistake.at(item.line))))
+    let entries = match &item.value {
+        Value::Map(entries) if !entries.is_empty() => entries,
+        value => return Err(Mistake::shape(EXPECTED, value, None).at(item.line)),
+    };
+    layout::check(entries, OVERRIDE)?;
+    for (key, node) in entries {
+        match &node.value {
+            Value::List(nodes) if nodes.is_empty() => add(none_of(key)?)?,
+            // There can be several in languages where a map cannot repeat a key.
+            Value::List(nodes) => nodes
+                .iter()
+                .try_for_each(|node| add(group(key, node.line, node)?))?,
+            _ => add(group(key, key.line, node)?)?,
         }
     }
-}
-
-/// Returns the groups below one key. There can be several in languages where a map cannot repeat a key, and none.
-fn of_key<'a>(key: &'a MapKey<'a>, node: &'a Node<'a>) -> Groups<'a> {
-    match &node.value {
-        Value::List(nodes) if nodes.is_empty() => Box::new(iter::once(none_of(key))),
-        Value::List(nodes) => Box::new(nodes.iter().map(|node| group(key, node.line, node))),
-        _ => Box::new(iter::once(group(key, key.line, node))),
-    }
+    Ok(())
 }
 
 /// Returns a group without clients, whose name has yet to be a limit's.
 fn none_of<'a>(key: &'a MapKey<'a>) -> Result<OverrideGroup<'a>, LimitsError> {
-    let (name, _) = parts(key)?;
     Ok(OverrideGroup {
-        name,
-        limit: None,
+        name: parts(key)?.0,
+        limit: Limit::UNLIMITED,
         line: key.line,
         ids: Vec::new(),
     })
@@ -120,45 +116,47 @@ fn group<'a>(
     node: &'a Node<'a>,
 ) -> Result<OverrideGroup<'a>, LimitsError> {
     let (name, id) = parts(key)?;
-    let read = || {
-        if let Some(id) = id
-            && let Some(limit) = line_of(node)?
-        {
-            let (comment, line) = (None, key.line);
-            let ids = vec![ListedId { id, comment, line }];
-            let limit = Some(limit);
-            return Ok(OverrideGroup {
-                name,
-                limit,
-                line,
-                ids,
-            });
-        }
-        let allowed = id.map_or(OVERRIDE, |_| KEYED);
-        let entry = Entry::new(allowed, line, node)?;
-        let limit = values::limit(&entry)?;
-        if limit.is_none() {
-            return Err(entry.missing("burst"));
-        }
-        let ids = match (id, entry.get("ids")) {
-            (Some(id), _) => {
-                let (comment, line) = (None, key.line);
-                vec![ListedId { id, comment, line }]
-            }
-            (None, Some(node)) => ids(node)?,
-            (None, None) => return Err(entry.missing("ids")),
-        };
-        Ok(OverrideGroup {
+    let read = match id {
+        Some(id) => keyed(key, id, line, node),
+        None => listed(line, node),
+    };
+    match (read, id) {
+        (Ok((limit, ids)), _) => Ok(OverrideGroup {
             name,
             limit,
             line,
             ids,
-        })
+        }),
+        (Err(error), Some(id)) => Err(error.of_limit(name).of_id(id)),
+        (Err(error), None) => Err(error.of_limit(name)),
+    }
+}
+
+/// Reads the values of the id in a key.
+fn keyed<'a>(
+    key: &MapKey<'_>,
+    id: &'a str,
+    line: u64,
+    node: &Node<'_>,
+) -> Result<(Limit, Vec<ListedId<'a>>), LimitsError> {
+    let limit = match layout::line(node)? {
+        Some(limit) => limit,
+        None => required(&Entry::new(KEYED, line, node)?)?,
     };
-    read().map_err(|error: LimitsError| match id {
-        Some(id) => error.of_limit(name).of_id(id),
-        None => error.of_limit(name),
-    })
+    let (comment, line) = (None, key.line);
+    Ok((limit, vec![ListedId { id, comment, line }]))
+}
+
+/// Reads values, and the ids that have them.
+fn listed<'a>(line: u64, node: &'a Node<'a>) -> Result<(Limit, Vec<ListedId<'a>>), LimitsError> {
+    let entry = Entry::new(OVERRIDE, line, node)?;
+    let limit = required(&entry)?;
+    let listed = entry.get("ids").ok_or_else(|| entry.missing("ids"))?;
+    Ok((limit, ids(listed)?))
+}
+
+fn required(entry: &Entry<'_>) -> Result<Limit, LimitsError> {
+    values::limit(entry)?.ok_or_else(|| entry.missing("burst"))
 }
 
 /// Splits a key into the name and, in the older form, the id.
@@ -166,19 +164,19 @@ fn parts<'a>(key: &'a MapKey<'_>) -> Result<(&'a str, Option<&'a str>), LimitsEr
     match key.text.split_once(':') {
         None => Ok((&key.text, None)),
         Some((name, id)) if !name.is_empty() && !id.is_empty() => Ok((name, Some(id))),
-        Some(_) => Err(Mistake::override_key(&key.text).at(key.line)),
+        Some(_) => Err(Mistake::OverrideKey(shortened(&key.text)).at(key.line)),
     }
 }
 
 fn ids<'a>(node: &'a Node<'a>) -> Result<Vec<ListedId<'a>>, LimitsError> {
     match &node.value {
-        Value::List(items) if !items.is_empty() => items.iter().map(listed).collect(),
+        Value::List(items) if !items.is_empty() => items.iter().map(listed_id).collect(),
         Value::List(_) | Value::Nothing => Err(Mistake::NoIds.at(node.line)),
         value => Err(Mistake::shape("a list of ids", value, None).at(node.line)),
     }
 }
 
-fn listed<'a>(node: &'a Node<'a>) -> Result<ListedId<'a>, LimitsError> {
+fn listed_id<'a>(node: &'a Node<'a>) -> Result<ListedId<'a>, LimitsError> {
     let line = node.line;
     let (id, comment) = match &node.value {
         Value::Nothing => ("", None),

@@ -4,6 +4,7 @@ use super::{
     super::{
         limit::Limit,
         mistake::{LimitsError, Mistake},
+        notation::WORDS,
     },
     entry::Entry,
     node::Node,
@@ -11,52 +12,36 @@ use super::{
 use crate::algorithm::{AlgorithmKey, FieldReader};
 
 /// The kinds of limits.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum ValuesKind {
-    /// Everything or nothing passes.
-    All,
-    Nothing,
+    /// A flag, and the limit that it stands for.
+    Flag(&'static str, &'static Limit),
     By(AlgorithmKey),
 }
 
 impl ValuesKind {
     fn all() -> impl Iterator<Item = Self> {
+        let flags = WORDS.iter().map(|(field, limit)| Self::Flag(field, limit));
         // The last of the algorithms is mentioned first.
         let mut keys = AlgorithmKey::ALL;
         keys.rotate_right(1);
-        [Self::All, Self::Nothing]
-            .into_iter()
-            .chain(keys.into_iter().map(Self::By))
-    }
-
-    /// The fields that only this kind has.
-    const fn fields(self) -> &'static [&'static str] {
-        match self {
-            Self::All => &["unlimited"],
-            Self::Nothing => &["blocked"],
-            Self::By(key) => key.fields(),
-        }
+        flags.chain(keys.map(Self::By))
     }
 
     /// Names this kind in errors, by its main fields.
-    const fn words(self) -> &'static str {
+    fn words(&self) -> &'static str {
         match self {
-            Self::All => "unlimited",
-            Self::Nothing => "blocked",
+            Self::Flag(field, _) => field,
             Self::By(key) => key.words(),
         }
     }
 
     /// Finds the first field that marks an entry as this kind.
-    fn found<'a>(self, entry: &Entry<'a>) -> Result<Option<&'a Node<'a>>, LimitsError> {
-        let is_denied = match self {
-            Self::All => !entry.flag("unlimited")?,
-            Self::Nothing => !entry.flag("blocked")?,
-            Self::By(_) => false,
-        };
-        let mut fields = self.fields().iter();
-        let found = fields.find_map(|field| entry.get(field));
-        Ok(found.filter(|_| !is_denied))
+    fn found<'a>(&self, entry: &Entry<'a>) -> Result<Option<&'a Node<'a>>, LimitsError> {
+        Ok(match self {
+            Self::Flag(field, _) if entry.flag(field)? => entry.get(field),
+            Self::Flag(..) => None,
+            Self::By(key) => key.fields().iter().find_map(|field| entry.get(field)),
+        })
     }
 }
 
@@ -65,16 +50,15 @@ pub(super) fn limit(entry: &Entry<'_>) -> Result<Option<Limit>, LimitsError> {
     let Some(kind) = only_kind(entry)? else {
         // These fields do not define a limit by themselves, so the other values were forgotten.
         let options = options().map(|(field, _)| field);
-        let mut started = options.chain(["unlimited", "blocked"]);
+        let mut started = options.chain(WORDS.iter().map(|(field, _)| *field));
         return match started.any(|field| entry.get(field).is_some()) {
             true => Err(entry.missing("burst")),
             false => Ok(None),
         };
     };
-    refuse_options_of_others(kind, entry)?;
+    refuse_options_of_others(&kind, entry)?;
     Ok(Some(match kind {
-        ValuesKind::All => Limit::UNLIMITED,
-        ValuesKind::Nothing => Limit::BLOCKED,
+        ValuesKind::Flag(_, limit) => limit.clone(),
         ValuesKind::By(key) => Limit::of(key.read(entry)?),
     }))
 }
@@ -85,10 +69,10 @@ fn options() -> impl Iterator<Item = (&'static str, &'static str)> {
     keys.flat_map(|key| key.options().iter().copied())
 }
 
-fn refuse_options_of_others(kind: ValuesKind, entry: &Entry<'_>) -> Result<(), LimitsError> {
+fn refuse_options_of_others(kind: &ValuesKind, entry: &Entry<'_>) -> Result<(), LimitsError> {
     let own = match kind {
         ValuesKind::By(key) => key.options(),
-        ValuesKind::All | ValuesKind::Nothing => &[],
+        ValuesKind::Flag(..) => &[],
     };
     let mut others = options().filter(|(field, _)| own.iter().all(|(own, _)| own != field));
     others.try_for_each(|(field, reason)| match entry.get(field) {
@@ -119,13 +103,10 @@ fn only_kind(entry: &Entry<'_>) -> Result<Option<ValuesKind>, LimitsError> {
         let node = kind.found(entry)?;
         kinds.extend(node.map(|node| (kind, node)));
     }
-    match kinds[..] {
-        [] => Ok(None),
-        [(kind, _)] => Ok(Some(kind)),
-        [(first, _), ref others @ ..] => {
-            let words: Vec<_> = others.iter().map(|(kind, _)| kind.words()).collect();
-            let mistake = Mistake::SeveralKinds(first.words(), words.join(" and with "));
-            Err(mistake.at(others[0].1.line))
-        }
+    if let [(first, _), (_, second), ..] = &kinds[..] {
+        let words: Vec<_> = kinds[1..].iter().map(|(kind, _)| kind.words()).collect();
+        let mistake = Mistake::SeveralKinds(first.words(), words.join(" and with "));
+        return Err(mistake.at(second.line));
     }
+    Ok(kinds.pop().map(|(kind, _)| kind))
 }

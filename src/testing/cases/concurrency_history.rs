@@ -98,12 +98,8 @@ impl<'a> PermitHistory<'a> {
         }
     }
 
-    fn below(&mut self, n: usize) -> usize {
-        usize::try_from(self.random.below(n as u64)).unwrap()
-    }
-
     fn any_id(&mut self) -> String {
-        let place = self.below(3);
+        let place = self.random.place(3);
         self.ids[place].clone()
     }
 
@@ -115,7 +111,7 @@ impl<'a> PermitHistory<'a> {
             return;
         }
         let longest = [1, 10_000, 100_000, 600_000, 4_000_000];
-        let longest = longest[self.below(5) * usize::from(self.random.below(3) > 0)];
+        let longest = longest[self.random.place(5) * usize::from(self.random.below(3) > 0)];
         self.world.advance(self.random.below(longest));
         self.latest = self.latest.max(self.world.now());
         for ((name, _), permits) in &self.buckets {
@@ -156,28 +152,25 @@ impl<'a> PermitHistory<'a> {
         context: &dyn std::fmt::Debug,
     ) {
         let (used, limit) = (u32::try_from(used).unwrap(), self.limit(name));
-        let unknown = |is_over| {
-            if is_over {
-                Duration::ZERO
-            } else {
-                Decision::NEVER
-            }
+        let unknown = |is_over| match is_over {
+            true => Duration::ZERO,
+            false => Decision::NEVER,
         };
-        assert_eq!(
+        let shown = (
             decision.remaining(),
-            Some(limit.saturating_sub(used)),
-            "{context:?}"
-        );
-        assert_eq!(
             decision.next_after(),
-            unknown(used + cost <= limit),
-            "{context:?}"
+            decision.reset_after(),
         );
-        assert_eq!(decision.reset_after(), unknown(used == 0), "{context:?}");
+        let expected = (
+            Some(limit.saturating_sub(used)),
+            unknown(used + cost <= limit),
+            unknown(used == 0),
+        );
+        assert_eq!(shown, expected, "{context:?}");
     }
 
     async fn reset(&mut self) {
-        let (name, ..) = PERMITS[self.below(PERMITS.len())];
+        let (name, ..) = PERMITS[self.random.place(PERMITS.len())];
         let id = self.any_id();
         let reset = [Transaction::new(name, &id)];
         self.limiter.reset(&reset).await.unwrap();
@@ -186,9 +179,9 @@ impl<'a> PermitHistory<'a> {
 
     /// Draws a batch of concurrency limits and, sometimes, other limits.
     fn draw(&mut self) -> Vec<AskedMember> {
-        let first = self.below(PERMITS.len());
+        let first = self.random.place(PERMITS.len());
         let mut asked = Vec::new();
-        for n in 0..1 + self.below(2) {
+        for n in 0..1 + self.random.place(2) {
             let (name, limit, ..) = PERMITS[(first + n) % PERMITS.len()];
             let mode = match self.random.below(8) {
                 0 => Mode::CheckOnly,
@@ -204,8 +197,8 @@ impl<'a> PermitHistory<'a> {
             asked.push((name, self.any_id(), mode, cost));
         }
         if self.random.below(3) == 0 {
-            let first = self.below(OTHERS.len());
-            let count = [1, 1, 2, OTHERS.len()][self.below(4)];
+            let first = self.random.place(OTHERS.len());
+            let count = [1, 1, 2, OTHERS.len()][self.random.place(4)];
             for n in 0..count {
                 let other = OTHERS[(first + n) % OTHERS.len()];
                 asked.push((other, self.any_id(), Mode::CheckAndSpend, 1));
@@ -288,12 +281,14 @@ impl<'a> PermitHistory<'a> {
             return None;
         }
         let reach = if self.random.below(6) == 0 { 60 } else { 8 };
-        let back = self.below(self.held.len().min(reach));
+        let back = self.random.place(self.held.len().min(reach));
         Some(self.held.remove(self.held.len() - 1 - back))
     }
 
     async fn renew(&mut self, step: u32) {
-        let taken: Vec<_> = (0..1 + self.below(4)).filter_map(|_| self.take()).collect();
+        let taken: Vec<_> = (0..1 + self.random.place(4))
+            .filter_map(|_| self.take())
+            .collect();
         let batch: Vec<_> = taken
             .iter()
             .map(|held| Transaction::new(held.name, &held.id).of_receipt(&held.receipt))

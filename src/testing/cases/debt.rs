@@ -8,13 +8,7 @@ use crate::{
     transaction::{Mode, Transaction},
 };
 
-use super::world::{Figures, World, figures};
-
-/// T is 1 s, τ is 10 s.
-const TEN: Limit = Limit::per_second(1).burst(10);
-/// T is 142 857 1/7 us.
-const SEVEN: Limit = Limit::per_second(7);
-const DEEPEST: u128 = 1 << 51;
+use super::world::{DEEPEST, Figures, SEVEN, TEN, World, figures};
 
 pub async fn tat_far_ahead_is_never_clamped(world: World) {
     let slow = world.limiter([("l", Limit::per_day(1))]);

@@ -10,8 +10,8 @@ use crate::{
 };
 
 use super::{
-    batch::{TEN, held},
-    world::World,
+    batch::held,
+    world::{TEN, World, spend},
 };
 
 pub async fn observed_bucket_neither_votes_nor_is_charged(world: World) {
@@ -25,10 +25,7 @@ pub async fn observed_bucket_neither_votes_nor_is_charged(world: World) {
     assert_eq!((passed.allowed(), passed.strictest()), (true, Some(0)));
     assert!(passed.members()[1].allowed());
     assert_eq!(passed.members()[1].remaining(), Some(6));
-    limiter
-        .spend(&Transaction::new("l", &b).cost(7))
-        .await
-        .unwrap();
+    spend(&limiter, "l", &b, 7).await;
     let passed = limiter.spend_batch(&batch).await.unwrap();
     assert!(passed.allowed() && !passed.members()[1].allowed());
     assert_eq!(held(&limiter, &[&a, &b]).await, [Some(8), Some(3)]);

@@ -10,10 +10,7 @@ use crate::{
     transaction::{Mode, Transaction},
 };
 
-use super::world::{World, figures};
-
-/// T is 1 s, τ is 10 s.
-const TEN: Limit = Limit::per_second(1).burst(10);
+use super::world::{TEN, World, figures, spend};
 
 pub async fn off_limits_are_dropped(world: World) {
     let limits = Limits::builder()
@@ -108,10 +105,7 @@ pub async fn ids_and_limits_do_not_mix(world: World) {
     for (spent, name) in (1..).zip(["a", "ab", "one", "eleven"]) {
         for (more, id) in (0..).zip(&ids) {
             let cost = (spent + more) % 10;
-            let decision = limiter
-                .spend(&Transaction::new(name, id).cost(cost))
-                .await
-                .unwrap();
+            let decision = spend(&limiter, name, id, cost).await;
             assert_eq!(decision.remaining(), Some(10 - cost), "{name}:{id:?}");
         }
     }
@@ -129,14 +123,8 @@ pub async fn renamed_limit_keeps_its_buckets(world: World) {
     let before = world.limiter([(LimitName::new("old", 77, IdFormat::Opaque), TEN)]);
     let after = world.limiter([(LimitName::new("new", 77, IdFormat::Opaque), TEN)]);
     let id = world.id("a");
-    before
-        .spend(&Transaction::new("old", &id).cost(8))
-        .await
-        .unwrap();
-    let spent = after
-        .spend(&Transaction::new("new", &id).cost(2))
-        .await
-        .unwrap();
+    spend(&before, "old", &id, 8).await;
+    let spent = spend(&after, "new", &id, 2).await;
     assert_eq!(spent, figures(true, 0, 2_000_000, 10_000_000));
 }
 

@@ -11,15 +11,10 @@ use crate::{
     transaction::{Mode, Transaction},
 };
 
-use super::world::{World, figures};
+use super::world::{DEEPEST, SEVEN, TEN, World, figures};
 
 const TWENTY: Limit = Limit::per_second(20);
-/// T is 1 s, τ is 10 s.
-const TEN: Limit = Limit::per_second(1).burst(10);
-/// T is 142 857 1/7 us.
-const SEVEN: Limit = Limit::per_second(7);
 const END: u64 = Timestamp::END.as_micros();
-const DEEPEST: u128 = 1 << 51;
 
 pub async fn twenty_pass_at_once_and_the_next_after_fifty_milliseconds(world: World) {
     let bucket = world.bucket(TWENTY);
@@ -187,18 +182,6 @@ pub async fn denied_request_spends_nothing(world: World) {
         assert_eq!(denied, figures(false, 3, 1_000_000, 7_000_000));
     }
     assert!(bucket.spend(3).await.allowed());
-}
-
-pub async fn idleness_saves_up_nothing(world: World) {
-    let bucket = world.bucket(TEN);
-    bucket.spend(1).await;
-    for idle in [1_000_000, 3_600_000_000, 60_000_000_000_000] {
-        world.advance(idle);
-        let whole = bucket.spend(10).await;
-        assert_eq!(whole, figures(true, 0, 10_000_000, 10_000_000));
-        assert!(!bucket.spend(1).await.allowed());
-        world.advance(10_000_000);
-    }
 }
 
 pub async fn missing_bucket_is_full(world: World) {

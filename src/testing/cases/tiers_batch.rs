@@ -8,14 +8,15 @@ use crate::{
     limiter::Limiter,
     tiers::Tier,
     transaction::{
-        Mode::{self, CheckAndSpend, CheckOnly, Debit, SpendOnly},
+        Mode::{CheckAndSpend, CheckOnly, Debit, SpendOnly},
         Transaction,
     },
 };
 
 use super::{
+    batch::strictest,
     tiers_single::{penalty, prison},
-    world::World,
+    world::{World, spend},
 };
 
 fn limiter(world: &World) -> Limiter {
@@ -43,10 +44,7 @@ pub async fn tiers_are_untouched_when_another_denies(world: World) {
     let limiter = limiter(&world);
     for (i, mode) in [CheckAndSpend, CheckOnly].into_iter().enumerate() {
         let [a, b, c] = ["a", "b", "c"].map(|id| world.id(&format!("{id}{i}")));
-        limiter
-            .spend(&Transaction::new("gcra", &b).cost(10))
-            .await
-            .unwrap();
+        spend(&limiter, "gcra", &b, 10).await;
         let batch = [
             Transaction::new("tiers", &a).cost(7),
             Transaction::new("gcra", &b).mode(mode),
@@ -66,10 +64,7 @@ pub async fn nothing_is_charged_when_tiers_deny(world: World) {
     let limiter = limiter(&world);
     for (i, mode) in [CheckAndSpend, CheckOnly].into_iter().enumerate() {
         let [a, b] = ["a", "b"].map(|id| world.id(&format!("{id}{i}")));
-        limiter
-            .spend(&Transaction::new("prison", &b).cost(6))
-            .await
-            .unwrap();
+        spend(&limiter, "prison", &b, 6).await;
         let batch = [
             Transaction::new("gcra", &a).cost(3),
             Transaction::new("tiers", &a).cost(6),
@@ -147,38 +142,19 @@ pub async fn spend_only_tiers_never_vote_and_are_skipped_whole(world: World) {
     assert_eq!((alone.granted(), alone.tier()), (2, Some(1)));
 }
 
-/// Two members: the limit, the units spent before from the member's own bucket, and the cost.
-type Pair = [(&'static str, u32, u32); 2];
-
-/// Returns the strictest of two members. Tries both orders.
-async fn strictest(world: &World, case: &str, pair: Pair) -> usize {
-    let limiter = limiter(world);
-    let mut found = Vec::new();
-    for order in [[0, 1], [1, 0]] {
-        let id = world.id(&format!("{case}{order:?}"));
-        for (limit, before, _) in pair.iter().filter(|(_, before, _)| *before > 0) {
-            let taken = Transaction::new(limit, &id).cost(*before);
-            assert!(limiter.spend(&taken).await.unwrap().allowed(), "{case}");
-        }
-        let batch = order.map(|i: usize| Transaction::new(pair[i].0, &id).cost(pair[i].2));
-        let decided = limiter.spend_batch(&batch).await.unwrap();
-        found.push(order[decided.strictest().unwrap()]);
-    }
-    assert_eq!(found[0], found[1], "{case}: the order decides");
-    found[0]
-}
-
 pub async fn strictest_is_found_across_kinds(world: World) {
-    let cases: [(&str, Pair, usize); 6] = [
-        ("never is longest", [("gcra", 10, 10), ("tiers", 0, 56)], 1),
-        ("denied by tiers", [("gcra", 0, 1), ("prison", 6, 1)], 1),
-        ("denied without", [("gcra", 10, 1), ("prison", 0, 6)], 0),
-        ("longer without", [("gcra", 10, 1), ("prison", 6, 1)], 0),
-        ("longer by tiers", [("tiers", 55, 1), ("prison", 6, 1)], 1),
-        ("allowed, fewer", [("gcra", 0, 5), ("tiers", 0, 1)], 0),
+    let [gcra, tiers, prison] = [Limit::per_day(10), penalty(), prison()];
+    let cases = [
+        ("never is longest", [&gcra, &tiers], [[10, 10], [0, 56]], 1),
+        ("denied by tiers", [&gcra, &prison], [[0, 1], [6, 1]], 1),
+        ("denied without", [&gcra, &prison], [[10, 1], [0, 6]], 0),
+        ("longer without", [&gcra, &prison], [[10, 1], [6, 1]], 0),
+        ("longer by tiers", [&tiers, &prison], [[55, 1], [6, 1]], 1),
+        ("allowed, fewer", [&gcra, &tiers], [[0, 5], [0, 1]], 0),
     ];
-    for (case, pair, expected) in cases {
-        assert_eq!(strictest(&world, case, pair).await, expected, "{case}");
+    for (case, limits, costs, expected) in cases {
+        let found = strictest(&world, case, limits.map(Limit::clone), costs).await;
+        assert_eq!(found, expected, "{case}");
     }
 }
 
@@ -204,13 +180,9 @@ pub async fn many_tiers_of_many_buckets_are_one_batch(world: World) {
 
 pub async fn denied_batch_shows_tiers_as_they_stand(world: World) {
     let limiter = limiter(&world);
-    let modes: [Mode; 3] = super::tiers_single::MODES;
-    for mode in modes {
+    for mode in [CheckAndSpend, CheckOnly, SpendOnly] {
         let [a, b] = ["a", "b"].map(|id| world.id(&format!("{id}-{mode:?}")));
-        limiter
-            .spend(&Transaction::new("prison", &b).cost(6))
-            .await
-            .unwrap();
+        spend(&limiter, "prison", &b, 6).await;
         let batch = [
             Transaction::new("tiers", &a).cost(9).min_cost(3).mode(mode),
             Transaction::new("gcra", &a).cost(2),

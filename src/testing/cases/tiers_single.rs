@@ -8,7 +8,7 @@ use crate::{
     limiter::LimiterError,
     tiers::Tier,
     transaction::{
-        Mode::{self, CheckAndSpend, CheckOnly, Debit, SpendOnly},
+        Mode::{CheckAndSpend, CheckOnly, Debit, SpendOnly},
         Transaction,
     },
 };
@@ -292,9 +292,6 @@ pub async fn simultaneous_requests_fill_each_tier_exactly(world: World) {
     }
     assert_eq!(given, [5, 50]);
 }
-
-/// A mode that tiers support.
-pub const MODES: [Mode; 3] = [CheckAndSpend, CheckOnly, SpendOnly];
 
 pub async fn peek_shows_tiers_as_they_are(world: World) {
     let limiter = world.limiter([("tiers", penalty())]);

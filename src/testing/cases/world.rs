@@ -14,8 +14,15 @@ use crate::{
     decision::{BatchDecision, Decision},
     limit::{Limit, LimitName, Limits},
     limiter::{LimitHandle, Limiter},
-    transaction::Mode,
+    transaction::{Mode, Transaction},
 };
+
+/// T is 1 s, τ is 10 s.
+pub(super) const TEN: Limit = Limit::per_second(1).burst(10);
+/// T is 142 857 1/7 us.
+pub(super) const SEVEN: Limit = Limit::per_second(7);
+/// The deepest debt: the time until the bucket is full, in microseconds.
+pub(super) const DEEPEST: u128 = 1 << 51;
 
 static WORLDS: AtomicU64 = AtomicU64::new(0);
 
@@ -114,6 +121,12 @@ impl TestedBucket {
         let debit = self.limit.cost(cost).mode(Mode::Debit);
         debit.spend(&self.id).await.unwrap()
     }
+}
+
+/// Spends a cost from the bucket of a client.
+pub(super) async fn spend(limiter: &Limiter, limit: &str, id: &str, cost: u32) -> Decision {
+    let transaction = Transaction::new(limit, id).cost(cost);
+    limiter.spend(&transaction).await.unwrap()
 }
 
 /// All figures of a decision, with spans in microseconds.

@@ -17,7 +17,7 @@ use std::{
 use clap::Args;
 use tollgate::limit::LimitsError;
 
-use self::report::{Mistake, Report};
+use self::report::{Mistake, report};
 use crate::{
     failure::{FAILED, Failure, NOT_DONE},
     limit_files::LimitFiles,
@@ -44,17 +44,14 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
         let message = format!("`{limit}` has no id after it: write a limit, and then an id");
         return Err(Failure::Usage(message));
     }
-    let mistake = match args.limits.read() {
-        Ok(limits) => match Report::new(&limits, pairs) {
-            Ok(report) => return print(&format!("{}\n", report.write(args.json))),
+    let (mistake, code) = match args.limits.read() {
+        Ok(limits) => match report(&limits, pairs, args.json) {
+            Ok(report) => return print(&format!("{report}\n")),
             Err(mistake) => (mistake, NOT_DONE),
         },
-        Err(error) => {
-            let code = if is_of_file(&error) { FAILED } else { NOT_DONE };
-            (Mistake::from(error), code)
-        }
+        Err(error) if is_of_file(&error) => (Mistake::from(error), FAILED),
+        Err(error) => (Mistake::from(error), NOT_DONE),
     };
-    let (mistake, code) = mistake;
     let text = mistake.write(args.json);
     match args.json {
         true => print(&format!("{text}\n"))?,

@@ -1,7 +1,5 @@
 //! The report: on valid files and their clients, or on the mistake.
 
-use std::fmt;
-
 use serde::Serialize;
 use serde_json::json;
 use tollgate::{Limits, limit::LimitsError};
@@ -9,35 +7,26 @@ use tollgate::{Limits, limit::LimitsError};
 use super::summary::Summary;
 use crate::{client::Client, limit_files::named};
 
-/// The contents of the files.
-pub(crate) enum Report {
-    Summary(Summary),
-    Clients(Vec<Client>),
-}
-
-impl Report {
-    /// Reports the requested clients or, without any, a summary of all limits.
-    pub(crate) fn new(limits: &Limits, clients: &[[String; 2]]) -> Result<Self, Mistake> {
-        if clients.is_empty() {
-            return Ok(Self::Summary(Summary::of(limits)));
-        }
-        let clients = clients.iter().map(|[limit, id]| client(limits, limit, id));
-        clients.collect::<Result<_, _>>().map(Self::Clients)
+/// Reports the requested clients or, without any, a summary of all limits.
+pub(super) fn report(
+    limits: &Limits,
+    clients: &[[String; 2]],
+    is_json: bool,
+) -> Result<String, Mistake> {
+    if clients.is_empty() {
+        let summary = Summary::of(limits);
+        let Summary { limits, overrides } = &summary;
+        return Ok(match is_json {
+            true => json!({"ok": true, "limits": limits, "overrides": overrides}).to_string(),
+            false => summary.to_string(),
+        });
     }
-
-    pub(crate) fn write(&self, is_json: bool) -> String {
-        match (is_json, self) {
-            (false, Self::Summary(summary)) => summary.to_string(),
-            (false, Self::Clients(clients)) => {
-                let texts: Vec<_> = clients.iter().map(text).collect();
-                texts.join("\n")
-            }
-            (true, Self::Summary(Summary { limits, overrides })) => {
-                json!({"ok": true, "limits": limits, "overrides": overrides}).to_string()
-            }
-            (true, Self::Clients(clients)) => json!({"ok": true, "clients": clients}).to_string(),
-        }
-    }
+    let clients = clients.iter().map(|[limit, id]| client(limits, limit, id));
+    let clients: Vec<_> = clients.collect::<Result<_, _>>()?;
+    Ok(match is_json {
+        true => json!({"ok": true, "clients": clients}).to_string(),
+        false => clients.iter().map(text).collect::<Vec<_>>().join("\n"),
+    })
 }
 
 fn client(limits: &Limits, limit: &str, id: &str) -> Result<Client, Mistake> {
@@ -80,7 +69,7 @@ fn text(client: &Client) -> String {
 
 /// The mistake, and its place.
 #[derive(Debug, Serialize)]
-pub(crate) struct Mistake {
+pub(super) struct Mistake {
     message: String,
     file: Option<String>,
     line: Option<u64>,
@@ -89,9 +78,9 @@ pub(crate) struct Mistake {
 }
 
 impl Mistake {
-    pub(crate) fn write(&self, is_json: bool) -> String {
+    pub(super) fn write(&self, is_json: bool) -> String {
         match is_json {
-            false => format!("tollgate: {self}"),
+            false => format!("tollgate: {}", self.message),
             true => json!({"ok": false, "error": self}).to_string(),
         }
     }
@@ -106,11 +95,5 @@ impl From<LimitsError> for Mistake {
             limit: error.limit().map(str::to_owned),
             id: error.id().map(str::to_owned),
         }
-    }
-}
-
-impl fmt::Display for Mistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
     }
 }

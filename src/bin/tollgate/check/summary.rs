@@ -51,7 +51,12 @@ impl Summary {
                 blocked: of(&|named| named.limit.as_ref().is_some_and(Limit::is_blocked)),
                 unlimited: of(&|named| named.limit.as_ref().is_some_and(is_unlimited)),
                 not_limited: of(&|named| named.limit.is_none()),
-                bounds: limits.iter().filter_map(bound).collect(),
+                bounds: limits
+                    .iter()
+                    .filter_map(|named| {
+                        Some((named.name.to_string(), Bound::of(named.limit.as_ref()?)?))
+                    })
+                    .collect(),
             },
             overrides: Overrides {
                 count: overrides(|_| true),
@@ -60,11 +65,6 @@ impl Summary {
             },
         }
     }
-}
-
-fn bound(named: &NamedLimit) -> Option<(String, Bound)> {
-    let bound = Bound::of(named.limit.as_ref()?)?;
-    Some((named.name.to_string(), bound))
 }
 
 fn is_unlimited(limit: &Limit) -> bool {

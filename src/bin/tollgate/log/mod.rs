@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `source` | opens files, and decompresses them |
 //! | `lines` | splits them into lines of bounded length |
-//! | `line_reader` | reads a line of either format |
 //! | `common_format`, `json_format`, `instant` | the formats |
 //! | `unreadable` | counts the lines that cannot be read |
 //! | `ordered` | brings the requests of all files into the order of their times |

@@ -11,13 +11,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use indicatif::ProgressBar;
+use indicatif::{HumanCount, ProgressBar};
 
 use super::{
     common_format, json_format,
     lines::{Lines, NextLine},
     record::{Record, Wanted},
-    source::{self, Source, SourceError},
+    source::{self, SourceError},
     unreadable::{Reason, Unreadable},
 };
 
@@ -43,6 +43,14 @@ pub(crate) struct LogEnd {
     pub(crate) unreadable: Unreadable,
     /// Requests that came too late for their place, and count at the latest instant before them.
     pub(crate) late: u64,
+}
+
+impl LogEnd {
+    /// How much was read, in words.
+    pub(crate) fn sentence(&self) -> String {
+        let (lines, unreadable) = (HumanCount(self.lines), HumanCount(self.unreadable.count()));
+        format!("{lines} lines, {unreadable} of them unreadable")
+    }
 }
 
 impl Log {
@@ -104,7 +112,7 @@ struct Input {
 
 impl Input {
     fn open(path: &Path, progress: &ProgressBar) -> Result<Self, SourceError> {
-        let Source { name, reader } = Source::open(path, progress)?;
+        let (name, reader) = source::open(path, progress)?;
         Ok(Self {
             name,
             lines: Lines::new(reader),

@@ -27,28 +27,24 @@ pub(crate) struct SourceError {
     error: io::Error,
 }
 
-/// An open log.
-pub(super) struct Source {
-    pub(super) name: String,
-    pub(super) reader: Box<dyn BufRead>,
-}
-
-impl Source {
-    /// Opens a file, or standard input for `-`.
-    pub(super) fn open(path: &Path, progress: &ProgressBar) -> Result<Self, SourceError> {
-        let is_stdin = path == Path::new("-");
-        let name = match is_stdin {
-            true => "standard input".to_owned(),
-            false => path.display().to_string(),
-        };
-        let opened = match is_stdin {
-            true => decompressed(progress.wrap_read(stdin())),
-            false => open_file(path).and_then(|file| decompressed(progress.wrap_read(file))),
-        };
-        match opened {
-            Ok(reader) => Ok(Self { name, reader }),
-            Err(error) => Err(SourceError { name, error }),
-        }
+/// Opens a file, or standard input for `-`. Returns its name with it.
+pub(super) fn open(
+    path: &Path,
+    progress: &ProgressBar,
+) -> Result<(String, Box<dyn BufRead>), SourceError> {
+    let (name, opened) = match path == Path::new("-") {
+        true => (
+            "standard input".to_owned(),
+            decompressed(progress.wrap_read(stdin())),
+        ),
+        false => (
+            path.display().to_string(),
+            open_file(path).and_then(|file| decompressed(progress.wrap_read(file))),
+        ),
+    };
+    match opened {
+        Ok(reader) => Ok((name, reader)),
+        Err(error) => Err(SourceError { name, error }),
     }
 }
 

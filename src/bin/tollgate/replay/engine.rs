@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Limiter, Limits, MemoryBackend, Transaction};
+use tollgate::{
+    Decision, Limit, Limiter, Limits, MemoryBackend, Transaction, transaction::Algorithm,
+};
 
 use super::{
     plan::{Plan, PlannedRule},
     tally::Tally,
 };
-use crate::{clocked::Clocked, distinct, limit_files::with_line, log::Record};
+use crate::{clocked::Clocked, distinct, log::Record};
 
 /// The most bytes of windows and tiers.
 const HISTORY_BYTES: usize = 256 * 1024 * 1024;
@@ -30,13 +32,6 @@ struct Charge {
     limit: usize,
     id: String,
     cost: u32,
-}
-
-impl Charge {
-    fn transaction<'a>(&'a self, names: &'a [String]) -> Transaction<'a> {
-        let name = names[self.limit].as_str();
-        Transaction::new(name, self.id.as_str()).cost(self.cost)
-    }
 }
 
 impl Engine {
@@ -66,7 +61,7 @@ impl Engine {
             };
             match rule.format.fold(&id) {
                 Ok(folded) if folded.as_str() == id => add(&mut charges, rule, id),
-                Ok(folded) => add(&mut charges, rule, folded.as_str().to_owned()),
+                Ok(folded) => add(&mut charges, rule, folded.to_string()),
                 Err(_) => self.misfits += 1,
             }
         }
@@ -132,10 +127,10 @@ fn decide(
     charges: &[Charge],
     mut told: impl FnMut(&Charge, &Decision),
 ) -> bool {
-    let batch: Vec<_> = charges
+    let batch = charges
         .iter()
-        .map(|charge| charge.transaction(names))
-        .collect();
+        .map(|charge| Transaction::new(&*names[charge.limit], &charge.id).cost(charge.cost));
+    let batch: Vec<_> = batch.collect();
     let Some(Ok(decisions)) = limiter.try_spend_batch(&batch) else {
         return false;
     };
@@ -155,4 +150,28 @@ fn add(charges: &mut Vec<Charge>, rule: &PlannedRule, id: String) {
             cost: rule.cost,
         }),
     }
+}
+
+/// The same limits, where requests of token buckets wait in line for at most this time. `None` if no limit changes.
+fn with_line(limits: &Limits, wait: Duration) -> Option<Limits> {
+    let mut changed = false;
+    let mut lined = |limit: &Limit| match limit.algorithm() {
+        Some(Algorithm::Gcra(gcra)) if gcra.max_wait().is_zero() => {
+            changed = true;
+            limit.clone().max_wait(wait)
+        }
+        _ => limit.clone(),
+    };
+    let mut builder = Limits::builder();
+    for named in limits.iter() {
+        builder = match &named.limit {
+            Some(limit) => builder.limit(named.name.clone(), lined(limit)),
+            None => builder.name(named.name.clone()),
+        };
+        for own in named.overrides() {
+            builder = builder.override_for(named.name.as_str(), own.id, lined(own.limit));
+        }
+    }
+    let limits = builder.build().ok()?;
+    changed.then_some(limits)
 }

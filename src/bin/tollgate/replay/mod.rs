@@ -1,8 +1,6 @@
 //! `tollgate replay`: what limits would have done to the traffic of a log.
 
-mod denied;
 mod engine;
-mod output;
 mod plan;
 mod tally;
 mod timeline;
@@ -10,16 +8,15 @@ mod timeline;
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use tollgate::Limits;
+use tollgate::limit::parse_duration;
 
-use self::engine::Engine;
-use self::plan::Plan;
+use self::{engine::Engine, plan::Plan};
 pub(crate) use self::{tally::Tally, timeline::Timeline};
 use crate::{
     args::{LogArgs, ReportArgs},
     failure::Failure,
     key::Key,
-    limit_files::{LimitFiles, LimitFilesError},
+    limit_files::LimitFiles,
     log::{Log, LogEnd},
     rules,
 };
@@ -36,7 +33,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, default_value = "ip", value_name = "KEY")]
     pub(crate) key: Key,
     /// Also tells what waiting in line for at most this long would have made of token buckets
-    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = crate::args::wait)]
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = wait)]
     pub(crate) max_wait: Duration,
     #[command(flatten)]
     pub(crate) log: LogArgs,
@@ -54,19 +51,14 @@ pub(crate) struct Replay {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
-    let limits = args.limits.read().map_err(LimitFilesError::from)?;
-    let replay = replay(args, limits)?;
-    output::write(&replay, &args.report)
-}
-
-fn replay(args: &ReplayArgs, limits: Limits) -> Result<Replay, Failure> {
-    let file_rules = match &args.rules {
+pub(crate) fn replay(args: &ReplayArgs) -> Result<Replay, Failure> {
+    let limits = args.limits.read()?;
+    let rules = match &args.rules {
         Some(path) => rules::read(path, &limits, &args.key)?,
         None => rules::for_all(&limits, &args.key),
     };
-    let (plan, mut notes) = Plan::new(&limits, &file_rules);
-    let wanted = plan.wanted(&args.log);
+    let mut wanted = args.log.wanted();
+    let (plan, mut notes) = Plan::new(&limits, rules, &mut wanted);
     let mut engine = Engine::new(limits, plan, args.max_wait);
     let mut log = Log::open(&args.log.files(), wanted)?;
     while let Some(record) = log.next_record()? {
@@ -81,4 +73,14 @@ fn replay(args: &ReplayArgs, limits: Limits) -> Result<Replay, Failure> {
         notes,
         max_wait: args.max_wait,
     })
+}
+
+/// Parses a time to wait.
+fn wait(text: &str) -> Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+    let wait = parse_duration(text).map_err(|error| error.to_string())?;
+    match wait.is_zero() || wait > LONGEST || wait.subsec_nanos() % 1000 > 0 {
+        true => Err("use a time from 1us to 24h".to_owned()),
+        false => Ok(wait),
+    }
 }

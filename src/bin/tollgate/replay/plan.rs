@@ -3,18 +3,17 @@
 use tollgate::{Limits, id::IdFormat, limit::NamedLimit, rule::Paths, transaction::Algorithm};
 
 use crate::{
-    args::LogArgs,
     key::{Key, PlannedKey},
     log::{Record, Wanted},
     rules::FileRule,
 };
 
 /// The rules that requests may meet.
-pub(crate) struct Plan {
+#[derive(Default)]
+pub(super) struct Plan {
     pub(super) rules: Vec<PlannedRule>,
     /// The names of the limits that requests may meet.
     pub(super) limits: Vec<String>,
-    wanted: Wanted,
 }
 
 pub(super) struct PlannedRule {
@@ -28,14 +27,15 @@ pub(super) struct PlannedRule {
 }
 
 impl Plan {
-    /// Plans rules for known limits. Also returns notes on the limits that a log tells nothing about.
-    pub(crate) fn new(limits: &Limits, rules: &[FileRule]) -> (Self, Vec<String>) {
+    /// Plans rules for known limits, and adds what they need of a line to `wanted`. Also returns notes on the limits that a log
+    /// tells nothing about.
+    pub(super) fn new(
+        limits: &Limits,
+        rules: Vec<FileRule>,
+        wanted: &mut Wanted,
+    ) -> (Self, Vec<String>) {
         let mut notes = Vec::new();
-        let mut plan = Self {
-            rules: Vec::new(),
-            limits: Vec::new(),
-            wanted: Wanted::default(),
-        };
+        let mut plan = Self::default();
         for rule in rules {
             let Some(named) = limits.get(&rule.limit) else {
                 continue;
@@ -45,25 +45,13 @@ impl Plan {
                     "limit `{}` counts what runs at once, which a log does not tell: it is left out",
                     rule.limit
                 )),
-                false => plan.add(rule, named.name.format()),
+                false => plan.add(rule, named.name.format(), wanted),
             }
         }
         (plan, notes)
     }
 
-    /// What the rules need of a line.
-    pub(crate) fn wanted(&self, args: &LogArgs) -> Wanted {
-        let wanted = &self.wanted;
-        Wanted {
-            time: args.time.clone(),
-            address: wanted.address,
-            address_field: args.address.clone(),
-            request: wanted.request,
-            fields: wanted.fields.clone(),
-        }
-    }
-
-    fn add(&mut self, rule: &FileRule, format: IdFormat) {
+    fn add(&mut self, rule: FileRule, format: IdFormat, wanted: &mut Wanted) {
         let known = self.limits.iter().position(|name| *name == rule.limit);
         let limit = known.unwrap_or_else(|| {
             self.limits.push(rule.limit.clone());
@@ -74,14 +62,14 @@ impl Plan {
             (Key::Ip, IdFormat::Ipv6Range) => &Key::Range,
             (key, _) => key,
         };
-        self.wanted.request |= rule.paths.is_some() || !rule.methods.is_empty();
+        wanted.request |= rule.paths.is_some() || !rule.methods.is_empty();
         self.rules.push(PlannedRule {
             limit,
             format,
             cost: rule.cost,
-            key: key.plan(&mut self.wanted),
-            paths: rule.paths.clone(),
-            methods: rule.methods.clone(),
+            key: key.plan(wanted),
+            paths: rule.paths,
+            methods: rule.methods,
         });
     }
 }

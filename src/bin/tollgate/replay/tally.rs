@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tollgate::{Decision, Limit, transaction::Algorithm};
 
-use super::{denied::DeniedClients, timeline::Timeline};
+use super::timeline::Timeline;
 use crate::{
-    busiest::Denials,
+    busiest::{Denials, DeniedClients, kept},
     distinct::Distinct,
     output::{grouped, span},
 };
@@ -28,7 +28,7 @@ pub(crate) struct Tally {
     pub(crate) in_line: Option<WhatIf>,
     /// The denied clients, the most denied one first. Empty until the end.
     pub(crate) most_denied: Vec<(String, Denials)>,
-    by_client: DeniedClients,
+    by_client: DeniedClients<String>,
 }
 
 /// What would have happened if requests had waited for their turn.
@@ -94,7 +94,9 @@ impl Tally {
 
     pub(super) fn ended(mut self, has_line: bool) -> Self {
         self.in_line = self.in_line.filter(|_| has_line);
-        self.most_denied = std::mem::take(&mut self.by_client).sorted();
+        let sorted = std::mem::take(&mut self.by_client).sorted();
+        let kept = sorted.into_iter().map(|(id, denials)| (kept(&id), denials));
+        self.most_denied = kept.collect();
         self
     }
 }

@@ -1,18 +1,16 @@
 //! The rates, windows and periods that are tried.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
-use serde::Serialize;
 use tollgate::{
     Limit,
     limit::{LimitError, format_duration},
-    quota::{Per, Quota},
+    quota::{CalendarUnit, Per, Quota},
     window::Window,
 };
 
 /// The kind of a recommended limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Gcra,
     Window,
@@ -24,6 +22,14 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 const WEEK: u64 = 7 * DAY;
+
+impl Kind {
+    /// The candidates of this kind, with their places.
+    pub(crate) fn candidates(self) -> impl Iterator<Item = (usize, Candidate)> {
+        let all = CANDIDATES.iter().copied().enumerate();
+        all.filter(move |(_, candidate)| candidate.kind() == self)
+    }
+}
 
 /// The number of rates, windows and periods.
 pub(super) const RATES: usize = 31;
@@ -37,75 +43,57 @@ const WINDOW_UNITS: u64 = 4096;
 /// A limit without its size: the smallest burst, limit or quota is what is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Candidate {
-    Rate { count: u32, period_us: u64 },
-    Window { us: u64 },
-    Period { us: u64, start_us: u64, unit: Unit },
+    Rate {
+        count: u32,
+        period_us: u64,
+    },
+    Window {
+        us: u64,
+    },
+    Period {
+        us: u64,
+        start_us: u64,
+        unit: CalendarUnit,
+    },
 }
 
-/// A period of the calendar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
-    Hour,
-    Day,
-    Week,
-}
-
-const fn rate(count: u32, period_us: u64) -> Candidate {
-    Candidate::Rate { count, period_us }
-}
-
-const fn window(us: u64) -> Candidate {
-    Candidate::Window { us }
-}
-
-const fn period(us: u64, start_us: u64, unit: Unit) -> Candidate {
-    Candidate::Period { us, start_us, unit }
-}
+/// Numbers of requests in a period, from the lowest rate to the highest.
+const COUNTS: [(&[u32], u64); 5] = [
+    (&[1, 2, 5, 10, 20, 30], HOUR),
+    (&[1, 2, 3, 5, 7, 10, 15, 20, 30, 45], MINUTE),
+    (&[1], SECOND),
+    (&[90], MINUTE),
+    (
+        &[2, 3, 4, 5, 7, 10, 15, 20, 50, 100, 200, 500, 1000],
+        SECOND,
+    ),
+];
 
 /// All candidates: rates from the lowest to the highest, windows, and periods.
-pub(crate) const CANDIDATES: [Candidate; RATES + WINDOWS + PERIODS] = [
-    rate(1, HOUR),
-    rate(2, HOUR),
-    rate(5, HOUR),
-    rate(10, HOUR),
-    rate(20, HOUR),
-    rate(30, HOUR),
-    rate(1, MINUTE),
-    rate(2, MINUTE),
-    rate(3, MINUTE),
-    rate(5, MINUTE),
-    rate(7, MINUTE),
-    rate(10, MINUTE),
-    rate(15, MINUTE),
-    rate(20, MINUTE),
-    rate(30, MINUTE),
-    rate(45, MINUTE),
-    rate(1, SECOND),
-    rate(90, MINUTE),
-    rate(2, SECOND),
-    rate(3, SECOND),
-    rate(4, SECOND),
-    rate(5, SECOND),
-    rate(7, SECOND),
-    rate(10, SECOND),
-    rate(15, SECOND),
-    rate(20, SECOND),
-    rate(50, SECOND),
-    rate(100, SECOND),
-    rate(200, SECOND),
-    rate(500, SECOND),
-    rate(1000, SECOND),
-    window(10 * SECOND),
-    window(MINUTE),
-    window(5 * MINUTE),
-    window(10 * MINUTE),
-    window(30 * MINUTE),
-    window(HOUR),
-    period(HOUR, 0, Unit::Hour),
-    period(DAY, 0, Unit::Day),
+pub(super) static CANDIDATES: LazyLock<Vec<Candidate>> = LazyLock::new(|| {
+    let rates = COUNTS.iter().flat_map(|&(counts, period_us)| {
+        let rate = move |&count| Candidate::Rate { count, period_us };
+        counts.iter().map(rate)
+    });
+    let windows: [u64; WINDOWS] = [
+        10 * SECOND,
+        MINUTE,
+        5 * MINUTE,
+        10 * MINUTE,
+        30 * MINUTE,
+        HOUR,
+    ];
     // The epoch was a Thursday, and weeks start on Monday.
-    period(WEEK, 4 * DAY, Unit::Week),
-];
+    let periods: [_; PERIODS] = [
+        (HOUR, 0, CalendarUnit::Hour),
+        (DAY, 0, CalendarUnit::Day),
+        (WEEK, 4 * DAY, CalendarUnit::Week),
+    ];
+    rates
+        .chain(windows.map(|us| Candidate::Window { us }))
+        .chain(periods.map(|(us, start_us, unit)| Candidate::Period { us, start_us, unit }))
+        .collect()
+});
 
 impl Candidate {
     pub(crate) fn kind(self) -> Kind {
@@ -123,7 +111,7 @@ impl Candidate {
                 Limit::new(size, count, Duration::from_micros(period_us))
             }
             Self::Window { us } => Window::new(size, Duration::from_micros(us)).map(Limit::from),
-            Self::Period { unit, .. } => Quota::new(size, unit.per()).map(Limit::from),
+            Self::Period { unit, .. } => Quota::new(size, Per::calendar(unit)).map(Limit::from),
         }
     }
 
@@ -166,26 +154,7 @@ impl Candidate {
                 format!("{count} per {unit}")
             }
             Self::Window { us } => format!("any {}", format_duration(Duration::from_micros(us))),
-            Self::Period { unit, .. } => format!("a calendar {}", unit.word()),
-        }
-    }
-}
-
-impl Unit {
-    /// The word for it in files.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Hour => "hour",
-            Self::Day => "day",
-            Self::Week => "week",
-        }
-    }
-
-    fn per(self) -> Per {
-        match self {
-            Self::Hour => Per::Hour,
-            Self::Day => Per::Day,
-            Self::Week => Per::Week,
+            Self::Period { unit, .. } => format!("a calendar {unit}"),
         }
     }
 }

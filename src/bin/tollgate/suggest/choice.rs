@@ -8,11 +8,20 @@
 
 use super::{
     candidates::{CANDIDATES, Candidate, Kind},
-    gap::{Gap, ROOM, of_kind, rounded_up},
+    gap::{Gap, ROOM, rounded_up},
     measure::Measured,
-    recommendation::Choice,
 };
 use crate::output::grouped;
+
+/// A recommended candidate and its size.
+#[derive(Clone, Debug)]
+pub(crate) struct Choice {
+    /// The place of the candidate.
+    pub(crate) place: usize,
+    pub(crate) candidate: Candidate,
+    pub(crate) size: u32,
+    pub(crate) reason: String,
+}
 
 /// Chooses a limit of each kind that denies at most this many clients.
 pub(super) fn choose(measured: &Measured, at_most: u64) -> Vec<Choice> {
@@ -63,7 +72,7 @@ fn in_words(candidate: Candidate) -> String {
 
 /// The strictest limit of a kind that leaves room above what the first client needs that may not be denied.
 fn without_gap(measured: &Measured, kind: Kind, at_most: usize) -> Option<Choice> {
-    let sized = of_kind(kind).filter_map(|(place, candidate)| {
+    let sized = kind.candidates().filter_map(|(place, candidate)| {
         let tops = &measured.tops[place];
         let others = measured.need(place, at_most.min(tops.len().checked_sub(1)?));
         let size = rounded_up(others + others / ROOM + 1);

@@ -11,6 +11,7 @@ pub(super) const ALL: usize = RATES + WINDOWS + PERIODS;
 const REMEMBERED: usize = 4097;
 
 /// The needs of a client so far. Requests are added in the order of their times.
+#[derive(Default)]
 pub(super) struct Demand {
     last: u64,
     /// For each rate, how far the bucket is from full, in microseconds × count, and the most that it was.
@@ -25,22 +26,6 @@ pub(super) struct Demand {
     period: [u64; PERIODS],
     in_period: [u64; PERIODS],
     most_in_period: [u64; PERIODS],
-}
-
-impl Default for Demand {
-    fn default() -> Self {
-        Self {
-            last: 0,
-            short: [0; RATES],
-            most_short: [0; RATES],
-            recent: VecDeque::new(),
-            left: [0; WINDOWS],
-            most_in_window: [0; WINDOWS],
-            period: [0; PERIODS],
-            in_period: [0; PERIODS],
-            most_in_period: [0; PERIODS],
-        }
-    }
 }
 
 impl Demand {

@@ -1,7 +1,7 @@
 //! Gaps between clients that need much, and all others.
 
 use super::{
-    candidates::{CANDIDATES, Candidate, Kind},
+    candidates::{CANDIDATES, Kind},
     measure::Measured,
 };
 
@@ -44,9 +44,11 @@ impl Gap {
         let gaps = all(measured, kind, at_most, NO_GAP);
         // A heavy user among people is no crawler.
         let widest = gaps.iter().map(|gap| gap.ratio).max()?.min(WIDE_GAP);
-        let clear = cube_root(widest).max(NO_GAP);
-        let clear = gaps.into_iter().filter(|gap| gap.ratio >= clear).collect();
-        strictest(clear)
+        // The cube root of the widest gap is clear: (ratio / 1000)³ ≥ widest / 1000.
+        let cube = u128::from(widest) * 1_000_000;
+        let clear = gaps.into_iter();
+        let clear = clear.filter(|gap| u128::from(gap.ratio.min(WIDE_GAP)).pow(3) >= cube);
+        strictest(clear.collect())
     }
 
     /// What makes one gap better than that of another kind.
@@ -77,12 +79,6 @@ impl Gap {
     }
 }
 
-/// The candidates of a kind, with their places.
-pub(super) fn of_kind(kind: Kind) -> impl Iterator<Item = (usize, Candidate)> {
-    let all = CANDIDATES.into_iter().enumerate();
-    all.filter(move |(_, candidate)| candidate.kind() == kind)
-}
-
 /// Of the gaps with the most clients before them, and of those that are nearly as wide as the widest, the one with the
 /// strictest limit.
 fn strictest(gaps: Vec<Gap>) -> Option<Gap> {
@@ -97,7 +93,7 @@ fn strictest(gaps: Vec<Gap>) -> Option<Gap> {
 /// All gaps of the candidates of a kind that are at least so wide.
 fn all(measured: &Measured, kind: Kind, at_most: usize, narrowest: u64) -> Vec<Gap> {
     let mut gaps = Vec::new();
-    for (place, candidate) in of_kind(kind) {
+    for (place, candidate) in kind.candidates() {
         let tops = &measured.tops[place];
         let most = at_most.min(tops.len().saturating_sub(1));
         let largest = candidate.largest(measured.length());
@@ -118,20 +114,6 @@ fn all(measured: &Measured, kind: Kind, at_most: usize, narrowest: u64) -> Vec<G
         }
     }
     gaps
-}
-
-/// The cube root of a number of thousandths, in thousandths.
-fn cube_root(thousandths: u64) -> u64 {
-    let scaled = u128::from(thousandths) * 1_000_000;
-    let (mut low, mut high) = (0_u64, 10_000_000);
-    while high - low > 1 {
-        let middle = low.midpoint(high);
-        match u128::from(middle).pow(3) <= scaled {
-            true => low = middle,
-            false => high = middle,
-        }
-    }
-    low
 }
 
 /// A round size between what others need and the least that is stopped: twice the one, or the geometric mean if that is less.

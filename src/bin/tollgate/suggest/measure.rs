@@ -1,13 +1,16 @@
 //! Measures what all clients need.
 
-use std::{collections::HashMap, hash::BuildHasherDefault};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap},
+    hash::BuildHasherDefault,
+};
 
 use ahash::AHasher;
 
 use super::{
     demand::{ALL, Demand},
     spool::Spool,
-    tops::Tops,
 };
 use crate::failure::Failure;
 
@@ -76,4 +79,33 @@ pub(super) fn measure(spool: &mut Spool, clients: u64, kept: u64) -> Result<Meas
     measured.span.0 = measured.span.0.min(measured.span.1);
     measured.tops = tops.into_iter().map(Tops::sorted).collect();
     Ok(measured)
+}
+
+/// A number of clients with the largest needs.
+struct Tops {
+    kept: usize,
+    heap: BinaryHeap<Reverse<(u64, u64)>>,
+}
+
+impl Tops {
+    fn new(kept: usize) -> Self {
+        let heap = BinaryHeap::new();
+        Self { kept, heap }
+    }
+
+    fn add(&mut self, need: u64, client: u64) {
+        if self.heap.len() < self.kept {
+            self.heap.push(Reverse((need, client)));
+        } else if let Some(mut least) = self.heap.peek_mut()
+            && least.0.0 < need
+        {
+            *least = Reverse((need, client));
+        }
+    }
+
+    /// The needs and their clients, the largest first.
+    fn sorted(self) -> Vec<(u64, u64)> {
+        let sorted = self.heap.into_sorted_vec();
+        sorted.into_iter().map(|Reverse(top)| top).collect()
+    }
 }

@@ -11,28 +11,24 @@ mod demand;
 mod gap;
 mod measure;
 mod names;
-mod output;
-mod recommendation;
 mod share;
 mod spool;
-mod tops;
 mod verify;
 
 use clap::Args;
 
 pub(crate) use self::{
-    candidates::{CANDIDATES, Candidate, Kind},
-    measure::Measured,
-    output::file_line,
-    recommendation::Recommendation,
+    candidates::{Candidate, Kind},
+    verify::Recommendation,
 };
-use self::{names::Names, share::Share, spool::Spool};
+use self::{measure::Measured, names::Names, share::Share, spool::Spool};
 use crate::{
     args::{LogArgs, ReportArgs},
     distinct::{Distinct, hash},
     failure::Failure,
     key::Key,
-    log::{Log, LogEnd, Wanted},
+    log::{Log, LogEnd},
+    output::{grouped, instant},
 };
 
 /// What `suggest` is asked.
@@ -54,7 +50,7 @@ pub(crate) struct SuggestArgs {
 pub(crate) struct Suggestion {
     pub(crate) end: LogEnd,
     pub(crate) key: Key,
-    pub(crate) share: Share,
+    share: Share,
     /// The clients that may be denied at most.
     pub(crate) at_most: u64,
     pub(crate) measured: Measured,
@@ -63,12 +59,33 @@ pub(crate) struct Suggestion {
     pub(crate) notes: Vec<String>,
 }
 
-/// Runs the command.
-pub(crate) fn run(args: &SuggestArgs) -> Result<(), Failure> {
-    output::write(&suggest(args)?, &args.report)
+impl Suggestion {
+    /// What was measured, in words.
+    pub(crate) fn traffic(&self) -> String {
+        let Measured {
+            requests,
+            clients,
+            span: (first, last),
+            ..
+        } = &self.measured;
+        format!(
+            "{} requests by {} clients from {} to {}",
+            grouped(*requests),
+            grouped(*clients),
+            instant(*first),
+            instant(*last)
+        )
+    }
+
+    /// How many clients may be denied, in words.
+    pub(crate) fn allowance(&self) -> String {
+        let (share, at_most) = (self.share, grouped(self.at_most));
+        format!("at most {share} of the clients may be denied: {at_most}")
+    }
 }
 
-fn suggest(args: &SuggestArgs) -> Result<Suggestion, Failure> {
+/// Runs the command.
+pub(crate) fn suggest(args: &SuggestArgs) -> Result<Suggestion, Failure> {
     let (mut spool, end, names, clients) = read(args)?;
     let about = clients.count();
     let kept = args.deny_at_most.of(about + about / 50) + 2;
@@ -97,11 +114,7 @@ fn suggest(args: &SuggestArgs) -> Result<Suggestion, Failure> {
 
 /// Reads the log into a spool.
 fn read(args: &SuggestArgs) -> Result<(Spool, LogEnd, Names, Distinct), Failure> {
-    let mut wanted = Wanted {
-        time: args.log.time.clone(),
-        address_field: args.log.address.clone(),
-        ..Wanted::default()
-    };
+    let mut wanted = args.log.wanted();
     let key = args.key.plan(&mut wanted);
     let mut spool = Spool::create()?;
     let (mut names, mut clients) = (Names::default(), Distinct::default());

@@ -29,26 +29,21 @@ impl FromStr for Share {
     fn from_str(text: &str) -> Result<Self, ShareError> {
         let error = || ShareError(text.to_owned());
         let trimmed = text.trim();
-        let (number, unit) = match trimmed.strip_suffix('%') {
-            Some(number) => (number.trim_end(), WHOLE / 100),
-            None => (trimmed, WHOLE),
+        let (number, part) = match trimmed.strip_suffix('%') {
+            Some(number) => (number.trim_end(), 100),
+            None => (trimmed, 1),
         };
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let is_number = !(whole.is_empty() && fraction.is_empty());
-        if !is_number || !is_digits(whole) || !is_digits(fraction) || whole.len() > 3 {
+        let is_empty = whole.is_empty() && fraction.is_empty();
+        if is_empty || !is_digits(whole) || !is_digits(fraction) || whole.len() > 3 {
             return Err(error());
         }
-        let whole = if whole.is_empty() { "0" } else { whole };
-        let mut share = whole.parse::<u64>().map_err(|_| error())? * unit;
-        let mut place = unit;
-        for digit in fraction.bytes() {
-            place /= 10;
-            share += u64::from(digit - b'0') * place;
-        }
-        match share <= WHOLE {
-            true => Ok(Self(share)),
-            false => Err(error()),
+        // Nine digits after the point make it a number of billionths.
+        let billionths = format!("{whole}{fraction:0<9.9}").parse::<u64>();
+        match billionths.map_err(|_| error())? / part {
+            share @ 0..=WHOLE => Ok(Self(share)),
+            _ => Err(error()),
         }
     }
 }

@@ -1,15 +1,17 @@
 //! Decides the requests of the clients that a choice stops by the crate's limiter, as `replay` does.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use tollgate::{Limits, Transaction};
+use serde_json::Value;
+use tollgate::{Limit, Limits, Transaction};
 
-use super::{
-    measure::Measured,
-    recommendation::{Choice, Recommendation},
-    spool::Spool,
+use super::{choice::Choice, measure::Measured, spool::Spool};
+use crate::{
+    busiest::{Denials, DeniedClients},
+    clocked::Clocked,
+    failure::Failure,
+    key::Key,
 };
-use crate::{busiest::Denials, clocked::Clocked, failure::Failure};
 
 /// The most bytes of windows.
 const HISTORY_BYTES: usize = 512 * 1024 * 1024;
@@ -18,14 +20,41 @@ const BUCKETS: usize = 250_000;
 
 const LIMIT: &str = "suggested";
 
+/// A recommended limit, and what it would have done.
+pub(crate) struct Recommendation {
+    pub(crate) choice: Choice,
+    pub(crate) limit: Limit,
+    pub(crate) denied: u64,
+    /// The denied clients by their hashes, the most denied one first.
+    pub(crate) clients: Vec<(u64, Denials)>,
+}
+
+impl Recommendation {
+    /// The limit as a line for a file of limits.
+    pub(crate) fn file_line(&self, key: &Key) -> String {
+        let mut fields = match key {
+            Key::Ip => vec!["id: ipAddress".to_owned()],
+            Key::Range => vec!["id: ipv6RangeCIDR".to_owned()],
+            Key::Everyone | Key::Field(_) => Vec::new(),
+        };
+        if let Ok(Value::Object(values)) = serde_json::to_value(self.limit.as_values()) {
+            fields.extend(values.iter().map(|(name, value)| match value {
+                Value::String(value) => format!("{name}: {value}"),
+                value => format!("{name}: {value}"),
+            }));
+        }
+        format!("requests: {{{}}}", fields.join(", "))
+    }
+}
+
 /// A choice, with a limiter for it.
 struct Trial {
     choice: Choice,
-    limit: tollgate::Limit,
+    limit: Limit,
     limiter: Clocked,
     /// The clients that need more than the limit admits. No other client can be denied.
     stopped: HashSet<u64>,
-    denied: HashMap<u64, Denials>,
+    denied: DeniedClients<u64>,
 }
 
 /// Tries the choices.
@@ -58,7 +87,7 @@ impl Trial {
         Some(Self {
             limiter: Clocked::new(limits, BUCKETS, HISTORY_BYTES),
             stopped: stopped.map(|(_, client)| *client).collect(),
-            denied: HashMap::new(),
+            denied: DeniedClients::default(),
             choice,
             limit,
         })
@@ -69,16 +98,12 @@ impl Trial {
         let transaction = Transaction::new(LIMIT, &id);
         let decision = self.limiter.at(at).try_spend(&transaction);
         if decision.is_some_and(|decision| decision.is_ok_and(|decision| !decision.allowed())) {
-            let denials = self.denied.entry(client);
-            denials
-                .and_modify(|denials| denials.add(at))
-                .or_insert_with(|| Denials::new(at));
+            self.denied.add(&client, at);
         }
     }
 
     fn recommendation(self) -> Recommendation {
-        let mut clients: Vec<_> = self.denied.into_iter().collect();
-        clients.sort_by_key(|(client, denials)| (u64::MAX - denials.denied, *client));
+        let clients = self.denied.sorted();
         Recommendation {
             choice: self.choice,
             limit: self.limit,

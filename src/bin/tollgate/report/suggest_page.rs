@@ -2,23 +2,21 @@
 
 use std::fmt::Write;
 
-use super::{capitalized, curve, denied_clients, escaped, totals};
+use super::{
+    curve,
+    page::{capitalized, denied_clients, escaped, totals},
+};
 use crate::{
     bound::Bound,
-    output::{grouped, instant, percent},
-    suggest::{Recommendation, Suggestion, file_line},
+    output::{grouped, percent},
+    suggest::{Recommendation, Suggestion},
 };
 
 pub(super) fn body(suggestion: &Suggestion, top: usize) -> String {
-    let measured = &suggestion.measured;
     let mut body = format!(
-        "<p>{} requests by {} clients, from {} to {}. At most {} of the clients may be denied: {}.</p>\n</header>\n<main>\n",
-        grouped(measured.requests),
-        grouped(measured.clients),
-        instant(measured.span.0),
-        instant(measured.span.1),
-        suggestion.share,
-        grouped(suggestion.at_most),
+        "<p>{}. {}.</p>\n</header>\n<main>\n",
+        suggestion.traffic(),
+        capitalized(&suggestion.allowance()),
     );
     for recommendation in &suggestion.recommendations {
         add_recommendation(&mut body, suggestion, recommendation, top);
@@ -53,7 +51,7 @@ fn add_recommendation(
             ("of all clients", percent(stopped, measured.clients)),
         ]),
         escaped(&capitalized(&recommendation.choice.reason)),
-        escaped(&file_line(&recommendation.limit, &suggestion.key)),
+        escaped(&recommendation.file_line(&suggestion.key)),
     );
     if stopped > 0 {
         let most_denied = recommendation.clients.iter().take(top);

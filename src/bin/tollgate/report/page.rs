@@ -1,46 +1,18 @@
 //! `--html`: the result as one self-contained page, in the style of the simulator. It has no scripts.
 
-mod chart;
-mod curve;
-mod replayed;
-mod suggested;
-
 use std::{fs, path::Path};
 
 use crate::{
     busiest::Denials,
     failure::Failure,
     output::{grouped, instant},
-    replay::Replay,
-    suggest::Suggestion,
 };
 
 const LOOK: &str = include_str!("../../../../examples/shared/look.css");
 const OWN: &str = include_str!("page.css");
 
-/// Writes the result of `replay`.
-pub(crate) fn write_replay(path: &Path, replay: &Replay, top: usize) -> Result<(), Failure> {
-    write(
-        path,
-        "What these limits would have done",
-        &replayed::body(replay, top),
-    )
-}
-
-/// Writes the result of `suggest`.
-pub(crate) fn write_suggestion(
-    path: &Path,
-    suggestion: &Suggestion,
-    top: usize,
-) -> Result<(), Failure> {
-    write(
-        path,
-        "Limits for this traffic",
-        &suggested::body(suggestion, top),
-    )
-}
-
-fn write(path: &Path, title: &str, body: &str) -> Result<(), Failure> {
+/// Writes a page with this title and content.
+pub(super) fn write(path: &Path, title: &str, body: &str) -> Result<(), Failure> {
     let page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -54,7 +26,7 @@ fn write(path: &Path, title: &str, body: &str) -> Result<(), Failure> {
 }
 
 /// Text for the page. Ids come from clients.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -71,7 +43,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// A table of denied clients.
-fn denied_clients(clients: impl Iterator<Item = (String, Denials)>) -> String {
+pub(super) fn denied_clients(clients: impl Iterator<Item = (String, Denials)>) -> String {
     let row = |cells: [&str; 4], tag: &str| {
         let cells = cells.map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell)));
         format!("<tr>{}</tr>\n", cells.concat())
@@ -88,14 +60,14 @@ fn denied_clients(clients: impl Iterator<Item = (String, Denials)>) -> String {
     )
 }
 
-fn capitalized(text: &str) -> String {
+pub(super) fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     let first = chars.next().map(|first| first.to_ascii_uppercase());
     first.into_iter().chain(chars).collect()
 }
 
 /// Numbers with what they count.
-fn totals<const N: usize>(totals: &[(&str, String); N]) -> String {
+pub(super) fn totals<const N: usize>(totals: &[(&str, String); N]) -> String {
     let totals: String = totals
         .iter()
         .map(|(what, number)| {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::{
     output::grouped,
-    suggest::{CANDIDATES, Candidate, Kind, Suggestion},
+    suggest::{Candidate, Kind, Suggestion},
 };
 
 const WIDTH: u64 = 960;
@@ -54,10 +54,7 @@ struct Curve {
 
 impl Curve {
     fn new(suggestion: &Suggestion) -> Self {
-        let all = CANDIDATES.into_iter().enumerate();
-        let rates: Vec<_> = all
-            .filter(|(_, candidate)| candidate.kind() == Kind::Gcra)
-            .collect();
+        let rates: Vec<_> = Kind::Gcra.candidates().collect();
         let bursts = rates.iter();
         let bursts = bursts.map(|(place, _)| suggestion.measured.need(*place, 0));
         let top = log2(bursts.max().unwrap_or(1)).max(100);

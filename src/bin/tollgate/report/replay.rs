@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use serde::Serialize;
 
-use super::{Replay, tally::Tally};
+use super::{page, replay_page};
 use crate::{
     args::ReportArgs,
     failure::Failure,
-    output::{grouped, instant, number, percent, print, print_json, span, table, warn},
-    page,
+    output::{grouped, instant, number, print, print_json, span, table, warn, with_percent},
+    replay::{Replay, Tally},
 };
 
 /// What `--json` prints. It is an interface: `docs/command.md` describes it.
@@ -36,10 +36,12 @@ struct JsonClient<'a> {
     first: String,
 }
 
-pub(super) fn write(replay: &Replay, args: &ReportArgs) -> Result<(), Failure> {
+/// Writes the result in the requested forms.
+pub(crate) fn replayed(replay: &Replay, args: &ReportArgs) -> Result<(), Failure> {
     warn(&replay.end, &replay.notes);
     if let Some(path) = &args.html {
-        page::write_replay(path, replay, args.top)?;
+        let body = replay_page::body(replay, args.top);
+        page::write(path, "What these limits would have done", &body)?;
     }
     match args.json {
         true => print_json(&Json::of(replay, args.top)),
@@ -80,9 +82,7 @@ impl<'a> JsonLimit<'a> {
 
 fn text(replay: &Replay, top: usize) -> String {
     let mut text = String::new();
-    let lines = grouped(replay.end.lines);
-    let unreadable = grouped(replay.end.unreadable.count());
-    let _ = writeln!(text, "{lines} lines, {unreadable} of them unreadable\n");
+    let _ = writeln!(text, "{}\n", replay.end.sentence());
     let mut limits = table([
         "limit",
         "values",
@@ -98,17 +98,9 @@ fn text(replay: &Replay, top: usize) -> String {
             tally.name.as_str().into(),
             tally.words.as_str().into(),
             number(grouped(tally.requests)),
-            number(format!(
-                "{} ({})",
-                grouped(tally.denied),
-                percent(tally.denied, tally.requests)
-            )),
+            number(with_percent(tally.denied, tally.requests)),
             number(grouped(clients)),
-            number(format!(
-                "{} ({})",
-                grouped(denied),
-                percent(denied, clients)
-            )),
+            number(with_percent(denied, clients)),
             number(span(tally.longest_wait)),
         ]);
     }

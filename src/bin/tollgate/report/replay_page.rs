@@ -2,18 +2,17 @@
 
 use std::fmt::Write;
 
-use super::{capitalized, chart, denied_clients, escaped, totals};
+use super::{
+    chart,
+    page::{capitalized, denied_clients, escaped, totals},
+};
 use crate::{
-    output::{grouped, percent, span},
+    output::{grouped, span, with_percent},
     replay::{Replay, Tally},
 };
 
 pub(super) fn body(replay: &Replay, top: usize) -> String {
-    let mut body = format!(
-        "<p>{} lines, {} of them unreadable.</p>\n</header>\n<main>\n",
-        grouped(replay.end.lines),
-        grouped(replay.end.unreadable.count())
-    );
+    let mut body = format!("<p>{}.</p>\n</header>\n<main>\n", replay.end.sentence());
     for tally in &replay.tallies {
         add_limit(&mut body, replay, tally, top);
     }
@@ -32,10 +31,7 @@ fn add_limit(body: &mut String, replay: &Replay, tally: &Tally, top: usize) {
             ("requests", grouped(tally.requests)),
             ("denied", grouped(tally.denied)),
             ("clients", grouped(clients)),
-            (
-                "of them ever denied",
-                format!("{} ({})", grouped(stopped), percent(stopped, clients))
-            ),
+            ("of them ever denied", with_percent(stopped, clients)),
             ("longest wait", span(tally.longest_wait)),
         ]),
         chart::timeline(&tally.timeline),

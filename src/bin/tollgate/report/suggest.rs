@@ -3,21 +3,14 @@
 use std::fmt::Write;
 
 use serde::Serialize;
-use serde_json::Value;
-use tollgate::Limit;
 
-use super::{
-    Suggestion,
-    candidates::{CANDIDATES, Candidate, Kind, RATES},
-    recommendation::Recommendation,
-};
+use super::{page, suggest_page};
 use crate::{
     args::ReportArgs,
     bound::Bound,
     failure::Failure,
-    key::Key,
     output::{grouped, instant, number, percent, print, print_json, table, warn},
-    page,
+    suggest::{Candidate, Kind, Recommendation, Suggestion},
 };
 
 /// What `--json` prints. It is an interface: `docs/command.md` describes it.
@@ -29,7 +22,6 @@ struct Json {
 
 #[derive(Serialize)]
 struct JsonRecommendation {
-    kind: Kind,
     #[serde(flatten)]
     values: JsonValues,
     limit: String,
@@ -38,7 +30,7 @@ struct JsonRecommendation {
 }
 
 #[derive(Serialize)]
-#[serde(untagged)]
+#[serde(tag = "kind", rename_all = "lowercase")]
 enum JsonValues {
     Gcra {
         burst: u32,
@@ -51,14 +43,16 @@ enum JsonValues {
     },
     Quota {
         quota: u32,
-        per: &'static str,
+        per: String,
     },
 }
 
-pub(super) fn write(suggestion: &Suggestion, args: &ReportArgs) -> Result<(), Failure> {
+/// Writes the result in the requested forms.
+pub(crate) fn suggested(suggestion: &Suggestion, args: &ReportArgs) -> Result<(), Failure> {
     warn(&suggestion.end, &suggestion.notes);
     if let Some(path) = &args.html {
-        page::write_suggestion(path, suggestion, args.top)?;
+        let body = suggest_page::body(suggestion, args.top);
+        page::write(path, "Limits for this traffic", &body)?;
     }
     match args.json {
         true => print_json(&Json::of(suggestion)),
@@ -81,7 +75,6 @@ impl JsonRecommendation {
         let choice = &recommendation.choice;
         let size = choice.size;
         Self {
-            kind: choice.candidate.kind(),
             values: match choice.candidate {
                 Candidate::Rate { count, period_us } => JsonValues::Gcra {
                     burst: size,
@@ -94,7 +87,7 @@ impl JsonRecommendation {
                 },
                 Candidate::Period { unit, .. } => JsonValues::Quota {
                     quota: size,
-                    per: unit.word(),
+                    per: unit.to_string(),
                 },
             },
             limit: recommendation.limit.to_string(),
@@ -106,27 +99,16 @@ impl JsonRecommendation {
 
 fn text(suggestion: &Suggestion, top: usize) -> String {
     let mut text = String::new();
-    let measured = &suggestion.measured;
-    let _ = write!(
-        text,
-        "{} lines, {} of them unreadable; ",
-        grouped(suggestion.end.lines),
-        grouped(suggestion.end.unreadable.count()),
-    );
-    if measured.clients == 0 {
+    let _ = write!(text, "{}; ", suggestion.end.sentence());
+    if suggestion.measured.clients == 0 {
         text.push_str("no requests\n");
         return text;
     }
     let _ = writeln!(
         text,
-        "{} requests by {} clients from {} to {}\n\
-         at most {} of the clients may be denied: {}\n",
-        grouped(measured.requests),
-        grouped(measured.clients),
-        instant(measured.span.0),
-        instant(measured.span.1),
-        suggestion.share,
-        grouped(suggestion.at_most),
+        "{}\n{}\n",
+        suggestion.traffic(),
+        suggestion.allowance()
     );
     let _ = writeln!(text, "{}\n", curve(suggestion));
     for recommendation in &suggestion.recommendations {
@@ -144,7 +126,7 @@ fn curve(suggestion: &Suggestion) -> comfy_table::Table {
         "burst that denies at most the share",
         "that denies nobody",
     ]);
-    for (place, candidate) in CANDIDATES[..RATES].iter().enumerate() {
+    for (place, candidate) in Kind::Gcra.candidates() {
         curve.add_row([
             candidate.words().into(),
             number(grouped(measured.need(place, at_most).max(1))),
@@ -181,7 +163,7 @@ fn add_recommendation(
     if let Some(bound) = Bound::of(limit) {
         let _ = writeln!(text, "  admits at most {bound}");
     }
-    let _ = writeln!(text, "  {}", file_line(limit, &suggestion.key));
+    let _ = writeln!(text, "  {}", recommendation.file_line(&suggestion.key));
     for (client, denials) in clients.iter().take(top) {
         let _ = writeln!(
             text,
@@ -199,20 +181,4 @@ fn counted(clients: u64) -> String {
         1 => "1 client".to_owned(),
         clients => format!("{} clients", grouped(clients)),
     }
-}
-
-/// The limit as a line for a file of limits.
-pub(crate) fn file_line(limit: &Limit, key: &Key) -> String {
-    let mut fields = match key {
-        Key::Ip => vec!["id: ipAddress".to_owned()],
-        Key::Range => vec!["id: ipv6RangeCIDR".to_owned()],
-        Key::Everyone | Key::Field(_) => Vec::new(),
-    };
-    if let Ok(Value::Object(values)) = serde_json::to_value(limit.as_values()) {
-        fields.extend(values.iter().map(|(name, value)| match value {
-            Value::String(value) => format!("{name}: {value}"),
-            value => format!("{name}: {value}"),
-        }));
-    }
-    format!("requests: {{{}}}", fields.join(", "))
 }
