@@ -314,6 +314,20 @@ async fn share_is_what_one_process_may_use_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn share_is_less_what_was_seen_spent() {
+    for (spent, more) in [(0, 7), (10, 3), (12, 3), (13, 2), (20, 0)] {
+        let store = Store::new(Fate::Works);
+        let policy = FailurePolicy::new(store.clone()).share(1, 3);
+        let limits = Limits::builder().limit("local", Limit::per_hour(20));
+        let limiter = Limiter::new(limits.build().unwrap(), policy);
+        let limiter = limiter.with_clock(ManualClock::default());
+        assert_eq!(passed(&limiter, spent).await, spent);
+        store.becomes(Fate::Fails);
+        assert_eq!(passed(&limiter, 20).await, more, "7 − {spent}/3");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn deadline_holds_for_a_store_that_hangs() {
     let limiter = limiter(FailurePolicy::new(Store::new(Fate::Hangs)));
     let begun = tokio::time::Instant::now();

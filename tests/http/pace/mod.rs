@@ -12,8 +12,6 @@ mod leaving;
 mod pairs;
 mod rates;
 mod retries;
-#[cfg(feature = "axum")]
-mod served;
 mod simulated;
 mod whole_seconds;
 
