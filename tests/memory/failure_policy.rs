@@ -211,19 +211,6 @@ async fn refund_at_the_store_is_a_refund_here_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_both_have_admitted_counts_together() {
-    let store = Store::new(Fate::Works);
-    let limiter = limiter(FailurePolicy::new(store.clone()));
-    assert_eq!(passed(&limiter, 2).await, 2);
-    store.becomes(Fate::Fails);
-    assert_eq!(passed(&limiter, 3).await, 3);
-    is_back(&store).await;
-    assert_eq!(passed(&limiter, 4).await, 4);
-    store.becomes(Fate::Fails);
-    assert_eq!(passed(&limiter, 20).await, BURST - 9);
-}
-
-#[tokio::test(start_paused = true)]
 async fn reset_or_refund_that_does_not_reach_the_store_is_an_error_and_changes_nothing() {
     for fate in [Fate::Fails, Fate::Hangs, Fate::Moves] {
         let store = Store::new(Fate::Works);

@@ -35,48 +35,11 @@ fn limiter(limits: Limits) -> (Limiter, ManualClock) {
 }
 
 #[tokio::test]
-async fn buckets_keep_what_was_spent() {
-    let (limiter, clock) = limiter(one("a", TWENTY));
-    let all = Transaction::new("a", "x").cost(20);
-    assert!(limiter.spend(&all).await.unwrap().allowed());
-    // A handle that was there before sees the new limit too.
-    let handle = limiter.clone();
-    limiter
-        .reload(one("a", Limit::per_second(40).burst(20)))
-        .unwrap();
-    let next = handle.check(&Transaction::new("a", "x")).await.unwrap();
-    // The debt of a second is now one of 40 tokens: 20 of them are beyond empty.
-    assert_eq!(
-        (next.remaining(), next.retry_after()),
-        (Some(0), Duration::from_millis(525))
-    );
-    clock.advance(Duration::from_millis(525));
-    assert!(
-        handle
-            .spend(&Transaction::new("a", "x"))
-            .await
-            .unwrap()
-            .allowed()
-    );
-}
-
-#[tokio::test]
 async fn names_come_and_go() {
     let (limiter, _) = limiter(one("a", TWENTY));
     limiter.reload(one("b", TWENTY)).unwrap();
     assert!(limiter.spend(&Transaction::new("a", "x")).await.is_err());
     assert!(limiter.spend(&Transaction::new("b", "x")).await.is_ok());
-    // A limit that keeps its number keeps its buckets under another name.
-    let named =
-        |name| limits(&Limits::builder().limit(LimitName::new(name, 6, IdFormat::Opaque), TWENTY));
-    limiter.reload(named("c")).unwrap();
-    limiter
-        .spend(&Transaction::new("c", "x").cost(20))
-        .await
-        .unwrap();
-    limiter.reload(named("d")).unwrap();
-    let renamed = limiter.spend(&Transaction::new("d", "x")).await.unwrap();
-    assert!(!renamed.allowed());
 }
 
 #[test]

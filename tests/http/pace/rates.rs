@@ -3,9 +3,12 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tollgate::{Limit, pace::PaceLayer, response::Headers};
+use tower::{Layer, ServiceExt};
 
 use super::{
+    request,
     simulated::{World, layer, possible},
     with_milliseconds,
 };
@@ -20,7 +23,12 @@ async fn paced_client_gets_all_of_its_rate_from_a_limit_with_a_line() {
             let limit = Limit::per_second(PER_SECOND).burst(burst);
             let limit = limit.max_wait(Duration::from_millis(wait_ms));
             let layer = layer(&[("requests", limit, 1)]).headers(headers);
-            let outcome = World::new(&layer).run(1, TIME).await;
+            let (world, began) = (World::new(&layer), Instant::now());
+            let pace = PaceLayer::new().retry(0).layer(world.service());
+            while began.elapsed() < TIME {
+                pace.clone().oneshot(request("a")).await.unwrap();
+            }
+            let outcome = world.outcome(TIME);
             let what = (headers, burst, wait_ms);
             assert_eq!(outcome.refused(), 0, "{what:?}");
             outcome.assert_share(possible(burst, PER_SECOND, TIME), 970, &what);
@@ -43,10 +51,7 @@ async fn client_without_a_burst_gets_nearly_all_of_its_rate_by_exact_refusals() 
 mod grpc {
     use futures_util::{StreamExt, stream};
     use hyper_util::rt::TokioIo;
-    use tokio::{
-        io::duplex,
-        time::{Instant, sleep},
-    };
+    use tokio::{io::duplex, time::sleep};
     use tollgate::RateLimitLayer;
     use tonic::{
         Code, Status,
@@ -54,7 +59,7 @@ mod grpc {
     };
     use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
     use tonic_types::StatusExt;
-    use tower::{Layer, service_fn};
+    use tower::service_fn;
 
     use super::*;
 
