@@ -13,11 +13,11 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tollgate::{
-    ClientIp, Limit, RateLimitLayer, Rule, Transaction, clock::ManualClock, key::MatchedPath,
+    ClientIp, Limit, RateLimitLayer, Rule, clock::ManualClock, key::MatchedPath,
 };
 use tower_http::{compression::CompressionLayer, trace::TraceLayer};
 
-use crate::support::{layer, limiter_of};
+use crate::support::{bucket, layer, limiter_of};
 
 async fn serve(app: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -116,8 +116,7 @@ async fn each_route_has_a_bucket_of_its_own() {
     }
     for route in ["/users/{id}", "/api/{*rest}", "unmatched"] {
         let id = format!("127.0.0.1:{route}");
-        let look = Transaction::new("requests", &id).cost(0);
-        let left = limiter.check(&look).await.unwrap().remaining();
+        let left = bucket(&limiter, "requests", &id).await.remaining();
         assert_eq!(left, Some(0), "{route}");
     }
 }

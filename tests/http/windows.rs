@@ -16,7 +16,7 @@ use tollgate::{
 };
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::support::{from_ip, layer, limiter_of, send, text};
+use crate::support::{bucket, from_ip, layer, limiter_of, send, text};
 
 const IP: &str = "203.0.113.7";
 const QUARTER: Duration = Duration::from_secs(900);
@@ -119,8 +119,7 @@ async fn x_ratelimit_resets_when_all_is_back() {
 
 /// How much of the client's bucket remains.
 async fn remaining(limiter: &Limiter) -> Option<u32> {
-    let probe = Transaction::new("requests", IP).cost(0);
-    limiter.check(&probe).await.unwrap().remaining()
+    bucket(limiter, "requests", IP).await.remaining()
 }
 
 /// A service that answers so, whatever it is asked.
@@ -159,9 +158,8 @@ async fn charges_by_outcome_are_given_back_and_taken_exactly() {
         assert_eq!(remaining(&limiter).await, Some(2));
         let least = settles.cost(1);
         answered(least, &limiter, StatusCode::BAD_GATEWAY).await;
-        let probe = Transaction::new("requests", IP).cost(0);
-        let probe = limiter.check(&probe).await.unwrap();
-        assert!(!probe.allowed(), "it owes the rest");
+        let bucket = bucket(&limiter, "requests", IP).await;
+        assert!(!bucket.allowed(), "it owes the rest");
     }
 }
 
@@ -213,7 +211,6 @@ async fn handler_that_settles_to_the_most_and_refunds_gives_back_its_own_charges
             Ok::<_, std::io::Error>(Response::new(Full::<Bytes>::default()))
         }));
         service.oneshot(from_ip(IP)).await.unwrap();
-        let probe = limiter.check(&others.cost(0)).await.unwrap();
-        assert_eq!(probe.remaining(), Some(4), "{limit:?}");
+        assert_eq!(remaining(&limiter).await, Some(4), "{limit:?}");
     }
 }

@@ -18,14 +18,8 @@ use tollgate::{
     transaction::Mode,
 };
 
-use crate::support::patience::{Slow, poll, runtimes, settle};
+use crate::support::patience::{LINE, Slow, T, poll, runtimes, settle};
 use crate::support::store::{Fate, Store};
-
-/// T is 100 ms, and twenty may wait.
-const LINE: Limit = Limit::per_second(10)
-    .burst(2)
-    .max_wait(Duration::from_secs(2));
-const T: Duration = Duration::from_millis(100);
 
 fn line(backend: impl Backend) -> LimitHandle {
     line_by(TokioClock::default(), backend)

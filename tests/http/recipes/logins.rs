@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::{body::Body, extract::Request};
 use futures_util::future::join_all;
 use tollgate::{
-    MemoryBackend, Transaction,
+    MemoryBackend,
     backend::{Backend, BackendError, async_trait},
     decision::Outcome,
     transaction::{Batch, Operation},
 };
 use tower::ServiceExt;
+
+use crate::support::bucket;
 
 const IP: &str = "203.0.113.7";
 
@@ -59,8 +61,8 @@ fn slow_app(fails_to_give_back: bool) -> (Router, Limiter) {
 
 /// How many more failures an address may have.
 async fn left(limiter: &Limiter) -> Option<u32> {
-    let look = Transaction::new("failed-logins-per-ip", IP).cost(0);
-    limiter.check(&look).await.unwrap().remaining()
+    let bucket = bucket(limiter, "failed-logins-per-ip", IP).await;
+    bucket.remaining()
 }
 
 #[tokio::test]
