@@ -12,9 +12,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
-use tollgate::{
-    ClientIp, Limit, RateLimitLayer, Rule, clock::ManualClock, key::MatchedPath,
-};
+use tollgate::{ClientIp, Limit, RateLimitLayer, Rule, clock::ManualClock, key::MatchedPath};
 use tower_http::{compression::CompressionLayer, trace::TraceLayer};
 
 use crate::support::{bucket, layer, limiter_of};

@@ -19,8 +19,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, key::Everyone,
-    layer::Assessment,
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, key::Everyone, layer::Assessment,
 };
 use tonic::transport::{Endpoint, Server, server::TcpIncoming};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};

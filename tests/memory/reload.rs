@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
     thread,
     time::Duration,
 };
@@ -186,21 +186,21 @@ fn sets() -> [Limits; 2] {
 /// Calls `step` again and again while limits are reloaded, until both sets have been seen often.
 fn while_limits_change(limiter: &Limiter, mut step: impl FnMut(u64) -> [bool; 2]) {
     let [old, new] = sets();
-    let done = AtomicBool::new(false);
+    let (done, reloads) = (AtomicBool::new(false), AtomicU32::new(0));
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 limiter.reload(new.clone()).unwrap();
                 limiter.reload(old.clone()).unwrap();
+                reloads.fetch_add(1, Ordering::Relaxed);
             }
         });
-        let mut seen = [0; 2];
-        for i in 0..2_000_000 {
-            let sets = step(i);
+        let (mut seen, mut steps) = ([0; 2], 0);
+        // However slow the other thread is.
+        while (steps < 20_000 || seen.contains(&0)) && reloads.load(Ordering::Relaxed) < 1_000_000 {
+            let sets = step(steps);
             seen = [0, 1].map(|set| seen[set] + u32::from(sets[set]));
-            if i > 20_000 && !seen.contains(&0) {
-                break;
-            }
+            steps += 1;
         }
         done.store(true, Ordering::Relaxed);
         assert!(!seen.contains(&0), "both were in force: {seen:?}");
