@@ -4,13 +4,12 @@
 
 use std::net::SocketAddr;
 
-use http::{Method, Request, Response, StatusCode, request::Parts};
+use http::{Method, Request, StatusCode, request::Parts};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     clock::ManualClock,
     id::IdFormat,
     key::{Everyone, ExtensionId, HeaderId, Predicate, RangeError, Within},
-    layer::Assessment,
     limit::{LimitName, LimitsBuilder},
     rule::{Methods, OnMissing, Paths, RuleError, methods, paths},
     transaction::Mode,
@@ -459,8 +458,10 @@ async fn limit_is_chosen_by_its_index() {
 mod failing {
     use std::{convert::Infallible, time::Duration};
 
+    use http::Response;
     use tollgate::{
         backend::{Backend, FailurePolicy},
+        layer::Assessment,
         tiers::Tier,
         transaction::OnFailure,
     };
