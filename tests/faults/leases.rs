@@ -21,11 +21,9 @@ use tollgate::{
 };
 
 use crate::{
-    clock::{SKEW, step_clock},
     failover::replicated,
-    load::until,
     redis_support::{Sentinels, Server},
-    stack::{LONG, PATIENCE, ahead},
+    stack::{LONG, PATIENCE},
 };
 
 /// Nothing comes back during a test.
@@ -275,83 +273,4 @@ async fn failover_with_leases_out_admits_no_more_than_the_burst() {
     sentinels.fail_over();
     let all = before + fleet.exhaust(BURST - 2 * ALL_HELD - before).await;
     assert!(all <= BURST, "{all}");
-}
-
-/// In microseconds.
-const HOUR: i64 = 3600 * 1_000_000;
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clock_that_steps_with_leases_out_admits_what_comes_back_in_the_difference() {
-    for ahead in [SKEW, -SKEW] {
-        let server = Server::start();
-        let fleet = Fleet::start(&server.url()).await;
-        let before = fleet.begin().await;
-        step_clock(&server, ahead);
-        let comes_back = u32::try_from(ahead.max(0) / HOUR).unwrap();
-        let all = before + fleet.exhaust(BURST - 2 * ALL_HELD - before).await;
-        assert!(all <= BURST + comes_back, "{ahead}: {all}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clock_that_steps_until_all_has_come_back_admits_one_burst_more() {
-    let server = Server::start();
-    let fleet = Fleet::start(&server.url()).await;
-    assert!(fleet.begin().await <= BURST);
-    // The store's part of the burst has come back, and processes still hold theirs.
-    step_clock(&server, i64::from(BURST) * HOUR);
-    let again = fleet.exhaust(BURST - 2 * ALL_HELD).await;
-    assert!(again <= BURST, "{again}");
-}
-
-/// The burst after a reload.
-const SMALLER: u32 = BURST / 10;
-
-/// The most units that all processes can hold after it.
-const FEWER_HELD: u32 = ALL_HELD / 10;
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reload_that_shrinks_a_leased_limit_leaves_its_new_burst_only() {
-    let server = Server::start();
-    let fleet = Fleet::start(&server.url()).await;
-    let before = fleet.begin().await;
-    for process in &fleet.0 {
-        process.reload(limits(hourly(SMALLER))).unwrap();
-    }
-    // What was held is given back, except for what the smaller limit lets processes hold.
-    let least = (SMALLER - 2 * FEWER_HELD).saturating_sub(before);
-    let all = before + fleet.exhaust(least).await;
-    assert!(all <= SMALLER.max(before), "{all}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reload_that_shrinks_a_leased_limit_leaves_processes_no_more_than_their_new_part() {
-    let server = Server::start();
-    let fleet = Fleet::start(&server.url()).await;
-    let mut admitted = fleet.begin().await;
-    for process in &fleet.0 {
-        process.reload(limits(hourly(SMALLER))).unwrap();
-    }
-    // On a busy machine, a process may not be answered in time.
-    let is_small =
-        |decision: &Decision| held(decision).is_none_or(|held| held <= FEWER_HELD / PROCESSES);
-    let shrinking = async {
-        loop {
-            let round = fleet.round().await;
-            admitted += passed(&round);
-            if round.len() == fleet.0.len() && round.iter().all(is_small) {
-                break;
-            }
-        }
-    };
-    timeout(PATIENCE, shrinking).await.unwrap();
-    // A refund that reaches the server after it has forgotten the charge would admit more than the limit.
-    until("the rest is given back", || {
-        let hours = ahead(&server, "hot", "id").div_ceil(HOUR.unsigned_abs());
-        hours <= u64::from(admitted + FEWER_HELD)
-    })
-    .await;
-    server.restart();
-    let again = fleet.exhaust(SMALLER - 2 * FEWER_HELD).await;
-    assert!(again <= SMALLER, "{again}");
 }

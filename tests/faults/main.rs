@@ -4,12 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-mod bounds;
-mod clock;
-mod crowd;
 mod drops;
 mod failover;
-mod flood;
 mod leases;
 mod load;
 mod network;

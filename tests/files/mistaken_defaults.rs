@@ -16,10 +16,8 @@ const NO_LIMITS: &str =
 
 const SHAPES: &[Refusal] = &[
     (Yaml, "", NO_LIMITS),
-    (Yaml, "# none\n", NO_LIMITS),
     (Yaml, "{}", NO_LIMITS),
     (Json, " \n", NO_LIMITS),
-    (Json, "{}", NO_LIMITS),
     (Toml, "# none\n", NO_LIMITS),
     (
         Yaml,
@@ -41,24 +39,13 @@ const SHAPES: &[Refusal] = &[
         "\na: 5",
         "2: limit `a`: expected a map, found `5`: write its values, such as `10/s burst 20`, or `{}` to turn it off",
     ),
-    (
-        Json,
-        "{\n\"a\":\n5}",
-        "3: limit `a`: expected a map, found `5`",
-    ),
     (Toml, "\na = 5", "2: limit `a`: expected a map, found `5`"),
-    (
-        Toml,
-        "[[a]]\nburst = 1",
-        "1: limit `a`: expected a map, found a list",
-    ),
     (Yaml, "a:\nb: {}", "1: limit `a`: it has no values"),
     (
         Yaml,
         "a:\nburst: 1\ncount: 1\nperiod: 1s",
         "2: burst is a field of a limit, and not a limit: indent it below the name of its limit",
     ),
-    (Yaml, "a: ~", "1: limit `a`: expected a map, found `~`"),
     (
         Yaml,
         "a:\n  burst:\n  count: 1",
@@ -100,11 +87,6 @@ const FIELDS: &[Refusal] = &[
     ),
     (
         Yaml,
-        "a:\nburst: 20\ncount: 10\nperiod: 1s",
-        "2: burst is a field of a limit, and not a limit",
-    ),
-    (
-        Yaml,
         "limits:\n  a: {burst: 20, count: 10, period: 1s}\n  b: 10/s",
         "1: the names of limits stand at the top: remove `limits:`, and the indentation below it",
     ),
@@ -120,24 +102,13 @@ const FIELDS: &[Refusal] = &[
     ),
     (
         Yaml,
-        "a: {colour: red}",
-        "1: limit `a`: unknown field `colour`",
-    ),
-    (
-        Yaml,
         "a: {ids: [1]}",
         "1: limit `a`: unknown field `ids`: they belong to overrides",
     ),
-    (Yaml, "a: {'': 1}", "1: limit `a`: unknown field ``"),
     (
         Yaml,
         "a: &x {burst: 1, count: 1, period: 1s}\nb:\n  <<: *x",
         "3: limit `b`: unknown field `<<`: write the fields out",
-    ),
-    (
-        Yaml,
-        "a:\n  tiers:\n  - {limit: 5}",
-        "3: limit `a`: window is missing: a tier has limit and window, and above the lowest also active",
     ),
     (
         Json,
@@ -145,24 +116,9 @@ const FIELDS: &[Refusal] = &[
         "2: limit `a`: tiers is empty, so nothing would ever pass: list at least one",
     ),
     (
-        Toml,
-        "[a]\n[[a.tiers]]\nlimit = 5",
-        "2: limit `a`: window is missing",
-    ),
-    (
         Yaml,
         "a: {burst: 1, burst: 2}",
         "1: limit `a`: burst appears twice, first in line 1: remove one of them",
-    ),
-    (
-        Yaml,
-        "a: {number: 1, number: 1}",
-        "1: limit `a`: number appears twice, first in line 1",
-    ),
-    (
-        Json,
-        "{\"a\": {\"count\": 1,\n\"count\": 1}}",
-        "2: limit `a`: count appears twice, first in line 1",
     ),
     (
         Yaml,
@@ -179,7 +135,6 @@ const FIELDS: &[Refusal] = &[
         r#"{"a": {"burst": 1, "period": "1s"}}"#,
         "1: limit `a`: count is missing",
     ),
-    (Toml, "\n[a]\nburst = 1", "2: limit `a`: count is missing"),
 ];
 
 const NUMBERS: &[Refusal] = &[
@@ -202,18 +157,7 @@ const NUMBERS: &[Refusal] = &[
         r#"{"a": {"count": 1e3}}"#,
         "1: limit `a`: count is `1e3`",
     ),
-    (
-        Json,
-        r#"{"a": {"number": -6}}"#,
-        "1: limit `a`: number is `-6`",
-    ),
-    (
-        Json,
-        r#"{"a": {"burst": true}}"#,
-        "1: limit `a`: burst is `true`",
-    ),
     (Toml, "[a]\nburst = 1_000", "2: limit `a`: burst is `1_000`"),
-    (Toml, "[a]\n\ncount = 1.0", "3: limit `a`: count is `1.0`"),
     (
         Yaml,
         "a: {burst: 0, count: 1, period: 1s}",
@@ -248,16 +192,6 @@ const DURATIONS: &[Refusal] = &[
         "4: limit `a`: period: `60` is not a duration: add a unit, one of ns, us, ms, s, m, h",
     ),
     (
-        Json,
-        "{\"a\": {\n\"period\": 60}}",
-        "2: limit `a`: period: `60` is not a duration",
-    ),
-    (
-        Toml,
-        "[a]\nperiod = 60",
-        "2: limit `a`: period: `60` is not a duration",
-    ),
-    (
         Toml,
         "[a]\nperiod = 07:32:00",
         "2: limit `a`: period: `07:32:00` is not a duration",
@@ -271,16 +205,10 @@ const NAMES: &[Refusal] = &[
         "3: limit `a`: it is defined twice, first in limits:1",
     ),
     (
-        Json,
-        "{\"a\": {},\n\"a\": {}}",
-        "2: limit `a`: it is defined twice, first in limits:1",
-    ),
-    (
         Yaml,
         "\na b: {}",
         "2: limit `a b`: `a b` is not a limit name: start with an ASCII letter, and continue with letters, digits, `_`, `.` or `-`",
     ),
-    (Json, r#"{"": {}}"#, "1: limit ``: `` is not a limit name"),
     (
         Json,
         r#"{"6": {}}"#,
@@ -293,16 +221,6 @@ const NAMES: &[Refusal] = &[
         "2: limit `b`: it has the number 1, which `a` has too: give one of them a number that no limit has had before",
     ),
     (
-        Json,
-        "{\"a\": {\"number\": 1},\n\"b\": {\"number\": 1}}",
-        "2: limit `b`: it has the number 1, which `a` has too",
-    ),
-    (
-        Toml,
-        "[a]\nnumber = 1\n[b]\nnumber = 1",
-        "3: limit `b`: it has the number 1, which `a` has too",
-    ),
-    (
         Yaml,
         "a: {id: regid}",
         "1: limit `a`: `regid` is not an id format: use one of opaque, ipAddress, ipv6RangeCIDR, regId, domain, fqdnSet, regId:domain, regId:fqdnSet",
@@ -312,7 +230,6 @@ const NAMES: &[Refusal] = &[
         "{\"a\": {\n\"id\": 5}}",
         "2: limit `a`: `5` is not an id format",
     ),
-    (Toml, "[a]\nid = ''", "2: limit `a`: `` is not an id format"),
 ];
 
 /// Of names that are declared.
@@ -338,24 +255,9 @@ const DECLARED: &[Refusal] = &[
         "1: limit `ip`: the code has no number and id ipAddress for it: write the same, or neither",
     ),
     (
-        Json,
-        r#"{"account": {"id": "opaque", "number": 0}}"#,
-        "1: limit `account`: the code has no number and id regId for it",
-    ),
-    (
-        Toml,
-        "\n[any]\nid = 'regId'",
-        "2: limit `any`: the code has no number and id opaque for it",
-    ),
-    (
         Yaml,
         "numbered: {number: 7}",
         "1: limit `numbered`: the code has number 6 and id regId for it",
-    ),
-    (
-        Yaml,
-        "ip: {}\nip: {}",
-        "2: limit `ip`: it is defined twice, first in limits:1",
     ),
 ];
 

@@ -71,16 +71,11 @@ fn override_may_have_tiers() {
     }
 }
 
-const MISTAKES: [Refusal; 25] = [
+const MISTAKES: &[Refusal] = &[
     (
         Yaml,
         "a:\n  tiers: 5",
         "2: limit `a`: expected a list of `{limit, window, active, cooldown}`, the lowest tier first, found `5`",
-    ),
-    (
-        Yaml,
-        "a:\n  tiers: {limit: 5}",
-        "2: limit `a`: expected a list of `{limit, window, active, cooldown}`, the lowest tier first, found a map",
     ),
     (
         Json,
@@ -94,18 +89,8 @@ const MISTAKES: [Refusal; 25] = [
     ),
     (
         Yaml,
-        "a:\n  tiers:\n  - {}",
-        "3: limit `a`: limit is missing",
-    ),
-    (
-        Yaml,
         "a:\n  tiers:\n  - {limit: 5}",
         "3: limit `a`: window is missing",
-    ),
-    (
-        Yaml,
-        "a:\n  tiers:\n  - {window: 1s}",
-        "3: limit `a`: limit is missing",
     ),
     (
         Json,
@@ -129,23 +114,8 @@ const MISTAKES: [Refusal; 25] = [
     ),
     (
         Json,
-        "{\"a\": {\"tiers\": [\n{\"limit\": 5, \"window\": \"1s\", \"cooldwon\": \"1s\"}]}}",
-        "2: limit `a`: unknown field `cooldwon`: did you mean `cooldown`?",
-    ),
-    (
-        Json,
-        "{\"a\": {\"tiers\": [\n{\"limit\": -5, \"window\": \"1s\"}]}}",
-        "2: limit `a`: limit is `-5`",
-    ),
-    (
-        Json,
         "{\"a\": {\"tiers\": [\n{\"limit\": 5,\n\"window\": \"1\"}]}}",
         "3: limit `a`: window: `1` is not a duration",
-    ),
-    (
-        Json,
-        "{\"a\": {\"tiers\": [\n{\"limit\": 5,\n\"window\": \"forever\"}]}}",
-        "3: limit `a`: window: `forever` is not a duration",
     ),
     (
         Json,
@@ -187,21 +157,11 @@ const MISTAKES: [Refusal; 25] = [
         "{\"a\": {\"tiers\": [{\"limit\": 5, \"window\": \"1s\"}],\n\"burst\": 5}}",
         "2: limit `a`: it mixes tiers with burst, count and period, which are different kinds of limit: keep one of them",
     ),
-    (
-        Json,
-        "{\"a\": {\"tiers\": [{\"limit\": 5, \"window\": \"1s\"}], \"count\": 5,\n\"period\": \"1s\"}}",
-        "1: limit `a`: it mixes tiers with burst, count and period, which are different kinds of limit",
-    ),
-    (
-        Toml,
-        "[a]\n[[a.tiers]]\nlimit = 5\nwindow = '1s'\n[[a.tiers]]\nlimit = 5\nwindow = '1s'\nactive = 5",
-        "8: limit `a`: active: `5` is not a duration",
-    ),
 ];
 
 #[test]
 fn mistakes_are_told_with_their_lines() {
-    refused(defaults, &MISTAKES);
+    refused(defaults, MISTAKES);
 }
 
 #[test]

@@ -8,14 +8,13 @@ use tollgate::{
     clock::ManualClock,
     id::IdFormat,
     key::{Everyone, ExtensionId, Extracted, HeaderId, KeyExtractor, KeyExtractorExt},
-    layer::Assessment,
     limit::{LimitName, LimitsBuilder},
     rule::{OnMissing, RuleError, methods},
     transaction::Mode,
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, Log};
+use crate::support::{Hello, Log, charged};
 
 type Body = http_body_util::Full<bytes::Bytes>;
 
@@ -68,17 +67,6 @@ fn request(headers: &[(&'static str, &[u8])]) -> Request<Body> {
 
 async fn status(layer: &RateLimitLayer, request: Request<Body>) -> StatusCode {
     layer.layer(Hello).oneshot(request).await.unwrap().status()
-}
-
-/// The limit, the id and the cost of each charge of a request.
-async fn charged(layer: &RateLimitLayer, request: Request<Body>) -> Vec<(String, String, u32)> {
-    let layer = layer.clone().response_extension(true);
-    let response = layer.layer(Hello).oneshot(request).await.unwrap();
-    let assessment = response.extensions().get::<Assessment>();
-    let assessed = assessment.into_iter().flat_map(Assessment::iter);
-    assessed
-        .map(|one| (one.limit.to_string(), one.id.to_string(), one.cost))
-        .collect()
 }
 
 fn charge(limit: &str, id: &str, cost: u32) -> Vec<(String, String, u32)> {

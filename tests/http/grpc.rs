@@ -77,46 +77,12 @@ async fn is_exhausted_by_two_calls(address: SocketAddr) {
 }
 
 #[tokio::test]
-async fn layer_of_a_server_says_resource_exhausted() {
-    let (incoming, address) = bind().await;
-    let server = Server::builder()
-        .layer(two_calls())
-        .add_service(health().await);
-    tokio::spawn(server.serve_with_incoming(incoming));
-    is_exhausted_by_two_calls(address).await;
-}
-
-#[tokio::test]
 async fn layer_round_one_service_keeps_its_name() {
     let (incoming, address) = bind().await;
     let limited = two_calls().layer(health().await);
     let server: Router = Server::builder().add_service(limited);
     tokio::spawn(server.serve_with_incoming(incoming));
     is_exhausted_by_two_calls(address).await;
-}
-
-/// The status of the second call, if the first takes all there is.
-async fn second_call(tier: Tier) -> Status {
-    let (incoming, address) = bind().await;
-    let limit = Limit::tiers([tier]).unwrap();
-    let layer = layer(&limiter_of(&ManualClock::default(), limit));
-    let server = Server::builder().layer(layer).add_service(health().await);
-    tokio::spawn(server.serve_with_incoming(incoming));
-    let mut client = client(address).await;
-    check(&mut client).await.unwrap();
-    check(&mut client).await.unwrap_err()
-}
-
-#[tokio::test]
-async fn call_that_tiers_deny_is_told_when_to_come_back_if_it_may() {
-    let later = second_call(Tier::new(1, Duration::from_secs(30))).await;
-    assert_eq!(later.code(), Code::ResourceExhausted);
-    assert!(later.message().contains("retry in 31 s"), "{later}");
-    assert_eq!(later.metadata().get("retry-after").unwrap(), "31");
-    let never = second_call(Tier::new(1, Tier::FOREVER)).await;
-    assert_eq!(never.code(), Code::ResourceExhausted);
-    assert!(!never.message().contains("retry"), "{never}");
-    assert!(never.metadata().get("retry-after").is_none());
 }
 
 /// The status of a call through a layer.
@@ -152,6 +118,8 @@ async fn retry_info_is_exact_and_the_pushback_is_rounded_up_to_a_millisecond() {
         (333_334, 1, 334),
         (30_000_000, 30, 30_000),
         (86_400_000_001, 86_401, 86_400_001),
+        // Beyond all integers, which is the longest pushback.
+        (2_000_000_000_000_000, 2_000_000_000, i32::MAX),
     ];
     for (period, secs, ms) in cases {
         let status = refusal_by(layer(&exhausted(Duration::from_micros(period)))).await;
@@ -184,15 +152,6 @@ async fn jitter_is_the_same_in_all_places() {
     }
     all.dedup();
     assert!(all.len() > 1, "{all:?}");
-}
-
-#[tokio::test]
-async fn wait_beyond_all_integers_is_the_longest_pushback() {
-    let longest = Duration::from_secs(2_000_000_000);
-    let (after, info, pushback) = waits(&refusal_by(layer(&exhausted(longest))).await);
-    assert_eq!(after, Some(longest));
-    assert_eq!(info, after);
-    assert_eq!(pushback, i32::MAX);
 }
 
 #[tokio::test]

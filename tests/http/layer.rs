@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 use std::{
-    collections::VecDeque,
     future::{Future, poll_fn},
     pin::pin,
     sync::{Arc, Mutex},
@@ -14,7 +13,7 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{Empty, Full};
 use tollgate::{
-    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     backend::{Backend, BackendError, async_trait},
     clock::{ManualClock, Timestamp},
     decision::Outcome,
@@ -25,7 +24,7 @@ use tollgate::{
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::support::{
-    Hello, from_ip, layer, limiter, limiter_of,
+    Hello, bucket, from_ip, layer, limiter, limiter_of,
     patience::{Gates, Slow},
     send,
 };
@@ -64,45 +63,6 @@ async fn errors_of_the_service_pass_through() {
     let service = layer(&limiter(&ManualClock::default())).layer(service);
     let error = service.oneshot(from_ip("203.0.113.7")).await.unwrap_err();
     assert_eq!(error.to_string(), "broken");
-}
-
-#[tokio::test]
-async fn rules_of_a_layer_are_charged_together_or_not_at_all() {
-    let limits = Limits::builder()
-        .limit("per-ip", Limit::per_minute(10))
-        .limit("all", Limit::per_minute(1))
-        .build()
-        .unwrap();
-    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
-    let layer = RateLimitLayer::with_limiter(limiter.clone())
-        .rule(Rule::new("per-ip", ClientIp::peer()))
-        .rule(Rule::new("all", Everyone));
-    for _ in 0..3 {
-        send(&layer, "203.0.113.7").await;
-    }
-    let left = limiter
-        .check(&Transaction::new("per-ip", "203.0.113.7").cost(0))
-        .await
-        .unwrap();
-    assert_eq!(left.remaining(), Some(9));
-}
-
-#[tokio::test]
-async fn rules_that_meet_in_one_bucket_add_their_costs() {
-    let layer = RateLimitLayer::with_limiter(limiter(&ManualClock::default()))
-        .rule(Rule::new("requests", Everyone).cost(2))
-        .rule(Rule::new("requests", Everyone).cost(3))
-        .rule(Rule::new("requests", ClientIp::peer()));
-    let response = send(&layer, "203.0.113.7").await;
-    let fields = response.headers().get("ratelimit").unwrap();
-    assert_eq!(fields, "\"requests\";r=15;t=1, \"requests\";r=19;t=1");
-}
-
-#[test]
-#[should_panic(expected = "no limit is named `request`: did you mean `requests`?")]
-fn rule_of_an_unknown_limit_panics_at_start() {
-    let _ = RateLimitLayer::with_limiter(limiter(&ManualClock::default()))
-        .rule(Rule::new("request", Everyone));
 }
 
 #[test]
@@ -257,10 +217,10 @@ async fn handler_can_give_back_what_was_charged_and_spend_more() {
         .oneshot(from_ip("203.0.113.7"))
         .await
         .unwrap();
-    let left = limiter
-        .check(&Transaction::new("requests", "203.0.113.7").cost(0))
-        .await;
-    assert_eq!(left.unwrap().remaining(), Some(15));
+    let left = bucket(&limiter, "requests", "203.0.113.7")
+        .await
+        .remaining();
+    assert_eq!(left, Some(15));
 }
 
 #[tokio::test]
@@ -284,11 +244,8 @@ async fn refund_of_a_denied_request_gives_nothing() {
         .refund()
         .await
         .unwrap();
-    let left = limiter
-        .check(&Transaction::new("a", "everyone").cost(0))
-        .await
-        .unwrap();
-    assert_eq!(left.remaining(), Some(4));
+    let left = bucket(&limiter, "a", "everyone").await.remaining();
+    assert_eq!(left, Some(4));
 }
 
 /// A layer on a store that decides one batch for each permit.
@@ -354,17 +311,6 @@ async fn service_that_was_ready_is_the_one_called() {
 }
 
 #[tokio::test]
-async fn waiting_backend_denies_as_a_ready_one_does() {
-    let (layer, gates) = slow();
-    let mut statuses = VecDeque::new();
-    for _ in 0..2 {
-        gates.decide.add_permits(1);
-        statuses.push_back(send(&layer, "203.0.113.7").await.status());
-    }
-    assert_eq!(statuses, [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS]);
-}
-
-#[tokio::test]
 async fn request_that_is_dropped_while_waiting_does_not_reach_the_service() {
     let (layer, gates) = slow();
     let mut service = layer.layer(Hello);
@@ -426,9 +372,6 @@ async fn request_without_an_id_is_charged_by_other_rules() {
         send(&layer, "203.0.113.7").await.status(),
         StatusCode::BAD_REQUEST
     );
-    let left = limiter
-        .check(&Transaction::new("requests", "everyone").cost(0))
-        .await
-        .unwrap();
-    assert_eq!(left.remaining(), Some(19));
+    let left = bucket(&limiter, "requests", "everyone").await.remaining();
+    assert_eq!(left, Some(19));
 }

@@ -26,7 +26,10 @@ use tollgate::{
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::support::patience::{Slow, poll, settle};
+use crate::support::{
+    bucket,
+    patience::{Slow, poll, settle},
+};
 
 type Body = BoxBody<Bytes, std::io::Error>;
 
@@ -51,9 +54,8 @@ fn layer(limiter: &Limiter) -> RateLimitLayer {
 
 async fn left(limiter: &Limiter) -> u32 {
     settle().await;
-    let bucket = Transaction::new("exports", "everyone").cost(0);
-    let probe = limiter.check(&bucket).await.unwrap();
-    probe.remaining().unwrap()
+    let bucket = bucket(limiter, "exports", "everyone").await;
+    bucket.remaining().unwrap()
 }
 
 fn request() -> Request<Empty<Bytes>> {

@@ -19,11 +19,12 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction, key::Everyone,
-    layer::Assessment,
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, key::Everyone, layer::Assessment,
 };
 use tonic::transport::{Endpoint, Server, server::TcpIncoming};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+
+use crate::support::bucket;
 
 /// How long anything may take before the test gives up on it.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -38,8 +39,8 @@ fn layer(limiter: &Limiter) -> RateLimitLayer {
 }
 
 async fn left(limiter: &Limiter) -> u32 {
-    let bucket = Transaction::new("streams", "everyone").cost(0);
-    limiter.check(&bucket).await.unwrap().remaining().unwrap()
+    let bucket = bucket(limiter, "streams", "everyone").await;
+    bucket.remaining().unwrap()
 }
 
 /// Waits until the server has noticed that its client is gone.

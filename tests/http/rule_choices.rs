@@ -4,20 +4,19 @@
 
 use std::net::SocketAddr;
 
-use http::{Method, Request, Response, StatusCode, request::Parts};
+use http::{Method, Request, StatusCode, request::Parts};
 use tollgate::{
-    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     clock::ManualClock,
     id::IdFormat,
     key::{Everyone, ExtensionId, HeaderId, Predicate, RangeError, Within},
-    layer::Assessment,
     limit::{LimitName, LimitsBuilder},
     rule::{Methods, OnMissing, Paths, RuleError, methods, paths},
     transaction::Mode,
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, Log, text};
+use crate::support::{Hello, Log, bucket, charged, text};
 
 type Body = http_body_util::Full<bytes::Bytes>;
 
@@ -42,17 +41,6 @@ fn request(method: Method, path: &str, headers: &[(&str, &str)]) -> Request<Body
 
 async fn answer(layer: &RateLimitLayer, request: Request<Body>) -> StatusCode {
     layer.layer(Hello).oneshot(request).await.unwrap().status()
-}
-
-/// The ids that requests are counted by, with what they are charged.
-async fn charged(layer: &RateLimitLayer, request: Request<Body>) -> Vec<(String, String, u32)> {
-    let layer = layer.clone().response_extension(true);
-    let response: Response<_> = layer.layer(Hello).oneshot(request).await.unwrap();
-    let assessment = response.extensions().get::<Assessment>();
-    let assessed = assessment.into_iter().flat_map(Assessment::iter);
-    assessed
-        .map(|one| (one.limit.to_string(), one.id.as_str().to_owned(), one.cost))
-        .collect()
 }
 
 fn is_for(rule: Rule) -> RateLimitLayer {
@@ -258,8 +246,8 @@ async fn addresses_on_a_deny_list_are_not_let_in() {
     let response = layer.layer(Hello).oneshot(from("192.0.2.6")).await.unwrap();
     assert_eq!(response.headers().get("retry-after"), None);
     assert!(text(response).await.contains("abusers"));
-    let look = Transaction::new("free", "192.0.2.6").cost(0);
-    assert_eq!(limiter.check(&look).await.unwrap().remaining(), Some(100));
+    let left = bucket(&limiter, "free", "192.0.2.6").await.remaining();
+    assert_eq!(left, Some(100));
 }
 
 #[test]
@@ -295,8 +283,8 @@ async fn limit_is_chosen_for_each_request() {
     assert_eq!(answer(&layer, as_plan("free")).await, 429);
     // A plan that the rule does not know is nobody's to choose.
     assert_eq!(answer(&layer, as_plan("gold")).await, 500);
-    let left = limiter.check(&Transaction::new("pro", "a").cost(0)).await;
-    assert_eq!(left.unwrap().remaining(), Some(0));
+    let left = bucket(&limiter, "pro", "a").await.remaining();
+    assert_eq!(left, Some(0));
 }
 
 #[test]
@@ -470,8 +458,10 @@ async fn limit_is_chosen_by_its_index() {
 mod failing {
     use std::{convert::Infallible, time::Duration};
 
+    use http::Response;
     use tollgate::{
         backend::{Backend, FailurePolicy},
+        layer::Assessment,
         tiers::Tier,
         transaction::OnFailure,
     };
@@ -551,8 +541,7 @@ mod failing {
         let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
         let request = request(Method::GET, "/", &[]);
         layer.layer(handler).oneshot(request).await.unwrap();
-        let look = Transaction::new("pro", "everyone").cost(0);
-        let left = limiter.check(&look).await.unwrap().remaining();
+        let left = bucket(&limiter, "pro", "everyone").await.remaining();
         assert_eq!(left, Some(70));
     }
 

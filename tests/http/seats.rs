@@ -17,16 +17,15 @@ use tokio::{
     time::{Instant, sleep},
 };
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     backend::Backend,
     clock::TokioClock,
     key::{Everyone, HeaderId},
-    transaction::Mode,
 };
 use tower::{Layer, ServiceExt};
 
 use crate::support::{
-    Hello, from_ip,
+    Hello, bucket, from_ip,
     store::{Fate, Store},
 };
 
@@ -106,9 +105,7 @@ async fn layer_in_which_nobody_may_wait_passes_the_full_rate() {
 
 /// How long until the bucket is full, and its line empty.
 async fn taken(limiter: &Limiter) -> Duration {
-    let probe = Transaction::new("requests", "everyone").cost(0);
-    let probe = limiter.check(&probe.mode(Mode::CheckOnly)).await;
-    probe.unwrap().reset_after()
+    bucket(limiter, "requests", "everyone").await.reset_after()
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,11 +16,10 @@ use tollgate::{
     key::Everyone,
     layer::{Assessed, Assessment},
     quota::Per,
-    transaction::Mode,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::support::patience::Slow;
+use crate::support::{bucket, patience::Slow};
 
 const T: Duration = Duration::from_secs(1);
 
@@ -65,15 +64,12 @@ fn of<'a>(assessment: &'a Assessment, limit: &str) -> &'a Assessed {
 }
 
 async fn taken(limiter: &Limiter, limit: &str) -> Duration {
-    let probe = Transaction::new(limit, "everyone").cost(0);
-    let probe = limiter.check(&probe.mode(Mode::CheckOnly)).await;
-    probe.unwrap().reset_after()
+    bucket(limiter, limit, "everyone").await.reset_after()
 }
 
 async fn remaining(limiter: &Limiter, limit: &str) -> u32 {
-    let probe = Transaction::new(limit, "everyone").cost(0);
-    let probe = limiter.check(&probe.mode(Mode::CheckOnly)).await;
-    probe.unwrap().remaining().unwrap()
+    let bucket = bucket(limiter, limit, "everyone").await;
+    bucket.remaining().unwrap()
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,24 +19,17 @@ use tokio::{
     time::Instant,
 };
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     backend::Backend,
     clock::{ManualClock, TokioClock},
     key::Everyone,
-    transaction::Mode,
 };
 use tower::{Layer, ServiceExt};
 
 use crate::support::{
-    Hello,
-    patience::{Slow, runtimes, settle},
+    Hello, bucket,
+    patience::{LINE, Slow, T, runtimes, settle},
 };
-
-/// T is 100 ms, and twenty may wait.
-const LINE: Limit = Limit::per_second(10)
-    .burst(2)
-    .max_wait(Duration::from_secs(2));
-const T: Duration = Duration::from_millis(100);
 
 fn limiter(backend: impl Backend) -> Limiter {
     let limits = Limits::builder().limit("requests", LINE).build().unwrap();
@@ -54,9 +47,7 @@ async fn use_up(limiter: &Limiter) {
 
 /// How long until the bucket is full.
 async fn taken(limiter: &Limiter) -> Duration {
-    let probe = Transaction::new("requests", "everyone").cost(0);
-    let probe = probe.mode(Mode::CheckOnly);
-    limiter.check(&probe).await.unwrap().reset_after()
+    bucket(limiter, "requests", "everyone").await.reset_after()
 }
 
 /// Accepts connections in memory, so that the clock can stand still.

@@ -30,17 +30,12 @@ use tollgate::{
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::support::{
-    Hello, from_ip,
-    patience::{Answer, Slow, backends, poll, request, settle},
+    Hello, bucket, from_ip,
+    patience::{Answer, LINE, Slow, T, backends, poll, request, settle},
     store::{Fate, Store},
     text,
 };
 
-/// T is 100 ms, and twenty may wait.
-const LINE: Limit = Limit::per_second(10)
-    .burst(2)
-    .max_wait(Duration::from_secs(2));
-const T: Duration = Duration::from_millis(100);
 const IP: &str = "203.0.113.7";
 
 fn limiter(backend: impl Backend) -> Limiter {
@@ -62,8 +57,7 @@ async fn taken(limiter: &Limiter) -> Duration {
 }
 
 async fn taken_of(limiter: &Limiter, limit: &str, id: &str) -> Duration {
-    let probe = Transaction::new(limit, id).cost(0).mode(Mode::CheckOnly);
-    limiter.check(&probe).await.unwrap().reset_after()
+    bucket(limiter, limit, id).await.reset_after()
 }
 
 /// Uses the burst up.

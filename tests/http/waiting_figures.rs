@@ -17,13 +17,8 @@ use tollgate::{
     transaction::{Mode, Transaction},
 };
 
-use crate::support::patience::{Answer, backends, poll, request, settle};
+use crate::support::patience::{Answer, LINE, T, backends, poll, request, settle};
 
-const T: Duration = Duration::from_millis(100);
-/// Two at once, and twenty wait.
-const LINE: Limit = Limit::per_second(10)
-    .burst(2)
-    .max_wait(Duration::from_secs(2));
 const IP: &str = "203.0.113.7";
 
 fn limiter(backend: impl Backend) -> Limiter {

@@ -211,19 +211,6 @@ async fn refund_at_the_store_is_a_refund_here_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_both_have_admitted_counts_together() {
-    let store = Store::new(Fate::Works);
-    let limiter = limiter(FailurePolicy::new(store.clone()));
-    assert_eq!(passed(&limiter, 2).await, 2);
-    store.becomes(Fate::Fails);
-    assert_eq!(passed(&limiter, 3).await, 3);
-    is_back(&store).await;
-    assert_eq!(passed(&limiter, 4).await, 4);
-    store.becomes(Fate::Fails);
-    assert_eq!(passed(&limiter, 20).await, BURST - 9);
-}
-
-#[tokio::test(start_paused = true)]
 async fn reset_or_refund_that_does_not_reach_the_store_is_an_error_and_changes_nothing() {
     for fate in [Fate::Fails, Fate::Hangs, Fate::Moves] {
         let store = Store::new(Fate::Works);
@@ -311,6 +298,20 @@ async fn share_is_what_one_process_may_use_up() {
         !limiter.spend(&above).await.unwrap().allowed(),
         "a cost above the share"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn share_is_less_what_was_seen_spent() {
+    for (spent, more) in [(0, 7), (10, 3), (12, 3), (13, 2), (20, 0)] {
+        let store = Store::new(Fate::Works);
+        let policy = FailurePolicy::new(store.clone()).share(1, 3);
+        let limits = Limits::builder().limit("local", Limit::per_hour(20));
+        let limiter = Limiter::new(limits.build().unwrap(), policy);
+        let limiter = limiter.with_clock(ManualClock::default());
+        assert_eq!(passed(&limiter, spent).await, spent);
+        store.becomes(Fate::Fails);
+        assert_eq!(passed(&limiter, 20).await, more, "7 − {spent}/3");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,7 +27,6 @@ mod lease;
 mod lease_limiters;
 mod limits;
 mod linear;
-mod oracle;
 mod overtaken;
 mod payback;
 #[cfg(feature = "tokio")]

@@ -89,35 +89,6 @@ impl World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_decided_alone_is_charged_once_when_the_store_is_back() {
-    let world = World::new(FailurePolicy::new);
-    assert_eq!(world.passed("alice", 4).await, 4);
-    for round in 0..3 {
-        world.store.becomes(Fate::Fails);
-        let local = [6, 0, 0][round];
-        assert_eq!(world.passed("alice", 20).await, local, "round {round}");
-        world.ends().await;
-        assert_eq!(world.charged("alice").await, T * BURST);
-        let debits = [vec![("alice".to_owned(), 6)], vec![], vec![]];
-        assert_eq!(world.store.debits(), debits[round]);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn client_that_kept_to_its_rate_owes_next_to_nothing() {
-    let world = World::new(FailurePolicy::new);
-    assert_eq!(world.passed("alice", 1).await, 1);
-    world.store.becomes(Fate::Fails);
-    for _ in 0..100 {
-        world.clock.advance(T);
-        assert_eq!(world.passed("alice", 1).await, 1);
-    }
-    world.ends().await;
-    assert_eq!(world.store.debits(), [("alice".to_owned(), 1)]);
-    assert_eq!(world.charged("alice").await, T);
-}
-
-#[tokio::test(start_paused = true)]
 async fn what_others_charge_meanwhile_is_no_part_of_the_debt() {
     let world = World::new(FailurePolicy::new);
     world.store.becomes(Fate::Fails);

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
     thread,
     time::Duration,
 };
@@ -35,48 +35,11 @@ fn limiter(limits: Limits) -> (Limiter, ManualClock) {
 }
 
 #[tokio::test]
-async fn buckets_keep_what_was_spent() {
-    let (limiter, clock) = limiter(one("a", TWENTY));
-    let all = Transaction::new("a", "x").cost(20);
-    assert!(limiter.spend(&all).await.unwrap().allowed());
-    // A handle that was there before sees the new limit too.
-    let handle = limiter.clone();
-    limiter
-        .reload(one("a", Limit::per_second(40).burst(20)))
-        .unwrap();
-    let next = handle.check(&Transaction::new("a", "x")).await.unwrap();
-    // The debt of a second is now one of 40 tokens: 20 of them are beyond empty.
-    assert_eq!(
-        (next.remaining(), next.retry_after()),
-        (Some(0), Duration::from_millis(525))
-    );
-    clock.advance(Duration::from_millis(525));
-    assert!(
-        handle
-            .spend(&Transaction::new("a", "x"))
-            .await
-            .unwrap()
-            .allowed()
-    );
-}
-
-#[tokio::test]
 async fn names_come_and_go() {
     let (limiter, _) = limiter(one("a", TWENTY));
     limiter.reload(one("b", TWENTY)).unwrap();
     assert!(limiter.spend(&Transaction::new("a", "x")).await.is_err());
     assert!(limiter.spend(&Transaction::new("b", "x")).await.is_ok());
-    // A limit that keeps its number keeps its buckets under another name.
-    let named =
-        |name| limits(&Limits::builder().limit(LimitName::new(name, 6, IdFormat::Opaque), TWENTY));
-    limiter.reload(named("c")).unwrap();
-    limiter
-        .spend(&Transaction::new("c", "x").cost(20))
-        .await
-        .unwrap();
-    limiter.reload(named("d")).unwrap();
-    let renamed = limiter.spend(&Transaction::new("d", "x")).await.unwrap();
-    assert!(!renamed.allowed());
 }
 
 #[test]
@@ -223,21 +186,21 @@ fn sets() -> [Limits; 2] {
 /// Calls `step` again and again while limits are reloaded, until both sets have been seen often.
 fn while_limits_change(limiter: &Limiter, mut step: impl FnMut(u64) -> [bool; 2]) {
     let [old, new] = sets();
-    let done = AtomicBool::new(false);
+    let (done, reloads) = (AtomicBool::new(false), AtomicU32::new(0));
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 limiter.reload(new.clone()).unwrap();
                 limiter.reload(old.clone()).unwrap();
+                reloads.fetch_add(1, Ordering::Relaxed);
             }
         });
-        let mut seen = [0; 2];
-        for i in 0..2_000_000 {
-            let sets = step(i);
+        let (mut seen, mut steps) = ([0; 2], 0);
+        // However slow the other thread is.
+        while (steps < 20_000 || seen.contains(&0)) && reloads.load(Ordering::Relaxed) < 1_000_000 {
+            let sets = step(steps);
             seen = [0, 1].map(|set| seen[set] + u32::from(sets[set]));
-            if i > 20_000 && !seen.contains(&0) {
-                break;
-            }
+            steps += 1;
         }
         done.store(true, Ordering::Relaxed);
         assert!(!seen.contains(&0), "both were in force: {seen:?}");

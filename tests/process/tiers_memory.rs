@@ -404,15 +404,6 @@ fn mixed_traffic_at_the_cap_keeps_to_the_budgets_and_to_who_is_throttled() {
 }
 
 #[tokio::test]
-async fn prisoner_outlives_a_flood_of_those_who_are_soon_free() {
-    let (limiter, _) = limiter();
-    flood(&limiter, "prison", 2, 100);
-    flood(&limiter, "short", 1, 20_000);
-    flood(&limiter, "gcra", 1, 20_000);
-    assert_eq!(denied(&limiter, "prison", 100).await, 100);
-}
-
-#[tokio::test]
 async fn those_who_are_free_again_make_room() {
     let (limiter, clock) = limiter();
     for _ in 0..200 {

@@ -4,17 +4,12 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tollgate::{
-    Decision, Limit, Limiter, Limits, MemoryBackend, Transaction,
-    clock::{Clock, ManualClock},
-    id::IdFormat,
-    limit::LimitName,
-    limiter::LimiterError,
-    testing::cases::tiers_single::penalty,
-    tiers::Tier,
+    Decision, Limit, Limiter, Limits, MemoryBackend, Transaction, clock::ManualClock, id::IdFormat,
+    limit::LimitName, limiter::LimiterError, testing::cases::tiers_single::penalty, tiers::Tier,
     transaction::Mode::CheckOnly,
 };
 
-use crate::{CLUSTER, SERVER, connect, redis_support::Server, spread::pair};
+use crate::{CLUSTER, connect, redis_support::Server, spread::pair};
 
 fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
@@ -214,41 +209,6 @@ async fn ring_of_4096_is_bounded_and_goes_round() {
     assert_eq!(longest, 10 + 20 + 8 * 4096);
 }
 
-/// How many units 300 tasks over four clients get from each tier.
-async fn storm(url: String, id: &'static str) -> [u32; 2] {
-    let day = secs(86_400);
-    let list = [
-        Tier::new(50, day).active(day).cooldown(day),
-        Tier::new(30, day).active(day).cooldown(day),
-    ];
-    let mut limiters = Vec::new();
-    for _ in 0..4 {
-        limiters.push(Limiter::new(tiers(list), connect(url.clone()).await));
-    }
-    let mut tasks = JoinSet::new();
-    for i in 0..300 {
-        let limiter = limiters[i % limiters.len()].clone();
-        let most = 1 + u32::from(i % 3 == 0);
-        tasks.spawn(async move {
-            let group = Transaction::new("requests", id).cost(most).min_cost(1);
-            limiter.spend(&group).await.unwrap()
-        });
-    }
-    let mut given = [0, 0];
-    for decision in tasks.join_all().await {
-        decision
-            .split()
-            .for_each(|(tier, units)| given[tier] += units);
-    }
-    given
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_hundred_at_once_over_several_clients_fill_each_tier() {
-    assert_eq!(storm(SERVER.url(), "tiers-storm").await, [50, 30]);
-    assert_eq!(storm(CLUSTER.url(), "tiers-storm").await, [50, 30]);
-}
-
 /// A cluster's limiter with a window of 50, one of 1000, and a bucket of 1000 without tiers.
 async fn spread() -> Limiter {
     let day = secs(86_400);
@@ -306,25 +266,4 @@ async fn tiers_of_two_slots_are_charged_at_most_once_for_each_batch() {
         );
         assert!(passed <= 50, "{passed}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn prisoner_is_one_for_every_process() {
-    let lowest = Tier::new(5, secs(1)).active(secs(1));
-    let prison = Tier::new(1, secs(60)).active(secs(60));
-    let (server, limiter) = start(tiers([lowest, prison])).await;
-    let other = Limiter::new(tiers([lowest, prison]), connect(server.url()).await);
-    let clock = ManualClock::default();
-    assert_eq!(
-        limiter.spend(&bucket().cost(6)).await.unwrap().tier(),
-        Some(1)
-    );
-    let denied = other.spend(&bucket()).await.unwrap();
-    assert!(!denied.allowed() && denied.retry_after() > secs(50));
-    // A client whose clock is far behind is told the time of the last grant.
-    clock.set(tollgate::clock::Timestamp::from_micros(
-        clock.now().as_micros() / 2,
-    ));
-    let behind = other.with_clock(clock).spend(&bucket()).await.unwrap();
-    assert!(!behind.allowed());
 }

@@ -21,8 +21,11 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, Version, header};
 use http_body_util::{BodyExt, Full};
 use tollgate::{
-    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::ManualClock,
-    id::IdFormat, layer::ResponseBody,
+    ClientIp, Decision, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    clock::ManualClock,
+    id::IdFormat,
+    layer::{Assessment, ResponseBody},
+    transaction::Mode,
 };
 use tower::{Layer, Service, ServiceExt};
 use tracing::{
@@ -95,6 +98,26 @@ impl<B> Service<Request<B>> for Hello {
 /// Sends a request from `ip` to `Hello` through a layer.
 pub(crate) async fn send(layer: &RateLimitLayer, ip: &str) -> Response<ResponseBody<Full<Bytes>>> {
     layer.layer(Hello).oneshot(from_ip(ip)).await.unwrap()
+}
+
+/// The state of a bucket, which is not charged.
+pub(crate) async fn bucket(limiter: &Limiter, limit: &str, id: &str) -> Decision {
+    let probe = Transaction::new(limit, id).cost(0).mode(Mode::CheckOnly);
+    limiter.check(&probe).await.unwrap()
+}
+
+/// The limit, the id and the cost of each charge of a request.
+pub(crate) async fn charged(
+    layer: &RateLimitLayer,
+    request: Request<Full<Bytes>>,
+) -> Vec<(String, String, u32)> {
+    let layer = layer.clone().response_extension(true);
+    let response = layer.layer(Hello).oneshot(request).await.unwrap();
+    let assessment = response.extensions().get::<Assessment>();
+    let assessed = assessment.into_iter().flat_map(Assessment::iter);
+    assessed
+        .map(|one| (one.limit.to_string(), one.id.to_string(), one.cost))
+        .collect()
 }
 
 /// What is logged.

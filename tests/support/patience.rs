@@ -7,6 +7,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -18,7 +19,7 @@ use tokio::{
     task::yield_now,
 };
 use tollgate::{
-    MemoryBackend, RateLimitLayer,
+    Limit, MemoryBackend, RateLimitLayer,
     backend::{Backend, BackendError, async_trait},
     decision::Outcome,
     layer::ResponseBody,
@@ -27,6 +28,14 @@ use tollgate::{
 use tower::{Layer, ServiceExt};
 
 use super::{Hello, from_ip, store::Store};
+
+/// The emission interval of [`LINE`].
+pub(crate) const T: Duration = Duration::from_millis(100);
+
+/// Two at once, and twenty may wait.
+pub(crate) const LINE: Limit = Limit::per_second(10)
+    .burst(2)
+    .max_wait(Duration::from_secs(2));
 
 /// A store that answers when its gates are open, and counts its calls.
 #[derive(Debug, Default)]

@@ -233,22 +233,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{
-        Limit, Limiter, Limits, MemoryBackend, Transaction,
-        clock::{ManualClock, Timestamp},
-        quota::Per,
-        tiers::Tier,
-    };
+    use crate::{Limit, Limiter, Limits, MemoryBackend, Transaction};
 
-    /// 2026-01-15, and by how many days the clock is advanced to be in February.
-    const JANUARY: Timestamp = Timestamp::from_micros(1_768_435_200_000_000);
-    const MONTH: Duration = Duration::from_secs(28 * 86_400);
-
-    fn limiter(limit: Limit) -> (Limiter, ManualClock) {
+    fn limiter(limit: Limit) -> Limiter {
         let limits = Limits::builder().limit("orders", limit).build().unwrap();
-        let clock = ManualClock::new(JANUARY);
-        let limiter = Limiter::new(limits, MemoryBackend::new());
-        (limiter.with_clock(clock.clone()), clock)
+        Limiter::new(limits, MemoryBackend::new())
     }
 
     /// The item after a request, and whether it is a kept one.
@@ -265,7 +254,7 @@ mod tests {
         let policy = Policy::new("orders", true);
         for is_kept in [false, true] {
             for (i, most) in (1..=2 + u32::try_from(ITEMS).unwrap()).enumerate() {
-                let (limiter, _) = limiter(Limit::window(most, Duration::from_secs(60)));
+                let limiter = limiter(Limit::window(most, Duration::from_secs(60)));
                 let text = format!("\"orders\";q={most};w=60;tollgate-window=60000000");
                 assert_eq!(item(&policy, &limiter), (text, is_kept && i < ITEMS));
             }
@@ -273,38 +262,8 @@ mod tests {
     }
 
     #[test]
-    fn items_of_months_have_their_lengths() {
-        let policy = Policy::new("orders", true);
-        for is_kept in [false, true] {
-            let (limiter, clock) = limiter(Limit::quota(10, Per::Month));
-            for days in [31, 28] {
-                let text = format!("\"orders\";q=10;w={}", days * 86_400);
-                assert_eq!(item(&policy, &limiter), (text, is_kept));
-                clock.advance(MONTH);
-            }
-        }
-    }
-
-    #[test]
-    fn items_of_tiers_show_the_tier_in_force() {
-        let policy = Policy::new("orders", true);
-        let hour = Duration::from_secs(3600);
-        let tiers = [Tier::new(1, hour), Tier::new(5, 2 * hour)];
-        let limit = Limit::tiers(tiers.map(|tier| tier.active(hour).cooldown(hour))).unwrap();
-        let shown: Vec<_> = (0..2)
-            .map(|_| {
-                let (limiter, _) = limiter(limit.clone());
-                [item(&policy, &limiter), item(&policy, &limiter)]
-            })
-            .collect();
-        let [first, again] = [&shown[0], &shown[1]];
-        assert_ne!(first[0].0, first[1].0, "another tier is in force");
-        assert_eq!(first.clone().map(|(text, _)| (text, true)), *again);
-    }
-
-    #[test]
     fn blocked_client_and_hidden_limit_have_no_figures() {
-        let (limiter, _) = limiter(Limit::BLOCKED);
+        let limiter = limiter(Limit::BLOCKED);
         let policy = Policy::new("orders", true);
         for is_kept in [false, true] {
             assert_eq!(item(&policy, &limiter), ("\"orders\";q=0".into(), is_kept));

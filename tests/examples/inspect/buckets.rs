@@ -107,16 +107,6 @@ async fn debt_is_shown() {
 }
 
 #[tokio::test]
-async fn empty_bucket_passes_nothing() {
-    let admin = Admin::start().await;
-    let all = Transaction::new("any", "x").cost(20);
-    admin.limiter.spend(&all).await.unwrap();
-    let (_, state) = admin.get("/buckets/any/x").await;
-    let figures = ["passes", "remaining", "next_after_us"].map(|figure| state[figure].clone());
-    assert_eq!(figures, [json!(false), json!(0), json!(100_000)]);
-}
-
-#[tokio::test]
 async fn reset_tells_what_it_has_done() {
     let admin = Admin::start().await;
     for (bucket, key, reason) in [
@@ -154,31 +144,6 @@ async fn client_is_reset_whatever_the_limit() {
         assert_eq!(state["reset_after_us"] == 0, full, "{bucket}");
     }
     assert_eq!(admin.delete("/clients/7").await.1, json!({"reset": []}));
-}
-
-#[tokio::test]
-async fn tiers_are_shown_as_they_are() {
-    let admin = Admin::start().await;
-    let spend = Transaction::new("tiers", "x").cost(4);
-    admin.limiter.spend(&spend).await.unwrap();
-    let first = admin.get("/buckets/tiers/x").await;
-    assert_eq!(admin.get("/buckets/tiers/x").await, first);
-    let state = first.1;
-    assert_eq!(state["values"]["tiers"][0]["limit"], 5);
-    let figures = ["remaining", "passes", "limited"].map(|figure| &state[figure]);
-    assert_eq!(figures, [&json!(2), &json!(true), &json!(true)]);
-    // A prisoner: nothing passes for fifteen seconds.
-    admin.limiter.spend(&spend.cost(2)).await.unwrap();
-    let (_, state) = admin.get("/buckets/tiers/x").await;
-    let figures = ["passes", "remaining"].map(|figure| &state[figure]);
-    assert_eq!(figures, [&json!(false), &json!(0)]);
-    assert!(
-        state["next_after_us"].as_u64() >= Some(15_000_000),
-        "{state}"
-    );
-    assert_eq!(admin.delete("/buckets/tiers/x").await.0, StatusCode::OK);
-    let (_, state) = admin.get("/buckets/tiers/x").await;
-    assert_eq!(state["passes"], true);
 }
 
 #[tokio::test]
@@ -260,45 +225,4 @@ async fn any_id_is_found_and_reset() {
         assert_eq!(admin.delete(&path).await, done);
         assert_eq!(admin.get(&path).await.1, before, "{path}");
     }
-}
-
-#[tokio::test]
-async fn reset_is_of_one_bucket() {
-    let admin = Admin::start().await;
-    for id in ["x", "y"] {
-        let spend = Transaction::new("any", id);
-        admin.limiter.spend(&spend).await.unwrap();
-    }
-    admin.delete("/buckets/any/x").await;
-    for (id, remaining) in [("x", 20), ("y", 19)] {
-        let (_, state) = admin.get(&format!("/buckets/any/{id}")).await;
-        assert_eq!(state["remaining"], remaining, "{id}");
-    }
-}
-
-#[tokio::test]
-async fn nobody_knows_when_a_permit_comes_back() {
-    let limits = tollgate::Limits::builder().limit("exports", tollgate::Limit::concurrent(2));
-    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
-    let exports = limiter.limit("exports").unwrap();
-    let admin = Admin::of(limiter).await;
-    let figures = async || {
-        let (status, state) = admin.get("/buckets/exports/alice").await;
-        assert_eq!(status, StatusCode::OK);
-        assert_eq!(state["values"], json!({"concurrent": 2}));
-        let fields = ["passes", "remaining", "next_after_us", "reset_after_us"];
-        Value::from(fields.map(|field| state[field].clone()).to_vec())
-    };
-    assert_eq!(figures().await, json!([true, 2, 0, 0]));
-    let permits = [(); 2].map(|()| exports.enter("alice"));
-    let mut held = Vec::new();
-    for permit in permits {
-        held.push(permit.await.unwrap().unwrap());
-    }
-    assert_eq!(figures().await, json!([false, 0, null, null]));
-    held.pop();
-    assert_eq!(figures().await, json!([true, 1, 0, null]));
-    let (_, reset) = admin.delete("/buckets/exports/alice").await;
-    assert_eq!(reset, json!({"reset": true, "key": "exports~c:alice"}));
-    assert_eq!(figures().await, json!([true, 2, 0, 0]));
 }

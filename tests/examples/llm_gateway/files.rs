@@ -4,10 +4,7 @@ use super::{
     ALICE, BOB, Gateway, KEYS, arguments, call, comes_true, error, file, limits, number,
     upstream::Upstream,
 };
-use crate::{
-    programs::{replace, run},
-    redis_support::Server,
-};
+use crate::programs::{replace, run};
 
 /// The error of a gateway that does not start.
 fn mistake(limits: &str, keys: &str, args: &[&str]) -> String {
@@ -121,15 +118,4 @@ fn mistakes_are_told_at_startup() {
     assert!(path.contains("is no address of a server"), "{path}");
     let usage = mistake(&limits, KEYS, &["--gateways", "0"]);
     assert!(usage.contains("use a number from 1"), "{usage}");
-}
-
-#[test]
-fn waiting_for_permits_of_several_gateways_is_refused_at_startup() {
-    let redis = Server::start();
-    let limits = limits(&[("free.calls", "{concurrent: 1, max_wait: 1s}")]);
-    let told = mistake(&limits, KEYS, &["--redis", &redis.url()]);
-    assert!(
-        told.contains("`free.calls`") && told.contains("max_wait"),
-        "{told}"
-    );
 }

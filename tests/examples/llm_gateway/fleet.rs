@@ -43,22 +43,6 @@ fn gateways_share_all_limits_of_a_key() {
 }
 
 #[test]
-fn permits_of_a_gateway_that_dies_come_back_after_the_hold() {
-    let redis = Server::start();
-    let [one, other] = fleet(&redis, &[("free.calls", "{concurrent: 1, hold: 1s}")]);
-    let running = one.begin(ALICE, &call("four", 50));
-    // It is killed.
-    drop(one);
-    comes_true(
-        || other.call(ALICE, &call("", 1), 0).status,
-        |status| *status == 200,
-    );
-    // Nobody knows what the call has used.
-    other.comes_to_have(ALICE, 10_000 - 51);
-    drop(running);
-}
-
-#[test]
 fn gateway_that_is_told_to_end_finishes_its_calls_and_gives_back_its_permits() {
     let redis = Server::start();
     let [one, other] = fleet(&redis, &[("free.calls", "{concurrent: 1, hold: 24h}")]);

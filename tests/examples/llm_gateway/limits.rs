@@ -163,30 +163,3 @@ fn calls_at_once_are_bounded_until_their_answers_have_ended() {
     gateway.comes_to_have(ALICE, 9_998);
     drop(streaming);
 }
-
-#[test]
-fn request_waits_in_line_instead_of_being_refused() {
-    let line = "{burst: 1, count: 1, period: 1s, max_wait: 100s}";
-    let gateway = Gateway::start(&[("free.requests", line)]);
-    // Each of them but the first has to wait, unless it comes late by itself.
-    let sent: Vec<_> = (0..3).map(|_| gateway.send(ALICE, &call("", 1))).collect();
-    // They may arrive in another order.
-    for _ in &sent {
-        gateway.upstream.next().answer(200, &super::answer(Some(1)));
-    }
-    for mut connection in sent {
-        assert_eq!(connection.response().status, 200);
-    }
-}
-
-#[test]
-fn call_waits_for_a_permit_if_permits_are_in_memory() {
-    let one = "{concurrent: 1, max_wait: 1000s}";
-    let gateway = Gateway::start(&[("free.calls", one)]);
-    let (mut first, asked) = gateway.begin(ALICE, &call("", 1));
-    let mut second = gateway.send(ALICE, &call("", 1));
-    asked.answer(200, &super::answer(Some(1)));
-    assert_eq!(first.response().status, 200);
-    gateway.upstream.next().answer(200, &super::answer(Some(1)));
-    assert_eq!(second.response().status, 200);
-}

@@ -55,18 +55,6 @@ fn success_resets_its_account_and_locks_nobody_out_at_its_address() {
 }
 
 #[test]
-fn successes_never_count() {
-    let (_program, server) = start("login_failures");
-    for _ in 0..30 {
-        assert_eq!(login(&server, "alice", "wonderland").status, 200);
-    }
-    assert_eq!(login(&server, "alice", "guess").status, 401);
-    for _ in 0..30 {
-        assert_eq!(login(&server, "alice", "wonderland").status, 200);
-    }
-}
-
-#[test]
 fn of_guesses_sent_at_once_five_get_as_far_as_the_password() {
     let (_program, server) = start("login_failures");
     let guesses = at_once(40, |i| login(&server, "alice", &format!("guess{i}")));
@@ -82,16 +70,6 @@ fn other_spellings_of_a_name_are_the_same_account() {
         assert_eq!(login(&server, name, "guess").status, 401);
     }
     assert_eq!(login(&server, "AlicE", "guess").status, 429);
-}
-
-#[test]
-fn address_has_twenty_failures_on_whatever_accounts() {
-    let (_program, server) = start("login_failures");
-    for i in 0..20 {
-        assert_eq!(login(&server, &format!("user{i}"), "123456").status, 401);
-    }
-    assert_eq!(login(&server, "user20", "123456").status, 429);
-    assert_eq!(login(&server, "alice", "wonderland").status, 429);
 }
 
 #[test]

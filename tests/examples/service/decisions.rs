@@ -49,29 +49,6 @@ fn spend_answers_with_every_figure() {
 }
 
 #[test]
-fn denied_batch_writes_nothing_for_anyone() {
-    let service = Service::start();
-    service.decide("spend", T0, &with_modes(&[("Slow", "debit", 5)]));
-    let batch = with_modes(&[
-        ("Orders", "check_and_spend", 2),
-        ("Slow", "check_and_spend", 1),
-        ("Sevenths", "debit", 9),
-    ]);
-    let answer = service.decide("spend", T0, &batch);
-    assert_eq!(answer["allowed"], false);
-    assert_eq!(
-        (&answer["limit"], &answer["id"]),
-        (&json!("Slow"), &json!("a"))
-    );
-    assert_eq!(answer["retry_after_us"], 720_000_000_u64);
-    assert_eq!(each(&answer, "limit"), ["Orders", "Slow", "Sevenths"]);
-    assert_eq!(each(&answer, "allowed"), [true, false, false]);
-    assert_eq!(each(&answer, "remaining"), [20, 0, 7]);
-    assert_eq!(remaining(&service, T0, "Orders"), 20);
-    assert_eq!(remaining(&service, T0, "Sevenths"), 7);
-}
-
-#[test]
 fn members_that_do_not_vote_keep_their_own_figures() {
     let service = Service::start();
     let members = [("Slow", "debit", 7), ("Orders", "spend_only", 5)];
@@ -170,26 +147,6 @@ fn reset_makes_full_whatever_the_cost_and_mode() {
     assert_eq!(service.decide("reset", T0, &reset), json!({"reset": true}));
     assert_eq!(remaining(&service, T0, "Orders"), 20);
     assert_eq!(remaining(&service, T0, "Slow"), 5);
-}
-
-#[test]
-fn callers_time_is_the_only_clock() {
-    let service = Service::start();
-    let order = json!([{"limit": "Orders", "id": "a", "cost": 20}]);
-    for now in [0, 1_000_000, T0, (1 << 52) - 1] {
-        assert_eq!(
-            service.decide("spend", now, &order)["allowed"],
-            true,
-            "{now}"
-        );
-        assert_eq!(
-            service.decide("spend", now, &order)["allowed"],
-            false,
-            "{now}"
-        );
-    }
-    // Back in time, the bucket counts as charged until then.
-    assert_eq!(service.decide("spend", T0, &order)["allowed"], false);
 }
 
 #[test]

@@ -49,16 +49,6 @@ fn idle_connections_do_not_hold_a_shutdown_up() {
 }
 
 #[test]
-#[ignore = "waits out the ten seconds of grace"]
-fn request_that_never_ends_holds_a_shutdown_up_only_so_long() {
-    let service = Service::start();
-    let _begun = begin(&service, 100);
-    service.program.signal("TERM");
-    service.program.expect_stderr("gave up");
-    assert_eq!(service.program.finish(), (Some(0), vec![]));
-}
-
-#[test]
 fn failure_options_are_accepted_without_redis() {
     for policy in ["refuse", "allow", "local"] {
         Service::start_with(&["--on-failure", policy, "--deadline-ms", "50"]);

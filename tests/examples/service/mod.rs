@@ -8,7 +8,6 @@ mod files;
 mod lifecycle;
 mod permits;
 mod process;
-mod receipts;
 mod refusals;
 mod tiers;
 mod waiting;

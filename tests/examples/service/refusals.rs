@@ -131,23 +131,6 @@ fn same_bucket_twice_is_refused() {
 }
 
 #[test]
-fn refused_batch_charges_nobody() {
-    let service = Service::start();
-    for wrong in [
-        json!({"limit": "Nope", "id": "a"}),
-        json!({"limit": "Slow", "id": "a", "cost": 6}),
-        json!({"limit": "Slow", "id": "a", "mode": "?"}),
-        json!({"limit": "Slow", "id": ""}),
-    ] {
-        let batch = json!([{"limit": "Orders", "id": "a"}, wrong]);
-        let body = json!({"op": "spend", "now_us": T0, "transactions": batch});
-        assert_eq!(service.post(&body).status, 400, "{body}");
-    }
-    let answer = service.decide("spend", T0, &json!([{"limit": "Orders", "id": "a"}]));
-    assert_eq!(answer["remaining"], 19);
-}
-
-#[test]
 fn manual_clock_wants_a_time_in_every_request() {
     let service = Service::start();
     for op in ["check", "spend", "refund", "reset"] {

@@ -77,14 +77,3 @@ fn batch_carries_the_longest_delay_and_others_have_none() {
     let orders = service.decide("spend", T0, &json!([one("Orders")]));
     assert_eq!(orders.get("delay_us"), None, "there is no line");
 }
-
-#[test]
-fn no_wait_is_true_or_false() {
-    let service = Service::start_on(DEFAULTS, &["--manual-clock"]);
-    for no_wait in [json!(1), json!("true"), Value::Null] {
-        let transaction = json!({"limit": "Line", "id": "a", "no_wait": no_wait});
-        let body = json!({"op": "spend", "now_us": T0, "transactions": [transaction]});
-        let response = service.post(&body);
-        assert_eq!((response.status, response.code()), (400, "invalid_json"));
-    }
-}

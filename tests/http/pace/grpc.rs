@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tollgate::pace::PaceLayer;
 use tower::{Layer, ServiceExt, service_fn};
 
-use super::{SECOND, Script, request, response};
+use super::{SECOND, Script, fields, request, response};
 
 /// How long the second request is held back after the first was answered with such a head and such trailers.
 async fn held_after_trailers(head: Script, trailers: HeaderMap, reads: bool) -> Duration {
@@ -34,60 +34,41 @@ async fn held_after_trailers(head: Script, trailers: HeaderMap, reads: bool) -> 
 }
 
 fn trailers(script: Script) -> HeaderMap {
-    let fields = script.iter().map(|(name, value)| {
+    let fields = fields(script).map(|(name, value)| {
         let name = HeaderName::from_static(name);
         (name, HeaderValue::from_static(value))
     });
     fields.collect()
 }
 
-const GRPC: Script = &[("content-type", "application/grpc")];
+const GRPC: Script = "content-type: application/grpc";
 
-const REFUSED: Script = &[("grpc-status", "8"), ("grpc-retry-pushback-ms", "334")];
+const REFUSED: Script = "grpc-status: 8 | grpc-retry-pushback-ms: 334";
 
 /// The head, the trailers, and for how many milliseconds the next call is held back.
 const CASES: &[(Script, Script, u64)] = &[
     (GRPC, REFUSED, 334),
-    (&[("content-type", "application/grpc+proto")], REFUSED, 334),
-    (
-        GRPC,
-        &[("grpc-status", "14"), ("grpc-retry-pushback-ms", "50")],
-        50,
-    ),
-    (GRPC, &[("grpc-status", "8")], 1000),
-    (GRPC, &[("grpc-status", "14")], 0),
-    (GRPC, &[("grpc-status", "0")], 0),
-    (
-        GRPC,
-        &[("grpc-status", "8"), ("grpc-retry-pushback-ms", "-1")],
-        0,
-    ),
-    (
-        GRPC,
-        &[("grpc-status", "0"), ("grpc-retry-pushback-ms", "9000")],
-        0,
-    ),
+    ("content-type: application/grpc+proto", REFUSED, 334),
+    (GRPC, "grpc-status: 14 | grpc-retry-pushback-ms: 50", 50),
+    (GRPC, "grpc-status: 8", 1000),
+    (GRPC, "grpc-status: 14", 0),
+    (GRPC, "grpc-status: 0", 0),
+    (GRPC, "grpc-status: 8 | grpc-retry-pushback-ms: -1", 0),
+    (GRPC, "grpc-status: 0 | grpc-retry-pushback-ms: 9000", 0),
     // Fields about what remains do not belong into trailers.
+    (GRPC, "grpc-status: 0 | ratelimit: \"l\";r=0;t=9", 0),
     (
         GRPC,
-        &[("grpc-status", "0"), ("ratelimit", "\"l\";r=0;t=9")],
-        0,
-    ),
-    (
-        GRPC,
-        &[
-            ("grpc-status", "8"),
-            ("grpc-retry-pushback-ms", "2147483647"),
-        ],
+        "grpc-status: 8 | grpc-retry-pushback-ms: 2147483647",
         60_000,
     ),
     // It is not a call of gRPC.
-    (&[("content-type", "text/plain")], REFUSED, 0),
-    (&[("content-type", "application/grpc-web")], REFUSED, 0),
-    (&[], REFUSED, 0),
+    ("content-type: text/plain", REFUSED, 0),
+    ("content-type: application/grpc-web", REFUSED, 0),
+    ("", REFUSED, 0),
     // The head has told already how it ended.
     (
-        &[("content-type", "application/grpc"), ("grpc-status", "0")],
+        "content-type: application/grpc | grpc-status: 0",
         REFUSED,
         0,
     ),
@@ -130,7 +111,7 @@ async fn retry_info_is_read_to_the_millisecond_that_sleeps_are_rounded_to() {
     let (began, first) = (Instant::now(), Arc::new(Mutex::new(Some(refused))));
     let service = service_fn(move |_: Request<Full<Bytes>>| {
         let answer = first.lock().unwrap().take();
-        async { Ok::<_, Infallible>(answer.unwrap_or_else(|| response(&[]))) }
+        async { Ok::<_, Infallible>(answer.unwrap_or_else(|| response(""))) }
     });
     let pace = PaceLayer::new().layer(service);
     for _ in 0..2 {

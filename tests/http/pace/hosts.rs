@@ -12,7 +12,7 @@ use super::{SECOND, Script, Server, request};
 
 #[tokio::test(start_paused = true)]
 async fn hosts_are_held_apart() {
-    let server = Server::new(&[&[("status", "429"), ("retry-after", "5")], &[]]);
+    let server = Server::new(&["status: 429 | retry-after: 5", ""]);
     let layer = PaceLayer::new();
     let [one, other] = [0; 2].map(|_| layer.layer(server.service()));
     one.clone().oneshot(request("a")).await.unwrap();
@@ -24,7 +24,7 @@ async fn hosts_are_held_apart() {
 
 #[tokio::test(start_paused = true)]
 async fn host_is_that_of_the_uri_and_requests_without_one_share_a_state() {
-    const HELD: Script = &[("status", "429"), ("retry-after", "5")];
+    const HELD: Script = "status: 429 | retry-after: 5";
     let to = |uri: &str, host: &'static str| {
         let request = Request::get(uri).header("host", host);
         request.body(Full::<Bytes>::default()).unwrap()
@@ -36,7 +36,7 @@ async fn host_is_that_of_the_uri_and_requests_without_one_share_a_state() {
         (to("http://a/", "a"), to("/", "a"), false),
         (to("/x", "a"), to("/y", "b"), true),
     ] {
-        let server = Server::new(&[HELD, &[]]);
+        let server = Server::new(&[HELD, ""]);
         let pace = PaceLayer::new().layer(server.service());
         let text = format!("{first:?} {second:?}");
         pace.clone().oneshot(first).await.unwrap();
@@ -56,7 +56,7 @@ fn remembered(pace: &PaceLayer) -> usize {
 #[tokio::test(start_paused = true)]
 async fn memory_of_servers_is_bounded_and_keeps_those_that_ask_for_a_wait() {
     let layer = PaceLayer::new();
-    let [held, free] = [&[("status", "429"), ("retry-after", "9")], &[][..]].map(|script| {
+    let [held, free] = ["status: 429 | retry-after: 9", ""].map(|script| {
         let server = Server::new(&[script]);
         (layer.layer(server.service()), server)
     });
@@ -89,7 +89,7 @@ async fn memory_of_servers_is_bounded_and_keeps_those_that_ask_for_a_wait() {
 #[tokio::test(start_paused = true)]
 async fn names_too_long_for_any_server_share_a_state() {
     let layer = PaceLayer::new();
-    let server = Server::new(&[&[]]);
+    let server = Server::new(&[""]);
     for length in [250, 300, 3000, 30_000] {
         let request = request(&"a".repeat(length));
         layer

@@ -18,7 +18,7 @@ use crate::support::patience::{poll, settle};
 
 #[tokio::test(start_paused = true)]
 async fn requests_that_leave_the_line_keep_nobody_waiting() {
-    let server = Server::new(&[&[("status", "429"), ("retry-after", "5")], &[]]);
+    let server = Server::new(&["status: 429 | retry-after: 5", ""]);
     let pace = PaceLayer::new().layer(server.service());
     pace.clone().oneshot(request("a")).await.unwrap();
     let mut line = Vec::new();
@@ -60,7 +60,7 @@ fn requests_of_two_runtimes_wait_for_one_server_and_outlive_each_other() {
         drop_elsewhere(ends);
         settle().await;
         let answer = owed.lock().unwrap().pop().unwrap();
-        answer.send(&[]).unwrap();
+        answer.send("").unwrap();
         let began = Instant::now();
         assert_eq!(waits.await.unwrap().unwrap().status(), StatusCode::OK);
         assert_eq!(began.elapsed(), Duration::ZERO);
@@ -82,7 +82,7 @@ async fn request_without_a_response_keeps_nobody_waiting() {
         async move {
             match fails {
                 true => Err(std::io::Error::other("broken")),
-                false => Ok(response(&[])),
+                false => Ok(response("")),
             }
         }
     });

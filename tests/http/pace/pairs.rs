@@ -71,12 +71,10 @@ async fn lost_requests_and_lost_answers_cost_little() {
 #[tokio::test(start_paused = true)]
 async fn callers_that_leave_take_nothing_with_them() {
     let world = World::of(twenty()).way(ms(10), ms(3));
-    let server = world.clone();
-    let service = service_fn(move |request| {
-        let server = server.clone();
-        async move { Ok::<_, Infallible>(server.answer(request).await) }
-    });
-    let (pace, until) = (PaceLayer::new().layer(service), Instant::now() + TIME);
+    let (pace, until) = (
+        PaceLayer::new().layer(world.service()),
+        Instant::now() + TIME,
+    );
     let mut all = JoinSet::new();
     for number in 0..40 {
         let pace = pace.clone();
@@ -145,12 +143,7 @@ async fn refused_requests_of_clients_in_company_pass_when_they_are_sent_again() 
     let passed = Arc::new(AtomicU32::new(0));
     let mut all = JoinSet::new();
     for _ in 0..4 {
-        let server = world.clone();
-        let service = service_fn(move |request| {
-            let server = server.clone();
-            async move { Ok::<_, Infallible>(server.answer(request).await) }
-        });
-        let pace = PaceLayer::new().retry(5).layer(service);
+        let pace = PaceLayer::new().retry(5).layer(world.service());
         for _ in 0..100 {
             let (pace, passed) = (pace.clone(), Arc::clone(&passed));
             all.spawn(async move {
@@ -218,7 +211,7 @@ async fn hold(policy: &str, state: &str, status: u16) {
     let (policy, state) = (policy.to_owned(), state.to_owned());
     let (known, field) = (policy.clone(), state.clone());
     let service = service_fn(move |_: Request<Full<Bytes>>| {
-        let mut answer: Response<Full<Bytes>> = response(&[]);
+        let mut answer: Response<Full<Bytes>> = response("");
         *answer.status_mut() = status.try_into().unwrap();
         let headers = answer.headers_mut();
         headers.insert("ratelimit-policy", known.parse().unwrap());

@@ -1,125 +1,79 @@
-//! What an obedient client gets of its rate. Server and client are connected in memory and share tokio's clock, which
-//! stands still while anything is on its way: so what is measured is what the fields cost.
+//! What an obedient client gets of its rate by lines, by exact refusals, and over gRPC. Server and client share tokio's
+//! clock, which stands still while anything is on its way: so what is measured is what the answers cost.
 
-use std::{convert::Infallible, time::Duration};
+use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::{BodyExt, Empty, Full};
-use hyper_util::{rt::TokioIo, service::TowerToHyperService};
-use tokio::{
-    io::duplex,
-    sync::Mutex,
-    time::{Instant, sleep},
+use tokio::time::Instant;
+use tollgate::{Limit, pace::PaceLayer, response::Headers};
+use tower::{Layer, ServiceExt};
+
+use super::{
+    request,
+    simulated::{World, layer, possible},
+    with_milliseconds,
 };
-use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::TokioClock, key::Everyone,
-    pace::PaceLayer, response::Headers,
-};
-use tower::{Layer, ServiceExt, service_fn};
 
-use super::with_milliseconds;
-
-/// As many requests as the limit lets through in a hundred seconds, at once at first.
-const REQUESTS: u32 = 300;
 const PER_SECOND: u32 = 3;
-
-fn limited(limit: Limit) -> RateLimitLayer {
-    let limits = Limits::builder().limit("requests", limit).build().unwrap();
-    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(TokioClock::default());
-    RateLimitLayer::with_limiter(limiter).rule(Rule::new("requests", Everyone))
-}
-
-/// How much of its rate a client gets that was served so many requests beyond the burst since then, in thousandths.
-fn thousandths(began: Instant, beyond: u32) -> u128 {
-    let least_us = u128::from(beyond) * 1_000_000 / u128::from(PER_SECOND);
-    least_us * 1000 / began.elapsed().as_micros()
-}
-
-/// Serves HTTP/1.1 on one connection, and returns the client's end of it.
-async fn connect(layer: RateLimitLayer) -> hyper::client::conn::http1::SendRequest<Empty<Bytes>> {
-    let (client, server) = duplex(64 * 1024);
-    let hello = service_fn(async |_: Request<hyper::body::Incoming>| {
-        Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("hello")))
-    });
-    let service = TowerToHyperService::new(layer.layer(hello));
-    let http = hyper::server::conn::http1::Builder::new();
-    tokio::spawn(http.serve_connection(TokioIo::new(server), service));
-    let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(client))
-        .await
-        .unwrap();
-    tokio::spawn(connection);
-    sender
-}
-
-/// How many requests of a paced client are refused, before one more than all of them has passed.
-async fn refused(layer: RateLimitLayer, pace: PaceLayer<tollgate::pace::Cloned>) -> u32 {
-    let connection = std::sync::Arc::new(Mutex::new(connect(layer).await));
-    let client = service_fn(move |request: Request<Empty<Bytes>>| {
-        let connection = std::sync::Arc::clone(&connection);
-        async move {
-            let mut connection = connection.lock().await;
-            connection.ready().await?;
-            connection.send_request(request).await
-        }
-    });
-    let (client, mut refused) = (pace.layer(client), 0);
-    for _ in 0..REQUESTS {
-        let request = Request::get("http://server/").body(Empty::new()).unwrap();
-        let answer = client.clone().oneshot(request).await.unwrap();
-        refused += u32::from(answer.status() != 200);
-        answer.into_body().collect().await.unwrap();
-    }
-    refused
-}
-
-#[tokio::test(start_paused = true)]
-async fn paced_client_gets_nearly_all_of_its_rate_over_http() {
-    for headers in [Headers::Draft10, Headers::XRateLimitDelta] {
-        let layer = limited(Limit::per_second(PER_SECOND)).headers(headers);
-        let began = Instant::now();
-        assert_eq!(refused(layer, PaceLayer::new().retry(0)).await, 0);
-        let share = thousandths(began, REQUESTS - PER_SECOND);
-        assert!((970..=1000).contains(&share), "{headers:?}: {share}");
-    }
-}
+const TIME: Duration = Duration::from_secs(100);
 
 #[tokio::test(start_paused = true)]
 async fn paced_client_gets_all_of_its_rate_from_a_limit_with_a_line() {
     for headers in [Headers::Draft10, Headers::XRateLimitDelta] {
         for (burst, wait_ms) in [(1, 500), (1, 2000), (3, 1000)] {
             let limit = Limit::per_second(PER_SECOND).burst(burst);
-            let layer = limited(limit.max_wait(Duration::from_millis(wait_ms)));
-            let began = Instant::now();
-            let pace = PaceLayer::new().retry(0);
-            assert_eq!(refused(layer.headers(headers), pace).await, 0);
-            let share = thousandths(began, REQUESTS - burst);
-            assert!((970..=1000).contains(&share), "{headers:?}: {share}");
+            let limit = limit.max_wait(Duration::from_millis(wait_ms));
+            let layer = layer(&[("requests", limit, 1)]).headers(headers);
+            let (world, began) = (World::new(&layer), Instant::now());
+            let pace = PaceLayer::new().retry(0).layer(world.service());
+            while began.elapsed() < TIME {
+                pace.clone().oneshot(request("a")).await.unwrap();
+            }
+            let outcome = world.outcome(TIME);
+            let what = (headers, burst, wait_ms);
+            assert_eq!(outcome.refused(), 0, "{what:?}");
+            outcome.assert_share(possible(burst, PER_SECOND, TIME), 970, &what);
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn client_without_a_burst_gets_nearly_all_of_its_rate_by_exact_refusals() {
-    let layer = limited(Limit::per_second(PER_SECOND).burst(1));
-    let layer = layer.headers(Headers::None).respond_with(with_milliseconds);
-    let began = Instant::now();
-    assert_eq!(refused(layer, PaceLayer::new().retry(1)).await, 0);
-    let share = thousandths(began, REQUESTS - 1);
-    assert!((970..=1000).contains(&share), "{share}");
+    let limit = Limit::per_second(PER_SECOND).burst(1);
+    let layer = layer(&[("requests", limit, 1)]).headers(Headers::None);
+    let world = World::new(&layer.respond_with(with_milliseconds));
+    world.client(&PaceLayer::new(), TIME).join_all().await;
+    let outcome = world.outcome(TIME);
+    assert_eq!(outcome.refused_in_a_row(), 1);
+    outcome.assert_share(possible(1, PER_SECOND, TIME), 970, &"exact refusals");
 }
 
 #[cfg(feature = "tonic")]
 mod grpc {
     use futures_util::{StreamExt, stream};
+    use hyper_util::rt::TokioIo;
+    use tokio::{io::duplex, time::sleep};
+    use tollgate::RateLimitLayer;
     use tonic::{
         Code, Status,
         transport::{Channel, Endpoint, Server},
     };
     use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
     use tonic_types::StatusExt;
+    use tower::service_fn;
 
     use super::*;
+
+    const REQUESTS: u32 = 300;
+
+    fn limited(limit: Limit) -> RateLimitLayer {
+        layer(&[("requests", limit, 1)])
+    }
+
+    /// How much of its rate a client gets that was served so many requests beyond the burst since then, in thousandths.
+    fn thousandths(began: Instant, beyond: u32) -> u128 {
+        let least_us = u128::from(beyond) * 1_000_000 / u128::from(PER_SECOND);
+        least_us * 1000 / began.elapsed().as_micros()
+    }
 
     /// A tonic client and a tonic server with such a limit.
     async fn connect(layer: RateLimitLayer) -> Channel {

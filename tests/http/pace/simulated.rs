@@ -21,7 +21,7 @@ use tollgate::{
     response::Headers,
     testing::cases::history::Random,
 };
-use tower::{Layer, ServiceExt, service_fn, util::BoxCloneSyncService};
+use tower::{Layer, Service, ServiceExt, service_fn, util::BoxCloneSyncService};
 
 pub(super) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -119,17 +119,30 @@ impl World {
         response
     }
 
+    /// The way of a client to the server.
+    pub(super) fn service(
+        &self,
+    ) -> impl Service<
+        Request<Full<Bytes>>,
+        Response = Response<()>,
+        Error = Infallible,
+        Future: Send,
+    > + Clone
+    + Send
+    + use<> {
+        let world = self.clone();
+        service_fn(move |request| {
+            let world = world.clone();
+            async move { Ok(world.answer(request).await) }
+        })
+    }
+
     /// Adds a client that asks without a pause until then.
     pub(super) fn client<R>(&self, pace: &PaceLayer<R>, until: Duration) -> JoinSet<()>
     where
         R: Resend<Full<Bytes>> + Clone + 'static,
     {
-        let world = self.clone();
-        let service = service_fn(move |request| {
-            let world = world.clone();
-            async move { Ok::<_, Infallible>(world.answer(request).await) }
-        });
-        let (pace, until) = (pace.layer(service), self.began + until);
+        let (pace, until) = (pace.layer(self.service()), self.began + until);
         let mut tasks = JoinSet::new();
         for _ in 0..32 {
             let pace = pace.clone();

@@ -3,15 +3,11 @@ include!("pages/combined_limits.rs");
 use axum::body::Body;
 use http::{Request, StatusCode};
 
+use crate::support::bucket;
+
 fn request(path: &str, ip: &str, account: &str) -> Request<Body> {
     let builder = super::from_ip(ip).uri(path).header("x-account-id", account);
     builder.body(Body::empty()).unwrap()
-}
-
-async fn left(limiter: &Limiter, limit: &str, id: &str) -> Option<u32> {
-    let transaction = tollgate::Transaction::new(limit, id);
-    let decision = limiter.check(&transaction.cost(0)).await;
-    decision.unwrap().remaining()
 }
 
 #[tokio::test]
@@ -32,7 +28,11 @@ async fn refused_report_costs_its_account_nothing() {
         ("month", "7", 9_998),
         ("address", "203.0.113.7", 97),
     ] {
-        assert_eq!(left(&limiter, limit, id).await, Some(most), "{limit}");
+        assert_eq!(
+            bucket(&limiter, limit, id).await.remaining(),
+            Some(most),
+            "{limit}"
+        );
     }
     // Fast requests go on, and so do the reports of others.
     for request in [
@@ -70,5 +70,5 @@ async fn each_limit_refuses_what_it_is_for() {
     assert!(month.cost(10_000).spend("9").await.unwrap().allowed());
     let refused = super::send(&app, request("/items", "203.0.113.8", "9")).await;
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(left(&limiter, "rate", "9").await, Some(30));
+    assert_eq!(bucket(&limiter, "rate", "9").await.remaining(), Some(30));
 }

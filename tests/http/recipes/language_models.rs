@@ -3,6 +3,8 @@ include!("pages/language_models.rs");
 use http_body_util::BodyExt;
 use serde_json::json;
 
+use crate::support::bucket;
+
 fn call(key: &str, prompt: &str) -> Request {
     let request = Request::post("/chat").header(AUTHORIZATION, format!("Bearer key-of-{key}"));
     let body = json!({"prompt": prompt, "max_tokens": 100}).to_string();
@@ -10,9 +12,7 @@ fn call(key: &str, prompt: &str) -> Request {
 }
 
 async fn left(limiter: &Limiter, limit: &str) -> Option<u32> {
-    let transaction = tollgate::Transaction::new(limit, "alice");
-    let decision = limiter.check(&transaction.cost(0)).await;
-    decision.unwrap().remaining()
+    bucket(limiter, limit, "alice").await.remaining()
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@ include!("pages/usage.rs");
 use futures_util::poll;
 use http_body_util::BodyExt;
 
+use crate::support::bucket;
+
 fn post_to(path: &str, length: Option<u64>, body: Body) -> Request {
     let mut request = super::from_ip("203.0.113.7").method("POST").uri(path);
     if let Some(length) = length {
@@ -12,12 +14,7 @@ fn post_to(path: &str, length: Option<u64>, body: Body) -> Request {
 }
 
 async fn left(limiter: &Limiter, limit: &str) -> Option<u32> {
-    let transaction = tollgate::Transaction::new(limit, "203.0.113.7");
-    limiter
-        .check(&transaction.cost(0))
-        .await
-        .unwrap()
-        .remaining()
+    bucket(limiter, limit, "203.0.113.7").await.remaining()
 }
 
 #[tokio::test]

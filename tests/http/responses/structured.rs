@@ -94,36 +94,6 @@ async fn fields_of_every_kind_of_limit_are_structured() {
 }
 
 #[tokio::test]
-async fn figures_are_those_of_the_limit() {
-    let cases = [
-        (
-            Limit::new(10, 10, Duration::from_millis(100)),
-            [10, 1],
-            [9, 1],
-        ),
-        (
-            Limit::new(3, 1, Duration::from_millis(1500)),
-            [3, 5],
-            [2, 2],
-        ),
-    ];
-    for (limit, [q, w], [r, t]) in cases {
-        let layer = layer(&limiter_of(&ManualClock::default(), limit.unwrap()));
-        let response = send(&layer, "203.0.113.7").await;
-        let item = |figures: [i64; 2]| vec![("requests".to_owned(), figures.map(Some))];
-        let headers = response.headers();
-        assert_eq!(items(headers, "ratelimit-policy", ["q", "w"]), item([q, w]));
-        assert_eq!(items(headers, "ratelimit", ["r", "t"]), item([r, t]));
-    }
-    let blocked = layer(&limiter_of(&ManualClock::default(), Limit::BLOCKED));
-    let response = send(&blocked, "203.0.113.7").await;
-    let headers = response.headers();
-    assert_eq!(value(headers, "ratelimit-policy"), Some("\"requests\";q=0"));
-    assert_eq!(value(headers, "ratelimit"), Some("\"requests\";r=0"));
-    assert_eq!(value(headers, "retry-after"), None);
-}
-
-#[tokio::test]
 async fn lists_of_several_limits_and_layers_are_one_list() {
     let layer = |names: [&str; 2]| {
         let limits = Limits::builder().limit(names[0], Limit::per_minute(3));

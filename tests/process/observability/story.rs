@@ -21,7 +21,6 @@ pub(crate) const ACCOUNTS: [&str; 9] = [
 
 /// What is scraped at the start, before Redis is killed, while it is down, after its return, and at the end.
 pub(crate) struct Story {
-    pub(crate) first: Scrape,
     pub(crate) before: Scrape,
     pub(crate) down: Scrape,
     pub(crate) back: Scrape,
@@ -34,7 +33,6 @@ pub(crate) static STORY: LazyLock<Story> = LazyLock::new(|| {
     let variables = [("OVERRIDES", overrides.path().to_str().unwrap())];
     let app = App::start(&[&redis.url()], &variables);
     Story {
-        first: app.scrape(),
         before: before(&app),
         down: down(&app, &redis),
         back: back(&app, &redis),

@@ -1,5 +1,5 @@
 //! Linearizability on Redis: short histories of clients of two services, which share connections and script calls, are
-//! explained by some order, on each stack of wrappers. Faults that are planted are found.
+//! explained by some order, on each stack of wrappers. Answers that are swapped are found.
 
 mod failover;
 mod planted;
@@ -31,15 +31,11 @@ const SHAPES: [Shape; 3] = [Shape::Mixed, Shape::Spends, Shape::Uses];
 /// The pause between two replies that are cut, in which others pass.
 const CALM: Duration = Duration::from_millis(5);
 
-type Wrap = fn(Arc<dyn Backend>, &Random) -> Arc<dyn Backend>;
-
-/// The stores of two services, and what is around them.
+/// The stores of two services.
 struct Setup {
     /// A part of the ids that no other test has.
     name: &'static str,
     stores: Vec<Arc<dyn Backend>>,
-    /// What is around the store, in each process.
-    wrap: Wrap,
     loses_answers: bool,
 }
 
@@ -53,7 +49,6 @@ impl Setup {
         Self {
             name,
             stores: join_all(stores).await,
-            wrap: |store, _| store,
             loses_answers: false,
         }
     }
@@ -64,10 +59,8 @@ impl Setup {
         let world = |seed| {
             let random = Random::new(seed);
             let processes = u32::try_from(self.stores.len()).unwrap();
-            let backends = self.stores.iter().map(|store| {
-                let store = (self.wrap)(Arc::clone(store), &random);
-                stack.around(store, processes)
-            });
+            let stores = self.stores.iter().map(Arc::clone);
+            let backends = stores.map(|store| stack.around(store, processes));
             let id = format!("{}{stack:?}{shape:?}{seed}", self.name);
             let mut world = World::new((stack, shape), backends, random.clone(), id);
             if shape != Shape::Mixed {
