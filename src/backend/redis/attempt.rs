@@ -6,10 +6,11 @@ use fred::{
     clients::{Client, WithOptions},
     error::Error,
     interfaces::ClientLike,
-    types::{ClusterHash, CustomCommand, FromValue, Value, config::Options},
+    types::{FromValue, Value},
 };
 
 use super::{
+    config::{custom, once},
     connection::Connection,
     error::{Failure, RedisError},
 };
@@ -23,7 +24,7 @@ pub(super) struct Attempt {
 impl Attempt {
     pub(super) fn new(connection: Arc<Connection>, timeout: Duration) -> Self {
         Self {
-            client: connection.client().with_options(&once(timeout)),
+            client: connection.client().with_options(&once(timeout, true)),
             connection,
         }
     }
@@ -68,21 +69,6 @@ impl Attempt {
     async fn outlives<T>(&self, reply: impl Future<Output = T>) -> Result<T, Failure> {
         Ok(self.connection.outlives(reply).await?)
     }
-}
-
-/// Options for one attempt, made immediately or not at all. A client that resends commands after a lost connection
-/// charges twice.
-fn once(timeout: Duration) -> Options {
-    Options {
-        max_attempts: Some(1),
-        timeout: Some(timeout),
-        fail_fast: true,
-        ..Options::default()
-    }
-}
-
-fn custom(command: &'static str) -> CustomCommand {
-    CustomCommand::new_static(command, ClusterHash::FirstKey, false)
 }
 
 #[cfg(test)]

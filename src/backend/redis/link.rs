@@ -1,6 +1,6 @@
 //! A connection to one server, and calls with one attempt each.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, mem::take, sync::Arc, time::Duration};
 
 use fred::{
     clients::Client,
@@ -21,7 +21,6 @@ use super::{
     config::{INTERNAL_TIMEOUT, LinkSettings},
     deadline::Deadline,
     error::{Failure, RedisError},
-    flight::Flight,
     group::{Answers, Group},
     lanes::{Generation, Lanes, Reply, WaitingCall},
     server_health::ServerHealth,
@@ -155,7 +154,7 @@ impl Link {
         self.begin()?;
         let entered = self.lanes.enter(lane, call, deadline);
         for calls in entered.ready {
-            LaneGuard::new(self, lane, entered.generation).send(calls);
+            Flight::begin(self, lane, entered.generation, calls);
         }
         Ok(entered.reply)
     }
@@ -269,48 +268,86 @@ impl fmt::Debug for Link {
     }
 }
 
-/// A script call in flight on a lane. When it ends or is dropped, the waiting calls are sent.
-struct LaneGuard {
+/// Calls in flight on a lane, which a task sends together.
+///
+/// - Until they [depart](Self::depart), nothing was sent. If the task is dropped before, because its runtime has ended, each
+///   caller sends its own call.
+/// - If it is dropped later, the callers do not learn the outcome.
+/// - In both cases, and when the answers are there, the lane is left, once. The waiting calls are then in flight.
+struct Flight {
     link: Arc<Link>,
     lane: u16,
     generation: Generation,
+    calls: Vec<WaitingCall>,
+    has_departed: bool,
 }
 
-impl LaneGuard {
-    fn new(link: &Arc<Link>, lane: u16, generation: Generation) -> Self {
-        Self {
+impl Flight {
+    /// Sends calls in a task, which no single caller can cancel or delay.
+    fn begin(link: &Arc<Link>, lane: u16, generation: Generation, calls: Vec<WaitingCall>) {
+        // The runtime of the newest caller is the least likely to have stopped.
+        let runtime = calls.last().map(|newest| newest.runtime.clone());
+        let flight = Self {
             link: Arc::clone(link),
             lane,
             generation,
-        }
-    }
-
-    /// Sends calls in a task, which no single caller can cancel or delay.
-    fn send(self, calls: Vec<WaitingCall>) {
-        // The runtime of the newest caller is the least likely to have stopped.
-        let runtime = calls.last().map(|newest| newest.runtime.clone());
+            calls,
+            has_departed: false,
+        };
         if let Some(runtime) = runtime {
-            runtime.spawn(self.deliver(Flight::new(calls)));
+            runtime.spawn(flight.deliver());
         }
     }
 
-    async fn deliver(self, mut flight: Flight) {
-        let Some(deadline) = flight.depart() else {
+    async fn deliver(mut self) {
+        let Some(deadline) = self.depart() else {
             return;
         };
-        let group = flight.group();
+        let group = Group::new(self.calls.iter().map(|waiting| &waiting.call));
         let answers = self.link.decide(&group, false, deadline).await;
         drop(group);
+        let calls = take(&mut self.calls);
         // Leave the lane first, so that the next calls are on their way while these are answered.
         drop(self);
-        flight.answer(answers);
+        answer(calls, answers);
+    }
+
+    /// Leaves out the calls whose callers have left by now. Returns the latest deadline of the others, if there are any.
+    fn depart(&mut self) -> Option<Deadline> {
+        self.has_departed = true;
+        self.calls.retain(|call| !call.reply.is_closed());
+        self.calls.iter().map(|call| call.deadline).max()
     }
 }
 
-impl Drop for LaneGuard {
+impl Drop for Flight {
     fn drop(&mut self) {
+        if !self.has_departed {
+            let calls = take(&mut self.calls).into_iter();
+            calls.for_each(WaitingCall::reply_alone);
+        }
         if let Some(waiting) = self.link.lanes.leave(self.lane, self.generation) {
-            Self::new(&self.link, self.lane, self.generation).send(waiting);
+            Self::begin(&self.link, self.lane, self.generation, waiting);
+        }
+    }
+}
+
+/// Hands out the answers to calls. A caller that has left by now stays charged.
+fn answer(calls: Vec<WaitingCall>, answers: Result<Answers, Failure>) {
+    let is_shared = calls.len() > 1;
+    match answers {
+        Ok(answers) => {
+            for (waiting, answer) in calls.into_iter().zip(answers) {
+                waiting.reply(answer);
+            }
+        }
+        Err(failure) if is_shared && failure.is_of_the_keys() => {
+            calls.into_iter().for_each(WaitingCall::reply_alone);
+        }
+        Err(failure) => {
+            for waiting in calls {
+                waiting.reply(Err(failure.clone()));
+            }
         }
     }
 }
