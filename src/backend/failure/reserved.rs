@@ -16,16 +16,15 @@ impl Local {
     pub(super) fn denies_with(
         &self,
         batch: &Batch<'_>,
-        applies: impl Fn(&Member<'_>) -> bool,
         undecided: impl Fn(&Member<'_>) -> u32,
     ) -> Result<Option<Outcome>, BackendError> {
-        let votes = |member: &Member<'_>| applies(member) && member.mode.votes();
+        let votes = |member: &Member<'_>| member.mode.votes();
         let Some(raised) = raised(batch, votes, undecided) else {
             return Ok(None);
         };
         let checks = Batch::new(Operation::Check, &raised).at(batch.now);
         let share = self.share.now();
-        let checked = self.decide_with(share, &checks, applies, true)?;
+        let checked = self.decide_with(share, &checks, true)?;
         let denies = !checked.passes(&checks);
         Ok(denies.then(|| denial(share, batch, &raised, &checked)))
     }
@@ -35,18 +34,16 @@ impl Local {
     pub(super) fn decide_beside(
         &self,
         batch: &Batch<'_>,
-        applies: impl Fn(&Member<'_>) -> bool,
         undecided: impl Fn(&Member<'_>) -> u32,
         certain: bool,
     ) -> Result<Outcome, BackendError> {
         let share = self.share.now();
-        let may_be_skipped =
-            |member: &Member<'_>| applies(member) && member.mode == Mode::SpendOnly;
+        let may_be_skipped = |member: &Member<'_>| member.mode == Mode::SpendOnly;
         let Some(mut members) = raised(batch, may_be_skipped, undecided) else {
-            return self.decide_with(share, batch, applies, certain);
+            return self.decide_with(share, batch, certain);
         };
         let checks = Batch::new(Operation::Check, &members).at(batch.now);
-        let checked = self.decide_with(share, &checks, &applies, true)?;
+        let checked = self.decide_with(share, &checks, true)?;
         let pairs = members.iter_mut().zip(batch.members);
         for ((raised, member), answer) in pairs.zip(checked.answers()) {
             *raised = match answer.passed || raised.cost == member.cost {
@@ -63,7 +60,7 @@ impl Local {
             members: &members,
             ..*batch
         };
-        let decided = self.decide_with(share, &rest, applies, certain)?;
+        let decided = self.decide_with(share, &rest, certain)?;
         match decided.passes(batch) {
             true => Ok(with_skipped(share, batch, &members, decided)),
             false => Ok(decided),
