@@ -15,10 +15,10 @@ use tokio::sync::oneshot;
 
 use super::{
     answer::ScriptAnswer,
-    attempt::Attempt,
     background::Background,
     call::ScriptCall,
     config::{INTERNAL_TIMEOUT, LinkSettings},
+    connection::Connection,
     deadline::Deadline,
     error::{Failure, RedisError},
     group::{Answers, Group},
@@ -74,8 +74,8 @@ impl Link {
         Arc::clone(self.line.connection().client())
     }
 
-    /// Returns the client for one command, or the reason why a command would fail.
-    fn attempt(&self, timeout: Duration) -> Result<Attempt, RedisError> {
+    /// Returns the connection for a command, or the reason why a command would fail.
+    fn open(&self) -> Result<Arc<Connection>, RedisError> {
         self.begin()?;
         let connection = self.line.connection();
         if let Some(error) = self.line.problem()
@@ -86,7 +86,7 @@ impl Link {
         }
         match connection.problem() {
             Some(error) => Err(error),
-            None => Ok(Attempt::new(connection, timeout)),
+            None => Ok(connection),
         }
     }
 
@@ -208,13 +208,14 @@ impl Link {
         answers
     }
 
-    /// Returns the client for one call, once the first attempt to connect has ended.
-    async fn ready(&self, deadline: Deadline) -> Result<Attempt, RedisError> {
+    /// Returns the connection for a call and the time left for it, once the first attempt to connect has ended.
+    async fn ready(&self, deadline: Deadline) -> Result<(Arc<Connection>, Duration), RedisError> {
         self.begin()?;
         // The first decisions after startup wait for the connection. Later ones fail at once without one, so that a
         // server that is down costs its callers nothing.
         deadline.limit(self.line.attempted()).await?;
-        self.attempt(deadline.left()?)
+        let left = deadline.left()?;
+        Ok((self.open()?, left))
     }
 
     async fn send(
@@ -224,10 +225,11 @@ impl Link {
         asking: bool,
         deadline: Deadline,
     ) -> Result<Value, Failure> {
-        let attempt = self.ready(deadline).await.map_err(Failure::Unsent)?;
+        let ready = self.ready(deadline).await;
+        let (connection, left) = ready.map_err(Failure::Unsent)?;
         match asking {
-            true => attempt.send_asking(command, arguments).await,
-            false => attempt.send(command, arguments).await,
+            true => connection.send_asking(command, arguments, left).await,
+            false => connection.send(command, arguments, left).await,
         }
     }
 
@@ -246,9 +248,9 @@ impl Link {
         timeout: Duration,
     ) -> Result<T, RedisError> {
         let arguments = arguments.iter().copied().map(Value::from_static_str);
-        let attempt = self.attempt(timeout)?;
+        let connection = self.open()?;
         // Boxed, because the compiler bounds how deeply the types of futures nest, also for the callers of this crate.
-        let reply = Box::pin(attempt.send(command, arguments.collect()));
+        let reply = Box::pin(connection.send(command, arguments.collect(), timeout));
         Ok(reply.await?)
     }
 

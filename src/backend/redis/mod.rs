@@ -48,7 +48,6 @@
 mod address;
 mod answer;
 mod arguments;
-mod attempt;
 mod background;
 mod builder;
 mod call;

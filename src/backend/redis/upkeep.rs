@@ -53,6 +53,16 @@ pub(super) struct SupervisedConnection {
     has_begun: AtomicBool,
 }
 
+/// The state of a connection. Calls are sent as long as no attempt has failed, and fail at once without a connection.
+///
+/// | from | event | to |
+/// |---|---|---|
+/// | connecting, failed | a new client has an answer to its first ping | connected |
+/// | connected | an answer says that the server is a replica | failed, so that this client sends nothing more |
+/// | any | the client's connection ends, or cannot be made | failed, and a new client connects |
+/// | any | another runtime begins to serve it | connecting, with a new client |
+///
+/// Only [`keep_up`](SupervisedConnection::keep_up) changes it, apart from the second and the last event.
 #[derive(Clone, Debug)]
 enum Standing {
     Connecting,
