@@ -290,7 +290,7 @@ impl LocalShare {
 }
 
 /// Returns the share of the limit of each member.
-pub(super) fn of_members(share: Share, batch: &Batch<'_>) -> SmallVec<[Algorithm; 4]> {
+fn of_members(share: Share, batch: &Batch<'_>) -> SmallVec<[Algorithm; 4]> {
     let members = batch.members.iter();
     members
         .map(|member| share.algorithm(member.algorithm))

@@ -2,11 +2,11 @@
 
 use smallvec::SmallVec;
 
-use super::local::{Local, of_members};
+use super::local::Local;
 use crate::{
     algorithm::Share,
     backend::BackendError,
-    decision::{Answer, Outcome, Source},
+    decision::{Answer, Outcome},
     transaction::{Batch, Member, Mode, Operation},
 };
 
@@ -26,7 +26,12 @@ impl Local {
         let share = self.share.now();
         let checked = self.decide_with(share, &checks, true)?;
         let denies = !checked.passes(&checks);
-        Ok(denies.then(|| denial(share, batch, &raised, &checked)))
+        let is_raised = |place: usize| raised[place].cost != batch.members[place].cost;
+        Ok(denies.then(|| {
+            with_used_up(share, batch, checked, |place, answer| {
+                !answer.passed && is_raised(place)
+            })
+        }))
     }
 
     /// Decides a batch, but skips the members without a vote that would not fit if `undecided` units of their buckets were
@@ -62,40 +67,35 @@ impl Local {
         };
         let decided = self.decide_with(share, &rest, certain)?;
         match decided.passes(batch) {
-            true => Ok(with_skipped(share, batch, &members, decided)),
+            true => Ok(with_used_up(share, batch, decided, |place, _| {
+                members[place].cost != batch.members[place].cost
+            })),
             false => Ok(decided),
         }
     }
 }
 
-/// Returns an outcome in which the buckets of skipped members are used up.
-fn with_skipped(share: Share, batch: &Batch<'_>, rest: &[Member<'_>], decided: Outcome) -> Outcome {
+/// Returns an outcome with the figures of used up buckets for the members for which `is_used_up` is true, by their places.
+/// They do not pass.
+fn with_used_up(
+    share: Share,
+    batch: &Batch<'_>,
+    decided: Outcome,
+    is_used_up: impl Fn(usize, &Answer) -> bool,
+) -> Outcome {
     let now = decided.now;
-    let members = batch.members.iter().zip(rest).zip(decided.answers());
-    let answers = members.map(|((member, rest), answer)| match member.cost == rest.cost {
-        true => *answer,
-        false => {
-            let share = share.algorithm(member.algorithm);
-            Answer::new(share.used_up(&batch.ask(member), now), false)
-        }
-    });
+    let members = batch.members.iter().zip(decided.answers()).enumerate();
+    let answers = members.map(
+        |(place, (member, answer))| match is_used_up(place, answer) {
+            true => {
+                let share = share.algorithm(member.algorithm);
+                Answer::new(share.used_up(&batch.ask(member), now), false)
+            }
+            false => *answer,
+        },
+    );
     let answers = answers.collect();
     decided.with_answers(answers)
-}
-
-/// Returns the denial by a check with higher costs. Its figures are those of buckets that are used up.
-fn denial(share: Share, batch: &Batch<'_>, raised: &[Member<'_>], checked: &Outcome) -> Outcome {
-    let (now, shares) = (checked.now, of_members(share, batch));
-    let members = batch.members.iter().zip(raised).zip(&shares);
-    let answers = members.zip(checked.answers());
-    let answers = answers.map(|(((member, raised), share), answer)| {
-        match answer.passed || member.cost == raised.cost {
-            true => *answer,
-            false => Answer::new(share.used_up(&batch.ask(member), now), false),
-        }
-    });
-    let denial = Outcome::new(now, answers.collect::<SmallVec<[Answer; 4]>>());
-    denial.decided_by(shares).by(Source::Local)
 }
 
 /// Returns the members of a batch, with the `undecided` units added to the costs of those for which `applies` is true.
