@@ -57,52 +57,20 @@ impl Drop for TaskTurn {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
-
-    use tracing::{
-        Event, Metadata, Subscriber,
-        span::{Attributes, Id, Record},
-    };
+    use tokio::sync::oneshot;
+    use tracing::dispatcher::get_default;
+    use tracing_subscriber::Registry;
 
     use super::*;
 
-    /// Counts events.
-    struct Counter(Arc<AtomicUsize>);
-
-    impl Subscriber for Counter {
-        fn enabled(&self, _: &Metadata<'_>) -> bool {
-            true
-        }
-
-        fn new_span(&self, _: &Attributes<'_>) -> Id {
-            Id::from_u64(1)
-        }
-
-        fn record(&self, _: &Id, _: &Record<'_>) {}
-
-        fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-        fn event(&self, event: &Event<'_>) {
-            let ours = event.metadata().target() == "one_task";
-            self.0.fetch_add(usize::from(ours), Ordering::Relaxed);
-        }
-
-        fn enter(&self, _: &Id) {}
-
-        fn exit(&self, _: &Id) {}
-    }
-
     #[tokio::test]
     async fn task_logs_to_the_subscriber_of_whoever_began_it() {
-        let (logged, task) = (Arc::new(AtomicUsize::new(0)), OneTask::default());
-        let subscriber = Counter(Arc::clone(&logged));
-        let begun = tracing::subscriber::with_default(subscriber, || {
-            task.begin(|| async { tracing::error!(target: "one_task", "lost") })
+        let ((sender, logs_there), task) = (oneshot::channel(), OneTask::default());
+        let begun = tracing::subscriber::with_default(Registry::default(), || {
+            task.begin(|| async {
+                let _ = sender.send(get_default(|own| own.is::<Registry>()));
+            })
         });
-        assert!(begun);
-        while task.is_running.load(Ordering::Acquire) {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(logged.load(Ordering::Relaxed), 1);
+        assert!(begun && logs_there.await.unwrap());
     }
 }

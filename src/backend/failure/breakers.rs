@@ -86,7 +86,9 @@ impl Breakers {
 
     /// Returns whether all servers of a batch are known to answer.
     pub(super) fn are_closed(&self, servers: Option<&dyn Servers>, batch: &Batch<'_>) -> bool {
-        self.all(servers, batch, |breaker| !breaker.is_open())
+        let mut concerned = concerned(servers, batch).into_iter();
+        // A server without a breaker has never failed.
+        concerned.all(|server| self.find(server).is_none_or(|breaker| !breaker.is_open()))
     }
 
     /// Returns whether a breaker of a server is open, or decisions are made without it for another reason.
@@ -114,17 +116,6 @@ impl Breakers {
     fn are_calm(&self) -> bool {
         let others = self.others.load();
         self.first.is_calm() && others.iter().all(|(_, breaker)| breaker.is_calm())
-    }
-
-    /// Returns whether something holds for each server of a batch. It holds for a server that has never failed.
-    fn all(
-        &self,
-        servers: Option<&dyn Servers>,
-        batch: &Batch<'_>,
-        holds: impl Fn(&Breaker) -> bool,
-    ) -> bool {
-        let mut concerned = concerned(servers, batch).into_iter();
-        concerned.all(|server| self.find(server).is_none_or(|breaker| holds(&breaker)))
     }
 
     fn find(&self, server: ServerId) -> Option<Arc<Breaker>> {

@@ -1,5 +1,6 @@
 //! Decisions without the store.
 
+use smallvec::SmallVec;
 use thiserror::Error;
 
 use super::{
@@ -8,7 +9,7 @@ use super::{
 };
 use crate::{
     backend::BackendError,
-    decision::Outcome,
+    decision::{Answer, LeaseFigures, OtherAnswer, Outcome},
     metrics,
     transaction::{Batch, Member, OnFailure, Operation},
 };
@@ -55,18 +56,32 @@ impl Fallback {
             true => OnFailure::Local,
             false => OnFailure::Allow,
         });
-        let is_local = |member: &Member<'_>| self.policy_of(member) == OnFailure::Local;
+        let Some(members) = self.local_members(batch) else {
+            return self.decide_here(batch, certain, undecided);
+        };
+        let members = &members;
+        let decided = self.decide_here(&Batch { members, ..*batch }, certain, undecided)?;
+        Ok(self.whole(batch, decided))
+    }
+
+    /// Decides a batch whose limits all have local decisions.
+    fn decide_here(
+        &self,
+        batch: &Batch<'_>,
+        certain: bool,
+        undecided: Option<UndecidedBatch<'_>>,
+    ) -> Result<Outcome, BackendError> {
         if !self.undecided.has_others(undecided.as_ref()) {
-            return self.local.decide(batch, is_local, certain);
+            return self.local.decide(batch, certain);
         }
         let _turn = self.undecided.take_turn();
-        if let Some(denied) = self.denial(batch, undecided.as_ref())? {
+        if let Some(denied) = self.denial_here(batch, undecided.as_ref())? {
             // Before the turn ends: two requests for the last unit must not both be denied because of each other.
             drop(undecided);
             return Ok(denied);
         }
         let others = |member: &Member<'_>| self.undecided.others(member, undecided.as_ref());
-        let decided = self.local.decide_beside(batch, is_local, others, certain);
+        let decided = self.local.decide_beside(batch, others, certain);
         // Others count either this local charge or the undecided one.
         drop(undecided);
         decided
@@ -83,9 +98,42 @@ impl Fallback {
         {
             return Ok(None);
         }
-        let is_local = |member: &Member<'_>| self.policy_of(member) == OnFailure::Local;
+        let Some(members) = self.local_members(batch) else {
+            return self.denial_here(batch, own);
+        };
+        let members = &members;
+        let denied = self.denial_here(&Batch { members, ..*batch }, own)?;
+        Ok(denied.map(|denied| self.whole(batch, denied)))
+    }
+
+    fn denial_here(
+        &self,
+        batch: &Batch<'_>,
+        own: Option<&UndecidedBatch<'_>>,
+    ) -> Result<Option<Outcome>, BackendError> {
         let others = |member: &Member<'_>| self.undecided.others(member, own);
-        self.local.denies_with(batch, is_local, others)
+        self.local.denies_with(batch, others)
+    }
+
+    /// Returns the members that are decided locally, or `None` if all are.
+    fn local_members<'a>(&self, batch: &Batch<'a>) -> Option<SmallVec<[Member<'a>; 4]>> {
+        let is_local = |member: &&Member<'_>| self.policy_of(member) == OnFailure::Local;
+        let mut members = batch.members.iter();
+        let all = members.all(|member| is_local(&member));
+        (!all).then(|| batch.members.iter().filter(is_local).copied().collect())
+    }
+
+    /// Returns the outcome of a batch from that of its [local members](Self::local_members). The others are left out.
+    fn whole(&self, batch: &Batch<'_>, decided: Outcome) -> Outcome {
+        let left_out = batch.members.iter().map(|member| {
+            let is_local = self.policy_of(member) == OnFailure::Local;
+            (!is_local).then_some(OtherAnswer {
+                algorithm: member.algorithm,
+                answer: Answer::UNKNOWN,
+                leased: LeaseFigures::NONE,
+            })
+        });
+        decided.among(&left_out.collect::<SmallVec<[_; 4]>>())
     }
 
     fn policy_of(&self, member: &Member<'_>) -> OnFailure {

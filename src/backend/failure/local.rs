@@ -1,18 +1,18 @@
 //! Local decisions: a bounded memory that follows the decisions of the store.
 
-use std::{slice, sync::Arc};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::{
-    debts::Debts, learnt_units::LearntUnits, local_share::LocalShare, order::Order,
-    seen_buffer::SeenBuffer, settled::SettledDebts,
+    debts::Debts, learnt_units::LearntUnits, order::Order, seen_buffer::SeenBuffer,
+    settled::SettledDebts,
 };
 use crate::{
     algorithm::Share,
-    backend::{Backend, BackendError, MemoryBackend, Stats, UnsupportedLimit},
+    backend::{Backend, BackendError, Fleet, MemoryBackend, Stats, UnsupportedLimit},
     clock::Timestamp,
-    decision::{Answer, Outcome, Source},
+    decision::{Answer, Outcome, Source, State},
     transaction::{Algorithm, Batch, Member, Mode, Operation, Receipt},
 };
 
@@ -85,29 +85,9 @@ impl Local {
         &self.debts
     }
 
-    /// Charges a bucket with the store's charges, if these are higher than its own.
-    fn catch_up(&self, member: &Member<'_>, share: Share, now: Timestamp) {
-        let (print, by) = (&member.fingerprint, member.algorithm);
-        if !by.fits_row() {
-            return;
-        }
-        let (seen, _) = self.seen.change(print, by, now, |seen| seen);
-        if by.is_used(seen, now) {
-            let catch_up = |own| by.caught_up(own, seen, share);
-            let (_, own) = self.own.change(print, by, now, catch_up);
-            self.pending.extend(by.follows_until(own));
-        }
-    }
-
-    /// Decides the members for which `applies` is true; the others pass. Unless it is `certain` that the store has
-    /// charged nothing, these charges are not added to the debts.
-    pub(super) fn decide(
-        &self,
-        batch: &Batch<'_>,
-        applies: impl Fn(&Member<'_>) -> bool,
-        certain: bool,
-    ) -> Result<Outcome, BackendError> {
-        self.decide_with(self.share.now(), batch, applies, certain)
+    /// Decides a batch. Unless it is `certain` that the store has charged nothing, these charges are not added to the debts.
+    pub(super) fn decide(&self, batch: &Batch<'_>, certain: bool) -> Result<Outcome, BackendError> {
+        self.decide_with(self.share.now(), batch, certain)
     }
 
     /// Decides with this share of the limits.
@@ -115,7 +95,6 @@ impl Local {
         &self,
         share: Share,
         batch: &Batch<'_>,
-        applies: impl Fn(&Member<'_>) -> bool,
         certain: bool,
     ) -> Result<Outcome, BackendError> {
         let now = batch.now.unwrap_or_else(|| self.own.now());
@@ -123,54 +102,54 @@ impl Local {
         // No charge of the store may be missing in local charges that still count.
         let lapse = now.as_micros().saturating_add(longest_charge(batch));
         self.store_pending(batch, lapse);
-        if share == Share::WHOLE
-            && let Some(answer) = self.decide_own(batch, now, &applies)
-        {
-            // The outcome is large, so it is only created where it is returned.
-            let mut members = batch.members.iter();
-            if members.all(|member| answer.passed || !batch.votes(member)) {
-                self.note(share, batch, now, slice::from_ref(&answer), certain);
-            }
-            return Ok(Outcome::of_one(now, answer).by(Source::Local));
-        }
-        let meant = batch.members.iter().filter(|member| applies(member));
-        meant.for_each(|member| self.catch_up(member, share, now));
-        let all = batch.members.iter().all(&applies);
-        let decided = match all && share == Share::WHOLE {
-            true => self.own.decide(&batch.at(Some(now)))?,
-            false => self.decide_shares(share, batch, now, applies)?,
+        let caught_up = |place: usize, own| {
+            let member = &batch.members[place];
+            self.caught_up(batch, member, share, own, now)
         };
-        if decided.passes(batch) {
-            self.note(share, batch, decided.now, decided.answers(), certain);
+        let decided = match share {
+            Share::WHOLE => self.own.decide_from(batch, now, caught_up),
+            share => {
+                let shares = of_members(share, batch);
+                let decided = {
+                    let members = batch.members.iter().zip(&shares);
+                    let members = members.map(|(member, algorithm)| Member {
+                        algorithm,
+                        ..*member
+                    });
+                    let members: SmallVec<[Member<'_>; 4]> = members.collect();
+                    let part = Batch::new(batch.operation, &members);
+                    self.own.decide_from(&part, now, caught_up)?
+                };
+                Ok(decided.decided_by(shares))
+            }
+        };
+        if let Ok(outcome) = &decided
+            && outcome.passes(batch)
+        {
+            self.note(share, batch, now, outcome.answers(), certain);
         }
-        Ok(decided.by(Source::Local))
+        decided
     }
 
-    /// Decides a bucket in a row without a share, in one step.
+    /// Returns the local state of a member's bucket with the store's charges, if these are higher than its own.
     #[inline]
-    fn decide_own(
+    fn caught_up(
         &self,
         batch: &Batch<'_>,
+        member: &Member<'_>,
+        share: Share,
+        own: State,
         now: Timestamp,
-        applies: impl Fn(&Member<'_>) -> bool,
-    ) -> Option<Answer> {
-        let [member] = batch.members else {
-            return None;
-        };
+    ) -> State {
         let (print, by) = (&member.fingerprint, member.algorithm);
-        let is_simple = batch.now.is_none() && by.fits_row();
-        if !is_simple || batch.operation == Operation::Reset || !applies(member) {
-            return None;
+        // As long as it follows each answer, the store's charges are added to the local ones, so they are no lower. By a
+        // client's clock, it may not follow.
+        let may_follow = share == Share::WHOLE && batch.now.is_none();
+        if may_follow && by.follows_until(own) >= now.as_micros() {
+            return own;
         }
-        let catch_up = |own| {
-            // As long as it follows each answer, the store's charges are added to the local ones, so they are no lower.
-            if by.follows_until(own) >= now.as_micros() {
-                return own;
-            }
-            let (seen, _) = self.seen.change(print, by, now, |seen| seen);
-            by.caught_up(own, seen, Share::WHOLE)
-        };
-        Some(self.own.decide_from(batch, member, now, catch_up))
+        let (seen, _) = self.seen.change(print, by, now, |seen| seen);
+        by.caught_up(own, seen, share)
     }
 
     /// Records the charges of a local decision that passes.
@@ -254,34 +233,6 @@ impl Local {
         Ok(decided.decided_by(shown).by(Source::Local))
     }
 
-    fn decide_shares(
-        &self,
-        share: Share,
-        batch: &Batch<'_>,
-        now: Timestamp,
-        applies: impl Fn(&Member<'_>) -> bool,
-    ) -> Result<Outcome, BackendError> {
-        let shares = of_members(share, batch);
-        let decided = {
-            let members = batch.members.iter().zip(&shares);
-            let members = members.filter(|(member, _)| applies(member));
-            let members: SmallVec<[Member<'_>; 4]> = members
-                .map(|(member, algorithm)| Member {
-                    algorithm,
-                    ..*member
-                })
-                .collect();
-            let part = Batch::new(batch.operation, &members).at(Some(now));
-            self.own.decide(&part)?
-        };
-        let mut answers = decided.answers().iter().copied();
-        let answers = batch.members.iter().map(|member| match applies(member) {
-            true => answers.next().unwrap_or(Answer::UNKNOWN),
-            false => Answer::UNKNOWN,
-        });
-        Ok(Outcome::new(decided.now, answers).decided_by(shares))
-    }
-
     pub(super) fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
         self.own.admits(&self.share.largest().algorithm(algorithm))
     }
@@ -300,8 +251,46 @@ impl Local {
     }
 }
 
+/// The part of each limit that this process uses while the store does not answer.
+#[derive(Clone, Debug)]
+pub(super) enum LocalShare {
+    /// Always the same part.
+    Fixed(Share),
+    /// An equal part for each process.
+    Equal(Fleet),
+}
+
+impl LocalShare {
+    pub(super) const WHOLE: Self = Self::Fixed(Share::WHOLE);
+
+    /// Returns the part for a decision that begins now.
+    #[inline]
+    pub(super) fn now(&self) -> Share {
+        match self {
+            Self::Fixed(share) => *share,
+            Self::Equal(fleet) => Share::new(1, fleet.processes().get()),
+        }
+    }
+
+    /// Returns the smallest part that there has been.
+    pub(super) fn smallest(&self) -> Share {
+        match self {
+            Self::Fixed(share) => *share,
+            Self::Equal(fleet) => Share::new(1, fleet.largest()),
+        }
+    }
+
+    /// Returns the largest part that there can be.
+    pub(super) const fn largest(&self) -> Share {
+        match self {
+            Self::Fixed(share) => *share,
+            Self::Equal(_) => Share::WHOLE,
+        }
+    }
+}
+
 /// Returns the share of the limit of each member.
-pub(super) fn of_members(share: Share, batch: &Batch<'_>) -> SmallVec<[Algorithm; 4]> {
+fn of_members(share: Share, batch: &Batch<'_>) -> SmallVec<[Algorithm; 4]> {
     let members = batch.members.iter();
     members
         .map(|member| share.algorithm(member.algorithm))
@@ -317,11 +306,27 @@ fn longest_charge(batch: &Batch<'_>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{
         Limit,
         transaction::{BucketKey, LimitKey},
     };
+
+    #[test]
+    fn debit_without_room_in_a_window_is_an_error_whatever_the_share() {
+        let window = Limit::window(10, Duration::from_secs(1));
+        let key = BucketKey::new(LimitKey::Number(1), "alice");
+        let debit = Member::new(key, window.algorithm().unwrap(), 5000, Mode::Debit);
+        let members = [debit];
+        let batch = Batch::new(Operation::Spend, &members);
+        for share in [Share::WHOLE, Share::new(1, 2)] {
+            let local = Local::new(MemoryBackend::new(), LocalShare::Fixed(share));
+            let decided = local.decide(&batch, true).unwrap();
+            assert_eq!(decided.no_room(), Some(0), "{share:?}");
+        }
+    }
 
     #[test]
     fn answers_of_the_store_are_stored_at_once_until_a_local_charge_can_no_longer_count() {
@@ -331,7 +336,7 @@ mod tests {
         let key = BucketKey::new(LimitKey::Number(1), "alice");
         let members = [Member::new(key, algorithm, 1, Mode::CheckAndSpend)];
         let before = local.own.now().as_micros();
-        let decided = local.decide(&Batch::new(Operation::Spend, &members), |_| true, true);
+        let decided = local.decide(&Batch::new(Operation::Spend, &members), true);
         assert!(decided.unwrap().answers()[0].passed);
         // One token counts for six minutes, but others can be charged at the same instant.
         assert!(local.pending.are_at_once(before + 3_600_000_000));

@@ -8,7 +8,6 @@ mod fallback;
 mod learn;
 mod learnt_units;
 mod local;
-mod local_share;
 mod order;
 mod owed;
 mod payback;
@@ -28,8 +27,7 @@ use tokio::time::Instant;
 use self::{
     breakers::{Breakers, Passes},
     fallback::{Fallback, may_be_local},
-    local::{DEFAULT_DEBTS, Local},
-    local_share::LocalShare,
+    local::{DEFAULT_DEBTS, Local, LocalShare},
     order::Watching,
     payback::Payer,
     undecidable_log::UndecidableLog,
@@ -237,9 +235,9 @@ impl<B: Backend> FailurePolicy<B> {
                 let certain = !matches!(error, BackendError::Unavailable(_));
                 *decided = self.fallback.decide(batch, certain, undecided);
             }
-            Err(_) => {
-                if let Err(error) = batch.now.map_or(Ok(()), Timestamp::validate) {
-                    *decided = Err(error.into());
+            Err(error) => {
+                if let Err(invalid) = batch.now.map_or(Ok(()), Timestamp::validate) {
+                    *error = invalid.into();
                 }
             }
         }
@@ -252,9 +250,13 @@ impl<B: Backend> FailurePolicy<B> {
         error: BackendError,
         undecided: Option<UndecidedBatch<'_>>,
     ) -> Result<Outcome, BackendError> {
-        let mut decided = Err(error);
-        self.follow(batch, &mut decided, undecided);
-        decided
+        match may_be_local(batch) {
+            true => self.fallback.decide(batch, true, undecided),
+            false => {
+                batch.now.map_or(Ok(()), Timestamp::validate)?;
+                Err(error)
+            }
+        }
     }
 }
 

@@ -2,11 +2,11 @@
 
 use smallvec::SmallVec;
 
-use super::local::{Local, of_members};
+use super::local::Local;
 use crate::{
     algorithm::Share,
     backend::BackendError,
-    decision::{Answer, Outcome, Source},
+    decision::{Answer, Outcome},
     transaction::{Batch, Member, Mode, Operation},
 };
 
@@ -16,18 +16,22 @@ impl Local {
     pub(super) fn denies_with(
         &self,
         batch: &Batch<'_>,
-        applies: impl Fn(&Member<'_>) -> bool,
         undecided: impl Fn(&Member<'_>) -> u32,
     ) -> Result<Option<Outcome>, BackendError> {
-        let votes = |member: &Member<'_>| applies(member) && member.mode.votes();
+        let votes = |member: &Member<'_>| member.mode.votes();
         let Some(raised) = raised(batch, votes, undecided) else {
             return Ok(None);
         };
         let checks = Batch::new(Operation::Check, &raised).at(batch.now);
         let share = self.share.now();
-        let checked = self.decide_with(share, &checks, applies, true)?;
+        let checked = self.decide_with(share, &checks, true)?;
         let denies = !checked.passes(&checks);
-        Ok(denies.then(|| denial(share, batch, &raised, &checked)))
+        let is_raised = |place: usize| raised[place].cost != batch.members[place].cost;
+        Ok(denies.then(|| {
+            with_used_up(share, batch, checked, |place, answer| {
+                !answer.passed && is_raised(place)
+            })
+        }))
     }
 
     /// Decides a batch, but skips the members without a vote that would not fit if `undecided` units of their buckets were
@@ -35,18 +39,16 @@ impl Local {
     pub(super) fn decide_beside(
         &self,
         batch: &Batch<'_>,
-        applies: impl Fn(&Member<'_>) -> bool,
         undecided: impl Fn(&Member<'_>) -> u32,
         certain: bool,
     ) -> Result<Outcome, BackendError> {
         let share = self.share.now();
-        let may_be_skipped =
-            |member: &Member<'_>| applies(member) && member.mode == Mode::SpendOnly;
+        let may_be_skipped = |member: &Member<'_>| member.mode == Mode::SpendOnly;
         let Some(mut members) = raised(batch, may_be_skipped, undecided) else {
-            return self.decide_with(share, batch, applies, certain);
+            return self.decide_with(share, batch, certain);
         };
         let checks = Batch::new(Operation::Check, &members).at(batch.now);
-        let checked = self.decide_with(share, &checks, &applies, true)?;
+        let checked = self.decide_with(share, &checks, true)?;
         let pairs = members.iter_mut().zip(batch.members);
         for ((raised, member), answer) in pairs.zip(checked.answers()) {
             *raised = match answer.passed || raised.cost == member.cost {
@@ -63,42 +65,37 @@ impl Local {
             members: &members,
             ..*batch
         };
-        let decided = self.decide_with(share, &rest, applies, certain)?;
+        let decided = self.decide_with(share, &rest, certain)?;
         match decided.passes(batch) {
-            true => Ok(with_skipped(share, batch, &members, decided)),
+            true => Ok(with_used_up(share, batch, decided, |place, _| {
+                members[place].cost != batch.members[place].cost
+            })),
             false => Ok(decided),
         }
     }
 }
 
-/// Returns an outcome in which the buckets of skipped members are used up.
-fn with_skipped(share: Share, batch: &Batch<'_>, rest: &[Member<'_>], decided: Outcome) -> Outcome {
+/// Returns an outcome with the figures of used up buckets for the members for which `is_used_up` is true, by their places.
+/// They do not pass.
+fn with_used_up(
+    share: Share,
+    batch: &Batch<'_>,
+    decided: Outcome,
+    is_used_up: impl Fn(usize, &Answer) -> bool,
+) -> Outcome {
     let now = decided.now;
-    let members = batch.members.iter().zip(rest).zip(decided.answers());
-    let answers = members.map(|((member, rest), answer)| match member.cost == rest.cost {
-        true => *answer,
-        false => {
-            let share = share.algorithm(member.algorithm);
-            Answer::new(share.used_up(&batch.ask(member), now), false)
-        }
-    });
+    let members = batch.members.iter().zip(decided.answers()).enumerate();
+    let answers = members.map(
+        |(place, (member, answer))| match is_used_up(place, answer) {
+            true => {
+                let share = share.algorithm(member.algorithm);
+                Answer::new(share.used_up(&batch.ask(member), now), false)
+            }
+            false => *answer,
+        },
+    );
     let answers = answers.collect();
     decided.with_answers(answers)
-}
-
-/// Returns the denial by a check with higher costs. Its figures are those of buckets that are used up.
-fn denial(share: Share, batch: &Batch<'_>, raised: &[Member<'_>], checked: &Outcome) -> Outcome {
-    let (now, shares) = (checked.now, of_members(share, batch));
-    let members = batch.members.iter().zip(raised).zip(&shares);
-    let answers = members.zip(checked.answers());
-    let answers = answers.map(|(((member, raised), share), answer)| {
-        match answer.passed || member.cost == raised.cost {
-            true => *answer,
-            false => Answer::new(share.used_up(&batch.ask(member), now), false),
-        }
-    });
-    let denial = Outcome::new(now, answers.collect::<SmallVec<[Answer; 4]>>());
-    denial.decided_by(shares).by(Source::Local)
 }
 
 /// Returns the members of a batch, with the `undecided` units added to the costs of those for which `applies` is true.

@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use super::{FailurePolicy, local_share::LocalShare};
+use super::{FailurePolicy, local::LocalShare};
 use crate::{
     algorithm::Share,
     backend::{Backend, Fleet, MemoryBackend, slot::Slots},

@@ -65,12 +65,11 @@ pub(super) struct LeasedBucket {
     waiting: Arc<Notify>,
 }
 
-/// Units to give back to the store, at the rate at which they were charged.
+/// Units to give back to the store.
 pub(super) struct Return {
+    /// The bucket, with the limit by which they were charged.
     pub(super) member: OwnedMember,
     pub(super) receipt: Receipt,
-    /// The limit by which they were charged.
-    algorithm: Algorithm,
     amount: LeasedUnits,
     /// The time, if a client's clock is used.
     pub(super) at: Option<Timestamp>,
@@ -251,11 +250,9 @@ impl LeasedBucket {
     /// Ends the return of units. If the store has not refunded them, they are held again, as far as there is room. They
     /// are then returned later.
     pub(super) fn returned(&mut self, units: &Return, is_done: bool) {
-        let Return {
-            algorithm, amount, ..
-        } = units;
+        let Return { member, amount, .. } = units;
         self.returning -= amount.units;
-        let is_same = self.algorithm == *algorithm;
+        let is_same = self.algorithm == *member.as_member().algorithm;
         if !is_done && is_same && self.has_room_for(amount.units) {
             match self.held.units {
                 0 => self.held = *amount,
@@ -390,7 +387,6 @@ impl LeasedBucket {
         Some(Return {
             member: OwnedMember::from(&member),
             receipt: Receipt::new(member.fingerprint, charge, amount.units, false),
-            algorithm: algorithm.clone(),
             amount,
             at: self.at,
         })

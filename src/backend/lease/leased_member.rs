@@ -46,15 +46,7 @@ impl DecisionTime {
 }
 
 /// How the limits of a batch are leased, in the order of its members. It is `None` for members without leases.
-pub(super) struct Splits(SmallVec<[Option<MemberSplit>; 4]>);
-
-/// How the limit of one member is leased.
-struct MemberSplit {
-    /// It is `None` if the fleet is too large for leases.
-    split: Option<LimitSplit>,
-    /// Whether the member can be decided with units that this process holds.
-    may_hold: bool,
-}
+pub(super) struct Splits(SmallVec<[Option<LimitSplit>; 4]>);
 
 /// A batch as the store decides it.
 #[derive(Clone, Copy)]
@@ -74,7 +66,7 @@ impl Splits {
         if limits.is_empty() {
             return None;
         }
-        let split = |member: &Member<'_>| MemberSplit::of(member, limits, processes);
+        let split = |member: &Member<'_>| split(member, limits, processes);
         let splits: SmallVec<_> = batch.members.iter().map(split).collect();
         splits.iter().any(Option::is_some).then_some(Self(splits))
     }
@@ -82,7 +74,7 @@ impl Splits {
     /// Returns the split of a batch of one, if memory can decide it.
     pub(super) fn only(&self) -> Option<&LimitSplit> {
         match self.0.as_slice() {
-            [Some(only)] if only.may_hold => only.split.as_ref(),
+            [Some(only)] if only.units > 0 => Some(only),
             _ => None,
         }
     }
@@ -93,7 +85,6 @@ impl Splits {
         let members = members.map(|(member, split)| Member {
             algorithm: split
                 .as_ref()
-                .and_then(|leased| leased.split.as_ref())
                 .map_or(member.algorithm, |split| &split.at_store),
             ..*member
         });
@@ -114,41 +105,32 @@ impl Splits {
 
     /// Adds the reserved parts to the answers, so that they belong to the limits before the split.
     pub(super) fn complete(&self, outcome: &mut Outcome) {
-        for (index, leased) in self.0.iter().enumerate() {
-            if let Some(split) = leased.as_ref().and_then(|leased| leased.split.as_ref()) {
+        for (index, split) in self.0.iter().enumerate() {
+            let reserved = split.as_ref().map_or(0, |split| split.reserved);
+            if reserved > 0 {
                 let figures = outcome.leased(index);
-                let reserved = split.reserved;
-                outcome.set_leased(
-                    index,
-                    LeaseFigures {
-                        reserved,
-                        ..figures
-                    },
-                );
+                let figures = LeaseFigures {
+                    reserved,
+                    ..figures
+                };
+                outcome.set_leased(index, figures);
             }
         }
     }
 }
 
-impl MemberSplit {
-    /// Splits the limit of a member, if it asks for leases.
-    ///
-    /// The limit can be one that a reload has replaced meanwhile, and then its share may not be the one that it had. The
-    /// store decides with the part of this share, and no units are held: other processes do not know this split.
-    fn of(member: &Member<'_>, limits: &LeasedLimits, processes: NonZeroU32) -> Option<Self> {
-        let limit = limits.get(member.key.limit)?;
-        let split = LimitSplit::of(member.algorithm, limit.share(), processes);
-        Some(Self {
-            split,
-            may_hold: limit.has(member.algorithm),
-        })
-    }
-
-    /// Returns the most units of the member's bucket that the process can hold, if it can hold any.
-    fn most(&self) -> Option<u32> {
-        let split = self.split.as_ref().filter(|_| self.may_hold);
-        split.map(|split| split.units)
-    }
+/// Splits the limit of a member, if it asks for leases. In a fleet that is too large for leases, it stays whole.
+///
+/// The limit can be one that a reload has replaced meanwhile, and then its share may not be the one that it had. The
+/// store decides with the part of this share, and no units are held: other processes do not know this split.
+fn split(member: &Member<'_>, limits: &LeasedLimits, processes: NonZeroU32) -> Option<LimitSplit> {
+    let (limit, whole) = (limits.get(member.key.limit)?, member.algorithm);
+    let split = LimitSplit::of(whole, limit.share(), processes);
+    let split = split.unwrap_or_else(|| LimitSplit::none(whole));
+    Some(match limit.has(whole) {
+        true => split,
+        false => LimitSplit { units: 0, ..split },
+    })
 }
 
 impl<'a> SplitBatch<'a> {
@@ -158,8 +140,8 @@ impl<'a> SplitBatch<'a> {
     ) -> impl Iterator<Item = (&'a Member<'a>, Option<LeasedMember<'a>>)> {
         let members = self.batch.members.iter().zip(&self.splits.0);
         members.map(|(member, split)| {
-            let most = split.as_ref().and_then(MemberSplit::most);
-            (member, most.map(|most| LeasedMember { member, most }))
+            let most = split.as_ref().map_or(0, |split| split.units);
+            (member, (most > 0).then_some(LeasedMember { member, most }))
         })
     }
 

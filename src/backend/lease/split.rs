@@ -90,7 +90,7 @@ impl<B: Backend> Lease<B> {
     }
 }
 
-impl<'a, B: Backend> FromMemory<'a, B> {
+impl<'a, B> FromMemory<'a, B> {
     fn take(shared: &'a Shared<B>, split: &SplitBatch<'a>) -> Self {
         let mut taken = Self {
             shared,
@@ -122,14 +122,10 @@ impl<'a, B: Backend> FromMemory<'a, B> {
         Some(HeldMember { member, left, lent })
     }
 
-    /// Ends all loans. Units that were not spent are held again.
+    /// Ends the loans that have not ended. Units that were not spent are held again.
     fn end(&mut self, is_spent: bool) {
-        for held in self
-            .members
-            .iter_mut()
-            .flatten()
-            .filter(|held| held.lent.units > 0)
-        {
+        let held = self.members.iter_mut().flatten();
+        for held in held.filter(|held| held.lent.units > 0) {
             let lent = take(&mut held.lent);
             let bucket = held.member.fingerprint;
             let algorithm = held.member.algorithm;
@@ -152,15 +148,6 @@ impl<'a, B: Backend> FromMemory<'a, B> {
 
 impl<B> Drop for FromMemory<'_, B> {
     fn drop(&mut self) {
-        for held in self
-            .members
-            .iter()
-            .flatten()
-            .filter(|held| held.lent.units > 0)
-        {
-            let bucket = held.member.fingerprint;
-            let pool = &self.shared.pool;
-            pool.lent(bucket, held.lent, held.member.algorithm, false);
-        }
+        self.end(false);
     }
 }

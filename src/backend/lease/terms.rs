@@ -12,7 +12,7 @@ use crate::{
 pub(super) struct LimitSplit {
     /// The limit that the store decides with.
     pub(super) at_store: Algorithm,
-    /// The most unspent units that each process can hold.
+    /// The most unspent units that each process can hold; 0 if the store decides everything.
     pub(super) units: u32,
     /// The part of the burst or the quota that is reserved for all processes.
     pub(super) reserved: u32,
@@ -30,6 +30,15 @@ impl LimitSplit {
             units,
             reserved,
         })
+    }
+
+    /// Leaves the whole limit to the store.
+    pub(super) fn none(whole: &Algorithm) -> Self {
+        Self {
+            at_store: whole.clone(),
+            units: 0,
+            reserved: 0,
+        }
     }
 }
 

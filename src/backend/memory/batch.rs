@@ -216,14 +216,23 @@ impl<'a> MemoryClaim<'a> for Claim<'a> {
     }
 }
 
-impl<'a, C: Count> Buckets<'a, Claim<'a>> for LockedBuckets<'_, C> {
+impl<C: Count> LockedBuckets<'_, C> {
+    /// Fills in what a claim leads to, if the value of its row is the one that `from` returns for the stored one.
     #[inline(always)]
-    fn judge(&mut self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
+    pub(super) fn judge_from(
+        &mut self,
+        place: usize,
+        claim: &Claim<'_>,
+        now: Timestamp,
+        answer: &mut Answer,
+        from: impl FnOnce(RowValue) -> RowValue,
+    ) {
         let print = &claim.fingerprint;
         self.found.as_mut()[place] = match self.shards.at(place) {
             None => return,
             Some(LockedShard::Rows(rows)) => {
-                let ((value, slot), by) = (rows.look(print), claim.algorithm);
+                let ((stored, slot), by) = (rows.look(print), claim.algorithm);
+                let value = from(stored);
                 by.judge_row(&claim.ask, value, now, |judged| answer.judge(judged));
                 Found::Row(value, slot)
             }
@@ -233,6 +242,13 @@ impl<'a, C: Count> Buckets<'a, Claim<'a>> for LockedBuckets<'_, C> {
                 Found::History(found)
             }
         };
+    }
+}
+
+impl<'a, C: Count> Buckets<'a, Claim<'a>> for LockedBuckets<'_, C> {
+    #[inline(always)]
+    fn judge(&mut self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
+        self.judge_from(place, claim, now, answer, |stored| stored);
     }
 
     #[inline(always)]
@@ -266,7 +282,7 @@ impl<'a, C: Count> Buckets<'a, Claim<'a>> for LockedBuckets<'_, C> {
 
 /// Returns the new value of a row after the answer to a claim that writes, if it changes.
 #[inline(always)]
-pub(super) fn changed(
+fn changed(
     stored: RowValue,
     claim: &Claim<'_>,
     answer: &Answer,

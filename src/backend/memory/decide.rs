@@ -1,10 +1,13 @@
 //! Decides batches, whatever the number of their members.
 
 #[cfg(feature = "failure-policy")]
-use super::batch::changed;
+use super::batch::LockedBuckets;
 use super::{MemoryBackend, batch::MemoryClaim};
 #[cfg(feature = "failure-policy")]
-use crate::{algorithm::State, decision::AnyClaim, transaction::Member};
+use crate::{
+    algorithm::State,
+    decision::{Buckets, Source},
+};
 use crate::{
     backend::BackendError,
     clock::{InvalidNow, Timestamp},
@@ -90,32 +93,57 @@ impl MemoryBackend {
         }
     }
 
-    /// Decides one bucket in a row from another state than the stored one. A denial does not change it.
+    /// Decides charges or checks in place of a store, from other states of rows than the stored ones: from those that `from`
+    /// returns for the place and the state of each. A denial does not change them.
     #[cfg(feature = "failure-policy")]
-    #[inline]
     pub(in crate::backend) fn decide_from(
         &self,
         batch: &Batch<'_>,
-        member: &Member<'_>,
         now: Timestamp,
-        from: impl FnOnce(State) -> State,
-    ) -> Answer {
-        let claim = batch.claim(member);
-        let (print, by) = (&claim.fingerprint, claim.algorithm);
-        let mut rows = self.rows.lock(self.rows.of(print));
-        let (stored, place) = rows.look(print);
-        let before = by.state_in_row(stored, now);
-        let value = match from(before) {
-            after if after == before => stored,
-            after => by.row(&after),
-        };
-        let mut answer = Answer::UNKNOWN;
-        by.judge_row(&claim.ask, value, now, |judged| answer.judge(judged));
-        if claim.writes(&answer)
-            && let Some(value) = changed(value, &claim, &answer, now)
-        {
-            rows.put(place, print, value, now);
-        }
-        answer
+        from: impl Fn(usize, State) -> State,
+    ) -> Result<Outcome, BackendError> {
+        counted!(batch.members.len(), C => {
+            let mut judged = Judgement::<Claim<'_>, C>::new(batch.operation, batch.members.len());
+            judged.claim(batch);
+            {
+                let locked = Claim::lock::<C>(self, judged.places());
+                judged.judge(&mut ChangedRows { locked, from: &from }, now);
+            }
+            self.histories.trim(judged.fingerprints(), now);
+            // An outcome is large, so it is only created where it is returned.
+            Ok(Outcome::from(&judged).by(Source::Local))
+        })
+    }
+}
+
+/// The buckets of a batch, which is decided from other states of rows than the stored ones.
+#[cfg(feature = "failure-policy")]
+struct ChangedRows<'m, C: Count, F> {
+    locked: LockedBuckets<'m, C>,
+    from: F,
+}
+
+#[cfg(feature = "failure-policy")]
+impl<'a, C: Count, F: Fn(usize, State) -> State> Buckets<'a, Claim<'a>> for ChangedRows<'_, C, F> {
+    #[inline(always)]
+    fn judge(&mut self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
+        let (by, from) = (claim.algorithm, &self.from);
+        self.locked.judge_from(place, claim, now, answer, |stored| {
+            let before = by.state_in_row(stored, now);
+            match from(place, before) {
+                after if after == before => stored,
+                after => by.row(&after),
+            }
+        });
+    }
+
+    #[inline(always)]
+    fn take_nothing(&self, place: usize, claim: &Claim<'a>, now: Timestamp, answer: &mut Answer) {
+        self.locked.take_nothing(place, claim, now, answer);
+    }
+
+    #[inline(always)]
+    fn write(&mut self, place: usize, claim: &Claim<'a>, answer: &Answer, now: Timestamp) {
+        self.locked.write(place, claim, answer, now);
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use fred::types::Value;
 use smallvec::SmallVec;
 
-use super::{error::RedisError, keys::KeyForm, script_member::ScriptMember};
+use super::{arguments::ScriptMember, error::RedisError, keys::KeyForm};
 use crate::{
     algorithm::{Action, Algorithm, Ask},
     clock::Timestamp,

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use fred::{
     clients::Client,
-    types::config::{Config, ConnectionConfig, ReconnectError, TcpConfig},
+    types::{
+        ClusterHash, CustomCommand,
+        config::{Config, ConnectionConfig, Options, ReconnectError, TcpConfig},
+    },
 };
 
 use crate::random;
@@ -54,6 +57,22 @@ fn connection() -> ConnectionConfig {
         ],
         ..ConnectionConfig::default()
     }
+}
+
+/// Options for one attempt, made immediately with `fail_fast`, and otherwise once there is a connection. A client that
+/// resends commands after a lost connection charges twice.
+pub(super) fn once(timeout: Duration, fail_fast: bool) -> Options {
+    Options {
+        max_attempts: Some(1),
+        timeout: Some(timeout),
+        fail_fast,
+        ..Options::default()
+    }
+}
+
+/// A command by its name.
+pub(super) fn custom(command: &'static str) -> CustomCommand {
+    CustomCommand::new_static(command, ClusterHash::FirstKey, false)
 }
 
 /// Returns a random time between the starts of two attempts to connect, so that a fleet does not reconnect all at

@@ -1,15 +1,19 @@
 //! One connection, from its beginning to its end.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use fred::{
     clients::Client,
     error::{Error, ErrorKind},
-    types::config::Config,
+    interfaces::ClientLike,
+    types::{FromValue, Value, config::Config},
 };
 use tokio::sync::watch;
 
-use super::{config, error::RedisError};
+use super::{
+    config::{self, custom, once},
+    error::{Failure, RedisError},
+};
 
 /// A client that serves one connection, and the reason for the connection's end. It has no `Debug`, since a client
 /// holds the password.
@@ -31,6 +35,44 @@ impl Connection {
 
     pub(super) fn client(&self) -> &Arc<Client> {
         &self.client
+    }
+
+    /// Sends a command, once and immediately, and waits for its reply for no longer than the connection lasts.
+    pub(super) async fn send<T: FromValue>(
+        &self,
+        command: &'static str,
+        arguments: Vec<Value>,
+        timeout: Duration,
+    ) -> Result<T, Failure> {
+        let client = self.client.with_options(&once(timeout, true));
+        let reply = self.outlives(client.custom(custom(command), arguments));
+        reply.await?.map_err(|error| self.failure(error))
+    }
+
+    /// Sends `ASKING` and a command, for a slot that the server is importing. No other command comes between the two.
+    pub(super) async fn send_asking(
+        &self,
+        command: &'static str,
+        arguments: Vec<Value>,
+        timeout: Duration,
+    ) -> Result<Value, Failure> {
+        let pipeline = self.client.pipeline().with_options(&once(timeout, true));
+        let _: Value = pipeline
+            .custom(custom("ASKING"), Vec::<Value>::new())
+            .await?;
+        let _: Value = pipeline.custom(custom(command), arguments).await?;
+        let mut replies = self.outlives(pipeline.try_all::<Value>()).await?;
+        let last = replies.pop().unwrap_or(Ok(Value::Null));
+        last.map_err(|error| self.failure(error))
+    }
+
+    /// Returns the failure of a call. If the connection has ended, that has the reason: fred drops calls without one.
+    fn failure(&self, error: Error) -> Failure {
+        let failure = Failure::from(error);
+        match (&failure, self.problem()) {
+            (Failure::Redis(RedisError::Disconnected(_)), Some(reason)) => reason.into(),
+            _ => failure,
+        }
     }
 
     /// Ends the connection for its calls, unless it has ended before.
@@ -56,10 +98,7 @@ impl Connection {
 
     /// Waits for a reply, for no longer than the connection lasts. If the connection ends first, the server may have
     /// run the call.
-    pub(super) async fn outlives<T>(
-        &self,
-        reply: impl Future<Output = T>,
-    ) -> Result<T, RedisError> {
+    async fn outlives<T>(&self, reply: impl Future<Output = T>) -> Result<T, RedisError> {
         tokio::select! {
             // A reply that has arrived counts, even if the connection has ended since.
             biased;
@@ -97,6 +136,8 @@ fn given_up() -> Error {
 mod tests {
     use std::future::{pending, ready};
 
+    use tokio::sync::oneshot;
+
     use super::*;
 
     fn connection() -> Connection {
@@ -123,6 +164,26 @@ mod tests {
             };
             assert_eq!(reason.to_string(), "closed", "the first reason counts");
         }
+    }
+
+    #[test]
+    fn dropped_call_fails_for_the_reason_for_which_its_connection_has_ended() {
+        let connection = connection();
+        let reason = |error| RedisError::from(connection.failure(error)).to_string();
+        let dropped = || {
+            let (_, reply) = oneshot::channel::<()>();
+            Error::from(reply.blocking_recv().unwrap_err())
+        };
+        let unknown = reason(dropped());
+        assert!(unknown.contains("channel closed"), "{unknown}");
+        connection.end(Error::new(ErrorKind::Timeout, "two pings are late"));
+        let known = reason(dropped());
+        assert!(known.contains("two pings are late"), "{known}");
+        let answer = reason(Error::new(ErrorKind::Unknown, "OOM out of memory"));
+        assert!(
+            answer.contains("OOM"),
+            "an answer of the server counts: {answer}"
+        );
     }
 
     #[tokio::test]

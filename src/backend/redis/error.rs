@@ -167,8 +167,11 @@ impl RedisError {
 
 /// Returns whether the text is from a server: it begins with a code in capital letters.
 fn is_reply(details: &str) -> bool {
-    let code = details.split(' ').next().unwrap_or_default();
-    code.len() > 2 && code.bytes().all(|byte| byte.is_ascii_uppercase())
+    is_code(details.split(' ').next().unwrap_or_default())
+}
+
+fn is_code(word: &str) -> bool {
+    word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
 const NO_SENTINEL: &str = "this is no sentinel: use `redis://`";
@@ -216,11 +219,8 @@ fn remedy(reply: &str) -> Option<&'static str> {
 fn code(reply: &str) -> &str {
     let mut words = reply.split_whitespace();
     let first = words.next().unwrap_or_default();
-    let is_code =
-        |word: &&str| word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase());
-    let within = words
-        .filter_map(|word| word.strip_prefix('-'))
-        .find(is_code);
+    let mut within = words.filter_map(|word| word.strip_prefix('-'));
+    let within = within.find(|word| is_code(word));
     match (first, within) {
         ("ERR", Some(within)) => within,
         _ => first,

@@ -1,19 +1,17 @@
 //! Calls that travel together.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 use ahash::RandomState;
 use fred::types::Value;
 use smallvec::{SmallVec, smallvec};
 
 use super::{
-    answer::ScriptAnswer,
-    arguments::{clock, integer},
+    answer::{ScriptAnswer, answer_to_part, answers_to_equals},
+    arguments::{ScriptMember, clock, integer},
     call::ScriptCall,
     error::Failure,
-    run::{Run, answer_to_part, answers_to_equals},
     script::{BATCH, SPENDS, Script},
-    script_member::ScriptMember,
 };
 use crate::{algorithm::Replied, clock::Timestamp};
 
@@ -27,6 +25,17 @@ pub(super) struct Group<'a> {
     order: SmallVec<[usize; 1]>,
     runs: SmallVec<[Run; 1]>,
     kinds: SmallVec<[Kind<'a>; 1]>,
+}
+
+/// Equal batches in a row, which a script decides together: a part of a call or, if it is a spend, of several callers at the
+/// same bucket.
+struct Run {
+    /// The calls, by their places in the order of the group.
+    calls: Range<usize>,
+    /// The members of each call that are decided.
+    members: Range<usize>,
+    /// The place of the members' kind.
+    kind: usize,
 }
 
 /// A batch without its keys. Batches of several callers often have the same.

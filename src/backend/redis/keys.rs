@@ -1,6 +1,6 @@
 //! The keys of buckets in Redis.
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use sha2::{Digest, Sha256};
@@ -140,7 +140,7 @@ impl KeyForm {
         if self.hashed || id.len() > LONGEST_ID {
             key.push_str(HASH);
             for byte in &Sha256::digest(id)[..bytes] {
-                append(key, format_args!("{byte:02x}"));
+                write!(key, "{byte:02x}").expect("a String takes all that is written");
             }
         } else if id
             .bytes()
@@ -156,23 +156,8 @@ impl KeyForm {
 
 impl Default for KeyForm {
     fn default() -> Self {
-        Self {
-            parts: vec![
-                KeyPart::Text("tollgate:{".into()),
-                KeyPart::Tag,
-                KeyPart::Text("}:".into()),
-                KeyPart::Limit,
-                KeyPart::Algorithm,
-                KeyPart::Text(":".into()),
-                KeyPart::Id,
-            ],
-            hashed: false,
-        }
+        Self::with_prefix("tollgate").expect("it has no brace")
     }
-}
-
-fn append(key: &mut String, value: impl fmt::Display) {
-    write!(key, "{value}").expect("a String takes all that is written");
 }
 
 fn parse(form: &str) -> Result<Vec<KeyPart>, FormProblem> {
@@ -431,7 +416,6 @@ mod tests {
             assert!(error.contains(expected), "{form}: {error}");
         }
         KeyForm::new("limits-<limit>:{<tag>}:<id>").unwrap();
-        assert_eq!(KeyForm::with_prefix("tollgate"), Ok(KeyForm::default()));
         assert!(KeyForm::with_prefix("a{b}").is_err());
     }
 }

@@ -12,7 +12,7 @@ use std::{
     collections::{HashMap, hash_map::Entry},
     mem::replace,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -22,6 +22,7 @@ use smallvec::{SmallVec, smallvec};
 use tokio::{runtime::Handle, sync::oneshot};
 
 use super::{answer::ScriptAnswer, call::ScriptCall, deadline::Deadline, error::Failure};
+use crate::backend::sharded::lock;
 
 /// The default of the most callers that share one call. Twice as many would save little more, and block the server for
 /// twice as long.
@@ -84,6 +85,18 @@ pub(super) struct Entered {
     pub(super) generation: Generation,
 }
 
+impl WaitingCall {
+    /// Hands out the answer, unless the caller has left.
+    pub(super) fn reply(self, answer: Result<ScriptAnswer, Failure>) {
+        let _ = self.reply.send(Reply::Answer(answer));
+    }
+
+    /// Lets the caller send its own call.
+    pub(super) fn reply_alone(self) {
+        let _ = self.reply.send(Reply::Alone(self.call.into()));
+    }
+}
+
 impl Lanes {
     pub(super) fn new(together: usize) -> Self {
         Self {
@@ -102,7 +115,7 @@ impl Lanes {
             runtime: Handle::current(),
             reply: sender,
         };
-        let mut lanes = self.lock();
+        let mut lanes = lock(&self.lanes);
         let lane = match lanes.entry(lane) {
             Entry::Vacant(free) => {
                 let generation = free
@@ -136,7 +149,7 @@ impl Lanes {
     /// Leaves a lane. If nothing else of the same generation is in flight on it, takes the waiting calls, which are in flight from
     /// then on.
     pub(super) fn leave(&self, place: u16, generation: Generation) -> Option<Vec<WaitingCall>> {
-        let mut lanes = self.lock();
+        let mut lanes = lock(&self.lanes);
         let lane = lanes
             .get_mut(&place)
             .filter(|lane| lane.generation == generation)?;
@@ -154,10 +167,6 @@ impl Lanes {
 
     fn next_generation(&self) -> Generation {
         Generation(self.generations.fetch_add(1, Ordering::Relaxed))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u16, Lane, RandomState>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A connection to one server, and calls with one attempt each.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, mem::take, sync::Arc, time::Duration};
 
 use fred::{
     clients::Client,
@@ -15,13 +15,12 @@ use tokio::sync::oneshot;
 
 use super::{
     answer::ScriptAnswer,
-    attempt::Attempt,
     background::Background,
     call::ScriptCall,
     config::{INTERNAL_TIMEOUT, LinkSettings},
+    connection::Connection,
     deadline::Deadline,
     error::{Failure, RedisError},
-    flight::Flight,
     group::{Answers, Group},
     lanes::{Generation, Lanes, Reply, WaitingCall},
     server_health::ServerHealth,
@@ -75,8 +74,8 @@ impl Link {
         Arc::clone(self.line.connection().client())
     }
 
-    /// Returns the client for one command, or the reason why a command would fail.
-    fn attempt(&self, timeout: Duration) -> Result<Attempt, RedisError> {
+    /// Returns the connection for a command, or the reason why a command would fail.
+    fn open(&self) -> Result<Arc<Connection>, RedisError> {
         self.begin()?;
         let connection = self.line.connection();
         if let Some(error) = self.line.problem()
@@ -87,7 +86,7 @@ impl Link {
         }
         match connection.problem() {
             Some(error) => Err(error),
-            None => Ok(Attempt::new(connection, timeout)),
+            None => Ok(connection),
         }
     }
 
@@ -155,7 +154,7 @@ impl Link {
         self.begin()?;
         let entered = self.lanes.enter(lane, call, deadline);
         for calls in entered.ready {
-            LaneGuard::new(self, lane, entered.generation).send(calls);
+            Flight::begin(self, lane, entered.generation, calls);
         }
         Ok(entered.reply)
     }
@@ -209,13 +208,14 @@ impl Link {
         answers
     }
 
-    /// Returns the client for one call, once the first attempt to connect has ended.
-    async fn ready(&self, deadline: Deadline) -> Result<Attempt, RedisError> {
+    /// Returns the connection for a call and the time left for it, once the first attempt to connect has ended.
+    async fn ready(&self, deadline: Deadline) -> Result<(Arc<Connection>, Duration), RedisError> {
         self.begin()?;
         // The first decisions after startup wait for the connection. Later ones fail at once without one, so that a
         // server that is down costs its callers nothing.
         deadline.limit(self.line.attempted()).await?;
-        self.attempt(deadline.left()?)
+        let left = deadline.left()?;
+        Ok((self.open()?, left))
     }
 
     async fn send(
@@ -225,10 +225,11 @@ impl Link {
         asking: bool,
         deadline: Deadline,
     ) -> Result<Value, Failure> {
-        let attempt = self.ready(deadline).await.map_err(Failure::Unsent)?;
+        let ready = self.ready(deadline).await;
+        let (connection, left) = ready.map_err(Failure::Unsent)?;
         match asking {
-            true => attempt.send_asking(command, arguments).await,
-            false => attempt.send(command, arguments).await,
+            true => connection.send_asking(command, arguments, left).await,
+            false => connection.send(command, arguments, left).await,
         }
     }
 
@@ -247,9 +248,9 @@ impl Link {
         timeout: Duration,
     ) -> Result<T, RedisError> {
         let arguments = arguments.iter().copied().map(Value::from_static_str);
-        let attempt = self.attempt(timeout)?;
+        let connection = self.open()?;
         // Boxed, because the compiler bounds how deeply the types of futures nest, also for the callers of this crate.
-        let reply = Box::pin(attempt.send(command, arguments.collect()));
+        let reply = Box::pin(connection.send(command, arguments.collect(), timeout));
         Ok(reply.await?)
     }
 
@@ -269,48 +270,86 @@ impl fmt::Debug for Link {
     }
 }
 
-/// A script call in flight on a lane. When it ends or is dropped, the waiting calls are sent.
-struct LaneGuard {
+/// Calls in flight on a lane, which a task sends together.
+///
+/// - Until they [depart](Self::depart), nothing was sent. If the task is dropped before, because its runtime has ended, each
+///   caller sends its own call.
+/// - If it is dropped later, the callers do not learn the outcome.
+/// - In both cases, and when the answers are there, the lane is left, once. The waiting calls are then in flight.
+struct Flight {
     link: Arc<Link>,
     lane: u16,
     generation: Generation,
+    calls: Vec<WaitingCall>,
+    has_departed: bool,
 }
 
-impl LaneGuard {
-    fn new(link: &Arc<Link>, lane: u16, generation: Generation) -> Self {
-        Self {
+impl Flight {
+    /// Sends calls in a task, which no single caller can cancel or delay.
+    fn begin(link: &Arc<Link>, lane: u16, generation: Generation, calls: Vec<WaitingCall>) {
+        // The runtime of the newest caller is the least likely to have stopped.
+        let runtime = calls.last().map(|newest| newest.runtime.clone());
+        let flight = Self {
             link: Arc::clone(link),
             lane,
             generation,
-        }
-    }
-
-    /// Sends calls in a task, which no single caller can cancel or delay.
-    fn send(self, calls: Vec<WaitingCall>) {
-        // The runtime of the newest caller is the least likely to have stopped.
-        let runtime = calls.last().map(|newest| newest.runtime.clone());
+            calls,
+            has_departed: false,
+        };
         if let Some(runtime) = runtime {
-            runtime.spawn(self.deliver(Flight::new(calls)));
+            runtime.spawn(flight.deliver());
         }
     }
 
-    async fn deliver(self, mut flight: Flight) {
-        let Some(deadline) = flight.depart() else {
+    async fn deliver(mut self) {
+        let Some(deadline) = self.depart() else {
             return;
         };
-        let group = flight.group();
+        let group = Group::new(self.calls.iter().map(|waiting| &waiting.call));
         let answers = self.link.decide(&group, false, deadline).await;
         drop(group);
+        let calls = take(&mut self.calls);
         // Leave the lane first, so that the next calls are on their way while these are answered.
         drop(self);
-        flight.answer(answers);
+        answer(calls, answers);
+    }
+
+    /// Leaves out the calls whose callers have left by now. Returns the latest deadline of the others, if there are any.
+    fn depart(&mut self) -> Option<Deadline> {
+        self.has_departed = true;
+        self.calls.retain(|call| !call.reply.is_closed());
+        self.calls.iter().map(|call| call.deadline).max()
     }
 }
 
-impl Drop for LaneGuard {
+impl Drop for Flight {
     fn drop(&mut self) {
+        if !self.has_departed {
+            let calls = take(&mut self.calls).into_iter();
+            calls.for_each(WaitingCall::reply_alone);
+        }
         if let Some(waiting) = self.link.lanes.leave(self.lane, self.generation) {
-            Self::new(&self.link, self.lane, self.generation).send(waiting);
+            Self::begin(&self.link, self.lane, self.generation, waiting);
+        }
+    }
+}
+
+/// Hands out the answers to calls. A caller that has left by now stays charged.
+fn answer(calls: Vec<WaitingCall>, answers: Result<Answers, Failure>) {
+    let is_shared = calls.len() > 1;
+    match answers {
+        Ok(answers) => {
+            for (waiting, answer) in calls.into_iter().zip(answers) {
+                waiting.reply(answer);
+            }
+        }
+        Err(failure) if is_shared && failure.is_of_the_keys() => {
+            calls.into_iter().for_each(WaitingCall::reply_alone);
+        }
+        Err(failure) => {
+            for waiting in calls {
+                waiting.reply(Err(failure.clone()));
+            }
         }
     }
 }

@@ -19,8 +19,8 @@ use fred::{
     error::{Error, ErrorKind},
     interfaces::ClientLike,
     types::{
-        ClusterHash, CustomCommand, Value,
-        config::{Config, Options, ServerConfig},
+        Value,
+        config::{Config, ServerConfig},
     },
 };
 use tokio::{
@@ -30,7 +30,7 @@ use tokio::{
 
 use super::{
     background::AbortOnDrop,
-    config::{self, INTERNAL_TIMEOUT, PING_TIMEOUT},
+    config::{self, INTERNAL_TIMEOUT, PING_TIMEOUT, custom, once},
     connection::Connection,
     error::{Failure, RedisError},
     script::scripts,
@@ -53,6 +53,16 @@ pub(super) struct SupervisedConnection {
     has_begun: AtomicBool,
 }
 
+/// The state of a connection. Calls are sent as long as no attempt has failed, and fail at once without a connection.
+///
+/// | from | event | to |
+/// |---|---|---|
+/// | connecting, failed | a new client has an answer to its first ping | connected |
+/// | connected | an answer says that the server is a replica | failed, so that this client sends nothing more |
+/// | any | the client's connection ends, or cannot be made | failed, and a new client connects |
+/// | any | another runtime begins to serve it | connecting, with a new client |
+///
+/// Only [`keep_up`](SupervisedConnection::keep_up) changes it, apart from the second and the last event.
 #[derive(Clone, Debug)]
 enum Standing {
     Connecting,
@@ -92,24 +102,17 @@ impl SupervisedConnection {
         }
     }
 
-    /// Leaves a server whose answer says that it is a replica.
+    /// Leaves a server whose answer says that it is a replica. Further calls fail with this error until a master is found.
     pub(super) fn leave_replica(&self, failure: &Failure) {
-        if let Failure::Redis(error) = failure
-            && error.is_read_only()
-        {
-            self.leave(error);
-        }
-    }
-
-    /// Leaves a server that has answered that it is a replica. Further calls fail with this error until a master is
-    /// found.
-    pub(super) fn leave(&self, because: &RedisError) {
+        let Failure::Redis(error) = failure else {
+            return;
+        };
         self.standing.send_if_modified(|standing| {
-            let is_first = matches!(standing, Standing::Connected);
-            if is_first {
-                *standing = Standing::Failed(because.clone());
+            let leaves = error.is_read_only() && matches!(standing, Standing::Connected);
+            if leaves {
+                *standing = Standing::Failed(error.clone());
             }
-            is_first
+            leaves
         });
     }
 
@@ -228,7 +231,7 @@ fn reason(error: Error) -> RedisError {
 
 /// Pings a server. An error answer counts as an answer.
 async fn ping(client: &Client, timeout: Duration) -> Result<(), Error> {
-    let client = client.with_options(&patient(timeout));
+    let client = client.with_options(&once(timeout, false));
     let Err(error) = client.ping::<Value>(None).await else {
         return Ok(());
     };
@@ -240,22 +243,11 @@ async fn ping(client: &Client, timeout: Duration) -> Result<(), Error> {
 
 /// Loads the scripts. If this fails, the first call of each script loads it.
 async fn load(client: &Client) {
-    let client = client.with_options(&patient(INTERNAL_TIMEOUT));
+    let client = client.with_options(&once(INTERNAL_TIMEOUT, false));
     for script in scripts() {
         let arguments = ["LOAD", script.text].map(Value::from_static_str).to_vec();
-        let command = CustomCommand::new_static("SCRIPT", ClusterHash::FirstKey, false);
-        if let Err(error) = client.custom::<Value, _>(command, arguments).await {
+        if let Err(error) = client.custom::<Value, _>(custom("SCRIPT"), arguments).await {
             tracing::debug!(%error, "a script could not be loaded into Redis");
         }
-    }
-}
-
-/// Options for one attempt, once there is a connection.
-fn patient(timeout: Duration) -> Options {
-    Options {
-        max_attempts: Some(1),
-        timeout: Some(timeout),
-        fail_fast: false,
-        ..Options::default()
     }
 }
