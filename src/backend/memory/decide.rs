@@ -106,7 +106,8 @@ impl MemoryBackend {
             let mut judged = Judgement::<Claim<'_>, C>::new(batch.operation, batch.members.len());
             judged.claim(batch);
             {
-                let locked = Claim::lock::<C>(self, judged.places());
+                let mut locked = Claim::unlocked::<C>(judged.places().len());
+                Claim::lock(self, judged.places(), &mut locked);
                 judged.judge(&mut ChangedRows { locked, from: &from }, now);
             }
             self.histories.trim(judged.fingerprints(), now);
