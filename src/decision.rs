@@ -5,6 +5,7 @@
 //! [`remaining`](Decision::remaining) down, waits up to a microsecond.
 
 mod answer;
+mod answers;
 mod batch_decision;
 mod ceil_secs;
 mod context;

@@ -239,6 +239,15 @@ impl<'a, K: AnyClaim<'a>, C: Count> Judgement<'a, K, C> {
         self.now
     }
 
+    /// Returns the answer to the claim, if it is the only one.
+    #[inline(always)]
+    pub(crate) fn only_answer(&self) -> Option<Answer> {
+        match (self.places(), self.answers.as_ref()) {
+            ([place], [answer]) => Some(K::at(place)?.answer(answer, self.now)),
+            _ => None,
+        }
+    }
+
     /// Returns the answers to the claims, as stores give them.
     #[inline(always)]
     pub(crate) fn answers(&self) -> impl Iterator<Item = Answer> {

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 pub(crate) use self::leased::OtherAnswer;
 use super::{
     answer::Answer,
+    answers::Answers,
     context::DecisionContext,
     decision::Decision,
     judgement::{AnyClaim, Buckets, Judgement},
@@ -33,7 +34,7 @@ pub struct Outcome {
     /// The instant at which the batch was decided.
     pub now: Timestamp,
     /// In the order of the members.
-    answers: SmallVec<[Answer; 4]>,
+    answers: Answers,
     source: Source,
     /// The index of a member whose debit does not fit into its window. Then nothing is decided,
     /// and nothing written.
@@ -65,13 +66,11 @@ impl Outcome {
     #[cfg(feature = "tokio")]
     #[inline(always)]
     pub(crate) fn of_one(now: Timestamp, answer: Answer) -> Self {
-        let mut outcome = Self::of(now, SmallVec::new());
-        outcome.answers.push(answer);
-        outcome
+        Self::of(now, Answers::One(answer))
     }
 
     #[inline(always)]
-    fn of(now: Timestamp, answers: SmallVec<[Answer; 4]>) -> Self {
+    fn of(now: Timestamp, answers: Answers) -> Self {
         Self {
             now,
             answers,
@@ -95,9 +94,11 @@ impl Outcome {
     /// Returns the same outcome with other answers.
     #[cfg(feature = "failure-policy")]
     #[must_use]
-    pub(crate) fn with_answers(mut self, answers: SmallVec<[Answer; 4]>) -> Self {
-        self.answers = answers;
-        self
+    pub(crate) fn with_answers(self, answers: impl IntoIterator<Item = Answer>) -> Self {
+        Self {
+            answers: answers.into_iter().collect(),
+            ..self
+        }
     }
 
     /// Returns the source of the decision.
@@ -168,7 +169,7 @@ impl Outcome {
     /// last state in the end.
     fn renew(batch: &Batch<'_>, now: Timestamp, stored: &mut [Stored]) -> Self {
         let mut latest = HashMap::<_, usize, RandomState>::default();
-        let mut outcome = Self::of(now, SmallVec::new());
+        let mut answers = SmallVec::with_capacity(batch.members.len());
         for (place, member) in batch.members.iter().enumerate() {
             if let Some(before) = latest.insert(member.fingerprint, place) {
                 stored[place] = stored[before].clone();
@@ -178,7 +179,7 @@ impl Outcome {
             let seen = stored[place].see(algorithm, now);
             seen.judge(&ask, now, |judged| answer.judge(judged));
             stored[place].keep(algorithm, ask.action, answer.state, now);
-            outcome.answers.push(answer);
+            answers.push(answer);
         }
         for (place, member) in batch.members.iter().enumerate() {
             if let Some(last) = latest
@@ -188,7 +189,7 @@ impl Outcome {
                 stored[place] = stored[*last].clone();
             }
         }
-        outcome
+        Self::of(now, Answers::Several(answers))
     }
 
     /// Judges a batch that a store has decided in the same way. `see` returns the state that the store had of a member's
@@ -379,11 +380,17 @@ impl<'a, F: Fn(usize, &Claim<'a>) -> View<'a>> Buckets<'a, Claim<'a>> for SeenBu
 impl<'a, K: AnyClaim<'a>, C: Count> From<&Judgement<'a, K, C>> for Outcome {
     #[inline(always)]
     fn from(judged: &Judgement<'a, K, C>) -> Self {
-        let mut outcome = Self::of(judged.now(), SmallVec::new());
-        for answer in judged.answers() {
-            outcome.answers.push(answer);
+        let answers = match judged.only_answer() {
+            Some(answer) => Answers::One(answer),
+            None => Answers::Several(judged.answers().collect()),
+        };
+        Self {
+            now: judged.now(),
+            answers,
+            source: Source::Store,
+            no_room: judged.no_room(),
+            leases: SmallVec::new(),
+            exceptions: None,
         }
-        outcome.no_room = judged.no_room();
-        outcome
     }
 }

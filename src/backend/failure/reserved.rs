@@ -94,7 +94,7 @@ fn with_used_up(
             false => *answer,
         },
     );
-    let answers = answers.collect();
+    let answers: SmallVec<[Answer; 4]> = answers.collect();
     decided.with_answers(answers)
 }
 
