@@ -1,4 +1,4 @@
-use std::iter;
+use std::{iter, sync::LazyLock};
 
 use super::{
     super::mistake::{LimitsError, Mistake},
@@ -11,8 +11,20 @@ use crate::{
     spelling::did_you_mean,
 };
 
-/// The fields for the values of a limit without an algorithm.
-const ALL_OR_NOTHING: &[&str] = &["unlimited", "blocked"];
+/// The fields for the values of a limit. Several algorithms can have an option.
+static VALUES: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let mut fields = Vec::new();
+    for key in AlgorithmKey::ALL {
+        fields.extend(key.fields());
+        for (option, _) in key.options() {
+            if !fields.contains(option) {
+                fields.push(option);
+            }
+        }
+    }
+    fields.extend(["unlimited", "blocked"]);
+    fields
+});
 
 /// The fields that are allowed below a key.
 #[derive(Clone, Copy)]
@@ -29,13 +41,8 @@ pub(super) struct AllowedFields {
 
 impl AllowedFields {
     fn fields(&self) -> impl Iterator<Item = &'static str> {
-        let by_algorithm = AlgorithmKey::ALL.into_iter().flat_map(|key| {
-            let options = key.options().iter().map(|(option, _)| option);
-            key.fields().iter().chain(options)
-        });
-        let values = by_algorithm.chain(ALL_OR_NOTHING);
-        let values = values.filter(|_| self.has_values);
-        values.chain(self.fields).copied()
+        let values: &[_] = if self.has_values { &VALUES } else { &[] };
+        values.iter().chain(self.fields).copied()
     }
 
     /// Returns the field in a text such as `burst:20`, which YAML does not split.
@@ -61,14 +68,7 @@ impl AllowedFields {
             (None, name) => Err(match self.without_space(name) {
                 Some(field) => Mistake::NoSpace(field.into()),
                 None => {
-                    let mut known: Vec<_> = self.fields().collect();
-                    // Several algorithms can have an option.
-                    let all = known.clone();
-                    let mut place = 0..;
-                    known.retain(|field| {
-                        let place = place.next().unwrap_or_default();
-                        !all[..place].contains(field)
-                    });
+                    let known: Vec<_> = self.fields().collect();
                     Mistake::unknown_field(name, did_you_mean(name, &known))
                 }
             }),
