@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::{limit_error::LimitError, notation::NotationError, time::FOREVER};
+use super::time::FOREVER;
 use crate::id::shortened;
 
 /// The units of Go's durations and their nanoseconds. Both signs for micro are Go's.
@@ -28,29 +28,6 @@ const LONG_UNITS: [(&str, u64); 6] = [
 ];
 
 const DAY: u64 = 24 * 3_600_000_000_000;
-
-/// Parses a duration in Go's notation: `1s`, `180m`, `168h`, `1h30m`, `1.5h`, `0s`.
-///
-/// The units are `ns`, `us` (or `µs`), `ms`, `s`, `m` and `h`. Numbers can have a fraction. Unlike in Go, negative
-/// durations, a bare `0` and fractions of a nanosecond are errors, and nothing is rounded.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use tollgate::limit::{format_duration, parse_duration};
-///
-/// let duration = parse_duration("1h30m")?;
-/// assert_eq!(duration, Duration::from_secs(5400));
-/// assert_eq!(format_duration(duration), "1h30m0s");
-/// # Ok::<_, tollgate::limit::LimitError>(())
-/// ```
-///
-/// # Errors
-///
-/// If the text is not such a duration, or longer than [`Duration::MAX`].
-pub fn parse_duration(text: &str) -> Result<Duration, LimitError> {
-    read_duration(text).map_err(|error| LimitError::new(NotationError::Text(error)))
-}
 
 pub(super) fn read_duration(text: &str) -> Result<Duration, DurationError> {
     let go = |unit: &str| nanos_of(unit, &UNITS);
@@ -88,7 +65,7 @@ fn parse_parts(text: &str, unit: impl Fn(&str) -> Option<u64>) -> Result<Duratio
     Ok(total)
 }
 
-/// Formats a duration like Go: `1s`, `3h0m0s`, `1.5ms`, `0s`. [`parse_duration`] reads it.
+/// Formats a duration like Go: `1s`, `3h0m0s`, `1.5ms`, `0s`. [`parse_duration`](super::parse_duration) reads it.
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
     let nanos = duration.as_nanos();
@@ -248,7 +225,7 @@ mod tests {
         ];
         for (text, nanos) in cases {
             assert_eq!(
-                parse_duration(text),
+                read_duration(text),
                 Ok(Duration::from_nanos(nanos)),
                 "{text}"
             );
@@ -286,7 +263,7 @@ mod tests {
             ("0.0000000001s", "fraction of a nanosecond"),
         ];
         for (text, reason) in cases {
-            let error = parse_duration(text).unwrap_err().to_string();
+            let error = read_duration(text).unwrap_err().to_string();
             assert!(error.contains(reason), "{text}: {error}");
         }
     }
@@ -307,7 +284,7 @@ mod tests {
         for (nanos, text) in cases {
             assert_eq!(format_duration(Duration::from_nanos(nanos)), text);
             assert_eq!(
-                parse_duration(text),
+                read_duration(text),
                 Ok(Duration::from_nanos(nanos)),
                 "{text}"
             );

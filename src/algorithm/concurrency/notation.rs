@@ -4,11 +4,12 @@ use std::{fmt, time::Duration};
 
 use serde::Serialize;
 
-use super::concurrency::{Concurrency, ConcurrencyError};
+use super::{concurrency::Concurrency, concurrency_error::ConcurrencyError};
 use crate::algorithm::{
     duration::format_duration,
+    limit_error::NotationError,
     line::{duration, number},
-    notation::{FieldReader, Notation, NotationError},
+    notation::{FieldReader, Notation},
 };
 
 /// The values in a file.

@@ -7,8 +7,9 @@ use serde::Serialize;
 use super::gcra::Gcra;
 use crate::algorithm::{
     duration::format_duration,
+    limit_error::NotationError,
     line::{after_per, after_word, duration, number, period},
-    notation::{FieldReader, Notation, NotationError},
+    notation::{FieldReader, Notation},
 };
 
 /// The values in a file.

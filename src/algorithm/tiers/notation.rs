@@ -4,14 +4,12 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{
-    tier::Tier,
-    tiers::{Tiers, TiersMistake},
-};
+use super::{tier::Tier, tiers::Tiers, tiers_mistake::TiersMistake};
 use crate::algorithm::{
     duration::format_span,
+    limit_error::NotationError,
     line::{after_word, number, span},
-    notation::{FieldReader, ListedFields, Notation, NotationError},
+    notation::{FieldReader, ListedFields, Notation},
 };
 
 const TIER: ListedFields = ListedFields {

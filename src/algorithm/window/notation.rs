@@ -7,8 +7,9 @@ use serde::Serialize;
 use super::window::Window;
 use crate::algorithm::{
     duration::format_duration,
+    limit_error::NotationError,
     line::{after_word, number, period},
-    notation::{FieldReader, Notation, NotationError},
+    notation::{FieldReader, Notation},
 };
 
 /// The values in a file.
