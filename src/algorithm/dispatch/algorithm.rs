@@ -7,83 +7,26 @@ use crate::algorithm::{
 /// The algorithm of a bucket, with its parameters. [`Limit`](crate::Limit) has constructors for each.
 pub type Algorithm = Each<Gcra, Tiers, Window, Quota, Concurrency>;
 
-/// Evaluates an expression for the algorithm of a value, or for that of several values with the same one.
-macro_rules! each {
-    (($($one:expr),+), ($($a:pat),+) => $body:expr, _ => $other:expr) => {
-        match ($($one),+) {
-            ($(Each::Gcra($a)),+) => $body,
-            ($(Each::Tiers($a)),+) => $body,
-            ($(Each::Window($a)),+) => $body,
-            ($(Each::Quota($a)),+) => $body,
-            ($(Each::Concurrency($a)),+) => $body,
-            _ => $other,
-        }
-    };
-    ($one:expr, $a:pat => $body:expr) => {
-        match $one {
-            Each::Gcra($a) => $body,
-            Each::Tiers($a) => $body,
-            Each::Window($a) => $body,
-            Each::Quota($a) => $body,
-            Each::Concurrency($a) => $body,
-        }
-    };
-}
-
-/// Does the same, and returns a value that belongs to this algorithm. For several values without another case, it is
-/// `None` if they do not have the same one.
-macro_rules! map_each {
-    (($($one:expr),+), ($($a:pat),+) => $body:expr, _ => $other:expr) => {
-        match ($($one),+) {
-            ($(Each::Gcra($a)),+) => Each::Gcra($body),
-            ($(Each::Tiers($a)),+) => Each::Tiers($body),
-            ($(Each::Window($a)),+) => Each::Window($body),
-            ($(Each::Quota($a)),+) => Each::Quota($body),
-            ($(Each::Concurrency($a)),+) => Each::Concurrency($body),
-            _ => $other,
-        }
-    };
-    (($($one:expr),+), ($($a:pat),+) => $body:expr) => {
-        match ($($one),+) {
-            ($(Each::Gcra($a)),+) => Some(Each::Gcra($body)),
-            ($(Each::Tiers($a)),+) => Some(Each::Tiers($body)),
-            ($(Each::Window($a)),+) => Some(Each::Window($body)),
-            ($(Each::Quota($a)),+) => Some(Each::Quota($body)),
-            ($(Each::Concurrency($a)),+) => Some(Each::Concurrency($body)),
-            _ => None,
-        }
-    };
-    ($one:expr, $a:pat => $body:expr) => {
-        match $one {
-            Each::Gcra($a) => Each::Gcra($body),
-            Each::Tiers($a) => Each::Tiers($body),
-            Each::Window($a) => Each::Window($body),
-            Each::Quota($a) => Each::Quota($body),
-            Each::Concurrency($a) => Each::Concurrency($body),
-        }
-    };
-}
-
 /// Evaluates an expression for the algorithm of a value, or for that of several values with the same one. The expression can
 /// name the type of the algorithm, and the variant of [`Each`] that belongs to it.
 macro_rules! each_as {
     (($($one:expr),+), ($by:ident, $this:ident, $($a:pat),+) => $body:expr, _ => $other:expr) => {
         match ($($one),+) {
-            ($(Each::Gcra($a)),+) => each_as!(Gcra, $by, $this, $body),
-            ($(Each::Tiers($a)),+) => each_as!(Tiers, $by, $this, $body),
-            ($(Each::Window($a)),+) => each_as!(Window, $by, $this, $body),
-            ($(Each::Quota($a)),+) => each_as!(Quota, $by, $this, $body),
-            ($(Each::Concurrency($a)),+) => each_as!(Concurrency, $by, $this, $body),
+            ($(Each::Gcra($a)),+) => $crate::algorithm::dispatch::algorithm::each_as!(Gcra, $by, $this, $body),
+            ($(Each::Tiers($a)),+) => $crate::algorithm::dispatch::algorithm::each_as!(Tiers, $by, $this, $body),
+            ($(Each::Window($a)),+) => $crate::algorithm::dispatch::algorithm::each_as!(Window, $by, $this, $body),
+            ($(Each::Quota($a)),+) => $crate::algorithm::dispatch::algorithm::each_as!(Quota, $by, $this, $body),
+            ($(Each::Concurrency($a)),+) => $crate::algorithm::dispatch::algorithm::each_as!(Concurrency, $by, $this, $body),
             _ => $other,
         }
     };
     ($one:expr, ($by:ident, $this:ident, $a:pat) => $body:expr) => {
         match $one {
-            Each::Gcra($a) => each_as!(Gcra, $by, $this, $body),
-            Each::Tiers($a) => each_as!(Tiers, $by, $this, $body),
-            Each::Window($a) => each_as!(Window, $by, $this, $body),
-            Each::Quota($a) => each_as!(Quota, $by, $this, $body),
-            Each::Concurrency($a) => each_as!(Concurrency, $by, $this, $body),
+            Each::Gcra($a) => $crate::algorithm::dispatch::algorithm::each_as!(Gcra, $by, $this, $body),
+            Each::Tiers($a) => $crate::algorithm::dispatch::algorithm::each_as!(Tiers, $by, $this, $body),
+            Each::Window($a) => $crate::algorithm::dispatch::algorithm::each_as!(Window, $by, $this, $body),
+            Each::Quota($a) => $crate::algorithm::dispatch::algorithm::each_as!(Quota, $by, $this, $body),
+            Each::Concurrency($a) => $crate::algorithm::dispatch::algorithm::each_as!(Concurrency, $by, $this, $body),
         }
     };
     ($algorithm:ident, $by:ident, $this:ident, $body:expr) => {{
@@ -95,15 +38,49 @@ macro_rules! each_as {
     }};
 }
 
-/// Does the same for the algorithm of a key.
+/// Does the same with an expression that names neither.
+macro_rules! each {
+    (($($one:expr),+), ($($a:pat),+) => $body:expr, _ => $other:expr) => {
+        $crate::algorithm::dispatch::algorithm::each_as!(($($one),+), (By, This, $($a),+) => $body, _ => $other)
+    };
+    ($one:expr, $a:pat => $body:expr) => {
+        $crate::algorithm::dispatch::algorithm::each_as!($one, (By, This, $a) => $body)
+    };
+}
+
+/// Does the same, and returns a value that belongs to this algorithm. For several values without another case, it is
+/// `None` if they do not have the same one.
+macro_rules! map_each {
+    (($($one:expr),+), ($($a:pat),+) => $body:expr, _ => $other:expr) => {
+        $crate::algorithm::dispatch::algorithm::each_as!(($($one),+), (By, This, $($a),+) => This($body), _ => $other)
+    };
+    (($($one:expr),+), ($($a:pat),+) => $body:expr) => {
+        $crate::algorithm::dispatch::algorithm::each_as!(($($one),+), (By, This, $($a),+) => Some(This($body)), _ => None)
+    };
+    ($one:expr, $a:pat => $body:expr) => {
+        $crate::algorithm::dispatch::algorithm::each_as!($one, (By, This, $a) => This($body))
+    };
+}
+
+/// Evaluates an expression for the algorithm of a key.
 macro_rules! keyed {
     ($key:expr, ($by:ident, $this:ident) => $body:expr) => {
         match $key {
-            AlgorithmKey::Gcra => each_as!(Gcra, $by, $this, $body),
-            AlgorithmKey::Tiers => each_as!(Tiers, $by, $this, $body),
-            AlgorithmKey::Window => each_as!(Window, $by, $this, $body),
-            AlgorithmKey::Quota => each_as!(Quota, $by, $this, $body),
-            AlgorithmKey::Concurrency => each_as!(Concurrency, $by, $this, $body),
+            AlgorithmKey::Gcra => {
+                $crate::algorithm::dispatch::algorithm::each_as!(Gcra, $by, $this, $body)
+            }
+            AlgorithmKey::Tiers => {
+                $crate::algorithm::dispatch::algorithm::each_as!(Tiers, $by, $this, $body)
+            }
+            AlgorithmKey::Window => {
+                $crate::algorithm::dispatch::algorithm::each_as!(Window, $by, $this, $body)
+            }
+            AlgorithmKey::Quota => {
+                $crate::algorithm::dispatch::algorithm::each_as!(Quota, $by, $this, $body)
+            }
+            AlgorithmKey::Concurrency => {
+                $crate::algorithm::dispatch::algorithm::each_as!(Concurrency, $by, $this, $body)
+            }
         }
     };
 }
