@@ -58,11 +58,10 @@ pub(crate) use self::{
     charge::Charge,
     counting::{Judged, TakenPart},
     dispatch::{
-        AlgorithmValues, ClientFigures, ClientTerms, Denied, HistoryTerms, HistoryUse, ShownBucket,
-        State, View,
+        ClientFigures, ClientTerms, Denied, HistoryTerms, HistoryUse, ShownBucket, State, View,
     },
     limit_error::NotationError,
-    notation::{FieldReader, ListedFields},
+    notation::{FieldReader, ListedFields, WrittenFields},
     refill::Refill,
     row_value::RowValue,
     time::FOREVER,

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::{limit_error::NotationError, line};
 use crate::id::shortened;
@@ -18,9 +18,6 @@ pub(crate) trait Notation: Sized {
     /// More fields, which do not mark a limit, each with the reason why other algorithms do not have it.
     const OPTIONS: &'static [(&'static str, &'static str)] = &[];
 
-    /// The values of a limit, for files.
-    type Values: Serialize;
-
     /// Reads a limit in one line. Returns `None` if the line is not of this algorithm's form.
     fn parse(line: &str) -> Option<Result<Self, NotationError>>;
 
@@ -31,12 +28,7 @@ pub(crate) trait Notation: Sized {
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
     /// Returns what [`read`](Self::read) reads.
-    fn values(&self) -> Self::Values;
-
-    /// Returns the fields in one line, for the error about a limit in a file that is written as a line.
-    fn written_out(&self) -> Option<String> {
-        None
-    }
+    fn values(&self) -> WrittenFields;
 
     /// Returns mistakes that are probable but not certain, each with the number of its tier.
     fn doubts(&self) -> Vec<(usize, &'static str)> {
@@ -113,4 +105,77 @@ pub(crate) struct ListedFields {
     pub(crate) whole: &'static str,
     /// Fields that a user could expect but that do not exist, with the reason.
     pub(crate) misplaced: &'static [(&'static str, &'static str)],
+}
+
+/// The fields of a limit for a file, with their values, in order.
+#[derive(Debug, Default)]
+pub(crate) struct WrittenFields(Vec<(&'static str, FieldValue)>);
+
+#[derive(Debug)]
+enum FieldValue {
+    Number(u32),
+    Text(String),
+    True,
+    Maps(Vec<WrittenFields>),
+}
+
+impl WrittenFields {
+    pub(super) fn number(self, field: &'static str, number: u32) -> Self {
+        self.with(field, FieldValue::Number(number))
+    }
+
+    /// Adds a text. `None` leaves the field out.
+    pub(super) fn text(self, field: &'static str, text: impl Into<Option<String>>) -> Self {
+        match text.into() {
+            Some(text) => self.with(field, FieldValue::Text(text)),
+            None => self,
+        }
+    }
+
+    /// Adds a field that is true, or leaves it out.
+    pub(crate) fn flag(self, field: &'static str, is_set: bool) -> Self {
+        match is_set {
+            true => self.with(field, FieldValue::True),
+            false => self,
+        }
+    }
+
+    pub(super) fn maps(self, field: &'static str, maps: Vec<Self>) -> Self {
+        self.with(field, FieldValue::Maps(maps))
+    }
+
+    fn with(mut self, field: &'static str, value: FieldValue) -> Self {
+        self.0.push((field, value));
+        self
+    }
+
+    /// Returns the fields in one line; `None` if they need more.
+    pub(crate) fn in_one_line(&self) -> Option<String> {
+        let fields = self.0.iter().map(|(field, value)| {
+            Some(match value {
+                FieldValue::Number(number) => format!("{field}: {number}"),
+                FieldValue::Text(text) => format!("{field}: {text}"),
+                FieldValue::True => format!("{field}: true"),
+                FieldValue::Maps(_) => return None,
+            })
+        });
+        Some(fields.collect::<Option<Vec<_>>>()?.join(", "))
+    }
+}
+
+impl Serialize for WrittenFields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(field, value)| (field, value)))
+    }
+}
+
+impl Serialize for FieldValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Number(number) => serializer.serialize_u32(*number),
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::True => serializer.serialize_bool(true),
+            Self::Maps(maps) => maps.serialize(serializer),
+        }
+    }
 }

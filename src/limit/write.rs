@@ -7,7 +7,7 @@ use super::{
     limits::{Limits, NamedLimit},
     overrides::Override,
 };
-use crate::{algorithm::AlgorithmValues, id::IdFormat};
+use crate::{algorithm::WrittenFields, id::IdFormat};
 
 impl Limits {
     /// Returns the defaults in the form of a file.
@@ -43,7 +43,7 @@ impl Limit {
     /// ```
     #[must_use]
     pub fn as_values(&self) -> impl Serialize + use<> {
-        Values::new(self)
+        values(self)
     }
 }
 
@@ -72,7 +72,7 @@ struct WrittenLimit<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     docs: Option<&'a str>,
     #[serde(flatten)]
-    values: Option<Values>,
+    values: Option<WrittenFields>,
 }
 
 impl<'a> WrittenLimit<'a> {
@@ -85,26 +85,16 @@ impl<'a> WrittenLimit<'a> {
             lease: named.name.leased().map(|share| share.to_string()),
             description: named.name.described(),
             docs: named.name.documented(),
-            values: named.limit.as_ref().map(Values::new),
+            values: named.limit.as_ref().map(values),
         }
     }
 }
 
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Values {
-    By(AlgorithmValues),
-    Unlimited { unlimited: bool },
-    Blocked { blocked: bool },
-}
-
-impl Values {
-    fn new(limit: &Limit) -> Self {
-        match limit.algorithm() {
-            Some(algorithm) => Self::By(algorithm.values()),
-            None if limit.is_blocked() => Self::Blocked { blocked: true },
-            None => Self::Unlimited { unlimited: true },
-        }
+fn values(limit: &Limit) -> WrittenFields {
+    match limit.algorithm() {
+        Some(algorithm) => algorithm.values(),
+        None if limit.is_blocked() => WrittenFields::default().flag("blocked", true),
+        None => WrittenFields::default().flag("unlimited", true),
     }
 }
 
@@ -144,12 +134,12 @@ impl Serialize for Item<'_> {
         #[derive(Serialize)]
         struct Below<'a> {
             #[serde(flatten)]
-            values: Values,
+            values: WrittenFields,
             ids: &'a [WrittenId<'a>],
         }
 
         let below = Below {
-            values: Values::new(self.limit),
+            values: values(self.limit),
             ids: &self.ids,
         };
         let mut map = serializer.serialize_map(Some(1))?;

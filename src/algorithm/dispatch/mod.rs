@@ -31,7 +31,6 @@ pub use self::{
 pub(crate) use self::{
     denial::Denied,
     history::{HistoryTerms, HistoryUse},
-    notation::AlgorithmValues,
     shown::{ClientFigures, ClientTerms, ShownBucket},
     state::{State, View},
 };

@@ -2,19 +2,12 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
-
-use super::algorithm::{Algorithm, each, each_as, keyed, map_each};
+use super::algorithm::{Algorithm, each, keyed};
 use crate::algorithm::{
     algorithm_key::AlgorithmKey,
-    concurrency::Concurrency,
     each::Each,
-    gcra::Gcra,
     limit_error::NotationError,
-    notation::{FieldReader, Notation},
-    quota::Quota,
-    tiers::Tiers,
-    window::Window,
+    notation::{FieldReader, Notation, WrittenFields},
 };
 
 impl AlgorithmKey {
@@ -58,34 +51,12 @@ impl Algorithm {
     }
 
     /// Returns the values for a file.
-    pub(crate) fn values(&self) -> AlgorithmValues {
-        AlgorithmValues(map_each!(self, by => Notation::values(by)))
-    }
-
-    /// Returns the fields in one line, for the error about a limit in a file that is written as a line.
-    pub(crate) fn written_out(&self) -> Option<String> {
-        each!(self, by => Notation::written_out(by))
+    pub(crate) fn values(&self) -> WrittenFields {
+        each!(self, by => Notation::values(by))
     }
 
     /// Returns mistakes that are probable but not certain, each with the number of its tier.
     pub(crate) fn doubts(&self) -> Vec<(usize, &'static str)> {
         each!(self, by => Notation::doubts(by))
-    }
-}
-
-/// The values of a limit, for files.
-pub(crate) struct AlgorithmValues(EachValues);
-
-type EachValues = Each<
-    <Gcra as Notation>::Values,
-    <Tiers as Notation>::Values,
-    <Window as Notation>::Values,
-    <Quota as Notation>::Values,
-    <Concurrency as Notation>::Values,
->;
-
-impl Serialize for AlgorithmValues {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        each!(&self.0, values => values.serialize(serializer))
     }
 }

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use super::{
     per::{CalendarUnit, Per},
     quota::Quota,
@@ -15,26 +13,15 @@ use crate::{
         duration::format_duration,
         limit_error::NotationError,
         line::{after_per, after_word, duration, number},
-        notation::{FieldReader, Notation},
+        notation::{FieldReader, Notation, WrittenFields},
     },
     id::shortened,
 };
-
-/// The values in a file.
-#[derive(Serialize)]
-pub(crate) struct QuotaValues {
-    quota: u32,
-    per: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    utc_offset: Option<String>,
-}
 
 impl Notation for Quota {
     const FIELDS: &'static [&'static str] = &["quota", "per", "utc_offset"];
 
     const WORDS: &'static str = "quota and per";
-
-    type Values = QuotaValues;
 
     fn parse(line: &str) -> Option<Result<Self, NotationError>> {
         let (quota, rest) = number(line).ok()?;
@@ -71,16 +58,16 @@ impl Notation for Quota {
         }
     }
 
-    fn values(&self) -> QuotaValues {
+    fn values(&self) -> WrittenFields {
         let (per, offset) = match self.per().calendar_unit() {
             Some((unit, offset)) => (unit.to_string(), offset),
             None => (length(self.per()), UtcOffset::UTC),
         };
-        QuotaValues {
-            quota: self.quota(),
-            per,
-            utc_offset: (offset != UtcOffset::UTC).then(|| offset.to_string()),
-        }
+        let offset = Some(offset).filter(|offset| *offset != UtcOffset::UTC);
+        WrittenFields::default()
+            .number("quota", self.quota())
+            .text("per", per)
+            .text("utc_offset", offset.map(|offset| offset.to_string()))
     }
 }
 

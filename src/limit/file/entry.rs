@@ -227,7 +227,8 @@ fn written_out<'a>(
     let whole = whole.and_then(|whole| Algorithm::parse(&whole).ok());
     whole
         .or_else(|| Algorithm::parse(line.trim()).ok())?
-        .written_out()
+        .values()
+        .in_one_line()
 }
 
 /// The text of a node that is a scalar.
