@@ -30,36 +30,25 @@ const LONG_UNITS: [(&str, u64); 6] = [
 const DAY: u64 = 24 * 3_600_000_000_000;
 
 pub(super) fn read_duration(text: &str) -> Result<Duration, DurationError> {
-    let go = |unit: &str| nanos_of(unit, &UNITS);
-    parse_parts(text, go).map_err(|kind| DurationError {
+    parse_parts(text, &[]).map_err(|kind| DurationError {
         text: shortened(text),
         kind: match kind {
-            ErrorKind::Unit => in_days(text).map_or(kind, ErrorKind::Days),
+            // Perhaps it is in days or weeks, which Go does not have.
+            ErrorKind::Unit => parse_parts(text, &LONG_UNITS).map_or(kind, ErrorKind::Days),
             kind => kind,
         },
     })
 }
 
-/// Reads a duration in days or weeks, which Go does not have.
-fn in_days(text: &str) -> Option<Duration> {
-    let go = |unit: &str| nanos_of(unit, &UNITS);
-    let any = |unit: &str| go(unit).or_else(|| nanos_of(unit.trim(), &LONG_UNITS));
-    parse_parts(text, any).ok()
-}
-
-fn nanos_of(unit: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let found = units.iter().find(|(name, _)| *name == unit);
-    found.map(|(_, nanos)| *nanos)
-}
-
-fn parse_parts(text: &str, unit: impl Fn(&str) -> Option<u64>) -> Result<Duration, ErrorKind> {
+/// Parses a duration in Go's units and some more.
+fn parse_parts(text: &str, more: &[(&str, u64)]) -> Result<Duration, ErrorKind> {
     if text.is_empty() {
         return Err(ErrorKind::Syntax);
     }
     let (mut rest, mut total) = (text, Duration::ZERO);
     while !rest.is_empty() {
         let part;
-        (part, rest) = parse_part(rest, &unit)?;
+        (part, rest) = parse_part(rest, more)?;
         total = total.checked_add(part).ok_or(ErrorKind::TooLong)?;
     }
     Ok(total)
@@ -125,10 +114,7 @@ fn brief(duration: Duration) -> String {
 }
 
 /// Parses a number with its unit off the front.
-fn parse_part(
-    text: &str,
-    nanos_of: impl Fn(&str) -> Option<u64>,
-) -> Result<(Duration, &str), ErrorKind> {
+fn parse_part<'a>(text: &'a str, more: &[(&str, u64)]) -> Result<(Duration, &'a str), ErrorKind> {
     let number_end = text
         .find(|c: char| c != '.' && !c.is_ascii_digit())
         .unwrap_or(text.len());
@@ -144,7 +130,9 @@ fn parse_part(
     if unit.is_empty() {
         return Err(ErrorKind::NoUnit);
     }
-    let nanos = nanos_of(unit).ok_or(ErrorKind::Unit)?;
+    let go = UNITS.iter().find(|(name, _)| *name == unit);
+    let found = go.or_else(|| more.iter().find(|(name, _)| *name == unit.trim()));
+    let nanos = found.ok_or(ErrorKind::Unit)?.1;
     let whole = if whole.is_empty() {
         0
     } else {
