@@ -77,7 +77,7 @@ pub(crate) enum PerError {
     TooLong,
 }
 
-/// A text that is not a [`UtcOffset`].
+/// A text that is not a [`UtcOffset`](super::UtcOffset).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("write an offset from UTC as `+02:00` or `-03:30`, from `-23:59` to `+23:59`")]
 pub(crate) struct InvalidUtcOffset;

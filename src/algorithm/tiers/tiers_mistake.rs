@@ -8,7 +8,7 @@ pub(crate) enum TiersMistake {
     /// There are none.
     #[error("tiers is empty, so nothing would ever pass: list at least one")]
     None,
-    /// There are more than [`Tiers::MAX`].
+    /// There are more than [`Tiers::MAX`](super::Tiers::MAX).
     #[error("{0} tiers are more than 16: remove some")]
     TooMany(usize),
     /// One of them is not valid.
@@ -32,7 +32,7 @@ impl TiersMistake {
     }
 }
 
-/// A mistake in a [`Tier`].
+/// A mistake in a [`Tier`](super::Tier).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum TierMistake {
     /// The limit is zero.
