@@ -6,7 +6,8 @@
 //! wakes one task after the other, in the order of their instants.
 
 use std::{
-    collections::BTreeMap,
+    cmp::Ordering,
+    collections::{BinaryHeap, binary_heap::PeekMut},
     future::{Future, poll_fn},
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -147,8 +148,7 @@ impl Alarm {
 
 /// The tasks to wake.
 struct Calls {
-    /// By instant, and those of one instant in the order in which they were added.
-    queue: BTreeMap<(Instant, u64), Waker>,
+    queue: BinaryHeap<Call>,
     added: u64,
     /// The process in which the thread runs, if there is one.
     thread_of: Option<u32>,
@@ -157,7 +157,7 @@ struct Calls {
 impl Calls {
     const fn new() -> Self {
         Self {
-            queue: BTreeMap::new(),
+            queue: BinaryHeap::new(),
             added: 0,
             thread_of: None,
         }
@@ -165,24 +165,48 @@ impl Calls {
 
     /// Adds a task, and returns whether it is the first one to wake.
     fn add(&mut self, at: Instant, waker: Waker) -> bool {
-        let key = (at, self.added);
+        let nth = self.added;
         self.added += 1;
-        self.queue.insert(key, waker);
-        self.queue
-            .first_key_value()
-            .is_some_and(|(first, _)| *first == key)
+        self.queue.push(Call { at, nth, waker });
+        self.queue.peek().is_some_and(|first| first.nth == nth)
     }
 
     /// Takes out the first task that is due, or returns the time until one is, if there is one.
     fn due(&mut self, now: Instant) -> Result<Waker, Option<Duration>> {
-        let first = self.queue.first_entry().ok_or(None)?;
-        let (at, _) = *first.key();
-        match at.saturating_duration_since(now) {
-            Duration::ZERO => Ok(first.remove()),
+        let first = self.queue.peek_mut().ok_or(None)?;
+        match first.at.saturating_duration_since(now) {
+            Duration::ZERO => Ok(PeekMut::pop(first).waker),
             wait => Err(Some(wait)),
         }
     }
 }
+
+/// A task to wake. The greatest one is the first: by instant, and of one instant, the one that was added first.
+struct Call {
+    at: Instant,
+    nth: u64,
+    waker: Waker,
+}
+
+impl Ord for Call {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.nth).cmp(&(self.at, self.nth))
+    }
+}
+
+impl PartialOrd for Call {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Call {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Call {}
 
 #[cfg(test)]
 mod tests {

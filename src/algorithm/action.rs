@@ -1,6 +1,6 @@
 //! What a transaction asks of its bucket.
 
-use super::each::Charge;
+use super::charge::Charge;
 
 /// An action on a bucket, without its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,17 @@ pub(crate) struct Ask<'a> {
 }
 
 impl Ask<'_> {
+    /// Asks for the figures of one unit.
+    pub(super) const FIGURES: Ask<'static> = Ask {
+        action: Action::Keep,
+        cost: 1,
+        min_cost: 1,
+        joins_line: false,
+        saturates: false,
+        ago_us: 0,
+        refund: Refund::Nothing,
+    };
+
     /// Asks for a charge.
     #[inline(always)]
     pub(crate) const fn spend(cost: u32, joins_line: bool) -> Self {

@@ -6,8 +6,7 @@ use super::{
     action::{Action, Ask},
     algorithm_key::AlgorithmKey,
     refill::Refill,
-    row::RowValue,
-    shown::ShownIn,
+    row_value::RowValue,
     ticks::{Ticks, Wait},
 };
 use crate::varint::Malformed;
@@ -240,6 +239,29 @@ pub(crate) trait Counting: Clone + fmt::Debug + Eq + Hash + Sized {
 
     /// Reads the numbers of a charge.
     fn read_charge(kind: u8, bytes: &mut &[u8]) -> Option<Self::Charge>;
+}
+
+/// A bucket of one algorithm, with its state after a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ShownIn<A: Counting> {
+    pub(crate) by: A,
+    pub(crate) state: A::State,
+    /// The time of the decision.
+    pub(crate) now: u64,
+    pub(crate) cost: u32,
+    /// Whether the cost is taken.
+    pub(crate) is_taken: bool,
+    /// What is taken, if it is less than the cost.
+    pub(crate) part: Option<TakenPart>,
+    /// Whether the limit has a line and the cost may wait in it.
+    pub(crate) may_wait: bool,
+}
+
+impl<A: Counting> ShownIn<A> {
+    /// Returns the amount that is taken for the cost.
+    pub(super) fn taken(&self) -> u32 {
+        self.part.map_or(self.cost, TakenPart::cost)
+    }
 }
 
 /// What an action leads to.

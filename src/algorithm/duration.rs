@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::{limit_error::LimitError, notation::NotationError, time::FOREVER};
+use super::time::FOREVER;
 use crate::id::shortened;
 
 /// The units of Go's durations and their nanoseconds. Both signs for micro are Go's.
@@ -29,66 +29,32 @@ const LONG_UNITS: [(&str, u64); 6] = [
 
 const DAY: u64 = 24 * 3_600_000_000_000;
 
-/// Parses a duration in Go's notation: `1s`, `180m`, `168h`, `1h30m`, `1.5h`, `0s`.
-///
-/// The units are `ns`, `us` (or `µs`), `ms`, `s`, `m` and `h`. Numbers can have a fraction. Unlike in Go, negative
-/// durations, a bare `0` and fractions of a nanosecond are errors, and nothing is rounded.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use tollgate::limit::{format_duration, parse_duration};
-///
-/// let duration = parse_duration("1h30m")?;
-/// assert_eq!(duration, Duration::from_secs(5400));
-/// assert_eq!(format_duration(duration), "1h30m0s");
-/// # Ok::<_, tollgate::limit::LimitError>(())
-/// ```
-///
-/// # Errors
-///
-/// If the text is not such a duration, or longer than [`Duration::MAX`].
-pub fn parse_duration(text: &str) -> Result<Duration, LimitError> {
-    read_duration(text).map_err(|error| LimitError::new(NotationError::Text(error)))
-}
-
 pub(super) fn read_duration(text: &str) -> Result<Duration, DurationError> {
-    let go = |unit: &str| nanos_of(unit, &UNITS);
-    parse_parts(text, go).map_err(|kind| DurationError {
+    parse_parts(text, &[]).map_err(|kind| DurationError {
         text: shortened(text),
         kind: match kind {
-            ErrorKind::Unit => in_days(text).map_or(kind, ErrorKind::Days),
+            // Perhaps it is in days or weeks, which Go does not have.
+            ErrorKind::Unit => parse_parts(text, &LONG_UNITS).map_or(kind, ErrorKind::Days),
             kind => kind,
         },
     })
 }
 
-/// Reads a duration in days or weeks, which Go does not have.
-fn in_days(text: &str) -> Option<Duration> {
-    let go = |unit: &str| nanos_of(unit, &UNITS);
-    let any = |unit: &str| go(unit).or_else(|| nanos_of(unit.trim(), &LONG_UNITS));
-    parse_parts(text, any).ok()
-}
-
-fn nanos_of(unit: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let found = units.iter().find(|(name, _)| *name == unit);
-    found.map(|(_, nanos)| *nanos)
-}
-
-fn parse_parts(text: &str, unit: impl Fn(&str) -> Option<u64>) -> Result<Duration, ErrorKind> {
+/// Parses a duration in Go's units and some more.
+fn parse_parts(text: &str, more: &[(&str, u64)]) -> Result<Duration, ErrorKind> {
     if text.is_empty() {
         return Err(ErrorKind::Syntax);
     }
     let (mut rest, mut total) = (text, Duration::ZERO);
     while !rest.is_empty() {
         let part;
-        (part, rest) = parse_part(rest, &unit)?;
+        (part, rest) = parse_part(rest, more)?;
         total = total.checked_add(part).ok_or(ErrorKind::TooLong)?;
     }
     Ok(total)
 }
 
-/// Formats a duration like Go: `1s`, `3h0m0s`, `1.5ms`, `0s`. [`parse_duration`] reads it.
+/// Formats a duration like Go: `1s`, `3h0m0s`, `1.5ms`, `0s`. [`parse_duration`](super::parse_duration) reads it.
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
     let nanos = duration.as_nanos();
@@ -148,10 +114,7 @@ fn brief(duration: Duration) -> String {
 }
 
 /// Parses a number with its unit off the front.
-fn parse_part(
-    text: &str,
-    nanos_of: impl Fn(&str) -> Option<u64>,
-) -> Result<(Duration, &str), ErrorKind> {
+fn parse_part<'a>(text: &'a str, more: &[(&str, u64)]) -> Result<(Duration, &'a str), ErrorKind> {
     let number_end = text
         .find(|c: char| c != '.' && !c.is_ascii_digit())
         .unwrap_or(text.len());
@@ -167,7 +130,9 @@ fn parse_part(
     if unit.is_empty() {
         return Err(ErrorKind::NoUnit);
     }
-    let nanos = nanos_of(unit).ok_or(ErrorKind::Unit)?;
+    let go = UNITS.iter().find(|(name, _)| *name == unit);
+    let found = go.or_else(|| more.iter().find(|(name, _)| *name == unit.trim()));
+    let nanos = found.ok_or(ErrorKind::Unit)?.1;
     let whole = if whole.is_empty() {
         0
     } else {
@@ -248,7 +213,7 @@ mod tests {
         ];
         for (text, nanos) in cases {
             assert_eq!(
-                parse_duration(text),
+                read_duration(text),
                 Ok(Duration::from_nanos(nanos)),
                 "{text}"
             );
@@ -286,7 +251,7 @@ mod tests {
             ("0.0000000001s", "fraction of a nanosecond"),
         ];
         for (text, reason) in cases {
-            let error = parse_duration(text).unwrap_err().to_string();
+            let error = read_duration(text).unwrap_err().to_string();
             assert!(error.contains(reason), "{text}: {error}");
         }
     }
@@ -307,7 +272,7 @@ mod tests {
         for (nanos, text) in cases {
             assert_eq!(format_duration(Duration::from_nanos(nanos)), text);
             assert_eq!(
-                parse_duration(text),
+                read_duration(text),
                 Ok(Duration::from_nanos(nanos)),
                 "{text}"
             );

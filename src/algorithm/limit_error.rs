@@ -1,6 +1,10 @@
 use thiserror::Error;
 
-use super::notation::NotationError;
+use super::{
+    concurrency::ConcurrencyError, duration::DurationError, gcra::GcraError,
+    limit_error_kind::LimitErrorKind, quota::QuotaMistake, tiers::TiersMistake,
+    window::WindowError,
+};
 
 /// The error for values that no limit has, or for a text that is not a limit, or not a part of one. Its message says what
 /// to change.
@@ -19,22 +23,6 @@ use super::notation::NotationError;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(transparent)]
 pub struct LimitError(NotationError);
-
-/// What is wrong with a value. [`LimitError::kind`] returns it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LimitErrorKind {
-    /// It is 0, or empty.
-    Zero,
-    /// It is a duration with a fraction of a microsecond.
-    TooFine,
-    /// It leads to a time above 2⁵¹ µs (71 years).
-    TooLong,
-    /// It is more than a bucket can remember.
-    TooMany,
-    /// It is a text that stands for no such value.
-    Unreadable,
-}
 
 impl LimitError {
     pub(crate) const fn new(mistake: NotationError) -> Self {
@@ -58,5 +46,76 @@ impl LimitError {
     #[must_use]
     pub fn tier(&self) -> Option<usize> {
         self.0.tier()
+    }
+}
+
+/// A mistake in a limit as it is written.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum NotationError {
+    #[error(
+        "write it as `10/s burst 20`, `5 per 15m`, `5 in any 15m`, `1000 per calendar day` or `4 at once`"
+    )]
+    Form,
+    #[error("write `{0}`")]
+    Instead(String),
+    #[error("use numbers up to 4294967295")]
+    LargeNumber,
+    #[error("{field} is `{text}`: use a whole number up to 4294967295, in digits only")]
+    Number { field: &'static str, text: String },
+    #[error("{field} is `{text}`: write true or false")]
+    Flag { field: &'static str, text: String },
+    #[error("{field}: {source}")]
+    Duration {
+        field: &'static str,
+        source: DurationError,
+    },
+    #[error(transparent)]
+    Gcra(#[from] GcraError),
+    #[error(transparent)]
+    Window(#[from] WindowError),
+    #[error(transparent)]
+    Quota(#[from] QuotaMistake),
+    #[error(transparent)]
+    Concurrency(#[from] ConcurrencyError),
+    #[error(transparent)]
+    Tiers(#[from] TiersMistake),
+    #[error("`{text}` is not a limit: {mistake}")]
+    Line { text: String, mistake: Box<Self> },
+    #[error(transparent)]
+    Text(#[from] DurationError),
+    #[error(
+        "it is not a share of the burst: write a percentage above 0 and up to 100, as `5%` or `2.5%`"
+    )]
+    LeaseShare,
+}
+
+impl NotationError {
+    /// Returns the field to change first, if it is one of several, and what is wrong.
+    pub(crate) fn field_and_kind(&self) -> (Option<&'static str>, LimitErrorKind) {
+        let (field, kind) = match self {
+            Self::Form | Self::Instead(_) | Self::LargeNumber | Self::Text(_) => {
+                return (None, LimitErrorKind::Unreadable);
+            }
+            Self::Line { mistake, .. } => return mistake.field_and_kind(),
+            Self::Number { field, .. }
+            | Self::Flag { field, .. }
+            | Self::Duration { field, .. } => (*field, LimitErrorKind::Unreadable),
+            Self::LeaseShare => ("lease", LimitErrorKind::Unreadable),
+            Self::Gcra(mistake) => mistake.field_and_kind(),
+            Self::Window(mistake) => mistake.field_and_kind(),
+            Self::Quota(mistake) => mistake.field_and_kind(),
+            Self::Concurrency(mistake) => mistake.field_and_kind(),
+            Self::Tiers(mistake) => mistake.field_and_kind(),
+        };
+        (Some(field), kind)
+    }
+
+    /// Returns the tier with the mistake, if it is in a tier.
+    pub(crate) fn tier(&self) -> Option<usize> {
+        match self {
+            Self::Tiers(TiersMistake::Tier { tier, .. }) => Some(*tier),
+            Self::Line { mistake, .. } => mistake.tier(),
+            _ => None,
+        }
     }
 }

@@ -1,8 +1,8 @@
-//! How a limit counts. Each algorithm is a folder, which holds everything that is true of it alone. This module is the
-//! one place that knows all of them.
+//! How a limit counts. Each algorithm is a folder, which holds everything that is true of it alone. It is pure: it has no
+//! clock, no I/O and no floating point.
 //!
-//! An algorithm is pure: it has no clock, no I/O and no floating point. [`Each`](each::Each) holds one of the algorithms, or
-//! something that belongs to one: a state, a charge. The rest of the crate asks [`Algorithm`], and names none.
+//! [`Each`](each::Each) holds one of the algorithms, or something that belongs to one: a state, a charge. The folder
+//! `dispatch` is the one place that knows all algorithms. The rest of the crate asks [`Algorithm`], and names none.
 //!
 //! Each folder implements these traits, one in each file of the same name:
 //!
@@ -22,64 +22,62 @@
 mod action;
 mod algorithm_key;
 mod bound;
+mod charge;
 pub mod concurrency;
 mod counting;
 #[cfg(feature = "failure-policy")]
 mod debt;
 mod denial;
+mod dispatch;
 mod duration;
 mod each;
 #[cfg(feature = "failure-policy")]
 mod follow;
 pub mod gcra;
-mod history;
 #[cfg(feature = "tokio")]
 mod lease;
 mod limit_error;
+mod limit_error_kind;
 mod line;
 mod notation;
 pub mod quota;
 mod refill;
-mod row;
+mod row_value;
 #[cfg(feature = "redis")]
 mod scripted;
 #[cfg(feature = "failure-policy")]
 mod share;
-mod shown;
-mod state;
-mod stored;
 mod ticks;
 pub mod tiers;
 mod time;
 pub mod window;
 
-#[cfg(feature = "redis")]
-pub(crate) use self::scripted::{Argument, Arguments, Found, Replied};
 pub(crate) use self::{
     action::{Action, Ask, Refund},
     bound::{Asked, NoTokenBucket, NotPermitted, Purpose},
+    charge::Charge,
     counting::{Judged, TakenPart},
-    denial::Denied,
-    each::Charge,
-    history::{HistoryTerms, HistoryUse},
-    notation::{AlgorithmValues, FieldReader, ListedFields, NotationError},
+    dispatch::{
+        ClientFigures, ClientTerms, Denied, HistoryTerms, HistoryUse, ShownBucket, State, View,
+    },
+    limit_error::NotationError,
+    notation::{FieldReader, ListedFields, WrittenFields},
     refill::Refill,
-    row::RowValue,
-    shown::{ClientFigures, ClientTerms, ShownBucket},
-    state::{State, View},
-    time::{FOREVER, NEVER},
+    row_value::RowValue,
+    time::FOREVER,
 };
 pub use self::{
     algorithm_key::AlgorithmKey,
-    duration::{format_duration, parse_duration},
-    each::Algorithm,
-    limit_error::{LimitError, LimitErrorKind},
-    stored::{Stored, StoredError},
+    dispatch::{Algorithm, Stored, StoredError},
+    duration::format_duration,
+    limit_error::LimitError,
+    limit_error_kind::LimitErrorKind,
+    line::parse_duration,
 };
 #[cfg(feature = "failure-policy")]
+pub(crate) use self::{debt::Owed, dispatch::Ledger, follow::Repeat, share::Share, ticks::Tat};
+#[cfg(feature = "redis")]
 pub(crate) use self::{
-    debt::{Ledger, Owed},
-    follow::Repeat,
-    share::Share,
-    ticks::Tat,
+    dispatch::Found,
+    scripted::{Argument, Arguments, Replied},
 };

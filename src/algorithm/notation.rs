@@ -3,20 +3,8 @@
 use std::{fmt, time::Duration};
 
 use serde::{Serialize, Serializer};
-use thiserror::Error;
 
-use super::{
-    algorithm_key::AlgorithmKey,
-    concurrency::{Concurrency, ConcurrencyError},
-    duration::DurationError,
-    each::{Algorithm, Each, each, each_as, keyed, map_each},
-    gcra::{Gcra, GcraError},
-    limit_error::LimitErrorKind,
-    line,
-    quota::{Quota, QuotaMistake},
-    tiers::{Tiers, TiersMistake},
-    window::{Window, WindowError},
-};
+use super::{limit_error::NotationError, line};
 use crate::id::shortened;
 
 /// The notation of an algorithm's limits.
@@ -30,9 +18,6 @@ pub(crate) trait Notation: Sized {
     /// More fields, which do not mark a limit, each with the reason why other algorithms do not have it.
     const OPTIONS: &'static [(&'static str, &'static str)] = &[];
 
-    /// The values of a limit, for files.
-    type Values: Serialize;
-
     /// Reads a limit in one line. Returns `None` if the line is not of this algorithm's form.
     fn parse(line: &str) -> Option<Result<Self, NotationError>>;
 
@@ -43,12 +28,7 @@ pub(crate) trait Notation: Sized {
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
     /// Returns what [`read`](Self::read) reads.
-    fn values(&self) -> Self::Values;
-
-    /// Returns the fields in one line, for the error about a limit in a file that is written as a line.
-    fn written_out(&self) -> Option<String> {
-        None
-    }
+    fn values(&self) -> WrittenFields;
 
     /// Returns mistakes that are probable but not certain, each with the number of its tier.
     fn doubts(&self) -> Vec<(usize, &'static str)> {
@@ -127,146 +107,75 @@ pub(crate) struct ListedFields {
     pub(crate) misplaced: &'static [(&'static str, &'static str)],
 }
 
-impl AlgorithmKey {
-    /// The fields that only this algorithm has.
-    pub(crate) const fn fields(self) -> &'static [&'static str] {
-        keyed!(self, (By, This) => By::FIELDS)
+/// The fields of a limit for a file, with their values, in order.
+#[derive(Debug, Default)]
+pub(crate) struct WrittenFields(Vec<(&'static str, FieldValue)>);
+
+#[derive(Debug)]
+enum FieldValue {
+    Number(u32),
+    Text(String),
+    True,
+    Maps(Vec<WrittenFields>),
+}
+
+impl WrittenFields {
+    pub(super) fn number(self, field: &'static str, number: u32) -> Self {
+        self.with(field, FieldValue::Number(number))
     }
 
-    /// More fields, which do not mark a limit, and the reason why other algorithms do not have them.
-    pub(crate) const fn options(self) -> &'static [(&'static str, &'static str)] {
-        keyed!(self, (By, This) => By::OPTIONS)
+    /// Adds a text. `None` leaves the field out.
+    pub(super) fn text(self, field: &'static str, text: impl Into<Option<String>>) -> Self {
+        match text.into() {
+            Some(text) => self.with(field, FieldValue::Text(text)),
+            None => self,
+        }
     }
 
-    /// The main fields, in words.
-    pub(crate) const fn words(self) -> &'static str {
-        keyed!(self, (By, This) => By::WORDS)
+    /// Adds a field that is true, or leaves it out.
+    pub(crate) fn flag(self, field: &'static str, is_set: bool) -> Self {
+        match is_set {
+            true => self.with(field, FieldValue::True),
+            false => self,
+        }
     }
 
-    /// Reads the fields of a file.
-    pub(crate) fn read<F: FieldReader>(self, fields: &F) -> Result<Algorithm, F::Error> {
-        keyed!(self, (By, This) => By::read(fields).map(This))
+    pub(super) fn maps(self, field: &'static str, maps: Vec<Self>) -> Self {
+        self.with(field, FieldValue::Maps(maps))
     }
 
-    fn parse(self, line: &str) -> Option<Result<Algorithm, NotationError>> {
-        keyed!(self, (By, This) => By::parse(line).map(|read| read.map(This)))
+    fn with(mut self, field: &'static str, value: FieldValue) -> Self {
+        self.0.push((field, value));
+        self
+    }
+
+    /// Returns the fields in one line; `None` if they need more.
+    pub(crate) fn in_one_line(&self) -> Option<String> {
+        let fields = self.0.iter().map(|(field, value)| {
+            Some(match value {
+                FieldValue::Number(number) => format!("{field}: {number}"),
+                FieldValue::Text(text) => format!("{field}: {text}"),
+                FieldValue::True => format!("{field}: true"),
+                FieldValue::Maps(_) => return None,
+            })
+        });
+        Some(fields.collect::<Option<Vec<_>>>()?.join(", "))
     }
 }
 
-impl Algorithm {
-    /// Reads a limit in one line.
-    pub(crate) fn parse(line: &str) -> Result<Self, NotationError> {
-        // From the longest form to the shortest.
-        let mut keys = AlgorithmKey::ALL.into_iter().rev();
-        let read = keys.find_map(|key| key.parse(line));
-        read.unwrap_or(Err(NotationError::Form))
-    }
-
-    /// Writes what [`parse`](Self::parse) reads.
-    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        each!(self, by => Notation::write(by, f))
-    }
-
-    /// Returns the values for a file.
-    pub(crate) fn values(&self) -> AlgorithmValues {
-        AlgorithmValues(map_each!(self, by => Notation::values(by)))
-    }
-
-    /// Returns the fields in one line, for the error about a limit in a file that is written as a line.
-    pub(crate) fn written_out(&self) -> Option<String> {
-        each!(self, by => Notation::written_out(by))
-    }
-
-    /// Returns mistakes that are probable but not certain, each with the number of its tier.
-    pub(crate) fn doubts(&self) -> Vec<(usize, &'static str)> {
-        each!(self, by => Notation::doubts(by))
-    }
-}
-
-/// The values of a limit, for files.
-pub(crate) struct AlgorithmValues(EachValues);
-
-type EachValues = Each<
-    <Gcra as Notation>::Values,
-    <Tiers as Notation>::Values,
-    <Window as Notation>::Values,
-    <Quota as Notation>::Values,
-    <Concurrency as Notation>::Values,
->;
-
-impl Serialize for AlgorithmValues {
+impl Serialize for WrittenFields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        each!(&self.0, values => values.serialize(serializer))
+        serializer.collect_map(self.0.iter().map(|(field, value)| (field, value)))
     }
 }
 
-/// A mistake in a limit as it is written.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum NotationError {
-    #[error(
-        "write it as `10/s burst 20`, `5 per 15m`, `5 in any 15m`, `1000 per calendar day` or `4 at once`"
-    )]
-    Form,
-    #[error("write `{0}`")]
-    Instead(String),
-    #[error("use numbers up to 4294967295")]
-    LargeNumber,
-    #[error("{field} is `{text}`: use a whole number up to 4294967295, in digits only")]
-    Number { field: &'static str, text: String },
-    #[error("{field} is `{text}`: write true or false")]
-    Flag { field: &'static str, text: String },
-    #[error("{field}: {source}")]
-    Duration {
-        field: &'static str,
-        source: DurationError,
-    },
-    #[error(transparent)]
-    Gcra(#[from] GcraError),
-    #[error(transparent)]
-    Window(#[from] WindowError),
-    #[error(transparent)]
-    Quota(#[from] QuotaMistake),
-    #[error(transparent)]
-    Concurrency(#[from] ConcurrencyError),
-    #[error(transparent)]
-    Tiers(#[from] TiersMistake),
-    #[error("`{text}` is not a limit: {mistake}")]
-    Line { text: String, mistake: Box<Self> },
-    #[error(transparent)]
-    Text(#[from] DurationError),
-    #[error(
-        "it is not a share of the burst: write a percentage above 0 and up to 100, as `5%` or `2.5%`"
-    )]
-    LeaseShare,
-}
-
-impl NotationError {
-    /// Returns the field to change first, if it is one of several, and what is wrong.
-    pub(crate) fn field_and_kind(&self) -> (Option<&'static str>, LimitErrorKind) {
-        let (field, kind) = match self {
-            Self::Form | Self::Instead(_) | Self::LargeNumber | Self::Text(_) => {
-                return (None, LimitErrorKind::Unreadable);
-            }
-            Self::Line { mistake, .. } => return mistake.field_and_kind(),
-            Self::Number { field, .. }
-            | Self::Flag { field, .. }
-            | Self::Duration { field, .. } => (*field, LimitErrorKind::Unreadable),
-            Self::LeaseShare => ("lease", LimitErrorKind::Unreadable),
-            Self::Gcra(mistake) => mistake.field_and_kind(),
-            Self::Window(mistake) => mistake.field_and_kind(),
-            Self::Quota(mistake) => mistake.field_and_kind(),
-            Self::Concurrency(mistake) => mistake.field_and_kind(),
-            Self::Tiers(mistake) => mistake.field_and_kind(),
-        };
-        (Some(field), kind)
-    }
-
-    /// Returns the tier with the mistake, if it is in a tier.
-    pub(crate) fn tier(&self) -> Option<usize> {
+impl Serialize for FieldValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Tiers(TiersMistake::Tier { tier, .. }) => Some(*tier),
-            Self::Line { mistake, .. } => mistake.tier(),
-            _ => None,
+            Self::Number(number) => serializer.serialize_u32(*number),
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::True => serializer.serialize_bool(true),
+            Self::Maps(maps) => maps.serialize(serializer),
         }
     }
 }

@@ -1,11 +1,18 @@
-use std::ops::{Deref, DerefMut};
+use std::{
+    ops::{Deref, DerefMut},
+    slice,
+};
 
 use smallvec::SmallVec;
 
 use super::answer::Answer;
 
-/// The answers to a batch, in the order of its members. Most batches have one, which moves without the room for others.
+/// The answers to a batch, in the order of its members.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most batches have one answer, which moves without the room for others"
+)]
 pub(super) enum Answers {
     One(Answer),
     Several(SmallVec<[Answer; 4]>),
@@ -17,7 +24,7 @@ impl Deref for Answers {
     #[inline(always)]
     fn deref(&self) -> &[Answer] {
         match self {
-            Self::One(answer) => std::slice::from_ref(answer),
+            Self::One(answer) => slice::from_ref(answer),
             Self::Several(answers) => answers,
         }
     }
@@ -26,7 +33,7 @@ impl Deref for Answers {
 impl DerefMut for Answers {
     fn deref_mut(&mut self) -> &mut [Answer] {
         match self {
-            Self::One(answer) => std::slice::from_mut(answer),
+            Self::One(answer) => slice::from_mut(answer),
             Self::Several(answers) => answers,
         }
     }

@@ -47,8 +47,11 @@ pub struct Assessment {
     permits: WeakPermits,
 }
 
-/// The decisions of one layer, as it has made them.
+/// The decisions of one layer, as it has made them. They are large, so they are created in their allocation, which only
+/// [`Arc::default`] does.
+#[derive(Default)]
 pub(super) struct OwnDecisions {
+    /// Set before the first decision.
     layer: Option<Arc<LayerConfig>>,
     pub(super) charges: KeptCharges,
     pub(super) decisions: BatchDecision,
@@ -176,34 +179,19 @@ impl fmt::Debug for Assessment {
     }
 }
 
-impl Default for OwnDecisions {
-    #[inline(always)]
-    fn default() -> Self {
-        Self {
-            layer: None,
-            charges: KeptCharges::default(),
-            decisions: BatchDecision::default(),
-            denied: None,
-            assessed: OnceLock::new(),
-        }
-    }
-}
-
 impl OwnDecisions {
-    pub(super) fn of(layer: &Arc<LayerConfig>) -> Arc<Self> {
-        let mut t = Arc::<Self>::default();
-        Arc::get_mut(&mut t).unwrap().layer = Some(Arc::clone(layer));
-        t
-    }
+    /// Begins without decisions.
     #[inline(always)]
-    pub(super) fn new(layer: &Arc<LayerConfig>) -> Self {
-        Self {
-            layer: Some(Arc::clone(layer)),
-            charges: KeptCharges::default(),
-            decisions: BatchDecision::default(),
-            denied: None,
-            assessed: OnceLock::new(),
-        }
+    pub(super) fn new(layer: &Arc<LayerConfig>) -> Arc<Self> {
+        let mut ours = Arc::<Self>::default();
+        Self::undecided(&mut ours).layer = Some(Arc::clone(layer));
+        ours
+    }
+
+    /// Returns decisions that nobody shares yet, to write them.
+    #[inline(always)]
+    pub(super) fn undecided(ours: &mut Arc<Self>) -> &mut Self {
+        Arc::get_mut(ours).expect("nobody else has it before it is decided")
     }
 
     /// Finds the decision that denies the request, once all are made.
@@ -223,14 +211,17 @@ impl OwnDecisions {
 
     fn assessed(&self) -> &[Assessed] {
         self.assessed.get_or_init(|| {
+            let Some(layer) = &self.layer else {
+                return Box::default();
+            };
             let decisions = self.view().iter();
-            let assessed = decisions.map(|(charge, decision)| self.assess(charge, decision));
+            let assessed = decisions.map(|(charge, decision)| self.assess(layer, charge, decision));
             assessed.collect()
         })
     }
 
-    fn assess(&self, charge: Charge<'_>, decision: &Decision) -> Assessed {
-        let LayerConfig { limiter, rules, .. } = &**self.layer.as_ref().unwrap();
+    fn assess(&self, layer: &LayerConfig, charge: Charge<'_>, decision: &Decision) -> Assessed {
+        let LayerConfig { limiter, rules, .. } = layer;
         let mode = rules.mode(charge);
         let takes = self.denied.is_none() && mode.spends() && decision.limited();
         Assessed {

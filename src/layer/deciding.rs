@@ -163,7 +163,7 @@ impl LayerConfig {
         match decided {
             Ok(Decided::Concluded(conclusion)) => Progress::Decided(conclusion),
             Ok(Decided::Kept(mut ours)) => {
-                let place = undecided(&mut ours);
+                let place = OwnDecisions::undecided(&mut ours);
                 charges.keep(&mut place.charges);
                 place.judge();
                 let start = self.start(&request.extensions, &ours, seat);
@@ -270,8 +270,8 @@ impl LayerConfig {
         let recorder = self.limiter.recorder(limits, Operation::Spend);
         let passes = claims.passes();
         if can_wait || self.assesses(passes) {
-            let mut ours = OwnDecisions::of(self);
-            let decisions = &mut undecided(&mut ours).decisions;
+            let mut ours = OwnDecisions::new(self);
+            let decisions = &mut OwnDecisions::undecided(&mut ours).decisions;
             claims.show(decisions);
             recorder.record(transactions, decisions);
             return Ok(Decided::Kept(ours));
@@ -293,7 +293,6 @@ impl LayerConfig {
             head,
             missing,
             additions,
-            ..
         } = request;
         let conclusion = self.conclude(head, limits, spent, taken, *missing, additions);
         Ok(Decided::Concluded(conclusion))
@@ -317,10 +316,4 @@ impl LayerConfig {
             Start::InLine(queued) => self.wait_in_line(request, limits, spent, *queued, additions),
         }
     }
-}
-
-/// Returns decisions that nobody shares yet, to write them.
-#[inline(always)]
-fn undecided(ours: &mut Arc<OwnDecisions>) -> &mut OwnDecisions {
-    Arc::get_mut(ours).expect("nobody else has it before it is decided")
 }

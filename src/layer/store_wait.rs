@@ -92,10 +92,9 @@ impl WaitingSpend {
         match decided {
             Ok(decisions) => {
                 let mut ours = OwnDecisions::new(&config);
-                ours.charges = charges;
-                ours.decisions = decisions;
-                ours.judge();
-                let ours = Arc::new(ours);
+                let place = OwnDecisions::undecided(&mut ours);
+                (place.charges, place.decisions) = (charges, decisions);
+                place.judge();
                 let start = config.start(&request, &ours, seat);
                 Ok((ours, start))
             }

@@ -1,7 +1,7 @@
 use std::{mem::ManuallyDrop, time::Duration};
 
 use crate::{
-    algorithm::{Algorithm, LimitError},
+    algorithm::{Algorithm, LimitError, NotationError},
     concurrency::{Concurrency, ConcurrencyError},
     gcra::Gcra,
     quota::{Per, Quota},
@@ -59,7 +59,7 @@ impl Limit {
     pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, LimitError> {
         match Gcra::checked(burst, count, period) {
             Ok(gcra) => Ok(Self::by(gcra)),
-            Err(error) => Err(error.refused()),
+            Err(error) => Err(LimitError::new(NotationError::Gcra(error))),
         }
     }
 

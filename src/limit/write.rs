@@ -9,7 +9,7 @@ use super::{
     limits::{Limits, NamedLimit},
     overrides::Override,
 };
-use crate::{algorithm::AlgorithmValues, id::IdFormat};
+use crate::{algorithm::WrittenFields, id::IdFormat};
 
 impl Limits {
     /// Returns the defaults in the form of a file.
@@ -45,7 +45,7 @@ impl Limit {
     /// ```
     #[must_use]
     pub fn as_values(&self) -> impl Serialize + use<> {
-        Values::new(self)
+        values(self)
     }
 }
 
@@ -74,7 +74,7 @@ struct WrittenLimit<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     docs: Option<&'a str>,
     #[serde(flatten)]
-    values: Option<Values>,
+    values: Option<WrittenFields>,
 }
 
 impl<'a> WrittenLimit<'a> {
@@ -87,26 +87,16 @@ impl<'a> WrittenLimit<'a> {
             lease: named.name.leased().map(|share| share.to_string()),
             description: named.name.described(),
             docs: named.name.documented(),
-            values: named.limit.as_ref().map(Values::new),
+            values: named.limit.as_ref().map(values),
         }
     }
 }
 
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Values {
-    By(AlgorithmValues),
-    Unlimited { unlimited: bool },
-    Blocked { blocked: bool },
-}
-
-impl Values {
-    fn new(limit: &Limit) -> Self {
-        match limit.algorithm() {
-            Some(algorithm) => Self::By(algorithm.values()),
-            None if limit.is_blocked() => Self::Blocked { blocked: true },
-            None => Self::Unlimited { unlimited: true },
-        }
+fn values(limit: &Limit) -> WrittenFields {
+    match limit.algorithm() {
+        Some(algorithm) => algorithm.values(),
+        None if limit.is_blocked() => WrittenFields::default().flag("blocked", true),
+        None => WrittenFields::default().flag("unlimited", true),
     }
 }
 
@@ -125,7 +115,7 @@ fn items(named: &NamedLimit) -> impl Iterator<Item = BTreeMap<&str, WrittenOverr
         let first = rest.next()?;
         let same = iter::from_fn(|| rest.next_if(|next| next.limit == first.limit));
         let item = WrittenOverride {
-            values: Values::new(first.limit),
+            values: values(first.limit),
             ids: iter::once(first).chain(same).map(WrittenId::new).collect(),
         };
         Some(BTreeMap::from([(named.name.as_str(), item)]))
@@ -135,7 +125,7 @@ fn items(named: &NamedLimit) -> impl Iterator<Item = BTreeMap<&str, WrittenOverr
 #[derive(Serialize)]
 struct WrittenOverride<'a> {
     #[serde(flatten)]
-    values: Values,
+    values: WrittenFields,
     ids: Vec<WrittenId<'a>>,
 }
 

@@ -66,6 +66,11 @@ const FIELDS: &[Refusal] = &[
         "1: limit `a`: unknown field `rate`: write `burst: 10, count: 10, period: 1s` instead",
     ),
     (
+        Yaml,
+        "a: {rate: 5 in any 15m}",
+        "1: limit `a`: unknown field `rate`: write `limit: 5, window: 15m0s` instead",
+    ),
+    (
         Json,
         r#"{"a": {"rate": "fast"}}"#,
         "1: limit `a`: unknown field `rate`: known are burst, count, period, max_wait, limit, window, quota, per, utc_offset, concurrent, hold, tiers, unlimited, blocked, number, id, shadow, lease, description, docs",

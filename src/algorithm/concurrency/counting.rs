@@ -5,11 +5,10 @@ use std::time::Duration;
 use super::concurrency::Concurrency;
 use crate::{
     algorithm::{
-        Charge,
         action::{Action, Ask, Refund},
         algorithm_key::AlgorithmKey,
-        counting::{Counting, Judged},
-        shown::ShownIn,
+        charge::Charge,
+        counting::{Counting, Judged, ShownIn},
         ticks::Wait,
         time::NEVER,
         window::{Change, Units, Window, WindowCharge, WindowSnapshot, WindowView},

@@ -24,6 +24,7 @@
 mod bound;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod concurrency;
+mod concurrency_error;
 mod counting;
 mod denial;
 #[cfg(feature = "failure-policy")]
@@ -34,6 +35,5 @@ mod notation;
 #[cfg(feature = "redis")]
 mod scripted;
 
-pub(crate) use self::bound::NO_TOKEN_BUCKET;
 pub use self::concurrency::Concurrency;
-pub(crate) use self::concurrency::ConcurrencyError;
+pub(crate) use self::{bound::NO_TOKEN_BUCKET, concurrency_error::ConcurrencyError};

@@ -2,24 +2,13 @@
 
 use std::{fmt, time::Duration};
 
-use serde::Serialize;
-
-use super::concurrency::{Concurrency, ConcurrencyError};
+use super::{concurrency::Concurrency, concurrency_error::ConcurrencyError};
 use crate::algorithm::{
     duration::format_duration,
+    limit_error::NotationError,
     line::{duration, number},
-    notation::{FieldReader, Notation, NotationError},
+    notation::{FieldReader, Notation, WrittenFields},
 };
-
-/// The values in a file.
-#[derive(Serialize)]
-pub(crate) struct ConcurrencyValues {
-    concurrent: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hold: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_wait: Option<String>,
-}
 
 /// What precedes the hold and the longest wait in a line.
 const HELD: &str = ", held for ";
@@ -32,8 +21,6 @@ impl Notation for Concurrency {
 
     const OPTIONS: &'static [(&'static str, &'static str)] =
         &[("max_wait", "no other kind of limit has a line to wait in")];
-
-    type Values = ConcurrencyValues;
 
     fn parse(line: &str) -> Option<Result<Self, NotationError>> {
         let (limit, rest) = number(line).ok()?;
@@ -69,19 +56,11 @@ impl Notation for Concurrency {
         }
     }
 
-    fn values(&self) -> ConcurrencyValues {
-        ConcurrencyValues {
-            concurrent: self.limit(),
-            hold: written_hold(self),
-            max_wait: written_wait(self),
-        }
-    }
-
-    fn written_out(&self) -> Option<String> {
-        let hold = written_hold(self).map_or_else(String::new, |hold| format!(", hold: {hold}"));
-        let wait =
-            written_wait(self).map_or_else(String::new, |wait| format!(", max_wait: {wait}"));
-        Some(format!("concurrent: {}{hold}{wait}", self.limit()))
+    fn values(&self) -> WrittenFields {
+        WrittenFields::default()
+            .number("concurrent", self.limit())
+            .text("hold", written_hold(self))
+            .text("max_wait", written_wait(self))
     }
 }
 

@@ -2,31 +2,19 @@
 
 use std::{convert::Infallible, mem, time::Duration};
 
-use super::{gcra::Gcra, row};
+use super::{gcra::Gcra, receipt::GcraCharge, row};
 use crate::{
     algorithm::{
-        Charge,
         action::{Action, Ask, Refund},
         algorithm_key::AlgorithmKey,
-        counting::{Counting, Judged, TakenPart},
+        charge::Charge,
+        counting::{Counting, Judged, ShownIn, TakenPart},
         refill::Refill,
-        row::RowValue,
-        shown::ShownIn,
+        row_value::RowValue,
         ticks::{Tat, Ticks, Wait},
     },
     varint::{self, Malformed},
 };
-
-/// A charge as a receipt remembers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct GcraCharge {
-    /// The limit's parameters.
-    pub(crate) gcra: Gcra,
-    /// The theoretical arrival time right after the charge.
-    pub(crate) tat: Tat,
-    /// By how much the charge was shorter than the time of its tokens, because the debt had stopped growing.
-    pub(crate) short: Ticks,
-}
 
 /// A charge of all of its tokens, as text.
 const WHOLE: u8 = 0x11;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{counting::GcraCharge, gcra::Gcra};
+use super::{gcra::Gcra, receipt::GcraCharge};
 use crate::algorithm::{
     action::{Ask, Refund},
     follow::Following,

@@ -1,11 +1,8 @@
 use std::time::Duration;
 
-use thiserror::Error;
-
-use super::row::Scale;
+use super::{gcra_error::GcraError, row::Scale};
 use crate::algorithm::{
-    LimitError, LimitErrorKind,
-    notation::NotationError,
+    limit_error::{LimitError, NotationError},
     ticks::{MAX_TICKS_US, Tat, Ticks, narrow},
 };
 
@@ -30,10 +27,7 @@ impl Gcra {
     /// If one of the three is zero, if the period is not a whole number of microseconds, or if
     /// `burst · period / count` is above [`MAX_TICKS_US`].
     pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, LimitError> {
-        match Self::checked(burst, count, period) {
-            Ok(gcra) => Ok(gcra),
-            Err(error) => Err(error.refused()),
-        }
+        valid(Self::checked(burst, count, period))
     }
 
     pub(crate) const fn checked(
@@ -88,10 +82,7 @@ impl Gcra {
     /// If the wait is not a whole number of microseconds, or is above [`MAX_TICKS_US`] together with the
     /// [tolerance](Self::tolerance).
     pub const fn with_max_wait(self, max_wait: Duration) -> Result<Self, LimitError> {
-        match self.waiting(max_wait) {
-            Ok(gcra) => Ok(gcra),
-            Err(error) => Err(error.refused()),
-        }
+        valid(self.waiting(max_wait))
     }
 
     pub(crate) const fn waiting(mut self, max_wait: Duration) -> Result<Self, GcraError> {
@@ -153,22 +144,22 @@ impl Gcra {
         Duration::from_micros(self.max_wait_us)
     }
 
-    /// Returns the longest wait in the bucket's line, in microseconds.
     #[inline]
     pub(super) const fn scale(&self) -> Scale {
         self.scale
     }
 
+    /// Returns the longest wait in the bucket's line, in microseconds.
     #[inline]
     pub(crate) const fn max_wait_us(&self) -> u64 {
         self.max_wait_us
     }
 }
 
-/// Arithmetic on spans and instants in parts of the count.
 /// The longest time of a debit's tokens.
 const MOST_US: u64 = 1 << 60;
 
+/// Arithmetic on spans and instants in parts of the count.
 impl Gcra {
     pub(super) const fn period_us(&self) -> u128 {
         self.units(self.interval)
@@ -244,6 +235,13 @@ impl Gcra {
     }
 }
 
+const fn valid(gcra: Result<Gcra, GcraError>) -> Result<Gcra, LimitError> {
+    match gcra {
+        Ok(gcra) => Ok(gcra),
+        Err(error) => Err(LimitError::new(NotationError::Gcra(error))),
+    }
+}
+
 #[expect(clippy::cast_possible_truncation, reason = "it is at most 2^51")]
 const fn narrow_us(us: u128) -> u64 {
     us as u64
@@ -262,55 +260,5 @@ const fn divide(units: u128, count: u32) -> Ticks {
     Ticks {
         us: (units / count as u128) as u64,
         frac: (units % count as u128) as u32,
-    }
-}
-
-/// An invalid burst, count, period or maximum wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(crate) enum GcraError {
-    /// The burst is zero.
-    #[error("burst is 0, so nothing would ever pass: use at least 1")]
-    ZeroBurst,
-    /// The count is zero.
-    #[error("count is 0, so no token would ever come back: use at least 1")]
-    ZeroCount,
-    /// The period is zero.
-    #[error("period is 0: use the time in which `count` tokens come back, such as `1s` or `3h`")]
-    ZeroPeriod,
-    /// The period has a fraction of a microsecond.
-    #[error("period is not a whole number of microseconds: round it to one")]
-    PeriodTooFine,
-    /// An empty bucket would take longer than 2⁵¹ µs to fill.
-    #[error(
-        "an empty bucket would take more than 71 years (2^51 µs) to fill: \
-         lower the burst or the period, or raise the count"
-    )]
-    ToleranceTooLong,
-    /// The maximum wait has a fraction of a microsecond.
-    #[error("max_wait is not a whole number of microseconds: round it to one")]
-    WaitTooFine,
-    /// The maximum wait and the tolerance are longer than 2⁵¹ µs together.
-    #[error(
-        "max_wait and the time in which an empty bucket fills are more than 71 years (2^51 us) together: lower max_wait"
-    )]
-    WaitTooLong,
-}
-
-impl GcraError {
-    pub(crate) const fn refused(self) -> LimitError {
-        LimitError::new(NotationError::Gcra(self))
-    }
-
-    /// Returns the field to change first, and what is wrong with it.
-    pub(crate) const fn field_and_kind(self) -> (&'static str, LimitErrorKind) {
-        match self {
-            Self::ZeroBurst => ("burst", LimitErrorKind::Zero),
-            Self::ZeroCount => ("count", LimitErrorKind::Zero),
-            Self::ZeroPeriod => ("period", LimitErrorKind::Zero),
-            Self::PeriodTooFine => ("period", LimitErrorKind::TooFine),
-            Self::ToleranceTooLong => ("period", LimitErrorKind::TooLong),
-            Self::WaitTooFine => ("max_wait", LimitErrorKind::TooFine),
-            Self::WaitTooLong => ("max_wait", LimitErrorKind::TooLong),
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! Tokens that a process charges in advance. They never expire.
 
-use super::{counting::GcraCharge, gcra::Gcra};
+use super::{gcra::Gcra, receipt::GcraCharge};
 use crate::algorithm::{
     action::Refund,
     lease::Leasing,

@@ -30,16 +30,15 @@ mod figures;
 mod follow;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod gcra;
+mod gcra_error;
 #[cfg(feature = "tokio")]
 mod lease;
 mod notation;
-
+mod receipt;
 pub(crate) mod row;
 #[cfg(feature = "redis")]
 mod scripted;
 
-#[cfg(test)]
-pub(crate) use self::counting::GcraCharge;
 pub use self::gcra::Gcra;
-pub(crate) use self::gcra::GcraError;
+pub(crate) use self::{gcra_error::GcraError, receipt::GcraCharge};
 pub use super::ticks::{MAX_TICKS_US, Tat, Ticks};

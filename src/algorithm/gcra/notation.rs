@@ -2,24 +2,13 @@
 
 use std::{fmt, time::Duration};
 
-use serde::Serialize;
-
 use super::gcra::Gcra;
 use crate::algorithm::{
     duration::format_duration,
+    limit_error::NotationError,
     line::{after_per, after_word, duration, number, period},
-    notation::{FieldReader, Notation, NotationError},
+    notation::{FieldReader, Notation, WrittenFields},
 };
-
-/// The values in a file.
-#[derive(Serialize)]
-pub(crate) struct GcraValues {
-    burst: u32,
-    count: u32,
-    period: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_wait: Option<String>,
-}
 
 impl Notation for Gcra {
     const FIELDS: &'static [&'static str] = &["burst", "count", "period"];
@@ -28,8 +17,6 @@ impl Notation for Gcra {
 
     const OPTIONS: &'static [(&'static str, &'static str)] =
         &[("max_wait", "no other kind of limit has a line to wait in")];
-
-    type Values = GcraValues;
 
     fn parse(line: &str) -> Option<Result<Self, NotationError>> {
         Some(token_bucket(line))
@@ -57,22 +44,12 @@ impl Notation for Gcra {
         }
     }
 
-    fn values(&self) -> GcraValues {
-        GcraValues {
-            burst: self.burst(),
-            count: self.count(),
-            period: format_duration(self.period()),
-            max_wait: line_of(self),
-        }
-    }
-
-    fn written_out(&self) -> Option<String> {
-        let (burst, count) = (self.burst(), self.count());
-        let period = format_duration(self.period());
-        let max_wait = line_of(self).map_or_else(String::new, |wait| format!(", max_wait: {wait}"));
-        Some(format!(
-            "burst: {burst}, count: {count}, period: {period}{max_wait}"
-        ))
+    fn values(&self) -> WrittenFields {
+        WrittenFields::default()
+            .number("burst", self.burst())
+            .number("count", self.count())
+            .text("period", format_duration(self.period()))
+            .text("max_wait", line_of(self))
     }
 }
 

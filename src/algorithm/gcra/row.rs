@@ -1,7 +1,7 @@
 //! A TAT in a row: its microseconds in the lower 53 bits, the scale of its limit above them, and its fraction.
 
 use crate::algorithm::{
-    row::RowValue,
+    row_value::RowValue,
     ticks::{MAX_TICKS_US, Tat, Ticks},
 };
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Quota,
     per::{CalendarUnit, Per},
+    quota::Quota,
 };
 use crate::{
     algorithm::bound::{Asked, Bounded, NoTokenBucket, NotPermitted, Purpose, ceil_micros},

@@ -2,28 +2,23 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use super::{Quota, Usage, row};
+use super::{
+    quota::{Quota, QuotaCharge, Usage},
+    row,
+};
 use crate::{
     algorithm::{
-        Charge,
         action::{Action, Ask, Refund},
         algorithm_key::AlgorithmKey,
-        counting::{Counting, Judged, TakenPart},
+        charge::Charge,
+        counting::{Counting, Judged, ShownIn, TakenPart},
         refill::Refill,
-        row::RowValue,
-        shown::ShownIn,
+        row_value::RowValue,
         ticks::{Ticks, Wait},
         time::{LATEST_US, read_instant},
     },
     varint::{self, Malformed},
 };
-
-/// A charge as a receipt remembers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct QuotaCharge {
-    /// The start of the period.
-    pub(crate) start_us: u64,
-}
 
 /// A charge as text.
 const CHARGE: u8 = 0x13;

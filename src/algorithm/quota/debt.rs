@@ -1,6 +1,6 @@
 //! The debt of a quota: what was used here. It is owed as long as its period lasts.
 
-use super::{Quota, Usage};
+use super::quota::{Quota, Usage};
 use crate::algorithm::{
     action::Refund,
     debt::{Owed, Owing},

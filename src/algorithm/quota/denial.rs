@@ -1,6 +1,6 @@
 //! Denials by a quota. Within a period, apart from refunds and resets, the amount used only grows.
 
-use super::{Quota, Usage};
+use super::quota::{Quota, Usage};
 use crate::algorithm::{
     action::Ask,
     denial::{DeniedIn, Denying},

@@ -1,7 +1,7 @@
 //! The part of a quota that a process charges in advance. It expires with its period.
 
-use super::{Quota, Usage, counting::QuotaCharge};
-use crate::algorithm::{Charge, action::Refund, lease::Leasing};
+use super::quota::{Quota, QuotaCharge, Usage};
+use crate::algorithm::{action::Refund, charge::Charge, lease::Leasing};
 
 impl Leasing for Quota {
     fn divisible(&self) -> Result<u32, &'static str> {

@@ -2,40 +2,26 @@
 
 use std::fmt;
 
-use serde::Serialize;
-use thiserror::Error;
-
 use super::{
-    Quota, QuotaError,
-    per::{CalendarUnit, Per, PerError},
-    utc_offset::{InvalidUtcOffset, UtcOffset},
+    per::{CalendarUnit, Per},
+    quota::Quota,
+    quota_mistake::QuotaMistake,
+    utc_offset::UtcOffset,
 };
 use crate::{
     algorithm::{
-        LimitError, LimitErrorKind,
         duration::format_duration,
+        limit_error::NotationError,
         line::{after_per, after_word, duration, number},
-        notation::{FieldReader, Notation, NotationError},
+        notation::{FieldReader, Notation, WrittenFields},
     },
     id::shortened,
-    spelling::nearest,
 };
-
-/// The values in a file.
-#[derive(Serialize)]
-pub(crate) struct QuotaValues {
-    quota: u32,
-    per: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    utc_offset: Option<String>,
-}
 
 impl Notation for Quota {
     const FIELDS: &'static [&'static str] = &["quota", "per", "utc_offset"];
 
     const WORDS: &'static str = "quota and per";
-
-    type Values = QuotaValues;
 
     fn parse(line: &str) -> Option<Result<Self, NotationError>> {
         let (quota, rest) = number(line).ok()?;
@@ -72,16 +58,16 @@ impl Notation for Quota {
         }
     }
 
-    fn values(&self) -> QuotaValues {
+    fn values(&self) -> WrittenFields {
         let (per, offset) = match self.per().calendar_unit() {
             Some((unit, offset)) => (unit.to_string(), offset),
             None => (length(self.per()), UtcOffset::UTC),
         };
-        QuotaValues {
-            quota: self.quota(),
-            per,
-            utc_offset: (offset != UtcOffset::UTC).then(|| offset.to_string()),
-        }
+        let offset = Some(offset).filter(|offset| *offset != UtcOffset::UTC);
+        WrittenFields::default()
+            .number("quota", self.quota())
+            .text("per", per)
+            .text("utc_offset", offset.map(|offset| offset.to_string()))
     }
 }
 
@@ -131,59 +117,4 @@ fn offset(text: &str) -> Result<UtcOffset, NotationError> {
         source,
     });
     Ok(offset?)
-}
-
-/// A mistake in a quota as it is written.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum QuotaMistake {
-    #[error(transparent)]
-    Amount(#[from] QuotaError),
-    #[error(transparent)]
-    Length(#[from] PerError),
-    #[error(transparent)]
-    Offset(#[from] InvalidUtcOffset),
-    #[error("a calendar has `hour`, `day`, `week` and `month`: write `1000 per calendar day`")]
-    Unit,
-    #[error("per is `{text}`: {hint}")]
-    Per { text: String, hint: String },
-    #[error("utc_offset is `{text}`: {source}")]
-    OffsetField {
-        text: String,
-        source: InvalidUtcOffset,
-    },
-    #[error(
-        "utc_offset is for quotas per hour, day, week or month; a period of this length starts with the first request: \
-         remove it"
-    )]
-    NoOffset,
-}
-
-impl QuotaMistake {
-    pub(super) const fn refused(self) -> LimitError {
-        LimitError::new(NotationError::Quota(self))
-    }
-
-    /// Returns the field to change first, and what is wrong with it.
-    pub(crate) const fn field_and_kind(&self) -> (&'static str, LimitErrorKind) {
-        match self {
-            Self::Amount(QuotaError::Zero) => ("quota", LimitErrorKind::Zero),
-            Self::Length(PerError::Zero) => ("per", LimitErrorKind::Zero),
-            Self::Length(PerError::TooFine) => ("per", LimitErrorKind::TooFine),
-            Self::Length(PerError::TooLong) => ("per", LimitErrorKind::TooLong),
-            Self::Unit | Self::Per { .. } => ("per", LimitErrorKind::Unreadable),
-            Self::Offset(_) | Self::OffsetField { .. } | Self::NoOffset => {
-                ("utc_offset", LimitErrorKind::Unreadable)
-            }
-        }
-    }
-
-    fn per(text: &str) -> Self {
-        const UNITS: [&str; 4] = ["hour", "day", "week", "month"];
-        let hint = nearest(text, &UNITS).map_or_else(
-            || "write `hour`, `day`, `week` or `month`, or a duration such as `24h`, which starts with the first request".into(),
-            |near| format!("did you mean `{near}`?"),
-        );
-        let text = shortened(text);
-        Self::Per { text, hint }
-    }
 }

@@ -1,16 +1,20 @@
 use std::{fmt, sync::LazyLock, time::Duration};
 
+use super::{
+    quota_mistake::{PerError, QuotaMistake},
+    utc_offset::UtcOffset,
+};
+use crate::{
+    algorithm::{
+        limit_error::{LimitError, NotationError},
+        ticks::MAX_TICKS_US,
+    },
+    clock::Timestamp as Instant,
+};
 use jiff::{
     ToSpan,
     civil::{Date, Time},
     tz::Offset,
-};
-use thiserror::Error;
-
-use super::{notation::QuotaMistake, utc_offset::UtcOffset};
-use crate::{
-    algorithm::{LimitError, ticks::MAX_TICKS_US},
-    clock::Timestamp as Instant,
 };
 
 const HOUR_US: u64 = 3_600_000_000;
@@ -98,7 +102,9 @@ impl Per {
     pub const fn checked_first_use(length: Duration) -> Result<Self, LimitError> {
         match Self::checked(length) {
             Ok(per) => Ok(per),
-            Err(error) => Err(QuotaMistake::Length(error).refused()),
+            Err(error) => Err(LimitError::new(NotationError::Quota(QuotaMistake::Length(
+                error,
+            )))),
         }
     }
 
@@ -303,22 +309,6 @@ impl fmt::Display for CalendarUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }
-}
-
-/// A length that is not a valid period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(crate) enum PerError {
-    /// It is zero.
-    #[error(
-        "per is 0: use the length of the period, as `24h`, or `hour`, `day`, `week` or `month`"
-    )]
-    Zero,
-    /// It has a fraction of a microsecond.
-    #[error("per is not a whole number of microseconds: round it to one")]
-    TooFine,
-    /// It is above 2⁵¹ µs.
-    #[error("per is more than 71 years (2^51 us): shorten it")]
-    TooLong,
 }
 
 #[cfg(test)]

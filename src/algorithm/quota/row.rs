@@ -1,8 +1,11 @@
 //! The usage of a quota in a row: the start of its period in the lower 52 bits, the period and a level above them, and the
 //! used part.
 
-use super::{CalendarUnit, Quota, Usage};
-use crate::algorithm::row::{EMPTY, QUOTA, RowValue};
+use super::{
+    per::CalendarUnit,
+    quota::{Quota, Usage},
+};
+use crate::algorithm::row_value::{EMPTY, QUOTA, RowValue};
 
 const START_BITS: u32 = 52;
 const START_MASK: u64 = (1 << START_BITS) - 1;

@@ -4,10 +4,13 @@ use std::convert::Infallible;
 
 use smallvec::smallvec;
 
-use super::{CalendarUnit, Per, Quota, Usage};
+use super::{
+    per::{CalendarUnit, Per},
+    quota::{Quota, Usage},
+};
 use crate::algorithm::{
-    Charge,
     action::{Ask, Refund},
+    charge::Charge,
     scripted::{Argument, Arguments, Scripted, decimal},
 };
 

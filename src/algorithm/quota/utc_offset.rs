@@ -1,9 +1,7 @@
 use std::{fmt, str::FromStr};
 
-use thiserror::Error;
-
-use super::notation::QuotaMistake;
-use crate::algorithm::LimitError;
+use super::quota_mistake::{InvalidUtcOffset, QuotaMistake};
+use crate::algorithm::limit_error::LimitError;
 
 /// A fixed offset from UTC, in whole minutes, from `-23:59` to `+23:59`.
 ///
@@ -77,7 +75,7 @@ impl FromStr for UtcOffset {
 
     /// Reads what [`Display`](fmt::Display) writes: a sign, two digits, a colon and two digits.
     fn from_str(text: &str) -> Result<Self, LimitError> {
-        Self::parse(text).map_err(|error| QuotaMistake::Offset(error).refused())
+        Self::parse(text).map_err(|error| LimitError::new(QuotaMistake::Offset(error).into()))
     }
 }
 
@@ -99,11 +97,6 @@ impl UtcOffset {
         Ok(Self { minutes })
     }
 }
-
-/// A text that is not a [`UtcOffset`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("write an offset from UTC as `+02:00` or `-03:30`, from `-23:59` to `+23:59`")]
-pub(crate) struct InvalidUtcOffset;
 
 #[cfg(test)]
 mod tests {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{tier::Span, tiers::Tiers};
 use crate::algorithm::{
-    NEVER,
     bound::{Asked, Bounded, NoTokenBucket, NotPermitted, Purpose, ceil_micros},
+    time::NEVER,
 };
 
 pub(crate) const NO_TOKEN_BUCKET: NoTokenBucket = NoTokenBucket {

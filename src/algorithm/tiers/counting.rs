@@ -12,8 +12,7 @@ use crate::{
     algorithm::{
         action::{Action, Ask},
         algorithm_key::AlgorithmKey,
-        counting::{Counting, Judged},
-        shown::ShownIn,
+        counting::{Counting, Judged, ShownIn},
         ticks::Wait,
         time::FOREVER,
     },

@@ -60,9 +60,10 @@ mod scripted;
 mod tier;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod tiers;
+mod tiers_mistake;
 mod view;
 
-pub(crate) use self::{bound::NO_TOKEN_BUCKET, tiers::TiersMistake};
+pub(crate) use self::{bound::NO_TOKEN_BUCKET, tiers_mistake::TiersMistake};
 pub use self::{
     grant::Grant,
     history::History,

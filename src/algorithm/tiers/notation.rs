@@ -2,16 +2,12 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
-use super::{
-    tier::Tier,
-    tiers::{Tiers, TiersMistake},
-};
+use super::{tier::Tier, tiers::Tiers, tiers_mistake::TiersMistake};
 use crate::algorithm::{
     duration::format_span,
+    limit_error::NotationError,
     line::{after_word, number, span},
-    notation::{FieldReader, ListedFields, Notation, NotationError},
+    notation::{FieldReader, ListedFields, Notation, WrittenFields},
 };
 
 const TIER: ListedFields = ListedFields {
@@ -25,28 +21,10 @@ const TIER: ListedFields = ListedFields {
     ],
 };
 
-/// The values in a file.
-#[derive(Serialize)]
-pub(crate) struct TiersValues {
-    tiers: Vec<TierValues>,
-}
-
-#[derive(Serialize)]
-struct TierValues {
-    limit: u32,
-    window: String,
-    active: String,
-    cooldown: String,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    skippable: bool,
-}
-
 impl Notation for Tiers {
     const FIELDS: &'static [&'static str] = &["tiers"];
 
     const WORDS: &'static str = "tiers";
-
-    type Values = TiersValues;
 
     fn parse(line: &str) -> Option<Result<Self, NotationError>> {
         // The hold of a concurrency limit is `held for` a time too.
@@ -80,28 +58,22 @@ impl Notation for Tiers {
         Ok(())
     }
 
-    fn values(&self) -> TiersValues {
-        TiersValues {
-            tiers: self.iter().map(TierValues::new).collect(),
-        }
+    fn values(&self) -> WrittenFields {
+        let tiers = self.iter().map(|tier| {
+            WrittenFields::default()
+                .number("limit", tier.limit)
+                .text("window", format_span(tier.window))
+                .text("active", format_span(tier.active))
+                .text("cooldown", format_span(tier.cooldown))
+                .flag("skippable", tier.skippable)
+        });
+        WrittenFields::default().maps("tiers", tiers.collect())
     }
 
     fn doubts(&self) -> Vec<(usize, &'static str)> {
         const SHORT: &str = "the cooldown of a tier is shorter than its window, and a tier starts empty each time it is \
              entered: it grants up to twice its limit within one window; make the cooldown as long as the window";
         self.short_cooldowns().map(|tier| (tier, SHORT)).collect()
-    }
-}
-
-impl TierValues {
-    fn new(tier: Tier) -> Self {
-        Self {
-            limit: tier.limit,
-            window: format_span(tier.window),
-            active: format_span(tier.active),
-            cooldown: format_span(tier.cooldown),
-            skippable: tier.skippable,
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::{grant::Grant, history::History, tiers::Tiers, view::TierView};
-use crate::algorithm::NEVER;
+use crate::algorithm::time::NEVER;
 
 impl Tiers {
     /// Grants as many units of a range as there is room for at `now` (µs since the epoch). If that is fewer than the

@@ -1,8 +1,7 @@
 use std::time::Duration;
 
-use thiserror::Error;
-
-use crate::algorithm::{LimitErrorKind, ticks::MAX_TICKS_US, time::NEVER};
+use super::tiers_mistake::TierMistake;
+use crate::algorithm::{ticks::MAX_TICKS_US, time::NEVER};
 
 /// The highest limit of a tier whose window slides.
 pub(super) const MAX_SLIDING: u32 = 4096;
@@ -144,46 +143,6 @@ fn duration(us: u64) -> Duration {
     match us {
         NEVER => Tier::FOREVER,
         us => Duration::from_micros(us),
-    }
-}
-
-/// A mistake in a [`Tier`].
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum TierMistake {
-    /// The limit is zero.
-    #[error(
-        "limit is 0, so no request could ever enter the tier: use at least 1, for the request \
-         that enters the tier"
-    )]
-    ZeroLimit,
-    /// The window or the active period is zero.
-    #[error("{0} is 0: use a duration such as `1s`, or `infinite`")]
-    Zero(&'static str),
-    /// A duration has a fraction of a microsecond.
-    #[error("{0} is not a whole number of microseconds: round it to one")]
-    TooFine(&'static str),
-    /// A duration is too long.
-    #[error("{0} is more than 71 years (2^51 µs): lower it, or make it `infinite`")]
-    TooLong(&'static str),
-    /// Too many units would have to be remembered.
-    #[error(
-        "limit {0} is above 4096 in a window that slides, where each unit has to be remembered: lower it, make the \
-         window at least as long as active (and, in the lowest tier, cooldown at least as long as the window), or use \
-         burst, count and period"
-    )]
-    TooManyToRemember(u32),
-}
-
-impl TierMistake {
-    /// Returns the field to change first, and what is wrong with it.
-    pub(super) const fn field_and_kind(&self) -> (&'static str, LimitErrorKind) {
-        match self {
-            Self::ZeroLimit => ("limit", LimitErrorKind::Zero),
-            Self::Zero(field) => (field, LimitErrorKind::Zero),
-            Self::TooFine(field) => (field, LimitErrorKind::TooFine),
-            Self::TooLong(field) => (field, LimitErrorKind::TooLong),
-            Self::TooManyToRemember(_) => ("limit", LimitErrorKind::TooMany),
-        }
     }
 }
 

@@ -1,9 +1,13 @@
 use std::sync::Arc;
 
-use thiserror::Error;
-
-use super::tier::{MAX_SLIDING, Span, Tier, TierMistake};
-use crate::algorithm::{LimitError, LimitErrorKind, NEVER, NotationError};
+use super::{
+    tier::{MAX_SLIDING, Span, Tier},
+    tiers_mistake::TiersMistake,
+};
+use crate::algorithm::{
+    limit_error::{LimitError, NotationError},
+    time::NEVER,
+};
 
 /// The tiers of a limit, validated, lowest first. Cheap to clone. The [module docs](super) have an example.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -78,34 +82,5 @@ impl Tiers {
             ..*span
         };
         Self(self.0.iter().map(change).collect())
-    }
-}
-/// Invalid tiers.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum TiersMistake {
-    /// There are none.
-    #[error("tiers is empty, so nothing would ever pass: list at least one")]
-    None,
-    /// There are more than [`Tiers::MAX`].
-    #[error("{0} tiers are more than 16: remove some")]
-    TooMany(usize),
-    /// One of them is not valid.
-    #[error("tier {tier}: {mistake}")]
-    Tier {
-        /// Its index, with 0 for the lowest.
-        tier: usize,
-        /// The mistake.
-        mistake: TierMistake,
-    },
-}
-
-impl TiersMistake {
-    /// Returns the field to change first, and what is wrong with it.
-    pub(crate) const fn field_and_kind(&self) -> (&'static str, LimitErrorKind) {
-        match self {
-            Self::None => ("tiers", LimitErrorKind::Zero),
-            Self::TooMany(_) => ("tiers", LimitErrorKind::TooMany),
-            Self::Tier { mistake, .. } => mistake.field_and_kind(),
-        }
     }
 }

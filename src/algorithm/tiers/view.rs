@@ -314,15 +314,19 @@ impl TierWindows<'_> {
 
     /// Returns the next time after `at` at which any tier changes its phase.
     fn next_change(&self, tiers: &Tiers, at: u64) -> u64 {
-        let entered = tiers.spans().iter().zip(&self.windows);
-        let ends = entered.filter_map(|(span, window)| {
-            let entry = window.entry?;
+        let mut next = NEVER;
+        for (span, window) in tiers.spans().iter().zip(&self.windows) {
+            let Some(entry) = window.entry else { continue };
             let cold = entry.saturating_add(span.active);
-            Some([cold, cold.saturating_add(span.cooldown)])
-        });
-        // Intervals include their end, so the new phase starts a microsecond later.
-        let changes = ends.flatten().map(|end| end.saturating_add(1));
-        changes.filter(|change| *change > at).min().unwrap_or(NEVER)
+            for last in [cold, cold.saturating_add(span.cooldown)] {
+                // Intervals include their end, so the new phase starts a microsecond later.
+                let change = last.saturating_add(1);
+                if change > at {
+                    next = next.min(change);
+                }
+            }
+        }
+        next
     }
 
     /// Returns the first time from `from` on at which there is room for `least` units, if no phase changes.

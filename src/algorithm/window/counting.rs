@@ -3,28 +3,24 @@
 use std::{collections::VecDeque, time::Duration};
 
 use super::{
-    change::Change, snapshot::WindowSnapshot, units::Units, view::WindowView, window::Window,
+    change::{Change, WindowCharge},
+    snapshot::WindowSnapshot,
+    units::Units,
+    view::WindowView,
+    window::Window,
 };
 use crate::{
     algorithm::{
-        Charge,
         action::{Action, Ask, Refund},
         algorithm_key::AlgorithmKey,
-        counting::{Counting, Judged},
+        charge::Charge,
+        counting::{Counting, Judged, ShownIn},
         refill::Refill,
-        shown::ShownIn,
         ticks::Wait,
         time::{LATEST_US, read_instant},
     },
     varint::{self, Malformed},
 };
-
-/// A charge as a receipt remembers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct WindowCharge {
-    /// The instant at which the units were taken.
-    pub(crate) at: u64,
-}
 
 /// A charge as text.
 const CHARGE: u8 = 0x12;

@@ -4,8 +4,8 @@ use std::{collections::VecDeque, mem};
 
 use super::{snapshot::WindowSnapshot, window::Window};
 use crate::algorithm::{
-    Charge,
     action::Refund,
+    charge::Charge,
     debt::{Owed, Owing},
     ticks::{Tat, Ticks},
 };

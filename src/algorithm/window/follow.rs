@@ -1,6 +1,10 @@
 //! How the units of a window follow those of a store: it takes and gives back the same ones.
 
-use super::{change::Change, counting::WindowCharge, snapshot::WindowSnapshot, window::Window};
+use super::{
+    change::{Change, WindowCharge},
+    snapshot::WindowSnapshot,
+    window::Window,
+};
 use crate::algorithm::{
     action::Action,
     follow::{Following, Repeat},

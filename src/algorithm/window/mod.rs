@@ -38,9 +38,10 @@ mod units;
 mod view;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod window;
+mod window_error;
 
 #[cfg(feature = "redis")]
 pub(super) use self::scripted::WindowReport;
-pub(crate) use self::{bound::NO_TOKEN_BUCKET, counting::WindowCharge, window::WindowError};
+pub(crate) use self::{bound::NO_TOKEN_BUCKET, change::WindowCharge, window_error::WindowError};
 pub(super) use self::{change::Change, view::WindowView};
 pub use self::{snapshot::WindowSnapshot, units::Units, window::Window};

@@ -2,28 +2,18 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use super::window::Window;
 use crate::algorithm::{
     duration::format_duration,
+    limit_error::NotationError,
     line::{after_word, number, period},
-    notation::{FieldReader, Notation, NotationError},
+    notation::{FieldReader, Notation, WrittenFields},
 };
-
-/// The values in a file.
-#[derive(Serialize)]
-pub(crate) struct WindowValues {
-    limit: u32,
-    window: String,
-}
 
 impl Notation for Window {
     const FIELDS: &'static [&'static str] = &["limit", "window"];
 
     const WORDS: &'static str = "limit and window";
-
-    type Values = WindowValues;
 
     fn parse(line: &str) -> Option<Result<Self, NotationError>> {
         let (limit, rest) = number(line).ok()?;
@@ -43,11 +33,10 @@ impl Notation for Window {
         write!(f, "{} in any {window}", self.limit())
     }
 
-    fn values(&self) -> WindowValues {
-        WindowValues {
-            limit: self.limit(),
-            window: format_duration(self.window()),
-        }
+    fn values(&self) -> WrittenFields {
+        WrittenFields::default()
+            .number("limit", self.limit())
+            .text("window", format_duration(self.window()))
     }
 }
 

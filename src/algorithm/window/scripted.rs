@@ -11,8 +11,8 @@ use super::{
     window::Window,
 };
 use crate::algorithm::{
-    Charge,
     action::{Action, Ask, Refund},
+    charge::Charge,
     scripted::{Argument, Arguments, MOST_US, Replied, Scripted, instant},
 };
 

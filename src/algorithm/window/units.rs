@@ -135,7 +135,7 @@ impl Window {
 mod tests {
     use std::time::Duration;
 
-    use super::{super::window::WindowError, *};
+    use super::{super::window_error::WindowError, *};
 
     const T: u64 = 1_767_225_600_000_000;
 

@@ -1,6 +1,4 @@
-use std::iter;
-
-use indexmap::IndexSet;
+use std::{iter, sync::LazyLock};
 
 use super::{
     super::{
@@ -15,6 +13,21 @@ use crate::{
     id::{IdFormat, shortened},
     spelling::did_you_mean,
 };
+
+/// The fields for the values of a limit. Several algorithms can have an option.
+static VALUES: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let mut fields = Vec::new();
+    for key in AlgorithmKey::ALL {
+        fields.extend(key.fields());
+        for (option, _) in key.options() {
+            if !fields.contains(option) {
+                fields.push(option);
+            }
+        }
+    }
+    fields.extend(WORDS.iter().map(|(field, _)| *field));
+    fields
+});
 
 /// The fields that are allowed below a key.
 #[derive(Clone, Copy)]
@@ -31,15 +44,8 @@ pub(super) struct AllowedFields {
 
 impl AllowedFields {
     fn fields(&self) -> impl Iterator<Item = &'static str> {
-        let by_algorithm = AlgorithmKey::ALL.into_iter().flat_map(|key| {
-            let options = key.options().iter().map(|(option, _)| option);
-            key.fields().iter().chain(options)
-        });
-        let values = by_algorithm
-            .copied()
-            .chain(WORDS.iter().map(|(field, _)| *field));
-        let values = values.filter(|_| self.has_values);
-        values.chain(self.fields.iter().copied())
+        let values: &[_] = if self.has_values { &VALUES } else { &[] };
+        values.iter().chain(self.fields).copied()
     }
 
     /// Returns the field in a text such as `burst:20`, which YAML does not split.
@@ -65,9 +71,7 @@ impl AllowedFields {
             (None, name) => Err(match self.without_space(name) {
                 Some(field) => Mistake::NoSpace(field.into()),
                 None => {
-                    // Several algorithms can have an option.
-                    let known: IndexSet<_> = self.fields().collect();
-                    let known: Vec<_> = known.into_iter().collect();
+                    let known: Vec<_> = self.fields().collect();
                     Mistake::unknown_field(name, did_you_mean(name, &known))
                 }
             }),
@@ -229,7 +233,8 @@ fn written_out<'a>(
     let whole = whole.and_then(|whole| Algorithm::parse(&whole).ok());
     whole
         .or_else(|| Algorithm::parse(line.trim()).ok())?
-        .written_out()
+        .values()
+        .in_one_line()
 }
 
 /// The text of a node that is a scalar.

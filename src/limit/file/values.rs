@@ -49,9 +49,9 @@ impl ValuesKind {
 pub(super) fn limit(entry: &Entry<'_>) -> Result<Option<Limit>, LimitsError> {
     let Some(kind) = only_kind(entry)? else {
         // These fields do not define a limit by themselves, so the other values were forgotten.
-        let options = options().map(|(field, _)| field);
-        let mut started = options.chain(WORDS.iter().map(|(field, _)| *field));
-        return match started.any(|field| entry.get(field).is_some()) {
+        let is_there = |field| entry.get(field).is_some();
+        let is_started = options().iter().any(|(field, _)| is_there(field));
+        return match is_started || WORDS.iter().any(|(field, _)| is_there(field)) {
             true => Err(entry.missing("burst")),
             false => Ok(None),
         };
@@ -64,9 +64,8 @@ pub(super) fn limit(entry: &Entry<'_>) -> Result<Option<Limit>, LimitsError> {
 }
 
 /// The fields that do not mark a limit, with the reason why other algorithms do not have them.
-fn options() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let keys = AlgorithmKey::ALL.into_iter();
-    keys.flat_map(|key| key.options().iter().copied())
+fn options() -> Vec<(&'static str, &'static str)> {
+    AlgorithmKey::ALL.map(AlgorithmKey::options).concat()
 }
 
 fn refuse_options_of_others(kind: &ValuesKind, entry: &Entry<'_>) -> Result<(), LimitsError> {
@@ -74,18 +73,20 @@ fn refuse_options_of_others(kind: &ValuesKind, entry: &Entry<'_>) -> Result<(), 
         ValuesKind::By(key) => key.options(),
         ValuesKind::Flag(..) => &[],
     };
-    let mut others = options().filter(|(field, _)| own.iter().all(|(own, _)| own != field));
-    others.try_for_each(|(field, reason)| match entry.get(field) {
-        None => Ok(()),
-        Some(node) => {
+    for (field, reason) in options() {
+        if own.iter().any(|(own, _)| *own == field) {
+            continue;
+        }
+        if let Some(node) = entry.get(field) {
             let mistake = Mistake::OtherKind {
                 field,
                 kind: kinds_with(field),
                 reason,
             };
-            Err(mistake.at(node.line))
+            return Err(mistake.at(node.line));
         }
-    })
+    }
+    Ok(())
 }
 
 /// Names the kinds that have a field which does not mark a limit.

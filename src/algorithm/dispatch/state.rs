@@ -1,17 +1,20 @@
 //! The states of buckets: as one request sees them, and as an answer shows them.
 
-use super::{
-    action::{Action, Ask},
-    algorithm_key::AlgorithmKey,
-    concurrency::Concurrency,
-    counting::{Counting, Judged},
-    each::{Algorithm, Each, each_as, map_each},
-    gcra::{Gcra, Tat},
-    quota::Quota,
-    tiers::Tiers,
-    window::Window,
+use super::algorithm::{Algorithm, each_as, map_each};
+use crate::{
+    algorithm::{
+        action::{Action, Ask},
+        algorithm_key::AlgorithmKey,
+        concurrency::Concurrency,
+        counting::{Counting, Judged},
+        each::Each,
+        gcra::{Gcra, Tat},
+        quota::Quota,
+        tiers::Tiers,
+        window::Window,
+    },
+    clock::Timestamp,
 };
-use crate::clock::Timestamp;
 
 /// The part of a bucket's state that a decision shows.
 pub(crate) type State = Each<

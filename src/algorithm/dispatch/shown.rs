@@ -3,39 +3,28 @@
 use std::{cmp::Ordering, time::Duration};
 
 use super::{
-    action::{Action, Ask},
-    bound::Bounded,
-    concurrency::Concurrency,
-    counting::{Counting, TakenPart},
-    each::{Algorithm, Charge, Each, each, each_as, map_each},
-    gcra::Gcra,
-    history::ASK,
-    quota::Quota,
-    refill::Refill,
-    row::RowValue,
+    algorithm::{Algorithm, each, each_as, map_each},
     state::State,
-    ticks::Wait,
-    tiers::{Grant, Tiers},
-    time::FOREVER,
-    window::Window,
 };
-use crate::clock::Timestamp;
-
-/// A bucket of one algorithm, with its state after a batch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ShownIn<A: Counting> {
-    pub(crate) by: A,
-    pub(crate) state: A::State,
-    /// The time of the decision.
-    pub(crate) now: u64,
-    pub(crate) cost: u32,
-    /// Whether the cost is taken.
-    pub(crate) is_taken: bool,
-    /// What is taken, if it is less than the cost.
-    pub(crate) part: Option<TakenPart>,
-    /// Whether the limit has a line and the cost may wait in it.
-    pub(crate) may_wait: bool,
-}
+use crate::{
+    algorithm::{
+        action::{Action, Ask},
+        bound::Bounded,
+        charge::Charge,
+        concurrency::Concurrency,
+        counting::{Counting, ShownIn, TakenPart},
+        each::Each,
+        gcra::Gcra,
+        quota::Quota,
+        refill::Refill,
+        row_value::RowValue,
+        ticks::Wait,
+        tiers::{Grant, Tiers},
+        time::FOREVER,
+        window::Window,
+    },
+    clock::Timestamp,
+};
 
 /// A bucket, with its state after a batch.
 pub(crate) type ShownBucket =
@@ -71,7 +60,7 @@ impl<A: Counting> ShownIn<A> {
     #[inline(always)]
     fn charged(by: &A, value: RowValue, cost: u32, is_taken: bool, now: u64) -> Self {
         Self {
-            state: by.untouched(&ASK, by.view_row(value, now), now),
+            state: by.untouched(&Ask::FIGURES, by.view_row(value, now), now),
             by: by.clone(),
             now,
             cost,
@@ -79,11 +68,6 @@ impl<A: Counting> ShownIn<A> {
             part: None,
             may_wait: false,
         }
-    }
-
-    /// Returns the amount that is taken for the cost.
-    pub(super) fn taken(&self) -> u32 {
-        self.part.map_or(self.cost, TakenPart::cost)
     }
 }
 

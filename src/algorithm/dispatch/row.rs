@@ -1,25 +1,14 @@
-//! The state of a bucket in 12 bytes, for algorithms whose states fit.
+//! What is left of a bucket in a row, by the algorithm to which its bits belong.
 
-use super::{gcra, quota};
-use crate::clock::Timestamp;
-
-/// The state of a bucket. The default is a full bucket, which need not be stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RowValue {
-    /// Below [`QUOTA`], a bucket by GCRA; from there on, one with a quota.
-    pub(crate) bits: u64,
-    pub(crate) low: u32,
-}
-
-/// The least bits with a quota: above those with the longest tolerance.
-pub(super) const QUOTA: u64 = 1640 << 53;
-
-/// What [`RowValue::debt`] says of a bucket that is used up.
-pub(super) const EMPTY: u64 = 1 << 11;
+use crate::{
+    algorithm::{
+        gcra, quota,
+        row_value::{QUOTA, RowValue},
+    },
+    clock::Timestamp,
+};
 
 impl RowValue {
-    pub(crate) const FULL: Self = Self { bits: 0, low: 0 };
-
     /// Returns the value to store: a bucket that is full again is like an unused one. One that becomes full at this very
     /// instant is kept, because the clock may step back.
     #[inline]

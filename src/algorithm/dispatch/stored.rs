@@ -5,21 +5,26 @@ use std::mem;
 use thiserror::Error;
 
 use super::{
-    action::{Action, Ask},
-    algorithm_key::AlgorithmKey,
-    bound::Bounded,
-    concurrency::Concurrency,
-    counting::{Counting, Judged},
-    each::{Algorithm, Each, each, each_as, keyed, map_each},
-    gcra::Gcra,
-    history::ASK,
-    quota::Quota,
-    row::RowValue,
+    algorithm::{Algorithm, each, each_as, keyed, map_each},
     state::{State, View, ViewIn},
-    tiers::Tiers,
-    window::Window,
 };
-use crate::{clock::Timestamp, varint::Malformed};
+use crate::{
+    algorithm::{
+        action::{Action, Ask},
+        algorithm_key::AlgorithmKey,
+        bound::Bounded,
+        concurrency::Concurrency,
+        counting::{Counting, Judged},
+        each::Each,
+        gcra::Gcra,
+        quota::Quota,
+        row_value::RowValue,
+        tiers::Tiers,
+        window::Window,
+    },
+    clock::Timestamp,
+    varint::Malformed,
+};
 
 /// The stored state of a bucket. The default is an unused bucket. The [backend
 /// docs](crate::backend#a-custom-backend) have an example.
@@ -283,7 +288,7 @@ impl Algorithm {
     /// Returns the state in a row.
     #[inline(always)]
     pub(crate) fn state_in_row(&self, value: RowValue, now: Timestamp) -> State {
-        self.untouched_row(&ASK, value, now)
+        self.untouched_row(&Ask::FIGURES, value, now)
     }
 
     /// Returns a state as the value of a row.

@@ -1,18 +1,23 @@
 //! The limit of a history in memory, and how much of it is used.
 
 use super::{
-    action::{Action, Ask, Refund},
-    concurrency::Concurrency,
-    counting::Counting,
-    each::{Algorithm, Each, each, each_as, map_each},
-    gcra::Gcra,
-    quota::Quota,
+    algorithm::{Algorithm, each, each_as, map_each},
     state::State,
     stored::Stored,
-    tiers::Tiers,
-    window::Window,
 };
-use crate::clock::Timestamp;
+use crate::{
+    algorithm::{
+        action::{Action, Ask},
+        concurrency::Concurrency,
+        counting::Counting,
+        each::Each,
+        gcra::Gcra,
+        quota::Quota,
+        tiers::Tiers,
+        window::Window,
+    },
+    clock::Timestamp,
+};
 
 /// The limit by which a history was changed last.
 pub(crate) type HistoryTerms = Each<
@@ -33,17 +38,6 @@ pub(crate) struct HistoryUse {
     /// An instant before which the used part does not change by itself.
     pub(crate) changes_at: u64,
 }
-
-/// Asks for the figures of one unit.
-pub(super) const ASK: Ask<'static> = Ask {
-    action: Action::Keep,
-    cost: 1,
-    min_cost: 1,
-    joins_line: false,
-    saturates: false,
-    ago_us: 0,
-    refund: Refund::Nothing,
-};
 
 impl Algorithm {
     /// Returns whether the state of a bucket fits into a row.
@@ -115,7 +109,7 @@ impl HistoryTerms {
 
 impl HistoryUse {
     fn of<A: Counting>(by: &A, own: &A::Stored, now: u64) -> Self {
-        let state = by.untouched(&ASK, by.view(Some(own), now), now);
+        let state = by.untouched(&Ask::FIGURES, by.view(Some(own), now), now);
         let (used, limit, wait) = by.used_part(&state);
         Self {
             used,
