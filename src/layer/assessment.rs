@@ -49,7 +49,6 @@ pub struct Assessment {
 
 /// The decisions of one layer, as it has made them. They are large, so they are created in their allocation, which only
 /// [`Arc::default`] does.
-#[derive(Default)]
 pub(super) struct OwnDecisions {
     /// Set before the first decision.
     layer: Option<Arc<LayerConfig>>,
@@ -176,6 +175,19 @@ impl Assessment {
 impl fmt::Debug for Assessment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl Default for OwnDecisions {
+    #[inline(always)]
+    fn default() -> Self {
+        Self {
+            layer: None,
+            charges: KeptCharges::default(),
+            decisions: BatchDecision::default(),
+            denied: None,
+            assessed: OnceLock::new(),
+        }
     }
 }
 

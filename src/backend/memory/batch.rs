@@ -60,17 +60,17 @@ impl<G, C: Count> LockedShards<G, C> {
         let len = self.guard_of.as_ref().len();
         let mut order = C::list(len, |place| (shard_of(place), place));
         sort(order.as_mut());
-        let mut last = NOWHERE;
+        let (mut last, mut guard) = (NOWHERE, 0);
         for (shard, place) in order.as_ref().iter().copied() {
             // The places without a bucket are the last ones.
             if shard == NOWHERE {
                 break;
             }
             if shard != last {
+                (last, guard) = (shard, self.guards.len());
                 self.guards.add(lock(shard));
-                last = shard;
             }
-            self.guard_of.as_mut()[place] = self.guards.len() - 1;
+            self.guard_of.as_mut()[place] = guard;
         }
     }
 
