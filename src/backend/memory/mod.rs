@@ -49,8 +49,8 @@ use crate::{
 /// - **Locks.** A batch locks the shards of its buckets, always in the same order, for the time of one decision. It
 ///   needs no runtime, and allocates nothing for up to four buckets.
 /// - **Fingerprints.** The backend stores 96 bits of a keyed hash of each bucket key, whatever the length of the id.
-///   Further bits choose the shard. The keys of the hash are random in each process, so no client can aim at the bucket
-///   of another.
+///   Further bits, of the hash of the id alone, choose the shard: the buckets of one client by several limits share a lock. The
+///   keys of the hash are random in each process, so no client can aim at the bucket of another.
 /// - **Rows.** A bucket by GCRA or with a [quota](crate::quota) takes 24 bytes in a row of five that is 128 bytes long.
 ///   The rows of a shard are at least four fifths full while they grow, and nine tenths full at the cap: 32 and 28.5
 ///   bytes for each bucket. There are at most [`max_buckets`](Self::with_max_buckets) of them. A bucket that is full
@@ -113,7 +113,9 @@ impl MemoryBackend {
 
     /// A backend for at most `max_buckets` buckets by GCRA or with quotas, and for 32 bytes of histories for each of them.
     ///
-    /// The cap is divided evenly among the shards, so that eviction starts a few per cent before it is reached.
+    /// The cap is divided evenly among the shards, so that eviction starts a few per cent before it is reached, and earlier if
+    /// each client has buckets by many limits, which are in one shard. A shard has room for at least 4096 buckets, or for all of
+    /// them if the cap is lower.
     ///
     /// # Panics
     ///
