@@ -80,6 +80,7 @@ mod future;
 mod health;
 #[expect(clippy::module_inception, reason = "a layer is where one looks for it")]
 mod layer;
+mod layer_limits;
 mod own_limits;
 mod pending_settlement;
 mod queued_request;

@@ -1,11 +1,14 @@
 use std::{borrow::Cow, fmt, time::Duration};
 
-use super::{kept_refusal::kept, message::Message};
+use super::message::Message;
 use crate::{
     decision::{Decision, Source},
     id::Id,
     limit::{Limit, Limits, NamedLimit},
 };
+
+/// The most bytes of an id that is kept for operators.
+const LONGEST_ID: usize = 128;
 
 /// A limit that denies a request. [`ResponseFormat`](super::ResponseFormat) has an example.
 #[derive(Clone, Copy, Debug)]
@@ -101,12 +104,13 @@ impl<'a> Denial<'a> {
         name.filter(|name| name.is_block())?.described()
     }
 
-    /// Returns the canonical id of the client as operators may see it.
+    /// Returns the canonical id of the client as operators may see it. A long one is kept as a hash.
     pub(super) fn kept_client(&self) -> Option<Id> {
         let named = self.named.filter(|_| self.has_id())?;
         let folded = named.name.format().fold(self.id.as_str()).ok()?;
-        let is_secret = self.id.is_secret() || named.redacts_ids();
-        Some(kept(folded.as_str(), is_secret))
+        let is_long = folded.as_str().len() > LONGEST_ID;
+        let is_secret = self.id.is_secret() || named.redacts_ids() || is_long;
+        Some(Id::from(folded.as_str()).secret_if(is_secret))
     }
 
     /// Writes the limit that was in force for this client. Most clients have the default, whose text is cached.

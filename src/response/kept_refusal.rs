@@ -7,8 +7,6 @@ use http::request::Parts;
 use super::{denial::Denial, refusal::Refusal, refusal_id::RefusalId};
 use crate::{decision::Source, id::Id};
 
-/// The most bytes of an id. Longer ones are kept as hashes.
-const LONGEST_ID: usize = 128;
 /// The most bytes of other texts. Longer ones are cut.
 const LONGEST_TEXT: usize = 256;
 /// The most limits of one refusal.
@@ -131,11 +129,6 @@ impl RefusedCharge {
                 false => client == canonical,
             })
     }
-}
-
-/// Returns an id as it is kept.
-pub(super) fn kept(canonical: &str, is_secret: bool) -> Id {
-    Id::from(canonical).secret_if(is_secret || canonical.len() > LONGEST_ID)
 }
 
 #[cfg(feature = "axum")]
