@@ -50,6 +50,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) ago_us: u64,
     /// The units that a refund gives back, or that a renewal moves.
     pub(crate) refund: Refund<'a>,
+    /// Whether anybody needs the figures of a charge that passes. Those of a denial are always computed.
+    pub(crate) is_shown: bool,
 }
 
 impl Ask<'_> {
@@ -62,6 +64,7 @@ impl Ask<'_> {
         saturates: false,
         ago_us: 0,
         refund: Refund::Nothing,
+        is_shown: true,
     };
 
     /// Asks for a charge.
@@ -75,6 +78,7 @@ impl Ask<'_> {
             saturates: false,
             ago_us: 0,
             refund: Refund::Cost,
+            is_shown: true,
         }
     }
 }

@@ -221,12 +221,13 @@ impl LayerConfig {
         transactions: &RequestTransactions<'_>,
         request: &mut ChargedRequest<'_>,
     ) -> Result<Decided, Box<LimiterError>> {
-        match self.decide_as::<RowCharge<'_>, C>(memory, limits, transactions, request) {
-            Err(Undecided::NeedsFullClaim) => {
-                self.decide_in_full::<C>(memory, limits, transactions, request)
+        if limits.has_rows() {
+            match self.decide_as::<RowCharge<'_>, C>(memory, limits, transactions, request) {
+                Err(Undecided::NeedsFullClaim) => {}
+                decided => return decided.map_err(Undecided::into_error),
             }
-            decided => decided.map_err(Undecided::into_error),
         }
+        self.decide_in_full::<C>(memory, limits, transactions, request)
     }
 
     #[inline(never)]
@@ -265,21 +266,22 @@ impl LayerConfig {
         let RequestTransactions {
             charges, can_wait, ..
         } = *transactions;
-        let mut claims = Judgement::<K, C>::new(Operation::Spend, charges.len());
-        claims.decide(&self.limiter, memory, limits, transactions)?;
         let recorder = self.limiter.recorder(limits, Operation::Spend);
+        let takes_permits = K::CAN_HAVE_HISTORY && limits.has_permits();
+        let needs_all = can_wait || takes_permits || request.missing.is_some();
+        let is_quiet = !needs_all && self.is_quiet() && !recorder.listens();
+        let mut claims = Judgement::<K, C>::new(Operation::Spend, charges.len());
+        claims.decide(&self.limiter, memory, limits, transactions, !is_quiet)?;
         let passes = claims.passes();
+        if is_quiet && passes {
+            return Ok(Decided::Concluded(Conclusion::Proceed));
+        }
         if can_wait || self.assesses(passes) {
             let mut ours = OwnDecisions::new(self);
             let decisions = &mut OwnDecisions::undecided(&mut ours).decisions;
             claims.show(decisions);
             recorder.record(transactions, decisions);
             return Ok(Decided::Kept(ours));
-        }
-        let takes_permits = K::CAN_HAVE_HISTORY && limits.has_permits();
-        let is_quiet = passes && request.missing.is_none() && !takes_permits && self.is_quiet();
-        if is_quiet && !recorder.listens() {
-            return Ok(Decided::Concluded(Conclusion::Proceed));
         }
         let mut decisions = FewDecisions::<C>::new(charges.len());
         claims.show(&mut decisions);

@@ -40,6 +40,8 @@ pub struct Limits {
     /// Whether any limit has a line to wait in.
     has_lines: bool,
     has_permits: bool,
+    /// Whether memory keeps the buckets of any limit in rows.
+    has_rows: bool,
 }
 
 /// The settings that apply to all limits.
@@ -134,6 +136,12 @@ impl Limits {
         self.has_permits
     }
 
+    /// Returns whether memory keeps the buckets of any limit in rows.
+    #[inline]
+    pub(crate) fn has_rows(&self) -> bool {
+        self.has_rows
+    }
+
     /// Computes the properties of all limits together, once they are added.
     pub(super) fn finished(mut self) -> Self {
         for named in self.named.values_mut() {
@@ -149,7 +157,14 @@ impl Limits {
         }
         let has_lines = self.iter().any(NamedLimit::has_line);
         let has_permits = self.iter().any(NamedLimit::has_permits);
+        let fits_row = |limit: &Limit| limit.algorithm().is_some_and(Algorithm::fits_row);
+        let has_rows = |named: &NamedLimit| {
+            let mut own = named.overrides.iter();
+            named.is_in_rows || own.any(|own| fits_row(own.limit))
+        };
+        let has_rows = self.iter().any(has_rows);
         (self.has_lines, self.has_permits) = (has_lines, has_permits);
+        self.has_rows = has_rows;
         self
     }
 

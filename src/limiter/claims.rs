@@ -85,7 +85,8 @@ impl<'a> LookedUp<'a> for RowCharge<'a> {
 
 /// Claims that are looked up, each at the place of its transaction.
 impl<'a, K: LookedUp<'a>, C: Count> Judgement<'a, K, C> {
-    /// Looks transactions up, and lets memory judge them.
+    /// Looks transactions up, and lets memory judge them. `is_shown` says whether anybody needs the figures of a batch that
+    /// passes: without them, it may not be shown.
     #[inline(always)]
     pub(crate) fn decide(
         &mut self,
@@ -93,8 +94,9 @@ impl<'a, K: LookedUp<'a>, C: Count> Judgement<'a, K, C> {
         memory: &MemoryBackend,
         limits: &'a Limits,
         transactions: &(impl Transactions<'a> + ?Sized),
+        is_shown: bool,
     ) -> Result<(), Undecided> {
-        let lookups = Lookups::in_memory(limits, self.operation());
+        let lookups = Lookups::in_memory(limits, self.operation(), is_shown);
         self.look_up(&lookups, transactions)?;
         if !self.is_needed() {
             return Ok(());

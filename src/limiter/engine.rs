@@ -110,13 +110,14 @@ impl Limiter {
             1
         };
         counted!(len, C => {
-            let decide = Self::decide_as::<RowCharge<'_>, C, D>;
-            match decide(self, memory, limits, operation, transactions, decided) {
-                Err(Undecided::NeedsFullClaim) => {
-                    self.decide_in_full::<C, D>(memory, limits, operation, transactions, decided)
+            if limits.has_rows() {
+                let decide = Self::decide_as::<RowCharge<'_>, C, D>;
+                match decide(self, memory, limits, operation, transactions, decided) {
+                    Err(Undecided::NeedsFullClaim) => {}
+                    decided => return decided.map_err(|undecided| *undecided.into_error()),
                 }
-                decided => decided.map_err(|undecided| *undecided.into_error()),
             }
+            self.decide_in_full::<C, D>(memory, limits, operation, transactions, decided)
         })
     }
 
@@ -146,7 +147,7 @@ impl Limiter {
         decided: &mut D,
     ) -> Result<(), Undecided> {
         let mut claims = Judgement::<K, C>::new(operation, transactions.len());
-        claims.decide(self, memory, limits, transactions)?;
+        claims.decide(self, memory, limits, transactions, true)?;
         claims.show(decided);
         let recorder = self.recorder(limits, operation);
         recorder.record(transactions, decided);
@@ -217,6 +218,7 @@ impl Limiter {
             limits,
             store: self.shared.backend.store(),
             operation,
+            is_shown: true,
         }
     }
 

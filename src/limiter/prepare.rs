@@ -26,6 +26,8 @@ pub(crate) struct Lookups<'a> {
     /// The backend, unless it is in memory, where no limit is leased.
     pub(super) store: Option<&'a dyn Backend>,
     pub(super) operation: Operation,
+    /// Whether anybody needs the figures of charges that pass.
+    pub(super) is_shown: bool,
 }
 
 /// The bucket of a transaction.
@@ -41,11 +43,16 @@ pub(super) struct BucketOf<'a> {
 impl<'a> Lookups<'a> {
     /// Lookups for decisions in memory.
     #[inline(always)]
-    pub(super) const fn in_memory(limits: &'a Limits, operation: Operation) -> Self {
+    pub(super) const fn in_memory(
+        limits: &'a Limits,
+        operation: Operation,
+        is_shown: bool,
+    ) -> Self {
         Self {
             limits,
             store: None,
             operation,
+            is_shown,
         }
     }
 
@@ -77,6 +84,7 @@ impl<'a> Lookups<'a> {
                 saturates: bucket.shadow || transaction.is_correction(),
                 ago_us: 0,
                 refund: Receipt::refund(bucket.receipt),
+                is_shown: self.is_shown,
             },
             votes: bucket.mode.votes(),
             shadow: bucket.shadow,

@@ -40,6 +40,7 @@ impl Operation {
             saturates: member.saturates,
             ago_us: member.ago_us,
             refund: member.refund(),
+            is_shown: true,
         }
     }
 

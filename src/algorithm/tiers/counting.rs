@@ -110,6 +110,9 @@ impl Counting for Tiers {
         let mut windows = view.windows(self);
         let grant = windows.plan(self, least, ask.cost).filter(|_| asks);
         if let Some(grant) = grant {
+            if !ask.is_shown {
+                return Judged::new(TierSnapshot::granted(grant), true);
+            }
             windows.take(self, grant);
         }
         let figures = windows.figures(self, least, grant.unwrap_or_default());

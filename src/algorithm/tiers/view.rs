@@ -175,6 +175,19 @@ pub struct TierSnapshot {
 }
 
 impl TierSnapshot {
+    /// A grant without the other figures, which nobody asks for.
+    pub(super) const fn granted(grant: Grant) -> Self {
+        Self {
+            grant,
+            remaining: 0,
+            free: 0,
+            next_after: 0,
+            reset_after: 0,
+            turn_after: 0,
+            in_force: NonZeroU8::MIN,
+        }
+    }
+
     /// The highest active tier, or the lowest.
     pub(crate) fn in_force(&self) -> usize {
         usize::from(self.in_force.get()) - 1

@@ -215,7 +215,10 @@ impl Window {
             Action::Refund => Some(give_back(&view)).filter(|change| change.units() > 0),
             Action::Renew | Action::Keep | Action::Reset => None,
         };
-        let figures = view.figures(self, cost, change.unwrap_or_default());
+        let figures = match change {
+            Some(change) if !ask.is_shown => view.after(change),
+            change => view.figures(self, cost, change.unwrap_or_default()),
+        };
         Judged::new(figures, change.is_some())
     }
 }

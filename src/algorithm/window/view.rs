@@ -202,6 +202,26 @@ impl WindowView<'_> {
         self.figures_at(window, cost, change, self.now)
     }
 
+    /// Returns the state after `change` without the times, which nobody asks for.
+    pub(crate) fn after(&self, change: Change) -> WindowSnapshot {
+        WindowSnapshot {
+            at: self.now,
+            used: self.used_after(change),
+            change,
+            next_after: 0,
+            reset_after: 0,
+            more_after: 0,
+        }
+    }
+
+    fn used_after(&self, change: Change) -> u32 {
+        match change {
+            Change::Take { units, .. } => self.used.saturating_add(units),
+            Change::Renew { .. } => self.used,
+            change => self.used - change.units(),
+        }
+    }
+
     /// Returns the figures if the units of `change` were taken at `at`.
     pub(crate) fn figures_at(
         &self,
@@ -210,11 +230,7 @@ impl WindowView<'_> {
         change: Change,
         at: u64,
     ) -> WindowSnapshot {
-        let used = match change {
-            Change::Take { units, .. } => self.used.saturating_add(units),
-            Change::Renew { .. } => self.used,
-            change => self.used - change.units(),
-        };
+        let used = self.used_after(change);
         let rest_of = |n: u32, after: u32, units: u32| match n >= after {
             true => self.unit(n + units),
             false => self.unit(n),
