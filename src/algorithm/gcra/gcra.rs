@@ -172,7 +172,11 @@ impl Gcra {
     /// Returns the latest TAT within the tolerance at `now`.
     #[inline]
     pub(super) fn horizon(&self, now: u64) -> Ticks {
-        self.add(Ticks::from_micros(now), self.tolerance)
+        let Ticks { us, frac } = self.tolerance;
+        Ticks {
+            us: now.saturating_add(us),
+            frac,
+        }
     }
 
     /// Normalizes a stored TAT, whose fraction can come from a limit with another count.
