@@ -268,12 +268,12 @@ impl LayerConfig {
         } = *transactions;
         let recorder = self.limiter.recorder(limits, Operation::Spend);
         let takes_permits = K::CAN_HAVE_HISTORY && limits.has_permits();
-        let needs_all = can_wait || takes_permits || request.missing.is_some();
-        let is_quiet = !needs_all && self.is_quiet() && !recorder.listens();
+        let ends_otherwise = can_wait || takes_permits || request.missing.is_some();
+        let is_shown = ends_otherwise || !self.is_quiet() || recorder.listens();
         let mut claims = Judgement::<K, C>::new(Operation::Spend, charges.len());
-        claims.decide(&self.limiter, memory, limits, transactions, !is_quiet)?;
+        claims.decide(&self.limiter, memory, limits, transactions, is_shown)?;
         let passes = claims.passes();
-        if is_quiet && passes {
+        if passes && !is_shown {
             return Ok(Decided::Concluded(Conclusion::Proceed));
         }
         if can_wait || self.assesses(passes) {
