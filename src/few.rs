@@ -41,7 +41,7 @@ pub(crate) trait List<T>: Default + DerefMut + Deref<Target = [T]> {
     fn remove_last(&mut self);
 }
 
-/// Exactly so many items.
+/// Exactly `N` items.
 pub(crate) enum Exactly<const N: usize> {}
 
 /// Any number of items.
@@ -115,26 +115,6 @@ impl<T> List<T> for SmallVec<[T; 4]> {
 
     fn remove_last(&mut self) {
         self.pop();
-    }
-}
-
-/// A place in a list, in half the size of an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(u32);
-
-impl Place {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the lists of a layer are short"
-    )]
-    #[inline(always)]
-    pub(crate) const fn of(index: usize) -> Self {
-        Self(index as u32)
-    }
-
-    #[inline(always)]
-    pub(crate) const fn index(self) -> usize {
-        self.0 as usize
     }
 }
 

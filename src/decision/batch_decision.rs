@@ -1,16 +1,15 @@
-use std::{slice, time::Duration};
+use std::{fmt, slice, time::Duration};
 
 use super::decision::Decision;
 use crate::few::Count;
 
 /// The decision on a batch: that of its strictest voting member, and those of all members.
 /// [`Limiter`](crate::Limiter) has an example.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct BatchDecision {
-    /// The decisions on up to four members. They are large, so the places are there from the start, to be written where they
-    /// stay.
+    /// The decisions on up to four members. Decisions are large, so they are written in place.
     few: [Decision; 4],
-    /// How many of the places are used.
+    /// The number of places that are used.
     used: usize,
     /// The decisions on all members, if there are more.
     many: Vec<Decision>,
@@ -61,16 +60,28 @@ impl BatchDecision {
             false => &self.many,
         }
     }
-}
 
-impl FromIterator<Decision> for BatchDecision {
-    fn from_iter<I: IntoIterator<Item = Decision>>(decisions: I) -> Self {
-        let decisions: Vec<_> = decisions.into_iter().collect();
+    /// Returns the same number of decisions, each of which `change` has made from one of these.
+    pub(crate) fn map(members: &[Decision], change: impl Fn(&Decision) -> Decision) -> Self {
         let mut batch = Self::default();
-        for (place, decision) in batch.room(decisions.len()).iter_mut().zip(decisions) {
-            *place = decision;
+        for (place, decision) in batch.room(members.len()).iter_mut().zip(members) {
+            *place = change(decision);
         }
         batch
+    }
+}
+
+impl PartialEq for BatchDecision {
+    fn eq(&self, other: &Self) -> bool {
+        self.members() == other.members()
+    }
+}
+
+impl Eq for BatchDecision {}
+
+impl fmt::Debug for BatchDecision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.members()).finish()
     }
 }
 
@@ -111,8 +122,7 @@ pub(crate) trait Decisions {
         !members.any(|member| member.votes && member.denied())
     }
 
-    /// Makes room for so many decisions, and returns it, to write each. Decisions are large, so they are written where they
-    /// stay.
+    /// Makes room for `len` decisions, each without a limit, and returns it. Each is written once, in place.
     fn room(&mut self, len: usize) -> &mut [Decision];
 }
 
@@ -155,7 +165,7 @@ impl Decisions for BatchDecision {
     }
 }
 
-/// The decisions on so many members, which stay where they are made.
+/// The decisions on the members of a batch of this size, on the stack.
 pub(crate) struct FewDecisions<C: Count>(C::Of<Decision>);
 
 impl<C: Count> FewDecisions<C> {

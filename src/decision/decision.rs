@@ -366,12 +366,6 @@ impl Decision {
     }
 }
 
-impl Default for Decision {
-    fn default() -> Self {
-        Self::NOT_LIMITED
-    }
-}
-
 impl PartialEq for Decision {
     fn eq(&self, other: &Self) -> bool {
         let told = |decision: &Self| (decision.verdict, decision.shadow, decision.reserved());

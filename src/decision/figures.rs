@@ -17,7 +17,8 @@ pub(super) enum BucketFigures {
 }
 
 impl BucketFigures {
-    /// Fills in the bucket of a decision that has none. There is nothing to drop, and the compiler need not look for it.
+    /// Fills in the bucket of a decision that has none. There is nothing to drop, so the compiler need not check for it. A
+    /// second call would leak the first bucket.
     #[inline(always)]
     pub(super) fn fill(&mut self, bucket: ShownBucket) {
         debug_assert!(self.is_none(), "a decision is written once");

@@ -91,7 +91,7 @@ pub(crate) struct Judgement<'a, K: AnyClaim<'a>, C: Count> {
 }
 
 impl<'a, K: AnyClaim<'a>, C: Count> Judgement<'a, K, C> {
-    /// Begins with so many places, whose claims are not known yet.
+    /// Begins with `len` places, whose claims are not known yet.
     #[inline(always)]
     pub(crate) fn new(operation: Operation, len: usize) -> Self {
         Self {

@@ -59,14 +59,14 @@ impl ResponseAdditions {
         &mut self,
         response: Response<B>,
     ) -> Response<ResponseBody<B>> {
-        match self.are_none() {
+        match self.is_empty() {
             true => response.map(ResponseBody::inner),
             false => self.add_to_inner(response),
         }
     }
 
     #[inline(always)]
-    fn are_none(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.fields.is_none()
             && self.assessment.is_none()
             && self.settlement.is_none()

@@ -47,8 +47,8 @@ pub struct Assessment {
     permits: WeakPermits,
 }
 
-/// The decisions of one layer, as it has made them. They are large, so they are created in their allocation, which only
-/// [`Arc::default`] does.
+/// The decisions of one layer, as it has made them. They are large, so `Arc::default` constructs them on the heap, without a
+/// copy.
 pub(super) struct OwnDecisions {
     /// Set before the first decision.
     layer: Option<Arc<LayerConfig>>,

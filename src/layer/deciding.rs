@@ -103,7 +103,7 @@ impl LayerConfig {
         counted!(self.rules.most(), R => self.assess_by::<R>(request, additions))
     }
 
-    /// Decides a request by so many rules.
+    /// Decides a request by this number of rules.
     #[inline(never)]
     fn assess_by<R: Count>(
         self: &Arc<Self>,
@@ -115,7 +115,7 @@ impl LayerConfig {
         let limiter = &self.limiter;
         self.rules
             .charge(request, limiter, &mut charges, &mut missing);
-        if charges.are_none() {
+        if charges.is_empty() {
             return self.conclude_uncharged(request, missing.as_deref());
         }
         if self.traffic.inspects() {

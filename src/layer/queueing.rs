@@ -54,10 +54,8 @@ impl LayerConfig {
             settlement: queued.settlement.take(),
             permits: None,
         };
-        let decisions = spent.decisions.iter();
-        let at_its_turn: BatchDecision = decisions
-            .map(|decision| decision.later(queued.delay))
-            .collect();
+        let at_its_turn =
+            BatchDecision::map(spent.decisions, |decision| decision.later(queued.delay));
         let spent = ChargedDecisions::of(spent.charges, &at_its_turn);
         self.conclude(request, limits, spent, taken, None, additions);
         queued.settlement = additions.settlement.take();

@@ -149,20 +149,17 @@ impl Limits {
             named.redacts_ids = self.settings.redact_ids;
             named.has_line = named.limit.iter().chain(own).any(Limit::has_line);
             let default = named.limit.as_ref().and_then(Limit::algorithm);
-            let in_rows = default.filter(|algorithm| algorithm.fits_row());
-            named.is_in_rows = in_rows.is_some();
             let is_shadow = self.settings.shadow || named.name.is_shadow();
             let is_same_for_all = !is_shadow && named.overrides.iter().next().is_none();
-            named.for_all = in_rows.filter(|_| is_same_for_all).cloned();
+            named.for_all = default.filter(|_| is_same_for_all).cloned();
         }
         let has_lines = self.iter().any(NamedLimit::has_line);
         let has_permits = self.iter().any(NamedLimit::has_permits);
-        let fits_row = |limit: &Limit| limit.algorithm().is_some_and(Algorithm::fits_row);
-        let has_rows = |named: &NamedLimit| {
-            let mut own = named.overrides.iter();
-            named.is_in_rows || own.any(|own| fits_row(own.limit))
-        };
-        let has_rows = self.iter().any(has_rows);
+        let has_rows = self.iter().any(|named| {
+            let own = named.overrides.iter().map(|own| own.limit);
+            let mut all = named.limit.iter().chain(own);
+            all.any(|limit| limit.algorithm().is_some_and(Algorithm::fits_row))
+        });
         (self.has_lines, self.has_permits) = (has_lines, has_permits);
         self.has_rows = has_rows;
         self
@@ -201,7 +198,6 @@ impl Limits {
             file: None,
             overrides: Overrides::default(),
             has_line: false,
-            is_in_rows: false,
             for_all: None,
             redacts_ids: false,
             meter: Meter::default(),
@@ -266,9 +262,7 @@ pub struct NamedLimit {
     overrides: Overrides,
     /// Whether requests of any client can wait in line.
     has_line: bool,
-    /// Whether memory keeps the buckets of the default limit in rows.
-    is_in_rows: bool,
-    /// The algorithm of all clients, if their buckets are in rows, none has an override, and nothing is in shadow mode.
+    /// The algorithm of all clients, if none has an override and the limit is not in shadow mode.
     for_all: Option<Algorithm>,
     /// Whether operators see the ids of clients as hashes.
     redacts_ids: bool,
@@ -351,16 +345,10 @@ impl NamedLimit {
         self.is_defined
     }
 
-    /// Returns the algorithm of all clients, if their buckets are in rows, none has an override, and nothing is in shadow mode.
+    /// Returns the algorithm of all clients, if none has an override and the limit is not in shadow mode.
     #[inline]
     pub(crate) fn for_all(&self) -> Option<&Algorithm> {
         self.for_all.as_ref()
-    }
-
-    /// Returns whether memory keeps the buckets of the default limit in rows.
-    #[inline]
-    pub(crate) fn is_in_rows(&self) -> bool {
-        self.is_in_rows
     }
 
     /// Returns whether requests of any client can wait in line.

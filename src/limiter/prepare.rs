@@ -108,7 +108,7 @@ impl<'a> Lookups<'a> {
         }
         let algorithm = match named.for_all() {
             Some(algorithm) => algorithm,
-            None if !named.is_in_rows() || self.limits.is_shadow(named) => return None,
+            None if self.limits.is_shadow(named) => return None,
             None => named.in_force(id)?.algorithm()?,
         };
         let key = algorithm.plain_key(cost)?;

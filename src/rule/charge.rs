@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::source::ClientId;
 use crate::{
-    few::{Count, List, Place},
+    few::{Count, List},
     id::Id,
     transaction::{IdHash, OnFailure, Transaction},
 };
@@ -21,7 +21,7 @@ pub(crate) struct Charges<C: Count> {
 }
 
 impl<C: Count> Charges<C> {
-    /// Creates room for so many charges.
+    /// Creates room for `room` charges.
     #[inline(always)]
     pub(crate) fn new(room: usize) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl<C: Count> Charges<C> {
     }
 
     #[inline(always)]
-    pub(crate) fn are_none(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
@@ -177,13 +177,13 @@ pub(crate) struct Charge<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChargeTerms {
     /// The place of the id among those of the request.
-    pub(super) id: Place,
+    pub(super) id: SmallIndex,
     /// The first rule for this bucket.
-    pub(crate) rule: Place,
+    pub(crate) rule: SmallIndex,
     /// The limit, among those of all rules.
-    pub(crate) target: Place,
+    pub(crate) target: SmallIndex,
     /// The extractor of the rule that has found the id.
-    pub(super) source: Place,
+    pub(super) source: SmallIndex,
     /// The hash of the id.
     pub(crate) hash: IdHash,
     pub(crate) cost: u32,
@@ -200,6 +200,24 @@ impl ChargeTerms {
         self.cost = self.cost.saturating_add(other.cost);
         self.on_failure = self.on_failure.with(on_failure);
         self.no_wait |= other.no_wait;
+    }
+}
+
+/// An index in a list of rules, limits, extractors or ids, in half the size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SmallIndex(u32);
+
+impl SmallIndex {
+    #[inline(always)]
+    pub(super) fn of(index: usize) -> Self {
+        debug_assert!(u32::try_from(index).is_ok(), "a layer has few rules");
+        #[expect(clippy::cast_possible_truncation, reason = "a layer has few rules")]
+        Self(index as u32)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
     }
 }
 

@@ -23,10 +23,10 @@ pub(crate) trait MemoryClaim<'a>: AnyClaim<'a> {
     /// The buckets of a batch of such claims.
     type Locked<'m, C: Count>: Buckets<'a, Self>;
 
-    /// Returns the buckets of so many places, before they are locked.
+    /// Creates the buckets of `len` places, none locked yet.
     fn unlocked<'m, C: Count>(len: usize) -> Self::Locked<'m, C>;
 
-    /// Locks the shards of all claims, where they stay.
+    /// Locks the shards of all claims in place.
     fn lock<'m, C: Count>(
         backend: &'m MemoryBackend,
         places: &[Self::Place],
@@ -45,7 +45,7 @@ struct LockedShards<G, C: Count> {
 }
 
 impl<G, C: Count> LockedShards<G, C> {
-    /// The shards of so many places, of which none is locked.
+    /// Creates the list for `len` places, with no shard locked yet.
     #[inline(always)]
     fn new(len: usize) -> Self {
         Self {

@@ -93,8 +93,8 @@ impl MemoryBackend {
         }
     }
 
-    /// Decides charges or checks in place of a store, from other states of rows than the stored ones: from those that `from`
-    /// returns for the place and the state of each. A denial does not change them.
+    /// Decides charges or checks in place of a store. `from` maps the stored state of each row, with its place in the batch, to
+    /// the state that is judged. A denial stores nothing.
     #[cfg(feature = "failure-policy")]
     pub(in crate::backend) fn decide_from(
         &self,

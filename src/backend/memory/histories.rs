@@ -1,11 +1,12 @@
 //! Buckets with a history, within a budget of bytes for all shards.
 
-use parking_lot::MutexGuard;
 use std::{
     fmt,
     ops::{Deref, DerefMut},
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
 };
+
+use parking_lot::MutexGuard;
 
 use super::{
     records::{RECORD_BYTES, Records},

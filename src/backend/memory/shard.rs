@@ -37,7 +37,7 @@ impl<T> Shards<T> {
 }
 
 impl<T> Shard<T> {
-    /// A poisoned lock can be ignored, because the buckets are consistent between any two operations.
+    /// The buckets are consistent between any two operations, so a lock need not remember panics.
     #[inline]
     fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock()

@@ -6,14 +6,14 @@ use http::request::Parts;
 
 use super::{Chain, Rules};
 use crate::{
-    few::{Count, Place},
+    few::Count,
     id::shortened,
     key::MissingId,
     limiter::Limiter,
     rule::{
         Rule,
         bound_rule::BoundRule,
-        charge::{Charge, ChargeList, ChargeTerms, Charges, JointPolicy},
+        charge::{Charge, ChargeList, ChargeTerms, Charges, JointPolicy, SmallIndex},
         choice::Chosen,
         source::{ClientId, IdPlace, NoId, Unknown, WithoutId},
     },
@@ -118,10 +118,10 @@ impl Rules {
         } = place;
         let (id, hash) = same.unwrap_or_else(|| (new, IdHash::of(id.canonical())));
         ChargeTerms {
-            id: Place::of(id),
-            rule: Place::of(rule),
-            target: Place::of(target),
-            source: Place::of(source),
+            id: SmallIndex::of(id),
+            rule: SmallIndex::of(rule),
+            target: SmallIndex::of(target),
+            source: SmallIndex::of(source),
             hash,
             cost,
             on_failure: JointPolicy::of(on_failure),
