@@ -1,9 +1,8 @@
 //! Logs when something stops working and when it works again.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// The least time between two logged outages, so that a store that comes and goes does not fill the log.
 const QUIET: Duration = Duration::from_secs(10);
@@ -50,7 +49,7 @@ impl OutageLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, Logged> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -22,10 +22,11 @@
 use std::{
     convert::Infallible,
     future::{self, Future},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use thiserror::Error;
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -205,7 +206,7 @@ impl Reloader {
 
     /// Reads the files. Refused files are tried again only on request.
     fn look(&self, asked: bool) -> Result<Look, ReloaderError> {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.refused.lock();
         let (documents, digest) = self
             .read()
             .inspect_err(|_| metrics::reloaded("unreadable"))?;

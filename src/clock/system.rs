@@ -1,8 +1,10 @@
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Instant, SystemTime},
 };
+
+use parking_lot::Mutex;
 
 use super::{
     Clock, Timestamp,
@@ -165,8 +167,7 @@ impl<C: Clocks> Corrected<C> {
 
     /// Replaces a line by the next one, unless another thread has replaced it already.
     fn replace(&self, line: ClockLine, next: ClockLine) -> bool {
-        let replacing = self.replacing.lock();
-        let _replacing = replacing.unwrap_or_else(PoisonError::into_inner);
+        let _replacing = self.replacing.lock();
         let is_current = self.line.load() == line;
         if is_current {
             self.line.store(next);

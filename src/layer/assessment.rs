@@ -1,8 +1,9 @@
 use std::{
     fmt, iter,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use super::{
@@ -333,7 +334,7 @@ struct SharedCharges(Mutex<RequestCharges>);
 
 impl SharedCharges {
     fn lock(&self) -> MutexGuard<'_, RequestCharges> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     backend_support::left_by_leases,
@@ -186,6 +188,6 @@ pub(super) struct RuleUses(Mutex<Vec<Weak<RuleUse>>>);
 
 impl RuleUses {
     pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Weak<RuleUse>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

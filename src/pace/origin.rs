@@ -1,14 +1,10 @@
 //! The servers: how many more requests each accepts, and when.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use ahash::RandomState;
 use http::Uri;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::{self, Notify},
     time::{self, Instant},
@@ -38,7 +34,7 @@ impl Origins {
     pub(super) fn of(&self, uri: &Uri) -> Arc<Origin> {
         let name = host_of(uri).filter(|name| name.len() <= LONGEST_NAME);
         let name = name.unwrap_or_default();
-        let mut origins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut origins = self.0.lock();
         if let Some(origin) = origins.get(&name) {
             return Arc::clone(origin);
         }
@@ -55,7 +51,7 @@ impl Origins {
 
 impl fmt::Debug for Origins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let origins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let origins = self.0.lock();
         f.debug_tuple("Origins").field(&origins.len()).finish()
     }
 }
@@ -133,7 +129,7 @@ impl Origin {
     }
 
     fn room(&self) -> MutexGuard<'_, Room> {
-        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+        self.room.lock()
     }
 }
 

@@ -1,8 +1,6 @@
-use std::{
-    collections::VecDeque,
-    fmt, mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::VecDeque, fmt, mem, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     kept_refusal::{KeptRefusal, RefusedCharge},
@@ -87,7 +85,7 @@ impl RefusalLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<KeptRefusal>>> {
-        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.kept.lock()
     }
 }
 

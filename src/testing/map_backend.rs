@@ -1,7 +1,6 @@
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     backend::{Backend, BackendError, async_trait},
@@ -38,7 +37,7 @@ impl MapBackend {
 
     /// The map is consistent even after a failed case, so a poisoned lock can be ignored.
     fn buckets(&self) -> MutexGuard<'_, HashMap<String, Stored>> {
-        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+        self.buckets.lock()
     }
 }
 

@@ -1,7 +1,6 @@
-use std::sync::{
-    Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     denied_bucket::DeniedBucket,
@@ -115,7 +114,7 @@ impl DeniedBuckets {
 
     fn lock(&self, print: &Fingerprint) -> MutexGuard<'_, Set> {
         let set = &self.sets[self.place(print)];
-        set.lock().unwrap_or_else(PoisonError::into_inner)
+        set.lock()
     }
 
     fn tags_of(&self, print: &Fingerprint) -> &AtomicU64 {

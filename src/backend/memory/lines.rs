@@ -3,12 +3,13 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
 use ahash::RandomState;
+use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tokio::sync::Notify;
 
@@ -82,7 +83,7 @@ impl PermitLines {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Fingerprint, VecDeque<LineTicket>, RandomState>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.lock()
     }
 }
 

@@ -2,10 +2,9 @@
 
 #[cfg(feature = "tokio")]
 use std::time::Duration;
-use std::{
-    fmt, mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{fmt, mem, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::super::{Limiter, limiter_error::LimiterError};
 #[cfg(feature = "metrics")]
@@ -178,7 +177,7 @@ impl fmt::Debug for HeldPermit {
 
 impl PermitRecord {
     pub(super) fn state(&self) -> MutexGuard<'_, PermitState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Ends the work. Whoever calls this has to refund the receipt.

@@ -1,10 +1,8 @@
 //! All permits that a process holds by one limiter, and the task that renews them.
 
-use std::{
-    mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{mem, sync::Arc};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{runtime::Handle, sync::Notify, time};
 use tracing::instrument::WithSubscriber;
 
@@ -89,7 +87,7 @@ impl PermitKeeper {
     }
 
     fn lock(&self) -> MutexGuard<'_, PermitTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 
     /// Plans the next renewal, or ends the run if there is nothing left to renew.
