@@ -3,13 +3,14 @@
 use std::{
     collections::HashSet,
     sync::{
-        Arc, Mutex, TryLockError,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
 };
 
 use ahash::RandomState;
 use http::{HeaderName, Method, header, request::Parts};
+use parking_lot::Mutex;
 
 use crate::{
     check::{Check, Checks, Finding, Reporter},
@@ -107,10 +108,8 @@ impl TrafficChecks {
     /// Examines a request, unless another thread is examining one. No request waits for this.
     #[cold]
     fn inspect_closely(&self, request: &Parts, rules: &Rules, charges: ChargeList<'_>) {
-        let mut sample = match self.sample.try_lock() {
-            Ok(sample) => sample,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
+        let Some(mut sample) = self.sample.try_lock() else {
+            return;
         };
         let seen = self.seen.load(Ordering::Relaxed).saturating_add(1);
         for charge in charges
