@@ -147,6 +147,29 @@ fn window_that_never_fits_is_refused() {
     assert!(text.contains("lower the limit of its window"), "{text}");
 }
 
+#[test]
+fn units_that_count_again_in_a_longer_window_survive_a_new_history_of_the_same_batch() {
+    let limits = |window: Duration| {
+        let limits = Limits::builder()
+            .limit("new", Limit::window(4, DAY))
+            .limit("old", Limit::window(4, window));
+        limits.build().unwrap()
+    };
+    let clock = ManualClock::default();
+    let limiter = Limiter::new(limits(DAY / 2), MemoryBackend::new()).with_clock(clock.clone());
+    assert!(spend(&limiter, "old", "a", 3));
+    clock.advance(DAY * 3 / 4);
+    limiter.reload(limits(DAY)).unwrap();
+    let batch = ["new", "old"].map(|name| Transaction::new(name, "a"));
+    let remaining = |spent: &tollgate::Decision| spent.remaining();
+    let spent = limiter.try_spend_batch(&batch).unwrap().unwrap();
+    assert_eq!(
+        spent.members().iter().map(remaining).collect::<Vec<_>>(),
+        [Some(3), Some(0)]
+    );
+    assert!(!spend(&limiter, "old", "a", 1));
+}
+
 #[tokio::test]
 async fn receipt_as_text_is_refunded_by_another_limiter_on_the_same_backend() {
     let backend = std::sync::Arc::new(MemoryBackend::new());

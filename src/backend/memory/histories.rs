@@ -225,6 +225,7 @@ impl DerefMut for LockedRecords<'_> {
 
 impl Drop for LockedRecords<'_> {
     fn drop(&mut self) {
+        self.records.forget_lapsed();
         self.histories
             .publish(self.shard, self.bytes, &self.records);
     }

@@ -4,7 +4,7 @@
 //! The queues have the first histories only. The others join them when the budget is nearly used, so that until then a charge
 //! costs nothing but its history.
 
-use std::fmt;
+use std::{fmt, mem};
 
 use super::{
     blocks::Blocks,
@@ -43,8 +43,11 @@ pub(super) struct Records {
     ranks: Queue,
     /// The same records, each with an instant before which its standing does not change by itself.
     dues: Queue,
-    /// The record that the next new one looks at.
+    /// The record that was looked at last.
     hand: usize,
+    /// How many records are still to be looked at, because others are new, and when the last of these was added.
+    looks: usize,
+    added_at: Timestamp,
     /// The histories that must not be evicted now, once for each batch that spares them.
     spared: Vec<Fingerprint>,
     /// The bytes of the histories beyond their own size.
@@ -176,7 +179,7 @@ impl Records {
 
     /// Adds a history, which is stored later.
     fn add(&mut self, claim: &Claim<'_>, now: Timestamp) -> Option<usize> {
-        self.forget_lapsed(now);
+        (self.looks, self.added_at) = (self.looks + LOOKS, now);
         let terms = claim.algorithm.history_terms()?;
         let entry = self.records.len();
         self.records.push(Record {
@@ -188,15 +191,16 @@ impl Records {
         Some(entry)
     }
 
-    /// Looks at a few histories, in turn, and forgets those that have lapsed.
-    fn forget_lapsed(&mut self, now: Timestamp) {
-        for _ in 0..LOOKS.min(self.records.len()) {
+    /// Looks at a few histories for each new one, in turn, and forgets those that have lapsed. A batch may have found one that
+    /// has lapsed by an earlier limit only, so this comes after its last change.
+    pub(super) fn forget_lapsed(&mut self) {
+        for _ in 0..mem::take(&mut self.looks).min(self.records.len()) {
             self.hand = match self.hand {
                 0 => self.records.len() - 1,
                 hand => (hand - 1).min(self.records.len() - 1),
             };
             let Record { terms, stored, .. } = &self.records[self.hand];
-            if terms.lapses_at(stored) <= now.as_micros() {
+            if terms.lapses_at(stored) <= self.added_at.as_micros() {
                 self.remove(self.hand);
             }
         }
