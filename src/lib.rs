@@ -104,6 +104,7 @@ pub mod key;
 pub mod layer;
 pub mod limit;
 pub mod limiter;
+mod message;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(not(feature = "metrics"))]

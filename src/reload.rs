@@ -38,6 +38,7 @@ use crate::{
     key::{IpList, IpListError},
     limit::{Documents, LimitsBuilder, LimitsError},
     limiter::{Limiter, ReloadError},
+    message::debug_is_message,
     metrics,
 };
 
@@ -272,7 +273,7 @@ impl Reloader {
 }
 
 /// The error for new limits that did not take effect. Returned by [`Reloader::reload`].
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error(transparent)]
 #[non_exhaustive]
 pub enum ReloaderError {
@@ -283,6 +284,8 @@ pub enum ReloaderError {
     /// A list of addresses has a mistake.
     List(#[from] IpListError),
 }
+
+debug_is_message!(ReloaderError);
 
 /// SIGHUPs, if they are listened to.
 #[cfg(unix)]

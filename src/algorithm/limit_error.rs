@@ -5,6 +5,7 @@ use super::{
     limit_error_kind::LimitErrorKind, quota::QuotaMistake, tiers::TiersMistake,
     window::WindowError,
 };
+use crate::message::debug_is_message;
 
 /// The error for values that no limit has, or for a text that is not a limit, or not a part of one. Its message says what
 /// to change.
@@ -20,9 +21,11 @@ use super::{
 /// let error = "10 per fortnight".parse::<Limit>().expect_err("a fortnight is 336h");
 /// assert_eq!((error.field(), error.kind()), (Some("period"), LimitErrorKind::Unreadable));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error(transparent)]
 pub struct LimitError(NotationError);
+
+debug_is_message!(LimitError);
 
 impl LimitError {
     pub(crate) const fn new(mistake: NotationError) -> Self {
