@@ -30,6 +30,7 @@ mod debt;
 mod denial;
 mod dispatch;
 mod duration;
+mod duration_error;
 mod each;
 #[cfg(feature = "failure-policy")]
 mod follow;
@@ -69,10 +70,9 @@ pub(crate) use self::{
 pub use self::{
     algorithm_key::AlgorithmKey,
     dispatch::{Algorithm, Stored, StoredError},
-    duration::format_duration,
+    duration::{format_duration, parse_duration},
     limit_error::LimitError,
     limit_error_kind::LimitErrorKind,
-    line::parse_duration,
 };
 #[cfg(feature = "failure-policy")]
 pub(crate) use self::{debt::Owed, dispatch::Ledger, follow::Repeat, share::Share, ticks::Tat};

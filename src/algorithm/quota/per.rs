@@ -1,7 +1,13 @@
 use std::{fmt, sync::LazyLock, time::Duration};
 
+use jiff::{
+    ToSpan,
+    civil::{Date, Time},
+    tz::Offset,
+};
+
 use super::{
-    quota_mistake::{PerError, QuotaMistake},
+    quota_error::{PerError, QuotaError},
     utc_offset::UtcOffset,
 };
 use crate::{
@@ -10,11 +16,6 @@ use crate::{
         ticks::MAX_TICKS_US,
     },
     clock::Timestamp as Instant,
-};
-use jiff::{
-    ToSpan,
-    civil::{Date, Time},
-    tz::Offset,
 };
 
 const HOUR_US: u64 = 3_600_000_000;
@@ -102,9 +103,7 @@ impl Per {
     pub const fn checked_first_use(length: Duration) -> Result<Self, LimitError> {
         match Self::checked(length) {
             Ok(per) => Ok(per),
-            Err(error) => Err(LimitError::new(NotationError::Quota(QuotaMistake::Length(
-                error,
-            )))),
+            Err(error) => Err(LimitError::quota(QuotaError::Length(error))),
         }
     }
 

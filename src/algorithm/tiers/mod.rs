@@ -60,10 +60,10 @@ mod scripted;
 mod tier;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod tiers;
-mod tiers_mistake;
+mod tiers_error;
 mod view;
 
-pub(crate) use self::{bound::NO_TOKEN_BUCKET, tiers_mistake::TiersMistake};
+pub(crate) use self::{bound::NO_TOKEN_BUCKET, tiers_error::TiersError};
 pub use self::{
     grant::Grant,
     history::History,
