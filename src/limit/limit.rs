@@ -57,9 +57,9 @@ impl Limit {
     /// If one of them is zero, if the period is not a whole number of microseconds, or if an empty bucket would take
     /// more than 2⁵¹ µs (71 years) to fill.
     pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, LimitError> {
-        match Gcra::new(burst, count, period) {
+        match Gcra::checked(burst, count, period) {
             Ok(gcra) => Ok(Self::by(gcra)),
-            Err(error) => Err(error),
+            Err(error) => Err(LimitError::new(NotationError::Gcra(error))),
         }
     }
 

@@ -11,10 +11,7 @@ use super::{
     utc_offset::UtcOffset,
 };
 use crate::{
-    algorithm::{
-        limit_error::{LimitError, NotationError},
-        ticks::MAX_TICKS_US,
-    },
+    algorithm::{limit_error::LimitError, ticks::MAX_TICKS_US},
     clock::Timestamp as Instant,
 };
 

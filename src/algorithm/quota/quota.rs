@@ -2,7 +2,7 @@ use super::{
     per::Per,
     quota_error::{AmountError, QuotaError},
 };
-use crate::algorithm::limit_error::{LimitError, NotationError};
+use crate::algorithm::limit_error::LimitError;
 
 /// The validated parameters of a quota. [`Limit::quota`](crate::Limit::quota) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

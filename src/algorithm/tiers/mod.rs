@@ -71,5 +71,3 @@ pub use self::{
     tiers::Tiers,
     view::TierSnapshot,
 };
-/// The error for invalid tiers, which is that of all limits. [`Limit::tiers`](crate::Limit::tiers) returns it.
-pub use super::LimitError as TiersError;
