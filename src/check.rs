@@ -38,6 +38,8 @@ use std::{
 
 use thiserror::Error;
 
+use crate::message::debug_is_message;
+
 /// A mistake that tollgate looks for. The [module docs](self) describe each, with an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -153,7 +155,7 @@ impl FromStr for Check {
 }
 
 /// The error for an unknown code. The [module docs](self) have an example.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("`{0}` is not the code of a check: use one of {codes}", codes = codes())]
 pub struct UnknownCheck(String);
 
@@ -213,7 +215,7 @@ impl Checks {
 
 /// A mistake that was found: the check, and the details. With strict checks,
 /// [`RateLimitLayer::try_rule`](crate::RateLimitLayer::try_rule) returns one.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("{check}: {seen}: {}", .check.advice())]
 #[non_exhaustive]
 pub struct Finding {
@@ -222,6 +224,8 @@ pub struct Finding {
     /// The observation.
     pub seen: String,
 }
+
+debug_is_message!(UnknownCheck, Finding);
 
 impl Finding {
     pub(crate) fn new(check: Check, seen: impl Into<String>) -> Self {

@@ -41,6 +41,8 @@ use std::{
 
 use thiserror::Error;
 
+use crate::message::debug_is_message;
+
 pub use self::system::SystemClock;
 #[cfg(feature = "tokio")]
 pub use self::tokio_clock::TokioClock;
@@ -104,13 +106,15 @@ impl Timestamp {
 }
 
 /// The error for an instant at or beyond [`Timestamp::END`], where nothing can be decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "the instant {} us is at or beyond 2^52 us after the Unix epoch (the year 2112): \
      check the clock, and that it counts in microseconds",
     .0.as_micros()
 )]
 pub struct InvalidNow(Timestamp);
+
+debug_is_message!(InvalidNow);
 
 impl From<SystemTime> for Timestamp {
     /// Rounds down to microseconds; a time before 1970 is the epoch itself.

@@ -57,7 +57,7 @@
 //!     metrics         what is counted
 //!     decision        judges a batch, and computes its figures
 //!     transaction     what a backend is asked
-//!       algorithm       how a limit counts: a folder for each algorithm
+//!       algorithm       how a limit counts: a folder for each algorithm, and `dispatch`, which passes each question on
 //!         concurrency, window, quota, tiers, gcra     the arithmetic, pure
 //!       check           mistakes that only show while requests run
 //!       id              ids and their formats
@@ -104,6 +104,7 @@ pub mod key;
 pub mod layer;
 pub mod limit;
 pub mod limiter;
+mod message;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(not(feature = "metrics"))]

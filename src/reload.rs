@@ -39,6 +39,7 @@ use crate::{
     key::{IpList, IpListError},
     limit::{Documents, LimitsBuilder, LimitsError},
     limiter::{Limiter, ReloadError},
+    message::debug_is_message,
     metrics,
 };
 
@@ -273,7 +274,7 @@ impl Reloader {
 }
 
 /// The error for new limits that did not take effect. Returned by [`Reloader::reload`].
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error(transparent)]
 #[non_exhaustive]
 pub enum ReloaderError {
@@ -284,6 +285,8 @@ pub enum ReloaderError {
     /// A list of addresses has a mistake.
     List(#[from] IpListError),
 }
+
+debug_is_message!(ReloaderError);
 
 /// SIGHUPs, if they are listened to.
 #[cfg(unix)]

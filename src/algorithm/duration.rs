@@ -1,8 +1,10 @@
 use std::time::Duration;
 
-use thiserror::Error;
-
-use super::time::FOREVER;
+use super::{
+    duration_error::{DurationError, ErrorKind},
+    limit_error::{LimitError, NotationError},
+    time::FOREVER,
+};
 use crate::id::shortened;
 
 /// The units of Go's durations and their nanoseconds. Both signs for micro are Go's.
@@ -29,12 +31,36 @@ const LONG_UNITS: [(&str, u64); 6] = [
 
 const DAY: u64 = 24 * 3_600_000_000_000;
 
+/// Parses a duration in Go's notation: `1s`, `180m`, `168h`, `1h30m`, `1.5h`, `0s`.
+///
+/// The units are `ns`, `us` (or `µs`), `ms`, `s`, `m` and `h`. Numbers can have a fraction. Unlike in Go, negative
+/// durations, a bare `0` and fractions of a nanosecond are errors, and nothing is rounded.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use tollgate::limit::{format_duration, parse_duration};
+///
+/// let duration = parse_duration("1h30m")?;
+/// assert_eq!(duration, Duration::from_secs(5400));
+/// assert_eq!(format_duration(duration), "1h30m0s");
+/// # Ok::<_, tollgate::limit::LimitError>(())
+/// ```
+///
+/// # Errors
+///
+/// If the text is not such a duration, or longer than [`Duration::MAX`].
+pub fn parse_duration(text: &str) -> Result<Duration, LimitError> {
+    read_duration(text).map_err(|error| LimitError::new(NotationError::Text(error)))
+}
+
 pub(super) fn read_duration(text: &str) -> Result<Duration, DurationError> {
     parse_parts(text, &[]).map_err(|kind| DurationError {
         text: shortened(text),
         kind: match kind {
             // Perhaps it is in days or weeks, which Go does not have.
-            ErrorKind::Unit => parse_parts(text, &LONG_UNITS).map_or(kind, ErrorKind::Days),
+            ErrorKind::Unit => parse_parts(text, &LONG_UNITS)
+                .map_or(kind, |duration| ErrorKind::Days(brief(duration))),
             kind => kind,
         },
     })
@@ -162,30 +188,6 @@ fn part_of(digits: &str, unit: u64) -> Result<u128, ErrorKind> {
     } else {
         Err(ErrorKind::TooFine)
     }
-}
-
-/// A text that is not a duration.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{text}` is not a duration: {kind}")]
-pub(crate) struct DurationError {
-    text: String,
-    kind: ErrorKind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-enum ErrorKind {
-    #[error("write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`")]
-    Syntax,
-    #[error("add a unit, one of ns, us, ms, s, m, h")]
-    NoUnit,
-    #[error("units are ns, us, ms, s, m and h")]
-    Unit,
-    #[error("the longest unit is the hour: write `{}`", brief(*.0))]
-    Days(Duration),
-    #[error("it is too long: shorten it")]
-    TooLong,
-    #[error("it has a fraction of a nanosecond: round it")]
-    TooFine,
 }
 
 #[cfg(test)]

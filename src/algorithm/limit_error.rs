@@ -1,10 +1,10 @@
 use thiserror::Error;
 
 use super::{
-    concurrency::ConcurrencyError, duration::DurationError, gcra::GcraError,
-    limit_error_kind::LimitErrorKind, quota::QuotaMistake, tiers::TiersMistake,
-    window::WindowError,
+    concurrency::ConcurrencyError, duration_error::DurationError, gcra::GcraError,
+    limit_error_kind::LimitErrorKind, quota::QuotaError, tiers::TiersError, window::WindowError,
 };
+use crate::message::debug_is_message;
 
 /// The error for values that no limit has, or for a text that is not a limit, or not a part of one. Its message says what
 /// to change.
@@ -20,13 +20,19 @@ use super::{
 /// let error = "10 per fortnight".parse::<Limit>().expect_err("a fortnight is 336h");
 /// assert_eq!((error.field(), error.kind()), (Some("period"), LimitErrorKind::Unreadable));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error(transparent)]
 pub struct LimitError(NotationError);
+
+debug_is_message!(LimitError);
 
 impl LimitError {
     pub(crate) const fn new(mistake: NotationError) -> Self {
         Self(mistake)
+    }
+
+    pub(crate) const fn quota(mistake: QuotaError) -> Self {
+        Self(NotationError::Quota(mistake))
     }
 
     /// Returns the value to change, by its name in files such as `burst` or `max_wait`; `None` if a text as a whole is not
@@ -74,11 +80,11 @@ pub(crate) enum NotationError {
     #[error(transparent)]
     Window(#[from] WindowError),
     #[error(transparent)]
-    Quota(#[from] QuotaMistake),
+    Quota(#[from] QuotaError),
     #[error(transparent)]
     Concurrency(#[from] ConcurrencyError),
     #[error(transparent)]
-    Tiers(#[from] TiersMistake),
+    Tiers(#[from] TiersError),
     #[error("`{text}` is not a limit: {mistake}")]
     Line { text: String, mistake: Box<Self> },
     #[error(transparent)]
@@ -113,7 +119,7 @@ impl NotationError {
     /// Returns the tier with the mistake, if it is in a tier.
     pub(crate) fn tier(&self) -> Option<usize> {
         match self {
-            Self::Tiers(TiersMistake::Tier { tier, .. }) => Some(*tier),
+            Self::Tiers(TiersError::Tier { tier, .. }) => Some(*tier),
             Self::Line { mistake, .. } => mistake.tier(),
             _ => None,
         }

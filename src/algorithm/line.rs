@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     duration::{parse_span, read_duration},
-    limit_error::{LimitError, NotationError},
+    limit_error::NotationError,
 };
 
 /// The words for periods. All other periods are durations, such as `15m`.
@@ -61,27 +61,4 @@ pub(super) fn duration(field: &'static str, text: &str) -> Result<Duration, Nota
 /// Reads a duration, or `infinite`.
 pub(super) fn span(field: &'static str, text: &str) -> Result<Duration, NotationError> {
     parse_span(text).map_err(|source| NotationError::Duration { field, source })
-}
-
-/// Parses a duration in Go's notation: `1s`, `180m`, `168h`, `1h30m`, `1.5h`, `0s`.
-///
-/// The units are `ns`, `us` (or `µs`), `ms`, `s`, `m` and `h`. Numbers can have a fraction. Unlike in Go, negative
-/// durations, a bare `0` and fractions of a nanosecond are errors, and nothing is rounded.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use tollgate::limit::{format_duration, parse_duration};
-///
-/// let duration = parse_duration("1h30m")?;
-/// assert_eq!(duration, Duration::from_secs(5400));
-/// assert_eq!(format_duration(duration), "1h30m0s");
-/// # Ok::<_, tollgate::limit::LimitError>(())
-/// ```
-///
-/// # Errors
-///
-/// If the text is not such a duration, or longer than [`Duration::MAX`].
-pub fn parse_duration(text: &str) -> Result<Duration, LimitError> {
-    read_duration(text).map_err(|error| LimitError::new(NotationError::Text(error)))
 }

@@ -2,7 +2,8 @@
 //! clock, no I/O and no floating point.
 //!
 //! [`Each`](each::Each) holds one of the algorithms, or something that belongs to one: a state, a charge. The folder
-//! `dispatch` is the one place that knows all algorithms. The rest of the crate asks [`Algorithm`], and names none.
+//! `dispatch` passes each question on to the algorithm of a value. The rest of the crate asks [`Algorithm`], and names none,
+//! except for the constructors of [`Limit`](crate::Limit) and the default of a bucket's key.
 //!
 //! Each folder implements these traits, one in each file of the same name:
 //!
@@ -16,8 +17,9 @@
 //! | `follow::Following`, `debt::Owing` | how a process decides without its store, and what it owes afterwards |
 //! | `scripted::Scripted` | what scripts on Redis are asked, and what they find |
 //!
-//! To add an algorithm, write its folder, and add it to `Each`, [`AlgorithmKey`] and [`AlgorithmKey::ALL`]; the compiler
-//! lists the rest.
+//! To add an algorithm, write its folder, and add it to `Each`, [`AlgorithmKey`], [`AlgorithmKey::ALL`], the macros in
+//! `dispatch/algorithm.rs`, and its errors to [`NotationError`]. The compiler then lists the aliases of `Each`, which get
+//! another parameter: [`Algorithm`], [`Charge`] and those in `dispatch`.
 
 mod action;
 mod algorithm_key;
@@ -30,6 +32,7 @@ mod debt;
 mod denial;
 mod dispatch;
 mod duration;
+mod duration_error;
 mod each;
 #[cfg(feature = "failure-policy")]
 mod follow;
@@ -69,10 +72,9 @@ pub(crate) use self::{
 pub use self::{
     algorithm_key::AlgorithmKey,
     dispatch::{Algorithm, Stored, StoredError},
-    duration::format_duration,
+    duration::{format_duration, parse_duration},
     limit_error::LimitError,
     limit_error_kind::LimitErrorKind,
-    line::parse_duration,
 };
 #[cfg(feature = "failure-policy")]
 pub(crate) use self::{debt::Owed, dispatch::Ledger, follow::Repeat, share::Share, ticks::Tat};

@@ -120,6 +120,7 @@ pub use crate::stats::Stats;
 use crate::{
     clock::InvalidNow,
     decision::Outcome,
+    message::debug_is_message,
     transaction::{Algorithm, Batch},
 };
 
@@ -285,7 +286,7 @@ impl UnsupportedLimit {
 }
 
 /// The error for a batch that a backend did not decide. The [module docs](self) have an example.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum BackendError {
     /// The time of the decision is out of range.
@@ -306,6 +307,8 @@ pub enum BackendError {
     #[error("the rate limit store has moved, and is being located")]
     Moving(#[source] Box<dyn StdError + Send + Sync>),
 }
+
+debug_is_message!(BackendError);
 
 impl BackendError {
     /// Creates the error for a store that did not answer.

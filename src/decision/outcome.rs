@@ -91,16 +91,6 @@ impl Outcome {
         self
     }
 
-    /// Returns the same outcome with other answers.
-    #[cfg(feature = "failure-policy")]
-    #[must_use]
-    pub(crate) fn with_answers(self, answers: impl IntoIterator<Item = Answer>) -> Self {
-        Self {
-            answers: answers.into_iter().collect(),
-            ..self
-        }
-    }
-
     /// Returns the source of the decision.
     #[cfg(feature = "tokio")]
     pub(crate) fn source(&self) -> Source {
@@ -215,7 +205,7 @@ impl Outcome {
     }
 
     /// The answers, to change them.
-    #[cfg(feature = "redis")]
+    #[cfg(feature = "failure-policy")]
     pub(crate) fn answers_mut(&mut self) -> &mut [Answer] {
         &mut self.answers
     }

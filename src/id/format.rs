@@ -8,6 +8,7 @@ use super::{
     id::Id,
     ip_address, ipv6_range, pair, reg_id,
 };
+use crate::message::debug_is_message;
 
 /// The format of a limit's ids. The [module docs](super) compare the formats.
 ///
@@ -176,7 +177,7 @@ impl FromStr for IdFormat {
 
 /// The error for a text that is not an id in a format. See [`IdFormat`]. It quotes the text, unless the text is a
 /// [secret](Id::secret).
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("{} is not an id in the format {format}: {reason}", quoted(.id.as_deref()))]
 pub struct IdError {
     format: IdFormat,
@@ -208,9 +209,11 @@ fn quoted(id: Option<&str>) -> Cow<'_, str> {
 }
 
 /// The error for an unknown format name, when an [`IdFormat`] is parsed.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("`{0}` is not an id format: use one of {names}", names = names())]
 pub struct UnknownIdFormat(String);
+
+debug_is_message!(IdError, UnknownIdFormat);
 
 fn names() -> String {
     let names: Vec<_> = IdFormat::ALL.iter().map(|format| format.name()).collect();

@@ -11,6 +11,7 @@ use arc_swap::ArcSwap;
 use thiserror::Error;
 
 use super::address::{RangeError, Ranges, range};
+use crate::message::debug_is_message;
 
 /// A list of addresses and ranges in a file, such as denied or exempt clients.
 /// [`ClientIp::listed_in`](super::ClientIp::listed_in) makes a condition of it.
@@ -129,7 +130,7 @@ fn read(path: &Path) -> Result<Ranges, IpListError> {
 
 /// The error for a list of addresses that cannot be read. Returned by [`IpList::from_file`];
 /// [`ClientIp::listed_in`](super::ClientIp::listed_in) has an example.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum IpListError {
     /// The file cannot be read.
@@ -163,3 +164,5 @@ pub enum IpListError {
         source: RangeError,
     },
 }
+
+debug_is_message!(IpListError);

@@ -10,12 +10,14 @@ use super::name::{LimitName, NameError};
 use crate::{
     algorithm::{LimitError, NotationError},
     id::{IdError, IdFormat, UnknownIdFormat, shortened},
+    message::debug_is_message,
 };
 
 /// The error for limits that cannot be used. It has the file and line if they are known, the limit, the id, and what to
 /// change. The [guide](crate::guide::limits_in_files#mistakes) has examples.
-#[derive(Debug)]
 pub struct LimitsError(Box<LocatedMistake>);
+
+debug_is_message!(LimitsError);
 
 /// A mistake and where it is.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use thiserror::Error;
 use crate::{
     backend::LeaseShare,
     id::{IdFormat, shortened},
+    message::debug_is_message,
     transaction::{LimitKey, OnFailure},
 };
 
@@ -254,12 +255,14 @@ impl fmt::Display for LimitName {
 }
 
 /// The error for an invalid name. [`LimitsBuilder::build`](super::LimitsBuilder::build) returns it.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error(
     "`{0}` is not a limit name: start with an ASCII letter, \
      and continue with letters, digits, `_`, `.` or `-`"
 )]
 pub struct NameError(String);
+
+debug_is_message!(NameError);
 
 #[cfg(test)]
 mod tests {

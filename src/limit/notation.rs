@@ -15,6 +15,14 @@ const BLOCKED: &str = "blocked";
 pub(super) static WORDS: [(&str, Limit); 2] =
     [(UNLIMITED, Limit::UNLIMITED), (BLOCKED, Limit::BLOCKED)];
 
+/// Returns the word for a limit without an algorithm.
+pub(super) fn word(limit: &Limit) -> &'static str {
+    match limit.is_blocked() {
+        true => BLOCKED,
+        false => UNLIMITED,
+    }
+}
+
 impl FromStr for Limit {
     type Err = LimitError;
 
@@ -80,8 +88,7 @@ impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.algorithm() {
             Some(algorithm) => algorithm.write(f),
-            None if self.is_blocked() => f.write_str(BLOCKED),
-            None => f.write_str(UNLIMITED),
+            None => f.write_str(word(self)),
         }
     }
 }

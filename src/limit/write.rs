@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 use super::{
     limit::Limit,
     limits::{Limits, NamedLimit},
+    notation::word,
     overrides::Override,
 };
 use crate::{algorithm::WrittenFields, id::IdFormat};
@@ -95,8 +96,7 @@ impl<'a> WrittenLimit<'a> {
 fn values(limit: &Limit) -> WrittenFields {
     match limit.algorithm() {
         Some(algorithm) => algorithm.values(),
-        None if limit.is_blocked() => WrittenFields::default().flag("blocked", true),
-        None => WrittenFields::default().flag("unlimited", true),
+        None => WrittenFields::default().flag(word(limit), true),
     }
 }
 

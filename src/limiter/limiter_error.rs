@@ -6,13 +6,14 @@ use crate::{
     clock::InvalidNow,
     id::{Id, IdError, redacted},
     limit::{Limit, Limits, NamedLimit},
+    message::debug_is_message,
     spelling::did_you_mean,
     transaction::{BucketKey, LimitRef, Transaction},
 };
 
 /// The error for a transaction that was not decided. A denial is not an error, but a [`Decision`](crate::Decision).
 /// [`Limiter`](super::Limiter) has an example.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum LimiterError {
     /// No limit has this name.
@@ -143,6 +144,8 @@ pub enum LimiterError {
     #[error(transparent)]
     Backend(BackendError),
 }
+
+debug_is_message!(LimiterError);
 
 impl LimiterError {
     pub(crate) fn unknown_limit(name: &str, limits: &Limits) -> Self {

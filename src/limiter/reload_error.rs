@@ -3,10 +3,10 @@ use std::{fmt, path::PathBuf};
 use thiserror::Error;
 
 use super::limiter_error::LimiterError;
-use crate::{backend::UnsupportedLimit, id::IdFormat, limit::LimitName};
+use crate::{backend::UnsupportedLimit, id::IdFormat, limit::LimitName, message::debug_is_message};
 
 /// The error for new limits that were rejected. Returned by [`Limiter::reload`](crate::Limiter::reload).
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum ReloadError {
     /// A rule uses a name that has been removed, or has a cost above a burst.
@@ -63,6 +63,8 @@ pub enum ReloadError {
         source: UnsupportedLimit,
     },
 }
+
+debug_is_message!(ReloadError);
 
 /// Returns the entry of a limit that is off. It repeats the number and the id format, because the limit's buckets depend on
 /// them.

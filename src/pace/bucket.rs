@@ -239,7 +239,7 @@ impl Bucket {
     }
 }
 
-/// Returns which part of a quota so many units are, in millionths.
+/// Returns `units` as a part of `quota`, in millionths.
 fn part(units: u32, quota: u32) -> u64 {
     u64::from(units) * WHOLE / u64::from(quota)
 }

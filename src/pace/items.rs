@@ -71,21 +71,21 @@ fn parameter(text: &str) -> Option<(&str, Option<&str>, &str)> {
     let Some(behind) = behind.strip_prefix('=') else {
         return Some((name, None, behind));
     };
-    let value = string_or(behind, |byte| !b";,\" \t".contains(&byte))?;
+    let value = value_end(behind, |byte| !b";,\" \t".contains(&byte))?;
     let (value, behind) = behind.split_at(value);
     Some((name, Some(value), behind))
 }
 
 /// Skips the name of a policy: a string or, as some servers write it, a token.
 fn name(text: &str) -> Option<&str> {
-    let end = string_or(text, |byte| is_key(byte) || byte.is_ascii_uppercase())?;
+    let end = value_end(text, |byte| is_key(byte) || byte.is_ascii_uppercase())?;
     (end > 0).then(|| &text[end..])
 }
 
-/// Finds the end of a quoted string or, without a quote, of what belongs together.
-fn string_or(text: &str, belongs: impl Fn(u8) -> bool) -> Option<usize> {
+/// Finds the end of a quoted string or, without a quote, of a token.
+fn value_end(text: &str, is_token_byte: impl Fn(u8) -> bool) -> Option<usize> {
     if !text.starts_with('"') {
-        return Some(end(text, belongs));
+        return Some(end(text, is_token_byte));
     }
     let mut escaped = false;
     let quote = text.bytes().skip(1).position(|byte| {

@@ -50,9 +50,10 @@ impl Reading {
         let (remaining, wait) = match refusal {
             Some(RetryAdvice::Later(said)) => after_refusal(said, left, &policies),
             // A final refusal concerns this request only.
-            other => (
+            Some(_) => (left.map(|left| left.remaining), None),
+            None => (
                 left.map(|left| left.remaining),
-                left.and_then(|left| left.wait).filter(|_| other.is_none()),
+                left.and_then(|left| left.wait),
             ),
         };
         Self {

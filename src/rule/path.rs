@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{Uri, request::Parts, uri::PathAndQuery};
 use thiserror::Error;
 
-use crate::key::Predicate;
+use crate::{key::Predicate, message::debug_is_message};
 
 /// The most levels of nested escapes that are resolved.
 const ROUNDS: usize = 4;
@@ -47,9 +47,11 @@ pub fn paths<T: Into<String>>(paths: impl IntoIterator<Item = T>) -> Paths {
 pub struct Paths(Arc<[String]>);
 
 /// The error for a path that matches no request, or that is a pattern of routes, from [`Paths::new`].
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error(transparent)]
 pub struct PathError(PathMistake);
+
+debug_is_message!(PathError);
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 enum PathMistake {

@@ -1,13 +1,14 @@
 use thiserror::Error;
 
 use crate::{
-    check::Finding, id::IdFormat, limit::LimitsError, limiter::LimiterError, transaction::Mode,
+    check::Finding, id::IdFormat, limit::LimitsError, limiter::LimiterError,
+    message::debug_is_message, transaction::Mode,
 };
 
 /// The error for a rule that does not fit the limits or the other rules of its layer. Returned by
 /// [`RateLimitLayer::try_rule`](crate::RateLimitLayer::try_rule) and
 /// [`try_limit`](crate::RateLimitLayer::try_limit).
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum RuleError {
     /// The limit is unknown, or the cost is above its burst.
@@ -68,3 +69,5 @@ pub enum RuleError {
         modes: [Mode; 2],
     },
 }
+
+debug_is_message!(RuleError);

@@ -268,6 +268,12 @@ fn what_is_suggested_can_be_replayed() {
         .filter(|line| line.starts_with("  requests: {"))
         .collect();
     assert_eq!(lines.len(), 3, "{}", stdout(&text));
+    for (line, start) in lines.iter().zip(["burst: ", "limit: ", "quota: "]) {
+        assert!(
+            line.contains(&format!("{{id: ipAddress, {start}")),
+            "{line}"
+        );
+    }
     for (line, recommendation) in lines
         .iter()
         .zip(told["recommendations"].as_array().unwrap())
@@ -338,6 +344,24 @@ fn many_clients_are_measured_exactly() {
     for recommendation in told["recommendations"].as_array().unwrap() {
         assert_eq!(recommendation["clients_denied"], 1, "{recommendation}");
     }
+}
+
+#[test]
+fn share_is_cut_to_the_clients_that_are_remembered() {
+    let mut log = String::new();
+    for client in 0..70_000 {
+        let line = format!("{{\"ts\":{},\"id\":{client}}}\n", START + client / 100);
+        log.push_str(&line.repeat(2));
+    }
+    let args = ["suggest", "--key", "id", "--deny-at-most", "95%"];
+    let output = run_with(&args, log.as_bytes());
+    let note = "--deny-at-most would be 66,500 clients, and at most 65,535 are remembered";
+    assert!(stderr(&output).contains(note), "{}", stderr(&output));
+    let text = stdout(&output);
+    // Every client makes two requests at once.
+    let row = text.lines().find(|line| line.contains(" 1 per hour "));
+    let bursts = row.unwrap().matches(" 2 ").count();
+    assert_eq!(bursts, 2, "{text}");
 }
 
 #[test]

@@ -187,19 +187,3 @@ async fn all_limits_are_put_in_shadow_and_taken_out_by_a_reload() {
     let error = limiter.spend(&one.cost(2)).await.unwrap_err();
     assert!(matches!(error, LimiterError::CostAboveBurst { .. }));
 }
-
-#[test]
-fn debug_of_an_error_is_its_structure() {
-    let limits = Limits::builder().defaults_file("no-such-file.json");
-    let error = limits.build().unwrap_err();
-    let debug = format!("{error:?}");
-    assert!(
-        debug.starts_with("LimitsError(") && debug.contains("NotFound"),
-        "{debug}"
-    );
-    let display = error.to_string();
-    assert!(
-        display.starts_with("no-such-file.json: cannot read it: "),
-        "{display}"
-    );
-}

@@ -93,3 +93,18 @@ pub(super) mod by {
         concurrency::Concurrency, gcra::Gcra, quota::Quota, tiers::Tiers, window::Window,
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Each;
+    use crate::algorithm::AlgorithmKey;
+
+    #[test]
+    fn several_values_of_any_algorithm_belong_together() {
+        for key in AlgorithmKey::ALL {
+            let one: Each<(), (), (), (), ()> = keyed!(key, (By, This) => This(()));
+            let are_alike = each!((one, one), ((), ()) => true, _ => false);
+            assert!(are_alike, "{key:?}");
+        }
+    }
+}

@@ -1,5 +1,5 @@
-//! The algorithm of a bucket: each question is passed on to the one that the bucket has. This is the only place that knows
-//! all algorithms, and none of them knows it.
+//! The algorithm of a bucket: each question is passed on to the one that the bucket has. It lists all
+//! algorithms, as do `each`, `algorithm_key`, `charge` and `limit_error`. No algorithm imports it.
 
 mod algorithm;
 mod bound;

@@ -23,6 +23,7 @@ use crate::{
         window::Window,
     },
     clock::Timestamp,
+    message::debug_is_message,
     varint::Malformed,
 };
 
@@ -301,7 +302,7 @@ impl Algorithm {
 }
 
 /// The error for bytes that are not the state of a bucket. Returned by [`Stored::from_bytes`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum StoredError {
     /// The layout has another version.
@@ -326,6 +327,8 @@ pub enum StoredError {
     #[error("the stored bucket has {0}: another program has written it, so delete the bucket")]
     Impossible(&'static str),
 }
+
+debug_is_message!(StoredError);
 
 impl From<Malformed> for StoredError {
     fn from(malformed: Malformed) -> Self {

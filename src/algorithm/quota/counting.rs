@@ -3,7 +3,8 @@
 use std::{convert::Infallible, time::Duration};
 
 use super::{
-    quota::{Quota, QuotaCharge, Usage},
+    quota::{Quota, Usage},
+    receipt::QuotaCharge,
     row,
 };
 use crate::{

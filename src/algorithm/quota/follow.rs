@@ -1,6 +1,9 @@
 //! How the usage of a quota follows that of a store. A share is used in the same proportion as the whole.
 
-use super::quota::{Quota, QuotaCharge, Usage};
+use super::{
+    quota::{Quota, Usage},
+    receipt::QuotaCharge,
+};
 use crate::algorithm::{action::Refund, follow::Following, share::Share, ticks::Tat};
 
 impl Following for Quota {

@@ -1,6 +1,9 @@
 //! The part of a quota that a process charges in advance. It expires with its period.
 
-use super::quota::{Quota, QuotaCharge, Usage};
+use super::{
+    quota::{Quota, Usage},
+    receipt::QuotaCharge,
+};
 use crate::algorithm::{action::Refund, charge::Charge, lease::Leasing};
 
 impl Leasing for Quota {

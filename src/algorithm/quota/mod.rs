@@ -32,13 +32,14 @@ mod notation;
 mod per;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod quota;
-mod quota_mistake;
+mod quota_error;
+mod receipt;
 pub(crate) mod row;
 #[cfg(feature = "redis")]
 mod scripted;
 mod utc_offset;
 
-pub(crate) use self::{bound::NO_TOKEN_BUCKET, quota::QuotaCharge, quota_mistake::QuotaMistake};
+pub(crate) use self::{bound::NO_TOKEN_BUCKET, quota_error::QuotaError, receipt::QuotaCharge};
 pub use self::{
     per::{CalendarUnit, Per},
     quota::{Quota, Usage},

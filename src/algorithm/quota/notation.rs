@@ -5,7 +5,7 @@ use std::fmt;
 use super::{
     per::{CalendarUnit, Per},
     quota::Quota,
-    quota_mistake::QuotaMistake,
+    quota_error::QuotaError,
     utc_offset::UtcOffset,
 };
 use crate::{
@@ -43,7 +43,7 @@ impl Notation for Quota {
             None => per,
             Some(offset) if per.calendar_unit().is_some() => per.at_offset(offset),
             Some(_) => {
-                return Err(fields.mistaken(QuotaMistake::NoOffset.into()));
+                return Err(fields.mistaken(QuotaError::NoOffset.into()));
             }
         };
         of_values(quota, per).map_err(|error| fields.mistaken(error.into()))
@@ -71,7 +71,7 @@ impl Notation for Quota {
     }
 }
 
-fn of_values(quota: u32, per: Per) -> Result<Quota, QuotaMistake> {
+fn of_values(quota: u32, per: Per) -> Result<Quota, QuotaError> {
     Ok(Quota::checked(quota, per)?)
 }
 
@@ -86,9 +86,9 @@ fn calendar(text: &str) -> Result<Per, NotationError> {
         Some((unit, offset)) => (unit.trim_end(), Some(offset.trim())),
         None => (text, None),
     };
-    let per = Per::calendar(CalendarUnit::named(unit).ok_or(QuotaMistake::Unit)?);
+    let per = Per::calendar(CalendarUnit::named(unit).ok_or(QuotaError::Unit)?);
     Ok(match offset {
-        Some(offset) => per.at_offset(UtcOffset::parse(offset).map_err(QuotaMistake::from)?),
+        Some(offset) => per.at_offset(UtcOffset::parse(offset).map_err(QuotaError::from)?),
         None => per,
     })
 }
@@ -96,7 +96,7 @@ fn calendar(text: &str) -> Result<Per, NotationError> {
 /// Reads the length of a period from first use.
 fn first_use(text: &str) -> Result<Per, NotationError> {
     let length = duration("period", text.trim_end())?;
-    Ok(Per::checked(length).map_err(QuotaMistake::from)?)
+    Ok(Per::checked(length).map_err(QuotaError::from)?)
 }
 
 /// Reads a unit of the calendar or, from first use, a duration.
@@ -105,14 +105,14 @@ fn per(text: &str) -> Result<Per, NotationError> {
         return Ok(Per::calendar(unit));
     }
     if !text.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
-        return Err(QuotaMistake::per(text).into());
+        return Err(QuotaError::per(text).into());
     }
     let length = duration("per", text)?;
-    Ok(Per::checked(length).map_err(QuotaMistake::from)?)
+    Ok(Per::checked(length).map_err(QuotaError::from)?)
 }
 
 fn offset(text: &str) -> Result<UtcOffset, NotationError> {
-    let offset = UtcOffset::parse(text).map_err(|source| QuotaMistake::OffsetField {
+    let offset = UtcOffset::parse(text).map_err(|source| QuotaError::OffsetField {
         text: shortened(text),
         source,
     });

@@ -1,20 +1,18 @@
 use std::{fmt, sync::LazyLock, time::Duration};
 
-use super::{
-    quota_mistake::{PerError, QuotaMistake},
-    utc_offset::UtcOffset,
-};
-use crate::{
-    algorithm::{
-        limit_error::{LimitError, NotationError},
-        ticks::MAX_TICKS_US,
-    },
-    clock::Timestamp as Instant,
-};
 use jiff::{
     ToSpan,
     civil::{Date, Time},
     tz::Offset,
+};
+
+use super::{
+    quota_error::{PerError, QuotaError},
+    utc_offset::UtcOffset,
+};
+use crate::{
+    algorithm::{limit_error::LimitError, ticks::MAX_TICKS_US},
+    clock::Timestamp as Instant,
 };
 
 const HOUR_US: u64 = 3_600_000_000;
@@ -102,9 +100,7 @@ impl Per {
     pub const fn checked_first_use(length: Duration) -> Result<Self, LimitError> {
         match Self::checked(length) {
             Ok(per) => Ok(per),
-            Err(error) => Err(LimitError::new(NotationError::Quota(QuotaMistake::Length(
-                error,
-            )))),
+            Err(error) => Err(LimitError::quota(QuotaError::Length(error))),
         }
     }
 

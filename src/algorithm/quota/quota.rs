@@ -1,8 +1,8 @@
 use super::{
     per::Per,
-    quota_mistake::{QuotaError, QuotaMistake},
+    quota_error::{AmountError, QuotaError},
 };
-use crate::algorithm::limit_error::{LimitError, NotationError};
+use crate::algorithm::limit_error::LimitError;
 
 /// The validated parameters of a quota. [`Limit::quota`](crate::Limit::quota) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,13 +19,6 @@ pub struct Usage {
     pub start_us: u64,
     /// The amount used.
     pub used: u32,
-}
-
-/// A charge as a receipt remembers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct QuotaCharge {
-    /// The start of the period.
-    pub(crate) start_us: u64,
 }
 
 impl Usage {
@@ -45,15 +38,13 @@ impl Quota {
     pub const fn new(quota: u32, per: Per) -> Result<Self, LimitError> {
         match Self::checked(quota, per) {
             Ok(quota) => Ok(quota),
-            Err(error) => Err(LimitError::new(NotationError::Quota(QuotaMistake::Amount(
-                error,
-            )))),
+            Err(error) => Err(LimitError::quota(QuotaError::Amount(error))),
         }
     }
 
-    pub(crate) const fn checked(quota: u32, per: Per) -> Result<Self, QuotaError> {
+    pub(crate) const fn checked(quota: u32, per: Per) -> Result<Self, AmountError> {
         match quota {
-            0 => Err(QuotaError::Zero),
+            0 => Err(AmountError::Zero),
             _ => Ok(Self { quota, per }),
         }
     }

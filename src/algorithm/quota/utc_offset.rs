@@ -1,6 +1,6 @@
 use std::{fmt, str::FromStr};
 
-use super::quota_mistake::{InvalidUtcOffset, QuotaMistake};
+use super::quota_error::{InvalidUtcOffset, QuotaError};
 use crate::algorithm::limit_error::LimitError;
 
 /// A fixed offset from UTC, in whole minutes, from `-23:59` to `+23:59`.
@@ -75,7 +75,7 @@ impl FromStr for UtcOffset {
 
     /// Reads what [`Display`](fmt::Display) writes: a sign, two digits, a colon and two digits.
     fn from_str(text: &str) -> Result<Self, LimitError> {
-        Self::parse(text).map_err(|error| LimitError::new(QuotaMistake::Offset(error).into()))
+        Self::parse(text).map_err(|error| LimitError::quota(QuotaError::Offset(error)))
     }
 }
 

@@ -60,10 +60,10 @@ mod scripted;
 mod tier;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod tiers;
-mod tiers_mistake;
+mod tiers_error;
 mod view;
 
-pub(crate) use self::{bound::NO_TOKEN_BUCKET, tiers_mistake::TiersMistake};
+pub(crate) use self::{bound::NO_TOKEN_BUCKET, tiers_error::TiersError};
 pub use self::{
     grant::Grant,
     history::History,
@@ -71,5 +71,3 @@ pub use self::{
     tiers::Tiers,
     view::TierSnapshot,
 };
-/// The error for invalid tiers, which is that of all limits. [`Limit::tiers`](crate::Limit::tiers) returns it.
-pub use super::LimitError as TiersError;

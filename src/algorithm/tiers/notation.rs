@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{tier::Tier, tiers::Tiers, tiers_mistake::TiersMistake};
+use super::{tier::Tier, tiers::Tiers, tiers_error::TiersError};
 use crate::algorithm::{
     duration::format_span,
     limit_error::NotationError,
@@ -42,7 +42,7 @@ impl Notation for Tiers {
         let read = read.map(|(i, fields)| read_tier(i, fields));
         Self::checked(read.collect::<Result<Vec<_>, _>>()?).map_err(|error| {
             let fields = match &error {
-                TiersMistake::Tier { tier, .. } => &listed[*tier],
+                TiersError::Tier { tier, .. } => &listed[*tier],
                 _ => fields,
             };
             fields.mistaken(error.into())

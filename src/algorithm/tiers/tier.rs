@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::tiers_mistake::TierMistake;
+use super::tiers_error::TierError;
 use crate::algorithm::{ticks::MAX_TICKS_US, time::NEVER};
 
 /// The highest limit of a tier whose window slides.
@@ -73,24 +73,24 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    pub(super) fn new(tier: &Tier, is_lowest: bool) -> Result<Self, TierMistake> {
+    pub(super) fn new(tier: &Tier, is_lowest: bool) -> Result<Self, TierError> {
         let (window, active) = (
             micros("window", tier.window)?,
             micros("active", tier.active)?,
         );
         let cooldown = micros("cooldown", tier.cooldown)?;
         if tier.limit == 0 {
-            return Err(TierMistake::ZeroLimit);
+            return Err(TierError::ZeroLimit);
         }
         for (field, us) in [("window", window), ("active", active)] {
             if us == 0 {
-                return Err(TierMistake::Zero(field));
+                return Err(TierError::Zero(field));
             }
         }
         let is_carried = is_lowest && cooldown < window;
         let slides = window != NEVER && (window < active || is_carried);
         if slides && tier.limit > MAX_SLIDING {
-            return Err(TierMistake::TooManyToRemember(tier.limit));
+            return Err(TierError::TooManyToRemember(tier.limit));
         }
         Ok(Self {
             limit: tier.limit,
@@ -127,16 +127,16 @@ impl Span {
     }
 }
 
-fn micros(field: &'static str, duration: Duration) -> Result<u64, TierMistake> {
+fn micros(field: &'static str, duration: Duration) -> Result<u64, TierError> {
     if duration == Tier::FOREVER {
         return Ok(NEVER);
     }
     if !duration.subsec_nanos().is_multiple_of(1000) {
-        return Err(TierMistake::TooFine(field));
+        return Err(TierError::TooFine(field));
     }
     let us = u64::try_from(duration.as_micros()).ok();
     us.filter(|us| *us <= MAX_TICKS_US)
-        .ok_or(TierMistake::TooLong(field))
+        .ok_or(TierError::TooLong(field))
 }
 
 fn duration(us: u64) -> Duration {

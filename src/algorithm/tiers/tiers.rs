@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::{
     tier::{MAX_SLIDING, Span, Tier},
-    tiers_mistake::TiersMistake,
+    tiers_error::TiersError,
 };
 use crate::algorithm::{
     limit_error::{LimitError, NotationError},
@@ -30,17 +30,17 @@ impl Tiers {
         Self::checked(tiers).map_err(|error| LimitError::new(NotationError::Tiers(error)))
     }
 
-    pub(super) fn checked(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, TiersMistake> {
+    pub(super) fn checked(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, TiersError> {
         let tiers = tiers.into_iter().enumerate();
         let spans = tiers.map(|(i, tier)| {
             let span = Span::new(&tier, i == 0);
-            span.map_err(|mistake| TiersMistake::Tier { tier: i, mistake })
+            span.map_err(|mistake| TiersError::Tier { tier: i, mistake })
         });
         let spans = spans.collect::<Result<Arc<_>, _>>()?;
         match spans.len() {
-            0 => Err(TiersMistake::None),
+            0 => Err(TiersError::None),
             1..=Self::MAX => Ok(Self(spans)),
-            more => Err(TiersMistake::TooMany(more)),
+            more => Err(TiersError::TooMany(more)),
         }
     }
 

@@ -3,11 +3,8 @@
 use std::{collections::VecDeque, time::Duration};
 
 use super::{
-    change::{Change, WindowCharge},
-    snapshot::WindowSnapshot,
-    units::Units,
-    view::WindowView,
-    window::Window,
+    change::Change, receipt::WindowCharge, snapshot::WindowSnapshot, units::Units,
+    view::WindowView, window::Window,
 };
 use crate::{
     algorithm::{

@@ -1,10 +1,6 @@
 //! How the units of a window follow those of a store: it takes and gives back the same ones.
 
-use super::{
-    change::{Change, WindowCharge},
-    snapshot::WindowSnapshot,
-    window::Window,
-};
+use super::{change::Change, receipt::WindowCharge, snapshot::WindowSnapshot, window::Window};
 use crate::algorithm::{
     action::Action,
     follow::{Following, Repeat},

@@ -31,6 +31,7 @@ mod follow;
 #[cfg(feature = "tokio")]
 mod lease;
 mod notation;
+mod receipt;
 #[cfg(feature = "redis")]
 mod scripted;
 mod snapshot;
@@ -42,6 +43,6 @@ mod window_error;
 
 #[cfg(feature = "redis")]
 pub(super) use self::scripted::WindowReport;
-pub(crate) use self::{bound::NO_TOKEN_BUCKET, change::WindowCharge, window_error::WindowError};
+pub(crate) use self::{bound::NO_TOKEN_BUCKET, receipt::WindowCharge, window_error::WindowError};
 pub(super) use self::{change::Change, view::WindowView};
 pub use self::{snapshot::WindowSnapshot, units::Units, window::Window};

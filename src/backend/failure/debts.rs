@@ -28,7 +28,7 @@ const MAX_ENTRIES: usize = 1 << 20;
 ///
 /// The tables change under one lock. A bucket owes from [`add`](Self::add) until [`take`](Self::take) takes out its whole
 /// debt, and again after [`put_back`](Self::put_back). `owing` and the number of entries are those of the tables when the
-/// lock is given up, and a bucket is only recent while it is in the tables.
+/// lock is released, and a bucket is only recent while it is in the tables.
 pub(super) struct Debts {
     tables: Mutex<Tables>,
     /// The number of buckets that owe something.

@@ -41,27 +41,24 @@ impl Fallback {
         certain: bool,
         undecided: Option<UndecidedBatch<'_>>,
     ) -> Result<Outcome, BackendError> {
-        let has = |policy| {
-            let mut members = batch.members.iter();
-            members.any(|member| self.policy_of(member) == policy)
-        };
-        if has(OnFailure::Refuse) {
+        if self.has(batch, OnFailure::Refuse) {
             self.fallbacks.count(OnFailure::Refuse);
             return Err(match certain {
                 true => BackendError::not_done(RefusedByLimit),
                 false => BackendError::unavailable(RefusedByLimit),
             });
         }
-        self.fallbacks.count(match has(OnFailure::Local) {
-            true => OnFailure::Local,
-            false => OnFailure::Allow,
-        });
-        let Some(members) = self.local_members(batch) else {
+        self.fallbacks
+            .count(match self.has(batch, OnFailure::Local) {
+                true => OnFailure::Local,
+                false => OnFailure::Allow,
+            });
+        if !self.has(batch, OnFailure::Allow) {
             return self.decide_here(batch, certain, undecided);
-        };
-        let members = &members;
+        }
+        let members = &self.local_members(batch);
         let decided = self.decide_here(&Batch { members, ..*batch }, certain, undecided)?;
-        Ok(self.whole(batch, decided))
+        Ok(self.extended(batch, decided))
     }
 
     /// Decides a batch whose limits all have local decisions.
@@ -93,17 +90,15 @@ impl Fallback {
         batch: &Batch<'_>,
         own: Option<&UndecidedBatch<'_>>,
     ) -> Result<Option<Outcome>, BackendError> {
-        let mut members = batch.members.iter();
-        if !may_be_local(batch) || members.any(|member| self.policy_of(member) == OnFailure::Refuse)
-        {
+        if !may_be_local(batch) || self.has(batch, OnFailure::Refuse) {
             return Ok(None);
         }
-        let Some(members) = self.local_members(batch) else {
+        if !self.has(batch, OnFailure::Allow) {
             return self.denial_here(batch, own);
-        };
-        let members = &members;
+        }
+        let members = &self.local_members(batch);
         let denied = self.denial_here(&Batch { members, ..*batch }, own)?;
-        Ok(denied.map(|denied| self.whole(batch, denied)))
+        Ok(denied.map(|denied| self.extended(batch, denied)))
     }
 
     fn denial_here(
@@ -115,16 +110,14 @@ impl Fallback {
         self.local.denies_with(batch, others)
     }
 
-    /// Returns the members that are decided locally, or `None` if all are.
-    fn local_members<'a>(&self, batch: &Batch<'a>) -> Option<SmallVec<[Member<'a>; 4]>> {
+    /// Returns the members that are decided locally.
+    fn local_members<'a>(&self, batch: &Batch<'a>) -> SmallVec<[Member<'a>; 4]> {
         let is_local = |member: &&Member<'_>| self.policy_of(member) == OnFailure::Local;
-        let mut members = batch.members.iter();
-        let all = members.all(|member| is_local(&member));
-        (!all).then(|| batch.members.iter().filter(is_local).copied().collect())
+        batch.members.iter().filter(is_local).copied().collect()
     }
 
-    /// Returns the outcome of a batch from that of its [local members](Self::local_members). The others are left out.
-    fn whole(&self, batch: &Batch<'_>, decided: Outcome) -> Outcome {
+    /// Extends the outcome of the [local members](Self::local_members) to the whole batch; the others have no answer.
+    fn extended(&self, batch: &Batch<'_>, decided: Outcome) -> Outcome {
         let left_out = batch.members.iter().map(|member| {
             let is_local = self.policy_of(member) == OnFailure::Local;
             (!is_local).then_some(OtherAnswer {
@@ -134,6 +127,11 @@ impl Fallback {
             })
         });
         decided.among(&left_out.collect::<SmallVec<[_; 4]>>())
+    }
+
+    fn has(&self, batch: &Batch<'_>, policy: OnFailure) -> bool {
+        let mut members = batch.members.iter();
+        members.any(|member| self.policy_of(member) == policy)
     }
 
     fn policy_of(&self, member: &Member<'_>) -> OnFailure {

@@ -41,7 +41,6 @@ use super::{
     slot::Slots,
 };
 use crate::{
-    clock::Timestamp,
     decision::{Outcome, Source},
     transaction::{Algorithm, Batch},
 };
@@ -228,16 +227,15 @@ impl<B: Backend> FailurePolicy<B> {
                 }
             }
             Err(BackendError::InvalidNow(_)) => {}
-            Err(error) if may_be_local(batch) => {
-                if let BackendError::Undecidable(reason) = error {
+            Err(error) => {
+                if let BackendError::Undecidable(reason) = error
+                    && may_be_local(batch)
+                {
                     self.undecidable.write(&**reason);
                 }
                 let certain = !matches!(error, BackendError::Unavailable(_));
-                *decided = self.fallback.decide(batch, certain, undecided);
-            }
-            Err(error) => {
-                if let Err(invalid) = batch.now.map_or(Ok(()), Timestamp::validate) {
-                    *error = invalid.into();
+                if let Some(instead) = self.instead(batch, certain, undecided) {
+                    *decided = instead;
                 }
             }
         }
@@ -250,13 +248,22 @@ impl<B: Backend> FailurePolicy<B> {
         error: BackendError,
         undecided: Option<UndecidedBatch<'_>>,
     ) -> Result<Outcome, BackendError> {
-        match may_be_local(batch) {
-            true => self.fallback.decide(batch, true, undecided),
-            false => {
-                batch.now.map_or(Ok(()), Timestamp::validate)?;
-                Err(error)
-            }
+        self.instead(batch, true, undecided).unwrap_or(Err(error))
+    }
+
+    /// Returns the local decision or, if there can be none, the error for an invalid time. Returns `None` if neither
+    /// replaces the error of the store.
+    fn instead(
+        &self,
+        batch: &Batch<'_>,
+        certain: bool,
+        undecided: Option<UndecidedBatch<'_>>,
+    ) -> Option<Result<Outcome, BackendError>> {
+        if may_be_local(batch) {
+            return Some(self.fallback.decide(batch, certain, undecided));
         }
+        let invalid = batch.now?.validate().err()?;
+        Some(Err(invalid.into()))
     }
 }
 

@@ -24,14 +24,15 @@ impl Local {
         };
         let checks = Batch::new(Operation::Check, &raised).at(batch.now);
         let share = self.share.now();
-        let checked = self.decide_with(share, &checks, true)?;
-        let denies = !checked.passes(&checks);
+        let mut checked = self.decide_with(share, &checks, true)?;
+        if checked.passes(&checks) {
+            return Ok(None);
+        }
         let is_raised = |place: usize| raised[place].cost != batch.members[place].cost;
-        Ok(denies.then(|| {
-            with_used_up(share, batch, checked, |place, answer| {
-                !answer.passed && is_raised(place)
-            })
-        }))
+        mark_used_up(share, batch, &mut checked, |place, answer| {
+            !answer.passed && is_raised(place)
+        });
+        Ok(Some(checked))
     }
 
     /// Decides a batch, but skips the members without a vote that would not fit if `undecided` units of their buckets were
@@ -65,37 +66,31 @@ impl Local {
             members: &members,
             ..*batch
         };
-        let decided = self.decide_with(share, &rest, certain)?;
-        match decided.passes(batch) {
-            true => Ok(with_used_up(share, batch, decided, |place, _| {
+        let mut decided = self.decide_with(share, &rest, certain)?;
+        if decided.passes(batch) {
+            mark_used_up(share, batch, &mut decided, |place, _| {
                 members[place].cost != batch.members[place].cost
-            })),
-            false => Ok(decided),
+            });
         }
+        Ok(decided)
     }
 }
 
-/// Returns an outcome with the figures of used up buckets for the members for which `is_used_up` is true, by their places.
-/// They do not pass.
-fn with_used_up(
+/// Marks the members selected by `is_used_up` as denied, with the figures of an empty bucket.
+fn mark_used_up(
     share: Share,
     batch: &Batch<'_>,
-    decided: Outcome,
+    decided: &mut Outcome,
     is_used_up: impl Fn(usize, &Answer) -> bool,
-) -> Outcome {
+) {
     let now = decided.now;
-    let members = batch.members.iter().zip(decided.answers()).enumerate();
-    let answers = members.map(
-        |(place, (member, answer))| match is_used_up(place, answer) {
-            true => {
-                let share = share.algorithm(member.algorithm);
-                Answer::new(share.used_up(&batch.ask(member), now), false)
-            }
-            false => *answer,
-        },
-    );
-    let answers: SmallVec<[Answer; 4]> = answers.collect();
-    decided.with_answers(answers)
+    let members = batch.members.iter().zip(decided.answers_mut());
+    for (place, (member, answer)) in members.enumerate() {
+        if is_used_up(place, answer) {
+            let share = share.algorithm(member.algorithm);
+            *answer = Answer::new(share.used_up(&batch.ask(member), now), false);
+        }
+    }
 }
 
 /// Returns the members of a batch, with the `undecided` units added to the costs of those for which `applies` is true.

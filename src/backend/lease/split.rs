@@ -122,7 +122,7 @@ impl<'a, B> FromMemory<'a, B> {
         Some(HeldMember { member, left, lent })
     }
 
-    /// Ends the loans that have not ended. Units that were not spent are held again.
+    /// Ends the remaining loans. Units that were not spent are held again.
     fn end(&mut self, is_spent: bool) {
         let held = self.members.iter_mut().flatten();
         for held in held.filter(|held| held.lent.units > 0) {

@@ -6,11 +6,11 @@ use fred::{
 };
 use thiserror::Error as ThisError;
 
-use crate::{backend::BackendError, check::Finding, clock::InvalidNow};
+use crate::{backend::BackendError, check::Finding, clock::InvalidNow, message::debug_is_message};
 
 /// An error of Redis. It is the source of a [`BackendError::Unavailable`] or a [`BackendError::NotDone`]. The
 /// [guide](crate::guide::redis#when-redis-fails) has examples.
-#[derive(Clone, Debug, ThisError)]
+#[derive(Clone, ThisError)]
 #[non_exhaustive]
 pub enum RedisError {
     /// There was no answer in time. The charge may have been made.
@@ -53,6 +53,8 @@ pub enum RedisError {
     #[error(transparent)]
     Check(#[from] Finding),
 }
+
+debug_is_message!(RedisError);
 
 /// The reason why there is no connection: a part of [`RedisError::Disconnected`]. The
 /// [guide](crate::guide::redis#when-redis-fails) says what happens then.

@@ -6,7 +6,10 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use crate::transaction::{LimitKey, Member};
+use crate::{
+    message::debug_is_message,
+    transaction::{LimitKey, Member},
+};
 
 /// The form of bucket keys.
 ///
@@ -240,12 +243,14 @@ fn runs_into_its_neighbour(parts: &[KeyPart]) -> bool {
 }
 
 /// The error for a text that is not a [`KeyForm`].
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("`{form}` is not a valid key form: {problem}")]
 pub struct KeyFormError {
     form: String,
     problem: FormProblem,
 }
+
+debug_is_message!(KeyFormError);
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 enum FormProblem {

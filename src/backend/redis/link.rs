@@ -275,7 +275,7 @@ impl fmt::Debug for Link {
 /// - Until they [depart](Self::depart), nothing was sent. If the task is dropped before, because its runtime has ended, each
 ///   caller sends its own call.
 /// - If it is dropped later, the callers do not learn the outcome.
-/// - In both cases, and when the answers are there, the lane is left, once. The waiting calls are then in flight.
+/// - Dropping a flight leaves the lane exactly once, and sends the waiting calls.
 struct Flight {
     link: Arc<Link>,
     lane: u16,

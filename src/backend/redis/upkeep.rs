@@ -53,7 +53,8 @@ pub(super) struct SupervisedConnection {
     has_begun: AtomicBool,
 }
 
-/// The state of a connection. Calls are sent as long as no attempt has failed, and fail at once without a connection.
+/// The state of a connection. Before the first attempt ends, calls wait. In `Failed`, a call is sent only if the client is
+/// connected again and the server is not a replica.
 ///
 /// | from | event | to |
 /// |---|---|---|
@@ -104,11 +105,12 @@ impl SupervisedConnection {
 
     /// Leaves a server whose answer says that it is a replica. Further calls fail with this error until a master is found.
     pub(super) fn leave_replica(&self, failure: &Failure) {
-        let Failure::Redis(error) = failure else {
-            return;
+        let error = match failure {
+            Failure::Redis(error) if error.is_read_only() => error,
+            _ => return,
         };
         self.standing.send_if_modified(|standing| {
-            let leaves = error.is_read_only() && matches!(standing, Standing::Connected);
+            let leaves = matches!(standing, Standing::Connected);
             if leaves {
                 *standing = Standing::Failed(error.clone());
             }

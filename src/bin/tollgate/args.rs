@@ -29,7 +29,7 @@ impl LogArgs {
         }
     }
 
-    /// Starts with the time, which is read of each line. Keys and rules add what they need.
+    /// Starts with the time, which every line needs. Keys and rules add what they need.
     pub(crate) fn wanted(&self) -> Wanted {
         Wanted {
             time: self.time.clone(),

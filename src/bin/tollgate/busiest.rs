@@ -3,7 +3,7 @@
 use std::{borrow::Borrow, collections::HashMap, hash::Hash};
 
 /// The most clients that are kept.
-const KEPT: usize = 65_536;
+pub(crate) const KEPT: usize = 65_536;
 
 /// The longest part of an id that is kept, in characters.
 const LONGEST_ID: usize = 256;

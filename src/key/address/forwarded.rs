@@ -61,8 +61,7 @@ fn is_escaped(before: &[u8]) -> bool {
 }
 
 /// Returns the address in the parameter `for` of an element such as `for="[2001:db8::7]:80";proto=https`, or `None` if the
-/// element violates the grammar
-/// ([RFC 7239, section 4]) or repeats a parameter.
+/// element violates the grammar ([RFC 7239, section 4]) or repeats a parameter.
 ///
 /// [RFC 7239, section 4]: https://www.rfc-editor.org/rfc/rfc7239#section-4
 fn client(element: &[u8]) -> Option<IpAddr> {

@@ -5,8 +5,10 @@ use std::{net::IpAddr, sync::Arc};
 use ipnet::{IpNet, Ipv4Net};
 use thiserror::Error;
 
+use crate::message::debug_is_message;
+
 /// The error for a list of addresses and ranges that is not valid for [`Proxies`](super::Proxies).
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ProxiesError {
     /// The list is empty.
@@ -35,7 +37,7 @@ pub enum ProxiesError {
 }
 
 /// The error for a text that is not a range of addresses. Returned by [`ClientIp::within`](crate::ClientIp::within).
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RangeError {
     /// It is neither an address nor a range.
@@ -63,6 +65,8 @@ pub enum RangeError {
         range: String,
     },
 }
+
+debug_is_message!(ProxiesError, RangeError);
 
 /// Ranges of addresses, sorted, none within another.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -47,7 +47,7 @@ pub(in crate::limit) struct OverrideGroup<'a> {
     pub(in crate::limit) name: &'a str,
     pub(in crate::limit) limit: Limit,
     pub(in crate::limit) line: u64,
-    /// None if the file says that nobody has other values.
+    /// Empty if the file lists no clients.
     pub(in crate::limit) ids: Vec<ListedId<'a>>,
 }
 

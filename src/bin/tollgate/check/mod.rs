@@ -6,7 +6,7 @@
 //! Ids are read as from requests: for a limit on domains, `www.example.com` is `example.com`. An address is looked up as it is:
 //! if a rule counts IPv6 clients by /64, use the first address of the range.
 
-mod report;
+mod outcome;
 mod summary;
 
 use std::{
@@ -17,7 +17,7 @@ use std::{
 use clap::Args;
 use tollgate::limit::LimitsError;
 
-use self::report::{Mistake, report};
+use self::outcome::{Mistake, outcome};
 use crate::{
     failure::{FAILED, Failure, NOT_DONE},
     limit_files::LimitFiles,
@@ -45,8 +45,8 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(message));
     }
     let (mistake, code) = match args.limits.read() {
-        Ok(limits) => match report(&limits, pairs, args.json) {
-            Ok(report) => return print(&format!("{report}\n")),
+        Ok(limits) => match outcome(&limits, pairs, args.json) {
+            Ok(outcome) => return print(&format!("{outcome}\n")),
             Err(mistake) => (mistake, NOT_DONE),
         },
         Err(error) if is_of_file(&error) => (Mistake::from(error), FAILED),

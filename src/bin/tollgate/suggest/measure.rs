@@ -12,16 +12,13 @@ use super::{
     demand::{ALL, Demand},
     spool::Spool,
 };
-use crate::failure::Failure;
+use crate::{busiest::KEPT, failure::Failure};
 
 /// The most clients that one pass looks at, on average. Each takes 1 KiB.
 const CLIENTS_PER_PASS: u64 = 100_000;
 
 /// The most requests that one pass looks at, on average. Windows remember up to 8 bytes of each.
 const REQUESTS_PER_PASS: u64 = 20_000_000;
-
-/// The most clients that can be denied. Shares that are larger than that are cut.
-const MOST_KEPT: u64 = 65_536;
 
 /// What the clients need.
 pub(crate) struct Measured {
@@ -40,18 +37,28 @@ impl Measured {
         top.map_or(0, |(need, _)| *need)
     }
 
+    /// The most clients that may be denied. If some clients have been dropped, the last one that was kept is the first that
+    /// must not be denied.
+    pub(super) fn most_denied(&self) -> u64 {
+        let kept = self.tops[0].len() as u64;
+        match kept < self.clients {
+            true => kept - 1,
+            false => self.clients,
+        }
+    }
+
     /// The time from the first to the last request, in microseconds.
     pub(super) fn length(&self) -> u64 {
         self.span.1 - self.span.0
     }
 }
 
-/// Measures the needs of about so many clients, and keeps the largest ones.
+/// Measures the needs of all clients, which are about `clients`, and keeps the largest needs: `kept` for each candidate.
 pub(super) fn measure(spool: &mut Spool, clients: u64, kept: u64) -> Result<Measured, Failure> {
     let by_clients = clients.div_ceil(CLIENTS_PER_PASS);
     let by_requests = spool.len().div_ceil(REQUESTS_PER_PASS);
     let passes = by_clients.max(by_requests).max(1);
-    let kept = usize::try_from(kept.min(MOST_KEPT)).unwrap_or_default();
+    let kept = usize::try_from(kept).map_or(KEPT, |kept| kept.min(KEPT));
     let mut tops: Vec<_> = (0..ALL).map(|_| Tops::new(kept)).collect();
     let mut measured = Measured {
         clients: 0,

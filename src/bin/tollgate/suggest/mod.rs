@@ -90,7 +90,8 @@ pub(crate) fn suggest(args: &SuggestArgs) -> Result<Suggestion, Failure> {
     let about = clients.count();
     let kept = args.deny_at_most.of(about + about / 50) + 2;
     let measured = measure::measure(&mut spool, about, kept)?;
-    let at_most = args.deny_at_most.of(measured.clients);
+    let by_share = args.deny_at_most.of(measured.clients);
+    let at_most = by_share.min(measured.most_denied());
     let chosen = choice::choose(&measured, at_most);
     let recommendations = verify::verify(&mut spool, &measured, chosen)?;
     let mut notes = Vec::new();
@@ -98,6 +99,13 @@ pub(crate) fn suggest(args: &SuggestArgs) -> Result<Suggestion, Failure> {
         notes.push(format!(
             "no line has a client by the key `{}`: nothing can be suggested",
             args.key
+        ));
+    }
+    if at_most < by_share {
+        notes.push(format!(
+            "--deny-at-most would be {} clients, and at most {} are remembered: the share is cut to these",
+            grouped(by_share),
+            grouped(at_most)
         ));
     }
     Ok(Suggestion {

@@ -4,9 +4,9 @@ use crate::{algorithm::limit_error_kind::LimitErrorKind, id::shortened, spelling
 
 /// A mistake in a quota as it is written.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum QuotaMistake {
+pub(crate) enum QuotaError {
     #[error(transparent)]
-    Amount(#[from] QuotaError),
+    Amount(#[from] AmountError),
     #[error(transparent)]
     Length(#[from] PerError),
     #[error(transparent)]
@@ -27,11 +27,11 @@ pub(crate) enum QuotaMistake {
     NoOffset,
 }
 
-impl QuotaMistake {
+impl QuotaError {
     /// Returns the field to change first, and what is wrong with it.
     pub(crate) const fn field_and_kind(&self) -> (&'static str, LimitErrorKind) {
         match self {
-            Self::Amount(QuotaError::Zero) => ("quota", LimitErrorKind::Zero),
+            Self::Amount(AmountError::Zero) => ("quota", LimitErrorKind::Zero),
             Self::Length(PerError::Zero) => ("per", LimitErrorKind::Zero),
             Self::Length(PerError::TooFine) => ("per", LimitErrorKind::TooFine),
             Self::Length(PerError::TooLong) => ("per", LimitErrorKind::TooLong),
@@ -55,7 +55,7 @@ impl QuotaMistake {
 
 /// An invalid quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(crate) enum QuotaError {
+pub(crate) enum AmountError {
     /// It is zero.
     #[error("quota is 0, so nothing would ever pass: use at least 1")]
     Zero,

@@ -4,7 +4,7 @@ use crate::algorithm::limit_error_kind::LimitErrorKind;
 
 /// Invalid tiers.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum TiersMistake {
+pub(crate) enum TiersError {
     /// There are none.
     #[error("tiers is empty, so nothing would ever pass: list at least one")]
     None,
@@ -17,11 +17,11 @@ pub(crate) enum TiersMistake {
         /// Its index, with 0 for the lowest.
         tier: usize,
         /// The mistake.
-        mistake: TierMistake,
+        mistake: TierError,
     },
 }
 
-impl TiersMistake {
+impl TiersError {
     /// Returns the field to change first, and what is wrong with it.
     pub(crate) const fn field_and_kind(&self) -> (&'static str, LimitErrorKind) {
         match self {
@@ -34,7 +34,7 @@ impl TiersMistake {
 
 /// A mistake in a [`Tier`](super::Tier).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum TierMistake {
+pub(crate) enum TierError {
     /// The limit is zero.
     #[error(
         "limit is 0, so no request could ever enter the tier: use at least 1, for the request \
@@ -59,7 +59,7 @@ pub(crate) enum TierMistake {
     TooManyToRemember(u32),
 }
 
-impl TierMistake {
+impl TierError {
     /// Returns the field to change first, and what is wrong with it.
     pub(super) const fn field_and_kind(&self) -> (&'static str, LimitErrorKind) {
         match self {

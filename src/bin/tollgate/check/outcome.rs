@@ -1,4 +1,4 @@
-//! The report: on valid files and their clients, or on the mistake.
+//! The outcome of a check: valid files and their clients, or a mistake.
 
 use serde::Serialize;
 use serde_json::json;
@@ -7,8 +7,8 @@ use tollgate::{Limits, limit::LimitsError};
 use super::summary::Summary;
 use crate::{client::Client, limit_files::named};
 
-/// Reports the requested clients or, without any, a summary of all limits.
-pub(super) fn report(
+/// Writes the requested clients or, without any, a summary of all limits.
+pub(super) fn outcome(
     limits: &Limits,
     clients: &[[String; 2]],
     is_json: bool,
