@@ -1,6 +1,6 @@
 //! Tables of buckets, in parts with locks of their own.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::transaction::Fingerprint;
 
@@ -12,16 +12,11 @@ impl<T> Sharded<T> {
     /// Locks the part that a bucket belongs to.
     #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
     pub(super) fn lock(&self, bucket: &Fingerprint) -> MutexGuard<'_, T> {
-        lock(&self.0[bucket.high as usize % self.0.len()])
+        self.0[bucket.high as usize % self.0.len()].lock()
     }
 
     /// Locks all parts, one at a time.
     pub(super) fn iter(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
-        self.0.iter().map(lock)
+        self.0.iter().map(Mutex::lock)
     }
-}
-
-/// Locks a value that no panic can leave inconsistent.
-pub(super) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

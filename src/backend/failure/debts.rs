@@ -4,17 +4,14 @@ use std::{
     cmp::Reverse,
     collections::{HashMap, hash_map::Entry},
     fmt,
-    sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use ahash::RandomState;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     algorithm::{Ledger, Share, Tat},
-    backend::sharded::lock,
     clock::Timestamp,
     transaction::{Fingerprint, Member, OwnedMember},
 };
@@ -206,7 +203,7 @@ impl Debts {
     }
 
     fn lock(&self) -> MutexGuard<'_, Tables> {
-        lock(&self.tables)
+        self.tables.lock()
     }
 }
 

@@ -4,12 +4,11 @@
 //! learnt about them, by its own clock. This table finds the one by the other, so that a refund removes the same units
 //! in both, and a refund of another process's charge removes nothing here.
 
-use std::{
-    fmt,
-    sync::{Mutex, MutexGuard, OnceLock},
-};
+use std::{fmt, sync::OnceLock};
 
-use crate::{backend::sharded::lock, transaction::Fingerprint};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::transaction::Fingerprint;
 
 /// The units that were learnt about last. A refund of units that are no longer in the table is not learnt, so this process
 /// counts them until they expire.
@@ -62,7 +61,7 @@ impl LearntUnits {
             let sets = (0..Self::SETS).map(|_| Mutex::default());
             sets.collect()
         });
-        lock(&sets[(units >> 32) as usize % Self::SETS])
+        sets[(units >> 32) as usize % Self::SETS].lock()
     }
 }
 

@@ -12,18 +12,15 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
 use ahash::RandomState;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use crate::{
-    backend::sharded::lock,
     clock::Timestamp,
     decision::State,
     transaction::{Batch, Fingerprint, Operation},
@@ -173,7 +170,7 @@ impl fmt::Debug for Order {
 
 impl OrderShard {
     fn lock(&self) -> MutexGuard<'_, WatchedBuckets> {
-        lock(&self.watched)
+        self.watched.lock()
     }
 }
 

@@ -6,14 +6,13 @@
 
 use std::{
     fmt,
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
 };
 
+use parking_lot::Mutex;
+
 use crate::{
-    backend::{per_thread::PerThread, sharded::lock},
+    backend::per_thread::PerThread,
     clock::Timestamp,
     decision::State,
     transaction::{Algorithm, Fingerprint},
@@ -62,7 +61,7 @@ impl SeenBuffer {
     /// at once.
     #[inline]
     pub(super) fn keep(&self, state: SeenState, store: impl Fn(&SeenState)) -> Option<SeenState> {
-        let mut list = lock(self.lists.own());
+        let mut list = self.lists.own().lock();
         // This is read under the lock of the list, so no state of such an instant is added to a list after `empty` has
         // emptied it.
         if self.are_at_once(state.now.as_micros()) {
@@ -102,7 +101,7 @@ impl SeenBuffer {
     #[cold]
     fn empty(&self, until: u64, store: impl Fn(&SeenState)) {
         // Another thread that sees the new instant must also see the states.
-        let _emptying = lock(&self.emptying);
+        let _emptying = self.emptying.lock();
         self.extend(until);
         self.store_all(store);
         self.empty_until.fetch_max(until, Ordering::Release);
@@ -111,7 +110,7 @@ impl SeenBuffer {
     /// Passes all states to `store`.
     pub(super) fn store_all(&self, store: impl Fn(&SeenState)) {
         for list in self.lists.iter() {
-            lock(list).drain(..).for_each(|kept| store(&kept));
+            list.lock().drain(..).for_each(|kept| store(&kept));
         }
     }
 }

@@ -7,14 +7,15 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 use ahash::RandomState;
+use parking_lot::{Mutex, MutexGuard};
 
-use crate::{backend::sharded::lock, decision::State, transaction::Fingerprint};
+use crate::{decision::State, transaction::Fingerprint};
 
 /// The states that the store has answered since a debt was settled, without that debt.
 #[derive(Default)]
@@ -49,7 +50,7 @@ impl SettledDebts {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Fingerprint, State, RandomState>> {
-        lock(&self.states)
+        self.states.lock()
     }
 }
 

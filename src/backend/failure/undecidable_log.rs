@@ -2,13 +2,11 @@ use std::{
     collections::HashMap,
     error::Error,
     hash::{BuildHasher, RandomState},
-    sync::Mutex,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
-
-use crate::backend::sharded::lock;
 
 /// The time after which the same reason is logged again.
 const AGAIN: Duration = Duration::from_secs(600);
@@ -37,7 +35,7 @@ impl UndecidableLog {
 
     fn is_due(&self, reason: &str) -> bool {
         let (reason, now) = (self.keys.hash_one(reason), Instant::now());
-        let mut logged = lock(&self.logged);
+        let mut logged = self.logged.lock();
         logged.retain(|_, at| now.duration_since(*at) < AGAIN);
         let is_due = logged.len() < MOST && !logged.contains_key(&reason);
         if is_due {

@@ -3,17 +3,15 @@
 use std::{
     collections::{HashMap, hash_map::Entry},
     fmt,
-    sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use ahash::RandomState;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     algorithm::Action,
-    backend::sharded::{Sharded, lock},
+    backend::sharded::Sharded,
     transaction::{Batch, Fingerprint, Member},
 };
 
@@ -60,7 +58,7 @@ impl UndecidedUnits {
     /// Lets one thread at a time decide locally and end its own batch, so that no other counts its charge in both places,
     /// or in neither.
     pub(super) fn take_turn(&self) -> MutexGuard<'_, ()> {
-        lock(&self.turn)
+        self.turn.lock()
     }
 
     /// Returns the undecided units of a member's bucket, without those of the member itself if its batch is `own`.

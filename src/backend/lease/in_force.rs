@@ -1,13 +1,11 @@
 //! The leased limits of all limiters that share a backend.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwap, Guard};
+use parking_lot::Mutex;
 
-use crate::backend::{
-    leased_limits::{LeasedLimits, LimiterId},
-    sharded::lock,
-};
+use crate::backend::leased_limits::{LeasedLimits, LimiterId};
 
 /// The leased limits in force. They are replaced as a whole.
 #[derive(Debug, Default)]
@@ -26,7 +24,7 @@ impl LimitsInForce {
     /// Replaces the limits of a limiter, and removes those of limiters that are gone.
     pub(super) fn replace(&self, limiter: &LimiterId, limits: LeasedLimits) {
         let limiter = limiter.downgrade();
-        let mut all = lock(&self.of_limiters);
+        let mut all = self.of_limiters.lock();
         all.retain(|(other, _)| other.strong_count() > 0 && !other.ptr_eq(&limiter));
         all.push((limiter, limits));
         let mut joined = LeasedLimits::default();

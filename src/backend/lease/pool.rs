@@ -2,14 +2,12 @@
 
 use std::{
     fmt, mem,
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use ahash::RandomState;
 use indexmap::IndexMap;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, futures::Notified};
 
 use super::{
@@ -19,7 +17,7 @@ use super::{
 };
 use crate::{
     algorithm::Algorithm,
-    backend::sharded::{Sharded, lock},
+    backend::sharded::Sharded,
     clock::Timestamp,
     decision::State,
     transaction::{Fingerprint, Member},
@@ -155,7 +153,9 @@ impl Pool {
         let is_closed = self.is_closed.load(Ordering::Acquire);
         let rest = is_closed.then(|| bucket.close()).flatten();
         if excess.is_some() || rest.is_some() {
-            lock(&self.returns).extend([excess, rest].into_iter().flatten());
+            self.returns
+                .lock()
+                .extend([excess, rest].into_iter().flatten());
         }
         if is_closed {
             self.ended.notify_waiters();
@@ -178,7 +178,7 @@ impl Pool {
 
     /// Adapts to the use since the last sweep, and returns the units to give back.
     pub(super) fn sweep(&self) -> Vec<Return> {
-        let mut returns = mem::take(&mut *lock(&self.returns));
+        let mut returns = mem::take(&mut *self.returns.lock());
         for mut shard in self.shards.iter() {
             shard.retain(|_, bucket| {
                 let was_idle = bucket.is_idle() && bucket.uses() == 0;
@@ -193,7 +193,7 @@ impl Pool {
     pub(super) fn close(&self) -> Vec<Return> {
         self.is_closed.store(true, Ordering::Release);
         // What ends meanwhile is added to `returns`. Its bucket is unsettled as long as it is there, so it is not forgotten.
-        let mut returns = mem::take(&mut *lock(&self.returns));
+        let mut returns = mem::take(&mut *self.returns.lock());
         for mut shard in self.shards.iter() {
             returns.extend(shard.values_mut().filter_map(LeasedBucket::close));
         }
@@ -212,7 +212,7 @@ impl Pool {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| shard.is_empty()) && lock(&self.returns).is_empty()
+        self.shards.iter().all(|shard| shard.is_empty()) && self.returns.lock().is_empty()
     }
 
     /// Returns the bucket of a member, adapted to its limit. Creates a new one if there is room.
@@ -235,7 +235,7 @@ impl Pool {
         };
         let (_, bucket) = shard.get_index_mut(place)?;
         if let Some(excess) = bucket.adapt(when, leased) {
-            lock(&self.returns).push(excess);
+            self.returns.lock().push(excess);
         }
         Some(bucket)
     }

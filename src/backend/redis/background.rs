@@ -1,12 +1,12 @@
 //! Background tasks of a backend, which is often built outside of the runtime that uses it.
 
-use std::{fmt, pin::Pin, sync::Mutex};
+use std::{fmt, pin::Pin};
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::error::RedisError;
-use crate::backend::sharded::lock;
 
 /// A task that runs from its first use until this value is dropped. It runs in the runtime of its first use. If that
 /// runtime ends, the task starts again in the next runtime that uses it.
@@ -47,7 +47,7 @@ impl Background {
             let problem = "there is no tokio runtime to connect in: await decisions inside of one";
             RedisError::config(problem)
         })?;
-        let _starting = lock(&self.starting);
+        let _starting = self.starting.lock();
         if !self.is_running() {
             let task = AbortOnDrop(runtime.spawn((self.make)()));
             self.task.store(Some(task.into()));

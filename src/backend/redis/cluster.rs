@@ -9,7 +9,7 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -23,6 +23,7 @@ use fred::{
     },
     util::redis_keyslot,
 };
+use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
     time::{self, Instant},
@@ -39,7 +40,7 @@ use super::{
     link::Link,
 };
 use crate::{
-    backend::{ServerId, Servers, sharded::lock},
+    backend::{ServerId, Servers},
     transaction::Member,
 };
 
@@ -250,7 +251,7 @@ impl ClusterState {
         }
         // As long as a link is connecting for the first time, nothing has failed yet.
         let has_attempted = links.iter().all(|link| link.has_attempted());
-        *lock(&self.trouble) = trouble.filter(|_| has_attempted);
+        *self.trouble.lock() = trouble.filter(|_| has_attempted);
         false
     }
 
@@ -260,7 +261,7 @@ impl ClusterState {
         for seed in self.config.server.hosts() {
             self.link_to(seed);
         }
-        let links = lock(&self.links);
+        let links = self.links.lock();
         let mut links: Vec<_> = links.values().map(|kept| Arc::clone(&kept.link)).collect();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % links.len().max(1);
         links.rotate_left(turn);
@@ -276,7 +277,7 @@ impl ClusterState {
     }
 
     fn trouble(&self) -> Option<RedisError> {
-        lock(&self.trouble).clone()
+        self.trouble.lock().clone()
     }
 
     fn adopt(&self, routing: &ClusterRouting) {
@@ -287,18 +288,18 @@ impl ClusterState {
         }
         table.has_gaps = table.slots.contains(&NOBODY);
         let now = Instant::now();
-        lock(&self.links).retain(|_, kept| {
+        self.links.lock().retain(|_, kept| {
             let listed = table.links.iter().any(|link| Arc::ptr_eq(link, &kept.link));
             listed || now.duration_since(kept.used) < KEPT
         });
         self.table.store(Arc::new(table));
-        *lock(&self.trouble) = None;
+        *self.trouble.lock() = None;
     }
 
     /// Returns the link to a server, and creates it if necessary.
     fn link_to(&self, server: Server) -> Arc<Link> {
         let used = Instant::now();
-        let mut links = lock(&self.links);
+        let mut links = self.links.lock();
         let kept = links.entry(server).or_insert_with_key(|server| {
             let mut config = self.config.clone();
             config.server = ServerConfig::Centralized {

@@ -11,18 +11,15 @@
 use std::{
     collections::{HashMap, hash_map::Entry},
     mem::replace,
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use ahash::RandomState;
+use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 use tokio::{runtime::Handle, sync::oneshot};
 
 use super::{answer::ScriptAnswer, call::ScriptCall, deadline::Deadline, error::Failure};
-use crate::backend::sharded::lock;
 
 /// The default of the most callers that share one call. Twice as many would save little more, and block the server for
 /// twice as long.
@@ -115,7 +112,7 @@ impl Lanes {
             runtime: Handle::current(),
             reply: sender,
         };
-        let mut lanes = lock(&self.lanes);
+        let mut lanes = self.lanes.lock();
         let lane = match lanes.entry(lane) {
             Entry::Vacant(free) => {
                 let generation = free
@@ -149,7 +146,7 @@ impl Lanes {
     /// Leaves a lane. If nothing else of the same generation is in flight on it, takes the waiting calls, which are in flight from
     /// then on.
     pub(super) fn leave(&self, place: u16, generation: Generation) -> Option<Vec<WaitingCall>> {
-        let mut lanes = lock(&self.lanes);
+        let mut lanes = self.lanes.lock();
         let lane = lanes
             .get_mut(&place)
             .filter(|lane| lane.generation == generation)?;

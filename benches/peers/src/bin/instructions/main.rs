@@ -26,26 +26,26 @@ struct Row {
 const ROWS: [Row; 30] = [
     row("`Limiter`, by handle", Case::Handle)
         .beside(Case::Governor)
-        .at_most(635)
+        .at_most(575)
         .goal(450),
     row("`Limiter`, by name", Case::Name)
         .beside(Case::Governor)
-        .at_most(635)
+        .at_most(570)
         .goal(600),
     row("`MemoryBackend` alone", Case::Backend)
         .beside(Case::Governor)
-        .at_most(480)
+        .at_most(350)
         .goal(320),
     row("layer, no headers, no extensions", Case::Plain)
         .over(Case::Bare)
         .beside(Case::PeerPlain)
-        .at_most(1400)
+        .at_most(1325)
         .goal(1250),
     row("layer, request extension", Case::Extension).over(Case::Bare),
     row("layer, headers", Case::Headers)
         .over(Case::Bare)
         .beside(Case::PeerHeaders)
-        .at_most(3510)
+        .at_most(3430)
         .goal(2300),
     row("layer, headers with exact waits", Case::ExactHeaders).over(Case::Bare),
     row("layer, `X-RateLimit-*`", Case::XRateLimit).over(Case::Bare),
@@ -55,7 +55,7 @@ const ROWS: [Row; 30] = [
     )
     .over(Case::Bare)
     .beside(Case::PeerHeaders)
-    .at_most(4630)
+    .at_most(4420)
     .goal(4200),
     row(
         "the default, with a matched path, five headers, and a content type in the response",
@@ -65,76 +65,76 @@ const ROWS: [Row; 30] = [
     .beside(Case::PeerRealistic),
     row("denied, default, total", Case::Denied)
         .beside(Case::PeerDenied)
-        .at_most(6840)
+        .at_most(6720)
         .goal(6300),
     row("two limits by name", Case::Names(2))
-        .at_most(1515)
+        .at_most(1200)
         .goal(1200),
     row("four limits by name", Case::Names(4))
-        .at_most(2720)
+        .at_most(2010)
         .goal(2300),
     row(
         "layer with two rules, no headers, no extensions",
         Case::PlainRules(2),
     )
     .over(Case::Bare)
-    .at_most(2090)
+    .at_most(1940)
     .goal(1900),
     row(
         "layer with four rules, no headers, no extensions",
         Case::PlainRules(4),
     )
     .over(Case::Bare)
-    .at_most(3190)
+    .at_most(2860)
     .goal(3500),
     row("layer with two rules, default", Case::Rules(2))
         .over(Case::Bare)
-        .at_most(6150)
+        .at_most(5720)
         .goal(5700),
     row("layer with four rules, default", Case::Rules(4))
         .over(Case::Bare)
-        .at_most(8850)
+        .at_most(7780)
         .goal(8700),
     row(
         "layer with four rules, default, denied by the last, total",
         Case::DeniedRules(4),
     )
-    .at_most(10650),
+    .at_most(9980),
     row(
         "layer with a quota, no headers, no extensions",
         Case::PlainQuota,
     )
     .over(Case::Bare)
-    .at_most(1445)
+    .at_most(1380)
     .goal(1400),
     row(
         "layer with a window, no headers, no extensions",
         Case::PlainWindow,
     )
     .over(Case::Bare)
-    .at_most(2440)
+    .at_most(2180)
     .goal(2200),
     row(
         "layer with tiers, no headers, no extensions",
         Case::PlainTiers,
     )
     .over(Case::Bare)
-    .at_most(3180)
+    .at_most(2660)
     .goal(3000),
-    row("tiers through `Limiter`, by handle", Case::Tiers).at_most(2370),
-    row("a window through `Limiter`, by handle", Case::Window).at_most(1660),
-    row("a permit taken and given back, by `enter`", Case::Permit).at_most(5100),
+    row("tiers through `Limiter`, by handle", Case::Tiers).at_most(2210),
+    row("a window through `Limiter`, by handle", Case::Window).at_most(1575),
+    row("a permit taken and given back, by `enter`", Case::Permit).at_most(4820),
     row(
         "a permit taken and given back, by its receipt",
         Case::PermitReceipt,
     )
-    .at_most(3530),
+    .at_most(3360),
     row(
         "layer with permits, no headers, no extensions",
         Case::PlainPermits,
     )
     .over(Case::Bare)
-    .at_most(6020),
+    .at_most(5700),
     row("a bare service", Case::Bare),
     row(
         "a service that adds a request extension, without a limit",
