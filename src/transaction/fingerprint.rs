@@ -40,13 +40,22 @@ impl ClientFingerprint {
     /// Returns the fingerprint of the client's bucket with this algorithm. For GCRA, it is the hash itself.
     #[inline(always)]
     pub(crate) fn bucket(self, algorithm: AlgorithmKey) -> Fingerprint {
-        /// Two odd numbers whose multiples differ in all parts of a hash.
-        const ODD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9];
-        let multiple = |odd: u64| odd.wrapping_mul(algorithm as u64);
+        /// For each algorithm, multiples of two odd numbers, which differ in all parts of a hash.
+        const MULTIPLES: [[u64; 2]; AlgorithmKey::ALL.len()] = {
+            let mut multiples = [[0; 2]; AlgorithmKey::ALL.len()];
+            let mut n = 0;
+            while n < multiples.len() {
+                multiples[n][0] = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(n as u64);
+                multiples[n][1] = 0xbf58_476d_1ce4_e5b9_u64.wrapping_mul(n as u64) >> 32;
+                n += 1;
+            }
+            multiples
+        };
         // A client does not know the hashes, so it cannot find two whose difference is one of these.
+        let [low, high] = MULTIPLES[algorithm as usize];
         Fingerprint {
-            low: (self.low ^ multiple(ODD[0])).max(1),
-            high: self.high ^ (multiple(ODD[1]) >> 32),
+            low: (self.low ^ low).max(1),
+            high: self.high ^ high,
         }
     }
 }

@@ -142,8 +142,8 @@ impl Local {
         now: Timestamp,
     ) -> State {
         let (print, by) = (&member.fingerprint, member.algorithm);
-        // As long as it follows each answer, the store's charges are added to the local ones, so they are no lower. By a
-        // client's clock, it may not follow.
+        // As long as it follows each answer, the store's charges are added to the local ones. A local refund of a charge that
+        // the store may have made leaves fewer, and counts. By a client's clock, it may not follow.
         let may_follow = share == Share::WHOLE && batch.now.is_none();
         if may_follow && by.follows_until(own) >= now.as_micros() {
             return own;
