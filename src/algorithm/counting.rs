@@ -225,7 +225,7 @@ pub(crate) trait Counting: Clone + fmt::Debug + Eq + Hash + Sized {
 
     // Receipts.
 
-    /// Splits a charge of `rest` and `part` units, of which `part` were charged last. Returns the charge of the part.
+    /// Splits a charge of `rest` units and `part` more, which were charged last. Returns the charge of the part.
     fn split(charge: &mut Self::Charge, rest: u32, part: u32) -> Self::Charge {
         let _ = (rest, part);
         *charge
@@ -251,7 +251,7 @@ pub(crate) struct ShownIn<A: Counting> {
     pub(crate) cost: u32,
     /// Whether the cost is taken.
     pub(crate) is_taken: bool,
-    /// What is taken, if it is less than the cost.
+    /// The part of the cost that is taken, if not all of it is.
     pub(crate) part: Option<TakenPart>,
     /// Whether the limit has a line and the cost may wait in it.
     pub(crate) may_wait: bool,

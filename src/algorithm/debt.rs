@@ -10,7 +10,7 @@ use super::{
 
 /// How local charges become a debt. Times are microseconds since the Unix epoch.
 pub(crate) trait Owing: Counting {
-    /// What is recorded of the local charges of a bucket.
+    /// The record of a bucket's local charges.
     type Ledger: fmt::Debug;
 
     /// Whether the two memories say what is owed, so that a charge need not be recorded.

@@ -8,7 +8,7 @@ pub(crate) struct DurationError {
     pub(super) kind: ErrorKind,
 }
 
-/// What is wrong with it.
+/// The problem with it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum ErrorKind {
     #[error("write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`")]

@@ -1,4 +1,4 @@
-/// What is wrong with a value. [`LimitError::kind`](crate::limit::LimitError::kind) returns it.
+/// The problem with a value. [`LimitError::kind`](crate::limit::LimitError::kind) returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LimitErrorKind {

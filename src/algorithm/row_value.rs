@@ -11,7 +11,7 @@ pub(crate) struct RowValue {
 /// The least bits with a quota: above those with the longest tolerance.
 pub(super) const QUOTA: u64 = 1640 << 53;
 
-/// What [`RowValue::debt`] says of a bucket that is used up.
+/// The [`RowValue::debt`] of a bucket that is used up.
 pub(super) const EMPTY: u64 = 1 << 11;
 
 impl RowValue {

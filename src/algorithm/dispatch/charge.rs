@@ -13,7 +13,7 @@ impl Charge {
         each_as!(self, (By, This, _) => By::KEY)
     }
 
-    /// Splits a charge of `rest` and `part` units, of which `part` were charged last. Returns the charge of the part.
+    /// Splits a charge of `rest` units and `part` more, which were charged last. Returns the charge of the part.
     #[expect(unreachable_code, reason = "tiers have no charges")]
     pub(crate) fn split(&mut self, rest: u32, part: u32) -> Self {
         each_as!(self, (By, This, charge) => This(By::split(charge, rest, part)))

@@ -19,7 +19,7 @@ use crate::{
     clock::Timestamp,
 };
 
-/// What is recorded of the local charges of a bucket.
+/// The record of a bucket's local charges.
 pub(crate) type Ledger = Each<
     <Gcra as Owing>::Ledger,
     <Tiers as Owing>::Ledger,

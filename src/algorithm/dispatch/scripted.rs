@@ -20,11 +20,11 @@ use crate::{
     clock::Timestamp,
 };
 
-/// What a script has found stored.
+/// The state that a script has found.
 pub(crate) type Found =
     Each<FoundIn<Gcra>, FoundIn<Tiers>, FoundIn<Window>, FoundIn<Quota>, FoundIn<Concurrency>>;
 
-/// What a script has found stored for one algorithm, as far as one request depends on it.
+/// The state that a script has found for one algorithm, as far as one request depends on it.
 #[derive(Clone, Debug)]
 pub(crate) struct FoundIn<A: Scripted> {
     /// The time of the request, by the server's clock or the client's.

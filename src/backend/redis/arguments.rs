@@ -8,7 +8,7 @@ use crate::{
     transaction::{Batch, Member, Operation},
 };
 
-/// What a batch asks of one bucket, as `batch.lua` reads it. Equal members share their arguments.
+/// The request of a batch to one bucket, as `batch.lua` reads it. Equal members share their arguments.
 #[derive(Clone, Debug)]
 pub(super) struct ScriptMember {
     pub(super) by: AlgorithmKey,

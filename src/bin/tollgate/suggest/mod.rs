@@ -60,7 +60,7 @@ pub(crate) struct Suggestion {
 }
 
 impl Suggestion {
-    /// What was measured, in words.
+    /// The measurement, in words.
     pub(crate) fn traffic(&self) -> String {
         let Measured {
             requests,
