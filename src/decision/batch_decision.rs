@@ -61,7 +61,7 @@ impl BatchDecision {
         }
     }
 
-    /// Returns the same number of decisions, each of which `change` has made from one of these.
+    /// Applies `change` to each decision.
     pub(crate) fn map(members: &[Decision], change: impl Fn(&Decision) -> Decision) -> Self {
         let mut batch = Self::default();
         for (place, decision) in batch.room(members.len()).iter_mut().zip(members) {

@@ -15,7 +15,7 @@ const NAME: &str = "requests";
 #[derive(Clone, Debug)]
 pub(super) struct OwnLimits {
     limits: Vec<(LimitName, Limit)>,
-    /// The rules of these limits, then those that were added by [`RateLimitLayer::rule`](super::RateLimitLayer::rule).
+    /// The rules of these limits, then the rules added by [`RateLimitLayer::rule`](super::RateLimitLayer::rule).
     pub(super) rules: Vec<Rule>,
 }
 

@@ -191,8 +191,8 @@ impl Records {
         Some(entry)
     }
 
-    /// Looks at a few histories for each new one, in turn, and forgets those that have lapsed. A batch may have found one that
-    /// has lapsed by an earlier limit only, so this comes after its last change.
+    /// Looks at a few histories for each new one, in turn, and forgets those that have lapsed. Runs after the last change of
+    /// a batch, which may already hold the position of a history that has lapsed.
     pub(super) fn forget_lapsed(&mut self) {
         for _ in 0..mem::take(&mut self.looks).min(self.records.len()) {
             self.hand = match self.hand {
