@@ -9,7 +9,6 @@ use tollgate::{
     backend::FailurePolicy,
     key::HeaderId,
     limit::{LimitName, LimitsError},
-    response::RefusalLog,
     rule::paths,
 };
 use tower::ServiceExt;
@@ -47,14 +46,13 @@ fn limits() -> Result<Limits, LimitsError> {
         .build()
 }
 
-pub(crate) fn app(limiter: Limiter, refusals: &RefusalLog) -> Router {
+pub(crate) fn app(limiter: Limiter) -> Router {
     // Only safe if the authenticating proxy sets this header, and removes the client's own.
     let account = || HeaderId::new("x-account").shown();
     let layer = RateLimitLayer::with_limiter(limiter)
         .rule(Rule::new("requests", account()))
         .rule(Rule::new("searches", account()).only_if(paths(["/search"])))
-        .rule(Rule::new("exports", account()).only_if(paths(["/export"])))
-        .keep_refusals(refusals);
+        .rule(Rule::new("exports", account()).only_if(paths(["/export"])));
     Router::new()
         .route("/", get(|| async { "hello\n" }))
         .route("/search", get(|| async { "found\n" }))

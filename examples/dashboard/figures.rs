@@ -6,21 +6,16 @@ use tollgate::{Limit, limit::NamedLimit};
 use crate::{
     counters::{Calls, Tally},
     denied::{Denied, Ids},
-    refused::Refused,
     routes::Sources,
 };
 
 /// The number of clients to show.
 const CLIENTS: usize = 15;
-/// The number of refusals to show.
-const REFUSALS: usize = 12;
 
 #[derive(Serialize)]
 pub(crate) struct Figures {
     limits: Vec<LimitFigures>,
     denied: Vec<Denied>,
-    /// The last refusals. Their clients are shown one at a time, when an operator asks.
-    refusals: Vec<Refused>,
     store: StoreFigures,
     /// The number of requests that wait in line.
     waiting: f64,
@@ -78,7 +73,6 @@ impl Figures {
         Self {
             limits: named.into_iter().map(of).collect(),
             denied: sources.denied.most(CLIENTS, ids),
-            refusals: Refused::latest_without_ids(&sources.refusals, REFUSALS),
             store: StoreFigures {
                 is_open: stats.is_open,
                 buckets: stats.buckets,

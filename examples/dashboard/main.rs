@@ -1,5 +1,5 @@
-//! A live page for operators: decisions of each limit, the most denied clients, the last refusals, the state of the store, and
-//! a form to look up and reset buckets.
+//! A live page for operators: decisions of each limit, the most denied clients, the state of the store, and a form to look up and
+//! reset buckets.
 //!
 //! ```sh
 //! ADMIN_TOKEN=$(openssl rand -hex 32) && export ADMIN_TOKEN && echo "$ADMIN_TOKEN"
@@ -22,9 +22,8 @@
 //!
 //! The page needs no support in the decision path. The decisions are the counters of [`tollgate::metrics`], which
 //! `counters.rs` keeps in memory. The denied clients come from the events that tollgate emits at level `DEBUG`, which
-//! `denied.rs` counts in bounded memory. The refusals are those that the layer keeps, in a
-//! [`RefusalLog`]. The state of the store is [`Limiter::stats`](tollgate::Limiter::stats). All
-//! figures are those of this process. In a fleet, each process has its own page, and all share the buckets in Redis.
+//! `denied.rs` counts in bounded memory. The state of the store is [`Limiter::stats`](tollgate::Limiter::stats). All figures are
+//! those of this process. In a fleet, each process has its own page, and all share the buckets in Redis.
 //!
 //! To use it in your own server, copy this folder without `app.rs`, the folder `inspect`, and `shared`.
 
@@ -51,8 +50,6 @@ mod listen;
 mod page;
 #[path = "../inspect/refusal.rs"]
 mod refusal;
-#[path = "../inspect/refused.rs"]
-mod refused;
 mod routes;
 #[path = "../inspect/stream.rs"]
 mod stream;
@@ -61,7 +58,6 @@ mod token;
 
 use std::{env, future::IntoFuture, io};
 
-use tollgate::response::RefusalLog;
 use tracing_subscriber::{
     Layer, filter::LevelFilter, layer::SubscriberExt, util::SubscriberInitExt,
 };
@@ -90,9 +86,8 @@ async fn main() -> Result<(), Failure> {
         counters: counters.clone(),
         history: History::default(),
         denied,
-        refusals: RefusalLog::new(),
     };
-    let app = app::app(limiter, &sources.refusals);
+    let app = app::app(limiter);
     tokio::spawn(sources.history.clone().follow(counters));
     if env::var_os("IMITATE_CLIENTS").is_some() {
         tokio::spawn(app::imitate_clients(app.clone()));

@@ -1,7 +1,6 @@
 // Asks the server for its figures every second, and draws them. Nothing is decided here.
 
 import * as bucket from './bucket.js';
-import * as refusals from './refusals.js';
 import { $, ago, duration, element, number, percent, showFacts } from './words.js';
 
 const EVERY = 1000; // Milliseconds between two questions.
@@ -78,7 +77,6 @@ function leave(why = '') {
   $('show-ids').checked = false;
   $('clients').replaceChildren();
   bucket.forget();
-  refusals.forget();
   open(false);
   $('gate-error').textContent = why;
   $('gate-error').hidden = !why;
@@ -102,7 +100,6 @@ function show(figures) {
   showLimits(figures.limits);
   showClients(figures.denied);
   showStore(figures.store);
-  refusals.showLatest(figures.refusals);
   bucket.showLimits(figures.limits.map(({ name }) => name));
   draw();
 }
@@ -193,12 +190,7 @@ function newClient({ limit, id }) {
       bucket.open(limit, id);
       $('bucket-title').scrollIntoView({ block: 'nearest', behavior: 'smooth' });
     });
-    const why = Object.assign(element('a', 'refusals'), { href: '#refusals-title', ariaLabel: `Refusals of ${id}` });
-    why.addEventListener('click', (event) => {
-      event.preventDefault();
-      refusals.openClient(id);
-    });
-    client.append(button, why);
+    client.append(button);
   } else {
     client.append(code);
   }
@@ -306,6 +298,5 @@ addEventListener('resize', draw);
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
 
 bucket.start(call);
-refusals.start(call);
 if (token !== null) enter();
 else $('token').focus();

@@ -8,10 +8,10 @@ use axum::{
     routing::get,
 };
 use serde::Deserialize;
-use tollgate::{Limiter, response::RefusalLog};
+use tollgate::Limiter;
 
 use crate::{
-    admin::{self, Inspected},
+    admin,
     counters::Counters,
     denied::{DeniedClients, Ids},
     figures::Figures,
@@ -28,7 +28,6 @@ pub(crate) struct Sources {
     pub(crate) counters: Counters,
     pub(crate) history: History,
     pub(crate) denied: DeniedClients,
-    pub(crate) refusals: RefusalLog,
 }
 
 /// The page at `/`, its figures at `/figures`, and the routes of the example `inspect` below `/inspect`.
@@ -36,11 +35,7 @@ pub(crate) struct Sources {
 /// The page's files contain no secrets. A browser cannot send the token with them, so it asks for the token and sends it
 /// with every other request. No cookie does that, so no other site can make the browser do it.
 pub(crate) fn router(sources: Sources, token: Token) -> Router {
-    let inspected = Inspected {
-        limiter: sources.limiter.clone(),
-        refusals: sources.refusals.clone(),
-    };
-    let inspect = admin::router(inspected, token.clone());
+    let inspect = admin::router(sources.limiter.clone(), token.clone());
     let guarded = Router::new()
         .route("/figures", get(figures))
         .layer(middleware::from_fn_with_state(token, admin::authorize))
@@ -51,10 +46,6 @@ pub(crate) fn router(sources: Sources, token: Token) -> Router {
         .route("/page.css", get(page::style(include_str!("page.css"))))
         .route("/page.js", get(page::script(include_str!("page.js"))))
         .route("/bucket.js", get(page::script(include_str!("bucket.js"))))
-        .route(
-            "/refusals.js",
-            get(page::script(include_str!("refusals.js"))),
-        )
         .route("/words.js", get(page::script(include_str!("words.js"))))
         .merge(guarded)
         .nest("/inspect", inspect)

@@ -2,37 +2,29 @@
 
 use axum::{
     Json, Router,
-    extract::{FromRef, Path, Request, State, rejection::PathRejection},
+    extract::{Path, Request, State, rejection::PathRejection},
     http::StatusCode,
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{delete, get},
 };
 use serde_json::{Value, json};
-use tollgate::{Limiter, Transaction, id::Id, response::RefusalLog};
+use tollgate::{Limiter, Transaction, id::Id};
 
 use super::{
     block,
     bucket::{BucketState, ResetEffect},
     client::Client,
     refusal::Refusal,
-    refused, stream,
+    stream,
     token::Token,
 };
 
 /// A limit and an id. The id is the rest of the path, so it can contain slashes.
 pub(crate) type BucketPath = Result<Path<(String, String)>, PathRejection>;
 
-/// What administrators look into.
-#[derive(Clone, FromRef)]
-pub(crate) struct Inspected {
-    pub(crate) limiter: Limiter,
-    /// The last refusals of this process.
-    pub(crate) refusals: RefusalLog,
-}
-
 /// The routes for administrators with the token.
-pub(crate) fn router(inspected: Inspected, token: Token) -> Router {
+pub(crate) fn router(limiter: Limiter, token: Token) -> Router {
     let blocks = get(block::show).put(block::block).delete(block::unblock);
     Router::new()
         .route("/limits", get(limits))
@@ -40,13 +32,11 @@ pub(crate) fn router(inspected: Inspected, token: Token) -> Router {
         .route("/blocks", get(block::lists))
         .route("/blocks/{limit}/{*id}", blocks)
         .route("/clients/{*id}", delete(reset_client))
-        .route("/refusals", get(refused::list))
-        .route("/refusals/{reference}", get(refused::show))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
         // Around all routes: without the token, nobody learns which routes exist.
         .layer(middleware::from_fn_with_state(token, authorize))
-        .with_state(inspected)
+        .with_state(limiter)
 }
 
 /// Lets requests with the token pass, and answers 401 to all others.
@@ -152,8 +142,8 @@ async fn method_not_allowed() -> impl IntoResponse {
     Refusal::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
-        "GET /limits, GET or DELETE /buckets/{limit}/{id}, DELETE /clients/{id}, GET /refusals, GET /refusals/{reference}, \
-         GET /blocks, and GET, PUT or DELETE /blocks/{limit}/{id}",
+        "GET /limits, GET or DELETE /buckets/{limit}/{id}, DELETE /clients/{id}, GET /blocks, and \
+          GET, PUT or DELETE /blocks/{limit}/{id}",
     )
 }
 
@@ -161,7 +151,6 @@ async fn not_found() -> impl IntoResponse {
     Refusal::new(
         StatusCode::NOT_FOUND,
         "not_found",
-        "there are /limits, /buckets/{limit}/{id}, /clients/{id}, /refusals, /refusals/{reference}, /blocks and \
-         /blocks/{limit}/{id}",
+        "there are /limits, /buckets/{limit}/{id}, /clients/{id}, /blocks and /blocks/{limit}/{id}",
     )
 }

@@ -1,5 +1,5 @@
-//! Limits, buckets and refusals over HTTP, for administrators: show the limits in force, look up a bucket and reset it, and
-//! find out why a request was refused, and block a client for a time.
+//! Limits and buckets over HTTP, for administrators: show the limits in force, look up a bucket and reset it, and block a client
+//! for a time.
 //!
 //! ```sh
 //! ADMIN_TOKEN=$(openssl rand -hex 32) && export ADMIN_TOKEN
@@ -10,7 +10,6 @@
 //! curl -H "Authorization: Bearer $ADMIN_TOKEN" http://127.0.0.1:3001/buckets/ranges/2001:db8::/48
 //! curl -H "Authorization: Bearer $ADMIN_TOKEN" -X DELETE http://127.0.0.1:3001/buckets/requests/127.0.0.1
 //! curl -H "Authorization: Bearer $ADMIN_TOKEN" -X DELETE http://127.0.0.1:3001/clients/127.0.0.1
-//! curl -H "Authorization: Bearer $ADMIN_TOKEN" http://127.0.0.1:3001/refusals?client=127.0.0.1
 //! curl -H "Authorization: Bearer $ADMIN_TOKEN" -X PUT http://127.0.0.1:3001/blocks/abuse/127.0.0.1?for=1h
 //! curl -H "Authorization: Bearer $ADMIN_TOKEN" -X DELETE http://127.0.0.1:3001/blocks/abuse/127.0.0.1
 //! ```
@@ -37,10 +36,6 @@
 //! `DELETE /clients/{id}` resets the buckets of a client under every limit, such as all plans of an account, and names the
 //! limits that were not full.
 //!
-//! `GET /refusals` lists the last refusals of this process, latest first: those of a client with `?client=`, those by a limit
-//! with `?limit=`, and at most as many as `?last=` says, by default 100. `GET /refusals/{reference}` shows the refusal with the
-//! reference that a client has received, and its buckets then and now. Ids in the query are percent-encoded, too.
-//!
 //! `PUT /blocks/{limit}/{id}?for=24h` blocks a client for a time, and `DELETE` lifts the block. The limit is a list of blocked
 //! clients ([`LimitsBuilder::block`](tollgate::limit::LimitsBuilder::block)), which has the reason for its clients.
 //! `GET /blocks` shows the lists and their reasons, and `GET /blocks/{limit}/{id}` whether a client is blocked, and for how long.
@@ -59,7 +54,6 @@ mod client;
 #[path = "../shared/listen.rs"]
 mod listen;
 mod refusal;
-mod refused;
 mod stream;
 mod token;
 
@@ -76,11 +70,10 @@ use tollgate::{
     id::IdFormat,
     key::Ipv6Range,
     limit::{LimitName, LimitsError},
-    response::RefusalLog,
     rule::OnMissing,
 };
 
-use self::{admin::Inspected, listen::listen, token::Token};
+use self::{listen::listen, token::Token};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -97,12 +90,10 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Box<dyn Error>> {
     let limiter = Limiter::new(limits()?, MemoryBackend::new());
-    let refusals = RefusalLog::new();
     let layer = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("abuse", ClientIp::peer()))
         .rule(Rule::new("requests", ClientIp::peer()))
-        .rule(Rule::new("ranges", Ipv6Range::peer()).on_missing(OnMissing::Skip))
-        .keep_refusals(&refusals);
+        .rule(Rule::new("ranges", Ipv6Range::peer()).on_missing(OnMissing::Skip));
     let app = Router::new()
         .route("/", get(|| async { "hello" }))
         .layer(layer);
@@ -118,7 +109,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
                 "ADMIN_ADDR can be reached from elsewhere: keep it in a private network"
             );
         }
-        let router = admin::router(Inspected { limiter, refusals }, token);
+        let router = admin::router(limiter, token);
         tokio::spawn(async { axum::serve(listener, router).await });
     }
     let service = app.into_make_service_with_connect_info::<SocketAddr>();

@@ -13,9 +13,7 @@ use crate::{
     check::Checks,
     key::Predicate,
     limiter::Limiter,
-    response::{
-        DecisionResponder, Extras, Grpc, Headers, IntoFormat, Policy, RefusalLog, Responder,
-    },
+    response::{DecisionResponder, Extras, Grpc, Headers, IntoFormat, Policy, Responder},
     rule::{Predicates, Rule, RuleError, Rules},
 };
 
@@ -243,11 +241,9 @@ impl RateLimitLayer {
     ///
     /// The reference is in problem documents and the registry's JSON, as `refusal-id`, in plain text, in the `RequestInfo` of
     /// gRPC details (with the feature `tonic`), and in [`Refusal::id`](crate::response::Refusal::id) for other formats. Each
-    /// refusal is also an event `refused` of level `DEBUG` with the reference, and the reference is recorded on the
-    /// request's span as `rate_limiting.refusal_id`. The guide describes [how to answer a
-    /// client](crate::guide::why_denied).
-    ///
-    /// It costs nothing for requests that pass, and 300 instructions for each refusal, without the event.
+    /// refusal is also an event `refused` of level `DEBUG` with the reference, the reason, the limit and the client, for each
+    /// limit that refuses the request. The reference is recorded on the request's span as `rate_limiting.refusal_id`. The guide
+    /// describes [how to answer a client](crate::guide::why_denied).
     ///
     /// ```
     /// use tollgate::{ClientIp, Limit, RateLimitLayer};
@@ -258,27 +254,6 @@ impl RateLimitLayer {
     #[must_use]
     pub fn refusal_ids(mut self, refusal_ids: bool) -> Self {
         self.extras_mut().refusal_ids = refusal_ids;
-        self
-    }
-
-    /// Keeps the last refusals in a log, and gives them [references](Self::refusal_ids). Several layers can share a log. Without
-    /// this, nothing is kept.
-    ///
-    /// It costs nothing for requests that pass. A refusal takes 6,600 more instructions and some allocations. It takes one
-    /// lock, only to exchange the oldest refusal for the new one.
-    ///
-    /// ```
-    /// use tollgate::{ClientIp, Limit, RateLimitLayer, response::RefusalLog};
-    ///
-    /// let refusals = RefusalLog::new();
-    /// let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer()).keep_refusals(&refusals);
-    /// # let _ = layer;
-    /// ```
-    #[must_use]
-    pub fn keep_refusals(mut self, log: &RefusalLog) -> Self {
-        let extras = self.extras_mut();
-        extras.kept = Some(log.clone());
-        extras.refusal_ids = true;
         self
     }
 

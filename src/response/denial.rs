@@ -7,7 +7,7 @@ use crate::{
     limit::{Limit, Limits, NamedLimit},
 };
 
-/// The most bytes of an id that is kept for operators.
+/// The most bytes of an id in events. Of a longer one, they have the hash.
 const LONGEST_ID: usize = 128;
 
 /// A limit that denies a request. [`ResponseFormat`](super::ResponseFormat) has an example.
@@ -104,8 +104,8 @@ impl<'a> Denial<'a> {
         name.filter(|name| name.is_block())?.described()
     }
 
-    /// Returns the canonical id of the client as operators may see it. A long one is kept as a hash.
-    pub(super) fn kept_client(&self) -> Option<Id> {
+    /// Returns the canonical id of the client for events.
+    pub(super) fn shown_client(&self) -> Option<Id> {
         let named = self.named.filter(|_| self.has_id())?;
         let folded = named.name.format().fold(self.id.as_str()).ok()?;
         let is_long = folded.as_str().len() > LONGEST_ID;

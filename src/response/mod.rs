@@ -22,14 +22,12 @@ mod grpc;
 mod head;
 mod headers;
 mod jitter;
-mod kept_refusal;
 mod message;
 mod plain_text;
 mod problem;
 mod refusal;
 mod refusal_body;
 mod refusal_id;
-mod refusal_log;
 mod registry;
 mod responder;
 mod retry_after;
@@ -43,12 +41,10 @@ pub use self::{
     format::{AsItIs, IntoFormat, ResponseFormat},
     grpc::Grpc,
     headers::Headers,
-    kept_refusal::{KeptRefusal, RefusedCharge},
     plain_text::PlainText,
     problem::Problem,
     refusal::{Reason, Refusal},
-    refusal_id::RefusalId,
-    refusal_log::RefusalLog,
+    refusal_id::{RefusalId, RefusalIdError},
     registry::Registry,
 };
 pub(crate) use self::{

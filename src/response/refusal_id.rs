@@ -1,8 +1,9 @@
-use std::{fmt, num::NonZeroU64};
+use std::{fmt, num::NonZeroU64, str::FromStr};
 
 use arrayvec::ArrayString;
+use thiserror::Error;
 
-use crate::random;
+use crate::{message::debug_is_message, random};
 
 /// Crockford's letters and digits. They leave out I, L, O and U, which people misread.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -13,16 +14,17 @@ const LEN: usize = 12;
 /// have the same one with a probability of 0.35.
 ///
 /// [`RateLimitLayer::refusal_ids`](crate::RateLimitLayer::refusal_ids) turns it on. A client can quote it, and an operator
-/// finds the refusal by it. It is not a secret, and allows nothing.
+/// finds the [event](crate::guide::why_denied) of the refusal by it. It is not a secret, and allows nothing.
+///
+/// `FromStr` reads a reference as people write it: upper case, `O` for 0, `I` and `L` for 1, and spaces around it are accepted.
 ///
 /// ```
 /// use tollgate::response::RefusalId;
 ///
-/// let id = RefusalId::parse("4zk9w2m7q1xd").expect("these are twelve digits");
+/// let id: RefusalId = " 4ZK9W2M7QIXD".parse()?;
 /// assert_eq!(id.to_string(), "4zk9w2m7q1xd");
-/// // As somebody may write it down.
-/// assert_eq!(RefusalId::parse(" 4ZK9W2M7QIXD"), Some(id));
-/// assert_eq!(RefusalId::parse("alice"), None);
+/// assert!("alice".parse::<RefusalId>().is_err());
+/// # Ok::<_, tollgate::response::RefusalIdError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RefusalId(NonZeroU64);
@@ -31,28 +33,6 @@ impl RefusalId {
     pub(super) fn random() -> Self {
         let random = random::number() >> (64 - 5 * LEN);
         Self(NonZeroU64::new(random).unwrap_or(NonZeroU64::MIN))
-    }
-
-    /// Reads a reference as people write it: upper case, `O` for 0, `I` and `L` for 1, and spaces around it are accepted. `None`
-    /// if it is not one.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let text = text.trim().as_bytes();
-        if text.len() != LEN {
-            return None;
-        }
-        let digit = |byte: u8| {
-            let byte = match byte.to_ascii_lowercase() {
-                b'o' => b'0',
-                b'i' | b'l' => b'1',
-                byte => byte,
-            };
-            DIGITS.iter().position(|digit| *digit == byte)
-        };
-        let number = text.iter().try_fold(0, |number, byte| {
-            digit(*byte).map(|digit| number << 5 | digit as u64)
-        });
-        NonZeroU64::new(number?).map(Self)
     }
 
     /// The reference as text.
@@ -69,6 +49,37 @@ impl RefusalId {
             })
     }
 }
+
+impl FromStr for RefusalId {
+    type Err = RefusalIdError;
+
+    fn from_str(text: &str) -> Result<Self, RefusalIdError> {
+        let digits = text.trim().as_bytes();
+        if digits.len() != LEN {
+            return Err(RefusalIdError(()));
+        }
+        let number = digits.iter().try_fold(0, |number, byte| {
+            let byte = match byte.to_ascii_lowercase() {
+                b'o' => b'0',
+                b'i' | b'l' => b'1',
+                byte => byte,
+            };
+            let digit = DIGITS.iter().position(|digit| *digit == byte)?;
+            Some(number << 5 | digit as u64)
+        });
+        let number = number.and_then(NonZeroU64::new);
+        number.map(Self).ok_or(RefusalIdError(()))
+    }
+}
+
+/// The error for a text that is not a [`RefusalId`].
+#[derive(Clone, Error)]
+#[error(
+    "not the reference of a refusal: write its twelve letters and digits, such as `4zk9w2m7q1xd`"
+)]
+pub struct RefusalIdError(());
+
+debug_is_message!(RefusalIdError);
 
 impl fmt::Display for RefusalId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,8 +103,9 @@ mod tests {
             let id = RefusalId::random();
             let text = id.to_string();
             assert_eq!(text.len(), LEN, "{text}");
-            assert_eq!(RefusalId::parse(&text), Some(id), "{text}");
-            assert_eq!(RefusalId::parse(&text.to_uppercase()), Some(id), "{text}");
+            let read = |text: &str| text.parse::<RefusalId>().ok();
+            assert_eq!(read(&text), Some(id), "{text}");
+            assert_eq!(read(&text.to_uppercase()), Some(id), "{text}");
         }
         for wrong in [
             "",
@@ -103,7 +115,7 @@ mod tests {
             "4zk9w2m7q1x\u{e4}",
             "4zk9w2m7q1x-",
         ] {
-            assert_eq!(RefusalId::parse(wrong), None, "{wrong}");
+            assert!(wrong.parse::<RefusalId>().is_err(), "{wrong}");
         }
     }
 }

@@ -5,13 +5,12 @@ use serde_json::json;
 use super::page::{Dashboard, Servers, TOKEN};
 use crate::programs::run_in;
 
-const GUARDED: [(&str, &str); 7] = [
+const GUARDED: [(&str, &str); 6] = [
     ("GET", "/figures"),
     ("GET", "/figures?ids=true"),
     ("GET", "/inspect/limits"),
     ("GET", "/inspect/buckets/exports/alice"),
     ("DELETE", "/inspect/buckets/exports/alice"),
-    ("GET", "/inspect/refusals"),
     ("GET", "/inspect/elsewhere"),
 ];
 

@@ -7,5 +7,4 @@ mod counts;
 mod keyboard;
 mod looks;
 mod page;
-mod refusals;
 mod store;

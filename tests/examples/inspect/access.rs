@@ -9,13 +9,11 @@ use super::{
     token::Token,
 };
 
-const PATHS: [(Method, &str); 11] = [
+const PATHS: [(Method, &str); 9] = [
     (Method::GET, "/limits"),
     (Method::GET, "/buckets/any/x"),
     (Method::DELETE, "/buckets/any/x"),
     (Method::GET, "/buckets/unknown/x"),
-    (Method::GET, "/refusals"),
-    (Method::GET, "/refusals/4zk9w2m7q1xd"),
     (Method::GET, "/blocks"),
     (Method::PUT, "/blocks/unpaid/7?for=1h"),
     (Method::DELETE, "/blocks/unpaid/7"),

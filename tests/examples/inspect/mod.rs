@@ -15,8 +15,6 @@ mod bucket;
 mod client;
 #[path = "../../../examples/inspect/refusal.rs"]
 mod refusal;
-#[path = "../../../examples/inspect/refused.rs"]
-mod refused;
 #[path = "../../../examples/inspect/stream.rs"]
 mod stream;
 #[allow(dead_code, reason = "only the program reads its environment")]
@@ -24,7 +22,6 @@ mod stream;
 mod token;
 
 mod access;
-mod answers;
 mod blocks;
 mod buckets;
 mod process;

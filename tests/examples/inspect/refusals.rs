@@ -7,7 +7,7 @@ use super::server::{Admin, limits};
 use crate::support::store::{Fate, Store};
 
 /// A request, and the status, the code and a part of the message that it gets.
-const MISTAKES: [(Method, &str, u16, &str, &str); 14] = [
+const MISTAKES: [(Method, &str, u16, &str, &str); 11] = [
     (
         Method::GET,
         "/buckets/others/x",
@@ -63,27 +63,6 @@ const MISTAKES: [(Method, &str, u16, &str, &str); 14] = [
         404,
         "not_found",
         "/buckets/{limit}/{id}",
-    ),
-    (
-        Method::GET,
-        "/refusals/4zk9w2m7q1xd",
-        404,
-        "not_found",
-        "too old, of another process, or mistyped",
-    ),
-    (
-        Method::GET,
-        "/refusals/alice",
-        404,
-        "not_found",
-        "with this reference",
-    ),
-    (
-        Method::GET,
-        "/refusals?last=all",
-        400,
-        "invalid_query",
-        "last",
     ),
     (Method::GET, "/", 404, "not_found", "there are /limits"),
     (

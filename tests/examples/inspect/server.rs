@@ -16,22 +16,16 @@ use tollgate::{
     clock::ManualClock,
     id::IdFormat,
     limit::{LimitName, LimitsBuilder},
-    response::RefusalLog,
     tiers::Tier,
 };
 
-use super::{
-    admin::{self, Inspected},
-    token::Token,
-};
+use super::{admin, token::Token};
 
 pub(crate) const TOKEN: &str = "correct-horse-battery-staple";
 
 /// The routes for admins, and the limiter that they look into.
 pub(crate) struct Admin {
     pub(crate) limiter: Limiter,
-    /// For the layers of a test.
-    pub(crate) refusals: RefusalLog,
     address: SocketAddr,
     client: Client<HttpConnector, Body>,
 }
@@ -44,18 +38,12 @@ impl Admin {
     }
 
     pub(crate) async fn of(limiter: Limiter) -> Self {
-        let refusals = RefusalLog::new();
-        let inspected = Inspected {
-            limiter: limiter.clone(),
-            refusals: refusals.clone(),
-        };
-        let router = admin::router(inspected, Token::new(TOKEN).unwrap());
+        let router = admin::router(limiter.clone(), Token::new(TOKEN).unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async { axum::serve(listener, router).await });
         Self {
             limiter,
-            refusals,
             address,
             client: Client::builder(TokioExecutor::new()).build_http(),
         }
