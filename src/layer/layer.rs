@@ -164,7 +164,7 @@ impl RateLimitLayer {
         self
     }
 
-    /// Sets the headers that show how much is left. The default is [`Headers::Draft10`].
+    /// Sets the headers that show how much is left. The default is [`Headers::Draft11`].
     #[must_use]
     pub fn headers(mut self, headers: Headers) -> Self {
         self.config_mut().headers = headers;

@@ -101,11 +101,11 @@ pub(super) struct PolicyFigures {
     pub(super) are_alternatives: bool,
 }
 
-/// Reads `RateLimit` and `RateLimit-Policy` of [draft-ietf-httpapi-ratelimit-headers-10]. A malformed field is ignored as a
+/// Reads `RateLimit` and `RateLimit-Policy` of [draft-ietf-httpapi-ratelimit-headers-11]. A malformed field is ignored as a
 /// whole.
 ///
-/// [draft-ietf-httpapi-ratelimit-headers-10]:
-///     https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-10
+/// [draft-ietf-httpapi-ratelimit-headers-11]:
+///     https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-11
 pub(super) fn read(headers: &HeaderMap) -> Option<PolicyFigures> {
     let mut policies = policies(headers).unwrap_or_default();
     let mut others: Option<Left> = None;

@@ -26,7 +26,7 @@
 //!
 //! | source | values |
 //! |---|---|
-//! | any response | `RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers-10, with the [exact figures](crate::guide::responses#exact-figures) of this crate's servers |
+//! | any response | `RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers-11, and the [exact figures](crate::guide::responses#exact-figures) of this crate's servers with [`Headers::Exact`](crate::response::Headers::Exact) |
 //! | else | `RateLimit` alone: the least `r` of all items and, of those at 0, the longest `t` |
 //! | else | `X-RateLimit-Remaining` and `X-RateLimit-Reset`, this in seconds from now or since 1970 (also in milliseconds) |
 //! | 429, and 503 with a wait | `retry-after-ms`, else `Retry-After` in seconds or as a date, else the fields above, else one second |
@@ -41,6 +41,9 @@
 //! back, and the call is not retried.
 //!
 //! # Pacing
+//!
+//! With exact figures, the layer follows a server's limits exactly. All other fields have whole seconds, and it follows them to the
+//! second.
 //!
 //! **Exact figures.** The layer keeps a copy of the server's bucket for each policy, on its own clock: it takes each request at the
 //! instant at which it was sent, and is corrected by each response. So the clocks of both may differ. A client that asks without a

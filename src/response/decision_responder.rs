@@ -41,7 +41,7 @@ use crate::{
 /// # let _ = axum::Router::<App>::new().route("/{team}", axum::routing::get(export));
 /// ```
 ///
-/// Inside a layer that writes the fields of [`Headers::Draft10`], its own fields are added to these.
+/// Inside a layer that writes the fields of [`Headers::Draft11`], its own fields are added to these.
 #[derive(Clone, Debug, Default)]
 pub struct DecisionResponder {
     responder: Responder,

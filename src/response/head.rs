@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, header};
 
 use super::{
-    headers::{Fields, draft10},
+    headers::{Fields, draft11},
     refusal::{Reason, Refusal},
     refusal_body::RefusalBody,
     text::number,
@@ -17,8 +17,8 @@ const USUAL: [HeaderName; 5] = [
     header::CONTENT_TYPE,
     header::RETRY_AFTER,
     header::CACHE_CONTROL,
-    draft10::RATELIMIT_POLICY,
-    draft10::RATELIMIT,
+    draft11::RATELIMIT_POLICY,
+    draft11::RATELIMIT,
 ];
 
 /// A map with room for the values of these fields. Cloning it costs less than half of adding the fields by name.
@@ -38,7 +38,7 @@ pub(super) fn with_body(
 ) -> Response<Bytes> {
     let room = ROOM.as_ref().filter(|_| refusal.docs().is_none());
     match (room, refusal.retry_after_secs(), fields) {
-        (Some(room), Some(secs), Some(Fields::Draft10(fields))) => {
+        (Some(room), Some(secs), Some(Fields::Draft11(fields))) => {
             let mut headers = room.clone();
             let mut values = headers.values_mut();
             let mut set = |new| {

@@ -344,11 +344,11 @@ fn head_is_the_same_whoever_writes_it() {
         "retry-after: 3600",
         "cache-control: no-store",
     ];
-    let draft10 = [
-        "ratelimit-policy: \"orders\";q=1;w=3600;tollgate-count=1;tollgate-period=3600000000",
+    let draft11 = [
+        "ratelimit-policy: \"orders\";q=1;w=3600",
         "ratelimit: \"orders\";r=0;t=3600",
     ];
-    for (headers, added) in [(Headers::Draft10, &draft10[..]), (Headers::None, &[])] {
+    for (headers, added) in [(Headers::Draft11, &draft11[..]), (Headers::None, &[])] {
         let response = refused(&ours, headers);
         assert_eq!(response.1, [&known, added].concat());
         assert_eq!(response, refused(&theirs, headers));

@@ -79,7 +79,7 @@ mod http {
     #[test]
     fn client_keeps_to_the_rate_of_a_server_that_is_slower_than_its_own() {
         let runtime = Runtime::new().unwrap();
-        let (url, seen) = serve(&runtime, Headers::Draft10);
+        let (url, seen) = serve(&runtime, Headers::Draft11);
         let lines = lines("client", &url);
         assert_eq!(without_times(&lines), expected());
         assert_eq!(seen.counts(), (20, 0), "it waits for room beforehand");

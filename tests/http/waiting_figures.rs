@@ -48,12 +48,12 @@ fn left(answer: &Answer) -> u32 {
 
 #[tokio::test(start_paused = true)]
 async fn as_many_pass_as_the_fields_say() {
-    for headers in [Headers::Draft10, Headers::XRateLimitDelta] {
+    for headers in [Headers::Draft11, Headers::XRateLimitDelta] {
         let limiter = limiter(MemoryBackend::new());
         let layer = layer(&limiter).headers(headers);
         let first = request(&layer).await;
         let said = match headers {
-            Headers::Draft10 => {
+            Headers::Draft11 => {
                 assert_eq!(field(&first, "ratelimit-policy"), "\"requests\";q=22;w=3");
                 assert_eq!(field(&first, "ratelimit"), "\"requests\";r=21;t=1");
                 left(&first)
@@ -73,7 +73,7 @@ async fn as_many_pass_as_the_fields_say() {
         let refused = request(&layer).await;
         assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(field(&refused, "retry-after"), "1");
-        if headers == Headers::Draft10 {
+        if headers == Headers::Draft11 {
             assert_eq!(field(&refused, "ratelimit"), "\"requests\";r=0;t=1");
         }
     }
@@ -116,11 +116,7 @@ async fn rule_that_does_not_wait_shows_the_bucket() {
     let no_wait = RateLimitLayer::with_limiter(limiter.clone()).rule(no_wait);
     let waits = layer(&limiter);
     for (layer, state, policy) in [
-        (
-            &no_wait,
-            "r=1;t=1",
-            "q=2;w=1;tollgate-count=10;tollgate-period=1000000",
-        ),
+        (&no_wait, "r=1;t=1", "q=2;w=1"),
         (&waits, "r=20;t=1", "q=22;w=3"),
     ] {
         let answer = request(layer).await;
@@ -130,7 +126,7 @@ async fn rule_that_does_not_wait_shows_the_bucket() {
     let refused = request(&no_wait).await;
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(field(&refused, "ratelimit"), "\"requests\";r=0;t=1");
-    assert!(field(&refused, "ratelimit-policy").contains("q=2;w=1;"));
+    assert!(field(&refused, "ratelimit-policy").ends_with(";q=2;w=1"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -88,7 +88,7 @@ fn layer(limiter: &Limiter, seed: u64) -> (RateLimitLayer, &'static str) {
     };
     let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     let layer = layer.headers(match random.below(3) {
-        0 => Headers::Draft10,
+        0 => Headers::Draft11,
         1 => Headers::XRateLimitEpoch,
         _ => Headers::None,
     });

@@ -83,7 +83,7 @@ async fn layer_adds_what_it_is_told_and_nothing_else() {
         fields: true,
         ..Added::default()
     };
-    let layer = |layer: RateLimitLayer| layer.rule(rule()).headers(Headers::Draft10);
+    let layer = |layer: RateLimitLayer| layer.rule(rule()).headers(Headers::Draft11);
     assert_eq!(added(layer).await, fields);
     let to_request = Added {
         to_request: true,

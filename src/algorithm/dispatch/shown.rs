@@ -343,6 +343,11 @@ impl ClientFigures<'_> {
         each!(bucket, shown => Counting::refill(shown))
     }
 
+    /// Returns whether the units are permits, which limit what runs at once.
+    pub(crate) fn are_permits(&self) -> bool {
+        self.bucket.is_some_and(|bucket| bucket.hold().is_some())
+    }
+
     /// Returns the cost that was asked for.
     #[inline]
     pub(crate) fn cost(&self) -> u32 {

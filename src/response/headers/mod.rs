@@ -1,4 +1,4 @@
-pub(super) mod draft10;
+pub(super) mod draft11;
 mod exact;
 mod policy;
 mod shown;
@@ -7,7 +7,7 @@ mod x_ratelimit;
 use http::{HeaderMap, HeaderName, header};
 
 use self::{
-    draft10::Draft10,
+    draft11::Draft11,
     x_ratelimit::{Reset, XRateLimit},
 };
 pub(crate) use self::{policy::Policy, shown::Shown};
@@ -18,18 +18,15 @@ pub(crate) use self::{policy::Policy, shown::Shown};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Headers {
-    /// `RateLimit` and `RateLimit-Policy` of [draft-ietf-httpapi-ratelimit-headers-10], for all limits.
+    /// `RateLimit` and `RateLimit-Policy` of [draft-ietf-httpapi-ratelimit-headers-11], for all limits.
     ///
-    /// `RateLimit-Policy` also has [parameters of our own](crate::guide::responses#exact-figures), with how units come back, in
-    /// microseconds. [`PaceLayer`](crate::pace::PaceLayer) follows them.
-    ///
-    /// [draft-ietf-httpapi-ratelimit-headers-10]:
-    ///     https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-10
+    /// [draft-ietf-httpapi-ratelimit-headers-11]:
+    ///     https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-11
     #[default]
-    Draft10,
-    /// The fields of [`Draft10`](Self::Draft10), with `tollgate-t` in each item of `RateLimit`: its `t` in microseconds. It
-    /// costs 110 instructions for each limit, so it is not the default.
-    Draft10Exact,
+    Draft11,
+    /// The fields of [`Draft11`](Self::Draft11) with [parameters of our own](crate::guide::responses#exact-figures): how units
+    /// come back, and when the next one does, in microseconds. [`PaceLayer`](crate::pace::PaceLayer) follows them.
+    Exact,
     /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, this in seconds since the Unix epoch, for the strictest limit.
     XRateLimitEpoch,
     /// The fields of [`XRateLimitEpoch`](Self::XRateLimitEpoch), with the reset in seconds from now.
@@ -44,7 +41,7 @@ impl Headers {
     #[must_use]
     pub fn exposed(self) -> Vec<HeaderName> {
         let fields: &[HeaderName] = match self {
-            Self::Draft10 | Self::Draft10Exact => &draft10::NAMES,
+            Self::Draft11 | Self::Exact => &draft11::NAMES,
             Self::XRateLimitEpoch | Self::XRateLimitDelta => &x_ratelimit::NAMES,
             Self::None => &[],
         };
@@ -74,8 +71,8 @@ impl Headers {
     ) -> Option<Fields> {
         let decisions = decisions.filter(|shown| !shown.decision.in_shadow());
         match self {
-            Self::Draft10 => Draft10::new::<false>(decisions, denied).map(Fields::Draft10),
-            Self::Draft10Exact => Draft10::new::<true>(decisions, denied).map(Fields::Draft10),
+            Self::Draft11 => Draft11::new(decisions, denied, false).map(Fields::Draft11),
+            Self::Exact => Draft11::new(decisions, denied, true).map(Fields::Draft11),
             Self::XRateLimitEpoch => XRateLimit::new(decisions, Reset::Epoch).map(Fields::Single),
             Self::XRateLimitDelta => XRateLimit::new(decisions, Reset::Delta).map(Fields::Single),
             Self::None => None,
@@ -86,7 +83,7 @@ impl Headers {
 /// The fields for the limits of one layer.
 #[derive(Debug)]
 pub(crate) enum Fields {
-    Draft10(Draft10),
+    Draft11(Draft11),
     Single(XRateLimit),
 }
 
@@ -95,7 +92,7 @@ impl Fields {
     #[inline]
     pub(crate) fn put_on(self, headers: &mut HeaderMap) {
         match self {
-            Self::Draft10(fields) => fields.append_to(headers),
+            Self::Draft11(fields) => fields.append_to(headers),
             Self::Single(fields) => fields.put_on(headers),
         }
     }

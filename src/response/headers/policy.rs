@@ -15,6 +15,9 @@ pub(super) const SEPARATOR: &str = ", ";
 /// The parameter of `RateLimit` that follows the name of a limit.
 const REMAINING: &str = ";r=";
 
+/// The unit of a limit on what runs at once, by the name that the draft registers.
+const CONCURRENT: &str = ";qu=\"concurrent-requests\"";
+
 /// The most items that are kept for a limit: for its values now and after reloads, for those of the most common overrides, for
 /// tiers, and for months of different lengths.
 const ITEMS: usize = 8;
@@ -39,6 +42,8 @@ pub(crate) struct Policy {
 #[derive(Clone, Debug)]
 struct KeptItem {
     terms: ClientTerms,
+    /// Whether the item has the parameters of our own.
+    exact: bool,
     /// The cost of a request that the item names.
     cost: u32,
     item: HeaderValue,
@@ -87,19 +92,19 @@ impl Policy {
         self.votes
     }
 
-    /// Returns the item with these figures, if clients see the limit.
+    /// Returns the item with these figures, if clients see the limit. `exact` adds the parameters of our own.
     #[inline(always)]
-    pub(super) fn item(&self, figures: &ClientFigures<'_>) -> Option<ShownItem<'_>> {
+    pub(super) fn item(&self, figures: &ClientFigures<'_>, exact: bool) -> Option<ShownItem<'_>> {
         for place in &self.items {
             match place.get() {
-                Some(kept) if figures.has_terms(&kept.terms) => {
+                Some(kept) if kept.exact == exact && figures.has_terms(&kept.terms) => {
                     return Some(ShownItem::Kept(kept.of_cost(figures.cost())));
                 }
                 Some(_) => {}
-                None => return self.new_item(figures, Some(place)),
+                None => return self.new_item(figures, exact, Some(place)),
             }
         }
-        self.new_item(figures, None)
+        self.new_item(figures, exact, None)
     }
 
     /// Builds an item, and keeps it if there is a place for it.
@@ -107,34 +112,42 @@ impl Policy {
     fn new_item(
         &self,
         figures: &ClientFigures<'_>,
+        exact: bool,
         place: Option<&OnceLock<KeptItem>>,
     ) -> Option<ShownItem<'_>> {
         let name = self.state()?.strip_prefix(SEPARATOR)?;
         let name = name.strip_suffix(REMAINING)?;
         let cost = figures.cost();
-        let item = text(name, figures, cost);
+        let item = text(name, figures, exact.then_some(cost));
         if let Some(place) = place {
             place.get_or_init(|| KeptItem {
                 terms: figures.terms(),
+                exact,
                 cost,
                 item: item.clone(),
-                any_cost: text(name, figures, 1),
+                any_cost: match exact {
+                    true => text(name, figures, Some(1)),
+                    false => item.clone(),
+                },
             });
         }
         Some(ShownItem::Built(Box::new(item)))
     }
 }
 
-/// Writes an item that names a cost.
-fn text(name: &str, figures: &ClientFigures<'_>, cost: u32) -> HeaderValue {
+/// Writes an item. One with the parameters of our own names a cost.
+fn text(name: &str, figures: &ClientFigures<'_>, exact_cost: Option<u32>) -> HeaderValue {
     let (most, window) = figures.allowance();
     let mut item = ResponseText::default();
     item.push(name);
     item.parameter(";q=", most);
+    if figures.are_permits() {
+        item.push(CONCURRENT);
+    }
     if window != Decision::NEVER {
         item.parameter(";w=", ceil_secs(window).max(1));
     }
-    if let Some(refill) = figures.refill() {
+    if let Some((cost, refill)) = exact_cost.zip(figures.refill()) {
         exact::add_refill(&mut item, refill, cost);
     }
     value(item.as_bytes())
@@ -241,10 +254,10 @@ mod tests {
     }
 
     /// The item after a request, and whether it is a kept one.
-    fn item(policy: &Policy, limiter: &Limiter) -> (String, bool) {
+    fn item(policy: &Policy, limiter: &Limiter, exact: bool) -> (String, bool) {
         let request = Transaction::new("orders", "alice");
         let decision = limiter.try_spend(&request).unwrap().unwrap();
-        let item = policy.item(&decision.figures().unwrap()).unwrap();
+        let item = policy.item(&decision.figures().unwrap(), exact).unwrap();
         let text = item.value().to_str().unwrap().to_owned();
         (text, matches!(item, ShownItem::Kept(_)))
     }
@@ -256,7 +269,19 @@ mod tests {
             for (i, most) in (1..=2 + u32::try_from(ITEMS).unwrap()).enumerate() {
                 let limiter = limiter(Limit::window(most, Duration::from_secs(60)));
                 let text = format!("\"orders\";q={most};w=60;tollgate-window=60000000");
-                assert_eq!(item(&policy, &limiter), (text, is_kept && i < ITEMS));
+                assert_eq!(item(&policy, &limiter, true), (text, is_kept && i < ITEMS));
+            }
+        }
+    }
+
+    #[test]
+    fn kept_items_are_those_of_the_fields_in_use() {
+        let limiter = limiter(Limit::window(5, Duration::from_secs(60)));
+        let policy = Policy::new("orders", true);
+        for is_kept in [false, true] {
+            for (exact, ours) in [(false, ""), (true, ";tollgate-window=60000000")] {
+                let text = format!("\"orders\";q=5;w=60{ours}");
+                assert_eq!(item(&policy, &limiter, exact), (text, is_kept));
             }
         }
     }
@@ -266,11 +291,12 @@ mod tests {
         let limiter = limiter(Limit::BLOCKED);
         let policy = Policy::new("orders", true);
         for is_kept in [false, true] {
-            assert_eq!(item(&policy, &limiter), ("\"orders\";q=0".into(), is_kept));
+            let text = "\"orders\";q=0".into();
+            assert_eq!(item(&policy, &limiter, true), (text, is_kept));
         }
         let request = Transaction::new("orders", "alice");
         let decision = limiter.try_spend(&request).unwrap().unwrap();
         let figures = decision.figures().unwrap();
-        assert!(Policy::hidden().item(&figures).is_none());
+        assert!(Policy::hidden().item(&figures, false).is_none());
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
-use tollgate::{Limit, pace::PaceLayer, quota::Per, response::Headers};
+use tollgate::{Limit, pace::PaceLayer, quota::Per};
 
 use super::simulated::{World, layer, ms, possible, twenty};
 
@@ -14,16 +14,14 @@ async fn client_gets_nearly_all_of_any_rate_and_is_never_refused() {
     for (per_second, burst) in [(1, 1), (3, 1), (3, 3), (7, 2), (20, 1), (20, 5), (20, 100)] {
         for way in [0, 1, 10, 80] {
             let limit = Limit::per_second(per_second).burst(burst);
-            for headers in [Headers::Draft10, Headers::Draft10Exact] {
-                let layer = layer(&[("requests", limit.clone(), 1)]).headers(headers);
-                let time = 5 * TIME / per_second;
-                let outcome = World::new(&layer).way(ms(way), ms(0)).run(1, time).await;
-                let what = (per_second, burst, way, headers);
-                assert_eq!(outcome.refused(), 0, "{what:?}: {:?}", outcome.0);
-                // The first request goes alone, there and back.
-                let possible = possible(burst, per_second, time - ms(3 * way).min(time / 10));
-                outcome.assert_share(possible, 970, &what);
-            }
+            let time = 5 * TIME / per_second;
+            let world = World::of(limit).way(ms(way), ms(0));
+            let outcome = world.run(1, time).await;
+            let what = (per_second, burst, way);
+            assert_eq!(outcome.refused(), 0, "{what:?}: {:?}", outcome.0);
+            // The first request goes alone, there and back.
+            let possible = possible(burst, per_second, time - ms(3 * way).min(time / 10));
+            outcome.assert_share(possible, 970, &what);
         }
     }
 }
@@ -77,12 +75,10 @@ async fn windows_and_quotas_are_used_to_the_end() {
         (Limit::quota(30, Per::first_use(ms(2500))), 30 * 8),
     ];
     for (limit, possible) in cases {
-        for headers in [Headers::Draft10, Headers::Draft10Exact] {
-            let layer = layer(&[("requests", limit.clone(), 1)]).headers(headers);
-            let outcome = World::new(&layer).way(ms(4), ms(0)).run(1, TIME).await;
-            assert_eq!(outcome.refused(), 0, "{limit:?} {headers:?}");
-            outcome.assert_share(possible, 960, &(&limit, headers));
-        }
+        let world = World::of(limit.clone()).way(ms(4), ms(0));
+        let outcome = world.run(1, TIME).await;
+        assert_eq!(outcome.refused(), 0, "{limit:?}");
+        outcome.assert_share(possible, 960, &limit);
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::{
 };
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::TokioClock, key::Everyone,
-    pace::PaceLayer,
+    pace::PaceLayer, response::Headers,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -105,6 +105,7 @@ fn changeable() -> (World, Limiter) {
     let limiter = limiter.with_clock(TokioClock::default());
     let layer = RateLimitLayer::with_limiter(limiter.clone());
     let layer = layer.rule(Rule::new("requests", Everyone));
+    let layer = layer.headers(Headers::Exact);
     (World::new(&layer).way(ms(5), ms(0)), limiter)
 }
 

@@ -18,7 +18,7 @@ const TIME: Duration = Duration::from_secs(100);
 
 #[tokio::test(start_paused = true)]
 async fn paced_client_gets_all_of_its_rate_from_a_limit_with_a_line() {
-    for headers in [Headers::Draft10, Headers::XRateLimitDelta] {
+    for headers in [Headers::Draft11, Headers::XRateLimitDelta] {
         for (burst, wait_ms) in [(1, 500), (1, 2000), (3, 1000)] {
             let limit = Limit::per_second(PER_SECOND).burst(burst);
             let limit = limit.max_wait(Duration::from_millis(wait_ms));

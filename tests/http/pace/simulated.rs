@@ -39,7 +39,7 @@ pub(super) struct World {
     log: Arc<Mutex<Vec<(Duration, StatusCode)>>>,
 }
 
-/// A layer with rules for these limits and costs.
+/// A layer with rules for these limits and costs, and exact figures.
 pub(super) fn layer(limits: &[(&'static str, Limit, u32)]) -> RateLimitLayer {
     let mut all = Limits::builder();
     for (name, limit, _) in limits {
@@ -47,6 +47,7 @@ pub(super) fn layer(limits: &[(&'static str, Limit, u32)]) -> RateLimitLayer {
     }
     let limiter = Limiter::new(all.build().unwrap(), MemoryBackend::new());
     let layer = RateLimitLayer::with_limiter(limiter.with_clock(TokioClock::default()));
+    let layer = layer.headers(Headers::Exact);
     limits.iter().fold(layer, |layer, (name, _, cost)| {
         layer.rule(Rule::new(*name, Everyone).cost(*cost))
     })
@@ -69,24 +70,9 @@ impl World {
         }
     }
 
-    /// A server with one limit, and the default fields.
+    /// A server with one limit, and exact figures.
     pub(super) fn of(limit: Limit) -> Self {
         Self::new(&layer(&[("requests", limit, 1)]))
-    }
-
-    /// Removes the parameters that are not the draft's from all responses, as a server of another kind sends them.
-    pub(super) fn standard_only(mut self) -> Self {
-        let server = self.server.map_response(|mut response: Response<()>| {
-            for value in response.headers_mut().values_mut() {
-                let text = value.to_str().unwrap().to_owned();
-                if let Some(own) = text.find(";tollgate-") {
-                    *value = text[..own].parse().unwrap();
-                }
-            }
-            response
-        });
-        self.server = BoxCloneSyncService::new(server);
-        self
     }
 
     /// Sets the time that requests and responses take each, and by how much it varies.
@@ -220,4 +206,8 @@ pub(super) fn possible(burst: u32, per_second: u32, time: Duration) -> u128 {
 }
 
 /// The dialects that have whole seconds only.
-pub(super) const WHOLE: [Headers; 2] = [Headers::XRateLimitDelta, Headers::XRateLimitEpoch];
+pub(super) const WHOLE: [Headers; 3] = [
+    Headers::Draft11,
+    Headers::XRateLimitDelta,
+    Headers::XRateLimitEpoch,
+];

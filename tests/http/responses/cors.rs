@@ -19,7 +19,7 @@ fn exposed_fields_are_those_of_the_dialect() {
     };
     let three = "x-ratelimit-limit x-ratelimit-remaining x-ratelimit-reset retry-after link";
     assert_eq!(
-        names(Headers::Draft10),
+        names(Headers::Draft11),
         "ratelimit ratelimit-policy retry-after link"
     );
     assert_eq!(names(Headers::XRateLimitEpoch), three);
@@ -60,7 +60,7 @@ async fn preflights_are_neither_limited_nor_charged() {
 
 #[tokio::test]
 async fn page_may_read_all_that_a_refusal_says() {
-    for (dialect, fields) in [(Headers::Draft10, 3), (Headers::XRateLimitEpoch, 4)] {
+    for (dialect, fields) in [(Headers::Draft11, 3), (Headers::XRateLimitEpoch, 4)] {
         let limiter = limiter_of(&ManualClock::default(), Limit::per_minute(1));
         let stack = ServiceBuilder::new()
             .layer(CorsLayer::permissive().expose_headers(dialect.exposed()))

@@ -1,4 +1,4 @@
-//! The parameters of our own, after the standard ones.
+//! The parameters of our own, which `Headers::Exact` adds after the standard ones.
 
 use std::{
     sync::{
@@ -39,14 +39,16 @@ async fn each_algorithm_says_how_its_units_come_back() {
         (
             steady.clone(),
             1,
-            "q=5;w=2;tollgate-count=3;tollgate-period=1000000",
+            "q=5;w=2",
+            ";tollgate-count=3;tollgate-period=1000000",
             "r=3;t=1",
             "83334",
         ),
         (
             steady.clone(),
             2,
-            "q=5;w=2;tollgate-count=3;tollgate-period=1000000;tollgate-cost=2",
+            "q=5;w=2",
+            ";tollgate-count=3;tollgate-period=1000000;tollgate-cost=2",
             "r=1;t=1",
             "83334",
         ),
@@ -56,20 +58,23 @@ async fn each_algorithm_says_how_its_units_come_back() {
             steady.max_wait(Duration::from_millis(500)),
             1,
             "q=6;w=3",
+            "",
             "r=5;t=1",
             "250000",
         ),
         (
             Limit::window(5, Duration::from_millis(1500)),
             1,
-            "q=5;w=2;tollgate-window=1500000",
+            "q=5;w=2",
+            ";tollgate-window=1500000",
             "r=3;t=2",
             "1250000",
         ),
         (
             Limit::quota(5, Per::first_use(Duration::from_millis(1500))),
             1,
-            "q=5;w=2;tollgate-window=1500000",
+            "q=5;w=2",
+            ";tollgate-window=1500000",
             "r=3;t=2",
             "1250000",
         ),
@@ -77,24 +82,35 @@ async fn each_algorithm_says_how_its_units_come_back() {
             Limit::quota(5, Per::Hour),
             1,
             "q=5;w=3600",
+            "",
             "r=3;t=3600",
             "3599750000",
         ),
-        (tiers, 1, "q=5;w=2", "r=3;t=2", "1250001"),
-        (Limit::concurrent(5), 1, "q=5", "r=4", ""),
-        (Limit::BLOCKED, 1, "q=0", "r=0", ""),
+        (tiers, 1, "q=5;w=2", "", "r=3;t=2", "1250001"),
+        (
+            Limit::concurrent(5),
+            1,
+            "q=5;qu=\"concurrent-requests\"",
+            "",
+            "r=4",
+            "",
+        ),
+        (Limit::BLOCKED, 1, "q=0", "", "r=0", ""),
     ];
-    for (limit, cost, policy, state, exact) in cases {
-        let policy = Some(format!("\"l\";{policy}"));
-        let state = format!("\"l\";{state}");
-        let exact = match exact {
-            "" => state.clone(),
-            us => format!("{state};tollgate-t={us}"),
+    for (limit, cost, policy, refill, state, next) in cases {
+        let next = match next {
+            "" => String::new(),
+            us => format!(";tollgate-t={us}"),
         };
-        let standard = fields(limit.clone(), cost, Headers::Draft10).await;
-        assert_eq!(standard, [policy.clone(), Some(state)], "{limit:?}");
-        let fields = fields(limit.clone(), cost, Headers::Draft10Exact).await;
-        assert_eq!(fields, [policy, Some(exact)], "{limit:?}");
+        let item = |standard: &str, ours: &str| Some(format!("\"l\";{standard}{ours}"));
+        let standard = fields(limit.clone(), cost, Headers::Draft11).await;
+        assert_eq!(standard, [item(policy, ""), item(state, "")], "{limit:?}");
+        let exact = fields(limit.clone(), cost, Headers::Exact).await;
+        assert_eq!(
+            exact,
+            [item(policy, refill), item(state, &next)],
+            "{limit:?}"
+        );
     }
 }
 
@@ -102,7 +118,7 @@ async fn each_algorithm_says_how_its_units_come_back() {
 async fn numbers_that_fields_cannot_hold_are_left_out() {
     let years = Duration::from_secs(2_000_000_000);
     let limit = Limit::new(1, 1, years).unwrap();
-    let fields = fields(limit, 1, Headers::Draft10Exact).await;
+    let fields = fields(limit, 1, Headers::Exact).await;
     let expected = ["\"l\";q=1;w=2000000000", "\"l\";r=0;t=2000000000"];
     assert_eq!(fields, expected.map(|text| Some(text.to_owned())));
 }
@@ -117,6 +133,7 @@ async fn cost_is_that_of_the_request() {
         let cost = Arc::clone(&cost);
         Rule::new("l", Everyone).cost_by(move |_| cost.load(Ordering::Relaxed))
     });
+    let layer = layer.headers(Headers::Exact);
     // Only the cost of the first request is named: the items for all others are the same.
     for (next, named) in [(2, true), (7, false), (1, false), (2, true)] {
         cost.store(next, Ordering::Relaxed);

@@ -28,7 +28,10 @@ fn items(headers: &HeaderMap, field: &str, known: [&str; 2]) -> Vec<(String, [Op
         let params = item.params;
         let is_own = |key: &str| key.starts_with("tollgate-");
         let standard = params.keys().take_while(|key| !is_own(key.as_str()));
-        assert!(standard.clone().all(|key| known.contains(&key.as_str())));
+        let is_known = |key: &str| known.contains(&key) || key == "qu";
+        assert!(standard.clone().all(|key| is_known(key.as_str())));
+        let unit = params.get("qu").map(|unit| unit.as_string().unwrap());
+        assert!(unit.is_none_or(|unit| unit.as_str() == "concurrent-requests"));
         let mut own = params.iter().skip(standard.count());
         assert!(own.all(|(key, value)| is_own(key.as_str()) && value.as_integer().is_some()));
         let integer = |key: &str| {
@@ -77,18 +80,20 @@ async fn fields_of_every_kind_of_limit_are_structured() {
         Limit::tiers([lowest, burst]).unwrap(),
         Limit::tiers([Tier::new(1, Tier::FOREVER)]).unwrap(),
         Limit::tiers([Tier::new(5, Duration::from_millis(100))]).unwrap(),
+        Limit::concurrent(5),
         Limit::BLOCKED,
     ];
     for limit in limits {
         let clock = ManualClock::default();
         let limiter = limiter_of(&clock, limit);
         for step in 0..100 {
-            let layer = layer(&limiter).headers(match step % 2 {
-                0 => Headers::Draft10,
-                _ => Headers::Draft10Exact,
-            });
-            clock.advance(Duration::from_micros(step * step * 37));
-            check(send(&layer, "203.0.113.7").await.headers());
+            let fields = [Headers::Draft11, Headers::Exact][step % 2];
+            let layer = layer(&limiter).headers(fields);
+            clock.advance(Duration::from_micros((step * step * 37) as u64));
+            let response = send(&layer, "203.0.113.7").await;
+            check(response.headers());
+            let ours = format!("{:?}", response.headers()).contains("tollgate-");
+            assert!(!ours || fields == Headers::Exact);
         }
     }
 }

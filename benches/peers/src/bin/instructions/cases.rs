@@ -148,7 +148,7 @@ pub(crate) fn run(name: &str) -> ExitCode {
         Case::Extension => serve(layer(large()).headers(Headers::None).layer(bare()), request),
         Case::Headers => serve(layer(large()).extensions(false).layer(bare()), request),
         Case::ExactHeaders => {
-            let layer = layer(large()).headers(Headers::Draft10Exact);
+            let layer = layer(large()).headers(Headers::Exact);
             serve(layer.extensions(false).layer(bare()), request)
         }
         Case::XRateLimit => {

@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{
-    exact,
+    exact::add_wait,
     policy::{PolicyList, SEPARATOR},
     shown::Shown,
 };
@@ -16,17 +16,19 @@ pub(super) const NAMES: [HeaderName; 2] = [RATELIMIT, RATELIMIT_POLICY];
 
 /// Both fields, for the limits of one layer.
 #[derive(Debug)]
-pub(crate) struct Draft10 {
+pub(crate) struct Draft11 {
     pub(in crate::response) policy: HeaderValue,
     pub(in crate::response) state: HeaderValue,
 }
 
-impl Draft10 {
-    /// Writes the fields for limits and their decisions, or returns `None` if there is nothing to show.
+impl Draft11 {
+    /// Writes the fields for limits and their decisions, or returns `None` if there is nothing to show. `exact` adds the
+    /// parameters of our own.
     #[inline]
-    pub(super) fn new<'a, const EXACT: bool>(
+    pub(super) fn new<'a>(
         decisions: impl Iterator<Item = Shown<'a>>,
         denied: bool,
+        exact: bool,
     ) -> Option<Self> {
         let mut policies = PolicyList::default();
         let mut state = ResponseText::default();
@@ -35,7 +37,7 @@ impl Draft10 {
             let Some(figures) = shown.decision.figures() else {
                 continue;
             };
-            let Some((item, lead)) = policy.item(&figures).zip(policy.state()) else {
+            let Some((item, lead)) = policy.item(&figures, exact).zip(policy.state()) else {
                 continue;
             };
             policies.add(policy, item);
@@ -45,8 +47,8 @@ impl Draft10 {
             state.parameter(lead, figures.remaining);
             if let Some(us) = figures.next_us {
                 state.parameter(";t=", us.div_ceil(1_000_000));
-                if EXACT {
-                    exact::add_wait(&mut state, us);
+                if exact {
+                    add_wait(&mut state, us);
                 }
             }
         }
