@@ -29,7 +29,7 @@ mod failure;
 use std::{env, net::SocketAddr, time::Duration};
 
 use axum::{
-    Extension, Router,
+    Router,
     http::{
         HeaderMap, StatusCode,
         header::{AUTHORIZATION, WWW_AUTHENTICATE},
@@ -77,7 +77,8 @@ fn app() -> Result<Router, LimitsError> {
 
     let layer = RateLimitLayer::with_limiter(limiter)
         .rule(Rule::new(PER_ACCOUNT, account).refund_if(is_no_failure))
-        .rule(Rule::new(PER_IP, ClientIp::peer()).refund_if(is_no_failure));
+        .rule(Rule::new(PER_IP, ClientIp::peer()).refund_if(is_no_failure))
+        .extensions(true);
     // Around the handler only: a request that the router refuses, such as one with another method, is not a failure.
     Ok(Router::new().route("/login", post(login).route_layer(layer)))
 }
@@ -97,7 +98,7 @@ fn account(request: &Parts) -> Option<String> {
     Some(name)
 }
 
-async fn login(Extension(assessment): Extension<Assessment>, headers: HeaderMap) -> Response {
+async fn login(assessment: Assessment, headers: HeaderMap) -> Response {
     match Credentials::of(&headers).filter(Credentials::are_right) {
         Some(Credentials { name, .. }) => {
             forget_failures(&assessment).await;

@@ -50,6 +50,7 @@ pub(crate) fn router(limiter: &Limiter, clients: Clients) -> Router {
     let account = HeaderId::new("x-account-id").shown();
     let orders = RateLimitLayer::with_limiter(limiter.clone())
         .rule(Rule::new("NewOrdersPerAccount", account))
+        .extensions(true)
         .respond_with(Problem::acme());
     Router::new()
         .route("/new-account", post(new_account).layer(accounts))

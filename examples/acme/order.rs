@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use axum::{
-    Extension, Json,
+    Json,
     http::{HeaderValue, StatusCode, header::RETRY_AFTER},
     response::{IntoResponse, Response},
 };
@@ -25,7 +25,7 @@ pub(crate) struct Order {
 
 /// Accepts an order. The layer has charged the account for it. A rejected order does not count.
 pub(crate) async fn new_order(
-    Extension(assessment): Extension<Assessment>,
+    assessment: Assessment,
     Json(order): Json<Order>,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let charged = charge(&assessment, &order.identifiers).await;

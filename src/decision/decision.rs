@@ -91,11 +91,6 @@ impl Decision {
         self.verdict == Verdict::WouldDeny
     }
 
-    /// Returns whether two decisions with a limit concern the same bucket, for any spelling of its id.
-    pub(crate) fn is_of_same_bucket(&self, other: &Self) -> bool {
-        self.fingerprint == other.fingerprint
-    }
-
     /// Returns the source of the decision.
     #[must_use]
     pub fn source(&self) -> Source {

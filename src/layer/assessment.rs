@@ -22,24 +22,29 @@ use crate::{
     transaction::{LimitRef, Mode, Operation, Transaction},
 };
 
-/// The decisions of rate limiting layers on a request. Handlers find it in the extensions of the request. With
-/// [`response_extension`](super::RateLimitLayer::response_extension), outer layers find it in the extensions of the
-/// response. Nested layers add to it.
+/// The decisions of rate limiting layers on a request. With [`extensions(true)`](super::RateLimitLayer::extensions), handlers
+/// find it in the extensions of the request. With [`response_extension`](super::RateLimitLayer::response_extension), outer
+/// layers find it in the extensions of the response. Nested layers add to it.
 ///
-/// A handler can settle what a rule has charged, or refund it:
+/// A handler can settle what a rule has charged, or refund it. With the feature `axum`, an `Assessment` is an extractor, which
+/// answers 500 if no layer has `extensions(true)`:
 ///
 /// ```
-/// use axum::{Extension, http::StatusCode};
-/// use tollgate::layer::Assessment;
+/// use axum::{Router, http::StatusCode, routing::post};
+/// use tollgate::{ClientIp, Limit, RateLimitLayer, layer::Assessment};
 ///
-/// async fn upload(Extension(assessment): Extension<Assessment>, body: String) -> StatusCode {
-///     let Some(bytes) = assessment.of("bytes") else { return StatusCode::OK };
+/// async fn upload(assessment: Assessment, body: String) -> StatusCode {
+///     let Some(kilobytes) = assessment.of("kilobytes") else { return StatusCode::OK };
 ///     // Each kilobyte counts, also one that is not full.
-///     match bytes.settle((body.len() as u32).div_ceil(1024)).await {
+///     match kilobytes.settle((body.len() as u32).div_ceil(1024)).await {
 ///         Ok(()) => StatusCode::OK,
 ///         Err(_) => StatusCode::SERVICE_UNAVAILABLE,
 ///     }
 /// }
+///
+/// let layer = RateLimitLayer::new(Limit::per_second(1000), ClientIp::peer()).named("kilobytes");
+/// let app: Router = Router::new().route("/", post(upload)).layer(layer.extensions(true));
+/// # let _ = app;
 /// ```
 #[derive(Clone)]
 pub struct Assessment {
@@ -92,21 +97,15 @@ impl Assessment {
         }
     }
 
+    /// Creates the assessment of a request that no rule charges.
+    pub(super) fn without_charge() -> Self {
+        Self::new(&Arc::default())
+    }
+
     /// Adds this assessment to the decisions of outer layers.
     pub(super) fn within(mut self, outer: &Self) -> Self {
         self.outer = Some(Arc::new(outer.clone()));
         self
-    }
-
-    /// Returns a limit whose bucket an outer layer has charged too.
-    pub(super) fn charged_again(&self, outer: &Self) -> Option<Arc<str>> {
-        let is_charged = |assessed: &&Assessed| assessed.charged() > 0;
-        let mut ours = self.iter().filter(is_charged);
-        let twice = ours.find(|ours| {
-            let mut outer = outer.iter().filter(is_charged);
-            outer.any(|outer| outer.is_same_bucket(ours))
-        });
-        twice.map(|ours| Arc::clone(&ours.limit))
     }
 
     /// The decisions on all limits: those of outer layers first, then in the order of rules.
@@ -257,11 +256,6 @@ impl Assessed {
         charged(&self.limit, &self.id)
             .cost(self.cost)
             .mode(self.mode)
-    }
-
-    /// Returns whether both were charged to one bucket.
-    fn is_same_bucket(&self, other: &Self) -> bool {
-        self.decision.is_of_same_bucket(&other.decision) && self.limiter.is_same(&other.limiter)
     }
 
     /// Returns the current charge of this request to the bucket: what was charged, and not given back.

@@ -142,13 +142,9 @@ impl LayerConfig {
         proceeds: bool,
         additions: &mut ResponseAdditions,
     ) {
-        let outer = request.extensions.get();
-        let assessment = match outer {
+        let assessment = match request.extensions.get() {
             None => ours,
-            Some(outer) => {
-                self.traffic.inspect_outer(|| ours.charged_again(outer));
-                ours.within(outer)
-            }
+            Some(outer) => ours.within(outer),
         };
         if self.response_extension {
             additions.assessment = Some(assessment.clone());
@@ -161,7 +157,7 @@ impl LayerConfig {
     /// Concludes a request without charges.
     pub(super) fn without_charge(
         &self,
-        request: &Parts,
+        request: &mut Parts,
         missing: Option<&MissingId>,
     ) -> Conclusion {
         match missing {
@@ -169,8 +165,16 @@ impl LayerConfig {
                 self.traffic.inspect_refused(request);
                 Conclusion::refuse(self.responder.missing(request, missing))
             }
-            None => Conclusion::Proceed,
+            None => self.pass(request),
         }
+    }
+
+    /// Lets a request proceed without charges. Its handler gets an assessment without decisions, or that of outer layers.
+    pub(super) fn pass(&self, request: &mut Parts) -> Conclusion {
+        if self.request_extension && request.extensions.get::<Assessment>().is_none() {
+            request.extensions.insert(Assessment::without_charge());
+        }
+        Conclusion::Proceed
     }
 
     /// Records the decision on the request's span, if that has fields for it.
@@ -262,7 +266,7 @@ impl LayerConfig {
     #[cold]
     pub(super) fn fail(
         &self,
-        request: &Parts,
+        request: &mut Parts,
         limits: &Limits,
         charges: ChargeList<'_>,
         error: &LimiterError,
@@ -274,7 +278,7 @@ impl LayerConfig {
         }
         let mut all = charges.iter();
         match all.all(|charge| self.rules.is_harmless(charge, limits)) {
-            true => Conclusion::Proceed,
+            true => self.pass(request),
             false => Conclusion::refuse(self.failed(request, limits, charges, error)),
         }
     }

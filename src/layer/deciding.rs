@@ -85,7 +85,7 @@ impl LayerConfig {
         additions: &mut ResponseAdditions,
     ) -> Progress {
         if self.exempt.any(request) {
-            return Progress::Decided(Conclusion::Proceed);
+            return Progress::Decided(self.pass(request));
         }
         if let Some(list) = self.listing(request) {
             let reason = Reason::Listed { list: &list.name };
@@ -175,13 +175,13 @@ impl LayerConfig {
 
     /// Concludes a request that no limit is charged for, because no rule applies or one has found no id.
     #[inline(never)]
-    fn conclude_uncharged(&self, request: &Parts, missing: Option<&MissingId>) -> Progress {
+    fn conclude_uncharged(&self, request: &mut Parts, missing: Option<&MissingId>) -> Progress {
         self.inspect(request, ChargeList::NONE);
         Progress::Decided(self.without_charge(request, missing))
     }
 
     #[inline(never)]
-    fn inspect(&self, request: &Parts, charges: ChargeList<'_>) {
+    fn inspect(&self, request: &mut Parts, charges: ChargeList<'_>) {
         self.traffic
             .inspect(request, &self.limiter, &self.rules, charges);
     }

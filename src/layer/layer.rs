@@ -56,7 +56,7 @@ impl RateLimitLayer {
             policies: Vec::new(),
             responder: Responder::default(),
             headers: Headers::default(),
-            request_extension: true,
+            request_extension: false,
             response_extension: false,
             exempt: Predicates::default(),
             listed: Vec::new(),
@@ -171,7 +171,10 @@ impl RateLimitLayer {
         self
     }
 
-    /// Sets whether requests get an [`Assessment`](super::Assessment) extension, for handlers. They do by default.
+    /// Sets whether requests get an [`Assessment`](super::Assessment) extension, for handlers that look at the decisions, settle
+    /// or refund charges, or keep permits. They do not by default.
+    ///
+    /// All requests that the layer lets through get one, also those that no rule charges.
     #[must_use]
     pub fn extensions(mut self, extensions: bool) -> Self {
         self.config_mut().request_extension = extensions;

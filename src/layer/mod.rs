@@ -66,8 +66,8 @@
 //!
 //! # In handlers
 //!
-//! A handler finds the [`Assessment`] in the request's extensions. It has the decisions, and can settle or refund
-//! them.
+//! With [`extensions(true)`](RateLimitLayer::extensions), a handler finds the [`Assessment`] in the request's extensions. It has
+//! the decisions, and can settle or refund them. It costs a third of the layer's time, so it is off by default.
 
 mod additions;
 mod assessment;
@@ -76,6 +76,8 @@ mod charged_decisions;
 mod conclusion;
 mod config;
 mod deciding;
+#[cfg(feature = "axum")]
+mod extractor;
 mod future;
 mod health;
 #[expect(clippy::module_inception, reason = "a layer is where one looks for it")]
@@ -94,6 +96,8 @@ mod traffic;
 mod waiting;
 mod waiting_room;
 
+#[cfg(feature = "axum")]
+pub use self::extractor::MissingAssessment;
 pub use self::{
     assessment::{Assessed, Assessment},
     body::ResponseBody,

@@ -8,13 +8,14 @@ use crate::{limiter::HeldPermit, rule::charged};
 /// The permits of a request, on [concurrency limits](crate::Limit::concurrent).
 ///
 /// The layer holds them until the body of the response has ended or is dropped. A handler whose work lasts longer, such as
-/// that of a WebSocket, holds them with it: they are given back when all clones are dropped.
+/// that of a WebSocket, holds them with it: they are given back when all clones are dropped. Its layer needs
+/// [`extensions(true)`](super::RateLimitLayer::extensions).
 ///
 /// ```
-/// use axum::{Extension, response::Response, extract::ws::WebSocketUpgrade};
+/// use axum::{response::Response, extract::ws::WebSocketUpgrade};
 /// use tollgate::layer::Assessment;
 ///
-/// async fn chat(Extension(assessment): Extension<Assessment>, upgrade: WebSocketUpgrade) -> Response {
+/// async fn chat(assessment: Assessment, upgrade: WebSocketUpgrade) -> Response {
 ///     let permits = assessment.permits();
 ///     upgrade.on_upgrade(move |mut socket| async move {
 ///         while let Some(Ok(_)) = socket.recv().await {}

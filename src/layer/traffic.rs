@@ -89,13 +89,16 @@ impl TrafficChecks {
     #[inline]
     pub(super) fn inspect(
         &self,
-        request: &Parts,
+        request: &mut Parts,
         limiter: &Limiter,
         rules: &Rules,
         charges: ChargeList<'_>,
     ) {
         if self.inspects() {
             limiter.note_request(&self.reporter);
+            if self.reporter.wants(Check::ChargedTwice) {
+                self.inspect_outer(request, limiter, rules, charges);
+            }
             self.inspect_closely(request, rules, charges);
         }
     }
@@ -169,19 +172,36 @@ impl TrafficChecks {
         }
     }
 
-    /// Reports a charge that an outer layer has already made.
-    #[inline]
-    pub(super) fn inspect_outer(&self, charged_twice: impl FnOnce() -> Option<Arc<str>>) {
-        const CHECK: Check = Check::ChargedTwice;
-        if self.inspects()
-            && self.reporter.wants(CHECK)
-            && let Some(limit) = charged_twice()
-        {
-            let seen = format!("one request met limit `{limit}` in two layers");
-            self.reporter.report(&Finding::new(CHECK, seen));
+    /// Reports a bucket that an outer layer charges too, and marks the request for inner layers.
+    fn inspect_outer(
+        &self,
+        request: &mut Parts,
+        limiter: &Limiter,
+        rules: &Rules,
+        charges: ChargeList<'_>,
+    ) {
+        let ChargedBuckets(mut all) = request.extensions.remove().unwrap_or_default();
+        let is_charged =
+            |charge: &Charge<'_>| charge.terms.cost > 0 && rules.mode(*charge).spends();
+        for charge in charges.iter().filter(is_charged) {
+            let (limit, id) = (rules.limit(charge), charge.terms.hash.low);
+            let is_same = |(other, name, hash): &(Limiter, Arc<str>, u64)| {
+                other.is_same(limiter) && name == limit && *hash == id
+            };
+            if all.iter().any(is_same) {
+                let seen = format!("one request met limit `{limit}` in two layers");
+                self.reporter
+                    .report(&Finding::new(Check::ChargedTwice, seen));
+            }
+            all.push((limiter.clone(), Arc::clone(limit), id));
         }
+        request.extensions.insert(ChargedBuckets(all));
     }
 }
+
+/// The buckets that outer layers charge, by limiter, limit and hash of the id.
+#[derive(Clone, Default)]
+struct ChargedBuckets(Vec<(Limiter, Arc<str>, u64)>);
 
 impl TrafficSample {
     /// Adds a request, and returns a finding about all of them.

@@ -30,6 +30,7 @@ use crate::{
 /// The layer of a process: a rule for each limit, for requests that name it in a header.
 pub(crate) fn layer(limiter: Limiter, limits: usize, max_waiting: usize) -> RateLimitLayer {
     let layer = RateLimitLayer::with_limiter(limiter).max_waiting(max_waiting);
+    let layer = layer.extensions(true);
     (0..limits).fold(layer, |layer, place| {
         let (uses, costs) = (format!("x-use-{place}"), format!("x-cost-{place}"));
         let cost = move |parts: &Parts| {

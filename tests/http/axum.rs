@@ -12,10 +12,12 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
-use tollgate::{ClientIp, Limit, RateLimitLayer, Rule, clock::ManualClock, key::MatchedPath};
+use tollgate::{
+    ClientIp, Limit, RateLimitLayer, Rule, clock::ManualClock, key::MatchedPath, layer::Assessment,
+};
 use tower_http::{compression::CompressionLayer, trace::TraceLayer};
 
-use crate::support::{bucket, layer, limiter_of};
+use crate::support::{Log, bucket, layer, limiter_of};
 
 async fn serve(app: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -133,4 +135,21 @@ async fn mocked_peer_is_a_peer() {
         let response = app.clone().oneshot(request).await.unwrap();
         assert_eq!(response.status(), status);
     }
+}
+
+#[tokio::test]
+async fn assessment_is_an_extractor_that_names_the_setting_it_needs() {
+    let (log, _guard) = Log::capture();
+    let handler = get(async |assessment: Assessment| assessment.iter().count().to_string());
+    let layer = || layer(&limiter_of(&ManualClock::default(), Limit::per_minute(1)));
+    let app = |layer: RateLimitLayer| Router::new().route("/", handler.clone()).layer(layer);
+    let with = serve(app(layer().extensions(true))).await;
+    assert_eq!(fetch(with, request("/")).await.body(), "1");
+    assert_eq!(log.count("extensions(true)"), 0, "{log:?}");
+    let without = fetch(serve(app(layer())).await, request("/")).await;
+    assert_eq!(without.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    let body = str::from_utf8(without.body()).unwrap();
+    assert!(body.contains("`.extensions(true)`"), "{body}");
+    let line = format!("ERROR tollgate::layer::extractor: a handler fails error={body}");
+    assert_eq!(log.count(&line), 1, "{log:?}");
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, request::Parts};
 use http_body_util::{Empty, Full};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
@@ -19,6 +19,7 @@ use tollgate::{
     decision::Outcome,
     key::{Everyone, HeaderId},
     layer::Assessment,
+    limit::LimitName,
     transaction::{Batch, Mode},
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -27,6 +28,7 @@ use crate::support::{
     Hello, bucket, from_ip, layer, limiter, limiter_of,
     patience::{Gates, Slow},
     send,
+    store::{Fate, Store},
 };
 
 #[tokio::test]
@@ -107,8 +109,10 @@ async fn nested_layers_add_to_headers_and_extensions() {
         .unwrap();
     let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
     let of = |limit: &str| {
-        let layer = RateLimitLayer::with_limiter(limiter.clone()).response_extension(true);
-        layer.rule(Rule::new(limit, Everyone))
+        RateLimitLayer::with_limiter(limiter.clone())
+            .rule(Rule::new(limit, Everyone))
+            .extensions(true)
+            .response_extension(true)
     };
     let names = |assessment: &Assessment| -> Vec<String> {
         assessment
@@ -131,14 +135,8 @@ async fn nested_layers_add_to_headers_and_extensions() {
     );
     let fields: Vec<_> = response.headers().get_all("ratelimit").iter().collect();
     assert_eq!(fields, ["\"inner\";r=19;t=3", "\"outer\";r=9;t=6"]);
-    assert_eq!(
-        response
-            .headers()
-            .get_all("ratelimit-policy")
-            .iter()
-            .count(),
-        2
-    );
+    let policies = response.headers().get_all("ratelimit-policy");
+    assert_eq!(policies.iter().count(), 2);
 }
 
 #[tokio::test]
@@ -169,12 +167,12 @@ async fn denial_carries_its_assessment() {
 async fn assessment_is_where_it_is_asked_for() {
     let layer = || layer(&limiter_of(&ManualClock::default(), Limit::per_minute(1)));
     for (layer, on_request, on_response) in [
-        (layer(), true, false),
-        (layer().extensions(false), false, false),
-        (layer().response_extension(true), true, true),
+        (layer(), false, false),
+        (layer().extensions(true), true, false),
+        (layer().response_extension(true), false, true),
         (
-            layer().extensions(false).response_extension(true),
-            false,
+            layer().extensions(true).response_extension(true),
+            true,
             true,
         ),
     ] {
@@ -198,6 +196,48 @@ async fn assessment_is_where_it_is_asked_for() {
 }
 
 #[tokio::test]
+async fn request_that_is_not_charged_has_an_assessment_without_decisions() {
+    let away = || {
+        let name = LimitName::from("requests").shadow(true);
+        let limits = Limits::builder().limit(name, Limit::per_minute(1));
+        Limiter::new(limits.build().unwrap(), Store::new(Fate::Away))
+    };
+    let ours = || limiter(&ManualClock::default());
+    let rule = || Rule::new("requests", ClientIp::peer());
+    for layer in [
+        RateLimitLayer::with_limiter(ours()),
+        RateLimitLayer::with_limiter(ours()).rule(rule().skip_if(|_: &Parts| true)),
+        RateLimitLayer::with_limiter(ours())
+            .rule(rule())
+            .skip_if(|_: &Parts| true),
+        RateLimitLayer::with_limiter(away()).rule(rule()),
+    ] {
+        let count = |request: &Request<Full<Bytes>>| {
+            let assessment = request.extensions().get::<Assessment>();
+            assessment.map(|assessment| assessment.iter().count())
+        };
+        let handler = service_fn(move |request: Request<Full<Bytes>>| {
+            assert_eq!(count(&request), Some(0));
+            async { Ok::<_, std::io::Error>(Response::new(Empty::<Bytes>::new())) }
+        });
+        let inner = layer.clone().extensions(true).layer(handler);
+        let response = inner.oneshot(from_ip("203.0.113.7")).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        // Inside another layer, it has the decision of that one.
+        let handler = service_fn(move |request: Request<Full<Bytes>>| {
+            assert_eq!(count(&request), Some(1));
+            async { Ok::<_, std::io::Error>(Response::new(Empty::<Bytes>::new())) }
+        });
+        let outer = RateLimitLayer::with_limiter(ours())
+            .rule(rule())
+            .extensions(true);
+        let both = outer.layer(layer.extensions(true).layer(handler));
+        let response = both.oneshot(from_ip("203.0.113.7")).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+    }
+}
+
+#[tokio::test]
 async fn handler_can_give_back_what_was_charged_and_spend_more() {
     let limiter = limiter(&ManualClock::default());
     let handler = service_fn(|request: Request<Full<Bytes>>| async move {
@@ -213,6 +253,7 @@ async fn handler_can_give_back_what_was_charged_and_spend_more() {
         Ok::<_, std::io::Error>(Response::new(Empty::<Bytes>::new()))
     });
     layer(&limiter)
+        .extensions(true)
         .layer(handler)
         .oneshot(from_ip("203.0.113.7"))
         .await

@@ -200,7 +200,7 @@ async fn work_that_outlasts_its_response_holds_the_permits() {
             *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
             async { Ok::<_, Infallible>(response) }
         });
-        let service = layer(&limiter).layer(handler);
+        let service = layer(&limiter).extensions(true).layer(handler);
         drop(service.oneshot(request()).await.unwrap());
         assert_eq!(left(&limiter).await, 0);
         let permits = taken.lock().unwrap().take();
@@ -218,7 +218,7 @@ async fn handler_that_refunds_gives_permits_back_once() {
             assessment.refund().await.unwrap();
             Ok::<_, Infallible>(Response::new(streamed(false)))
         });
-        let service = layer(&limiter).layer(handler);
+        let service = layer(&limiter).extensions(true).layer(handler);
         let response = service.oneshot(request()).await.unwrap();
         assert_eq!(left(&limiter).await, 0, "the work goes on");
         drop(response);

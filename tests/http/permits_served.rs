@@ -5,7 +5,7 @@
 use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
 use axum::{
-    Extension, Router,
+    Router,
     extract::ws::{WebSocket, WebSocketUpgrade},
     response::{
         Response,
@@ -62,7 +62,7 @@ fn events(count: usize) -> impl Stream<Item = Result<Event, Infallible>> {
 }
 
 /// Holds its permits for as long as the connection.
-async fn chat(Extension(assessment): Extension<Assessment>, upgrade: WebSocketUpgrade) -> Response {
+async fn chat(assessment: Assessment, upgrade: WebSocketUpgrade) -> Response {
     let permits = assessment.permits();
     upgrade.on_upgrade(move |mut socket: WebSocket| async move {
         while let Some(Ok(message)) = socket.recv().await {
@@ -78,8 +78,8 @@ async fn serve(limiter: &Limiter) -> SocketAddr {
     let app = Router::new()
         .route("/some", get(async || Sse::new(events(3))))
         .route("/endless", get(async || Sse::new(events(usize::MAX))))
-        .route("/chat", get(chat))
-        .layer(layer(limiter));
+        .layer(layer(limiter))
+        .route("/chat", get(chat).layer(layer(limiter).extensions(true)));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, app).await });

@@ -539,6 +539,7 @@ mod failing {
         });
         let rule = Rule::new("pro", Everyone).cost(20);
         let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+        let layer = layer.extensions(true);
         let request = request(Method::GET, "/", &[]);
         layer.layer(handler).oneshot(request).await.unwrap();
         let left = bucket(&limiter, "pro", "everyone").await.remaining();

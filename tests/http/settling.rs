@@ -54,6 +54,7 @@ async fn handle<F: Future<Output = ()>>(
     });
     let layer = RateLimitLayer::with_limiter(limiter.clone());
     let layer = layer.rule(Rule::new(limit, Everyone).cost(10));
+    let layer = layer.extensions(true);
     let request = Request::new(Full::default());
     let answer = layer.layer(handler).oneshot(request).await.unwrap();
     assert_eq!(answer.status(), 200);

@@ -134,7 +134,7 @@ async fn client_that_disconnects_leaves_the_line() {
     let limiter = limiter(MemoryBackend::new());
     let with_all = layer(&limiter).rule(Rule::new("all", Everyone));
     let with_all = with_all.rule(Rule::new("tiers", Everyone));
-    for layer in [with_all.clone(), with_all.extensions(false)] {
+    for layer in [with_all.clone(), with_all.extensions(true)] {
         limiter
             .reset(&[Transaction::new("requests", IP)])
             .await

@@ -163,7 +163,7 @@ async fn charges_by_outcome_are_given_back_and_taken_exactly() {
 async fn settlement_of_a_window_stops_where_it_remembers_no_more_and_gives_back_what_it_took() {
     let clock = ManualClock::default();
     let limiter = limiter_of(&clock, Limit::window(5, QUARTER));
-    let layer = layer(&limiter);
+    let layer = layer(&limiter).extensions(true);
     let service = layer.layer(service_fn(|request: Request<Full<Bytes>>| async move {
         let assessment: &Assessment = request.extensions().get().unwrap();
         let assessed = assessment.of("requests").unwrap();
@@ -194,7 +194,7 @@ async fn handler_that_settles_to_the_most_and_refunds_gives_back_its_own_charges
         let others = Transaction::new("requests", IP).cost(6);
         assert!(limiter.spend(&others).await.unwrap().allowed());
         clock.advance(Duration::from_micros(1));
-        let layer = layer(&limiter);
+        let layer = layer(&limiter).extensions(true);
         let service = layer.layer(service_fn(|request: Request<Full<Bytes>>| async move {
             let assessment: &Assessment = request.extensions().get().unwrap();
             let assessed = assessment.of("requests").unwrap();

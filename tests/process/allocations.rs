@@ -15,6 +15,7 @@ use http::{Request, Response, StatusCode, request::Parts};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     backend::Backend,
+    check::Checks,
     clock::ManualClock,
     id::IdFormat,
     limit::{LimitName, LimitsBuilder},
@@ -230,6 +231,7 @@ where
     count
 }
 
+/// Without the checks, which examine and mark the first 10,000 requests.
 #[test]
 fn layer_adds_no_allocation() {
     for peer in ["203.0.113.7:4000", "[2001:db8:1:2::3]:4000"] {
@@ -237,7 +239,7 @@ fn layer_adds_no_allocation() {
         let mut limited = RateLimitLayer::with_limiter(limiter())
             .rule(Rule::new("requests", ClientIp::peer()))
             .headers(Headers::None)
-            .extensions(false)
+            .checks(Checks::none())
             .layer(service_fn(bare));
         assert_eq!(
             allocations_of(&mut limited, peer, StatusCode::OK),
@@ -261,7 +263,7 @@ fn layer_with_several_rules_adds_no_allocation() {
     {
         let mut layer = RateLimitLayer::with_limiter(limiter())
             .headers(Headers::None)
-            .extensions(false);
+            .checks(Checks::none());
         for _ in 0..others {
             layer = layer.rule(Rule::new("requests", ClientIp::peer()).skip_if(|_: &Parts| true));
         }

@@ -39,15 +39,12 @@ fn main() {
     criterion.final_summary();
 }
 
-/// Both layers with their defaults, and tollgate's without headers and extensions.
+/// Both layers with their defaults, and tollgate's without headers.
 fn both(criterion: &mut Criterion, name: &str, rate: Rate, status: StatusCode) {
     let bare = || service_fn(answer);
     let ours = tollgate(rate).layer(bare());
     bench(criterion, &format!("{name}/tollgate"), ours, status);
-    let plain = tollgate(rate)
-        .headers(Headers::None)
-        .extensions(false)
-        .layer(bare());
+    let plain = tollgate(rate).headers(Headers::None).layer(bare());
     bench(criterion, &format!("{name}/tollgate-plain"), plain, status);
     let theirs = tower_governor(rate).layer(bare());
     bench(criterion, &format!("{name}/tower_governor"), theirs, status);

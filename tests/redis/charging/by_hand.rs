@@ -30,10 +30,11 @@ fn limiter(backend: impl Backend) -> Limiter {
 }
 
 fn app(rule: Rule, limiter: &Limiter) -> Router {
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     Router::new()
         .route("/settle/{cost}", get(settle))
         .route("/refund", get(refund))
-        .layer(RateLimitLayer::with_limiter(limiter.clone()).rule(rule))
+        .layer(layer.extensions(true))
 }
 
 async fn settle(
@@ -104,7 +105,7 @@ async fn what_the_handler_settled_is_corrected_from_there(backend: impl Backend)
 async fn nested_layers_are_all_found(backend: impl Backend) {
     let limiter = limiter(backend);
     let outer = RateLimitLayer::with_limiter(limiter.clone()).rule(Rule::new("outer", Everyone));
-    let app = app(Rule::new("l", Everyone), &limiter).layer(outer);
+    let app = app(Rule::new("l", Everyone), &limiter).layer(outer.extensions(true));
     get_path(&app, "/settle/1").await;
     assert_eq!(remaining(&limiter, "outer").await, 9);
     get_path(&app, "/refund").await;

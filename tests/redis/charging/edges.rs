@@ -46,11 +46,8 @@ async fn serve<S>(layer: &RateLimitLayer, handler: S)
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
 {
-    layer
-        .layer(handler)
-        .oneshot(Request::default())
-        .await
-        .unwrap();
+    let service = layer.clone().extensions(true).layer(handler);
+    service.oneshot(Request::default()).await.unwrap();
 }
 
 fn rule() -> Rule {

@@ -42,6 +42,7 @@ async fn expect_remaining(backend: impl Backend, rule: Rule, does_handler_refund
         }
     };
     let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule.cost(10));
+    let layer = layer.extensions(true);
     let app = Router::new().route("/{reload}", get(handler)).layer(layer);
     for (per_second, remaining) in RELOADS {
         let before = Transaction::new("l", "everyone").cost(5);

@@ -48,6 +48,7 @@ async fn echo(mut request: Request<Body>, settled: UnboundedSender<()>) -> Respo
 
 async fn serve(limiter: &Limiter, rule: Rule, settled: UnboundedSender<()>) -> TcpStream {
     let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+    let layer = layer.extensions(true);
     let echo = any(move |request| echo(request, settled.clone()));
     let app = Router::new().route("/", echo).layer(layer);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -41,8 +41,10 @@ fn app(limiter: Limiter) -> Router {
         .cost(1_000)
         .settle_by(used);
     let layer = move |rule| RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+    // The handler of uploads looks at its reservation.
+    let uploads = layer(kilobytes).extensions(true);
     Router::new()
-        .route("/upload", post(upload).route_layer(layer(kilobytes)))
+        .route("/upload", post(upload).route_layer(uploads))
         .route("/chat", post(chat).route_layer(layer(tokens)))
         // Outside, so that the counter exists before a request is charged.
         .layer(map_request(async |mut request: Request| {
@@ -66,7 +68,7 @@ fn declared_kilobytes(parts: &Parts) -> u32 {
 
 async fn upload(
     Extension(Used(used)): Extension<Used>,
-    Extension(assessment): Extension<Assessment>,
+    assessment: Assessment,
     body: Body,
 ) -> StatusCode {
     let reserved = assessment.of("upload-kilobytes");

@@ -1,5 +1,5 @@
 use axum::{
-    Extension, Router,
+    Router,
     extract::{
         State,
         ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code},
@@ -24,7 +24,9 @@ fn limits() -> Result<Limits, LimitsError> {
 fn app(limiter: Limiter) -> Result<Router, LimiterError> {
     let messages = limiter.limit("messages")?;
     let connections = Rule::new("connections", ClientIp::peer());
-    let layer = RateLimitLayer::with_limiter(limiter).rule(connections);
+    let layer = RateLimitLayer::with_limiter(limiter)
+        .rule(connections)
+        .extensions(true);
     Ok(Router::new()
         .route("/echo", get(upgrade).route_layer(layer))
         .with_state(messages))
@@ -33,7 +35,7 @@ fn app(limiter: Limiter) -> Result<Router, LimiterError> {
 async fn upgrade(
     upgrade: WebSocketUpgrade,
     State(messages): State<LimitHandle>,
-    Extension(assessment): Extension<Assessment>,
+    assessment: Assessment,
 ) -> Response {
     // Messages are charged to the client that the connection was charged to.
     let client = assessment.of("connections");

@@ -49,7 +49,6 @@ pub(crate) enum Case {
     BareRealistic,
     Plain,
     Extension,
-    Headers,
     ExactHeaders,
     XRateLimit,
     Default,
@@ -78,11 +77,11 @@ pub(crate) enum Case {
     PermitReceipt,
     /// A batch of so many limits, by name.
     Names(usize),
-    /// Rules for so many limits, with fields and extension.
+    /// Rules for so many limits, with fields.
     Rules(usize),
     /// The same, if the last limit denies the request.
     DeniedRules(usize),
-    /// Rules without fields and extension.
+    /// Rules without fields.
     PlainRules(usize),
     PlainQuota,
     PlainWindow,
@@ -91,12 +90,11 @@ pub(crate) enum Case {
 }
 
 impl Case {
-    const ALL: [Self; 36] = [
+    const ALL: [Self; 35] = [
         Self::Bare,
         Self::BareRealistic,
         Self::Plain,
         Self::Extension,
-        Self::Headers,
         Self::ExactHeaders,
         Self::XRateLimit,
         Self::Default,
@@ -145,15 +143,17 @@ pub(crate) fn run(name: &str) -> ExitCode {
         Case::Bare => serve(bare(), request),
         Case::BareRealistic => serve(page(), realistic),
         Case::Plain => serve(plain(layer(large())).layer(bare()), request),
-        Case::Extension => serve(layer(large()).headers(Headers::None).layer(bare()), request),
-        Case::Headers => serve(layer(large()).extensions(false).layer(bare()), request),
+        Case::Extension => serve(
+            plain(layer(large())).extensions(true).layer(bare()),
+            request,
+        ),
         Case::ExactHeaders => {
             let layer = layer(large()).headers(Headers::Exact);
-            serve(layer.extensions(false).layer(bare()), request)
+            serve(layer.layer(bare()), request)
         }
         Case::XRateLimit => {
             let layer = layer(large()).headers(Headers::XRateLimitDelta);
-            serve(layer.extensions(false).layer(bare()), request)
+            serve(layer.layer(bare()), request)
         }
         Case::Default => serve(layer(large()).layer(bare()), request),
         Case::Realistic => serve(layer(large()).layer(page()), realistic),
@@ -229,9 +229,9 @@ fn layer(limit: Limit) -> RateLimitLayer {
     RateLimitLayer::new(limit, ClientIp::peer())
 }
 
-/// Returns the layer without fields and extension.
+/// Returns the layer without fields.
 fn plain(layer: RateLimitLayer) -> RateLimitLayer {
-    layer.headers(Headers::None).extensions(false)
+    layer.headers(Headers::None)
 }
 
 const NAMES: [&str; 4] = ["address", "account", "route", "tenant"];

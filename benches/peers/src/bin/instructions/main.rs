@@ -23,7 +23,7 @@ struct Row {
     goal: Option<u64>,
 }
 
-const ROWS: [Row; 30] = [
+const ROWS: [Row; 29] = [
     row("`Limiter`, by handle", Case::Handle)
         .beside(Case::Governor)
         .at_most(575)
@@ -36,27 +36,19 @@ const ROWS: [Row; 30] = [
         .beside(Case::Governor)
         .at_most(350)
         .goal(320),
-    row("layer, no headers, no extensions", Case::Plain)
+    row("layer, no headers", Case::Plain)
         .over(Case::Bare)
         .beside(Case::PeerPlain)
         .at_most(1325)
         .goal(1250),
     row("layer, request extension", Case::Extension).over(Case::Bare),
-    row("layer, headers", Case::Headers)
+    row("layer, headers (the default)", Case::Default)
         .over(Case::Bare)
         .beside(Case::PeerHeaders)
         .at_most(3430)
         .goal(2300),
-    row("layer, headers with exact waits", Case::ExactHeaders).over(Case::Bare),
+    row("layer, exact headers", Case::ExactHeaders).over(Case::Bare),
     row("layer, `X-RateLimit-*`", Case::XRateLimit).over(Case::Bare),
-    row(
-        "layer, headers and request extension (the default)",
-        Case::Default,
-    )
-    .over(Case::Bare)
-    .beside(Case::PeerHeaders)
-    .at_most(4420)
-    .goal(4200),
     row(
         "the default, with a matched path, five headers, and a content type in the response",
         Case::Realistic,
@@ -73,20 +65,14 @@ const ROWS: [Row; 30] = [
     row("four limits by name", Case::Names(4))
         .at_most(2010)
         .goal(2300),
-    row(
-        "layer with two rules, no headers, no extensions",
-        Case::PlainRules(2),
-    )
-    .over(Case::Bare)
-    .at_most(1940)
-    .goal(1900),
-    row(
-        "layer with four rules, no headers, no extensions",
-        Case::PlainRules(4),
-    )
-    .over(Case::Bare)
-    .at_most(2860)
-    .goal(3500),
+    row("layer with two rules, no headers", Case::PlainRules(2))
+        .over(Case::Bare)
+        .at_most(1940)
+        .goal(1900),
+    row("layer with four rules, no headers", Case::PlainRules(4))
+        .over(Case::Bare)
+        .at_most(2860)
+        .goal(3500),
     row("layer with two rules, default", Case::Rules(2))
         .over(Case::Bare)
         .at_most(5720)
@@ -100,27 +86,18 @@ const ROWS: [Row; 30] = [
         Case::DeniedRules(4),
     )
     .at_most(9980),
-    row(
-        "layer with a quota, no headers, no extensions",
-        Case::PlainQuota,
-    )
-    .over(Case::Bare)
-    .at_most(1380)
-    .goal(1400),
-    row(
-        "layer with a window, no headers, no extensions",
-        Case::PlainWindow,
-    )
-    .over(Case::Bare)
-    .at_most(2180)
-    .goal(2200),
-    row(
-        "layer with tiers, no headers, no extensions",
-        Case::PlainTiers,
-    )
-    .over(Case::Bare)
-    .at_most(2660)
-    .goal(3000),
+    row("layer with a quota, no headers", Case::PlainQuota)
+        .over(Case::Bare)
+        .at_most(1380)
+        .goal(1400),
+    row("layer with a window, no headers", Case::PlainWindow)
+        .over(Case::Bare)
+        .at_most(2180)
+        .goal(2200),
+    row("layer with tiers, no headers", Case::PlainTiers)
+        .over(Case::Bare)
+        .at_most(2660)
+        .goal(3000),
     row("tiers through `Limiter`, by handle", Case::Tiers).at_most(2210),
     row("a window through `Limiter`, by handle", Case::Window).at_most(1575),
     row("a permit taken and given back, by `enter`", Case::Permit).at_most(4820),
@@ -129,12 +106,9 @@ const ROWS: [Row; 30] = [
         Case::PermitReceipt,
     )
     .at_most(3360),
-    row(
-        "layer with permits, no headers, no extensions",
-        Case::PlainPermits,
-    )
-    .over(Case::Bare)
-    .at_most(5700),
+    row("layer with permits, no headers", Case::PlainPermits)
+        .over(Case::Bare)
+        .at_most(5700),
     row("a bare service", Case::Bare),
     row(
         "a service that adds a request extension, without a limit",
