@@ -40,7 +40,11 @@ fn app(limiter: Limiter) -> Router {
     let tokens = Rule::new("tokens", ClientIp::peer())
         .cost(1_000)
         .settle_by(used);
-    let layer = move |rule| RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+    // The handler of uploads asks what it may read.
+    let layer = move |rule| {
+        let layer = RateLimitLayer::with_limiter(limiter.clone());
+        layer.rule(rule).extensions(true)
+    };
     Router::new()
         .route("/upload", post(upload).route_layer(layer(kilobytes)))
         .route("/chat", post(chat).route_layer(layer(tokens)))

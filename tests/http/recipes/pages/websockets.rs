@@ -24,7 +24,9 @@ fn limits() -> Result<Limits, LimitsError> {
 fn app(limiter: Limiter) -> Result<Router, LimiterError> {
     let messages = limiter.limit("messages")?;
     let connections = Rule::new("connections", ClientIp::peer());
-    let layer = RateLimitLayer::with_limiter(limiter).rule(connections);
+    let layer = RateLimitLayer::with_limiter(limiter)
+        .rule(connections)
+        .extensions(true);
     Ok(Router::new()
         .route("/echo", get(upgrade).route_layer(layer))
         .with_state(messages))
