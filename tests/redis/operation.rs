@@ -27,10 +27,8 @@ async fn limiter(server: &Server) -> Limiter {
     let orders = LimitName::new("orders", 6, IdFormat::RegId);
     let limits = Limits::builder()
         .limit(address("requests"), Limit::per_day(24).burst(20))
-        .limit(address("sevenths"), Limit::per_day(7))
         .limit(orders, Limit::per_day(24).burst(20))
         .limit(address("five"), tiers(5))
-        .limit(address("fifty"), tiers(50))
         .limit(address("most"), tiers(4096));
     Limiter::new(limits.build().unwrap(), backend)
 }
@@ -66,14 +64,14 @@ async fn buckets_take_what_is_told() {
     let server = Server::start();
     let limiter = limiter(&server).await;
     let told = told();
-    assert_eq!(told.len(), 6);
+    assert_eq!(told.len(), 4);
     for (key, usage, all) in told {
         let (limit, id, cost) = match key.split_once("}:").unwrap().1 {
             "6:12345678" => ("orders", "12345678", 1),
             bucket => {
                 let (limit, id) = bucket.split_once(':').unwrap();
                 let limit = limit.trim_end_matches("~t");
-                let full = [("five", 5), ("fifty", 50), ("most", 4096)];
+                let full = [("five", 5), ("most", 4096)];
                 let cost = full.iter().find(|(name, _)| *name == limit);
                 (limit, id, cost.map_or(1, |(_, cost)| *cost))
             }

@@ -71,7 +71,7 @@ impl DisconnectReason {
 }
 
 /// What is wrong with a value that is not a bucket: a part of [`RedisError::NotABucket`]. The
-/// [guide](crate::guide::failures#values-of-other-programs) says what happens then.
+/// [guide](crate::guide::failures#events) says what happens then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
 pub enum BrokenValue {

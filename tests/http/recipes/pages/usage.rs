@@ -40,11 +40,13 @@ fn app(limiter: Limiter) -> Router {
     let tokens = Rule::new("tokens", ClientIp::peer())
         .cost(1_000)
         .settle_by(used);
-    let layer = move |rule| RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
-    // The handler of uploads looks at its reservation.
-    let uploads = layer(kilobytes).extensions(true);
+    // The handler of uploads asks what it may read.
+    let layer = move |rule| {
+        let layer = RateLimitLayer::with_limiter(limiter.clone());
+        layer.rule(rule).extensions(true)
+    };
     Router::new()
-        .route("/upload", post(upload).route_layer(uploads))
+        .route("/upload", post(upload).route_layer(layer(kilobytes)))
         .route("/chat", post(chat).route_layer(layer(tokens)))
         // Outside, so that the counter exists before a request is charged.
         .layer(map_request(async |mut request: Request| {
@@ -68,7 +70,7 @@ fn declared_kilobytes(parts: &Parts) -> u32 {
 
 async fn upload(
     Extension(Used(used)): Extension<Used>,
-    assessment: Assessment,
+    Extension(assessment): Extension<Assessment>,
     body: Body,
 ) -> StatusCode {
     let reserved = assessment.of("upload-kilobytes");
