@@ -19,7 +19,7 @@ use tollgate::{
     Limit, Limiter, Limits, Transaction,
     backend::{Backend, BackendError, async_trait},
     clock::{Clock, SystemClock},
-    decision::{Outcome, Stored},
+    decision::{Answer, Outcome, Source, State},
     transaction::Batch,
 };
 
@@ -28,7 +28,7 @@ use self::failure::Failure;
 /// Keeps all buckets in one map behind one lock.
 #[derive(Debug, Default)]
 struct MapBackend {
-    buckets: Mutex<HashMap<String, Stored>>,
+    buckets: Mutex<HashMap<String, State>>,
     clock: SystemClock,
 }
 
@@ -45,12 +45,10 @@ impl Backend for MapBackend {
             .iter()
             .map(|member| member.key.to_string())
             .collect();
-        let mut stored: Vec<_> = keys
-            .iter()
-            .map(|key| buckets.remove(key).unwrap_or_default())
-            .collect();
+        let mut stored: Vec<_> = keys.iter().map(|key| buckets.remove(key)).collect();
         let outcome = Outcome::decide(batch, now, &mut stored);
-        buckets.extend(keys.into_iter().zip(stored));
+        let used = keys.into_iter().zip(stored);
+        buckets.extend(used.filter_map(|(key, state)| Some((key, state?))));
         Ok(outcome?)
     }
 }
@@ -69,11 +67,14 @@ impl<B: Backend> Backend for Counted<B> {
         self.inner.apply(batch).await
     }
 
-    fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
-        let answer = self.inner.try_apply(batch);
-        self.batches
-            .fetch_add(u64::from(answer.is_some()), Ordering::Relaxed);
-        answer
+    fn try_apply(
+        &self,
+        batch: &Batch<'_>,
+        answers: &mut [Answer],
+    ) -> Option<Result<Source, BackendError>> {
+        let decided = self.inner.try_apply(batch, answers)?;
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        Some(decided)
     }
 
     fn wrapped(&self) -> Option<&dyn Backend> {

@@ -17,7 +17,8 @@ use http::request::Parts;
 use tokio::net::TcpListener;
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
-    key::{Extracted, KeyExtractor, MissingId, PathParam},
+    id::Id,
+    key::{KeyExtractor, MissingId, PathParam},
 };
 
 use self::failure::Failure;
@@ -30,14 +31,14 @@ struct ApiKey {
 }
 
 impl KeyExtractor for ApiKey {
-    fn extract(&self, parts: &Parts) -> Extracted {
+    fn extract(&self, parts: &Parts) -> Result<Option<Id>, MissingId> {
         let header = parts.headers.get("x-api-key");
         let key = header.and_then(|value| value.to_str().ok());
         match key.and_then(|key| self.accounts.get(key)) {
-            Some(account) => (*account).into(),
-            None => Extracted::Missing(
-                MissingId::client("send your API key as `x-api-key`").unauthorized("ApiKey"),
-            ),
+            Some(account) => Ok(Some((*account).into())),
+            None => {
+                Err(MissingId::client("send your API key as `x-api-key`").unauthorized("ApiKey"))
+            }
         }
     }
 }

@@ -115,7 +115,7 @@ async fn login(assessment: Assessment, headers: HeaderMap) -> Response {
 /// so the login succeeds.
 async fn forget_failures(assessment: &Assessment) {
     if let Some(account) = assessment.of(PER_ACCOUNT) {
-        let _ = account.limiter.reset(&[account.transaction()]).await;
+        let _ = account.reset().await;
     }
 }
 

@@ -36,10 +36,8 @@ use axum::{
 };
 use tokio::net::TcpListener;
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
-    key::ExtensionId,
-    limit::{Language, LimitsError},
-    quota::Per,
+    Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, key::ExtensionId,
+    limit::LimitsError, quota::Per,
 };
 
 use self::failure::Failure;
@@ -94,7 +92,7 @@ fn app() -> Result<Router, LimitsError> {
     let limits = Limits::builder()
         .limit("free", Limit::quota(10, Per::Month))
         .limit("pro", Limit::quota(100, Per::Month))
-        .overrides_text(Language::Yaml, OVERRIDES)
+        .overrides_text("overrides.yml", OVERRIDES)
         .build()?;
     // For several servers with shared limits: `RedisBackend::new("redis://127.0.0.1:6379")?`, feature `redis`.
     let limiter = Limiter::new(limits, MemoryBackend::new());

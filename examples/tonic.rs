@@ -18,7 +18,7 @@ use self::failure::Failure;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let layer = RateLimitLayer::new(Limit::per_second(5), ClientIp::peer()).named("calls");
+    let layer = RateLimitLayer::new(Limit::per_second(5), ClientIp::peer());
 
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter

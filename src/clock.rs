@@ -9,7 +9,7 @@
 //!
 //! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 //! let limits = Limits::builder().limit("login", Limit::per_minute(1)).build()?;
-//! let clock = ManualClock::default();
+//! let clock = ManualClock::at("2026-01-01T00:00:00Z");
 //! let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(clock.clone());
 //!
 //! let alice = Transaction::new("login", "alice");
@@ -21,13 +21,10 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Callers that [wait in line](crate::Limiter::acquire) do so by tokio's clock. A test that pauses it uses a
+//! Callers that [wait in line](crate::limiter::LimitHandle::acquire) do so by tokio's clock. A test that pauses it uses a
 //! [`TokioClock`] (feature `tokio`).
 
-mod line;
-mod published;
 mod system;
-#[cfg(feature = "tokio")]
 mod tokio_clock;
 
 use std::{
@@ -44,7 +41,6 @@ use thiserror::Error;
 use crate::message::debug_is_message;
 
 pub use self::system::SystemClock;
-#[cfg(feature = "tokio")]
 pub use self::tokio_clock::TokioClock;
 
 /// An instant, in whole microseconds since the Unix epoch.
@@ -96,6 +92,17 @@ impl Timestamp {
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
+
+    /// Reads a date for a clock of a test.
+    #[track_caller]
+    fn of_date(date: &str) -> Self {
+        let read = date.parse::<jiff::Timestamp>();
+        match read.map(|date| u64::try_from(date.as_microsecond())) {
+            Ok(Ok(us)) => Self(us),
+            _ => panic!("`{date}` is not a time since 1970: write it as `2026-01-01T00:00:00Z`"),
+        }
+    }
+
     #[inline(always)]
     pub(crate) const fn validate(self) -> Result<(), InvalidNow> {
         match self.0 < Self::END.0 {
@@ -156,6 +163,26 @@ impl ManualClock {
         Self(Arc::new(AtomicU64::new(now.0)))
     }
 
+    /// A clock that shows a date and time with its offset from UTC.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::clock::{Clock, ManualClock};
+    ///
+    /// let clock = ManualClock::at("2026-03-31T23:59:59+02:00");
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(clock.now(), ManualClock::at("2026-03-31T22:00:00Z").now());
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the text is not such a date, or one before 1970.
+    #[must_use]
+    #[track_caller]
+    pub fn at(date: &str) -> Self {
+        Self::new(Timestamp::of_date(date))
+    }
+
     /// Moves the clock to `now`, forwards or back.
     pub fn set(&self, now: Timestamp) {
         self.0.store(now.0, Ordering::SeqCst);
@@ -185,4 +212,19 @@ impl Clock for ManualClock {
 
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn date_that_cannot_be_read_panics_with_the_form_to_write() {
+        for date in ["2026-01-01", "yesterday", "1969-12-31T23:59:59Z"] {
+            let panic = std::panic::catch_unwind(|| ManualClock::at(date)).unwrap_err();
+            let message = panic.downcast_ref::<String>().unwrap();
+            let expected = format!("`{date}` is not a time since 1970: write it as");
+            assert!(message.starts_with(&expected), "{message}");
+        }
+    }
 }

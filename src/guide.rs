@@ -8,6 +8,7 @@
 //! | [`rules`] | choosing which requests a limit applies to, what they cost, and when they are charged |
 //! | [`limits_in_files`] | defaults and overrides in YAML, JSON or TOML, and reloading them |
 //! | [`tiers`] | bursts with an active and a cooldown period, and penalties |
+//! | [`stack`] | the order of this layer and traces, CORS, compression, authentication and timeouts |
 //! | [`waiting`] | letting requests wait for their turn instead of refusing them |
 //! | [`proxies`] | finding the client's address behind nginx, a load balancer or a CDN |
 //! | [`responses`] | refusals, rate limit headers, gRPC and CORS |
@@ -29,18 +30,18 @@
 //! | `tonic` | a gRPC service with a limit |
 //! | `login_failures` | a login where only failures count |
 //! | `plans` | an API with a monthly quota for each plan |
+//! | `database` | plans in a database, which change while the server runs |
 //! | `llm_gateway` | a gateway for language models: requests, tokens, calls at once and a monthly quota for each API key |
 //! | `custom_extractor` | the tenant in the path, and the account of an API key that is verified |
 //! | `custom_backend` | a backend of your own, and a wrapper around any backend |
-//! | `custom_wrapper` | a backend around any backend, which remembers denials |
 //! | `embedded_store` | buckets in a file, which survive a restart |
 //! | `fleet` | two servers that share their limits through Redis |
 //! | `acme` | the limits of Let's Encrypt, from files that are reloaded |
 //! | `registry` | the limits of a container registry, on Redis |
 //! | `service` | the limiter as an HTTP service for programs in any language |
 //! | `client`, `grpc_client` | clients that keep to the limits of a server |
-//! | `inspect` | HTTP routes for administrators to show limits, to look up and reset buckets, and to find refusals |
-//! | `dashboard` | a live page with decisions, denied clients, refusals and the store, for the same administrators |
+//! | `inspect` | HTTP routes for administrators to show limits, to look up and reset buckets |
+//! | `dashboard` | a live page with decisions, denied clients and the store, for the same administrators |
 //! | `observability` | metrics for Prometheus, traces, and a dashboard for Grafana |
 //! | `simulator` | a page on which you can watch each algorithm |
 
@@ -77,6 +78,10 @@ pub mod responses {}
 #[doc = include_str!("../docs/rules.md")]
 #[cfg(feature = "axum")]
 pub mod rules {}
+
+#[doc = include_str!("../docs/stack.md")]
+#[cfg(feature = "axum")]
+pub mod stack {}
 
 #[doc = include_str!("../docs/tiers.md")]
 pub mod tiers {}

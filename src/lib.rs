@@ -12,6 +12,11 @@
 //!
 //! Serve it with `app.into_make_service_with_connect_info::<SocketAddr>()`, which gives the layer the client's address.
 //!
+//! **One layer with limits in code** needs [`RateLimitLayer::new`] alone, and [`limit`](RateLimitLayer::limit) for further limits;
+//! [`shared`](RateLimitLayer::shared) keeps its buckets in a store for several servers. **Limits from files, several layers, or
+//! decisions in handlers** share a [`Limiter`]: build [`Limits`], then `Limiter::new(limits, backend)`, then
+//! [`RateLimitLayer::with_limiter`] with a [`Rule`] for each limit.
+//!
 //! # Terms
 //!
 //! A **limit** has a name, a burst (the most that passes at once) and a rate. A **key extractor** finds the client's **id** in a
@@ -25,16 +30,17 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | identify clients | [`ClientIp`] (IPv6 by /64) and [`Ipv6Range`](key::Ipv6Range), directly or [behind proxies](key::Proxies); [`HeaderId`](key::HeaderId), [`ExtensionId`](key::ExtensionId), [`PathParam`](key::PathParam), [`MatchedPath`](key::MatchedPath), [`Everyone`](key::Everyone), tuples of these, [`or_else`](key::KeyExtractorExt::or_else), or a closure |
-//! | set limits | [`Limit`]: a token bucket, a sliding [window], a [quota] per day or month, a number [at once](concurrency), or [burst tiers](guide::tiers) ([which one?](guide::algorithms)); in code or in [files](guide::limits_in_files) of defaults and overrides |
+//! | identify clients | [`ClientIp`] (IPv6 by /64) and [`Ipv6Range`](key::Ipv6Range), directly or [behind proxies](key::Proxies); [`HeaderId`](key::HeaderId), [`ExtensionId`](key::ExtensionId), [`PathParam`](key::PathParam), [`MatchedPath`](key::MatchedPath), [`Everyone`](key::Everyone), tuples of these, [`or_else`](key::KeyExtractor::or_else), or a closure |
+//! | see where the layer stands among others | the [guide to stacks](guide::stack) |
+//! | set limits | [`Limit`]: a token bucket, a sliding window, a [quota] per day or month, a number at once, or [burst tiers](guide::tiers) ([which one?](guide::algorithms)); in code or in [files](guide::limits_in_files) of defaults and overrides |
 //! | delay requests instead of refusing them | [`Limit::max_wait`] ([guide](guide::waiting)) |
-//! | choose requests, costs and plans | [`Rule`]s, several per [`RateLimitLayer`], charged together or not at all ([guide](guide::rules)) |
+//! | choose requests, costs and plans | [`Rule`]s, several per [`RateLimitLayer`], charged together or not at all ([guide](guide::rules)); limits [from your own data](guide::recipes::database) |
 //! | charge by outcome | [`refund_if`](Rule::refund_if), [`charge_if`](Rule::charge_if), [`settle_by`](Rule::settle_by), or a handler with its [`Assessment`](layer::Assessment) |
 //! | shape refusals and headers | [response formats](response), for HTTP and gRPC ([guide](guide::responses)) |
 //! | share limits between servers | [`RedisBackend`] ([guide](guide::redis)) with a [`FailurePolicy`](backend::FailurePolicy) and a [`DenyCache`](backend::DenyCache) |
-//! | limit anything else | [`Limiter`], the engine without HTTP: check, spend, refund, reset and [`peek`](Limiter::peek), for one bucket or a batch |
+//! | limit anything else | [`Limiter`], the engine without HTTP: check, spend, refund, reset, renew and peek, for one bucket or a batch; [`LimitHandle`](limiter::LimitHandle), for one limit |
 //! | respect the limits of other servers | `pace::PaceLayer`, for clients (feature `pace`) |
-//! | operate it | metrics, events, spans and alerts ([guide](guide::operating)); [checks](check) of the configuration; the [reason](guide::why_denied) of each refusal |
+//! | operate it | metrics, events, spans, alerts and checks of the configuration ([guide](guide::operating)); the [reason](guide::why_denied) of each refusal |
 //! | test it | [`ManualClock`](clock::ManualClock), or [`TokioClock`](clock::TokioClock) for waits: no test has to sleep ([recipe](guide::recipes::testing)) |
 //!
 //! The [recipes](guide::recipes) solve common problems, such as API keys, logins, plans and uploads.
@@ -50,18 +56,15 @@
 //! layer           tower: a request comes in, a response goes out
 //!   response        refusals and headers
 //!   rule            which limits a request meets
-//!     key             who is calling
 //!   limiter         the engine: from names and ids to decisions
+//!     key             who is calling
 //!     limit           what is allowed: names, limits, overrides, files
 //!   backend         where buckets are kept, and decided in one atomic step
-//!     metrics         what is counted
-//!     decision        judges a batch, and computes its figures
+//!     metrics         counters and histograms
+//!     decision        judges a batch, and its figures
 //!     transaction     what a backend is asked
-//!       algorithm       how a limit counts: a folder for each algorithm, and `dispatch`, which passes each question on
-//!         concurrency, window, quota, tiers, gcra     the arithmetic, pure
-//!       check           mistakes that only show while requests run
-//!       id              ids and their formats
-//!       clock           time
+//!   algorithm       how a limit counts: a folder for each algorithm, pure
+//!   id, clock       ids and their formats; time
 //! ```
 //!
 //! # Features
@@ -71,34 +74,33 @@
 //! | `axum` | yes | the peer address from axum's `ConnectInfo`, [`PathParam`](key::PathParam) and [`MatchedPath`](key::MatchedPath) |
 //! | `yaml` | yes | limits from YAML files (JSON needs no feature) |
 //! | `toml` | | limits from TOML files |
-//! | `reload` | | reloading of limit files when they change, on tokio |
+//! | `reload` | | reloading of limit files when they change |
 //! | `redis` | | [`RedisBackend`]: Redis or Valkey, on single servers, behind sentinels, or as a cluster |
-//! | `failure-policy` | | [`FailurePolicy`](backend::FailurePolicy), for backends that can fail, on tokio; part of `redis` |
+//! | `failure-policy` | | [`FailurePolicy`](backend::FailurePolicy), for backends that can fail; part of `redis` |
 //! | `domains` | | [id formats](id) of registered domains, with the public suffix list (about 700 KB) |
 //! | `metrics` | | counters and histograms, through the `metrics` facade |
-//! | `pace` | | [`PaceLayer`](pace::PaceLayer) for clients: it follows what servers say about their limits, on tokio |
+//! | `pace` | | [`PaceLayer`](pace::PaceLayer) for clients: it follows what servers say about their limits |
 //! | `tonic` | | the peer address from tonic, `NamedService`, and details in gRPC statuses |
 //! | `tonic-tls` | | the same on TLS connections |
-//! | `tokio` | enabled by other features | waiting in line; refunds and settlement in a background task, for backends that wait |
 //! | `testing` | | the conformance suite, for tests of your own backend |
 //! | `cli` | | the program [`tollgate`](guide::command), for `cargo install` |
 //!
-//! Features only add. With `default-features = false`, neither axum nor an asynchronous runtime is a dependency.
+//! Features only add. Of tokio, the crate always has tasks, timers and locks, and uses them where something has to wait.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// Much is used by some features only.
+#![cfg_attr(
+    not(all(feature = "redis", feature = "reload")),
+    allow(dead_code, unused_imports)
+)]
 
-#[cfg(feature = "tokio")]
-mod alarm;
 mod algorithm;
 pub mod backend;
-pub mod check;
 pub mod clock;
 pub mod decision;
-mod few;
 #[cfg(any(doc, doctest))]
 #[cfg_attr(docsrs, doc(auto_cfg = false))]
 pub mod guide;
-mod heap;
 pub mod id;
 pub mod key;
 pub mod layer;
@@ -121,25 +123,22 @@ pub mod rule;
 #[cfg(feature = "testing")]
 mod simulated;
 mod spelling;
-mod stats;
 mod task;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod transaction;
-mod varint;
 
 #[cfg(feature = "redis")]
 pub use self::backend::RedisBackend;
 pub use self::{
-    algorithm::{concurrency, gcra, quota, tiers, window},
+    algorithm::{quota, tiers},
     backend::MemoryBackend,
     decision::Decision,
     key::ClientIp,
     layer::RateLimitLayer,
     limit::{Limit, Limits},
-    limiter::Limiter,
+    limiter::{Limiter, Transaction},
     rule::Rule,
-    transaction::Transaction,
 };
 
 #[cfg(all(doctest, feature = "axum", feature = "redis", feature = "yaml"))]

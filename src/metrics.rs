@@ -56,21 +56,24 @@
 //! a `policy` are created with the limiter and on reload, the others by [`describe`]. So install the exporter and
 //! call `describe` before you create limiters. A recorder is asked for each series once, at its first use.
 
+mod durations;
+
 use std::{
     fmt,
-    sync::{Arc, LazyLock, OnceLock},
-    time::Duration,
+    sync::{Arc, OnceLock},
 };
 
 use metrics::{
     Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram,
     gauge, histogram,
 };
-use quanta::Clock;
 
+pub(crate) use self::durations::{Durations, Stopwatch};
+#[cfg(feature = "redis")]
+pub(crate) use self::durations::{StoreCall, StoreDurations};
+use crate::decision::{ResultLabel, stats::Stats};
 #[cfg(feature = "failure-policy")]
 use crate::transaction::OnFailure;
-use crate::{decision::ResultLabel, stats::Stats, transaction::Operation};
 
 /// Decided transactions. The [module docs](self) describe each metric.
 pub const REQUESTS: &str = "rate_limiting.requests";
@@ -282,89 +285,6 @@ impl fmt::Debug for Meter {
     }
 }
 
-/// The series of how long decisions take, for each operation.
-#[derive(Default)]
-pub(crate) struct Durations([OnceLock<Histogram>; OPERATIONS]);
-
-/// The number of operations.
-const OPERATIONS: usize = Operation::Reset as usize + 1;
-
-impl Durations {
-    #[inline]
-    pub(crate) fn record(&self, operation: Operation, since: Stopwatch) {
-        let new = || histogram!(DECISION_DURATION, "operation" => name(operation));
-        let series = self.0[operation as usize].get_or_init(new);
-        series.record(since.elapsed());
-    }
-}
-
-/// The start of a measurement. Uses the processor's counter where that is reliable, because the system's clock takes
-/// several times as long to read.
-#[derive(Clone, Copy)]
-pub(crate) struct Stopwatch(u64);
-
-static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::new);
-
-impl Stopwatch {
-    #[inline]
-    pub(crate) fn start() -> Self {
-        Self(CLOCK.raw())
-    }
-
-    #[inline]
-    fn elapsed(self) -> Duration {
-        CLOCK.delta(self.0, CLOCK.raw())
-    }
-}
-
-/// The durations of a backend's calls to its store, each registered at its first use.
-#[cfg(feature = "redis")]
-#[derive(Default)]
-pub(crate) struct StoreDurations([[OnceLock<Histogram>; StoreCall::RESULTS.len()]; OPERATIONS]);
-
-/// A call to a store. It records its duration when it is dropped, also if its caller has stopped waiting.
-#[cfg(feature = "redis")]
-pub(crate) struct StoreCall<'a> {
-    durations: &'a StoreDurations,
-    operation: Operation,
-    result: &'static str,
-    since: Stopwatch,
-}
-
-#[cfg(feature = "redis")]
-impl<'a> StoreCall<'a> {
-    const RESULTS: [&'static str; 5] = ["ok", "error", "timeout", "moving", "dropped"];
-
-    pub(crate) fn start(durations: &'a StoreDurations, operation: Operation) -> Self {
-        Self {
-            durations,
-            operation,
-            result: "dropped",
-            since: Stopwatch::start(),
-        }
-    }
-
-    pub(crate) fn ended(mut self, result: &'static str) {
-        self.result = result;
-    }
-}
-
-#[cfg(feature = "redis")]
-impl Drop for StoreCall<'_> {
-    fn drop(&mut self) {
-        let (operation, result) = (self.operation, self.result);
-        let mut results = Self::RESULTS.iter();
-        let place = results.position(|known| *known == result);
-        debug_assert!(place.is_some(), "{result}");
-        let histogram = &self.durations.0[operation as usize][place.unwrap_or(0)];
-        let new = || {
-            let labels = [("call", name(operation)), ("result", result)];
-            histogram!(STORE_DURATION, &labels)
-        };
-        histogram.get_or_init(new).record(self.since.elapsed());
-    }
-}
-
 /// Counts that a breaker has opened or closed.
 #[cfg(feature = "failure-policy")]
 pub(crate) fn circuit_is(to: &'static str) {
@@ -421,14 +341,4 @@ fn count(name: &'static str, label: &'static str, value: &'static str) {
     let mut known = COUNTERS.iter().filter(|counter| counter.0 == name);
     debug_assert!(known.any(|counter| counter.2.contains(&value)), "{value}");
     counter!(name, label => value).increment(1);
-}
-
-fn name(operation: Operation) -> &'static str {
-    match operation {
-        Operation::Check => "check",
-        Operation::Spend => "spend",
-        Operation::Refund => "refund",
-        Operation::Renew => "renew",
-        Operation::Reset => "reset",
-    }
 }

@@ -1,114 +1,122 @@
-//! Logs when something stops working and when it works again.
+//! Whether something that normally works does not, and when to log it.
 
-use std::time::{Duration, Instant};
+use std::{
+    mem,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
-/// The least time between two logged outages, so that a store that comes and goes does not fill the log.
+/// An outage ends with a success this long after the last failure, so that a store that fails every few calls has one long
+/// outage.
+const CALM: Duration = Duration::from_secs(1);
+
+/// The least time between two lines of a kind.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// A line of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Transition {
-    Begins,
-    Ends,
+/// An outage from its first failure to its end. The beginning and the end are logged once, at most every ten seconds.
+#[derive(Debug, Default)]
+pub(crate) struct OutageLog {
+    is_out: AtomicBool,
+    outage: Mutex<Outage>,
+    lines: Seldom,
 }
 
-/// Logs the beginning and the end of each outage once, at most one outage every ten seconds.
-///
-/// The log follows the state that is passed to [`update`](Self::update). After the last update, the last line shows the
-/// current state, whatever the order of the threads.
 #[derive(Debug, Default)]
-pub(crate) struct OutageLog(Mutex<Logged>);
-
-#[derive(Debug, Default)]
-struct Logged {
-    is_out: bool,
-    begun_at: Option<Instant>,
-    is_writing: bool,
+struct Outage {
+    last_failure: Option<Instant>,
+    is_logged: bool,
 }
 
 impl OutageLog {
-    /// Writes a line if the log does not show the state that `is_out` returns.
-    ///
-    /// `write` runs without the lock, so a subscriber may call back into the code that logs here. Only one thread
-    /// writes at a time. That thread also writes the changes that others make in the meantime.
-    pub(crate) fn update(
-        &self,
-        now: Instant,
-        is_out: impl Fn() -> bool,
-        write: impl Fn(Transition),
-    ) {
-        loop {
-            // `is_out` is called under the lock, so that the last thread sees the last state.
-            let next = self.lock().next(now, &is_out);
-            let Some(transition) = next else { return };
-            let _writing = Writing(self);
-            write(transition);
-        }
+    /// Records a failure. Returns whether to log it as the beginning of an outage. One that begins soon after another is only
+    /// logged if it lasts.
+    #[cold]
+    pub(crate) fn failed(&self) -> bool {
+        let mut outage = self.outage.lock();
+        outage.last_failure = Some(Instant::now());
+        self.is_out.store(true, Ordering::Relaxed);
+        let begins = !outage.is_logged && self.lines.are_due();
+        outage.is_logged |= begins;
+        begins
     }
 
-    fn lock(&self) -> MutexGuard<'_, Logged> {
-        self.0.lock()
+    /// Records a success. Returns whether to log the end of an outage whose beginning was logged.
+    #[inline]
+    pub(crate) fn succeeded(&self) -> bool {
+        self.is_out() && self.ended()
     }
-}
 
-impl Logged {
-    fn next(&mut self, now: Instant, is_out: impl Fn() -> bool) -> Option<Transition> {
-        let is_out = is_out();
-        let is_soon = self
-            .begun_at
-            .is_some_and(|at| now.saturating_duration_since(at) < QUIET);
-        if self.is_writing || self.is_out == is_out || (is_out && is_soon) {
-            return None;
+    #[inline]
+    pub(crate) fn is_out(&self) -> bool {
+        self.is_out.load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn ended(&self) -> bool {
+        let mut outage = self.outage.lock();
+        if outage.last_failure.is_some_and(|at| at.elapsed() < CALM) {
+            return false;
         }
-        (self.is_writing, self.is_out) = (true, is_out);
-        if !is_out {
-            return Some(Transition::Ends);
-        }
-        self.begun_at = Some(now);
-        Some(Transition::Begins)
+        self.is_out.store(false, Ordering::Relaxed);
+        mem::take(&mut *outage).is_logged
     }
 }
 
-/// A thread that writes. Others write again even if this one panics.
-struct Writing<'a>(&'a OutageLog);
+/// Says at most every ten seconds that a line is due.
+#[derive(Debug, Default)]
+pub(crate) struct Seldom(Mutex<Option<Instant>>);
 
-impl Drop for Writing<'_> {
-    fn drop(&mut self) {
-        self.0.lock().is_writing = false;
+impl Seldom {
+    pub(crate) fn are_due(&self) -> bool {
+        let mut last = self.0.lock();
+        let are_due = last.is_none_or(|last| last.elapsed() >= QUIET);
+        if are_due {
+            *last = Some(Instant::now());
+        }
+        are_due
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        cell::{Cell, RefCell},
-        panic::{AssertUnwindSafe, catch_unwind},
-    };
+    use tokio::time::advance;
 
     use super::*;
 
-    #[test]
-    fn change_during_a_line_is_the_next_line() {
-        let (log, is_out) = (OutageLog::default(), Cell::new(true));
-        let lines = RefCell::new(Vec::new());
-        let write = |line| {
-            lines.borrow_mut().push(line);
-            is_out.set(false);
-            log.update(Instant::now(), || is_out.get(), |_| panic!("not within"));
-        };
-        log.update(Instant::now(), || is_out.get(), write);
-        assert_eq!(lines.take(), [Transition::Begins, Transition::Ends]);
+    #[tokio::test(start_paused = true)]
+    async fn outage_is_logged_when_it_begins_and_when_it_ends() {
+        let log = OutageLog::default();
+        assert!(!log.succeeded() && !log.is_out());
+        assert!(log.failed() && !log.failed());
+        advance(CALM / 2).await;
+        assert!(!log.succeeded() && log.is_out(), "it may have just begun");
+        advance(CALM / 2).await;
+        assert!(log.succeeded() && !log.succeeded() && !log.is_out());
     }
 
-    #[test]
-    fn subscriber_that_panics_does_not_end_the_log() {
+    #[tokio::test(start_paused = true)]
+    async fn flapping_store_does_not_fill_the_log() {
         let log = OutageLog::default();
-        let panics = || log.update(Instant::now(), || true, |_| panic!("a subscriber"));
-        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
-        let lines = Cell::new(0);
-        log.update(Instant::now(), || false, |_| lines.set(lines.get() + 1));
-        assert_eq!(lines.get(), 1);
+        let (mut begins, mut ends) = (0, 0);
+        for _ in 0..60 {
+            begins += u32::from(log.failed());
+            advance(CALM).await;
+            ends += u32::from(log.succeeded());
+        }
+        assert_eq!((begins, ends), (6, 6));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn outage_that_begins_soon_after_another_is_logged_if_it_lasts() {
+        let log = OutageLog::default();
+        log.failed();
+        advance(CALM).await;
+        log.succeeded();
+        assert!(!log.failed() && log.is_out());
+        advance(QUIET).await;
+        assert!(log.failed());
     }
 }

@@ -21,13 +21,13 @@
 
 use std::{
     convert::Infallible,
+    error::Error,
     future::{self, Future},
     sync::Arc,
     time::Duration,
 };
 
 use parking_lot::Mutex;
-use thiserror::Error;
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::{
@@ -36,10 +36,9 @@ use tokio::{
 };
 
 use crate::{
-    key::{IpList, IpListError},
-    limit::{Documents, LimitsBuilder, LimitsError},
-    limiter::{Limiter, ReloadError},
-    message::debug_is_message,
+    key::IpList,
+    limit::{Document, LimitsBuilder, LimitsError},
+    limiter::Limiter,
     metrics,
 };
 
@@ -54,7 +53,7 @@ pub struct Reloader {
     lists: Vec<IpList>,
     /// The hash of the files that were refused last. The lock is held from reading the files to putting the limits in
     /// force.
-    refused: Arc<Mutex<Option<[u8; 32]>>>,
+    refused: Arc<Mutex<Option<u64>>>,
 }
 
 /// The result of reading the files.
@@ -176,7 +175,7 @@ impl Reloader {
     /// # Errors
     ///
     /// If the files have a mistake, or the rules do not fit the new limits. The old limits then stay in force.
-    pub fn reload(&self) -> Result<bool, ReloaderError> {
+    pub fn reload(&self) -> Result<bool, LimitsError> {
         let (_new, lists) = self.look_at_lists();
         let is_new = self.look(true)? == Look::New;
         lists?;
@@ -184,7 +183,7 @@ impl Reloader {
     }
 
     /// Reads all lists again. Returns the lists that have changed, and the first error in any other list.
-    fn look_at_lists(&self) -> (Vec<&IpList>, Result<(), IpListError>) {
+    fn look_at_lists(&self) -> (Vec<&IpList>, Result<(), LimitsError>) {
         let (mut new, mut looked) = (Vec::new(), Ok(()));
         for list in &self.lists {
             match list.reload() {
@@ -194,8 +193,8 @@ impl Reloader {
                     new.push(list);
                 }
                 Err(error) => {
-                    metrics::reloaded(match error {
-                        IpListError::Read { .. } => "unreadable",
+                    metrics::reloaded(match &error {
+                        error if error.source().is_some() => "unreadable",
                         _ => "refused",
                     });
                     looked = looked.and(Err(error));
@@ -206,12 +205,12 @@ impl Reloader {
     }
 
     /// Reads the files. Refused files are tried again only on request.
-    fn look(&self, asked: bool) -> Result<Look, ReloaderError> {
+    fn look(&self, asked: bool) -> Result<Look, LimitsError> {
         let mut refused = self.refused.lock();
         let (documents, digest) = self
             .read()
             .inspect_err(|_| metrics::reloaded("unreadable"))?;
-        if digest == *self.limiter.limits().digest() {
+        if digest == self.limiter.limits().digest {
             return Ok(refused.take().map_or(Look::InForce, |_| Look::Back));
         }
         if !asked && *refused == Some(digest) {
@@ -226,7 +225,7 @@ impl Reloader {
     }
 
     /// Reads the files until two reads are identical, so that old and new files are never combined.
-    fn read(&self) -> Result<(Documents, [u8; 32]), LimitsError> {
+    fn read(&self) -> Result<(Vec<Document>, u64), LimitsError> {
         const TRIES: usize = 10;
         let read = || {
             let documents = self.recipe.read()?;
@@ -235,7 +234,7 @@ impl Reloader {
         };
         let mut last = read()?;
         for _ in 0..TRIES {
-            let is_in_force = last.1 == *self.limiter.limits().digest();
+            let is_in_force = last.1 == self.limiter.limits().digest;
             let (documents, digest) = if is_in_force { break } else { read()? };
             let is_settled = digest == last.1;
             last = (documents, digest);
@@ -256,8 +255,7 @@ impl Reloader {
         });
         let (new, lists, limits) = looked.await.map_err(|error| error.to_string())?;
         for list in new {
-            let (path, ranges) = (list.path().display(), list.len());
-            tracing::info!(%path, ranges, "a list of addresses is reloaded");
+            tracing::info!(path = %list.path().display(), "a list of addresses is reloaded");
         }
         let look = limits.map_err(|error| error.to_string())?;
         if look == Look::New {
@@ -272,21 +270,6 @@ impl Reloader {
         lists.map(|()| look).map_err(|error| error.to_string())
     }
 }
-
-/// The error for new limits that did not take effect. Returned by [`Reloader::reload`].
-#[derive(Error)]
-#[error(transparent)]
-#[non_exhaustive]
-pub enum ReloaderError {
-    /// The files have a mistake.
-    Limits(#[from] LimitsError),
-    /// The rules or the backend do not fit the new limits.
-    Limiter(#[from] ReloadError),
-    /// A list of addresses has a mistake.
-    List(#[from] IpListError),
-}
-
-debug_is_message!(ReloaderError);
 
 /// SIGHUPs, if they are listened to.
 #[cfg(unix)]

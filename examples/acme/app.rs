@@ -55,6 +55,7 @@ pub(crate) fn router(limiter: &Limiter, clients: Clients) -> Router {
     Router::new()
         .route("/new-account", post(new_account).layer(accounts))
         .route("/new-order", post(order::new_order).layer(orders))
+        .with_state(limiter.clone())
 }
 
 async fn new_account() -> (StatusCode, Json<Value>) {

@@ -1,16 +1,17 @@
 //! `POST /new-order`: the limits that depend on the body.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use axum::{
     Json,
+    extract::State,
     http::{HeaderValue, StatusCode, header::RETRY_AFTER},
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate::{
-    Transaction,
+    Decision, Limiter, Transaction,
     id::{IdError, IdFormat},
     layer::Assessment,
     limiter::LimiterError,
@@ -25,10 +26,11 @@ pub(crate) struct Order {
 
 /// Accepts an order. The layer has charged the account for it. A rejected order does not count.
 pub(crate) async fn new_order(
+    State(limiter): State<Limiter>,
     assessment: Assessment,
     Json(order): Json<Order>,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
-    let charged = charge(&assessment, &order.identifiers).await;
+    let charged = charge(&limiter, &assessment, &order.identifiers).await;
     if let Err(refusal) = charged {
         assessment.refund().await?;
         return Err(refusal);
@@ -38,10 +40,14 @@ pub(crate) async fn new_order(
 }
 
 /// Charges each registered domain once, and the set of names: all of them, or none.
-async fn charge(assessment: &Assessment, identifiers: &[String]) -> Result<(), Refusal> {
-    let Some(account) = assessment.iter().next() else {
+async fn charge(
+    limiter: &Limiter,
+    assessment: &Assessment,
+    identifiers: &[String],
+) -> Result<(), Refusal> {
+    if assessment.iter().next().is_none() {
         return Err(Refusal::malformed("an account is needed"));
-    };
+    }
     if identifiers.is_empty() || identifiers.len() > MAX_IDENTIFIERS {
         let detail = format!("name 1 to {MAX_IDENTIFIERS} identifiers");
         return Err(Refusal::malformed(detail));
@@ -55,14 +61,17 @@ async fn charge(assessment: &Assessment, identifiers: &[String]) -> Result<(), R
     let names = identifiers.join(",");
     let charges: Vec<_> = domains
         .iter()
-        .map(|domain| Transaction::new("CertificatesPerDomain", domain))
-        .chain([Transaction::new("CertificatesPerFQDNSet", &names)])
+        .map(|domain| ("CertificatesPerDomain", *domain))
+        .chain([("CertificatesPerFQDNSet", &*names)])
         .collect();
-    let spent = account.limiter.spend_batch(&charges).await?;
+    let transactions = charges
+        .iter()
+        .map(|(limit, id)| Transaction::new(*limit, id));
+    let transactions: Vec<_> = transactions.collect();
+    let spent = limiter.spend_batch(&transactions).await?;
     match spent.strictest() {
         Some(strictest) if !spent.allowed() => {
-            let wait = spent.decision().retry_after();
-            Err(Refusal::too_many(&charges[strictest], wait))
+            Err(Refusal::too_many(charges[strictest], spent.decision()))
         }
         _ => Ok(()),
     }
@@ -86,15 +95,14 @@ impl Refusal {
         }
     }
 
-    fn too_many(charge: &Transaction<'_>, wait: Duration) -> Self {
-        let Transaction { limit, id, .. } = charge;
-        // Rounded up, so that an obedient client does not come back too early.
-        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    fn too_many((limit, id): (&str, &str), decision: &Decision) -> Self {
+        let wait = decision.retry_after_secs();
+        let retry = wait.map_or_else(String::new, |seconds| format!(", retry in {seconds} s"));
         Self {
             status: StatusCode::TOO_MANY_REQUESTS,
             kind: "rateLimited",
-            detail: format!("{limit}: too many for {id}, retry in {seconds} s"),
-            retry_after: Some(seconds),
+            detail: format!("{limit}: too many for {id}{retry}"),
+            retry_after: wait,
         }
     }
 }

@@ -51,19 +51,18 @@ impl Figures {
         let limits = sources.limiter.limits();
         let tallies = sources.counters.tallies();
         let mut named: Vec<_> = limits.iter().collect();
-        named.sort_unstable_by_key(|named| named.name.as_str());
+        named.sort_unstable_by_key(|named| named.name());
         let of = |named: &NamedLimit| {
-            let name = named.name.as_str();
+            let name = named.name();
             LimitFigures {
-                summary: match named.name.is_block() {
+                summary: match named.is_block() {
                     true => named
-                        .name
-                        .described()
+                        .description()
                         .map(|reason| format!("blocked: {reason}")),
-                    false => named.limit.as_ref().map(Limit::to_string),
+                    false => named.limit().map(Limit::to_string),
                 },
                 overrides: named.overrides().len(),
-                shadow: limits.is_shadow(named),
+                shadow: named.is_shadow(),
                 tally: tallies.get(name).copied().unwrap_or_default(),
                 seconds: sources.history.of(name),
                 name: name.to_owned(),

@@ -8,11 +8,11 @@ use redb::{
 use tollgate::{
     backend::BackendError,
     clock::{Clock, SystemClock, Timestamp},
-    decision::{Outcome, Stored, StoredError},
+    decision::{Outcome, State},
     transaction::{Batch, OwnedBatch},
 };
 
-/// A bucket's key, the instant at which it is full (µs since the epoch, `u64::MAX` for never), and its bytes.
+/// A bucket's key, the instant at which it is full (µs since the epoch, `u64::MAX` for never), and its state as JSON.
 pub(crate) const BUCKETS: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("buckets");
 
 /// The instant at which a bucket is full, and its key.
@@ -29,7 +29,7 @@ pub(crate) enum StoreError {
     Database(#[source] Box<redb::Error>),
     /// A bucket is damaged.
     #[error("the bucket `{0}` cannot be read")]
-    Bucket(String, #[source] StoredError),
+    Bucket(String, #[source] serde_json::Error),
 }
 
 impl<E: Into<redb::Error>> From<E> for StoreError {
@@ -120,7 +120,10 @@ impl OpenBuckets<'_> {
         };
         for (i, member) in batch.members.iter().enumerate() {
             if after[i] != before[i] {
-                self.store(&keys[i], &after[i], after[i].full_at(member.algorithm))?;
+                match &after[i] {
+                    Some(state) => self.store(&keys[i], state, member.algorithm.full_at(state))?,
+                    None => self.remove(&keys[i])?,
+                }
                 self.remove_full(now)?;
                 *written = true;
             }
@@ -129,26 +132,22 @@ impl OpenBuckets<'_> {
     }
 
     /// A bucket that is missing is full.
-    fn load(&self, key: &str) -> Result<Stored, StoreError> {
+    fn load(&self, key: &str) -> Result<Option<State>, StoreError> {
         let Some(found) = self.buckets.get(key)? else {
-            return Ok(Stored::default());
+            return Ok(None);
         };
         let (_, bytes) = found.value();
-        Stored::from_bytes(bytes).map_err(|error| StoreError::Bucket(key.to_owned(), error))
+        let state = serde_json::from_slice(bytes);
+        let state = state.map_err(|error| StoreError::Bucket(key.to_owned(), error))?;
+        Ok(Some(state))
     }
 
-    fn store(
-        &mut self,
-        key: &str,
-        stored: &Stored,
-        full_at: Option<Timestamp>,
-    ) -> Result<(), StoreError> {
+    fn store(&mut self, key: &str, state: &State, full_at: Option<u64>) -> Result<(), StoreError> {
         self.remove(key)?;
-        if *stored == Stored::default() {
-            return Ok(());
-        }
-        let full_at = full_at.map_or(u64::MAX, Timestamp::as_micros);
-        self.buckets.insert(key, (full_at, &*stored.to_bytes()))?;
+        let full_at = full_at.unwrap_or(u64::MAX);
+        let bytes = serde_json::to_vec(state);
+        let bytes = bytes.map_err(|error| StoreError::Bucket(key.to_owned(), error))?;
+        self.buckets.insert(key, (full_at, &*bytes))?;
         self.full.insert((full_at, key), ())?;
         Ok(())
     }

@@ -9,10 +9,10 @@ use axum::{
     routing::{delete, get},
 };
 use serde_json::{Value, json};
-use tollgate::{Limiter, Transaction, id::Id};
+use tollgate::{Limiter, Transaction, limit::NamedLimit};
 
 use super::{
-    block,
+    block::{self, shown},
     bucket::{BucketState, ResetEffect},
     client::Client,
     refusal::Refusal,
@@ -60,21 +60,22 @@ async fn show(
     path: BucketPath,
 ) -> Result<Json<BucketState>, Refusal> {
     let client = client(&limiter, path)?;
-    let mut state = BucketState::ask(&limiter, client).await?;
-    hide_secret(&limiter, &mut state.client);
-    Ok(Json(state))
+    Ok(Json(BucketState::ask(&limiter, client).await?))
 }
 
 async fn reset(State(limiter): State<Limiter>, path: BucketPath) -> Result<Json<Value>, Refusal> {
-    let mut client = client(&limiter, path)?;
+    let client = client(&limiter, path)?;
     let effect = ResetEffect::ask(&limiter, &client).await?;
     // A bucket that is full now may be used at the same time, so it is reset too.
     let transaction = Transaction::new(&client.limit, &client.id);
     limiter.reset(&[transaction]).await?;
-    hide_secret(&limiter, &mut client);
     Ok(Json(match effect {
         ResetEffect::Fills => {
-            tracing::info!(limit = client.limit, key = client.key, "a bucket was reset");
+            tracing::info!(
+                limit = client.limit,
+                id = shown(&client.id),
+                "a bucket was reset"
+            );
             json!({"reset": true, "key": client.key})
         }
         ResetEffect::Nothing(reason) => {
@@ -91,32 +92,20 @@ async fn reset_client(
     let Path(id) = id.map_err(|error| invalid_path(&error))?;
     let limits = limiter.limits();
     let mut reset = Vec::new();
-    for named in limits.iter().filter(|named| !named.name.is_block()) {
-        let Ok(client) = Client::look_up(&limits, named, &id) else {
+    for named in limits.iter().filter(|named| !named.is_block()) {
+        let Ok(client) = Client::look_up(named, &id) else {
             continue;
         };
-        if let ResetEffect::Fills = ResetEffect::ask(&limiter, &client).await? {
+        let effect = ResetEffect::ask(&limiter, &client).await?;
+        limiter
+            .reset(&[Transaction::new(named.name(), &id)])
+            .await?;
+        if let ResetEffect::Fills = effect {
             reset.push(client.limit);
         }
     }
-    limiter.reset_client(&id).await?;
     tracing::info!(limits = ?reset, "the buckets of a client were reset");
     Ok(Json(json!({"reset": reset})))
-}
-
-/// Replaces the id of a client by its hash, if the events of the limit contain hashes.
-fn hide_secret(limiter: &Limiter, client: &mut Client) {
-    if !limiter.limits().redacts_ids() && !limiter.has_secret_ids(&client.limit) {
-        return;
-    }
-    let hash = |id: &str| Id::from(id).secret().shown().into_owned();
-    if let Some((limit, id)) = client.key.split_once(':') {
-        client.key = format!("{limit}:{}", hash(id));
-    }
-    client.id = hash(&client.id);
-    if let Some(own) = &mut client.own {
-        own.id = hash(&own.id);
-    }
 }
 
 /// Finds the client in a path.
@@ -124,12 +113,14 @@ pub(crate) fn client(limiter: &Limiter, path: BucketPath) -> Result<Client, Refu
     let Path((limit, id)) = path.map_err(|error| invalid_path(&error))?;
     let limits = limiter.limits();
     let Some(named) = limits.get(&limit) else {
-        let known = limits.names().join(", ");
+        let mut known: Vec<_> = limits.iter().map(NamedLimit::name).collect();
+        known.sort_unstable();
+        let known = known.join(", ");
         return Err(Refusal::unknown_limit(format!(
             "unknown limit `{limit}`: known are {known}"
         )));
     };
-    Client::look_up(&limits, named, &id)
+    Client::look_up(named, &id)
         .map_err(|error| Refusal::bad_request("invalid_id", format!("limit `{limit}`: {error}")))
 }
 

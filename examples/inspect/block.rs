@@ -1,5 +1,7 @@
 //! Clients that are blocked for a time, with a reason for them.
 
+use std::time::Duration;
+
 use axum::{
     Json,
     extract::{Path, Query, State, rejection::QueryRejection},
@@ -7,7 +9,7 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollgate::{
-    Limiter,
+    Limiter, Transaction,
     id::Id,
     limit::{NamedLimit, parse_duration},
 };
@@ -38,10 +40,10 @@ pub(crate) struct Time {
 /// The lists of this limiter.
 pub(crate) async fn lists(State(limiter): State<Limiter>) -> Json<Vec<BlockList>> {
     let limits = limiter.limits();
-    let lists = limits.iter().filter(|named| named.name.is_block());
+    let lists = limits.iter().filter(|named| named.is_block());
     let lists = lists.map(|named| BlockList {
-        limit: named.name.to_string(),
-        id: named.name.format().to_string(),
+        limit: named.name().to_owned(),
+        id: named.format().to_string(),
         reason: reason(named),
     });
     Json(lists.collect())
@@ -67,7 +69,7 @@ pub(crate) async fn block(
     limiter.block(&found.limit, &found.id, time).await?;
     tracing::info!(
         limit = found.limit,
-        id = shown(&limiter, &found.limit, &found.id),
+        id = shown(&found.id),
         ?time,
         "a client was blocked"
     );
@@ -84,7 +86,7 @@ pub(crate) async fn unblock(
     limiter.unblock(&found.limit, &found.id).await?;
     tracing::info!(
         limit = found.limit,
-        id = shown(&limiter, &found.limit, &found.id),
+        id = shown(&found.id),
         "a block was lifted"
     );
     state(&limiter, Ok(Path((found.limit, found.id))))
@@ -95,26 +97,26 @@ pub(crate) async fn unblock(
 /// Whether a client is blocked, why, and for how long. A block by an override has no end.
 async fn state(limiter: &Limiter, path: BucketPath) -> Result<Value, Refusal> {
     let found = client(limiter, path)?;
-    let left = limiter.blocked_for(&found.limit, &found.id).await?;
+    let nothing = Transaction::new(&*found.limit, &found.id).cost(0);
+    let bucket = limiter.peek(&nothing).await?;
+    let is_blocked = bucket.next_after() != Some(Duration::ZERO) && bucket.limited();
     let limits = limiter.limits();
+    let list = limits.get(&found.limit).filter(|_| is_blocked);
     Ok(json!({
         "limit": found.limit,
-        "id": shown(limiter, &found.limit, &found.id),
-        "blocked": left.is_some(),
-        "reason": left.and(limits.get(&found.limit)).and_then(reason),
-        "ends_after_us": left.and_then(micros),
+        "id": found.id,
+        "blocked": is_blocked,
+        "reason": list.and_then(reason),
+        "ends_after_us": list.and_then(|_| micros(bucket.next_after())),
         "override": found.own.is_some(),
     }))
 }
 
 fn reason(named: &NamedLimit) -> Option<String> {
-    named.name.described().map(str::to_owned)
+    named.description().map(str::to_owned)
 }
 
-/// An id as events show it.
-fn shown(limiter: &Limiter, limit: &str, id: &str) -> String {
-    let is_hidden = limiter.limits().redacts_ids() || limiter.has_secret_ids(limit);
-    let id = Id::from(id);
-    let id = if is_hidden { id.secret() } else { id };
-    id.shown().into_owned()
+/// An id as the log shows it: a hash, because an id can be a secret.
+pub(crate) fn shown(id: &str) -> String {
+    Id::from(id).secret().shown().into_owned()
 }

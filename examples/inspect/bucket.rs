@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tollgate::{Decision, Limiter, Transaction, decision::Source, limiter::LimiterError};
+use tollgate::{Limiter, Transaction, decision::Source, limiter::LimiterError};
 
 use super::client::Client;
 
@@ -38,7 +38,7 @@ impl BucketState {
             source: source(decision.source()),
             remaining: decision.remaining(),
             next_after_us: micros(decision.next_after()).filter(|_| limited),
-            next_token_after_us: decision.next_token_after().and_then(micros),
+            next_token_after_us: micros(decision.more_after()).filter(|_| limited),
             reset_after_us: micros(decision.reset_after()).filter(|_| limited),
             client,
         })
@@ -62,7 +62,9 @@ impl ResetEffect {
             bucket if bucket.blocked() => {
                 Self::Nothing("the client is blocked by an override: remove that")
             }
-            bucket if bucket.reset_after().is_zero() => Self::Nothing("the bucket is full"),
+            bucket if bucket.reset_after() == Some(Duration::ZERO) => {
+                Self::Nothing("the bucket is full")
+            }
             _ => Self::Fills,
         })
     }
@@ -77,8 +79,7 @@ pub(crate) fn source(source: Source) -> &'static str {
     }
 }
 
-/// A wait, or `None` if it never ends.
-pub(crate) fn micros(wait: Duration) -> Option<u64> {
-    let ends = wait != Decision::NEVER;
-    ends.then(|| u64::try_from(wait.as_micros()).unwrap_or(u64::MAX))
+/// A wait, or `None` if its end is not known or never comes.
+pub(crate) fn micros(wait: Option<Duration>) -> Option<u64> {
+    wait.map(|wait| u64::try_from(wait.as_micros()).unwrap_or(u64::MAX))
 }

@@ -28,8 +28,8 @@
 //! client keep paths unchanged (`curl --path-as-is`) if an id contains `/../`. Ids are read as from requests:
 //! `2001:db8::1` is in `2001:db8::/48`.
 //!
-//! Ids that are secrets, such as API keys, appear as hashes in answers and in the log, as they do in events. The paths of
-//! requests contain the ids themselves, so keep these requests out of access logs.
+//! The log contains hashes of ids, because an id can be a secret, such as an API key. The paths of requests contain the ids
+//! themselves, so keep these requests out of access logs.
 //!
 //! Looking up a bucket charges nothing, and shows what it holds. `passes` and `next_after_us` are about a request at a cost
 //! of 1. A reset answers `"reset": false`, with the reason, if it changed nothing: a blocked client stays blocked.

@@ -1,6 +1,7 @@
 //! The limits in force, written while they are sent: a million overrides are never in memory as one text.
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
     io::{self, BufWriter, Write},
     pin::Pin,
@@ -14,12 +15,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http_body::Frame;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tokio::{
     sync::mpsc::{self, Receiver, Sender},
     task,
 };
-use tollgate::Limits;
+use tollgate::{Limit, Limits};
 
 /// The size of a chunk, in bytes.
 const CHUNK: usize = 64 << 10;
@@ -29,11 +30,71 @@ const WAITING: usize = 2;
 
 /// Defaults and overrides, in the form of their files.
 #[derive(Serialize)]
-struct InForce<D, O> {
-    /// Whether all limits are in shadow mode, whatever each says.
-    all_shadow: bool,
-    defaults: D,
-    overrides: O,
+struct InForce<'a> {
+    defaults: Defaults<'a>,
+    overrides: Overrides<'a>,
+}
+
+struct Defaults<'a>(&'a Limits);
+
+/// What a file says of a limit.
+#[derive(Serialize)]
+struct Default<'a> {
+    #[serde(flatten)]
+    limit: Option<&'a Limit>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u32>,
+    id: String,
+    shadow: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    docs: Option<&'a str>,
+}
+
+impl Serialize for Defaults<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|named| {
+            let default = Default {
+                limit: named.limit(),
+                number: named.number(),
+                id: named.format().to_string(),
+                shadow: named.is_shadow(),
+                description: named.description(),
+                docs: named.docs(),
+            };
+            (named.name(), default)
+        }))
+    }
+}
+
+struct Overrides<'a>(&'a Limits);
+
+#[derive(Serialize)]
+struct Own<'a> {
+    #[serde(flatten)]
+    limit: &'a Limit,
+    ids: [OwnId<'a>; 1],
+}
+
+#[derive(Serialize)]
+struct OwnId<'a> {
+    id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comment: Option<&'a str>,
+}
+
+impl Serialize for Overrides<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().flat_map(|named| {
+            named.overrides().map(|own| {
+                let (id, comment) = (own.id(), own.comment());
+                let ids = [OwnId { id, comment }];
+                let limit = own.limit();
+                BTreeMap::from([(named.name(), Own { limit, ids })])
+            })
+        }))
+    }
 }
 
 /// Answers with the limits. A thread writes them for as long as the client reads.
@@ -42,9 +103,8 @@ pub(crate) fn respond(limits: Arc<Limits>) -> Response {
     task::spawn_blocking(move || {
         let mut chunks = BufWriter::with_capacity(CHUNK, Chunks(sender));
         let in_force = InForce {
-            all_shadow: limits.is_all_shadow(),
-            defaults: limits.as_defaults(),
-            overrides: limits.as_overrides(),
+            defaults: Defaults(&limits),
+            overrides: Overrides(&limits),
         };
         let written = serde_json::to_writer(&mut chunks, &in_force).map_err(io::Error::from);
         if let Err(error) = written.and_then(|()| chunks.flush()) {

@@ -4,7 +4,10 @@ use std::{io, iter, sync::Arc};
 
 use axum::{
     body::Body,
-    http::{HeaderMap, header::CONTENT_TYPE},
+    http::{
+        HeaderMap,
+        header::{CONTENT_ENCODING, CONTENT_TYPE},
+    },
 };
 use bytes::Bytes;
 use futures_util::stream;
@@ -18,6 +21,7 @@ use super::{
     events::{Event, Events},
     forward::SILENCE,
     meter::Usage,
+    text::Tokens,
 };
 
 /// The longest answer whose usage is read, in bytes. A longer one costs its reservation.
@@ -32,6 +36,8 @@ struct Answer {
 
 enum Kind {
     Events(Events),
+    /// A stream that cannot be read. It costs its bytes.
+    Encoded,
     /// The answer so far, or `None` if it is too long or has been read.
     Whole(Option<Vec<u8>>),
 }
@@ -44,10 +50,16 @@ struct Reported {
 /// Passes an answer on, event by event if it is a stream of events.
 pub(crate) fn metered(headers: &HeaderMap, body: Incoming, call: Arc<Call>) -> Body {
     let media_type = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
-    let is_stream = media_type.is_some_and(|media| media.starts_with(b"text/event-stream"));
-    let kind = match is_stream {
-        true => Kind::Events(Events::default()),
-        false => Kind::Whole(Some(Vec::new())),
+    const STREAM: &[u8] = b"text/event-stream";
+    let media_type = media_type.and_then(|media| media.get(..STREAM.len()));
+    let is_stream = media_type.is_some_and(|media| media.eq_ignore_ascii_case(STREAM));
+    // The gateway has asked for `identity`.
+    let encoding = headers.get(CONTENT_ENCODING);
+    let is_encoded = encoding.is_some_and(|encoding| encoding != "identity");
+    let kind = match (is_stream, is_encoded) {
+        (true, true) => Kind::Encoded,
+        (true, false) => Kind::Events(Events::default()),
+        (false, _) => Kind::Whole(Some(Vec::new())),
     };
     // An error has failed already, and costs nothing.
     if is_stream && call.meter.used().is_none() {
@@ -77,6 +89,10 @@ impl Answer {
             };
             match &mut self.kind {
                 Kind::Events(events) => events.push(&data)?,
+                Kind::Encoded => {
+                    self.call.meter.see(Tokens::of(&data).count());
+                    return Ok(Some(data));
+                }
                 Kind::Whole(_) => {
                     self.keep(&data);
                     return Ok(Some(data));
@@ -97,6 +113,7 @@ impl Answer {
     fn rest(&mut self) -> Option<Bytes> {
         match &mut self.kind {
             Kind::Events(events) => events.rest().filter(|text| count(&self.call, text)),
+            Kind::Encoded => None,
             Kind::Whole(_) => {
                 self.read();
                 None

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-const USAGE: &str = "usage: llm_gateway [--listen 127.0.0.1:3000] [--upstream http://127.0.0.1:8000] \
+pub(crate) const USAGE: &str = "usage: llm_gateway [--listen 127.0.0.1:3000] [--upstream http://127.0.0.1:8000] \
     [--redis redis://127.0.0.1:6379] [--gateways 1] [--limits limits.yml] [--overrides overrides.yml] \
     [--keys gateway.yml]";
 

@@ -3,11 +3,11 @@
 use std::{str, sync::Arc};
 
 use bytes::Bytes;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{
-    fields::Fields, keys::ApiKey, meter::Meter, plan_limits::Chosen, refusal::Refusal,
-    text::TextBytes,
+    fields::Fields, keys::ApiKey, meter::Meter, plan_limits::Chosen, refusal::Refusal, text::Tokens,
 };
 
 /// The call of a request, in the request's extensions.
@@ -21,6 +21,10 @@ pub(crate) struct Call {
     /// Whether the client wants to see the usage of a stream.
     pub(crate) asks_usage: bool,
 }
+
+/// The fields of a body that the model does not read.
+const SETTINGS: &str = "model stream stream_options user metadata logit_bias service_tier \
+    encoding_format reasoning_effort verbosity prompt_cache_key safety_identifier modalities audio";
 
 /// The body of a request.
 #[derive(Debug)]
@@ -49,14 +53,23 @@ impl Asked {
         let model: Option<String> = field(&fields, "model")?;
         let model = model.ok_or_else(|| Refusal::field("model", "name a model"))?;
         let mut prompt = 0_u32;
-        for name in ["messages", "prompt", "input", "tools"] {
-            let text: Option<TextBytes> = field(&fields, name)?;
-            prompt = prompt.saturating_add(text.unwrap_or_default().tokens());
+        let texts = fields.iter().filter(|(name, _)| !is_setting(name));
+        for (name, value) in texts {
+            // Other scalars are settings, too.
+            if value.get().starts_with(['"', '[', '{']) {
+                let tokens = serde_json::from_str::<Tokens>(value.get());
+                let tokens = tokens.map_err(|_| Refusal::unreadable(name))?;
+                prompt = prompt.saturating_add(tokens.count());
+            }
         }
         let most = ["max_tokens", "max_completion_tokens"].map(|name| field::<u64>(&fields, name));
         let [old, new] = most;
         let most = old?.max(new?);
-        let answers = field(&fields, "n")?.unwrap_or(1).max(1);
+        let each = ["n", "best_of"].map(|name| field::<u64>(&fields, name));
+        let [n, best_of] = each;
+        let each = n?.max(best_of?).unwrap_or(1).max(1);
+        let prompts = field::<Prompts>(&fields, "prompt")?.map_or(1, Prompts::count);
+        let answers = each.saturating_mul(prompts);
         let asks_usage = match field::<bool>(&fields, "stream")? {
             Some(true) => ask_usage(&mut fields)?,
             _ => true,
@@ -82,6 +95,28 @@ impl Asked {
     }
 }
 
+/// A prompt or several, as texts or as ids of tokens. Each has answers of its own.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Prompts {
+    Ids(#[expect(dead_code, reason = "only its form counts")] Vec<u64>),
+    Several(Vec<IgnoredAny>),
+    One(IgnoredAny),
+}
+
+impl Prompts {
+    fn count(self) -> u64 {
+        match self {
+            Self::Several(prompts) => prompts.len().max(1) as u64,
+            Self::Ids(_) | Self::One(_) => 1,
+        }
+    }
+}
+
+fn is_setting(name: &str) -> bool {
+    SETTINGS.split(' ').any(|setting| setting == name)
+}
+
 /// Has the last event of a stream report the usage. Returns whether the client asked for that.
 fn ask_usage(fields: &mut Fields<'_>) -> Result<bool, Refusal> {
     const OPTIONS: &str = "stream_options";
@@ -99,7 +134,7 @@ fn raw(value: &impl serde::Serialize) -> Result<Box<RawValue>, Refusal> {
     to_raw_value(value).map_err(|_| Refusal::body("the body is no JSON"))
 }
 
-fn field<'s, T: serde::Deserialize<'s>>(
+fn field<'s, T: Deserialize<'s>>(
     fields: &'s Fields<'_>,
     name: &'static str,
 ) -> Result<Option<T>, Refusal> {

@@ -4,8 +4,9 @@ use std::io;
 
 use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
+use serde_json::Value;
 
-use super::{meter::Usage, text::TextBytes};
+use super::{meter::Usage, text::Tokens};
 
 /// The longest event, in bytes.
 const MAX_EVENT: usize = 1024 * 1024;
@@ -57,35 +58,68 @@ impl Events {
 }
 
 /// What an event says about tokens.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default)]
 pub(crate) struct Event {
-    #[serde(default)]
-    choices: Vec<Choice>,
+    tokens: u32,
     usage: Option<Usage>,
+    has_choices: bool,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
+struct Document {
+    #[serde(default)]
+    choices: Vec<Choice>,
+    #[serde(default)]
+    usage: Value,
+}
+
+#[derive(Deserialize)]
 struct Choice {
     #[serde(default)]
-    delta: TextBytes,
+    delta: Tokens,
     #[serde(default)]
-    text: TextBytes,
+    text: Tokens,
 }
 
 impl Event {
-    /// Reads an event. One that is not JSON, such as `[DONE]`, says nothing.
+    /// Reads an event. What cannot be read costs its bytes.
     pub(crate) fn read(event: &[u8]) -> Self {
-        let lines = event.split(|byte| *byte == b'\n');
-        let data = lines.filter_map(|line| line.strip_prefix(b"data:"));
-        let data: Vec<_> = data.map(<[u8]>::trim_ascii).collect();
-        serde_json::from_slice(&data.join(&b'\n')).unwrap_or_default()
+        let event = event.strip_prefix(b"\xef\xbb\xbf").unwrap_or(event);
+        let (mut data, mut unread) = (Vec::new(), 0_u32);
+        for line in event.split(|byte| matches!(byte, b'\n' | b'\r')) {
+            match line.strip_prefix(b"data:") {
+                Some(text) if data.is_empty() => data = text.trim_ascii().to_vec(),
+                Some(text) => data.extend([b"\n", text.trim_ascii()].concat()),
+                None if is_free(line) => {}
+                None => unread = unread.saturating_add(Tokens::of(line).count()),
+            }
+        }
+        if data.is_empty() || data == b"[DONE]" {
+            return Self {
+                tokens: unread,
+                ..Self::default()
+            };
+        }
+        let Ok(document) = serde_json::from_slice::<Document>(&data) else {
+            let tokens = unread.saturating_add(Tokens::of(&data).count());
+            return Self {
+                tokens,
+                has_choices: true,
+                usage: None,
+            };
+        };
+        let choices = document.choices.iter();
+        let tokens = choices.map(|choice| choice.delta.count().max(choice.text.count()));
+        Self {
+            tokens: tokens.fold(unread, u32::saturating_add),
+            usage: serde_json::from_value(document.usage).ok(),
+            has_choices: !document.choices.is_empty(),
+        }
     }
 
     /// The estimate of the tokens in the event: at least one for each choice with text.
     pub(crate) fn tokens(&self) -> u32 {
-        let choices = self.choices.iter();
-        let tokens = choices.map(|choice| choice.delta.tokens().max(choice.text.tokens()));
-        tokens.fold(0, u32::saturating_add)
+        self.tokens
     }
 
     pub(crate) fn usage(&self) -> Option<Usage> {
@@ -94,6 +128,12 @@ impl Event {
 
     /// Whether the event only exists because the usage was asked for.
     pub(crate) fn is_only_usage(&self) -> bool {
-        self.choices.is_empty() && self.usage.is_some()
+        !self.has_choices && self.usage.is_some()
     }
+}
+
+/// Whether a line of an event has no text of the model: a comment, or another field.
+fn is_free(line: &[u8]) -> bool {
+    const FIELDS: [&[u8]; 4] = [b":", b"event:", b"id:", b"retry:"];
+    line.is_empty() || FIELDS.iter().any(|field| line.starts_with(field))
 }

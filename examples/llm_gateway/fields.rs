@@ -25,6 +25,10 @@ impl<'a> Fields<'a> {
         field.map_or(Ok(None), |(_, value)| serde_json::from_str(value.get()))
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
     /// Replaces the value of a field, or adds the field.
     pub(crate) fn set(&mut self, name: &str, value: Box<RawValue>) {
         self.0.retain(|(field, _)| field != name);

@@ -9,8 +9,8 @@ use axum::{
     http::{
         HeaderMap, HeaderName, HeaderValue, StatusCode, Uri,
         header::{
-            ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER,
-            USER_AGENT,
+            ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE,
+            RETRY_AFTER, USER_AGENT,
         },
         uri::Scheme,
     },
@@ -22,6 +22,7 @@ use hyper_util::{
 };
 use thiserror::Error;
 use tokio::time;
+use tollgate::layer::Assessment;
 
 use super::{answer, call::Call, refusal::Refusal};
 
@@ -86,6 +87,7 @@ impl Upstream {
         let headers = ours.headers_mut();
         *headers = kept(&head.headers, &ASKED);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if let Some(authorization) = &self.authorization {
             headers.insert(AUTHORIZATION, authorization.clone());
         }
@@ -96,6 +98,7 @@ impl Upstream {
 pub(crate) async fn forward(
     State(upstream): State<Arc<Upstream>>,
     Extension(call): Extension<Arc<Call>>,
+    assessment: Assessment,
     request: Request,
 ) -> Result<Response, Refusal> {
     let request = upstream.request(request);
@@ -116,6 +119,11 @@ pub(crate) async fn forward(
     if !head.status.is_success() {
         call.meter.fail();
     }
+    // Nobody has asked for an upgrade.
+    if head.status.is_informational() {
+        tracing::error!(status = %head.status, "the server behind the gateway does not speak HTTP");
+        return Err(Refusal::no_answer());
+    }
     // What the server thinks of the gateway's key is not the client's business.
     if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&head.status) {
         tracing::error!(status = %head.status, "the server behind the gateway refuses its key");
@@ -125,6 +133,7 @@ pub(crate) async fn forward(
     let mut response = Response::new(answer::metered(&headers, body, call));
     *response.status_mut() = head.status;
     *response.headers_mut() = headers;
+    response.extensions_mut().insert(assessment);
     Ok(response)
 }
 

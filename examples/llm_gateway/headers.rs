@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use axum::{
-    http::{HeaderName, HeaderValue},
+    http::{HeaderMap, HeaderName, HeaderValue},
     response::Response,
 };
 use tollgate::{
+    Decision, Limits,
+    id::Id,
     layer::{Assessed, Assessment},
     limit::format_duration,
-    transaction::Algorithm,
 };
 
 use super::plan_limits::Measure;
@@ -27,37 +28,47 @@ const TOKENS: [HeaderName; 3] = [
     HeaderName::from_static("x-ratelimit-reset-tokens"),
 ];
 
-/// Adds the fields, by the decisions that the layer has left in the response.
-pub(crate) fn show(response: &mut Response) {
+/// Adds the fields to a response that was passed on.
+pub(crate) fn show(response: &mut Response, limits: &Limits) {
     let Some(assessment) = response.extensions_mut().remove::<Assessment>() else {
         return;
     };
-    for assessed in assessment.iter() {
-        let names = match Measure::of(&assessed.limit) {
-            Some(Measure::Requests) => REQUESTS,
-            Some(Measure::Tokens) => TOKENS,
-            _ => continue,
-        };
-        let Some(values) = values(assessed) else {
-            continue;
-        };
+    for Assessed {
+        limit,
+        id,
+        decision,
+        ..
+    } in assessment.iter()
+    {
+        add(response.headers_mut(), limits, limit, id.as_ref(), decision);
+    }
+}
+
+/// Adds the fields of one limit.
+pub(crate) fn add(
+    headers: &mut HeaderMap,
+    limits: &Limits,
+    limit: &str,
+    id: Option<&Id>,
+    decision: &Decision,
+) {
+    let names = match Measure::of(limit) {
+        Some(Measure::Requests) => REQUESTS,
+        Some(Measure::Tokens) => TOKENS,
+        _ => return,
+    };
+    let most = id.and_then(|id| limits.get(limit)?.limit_of(id.as_str()).ok()??.max_cost());
+    if let Some(values) = most.and_then(|most| values(most, decision)) {
         for (name, value) in names.into_iter().zip(values) {
-            response.headers_mut().insert(name, value);
+            headers.insert(name, value);
         }
     }
 }
 
 /// The most that passes at once, what is left of it, and the time until all of it is back.
-fn values(assessed: &Assessed) -> Option<[HeaderValue; 3]> {
-    let decision = &assessed.decision;
-    let most = match decision.algorithm()? {
-        Algorithm::Gcra(gcra) => gcra.burst(),
-        Algorithm::Window(window) => window.limit(),
-        Algorithm::Quota(quota) => quota.quota(),
-        _ => return None,
-    };
+fn values(most: u32, decision: &Decision) -> Option<[HeaderValue; 3]> {
     // Whole seconds, rounded up: some clients read no fractions.
-    let reset = decision.reset_after();
+    let reset = decision.reset_after()?;
     let seconds = reset.as_secs() + u64::from(reset.subsec_nanos() > 0);
     let reset = format_duration(Duration::from_secs(seconds));
     Some([

@@ -13,7 +13,7 @@ use http::{HeaderMap, header::AUTHORIZATION};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
-use tokio::{task, time};
+use tokio::{sync::Semaphore, task, time};
 
 use super::plan_limits::PlanLimits;
 
@@ -22,7 +22,12 @@ use super::plan_limits::PlanLimits;
 pub(crate) struct ApiKey {
     pub(crate) id: String,
     pub(crate) plan: String,
+    /// For the bodies that are read at the same time. Others wait, unread.
+    pub(crate) bodies: Semaphore,
 }
+
+/// The bodies of a key that are read at the same time.
+const BODIES: usize = 16;
 
 /// A model that calls can name.
 #[derive(Debug, Deserialize)]
@@ -32,6 +37,13 @@ pub(crate) struct Model {
     pub(crate) class: Option<String>,
     /// What is reserved for an answer whose call does not say how long it may be.
     pub(crate) max_tokens: u32,
+    /// The price of a prompt's token that the server has cached, in per cent of another one's.
+    #[serde(default = "whole")]
+    pub(crate) cached_percent: u32,
+}
+
+const fn whole() -> u32 {
+    100
 }
 
 /// What the file says.
@@ -138,7 +150,8 @@ impl Keys {
             if !plans.has_plan(&plan) {
                 return Err(Problem::Plan(plan));
             }
-            let key = Arc::new(ApiKey { id, plan });
+            let bodies = Semaphore::new(BODIES);
+            let key = Arc::new(ApiKey { id, plan, bodies });
             if let Some(other) = keys.insert(hash, key) {
                 return Err(Problem::Twice(format!("the key of {}", other.id)));
             }

@@ -24,7 +24,7 @@
 //! | what the server has sent | the call costs |
 //! |---|---|
 //! | an answer or an event with `usage` | what that says, even if it is more than was reserved |
-//! | a part of a stream, or a whole one, without `usage` | the estimate of the prompt, and of the text that came |
+//! | a part of a stream, or a whole one, without `usage` | the estimate of the prompt, and of the text that came; what cannot be read counts by its bytes |
 //! | another answer without `usage`, or nothing before the client went away | all that was reserved |
 //! | an error, or nothing at all | no tokens |
 //!
@@ -86,6 +86,13 @@ const GRACE: Duration = Duration::from_secs(30);
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     tracing_subscriber::fmt().with_writer(io::stderr).init();
+    if env::args()
+        .skip(1)
+        .any(|arg| arg == "--help" || arg == "-h")
+    {
+        println!("{}", args::USAGE);
+        return Ok(());
+    }
     let args = Args::parse(env::args().skip(1))?;
     let mut recipe = Limits::builder().defaults_file(&args.limits);
     if let Some(overrides) = &args.overrides {
@@ -110,7 +117,11 @@ async fn main() -> Result<(), Failure> {
     };
     let upstream = Upstream::new(&upstream, env::var("UPSTREAM_KEY").ok().as_deref())?;
     let layer = keys.plans().layer(&limiter)?;
-    let app = app(Gateway::new(Arc::clone(&keys))?, upstream, layer);
+    let gateway = Gateway {
+        keys: Arc::clone(&keys),
+        limiter: limiter.clone(),
+    };
+    let app = app(gateway, upstream, layer);
 
     let listener = TcpListener::bind(&args.listen).await?;
     let signals = Signals::listen()?;

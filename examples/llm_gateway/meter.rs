@@ -9,6 +9,8 @@ use serde::Deserialize;
 pub(crate) struct Meter {
     /// The estimate of the prompt.
     prompt: u32,
+    /// The price of a prompt's token that the server has cached, in per cent of another one's.
+    cached_percent: u32,
     progress: Mutex<Progress>,
 }
 
@@ -28,12 +30,33 @@ enum Progress {
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Usage {
     total_tokens: u64,
+    #[serde(default)]
+    prompt_tokens_details: Option<PromptDetails>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct PromptDetails {
+    #[serde(default)]
+    cached_tokens: Option<u64>,
+}
+
+impl Usage {
+    /// The price of the tokens, of which the cached ones cost a part.
+    fn price(self, cached_percent: u32) -> u32 {
+        let details = self.prompt_tokens_details;
+        let cached = details.and_then(|details| details.cached_tokens);
+        let cached = u128::from(cached.unwrap_or(0).min(self.total_tokens));
+        let discounted = (cached * u128::from(cached_percent)).div_ceil(100);
+        let price = u128::from(self.total_tokens) - cached + discounted;
+        u32::try_from(price).unwrap_or(u32::MAX)
+    }
 }
 
 impl Meter {
-    pub(crate) fn new(prompt: u32) -> Self {
+    pub(crate) fn new(prompt: u32, cached_percent: u32) -> Self {
         Self {
             prompt,
+            cached_percent,
             progress: Mutex::new(Progress::Reserved),
         }
     }
@@ -53,10 +76,12 @@ impl Meter {
         }
     }
 
-    /// Records the usage that the server reports. The last report counts.
+    /// Records the usage that the server reports. The last report counts, unless the server has failed.
     pub(crate) fn report(&self, usage: Usage) {
-        let tokens = u32::try_from(usage.total_tokens).unwrap_or(u32::MAX);
-        *self.lock() = Progress::Reported(tokens);
+        let mut progress = self.lock();
+        if !matches!(*progress, Progress::Failed) {
+            *progress = Progress::Reported(usage.price(self.cached_percent));
+        }
     }
 
     /// The tokens of the call, or `None` if its reservation stays.

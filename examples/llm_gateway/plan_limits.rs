@@ -8,14 +8,12 @@ use tollgate::{
     Limiter, Limits, RateLimitLayer, Rule,
     id::Id,
     key::ExtensionId,
+    limit::{LimitsError, NamedLimit},
     response::Headers,
-    rule::{RequestEnd, RuleError},
+    rule::RequestEnd,
 };
 
 use super::{call::Call, refusal};
-
-/// The most calls that wait in line, each with its body.
-const MAX_WAITING: usize = 256;
 
 /// What a limit measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +60,7 @@ impl Measure {
 
 impl PlanLimits {
     pub(crate) fn of(limits: &Limits) -> Result<Self, NameError> {
-        let names = limits.names().into_iter().map(|name| {
+        let names = limits.iter().map(NamedLimit::name).map(|name| {
             let is_known = Measure::of(name).is_some() && name.split('.').count() <= 3;
             is_known
                 .then(|| name.into())
@@ -91,12 +89,11 @@ impl PlanLimits {
     }
 
     /// The layer with one rule for each measure. A call is charged by all of them, or by none.
-    pub(crate) fn layer(&self, limiter: &Limiter) -> Result<RateLimitLayer, RuleError> {
+    pub(crate) fn layer(&self, limiter: &Limiter) -> Result<RateLimitLayer, LimitsError> {
         let layer = RateLimitLayer::with_limiter(limiter.clone())
             .headers(Headers::None)
-            .response_extension(true)
-            .respond_with(refusal::denied)
-            .max_waiting(MAX_WAITING);
+            .extensions(true)
+            .respond_with(refusal::denied(limiter));
         Measure::ALL.into_iter().try_fold(layer, |layer, measure| {
             match self.rule(measure) {
                 Some(rule) => layer.try_rule(rule),

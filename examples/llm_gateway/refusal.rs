@@ -6,9 +6,12 @@ use axum::{
 };
 use bytes::Bytes;
 use serde::Serialize;
-use tollgate::response::{Denial, Reason};
+use tollgate::{
+    Limiter,
+    response::{self, Denial, Reason},
+};
 
-use super::plan_limits::Measure;
+use super::{headers, plan_limits::Measure};
 
 const INVALID: &str = "invalid_request_error";
 const SERVER: &str = "server_error";
@@ -43,6 +46,15 @@ impl Refusal {
 
     pub(crate) fn field(name: &'static str, problem: &str) -> Self {
         Self::body(&format!("`{name}`: {problem}")).param(name)
+    }
+
+    /// A field whose text cannot be read. Only a known name is repeated.
+    pub(crate) fn unreadable(name: &str) -> Self {
+        let known = ["messages", "prompt", "input", "tools"];
+        match known.into_iter().find(|known| *known == name) {
+            Some(name) => Self::field(name, "it has the wrong type"),
+            None => Self::body("a field cannot be read"),
+        }
     }
 
     pub(crate) fn too_long(most: usize) -> Self {
@@ -137,46 +149,66 @@ pub(crate) async fn wrong_method() -> Refusal {
     Refusal::new(StatusCode::METHOD_NOT_ALLOWED, INVALID, message)
 }
 
-/// The response of the rate limiting layer, which adds `Retry-After`.
-pub(crate) fn denied(refusal: &tollgate::response::Refusal<'_>) -> http::Response<Bytes> {
-    // A quota that is used up is worth more to know than calls that are about to end.
-    let is_quota = |denial: &&Denial<'_>| Measure::of(denial.limit) == Some(Measure::Month);
-    let quota = refusal.denials().find(is_quota);
+/// The responses of the rate limiting layer, which adds `Retry-After`.
+pub(crate) fn denied(
+    limiter: &Limiter,
+) -> impl Fn(&response::Refusal<'_>) -> http::Response<Bytes> + Send + Sync + 'static {
+    let limiter = limiter.clone();
+    move |refusal| {
+        let mut response = error(refusal).into_bytes();
+        let headers = response.headers_mut();
+        for Denial {
+            limit,
+            id,
+            decision,
+            ..
+        } in refusal.denials()
+        {
+            headers::add(headers, &limiter.limits(), limit, *id, decision);
+        }
+        if let Some(wait) = refusal.retry_after() {
+            let ms = u64::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
+            headers.insert("retry-after-ms", ms.max(1).into());
+        }
+        if is_of_month(refusal) {
+            headers.insert("x-should-retry", HeaderValue::from_static("false"));
+        }
+        response
+    }
+}
+
+/// A quota that is used up is worth more to know than calls that are about to end.
+fn is_of_month(refusal: &response::Refusal<'_>) -> bool {
+    let mut denials = refusal.denials().iter();
+    denials.any(|denial| Measure::of(denial.limit) == Some(Measure::Month))
+}
+
+fn error(refusal: &response::Refusal<'_>) -> Refusal {
     let new = |kind, message: &str| Refusal::new(refusal.status, kind, message);
-    let body = match (&refusal.reason, quota) {
-        (Reason::OverLimit(_), Some(_)) => {
+    match (&refusal.reason, refusal.denials().first()) {
+        (Reason::OverLimit, _) if is_of_month(refusal) => {
             new("insufficient_quota", "this month's tokens are used up").code("insufficient_quota")
         }
-        (Reason::OverLimit(denial), None) => {
+        (Reason::OverLimit, Some(denial)) => {
             let measure = Measure::of(denial.limit).map_or("requests", Measure::as_str);
             let message = format!("the limit on {measure} is reached: {}", advice(refusal));
             new(measure, &message).code("rate_limit_exceeded")
         }
         // Clients try again after a 429.
-        (Reason::Blocked(_), _) => {
+        (Reason::Blocked, _) => {
             Refusal::new(StatusCode::FORBIDDEN, INVALID, "this key is blocked").code("key_blocked")
         }
-        (Reason::TooCostly(excess), _) => {
-            let (cost, most) = (excess.cost, excess.most);
-            let message = format!("the call may take {cost} tokens, and at most {most} can pass");
+        (Reason::TooCostly { most }, _) => {
+            let message =
+                format!("the call may take more than {most} tokens, the most that can pass");
             new("tokens", &message).code("request_too_large")
         }
         (Reason::Unavailable, _) => new(SERVER, "the limits cannot be checked right now"),
         _ => new(SERVER, "the gateway is misconfigured"),
-    };
-    let mut response = body.into_bytes();
-    let headers = response.headers_mut();
-    if let Some(wait) = refusal.retry_after() {
-        let ms = u64::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
-        headers.insert("retry-after-ms", ms.max(1).into());
     }
-    if quota.is_some() {
-        headers.insert("x-should-retry", HeaderValue::from_static("false"));
-    }
-    response
 }
 
-fn advice(refusal: &tollgate::response::Refusal<'_>) -> String {
+fn advice(refusal: &response::Refusal<'_>) -> String {
     match refusal.retry_after_secs() {
         Some(seconds) => format!("retry in {seconds} s"),
         None => "it admits no more calls".into(),

@@ -4,9 +4,14 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
 use tollgate::{
-    Decision, Limiter, Transaction,
+    Decision, Limit, Limits,
     decision::BatchDecision,
-    transaction::{Algorithm, Operation},
+    transaction::{Algorithm, AlgorithmKey},
+};
+
+use crate::{
+    receipts,
+    request::{Asked, Op},
 };
 
 /// The answer to a batch: its strictest voting member's figures, and every member's own.
@@ -22,36 +27,25 @@ pub(crate) struct BatchAnswer<'a> {
 }
 
 impl<'a> BatchAnswer<'a> {
-    pub(crate) fn new(
-        limiter: &Limiter,
-        operation: Operation,
-        transactions: &[Transaction<'a>],
-        batch: &BatchDecision,
-    ) -> Self {
-        let strictest = batch.strictest().map(|i| transactions[i]);
-        let members = transactions.iter().zip(batch.members());
-        let delays = batch.members().iter().filter_map(delay_of);
+    pub(crate) fn new(limits: &Limits, op: Op, asked: &'a [Asked], batch: &BatchDecision) -> Self {
+        let strictest = batch.strictest().map(|i| &asked[i]);
+        let members = asked.iter().zip(batch.members());
+        let members: Vec<_> = members
+            .map(|(asked, decision)| MemberAnswer::new(limits, op, asked, decision))
+            .collect();
+        let in_force = strictest.and_then(|asked| asked.in_force(limits));
         Self {
-            verdict: match operation {
-                Operation::Refund => Verdict::Refunded(batch.refunded()),
+            verdict: match op {
+                Op::Refund => Verdict::Refunded(batch.refunded()),
                 _ => Verdict::Allowed(batch.allowed()),
             },
             figures: Figures {
-                delay_us: delays.max(),
-                ..Figures::of(batch.decision())
+                delay_us: members.iter().filter_map(|own| own.figures.delay_us).max(),
+                ..Figures::of(batch.decision(), in_force)
             },
-            limit: strictest.map(|transaction| transaction.limit.as_str()),
-            id: strictest.map(|transaction| transaction.id),
-            transactions: members
-                .map(|(transaction, decision)| MemberAnswer {
-                    limit: transaction.limit.as_str(),
-                    id: transaction.id,
-                    verdict: Verdict::of(operation, decision),
-                    figures: Figures::of(decision),
-                    receipt: (operation == Operation::Spend)
-                        .then(|| receipt(limiter, transaction, decision)),
-                })
-                .collect(),
+            limit: strictest.map(|asked| &*asked.limit),
+            id: strictest.map(|asked| &*asked.id),
+            transactions: members,
         }
     }
 }
@@ -64,20 +58,16 @@ pub(crate) struct RenewalsAnswer<'a> {
 }
 
 impl<'a> RenewalsAnswer<'a> {
-    pub(crate) fn new(
-        limiter: &Limiter,
-        transactions: &[Transaction<'a>],
-        batch: &BatchDecision,
-    ) -> Self {
-        let members = transactions.iter().zip(batch.members());
+    pub(crate) fn new(limits: &Limits, asked: &'a [Asked], batch: &BatchDecision) -> Self {
+        let members = asked.iter().zip(batch.members());
         Self {
             renewed: batch.members().iter().all(Decision::renewed),
             transactions: members
-                .map(|(transaction, decision)| RenewalAnswer {
-                    limit: transaction.limit.as_str(),
-                    id: transaction.id,
+                .map(|(asked, decision)| RenewalAnswer {
+                    limit: &asked.limit,
+                    id: &asked.id,
                     renewed: decision.renewed(),
-                    receipt: receipt(limiter, transaction, decision),
+                    receipt: receipt(limits, asked, decision),
                     remaining: decision.remaining(),
                 })
                 .collect(),
@@ -94,14 +84,8 @@ struct RenewalAnswer<'a> {
     remaining: Option<u32>,
 }
 
-fn receipt(
-    limiter: &Limiter,
-    transaction: &Transaction<'_>,
-    decision: &Decision,
-) -> Option<String> {
-    let receipt = decision.receipt()?;
-    let text = limiter.write_receipt(transaction.limit, transaction.id, &receipt);
-    text.ok()
+fn receipt(limits: &Limits, asked: &Asked, decision: &Decision) -> Option<String> {
+    receipts::write(limits, &asked.limit, &asked.id, &decision.receipt()?)
 }
 
 #[derive(Serialize)]
@@ -117,6 +101,18 @@ struct MemberAnswer<'a> {
     receipt: Option<Option<String>>,
 }
 
+impl<'a> MemberAnswer<'a> {
+    fn new(limits: &Limits, op: Op, asked: &'a Asked, decision: &Decision) -> Self {
+        Self {
+            limit: &asked.limit,
+            id: &asked.id,
+            verdict: Verdict::of(op, decision),
+            figures: Figures::of(decision, asked.in_force(limits)),
+            receipt: matches!(op, Op::Spend).then(|| receipt(limits, asked, decision)),
+        }
+    }
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Verdict {
@@ -125,9 +121,9 @@ enum Verdict {
 }
 
 impl Verdict {
-    fn of(operation: Operation, decision: &Decision) -> Self {
-        match operation {
-            Operation::Refund => Self::Refunded(decision.refunded()),
+    fn of(op: Op, decision: &Decision) -> Self {
+        match op {
+            Op::Refund => Self::Refunded(decision.refunded()),
             _ => Self::Allowed(decision.allowed()),
         }
     }
@@ -156,43 +152,30 @@ struct Grant {
 }
 
 impl Grant {
-    fn of(decision: &Decision) -> Option<Self> {
-        let Algorithm::Tiers(_) = decision.algorithm()? else {
-            return None;
-        };
-        Some(Self {
+    fn of(decision: &Decision, by: Option<&Algorithm>) -> Option<Self> {
+        (decision.algorithm() == Some(AlgorithmKey::Tiers)).then(|| Self {
             granted: decision.granted(),
             tier: decision.tier(),
-            split: decision.split().collect(),
+            split: decision.split(by).collect(),
         })
     }
 }
 
 impl Figures {
-    fn of(decision: &Decision) -> Self {
+    /// Returns the figures of a decision by the limit in force.
+    fn of(decision: &Decision, limit: Option<&Limit>) -> Self {
         let limited = decision.limited();
-        let us = |wait| {
-            Some(wait)
-                .filter(|wait| limited && *wait != Decision::NEVER)
-                .map(micros)
-        };
+        let us = |wait: Option<Duration>| wait.filter(|_| limited).map(micros);
+        let line = decision.algorithm().and(limit).and_then(Limit::line);
         Self {
             limited,
             remaining: decision.remaining(),
             retry_after_us: us(decision.retry_after()),
             next_after_us: us(decision.next_after()),
             reset_after_us: us(decision.reset_after()),
-            delay_us: delay_of(decision),
-            grant: Grant::of(decision),
+            delay_us: line.map(|_| micros(decision.delay())),
+            grant: Grant::of(decision, limit.and_then(Limit::algorithm)),
         }
-    }
-}
-
-/// The delay on a limit with a line.
-fn delay_of(decision: &Decision) -> Option<u64> {
-    match decision.algorithm()? {
-        Algorithm::Gcra(gcra) if !gcra.max_wait().is_zero() => Some(micros(decision.delay())),
-        _ => None,
     }
 }
 

@@ -15,6 +15,8 @@
 
 mod answer;
 mod args;
+mod limits;
+mod receipts;
 mod refusal;
 mod request;
 mod routes;

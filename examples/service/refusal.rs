@@ -36,16 +36,11 @@ impl From<LimiterError> for Refusal {
         let code = match &error {
             LimiterError::UnknownLimit { .. } => "unknown_limit",
             LimiterError::InvalidId { .. } => "invalid_id",
-            LimiterError::CostAboveBurst { .. }
-            | LimiterError::NoSuchGroup { .. }
-            | LimiterError::NoTiers { .. }
-            | LimiterError::NoRoomForDebit { .. } => "invalid_cost",
-            LimiterError::ForeignReceipt { .. } | LimiterError::ReceiptRequired { .. } => {
-                "invalid_receipt"
+            LimiterError::CostAboveBurst { .. } | LimiterError::InvalidCost { .. } => {
+                "invalid_cost"
             }
-            LimiterError::NotWithTiers { .. }
-            | LimiterError::NoDebitOfPermits { .. }
-            | LimiterError::NotRenewable { .. } => "invalid_mode",
+            LimiterError::InvalidReceipt { .. } => "invalid_receipt",
+            LimiterError::Unsupported { .. } => "invalid_mode",
             LimiterError::DuplicateBucket { .. } => "duplicate_bucket",
             LimiterError::InvalidNow(_) => "invalid_now",
             _ => {

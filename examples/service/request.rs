@@ -5,19 +5,29 @@ use std::{fmt, marker::PhantomData};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer};
 use serde_json::Value;
 use tollgate::{
-    Limiter, Transaction,
+    Limit, Limiter, Limits, Transaction,
     clock::Timestamp,
-    transaction::{Mode, Operation, Receipt},
+    transaction::{Mode, Receipt},
 };
 
-use crate::{args::ClockSource, refusal::Refusal};
+use crate::{args::ClockSource, receipts, refusal::Refusal};
+
+/// What is done with the transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    Check,
+    Spend,
+    Refund,
+    Renew,
+    Reset,
+}
 
 /// A request that is valid by itself, regardless of the limits.
 pub(crate) struct Request {
-    pub(crate) operation: Operation,
+    pub(crate) op: Op,
     /// The instant of the decision, if requests bring their own.
     pub(crate) now: Option<Timestamp>,
-    transactions: Vec<Asked>,
+    pub(crate) transactions: Vec<Asked>,
 }
 
 impl Request {
@@ -25,12 +35,12 @@ impl Request {
         let Object(raw) = serde_json::from_slice::<Object<RawRequest>>(body)
             .map_err(|error| Refusal::bad_request("invalid_json", error.to_string()))?;
         let transactions = raw.transactions.into_iter().enumerate();
-        let operation = operation(&raw.op)?;
+        let op = op(&raw.op)?;
         Ok(Self {
-            operation,
+            op,
             now: now(raw.now_us.as_ref(), clock)?,
             transactions: transactions
-                .map(|(i, Object(transaction))| Asked::parse(i, operation, transaction))
+                .map(|(i, Object(transaction))| Asked::parse(i, op, transaction))
                 .collect::<Result<_, _>>()?,
         })
     }
@@ -39,7 +49,7 @@ impl Request {
     pub(crate) fn receipts(&self, limiter: &Limiter) -> Result<Vec<Option<Receipt>>, Refusal> {
         let read = |asked: &Asked| {
             let text = asked.receipt.as_deref()?;
-            Some(limiter.read_receipt(&asked.limit, &asked.id, text))
+            Some(receipts::read(limiter, &asked.limit, &asked.id, text))
         };
         let receipts = self
             .transactions
@@ -64,9 +74,9 @@ impl Request {
 }
 
 /// One transaction, owned.
-struct Asked {
-    limit: String,
-    id: String,
+pub(crate) struct Asked {
+    pub(crate) limit: String,
+    pub(crate) id: String,
     cost: u32,
     min_cost: Option<u32>,
     mode: Mode,
@@ -75,7 +85,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn parse(i: usize, operation: Operation, raw: RawTransaction) -> Result<Self, Refusal> {
+    fn parse(i: usize, op: Op, raw: RawTransaction) -> Result<Self, Refusal> {
         let refuse = |code, message| {
             let message = format!("transactions[{i}].{message}");
             Refusal::bad_request(code, message)
@@ -86,7 +96,7 @@ impl Asked {
                 "id is not a string: write it in quotes",
             ));
         };
-        let receipt = receipt(operation, raw.receipt, raw.cost.is_some())
+        let receipt = receipt(op, raw.receipt, raw.cost.is_some())
             .map_err(|(code, message)| refuse(code, message))?;
         let least = "min_cost is not a whole number from 1 to 4294967295";
         let min_cost = match raw.min_cost.as_ref().map(cost) {
@@ -108,6 +118,11 @@ impl Asked {
         })
     }
 
+    /// Returns the limit that holds for the client.
+    pub(crate) fn in_force<'a>(&self, limits: &'a Limits) -> Option<&'a Limit> {
+        limits.get(&self.limit)?.limit_of(&self.id).ok().flatten()
+    }
+
     fn transaction(&self) -> Transaction<'_> {
         let mut transaction = Transaction::new(&self.limit, &self.id)
             .cost(self.cost)
@@ -124,16 +139,16 @@ impl Asked {
 
 /// The receipt of a refund or a renewal, which stands for its cost.
 fn receipt(
-    operation: Operation,
+    op: Op,
     raw: Option<Value>,
     has_cost: bool,
 ) -> Result<Option<String>, (&'static str, &'static str)> {
     match raw {
-        None if operation == Operation::Renew && has_cost => {
+        None if op == Op::Renew && has_cost => {
             Err(("invalid_cost", "cost is that of the receipt: leave it out"))
         }
         None => Ok(None),
-        Some(_) if !matches!(operation, Operation::Refund | Operation::Renew) => Err((
+        Some(_) if !matches!(op, Op::Refund | Op::Renew) => Err((
             "invalid_receipt",
             "receipt is for refunds and renewals: leave it out",
         )),
@@ -146,13 +161,13 @@ fn receipt(
     }
 }
 
-fn operation(op: &str) -> Result<Operation, Refusal> {
+fn op(op: &str) -> Result<Op, Refusal> {
     match op {
-        "check" => Ok(Operation::Check),
-        "spend" => Ok(Operation::Spend),
-        "refund" => Ok(Operation::Refund),
-        "renew" => Ok(Operation::Renew),
-        "reset" => Ok(Operation::Reset),
+        "check" => Ok(Op::Check),
+        "spend" => Ok(Op::Spend),
+        "refund" => Ok(Op::Refund),
+        "renew" => Ok(Op::Renew),
+        "reset" => Ok(Op::Reset),
         _ => Err(Refusal::bad_request(
             "invalid_json",
             "op is not one of check, spend, refund, renew, reset",

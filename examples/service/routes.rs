@@ -12,13 +12,14 @@ use axum::{
 };
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tollgate::{Limiter, RedisBackend, transaction::Operation};
+use tollgate::{Limiter, RedisBackend};
 
 use crate::{
     answer::{BatchAnswer, RenewalsAnswer},
     args::ClockSource,
+    limits,
     refusal::Refusal,
-    request::Request,
+    request::{Op, Request},
 };
 
 const MAX_BODY: usize = 1 << 20;
@@ -38,7 +39,7 @@ pub(crate) fn router(
 ) -> Router {
     Router::new()
         .route("/v1/decide", post(decide))
-        .route("/v1/limits", get(limits))
+        .route("/v1/limits", get(shown_limits))
         .route("/healthz", get(health))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
@@ -64,33 +65,26 @@ async fn decide(State(service): State<Service>, body: Body) -> Result<Response, 
     };
     let receipts = request.receipts(&limiter)?;
     let transactions = request.transactions(&receipts);
-    let batch = match request.operation {
-        Operation::Reset => {
+    let batch = match request.op {
+        Op::Reset => {
             limiter.reset(&transactions).await?;
             return Ok(Json(json!({"reset": true})).into_response());
         }
-        Operation::Renew => {
-            let batch = limiter.renew_batch(&transactions).await?;
-            let answer = RenewalsAnswer::new(&limiter, &transactions, &batch);
-            return Ok(Json(answer).into_response());
-        }
-        Operation::Refund => limiter.refund_batch(&transactions).await?,
-        Operation::Spend => limiter.spend_batch(&transactions).await?,
-        _ => limiter.check_batch(&transactions).await?,
+        Op::Renew => limiter.renew(&transactions).await?,
+        Op::Refund => limiter.refund_batch(&transactions).await?,
+        Op::Spend => limiter.spend_batch(&transactions).await?,
+        Op::Check => limiter.check_batch(&transactions).await?,
     };
-    Ok(Json(BatchAnswer::new(
-        &limiter,
-        request.operation,
-        &transactions,
-        &batch,
-    ))
-    .into_response())
+    let (limits, asked) = (limiter.limits(), &request.transactions);
+    Ok(match request.op {
+        Op::Renew => Json(RenewalsAnswer::new(&limits, asked, &batch)).into_response(),
+        op => Json(BatchAnswer::new(&limits, op, asked, &batch)).into_response(),
+    })
 }
 
 /// The limits in force, both in the form of their files.
-async fn limits(State(service): State<Service>) -> Json<Value> {
-    let limits = service.limiter.limits();
-    Json(json!({"defaults": limits.as_defaults(), "overrides": limits.as_overrides()}))
+async fn shown_limits(State(service): State<Service>) -> Json<Value> {
+    Json(limits::shown(&service.limiter.limits()))
 }
 
 async fn health(State(service): State<Service>) -> Result<Json<Value>, Refusal> {

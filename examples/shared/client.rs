@@ -2,12 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use tollgate::{
-    Limit, Limits,
-    id::IdError,
-    limit::NamedLimit,
-    transaction::{Algorithm, BucketKey},
-};
+use tollgate::{Limit, id::IdError, limit::NamedLimit};
 
 use super::bound::Bound;
 
@@ -40,24 +35,20 @@ pub(crate) struct Own {
 
 impl Client {
     /// Looks up the limit of a client whose requests have this id.
-    pub(crate) fn look_up(limits: &Limits, named: &NamedLimit, id: &str) -> Result<Self, IdError> {
-        let folded = named.name.format().fold(id)?;
-        let limit = named.limit_of(&folded);
-        // A bucket belongs to its algorithm.
-        let algorithm = limit.and_then(Limit::algorithm).map(Algorithm::key);
-        let key = BucketKey::new(named.name.key(), folded.as_str());
+    pub(crate) fn look_up(named: &NamedLimit, id: &str) -> Result<Self, IdError> {
+        let limit = named.limit_of(id)?;
         Ok(Self {
-            limit: named.name.to_string(),
+            limit: named.name().to_owned(),
             id: id.to_owned(),
-            key: key.of(algorithm.unwrap_or_default()).to_string(),
-            values: limit.and_then(|limit| serde_json::to_value(limit.as_values()).ok()),
+            key: named.bucket_key(id)?,
+            values: limit.and_then(|limit| serde_json::to_value(limit).ok()),
             summary: limit.map_or_else(|| "not limited".to_owned(), Limit::to_string),
             bound: limit.and_then(Bound::of),
-            own: named.override_of(&folded).map(|own| Own {
-                id: own.id.to_owned(),
-                comment: own.comment.map(str::to_owned),
+            own: named.override_of(id).map(|own| Own {
+                id: own.id().to_owned(),
+                comment: own.comment().map(str::to_owned),
             }),
-            shadow: limits.is_shadow(named),
+            shadow: named.is_shadow(),
         })
     }
 }

@@ -1,18 +1,13 @@
 //! A configuration in the form of the page's address.
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use serde::Serialize;
 use thiserror::Error;
 use tollgate::{
-    gcra::Gcra,
-    limit::LimitError,
-    quota::{Per, Quota},
+    Limit,
     tiers::{Tier, Tiers},
-    window::Window,
 };
-
-use crate::permits::Permits;
 
 const MAX_TIERS: usize = 4;
 
@@ -59,29 +54,27 @@ impl Config {
         Tiers::new(tiers).map_err(|error| ConfigError::of("tiers", error))
     }
 
-    pub(crate) fn gcra(&self) -> Result<Gcra, ConfigError> {
+    /// The limits without tiers: by GCRA, with a window, with a quota, with permits. Nothing renews permits here, so they are held
+    /// for as long as possible.
+    pub(crate) fn plain(&self) -> Result<[Limit; 4], ConfigError> {
         let [burst, count, period] = self.gcra;
-        let gcra = Gcra::new(burst, count, seconds(period));
-        gcra.map_err(|error| ConfigError::of("GCRA", error))
+        let ([limit, window], [quota, per]) = (self.window, self.quota);
+        let [permits, _] = self.concurrent;
+        let read = |limit, text: String| {
+            let read = text.parse::<Limit>();
+            read.map_err(|error| ConfigError::of(limit, error))
+        };
+        Ok([
+            read("GCRA", format!("{count} per {period}s, {burst} at once"))?,
+            read("window", format!("{limit} in any {window}s"))?,
+            read("quota", format!("{quota} per {per}s from first use"))?,
+            read("concurrency", format!("{permits} at once, held for 24h"))?,
+        ])
     }
 
-    pub(crate) fn window(&self) -> Result<Window, ConfigError> {
-        let [limit, window] = self.window;
-        let window = Window::new(limit, seconds(window));
-        window.map_err(|error| ConfigError::of("window", error))
-    }
-
-    pub(crate) fn quota(&self) -> Result<Quota, ConfigError> {
-        let [quota, period] = self.quota;
-        let per = Per::checked_first_use(seconds(period));
-        let quota = per.and_then(|per| Quota::new(quota, per));
-        quota.map_err(|error| ConfigError::of("quota", error))
-    }
-
-    pub(crate) fn permits(&self) -> Result<Permits, ConfigError> {
-        let [limit, work] = self.concurrent;
-        let permits = Permits::new(limit, seconds(work));
-        permits.map_err(|error| ConfigError::of("concurrency", error))
+    /// How long the work of a request lasts that holds permits.
+    pub(crate) fn work(&self) -> Duration {
+        seconds(self.concurrent[1])
     }
 }
 
@@ -90,11 +83,12 @@ impl Config {
 #[error("{limit}: {source}")]
 pub(crate) struct ConfigError {
     limit: &'static str,
-    source: LimitError,
+    source: Box<dyn Error + Send + Sync>,
 }
 
 impl ConfigError {
-    fn of(limit: &'static str, source: LimitError) -> Self {
+    pub(crate) fn of(limit: &'static str, source: impl Error + Send + Sync + 'static) -> Self {
+        let source = Box::new(source);
         Self { limit, source }
     }
 }

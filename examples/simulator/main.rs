@@ -11,19 +11,18 @@
 //! for the window (limit, window), the quota (quota, and a period that starts with the first request) and the concurrency
 //! limit (limit, and the time that the work of a request lasts, at most a day). Times are in seconds.
 //!
-//! The page only draws. The server makes all decisions, with [`tollgate::tiers`], [`tollgate::gcra`],
-//! [`tollgate::window`], [`tollgate::quota`] and [`tollgate::concurrency`], at the simulated times that the page sends. So
-//! the same requests always get the same decisions.
+//! The page only draws. The server makes all decisions, with a [`Limiter`](tollgate::Limiter) whose clock is a
+//! [`ManualClock`](tollgate::clock::ManualClock), at the simulated times that the page sends. So the same requests always get the
+//! same decisions.
 
 mod app;
+mod buckets;
 mod config;
 #[path = "../shared/failure.rs"]
 mod failure;
 #[path = "../shared/page.rs"]
 mod page;
 mod patterns;
-mod permits;
-mod plain_limits;
 mod refusal;
 mod sessions;
 mod simulation;

@@ -1,12 +1,18 @@
 //! One bucket with tiers and several without, which get the same requests.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use tollgate::tiers::{Grant, History, Phase, Tiers};
+use tollgate::{
+    Decision as Decided, Limit,
+    clock::Timestamp,
+    tiers::{Phase, Tiers},
+};
 
 use crate::{
+    buckets::Buckets,
     config::{Config, ConfigError},
-    plain_limits::{Answer, Each, PlainLimits},
 };
 
 /// The most steps at once.
@@ -21,8 +27,9 @@ const END: u64 = 1_000_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Simulation {
     tiers: Tiers,
-    history: History,
-    plain: PlainLimits,
+    /// The limit that the tiers belong to.
+    limit: Limit,
+    buckets: Buckets,
     /// The current instant, in milliseconds since the start.
     now: u64,
 }
@@ -74,6 +81,45 @@ struct TierSeen {
     cooldown_until: Option<u64>,
 }
 
+/// A value for each of the limits without tiers.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Each<T> {
+    gcra: T,
+    window: T,
+    quota: T,
+    concurrent: T,
+}
+
+impl<T> Each<T> {
+    fn of(mut value: impl FnMut(&'static str) -> T) -> Self {
+        Self {
+            gcra: value("gcra"),
+            window: value("window"),
+            quota: value("quota"),
+            concurrent: value("concurrent"),
+        }
+    }
+}
+
+/// The answer of one bucket to a request.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Answer {
+    granted: bool,
+    /// The time until a denied request would be granted, in microseconds; none if never, or if permits are missing, which come
+    /// back at no known time.
+    wait_us: Option<u64>,
+}
+
+impl Answer {
+    fn of(decided: Option<&Decided>) -> Self {
+        let wait = decided.and_then(Decided::retry_after);
+        Self {
+            granted: decided.is_some_and(Decided::allowed),
+            wait_us: wait.map(|wait| u64::try_from(wait.as_micros()).unwrap_or(u64::MAX)),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Error)]
 pub(crate) enum StepError {
     #[error("{0} steps are more than {MAX_STEPS}: send some of them later")]
@@ -88,10 +134,15 @@ pub(crate) enum StepError {
 
 impl Simulation {
     pub(crate) fn new(config: &Config) -> Result<Self, ConfigError> {
+        let [gcra, window, quota, concurrent] = config.plain()?;
+        let tiers = config.tiers()?;
+        let limit = Limit::tiers(tiers.iter()).map_err(|error| ConfigError::of("tiers", error))?;
+        let limits = [limit.clone(), gcra, window, quota, concurrent];
+        let buckets = Buckets::new(limits, config.work());
         Ok(Self {
-            tiers: config.tiers()?,
-            history: History::default(),
-            plain: PlainLimits::new(config)?,
+            tiers,
+            limit,
+            buckets: buckets.map_err(|error| ConfigError::of("limits", error))?,
             now: 0,
         })
     }
@@ -106,15 +157,14 @@ impl Simulation {
 
     /// Returns the current state.
     pub(crate) fn look(&self) -> Seen {
-        let (tiers, now) = (self.tiers(), self.now_us());
-        let is_at_rest = self.history.lapses_at(&self.tiers) <= now;
+        let tiers = self.tiers();
         Seen {
             at: self.now,
             decision: None,
             in_force: in_force(&tiers),
             tiers,
-            left: self.plain.left(now),
-            settled: is_at_rest && self.plain.is_full(now),
+            left: Each::of(|limit| self.buckets.left(limit)),
+            settled: self.buckets.are_full(),
         }
     }
 
@@ -129,7 +179,7 @@ impl Simulation {
             return Err(StepError::TooManyUnits(units));
         }
         self.now = at;
-        self.plain.end_work(self.now_us());
+        self.buckets.go_to(Timestamp::from_micros(self.now_us()));
         let decision = (units > 0).then(|| self.decide(units));
         Ok(Seen {
             decision,
@@ -138,26 +188,28 @@ impl Simulation {
     }
 
     fn decide(&mut self, units: u32) -> Decision {
-        let (now, before) = (self.now_us(), self.tiers());
-        let grant = self.tiers.request(&mut self.history, now, units..=units);
-        let wait = self.tiers.wait(&self.history, now, units);
+        let before = self.tiers();
+        let decided = self.buckets.spend("tiers", units);
+        let Answer { granted, wait_us } = Answer::of(decided.as_ref());
+        let grant = decided.filter(Decided::allowed);
+        let tier = grant.as_ref().and_then(Decided::tier);
+        let by = self.limit.algorithm();
         Decision {
-            granted: grant.is_some(),
-            tier: grant
-                .and_then(|grant| grant.tier())
-                .unwrap_or(in_force(&before)),
-            split: grant.map_or_else(Vec::new, |grant| grant.split(&self.tiers).collect()),
-            note: match grant {
-                Some(grant) => note_of_grant(grant, &before),
-                None => note_of_rejection(&before),
+            granted,
+            tier: tier.unwrap_or(in_force(&before)),
+            split: grant.map_or_else(Vec::new, |grant| grant.split(by).collect()),
+            note: match granted {
+                true => note_of_grant(tier, &before),
+                false => note_of_rejection(&before),
             },
-            wait_us: if grant.is_some() { Some(0) } else { wait },
-            plain: self.plain.request(now, units),
+            wait_us,
+            plain: Each::of(|limit| Answer::of(self.buckets.spend(limit, units).as_ref())),
         }
     }
 
     fn tiers(&self) -> Vec<TierSeen> {
-        let known = self.history.tiers(&self.tiers, self.now_us());
+        let history = self.buckets.history();
+        let known = history.tiers(&self.tiers, self.now_us());
         let known = known.zip(self.tiers.iter());
         let mut seen: Vec<_> = known
             .map(|((phase, entry, used), tier)| {
@@ -186,9 +238,9 @@ impl Simulation {
     }
 }
 
-fn note_of_grant(grant: Grant, before: &[TierSeen]) -> String {
+fn note_of_grant(tier: Option<usize>, before: &[TierSeen]) -> String {
     let entered = |tier: &usize| before[*tier].phase == name(Phase::Inactive);
-    let burst = grant.tier().filter(|tier| *tier > 0).filter(entered);
+    let burst = tier.filter(|tier| *tier > 0).filter(entered);
     burst.map_or_else(String::new, |tier| format!("bursts into tier {tier}"))
 }
 
@@ -222,6 +274,6 @@ fn name(phase: Phase) -> &'static str {
     }
 }
 
-fn millis(span: std::time::Duration) -> u64 {
+fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

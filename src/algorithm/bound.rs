@@ -1,112 +1,191 @@
-//! What a limit admits: in a span of time, at once, and of each kind of request.
+//! The most that a limit admits within a span of time, wherever the span starts.
 
 use std::time::Duration;
 
-/// The bounds of an algorithm's limits.
-pub(crate) trait Bounded: Sized {
-    /// The measure that bounds the cost of one request, in words.
-    const MEASURE: &'static str;
+use super::{
+    Algorithm,
+    gcra::Gcra,
+    quota::{CalendarUnit, Per, Quota},
+    tiers::{Tier, Tiers},
+    window::Window,
+};
+use crate::clock::Timestamp;
 
-    /// Returns the highest cost that can ever pass.
-    fn max_cost(&self) -> u32;
-
-    /// Returns the most cost that one bucket admits within a span `[t, t + span)`, which is not empty; `None` if nothing bounds
-    /// it.
-    fn most_within(&self, span: Duration) -> Option<u128>;
-
-    /// Returns the same limit with less burst or quota, or with as much as before again. `None` if it has none, or if
-    /// nothing is left.
-    fn with_most(&self, most: u32) -> Option<Self> {
-        let _ = most;
-        None
-    }
-
-    /// Returns the time for which a charge counts after it was made or renewed, if charges are renewed.
-    fn renewed_within(&self) -> Option<Duration> {
-        None
-    }
-
-    /// Returns how long a request waits for permits that come back, at most.
-    fn permit_wait(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    /// Returns whether a store may forget a bucket, although it is not as a new one.
-    #[cfg(feature = "testing")]
-    fn may_be_forgotten(&self) -> bool {
-        false
-    }
-
-    /// Returns whether a whole cost is known to be permitted, for any purpose.
-    #[inline(always)]
-    fn permits_any(&self, cost: u32) -> bool {
-        cost <= self.max_cost()
-    }
-
-    /// Returns whether a cost could ever pass, or the reason why it must not be asked.
-    fn permits(&self, asked: Asked) -> Result<bool, NotPermitted>;
-}
-
-/// A request to a limit, regardless of the state of the bucket.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub(crate) purpose: Purpose,
-    /// Whether the cost is a debit.
-    pub(crate) is_debit: bool,
-    pub(crate) cost: u32,
-    /// The smallest acceptable grant of a group request.
-    pub(crate) min_cost: Option<u32>,
-}
-
-/// Whether a cost is taken, given back or renewed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    Take,
-    /// Without a receipt.
-    GiveBack,
-    Renew,
-}
-
-/// The reason why an algorithm cannot do what is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NotPermitted {
-    /// It cannot grant part of a cost.
-    Part,
-    /// The minimum of a group request is 0, or above its cost.
-    Minimum(u32),
-    /// Its grants cannot be refunded.
-    Refund,
-    /// It cannot be in debt.
-    Debit,
-    /// Its charges are not renewed.
-    Renewal,
-    /// Its permits can only be refunded by receipt.
-    RefundOfPermits,
-    /// Its permits cannot be debited.
-    DebitOfPermits,
-}
-
-impl Asked {
-    /// Returns whether a cost could ever pass where all of it passes or nothing. `most` is the highest cost of what is
-    /// asked, if there is one.
-    pub(super) fn whole(self, most: Option<u32>) -> Result<bool, NotPermitted> {
-        match self.min_cost {
-            Some(_) => Err(NotPermitted::Part),
-            None => Ok(self.is_debit || most.is_none_or(|most| self.cost <= most)),
+impl Algorithm {
+    /// Returns the most cost that one bucket admits within a span `[t, t + span)`, which is not empty; `None` if nothing
+    /// bounds it.
+    pub(crate) fn most_within(&self, span: Duration) -> Option<u128> {
+        match self {
+            Self::Gcra(gcra) => Some(gcra.most_within(span)),
+            Self::Window(window) => Some(window.most_within(span)),
+            Self::Quota(quota) => Some(quota.most_within(span)),
+            Self::Tiers(tiers) => Some(tiers.most_within(span)),
+            // Work that ends makes room for the next.
+            Self::Concurrency(_) => None,
         }
     }
 }
 
-/// The messages for settings that only token buckets have.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NoTokenBucket {
-    /// There is no burst to set.
-    pub(crate) burst: &'static str,
-    /// There is no line to wait in.
-    pub(crate) line: &'static str,
+impl Gcra {
+    /// burst + ⌈span / T⌉ − 1
+    fn most_within(&self, span: Duration) -> u128 {
+        let intervals = span.as_nanos() * u128::from(self.count());
+        u128::from(self.burst()) + intervals.div_ceil(self.period().as_nanos()) - 1
+    }
+}
+
+impl Window {
+    /// The limit in any span of its length.
+    fn most_within(&self, span: Duration) -> u128 {
+        let windows = ceil_micros(span).div_ceil(self.window().as_micros());
+        u128::from(self.limit()) * windows
+    }
+}
+
+impl Quota {
+    /// All of it in each period that the span touches.
+    fn most_within(&self, span: Duration) -> u128 {
+        let (us, quota) = (ceil_micros(span), u128::from(self.quota()));
+        let length = self.per().longest().as_micros();
+        match self.per().calendar_unit() {
+            Some((CalendarUnit::Month, _)) => quota * months_touched(us),
+            Some(_) => quota * periods_touched(us, |whole| whole * length),
+            None => {
+                let from_start = quota * us.div_ceil(length);
+                from_start.max(quota - 1 + quota * (us - 1).div_ceil(length))
+            }
+        }
+    }
+}
+
+/// Returns the most periods that `us` consecutive microseconds can touch. `span(n)` is the least length of `n` whole
+/// periods.
+///
+/// The inner periods are whole, and one microsecond of each outer period is enough.
+fn periods_touched(us: u128, span: impl Fn(u128) -> u128) -> u128 {
+    if us < 2 {
+        return us;
+    }
+    let (mut low, mut high) = (0, us);
+    while low < high {
+        let middle = high - (high - low) / 2;
+        match span(middle) + 2 <= us {
+            true => low = middle,
+            false => high = middle - 1,
+        }
+    }
+    low + 2
+}
+
+fn months_touched(us: u128) -> u128 {
+    let mut starts = vec![0];
+    let mut start = 0;
+    while start < Timestamp::END.as_micros() {
+        start = Per::Month.end(start);
+        starts.push(start);
+    }
+    periods_touched(us, |whole| {
+        let whole = usize::try_from(whole).unwrap_or(usize::MAX);
+        let spans = starts.iter().zip(starts.iter().skip(whole));
+        let shortest = spans.map(|(start, end)| end - start).min();
+        shortest.map_or(u128::MAX >> 1, u128::from)
+    })
+}
+
+impl Tiers {
+    /// The sum over all tiers, each entered as often as it can be.
+    fn most_within(&self, span: Duration) -> u128 {
+        let us = ceil_micros(span);
+        let tiers = self.iter().enumerate();
+        tiers.map(|(i, tier)| of_tier(tier, i == 0, us)).sum()
+    }
+}
+
+/// On each entry, a tier grants its limit in each window that starts while it is active. The lowest tier keeps its window
+/// when it is entered again.
+fn of_tier(tier: Tier, is_lowest: bool, us: u128) -> u128 {
+    const ENDLESS: u128 = u128::MAX >> 1;
+    let micros = |span: Duration, more| match span {
+        Tier::FOREVER => ENDLESS,
+        span => span.as_micros() + more,
+    };
+    // A unit counts, and a tier is active, for a microsecond longer than it says.
+    let (window, active) = (micros(tier.window, 1), micros(tier.active, 1));
+    let by_window = u128::from(tier.limit) * us.div_ceil(window);
+    let gap = micros(tier.cooldown, 0);
+    // The tier can be entered before the span begins. The first microsecond of the span is then the last one of the
+    // tier.
+    let entered = match us.checked_sub(gap + 2) {
+        None => 1,
+        Some(more) => 2 + more / (active + gap),
+    };
+    let by_entries = entered * u128::from(tier.limit) * us.min(active).div_ceil(window);
+    match is_lowest {
+        true => by_window.min(by_entries),
+        false => by_entries,
+    }
 }
 
 /// Returns the microseconds of a span, rounded up.
-pub(super) const fn ceil_micros(span: Duration) -> u128 {
+const fn ceil_micros(span: Duration) -> u128 {
     span.as_nanos().div_ceil(1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Limit;
+
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    const MICRO: Duration = Duration::from_micros(1);
+
+    #[test]
+    fn bounds_of_each_algorithm() {
+        let week = Limit::quota(10, Per::Week);
+        let tiers = Limit::tiers([
+            Tier::new(5, Duration::from_secs(1)),
+            Tier::new(50, Duration::from_secs(5))
+                .active(Duration::from_secs(5))
+                .cooldown(Duration::from_secs(15)),
+        ])
+        .unwrap();
+        for (limit, span, most) in [
+            (Limit::per_day(1000), DAY, Some(1999)),
+            (Limit::per_day(1000), DAY + MICRO, Some(2000)),
+            (
+                Limit::per_second(7).burst(3),
+                Duration::from_secs(1),
+                Some(9),
+            ),
+            (Limit::window(5, DAY), DAY, Some(5)),
+            (
+                Limit::window(5, DAY),
+                DAY + Duration::from_nanos(1),
+                Some(10),
+            ),
+            (Limit::quota(1000, Per::Day), MICRO, Some(1000)),
+            (Limit::quota(1000, Per::Day), 2 * MICRO, Some(2000)),
+            (Limit::quota(1000, Per::Day), DAY + MICRO, Some(2000)),
+            (Limit::quota(1000, Per::Day), DAY + 2 * MICRO, Some(3000)),
+            (week, 7 * DAY, Some(20)),
+            (Limit::quota(9, Per::first_use(DAY)), DAY, Some(17)),
+            (Limit::quota(9, Per::first_use(DAY)), MICRO, Some(9)),
+            // February, and a microsecond of both its neighbours.
+            (Limit::quota(1, Per::Month), 28 * DAY + MICRO, Some(2)),
+            (Limit::quota(1, Per::Month), 28 * DAY + 2 * MICRO, Some(3)),
+            (tiers.clone(), Duration::from_secs(1), Some(5 + 50)),
+            (
+                tiers.clone(),
+                15 * Duration::from_secs(1),
+                Some(15 * 5 + 50),
+            ),
+            (tiers, Duration::from_secs(15) + 2 * MICRO, Some(75 + 100)),
+            (Limit::concurrent(4), DAY, None),
+            (Limit::UNLIMITED, DAY, None),
+            (Limit::BLOCKED, DAY, Some(0)),
+            (Limit::per_day(1), Duration::ZERO, Some(0)),
+        ] {
+            assert_eq!(limit.most_within(span), most, "{limit} within {span:?}");
+        }
+    }
 }

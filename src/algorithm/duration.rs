@@ -1,10 +1,6 @@
 use std::time::Duration;
 
-use super::{
-    duration_error::{DurationError, ErrorKind},
-    limit_error::{LimitError, NotationError},
-    time::FOREVER,
-};
+use super::{LimitError, notation::duration};
 use crate::id::shortened;
 
 /// The units of Go's durations and their nanoseconds. Both signs for micro are Go's.
@@ -51,31 +47,40 @@ const DAY: u64 = 24 * 3_600_000_000_000;
 ///
 /// If the text is not such a duration, or longer than [`Duration::MAX`].
 pub fn parse_duration(text: &str) -> Result<Duration, LimitError> {
-    read_duration(text).map_err(|error| LimitError::new(NotationError::Text(error)))
+    read_duration(text).map_err(LimitError::text)
 }
 
-pub(super) fn read_duration(text: &str) -> Result<Duration, DurationError> {
-    parse_parts(text, &[]).map_err(|kind| DurationError {
-        text: shortened(text),
-        kind: match kind {
-            // Perhaps it is in days or weeks, which Go does not have.
-            ErrorKind::Unit => parse_parts(text, &LONG_UNITS)
-                .map_or(kind, |duration| ErrorKind::Days(brief(duration))),
-            kind => kind,
-        },
+/// Does the same, and returns the message of an error.
+pub(super) fn read_duration(text: &str) -> Result<Duration, String> {
+    parse_parts(text, &[]).map_err(|mistake| {
+        // Perhaps it is in days or weeks, which Go does not have.
+        let long = parse_parts(text, &LONG_UNITS)
+            .ok()
+            .filter(|_| mistake == UNIT);
+        let remedy = match long {
+            Some(long) => format!("the longest unit is the hour: write `{}`", brief(long)),
+            None => mistake.to_owned(),
+        };
+        format!("`{}` is not a duration: {remedy}", shortened(text))
     })
 }
 
+const SYNTAX: &str = "write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`";
+const NO_UNIT: &str = "add a unit, one of ns, us, ms, s, m, h";
+const UNIT: &str = "units are ns, us, ms, s, m and h";
+const TOO_LONG: &str = "it is too long: shorten it";
+const TOO_FINE: &str = "it has a fraction of a nanosecond: round it";
+
 /// Parses a duration in Go's units and some more.
-fn parse_parts(text: &str, more: &[(&str, u64)]) -> Result<Duration, ErrorKind> {
+fn parse_parts(text: &str, more: &[(&str, u64)]) -> Result<Duration, &'static str> {
     if text.is_empty() {
-        return Err(ErrorKind::Syntax);
+        return Err(SYNTAX);
     }
     let (mut rest, mut total) = (text, Duration::ZERO);
     while !rest.is_empty() {
         let part;
         (part, rest) = parse_part(rest, more)?;
-        total = total.checked_add(part).ok_or(ErrorKind::TooLong)?;
+        total = total.checked_add(part).ok_or(TOO_LONG)?;
     }
     Ok(total)
 }
@@ -106,17 +111,17 @@ pub fn format_duration(duration: Duration) -> String {
 const INFINITE: &str = "infinite";
 
 /// Reads a duration, which can be endless.
-pub(crate) fn parse_span(text: &str) -> Result<Duration, DurationError> {
+pub(crate) fn parse_span(field: &'static str, text: &str) -> Result<Duration, LimitError> {
     match text {
-        INFINITE => Ok(FOREVER),
-        text => read_duration(text),
+        INFINITE => Ok(Duration::MAX),
+        text => duration(field, text),
     }
 }
 
 /// Writes a duration, which can be endless.
 pub(super) fn format_span(span: Duration) -> String {
     match span {
-        FOREVER => INFINITE.into(),
+        Duration::MAX => INFINITE.into(),
         span => format_duration(span),
     }
 }
@@ -140,7 +145,10 @@ fn brief(duration: Duration) -> String {
 }
 
 /// Parses a number with its unit off the front.
-fn parse_part<'a>(text: &'a str, more: &[(&str, u64)]) -> Result<(Duration, &'a str), ErrorKind> {
+fn parse_part<'a>(
+    text: &'a str,
+    more: &[(&str, u64)],
+) -> Result<(Duration, &'a str), &'static str> {
     let number_end = text
         .find(|c: char| c != '.' && !c.is_ascii_digit())
         .unwrap_or(text.len());
@@ -151,27 +159,27 @@ fn parse_part<'a>(text: &'a str, more: &[(&str, u64)]) -> Result<(Duration, &'a 
     let (unit, rest) = rest.split_at(unit_end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.len() + fraction.len() == 0 || fraction.contains('.') {
-        return Err(ErrorKind::Syntax);
+        return Err(SYNTAX);
     }
     if unit.is_empty() {
-        return Err(ErrorKind::NoUnit);
+        return Err(NO_UNIT);
     }
     let go = UNITS.iter().find(|(name, _)| *name == unit);
     let found = go.or_else(|| more.iter().find(|(name, _)| *name == unit.trim()));
-    let nanos = found.ok_or(ErrorKind::Unit)?.1;
+    let nanos = found.ok_or(UNIT)?.1;
     let whole = if whole.is_empty() {
         0
     } else {
-        whole.parse::<u64>().map_err(|_| ErrorKind::TooLong)?
+        whole.parse::<u64>().map_err(|_| TOO_LONG)?
     };
     let nanos = u128::from(whole) * u128::from(nanos) + part_of(fraction, nanos)?;
-    let secs = u64::try_from(nanos / 1_000_000_000).map_err(|_| ErrorKind::TooLong)?;
+    let secs = u64::try_from(nanos / 1_000_000_000).map_err(|_| TOO_LONG)?;
     let subsec = u32::try_from(nanos % 1_000_000_000).expect("below a billion");
     Ok((Duration::new(secs, subsec), rest))
 }
 
 /// Returns the nanoseconds of the decimals `digits` of a unit.
-fn part_of(digits: &str, unit: u64) -> Result<u128, ErrorKind> {
+fn part_of(digits: &str, unit: u64) -> Result<u128, &'static str> {
     let digits = digits.trim_end_matches('0');
     if digits.is_empty() {
         return Ok(0);
@@ -180,13 +188,13 @@ fn part_of(digits: &str, unit: u64) -> Result<u128, ErrorKind> {
     let decimals = u32::try_from(digits.len())
         .ok()
         .filter(|n| *n <= 18)
-        .ok_or(ErrorKind::TooFine)?;
+        .ok_or(TOO_FINE)?;
     let scale = 10_u128.pow(decimals);
-    let scaled = digits.parse::<u128>().map_err(|_| ErrorKind::Syntax)? * u128::from(unit);
+    let scaled = digits.parse::<u128>().map_err(|_| SYNTAX)? * u128::from(unit);
     if scaled % scale == 0 {
         Ok(scaled / scale)
     } else {
-        Err(ErrorKind::TooFine)
+        Err(TOO_FINE)
     }
 }
 
@@ -253,7 +261,7 @@ mod tests {
             ("0.0000000001s", "fraction of a nanosecond"),
         ];
         for (text, reason) in cases {
-            let error = read_duration(text).unwrap_err().to_string();
+            let error = read_duration(text).unwrap_err();
             assert!(error.contains(reason), "{text}: {error}");
         }
     }

@@ -1,85 +1,262 @@
-//! How a limit counts. Each algorithm is a folder, which holds everything that is true of it alone. It is pure: it has no
-//! clock, no I/O and no floating point.
+//! How a limit counts: a state, an instant and a question in; a state and plain numbers out.
 //!
-//! [`Each`](each::Each) holds one of the algorithms, or something that belongs to one: a state, a charge. The folder
-//! `dispatch` passes each question on to the algorithm of a value. The rest of the crate asks [`Algorithm`], and names none,
-//! except for the constructors of [`Limit`](crate::Limit) and the default of a bucket's key.
-//!
-//! Each folder implements these traits, one in each file of the same name:
-//!
-//! | trait | says |
-//! |---|---|
-//! | `counting::Counting` | how buckets are stored, judged and shown, and what receipts give back |
-//! | `notation::Notation` | how a limit is written in text and in files |
-//! | `bound::Bounded` | what a limit admits and permits |
-//! | `denial::Denying` | which denials a process can remember |
-//! | `lease::Leasing` | what can be charged in advance |
-//! | `follow::Following`, `debt::Owing` | how a process decides without its store, and what it owes afterwards |
-//! | `scripted::Scripted` | what scripts on Redis are asked, and what they find |
-//!
-//! To add an algorithm, write its folder, and add it to `Each`, [`AlgorithmKey`], [`AlgorithmKey::ALL`], the macros in
-//! `dispatch/algorithm.rs`, and its errors to [`NotationError`]. The compiler then lists the aliases of `Each`, which get
-//! another parameter: [`Algorithm`], [`Charge`] and those in `dispatch`.
+//! Each algorithm is a folder with its parameters, arithmetic, notation and script. It does no I/O, reads no clock, and does
+//! not know where its state is kept. The one that stores states lets the limits of a batch [judge](Arithmetic::judge) theirs,
+//! [applies](Arithmetic::apply) all or none, and takes the [`Figures`] afterwards.
 
-mod action;
-mod algorithm_key;
+#[expect(clippy::module_inception, reason = "its name says what it holds")]
+mod algorithm;
 mod bound;
-mod charge;
-pub mod concurrency;
-mod counting;
-#[cfg(feature = "failure-policy")]
-mod debt;
-mod denial;
-mod dispatch;
+pub(crate) mod concurrency;
 mod duration;
-mod duration_error;
-mod each;
-#[cfg(feature = "failure-policy")]
-mod follow;
-pub mod gcra;
-#[cfg(feature = "tokio")]
-mod lease;
+pub(crate) mod gcra;
 mod limit_error;
-mod limit_error_kind;
-mod line;
 mod notation;
 pub mod quota;
-mod refill;
-mod row_value;
-#[cfg(feature = "redis")]
-mod scripted;
-#[cfg(feature = "failure-policy")]
 mod share;
-mod ticks;
+mod terms;
 pub mod tiers;
-mod time;
-pub mod window;
+pub(crate) mod window;
 
-pub(crate) use self::{
-    action::{Action, Ask, Refund},
-    bound::{Asked, NoTokenBucket, NotPermitted, Purpose},
-    charge::Charge,
-    counting::{Judged, TakenPart},
-    dispatch::{
-        ClientFigures, ClientTerms, Denied, HistoryTerms, HistoryUse, ShownBucket, State, View,
-    },
-    limit_error::NotationError,
-    notation::{FieldReader, ListedFields, WrittenFields},
-    refill::Refill,
-    row_value::RowValue,
-    time::FOREVER,
-};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
 pub use self::{
-    algorithm_key::AlgorithmKey,
-    dispatch::{Algorithm, Stored, StoredError},
+    algorithm::{Algorithm, AlgorithmKey, State},
     duration::{format_duration, parse_duration},
     limit_error::LimitError,
-    limit_error_kind::LimitErrorKind,
 };
-#[cfg(feature = "failure-policy")]
-pub(crate) use self::{debt::Owed, dispatch::Ledger, follow::Repeat, share::Share, ticks::Tat};
-#[cfg(feature = "redis")]
 pub(crate) use self::{
-    dispatch::Found,
-    scripted::{Argument, Arguments, Replied},
+    limit_error::Invalid,
+    notation::{FieldReader, MapForm, Notation, WrittenFields},
+    share::{LeaseShare, Share},
+    terms::{Refill, Terms},
 };
+
+/// The longest span of a limit, and the deepest debt of a bucket: 2⁵¹ µs, about 71 years.
+pub(crate) const LONGEST_US: u64 = 1 << 51;
+
+/// The arithmetic of one limit. Instants are in microseconds since the Unix epoch.
+pub(crate) trait Arithmetic {
+    /// What is stored of a bucket. The default is a bucket that nobody has used.
+    type State: Default;
+
+    /// Returns the most units that can be taken at once.
+    fn capacity(&self) -> u32;
+
+    /// Checks that the algorithm can answer the question at all, whatever the state.
+    fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError>;
+
+    /// Returns whether the question passes: whether the cost fits, or there is something to give back or to renew.
+    fn judge(&self, ask: &Ask<'_>, state: &Self::State, now: u64) -> bool;
+
+    /// Changes the state by a question that passes.
+    fn apply(&self, ask: &Ask<'_>, state: &mut Self::State, now: u64) -> Charge;
+
+    /// Returns the figures of a state, for another question like this one.
+    fn figures(&self, ask: &Ask<'_>, state: &Self::State, now: u64) -> Figures;
+
+    /// Returns the instant from which the bucket is as if nobody had used it, or [`NEVER`].
+    fn full_at(&self, state: &Self::State) -> u64;
+}
+
+/// An instant that never comes.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// A question to a bucket.
+/// The [backend docs](crate::backend#a-custom-backend) have an example.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Ask<'a> {
+    /// What is done with the units.
+    pub verb: Verb,
+    /// The number of units.
+    pub cost: u32,
+    /// The smallest acceptable grant, for tiers; for other limits, the cost.
+    pub min_cost: u32,
+    /// Whether the caller can wait in line, where a limit has one.
+    pub waits: bool,
+    /// Whether a debit takes as much as fits, where a bucket cannot hold all of it.
+    pub(crate) saturates: bool,
+    /// The charge that a refund or a renewal is about, if it is known.
+    pub(crate) charge: Option<&'a Charge>,
+}
+
+/// What is done with units.
+/// The [backend docs](crate::backend#a-custom-backend) have an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verb {
+    /// They are taken if they fit.
+    Spend,
+    /// They are taken, even into debt.
+    Debit,
+    /// They are given back.
+    Refund,
+    /// They are held for longer.
+    Renew,
+    /// Nothing. The figures are those of the bucket as it is.
+    Peek,
+}
+
+impl Ask<'_> {
+    pub(crate) const fn new(verb: Verb, cost: u32) -> Self {
+        Self {
+            verb,
+            cost,
+            min_cost: cost,
+            waits: false,
+            saturates: false,
+            charge: None,
+        }
+    }
+
+    /// Sets the charge that a refund or a renewal is about.
+    pub(crate) const fn of<'b>(self, charge: Option<&'b Charge>) -> Ask<'b> {
+        Ask {
+            verb: self.verb,
+            cost: self.cost,
+            min_cost: self.min_cost,
+            waits: self.waits,
+            saturates: self.saturates,
+            charge,
+        }
+    }
+
+    /// Rejects a renewal, and a spend of more than a limit can ever grant.
+    fn accepted_up_to(&self, most: u32) -> Result<(), AskError> {
+        match self.verb {
+            Verb::Renew => Err(AskError::Renewal),
+            Verb::Spend if self.cost > most => Err(AskError::TooCostly(most)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A question that an algorithm cannot answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum AskError {
+    #[error("at most {0} can ever pass")]
+    TooCostly(u32),
+    #[error("the minimum of a group request is {0}: use at least 1, and at most its cost")]
+    Minimum(u32),
+    #[error("only tiers can grant a part of a cost: remove `min_cost`")]
+    Part,
+    #[error("only permits of a concurrency limit can be renewed")]
+    Renewal,
+    #[error("grants of tiers cannot be refunded")]
+    RefundOfTiers,
+    #[error("tiers cannot be in debt: use another mode")]
+    DebitOfTiers,
+    #[error("permits come back by their receipt: refund that")]
+    RefundOfPermits,
+    #[error("permits cannot be in debt: use another mode")]
+    DebitOfPermits,
+    #[error(
+        "its permits come back by themselves, and their number cannot be corrected: remove `{0}`"
+    )]
+    Correction(&'static str),
+}
+
+/// A change of a bucket. What its instant means is known to its algorithm: the TAT after the charge (GCRA), the end of the
+/// period (quota), or the instant of the units (window, concurrency). For tiers, it is the [grant](tiers::Grant).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Charge {
+    pub(crate) at: u64,
+    pub(crate) frac: u32,
+    pub(crate) units: u32,
+}
+
+/// The figures of a bucket at an instant. Numbers of units are rounded down, waits up.
+/// The [backend docs](crate::backend#a-custom-backend) have an example.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Figures {
+    /// The most units that can be taken at once.
+    pub limit: u32,
+    /// The units that are left.
+    pub remaining: u32,
+    /// The time until the same cost would pass; zero if it would pass now.
+    pub next_after: Wait,
+    /// The time until more units are left; zero if all of them are.
+    pub more_after: Wait,
+    /// The time until the bucket is as new.
+    pub reset_after: Wait,
+    /// The time that the caller has to wait in line.
+    pub delay: Wait,
+}
+
+/// A time in whole microseconds, or one that is unknown or never ends, which counts as the longest.
+/// The [backend docs](crate::backend#a-custom-backend) have an example.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Wait(u64);
+
+impl Wait {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+    /// A time that is unknown, or never ends.
+    pub const UNKNOWN: Self = Self(NEVER);
+
+    #[inline]
+    pub(crate) const fn micros(us: u64) -> Self {
+        Self(us)
+    }
+
+    /// Returns the time until an instant.
+    #[inline]
+    pub(crate) const fn until(instant: u64, now: u64) -> Self {
+        match instant {
+            NEVER => Self::UNKNOWN,
+            instant => Self(instant.saturating_sub(now)),
+        }
+    }
+
+    /// Returns no time, or an unknown one.
+    const fn unknown_unless(is_over: bool) -> Self {
+        if is_over { Self::ZERO } else { Self::UNKNOWN }
+    }
+
+    /// Returns the time, or `None` if it is unknown or never ends.
+    #[must_use]
+    pub const fn duration(self) -> Option<Duration> {
+        match self.0 {
+            NEVER => None,
+            us => Some(Duration::from_micros(us)),
+        }
+    }
+
+    /// Returns what is left of it after some time.
+    #[must_use]
+    pub fn minus(self, time: Duration) -> Self {
+        match self.0 {
+            NEVER => self,
+            us => Self(us.saturating_sub(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))),
+        }
+    }
+
+    /// Returns whether it is zero.
+    #[must_use]
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// Returns the whole microseconds of a span, at most [`LONGEST_US`].
+const fn span_us(
+    field: &'static str,
+    span: Duration,
+    too_fine: &'static str,
+    too_long: &'static str,
+) -> Result<u64, Invalid> {
+    if !span.subsec_nanos().is_multiple_of(1000) {
+        return Err(Invalid::new(field, too_fine));
+    }
+    match span.as_micros() {
+        us if us <= LONGEST_US as u128 => {
+            Ok(span.as_secs() * 1_000_000 + span.subsec_micros() as u64)
+        }
+        _ => Err(Invalid::new(field, too_long)),
+    }
+}

@@ -1,23 +1,17 @@
 //! A backend around another backend that remembers its denials.
 
-mod denied_bucket;
-mod denied_buckets;
-mod give_backs;
+use std::{collections::HashMap, fmt, iter::zip, time::Duration};
 
-use std::{fmt, iter, time::Duration};
-
+use ahash::RandomState;
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
+use tokio::time::Instant;
 
-use self::{
-    denied_bucket::DeniedBucket,
-    denied_buckets::DeniedBuckets,
-    give_backs::{is_charged_first, may_give_back},
-};
-use super::{Backend, BackendError, Deciding, MaybeReady, StackPart, Wrapper};
+use super::{Backend, BackendError};
 use crate::{
-    clock::{Clock, SystemClock, Timestamp},
-    decision::{Answer, Outcome, Source, State},
+    algorithm::{Algorithm, Figures},
+    decision::{Answer, Outcome, Source},
     transaction::{Batch, Member, Operation},
 };
 
@@ -33,313 +27,206 @@ use crate::{
 /// # let _ = cached(MemoryBackend::new());
 /// ```
 ///
-/// Apart from refunds and resets, the theoretical arrival time of a bucket only grows. A denied client therefore
-/// stays denied until a known time, and the store need not be asked before. Each cost is judged under the current
-/// limit. The known time is counted from the moment at which the store was asked, so the store may be asked a little
-/// too early, but a client is never denied for too long.
+/// Apart from refunds and resets, nothing lets a denied request pass before the store said so. So the cache denies requests
+/// of at least the same cost until then, for at most five seconds. Refunds and resets through this cache take effect at once,
+/// and those of other processes within these five seconds. The same holds for one that the store makes after its caller has
+/// left.
 ///
-/// Nobody is denied wrongly, except after a refund, a reset, a failover or a flush of the store by **another
-/// process**, and then for no longer than the [lifetime](Self::lifetime). Refunds and resets through this cache take
-/// effect at once, and so do the refunds of a store that decides the buckets of a batch one after the other, such as a
-/// Redis Cluster. If their outcome is unknown, because the caller left or the store did not answer, the denials of these
-/// buckets are not remembered for ten seconds.
+/// The wait of a higher cost than the one that was denied is a lower bound. A batch is denied if one of its voting members is,
+/// and the others have no figures then. Permits are never cached, and of tiers only denials of a single unit.
 ///
-/// For a bucket with a [window](crate::window), it remembers the denied cost and when that cost would pass. Until then,
-/// the same cost is denied. The store is asked about any other cost, unless the wait is known to be the same. A charge or
-/// refund through this cache removes the entry. For a [quota](crate::quota), it remembers the amount used until the
-/// period ends.
-///
-/// For a bucket with [tiers](crate::tiers), it remembers the denied minimum cost and when that would be granted. Until
-/// then, the same minimum is denied. A grant through this cache removes the entry. A grant to another process, for a
-/// smaller request, can enter a tier that opens earlier, so a request for more than one unit may then be denied wrongly,
-/// for no longer than the lifetime.
-///
-/// A batch is denied if any voting member is known to be denied. Its wait is then a lower bound: the other members
-/// are not decided, and have no figures.
-///
-/// It never waits, and allocates nothing for up to four members. Put it directly around the store, inside a
-/// `FailurePolicy`.
+/// It remembers 65,536 buckets, and nothing that is decided by another clock than the store's. Put it directly around the store, inside a `FailurePolicy`.
 pub struct DenyCache<B> {
     inner: B,
-    clock: SystemClock,
-    denied: DeniedBuckets,
-    lifetime: Duration,
+    shards: Box<[Mutex<Shard>]>,
+    hasher: RandomState,
 }
 
-/// The instant at which a batch was sent, and the give-backs before it for each member.
-struct Sent {
-    now: Timestamp,
-    given_back: SmallVec<[u32; 4]>,
+const SHARDS: usize = 256;
+const DENIALS_PER_SHARD: usize = 256;
+
+/// The longest time for which a denial is remembered, and so for which a client can be denied wrongly.
+const LIFETIME: Duration = Duration::from_secs(5);
+
+#[derive(Default)]
+struct Shard {
+    /// By the fingerprint of the bucket.
+    denials: HashMap<u64, Denial, RandomState>,
+    /// The number of refunds and resets that have ended.
+    given_back: u64,
+}
+
+struct Denial {
+    /// A hash of the limit, and of whether the request could wait in line.
+    terms: u64,
+    cost: u32,
+    figures: Figures,
+    /// When the store was asked, so that the denial ends too early rather than too late.
+    asked: Instant,
+    until: Instant,
 }
 
 impl<B: Backend> DenyCache<B> {
-    /// The default of [`with_capacity`](Self::with_capacity).
-    pub const DEFAULT_CAPACITY: usize = 65_536;
-
-    /// The most buckets that a cache holds, which take 126 MB. It allocates all of them at once.
-    pub const MAX_CAPACITY: usize = 1 << 20;
-
-    /// The default of [`lifetime`](Self::lifetime).
-    pub const DEFAULT_LIFETIME: Duration = Duration::from_secs(5);
-
-    /// Creates a cache of [`DEFAULT_CAPACITY`](Self::DEFAULT_CAPACITY) buckets.
+    /// Remembers the denials of a store.
     #[must_use]
     pub fn new(inner: B) -> Self {
-        Self::with_capacity(inner, Self::DEFAULT_CAPACITY)
-    }
-
-    /// Creates a cache of about `buckets` buckets, at 120 bytes each. When it is full, the entries that expire
-    /// soonest are replaced.
-    ///
-    /// The number is rounded up to a multiple of 8, and is at least 8, also for 0, and at most
-    /// [`MAX_CAPACITY`](Self::MAX_CAPACITY). For no cache, leave the `DenyCache` out.
-    #[must_use]
-    pub fn with_capacity(inner: B, buckets: usize) -> Self {
-        let buckets = buckets.clamp(1, Self::MAX_CAPACITY);
         Self {
             inner,
-            clock: SystemClock::new(),
-            denied: DeniedBuckets::with_capacity(buckets),
-            lifetime: Self::DEFAULT_LIFETIME,
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::new(),
         }
     }
 
-    /// Sets how long a denial is remembered at most, which bounds how long a client can be denied wrongly.
-    #[must_use]
-    pub fn lifetime(mut self, lifetime: Duration) -> Self {
-        self.lifetime = lifetime;
-        self
+    /// Returns whether a batch is denied, and writes the answers for it.
+    #[inline]
+    fn denies(&self, batch: &Batch<'_>, answers: &mut [Answer]) -> bool {
+        let now = Instant::now();
+        for (member, answer) in zip(batch.members, &mut *answers) {
+            *answer = Answer::default();
+            if votes(batch, member) {
+                answer.figures = self.denied(member, now);
+            }
+        }
+        answers.iter().any(|answer| answer.figures.is_some())
     }
 
-    /// The wrapped backend.
-    pub fn inner(&self) -> &B {
-        &self.inner
+    /// Returns the figures of a member that is known to be denied.
+    fn denied(&self, member: &Member<'_>, now: Instant) -> Option<Figures> {
+        let shard = self.shard(member);
+        let denial = shard.denials.get(&member.print.bucket)?;
+        let passed = now.duration_since(denial.asked);
+        let holds = now < denial.until
+            && denial.cost <= member.ask.min_cost
+            && denial.terms == self.terms(member);
+        holds.then(|| Figures {
+            next_after: denial.figures.next_after.minus(passed),
+            more_after: denial.figures.more_after.minus(passed),
+            reset_after: denial.figures.reset_after.minus(passed),
+            ..denial.figures
+        })
     }
 
-    /// Returns the denial of a batch, if a voting member is known to be denied.
-    fn denial(&self, batch: &Batch<'_>, ours: Timestamp) -> Option<Outcome> {
-        let known = |member: &Member<'_>| match member.mode.votes() {
-            true => self.known(batch, member, ours),
-            false => None,
+    /// Remembers a denial of a member that the store was asked for at this time, when so much had been given back.
+    fn remember(
+        &self,
+        batch: &Batch<'_>,
+        member: &Member<'_>,
+        answer: &Answer,
+        (asked, given_back): (Instant, u64),
+    ) {
+        let lasts = match member.algorithm {
+            Algorithm::Concurrency(_) => false,
+            // If not even one unit is left, nobody can enter the next tier.
+            Algorithm::Tiers(_) => member.ask.min_cost == 1,
+            _ => true,
         };
-        let mut members = batch.members.iter().enumerate();
-        // Almost always, nothing is known, and there is no answer to build.
-        let (first, state) = members.find_map(|(place, member)| Some((place, known(member)?)))?;
-        let denied = |state| Answer::new(state, false);
-        let before = iter::repeat_n(Answer::UNKNOWN, first);
-        let others = members.map(|(_, member)| known(member).map_or(Answer::UNKNOWN, denied));
-        let answers = before.chain([denied(state)]).chain(others);
-        Some(Outcome::new(batch.now.unwrap_or(ours), answers).by(Source::Cache))
-    }
-
-    /// Returns the state of a member's bucket, if it is known to deny the member.
-    fn known(&self, batch: &Batch<'_>, member: &Member<'_>, ours: Timestamp) -> Option<State> {
-        let is_clients = batch.now.is_some();
-        self.denied.find(&member.fingerprint, |entry| {
-            let holds = entry.until > ours && entry.is_clients == is_clients;
-            let now = batch.now.unwrap_or(ours);
-            let denial = || entry.denial(member.algorithm, &batch.ask(member), now);
-            holds.then(denial).flatten()
-        })
-    }
-
-    fn sent(&self, batch: &Batch<'_>, now: Timestamp) -> Sent {
-        let prints = batch.members.iter().map(|member| member.fingerprint);
-        Sent {
-            now,
-            given_back: prints.map(|print| self.denied.given_back(&print)).collect(),
+        let is_new = !answer.passed && lasts && votes(batch, member);
+        let Some(figures) = answer.figures.filter(|_| is_new) else {
+            return;
+        };
+        let wait = figures.next_after.duration().unwrap_or(LIFETIME);
+        let denial = Denial {
+            terms: self.terms(member),
+            cost: member.ask.min_cost,
+            figures,
+            asked,
+            until: asked + wait.min(LIFETIME),
+        };
+        let mut shard = self.shard(member);
+        if shard.denials.len() >= DENIALS_PER_SHARD {
+            shard.denials.retain(|_, old| asked < old.until);
+        }
+        if shard.given_back == given_back && shard.denials.len() < DENIALS_PER_SHARD {
+            shard.denials.insert(member.print.bucket, denial);
         }
     }
 
-    /// Remembers the members that are denied.
-    fn remember(&self, batch: &Batch<'_>, outcome: &Outcome, sent: &Sent) {
-        let gives_back = may_give_back(batch) && !outcome.passes(batch);
-        let members = batch.members.iter().zip(outcome.answers());
-        for ((member, answer), given_back) in members.zip(&sent.given_back) {
-            let mut given_back = *given_back;
-            if gives_back && is_charged_first(member) {
-                // The store may have charged this member and refunded it. What it told others in between is outdated.
-                let before = self.denied.forget(&member.fingerprint);
-                given_back = given_back.wrapping_add(u32::from(before == given_back));
-            }
-            if !answer.known {
-                continue;
-            }
-            if answer.passed {
-                if self.is_outdated_by(batch, member, answer, outcome.now) {
-                    self.denied.forget(&member.fingerprint);
-                }
-            } else if member.mode.votes()
-                && let Some(entry) = self.entry(batch, member, answer, outcome.now, sent.now)
-            {
-                self.denied.put(entry, given_back, sent.now);
-            }
-        }
-    }
-
-    /// Returns whether a remembered denial no longer holds, because the store has let this member pass. That is so if the
-    /// entry denies what has passed or what the bucket has left: a refund whose answer is not here yet has taken effect.
-    fn is_outdated_by(
-        &self,
-        batch: &Batch<'_>,
-        member: &Member<'_>,
-        answer: &Answer,
-        decided: Timestamp,
-    ) -> bool {
-        if member.algorithm.grants_outdate_denials() {
-            return member.mode.spends();
-        }
-        if !member.mode.votes() {
-            return false;
-        }
-        let ours = self.clock.now();
-        let at = batch.now.unwrap_or(ours);
-        let state = answer.state.by_clock(decided, at);
-        let cost = member.algorithm.left(state, at).max(member.cost);
-        self.known(batch, &Member { cost, ..*member }, ours)
-            .is_some()
-    }
-
-    /// Returns the entry of a denied member. It lasts until its lifetime is over, or the denial itself: as long after
-    /// `sent`, by our clock, as by the store's clock after its decision.
-    fn entry(
-        &self,
-        batch: &Batch<'_>,
-        member: &Member<'_>,
-        answer: &Answer,
-        decided: Timestamp,
-        sent: Timestamp,
-    ) -> Option<DeniedBucket> {
-        let (algorithm, ask) = (member.algorithm, batch.ask(member));
-        let at = batch.now.unwrap_or(sent);
-        let denied = algorithm.denied(answer.state.by_clock(decided, at), &ask, at)?;
-        let rest = algorithm.denied_for(answer.state, decided, member.cost);
-        let rest = Timestamp::from_micros(sent.as_micros().saturating_add(rest));
-        Some(DeniedBucket {
-            print: member.fingerprint,
-            denied: Some(denied),
-            until: after(self.clock.now(), self.lifetime).min(rest),
-            is_clients: batch.now.is_some(),
-        })
-    }
-
+    /// Forgets the denials of a batch's buckets, and those that are under way.
     fn forget(&self, batch: &Batch<'_>) {
         for member in batch.members {
-            self.denied.forget(&member.fingerprint);
+            let mut shard = self.shard(member);
+            shard.given_back += 1;
+            shard.denials.remove(&member.print.bucket);
         }
     }
 
-    /// Forgets the denials of a batch's buckets, and remembers none of them for a while, because the store may give them
-    /// something back later.
-    #[cold]
-    fn leave_unsettled(&self, batch: &Batch<'_>) {
-        let now = self.clock.now();
-        for member in batch.members {
-            self.denied.leave_unsettled(&member.fingerprint, now);
-        }
-    }
-}
-
-fn after(now: Timestamp, duration: Duration) -> Timestamp {
-    let duration = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-    Timestamp::from_micros(now.as_micros().saturating_add(duration))
-}
-
-/// A batch that gives something back, or may do so. If its outcome stays unknown, its buckets are left unsettled.
-struct GivingBack<'a, B: Backend> {
-    cache: &'a DenyCache<B>,
-    batch: &'a Batch<'a>,
-    is_settled: bool,
-}
-
-impl<'a, B: Backend> GivingBack<'a, B> {
-    fn of(cache: &'a DenyCache<B>, batch: &'a Batch<'a>) -> Option<Self> {
-        let gives = match batch.operation {
-            Operation::Refund | Operation::Reset => true,
-            Operation::Check | Operation::Spend => may_give_back(batch),
-            Operation::Renew => false,
-        };
-        // Not `then_some`: its value would be dropped, which leaves the buckets unsettled.
-        gives.then(|| Self {
-            cache,
-            batch,
-            is_settled: false,
-        })
+    #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
+    fn shard(&self, member: &Member<'_>) -> MutexGuard<'_, Shard> {
+        self.shards[member.print.bucket as usize % SHARDS].lock()
     }
 
-    fn ended(mut self, decided: &Result<Outcome, BackendError>) {
-        self.is_settled = decided.is_ok();
-    }
-}
-
-impl<B: Backend> Drop for GivingBack<'_, B> {
-    fn drop(&mut self) {
-        if !self.is_settled {
-            self.cache.leave_unsettled(self.batch);
-        }
+    fn terms(&self, member: &Member<'_>) -> u64 {
+        let waits = member.ask.waits && member.algorithm.has_line();
+        self.hasher.hash_one((member.algorithm, waits))
     }
 }
 
 #[async_trait]
 impl<B: Backend> Backend for DenyCache<B> {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        self.ask(batch, None).decided().await
+        if gives_back(batch) {
+            // At the end: until then, the store may have denied somebody who passes now.
+            let _at_the_end = Forgetting { cache: self, batch };
+            return self.inner.apply(batch).await;
+        }
+        let mut denial = Outcome::unanswered(batch);
+        if self.denies(batch, &mut denial.answers) {
+            return Ok(denial.by(Source::Cache));
+        }
+        let (asked, members) = (Instant::now(), batch.members.iter());
+        let given_back: SmallVec<[u64; 4]> = members
+            .map(|member| self.shard(member).given_back)
+            .collect();
+        let outcome = self.inner.apply(batch).await?;
+        if outcome.source == Source::Store {
+            let sent = zip(batch.members, given_back);
+            for ((member, given_back), answer) in zip(sent, &outcome.answers) {
+                self.remember(batch, member, answer, (asked, given_back));
+            }
+        }
+        Ok(outcome)
     }
 
-    fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
-        self.ask(batch, None).ready()
+    /// A store that answers at once is not slower than the cache, so its denials are not remembered.
+    #[inline]
+    fn try_apply(
+        &self,
+        batch: &Batch<'_>,
+        answers: &mut [Answer],
+    ) -> Option<Result<Source, BackendError>> {
+        if !gives_back(batch) && self.denies(batch, answers) {
+            return Some(Ok(Source::Cache));
+        }
+        let decided = self.inner.try_apply(batch, answers)?;
+        if gives_back(batch) {
+            self.forget(batch);
+        }
+        Some(decided)
     }
 
     fn wrapped(&self) -> Option<&dyn Backend> {
         Some(&self.inner)
     }
-
-    fn ask<'a>(
-        &'a self,
-        batch: &'a Batch<'a>,
-        deadline: Option<Duration>,
-    ) -> MaybeReady<impl Future<Output = Result<Outcome, BackendError>> + Send + 'a> {
-        let sent = match batch.operation {
-            Operation::Refund | Operation::Reset => None,
-            Operation::Check | Operation::Spend | Operation::Renew => {
-                let now = self.clock.now();
-                if let Some(denial) = self.denial(batch, now) {
-                    return MaybeReady::Ready(Ok(denial));
-                }
-                Some(self.sent(batch, now))
-            }
-        };
-        let asked = self.inner.ask(batch, deadline);
-        // A backend that answers immediately needs no cache, so its answers are not remembered.
-        if sent.is_none() && matches!(asked, MaybeReady::Ready(_)) {
-            self.forget(batch);
-        }
-        asked.map_in_place(move || {
-            if sent.is_none() {
-                self.forget(batch);
-            }
-            let gives = GivingBack::of(self, batch);
-            move |decided: &mut Result<Outcome, BackendError>| {
-                if let Some(gives) = gives {
-                    gives.ended(decided);
-                }
-                match (decided, sent) {
-                    (Ok(outcome), Some(sent)) => self.remember(batch, outcome, &sent),
-                    (Ok(_), None) => self.forget(batch),
-                    (Err(_), _) => {}
-                }
-            }
-        })
-    }
-
-    fn as_stack_part(&self) -> Option<StackPart<'_>> {
-        Some(StackPart(self))
-    }
 }
 
-impl<B: Backend> Wrapper for DenyCache<B> {
-    fn ask_boxed<'a>(&'a self, batch: &'a Batch<'a>) -> MaybeReady<Deciding<'a>> {
-        self.ask(batch, None).boxed()
+/// Returns whether a member is one whose denials are remembered: by the store's clock, because another one can stand still.
+fn votes(batch: &Batch<'_>, member: &Member<'_>) -> bool {
+    batch.votes(member) && batch.now.is_none()
+}
+
+fn gives_back(batch: &Batch<'_>) -> bool {
+    matches!(batch.operation, Operation::Refund | Operation::Reset)
+}
+
+/// A refund or a reset that is under way.
+struct Forgetting<'a, B: Backend> {
+    cache: &'a DenyCache<B>,
+    batch: &'a Batch<'a>,
+}
+
+impl<B: Backend> Drop for Forgetting<'_, B> {
+    fn drop(&mut self) {
+        self.cache.forget(self.batch);
     }
 }
 
@@ -347,7 +234,6 @@ impl<B: fmt::Debug> fmt::Debug for DenyCache<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DenyCache")
             .field("inner", &self.inner)
-            .field("lifetime", &self.lifetime)
             .finish_non_exhaustive()
     }
 }

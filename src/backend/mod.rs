@@ -5,8 +5,8 @@
 //!
 //! # A custom backend
 //!
-//! Load the [`Stored`](crate::decision::Stored) state of each member, let [`Outcome::decide`] judge the batch and
-//! update the state, and store it again, all under one lock or in one transaction:
+//! Load the [`State`](crate::decision::State) of each member's bucket, let [`Outcome::decide`] judge the batch and
+//! change the states, and store them again, all under one lock or in one transaction:
 //!
 //! ```
 //! use std::{collections::HashMap, sync::Mutex};
@@ -15,13 +15,13 @@
 //!     Limit, Limiter, Limits, Transaction,
 //!     backend::{Backend, BackendError, async_trait},
 //!     clock::{Clock, SystemClock},
-//!     decision::{Outcome, Stored},
+//!     decision::{Outcome, State},
 //!     transaction::Batch,
 //! };
 //!
 //! #[derive(Debug, Default)]
 //! struct MapBackend {
-//!     buckets: Mutex<HashMap<String, Stored>>,
+//!     buckets: Mutex<HashMap<String, State>>,
 //!     clock: SystemClock,
 //! }
 //!
@@ -31,10 +31,11 @@
 //!         let mut buckets = self.buckets.lock().expect("no decision panics");
 //!         let now = batch.now.unwrap_or_else(|| self.clock.now());
 //!         let keys: Vec<_> = batch.members.iter().map(|member| member.key.to_string()).collect();
-//!         let mut stored: Vec<_> =
-//!             keys.iter().map(|key| buckets.remove(key).unwrap_or_default()).collect();
-//!         let outcome = Outcome::decide(batch, now, &mut stored);
-//!         buckets.extend(keys.into_iter().zip(stored));
+//!         let mut states: Vec<_> = keys.iter().map(|key| buckets.remove(key)).collect();
+//!         let outcome = Outcome::decide(batch, now, &mut states);
+//!         for (key, state) in keys.into_iter().zip(states) {
+//!             buckets.extend(state.map(|state| (key, state)));
+//!         }
 //!         Ok(outcome?)
 //!     }
 //! }
@@ -50,78 +51,40 @@
 //! - The key of a bucket includes its algorithm: a state that is stored under `member.key.to_string()` is never one of
 //!   another algorithm. A store with keys of its own must use all three fields of
 //!   [`BucketKey`](crate::transaction::BucketKey).
-//! - A store of bytes keeps [`Stored::to_bytes`](crate::decision::Stored::to_bytes), and can remove a bucket at
-//!   [`Stored::full_at`](crate::decision::Stored::full_at).
+//! - A state implements serde's traits. The bucket can be removed once it is
+//!   [as new](crate::transaction::Algorithm::full_at).
 //! - A store whose calls block gets its own thread, and an [`OwnedBatch`](crate::transaction::OwnedBatch) for each
 //!   batch. The example `embedded_store` does this, with buckets in a file.
-//! - A backend around another backend returns it by [`Backend::wrapped`]. The example `custom_wrapper` remembers denials.
+//! - A backend around another backend returns it by [`Backend::wrapped`].
 //! - The feature `testing` provides the tests that every backend must pass.
 
+#[cfg(feature = "failure-policy")]
+mod breaker;
 mod deny_cache;
 #[cfg(feature = "failure-policy")]
 mod failure;
-#[cfg(feature = "tokio")]
-mod fleet;
-#[cfg(feature = "tokio")]
-mod lease;
-mod lease_share;
-#[cfg_attr(
-    not(feature = "tokio"),
-    expect(dead_code, reason = "without a runtime, nothing leases")
-)]
-mod leased_limits;
-mod maybe_ready;
-mod memory;
-#[cfg(feature = "tokio")]
-mod one_task;
 #[cfg(feature = "failure-policy")]
-mod per_thread;
+mod lease;
+mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
-mod servers;
-#[cfg(feature = "tokio")]
-mod sharded;
-#[cfg(feature = "failure-policy")]
-mod slot;
-mod stack_part;
 
-use std::{error::Error as StdError, fmt, pin::Pin, sync::Arc, time::Duration};
+use std::{error::Error as StdError, fmt, sync::Arc};
 
 pub use async_trait::async_trait;
 use thiserror::Error;
 
-#[cfg(feature = "failure-policy")]
-pub use self::failure::FailurePolicy;
-#[cfg(feature = "tokio")]
-pub use self::fleet::{EmptyFleet, Fleet};
-#[cfg(feature = "tokio")]
-pub use self::lease::Lease;
-#[cfg(feature = "tokio")]
-pub(crate) use self::memory::LinePlace;
-pub(crate) use self::memory::MemoryClaim;
 #[cfg(feature = "redis")]
 pub use self::redis::RedisBackend;
-pub use self::{
-    deny_cache::DenyCache,
-    lease_share::LeaseShare,
-    memory::MemoryBackend,
-    servers::{ServerId, Servers},
-};
-pub(crate) use self::{
-    leased_limits::{LeasedLimits, LimiterId},
-    maybe_ready::MaybeReady,
-    stack_part::{ask_boxed, leasing},
-};
-use self::{
-    maybe_ready::DecidedOutcome,
-    stack_part::{StackPart, Wrapper},
-};
-pub use crate::stats::Stats;
+pub use self::{deny_cache::DenyCache, memory::MemoryBackend};
+#[cfg(feature = "failure-policy")]
+pub use self::{failure::FailurePolicy, lease::Lease};
+pub use crate::decision::stats::Stats;
 use crate::{
     clock::InvalidNow,
-    decision::Outcome,
+    decision::{Answer, DecideError, NoRoom, Outcome, Source},
     message::debug_is_message,
-    transaction::{Algorithm, Batch},
+    transaction::{Batch, Member},
 };
 
 /// Keeps buckets, and decides batches.
@@ -131,9 +94,8 @@ use crate::{
 /// - **Atomic.** Reading the state of all members, deciding the batch and storing the changes is one step. No other
 ///   batch sees or changes these buckets in between, and a batch is stored completely or not at all. A backend that
 ///   reads and writes in two steps admits an extra request for each concurrent one.
-/// - **Exact.** The answers equal those of [`Outcome::decide`], bit for bit. A missing bucket is a full one
-///   ([`Stored::default`](crate::decision::Stored)). Full buckets can be forgotten, and others only at a
-///   documented bound.
+/// - **Exact.** The answers equal those of [`Outcome::decide`]. A missing bucket is one that nobody has used. Buckets that are
+///   as new can be forgotten, and others only at a documented bound.
 /// - **Order.** Answers are in the order of the batch's members.
 /// - **Clock.** The time is [`Batch::now`] if it is set. Otherwise it is the backend's own clock, read once for the
 ///   whole batch.
@@ -158,11 +120,16 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// [`BackendError::Unavailable`]. A backend that has certainly stored nothing returns [`BackendError::NotDone`].
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError>;
 
-    /// Like [`apply`](Self::apply), but never waits. Returns `None`, without any change, if it would have to.
+    /// Like [`apply`](Self::apply), but never waits. Returns `None`, without any change, if it would have to. The answers are
+    /// written to their places, of which there is one for each member.
     ///
-    /// A backend that never waits implements this, which saves its callers a boxed future.
-    fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
-        let _ = batch;
+    /// A backend that can answer at once implements this, which saves its callers a boxed future.
+    fn try_apply(
+        &self,
+        batch: &Batch<'_>,
+        answers: &mut [Answer],
+    ) -> Option<Result<Source, BackendError>> {
+        let _ = (batch, answers);
         None
     }
 
@@ -173,21 +140,20 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Checks whether a bucket with this algorithm fits into the backend at all.
+    /// Checks whether buckets like that of a member fit into the backend at all. The member's id is empty.
     ///
     /// A [`Limiter`](crate::Limiter) calls this for each limit and override, when it is built and when it is
-    /// reloaded.
+    /// reloaded, and for each limit that a transaction brings.
     ///
     /// # Errors
     ///
-    /// If it does not fit, with the reason and the remedy. By default, everything fits.
-    fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
+    /// If they do not fit, with the reason and the remedy. By default, everything fits.
+    fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
         self.wrapped()
-            .map_or(Ok(()), |backend| backend.admits(algorithm))
+            .map_or(Ok(()), |backend| backend.admits(member))
     }
 
-    /// Gives back units that were charged ahead, and pays debts, before the process ends. The backend can still decide
-    /// after that.
+    /// Gives back what was charged ahead, before the process ends. The backend can still decide after that.
     ///
     /// # Errors
     ///
@@ -199,78 +165,43 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         }
     }
 
-    /// Returns the servers that decide, if there are several that can fail independently.
-    ///
-    /// The default is `None`: the backend answers as a whole, or does not.
-    fn servers(&self) -> Option<&dyn Servers> {
-        self.wrapped()?.servers()
-    }
-
     /// Figures for gauges.
     fn stats(&self) -> Stats {
         self.wrapped()
             .map_or_else(Stats::default, |backend| backend.stats())
     }
-
-    /// Decides a batch at once if that is possible, and otherwise returns the future that decides it, in no box of its own
-    /// if the type of the backend is known. After the deadline, if there is one, the decision is an error.
-    #[doc(hidden)]
-    fn ask<'a>(
-        &'a self,
-        batch: &'a Batch<'a>,
-        deadline: Option<Duration>,
-    ) -> MaybeReady<impl Future<Output = DecidedOutcome> + Send + 'a>
-    where
-        Self: Sized,
-    {
-        ask_boxed(self, batch).within(deadline)
-    }
-
-    /// Returns this backend as a wrapper of this crate, if it is one.
-    #[doc(hidden)]
-    fn as_stack_part(&self) -> Option<StackPart<'_>> {
-        None
-    }
 }
 
 #[async_trait]
 impl<B: Backend + ?Sized> Backend for Arc<B> {
-    // Not an `async fn`, which `async_trait` would put into a second box.
-    fn apply<'a: 'd, 'b: 'd, 'c: 'd, 'd>(&'a self, batch: &'b Batch<'c>) -> Deciding<'d> {
-        (**self).apply(batch)
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        (**self).apply(batch).await
     }
 
-    fn try_apply(&self, batch: &Batch<'_>) -> Option<Result<Outcome, BackendError>> {
-        (**self).try_apply(batch)
+    fn try_apply(
+        &self,
+        batch: &Batch<'_>,
+        answers: &mut [Answer],
+    ) -> Option<Result<Source, BackendError>> {
+        (**self).try_apply(batch, answers)
     }
 
     fn wrapped(&self) -> Option<&dyn Backend> {
         (**self).wrapped()
     }
 
-    fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
-        (**self).admits(algorithm)
+    fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
+        (**self).admits(member)
     }
 
     async fn close(&self) -> Result<(), BackendError> {
         (**self).close().await
     }
 
-    fn servers(&self) -> Option<&dyn Servers> {
-        (**self).servers()
-    }
-
     fn stats(&self) -> Stats {
         (**self).stats()
     }
-
-    fn as_stack_part(&self) -> Option<StackPart<'_>> {
-        (**self).as_stack_part()
-    }
 }
-
-/// The boxed future of [`Backend::apply`].
-type Deciding<'a> = Pin<Box<dyn Future<Output = Result<Outcome, BackendError>> + Send + 'a>>;
 
 /// The error for a limit whose buckets a backend cannot keep. Returned by [`Backend::admits`].
 /// The [module docs](self) have an example of a backend.
@@ -302,13 +233,42 @@ pub enum BackendError {
     /// bucket, or the batch is too large. Nothing was charged. A circuit breaker does not count this as a failure.
     #[error("the rate limit store cannot decide these buckets, and nothing was charged")]
     Undecidable(#[source] Box<dyn StdError + Send + Sync>),
-    /// The store has moved and is being located: a master has become a replica. A circuit breaker does not count this
-    /// as a failure.
-    #[error("the rate limit store has moved, and is being located")]
-    Moving(#[source] Box<dyn StdError + Send + Sync>),
+    /// A cost is above the most that can ever pass, because leases have taken their part of the limit. Nothing was charged.
+    #[error(
+        "a cost is above {most}, the most that leases leave of the limit: lower the cost or the lease"
+    )]
+    TooCostly {
+        /// The index of the member.
+        member: usize,
+        /// The most that can pass at once.
+        most: u32,
+    },
+    /// A debit does not fit into its window, which remembers at most 4096 units. Nothing was charged.
+    #[error(
+        "a debit has no room in its window, which remembers at most 4096 units: lower it, or use a quota"
+    )]
+    NoRoom {
+        /// The index of the member.
+        member: usize,
+    },
 }
 
 debug_is_message!(BackendError);
+
+impl From<DecideError> for BackendError {
+    fn from(error: DecideError) -> Self {
+        match error {
+            DecideError::InvalidNow(error) => error.into(),
+            DecideError::NoRoom { member } => Self::NoRoom { member },
+        }
+    }
+}
+
+impl From<NoRoom> for BackendError {
+    fn from(NoRoom(member): NoRoom) -> Self {
+        Self::NoRoom { member }
+    }
+}
 
 impl BackendError {
     /// Creates the error for a store that did not answer.

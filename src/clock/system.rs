@@ -1,206 +1,313 @@
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Instant, SystemTime},
+use std::sync::{
+    LazyLock,
+    atomic::{AtomicU64, Ordering},
 };
 
-use parking_lot::Mutex;
+use super::{Clock, Timestamp};
 
-use super::{
-    Clock, Timestamp,
-    line::{ClockLine, ClockSample, scale},
-    published::Published,
-};
-
-/// The time of day when the clock was made, and from there the system's monotonic clock. A wall clock that is set back
-/// freezes no bucket. Clones show the same time. The [module docs](super) have an example of a clock.
+/// The time of day of the system, as one clock for the whole process. It never shows an earlier time than it has shown
+/// before, on any thread.
 ///
-/// The time is read from the processor's counter where there is a reliable one, because that takes a fraction of the time
-/// that the system's clock takes. Ten times a second, a call compares it with the monotonic clock ([`Instant`]; on Linux,
-/// `CLOCK_MONOTONIC`) and corrects it:
+/// It follows the system's time of day, which it reads twice a second: after a step forward, and after the machine was
+/// suspended, it shows the true time within half a second. After a step back, it stands still until the time of day has
+/// caught up, so that until then no token, unit or quota comes back, and a client that has used up its limit waits for as
+/// long as the step.
 ///
-/// - It stays within a millisecond of the monotonic clock, however long the process runs. The error is usually a few
-///   microseconds: what the counter drifts by in a tenth of a second.
-/// - It never steps back, and it runs at most 0.05 % faster than the counter.
-/// - If it is more than a millisecond behind, it steps forward immediately. This happens when the counter has stood
-///   still, or has restarted at zero, as some do when a machine resumes.
-/// - A counter that leaps ahead takes it at most a tenth of a second ahead. Then it runs slower, at least at half the
-///   speed, until the monotonic clock has caught up.
-/// - A correction takes each thread less than a microsecond. No thread waits for another one's readings of the clocks.
-///
-/// Only if the counter itself steps back by less than a tenth of a second may the clock step back too. Suspension of
-/// the machine counts as time if the monotonic clock counts it, which it does not on Linux.
-#[derive(Clone)]
-pub struct SystemClock {
-    epoch: Timestamp,
-    time: Arc<Corrected<Hardware>>,
-}
+/// Between two readings of the time of day, it goes on by the processor's counter, which is read in a fraction of the time.
+/// The [module docs](super) have an example of a clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock(());
 
 impl SystemClock {
-    /// Starts a clock at the current time of day.
+    /// The clock of the process.
     #[must_use]
-    pub fn new() -> Self {
-        let time = Arc::new(Corrected::new(Hardware::new()));
-        Self {
-            epoch: SystemTime::now().into(),
-            time,
-        }
-    }
-}
-
-impl Default for SystemClock {
-    fn default() -> Self {
-        Self::new()
+    pub const fn new() -> Self {
+        Self(())
     }
 }
 
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Timestamp {
+        static CLOCK: LazyLock<(quanta::Clock, SteadyTime)> = LazyLock::new(Default::default);
         #[cfg(feature = "testing")]
         if let Some(us) = crate::simulated::now() {
             return Timestamp(us);
         }
-        Timestamp(self.epoch.0 + self.time.elapsed() / 1000)
+        let (counter, time) = &*CLOCK;
+        let count = || counter.delta_as_nanos(0, counter.raw()) / 1000;
+        Timestamp(time.now(count, || Timestamp::from(std::time::SystemTime::now()).0))
     }
 }
 
-impl fmt::Debug for SystemClock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SystemClock")
-            .field("epoch", &self.epoch)
-            .finish_non_exhaustive()
-    }
+/// How long the time goes on by the counter alone, in microseconds.
+const SPAN_US: u64 = 500_000;
+
+/// A time of day that never runs backwards. All numbers are microseconds.
+#[derive(Debug, Default)]
+struct SteadyTime {
+    /// The time of day when the counter is at 0.
+    offset: AtomicU64,
+    /// The counter at which the offset has to be measured again.
+    until: AtomicU64,
+    /// The latest time that was shown. It holds for all threads, however their counters differ.
+    latest: AtomicU64,
 }
 
-/// A fast counter, and the monotonic clock by which it is corrected.
-trait Clocks {
-    /// Returns the approximate number of nanoseconds in 2³² ticks of the counter.
-    fn nominal(&self) -> u64;
-
-    /// The counter.
-    fn counter(&self) -> u64;
-
-    /// Nanoseconds of the monotonic clock since some instant.
-    fn monotonic(&self) -> u64;
-}
-
-struct Hardware {
-    counter: quanta::Clock,
-    start: Instant,
-}
-
-impl Hardware {
-    fn new() -> Self {
-        Self {
-            counter: quanta::Clock::new(),
-            start: Instant::now(),
-        }
-    }
-}
-
-impl Clocks for Hardware {
-    fn nominal(&self) -> u64 {
-        self.counter.delta_as_nanos(0, 1 << 32)
-    }
-
+impl SteadyTime {
     #[inline]
-    fn counter(&self) -> u64 {
-        self.counter.raw()
-    }
-
-    fn monotonic(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-}
-
-/// The time since its creation, by a counter that is corrected regularly.
-struct Corrected<C> {
-    clocks: C,
-    nominal: u64,
-    line: Published,
-    /// Held only to replace the line, not while the clocks are read.
-    replacing: Mutex<()>,
-}
-
-impl<C: Clocks> Corrected<C> {
-    fn new(clocks: C) -> Self {
-        let nominal = clocks.nominal().max(1);
-        let line = ClockLine::first(sample(&clocks, nominal), nominal);
-        Self {
-            clocks,
-            nominal,
-            line: Published::new(line),
-            replacing: Mutex::default(),
+    fn now(&self, counter: impl Fn() -> u64, time_of_day: impl Fn() -> u64) -> u64 {
+        let until = self.until.load(Ordering::Acquire);
+        let offset = self.offset.load(Ordering::Acquire);
+        let count = counter();
+        let time = match (1..=SPAN_US).contains(&until.wrapping_sub(count)) {
+            true => offset.wrapping_add(count),
+            false => self.measure(counter, time_of_day),
+        };
+        let latest = self.latest.load(Ordering::Relaxed);
+        match time > latest {
+            true => self.latest.fetch_max(time, Ordering::Relaxed).max(time),
+            false => latest,
         }
     }
 
-    /// Returns the nanoseconds of the monotonic clock, as closely as they are known.
-    #[inline]
-    fn elapsed(&self) -> u64 {
-        let counter = self.clocks.counter();
-        match self.line.load().at(counter) {
-            Some(time) => time,
-            None => self.correct(),
-        }
-    }
-
-    /// Replaces a line that is over, by a new reading of the monotonic clock.
-    ///
-    /// Each thread that finds the line over reads the clocks itself, without the lock. If it waited for another thread to
-    /// do so, the scheduler could keep both waiting. If it used the end of the line meanwhile, it would be behind by the
-    /// whole time in which nobody has asked.
     #[cold]
-    fn correct(&self) -> u64 {
-        loop {
-            let line = self.line.load();
-            // Another thread may have replaced it already.
-            if let Some(time) = line.at(self.clocks.counter()) {
-                return time;
-            }
-            let next = line.next(sample(&self.clocks, self.nominal), self.nominal);
-            if self.replace(line, next) {
-                return next.time;
-            }
-        }
+    fn measure(&self, counter: impl Fn() -> u64, time_of_day: impl Fn() -> u64) -> u64 {
+        // In this order, a thread that is stopped in between makes the time late, and never early.
+        let time = time_of_day();
+        let count = counter();
+        self.offset
+            .store(time.wrapping_sub(count), Ordering::Release);
+        self.until
+            .store(count.wrapping_add(SPAN_US), Ordering::Release);
+        time
     }
-
-    /// Replaces a line by the next one, unless another thread has replaced it already.
-    fn replace(&self, line: ClockLine, next: ClockLine) -> bool {
-        let _replacing = self.replacing.lock();
-        let is_current = self.line.load() == line;
-        if is_current {
-            self.line.store(next);
-        }
-        is_current
-    }
-}
-
-/// Reads both clocks. If the thread was interrupted between the two, it reads them again.
-fn sample(clocks: &impl Clocks, nominal: u64) -> ClockSample {
-    const TRIES: usize = 5;
-    const CLOSE_NS: u64 = 1_000;
-    let mut best = read(clocks);
-    for _ in 1..TRIES {
-        if scale(best.0, nominal) <= CLOSE_NS {
-            break;
-        }
-        let other = read(clocks);
-        if other.0 < best.0 {
-            best = other;
-        }
-    }
-    best.1
-}
-
-/// Reads both clocks once, and returns the ticks that this took.
-fn read(clocks: &impl Clocks) -> (u64, ClockSample) {
-    let before = clocks.counter();
-    let elapsed = clocks.monotonic();
-    let ticks = clocks.counter().wrapping_sub(before);
-    let counter = before.wrapping_add(ticks / 2);
-    (ticks, ClockSample { counter, elapsed })
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::{
+        cell::Cell,
+        thread,
+        time::{Duration, SystemTime},
+    };
+
+    use super::*;
+
+    const MS: u64 = 1000;
+    const SECOND: u64 = 1000 * MS;
+    const HOUR: u64 = 3600 * SECOND;
+
+    /// A machine with a counter and a time of day, and the clock on it.
+    struct Machine {
+        counter: Cell<u64>,
+        time_of_day: Cell<u64>,
+        time: SteadyTime,
+    }
+
+    /// What happens to a machine: by how much its counter moves, and its time of day.
+    type Event = (&'static str, i64, i64);
+
+    const EVENTS: [Event; 8] = [
+        ("nothing", 0, 0),
+        ("step forward", 0, HOUR as i64),
+        ("suspended, while its counter stood still", 5, HOUR as i64),
+        (
+            "suspended, while its counter went on",
+            HOUR as i64,
+            HOUR as i64,
+        ),
+        (
+            "counter that begins again",
+            -(100 * HOUR as i64),
+            HOUR as i64,
+        ),
+        ("counter that leaps ahead", HOUR as i64, 0),
+        ("counter that leaps ahead a little", 300 * MS as i64, 0),
+        ("small step forward", 0, 5),
+    ];
+
+    impl Machine {
+        fn new() -> Self {
+            let machine = Self {
+                counter: Cell::new(100 * HOUR),
+                time_of_day: Cell::new(1_767_225_600 * SECOND),
+                time: SteadyTime::default(),
+            };
+            assert_eq!(machine.run(2 * SECOND), 0);
+            machine
+        }
+
+        fn now(&self) -> u64 {
+            self.time
+                .now(|| self.counter.get(), || self.time_of_day.get())
+        }
+
+        fn happen(&self, (_, counter, time_of_day): Event) {
+            let moved = |cell: &Cell<u64>, by| cell.set(cell.get().checked_add_signed(by).unwrap());
+            moved(&self.counter, counter);
+            moved(&self.time_of_day, time_of_day);
+        }
+
+        fn pass(&self, us: u64) {
+            self.happen(("time passes", us as i64, us as i64));
+        }
+
+        /// Reads the clock regularly for this long, and returns its greatest error. It never runs backwards.
+        fn run(&self, us: u64) -> u64 {
+            let mut last = self.now();
+            let errors = (0..us / (10 * MS)).map(|_| {
+                self.pass(10 * MS);
+                let shown = self.now();
+                assert!(shown >= last, "{shown} after {last}");
+                last = shown;
+                shown.abs_diff(self.time_of_day.get())
+            });
+            errors.max().unwrap_or(0)
+        }
+    }
+
+    #[test]
+    fn true_time_is_shown_within_half_a_second() {
+        for event in EVENTS {
+            let machine = Machine::new();
+            machine.happen(event);
+            machine.run(SPAN_US);
+            assert_eq!(machine.run(60 * SECOND), 0, "after {}", event.0);
+        }
+    }
+
+    #[test]
+    fn time_stands_still_after_a_step_back_until_it_has_been_caught_up_with() {
+        for step in [20 * MS, 700 * MS, 10 * SECOND, HOUR] {
+            let machine = Machine::new();
+            let before = machine.now();
+            machine.happen(("step back", 0, -(step as i64)));
+            let error = machine.run(step);
+            assert!((step..=step + SPAN_US).contains(&error), "{step}: {error}");
+            assert!(machine.now() <= before + step.min(SPAN_US) + 10 * MS);
+            machine.run(SPAN_US);
+            assert_eq!(machine.run(60 * SECOND), 0, "{step}");
+        }
+    }
+
+    #[test]
+    fn counter_that_drifts_is_corrected_twice_a_second() {
+        for drift in [-300, 300_i64] {
+            let machine = Machine::new();
+            for _ in 0..6000 {
+                machine.happen(("drift", 10 * MS as i64 + drift / 100, 10 * MS as i64));
+                let error = machine.now().abs_diff(machine.time_of_day.get());
+                assert!(
+                    error <= drift.unsigned_abs() / 2 + 10,
+                    "{error} by {drift} ppm"
+                );
+            }
+        }
+    }
+
+    /// Stops a thread when it reads a clock for the nth time, and returns what it shows. `None` if it reads fewer times.
+    fn stopped(machine: &Machine, nth: usize, meanwhile: impl Fn()) -> Option<u64> {
+        let (readings, was_stopped) = (Cell::new(0), Cell::new(false));
+        let reading = |cell: &Cell<u64>| {
+            let read = cell.get();
+            if readings.replace(readings.get() + 1) == nth {
+                was_stopped.set(true);
+                meanwhile();
+            }
+            read
+        };
+        let now = || {
+            machine.time.now(
+                || reading(&machine.counter),
+                || reading(&machine.time_of_day),
+            )
+        };
+        let shown = now();
+        was_stopped.get().then_some(shown)
+    }
+
+    #[test]
+    fn thread_that_is_stopped_between_two_readings_does_no_harm() {
+        const GAPS: [u64; 4] = [0, 10 * MS, SPAN_US, HOUR];
+        let pauses = |gap| GAPS.map(|pause| (gap, pause));
+        let mut stops = 0;
+        for (event, (gap, pause)) in EVENTS.into_iter().flat_map(|event| {
+            GAPS.map(pauses)
+                .concat()
+                .into_iter()
+                .map(move |gaps| (event, gaps))
+        }) {
+            for nth in 0.. {
+                let machine = Machine::new();
+                machine.pass(gap);
+                let seen = Cell::new(machine.now());
+                machine.pass(gap);
+                let others = || {
+                    machine.happen(event);
+                    machine.run(10 * MS);
+                    machine.pass(pause);
+                    seen.set(machine.now());
+                };
+                let Some(shown) = stopped(&machine, nth, others) else {
+                    break;
+                };
+                stops += 1;
+                assert!(shown >= seen.get() && machine.now() >= shown);
+                let is_ahead = machine.now() > machine.time_of_day.get();
+                assert!(!is_ahead || event.1 > event.2, "ahead after {}", event.0);
+                machine.run(SPAN_US);
+                assert_eq!(machine.run(SECOND), 0, "stopped at {nth} by {}", event.0);
+            }
+        }
+        // With a gap, a thread reads the counter, the time of day and the counter again.
+        let readings = 1 + 1 + 3 + 3;
+        assert!(stops >= EVENTS.len() * GAPS.len() * readings, "{stops}");
+    }
+
+    #[test]
+    fn no_thread_sees_a_time_before_one_that_another_has_seen() {
+        let (time, latest) = (SteadyTime::default(), AtomicU64::new(0));
+        let (ticks, time_of_day) = (AtomicU64::new(HOUR), AtomicU64::new(100 * HOUR));
+        let look = |ahead: u64| {
+            for i in 0..50_000 {
+                let seen = latest.load(Ordering::SeqCst);
+                let counter = || ticks.fetch_add(20, Ordering::Relaxed) + ahead;
+                let shown = time.now(counter, || {
+                    time_of_day.load(Ordering::Relaxed) + ticks.load(Ordering::Relaxed)
+                });
+                assert!(shown >= seen, "{shown} after {seen}");
+                latest.fetch_max(shown, Ordering::SeqCst);
+                if i % 1000 == 0 {
+                    // The time of day steps forward, and back twice as often.
+                    let step =
+                        [MS, 0_u64.wrapping_sub(MS / 2), 0_u64.wrapping_sub(MS / 2)][i / 1000 % 3];
+                    time_of_day.fetch_add(step, Ordering::Relaxed);
+                }
+            }
+        };
+        thread::scope(|scope| {
+            let look = &look;
+            for ahead in [0, 3, 50, 400] {
+                scope.spawn(move || look(ahead));
+            }
+        });
+        assert!(latest.load(Ordering::Relaxed) > 101 * HOUR);
+    }
+
+    #[test]
+    fn all_clocks_of_the_process_show_the_time_of_day_in_one_order() {
+        let (one, other) = (SystemClock::new(), SystemClock::default());
+        let before = Timestamp::from(SystemTime::now());
+        let times: Vec<_> = (0..1000).map(|i| [one, other][i % 2].now()).collect();
+        let after = Timestamp::from(SystemTime::now());
+        assert!(times.is_sorted());
+        // A clock that was set in the meantime is no mistake.
+        if before <= after {
+            let off = Duration::from_secs(60);
+            assert!(
+                times[0].saturating_add(off) >= before && times[999] <= after.saturating_add(off)
+            );
+        }
+    }
+}

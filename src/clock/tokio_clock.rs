@@ -5,7 +5,7 @@ use super::{Clock, ManualClock, Timestamp};
 /// tokio's clock, for tests that pause it. Clones share the time.
 ///
 /// While tokio's clock is paused, it stands still until every task waits, and then jumps to the end of the first wait.
-/// [`Limiter::acquire`](crate::Limiter::acquire) and layers wait by tokio's clock, so a limiter in such a test needs the same
+/// [`LimitHandle::acquire`](crate::limiter::LimitHandle::acquire) and layers wait by tokio's clock, so a limiter in such a test needs the same
 /// clock. Otherwise no time passes for the limiter during a wait, and the next wait is too long.
 ///
 /// ```
@@ -41,6 +41,17 @@ impl TokioClock {
             began: Instant::now(),
             start,
         }
+    }
+
+    /// A clock that shows a date and time with its offset from UTC now, as [`ManualClock::at`] reads them.
+    ///
+    /// # Panics
+    ///
+    /// As [`ManualClock::at`].
+    #[must_use]
+    #[track_caller]
+    pub fn at(date: &str) -> Self {
+        Self::new(ManualClock::at(date).now())
     }
 }
 

@@ -1,4 +1,7 @@
-use super::{decision::Decision, source::Source, verdict::Verdict};
+use super::{
+    decision::{Decision, Verdict},
+    outcome::Source,
+};
 use crate::transaction::Mode;
 
 /// The result of a transaction, in the words of the metrics.
@@ -47,9 +50,11 @@ impl ResultLabel {
         if !decision.limited() {
             return None;
         }
-        Some(match (decision.verdict, decision.source) {
+        Some(match (decision.verdict(), decision.source()) {
             (Verdict::WouldDeny, _) => Self::ShadowRejected,
-            (Verdict::Denied, _) if !passes && (decision.shadow || !mode.votes()) => Self::Withheld,
+            (Verdict::Denied, _) if !passes && (decision.in_shadow() || !mode.votes()) => {
+                Self::Withheld
+            }
             (Verdict::Denied, _) if !mode.votes() => Self::Skipped,
             (Verdict::Denied, _) if decision.blocked() => Self::Blocked,
             (Verdict::Denied, Source::Store | Source::Lease) => Self::Rejected,

@@ -1,4 +1,4 @@
-//! Complete solutions to common problems. The code of each page is compiled, and a test runs it.
+//! Complete solutions to common problems. The code of each page is compiled.
 //!
 //! Most recipes have two functions: `limits`, which could also be [files](crate::guide::limits_in_files), and `app`, which takes a
 //! limiter. To serve such an application:
@@ -37,21 +37,22 @@
 //! |---|---|
 //! | [`api_keys`] | limit by API key, or else by address; unknown and duplicate keys |
 //! | [`behind_proxies`] | find the client's address behind nginx, Cloudflare, AWS ALB or a Kubernetes ingress, and on localhost |
-//! | [`calling_apis`] | keep to an API's documented rate, and follow what its responses say |
+//! | [`calling_apis`] | with reqwest: keep to an API's documented rate, and follow what its responses say |
 //! | [`combined_limits`] | which limits to combine for an API: rate, concurrency, quota |
 //! | [`concurrency`] | at most a number of exports, uploads or streams at once per account |
+//! | [`database`] | each customer's limit in a column of a database |
 //! | [`graphql`] | charge a query by its cost |
+//! | [`grpc`] | a budget for each tenant of a tonic server, and costs by method |
 //! | [`language_models`] | requests, tokens, calls at once and a monthly quota for each API key of a language model |
 //! | [`logins`] | limit failed logins by address and by user, with a JSON body |
 //! | [`migrating`] | replace tower_governor, governor, tower's `RateLimit`, express-rate-limit or nginx `limit_req` |
 //! | [`plans`] | tenants with plans, contracts of their own, and a limit for each user |
-//! | [`routes`] | different limits per route and method, in axum and tonic |
+//! | [`routes`] | different limits per route and method |
 //! | [`shadow_mode`] | try a limit before you enforce it |
 //! | [`testing`] | test your application without sleeping |
 //! | [`usage`] | charge uploads by their size, and generated answers by their tokens |
-//! | [`waiting`] | let requests wait for their turn instead of refusing them |
 //! | [`webhooks`] | send webhooks at a rate that each receiver can handle |
-//! | [`websockets`] | limit the messages of a connection |
+//! | [`websockets`] | limit connections at once, and the messages of each |
 
 #[doc = include_str!("../../docs/recipes/api-keys.md")]
 #[cfg(feature = "axum")]
@@ -72,9 +73,16 @@ pub mod combined_limits {}
 #[cfg(feature = "axum")]
 pub mod concurrency {}
 
+#[doc = include_str!("../../docs/recipes/database.md")]
+#[cfg(feature = "axum")]
+pub mod database {}
+
 #[doc = include_str!("../../docs/recipes/graphql.md")]
 #[cfg(feature = "axum")]
 pub mod graphql {}
+
+#[doc = include_str!("../../docs/recipes/grpc.md")]
+pub mod grpc {}
 
 #[doc = include_str!("../../docs/recipes/language-models.md")]
 #[cfg(feature = "axum")]
@@ -107,12 +115,7 @@ pub mod testing {}
 #[cfg(feature = "axum")]
 pub mod usage {}
 
-#[doc = include_str!("../../docs/recipes/waiting.md")]
-#[cfg(feature = "axum")]
-pub mod waiting {}
-
 #[doc = include_str!("../../docs/recipes/webhooks.md")]
-#[cfg(feature = "tokio")]
 pub mod webhooks {}
 
 #[doc = include_str!("../../docs/recipes/websockets.md")]

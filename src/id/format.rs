@@ -2,12 +2,7 @@ use std::{borrow::Cow, fmt, str::FromStr};
 
 use thiserror::Error;
 
-use super::{
-    canonical_id::{CanonicalId, IdProblem},
-    domain, fqdn_set,
-    id::Id,
-    ip_address, ipv6_range, pair, reg_id,
-};
+use super::{MISSING, address, id::Id, name};
 use crate::message::debug_is_message;
 
 /// The format of a limit's ids. The [module docs](super) compare the formats.
@@ -41,32 +36,35 @@ pub enum IdFormat {
     RegIdFqdnSet,
 }
 
+/// What to change in an id that is not in its format.
+pub(super) type Remedy = &'static str;
+
+const EMPTY: Remedy = "it is empty: use the client's id, or leave it out";
+
+const RESERVED: Remedy = "it is reserved for requests without an id: use `Transaction::missing`";
+
+const NO_NUMBER: Remedy =
+    "use a whole number up to 18446744073709551615, without sign or leading zeros";
+
+const NO_PAIR: Remedy =
+    "use an account's number, a colon, and a name or names: `12345678:example.com`";
+
 impl IdFormat {
-    /// All formats.
-    pub const ALL: &'static [Self] = &[
-        Self::Opaque,
-        Self::IpAddress,
-        Self::Ipv6Range,
-        Self::RegId,
-        Self::Domain,
-        Self::FqdnSet,
-        Self::RegIdDomain,
-        Self::RegIdFqdnSet,
+    /// All formats, with their names in files.
+    pub(crate) const ALL: [(Self, &'static str); 8] = [
+        (Self::Opaque, "opaque"),
+        (Self::IpAddress, "ipAddress"),
+        (Self::Ipv6Range, "ipv6RangeCIDR"),
+        (Self::RegId, "regId"),
+        (Self::Domain, "domain"),
+        (Self::FqdnSet, "fqdnSet"),
+        (Self::RegIdDomain, "regId:domain"),
+        (Self::RegIdFqdnSet, "regId:fqdnSet"),
     ];
 
-    /// The name of the format in files.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Opaque => "opaque",
-            Self::IpAddress => "ipAddress",
-            Self::Ipv6Range => "ipv6RangeCIDR",
-            Self::RegId => "regId",
-            Self::Domain => "domain",
-            Self::FqdnSet => "fqdnSet",
-            Self::RegIdDomain => "regId:domain",
-            Self::RegIdFqdnSet => "regId:fqdnSet",
-        }
+    /// Returns the name of the format in files.
+    pub(crate) const fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
     }
 
     /// Returns the feature that the format needs, unless it is enabled.
@@ -76,16 +74,15 @@ impl IdFormat {
     }
 
     /// Returns the formats of the two parts, for a pair.
-    pub(crate) fn pair(self) -> Option<(Self, Self)> {
+    pub(crate) fn pair(self) -> Option<[Self; 2]> {
         match self {
-            Self::RegIdDomain => Some((Self::RegId, Self::Domain)),
-            Self::RegIdFqdnSet => Some((Self::RegId, Self::FqdnSet)),
+            Self::RegIdDomain => Some([Self::RegId, Self::Domain]),
+            Self::RegIdFqdnSet => Some([Self::RegId, Self::FqdnSet]),
             _ => None,
         }
     }
 
-    /// Folds an id into its canonical form, which is part of the key of its bucket. Tools for administrators use it to look up
-    /// the [limit](crate::limit::NamedLimit::limit_of) of a client.
+    /// Folds an id into its canonical form, which is part of the key of its bucket.
     ///
     /// ```
     /// use tollgate::id::IdFormat;
@@ -95,67 +92,128 @@ impl IdFormat {
     /// # Ok::<_, tollgate::id::IdError>(())
     /// ```
     ///
-    /// It only allocates for names of more than 88 characters with capital letters, and for sets of more than eight
-    /// names.
-    ///
     /// # Errors
     ///
     /// If the text is not an id in this format.
+    pub fn fold(self, text: &str) -> Result<Id, IdError> {
+        self.fold_into(text, &mut None).map(Id::from)
+    }
+
+    /// Folds an id without copying it. A folded text that is not a part of `text` is written to `room`.
     #[inline]
-    pub fn fold(self, text: &str) -> Result<CanonicalId<'_>, IdError> {
-        match self.keeps(text) {
-            true => Ok(CanonicalId::same(text)),
-            false => self.fold_formatted(text),
+    pub(crate) fn fold_into<'a>(
+        self,
+        text: &'a str,
+        room: &'a mut Option<Id>,
+    ) -> Result<&'a str, IdError> {
+        if self.keeps(text) {
+            return Ok(text);
+        }
+        match self.folded(text) {
+            Ok(Cow::Borrowed(folded)) => Ok(folded),
+            Ok(Cow::Owned(folded)) => Ok(room.insert(folded.into()).as_str()),
+            Err(remedy) => Err(self.error(text, remedy)),
         }
     }
 
-    /// Returns whether a text is obviously an id that the format leaves unchanged.
+    /// Folds an id that an extractor has found. A secret stays one.
     #[inline]
-    pub(crate) fn keeps(self, text: &str) -> bool {
-        const RESERVED: u8 = Id::MISSING.as_bytes()[0];
-        match text.as_bytes() {
-            [] | [RESERVED, ..] => false,
-            _ => matches!(self, Self::Opaque),
+    pub(crate) fn fold_id(self, id: Id) -> Result<Id, IdError> {
+        if self.keeps(id.as_str()) {
+            return Ok(id);
         }
+        let is_secret = id.is_secret();
+        let folded = self.fold(id.as_str());
+        let folded = folded.map(|id| id.secret_if(is_secret));
+        folded.map_err(|error| error.secret_if(is_secret))
+    }
+
+    /// Returns whether the format has any text as an id, and this one is no exception.
+    #[inline]
+    fn keeps(self, text: &str) -> bool {
+        self == Self::Opaque && !text.is_empty() && text != MISSING
     }
 
     /// Folds an id from a file or from code, which must name one client. An id that stands for more than itself after
-    /// folding is rejected, and the error suggests the correct one. [`Id::MISSING`] stands for requests without an id.
-    pub(crate) fn canonical(self, text: &str) -> Result<CanonicalId<'_>, IdError> {
-        if text == Id::MISSING {
-            return Ok(CanonicalId::same(text));
+    /// folding is rejected, and the error suggests the right one. [`MISSING`] stands for requests without an id.
+    pub(crate) fn canonical(self, text: &str) -> Result<Id, IdError> {
+        if text == MISSING {
+            return Ok(text.into());
         }
         let folded = self.fold(text)?;
-        match folded.is_wider() {
-            true => Err(self.error(text, IdProblem::Wider(folded.as_str().into()))),
-            false => Ok(folded),
+        if !self.widens(text, folded.as_str()) {
+            return Ok(folded);
+        }
+        let remedy = format!(
+            "it belongs to `{folded}`, which shares one bucket: write that if you mean all of it"
+        );
+        Err(self.error(text, remedy))
+    }
+
+    /// Returns whether a folded id stands for more than the text: a range, a whole domain, or an address in all zones.
+    fn widens(self, text: &str, folded: &str) -> bool {
+        match self {
+            Self::IpAddress => text.contains('%'),
+            Self::Ipv6Range => !address::is_whole_range(text, folded),
+            Self::Domain | Self::RegIdDomain => {
+                folded.len() < text.strip_suffix('.').unwrap_or(text).len()
+            }
+            Self::Opaque | Self::RegId | Self::FqdnSet | Self::RegIdFqdnSet => false,
         }
     }
 
-    fn fold_formatted(self, text: &str) -> Result<CanonicalId<'_>, IdError> {
-        let folded = match self {
-            _ if text.is_empty() => Err(IdProblem::Empty),
-            _ if text == Id::MISSING => Err(IdProblem::Reserved),
-            Self::Opaque => Ok(CanonicalId::same(text)),
-            Self::IpAddress => ip_address::fold(text),
-            Self::Ipv6Range => ipv6_range::fold(text),
-            Self::RegId => reg_id::fold(text),
-            Self::Domain => domain::fold(text),
-            Self::FqdnSet => fqdn_set::fold(text),
-            Self::RegIdDomain => pair::fold(text, domain::fold),
-            Self::RegIdFqdnSet => pair::fold(text, fqdn_set::fold),
-        };
-        folded.map_err(|reason| self.error(text, reason))
+    /// Returns the group of a folded id, whose buckets a store keeps together: the IPv6 range of an address, the account of a
+    /// pair, or the id itself.
+    pub(crate) fn group(self, id: &str) -> Cow<'_, str> {
+        match self {
+            Self::IpAddress => address::range_of(id).map_or(id.into(), Cow::from),
+            Self::RegIdDomain | Self::RegIdFqdnSet => id.split(':').next().unwrap_or(id).into(),
+            _ => id.into(),
+        }
+    }
+
+    fn folded(self, text: &str) -> Result<Cow<'_, str>, Remedy> {
+        match self {
+            _ if text.is_empty() => Err(EMPTY),
+            _ if text == MISSING => Err(RESERVED),
+            Self::Opaque => Ok(text.into()),
+            Self::IpAddress => address::fold_address(text),
+            Self::Ipv6Range => address::fold_range(text),
+            Self::RegId => number(text).map(Cow::from),
+            Self::Domain => name::fold_domain(text),
+            Self::FqdnSet => name::fold_set(text),
+            Self::RegIdDomain => pair(text, name::fold_domain),
+            Self::RegIdFqdnSet => pair(text, name::fold_set),
+        }
     }
 
     #[cold]
-    fn error(self, text: &str, reason: IdProblem) -> IdError {
+    fn error(self, text: &str, remedy: impl fmt::Display) -> IdError {
         IdError {
-            format: self,
-            id: Some(shortened(text)),
-            reason,
+            text: Some(shortened(text)),
+            mistake: format!("is not an id in the format {self}: {remedy}"),
         }
     }
+}
+
+fn number(text: &str) -> Result<&str, Remedy> {
+    let is_written_so = |number| itoa::Buffer::new().format(number) == text;
+    match text.parse::<u64>() {
+        Ok(number) if is_written_so(number) => Ok(text),
+        _ => Err(NO_NUMBER),
+    }
+}
+
+fn pair(
+    text: &str,
+    fold: fn(&str) -> Result<Cow<'_, str>, Remedy>,
+) -> Result<Cow<'_, str>, Remedy> {
+    let (account, written) = text.split_once(':').ok_or(NO_PAIR)?;
+    let (account, folded) = (number(account)?, fold(written)?);
+    Ok(match folded == written {
+        true => text.into(),
+        false => format!("{account}:{folded}").into(),
+    })
 }
 
 impl fmt::Display for IdFormat {
@@ -165,72 +223,55 @@ impl fmt::Display for IdFormat {
 }
 
 impl FromStr for IdFormat {
-    type Err = UnknownIdFormat;
+    type Err = IdError;
 
-    fn from_str(name: &str) -> Result<Self, UnknownIdFormat> {
-        let known = Self::ALL.iter().find(|format| format.name() == name);
-        known
-            .copied()
-            .ok_or_else(|| UnknownIdFormat(shortened(name)))
+    fn from_str(name: &str) -> Result<Self, IdError> {
+        let known = Self::ALL.into_iter().find(|(_, known)| *known == name);
+        known.map(|(format, _)| format).ok_or_else(|| IdError {
+            text: Some(shortened(name)),
+            mistake: format!(
+                "is not an id format: use one of {}",
+                Self::ALL.map(|(_, name)| name).join(", ")
+            ),
+        })
     }
 }
 
-/// The error for a text that is not an id in a format. See [`IdFormat`]. It quotes the text, unless the text is a
+/// The error for a text that is not an id in a format, or does not name an [`IdFormat`]. It quotes the text, unless the text is a
 /// [secret](Id::secret).
 #[derive(Clone, PartialEq, Eq, Error)]
-#[error("{} is not an id in the format {format}: {reason}", quoted(.id.as_deref()))]
 pub struct IdError {
-    format: IdFormat,
-    /// The text, if it may be shown.
-    id: Option<String>,
-    reason: IdProblem,
+    /// `None` if it is a secret.
+    text: Option<String>,
+    mistake: String,
 }
+
+debug_is_message!(IdError);
 
 impl IdError {
-    /// Removes the text from the error, if it is a secret.
+    /// Removes the text from the error if it is a secret.
     pub(crate) fn secret_if(mut self, is_secret: bool) -> Self {
-        if is_secret {
-            self.id = None;
-        }
+        self.text.take_if(|_| is_secret);
         self
     }
-
-    /// Describes the mistake, without the id itself.
-    pub(crate) fn without_id(&self) -> String {
-        self.clone().secret_if(true).to_string()
-    }
 }
 
-fn quoted(id: Option<&str>) -> Cow<'_, str> {
-    match id {
-        Some(id) => format!("`{id}`").into(),
-        None => "its value".into(),
+impl fmt::Display for IdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.text {
+            Some(text) => write!(f, "`{text}` {}", self.mistake),
+            None => write!(f, "its value {}", self.mistake),
+        }
     }
-}
-
-/// The error for an unknown format name, when an [`IdFormat`] is parsed.
-#[derive(Clone, PartialEq, Eq, Error)]
-#[error("`{0}` is not an id format: use one of {names}", names = names())]
-pub struct UnknownIdFormat(String);
-
-debug_is_message!(IdError, UnknownIdFormat);
-
-fn names() -> String {
-    let names: Vec<_> = IdFormat::ALL.iter().map(|format| format.name()).collect();
-    names.join(", ")
 }
 
 /// Shortens a text from an untrusted source to its beginning, on one line.
 pub(crate) fn shortened(text: &str) -> String {
     const SHOWN: usize = 80;
-    let shown = text
-        .char_indices()
-        .nth(SHOWN)
-        .map_or(text, |(i, _)| &text[..i]);
-    let ellipsis = if shown.len() < text.len() { "…" } else { "" };
-    let shown = match shown.contains(char::is_control) {
-        true => Cow::Owned(shown.replace(char::is_control, "\u{fffd}")),
-        false => Cow::Borrowed(shown),
-    };
-    format!("{shown}{ellipsis}")
+    let is_long = text.chars().nth(SHOWN).is_some();
+    let shown = text.chars().take(SHOWN).map(|c| match c {
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    });
+    shown.chain(is_long.then_some('…')).collect()
 }

@@ -3,7 +3,7 @@
 //! | format | ids | canonical form of an id in a request |
 //! |---|---|---|
 //! | `opaque` | any text but the empty one | the same text |
-//! | `ipAddress` | `10.0.0.1`, `2001:db8::ff00:42:8329` | the canonical address, IPv4-mapped ones as IPv4 |
+//! | `ipAddress` | `10.0.0.1`, `2001:db8::ff00:42:8329` | the canonical address; IPv4-mapped and NAT64 ones as IPv4 |
 //! | `ipv6RangeCIDR` | `2001:db8::/48` | the /48 of an IPv6 address |
 //! | `regId` | `12345678`: a u64 without leading zeros | the same text |
 //! | `domain` (feature `domains`) | `example.com`, `foo.github.io` | the eTLD+1 of a name, by the public suffix list |
@@ -33,26 +33,23 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
-mod canonical_id;
-mod domain;
+mod address;
 mod format;
-mod fqdn_set;
-#[cfg(any(test, feature = "redis"))]
-mod group;
 #[expect(clippy::module_inception, reason = "an id is where one looks for it")]
 mod id;
-mod ip_address;
-mod ipv6_range;
-mod pair;
-mod reg_id;
+mod name;
+#[cfg(test)]
+mod tests;
 
-pub use self::{
-    canonical_id::CanonicalId,
-    format::{IdError, IdFormat, UnknownIdFormat},
-    id::Id,
-};
 pub(crate) use self::{
+    address::{canonical_ip, embedded_ipv4, masked, network},
     format::shortened,
     id::redacted,
-    ipv6_range::{masked, network},
 };
+pub use self::{
+    format::{IdError, IdFormat},
+    id::Id,
+};
+
+/// The id of the bucket that requests without an id share, in keys and files. No request can send it.
+pub(crate) const MISSING: &str = "\u{ab}missing\u{bb}";

@@ -1,27 +1,24 @@
-use std::net::{IpAddr, Ipv4Addr};
+use std::{net::IpAddr, sync::Arc};
 
 use http::request::Parts;
 
+#[cfg(feature = "reload")]
+use super::ip_list::IpList;
 use super::{
-    Predicate,
-    address::{Address, Proxies, RangeError, Ranges},
-    extracted::Extracted,
-    extractor::{IdProperties, KeyExtractor},
-    ip_list::IpList,
+    extractor::{IdSource, KeyExtractor, MissingId},
+    proxies::{Address, Custom, Proxies},
+    ranges::{ProxiesError, Ranges},
 };
-use crate::id::{Id, IdFormat, masked};
+use crate::id::{Id, IdFormat, masked, network};
 
 /// The bits of an IPv6 address that one subscriber cannot choose.
 const SUBSCRIBER: u8 = 64;
-
-/// The bits of an IPv4 address.
-const V4_BITS: u8 = 32;
 
 /// The client's IP address.
 ///
 /// An IPv6 address is counted by its /64, because each subscriber has at least that many addresses. The id is the
 /// first address of the /64 (`2001:db8:1:2::`). [`exact`](Self::exact) counts single addresses. An IPv4-mapped
-/// address (`::ffff:203.0.113.7`) is converted to IPv4 first.
+/// address (`::ffff:203.0.113.7`) and one of a NAT64 translator (`64:ff9b::203.0.113.7`) are converted to IPv4 first.
 ///
 /// ```
 /// use tollgate::{ClientIp, Rule};
@@ -32,14 +29,7 @@ const V4_BITS: u8 = 32;
 #[derive(Clone, Debug)]
 pub struct ClientIp {
     address: Address,
-    counted: Counted,
-}
-
-/// The part of an address that identifies a client.
-#[derive(Clone, Copy, Debug)]
-struct Counted {
-    v4_mask: Ipv4Addr,
-    exact: bool,
+    is_exact: bool,
 }
 
 impl ClientIp {
@@ -52,7 +42,7 @@ impl ClientIp {
     /// Behind a proxy, this is the proxy's address for all clients. Use [`behind`](Self::behind) there.
     #[must_use]
     pub fn peer() -> Self {
-        Self::at(Address::peer())
+        Self::of(Address::Peer)
     }
 
     /// The address that a function returns, for servers that provide it elsewhere (TLS or unix sockets, the PROXY
@@ -62,48 +52,29 @@ impl ClientIp {
     /// [`behind`](Self::behind).
     #[must_use]
     pub fn from_fn(find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
-        Self::at(Address::from_fn(find))
+        Self::of(Address::Custom(Custom(Arc::new(find))))
     }
 
     /// The address that trusted proxies name in a header.
     #[must_use]
     pub fn behind(proxies: Proxies) -> Self {
-        Self::at(Address::Behind(proxies))
-    }
-
-    fn at(address: Address) -> Self {
-        let (v4_mask, exact) = (Ipv4Addr::BROADCAST, false);
-        let counted = Counted { v4_mask, exact };
-        Self { address, counted }
+        Self::of(proxies.0)
     }
 
     /// Counts each IPv6 address separately. A subscriber then has 2⁶⁴ buckets or more, so add a rule with
-    /// [`Ipv6Range`](super::Ipv6Range).
+    /// [`Ipv6Range`].
     ///
-    /// You need this if a translator gives IPv4 clients IPv6 addresses in one /64 (`64:ff9b::/96`), because they
+    /// You need this if a translator gives IPv4 clients IPv6 addresses in one /64 other than `64:ff9b::/96`, because they
     /// would share a bucket.
     #[must_use]
     pub fn exact(mut self) -> Self {
-        self.counted.exact = true;
+        self.is_exact = true;
         self
     }
 
-    /// Counts IPv4 addresses by their first `bits` bits: with 24, all addresses from `203.0.113.0` to `203.0.113.255`
-    /// are one client, whose id is the first of them. This stops clients that change their address within a network,
-    /// but makes neighbours share a limit.
-    ///
-    /// # Panics
-    ///
-    /// If `bits` is above 32, or 0, which would count all clients as one (use [`Everyone`](super::Everyone) for that).
-    #[must_use]
-    #[track_caller]
-    pub fn v4_prefix(mut self, bits: u8) -> Self {
-        assert!(
-            (1..=V4_BITS).contains(&bits),
-            "an IPv4 prefix of {bits} bits: use 1 to 32, or `Everyone` if all clients share a limit"
-        );
-        self.counted.v4_mask = Ipv4Addr::from_bits(u32::MAX << (V4_BITS - bits));
-        self
+    fn of(address: Address) -> Self {
+        let is_exact = false;
+        Self { address, is_exact }
     }
 
     /// A condition that holds for requests from these addresses, given in CIDR notation or as single addresses, for
@@ -116,20 +87,21 @@ impl ClientIp {
     /// let monitoring = ClientIp::peer().within(["192.0.2.0/24", "2001:db8:77::/48"])?;
     /// let rule = Rule::new("requests", ClientIp::peer()).skip_if(monitoring);
     /// # let _ = rule;
-    /// # Ok::<_, tollgate::key::RangeError>(())
+    /// # Ok::<_, tollgate::key::ProxiesError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// If an entry is not an address or a range, has bits set beyond its prefix, or is IPv4-mapped.
-    pub fn within<T: AsRef<str>>(
+    /// If an entry is not an address or a range, has bits set beyond its prefix, or stands for an IPv4 address.
+    pub fn within<I>(
         &self,
-        ranges: impl IntoIterator<Item = T>,
-    ) -> Result<Within, RangeError> {
-        Ok(Within {
-            ranges: RangeSource::Fixed(Ranges::parse(ranges)?),
-            address: self.address.clone(),
-        })
+        ranges: I,
+    ) -> Result<impl Fn(&Parts) -> bool + Clone + Send + Sync + 'static + use<I>, ProxiesError>
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        let (address, ranges) = (self.address.clone(), Ranges::parse(ranges)?);
+        Ok(move |parts: &Parts| address.find(parts).is_ok_and(|ip| ranges.contains(ip)))
     }
 
     /// A condition that holds for requests from the addresses on a list, which can change while requests run. Otherwise it
@@ -143,73 +115,118 @@ impl ClientIp {
     /// let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer())
     ///     .deny_if("abusers", ClientIp::peer().listed_in(&abusers));
     /// # let _ = layer;
-    /// # Ok::<_, tollgate::key::IpListError>(())
+    /// # Ok::<_, tollgate::limit::LimitsError>(())
     /// ```
-    #[must_use]
-    pub fn listed_in(&self, list: &IpList) -> Within {
-        Within {
-            ranges: RangeSource::List(list.clone()),
-            address: self.address.clone(),
-        }
-    }
-}
-
-/// A condition for requests from some addresses. Created by [`ClientIp::within`] and
-/// [`ClientIp::listed_in`].
-#[derive(Clone, Debug)]
-pub struct Within {
-    address: Address,
-    ranges: RangeSource,
-}
-
-/// The source of the ranges.
-#[derive(Clone, Debug)]
-enum RangeSource {
-    Fixed(Ranges),
-    List(IpList),
-}
-
-impl Predicate for Within {
-    fn holds(&self, parts: &Parts) -> bool {
-        let ip = self.address.find(parts);
-        ip.is_ok_and(|ip| match &self.ranges {
-            RangeSource::Fixed(ranges) => ranges.contains(ip),
-            RangeSource::List(list) => list.contains(ip),
-        })
+    #[cfg(feature = "reload")]
+    pub fn listed_in(
+        &self,
+        list: &IpList,
+    ) -> impl Fn(&Parts) -> bool + Clone + Send + Sync + 'static + use<> {
+        let (address, list) = (self.address.clone(), list.clone());
+        move |parts: &Parts| address.find(parts).is_ok_and(|ip| list.contains(ip))
     }
 }
 
 impl KeyExtractor for ClientIp {
-    fn extract(&self, parts: &Parts) -> Extracted {
-        match self.address.find(parts) {
-            Ok(ip) => self.counted.id(ip).into(),
-            Err(missing) => Extracted::Missing(missing),
-        }
+    #[inline]
+    fn extract(&self, parts: &Parts) -> Result<Option<Id>, MissingId> {
+        Ok(Some(match self.address.find(parts)? {
+            IpAddr::V6(ip) if !self.is_exact => masked(ip, SUBSCRIBER).into(),
+            ip => ip.into(),
+        }))
     }
 
-    fn describe(&self) -> IdProperties {
-        let counted = self.counted;
-        IdProperties::new(self.address.id_source())
-            .fits(|format| matches!(format, IdFormat::Opaque | IdFormat::IpAddress))
-            .can_find(move |folded| counted.may_find(folded))
-            .same_if(format!("{self:?}"))
+    fn extract_as(&self, parts: &Parts, _: IdFormat) -> Result<Option<Id>, MissingId> {
+        // It is canonical in all formats that fit.
+        self.extract(parts)
+    }
+
+    fn fits(&self, format: IdFormat) -> bool {
+        matches!(format, IdFormat::Opaque | IdFormat::IpAddress)
+    }
+
+    fn source(&self) -> IdSource {
+        self.address.source()
     }
 }
 
-impl Counted {
-    /// Returns the id of the client with an address.
-    #[inline]
-    fn id(self, ip: IpAddr) -> Id {
-        match ip {
-            IpAddr::V4(ip) => (ip & self.v4_mask).into(),
-            IpAddr::V6(ip) if self.exact => ip.into(),
-            IpAddr::V6(ip) => masked(ip, SUBSCRIBER).into(),
-        }
+/// The range of a client's IPv6 address. By default it is the /48 (`2001:db8:1::/48`), the typical allocation of a
+/// subscriber.
+///
+/// For a client with an IPv4 address, the rule is skipped.
+///
+/// ```
+/// use tollgate::{ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, key::Ipv6Range};
+///
+/// let limits = Limits::builder()
+///     .limit("PerAddress", Limit::per_minute(10))
+///     .limit("PerRange", Limit::per_minute(500))
+///     .build()?;
+/// let limiter = Limiter::new(limits, MemoryBackend::new());
+/// let layer = RateLimitLayer::with_limiter(limiter)
+///     .rule(Rule::new("PerAddress", ClientIp::peer().exact()))
+///     .rule(Rule::new("PerRange", Ipv6Range::peer()));
+/// # Ok::<_, tollgate::limit::LimitsError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Ipv6Range {
+    ip: ClientIp,
+    bits: u8,
+}
+
+impl Ipv6Range {
+    /// The range of the address that [`ClientIp::peer`] finds.
+    #[must_use]
+    pub fn peer() -> Self {
+        Self::of(ClientIp::peer())
     }
 
-    /// Returns whether a client can have this id.
-    fn may_find(self, folded: &str) -> bool {
-        let ip = folded.parse::<IpAddr>();
-        ip.is_ok_and(|ip| self.id(ip.to_canonical()).as_str() == folded)
+    /// The range of the address that a function returns.
+    #[must_use]
+    pub fn from_fn(find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
+        Self::of(ClientIp::from_fn(find))
+    }
+
+    /// The range of the address that trusted proxies name in a header.
+    #[must_use]
+    pub fn behind(proxies: Proxies) -> Self {
+        Self::of(ClientIp::behind(proxies))
+    }
+
+    /// Sets the length of the range's prefix. The id format `ipv6RangeCIDR` requires 48. For other lengths, use opaque ids.
+    ///
+    /// # Panics
+    ///
+    /// If `bits` is not between 32 (the size of a provider) and 64 (the size of a subscriber).
+    #[must_use]
+    #[track_caller]
+    pub fn bits(mut self, bits: u8) -> Self {
+        assert!(
+            (32..=64).contains(&bits),
+            "an IPv6 prefix of /{bits}: use one from /32 to /64"
+        );
+        self.bits = bits;
+        self
+    }
+
+    fn of(ip: ClientIp) -> Self {
+        Self { ip, bits: 48 }
+    }
+}
+
+impl KeyExtractor for Ipv6Range {
+    fn extract(&self, parts: &Parts) -> Result<Option<Id>, MissingId> {
+        Ok(match self.ip.address.find(parts)? {
+            IpAddr::V6(ip) => Some(network(ip, self.bits)),
+            IpAddr::V4(_) => None,
+        })
+    }
+
+    fn fits(&self, format: IdFormat) -> bool {
+        format == IdFormat::Opaque || format == IdFormat::Ipv6Range && self.bits == 48
+    }
+
+    fn source(&self) -> IdSource {
+        self.ip.source()
     }
 }

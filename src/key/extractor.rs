@@ -1,209 +1,280 @@
-use std::{fmt, sync::Arc};
+use std::{
+    borrow::Cow,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
-use http::request::Parts;
+use http::{HeaderValue, StatusCode, request::Parts};
 
-use super::extracted::{Extracted, MissingId};
-use crate::id::{IdError, IdFormat};
+use super::combined::{OrElse, Prefixed};
+use crate::id::{Id, IdError, IdFormat};
 
 /// Finds the id of the client that sent a request, in the head of the request.
 ///
 /// It runs for every request, before anything else. It should neither block nor do much work, and must not panic,
 /// whatever the request contains.
 ///
-/// The [module docs](super) list the extractors of this crate, and show how to write one.
+/// The [module docs](super) list the extractors of this crate, and show how to write one. A closure that returns an `Option` of an
+/// id or a text is an extractor, if the type of its argument is written out.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not extract the id of a client",
     note = "a closure does: `|parts: &http::request::Parts| -> Option<String> {{ .. }}`",
     note = "see `tollgate::key` for ready ones, such as `ClientIp::peer()`"
 )]
 pub trait KeyExtractor: Send + Sync + 'static {
-    /// Extracts the id from a request's head.
-    fn extract(&self, parts: &Parts) -> Extracted;
+    /// Extracts the id from a request's head. `None` skips the rule.
+    ///
+    /// # Errors
+    ///
+    /// If the request should have an id, and has none.
+    fn extract(&self, parts: &Parts) -> Result<Option<Id>, MissingId>;
 
-    /// Describes the ids that the extractor finds. Called once, when a rule is made of the extractor.
-    fn describe(&self) -> IdProperties {
-        IdProperties::default()
+    /// Extracts the id in its canonical form in the format of a limit.
+    ///
+    /// # Errors
+    ///
+    /// As [`extract`](Self::extract), and if the id is not in the format.
+    fn extract_as(&self, parts: &Parts, format: IdFormat) -> Result<Option<Id>, MissingId> {
+        let Some(id) = self.extract(parts)? else {
+            return Ok(None);
+        };
+        let folded = format.fold_id(id).map(Some);
+        folded.map_err(|error| self.invalid(&error))
+    }
+
+    /// Returns why a request has no id whose id is not in the limit's format. By default, that is the client's mistake.
+    fn invalid(&self, error: &IdError) -> MissingId {
+        MissingId::client(error.to_string())
+    }
+
+    /// Returns whether the ids can have a format. A rule whose limit has another format is an error at startup, because it would
+    /// refuse every request. By default, they can have any.
+    fn fits(&self, format: IdFormat) -> bool {
+        let _ = format;
+        true
+    }
+
+    /// Returns where the ids come from. The layer looks for mistakes in its configuration with it.
+    fn source(&self) -> IdSource {
+        IdSource::Unknown
+    }
+
+    /// Uses `other` if this extractor finds no id that is valid in the limit's format: if the id is absent, empty, sent twice, too
+    /// long or malformed.
+    ///
+    /// Both kinds of ids share one limit and its buckets, so a value that clients choose needs a [prefix](Self::prefix). For two
+    /// limits, use [`Rule::or_else`](crate::Rule::or_else). In a longer chain, the last extractor decides what happens if there is
+    /// no id. A limit whose format one of the two cannot produce is an error at startup.
+    ///
+    /// ```
+    /// use tollgate::{ClientIp, Rule, key::{HeaderId, KeyExtractor}};
+    ///
+    /// // The account that a gateway has authenticated, else the address.
+    /// let account = HeaderId::new("x-account").prefix("account:");
+    /// let rule = Rule::new("requests", account.or_else(ClientIp::peer()));
+    /// # let _ = rule;
+    /// ```
+    #[must_use]
+    fn or_else(self, other: impl KeyExtractor) -> impl KeyExtractor
+    where
+        Self: Sized,
+    {
+        OrElse {
+            first: self,
+            other,
+            logged: AtomicBool::default(),
+        }
+    }
+
+    /// Writes a text before each id, so that the ids of several extractors differ: with `account:`, the id `192.0.2.1` becomes
+    /// `account:192.0.2.1`, and cannot be the address of another client. Overrides then name the whole id. Only opaque ids can have
+    /// a prefix.
+    #[must_use]
+    fn prefix(self, prefix: &'static str) -> impl KeyExtractor
+    where
+        Self: Sized,
+    {
+        Prefixed {
+            extractor: self,
+            prefix,
+        }
     }
 }
 
-impl<F, R> KeyExtractor for F
+impl<F, I> KeyExtractor for F
 where
-    F: Fn(&Parts) -> R + Send + Sync + 'static,
-    R: Into<Extracted>,
+    F: Fn(&Parts) -> Option<I> + Send + Sync + 'static,
+    I: Into<Id>,
 {
-    fn extract(&self, parts: &Parts) -> Extracted {
-        self(parts).into()
+    fn extract(&self, parts: &Parts) -> Result<Option<Id>, MissingId> {
+        Ok(self(parts).map(Into::into))
     }
 }
 
-/// Describes the ids that a [`KeyExtractor`] finds. Properties that are not set are treated as unknown.
-///
-/// ```
-/// use http::request::Parts;
-/// use tollgate::{id::IdFormat, key::{IdProperties, Extracted, IdSource, KeyExtractor, MissingId}};
-///
-/// /// The account of a client certificate, as a proxy passes it on.
-/// struct Certificate;
-///
-/// impl KeyExtractor for Certificate {
-///     fn extract(&self, parts: &Parts) -> Extracted {
-///         let account = parts.headers.get("x-certificate-account");
-///         match account.and_then(|account| account.to_str().ok()) {
-///             Some(account) => account.into(),
-///             None => Extracted::Missing(MissingId::server("have the proxy set the header")),
-///         }
-///     }
-///
-///     fn describe(&self) -> IdProperties {
-///         IdProperties::new(IdSource::Proxies)
-///             .fits(|format| matches!(format, IdFormat::Opaque | IdFormat::RegId))
-///             .invalid(|_| MissingId::server("the proxy's certificate has no account's number"))
-///     }
-/// }
-/// ```
-#[derive(Clone, Default)]
-pub struct IdProperties {
-    id_source: IdSource,
-    fits: Option<Arc<Fits>>,
-    finds: Option<Arc<Finds>>,
-    invalid: Option<Arc<Invalid>>,
-    alternatives: Vec<Arc<dyn KeyExtractor>>,
-    secret: bool,
-    same_if: Option<Arc<str>>,
-}
-
-type Fits = dyn Fn(IdFormat) -> bool + Send + Sync;
-type Finds = dyn Fn(&str) -> bool + Send + Sync;
-type Invalid = dyn Fn(&IdError) -> MissingId + Send + Sync;
-
-/// The source of the ids of a [`KeyExtractor`]. [`IdProperties::new`] has an example.
+/// The source of the ids of a [`KeyExtractor`]. Of several extractors in one, the source that comes last here counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum IdSource {
-    /// All requests share one id, on purpose.
-    OneForAll,
+    /// All requests share one id, or a few, on purpose.
+    Shared,
     /// Unknown.
     #[default]
     Unknown,
-    /// A header of trusted proxies.
-    Proxies,
+    /// A value that clients can choose, such as a header.
+    Client,
+    /// The address of the client, as trusted proxies or a function name it.
+    Address,
     /// The address at the other end of the connection.
     Peer,
-    /// A header that any client can send.
-    Anyone,
+    /// The address in a header that any client can send.
+    AnyHeader,
+    /// A value that clients can choose, or else an address: a client that sends the address of another spends its bucket.
+    Colliding,
 }
 
-impl IdProperties {
-    /// Describes ids of any format, found in `id_source`. The [checks](crate::check) use the source.
-    #[must_use]
-    pub fn new(id_source: IdSource) -> Self {
-        Self {
-            id_source,
-            ..Self::default()
+impl IdSource {
+    /// Returns the source of ids that come from one extractor or else from another.
+    pub(super) fn or_else(self, other: Self) -> Self {
+        let is_address = |source| matches!(source, Self::Address | Self::Peer | Self::AnyHeader);
+        let collide = |a, b| a == Self::Client && is_address(b);
+        match collide(self, other) || collide(other, self) {
+            true => Self::Colliding,
+            false => self.max(other),
         }
     }
 
-    /// Sets which formats the ids can have. A rule whose limit has another format is an error at startup, because it
-    /// would refuse every request. By default, ids can have any format.
-    #[must_use]
-    pub fn fits(mut self, fits: impl Fn(IdFormat) -> bool + Send + Sync + 'static) -> Self {
-        self.fits = Some(Arc::new(fits));
-        self
-    }
-
-    /// Sets which ids the extractor can find, given in their [format](IdFormat). Overrides for other ids are logged.
-    /// By default, it can find any id.
-    #[must_use]
-    pub fn can_find(mut self, finds: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
-        self.finds = Some(Arc::new(finds));
-        self
-    }
-
-    /// Sets the reason that is given if an id is not in the limit's format. The request then has no id. By default,
-    /// the client is at fault and gets the error.
-    #[must_use]
-    pub fn invalid(
-        mut self,
-        invalid: impl Fn(&IdError) -> MissingId + Send + Sync + 'static,
-    ) -> Self {
-        self.invalid = Some(Arc::new(invalid));
-        self
-    }
-
-    /// Declares that ids can be [secrets](crate::id::Id::secret), which the extractor marks as such.
-    /// [`Limiter::has_secret_ids`](crate::Limiter::has_secret_ids) returns it to tools for administrators.
-    #[must_use]
-    pub fn secret(self) -> Self {
-        self.secret_if(true)
-    }
-
-    /// Declares that all extractors with this text find the same in a request. Several rules with such extractors extract the
-    /// id once. Put everything into the text that the id depends on: the type, and its configuration.
-    #[must_use]
-    pub fn same_if(mut self, text: impl Into<Arc<str>>) -> Self {
-        self.same_if = Some(text.into());
-        self
-    }
-
-    pub(super) fn secret_if(mut self, secret: bool) -> Self {
-        self.secret = secret;
-        self
-    }
-
-    /// Turns this into the description of several extractors that are tried in turn.
-    pub(super) fn alternatives(mut self, alternatives: &[Arc<dyn KeyExtractor>]) -> Self {
-        self.alternatives = alternatives.into();
-        self
-    }
-
-    /// Returns the source of the ids.
-    #[must_use]
-    pub fn id_source(&self) -> IdSource {
-        self.id_source
-    }
-
-    /// Returns whether both extractors find the same in a request.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.same_if.is_some() && self.same_if == other.same_if
-    }
-
-    /// Returns the text that extractors which find the same have in common.
-    pub(super) fn sameness(&self) -> Option<&str> {
-        self.same_if.as_deref()
-    }
-
-    pub(crate) fn has_secrets(&self) -> bool {
-        self.secret
-    }
-
-    pub(crate) fn has_format(&self, format: IdFormat) -> bool {
-        self.fits.as_ref().is_none_or(|fits| fits(format))
-    }
-
-    pub(crate) fn may_find(&self, folded: &str) -> bool {
-        self.finds.as_ref().is_none_or(|finds| finds(folded))
-    }
-
-    #[cold]
-    pub(crate) fn missing(&self, error: &IdError) -> MissingId {
-        match &self.invalid {
-            Some(invalid) => invalid(error),
-            None => MissingId::client(error.to_string()),
+    /// Returns the mistake that such ids are, if they are one: the code of its check, and what to change.
+    pub(crate) fn mistake(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::AnyHeader => Some((
+                "everyone-trusted",
+                "proxy headers are trusted from any peer: use `Proxies::trusted` or `Proxies::hops`, so that clients \
+                 cannot choose their address",
+            )),
+            Self::Colliding => Some((
+                "ids-collide",
+                "a value that clients choose can be the address of another client: add `.prefix(\"account:\")` to \
+                 its extractor",
+            )),
+            _ => None,
         }
-    }
-
-    /// Returns the extractors that are tried in turn, if there are several.
-    pub(crate) fn each(&self) -> &[Arc<dyn KeyExtractor>] {
-        &self.alternatives
     }
 }
 
-impl fmt::Debug for IdProperties {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IdProperties")
-            .field("id_source", &self.id_source)
-            .field("secret", &self.secret)
-            .field("alternatives", &self.alternatives.len())
-            .finish_non_exhaustive()
+/// The reason why a request has no id although it should have one. The [module](super) has an example.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingId(
+    /// Boxed, because each request has room for one.
+    Box<Missing>,
+);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Missing {
+    status: StatusCode,
+    reason: Cow<'static, str>,
+    challenge: Option<&'static str>,
+    fault: Fault,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Absent,
+    /// The server has found an id, but none in the limit's format.
+    Malformed,
+    /// The server has chosen a limit that it cannot apply.
+    Limit,
+}
+
+impl MissingId {
+    /// The client has not sent it. The request is refused with 400 and this reason, which should say what to send.
+    pub fn client(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::of(StatusCode::BAD_REQUEST, reason.into())
+    }
+
+    /// The server is not configured to find it. The request is refused with 500. The reason, which should say what to
+    /// change, is logged once.
+    pub fn server(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::of(StatusCode::INTERNAL_SERVER_ERROR, reason.into())
+    }
+
+    fn of(status: StatusCode, reason: Cow<'static, str>) -> Self {
+        Self(Box::new(Missing {
+            status,
+            reason,
+            challenge: None,
+            fault: Fault::Absent,
+        }))
+    }
+
+    /// Refuses with 401 instead of 400, or with `UNAUTHENTICATED` over gRPC. The challenge tells the client how to
+    /// authenticate, and becomes the response's `WWW-Authenticate` (RFC 9110, section 11.6.1). It has no effect on
+    /// mistakes of the server.
+    ///
+    /// ```
+    /// use tollgate::key::MissingId;
+    ///
+    /// let missing = MissingId::client("send your API key as a bearer token").unauthorized("Bearer");
+    /// # let _ = missing;
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the challenge is not visible ASCII.
+    #[must_use]
+    #[track_caller]
+    pub fn unauthorized(mut self, challenge: &'static str) -> Self {
+        let _ = HeaderValue::from_static(challenge);
+        if self.0.status.is_client_error() {
+            self.0.status = StatusCode::UNAUTHORIZED;
+            self.0.challenge = Some(challenge);
+        }
+        self
+    }
+
+    /// Marks the id as one that the server has found, but that is not in the limit's format.
+    pub(super) fn malformed(mut self) -> Self {
+        self.0.fault = Fault::Malformed;
+        self
+    }
+
+    /// The server has chosen a limit that it cannot apply. Clients see the reason.
+    pub(crate) fn limit(reason: &'static str) -> Self {
+        let mut missing = Self::server(reason);
+        missing.0.fault = Fault::Limit;
+        missing
+    }
+
+    /// Returns the reason for clients. What the server would have to change is not for them.
+    pub(crate) fn reason_for_clients(&self) -> &str {
+        match self.status().is_server_error() && self.0.fault != Fault::Limit {
+            true => "the server cannot identify the client",
+            false => self.reason(),
+        }
+    }
+
+    /// Returns the reason, with the remedy.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.0.reason
+    }
+
+    /// Returns the status of a response that refuses the request: 400, 401, or 500 if the server is at fault.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.0.status
+    }
+
+    /// Returns the challenge of a response with status 401.
+    pub(crate) fn challenge(&self) -> Option<HeaderValue> {
+        self.0.challenge.map(HeaderValue::from_static)
+    }
+
+    /// Logs an id that the server has found malformed, before another extractor or rule is asked for one. That an id is absent is
+    /// nobody's mistake there.
+    pub(crate) fn log_before_fallback(&self, logged: &AtomicBool) {
+        if self.0.fault == Fault::Malformed && !logged.swap(true, Ordering::Relaxed) {
+            let reason = self.reason();
+            tracing::error!(
+                "requests fall back to another id, because theirs is not valid: {reason}"
+            );
+        }
     }
 }

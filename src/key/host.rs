@@ -2,11 +2,8 @@ use std::net::Ipv6Addr;
 
 use http::{Uri, request::Parts};
 
-use super::{
-    extracted::{Extracted, MissingId},
-    extractor::{IdProperties, IdSource, KeyExtractor},
-};
-use crate::id::IdFormat;
+use super::extractor::{IdSource, KeyExtractor, MissingId};
+use crate::id::{Id, IdFormat};
 
 /// The server that a request is sent to, by the authority of its URI: `api.example.com`, or `api.example.com:8443` if
 /// the port is not the scheme's default. It is for limits on the requests that a client sends.
@@ -32,17 +29,21 @@ use crate::id::IdFormat;
 pub struct Host;
 
 impl KeyExtractor for Host {
-    fn extract(&self, parts: &Parts) -> Extracted {
+    fn extract(&self, parts: &Parts) -> Result<Option<Id>, MissingId> {
         match host_of(&parts.uri) {
-            Some(host) => host.into(),
-            None => Extracted::Missing(MissingId::server(
+            Some(host) => Ok(Some(host.into())),
+            None => Err(MissingId::server(
                 "the URI has no authority: send requests with absolute URIs, such as `https://example.com/`",
             )),
         }
     }
 
-    fn describe(&self) -> IdProperties {
-        IdProperties::new(IdSource::OneForAll).fits(|format| format == IdFormat::Opaque)
+    fn fits(&self, format: IdFormat) -> bool {
+        format == IdFormat::Opaque
+    }
+
+    fn source(&self) -> IdSource {
+        IdSource::Shared
     }
 }
 
@@ -53,7 +54,10 @@ pub(crate) fn host_of(uri: &Uri) -> Option<String> {
     if host.is_empty() {
         return None;
     }
-    let mut host = match ipv6(host) {
+    let ip = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let mut host = match ip.and_then(|ip| ip.parse::<Ipv6Addr>().ok()) {
         Some(ip) => format!("[{ip}]"),
         None => host.to_ascii_lowercase(),
     };
@@ -67,11 +71,6 @@ pub(crate) fn host_of(uri: &Uri) -> Option<String> {
         host.push_str(itoa::Buffer::new().format(port));
     }
     Some(host)
-}
-
-fn ipv6(host: &str) -> Option<Ipv6Addr> {
-    let ip = host.strip_prefix('[')?.strip_suffix(']')?;
-    ip.parse().ok()
 }
 
 #[cfg(test)]
@@ -120,6 +119,6 @@ mod tests {
             .body(())
             .unwrap()
             .into_parts();
-        assert!(matches!(Host.extract(&parts), Extracted::Missing(_)));
+        assert!(Host.extract(&parts).is_err());
     }
 }

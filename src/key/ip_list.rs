@@ -1,17 +1,12 @@
-//! Addresses in a file that can change while requests run.
-
-use std::{
-    fmt, fs, io,
-    net::IpAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fs, net::IpAddr, path::Path, sync::Arc};
 
 use arc_swap::ArcSwap;
-use thiserror::Error;
 
-use super::address::{RangeError, Ranges, range};
-use crate::message::debug_is_message;
+use super::ranges::{Ranges, range};
+use crate::{
+    id::canonical_ip,
+    limit::{LimitsError, Mistakes, Reporter},
+};
 
 /// A list of addresses and ranges in a file, such as denied or exempt clients.
 /// [`ClientIp::listed_in`](super::ClientIp::listed_in) makes a condition of it.
@@ -25,13 +20,10 @@ use crate::message::debug_is_message;
 /// 2001:db8:bad::/48  # until the end of June
 /// ```
 ///
-/// The list can change while requests run. [`Reloader::list`](crate::reload::Reloader::list) reads the file again
-/// whenever it looks at the limits, and [`reload`](Self::reload) reads it immediately. If the file contains a mistake,
-/// the list stays as it was. To replace the file, write the new one under another name and rename it, so that nobody
-/// reads half a file.
-///
-/// Clones share one list. A lookup is a binary search over the ranges.
-#[derive(Clone)]
+/// The list can change while requests run: [`Reloader::list`](crate::reload::Reloader::list) reads the file again whenever it looks
+/// at the limits. If the file contains a mistake, the list stays as it was. To replace the file, write the new one under another name
+/// and rename it, so that nobody reads half a file. Clones share one list.
+#[derive(Clone, Debug)]
 pub struct IpList {
     path: Arc<Path>,
     ranges: Arc<ArcSwap<Ranges>>,
@@ -44,21 +36,14 @@ impl IpList {
     /// # Errors
     ///
     /// If the file cannot be read or is empty, or a line is neither an address nor a range.
-    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, IpListError> {
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, LimitsError> {
         let path: Arc<Path> = path.as_ref().into();
-        let ranges = read(&path)?;
-        Ok(Self {
-            path,
-            ranges: Arc::new(ArcSwap::from_pointee(ranges)),
-        })
+        let ranges = Arc::new(ArcSwap::from_pointee(read(&path)?));
+        Ok(Self { path, ranges })
     }
 
     /// Reads the file again. Returns whether the list has changed.
-    ///
-    /// # Errors
-    ///
-    /// As [`from_file`](Self::from_file). The list then stays as it was.
-    pub fn reload(&self) -> Result<bool, IpListError> {
+    pub(crate) fn reload(&self) -> Result<bool, LimitsError> {
         let ranges = read(&self.path)?;
         let is_new = **self.ranges.load() != ranges;
         if is_new {
@@ -67,102 +52,87 @@ impl IpList {
         Ok(is_new)
     }
 
-    /// Returns whether an address is on the list. An IPv4-mapped address counts as the IPv4 address.
-    #[must_use]
-    pub fn contains(&self, ip: IpAddr) -> bool {
-        self.ranges.load().contains(ip.to_canonical())
-    }
-
-    /// The number of ranges. Ranges that overlap or adjoin count as one.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.ranges.load().len()
-    }
-
-    /// Returns whether the list is empty.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// The file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
-}
 
-/// Prints the number of ranges, and no addresses.
-impl fmt::Debug for IpList {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IpList")
-            .field("path", &self.path)
-            .field("len", &self.len())
-            .finish()
+    /// Returns whether an address is on the list.
+    pub(super) fn contains(&self, ip: IpAddr) -> bool {
+        self.ranges.load().contains(canonical_ip(ip))
     }
 }
 
-fn read(path: &Path) -> Result<Ranges, IpListError> {
-    let text = fs::read(path).map_err(|source| IpListError::Read {
-        path: path.into(),
-        source,
-    })?;
-    let text = String::from_utf8(text).map_err(|_| IpListError::Encoding { path: path.into() })?;
+fn read(path: &Arc<Path>) -> Result<Ranges, LimitsError> {
+    let mistakes = Mistakes::default();
+    let report = Reporter::new(&mistakes, Some(path));
+    let text = fs::read_to_string(path).unwrap_or_else(|cause| {
+        report.unreadable(cause);
+        "# unreadable".into()
+    });
     // Some editors write a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     if text.trim().is_empty() {
-        return Err(IpListError::Empty { path: path.into() });
+        report.mistaken(
+            "it is empty: write a comment such as `# none` if no address should be on the list",
+        );
     }
-    let lines = (1..).zip(text.lines()).map(|(line, text)| {
+    let entries = (1..).zip(text.lines()).filter_map(|(line, text)| {
         let (entry, _) = text.split_once('#').unwrap_or((text, ""));
-        (line, entry.trim())
+        let entry = Some(entry.trim()).filter(|entry| !entry.is_empty())?;
+        let mistaken = |error| report.at(line).mistaken(format!("{error}"));
+        range(entry).map_err(mistaken).ok()
     });
-    let entries = lines.filter(|(_, entry)| !entry.is_empty());
-    let ranges = entries.map(|(line, entry)| {
-        range(entry).map_err(|source| IpListError::Range {
-            path: path.into(),
-            line,
-            source,
-        })
-    });
-    ranges.collect()
+    let ranges = entries.collect();
+    mistakes.or(ranges)
 }
 
-/// The error for a list of addresses that cannot be read. Returned by [`IpList::from_file`];
-/// [`ClientIp::listed_in`](super::ClientIp::listed_in) has an example.
-#[derive(Error)]
-#[non_exhaustive]
-pub enum IpListError {
-    /// The file cannot be read.
-    #[error("{}: cannot read it: {source}", .path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// It is not text.
-    #[error("{}: it is not UTF-8: save it as UTF-8", .path.display())]
-    Encoding {
-        /// The file.
-        path: PathBuf,
-    },
-    /// It has no content.
-    #[error("{}: it is empty: write a comment such as `# none` if no address should be on the list", .path.display())]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A line is neither an address nor a range.
-    #[error("{}:{line}: {source}", .path.display())]
-    Range {
-        /// The file.
-        path: PathBuf,
-        /// The line, counted from 1.
-        line: u64,
-        /// The mistake.
-        source: RangeError,
-    },
-}
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
 
-debug_is_message!(IpListError);
+    use super::*;
+
+    #[test]
+    fn list_is_read_again_unless_it_has_a_mistake() {
+        let directory = std::env::temp_dir();
+        let path = directory.join(format!("tollgate-{}-denied.txt", std::process::id()));
+        let write = |text: &[u8]| fs::write(&path, text).unwrap();
+        write("\u{feff}# a scanner\r\n203.0.113.7\r\n\n2001:db8::/48  # a range\n".as_bytes());
+        let list = IpList::from_file(&path).unwrap();
+        let shared = list.clone();
+        let lists = |ip: &str| shared.contains(ip.parse().unwrap());
+        for ip in [
+            "203.0.113.7",
+            "::ffff:203.0.113.7",
+            "64:ff9b::203.0.113.7",
+            "2001:db8::9",
+        ] {
+            assert!(lists(ip), "{ip}");
+        }
+        assert!(!lists("203.0.113.8"));
+        assert!(!list.reload().unwrap());
+        for (text, mistake) in [
+            (&b""[..], "it is empty: write a comment such as `# none`"),
+            (b" \n", "it is empty"),
+            (
+                b"\xff",
+                "cannot read it: stream did not contain valid UTF-8",
+            ),
+            (
+                b"# one\n10.0.0.1/8\n",
+                "denied.txt:2: `10.0.0.1/8` has bits set",
+            ),
+        ] {
+            write(text);
+            let error = list.reload().unwrap_err().to_string();
+            assert!(error.contains(mistake), "{error}");
+            assert!(lists("203.0.113.7"));
+        }
+        write(b"# none\n");
+        assert!(list.reload().unwrap() && !lists("203.0.113.7"));
+        fs::remove_file(&path).unwrap();
+        let error = list.reload().unwrap_err();
+        assert!(error.source().is_some(), "{error}");
+    }
+}

@@ -7,12 +7,13 @@
 //! | [`HeaderId`] | a header's value, such as an account; a [secret](#secret-ids) unless it is [shown](HeaderId::shown) | 400 |
 //! | [`ExtensionId`] | a value that an outer layer put into the extensions | 500: the layer has not run; skipped if it is [optional](ExtensionId::optional) |
 //! | [`MatchedPath`] (feature `axum`) | the route, `/users/{id}` | – (requests without a route share one id) |
-//! | [`PathParam`] (feature `axum`) | a parameter of the route, decoded as for the handler, such as the tenant in `/t/{tenant}` | 500: the route has none; skipped if it is [optional](PathParam::optional) |
+//! | [`PathParam`] (feature `axum`) | a parameter of the route, decoded as for the handler, such as the tenant in `/t/{tenant}` | 500: the route has none |
 //! | [`Everyone`] | one id for all requests | – |
 //! | two to four of these in a tuple | their ids, joined by colons: `12345678:/users/{id}` | what the first part without an id does |
-//! | [`or_else`](KeyExtractorExt::or_else) of two or more | the first id that is valid in the limit's format | what the last one does |
-//! | a closure | the returned id or text, or an `Option` of it | skipped |
-//! | [`Host`], for clients | the authority of the URI | 500: the URI has none |
+//! | [`or_else`](KeyExtractor::or_else) | the first id that is valid in the limit's format | what the last one does |
+//! | [`prefix`](KeyExtractor::prefix) | the id with a text before it: `account:12345678` | what the extractor does |
+//! | a closure | the returned id or text | skipped |
+//! | `Host` (feature `pace`), for clients | the authority of the URI | 500: the URI has none |
 //!
 //! [`OnMissing`](crate::rule::OnMissing) changes what a [`Rule`](crate::Rule) does without an id.
 //!
@@ -21,10 +22,10 @@
 //! Refusals, events and `Debug` output contain the id of the client. If it is an API key, a token or a session, nobody should
 //! read it there, so an extractor can mark its ids with [`Id::secret`](crate::id::Id::secret): people then see a hash, such as
 //! `redacted-5f0c1e6b7a2d9384`. A hash is stable within a process and changes on restart. [`HeaderId`] marks its ids unless
-//! you call [`shown`](HeaderId::shown). In a tuple, one secret part makes the whole id a secret. All others show their ids.
+//! you call [`shown`](HeaderId::shown). In a tuple, one secret part makes the whole id a secret.
 //!
-//! A backend stores secret ids as they are, because the bucket of a client must be the same on all servers.
-//! `KeyForm::hash_ids` keeps them out of Redis.
+//! A backend stores secret ids as they are, because the bucket of a client must be the same on all servers. `hash_ids` of the Redis
+//! backend keeps them out of Redis.
 //!
 //! # A custom extractor
 //!
@@ -49,19 +50,19 @@
 //! use std::collections::HashMap;
 //!
 //! use http::request::Parts;
-//! use tollgate::key::{Extracted, KeyExtractor, MissingId};
+//! use tollgate::{id::Id, key::{KeyExtractor, MissingId}};
 //!
 //! /// The account of an API key. No other keys are ids.
 //! #[derive(Debug)]
 //! struct ApiKey { accounts: HashMap<String, String> }
 //!
 //! impl KeyExtractor for ApiKey {
-//!     fn extract(&self, parts: &Parts) -> Extracted {
+//!     fn extract(&self, parts: &Parts) -> Result<Option<Id>, MissingId> {
 //!         let query = parts.uri.query().unwrap_or_default();
 //!         let key = query.split('&').find_map(|pair| pair.strip_prefix("key="));
 //!         match key.and_then(|key| self.accounts.get(key)) {
-//!             Some(account) => account.as_str().into(),
-//!             None => Extracted::Missing(MissingId::client("add `?key=` with your API key")),
+//!             Some(account) => Ok(Some(account.as_str().into())),
+//!             None => Err(MissingId::client("add `?key=` with your API key")),
 //!         }
 //!     }
 //! }
@@ -73,43 +74,40 @@
 //!   `ACME`, they must be one id. Otherwise a client has a new bucket for each spelling. For the path, use [`PathParam`].
 //! - **Use only verified values.** A client that can invent ids is never limited. Let an outer layer authenticate, and take the
 //!   id from the extension that it sets, or look the value up as above. Limit by address what is not verified.
-//! - **`None` exempts the request** from the rule. If every request must have an id, return [`Extracted::Missing`].
-//! - Mark secrets with [`Id::secret`](crate::id::Id::secret), and say so in [`describe`](KeyExtractor::describe).
+//! - **Keep kinds of ids apart.** If one rule counts by account or else by address, give the accounts a
+//!   [prefix](KeyExtractor::prefix). Otherwise a client that sends `192.0.2.1` as its account spends the bucket of that address.
+//! - **`None` exempts the request** from the rule. If every request must have an id, return a [`MissingId`].
+//! - Mark secrets with [`Id::secret`](crate::id::Id::secret).
 //! - Bound the length of ids, and the work for finding one. Do not block, and do not panic.
 
-mod address;
 mod client_ip;
-mod everyone;
-mod extension;
-mod extracted;
+mod combined;
 mod extractor;
-mod header;
+#[cfg(feature = "pace")]
 mod host;
+#[cfg(feature = "reload")]
 mod ip_list;
-mod ipv6_range;
-mod joined;
+mod items;
+mod proxies;
+mod ranges;
 #[cfg(feature = "axum")]
-mod matched_path;
-mod or_else;
-#[cfg(feature = "axum")]
-mod path_param;
-mod predicate;
+mod route;
+#[cfg(test)]
+mod tests;
+mod value;
 
 #[cfg(feature = "pace")]
+pub use self::host::Host;
+#[cfg(feature = "pace")]
 pub(crate) use self::host::host_of;
-pub use self::{
-    address::{Proxies, ProxiesError, ProxyHeader, RangeError},
-    client_ip::{ClientIp, Within},
-    everyone::Everyone,
-    extension::ExtensionId,
-    extracted::{Extracted, MissingId},
-    extractor::{IdProperties, IdSource, KeyExtractor},
-    header::HeaderId,
-    host::Host,
-    ip_list::{IpList, IpListError},
-    ipv6_range::Ipv6Range,
-    or_else::{KeyExtractorExt, OrElse},
-    predicate::Predicate,
-};
+#[cfg(feature = "reload")]
+pub use self::ip_list::IpList;
 #[cfg(feature = "axum")]
-pub use self::{matched_path::MatchedPath, path_param::PathParam};
+pub use self::route::{MatchedPath, PathParam};
+pub use self::{
+    client_ip::{ClientIp, Ipv6Range},
+    extractor::{IdSource, KeyExtractor, MissingId},
+    proxies::{Proxies, ProxyHeader},
+    ranges::ProxiesError,
+    value::{Everyone, ExtensionId, HeaderId},
+};

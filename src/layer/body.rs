@@ -1,135 +1,93 @@
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
+    mem,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
-use http::{header, response::Parts};
+use http::response::Parts;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::{request_permits::RequestPermits, settlement::Settlement};
-use crate::rule::EndingKind;
+use super::open::Open;
+use crate::rule::Outcome;
 
 pin_project! {
     /// The body of a response from [`RateLimit`](super::RateLimit): that of the inner service, or that of a refusal.
+    // What few responses have is boxed, so that the type is as large as the inner body.
     #[derive(Debug)]
     pub struct ResponseBody<B> {
         #[pin]
-        kind: BodyKind<B>,
+        kind: Kind<B>,
     }
 }
 
 pin_project! {
-    #[project = BodyKindProj]
+    #[project = KindProj]
     #[derive(Debug)]
-    enum BodyKind<B> {
-        Inner { #[pin] body: B, watch: Option<Box<Watch>>, permits: Option<RequestPermits> },
-        Refusal { bytes: Option<Bytes> },
+    enum Kind<B> {
+        Inner { #[pin] body: B },
+        Watched { watched: Pin<Box<Watched<B>>> },
+        Refusal { bytes: Option<Box<Bytes>> },
     }
 }
 
-impl<B> ResponseBody<B> {
-    pub(super) fn inner(body: B) -> Self {
-        Self {
-            kind: BodyKind::Inner {
-                body,
-                watch: None,
-                permits: None,
-            },
-        }
-    }
-
-    /// Holds permits until the body has ended.
-    pub(super) fn with_permits(mut self, held: RequestPermits) -> Self
-    where
-        B: Body<Data = Bytes>,
-    {
-        if let BodyKind::Inner { body, permits, .. } = &mut self.kind
-            && !body.is_end_stream()
-        {
-            *permits = Some(held);
-        }
-        self
-    }
-
-    /// Creates a body whose end settles the request's charges.
-    pub(super) fn watched(body: B, head: Parts, settlement: Settlement) -> Self
-    where
-        B: Body<Data = Bytes>,
-    {
-        let mut watch = Watch {
-            head,
-            settlement,
-            sent: 0,
-        };
-        if body.is_end_stream() {
-            watch.close(true);
-        }
-        Self {
-            kind: BodyKind::Inner {
-                body,
-                watch: Some(Box::new(watch)),
-                permits: None,
-            },
-        }
-    }
-
-    pub(super) fn refusal(bytes: Bytes) -> Self {
-        Self {
-            kind: BodyKind::Refusal {
-                bytes: Some(bytes).filter(|bytes| !bytes.is_empty()),
-            },
-        }
+pin_project! {
+    /// A body whose end settles what is open of its request.
+    #[derive(Debug)]
+    struct Watched<B> {
+        #[pin]
+        body: B,
+        watch: Watch,
     }
 }
 
-/// The settlement that waits for a body's end.
+/// What is open of a request, with the head of its response.
 #[derive(Debug)]
 struct Watch {
+    open: Option<Box<Open>>,
     head: Parts,
-    settlement: Settlement,
     sent: u64,
 }
 
 impl Watch {
-    fn see<E>(&mut self, frame: Option<&Result<Frame<Bytes>, E>>, is_last: impl Fn() -> bool) {
-        match frame {
-            Some(Ok(frame)) => {
-                self.sent += frame.data_ref().map_or(0, |data| data.len() as u64);
-                if is_last() {
-                    self.close(true);
-                }
-            }
-            Some(Err(_)) => self.close(false),
-            None => self.close(true),
-        }
-    }
-
-    fn close(&mut self, complete: bool) {
-        if self.settlement.is_closed() {
-            return;
-        }
-        let outcome = EndingKind::Response(&self.head, self.sent, complete);
-        if let Some(closing) = self.settlement.close(outcome, true) {
-            self.settlement.detach(closing);
+    fn end(&mut self) {
+        if let Some(mut open) = self.open.take() {
+            open.end(Outcome::Response(&self.head, self.sent));
         }
     }
 }
 
-/// Settles when the body is dropped, possibly half-way.
+/// A body can be dropped half-way.
 impl Drop for Watch {
     fn drop(&mut self) {
-        // A server does not poll the body of a response that is sent without one, such as that to HEAD. And over HTTP/1, a body
-        // with a length is not polled again once that length is sent.
-        let length = self.head.headers.get(header::CONTENT_LENGTH);
-        let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
-        let complete = self.settlement.has_no_body(self.head.status) || length == Some(self.sent);
-        let closed = catch_unwind(AssertUnwindSafe(|| self.close(complete)));
-        if closed.is_err() {
-            tracing::error!("a rule's closure panicked on a dropped response");
-        }
+        self.end();
+    }
+}
+
+impl<B> ResponseBody<B> {
+    #[inline]
+    pub(super) fn inner(body: B) -> Self {
+        let kind = Kind::Inner { body };
+        Self { kind }
+    }
+
+    pub(super) fn watched(body: B, head: Parts, open: Box<Open>) -> Self {
+        let watch = Watch {
+            open: Some(open),
+            head,
+            sent: 0,
+        };
+        let watched = Box::pin(Watched { body, watch });
+        let kind = Kind::Watched { watched };
+        Self { kind }
+    }
+
+    pub(super) fn refusal(mut bytes: Bytes) -> Self {
+        let bytes = mem::take(&mut bytes);
+        let bytes = (!bytes.is_empty()).then(|| Box::new(bytes));
+        let kind = Kind::Refusal { bytes };
+        Self { kind }
     }
 }
 
@@ -143,47 +101,58 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
     type Data = Bytes;
     type Error = B::Error;
 
+    #[inline]
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project().kind.project() {
-            BodyKindProj::Inner {
-                mut body,
-                watch,
-                permits,
-            } => {
-                let frame = body.as_mut().poll_frame(cx);
-                if permits.is_some()
-                    && let Poll::Ready(frame) = &frame
-                    && (!matches!(frame, Some(Ok(_))) || body.is_end_stream())
-                {
-                    *permits = None;
-                }
-                if let (Some(watch), Poll::Ready(frame)) = (watch, &frame) {
-                    watch.see(frame.as_ref(), || body.is_end_stream());
-                }
-                frame
-            }
-            BodyKindProj::Refusal { bytes } => {
-                Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b))))
+            KindProj::Inner { body } => body.poll_frame(cx),
+            KindProj::Watched { watched } => watched.as_mut().poll_frame(cx),
+            KindProj::Refusal { bytes } => {
+                Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(*bytes))))
             }
         }
     }
 
+    #[inline]
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            BodyKind::Inner { body, .. } => body.is_end_stream(),
-            BodyKind::Refusal { bytes } => bytes.is_none(),
+            Kind::Inner { body } => body.is_end_stream(),
+            Kind::Watched { watched } => watched.body.is_end_stream(),
+            Kind::Refusal { bytes } => bytes.is_none(),
         }
     }
 
+    #[inline]
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            BodyKind::Inner { body, .. } => body.size_hint(),
-            BodyKind::Refusal { bytes } => {
-                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            Kind::Inner { body } => body.size_hint(),
+            Kind::Watched { watched } => watched.body.size_hint(),
+            Kind::Refusal { bytes } => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len()) as u64)
             }
         }
+    }
+}
+
+impl<B: Body<Data = Bytes>> Watched<B> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let mut this = self.project();
+        let frame = ready!(this.body.as_mut().poll_frame(cx));
+        match &frame {
+            Some(Ok(frame)) => {
+                this.watch.sent += frame.data_ref().map_or(0, |data| data.len() as u64);
+                // A server does not poll a body again whose length is sent.
+                if this.body.is_end_stream() {
+                    this.watch.end();
+                }
+            }
+            Some(Err(_)) | None => this.watch.end(),
+        }
+        Poll::Ready(frame)
     }
 }

@@ -12,158 +12,130 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::{
-    additions::ResponseAdditions,
     body::ResponseBody,
-    conclusion::{Conclusion, FinalResponse},
+    decide::{Additions, Refused, Step},
     waiting::Waiting,
 };
-use crate::task::{Closing, detached};
 
 pin_project! {
     /// The response of [`RateLimit`](super::RateLimit).
-    pub struct ResponseFuture<S, ReqBody>
+    pub struct ResponseFuture<S, B>
     where
-        S: Service<Request<ReqBody>>,
+        S: Service<Request<B>>,
     {
         #[pin]
-        state: ResponseState<S, ReqBody>,
+        pub(super) state: State<S, B>,
+        pub(super) additions: Additions,
     }
 }
 
 pin_project! {
-    #[project = ResponseStateProj]
-    enum ResponseState<S, ReqBody>
+    #[project = StateProj]
+    pub(super) enum State<S, B>
     where
-        S: Service<Request<ReqBody>>,
+        S: Service<Request<B>>,
     {
-        Waiting { held: Option<Box<PendingRequest<S, ReqBody>>> },
-        Inner { #[pin] future: S::Future, additions: ResponseAdditions },
-        Closing { closing: Closing, ended: Option<Box<InnerResult<S::Response, S::Error>>> },
-        Refused { refused: Option<Box<FinalResponse>> },
+        Waiting { pending: Option<Box<Pending<S, B>>> },
+        Inner { #[pin] future: S::Future },
+        Refused { response: Option<Refused> },
     }
 }
 
-/// A request that waits for its decision, and the ready service to call with it.
-struct PendingRequest<S, ReqBody> {
-    inner: S,
+/// A request that waits for its decision or its turn, and the ready service to call with it. It is boxed, so that futures which
+/// do not wait stay small.
+pub(super) struct Pending<S, B> {
+    ready: S,
     parts: Parts,
-    body: ReqBody,
+    body: B,
     waiting: Waiting,
 }
 
-impl<S, ReqBody> PendingRequest<S, ReqBody>
+impl<S, B> State<S, B>
 where
-    S: Service<Request<ReqBody>>,
+    S: Service<Request<B>>,
 {
-    /// Waits for the decision, and calls the inner service if the request may proceed.
-    fn poll(held: &mut Option<Box<Self>>, cx: &mut Context<'_>) -> Poll<ResponseState<S, ReqBody>> {
-        let pending = held.as_mut().expect("held until it is decided");
-        let Self { parts, waiting, .. } = &mut **pending;
-        let mut additions = ResponseAdditions::default();
-        let conclusion = ready!(waiting.poll(parts, &mut additions, cx));
-        let mut request = held.take().expect("as above");
-        Poll::Ready(match conclusion {
-            Conclusion::Proceed => ResponseState::Inner {
-                future: request
-                    .inner
-                    .call(Request::from_parts(request.parts, request.body)),
-                additions,
-            },
-            Conclusion::Refuse(refused) => ResponseState::Refused {
-                refused: Some(refused),
-            },
+    #[inline]
+    pub(super) fn inner(future: S::Future) -> Self {
+        Self::Inner { future }
+    }
+
+    pub(super) fn refused(response: Refused) -> Self {
+        let response = Some(response);
+        Self::Refused { response }
+    }
+
+    pub(super) fn waiting(ready: S, parts: Parts, body: B, waiting: Waiting) -> Self {
+        let pending = Some(Box::new(Pending {
+            ready,
+            parts,
+            body,
+            waiting,
+        }));
+        Self::Waiting { pending }
+    }
+}
+
+impl<S, B, R> Future for ResponseFuture<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    R: Body<Data = Bytes>,
+{
+    type Output = Result<Response<ResponseBody<R>>, S::Error>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            let next = match this.state.as_mut().project() {
+                StateProj::Waiting { pending } => {
+                    ready!(Pending::poll(pending, this.additions, cx))
+                }
+                StateProj::Inner { future } => {
+                    let result = ready!(future.poll(cx));
+                    return Poll::Ready(this.additions.add_to(result));
+                }
+                StateProj::Refused { response } => {
+                    let response = response.take().expect("polled again after it was ready");
+                    return Poll::Ready(Ok(response.map(ResponseBody::refusal)));
+                }
+            };
+            this.state.set(next);
+        }
+    }
+}
+
+impl<S, B> Pending<S, B>
+where
+    S: Service<Request<B>>,
+{
+    /// Waits, and calls the inner service if the request may proceed.
+    fn poll(
+        pending: &mut Option<Box<Self>>,
+        additions: &mut Additions,
+        cx: &mut Context<'_>,
+    ) -> Poll<State<S, B>> {
+        let waiting = pending.as_mut().expect("kept until it is decided");
+        let waited = ready!(waiting.waiting.as_mut().poll(cx));
+        let mut request = pending.take().expect("as above");
+        Poll::Ready(match waited.conclude(&mut request.parts, additions) {
+            Step::Proceed => {
+                let parts = Request::from_parts(request.parts, request.body);
+                State::inner(request.ready.call(parts))
+            }
+            Step::Refuse(response) => State::refused(response),
+            Step::Wait(waiting) => {
+                request.waiting = waiting;
+                State::Waiting {
+                    pending: Some(request),
+                }
+            }
         })
     }
 }
 
-/// The result of the inner service, and the additions to the response.
-type InnerResult<R, E> = (Result<R, E>, ResponseAdditions);
-
-impl<S, ReqBody> ResponseFuture<S, ReqBody>
+impl<S, B> fmt::Debug for ResponseFuture<S, B>
 where
-    S: Service<Request<ReqBody>>,
-{
-    #[inline]
-    pub(super) fn inner(future: S::Future, additions: ResponseAdditions) -> Self {
-        Self {
-            state: ResponseState::Inner { future, additions },
-        }
-    }
-
-    #[inline]
-    pub(super) fn refused(refused: Box<FinalResponse>) -> Self {
-        Self {
-            state: ResponseState::Refused {
-                refused: Some(refused),
-            },
-        }
-    }
-
-    pub(super) fn waiting(inner: S, parts: Parts, body: ReqBody, waiting: Waiting) -> Self {
-        let held = PendingRequest {
-            inner,
-            parts,
-            body,
-            waiting,
-        };
-        Self {
-            state: ResponseState::Waiting {
-                held: Some(Box::new(held)),
-            },
-        }
-    }
-}
-
-impl<S, ReqBody, ResBody> Future for ResponseFuture<S, ReqBody>
-where
-    S: Service<Request<ReqBody>, Response = Response<ResBody>>,
-    ResBody: Body<Data = Bytes>,
-{
-    type Output = Result<Response<ResponseBody<ResBody>>, S::Error>;
-
-    #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.project().state;
-        loop {
-            let next = match state.as_mut().project() {
-                ResponseStateProj::Waiting { held } => ready!(PendingRequest::poll(held, cx)),
-                ResponseStateProj::Inner { future, additions } => {
-                    let ended = ready!(future.poll(cx));
-                    if ended.is_err() {
-                        additions.permits = None;
-                    }
-                    if additions.settlement.is_none() {
-                        return Poll::Ready(ended.map(|response| additions.put_on_inner(response)));
-                    }
-                    let (ended, closing) = additions.settle(ended);
-                    let Some(closing) = closing else {
-                        return Poll::Ready(ended.map(|response| additions.put_on_inner(response)));
-                    };
-                    // The client gets its answer once its charge is corrected.
-                    ResponseState::Closing {
-                        closing: detached(closing),
-                        ended: Some(Box::new((ended, std::mem::take(additions)))),
-                    }
-                }
-                ResponseStateProj::Closing { closing, ended } => {
-                    ready!(closing.as_mut().poll(cx));
-                    let (ended, mut additions) =
-                        *ended.take().expect("polled again after it was ready");
-                    return Poll::Ready(ended.map(|response| additions.put_on_inner(response)));
-                }
-                ResponseStateProj::Refused { refused } => {
-                    let refused = ready!(FinalResponse::poll(refused, cx));
-                    return Poll::Ready(Ok(refused.response.map(ResponseBody::refusal)));
-                }
-            };
-            state.set(next);
-        }
-    }
-}
-
-impl<S, ReqBody> fmt::Debug for ResponseFuture<S, ReqBody>
-where
-    S: Service<Request<ReqBody>>,
+    S: Service<Request<B>>,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResponseFuture").finish_non_exhaustive()

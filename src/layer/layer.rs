@@ -1,21 +1,20 @@
 use std::{sync::Arc, time::Duration};
 
+use http::request::Parts;
 use tower_layer::Layer;
 
-use super::{
-    config::{DenyList, LayerConfig},
-    own_limits::OwnLimits,
-    service::RateLimit,
-    traffic::TrafficChecks,
-    waiting_room::WaitingRoom,
-};
+use super::{config::Config, service::RateLimit};
 use crate::{
-    check::Checks,
-    key::Predicate,
+    backend::{Backend, MemoryBackend},
+    key::KeyExtractor,
+    limit::{Limit, LimitName, Limits, LimitsError},
     limiter::Limiter,
-    response::{DecisionResponder, Extras, Grpc, Headers, IntoFormat, Policy, Responder},
-    rule::{Predicates, Rule, RuleError, Rules},
+    response::{Headers, ResponseFormat},
+    rule::{Conditions, Rule},
 };
+
+/// The name of the first limit of a layer that has its own.
+const NAME: &str = "requests";
 
 /// A tower layer that limits the requests to the services it wraps.
 ///
@@ -25,12 +24,57 @@ use crate::{
 /// See the [module docs](crate::layer) for an example.
 #[derive(Clone, Debug)]
 pub struct RateLimitLayer {
-    pub(super) config: Arc<LayerConfig>,
-    /// The layer's own limits, while others can be added.
-    pub(super) own: Option<OwnLimits>,
+    config: Arc<Config>,
+    /// While others can be added.
+    own: Option<OwnLimits>,
+}
+
+/// The limits that a layer has of its own, and its rules.
+#[derive(Clone, Debug, Default)]
+struct OwnLimits {
+    limits: Vec<(LimitName, Limit)>,
+    rules: Vec<Rule>,
+}
+
+impl OwnLimits {
+    fn limiter(&self, backend: impl Backend) -> Result<Limiter, LimitsError> {
+        let limits = self.limits.iter().cloned();
+        let limits = limits.fold(Limits::builder(), |all, (name, limit)| {
+            all.limit(name, limit)
+        });
+        Limiter::try_new(limits.build()?, backend)
+    }
 }
 
 impl RateLimitLayer {
+    /// A layer with one limit for each client that `extractor` finds. [`limit`](Self::limit) adds others. This layer and
+    /// its clones keep their buckets in memory, and no other layer shares them.
+    ///
+    /// The limit is named `requests`. For limits from files, or a limiter that is used elsewhere too, use
+    /// [`with_limiter`](Self::with_limiter).
+    ///
+    /// ```
+    /// use tollgate::{ClientIp, Limit, RateLimitLayer};
+    ///
+    /// let layer = RateLimitLayer::new(Limit::per_second(10).burst(20), ClientIp::peer());
+    /// # let _ = layer;
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the extractor cannot produce ids in the format [`Opaque`](crate::id::IdFormat::Opaque). All extractors of
+    /// this crate can.
+    #[must_use]
+    #[track_caller]
+    pub fn new(limit: Limit, extractor: impl KeyExtractor) -> Self {
+        let without = OwnLimits::default().limiter(MemoryBackend::new());
+        let without = without.map(|limiter| Self {
+            own: Some(OwnLimits::default()),
+            ..Self::with_limiter(limiter)
+        });
+        valid(without).limit(NAME, limit, extractor)
+    }
+
     /// A layer that uses a limiter. It lets everything pass until you add a [`rule`](Self::rule).
     ///
     /// ```
@@ -49,31 +93,100 @@ impl RateLimitLayer {
     /// ```
     #[must_use]
     pub fn with_limiter(limiter: Limiter) -> Self {
-        let config = LayerConfig {
-            traffic: Arc::new(TrafficChecks::new(Checks::new())),
-            limiter,
-            rules: Rules::default(),
-            policies: Vec::new(),
-            responder: Responder::default(),
-            headers: Headers::default(),
-            request_extension: false,
-            response_extension: false,
-            exempt: Predicates::default(),
-            listed: Vec::new(),
-            settles: false,
-            room: Arc::default(),
-            health: Arc::default(),
-        };
         Self {
-            config: Arc::new(config),
+            config: Arc::new(Config::new(limiter)),
             own: None,
         }
     }
 
-    /// The limiter of this layer, for example to [reset](Limiter::reset) a client's bucket.
+    /// Adds a limit, and the rule that charges each request of the clients that `extractor` finds. A request is charged
+    /// by all limits or, if one of them denies it, by none.
+    ///
+    /// ```
+    /// use http::Method;
+    /// use tollgate::{ClientIp, Limit, RateLimitLayer, key::HeaderId, rule::methods};
+    ///
+    /// let layer = RateLimitLayer::new(Limit::per_second(10).burst(20), ClientIp::peer())
+    ///     .limit("accounts", Limit::per_minute(300), HeaderId::new("x-account"))
+    ///     .limit_with("writes", Limit::per_minute(30), HeaderId::new("x-account"), |rule| {
+    ///         rule.only_if(methods([Method::POST, Method::PUT])).cost(2)
+    ///     });
+    /// # let _ = layer;
+    /// ```
+    ///
+    /// Clones that were made before have buckets of their own.
+    ///
+    /// # Panics
+    ///
+    /// If the name is not valid, or is that of another limit of this layer; if the limit is not valid; if the extractor
+    /// cannot produce ids in the name's format; or if the layer was created by [`with_limiter`](Self::with_limiter) or
+    /// is already [`shared`](Self::shared).
     #[must_use]
-    pub fn limiter(&self) -> &Limiter {
-        &self.config.limiter
+    #[track_caller]
+    pub fn limit(
+        self,
+        name: impl Into<LimitName>,
+        limit: Limit,
+        extractor: impl KeyExtractor,
+    ) -> Self {
+        self.limit_with(name, limit, extractor, |rule| rule)
+    }
+
+    /// Adds a limit as [`limit`](Self::limit) does, which has an example. `options` sets the options of its rule, such as
+    /// the [`cost`](Rule::cost) and the [requests](Rule::only_if) that it charges.
+    ///
+    /// # Panics
+    ///
+    /// Like [`limit`](Self::limit), and if the rule does not fit, as in [`rule`](Self::rule).
+    #[must_use]
+    #[track_caller]
+    pub fn limit_with(
+        mut self,
+        name: impl Into<LimitName>,
+        limit: Limit,
+        extractor: impl KeyExtractor,
+        options: impl FnOnce(Rule) -> Rule,
+    ) -> Self {
+        let name = name.into();
+        let mut own = self.take_own("limit");
+        own.rules
+            .push(options(Rule::new(Arc::clone(&name.name), extractor)));
+        own.limits.push((name, limit));
+        let layer = valid(self.decide_in(MemoryBackend::new(), &own));
+        Self {
+            own: Some(own),
+            ..layer
+        }
+    }
+
+    /// Keeps the buckets in a backend, with this name for the limit of [`new`](Self::new). Layers in the same store share
+    /// the buckets of limits with the same name, and should have the same values for it.
+    ///
+    /// ```no_run
+    /// use tollgate::{ClientIp, Limit, RateLimitLayer};
+    /// # #[cfg(feature = "redis")] {
+    /// use tollgate::RedisBackend;
+    ///
+    /// let redis = RedisBackend::new("redis://127.0.0.1:6379")?;
+    /// let layer = RateLimitLayer::new(Limit::per_minute(5), ClientIp::peer()).shared("logins", redis);
+    /// # let _ = layer; }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the name is not valid; if the extractor cannot produce ids in its format; if the layer was created by
+    /// [`with_limiter`](Self::with_limiter) or is already shared; or if the backend cannot keep the buckets of a limit
+    /// ([`Backend::admits`]).
+    #[must_use]
+    #[track_caller]
+    pub fn shared(mut self, name: impl Into<LimitName>, backend: impl Backend) -> Self {
+        let (name, mut own) = (name.into(), self.take_own("shared"));
+        if let (Some(rule), Some((first, _))) = (own.rules.first_mut(), own.limits.first_mut()) {
+            *rule = rule.clone().of_limit(Arc::clone(&name.name));
+            *first = name;
+        }
+        valid(self.decide_in(backend, &own))
     }
 
     /// Adds a rule. A request is charged by all rules of a layer or, if one of them denies it, by none.
@@ -86,10 +199,7 @@ impl RateLimitLayer {
     #[must_use]
     #[track_caller]
     pub fn rule(self, rule: Rule) -> Self {
-        match self.try_rule(rule) {
-            Ok(layer) => layer,
-            Err(error) => panic!("{error}"),
-        }
+        valid(self.try_rule(rule))
     }
 
     /// Adds a rule, or returns why it does not fit.
@@ -97,11 +207,11 @@ impl RateLimitLayer {
     /// # Errors
     ///
     /// In the cases in which [`rule`](Self::rule) panics.
-    pub fn try_rule(mut self, rule: Rule) -> Result<Self, RuleError> {
+    pub fn try_rule(mut self, rule: Rule) -> Result<Self, LimitsError> {
         if let Some(own) = &mut self.own {
             own.rules.push(rule.clone());
         }
-        self.add(rule)?;
+        self.config_mut().add_rule(rule)?;
         Ok(self)
     }
 
@@ -115,10 +225,10 @@ impl RateLimitLayer {
     /// let ours = ClientIp::peer().within(["10.0.0.0/8", "fd00::/8"])?;
     /// let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer()).skip_if(ours);
     /// # let _ = layer;
-    /// # Ok::<_, tollgate::key::RangeError>(())
+    /// # Ok::<_, tollgate::key::ProxiesError>(())
     /// ```
     #[must_use]
-    pub fn skip_if(mut self, skip: impl Predicate) -> Self {
+    pub fn skip_if(mut self, skip: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
         self.config_mut().exempt.push(Arc::new(skip));
         self
     }
@@ -137,30 +247,17 @@ impl RateLimitLayer {
     /// let abusers = ClientIp::peer().within(["192.0.2.0/24", "2001:db8:bad::/48"])?;
     /// let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer()).deny_if("abusers", abusers);
     /// # let _ = layer;
-    /// # Ok::<_, tollgate::key::RangeError>(())
+    /// # Ok::<_, tollgate::key::ProxiesError>(())
     /// ```
     #[must_use]
-    pub fn deny_if(mut self, list: &str, predicate: impl Predicate) -> Self {
-        self.config_mut().listed.push(DenyList {
-            name: list.into(),
-            predicate: Arc::new(predicate),
-        });
-        self
-    }
-
-    /// Sets which mistakes to look for, and whether they are errors. See [`check`](crate::check).
-    ///
-    /// # Panics
-    ///
-    /// If the checks are strict and find a mistake in the existing rules.
-    #[must_use]
-    #[track_caller]
-    pub fn checks(mut self, checks: Checks) -> Self {
-        let config = self.config_mut();
-        config.traffic = Arc::new(TrafficChecks::new(checks));
-        if let Some(finding) = config.refused() {
-            panic!("{finding}");
-        }
+    pub fn deny_if(
+        mut self,
+        list: &str,
+        denied: impl Fn(&Parts) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let mut conditions = Conditions::default();
+        conditions.push(Arc::new(denied));
+        self.config_mut().listed.push((list.into(), conditions));
         self
     }
 
@@ -177,23 +274,13 @@ impl RateLimitLayer {
     /// All requests that the layer lets through get one, also those that no rule charges.
     #[must_use]
     pub fn extensions(mut self, extensions: bool) -> Self {
-        self.config_mut().request_extension = extensions;
-        self
-    }
-
-    /// Sets whether responses get an [`Assessment`](super::Assessment) extension, for outer layers. They do not by
-    /// default. If several nested layers do this, the innermost assessment is kept. It also contains the decisions of
-    /// the outer layers that put theirs into the request.
-    #[must_use]
-    pub fn response_extension(mut self, response_extension: bool) -> Self {
-        self.config_mut().response_extension = response_extension;
+        self.config_mut().extends = extensions;
         self
     }
 
     /// Sets the format of refusals, except for gRPC requests. The default is [`Problem`](crate::response::Problem).
     ///
-    /// A closure returns a `Response<Bytes>` or, with the feature `axum`, anything that implements axum's `IntoResponse`
-    /// and has its whole body at once: a stream is left out.
+    /// A closure that returns a `Response<Bytes>` is a format, too: [`ResponseFormat`] has an example.
     ///
     /// ```
     /// use tollgate::{ClientIp, Limit, RateLimitLayer, response::PlainText};
@@ -202,107 +289,60 @@ impl RateLimitLayer {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn respond_with<Kind>(mut self, format: impl IntoFormat<Kind>) -> Self {
-        self.config_mut().responder.format = Arc::new(format.into_format());
+    pub fn respond_with(mut self, format: impl ResponseFormat) -> Self {
+        self.config_mut().responder.format = Arc::new(format);
         self
     }
 
-    /// Sets which requests are refused with a gRPC status. The default is [`Grpc::Auto`].
+    /// Sets whether gRPC requests are refused with HTTP 200 and a `grpc-status`, as they are by default. A request is one of gRPC
+    /// if it is certain: `POST` over HTTP/2, with `te: trailers` and the content type `application/grpc`, or `POST` with that
+    /// of gRPC-Web.
     ///
-    /// In each case, [`RequestEnd::status`](crate::rule::RequestEnd::status) of a refusal is the HTTP status for its reason.
-    ///
-    /// ```
-    /// use tollgate::{ClientIp, Limit, RateLimitLayer, response::Grpc};
-    ///
-    /// // nginx asks this server by `auth_request`, and takes 200 for a yes.
-    /// let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer()).grpc(Grpc::Never);
-    /// # let _ = layer;
-    /// ```
+    /// Turn it off behind a proxy that asks this server over HTTP whether to admit a request: nginx's `auth_request`, Traefik's
+    /// `ForwardAuth`, Envoy's `ext_authz` over HTTP. Such a proxy would treat the status 200 as approval.
     #[must_use]
-    pub fn grpc(mut self, grpc: Grpc) -> Self {
-        self.config_mut().responder.grpc = grpc;
+    pub fn grpc(mut self, grpc: bool) -> Self {
+        self.config_mut().responder.speaks_grpc = grpc;
         self
-    }
-
-    /// Returns the settings of this layer's responses, for handlers that decide by themselves with a
-    /// [`LimitHandle`](crate::limiter::LimitHandle). Call it after the other setters.
-    #[must_use]
-    pub fn responder(&self) -> DecisionResponder {
-        DecisionResponder::new(self.config.responder.clone(), self.config.headers)
     }
 
     /// Adds a random time of up to `jitter` to each refused client's wait, so that clients who were refused together
     /// do not return together. There is no jitter by default.
     #[must_use]
     pub fn jitter(mut self, jitter: Duration) -> Self {
-        self.extras_mut().jitter = jitter;
+        self.config_mut().responder.jitter = jitter;
         self
     }
 
-    /// Sets whether each refusal has a reference: a short random text by which a client can ask, and an operator can find the
-    /// answer. It is off by default.
-    ///
-    /// The reference is in problem documents and the registry's JSON, as `refusal-id`, in plain text, in the `RequestInfo` of
-    /// gRPC details (with the feature `tonic`), and in [`Refusal::id`](crate::response::Refusal::id) for other formats. Each
-    /// refusal is also an event `refused` of level `DEBUG` with the reference, the reason, the limit and the client, for each
-    /// limit that refuses the request. The reference is recorded on the request's span as `rate_limiting.refusal_id`. The guide
-    /// describes [how to answer a client](crate::guide::why_denied).
-    ///
-    /// ```
-    /// use tollgate::{ClientIp, Limit, RateLimitLayer};
-    ///
-    /// let layer = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer()).refusal_ids(true);
-    /// # let _ = layer;
-    /// ```
-    #[must_use]
-    pub fn refusal_ids(mut self, refusal_ids: bool) -> Self {
-        self.extras_mut().refusal_ids = refusal_ids;
-        self
+    #[track_caller]
+    fn take_own(&mut self, method: &str) -> OwnLimits {
+        match self.own.take() {
+            Some(own) => own,
+            None => panic!(
+                "`{method}` is for the limits of `RateLimitLayer::new`, before `shared`: otherwise, add the limit to the \
+                 limiter's `Limits`, and a `rule` to the layer"
+            ),
+        }
     }
 
-    /// Sets how long a client should wait that a [concurrency limit](crate::Limit::concurrent) refuses, because nobody knows
-    /// when a permit comes back. The default is 1 s. [`jitter`](Self::jitter) adds to it.
-    #[must_use]
-    pub fn retry_permits_after(mut self, wait: Duration) -> Self {
-        self.config_mut().responder.for_permits = wait;
-        self
+    /// Decides by these limits alone, whose buckets are in a backend.
+    fn decide_in(mut self, backend: impl Backend, own: &OwnLimits) -> Result<Self, LimitsError> {
+        let limiter = own.limiter(backend)?;
+        self.config_mut()
+            .decide_by(limiter, own.rules.iter().cloned())?;
+        Ok(self)
     }
 
-    /// Sets how many requests can wait in line at once, on limits with [`max_wait`](crate::Limit::max_wait). The default is
-    /// 10,000. Further requests are decided as with [`no_wait`](Rule::no_wait): they are refused if they would have to
-    /// wait. With 0, no request waits. Requests that a store is deciding count too, if they may have to wait.
-    ///
-    /// The bound applies to all clones of the layer, and to all services that they wrap. The [module
-    /// docs](crate::layer) describe what a waiting request holds.
-    #[must_use]
-    pub fn max_waiting(mut self, max_waiting: usize) -> Self {
-        self.config_mut().room = Arc::new(WaitingRoom::new(max_waiting));
-        self
-    }
-
-    pub(super) fn add(&mut self, rule: Rule) -> Result<(), RuleError> {
-        let config = self.config_mut();
-        config.rules.push(rule, &config.limiter)?;
-        let added = config.rules.shown_limits().skip(config.policies.len());
-        config.policies.extend(added.map(|shown| match shown {
-            Some((limit, mode)) => Policy::new(limit, mode.votes()),
-            None => Policy::hidden(),
-        }));
-        config.settles = config.rules.wait_for_endings();
-        // A clone's counters are for other rules.
-        config.traffic = Arc::new(TrafficChecks::new(config.traffic.checks()));
-        config
-            .refused()
-            .map_or(Ok(()), |finding| Err(RuleError::Check(finding)))
-    }
-
-    fn extras_mut(&mut self) -> &mut Extras {
-        let responder = &mut self.config_mut().responder;
-        responder.extras.get_or_insert_default()
-    }
-
-    pub(super) fn config_mut(&mut self) -> &mut LayerConfig {
+    fn config_mut(&mut self) -> &mut Config {
         Arc::make_mut(&mut self.config)
+    }
+}
+
+#[track_caller]
+fn valid<T>(result: Result<T, LimitsError>) -> T {
+    match result {
+        Ok(valid) => valid,
+        Err(error) => panic!("{error}"),
     }
 }
 
@@ -310,12 +350,9 @@ impl<S> Layer<S> for RateLimitLayer {
     type Service = RateLimit<S>;
 
     fn layer(&self, inner: S) -> RateLimit<S> {
-        if self.config.rules.is_empty() && self.config.listed.is_empty() {
-            self.config.health.idle();
-        }
-        if let Some(finding) = self.config.mistake() {
-            self.config.traffic.report(&finding);
-        }
-        RateLimit::new(inner, Arc::clone(&self.config))
+        let config = &self.config;
+        let is_idle = config.rules().len() == 0 && config.listed.is_empty();
+        config.checks.built(config.rules(), is_idle);
+        RateLimit::new(inner, Arc::clone(config))
     }
 }

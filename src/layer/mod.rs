@@ -24,15 +24,14 @@
 //! # Waiting in line
 //!
 //! On a limit with [`max_wait`](crate::Limit::max_wait), a request that does not fit yet waits for its turn instead of
-//! being refused (feature `tokio`, which `axum` brings along; without a tokio runtime it is refused). Requests start in
+//! being refused (without a tokio runtime, it is refused). Requests start in
 //! the order in which they came. A request that waits for several limits waits for the longest.
 //! [`Rule::no_wait`](crate::Rule::no_wait) turns this off for a rule.
 //!
 //! While a request waits, its body is not read. The request holds its head, its connection and the service that was
 //! polled ready. Put a layer that hands out permits when it is ready, such as tower's `ConcurrencyLimit`, outside of
 //! this one.
-//! At most [`max_waiting`](RateLimitLayer::max_waiting) requests wait; beyond that, requests that would have to wait are
-//! refused.
+//! At most 10,000 requests of a layer wait; beyond that, requests that would have to wait are refused.
 //!
 //! If a client disconnects, its request leaves the line, and all charges of this layer are refunded, except grants of
 //! tiers. Outer layers settle their own charges. While others wait behind a request,
@@ -69,32 +68,19 @@
 //! With [`extensions(true)`](RateLimitLayer::extensions), a handler finds the [`Assessment`] in the request's extensions. It has
 //! the decisions, and can settle or refund them. It costs a third of the layer's time, so it is off by default.
 
-mod additions;
 mod assessment;
 mod body;
-mod charged_decisions;
-mod conclusion;
+mod checks;
 mod config;
-mod deciding;
+mod decide;
 #[cfg(feature = "axum")]
 mod extractor;
 mod future;
-mod health;
 #[expect(clippy::module_inception, reason = "a layer is where one looks for it")]
 mod layer;
-mod layer_limits;
-mod own_limits;
-mod pending_settlement;
-mod queued_request;
-mod queueing;
-mod request_charges;
-mod request_permits;
+mod open;
 mod service;
-mod settlement;
-mod store_wait;
-mod traffic;
 mod waiting;
-mod waiting_room;
 
 #[cfg(feature = "axum")]
 pub use self::extractor::MissingAssessment;
@@ -103,6 +89,5 @@ pub use self::{
     body::ResponseBody,
     future::ResponseFuture,
     layer::RateLimitLayer,
-    request_permits::RequestPermits,
     service::RateLimit,
 };

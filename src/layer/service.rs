@@ -10,69 +10,70 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::{
-    additions::ResponseAdditions, body::ResponseBody, conclusion::Conclusion, config::LayerConfig,
-    future::ResponseFuture, waiting::Progress,
+    body::ResponseBody,
+    config::Config,
+    decide::{Additions, Step},
+    future::{ResponseFuture, State},
 };
 
 /// A service whose requests are limited. Created by [`RateLimitLayer`](super::RateLimitLayer).
 ///
-/// See the [module docs](crate::layer) for an example.
+/// It is ready when the inner service is. An error of the inner service stays what it is, and a refusal is a response.
 #[derive(Clone, Debug)]
 pub struct RateLimit<S> {
     inner: S,
-    config: Arc<LayerConfig>,
+    config: Arc<Config>,
 }
 
 impl<S> RateLimit<S> {
-    pub(super) fn new(inner: S, config: Arc<LayerConfig>) -> Self {
+    pub(super) fn new(inner: S, config: Arc<Config>) -> Self {
         Self { inner, config }
     }
 
-    /// The service that is wrapped.
+    /// The inner service.
     pub fn get_ref(&self) -> &S {
         &self.inner
     }
 
-    /// The service that is wrapped.
+    /// The inner service.
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }
 
-    /// Consumes the layer's service, and returns the wrapped one.
+    /// Unwraps the inner service.
     pub fn into_inner(self) -> S {
         self.inner
     }
 }
 
-impl<S, ReqBody, ResBody> Service<Request<ReqBody>> for RateLimit<S>
+impl<S, B, R> Service<Request<B>> for RateLimit<S>
 where
-    S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
-    ResBody: Body<Data = Bytes>,
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+    R: Body<Data = Bytes>,
 {
-    type Response = Response<ResponseBody<ResBody>>;
+    type Response = Response<ResponseBody<R>>;
     type Error = S::Error;
-    type Future = ResponseFuture<S, ReqBody>;
+    type Future = ResponseFuture<S, B>;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
+    fn call(&mut self, request: Request<B>) -> Self::Future {
         let (mut parts, body) = request.into_parts();
-        let mut additions = ResponseAdditions::default();
-        match self.config.assess(&mut parts, &mut additions) {
-            Progress::Decided(Conclusion::Proceed) => {
-                let future = self.inner.call(Request::from_parts(parts, body));
-                ResponseFuture::inner(future, additions)
-            }
-            Progress::Decided(Conclusion::Refuse(refused)) => ResponseFuture::refused(refused),
-            Progress::Waiting(waiting) => {
+        let mut additions = Additions::default();
+        let state = match self.config.start(&mut parts, &mut additions) {
+            Step::Proceed => State::inner(self.inner.call(Request::from_parts(parts, body))),
+            Step::Refuse(response) => State::refused(response),
+            Step::Wait(waiting) => {
                 // The service that was polled ready is the one to call; its clone is not.
                 let clone = self.inner.clone();
                 let ready = mem::replace(&mut self.inner, clone);
-                ResponseFuture::waiting(ready, parts, body, waiting)
+                State::waiting(ready, parts, body, waiting)
             }
-        }
+        };
+        ResponseFuture { state, additions }
     }
 }
 

@@ -1,68 +1,242 @@
-use std::task::{Context, Poll, ready};
+//! Requests that wait: for the decision of a store, or for their turn in line.
 
-use http::request::Parts;
-
-use super::{
-    additions::ResponseAdditions,
-    conclusion::Conclusion,
-    queued_request::QueuedRequest,
-    store_wait::{StoreDecision, StoreWait},
+use std::{
+    future::Future,
+    iter::zip,
+    mem,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
-/// The progress of a request.
-pub(super) enum Progress {
-    Decided(Conclusion),
-    Waiting(Waiting),
+use http::request::Parts;
+use tokio::{runtime::Handle, time::Instant};
+
+use super::{
+    config::Config,
+    decide::{Additions, Asked, Step},
+    open::{Open, RequestStart},
+};
+use crate::{
+    decision::Decision,
+    key::MissingId,
+    limiter::{Charged, LimiterError},
+    metrics,
+    response::InForce,
+    rule::Charge,
+    task::detached,
+    transaction::Operation,
+};
+
+/// The most requests of a layer that wait in line at once. Further ones do not wait.
+const MOST: usize = 10_000;
+
+pub(super) type Waiting = Pin<Box<dyn Future<Output = Waited> + Send>>;
+
+/// A request that waits, and then has waited.
+pub(super) struct Waited {
+    config: Arc<Config>,
+    in_force: Arc<InForce>,
+    charges: Vec<Charge>,
+    missing: Option<MissingId>,
+    start: RequestStart,
+    since: Instant,
+    can_wait: bool,
+    decided: Result<Vec<Decision>, LimiterError>,
+    held: Held,
 }
 
-/// The reason for which a request waits.
-pub(super) enum Waiting {
-    ForStore(Box<StoreWait>),
-    InLine(Box<QueuedRequest>),
+/// What a request holds before it proceeds.
+#[derive(Default)]
+struct Held {
+    /// Its charges, if it waits in line. They are given back if it leaves.
+    in_line: Vec<Charged>,
+    open: Option<Box<Open>>,
 }
 
-impl Waiting {
-    pub(super) fn poll(
-        &mut self,
-        request: &mut Parts,
-        additions: &mut ResponseAdditions,
-        cx: &mut Context<'_>,
-    ) -> Poll<Conclusion> {
-        loop {
-            match self {
-                Self::ForStore(undecided) => {
-                    let decided = ready!(undecided.deciding.as_mut().poll(cx));
-                    match undecided.proceed(decided, request, additions) {
-                        Progress::Decided(conclusion) => return Poll::Ready(conclusion),
-                        Progress::Waiting(next) => *self = next,
-                    }
-                }
-                Self::InLine(line) => {
-                    *additions = ready!(line.poll(cx));
-                    return Poll::Ready(Conclusion::Proceed);
-                }
-            }
+impl Held {
+    fn proceed(mut self) -> Option<Box<Open>> {
+        self.in_line.drain(..).for_each(Charged::keep);
+        self.open.take()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(open) = &mut self.open
+            && !self.in_line.is_empty()
+        {
+            open.leave();
         }
     }
 }
 
-impl StoreWait {
-    /// Continues with a request that the store has decided.
-    fn proceed(
-        &self,
-        decided: StoreDecision,
-        request: &mut Parts,
-        additions: &mut ResponseAdditions,
-    ) -> Progress {
-        let (config, limits, missing) = (&self.config, &self.limits, self.missing.as_deref());
+impl Waited {
+    pub(super) fn new(
+        config: &Arc<Config>,
+        request: &Parts,
+        in_force: Arc<InForce>,
+        charges: Vec<Charge>,
+        missing: Option<MissingId>,
+    ) -> Self {
+        Self {
+            config: Arc::clone(config),
+            in_force,
+            charges,
+            missing,
+            start: RequestStart::of(request),
+            since: Instant::now(),
+            can_wait: false,
+            decided: Ok(Vec::new()),
+            held: Held::default(),
+        }
+    }
+
+    /// Waits for the decision, unless there is one, and for the turn.
+    pub(super) fn wait(
+        mut self,
+        decisions: Option<Vec<Decision>>,
+        mut seat: Option<Seat>,
+    ) -> Waiting {
+        self.can_wait = seat.is_some();
+        Box::pin(async move {
+            let mut waited = match decisions {
+                Some(decisions) => self.with(decisions),
+                // If the client leaves, it goes on, and then drops what the request holds.
+                None => detached(self.decide()).await,
+            };
+            let delay = waited.delay();
+            if !delay.is_zero() {
+                seat.iter_mut().for_each(Seat::wait);
+                tokio::time::sleep(delay).await;
+                let decisions = waited.decided.iter_mut().flatten();
+                decisions.for_each(|decision| decision.has_waited(delay));
+            }
+            waited
+        })
+    }
+
+    async fn decide(mut self) -> Self {
+        let mut decisions = vec![Decision::NOT_LIMITED; self.charges.len()];
+        let transactions = self.asked().transactions();
+        let (limiter, limits) = (&self.config.limiter, &self.in_force.limits);
+        let decided = limiter.wait(limits, Operation::Spend, &transactions, &mut decisions);
+        let decided = decided.await;
+        drop(transactions);
         match decided {
-            Ok((ours, start)) => {
-                config.proceed(request, limits, ours.view(), start, missing, additions)
+            Ok(()) => self.with(decisions),
+            Err(error) => {
+                self.decided = Err(error);
+                self
             }
-            Err((charges, error)) => {
-                let charges = charges.list();
-                Progress::Decided(config.fail(request, limits, charges, &error, missing))
+        }
+    }
+
+    /// Takes what the decisions have charged.
+    fn with(mut self, decisions: Vec<Decision>) -> Self {
+        let start = mem::take(&mut self.start);
+        let asked = self.asked();
+        let opened = asked.open(&decisions, || start, Some(self.since));
+        let waits = decisions.iter().any(|decision| !decision.delay().is_zero());
+        let charged = zip(&self.charges, &decisions).filter(|_| waits);
+        let in_line = charged.filter_map(|(charge, decision)| {
+            let transaction = asked.transaction(charge);
+            Charged::new(&self.config.limiter, &transaction, decision)
+        });
+        self.held.in_line = in_line.collect();
+        match opened {
+            Ok(open) => (self.held.open, self.decided) = (open, Ok(decisions)),
+            Err(error) => self.decided = Err(error),
+        }
+        self
+    }
+
+    pub(super) fn conclude(self, request: &mut Parts, additions: &mut Additions) -> Step {
+        let asked = Asked {
+            config: &self.config,
+            in_force: &self.in_force,
+            charges: &self.charges,
+            can_wait: self.can_wait,
+        };
+        match &self.decided {
+            Ok(decisions) => {
+                let (decided, open) = (asked.with(decisions), self.held.proceed());
+                self.config
+                    .conclude(request, decided, open, self.missing, additions)
             }
+            Err(error) => self
+                .config
+                .fail(request, asked, error, self.missing.as_ref()),
+        }
+    }
+
+    fn delay(&self) -> Duration {
+        let decisions = self.decided.as_deref().unwrap_or_default();
+        decisions
+            .iter()
+            .map(Decision::delay)
+            .max()
+            .unwrap_or_default()
+    }
+
+    fn asked(&self) -> Asked<'_> {
+        Asked {
+            config: &self.config,
+            in_force: &self.in_force,
+            charges: &self.charges,
+            can_wait: self.can_wait,
+        }
+    }
+}
+
+/// The line of a layer.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    /// The seats of requests that wait, or that may have to.
+    taken: AtomicUsize,
+}
+
+/// A place in line. It is taken before the request is decided: one that is admitted to a line and then finds no seat would leave
+/// a slot behind that nobody uses.
+pub(super) struct Seat {
+    line: Arc<Line>,
+    waits: bool,
+}
+
+impl Line {
+    /// Takes a seat for a request that may have to wait. Without a runtime, no request can.
+    #[inline]
+    pub(super) fn seat_if(self: &Arc<Self>, may_wait: impl FnOnce() -> bool) -> Option<Seat> {
+        if !may_wait() || Handle::try_current().is_err() {
+            return None;
+        }
+        let more = |taken| (taken < MOST).then_some(taken + 1);
+        let taken = self
+            .taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        let seat = || Seat {
+            line: Arc::clone(self),
+            waits: false,
+        };
+        taken.is_ok().then(seat)
+    }
+}
+
+impl Seat {
+    fn wait(&mut self) {
+        self.waits = true;
+        metrics::waits(true);
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.line.taken.fetch_sub(1, Ordering::Relaxed);
+        if self.waits {
+            metrics::waits(false);
         }
     }
 }

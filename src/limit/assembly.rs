@@ -1,241 +1,164 @@
+//! Puts limits together, and records what does not fit.
+
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{HashMap, HashSet},
     sync::Arc,
 };
 
 use super::{
-    file::{Definition, ListedId, OverrideGroup},
     limit::Limit,
-    limits::Limits,
-    mistake::{LimitsError, Location, Mistake, MistakeOrigin},
+    limits::{Limits, NamedLimit},
+    mistake::Reporter,
     name::LimitName,
+    overrides::Override,
 };
-use crate::{
-    id::{IdFormat, shortened},
-    spelling::nearest,
-    transaction::Algorithm,
-};
+use crate::{algorithm::Algorithm, id::shortened, spelling::nearest};
 
 /// Limits under construction.
+#[derive(Default)]
 pub(super) struct Assembly {
-    limits: Limits,
+    pub(super) limits: Limits,
     /// The name of each number.
-    numbers: HashMap<u32, String>,
-    /// The names whose limit, or lack of one, is already defined, and where.
-    defined: HashMap<String, MistakeOrigin>,
-    /// The places of names that files define.
-    origins: HashMap<String, MistakeOrigin>,
-    /// Whether files may only define names that are declared.
-    is_closed: bool,
+    numbers: HashMap<u32, Arc<str>>,
+    /// Names whose definition has a mistake, so that overrides of their clients cannot be checked.
+    pub(super) doubtful: HashSet<Arc<str>>,
+    /// Whether files may only define names that code has declared.
+    pub(super) is_closed: bool,
+    /// Whether a file of defaults does not say which names it has.
+    pub(super) is_unsure: bool,
 }
 
 impl Assembly {
-    /// Starts with no names. `is_closed` says whether files may only define names that code has declared.
-    pub(super) fn new(limits: Limits, is_closed: bool) -> Self {
-        Self {
-            limits,
-            numbers: HashMap::new(),
-            defined: HashMap::new(),
-            origins: HashMap::new(),
-            is_closed,
+    pub(super) fn declare(&mut self, report: Reporter<'_>, given: &LimitName) {
+        let report = report.of_limit(&given.name);
+        given
+            .mistakes()
+            .for_each(|mistake| report.mistaken(mistake));
+        if let Some(named) = self.limits.get(&given.name) {
+            return report.mistaken(twice(named));
         }
-    }
-
-    pub(super) fn finish(self) -> Limits {
-        self.limits.finished()
-    }
-
-    pub(super) fn declare_in_code(&mut self, name: &LimitName) -> Result<(), LimitsError> {
-        let declared = self.declare(name.clone());
-        declared.map_err(|mistake| LimitsError::from(mistake).of_limit(name.as_str()))
-    }
-
-    pub(super) fn define_in_code(
-        &mut self,
-        name: &LimitName,
-        limit: &Limit,
-    ) -> Result<(), LimitsError> {
-        let format = (!name.is_bare()).then(|| name.format());
-        if self.limits.get(name.as_str()).is_none() {
-            self.declare_in_code(name)?;
-        }
-        self.define(name, format, Some(limit.clone()), MistakeOrigin::CODE)
-    }
-
-    fn define(
-        &mut self,
-        said: &LimitName,
-        format: Option<IdFormat>,
-        limit: Option<Limit>,
-        origin: MistakeOrigin,
-    ) -> Result<(), LimitsError> {
-        let name = said.as_str();
-        let first = match self.defined.entry(name.into()) {
-            Entry::Occupied(first) => Some(first.get().clone()),
-            Entry::Vacant(place) => {
-                place.insert(origin);
-                None
-            }
-        };
-        let ready = match (first, self.limits.get(name)) {
-            (Some(first), _) => Err(Mistake::DuplicateName { first }),
-            (None, Some(named)) => self
-                .agree(&named.name, said.number(), format)
-                .and_then(|()| link(said)),
-            (None, None) => self.declare(said.clone()),
-        };
-        ready.map_err(|mistake| LimitsError::from(mistake).of_limit(name))?;
-        limit.iter().for_each(|limit| warn(name, limit));
-        self.limits.define(said, limit);
-        Ok(())
-    }
-
-    fn declare(&mut self, name: LimitName) -> Result<(), Mistake> {
-        name.validate()?;
-        if let Some(feature) = name.format().missing_feature() {
-            return Err(Mistake::FormatFeature(name.format(), feature));
-        }
-        link(&name)?;
-        if self.limits.get(name.as_str()).is_some() {
-            let origin = self.origins.get(name.as_str()).cloned();
-            let first = origin.unwrap_or(MistakeOrigin::CODE);
-            return Err(Mistake::DuplicateName { first });
-        }
-        if let Some(number) = name.number()
-            && let Some(other) = self.numbers.insert(number, name.to_string())
+        if let Some(number) = given.number
+            && let Some(other) = self.numbers.insert(number, Arc::clone(&given.name))
         {
-            return Err(Mistake::DuplicateNumber { number, other });
+            let remedy = "give one of them a number that no limit has had before";
+            let message = format!("it has the number {number}, which `{other}` has too");
+            report.mistaken(format!("{message}: {remedy}"));
         }
-        self.limits.declare(name);
-        Ok(())
+        let named = NamedLimit::new(given.clone(), report.origin());
+        self.limits.named.insert(Arc::clone(&given.name), named);
     }
 
-    pub(super) fn define_in_file(
-        &mut self,
-        definition: Definition,
-        place: &Location,
-    ) -> Result<(), LimitsError> {
-        let Definition {
-            name: said,
-            format,
-            limit,
-            line,
-        } = definition;
-        let name = said.as_str();
-        let is_known = self.limits.get(name).is_some();
-        let known = match self.is_closed {
-            true => self.ensure_known(name),
-            false => Ok(()),
-        };
-        let origin = MistakeOrigin {
-            place: place.clone(),
-            line: Some(line),
-        };
-        if !is_known {
-            self.origins.insert(name.into(), origin.clone());
+    /// Sets the default of a name, or turns it off.
+    pub(super) fn define(&mut self, report: Reporter<'_>, given: &LimitName, limit: Option<Limit>) {
+        let report = report.of_limit(&given.name);
+        match self.limits.get(&given.name) {
+            Some(named) if named.is_defined => return report.mistaken(twice(named)),
+            Some(named) => agree(report, named, given),
+            None => self.declare(report, given),
         }
-        let defined = known.and_then(|()| self.define(&said, format, limit, origin));
-        defined.map_err(|error| error.at(line))?;
-        if let Location::File(path) = place {
-            self.limits.defined_in(name, path);
+        let algorithm = limit.as_ref().map(Limit::algorithm);
+        if given.lease.is_some() && !matches!(algorithm, None | Some(Some(Algorithm::Gcra(_)))) {
+            let reason = "the store alone decides by other kinds of limit";
+            let message = "lease is only for burst, count and period";
+            report.mistaken(format!("{message}, because {reason}: remove it"));
         }
-        Ok(())
-    }
-
-    pub(super) fn add(&mut self, group: OverrideGroup<'_>) -> Result<(), LimitsError> {
-        let OverrideGroup {
-            name,
-            limit,
-            line,
-            ids,
-        } = group;
-        self.ensure_known(name).map_err(|error| error.at(line))?;
-        warn(name, &limit);
-        let limit = Arc::new(limit);
-        ids.into_iter()
-            .try_for_each(|ListedId { id, comment, line }| {
-                let overridden = self.override_for(name, id, &limit, comment);
-                overridden.map_err(|error| error.at(line))
-            })
+        limit.iter().for_each(|limit| warn(&given.name, limit));
+        if let Some(named) = self.limits.named.get_mut(&given.name) {
+            named.declared.adopt(given);
+            named.origin = report.origin();
+            (named.limit, named.is_defined) = (limit, true);
+        }
     }
 
     pub(super) fn override_in_code(
         &mut self,
-        name: &str,
-        id: &str,
-        limit: &Arc<Limit>,
-    ) -> Result<(), LimitsError> {
-        warn(name, limit);
-        self.ensure_not_misspelt(name)?;
-        self.override_for(name, id, limit, None)
+        report: Reporter<'_>,
+        (given, id, limit): &(LimitName, Box<str>, Limit),
+    ) {
+        let report = report.of_limit(&given.name).of_id(id);
+        if let Some(named) = self.limits.get(&given.name) {
+            agree(report, named, given);
+        } else if given.number.is_some() || given.format.is_some() {
+            self.declare(report, given);
+        }
+        if self.is_known(report, &given.name) {
+            self.override_all(report, &given.name, Some(limit.clone()), &[(id, None, 0)]);
+        }
     }
 
-    fn override_for(
+    /// Adds overrides for ids, each with its comment and its line.
+    pub(super) fn override_all(
         &mut self,
+        report: Reporter<'_>,
         name: &str,
-        id: &str,
-        limit: &Arc<Limit>,
-        comment: Option<&str>,
-    ) -> Result<(), LimitsError> {
-        let limit = Arc::clone(limit);
-        let overridden = self.limits.override_for(name, id, limit, comment);
-        overridden.map_err(|mistake| LimitsError::from(mistake).of_limit(name).of_id(id))
-    }
-
-    fn ensure_known(&self, name: &str) -> Result<(), LimitsError> {
-        if self.limits.get(name).is_some() {
-            return Ok(());
-        }
-        let mistake = match self.other_spelling(name) {
-            Some((near, origin)) => Mistake::OtherSpelling {
-                near: shortened(near),
-                origin: origin.clone(),
-            },
-            None => self.limits.unknown(name),
+        limit: Option<Limit>,
+        ids: &[(&str, Option<&str>, u64)],
+    ) {
+        limit.iter().for_each(|limit| warn(name, limit));
+        let named = self.limits.named.get_mut(name);
+        let Some(named) = named.filter(|_| !self.doubtful.contains(name)) else {
+            return;
         };
-        Err(LimitsError::from(mistake).of_limit(name))
-    }
-
-    /// Rejects a name in a file that is similar to a name in code, but not equal.
-    fn ensure_not_misspelt(&self, name: &str) -> Result<(), LimitsError> {
-        match self.other_spelling(name) {
-            Some((near, MistakeOrigin { place, line })) => {
-                let mistake = Mistake::OtherInCode {
-                    name: shortened(name),
-                };
-                let mut error = LimitsError::from(mistake).of_limit(near).within(place);
-                if let Some(line) = line {
-                    error = error.at(*line);
+        // With a mistaken limit, the ids are checked all the same.
+        let limit = Arc::new(limit.unwrap_or(Limit::UNLIMITED));
+        for (id, comment, line) in ids {
+            let report = report.of_id(id).at(*line);
+            let folded = match named.format().canonical(id) {
+                Ok(folded) => folded,
+                Err(error) => {
+                    report.mistaken(error.to_string());
+                    continue;
                 }
-                Err(error)
+            };
+            let folded = folded.as_str();
+            let mut own = Override::new(id, folded, Arc::clone(&limit), report.origin());
+            own.comment = comment.map(Into::into);
+            if let Some(first) = named.overrides.change(folded, Some(own)) {
+                let (id, origin) = (shortened(first.id()), &first.origin);
+                let place = origin.file.is_some().then(|| format!(" in {origin}"));
+                let first = format!("for `{id}`{}", place.unwrap_or_default());
+                let message = format!("it has an override already, {first}: remove one of them");
+                report.mistaken(message);
             }
-            None => Ok(()),
         }
     }
 
-    /// Checks that a number and a format are the declared ones.
-    fn agree(
-        &self,
-        name: &LimitName,
-        number: Option<u32>,
-        format: Option<IdFormat>,
-    ) -> Result<(), Mistake> {
-        let agrees = number.is_none_or(|number| name.number() == Some(number))
-            && format.is_none_or(|format| name.format() == format);
-        let origin = || self.origins.get(name.as_str()).cloned();
-        agrees.then_some(()).ok_or_else(|| Mistake::OtherName {
-            name: name.clone(),
-            origin: origin().unwrap_or(MistakeOrigin::CODE),
-        })
-    }
-
-    /// Finds the name in a file that an unknown name was probably meant to be, and its place.
-    fn other_spelling(&self, name: &str) -> Option<(&str, &MistakeOrigin)> {
-        if self.limits.get(name).is_some() {
-            return None;
+    /// Returns whether a name is known, and records the mistake if it is not.
+    pub(super) fn is_known(&self, report: Reporter<'_>, name: &str) -> bool {
+        let is_known = self.limits.get(name).is_some();
+        if !is_known && (self.is_closed || !self.is_unsure) {
+            let names = self.limits.names();
+            let similar = nearest(name, &names).and_then(|near| self.limits.get(near));
+            report.mistaken(match similar.map(|named| (named, &named.origin)) {
+                Some((named, origin)) if origin.file.is_some() && !self.is_closed => {
+                    let hint = format!("did you mean `{}`?", shortened(named.name()));
+                    let remedy = "if it is misspelt, correct it there";
+                    format!("no limit has this name: {hint} (it is defined in {origin}: {remedy})")
+                }
+                _ => self.limits.unknown(name),
+            });
         }
-        let near = nearest(name, &self.limits.names())?;
-        Some((near, self.origins.get(near)?))
+        is_known
+    }
+}
+
+fn twice(named: &NamedLimit) -> String {
+    let first = &named.origin;
+    format!("it is defined twice, first in {first}: remove one of them")
+}
+
+/// Checks that a number, a format and a link are those of a known name.
+fn agree(report: Reporter<'_>, named: &NamedLimit, given: &LimitName) {
+    let (number, format) = (named.number(), named.format());
+    let is_same = given.number.is_none_or(|given| number == Some(given));
+    if !is_same || given.format.is_some_and(|given| format != given) {
+        let number = number.map(|number| format!("number {number}"));
+        let number = number.as_deref().unwrap_or("no number");
+        let message = format!("{} has {number} and id {format} for it", named.origin);
+        report.mistaken(format!("{message}: write the same, or neither"));
+    }
+    if let Some(mistake) = given.link_mistake() {
+        report.mistaken(mistake);
     }
 }
 
@@ -244,13 +167,5 @@ fn warn(name: &str, limit: &Limit) {
     let doubts = limit.algorithm().map(Algorithm::doubts);
     for (tier, doubt) in doubts.into_iter().flatten() {
         tracing::warn!(limit = name, tier, "{doubt}");
-    }
-}
-
-/// Checks that the link of a limit is valid.
-fn link(name: &LimitName) -> Result<(), Mistake> {
-    match name.documented() {
-        Some(docs) if !name.has_good_docs() => Err(Mistake::Docs(shortened(docs))),
-        _ => Ok(()),
     }
 }

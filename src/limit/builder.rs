@@ -1,15 +1,16 @@
-use std::{fmt, iter, path::Path, sync::Arc};
+use std::{fmt, path::Path, sync::LazyLock};
 
-use sha2::{Digest, Sha256};
+use ahash::RandomState;
 
 use super::{
     assembly::Assembly,
-    file::{Document, Language, LimitsSource},
+    file::{Document, Source},
     limit::Limit,
-    limits::{Limits, Settings},
-    mistake::LimitsError,
+    limits::Limits,
+    mistake::{LimitsError, Mistakes, Reporter},
     name::LimitName,
 };
+use crate::random;
 
 /// Builds [`Limits`] from code and files. Files are read when the limits are built.
 ///
@@ -26,37 +27,19 @@ use super::{
 /// # let _ = limits;
 /// # Ok::<_, tollgate::limit::LimitsError>(())
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Hash)]
 #[must_use = "nothing is limited until `build` is called"]
 pub struct LimitsBuilder {
     names: Vec<LimitName>,
     limits: Vec<(LimitName, Limit)>,
-    overrides: Vec<CodedOverride>,
-    defaults_sources: Vec<LimitsSource>,
-    overrides_sources: Vec<LimitsSource>,
-    settings: Settings,
+    overrides: Vec<(LimitName, Box<str>, Limit)>,
+    sources: Vec<Source>,
+    is_shadow: bool,
+    redacts_ids: bool,
 }
 
-#[derive(Clone, Debug)]
-struct CodedOverride {
-    name: String,
-    id: String,
-    limit: Arc<Limit>,
-}
-
-/// Prints the number of overrides only, because their ids can be personal data.
-impl fmt::Debug for LimitsBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LimitsBuilder")
-            .field("names", &self.names)
-            .field("limits", &self.limits)
-            .field("overrides", &self.overrides.len())
-            .field("defaults_sources", &self.defaults_sources)
-            .field("overrides_sources", &self.overrides_sources)
-            .field("settings", &self.settings)
-            .finish()
-    }
-}
+/// Hashes sources, which are compared within this process only.
+static HASHER: LazyLock<RandomState> = LazyLock::new(|| random::keys(3));
 
 impl Limits {
     /// Starts with no limits.
@@ -120,9 +103,8 @@ impl LimitsBuilder {
     ///
     /// [`Limiter::block`]: crate::Limiter::block
     /// [`Limiter::unblock`]: crate::Limiter::unblock
-    pub fn block(mut self, name: impl Into<LimitName>, reason: &str) -> Self {
-        self.limits.push((name.into().block(reason), Limit::BLOCK));
-        self
+    pub fn block(self, name: impl Into<LimitName>, reason: &str) -> Self {
+        self.limit(name.into().block(reason), Limit::per_second(1))
     }
 
     /// Sets another limit for one client: an override.
@@ -138,46 +120,45 @@ impl LimitsBuilder {
     /// # let _ = limits;
     /// # Ok::<_, tollgate::limit::LimitsError>(())
     /// ```
-    pub fn override_for(mut self, name: &str, id: &str, limit: Limit) -> Self {
-        self.overrides.push(CodedOverride {
-            name: name.into(),
-            id: id.into(),
-            limit: limit.into(),
-        });
+    pub fn override_for(mut self, name: impl Into<LimitName>, id: &str, limit: Limit) -> Self {
+        self.overrides.push((name.into(), id.into(), limit));
         self
     }
 
-    /// Adds a file of defaults, in a format that the [guide](crate::guide::limits_in_files#defaults) describes.
+    /// Adds a file of defaults, in a format that the [guide](crate::guide::limits_in_files#defaults) describes. The extension
+    /// is that of the language: `.yml`, `.yaml`, `.json` or `.toml`.
     pub fn defaults_file(self, path: impl AsRef<Path>) -> Self {
-        self.defaults(LimitsSource::File(path.as_ref().into()))
+        self.source(false, path.as_ref(), None)
     }
 
-    /// Adds defaults from a text, in the format of a file.
-    pub fn defaults_text(self, language: Language, text: &str) -> Self {
-        self.defaults(LimitsSource::Text(language, text.into()))
+    /// Adds defaults from a text, in the format of a file. Its name has the extension of the language, as in `defaults.yml`,
+    /// and stands in errors.
+    pub fn defaults_text(self, name: &str, text: &str) -> Self {
+        self.source(false, Path::new(name), Some(text))
     }
 
     /// Adds a file of overrides, in a format that the [guide](crate::guide::limits_in_files#overrides) describes. A file
     /// without overrides contains `[]`. An empty file is an error, because it may have been truncated.
     pub fn overrides_file(self, path: impl AsRef<Path>) -> Self {
-        self.overrides(LimitsSource::File(path.as_ref().into()))
+        self.source(true, path.as_ref(), None)
     }
 
-    /// Adds overrides from a text, in the format of a file.
-    pub fn overrides_text(self, language: Language, text: &str) -> Self {
-        self.overrides(LimitsSource::Text(language, text.into()))
+    /// Adds overrides from a text, in the format of a file. Its name has the extension of the language, as in
+    /// `overrides.yml`, and stands in errors.
+    pub fn overrides_text(self, name: &str, text: &str) -> Self {
+        self.source(true, Path::new(name), Some(text))
     }
 
     /// Puts all limits into shadow mode, as [`LimitName::shadow`] does for one.
     pub fn shadow(mut self, shadow: bool) -> Self {
-        self.settings.shadow = shadow;
+        self.is_shadow = shadow;
         self
     }
 
     /// Replaces all ids in events by hashes. A hash identifies a client within one process, and cannot be traced back to
     /// the id. Only events of level `DEBUG` and below contain ids. [Secret](crate::id::Id::secret) ids are always hashes there.
     pub fn redact_ids(mut self, redact_ids: bool) -> Self {
-        self.settings.redact_ids = redact_ids;
+        self.redacts_ids = redact_ids;
         self
     }
 
@@ -185,87 +166,62 @@ impl LimitsBuilder {
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, or at the first mistake: in the names in code, then in their limits, in the
-    /// defaults, in the overrides in code, and in those in files.
+    /// If files cannot be read, or if there are mistakes in code or in files. The error has all of them.
     pub fn build(&self) -> Result<Limits, LimitsError> {
         self.assemble(&self.read()?)
     }
 
     /// Reads the current contents of the files.
-    pub(crate) fn read(&self) -> Result<Documents, LimitsError> {
-        let read = |sources: &[LimitsSource]| {
-            sources
-                .iter()
-                .map(LimitsSource::read)
-                .collect::<Result<_, _>>()
-        };
-        Ok(Documents {
-            defaults: read(&self.defaults_sources)?,
-            overrides: read(&self.overrides_sources)?,
-        })
+    pub(crate) fn read(&self) -> Result<Vec<Document>, LimitsError> {
+        let mistakes = Mistakes::default();
+        let read = |source: &Source| source.read(&mistakes);
+        let documents = self.sources.iter().filter_map(read).collect();
+        mistakes.or(documents)
     }
 
-    pub(crate) fn assemble(&self, documents: &Documents) -> Result<Limits, LimitsError> {
-        let limits = Limits::of(self.digest(documents), self.settings);
-        let mut assembly = Assembly::new(limits, !self.names.is_empty());
+    pub(crate) fn assemble(&self, documents: &[Document]) -> Result<Limits, LimitsError> {
+        let mistakes = Mistakes::default();
+        let in_code = Reporter::new(&mistakes, None);
+        let mut assembly = Assembly::default();
         for name in &self.names {
-            assembly.declare_in_code(name)?;
+            assembly.declare(in_code, name);
         }
+        assembly.is_closed = !self.names.is_empty();
         for (name, limit) in &self.limits {
-            assembly.define_in_code(name, limit)?;
+            assembly.define(in_code, name, Some(limit.clone()));
         }
-        for document in &documents.defaults {
-            let place = document.place();
-            document.definitions(|definition| assembly.define_in_file(definition, place))?;
+        for document in documents.iter().filter(|document| !document.is_overrides) {
+            assembly.read_defaults(&mistakes, document);
         }
-        for CodedOverride { name, id, limit } in &self.overrides {
-            assembly.override_in_code(name, id, limit)?;
+        for own in &self.overrides {
+            assembly.override_in_code(in_code, own);
         }
-        for document in &documents.overrides {
-            let added = document.groups(|group| assembly.add(group));
-            let first = |name: &str, id: &str| {
-                documents
-                    .overrides
-                    .iter()
-                    .find_map(|document| document.origin_of(name, id))
-            };
-            added.map_err(|error| error.with_first(first))?;
+        for document in documents.iter().filter(|document| document.is_overrides) {
+            assembly.read_overrides(&mistakes, document);
         }
-        Ok(assembly.finish())
+        let (limits, digest) = (assembly.limits, self.digest(documents));
+        mistakes.or(limits.finished(digest, self.is_shadow, self.redacts_ids))
     }
 
     /// Returns the hash of limits from these documents.
-    pub(crate) fn digest(&self, documents: &Documents) -> [u8; 32] {
-        let mut hash = Sha256::new();
-        let Self {
-            names,
-            limits,
-            overrides,
-            settings,
-            ..
-        } = self;
-        let code = format!("{names:?}{limits:?}{overrides:?}{settings:?}");
-        let texts = documents.defaults.iter().chain(&documents.overrides);
-        for text in iter::once(&*code).chain(texts.map(Document::text)) {
-            hash.update((text.len() as u64).to_le_bytes());
-            hash.update(text);
-        }
-        hash.finalize().into()
+    pub(crate) fn digest(&self, documents: &[Document]) -> u64 {
+        HASHER.hash_one((self, documents))
     }
 
-    fn defaults(mut self, source: LimitsSource) -> Self {
-        self.defaults_sources.push(source);
-        self
-    }
-
-    fn overrides(mut self, source: LimitsSource) -> Self {
-        self.overrides_sources.push(source);
+    fn source(mut self, is_overrides: bool, file: &Path, text: Option<&str>) -> Self {
+        let (file, text) = (file.into(), text.map(Into::into));
+        self.sources.push(Source {
+            is_overrides,
+            file,
+            text,
+        });
         self
     }
 }
 
-/// The contents of files when they were read.
-pub(crate) struct Documents {
-    defaults: Vec<Document>,
-    overrides: Vec<Document>,
+/// Leaves out overrides and texts: ids can be personal data.
+impl fmt::Debug for LimitsBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LimitsBuilder").field(&self.names).finish()
+    }
 }

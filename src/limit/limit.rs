@@ -1,12 +1,12 @@
 use std::{mem::ManuallyDrop, time::Duration};
 
-use crate::{
-    algorithm::{Algorithm, LimitError, NotationError},
-    concurrency::{Concurrency, ConcurrencyError},
+use crate::algorithm::{
+    Algorithm, Invalid, LimitError,
+    concurrency::Concurrency,
     gcra::Gcra,
     quota::{Per, Quota},
     tiers::{Tier, Tiers},
-    window::{Window, WindowError},
+    window::Window,
 };
 
 /// The amount that a client may use: the number of requests that can pass at once, and the rate in the long run.
@@ -25,10 +25,10 @@ use crate::{
 /// The constructors that return `Self` panic on invalid values, at compile time in a `const`. For values from
 /// elsewhere, use [`Limit::new`] or, for text such as `10/s burst 20`, [`FromStr`](#impl-FromStr-for-Limit).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Limit(LimitKind);
+pub struct Limit(Kind);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum LimitKind {
+enum Kind {
     By(Algorithm),
     Unlimited,
     Blocked,
@@ -37,14 +37,11 @@ enum LimitKind {
 impl Limit {
     /// Everything passes, and nothing is counted. Use it in an override, to exempt a client.
     /// [`LimitsBuilder::override_for`](super::LimitsBuilder::override_for) has an example.
-    pub const UNLIMITED: Self = Self(LimitKind::Unlimited);
+    pub const UNLIMITED: Self = Self(Kind::Unlimited);
 
     /// Nothing passes, whatever is refunded or reset. Use it in an override, to block a client, or as a default, to
     /// block every client without an override.
-    pub const BLOCKED: Self = Self(LimitKind::Blocked);
-
-    /// The limit of a list of blocked clients: a debt of one token lasts for one second.
-    pub(super) const BLOCK: Self = Self::per_second(1);
+    pub const BLOCKED: Self = Self(Kind::Blocked);
 
     /// At most `burst` at once. `count` tokens come back in each `period`.
     ///
@@ -58,9 +55,229 @@ impl Limit {
     /// more than 2⁵¹ µs (71 years) to fill.
     pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, LimitError> {
         match Gcra::checked(burst, count, period) {
-            Ok(gcra) => Ok(Self::by(gcra)),
-            Err(error) => Err(LimitError::new(NotationError::Gcra(error))),
+            Ok(gcra) => Ok(Self::of(Algorithm::Gcra(gcra))),
+            Err(invalid) => Err(LimitError::of(invalid)),
         }
+    }
+
+    /// `count` per `period`. The burst is `count` too, so up to 2 × `count` − 1 can pass within one period.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Limit;
+    ///
+    /// // Five per quarter of an hour.
+    /// let logins = Limit::per(5, Duration::from_secs(15 * 60));
+    /// assert_eq!(logins.to_string(), "5 per 15m0s, 5 at once");
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `count` is 0, or the period is 0, has a fraction of a microsecond, or is longer than 71 years.
+    #[must_use]
+    #[track_caller]
+    pub const fn per(count: u32, period: Duration) -> Self {
+        Self::of(Algorithm::Gcra(valid(Gcra::checked(count, count, period))))
+    }
+
+    /// One per `interval`, with a burst of 1: at most one within any span `[t, t + interval)`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Limit;
+    ///
+    /// // Ten per second, evenly spaced; three of them at once.
+    /// let limit = Limit::every(Duration::from_millis(100)).burst(3);
+    /// assert_eq!(limit.to_string(), "1 per 100ms, 3 at once");
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the interval is 0, has a fraction of a microsecond, or is longer than 71 years.
+    #[must_use]
+    #[track_caller]
+    pub const fn every(interval: Duration) -> Self {
+        Self::per(1, interval)
+    }
+
+    /// `count` per second. The burst is `count` too, so up to 2 × `count` − 1 can pass within one second.
+    ///
+    /// # Panics
+    ///
+    /// If `count` is 0.
+    #[must_use]
+    #[track_caller]
+    pub const fn per_second(count: u32) -> Self {
+        Self::per(count, Duration::from_secs(1))
+    }
+
+    /// `count` per minute. The burst is `count` too, so up to 2 × `count` − 1 can pass within one minute.
+    ///
+    /// # Panics
+    ///
+    /// If `count` is 0.
+    #[must_use]
+    #[track_caller]
+    pub const fn per_minute(count: u32) -> Self {
+        Self::per(count, Duration::from_secs(60))
+    }
+
+    /// `count` per hour. The burst is `count` too, so up to 2 × `count` − 1 can pass within one hour.
+    ///
+    /// # Panics
+    ///
+    /// If `count` is 0.
+    #[must_use]
+    #[track_caller]
+    pub const fn per_hour(count: u32) -> Self {
+        Self::per(count, Duration::from_secs(60 * 60))
+    }
+
+    /// `count` per 24 hours. The burst is `count` too, so up to 2 × `count` − 1 can pass within one day.
+    ///
+    /// # Panics
+    ///
+    /// If `count` is 0.
+    #[must_use]
+    #[track_caller]
+    pub const fn per_day(count: u32) -> Self {
+        Self::per(count, Duration::from_secs(24 * 60 * 60))
+    }
+
+    /// Sets how many requests can pass at once. The rate does not change. The bound within any span changes with the burst.
+    ///
+    /// # Panics
+    ///
+    /// If `burst` is 0, or so high that an empty bucket would take more than 71 years to fill, or if the limit has no burst,
+    /// count and period.
+    #[must_use]
+    #[track_caller]
+    pub const fn burst(self, burst: u32) -> Self {
+        let gcra = self.gcra("only a limit per period has a burst: remove `burst`");
+        self.replaced(Algorithm::Gcra(valid(gcra.with_burst(burst))))
+    }
+
+    /// Lets requests wait in line: a request that does not fit yet waits for up to `max_wait` instead of being
+    /// denied. With zero, no request waits.
+    ///
+    /// [`Decision::delay`](crate::Decision::delay) says how long a request waits. Requests start in the order in which they
+    /// came, one emission interval apart, across all processes that share the bucket.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Limit;
+    ///
+    /// // Ten per second, twenty at once. Further requests wait for up to two seconds.
+    /// let limit = Limit::per_second(10).burst(20).max_wait(Duration::from_secs(2));
+    /// assert_eq!(limit.to_string(), "10 per 1s, 20 at once, waiting up to 2s");
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the wait has a fraction of a microsecond, or is longer than 71 years together with the time in which an empty bucket
+    /// fills, or if the limit has no burst, count and period.
+    #[must_use]
+    #[track_caller]
+    pub const fn max_wait(self, max_wait: Duration) -> Self {
+        let gcra = self.gcra("only a limit per period, such as `Limit::per_second`, has a line to wait in: remove `max_wait`");
+        self.replaced(Algorithm::Gcra(valid(gcra.waiting(max_wait))))
+    }
+
+    /// At most `limit` within any span of the length `window`: a [sliding window](crate::guide::algorithms).
+    ///
+    /// The bound is hard: no span `[t, t + window)` admits more than the limit. Each unit is remembered, so this is for
+    /// small numbers such as logins.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Limit;
+    ///
+    /// let quarter = Duration::from_secs(15 * 60);
+    /// // Five in any quarter of an hour.
+    /// let logins = Limit::window(5, quarter);
+    /// assert_eq!(logins.to_string(), "5 in any 15m0s");
+    /// assert_eq!(logins.most_within(quarter), Some(5));
+    /// // A token bucket of the same size admits more.
+    /// assert_eq!(Limit::per(5, quarter).most_within(quarter), Some(9));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `limit` is 0 or above 4096, or the window is 0, has a fraction of a microsecond, or is longer than 71 years.
+    #[must_use]
+    #[track_caller]
+    pub const fn window(limit: u32, window: Duration) -> Self {
+        Self::of(Algorithm::Window(valid(Window::checked(limit, window))))
+    }
+
+    /// At most `quota` in each period: a [quota](crate::quota) per calendar hour, day, week or month, or per span from
+    /// first use.
+    ///
+    /// The bound is hard for each period. A span that touches two periods can see the quotas of both.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, quota::Per};
+    ///
+    /// const PLAN: Limit = Limit::quota(10_000, Per::Month);
+    /// assert_eq!(PLAN.to_string(), "10000 per calendar month");
+    ///
+    /// let day = Duration::from_secs(24 * 60 * 60);
+    /// assert_eq!(Limit::quota(1000, Per::Day).most_within(day), Some(2000));
+    /// assert_eq!(Limit::quota(1000, Per::first_use(day)).most_within(day), Some(1999));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `quota` is 0.
+    #[must_use]
+    #[track_caller]
+    pub const fn quota(quota: u32, per: Per) -> Self {
+        Self::of(Algorithm::Quota(valid(Quota::checked(quota, per))))
+    }
+
+    /// At most `limit` at once: a [concurrency limit](crate::guide::algorithms), for work that takes time, such as exports,
+    /// uploads and streams.
+    ///
+    /// A permit counts until the work has ended, and at most 30 seconds longer than its process renews it;
+    /// [`hold`](Self::hold) changes that.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Limit;
+    ///
+    /// // Two exports at a time. Those of a process that dies count for another minute.
+    /// let exports = Limit::concurrent(2).hold(Duration::from_secs(60));
+    /// assert_eq!(exports.to_string(), "2 at once, held for 1m0s");
+    /// assert_eq!("2 at once".parse(), Ok(Limit::concurrent(2)));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `limit` is 0 or above 4096.
+    #[must_use]
+    #[track_caller]
+    pub const fn concurrent(limit: u32) -> Self {
+        Self::of(Algorithm::Concurrency(valid(Concurrency::checked(limit))))
+    }
+
+    /// Sets the time for which a permit of a [concurrency limit](Self::concurrent) counts after it was taken or renewed. A
+    /// process that dies gives its permits back after at most this time, and one that is paused for longer loses them.
+    ///
+    /// A reload that changes it renews the permits of the process. Those that were renewed longer ago than a shorter hold are
+    /// lost, so shorten it by less than half at a time: each permit is renewed every third of its hold.
+    ///
+    /// # Panics
+    ///
+    /// If the limit is of another algorithm, or the time is below 1 s, above 24 h or has a fraction of a microsecond.
+    #[must_use]
+    #[track_caller]
+    pub const fn hold(self, hold: Duration) -> Self {
+        let Some(Algorithm::Concurrency(limit)) = self.algorithm() else {
+            panic!("only a limit of what runs at once has a hold: use `Limit::concurrent`")
+        };
+        let held = valid(limit.held(hold));
+        self.replaced(Algorithm::Concurrency(held))
     }
 
     /// Burst [tiers](crate::tiers), lowest first, instead of burst, count and period.
@@ -82,159 +299,10 @@ impl Limit {
     ///
     /// # Errors
     ///
-    /// As [`Tiers::new`].
+    /// If there are none or more than 16; if a limit, a window or an active period is zero; if a duration is not a whole number
+    /// of microseconds, or is above 71 years without being [`Tier::FOREVER`]; if a window slides with a limit above 4096.
     pub fn tiers(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, LimitError> {
-        Tiers::new(tiers).map(Self::from)
-    }
-
-    /// At most `limit` within any span of the length `window`: a [sliding window](crate::window).
-    ///
-    /// The bound is hard: no span `[t, t + window)` admits more than the limit. Each unit is remembered, so this is for
-    /// small numbers such as logins. For values that are not constants, use [`Window::new`].
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::Limit;
-    ///
-    /// let quarter = Duration::from_secs(15 * 60);
-    /// // Five in any quarter of an hour.
-    /// let logins = Limit::window(5, quarter);
-    /// assert_eq!(logins.to_string(), "5 in any 15m0s");
-    /// assert_eq!(logins.most_within(quarter), Some(5));
-    /// // A token bucket of the same size admits more.
-    /// assert_eq!(Limit::per(5, quarter).most_within(quarter), Some(9));
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If `limit` is 0 or above 4096, or the window is 0, has a fraction of a microsecond, or is longer than 71 years.
-    #[must_use]
-    #[track_caller]
-    pub const fn window(limit: u32, window: Duration) -> Self {
-        match Window::checked(limit, window) {
-            Ok(window) => Self::of(Algorithm::Window(window)),
-            Err(WindowError::ZeroLimit) => panic!("a limit of 0 lets nothing pass: use at least 1"),
-            Err(WindowError::TooManyToRemember(_)) => {
-                panic!("a window remembers at most 4096 units: lower the limit, or use a quota")
-            }
-            Err(WindowError::ZeroWindow) => {
-                panic!("a window of 0 limits nothing: use at least 1 µs")
-            }
-            Err(WindowError::TooFine) => {
-                panic!("a window is a whole number of microseconds: round it to one")
-            }
-            Err(WindowError::TooLong) => panic!("a window is at most 71 years: shorten it"),
-        }
-    }
-
-    /// At most `quota` in each period: a [quota](crate::quota) per calendar hour, day, week or month, or per span from
-    /// first use.
-    ///
-    /// The bound is hard for each period. A span that touches two periods can see the quotas of both. For values that
-    /// are not constants, use [`Quota::new`].
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limit, quota::Per};
-    ///
-    /// const PLAN: Limit = Limit::quota(10_000, Per::Month);
-    /// assert_eq!(PLAN.to_string(), "10000 per calendar month");
-    ///
-    /// let day = Duration::from_secs(24 * 60 * 60);
-    /// assert_eq!(Limit::quota(1000, Per::Day).most_within(day), Some(2000));
-    /// assert_eq!(Limit::quota(1000, Per::first_use(day)).most_within(day), Some(1999));
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If `quota` is 0.
-    #[must_use]
-    #[track_caller]
-    pub const fn quota(quota: u32, per: Per) -> Self {
-        match Quota::checked(quota, per) {
-            Ok(quota) => Self::of(Algorithm::Quota(quota)),
-            Err(_) => panic!("a quota of 0 lets nothing pass: use at least 1"),
-        }
-    }
-
-    /// At most `limit` at once: a [concurrency limit](crate::concurrency), for work that takes time, such as exports,
-    /// uploads and streams.
-    ///
-    /// A permit counts until the work has ended, and at most 30 seconds longer than its process renews it;
-    /// [`hold`](Self::hold) changes that. For values that are not constants, use [`Concurrency::new`].
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::Limit;
-    ///
-    /// // Two exports at a time. Those of a process that dies count for another minute.
-    /// let exports = Limit::concurrent(2).hold(Duration::from_secs(60));
-    /// assert_eq!(exports.to_string(), "2 at once, held for 1m0s");
-    /// assert_eq!("2 at once".parse(), Ok(Limit::concurrent(2)));
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If `limit` is 0 or above 4096.
-    #[must_use]
-    #[track_caller]
-    pub const fn concurrent(limit: u32) -> Self {
-        Self::permits(Concurrency::checked(limit))
-    }
-
-    /// Sets the time for which a permit of a [concurrency limit](Self::concurrent) counts after it was taken or renewed. A
-    /// process that dies gives its permits back after at most this time, and one that is paused for longer loses them.
-    ///
-    /// A reload that changes it renews the permits of the process. Those that were renewed longer ago than a shorter hold are
-    /// lost, so shorten it by less than half at a time: each permit is renewed every third of its hold.
-    ///
-    /// # Panics
-    ///
-    /// If the limit is of another algorithm, or the time is below 1 s, above 24 h or has a fraction of a microsecond.
-    #[must_use]
-    #[track_caller]
-    pub const fn hold(self, hold: Duration) -> Self {
-        let Some(limit) = self.concurrency() else {
-            panic!("only a limit of what runs at once has a hold: use `Limit::concurrent`")
-        };
-        let held = limit.checked_hold(hold);
-        let _ = ManuallyDrop::new(self);
-        Self::permits(held)
-    }
-
-    /// Returns the values of a limit of what runs at once.
-    pub(super) const fn concurrency(&self) -> Option<Concurrency> {
-        match self.algorithm() {
-            Some(Algorithm::Concurrency(limit)) => Some(*limit),
-            _ => None,
-        }
-    }
-
-    #[track_caller]
-    pub(super) const fn permits(limit: Result<Concurrency, ConcurrencyError>) -> Self {
-        match limit {
-            Ok(limit) => Self::of(Algorithm::Concurrency(limit)),
-            Err(ConcurrencyError::ZeroLimit) => {
-                panic!("a limit of 0 lets nothing pass: use at least 1")
-            }
-            Err(ConcurrencyError::TooManyToRemember(_)) => {
-                panic!("at most 4096 permits are remembered: lower the limit")
-            }
-            Err(ConcurrencyError::HoldOutOfRange) => {
-                panic!("permits are held for 1 s to 24 h: change the hold")
-            }
-            Err(ConcurrencyError::HoldTooFine) => {
-                panic!("a hold is a whole number of microseconds: round it to one")
-            }
-            Err(ConcurrencyError::WaitTooFine) => {
-                panic!("a wait is a whole number of microseconds: round it to one")
-            }
-            Err(ConcurrencyError::WaitTooLong) => panic!("a wait is at most 71 years: shorten it"),
-        }
-    }
-
-    pub(super) const fn by(gcra: Gcra) -> Self {
-        Self::of(Algorithm::Gcra(gcra))
+        Ok(Self::of(Algorithm::Tiers(Tiers::new(tiers)?)))
     }
 
     /// The algorithm and its parameters, or `None` for [`UNLIMITED`](Self::UNLIMITED) and [`BLOCKED`](Self::BLOCKED),
@@ -243,99 +311,148 @@ impl Limit {
     #[inline]
     pub const fn algorithm(&self) -> Option<&Algorithm> {
         match &self.0 {
-            LimitKind::By(algorithm) => Some(algorithm),
-            LimitKind::Unlimited | LimitKind::Blocked => None,
+            Kind::By(algorithm) => Some(algorithm),
+            Kind::Unlimited | Kind::Blocked => None,
         }
     }
 
     /// Returns whether nothing passes.
-    #[must_use]
-    pub const fn is_blocked(&self) -> bool {
-        matches!(self.0, LimitKind::Blocked)
+    #[inline]
+    pub(crate) const fn is_blocked(&self) -> bool {
+        matches!(self.0, Kind::Blocked)
     }
 
-    /// Returns whether requests can wait in line.
-    pub(crate) fn has_line(&self) -> bool {
-        self.algorithm().is_some_and(Algorithm::has_line)
-    }
-
-    /// Returns the highest cost that can ever pass; `None` for limits that allow or deny every cost.
-    ///
-    /// [Leases](crate::guide::leases) leave less than this to a single cost.
-    #[must_use]
-    pub fn max_cost(&self) -> Option<u32> {
-        self.algorithm().map(Algorithm::max_cost)
-    }
-
-    /// The most cost that one bucket admits within a span `[t, t + window)`, wherever it starts; `None` if nothing bounds it.
-    ///
-    /// Debits, resets, refunds and changes of the limit are not counted. Units that are refunded within the span can be
-    /// admitted again.
-    ///
-    /// | limit | bound for a span `W` |
-    /// |---|---|
-    /// | burst, count and period | burst + ⌈W / T⌉ − 1, where T is the period divided by the count |
-    /// | window | limit × ⌈W / window⌉ |
-    /// | quota per hour, day, week or month | quota × as many periods as the span can touch |
-    /// | quota Q per length L from first use | the larger of Q × ⌈W / L⌉ and Q − 1 + Q × ⌈(W − 1 µs) / L⌉ |
-    /// | tiers | the sum over the tiers, each entered as often as it can be |
-    /// | concurrent | `None`: work that ends makes room for the next |
-    /// | unlimited, blocked | `None`, 0 |
-    ///
-    /// Some sequence of requests reaches the bound, with two exceptions. Tiers may admit less, because they do not
-    /// grant from all of their tiers at once. An interval T that is not a whole number of microseconds may also admit
-    /// less.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limit, quota::Per};
-    ///
-    /// let day = Duration::from_secs(24 * 60 * 60);
-    /// assert_eq!(Limit::per_day(1000).most_within(day), Some(1999));
-    /// assert_eq!(Limit::quota(1000, Per::Day).most_within(day), Some(2000));
-    /// assert_eq!(Limit::window(1000, day).most_within(day), Some(1000));
-    /// ```
-    #[must_use]
-    pub fn most_within(&self, window: Duration) -> Option<u64> {
-        let most = match self.algorithm() {
-            _ if window.is_zero() || self.is_blocked() => 0,
-            algorithm => algorithm?.most_within(window)?,
-        };
-        Some(u64::try_from(most).unwrap_or(u64::MAX))
-    }
-
-    /// Creates a limit from an algorithm.
     pub(crate) const fn of(algorithm: Algorithm) -> Self {
-        Self(LimitKind::By(algorithm))
+        Self(Kind::By(algorithm))
+    }
+
+    #[track_caller]
+    const fn gcra(&self, otherwise: &'static str) -> Gcra {
+        match self.algorithm() {
+            Some(Algorithm::Gcra(gcra)) => *gcra,
+            _ => panic!("{}", otherwise),
+        }
+    }
+
+    /// Replaces a limit that has nothing to drop, which a `const fn` may not do.
+    const fn replaced(self, algorithm: Algorithm) -> Self {
+        let _ = ManuallyDrop::new(self);
+        Self::of(algorithm)
     }
 }
 
-impl From<Window> for Limit {
-    fn from(window: Window) -> Self {
-        Self::of(Algorithm::Window(window))
+/// Panics with what to change.
+#[track_caller]
+const fn valid<T: Copy>(checked: Result<T, Invalid>) -> T {
+    match checked {
+        Ok(valid) => valid,
+        Err(invalid) => panic!("{}", invalid.message),
     }
 }
 
-impl From<Concurrency> for Limit {
-    fn from(limit: Concurrency) -> Self {
-        Self::of(Algorithm::Concurrency(limit))
-    }
-}
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
 
-impl From<Quota> for Limit {
-    fn from(quota: Quota) -> Self {
-        Self::of(Algorithm::Quota(quota))
-    }
-}
+    use super::*;
 
-impl From<Gcra> for Limit {
-    fn from(gcra: Gcra) -> Self {
-        Self::by(gcra)
-    }
-}
+    const SECOND: Duration = Duration::from_secs(1);
 
-impl From<Tiers> for Limit {
-    fn from(tiers: Tiers) -> Self {
-        Self::of(Algorithm::Tiers(tiers))
+    #[test]
+    fn ten_per_second_is_ten_per_second() {
+        for (limit, secs) in [
+            (Limit::per_second(10), 1),
+            (Limit::per_minute(10), 60),
+            (Limit::per_hour(10), 3600),
+            (Limit::per_day(10), 86_400),
+        ] {
+            assert_eq!(limit, Limit::new(10, 10, secs * SECOND).unwrap());
+        }
+    }
+
+    #[test]
+    fn setters_keep_the_rest() {
+        const LIMIT: Limit = Limit::per_minute(60)
+            .max_wait(Duration::from_millis(1500))
+            .burst(100);
+        assert_eq!(
+            LIMIT.to_string(),
+            "60 per 1m0s, 100 at once, waiting up to 1.5s"
+        );
+        assert_eq!(LIMIT.line(), Some(Duration::from_millis(1500)));
+        let plain = LIMIT.max_wait(Duration::ZERO);
+        assert_eq!(plain, Limit::new(100, 60, 60 * SECOND).unwrap());
+        assert_eq!(plain.line(), None);
+        const HELD: Limit = Limit::concurrent(4).hold(Duration::from_secs(9));
+        assert_eq!(HELD.to_string(), "4 at once, held for 9s");
+    }
+
+    #[test]
+    fn periods_and_costs() {
+        let tiers = |window| Limit::tiers([Tier::new(5, window)]).unwrap();
+        let day = 24 * 60 * 60 * SECOND;
+        for (limit, period, cost) in [
+            (Limit::per_hour(9).burst(3), Some(3600 * SECOND), Some(3)),
+            (Limit::window(5, day), Some(day), Some(5)),
+            (Limit::quota(7, Per::Day), Some(day), Some(7)),
+            (Limit::quota(7, Per::Month), Some(28 * day), Some(7)),
+            (
+                Limit::quota(7, Per::first_use(SECOND)),
+                Some(SECOND),
+                Some(7),
+            ),
+            (Limit::concurrent(4), None, Some(4)),
+            (tiers(SECOND), Some(SECOND), Some(5)),
+            (tiers(Tier::FOREVER), None, Some(5)),
+            (Limit::UNLIMITED, None, None),
+            (Limit::BLOCKED, None, None),
+        ] {
+            assert_eq!(
+                (limit.period(), limit.max_cost()),
+                (period, cost),
+                "{limit}"
+            );
+        }
+    }
+
+    const NO_LINE: &str = "has a line to wait in: remove `max_wait`";
+    const NO_BURST: &str = "only a limit per period has a burst";
+
+    type Faulty = fn() -> Limit;
+
+    const PANICS: [(Faulty, &str); 14] = [
+        (|| Limit::per_second(0), "count is 0"),
+        (|| Limit::per(1, Duration::ZERO), "period is 0"),
+        (|| Limit::per_second(1).burst(0), "burst is 0"),
+        (|| Limit::per_day(1).burst(u32::MAX), "lower the burst"),
+        (|| Limit::window(5000, SECOND), "above 4096"),
+        (|| Limit::quota(0, Per::Day), "quota is 0"),
+        (|| Limit::concurrent(0), "concurrent is 0"),
+        (|| Limit::concurrent(1).hold(Duration::ZERO), "1 s to 24 h"),
+        (
+            || Limit::per_second(1).hold(SECOND),
+            "use `Limit::concurrent`",
+        ),
+        (
+            || Limit::per_second(1).max_wait(Duration::from_nanos(1)),
+            "max_wait is not",
+        ),
+        (|| Limit::concurrent(4).max_wait(SECOND), NO_LINE),
+        (|| Limit::window(5, SECOND).max_wait(SECOND), NO_LINE),
+        (|| Limit::BLOCKED.max_wait(SECOND), NO_LINE),
+        (|| Limit::quota(5, Per::Day).burst(5), NO_BURST),
+    ];
+
+    #[test]
+    fn what_makes_no_limit_panics_with_the_remedy() {
+        for (make, expected) in PANICS {
+            let panic = catch_unwind(make).unwrap_err();
+            let message = panic.downcast_ref::<&str>().copied();
+            let message = message.or_else(|| panic.downcast_ref::<String>().map(|text| &**text));
+            assert!(
+                message.is_some_and(|text| text.contains(expected)),
+                "{message:?}"
+            );
+        }
     }
 }

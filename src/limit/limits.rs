@@ -1,9 +1,6 @@
-use std::{
-    path::Path,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
 use ahash::RandomState;
@@ -11,77 +8,88 @@ use indexmap::IndexMap;
 
 use super::{
     limit::Limit,
-    mistake::Mistake,
+    mistake::{LimitsError, Origin},
     name::LimitName,
     overrides::{Override, Overrides},
 };
 use crate::{
-    id::CanonicalId,
+    algorithm::{Algorithm, LeaseShare},
+    id::{Id, IdError, IdFormat, MISSING},
     metrics::Meter,
     spelling::did_you_mean,
-    transaction::{Algorithm, LimitRef, LimitSeed},
+    transaction::{BucketKey, LimitKey, LimitRef, LimitSeed, Member, Mode, OnFailure},
 };
 
 /// The generation of the next limits. The first one is 1.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
-/// The number of names up to which a name is compared with each.
-const FEW: usize = 8;
-
 /// All limits of an application: for each name a default, and overrides for single clients. Created by
 /// [`Limits::builder`].
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    named: IndexMap<Box<str>, NamedLimit, RandomState>,
-    /// Distinguishes the indices of these limits from those of others. A clone has the same generation.
+    pub(super) named: IndexMap<Arc<str>, NamedLimit, RandomState>,
+    /// Distinguishes the indices of these limits from those of others. A copy with another override has the same.
     generation: u64,
-    digest: [u8; 32],
-    settings: Settings,
-    /// Whether any limit has a line to wait in.
-    has_lines: bool,
-    has_permits: bool,
-    /// Whether memory keeps the buckets of any limit in rows.
-    has_rows: bool,
-}
-
-/// The settings that apply to all limits.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Settings {
-    pub(super) shadow: bool,
-    pub(super) redact_ids: bool,
+    /// A hash of all sources. Within one process, limits with the same hash are of the same sources.
+    pub(crate) digest: u64,
 }
 
 impl Limits {
+    /// Completes limits from sources with this hash.
+    pub(super) fn finished(mut self, digest: u64, is_shadow: bool, redacts_ids: bool) -> Self {
+        self.digest = digest;
+        self.generation = GENERATION.fetch_add(1, Ordering::Relaxed);
+        for named in self.named.values_mut() {
+            named.is_shadow = is_shadow || named.declared.shadow == Some(true);
+            named.redacts_ids = redacts_ids;
+        }
+        self
+    }
+
     /// The limit of this name, or `None` if the name is not known.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn get(&self, name: &str) -> Option<&NamedLimit> {
-        // A few names are compared faster than one is hashed.
+        // A few names are compared faster than one is hashed. Most that differ have another length or last letter.
+        let is_same = |other: &str| {
+            let (a, b) = (other.as_bytes(), name.as_bytes());
+            a.len() == b.len() && a.last() == b.last() && a == b
+        };
         match self.named.len() {
-            0..=FEW => self
-                .named
-                .iter()
-                .find(|(known, _)| is_same(known, name))
-                .map(|(_, named)| named),
+            0..=8 => self.named.values().find(|named| is_same(named.name())),
             _ => self.named.get(name),
         }
     }
 
-    /// Finds a limit by its index, if the reference has one for these limits, or else by its name.
-    #[inline(always)]
+    /// Finds a limit.
+    #[inline]
     pub(crate) fn find(&self, limit: LimitRef<'_>) -> Option<&NamedLimit> {
-        let Some(place) = limit.place() else {
-            return self.get(limit.as_str());
-        };
-        let index = match place.within(self.generation) {
-            Some(index) => index,
-            None => {
-                let index = self.named.get_index_of(limit.as_str())?;
-                place.remember(self.generation, index);
-                index
-            }
-        };
-        self.named.get_index(index).map(|(_, named)| named)
+        match limit.place() {
+            Some(_) => Some(self.at(self.place_of(limit)?)),
+            None => self.get(limit.as_str()),
+        }
+    }
+
+    /// Returns the place of a limit: the one that the reference has for these limits, or else that of the name.
+    #[inline]
+    pub(crate) fn place_of(&self, limit: LimitRef<'_>) -> Option<u32> {
+        let remembered = limit
+            .place()
+            .and_then(|place| place.within(self.generation));
+        if remembered.is_some() {
+            return remembered;
+        }
+        let place = u32::try_from(self.named.get_index_of(limit.as_str())?).ok()?;
+        if let Some(remembering) = limit.place() {
+            remembering.remember(self.generation, place);
+        }
+        Some(place)
+    }
+
+    /// Returns the limit at a place.
+    #[inline]
+    pub(crate) fn at(&self, place: u32) -> &NamedLimit {
+        &self.named[place as usize]
     }
 
     /// All limits, in the order in which they were defined.
@@ -89,271 +97,247 @@ impl Limits {
         self.named.values()
     }
 
-    /// Every name, sorted.
-    #[must_use]
-    pub fn names(&self) -> Vec<&str> {
-        let mut names: Vec<_> = self.named.keys().map(AsRef::as_ref).collect();
-        names.sort_unstable();
-        names
-    }
-
-    /// Returns whether a limit never refuses, because it or all of them are in shadow mode.
-    #[must_use]
-    #[inline]
-    pub fn is_shadow(&self, named: &NamedLimit) -> bool {
-        self.settings.shadow || named.name.is_shadow()
-    }
-
-    /// Returns whether all limits are in shadow mode.
-    #[must_use]
-    pub fn is_all_shadow(&self) -> bool {
-        self.settings.shadow
-    }
-
-    /// Returns whether events show ids as hashes.
-    #[must_use]
-    #[inline]
-    pub fn redacts_ids(&self) -> bool {
-        self.settings.redact_ids
-    }
-
-    /// Returns a hash of all sources. Within one process, limits with the same hash are equal.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn digest(&self) -> &[u8; 32] {
-        &self.digest
-    }
-
-    /// Returns whether any limit or override has a line to wait in.
-    #[inline]
-    pub(crate) fn has_lines(&self) -> bool {
-        self.has_lines
-    }
-
-    /// Returns whether any limit or override counts permits.
-    #[inline]
-    pub(crate) fn has_permits(&self) -> bool {
-        self.has_permits
-    }
-
-    /// Returns whether memory keeps the buckets of any limit in rows.
-    #[inline]
-    pub(crate) fn has_rows(&self) -> bool {
-        self.has_rows
-    }
-
-    /// Computes the properties of all limits together, once they are added.
-    pub(super) fn finished(mut self) -> Self {
-        for named in self.named.values_mut() {
-            let own = named.overrides.iter().map(|own| own.limit);
-            named.redacts_ids = self.settings.redact_ids;
-            named.has_line = named.limit.iter().chain(own).any(Limit::has_line);
-            let default = named.limit.as_ref().and_then(Limit::algorithm);
-            let is_shadow = self.settings.shadow || named.name.is_shadow();
-            let is_same_for_all = !is_shadow && named.overrides.iter().next().is_none();
-            named.for_all = default.filter(|_| is_same_for_all).cloned();
-        }
-        let has_lines = self.iter().any(NamedLimit::has_line);
-        let has_permits = self.iter().any(NamedLimit::has_permits);
-        let has_rows = self.iter().any(|named| {
-            let own = named.overrides.iter().map(|own| own.limit);
-            let mut all = named.limit.iter().chain(own);
-            all.any(|limit| limit.algorithm().is_some_and(Algorithm::fits_row))
-        });
-        (self.has_lines, self.has_permits) = (has_lines, has_permits);
-        self.has_rows = has_rows;
-        self
-    }
-
-    /// Starts the counters of all limits at 0.
-    pub(crate) fn begin_counters(&self) {
-        for named in self.iter() {
-            Meter::begin(named.name.as_str());
-            let algorithm = named.limit.as_ref().and_then(Limit::algorithm);
-            if algorithm.is_some_and(|algorithm| algorithm.hold().is_some()) {
-                Meter::begin_permits(named.name.as_str());
-            }
-        }
-    }
-
-    /// Creates empty limits for sources with this hash.
-    pub(super) fn of(digest: [u8; 32], settings: Settings) -> Self {
-        Self {
-            generation: GENERATION.fetch_add(1, Ordering::Relaxed),
-            digest,
-            settings,
-            ..Self::default()
-        }
-    }
-
-    /// Adds a name without a limit.
-    pub(super) fn declare(&mut self, name: LimitName) {
-        let key = name.as_str().into();
-        let named = NamedLimit {
-            seed: LimitSeed::of(name.key()),
-            words: OnceLock::new(),
-            name,
-            limit: None,
-            is_defined: false,
-            file: None,
-            overrides: Overrides::default(),
-            has_line: false,
-            for_all: None,
-            redacts_ids: false,
-            meter: Meter::default(),
-        };
-        self.named.insert(key, named);
-    }
-
-    /// Sets the limit of a declared name; `None` turns it off.
-    pub(super) fn define(&mut self, said: &LimitName, limit: Option<Limit>) {
-        if let Some(named) = self.named.get_mut(said.as_str()) {
-            named.name.adopt(said);
-            (named.limit, named.is_defined) = (limit, true);
-            named.words = OnceLock::new();
-        }
-    }
-
-    /// Records which file defines a name.
-    pub(super) fn defined_in(&mut self, name: &str, file: &Path) {
-        if let Some(named) = self.named.get_mut(name) {
-            named.file = Some(file.into());
-        }
-    }
-
-    /// Adds an override for one client of a name.
-    pub(super) fn override_for(
-        &mut self,
-        name: &str,
-        id: &str,
-        limit: Arc<Limit>,
-        comment: Option<&str>,
-    ) -> Result<(), Mistake> {
-        let Some(named) = self.named.get_mut(name) else {
-            return Err(self.unknown(name));
-        };
-        let folded = named.name.format().canonical(id)?;
-        let added = named.overrides.add(id, folded.as_str(), limit, comment);
-        added.map_err(|other| Mistake::DuplicateOverride {
-            first: other.id.into(),
-            origin: None,
-        })
-    }
-
-    /// Creates the mistake for an unknown name.
-    pub(super) fn unknown(&self, name: &str) -> Mistake {
-        let hint = did_you_mean(name, &self.names());
-        Mistake::UnknownName { hint }
-    }
-}
-
-/// A limit name, its default limit, and its overrides. Returned by [`Limits::get`].
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct NamedLimit {
-    /// The name.
-    pub name: LimitName,
-    /// The default, or `None` if only clients with an override are limited.
-    pub limit: Option<Limit>,
-    /// Whether the default, or the lack of one, is already defined.
-    is_defined: bool,
-    /// The file that defines the limit, if one does.
-    file: Option<Arc<Path>>,
-    overrides: Overrides,
-    /// Whether requests of any client can wait in line.
-    has_line: bool,
-    /// The algorithm of all clients, if none has an override and the limit is not in shadow mode.
-    for_all: Option<Algorithm>,
-    /// Whether operators see the ids of clients as hashes.
-    redacts_ids: bool,
-    meter: Meter,
-    seed: LimitSeed,
-    /// The default in words and in parentheses, which is created at its first use.
-    words: OnceLock<Box<str>>,
-}
-
-/// Compares two names. Most that differ have another length or last letter, which needs no call.
-#[inline(always)]
-fn is_same(a: &str, b: &str) -> bool {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    a.len() == b.len() && a.last() == b.last() && a == b
-}
-
-impl NamedLimit {
-    /// Returns the limit of a client: its override, or else the default, or else none.
+    /// Returns limits with another override of one client, which replaces the one that it has. With `None`, the client has no
+    /// override any more.
+    ///
+    /// The copy shares all other overrides, so it takes as long for a hundred thousand of them as for one.
     ///
     /// ```
     /// use tollgate::{Limit, Limits};
     ///
     /// let limits = Limits::builder().limit("requests", Limit::per_second(10)).build()?;
-    /// let requests = limits.get("requests").expect("it was just defined");
-    /// let id = requests.name.format().fold("203.0.113.7").expect("anything is an opaque id");
-    /// assert_eq!(requests.limit_of(&id), Some(&Limit::per_second(10)));
+    /// let raised = limits.with_override("requests", "203.0.113.7", Some(Limit::per_second(100)))?;
+    /// let of = |limits: &Limits| limits.get("requests")?.limit_of("203.0.113.7").ok()?.cloned();
+    /// assert_eq!(of(&raised), Some(Limit::per_second(100)));
+    /// assert_eq!(of(&limits), Some(Limit::per_second(10)));
     /// # Ok::<_, tollgate::limit::LimitsError>(())
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the name is not known, or the id is not in the format of the limit.
+    pub fn with_override(
+        &self,
+        name: &str,
+        id: &str,
+        limit: Option<Limit>,
+    ) -> Result<Self, LimitsError> {
+        let mut limits = self.clone();
+        let Some(named) = limits.named.get_mut(name) else {
+            return Err(LimitsError::of_limit(name, self.unknown(name)));
+        };
+        let mistaken = |error: IdError| LimitsError::of_limit(name, error.to_string()).of_id(id);
+        let folded = named.format.canonical(id).map_err(mistaken)?;
+        let own =
+            |limit: Limit| Override::new(id, folded.as_str(), limit.into(), Origin::default());
+        named.overrides.change(folded.as_str(), limit.map(own));
+        Ok(limits)
+    }
+
+    /// Returns every name, sorted.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let mut names: Vec<_> = self.iter().map(NamedLimit::name).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Starts the counters of all limits at 0.
+    pub(crate) fn begin_counters(&self) {
+        for named in self.iter() {
+            Meter::begin(named.name());
+            if let Some(Algorithm::Concurrency(_)) = named.limit().and_then(Limit::algorithm) {
+                Meter::begin_permits(named.name());
+            }
+        }
+    }
+
+    /// Says what is wrong with an unknown name.
+    pub(crate) fn unknown(&self, name: &str) -> String {
+        let hint = did_you_mean(name, &self.names());
+        format!("no limit has this name: {hint}")
+    }
+}
+
+/// A limit that is in force: its name, its default, and its overrides. Returned by [`Limits::get`].
+#[derive(Clone, Debug)]
+pub struct NamedLimit {
+    pub(super) declared: LimitName,
+    pub(super) limit: Option<Limit>,
+    pub(super) overrides: Overrides,
+    /// The place that defines the default or the lack of one or, before that, declares the name.
+    pub(super) origin: Origin,
+    pub(super) is_defined: bool,
+    /// Whether it never refuses, because it or all limits are in shadow mode.
+    is_shadow: bool,
+    /// Whether operators see the ids of clients as hashes.
+    redacts_ids: bool,
+    format: IdFormat,
+    seed: LimitSeed,
+    meter: Meter,
+}
+
+impl NamedLimit {
+    pub(super) fn new(declared: LimitName, origin: Origin) -> Self {
+        Self {
+            limit: None,
+            overrides: Overrides::default(),
+            origin,
+            is_defined: false,
+            is_shadow: false,
+            redacts_ids: false,
+            format: declared.format.unwrap_or_default(),
+            seed: LimitSeed::of(key(&declared)),
+            meter: Meter::default(),
+            declared,
+        }
+    }
+
+    /// The name.
     #[must_use]
-    pub fn limit_of(&self, id: &CanonicalId<'_>) -> Option<&Limit> {
-        self.in_force(id.as_str())
+    pub fn name(&self) -> &str {
+        &self.declared.name
+    }
+
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.declared.name)
+    }
+
+    /// The number, if it has one.
+    #[must_use]
+    pub fn number(&self) -> Option<u32> {
+        self.declared.number
+    }
+
+    /// The format of its clients' ids.
+    #[must_use]
+    pub fn format(&self) -> IdFormat {
+        self.format
+    }
+
+    /// The default, or `None` if only clients with an override are limited.
+    #[must_use]
+    pub fn limit(&self) -> Option<&Limit> {
+        self.limit.as_ref()
+    }
+
+    /// The limit of a client: its override, or else the default, or else none.
+    ///
+    /// ```
+    /// use tollgate::{Limit, Limits};
+    ///
+    /// let limits = Limits::builder()
+    ///     .limit("requests", Limit::per_second(10))
+    ///     .override_for("requests", "198.51.100.2", Limit::BLOCKED)
+    ///     .build()?;
+    /// let requests = limits.get("requests").expect("it was just defined");
+    /// assert_eq!(requests.limit_of("203.0.113.7"), Ok(Some(&Limit::per_second(10))));
+    /// assert_eq!(requests.limit_of("198.51.100.2"), Ok(Some(&Limit::BLOCKED)));
+    /// # Ok::<_, tollgate::limit::LimitsError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the id is not in the limit's [format](Self::format).
+    pub fn limit_of(&self, id: &str) -> Result<Option<&Limit>, IdError> {
+        Ok(self.in_force(self.fold(id)?.as_str(), None))
     }
 
     /// The override of a client, if it has one.
     #[must_use]
-    pub fn override_of(&self, id: &CanonicalId<'_>) -> Option<Override<'_>> {
-        self.own(id.as_str())
+    pub fn override_of(&self, id: &str) -> Option<&Override> {
+        let folded = self.fold(id).ok()?;
+        self.overrides.get(folded.as_str())
     }
 
-    /// The limit of the client with a folded id.
+    /// All overrides, in the order in which they were added.
+    #[must_use]
+    pub fn overrides(&self) -> impl ExactSizeIterator<Item = &Override> {
+        self.overrides.iter()
+    }
+
+    /// The key of a client's bucket, such as `6:12345678`.
+    ///
+    /// # Errors
+    ///
+    /// If the id is not in the limit's [format](Self::format).
+    pub fn bucket_key(&self, id: &str) -> Result<String, IdError> {
+        let folded = self.fold(id)?;
+        let limit = self.in_force(folded.as_str(), None);
+        let algorithm = limit.and_then(Limit::algorithm).map(Algorithm::key);
+        let key = BucketKey::new(self.key(), folded.as_str());
+        Ok(key.of(algorithm.unwrap_or_default()).to_string())
+    }
+
+    /// The description, if there is one.
+    #[must_use]
+    pub fn description(&self) -> Option<&str> {
+        self.declared.description.as_deref()
+    }
+
+    /// The link to documentation, if there is one.
+    #[must_use]
+    pub fn docs(&self) -> Option<&str> {
+        self.declared.docs.as_deref()
+    }
+
+    /// Returns whether the limit never refuses, because it or all limits are in shadow mode.
+    #[must_use]
+    pub fn is_shadow(&self) -> bool {
+        self.is_shadow
+    }
+
+    /// Returns whether the limit is a list of [blocked clients](super::LimitsBuilder::block). Its description is the reason.
+    #[must_use]
+    pub fn is_block(&self) -> bool {
+        self.declared.is_block
+    }
+
+    /// Returns the limit of the client with a folded id. `values` have come with the transaction, and stand in the place of the
+    /// default.
     #[inline]
-    pub(crate) fn in_force(&self, folded: &str) -> Option<&Limit> {
-        let own = self.overrides.limit_of(folded);
-        own.or(self.limit.as_ref())
+    pub(crate) fn in_force<'a>(&'a self, id: &str, values: Option<&'a Limit>) -> Option<&'a Limit> {
+        self.own(id).or(values).or(self.limit.as_ref())
     }
 
-    /// The override of the client with a folded id.
-    pub(crate) fn own(&self, folded: &str) -> Option<Override<'_>> {
-        self.overrides.get(folded)
+    /// Returns whether the limit is off on purpose.
+    pub(crate) fn is_off(&self) -> bool {
+        self.is_defined && self.limit.is_none()
     }
 
-    /// Returns the limit of the client with a folded id for people, and whether it is an override. The default of a list of
-    /// blocked clients says nothing.
-    pub(crate) fn shown(&self, folded: &str) -> (Option<&Limit>, bool) {
-        let own = self.own(folded).map(|own| own.limit);
-        let default = self.limit.as_ref().filter(|_| !self.name.is_block());
-        (own.or(default), own.is_some())
+    /// Returns the override of the client with a folded id.
+    pub(crate) fn own(&self, folded: &str) -> Option<&Limit> {
+        self.overrides.get(folded).map(Override::limit)
     }
 
-    /// The default in words, in parentheses after a space, if it decides by this algorithm.
-    pub(crate) fn words(&self, algorithm: &Algorithm) -> Option<&str> {
-        let default = self.limit.as_ref()?;
-        let words = || format!(" ({default})").into();
-        (default.algorithm() == Some(algorithm)).then(|| &**self.words.get_or_init(words))
+    /// Returns whether any client has an override.
+    pub(crate) fn has_overrides(&self) -> bool {
+        self.overrides.len() > 0
+    }
+
+    /// Returns the part of bucket keys that stands for the name.
+    #[inline]
+    pub(crate) fn key(&self) -> LimitKey<'_> {
+        key(&self.declared)
     }
 
     /// Returns the part of fingerprints that all buckets of this limit share.
-    #[inline]
-    pub(crate) fn seed(&self) -> &LimitSeed {
-        &self.seed
+    pub(crate) fn seed(&self) -> LimitSeed {
+        self.seed
     }
 
-    /// Returns the counters of this limit's transactions.
-    #[inline]
-    pub(crate) fn meter(&self) -> &Meter {
-        &self.meter
+    pub(crate) fn failure(&self) -> Option<OnFailure> {
+        self.declared.on_failure
     }
 
-    pub(crate) fn is_defined(&self) -> bool {
-        self.is_defined
+    /// Returns the part of the burst that each process may charge in advance.
+    /// The part of the burst that each process may charge in advance, as files have it: `5%`.
+    #[must_use]
+    pub fn leased(&self) -> Option<String> {
+        self.lease().map(|share| share.to_string())
     }
 
-    /// Returns the algorithm of all clients, if none has an override and the limit is not in shadow mode.
-    #[inline]
-    pub(crate) fn for_all(&self) -> Option<&Algorithm> {
-        self.for_all.as_ref()
-    }
-
-    /// Returns whether requests of any client can wait in line.
-    pub(crate) fn has_line(&self) -> bool {
-        self.has_line
+    pub(crate) fn lease(&self) -> Option<LeaseShare> {
+        self.declared.lease
     }
 
     /// Returns whether operators see the ids of clients as hashes.
@@ -361,21 +345,156 @@ impl NamedLimit {
         self.redacts_ids
     }
 
-    /// Returns whether permits are counted for any client.
-    fn has_permits(&self) -> bool {
-        let own = self.overrides.iter().map(|own| own.limit);
-        let mut algorithms = self.limit.iter().chain(own).filter_map(Limit::algorithm);
-        algorithms.any(|algorithm| algorithm.hold().is_some())
+    /// Returns the counters of this limit's transactions.
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.meter
     }
 
-    /// Returns the file that defines the limit, if one does.
-    pub(crate) fn file(&self) -> Option<&Path> {
-        self.file.as_deref()
+    /// Returns a member with any id, for a backend that is asked whether it can keep such buckets.
+    pub(crate) fn sample<'a>(&'a self, algorithm: &'a Algorithm) -> Member<'a> {
+        let (key, format) = (BucketKey::new(self.key(), ""), self.format);
+        Member {
+            format,
+            lease: self.declared.lease,
+            ..Member::new(key, algorithm, 1, Mode::default())
+        }
     }
 
-    /// All overrides, in the order in which they were defined.
-    #[must_use]
-    pub fn overrides(&self) -> impl ExactSizeIterator<Item = Override<'_>> {
-        self.overrides.iter()
+    fn fold(&self, id: &str) -> Result<Id, IdError> {
+        match id {
+            MISSING => self.format.canonical(id),
+            id => self.format.fold(id),
+        }
+    }
+}
+
+fn key(name: &LimitName) -> LimitKey<'_> {
+    let by_name = LimitKey::Name(&name.name);
+    name.number.map_or(by_name, LimitKey::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{limit::LimitsBuilder, transaction::LimitPlace};
+
+    fn builder() -> LimitsBuilder {
+        let orders = LimitName::new("orders", 6, IdFormat::RegId);
+        Limits::builder()
+            .limit(orders, Limit::per_hour(1))
+            .override_for("orders", "7", Limit::BLOCKED)
+    }
+
+    fn limit_of<'a>(limits: &'a Limits, id: &str) -> Option<&'a Limit> {
+        limits.get("orders").unwrap().limit_of(id).unwrap()
+    }
+
+    #[test]
+    fn one_override_is_added_changed_or_removed() {
+        let (limits, nine) = (builder().build().unwrap(), Limit::per_second(9));
+        for (id, new, expected) in [
+            ("8", Some(nine.clone()), Some(&nine)),
+            ("7", Some(nine.clone()), Some(&nine)),
+            ("7", None, Some(&Limit::per_hour(1))),
+            ("8", None, Some(&Limit::per_hour(1))),
+            (MISSING, Some(Limit::UNLIMITED), Some(&Limit::UNLIMITED)),
+        ] {
+            let changed = limits.with_override("orders", id, new).unwrap();
+            assert_eq!(limit_of(&changed, id), expected, "{id}");
+            assert_eq!(changed.digest, limits.digest);
+            assert_eq!(limit_of(&limits, "7"), Some(&Limit::BLOCKED));
+            assert_eq!(limit_of(&limits, "8"), Some(&Limit::per_hour(1)));
+        }
+        for (name, id, message) in [
+            (
+                "order",
+                "8",
+                "limit `order`: no limit has this name: did you mean `orders`?",
+            ),
+            (
+                "orders",
+                "x",
+                "limit `orders`: `x` is not an id in the format regId: ",
+            ),
+        ] {
+            let error = limits.with_override(name, id, None).unwrap_err();
+            assert!(error.to_string().starts_with(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn own_override_comes_before_the_values_of_a_transaction_and_these_before_the_default() {
+        let limits = builder().build().unwrap();
+        let (orders, values) = (limits.get("orders").unwrap(), Limit::per_second(9));
+        assert_eq!(orders.in_force("7", Some(&values)), Some(&Limit::BLOCKED));
+        assert_eq!(orders.in_force("8", Some(&values)), Some(&values));
+        assert_eq!(orders.in_force("8", None), Some(&Limit::per_hour(1)));
+    }
+
+    #[test]
+    fn few_names_and_many_are_found_by_name_and_by_reference() {
+        for count in [1, 8, 9, 200] {
+            let names: Vec<_> = (0..count).map(|i| format!("n{i}")).collect();
+            let build = |names: &mut dyn Iterator<Item = &String>| {
+                let limit = |builder: LimitsBuilder, name: &String| {
+                    builder.limit(name.as_str(), Limit::per_second(1))
+                };
+                names.fold(Limits::builder(), limit).build().unwrap()
+            };
+            let limits = build(&mut names.iter());
+            let reversed = build(&mut names.iter().rev());
+            for name in &names {
+                let place = LimitPlace::default();
+                for limits in [&limits, &limits, &reversed, &limits] {
+                    let found = limits.find(LimitRef::remembered(name, &place)).unwrap();
+                    assert_eq!(
+                        (found.name(), limits.get(name).unwrap().name()),
+                        (&**name, &**name)
+                    );
+                }
+            }
+            let place = LimitPlace::default();
+            assert!(limits.get("n").is_none());
+            assert!(limits.find(LimitRef::remembered("n", &place)).is_none());
+        }
+    }
+
+    #[test]
+    fn sources_are_the_same_if_code_and_texts_are() {
+        let digest = |builder: &LimitsBuilder| builder.build().unwrap().digest;
+        let text = |text| builder().overrides_text("o.json", text);
+        assert_eq!(digest(&text("[]")), digest(&text("[]")));
+        let others = [
+            text("[ ]"),
+            builder(),
+            text("[]").shadow(true),
+            text("[]").limit("a", Limit::BLOCKED),
+        ];
+        for other in others {
+            assert_ne!(digest(&text("[]")), digest(&other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn shadow_mode_is_that_of_the_limit_or_of_all() {
+        for (own, file, all, expected) in [
+            (None, "{}", false, false),
+            (None, "{}", true, true),
+            (Some(true), "{}", false, true),
+            (Some(true), r#"{"shadow": false}"#, false, false),
+            (Some(false), r#"{"shadow": true}"#, false, true),
+            (Some(false), "{}", true, true),
+        ] {
+            let name = LimitName::from("a");
+            let name = own.map_or(name.clone(), |own| name.shadow(own));
+            let builder = Limits::builder().name(name).shadow(all);
+            let builder = builder.defaults_text("d.json", &format!("{{\"a\": {file}}}"));
+            let limits = builder.build().unwrap();
+            assert_eq!(
+                limits.get("a").unwrap().is_shadow(),
+                expected,
+                "{own:?} {file} {all}"
+            );
+        }
     }
 }

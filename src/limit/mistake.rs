@@ -1,324 +1,226 @@
-use std::{
-    error::Error as StdError,
-    fmt, io,
-    path::{Path, PathBuf},
-};
+use std::{cell::RefCell, error, fmt, io, path::Path, sync::Arc};
 
-use thiserror::Error;
+use crate::{id::shortened, message::debug_is_message};
 
-use super::name::{LimitName, NameError};
-use crate::{
-    algorithm::{LimitError, NotationError},
-    id::{IdError, IdFormat, UnknownIdFormat, shortened},
-    message::debug_is_message,
-};
-
-/// The error for limits that cannot be used. It has the file and line if they are known, the limit, the id, and what to
-/// change. The [guide](crate::guide::limits_in_files#mistakes) has examples.
-pub struct LimitsError(Box<LocatedMistake>);
+/// The error for limits that cannot be used. It has all mistakes, each with the file and line if they are known, the limit,
+/// the id, and what to change. The [guide](crate::guide::limits_in_files#mistakes) has examples.
+///
+/// ```
+/// use tollgate::Limits;
+///
+/// # #[cfg(feature = "yaml")] {
+/// let file = "uploads:\n  burst: 5\n  count: 5\n  perod: 15m\nlogins: 5 per fortnight\n";
+/// let error = Limits::builder().defaults_text("defaults.yml", file).build().expect_err("it has two mistakes");
+/// let mistakes: Vec<_> = error.mistakes().map(|mistake| mistake.to_string()).collect();
+/// assert_eq!(mistakes[0], "defaults.yml:4: limit `uploads`: unknown field `perod`: did you mean `period`?");
+/// assert!(mistakes[1].starts_with("defaults.yml:5: limit `logins`: `5 per fortnight` is not a limit"));
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct LimitsError(Arc<[Mistake]>);
 
 debug_is_message!(LimitsError);
 
-/// A mistake and where it is.
-#[derive(Debug)]
-struct LocatedMistake {
-    origin: MistakeOrigin,
-    limit: Option<String>,
-    id: Option<String>,
-    mistake: Mistake,
+#[derive(Clone)]
+struct Mistake {
+    origin: Origin,
+    limit: Option<Box<str>>,
+    id: Option<Box<str>>,
+    message: String,
+    cause: Option<Arc<io::Error>>,
 }
 
-/// The source of limits.
-#[derive(Clone, Debug)]
-pub(super) enum Location {
-    Code,
-    Text,
-    File(PathBuf),
+/// A place in a file or a text, or in code, which has none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Origin {
+    pub(crate) file: Option<Arc<Path>>,
+    line: Option<u64>,
 }
 
-/// A place, and a line in it.
-#[derive(Clone, Debug)]
-pub(super) struct MistakeOrigin {
-    pub(super) place: Location,
-    pub(super) line: Option<u64>,
-}
-
-impl MistakeOrigin {
-    pub(super) const CODE: Self = Self {
-        place: Location::Code,
-        line: None,
-    };
-}
-
-impl fmt::Display for MistakeOrigin {
+impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Location::Code => f.write_str("the code")?,
-            Location::Text => f.write_str("limits")?,
-            Location::File(path) => path.display().fmt(f)?,
+        match &self.file {
+            Some(file) => file.display().fmt(f)?,
+            None => f.write_str("the code")?,
         }
-        match self.line {
-            Some(line) => write!(f, ":{line}"),
-            None => Ok(()),
-        }
+        self.line.map_or(Ok(()), |line| write!(f, ":{line}"))
     }
 }
 
 impl LimitsError {
-    /// The file, or `None` for a mistake in code or in a text.
+    /// Each mistake as an error of its own: those of defaults, then those of overrides, file by file and from top to bottom.
+    /// There are at most a thousand.
+    #[must_use]
+    pub fn mistakes(&self) -> impl ExactSizeIterator<Item = Self> {
+        let mistakes = self.0.iter();
+        mistakes.map(|mistake| Self([mistake.clone()].into()))
+    }
+
+    /// The file of the first mistake or the name of its text, or `None` if it is in code.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
-        match &self.0.origin.place {
-            Location::File(path) => Some(path),
-            Location::Code | Location::Text => None,
-        }
+        self.0[0].origin.file.as_deref()
     }
 
-    /// The line in the file or text, counted from 1.
+    /// The line of the first mistake in its file or text, counted from 1.
     #[must_use]
     pub fn line(&self) -> Option<u64> {
-        self.0.origin.line
+        self.0[0].origin.line
     }
 
-    /// The limit's name.
+    /// The name of the limit with the first mistake.
     #[must_use]
     pub fn limit(&self) -> Option<&str> {
-        self.0.limit.as_deref()
+        self.0[0].limit.as_deref()
     }
 
-    /// The id, if the mistake is in an override.
+    /// The id, if the first mistake is in an override.
     #[must_use]
     pub fn id(&self) -> Option<&str> {
-        self.0.id.as_deref()
+        self.0[0].id.as_deref()
     }
 
-    /// Adds the place of the first one to the error for a second override of a client.
-    pub(super) fn with_first(
-        mut self,
-        find: impl FnOnce(&str, &str) -> Option<MistakeOrigin>,
-    ) -> Self {
-        let limit = self.0.limit.as_deref().unwrap_or_default();
-        // The first one can be in the code.
-        let own = self.0.origin.to_string();
-        if let Mistake::DuplicateOverride { first, origin } = &mut self.0.mistake {
-            let is_own = |found: &MistakeOrigin| found.to_string() == own;
-            *origin = find(limit, first).filter(|found| !is_own(found));
-        }
-        self
+    /// Creates the error for a limit that does not fit the rest of the program.
+    pub(crate) fn of_limit(limit: &str, message: impl Into<String>) -> Self {
+        let mistakes = Mistakes::default();
+        let report = Reporter::new(&mistakes, None).of_limit(limit);
+        Self([report.mistake(message)].into())
     }
 
-    /// Describes the mistake, without its place.
-    pub(super) fn problem(&self) -> String {
-        self.0.mistake.to_string()
-    }
-
-    pub(super) fn within(mut self, place: &Location) -> Self {
-        self.0.origin.place = place.clone();
-        self
-    }
-
-    pub(super) fn of_limit(mut self, limit: &str) -> Self {
-        self.0.limit = Some(limit.into());
-        self
-    }
-
-    pub(super) fn of_id(mut self, id: &str) -> Self {
-        self.0.id = Some(id.into());
-        self
-    }
-
-    /// Sets the line, unless a better one is known.
-    pub(super) fn at(mut self, line: u64) -> Self {
-        self.0.origin.line.get_or_insert(line);
-        self
+    /// Names the id.
+    pub(crate) fn of_id(self, id: &str) -> Self {
+        let mut mistake = self.0[0].clone();
+        mistake.id = Some(id.into());
+        Self([mistake].into())
     }
 }
 
-impl From<Mistake> for LimitsError {
-    fn from(mistake: Mistake) -> Self {
-        Self(Box::new(LocatedMistake {
-            origin: MistakeOrigin::CODE,
-            limit: None,
-            id: None,
-            mistake,
-        }))
-    }
-}
-
+/// Writes each mistake in a line of its own.
 impl fmt::Display for LimitsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LocatedMistake {
-            origin,
-            limit,
-            id,
-            mistake,
-        } = &*self.0;
-        if !matches!(origin.place, Location::Code) {
-            write!(f, "{origin}: ")?;
+        for (i, mistake) in self.0.iter().enumerate() {
+            f.write_str(if i > 0 { "\n" } else { "" })?;
+            mistake.fmt(f)?;
         }
-        if let Some(limit) = limit {
+        Ok(())
+    }
+}
+
+impl error::Error for LimitsError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        let cause = self.0.iter().find_map(|mistake| mistake.cause.as_deref());
+        cause.map(|cause| cause as _)
+    }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.origin.file.is_some() {
+            write!(f, "{}: ", self.origin)?;
+        }
+        if let Some(limit) = &self.limit {
             write!(f, "limit `{}`: ", shortened(limit))?;
         }
-        match id {
-            // This mistake already names the id.
-            Some(id) if !matches!(mistake, Mistake::Id(_)) => {
-                write!(f, "id `{}`: {mistake}", shortened(id))
-            }
-            _ => mistake.fmt(f),
+        let id = self.id.as_deref().map(|id| format!("`{}`", shortened(id)));
+        // What is wrong with an id itself begins with it.
+        if let Some(id) = id.filter(|id| !self.message.starts_with(id)) {
+            write!(f, "id {id}: ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// The mistakes that were found so far.
+#[derive(Default)]
+pub(crate) struct Mistakes(RefCell<Vec<Mistake>>);
+
+impl Mistakes {
+    /// More would only fill a log.
+    const MOST: usize = 1000;
+
+    /// Returns what was built, unless there are mistakes.
+    pub(crate) fn or<T>(self, built: T) -> Result<T, LimitsError> {
+        match self.0.into_inner() {
+            mistakes if mistakes.is_empty() => Ok(built),
+            mistakes => Err(LimitsError(mistakes.into())),
         }
     }
 }
 
-impl StdError for LimitsError {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.mistake.source()
-    }
+/// Records mistakes in one place: a line of a file, or code; of one limit, and about one id.
+#[derive(Clone, Copy)]
+pub(crate) struct Reporter<'a> {
+    mistakes: &'a Mistakes,
+    file: Option<&'a Arc<Path>>,
+    /// 0 if it is not known.
+    pub(crate) line: u64,
+    pub(crate) limit: Option<&'a str>,
+    id: Option<&'a str>,
 }
 
-/// A mistake, with its remedy.
-#[derive(Debug, Error)]
-pub(super) enum Mistake {
-    #[error("cannot read it: {0}")]
-    Read(#[source] io::Error),
-    #[error("it is not UTF-8: save it as UTF-8")]
-    Encoding,
-    #[error("its name has no known extension: use .yml, .yaml, .json or .toml")]
-    Extension,
-    #[cfg_attr(
-        all(feature = "yaml", feature = "toml"),
-        expect(dead_code, reason = "all are read")
-    )]
-    #[error("it needs tollgate's feature `{0}`: enable it, or write JSON")]
-    Feature(&'static str),
-    #[error(
-        "ids in the format {0} need tollgate's feature `{1}`: enable it in Cargo.toml, or use another format"
-    )]
-    FormatFeature(IdFormat, &'static str),
-    #[error("{0}")]
-    Syntax(String),
-    #[error("expected {expected}, found {found}{}", after_colon(.whole))]
-    Shape {
-        expected: &'static str,
-        found: String,
-        whole: Option<String>,
-    },
-    #[error("values are not written as {0}: write `{1}`")]
-    OneLine(String, String),
-    #[error(
-        "it contains no limits, so nothing would be limited: add some, or do not load the file"
-    )]
-    NoLimits,
-    #[error("it is empty: write {0} if no client should have an override")]
-    EmptyOverrides(&'static str),
-    #[error("it has no values: {0}")]
-    NoValues(String),
-    #[error("unknown field `{field}`: {hint}")]
-    UnknownField { field: String, hint: String },
-    #[error("{field} appears twice, first in line {first}: remove one of them")]
-    RepeatedField { field: &'static str, first: u64 },
-    #[error(
-        "{field} is a field of a limit, and not a limit: indent it below the name of its limit"
-    )]
-    FieldWithoutName { field: String },
-    #[error("the names of limits stand at the top: remove `{0}`, and the indentation below it")]
-    Wrapped(String),
-    #[error("a space is missing after the colon: write `{0}: …`")]
-    NoSpace(String),
-    #[error("{0}")]
-    Line(LimitError),
-    #[error("{0} is missing: {1}")]
-    MissingField(&'static str, String),
-    #[error(transparent)]
-    Name(#[from] NameError),
-    #[error(transparent)]
-    Format(#[from] UnknownIdFormat),
-    #[error(transparent)]
-    Id(#[from] IdError),
-    #[error("it is defined twice, first in {first}: remove one of them")]
-    DuplicateName { first: MistakeOrigin },
-    #[error(
-        "it has the number {number}, which `{other}` has too: give one of them a number that no \
-         limit has had before"
-    )]
-    DuplicateNumber { number: u32, other: String },
-    #[error("{origin} has {} and id {} for it: write the same, or neither", numbered(.name), .name.format())]
-    OtherName {
-        name: LimitName,
-        origin: MistakeOrigin,
-    },
-    #[error("no limit has this name: {hint}")]
-    UnknownName { hint: String },
-    #[error(
-        "no limit has this name: did you mean `{near}`? (it is defined in {origin}: if it is misspelt, correct it there)"
-    )]
-    OtherSpelling { near: String, origin: MistakeOrigin },
-    #[error("the override in code names `{name}`: use one spelling")]
-    OtherInCode { name: String },
-    #[error("it has an override already, for `{first}`{}: remove one of them", in_place(.origin))]
-    DuplicateOverride {
-        first: String,
-        /// The place of the first one, if a file has it.
-        origin: Option<MistakeOrigin>,
-    },
-    #[error("ids is empty, so the override applies to nobody: list its clients, or remove it")]
-    NoIds,
-    #[error("the key of an override is `{0}`: write the limit's name, a colon and an id")]
-    OverrideKey(String),
-    #[error(transparent)]
-    Values(#[from] NotationError),
-    #[error("it mixes {0} with {1}, which are different kinds of limit: keep one of them")]
-    SeveralKinds(&'static str, String),
-    #[error("{field} is only for {kind}, because {reason}: remove it")]
-    OtherKind {
-        field: &'static str,
-        kind: String,
-        reason: &'static str,
-    },
-    #[error("docs is `{0}`: write a link with its scheme, such as `https://example.com/limits`")]
-    Docs(String),
-    #[error("lease is `{text}`: {source}")]
-    Lease { text: String, source: LimitError },
-}
-
-impl Mistake {
-    /// Creates the error for the mistake in a line.
-    pub(super) fn at(self, line: u64) -> LimitsError {
-        LimitsError::from(self).at(line)
-    }
-
-    /// Creates the mistake for an unexpected value, with the expected one.
-    pub(super) fn shape(
-        expected: &'static str,
-        found: &impl fmt::Display,
-        whole: Option<String>,
-    ) -> Self {
-        Self::Shape {
-            expected,
-            found: found.to_string(),
-            whole,
+impl<'a> Reporter<'a> {
+    /// Records mistakes in a file, or in code.
+    pub(crate) fn new(mistakes: &'a Mistakes, file: Option<&'a Arc<Path>>) -> Self {
+        let (line, limit, id) = (0, None, None);
+        Self {
+            mistakes,
+            file,
+            line,
+            limit,
+            id,
         }
     }
 
-    pub(super) fn unknown_field(field: &str, hint: impl Into<String>) -> Self {
-        Self::UnknownField {
-            field: shortened(field),
-            hint: hint.into(),
+    pub(crate) fn at(mut self, line: u64) -> Self {
+        self.line = line;
+        self
+    }
+
+    pub(crate) fn of_limit(mut self, limit: &'a str) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    pub(crate) fn of_id(mut self, id: &'a str) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    pub(crate) fn origin(self) -> Origin {
+        let file = self.file.cloned();
+        let line = Some(self.line).filter(|line| *line > 0 && file.is_some());
+        Origin { file, line }
+    }
+
+    pub(crate) fn mistaken(self, message: impl Into<String>) {
+        self.add(self.mistake(message));
+    }
+
+    /// Records that the file cannot be read.
+    pub(crate) fn unreadable(self, cause: io::Error) {
+        let mut mistake = self.mistake(format!("cannot read it: {cause}"));
+        mistake.cause = Some(Arc::new(cause));
+        self.add(mistake);
+    }
+
+    /// Returns the number of mistakes so far.
+    pub(crate) fn count(self) -> usize {
+        self.mistakes.0.borrow().len()
+    }
+
+    fn add(self, mistake: Mistake) {
+        if self.count() < Mistakes::MOST {
+            self.mistakes.0.borrow_mut().push(mistake);
         }
     }
-}
 
-fn after_colon(text: &Option<String>) -> String {
-    text.as_ref()
-        .map_or_else(String::new, |text| format!(": {text}"))
-}
-
-fn in_place(origin: &Option<MistakeOrigin>) -> String {
-    origin
-        .as_ref()
-        .map_or_else(String::new, |origin| format!(" in {origin}"))
-}
-
-fn numbered(name: &LimitName) -> String {
-    name.number()
-        .map_or_else(|| "no number".into(), |number| format!("number {number}"))
+    fn mistake(self, message: impl Into<String>) -> Mistake {
+        Mistake {
+            origin: self.origin(),
+            limit: self.limit.map(Into::into),
+            id: self.id.map(Into::into),
+            message: message.into(),
+            cause: None,
+        }
+    }
 }

@@ -22,6 +22,7 @@
 //! [guide](crate::guide::limits_in_files) describes their format.
 
 mod assembly;
+mod bounds;
 mod builder;
 mod file;
 #[expect(clippy::module_inception, reason = "a limit is where one looks for it")]
@@ -31,19 +32,18 @@ mod mistake;
 mod name;
 mod notation;
 mod overrides;
-mod token_bucket;
-mod write;
-
-#[cfg(feature = "reload")]
-pub(crate) use self::builder::Documents;
+mod reading;
 
 pub use self::{
     builder::LimitsBuilder,
-    file::Language,
     limit::Limit,
     limits::{Limits, NamedLimit},
     mistake::LimitsError,
-    name::{LimitName, NameError},
+    name::LimitName,
     overrides::Override,
 };
-pub use crate::algorithm::{LimitError, LimitErrorKind, format_duration, parse_duration};
+pub(crate) use self::{
+    file::Document,
+    mistake::{Mistakes, Reporter},
+};
+pub use crate::algorithm::{LimitError, format_duration, parse_duration};

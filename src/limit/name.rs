@@ -1,12 +1,9 @@
-use std::{fmt, sync::Arc};
-
-use thiserror::Error;
+use std::sync::Arc;
 
 use crate::{
-    backend::LeaseShare,
+    algorithm::LeaseShare,
     id::{IdFormat, shortened},
-    message::debug_is_message,
-    transaction::{LimitKey, OnFailure},
+    transaction::OnFailure,
 };
 
 /// The name of a limit, its number, and the format of its clients' ids.
@@ -14,60 +11,50 @@ use crate::{
 /// The number replaces the name in bucket keys, so that a limit can be renamed. The application assigns it, and must
 /// not change it as long as there are buckets, across deployments. Without a number, keys contain the name.
 ///
-/// Names match `[A-Za-z][A-Za-z0-9_.-]*`. [`LimitsBuilder::build`](super::LimitsBuilder::build) rejects other names.
+/// Names match `[A-Za-z][A-Za-z0-9_.-]*`. [`LimitsBuilder::build`](super::LimitsBuilder::build) rejects other names. A name
+/// alone, as text, stands for itself and takes any id.
 ///
 /// ```
-/// use tollgate::{id::IdFormat, limit::LimitName};
+/// use tollgate::{Limit, Limits, id::IdFormat, limit::LimitName};
 ///
-/// let orders = LimitName::new("NewOrdersPerAccount", 6, IdFormat::RegId);
-/// assert_eq!(orders.key().to_string(), "6");
-/// // A name alone stands for itself, and takes any id.
-/// assert_eq!(LimitName::from("uploads"), LimitName::unnumbered("uploads", IdFormat::Opaque));
-/// assert_eq!(LimitName::from("uploads").key().to_string(), "uploads");
+/// let limits = Limits::builder()
+///     .limit(LimitName::new("NewOrdersPerAccount", 6, IdFormat::RegId), Limit::per_hour(100))
+///     .limit("uploads", Limit::per_hour(10))
+///     .build()?;
+/// let key = |name, id| limits.get(name).and_then(|named| named.bucket_key(id).ok());
+/// assert_eq!(key("NewOrdersPerAccount", "12345678").as_deref(), Some("6:12345678"));
+/// assert_eq!(key("uploads", "alice").as_deref(), Some("uploads:alice"));
+/// # Ok::<_, tollgate::limit::LimitsError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LimitName {
-    name: Arc<str>,
-    number: Option<u32>,
-    format: IdFormat,
-    on_failure: Option<OnFailure>,
-    shadow: Option<bool>,
-    lease: Option<LeaseShare>,
-    is_block: bool,
-    about: Arc<About>,
-}
-
-/// The description of a limit in messages to clients.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct About {
-    description: Option<Box<str>>,
-    docs: Option<Box<str>>,
+    pub(crate) name: Arc<str>,
+    pub(super) number: Option<u32>,
+    /// `None` if it is not given.
+    pub(super) format: Option<IdFormat>,
+    pub(super) on_failure: Option<OnFailure>,
+    pub(super) shadow: Option<bool>,
+    pub(super) lease: Option<LeaseShare>,
+    pub(super) is_block: bool,
+    pub(super) description: Option<Arc<str>>,
+    pub(super) docs: Option<Arc<str>>,
 }
 
 impl LimitName {
     /// A name with a number and an id format.
     #[must_use]
     pub fn new(name: &str, number: u32, format: IdFormat) -> Self {
-        Self::of(name, Some(number), format)
+        let mut name = Self::unnumbered(name, format);
+        name.number = Some(number);
+        name
     }
 
     /// A name without a number, with an id format. Bucket keys contain the name.
     #[must_use]
     pub fn unnumbered(name: &str, format: IdFormat) -> Self {
-        Self::of(name, None, format)
-    }
-
-    pub(super) fn of(name: &str, number: Option<u32>, format: IdFormat) -> Self {
-        Self {
-            name: name.into(),
-            number,
-            format,
-            on_failure: None,
-            shadow: None,
-            lease: None,
-            is_block: false,
-            about: Arc::default(),
-        }
+        let mut name = Self::from(name);
+        name.format = Some(format);
+        name
     }
 
     /// Sets what happens while the store does not answer, if it differs from the default of the
@@ -87,9 +74,8 @@ impl LimitName {
         self
     }
 
-    /// Sets the part of the burst or the quota that each process may charge in advance: `lease(1, 20)` is a twentieth,
-    /// 5 %. This needs a [`Lease`](crate::backend::Lease) around the store, and a quota or a limit with burst, count and
-    /// period.
+    /// Sets the part of the burst that each process may charge in advance: `lease(1, 20)` is a twentieth, 5 %. This needs
+    /// a [`Lease`](crate::backend::Lease) around the store, and a limit with burst, count and period.
     ///
     /// # Panics
     ///
@@ -105,7 +91,7 @@ impl LimitName {
     /// default is the name.
     #[must_use]
     pub fn description(mut self, description: &str) -> Self {
-        Arc::make_mut(&mut self.about).description = Some(description.into());
+        self.description = Some(description.into());
         self
     }
 
@@ -113,59 +99,8 @@ impl LimitName {
     /// needs a scheme.
     #[must_use]
     pub fn docs(mut self, link: &str) -> Self {
-        Arc::make_mut(&mut self.about).docs = Some(link.into());
+        self.docs = Some(link.into());
         self
-    }
-
-    /// The name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.name
-    }
-
-    /// The number, if it has one.
-    #[must_use]
-    pub fn number(&self) -> Option<u32> {
-        self.number
-    }
-
-    /// The format of its clients' ids.
-    #[must_use]
-    #[inline]
-    pub fn format(&self) -> IdFormat {
-        self.format
-    }
-
-    /// Returns whether the limit is in shadow mode.
-    #[must_use]
-    #[inline]
-    pub fn is_shadow(&self) -> bool {
-        self.shadow == Some(true)
-    }
-
-    /// The part of the burst or the quota that each process may charge in advance, if it is set.
-    #[must_use]
-    pub fn leased(&self) -> Option<LeaseShare> {
-        self.lease
-    }
-
-    /// The description, if there is one.
-    #[must_use]
-    pub fn described(&self) -> Option<&str> {
-        self.about.description.as_deref()
-    }
-
-    /// The link to documentation, if there is one.
-    #[must_use]
-    pub fn documented(&self) -> Option<&str> {
-        self.about.docs.as_deref()
-    }
-
-    /// Returns whether the limit is a list of [blocked clients](super::LimitsBuilder::block). Its description is the reason.
-    #[must_use]
-    #[inline]
-    pub fn is_block(&self) -> bool {
-        self.is_block
     }
 
     /// Makes the limit a list of blocked clients, which has nothing to lease.
@@ -174,95 +109,61 @@ impl LimitName {
         self.description(reason)
     }
 
-    /// Returns whether a link is valid in a header and has a scheme.
-    pub(super) fn has_good_docs(&self) -> bool {
-        let uri = |docs: &str| docs.parse::<http::Uri>().ok();
-        let good = |docs: &str| uri(docs).is_some_and(|uri| uri.scheme().is_some());
-        let stands = |docs: &str| !docs.contains(['<', '>', '"']);
-        self.documented()
-            .is_none_or(|docs| good(docs) && stands(docs))
+    /// Takes over what `given` has beyond number and format.
+    pub(super) fn adopt(&mut self, given: &Self) {
+        self.on_failure = given.on_failure.or(self.on_failure);
+        self.shadow = given.shadow.or(self.shadow);
+        self.lease = given.lease.or(self.lease);
+        self.is_block |= given.is_block;
+        self.description = given.description.clone().or(self.description.take());
+        self.docs = given.docs.clone().or(self.docs.take());
     }
 
-    #[inline]
-    pub(crate) fn failure(&self) -> Option<OnFailure> {
-        self.on_failure
-    }
-
-    /// Sets the properties that a file gives beyond number and format.
-    pub(super) fn say(
-        mut self,
-        shadow: Option<bool>,
-        lease: Option<LeaseShare>,
-        description: Option<&str>,
-        docs: Option<&str>,
-    ) -> Self {
-        (self.shadow, self.lease) = (shadow, lease);
-        self.about = Arc::new(About {
-            description: description.map(Into::into),
-            docs: docs.map(Into::into),
+    /// Returns the mistakes of a name that is new.
+    pub(super) fn mistakes(&self) -> impl Iterator<Item = String> {
+        let rest = self.name.strip_prefix(|c: char| c.is_ascii_alphabetic());
+        let is_rest = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+        let spelling = !rest.is_some_and(|rest| rest.chars().all(is_rest));
+        let spelling = spelling.then(|| {
+            let remedy = "and continue with letters, digits, `_`, `.` or `-`";
+            let name = shortened(&self.name);
+            format!("`{name}` is not a limit name: start with an ASCII letter, {remedy}")
         });
-        self
+        let format = self.format.and_then(|format| {
+            let feature = format.missing_feature()?;
+            let ids = format!("ids in the format {format} need tollgate's feature `{feature}`");
+            Some(ids + ": enable it in Cargo.toml, or use another format")
+        });
+        let mistakes = [spelling, format, self.link_mistake()];
+        mistakes.into_iter().flatten()
     }
 
-    /// Copies the properties of `said` beyond number and format.
-    pub(super) fn adopt(&mut self, said: &Self) {
-        self.on_failure = said.on_failure.or(self.on_failure);
-        self.shadow = said.shadow.or(self.shadow);
-        self.lease = said.lease.or(self.lease);
-        if said.about != self.about {
-            let About { description, docs } = (*said.about).clone();
-            let about = Arc::make_mut(&mut self.about);
-            about.description = description.or_else(|| about.description.take());
-            about.docs = docs.or_else(|| about.docs.take());
-        }
-    }
-
-    /// Returns the part of bucket keys that stands for the name.
-    #[must_use]
-    #[inline]
-    pub fn key(&self) -> LimitKey<'_> {
-        self.number
-            .map_or(LimitKey::Name(&self.name), LimitKey::Number)
-    }
-
-    /// Returns whether this is only a name, without number and format.
-    pub(super) fn is_bare(&self) -> bool {
-        self.number.is_none() && self.format == IdFormat::default()
-    }
-
-    pub(super) fn validate(&self) -> Result<(), NameError> {
-        let mut chars = self.name.chars();
-        let starts = chars.next().is_some_and(|c| c.is_ascii_alphabetic());
-        let goes_on = chars.all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
-        if starts && goes_on {
-            Ok(())
-        } else {
-            Err(NameError(shortened(&self.name)))
-        }
+    /// Returns what is wrong with the link: it has no scheme, or is not valid in a header.
+    pub(super) fn link_mistake(&self) -> Option<String> {
+        let docs = self.docs.as_deref()?;
+        let uri = docs.parse::<http::Uri>();
+        let has_scheme = uri.is_ok_and(|uri| uri.scheme().is_some());
+        let is_link = has_scheme && !docs.contains(['<', '>', '"']);
+        let remedy = "write a link with its scheme, such as `https://example.com/limits`";
+        (!is_link).then(|| format!("docs is `{}`: {remedy}", shortened(docs)))
     }
 }
 
 impl From<&str> for LimitName {
     fn from(name: &str) -> Self {
-        Self::unnumbered(name, IdFormat::default())
+        Self {
+            name: name.into(),
+            number: None,
+            format: None,
+            on_failure: None,
+            shadow: None,
+            lease: None,
+            is_block: false,
+            description: None,
+            docs: None,
+        }
     }
 }
-
-impl fmt::Display for LimitName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.name.fmt(f)
-    }
-}
-
-/// The error for an invalid name. [`LimitsBuilder::build`](super::LimitsBuilder::build) returns it.
-#[derive(Clone, PartialEq, Eq, Error)]
-#[error(
-    "`{0}` is not a limit name: start with an ASCII letter, \
-     and continue with letters, digits, `_`, `.` or `-`"
-)]
-pub struct NameError(String);
-
-debug_is_message!(NameError);
 
 #[cfg(test)]
 mod tests {
@@ -270,11 +171,28 @@ mod tests {
 
     #[test]
     fn names_begin_with_a_letter() {
+        let mistakes = |name: &str| LimitName::from(name).mistakes().count();
         for good in ["a", "NewOrdersPerAccount", "api.v2", "A-b_c.9"] {
-            assert_eq!(LimitName::from(good).validate(), Ok(()), "{good}");
+            assert_eq!(mistakes(good), 0, "{good}");
         }
-        for bad in ["", "6", "_a", "a b", "a:b", "a\"", "ä", "aä", "a\n"] {
-            assert!(LimitName::from(bad).validate().is_err(), "{bad}");
+        for bad in ["", "6", "_a", "a b", "a:b", "a\"", "ä", "aä", "a\n", "a~w"] {
+            assert_eq!(mistakes(bad), 1, "{bad}");
+        }
+    }
+
+    #[test]
+    fn links_have_a_scheme_and_fit_a_header() {
+        for (link, is_good) in [
+            ("https://example.com/limits#orders", true),
+            ("http://a", true),
+            ("example.com/limits", false),
+            ("/limits", false),
+            ("https://example.com/a b", false),
+            ("https://example.com/>", false),
+            ("", false),
+        ] {
+            let mistake = LimitName::from("a").docs(link).link_mistake();
+            assert_eq!(mistake.is_none(), is_good, "{link}");
         }
     }
 }

@@ -1,26 +1,22 @@
-//! Limits in one line: `10/s burst 20`, `5 per 15m`, `5 in any 15m`, `1000 per calendar day`, `4 at once`.
+//! How a limit is written: in one line, as `10/s burst 20`, and as the fields of a file, by serde.
 
 use std::{fmt, str::FromStr};
 
-use super::limit::Limit;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+use super::{limit::Limit, reading};
 use crate::{
-    algorithm::{Algorithm, LimitError, NotationError},
+    algorithm::{Algorithm, LimitError, WrittenFields},
     id::shortened,
 };
 
-const UNLIMITED: &str = "unlimited";
-const BLOCKED: &str = "blocked";
-
 /// The words for limits without an algorithm. In files, they are also fields.
-pub(super) static WORDS: [(&str, Limit); 2] =
-    [(UNLIMITED, Limit::UNLIMITED), (BLOCKED, Limit::BLOCKED)];
+pub(super) const WORDS: [(&str, Limit); 2] =
+    [("unlimited", Limit::UNLIMITED), ("blocked", Limit::BLOCKED)];
 
 /// Returns the word for a limit without an algorithm.
-pub(super) fn word(limit: &Limit) -> &'static str {
-    match limit.is_blocked() {
-        true => BLOCKED,
-        false => UNLIMITED,
-    }
+fn word(limit: &Limit) -> &'static str {
+    WORDS[usize::from(limit.is_blocked())].0
 }
 
 impl FromStr for Limit {
@@ -57,19 +53,13 @@ impl FromStr for Limit {
     /// If the text has another form, or the values are not a valid limit.
     fn from_str(text: &str) -> Result<Self, LimitError> {
         let line = text.trim();
-        let mut words = WORDS.iter();
-        let word = words.find(|(word, _)| word.eq_ignore_ascii_case(line));
-        let read = match word {
-            Some((word, limit)) if *word == line => return Ok(limit.clone()),
-            Some((word, _)) => Err(NotationError::Instead((*word).into())),
-            None => Algorithm::parse(line),
+        let mut words = WORDS.into_iter();
+        let read = match words.find(|(word, _)| word.eq_ignore_ascii_case(line)) {
+            Some((word, limit)) if word == line => return Ok(limit),
+            Some((word, _)) => Err(LimitError::text(format!("write `{word}`"))),
+            None => Algorithm::parse(line).map(Self::of),
         };
-        read.map(Self::of).map_err(|mistake| {
-            LimitError::new(NotationError::Line {
-                text: shortened(text),
-                mistake: Box::new(mistake),
-            })
-        })
+        read.map_err(|mistake| mistake.in_line(&shortened(text)))
     }
 }
 
@@ -93,5 +83,208 @@ impl fmt::Display for Limit {
     }
 }
 
+/// Writes the values of the limit in the form of a file.
+///
+/// ```
+/// use tollgate::{Limit, quota::Per};
+///
+/// let json = serde_json::to_string(&Limit::quota(1000, Per::Day))?;
+/// assert_eq!(json, r#"{"quota":1000,"per":"day"}"#);
+/// # Ok::<_, serde_json::Error>(())
+/// ```
+impl Serialize for Limit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let values = match self.algorithm() {
+            Some(algorithm) => algorithm.values(),
+            None => WrittenFields::default().flag(word(self), true),
+        };
+        values.serialize(serializer)
+    }
+}
+
+/// Reads the value of a name in a file of limits, or the one line that [`FromStr`](std::str::FromStr) reads.
+///
+/// ```
+/// use serde::Deserialize;
+/// use tollgate::Limit;
+///
+/// #[derive(Deserialize)]
+/// struct Config {
+///     api: Limit,
+///     uploads: Limit,
+/// }
+///
+/// let config: Config = serde_json::from_str(
+///     r#"{"api": "10/s burst 20", "uploads": {"burst": 5, "count": 5, "period": "15m"}}"#,
+/// )?;
+/// assert_eq!(config.api, Limit::per_second(10).burst(20));
+/// assert_eq!(config.uploads.to_string(), "5 per 15m0s, 5 at once");
+/// # Ok::<_, serde_json::Error>(())
+/// ```
+///
+/// The format has to describe itself, as JSON, YAML and TOML do.
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = serde_json::Value::deserialize(deserializer)?.to_string();
+        reading::limit(&json).map_err(|error| D::Error::custom(error.replace('\n', "; ")))
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{quota::Per, tiers::Tier};
+
+    #[test]
+    fn reads_one_line() {
+        let secs = Duration::from_secs;
+        let day = secs(24 * 60 * 60);
+        for (text, limit) in [
+            ("10/s", Limit::per_second(10)),
+            (" 10 / s  burst  20 ", Limit::per_second(10).burst(20)),
+            ("10 per second", Limit::per_second(10)),
+            ("100/min", Limit::per_minute(100)),
+            ("100/m burst 1", Limit::per_minute(100).burst(1)),
+            ("7 per hour burst 9", Limit::per_hour(7).burst(9)),
+            ("1000/d", Limit::per_day(1000)),
+            ("5/1h30m burst 2", Limit::per(5, secs(90 * 60)).burst(2)),
+            ("1 per 100ms", Limit::every(Duration::from_millis(100))),
+            ("5 in any 15m", Limit::window(5, secs(15 * 60))),
+            ("5 in any hour", Limit::window(5, secs(60 * 60))),
+            ("4 at once, held for 1s", Limit::concurrent(4).hold(secs(1))),
+            ("9 per  calendar  day", Limit::quota(9, Per::Day)),
+            ("9/calendar month", Limit::quota(9, Per::Month)),
+            (
+                "9 per 24h from first use",
+                Limit::quota(9, Per::first_use(day)),
+            ),
+            ("unlimited", Limit::UNLIMITED),
+            ("blocked", Limit::BLOCKED),
+        ] {
+            assert_eq!(text.parse(), Ok(limit), "{text}");
+        }
+    }
+
+    const FORM: &str = "write it as `10/s burst 20`, `5 per 15m`, `5 in any 15m`, `1000 per calendar day` or `4 at once`";
+
+    /// Texts, and a part of their errors.
+    const REFUSED: &[(&str, &str)] = &[
+        ("", FORM),
+        ("10", FORM),
+        ("/s", FORM),
+        ("ten per day", FORM),
+        ("10 pers", FORM),
+        ("5 in 15m", "write `5 in any 15m`"),
+        ("5 in stock", FORM),
+        ("5 in any", FORM),
+        (
+            "5 in any 15m burst 2",
+            "window: `15m burst 2` is not a duration",
+        ),
+        ("5000 in any 15m", "4096"),
+        ("-1/s", FORM),
+        ("1.5/s", FORM),
+        ("10/s 20", FORM),
+        ("10/s burst20", FORM),
+        ("10/s burst 20 at once", FORM),
+        ("10 per 1s, 20", FORM),
+        ("UNLIMITED", "write `unlimited`"),
+        ("4294967296/s", "up to 4294967295"),
+        ("10/fortnight", "period: `fortnight` is not a duration"),
+        ("10 per 15", "period: `15` is not a duration: add a unit"),
+        (
+            "10 per 1s, 20 at once, waiting up to 2",
+            "max_wait: `2` is not a duration",
+        ),
+        (
+            "4 at once, waiting up to 2s",
+            "no line to wait in: remove `, waiting up to 2s`",
+        ),
+        ("4 at once, held for 1", "hold: `1` is not a duration"),
+        ("10 per month", "write `10 per calendar month`"),
+        (
+            "10 per calendar fortnight",
+            "`hour`, `day`, `week` and `month`",
+        ),
+        (
+            "10 per calendar day at +2",
+            "write an offset from UTC as `+02:00`",
+        ),
+        ("10 per 0s from first use", "per is 0"),
+        ("5 per 1s for 1", "active: `1` is not a duration"),
+        ("5 per 1s for 1s, skipped", FORM),
+        ("0 per 1s for 1s", "tier 0: limit is 0"),
+        ("10 per 2d", "`48h`"),
+        ("1/s burst 0", "burst is 0"),
+    ];
+
+    #[test]
+    fn refuses_lines_with_what_to_write() {
+        for (text, reason) in REFUSED {
+            let error = text.parse::<Limit>().unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+            assert!(error.starts_with(&format!("`{text}` is not a limit: ")));
+        }
+    }
+
+    #[test]
+    fn fields_are_read_as_they_are_written() {
+        let secs = Duration::from_secs;
+        let jail = Tier::new(1, secs(15)).active(secs(15)).skippable();
+        let tiers = Limit::tiers([Tier::new(5, secs(1)), jail]).unwrap();
+        for (limit, json) in [
+            (
+                Limit::per_second(10).burst(20).max_wait(secs(2)),
+                r#"{"burst":20,"count":10,"period":"1s","max_wait":"2s"}"#,
+            ),
+            (Limit::window(5, secs(60)), r#"{"limit":5,"window":"1m0s"}"#),
+            (Limit::quota(5, Per::Week), r#"{"quota":5,"per":"week"}"#),
+            (Limit::concurrent(4), r#"{"concurrent":4}"#),
+            (
+                tiers,
+                r#"{"tiers":[{"limit":5,"window":"1s","active":"infinite","cooldown":"0s"},{"limit":1,"window":"15s","active":"15s","cooldown":"0s","skippable":true}]}"#,
+            ),
+            (Limit::UNLIMITED, r#"{"unlimited":true}"#),
+            (Limit::BLOCKED, r#"{"blocked":true}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&limit).unwrap(), json);
+            assert_eq!(serde_json::from_str::<Limit>(json).unwrap(), limit);
+            let line = format!("\"{limit}\"");
+            assert_eq!(serde_json::from_str::<Limit>(&line).unwrap(), limit);
+        }
+        let quoted = r#"{"burst": "20", "count": 10, "period": "1s"}"#;
+        assert_eq!(
+            serde_json::from_str::<Limit>(quoted).unwrap(),
+            Limit::per_second(10).burst(20)
+        );
+    }
+
+    #[test]
+    fn refuses_fields_with_what_to_write() {
+        for (json, reason) in [
+            ("null", "write it as `10/s burst 20`"),
+            ("7", "write it as `10/s burst 20`"),
+            ("{}", "burst is missing: write its values"),
+            (r#""10/fortnight""#, "`fortnight` is not a duration"),
+            (r#"{"burst": 1, "ids": [1]}"#, "unknown field `ids`"),
+            (
+                r#"{"unlimited": true, "blocked": true}"#,
+                "keep one of them",
+            ),
+            (
+                r#"{"burst": 1.5, "count": -1, "period": "1s"}"#,
+                "burst is `1.5`",
+            ),
+            (
+                r#"{"burst": 1.5, "count": -1, "period": "1s"}"#,
+                "; count is `-1`",
+            ),
+        ] {
+            let error = serde_json::from_str::<Limit>(json).unwrap_err().to_string();
+            assert!(error.contains(reason), "{json}: {error}");
+            assert!(!error.starts_with(':'), "{error}");
+        }
+    }
+}

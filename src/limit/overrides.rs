@@ -1,186 +1,191 @@
-use std::{fmt, hash::Hash, sync::Arc};
+//! Overrides by id. Versions that differ in one override share the rest.
+
+use std::{fmt, mem, sync::Arc};
 
 use ahash::RandomState;
-use indexmap::{IndexMap, map::Entry};
+use hashbrown::hash_table::{Entry, HashTable};
 
-use super::limit::Limit;
+use super::{limit::Limit, mistake::Origin};
 
 /// The limit that one client has instead of the default.
 /// [`LimitsBuilder::override_for`](super::LimitsBuilder::override_for) adds one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Override<'a> {
-    /// The id as it was written.
-    pub id: &'a str,
-    /// The id in its canonical form.
-    pub folded: &'a str,
-    /// The limit.
-    pub limit: &'a Limit,
-    /// The comment in the file.
-    pub comment: Option<&'a str>,
-}
-
-/// The overrides of one name, by folded id, in the order in which they were added.
-#[derive(Clone, Default)]
-pub(super) struct Overrides {
-    map: IndexMap<Box<str>, StoredOverride, RandomState>,
-    filter: Filter,
-}
-
-#[derive(Clone)]
-pub(super) struct StoredOverride {
-    limit: Arc<Limit>,
+#[derive(Clone, Debug)]
+pub struct Override {
+    folded: Box<str>,
     /// The id as written, if it differs from the folded one.
     written: Option<Box<str>>,
-    comment: Option<Box<str>>,
+    limit: Arc<Limit>,
+    pub(super) comment: Option<Box<str>>,
+    pub(super) origin: Origin,
+    /// Its place in the order of all.
+    order: u64,
+}
+
+impl Override {
+    pub(super) fn new(id: &str, folded: &str, limit: Arc<Limit>, origin: Origin) -> Self {
+        Self {
+            folded: folded.into(),
+            written: (folded != id).then(|| id.into()),
+            limit,
+            comment: None,
+            origin,
+            order: 0,
+        }
+    }
+
+    /// The id as it was written.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        self.written.as_deref().unwrap_or(&self.folded)
+    }
+
+    /// The limit.
+    #[must_use]
+    pub fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    /// The comment in the file.
+    #[must_use]
+    pub fn comment(&self) -> Option<&str> {
+        self.comment.as_deref()
+    }
+}
+
+/// The number of parts. A change copies the pointers to all parts, and those in one of them.
+const PARTS: usize = 512;
+
+type Part = Arc<HashTable<Arc<Override>>>;
+
+/// The overrides of one name, in small tables that clones share.
+#[derive(Clone, Default)]
+pub(super) struct Overrides {
+    hasher: RandomState,
+    /// None of them, or all.
+    parts: Arc<Vec<Part>>,
+    len: usize,
+    /// The order of the next one.
+    next: u64,
 }
 
 impl Overrides {
-    /// Returns the limit of a client with an override.
-    #[inline(always)]
-    pub(super) fn limit_of(&self, folded: &str) -> Option<&Limit> {
-        match self.map.is_empty() {
-            true => None,
-            false => self.look_up(folded),
+    #[inline]
+    pub(super) fn get(&self, folded: &str) -> Option<&Override> {
+        match self.len {
+            0 => None,
+            _ => self.look_up(folded),
         }
     }
 
-    fn look_up(&self, folded: &str) -> Option<&Limit> {
-        if !self.filter.may_hold(self.hash(folded)) {
-            return None;
-        }
-        self.map.get(folded).map(|stored| &*stored.limit)
+    fn look_up(&self, folded: &str) -> Option<&Override> {
+        let hash = self.hasher.hash_one(folded);
+        let found = self.parts[part(hash)].find(hash, |own| *own.folded == *folded);
+        found.map(|own| &**own)
     }
 
-    pub(super) fn get(&self, folded: &str) -> Option<Override<'_>> {
-        let (folded, stored) = self.map.get_key_value(folded)?;
-        Some(stored.show(folded))
-    }
-
-    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = Override<'_>> {
-        self.map.iter().map(|(folded, stored)| stored.show(folded))
-    }
-
-    /// Adds an override, or returns the existing one of the client.
-    pub(super) fn add(
-        &mut self,
-        id: &str,
-        folded: &str,
-        limit: Arc<Limit>,
-        comment: Option<&str>,
-    ) -> Result<(), Override<'_>> {
-        let hash = self.hash(folded);
-        match self.map.entry(folded.into()) {
-            Entry::Occupied(_) => {}
-            Entry::Vacant(entry) => {
-                entry.insert(StoredOverride {
-                    limit,
-                    written: (folded != id).then(|| id.into()),
-                    comment: comment.map(Into::into),
-                });
-                self.filter.add(hash);
-                if self.filter.is_small_for(self.map.len()) {
-                    self.filter = Filter::of(self.map.keys().map(|id| self.hash(id)));
-                }
-                return Ok(());
+    /// Replaces or removes the override of a client. Returns the one before.
+    pub(super) fn change(&mut self, folded: &str, new: Option<Override>) -> Option<Arc<Override>> {
+        let hash = self.hasher.hash_one(folded);
+        let parts = Arc::make_mut(&mut self.parts);
+        parts.resize(PARTS, Part::default());
+        let part = Arc::make_mut(&mut parts[part(hash)]);
+        let order = self.next;
+        let new = new.map(|own| Arc::new(Override { order, ..own }));
+        (self.next, self.len) = (order + 1, self.len + usize::from(new.is_some()));
+        let same = |own: &Arc<Override>| *own.folded == *folded;
+        let entry = part.entry(hash, same, |own| self.hasher.hash_one(&*own.folded));
+        let before = match (entry, new) {
+            (Entry::Occupied(mut own), Some(new)) => Some(mem::replace(own.get_mut(), new)),
+            (Entry::Occupied(own), None) => Some(own.remove().0),
+            (Entry::Vacant(place), new) => {
+                new.map(|new| place.insert(new));
+                None
             }
-        }
-        self.get(folded).map_or(Ok(()), Err)
+        };
+        self.len -= usize::from(before.is_some());
+        before
     }
 
-    fn hash(&self, folded: impl Hash) -> u64 {
-        self.map.hasher().hash_one(folded)
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns all overrides, in the order in which they were added.
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &Override> {
+        let all = self.parts.iter().flat_map(|part| part.iter());
+        let mut all: Vec<_> = all.map(|own| &**own).collect();
+        all.sort_unstable_by_key(|own| own.order);
+        all.into_iter()
     }
 }
 
-/// Prints the number of overrides only, because there can be many, and their ids can be personal data.
+/// Tables use the other bits.
+fn part(hash: u64) -> usize {
+    (hash >> 32) as usize % PARTS
+}
+
+/// Prints the number of overrides only, because there can be many.
 impl fmt::Debug for Overrides {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Overrides")
-            .field("len", &self.map.len())
-            .finish_non_exhaustive()
+        write!(f, "{} overrides", self.len)
     }
-}
-
-impl StoredOverride {
-    fn show<'a>(&'a self, folded: &'a str) -> Override<'a> {
-        Override {
-            id: self.written.as_deref().unwrap_or(folded),
-            folded,
-            limit: &self.limit,
-            comment: self.comment.as_deref(),
-        }
-    }
-}
-
-/// A Bloom filter in front of the map. It has 8 to 16 bits for each override, and sets two of them in one word. Most
-/// ids have no override, and looking such an id up in a big map would touch several cache lines.
-#[derive(Clone, Default)]
-struct Filter(Box<[u64]>);
-
-impl Filter {
-    /// The least number of bits for each id.
-    const BITS: usize = 8;
-
-    /// Creates a filter with room for twice as many ids as these.
-    fn of(hashes: impl ExactSizeIterator<Item = u64>) -> Self {
-        let words = (2 * hashes.len() * Self::BITS)
-            .div_ceil(64)
-            .next_power_of_two();
-        let mut filter = Self(vec![0; words].into());
-        hashes.for_each(|hash| filter.add(hash));
-        filter
-    }
-
-    fn is_small_for(&self, ids: usize) -> bool {
-        self.0.len() * 64 < ids * Self::BITS
-    }
-
-    fn add(&mut self, hash: u64) {
-        if let Some(i) = self.index(hash) {
-            self.0[i] |= bits(hash);
-        }
-    }
-
-    #[inline]
-    fn may_hold(&self, hash: u64) -> bool {
-        self.index(hash)
-            .is_none_or(|i| self.0[i] & bits(hash) == bits(hash))
-    }
-
-    #[inline]
-    fn index(&self, hash: u64) -> Option<usize> {
-        let mask = self.0.len().checked_sub(1)?;
-        Some((hash >> 12) as usize & mask)
-    }
-}
-
-#[inline]
-fn bits(hash: u64) -> u64 {
-    1 << (hash & 63) | 1 << (hash >> 6 & 63)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn add(overrides: &mut Overrides, id: u32, limit: u32) -> Option<Arc<Override>> {
+        let (id, origin) = (id.to_string(), Origin::default());
+        let own = Override::new(&id, &id, Limit::per_second(limit).into(), origin);
+        overrides.change(&id, Some(own))
+    }
+
+    fn limit_of(overrides: &Overrides, id: u32) -> Option<&Limit> {
+        overrides.get(&id.to_string()).map(Override::limit)
+    }
+
     #[test]
     fn every_override_is_found_and_nobody_elses() {
         let mut overrides = Overrides::default();
-        for i in 0..5_000_u32 {
-            assert_eq!(overrides.limit_of(&i.to_string()), None);
-            let (id, limit) = (i.to_string(), Limit::per_second(i + 1));
-            overrides.add(&id, &id, limit.into(), None).unwrap();
+        for i in 0..20_000 {
+            assert_eq!(limit_of(&overrides, i), None);
+            assert!(add(&mut overrides, i, i + 1).is_none());
         }
+        for i in 0..20_000 {
+            assert_eq!(limit_of(&overrides, i), Some(&Limit::per_second(i + 1)));
+            assert_eq!(limit_of(&overrides, i + 20_000), None);
+        }
+        let ids: Vec<_> = overrides
+            .iter()
+            .map(|own| own.id().parse::<u32>().unwrap())
+            .collect();
+        assert_eq!(ids, (0..20_000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn versions_differ_in_what_was_changed_and_share_the_rest() {
+        let mut before = Overrides::default();
         for i in 0..5_000 {
-            let limit = overrides.limit_of(&i.to_string());
-            assert_eq!(limit, Some(&Limit::per_second(i + 1)));
+            add(&mut before, i, 1);
         }
-        let others = (5_000..15_000).map(|i: u32| i.to_string());
-        let hashes = others.map(|id| overrides.hash(id.as_str()));
-        let passed = hashes
-            .filter(|hash| overrides.filter.may_hold(*hash))
-            .count();
-        assert!(passed < 1_000, "{passed} of 10,000 pass the filter");
+        let mut after = before.clone();
+        assert!(add(&mut after, 7, 2).is_some());
+        assert!(add(&mut after, 9_999, 3).is_none());
+        assert!(after.change("8", None).is_some());
+        assert!(after.change("8", None).is_none());
+        assert_eq!((before.len(), after.len()), (5_000, 5_000));
+        for (id, was, is) in [
+            (7, Some(1), Some(2)),
+            (8, Some(1), None),
+            (9, Some(1), Some(1)),
+            (9_999, None, Some(3)),
+        ] {
+            assert_eq!(limit_of(&before, id), was.map(Limit::per_second).as_ref());
+            assert_eq!(limit_of(&after, id), is.map(Limit::per_second).as_ref());
+        }
+        let parts = before.parts.iter().zip(after.parts.iter());
+        let copied = parts.filter(|(a, b)| !Arc::ptr_eq(a, b)).count();
+        assert!((1..=3).contains(&copied), "{copied}");
     }
 }

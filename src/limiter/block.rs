@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Limiter, limiter_error::LimiterError};
+use super::{Limiter, Transaction, error::LimiterError};
 use crate::{
     decision::Decision,
-    transaction::{Mode, OnFailure, Operation, Transaction},
+    transaction::{Mode, OnFailure, Operation},
 };
 
 /// The longest block, in seconds. The debt of a bucket ends there.
@@ -31,8 +31,13 @@ impl Limiter {
         let spent = Duration::from_secs(whole_secs(time).clamp(1, LONGEST) + 1);
         // The store answers a debit, even of nothing. A look could be answered by a cache.
         let before = self.debit(limit, id, Duration::ZERO).await?;
-        let debt = match spent.checked_sub(before.reset_after()) {
-            _ if before.blocked() => return Ok(()),
+        if before.blocked() {
+            return Ok(());
+        }
+        let debt = match before
+            .reset_after()
+            .and_then(|left| spent.checked_sub(left))
+        {
             Some(debt) => debt,
             None => {
                 self.unblock(limit, id).await?;
@@ -45,8 +50,7 @@ impl Limiter {
 
     /// Lifts the block of a client. It changes nothing if the client is not blocked, or if an override blocks it.
     ///
-    /// The [`DenyCache`](crate::backend::DenyCache) of another process may refuse the client for its
-    /// [lifetime](crate::backend::DenyCache::lifetime) after that, by default 5 s.
+    /// The [`DenyCache`](crate::backend::DenyCache) of another process may refuse the client for up to 5 s after that.
     ///
     /// # Errors
     ///
@@ -56,39 +60,23 @@ impl Limiter {
         self.reset(&[Transaction::new(limit, id)]).await
     }
 
-    /// Returns how long a client is still blocked, [`Decision::NEVER`] by an override; `None` if it is
-    /// not blocked.
-    ///
-    /// # Errors
-    ///
-    /// As [`block`](Self::block).
-    pub async fn blocked_for(
-        &self,
-        limit: &str,
-        id: &str,
-    ) -> Result<Option<Duration>, LimiterError> {
-        self.ensure_block(limit)?;
-        let nothing = Transaction::new(limit, id).cost(0);
-        let bucket = self.peek(&nothing).await?;
-        Ok(Some(bucket.next_after()).filter(|left| !left.is_zero()))
-    }
-
     /// Puts a client's bucket into debt, and returns its state.
     async fn debit(&self, limit: &str, id: &str, debt: Duration) -> Result<Decision, LimiterError> {
         let cost = u32::try_from(whole_secs(debt)).unwrap_or(u32::MAX);
         let debit = Transaction::new(limit, id).mode(Mode::Debit).cost(cost);
         let debit = debit.on_failure(OnFailure::Refuse);
-        self.decide_one(Operation::Spend, &debit).await
+        self.one(Operation::Spend, &debit).await
     }
 
     fn ensure_block(&self, limit: &str) -> Result<(), LimiterError> {
         let limits = self.in_force();
         match limits.get(limit) {
             None => Err(LimiterError::unknown_limit(limit, &limits)),
-            Some(named) if named.name.is_block() => Ok(()),
-            Some(_) => Err(LimiterError::NotABlock {
-                limit: limit.to_owned(),
-            }),
+            Some(named) if named.is_block() => Ok(()),
+            Some(_) => Err(LimiterError::unsupported(
+                limit,
+                "it is not a list of blocked clients: define it with `LimitsBuilder::block`",
+            )),
         }
     }
 }

@@ -1,10 +1,11 @@
 use std::{fmt, slice, sync::Arc};
 
-use super::{Limiter, LimiterError};
+use super::{Limiter, LimiterError, Transaction};
 use crate::{
     decision::Decision,
-    transaction::{LimitPlace, LimitRef, Mode, Operation, Receipt, Transaction},
+    transaction::{LimitPlace, LimitRef, Operation, Receipt},
 };
+use crate::{limiter::charged::Charged, task::detached};
 
 /// A handle on one limit of a [`Limiter`], which is looked up once. Created by [`Limiter::limit`].
 ///
@@ -30,9 +31,6 @@ use crate::{
 pub struct LimitHandle {
     limit: Arc<NamedHandle>,
     cost: u32,
-    min_cost: Option<u32>,
-    mode: Mode,
-    no_wait: bool,
 }
 
 /// The part of a handle that its clones share.
@@ -66,9 +64,6 @@ impl LimitHandle {
                 place: LimitPlace::default(),
             }),
             cost: 1,
-            min_cost: None,
-            mode: Mode::default(),
-            no_wait: false,
         }
     }
 
@@ -84,11 +79,6 @@ impl LimitHandle {
         &self.limit.limiter
     }
 
-    /// The cost of its transactions.
-    pub(crate) fn asked_cost(&self) -> u32 {
-        self.cost
-    }
-
     /// The same limit at another cost, in tokens. See [`Transaction::cost`].
     pub fn cost(&self, cost: u32) -> Self {
         Self {
@@ -97,40 +87,11 @@ impl LimitHandle {
         }
     }
 
-    /// The same limit for a group request. See [`Transaction::min_cost`].
-    pub fn min_cost(&self, min_cost: u32) -> Self {
-        Self {
-            min_cost: Some(min_cost),
-            ..self.clone()
-        }
-    }
-
-    /// The same limit in another mode.
-    pub fn mode(&self, mode: Mode) -> Self {
-        Self {
-            mode,
-            ..self.clone()
-        }
-    }
-
-    /// The same limit for callers that do not wait in line. See [`Transaction::no_wait`].
-    pub fn no_wait(&self) -> Self {
-        Self {
-            no_wait: true,
-            ..self.clone()
-        }
-    }
-
     /// A transaction of the client with this id, for a batch.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn transaction<'a>(&'a self, id: &'a str) -> Transaction<'a> {
-        let mut transaction = Transaction::new(self, id).cost(self.cost).mode(self.mode);
-        transaction.min_cost = self.min_cost;
-        match self.no_wait {
-            true => transaction.no_wait(),
-            false => transaction,
-        }
+        Transaction::new(self, id).cost(self.cost)
     }
 
     /// Charges the client if the cost fits.
@@ -149,15 +110,6 @@ impl LimitHandle {
     /// As [`Limiter::check`].
     pub async fn check(&self, id: &str) -> Result<Decision, LimiterError> {
         self.limiter().check(&self.transaction(id)).await
-    }
-
-    /// Refunds the cost to the client. See [`Limiter::refund`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Limiter::refund`].
-    pub async fn refund(&self, id: &str) -> Result<Decision, LimiterError> {
-        self.limiter().refund(&self.transaction(id)).await
     }
 
     /// Refunds exactly one charge, even if it was decided locally while the store was down.
@@ -179,7 +131,35 @@ impl LimitHandle {
         self.limiter().refund(&transaction).await
     }
 
-    /// Charges the client and waits until it is its turn. See [`Limiter::acquire`].
+    /// Charges the client and, if it is admitted to the line of a limit with [`max_wait`](crate::Limit::max_wait), waits until
+    /// it is its turn. On other limits it does what [`spend`](Self::spend) does.
+    ///
+    /// A denial is returned immediately: the line is full, or the limit has none. Always look at
+    /// [`Decision::allowed`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, Limiter, Limits, MemoryBackend};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let line = Limit::per_second(1000).burst(10).max_wait(Duration::from_secs(2));
+    /// let limits = Limits::builder().limit("webhooks", line).build()?;
+    /// let webhooks = Limiter::new(limits, MemoryBackend::new()).limit("webhooks")?;
+    ///
+    /// for _ in 0..15 {
+    ///     // The first ten start at once, and the others 1 ms apart.
+    ///     if webhooks.acquire("example.com").await?.allowed() {
+    ///         // Send it.
+    ///     }
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Cancellation safety
+    ///
+    /// If the future is dropped before it has returned, it refunds its charge exactly once, in a task that outlives it. The
+    /// caller that is last in line gives its slot back. A slot in the middle of the line is lost.
     ///
     /// # Errors
     ///
@@ -187,10 +167,31 @@ impl LimitHandle {
     ///
     /// # Panics
     ///
-    /// As [`Limiter::acquire`].
-    #[cfg(feature = "tokio")]
+    /// If it has to wait outside of a tokio runtime, or in one without a timer.
     pub async fn acquire(&self, id: &str) -> Result<Decision, LimiterError> {
-        self.limiter().acquire(&self.transaction(id)).await
+        let (limit, id) = (self.clone(), Box::<str>::from(id));
+        // If the caller leaves, it goes on, and then drops the place, which refunds the charge.
+        let (decision, place) = detached(async move {
+            let (limiter, transaction) = (limit.limiter(), limit.transaction(&id));
+            let decision = limiter.one(Operation::Spend, &transaction).await?;
+            let place = Charged::new(limiter, &transaction, &decision);
+            Ok::<_, LimiterError>((decision, place))
+        })
+        .await?;
+        if !decision.delay().is_zero() {
+            tokio::time::sleep(decision.delay()).await;
+        }
+        place.into_iter().for_each(Charged::keep);
+        Ok(decision)
+    }
+
+    /// Looks at the client's bucket as it is. See [`Limiter::peek`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::peek`].
+    pub async fn peek(&self, id: &str) -> Result<Decision, LimiterError> {
+        self.limiter().peek(&self.transaction(id)).await
     }
 
     /// Fills the client's bucket.
@@ -210,9 +211,7 @@ impl LimitHandle {
     /// As [`Limiter::spend`].
     #[must_use = "`None` means that nothing has been decided"]
     pub fn try_spend(&self, id: &str) -> Option<Result<Decision, LimiterError>> {
-        let transaction = self.transaction(id);
-        self.limiter()
-            .try_decide_one(Operation::Spend, &transaction)
+        self.limiter().try_spend(&self.transaction(id))
     }
 }
 
@@ -223,28 +222,11 @@ impl<'a> From<&'a LimitHandle> for LimitRef<'a> {
     }
 }
 
-/// The limit's name, for rules, which look it up when the layer is built.
-impl From<&LimitHandle> for Arc<str> {
-    fn from(handle: &LimitHandle) -> Self {
-        handle.name().into()
-    }
-}
-
-/// The limit's name.
-impl From<LimitHandle> for Arc<str> {
-    fn from(handle: LimitHandle) -> Self {
-        handle.name().into()
-    }
-}
-
 impl fmt::Debug for LimitHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LimitHandle")
             .field("name", &self.name())
             .field("cost", &self.cost)
-            .field("min_cost", &self.min_cost)
-            .field("mode", &self.mode)
-            .field("no_wait", &self.no_wait)
             .finish_non_exhaustive()
     }
 }

@@ -1,21 +1,26 @@
-//! Reloading of limits while requests run.
+//! New limits while requests run.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Weak},
 };
 
-use super::{
-    Limiter,
-    backend_support::{admit, lease},
-    limiter_error::LimiterError,
-    reload_error::ReloadError,
-    requirement::RuleUse,
-};
+use super::Limiter;
 use crate::{
-    limit::{LimitName, Limits},
+    backend::Backend,
+    limit::{Limit, Limits, LimitsError, NamedLimit},
     metrics,
+    transaction::{BucketKey, Member, Mode},
 };
+
+/// A user of limits, such as a layer with its rules.
+pub(crate) trait LimitsUser: Send + Sync {
+    /// Checks that limits have what it needs. `before` are those in force, if there are any yet.
+    fn check(&self, before: Option<&Limits>, limits: &Limits) -> Result<(), LimitsError>;
+
+    /// Uses these limits from now on.
+    fn adopt(&self, limits: &Arc<Limits>);
+}
 
 impl Limiter {
     /// Replaces the limits, for all clones of this limiter. The new limits take effect completely or not at all.
@@ -30,10 +35,10 @@ impl Limiter {
     ///
     /// If a rule uses a name that has been removed or has lost its values, or has a cost that could never pass; if the
     /// number or the id format of a name has changed, because its buckets would be lost; or if the backend cannot keep
-    /// the buckets of a limit ([`Backend::admits`](crate::backend::Backend::admits)). The old limits then stay in
+    /// the buckets of a limit ([`Backend::admits`]). The old limits then stay in
     /// force.
-    pub fn reload(&self, limits: Limits) -> Result<(), ReloadError> {
-        let reloaded = self.put_in_force(limits);
+    pub fn reload(&self, limits: Limits) -> Result<(), LimitsError> {
+        let reloaded = self.put_in_force(&self.shared.users.lock(), limits);
         metrics::reloaded(match reloaded {
             Ok(()) => "applied",
             Err(_) => "refused",
@@ -41,86 +46,111 @@ impl Limiter {
         reloaded
     }
 
-    /// Returns whether a rule of a layer can find [secret](crate::id::Id::secret) ids for a limit, as those of
-    /// [`HeaderId`](crate::key::HeaderId) do. Tools for administrators should then show hashes, like events and refusals.
+    /// Gives one client another limit from now on, in place of its override and of the default; with `None`, the client has no
+    /// override any more. It takes as long for a hundred thousand overrides as for one. A reload replaces it by what is in the
+    /// files.
     ///
-    /// It looks at all rules: meant for such tools, not for each request.
+    /// # Errors
     ///
-    /// ```
-    /// use tollgate::{Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, key::HeaderId};
-    ///
-    /// let limits = Limits::builder().limit("requests", Limit::per_second(10)).build()?;
-    /// let limiter = Limiter::new(limits, MemoryBackend::new());
-    /// let rule = Rule::new("requests", HeaderId::new("x-api-key"));
-    /// let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
-    /// assert!(limiter.has_secret_ids("requests"));
-    /// # drop(layer); Ok::<_, tollgate::limit::LimitsError>(())
-    /// ```
-    #[must_use]
-    pub fn has_secret_ids(&self, limit: &str) -> bool {
-        let claims = self.shared.claims.lock();
-        let mut claims = claims.iter().filter_map(Weak::upgrade);
-        claims.any(|claim| claim.has_secrets_of(limit))
+    /// If the limit is not known, the id is not in its format, or the new limits could not be [reloaded](Self::reload).
+    pub fn set_override(
+        &self,
+        limit: &str,
+        id: &str,
+        values: Option<Limit>,
+    ) -> Result<(), LimitsError> {
+        let users = self.shared.users.lock();
+        let limits = self.limits().with_override(limit, id, values)?;
+        self.put_in_force(&users, limits)
     }
 
-    fn put_in_force(&self, limits: Limits) -> Result<(), ReloadError> {
-        let backend = &self.shared.backend;
-        admit(&limits, backend)?;
-        let claims = self.shared.claims.lock();
-        let before = self.in_force();
-        for claim in claims.iter().filter_map(Weak::upgrade) {
-            claim.check_presence(&before, &limits)?;
-            claim
-                .check(&limits, &**backend)
-                .map_err(ReloadError::Rule)?;
-            claim.check_against(&before, &limits)?;
-            claim.warn(&limits);
+    fn put_in_force(
+        &self,
+        users: &[Weak<dyn LimitsUser>],
+        limits: Limits,
+    ) -> Result<(), LimitsError> {
+        admit(&limits, &*self.shared.backend)?;
+        let (before, limits) = (self.limits(), Arc::new(limits));
+        let users: Vec<_> = users.iter().filter_map(Weak::upgrade).collect();
+        for user in &users {
+            user.check(Some(&before), &limits)?;
         }
         keeps_buckets(&before, &limits)?;
         limits.begin_counters();
-        lease(&limits, &self.shared.id, &**backend);
-        self.shared.limits.replace(limits);
-        #[cfg(feature = "tokio")]
-        self.permits().renew_soon();
+        self.shared.limits.store(Arc::clone(&limits));
+        users.iter().for_each(|user| user.adopt(&limits));
+        self.shared.permits.renew_soon();
         Ok(())
     }
 
-    /// Checks a rule's assumptions about the limits in force.
-    pub(crate) fn check_claim(&self, claim: &RuleUse) -> Result<(), LimiterError> {
-        claim.check(&self.in_force(), &*self.shared.backend)
-    }
-
-    /// Checks a rule's assumptions about the limits, now and on each reload for as long as the claim exists.
-    pub(crate) fn claim(&self, claim: RuleUse) -> Result<Arc<RuleUse>, LimiterError> {
-        let mut claims = self.shared.claims.lock();
-        let limits = self.in_force();
-        claim.check(&limits, &*self.shared.backend)?;
-        claim.warn(&limits);
-        // When the list is full, the claims of dropped layers are removed first.
-        if claims.len() == claims.capacity() {
-            claims.retain(|claim| claim.strong_count() > 0);
+    /// Creates a user of the limits in force, which is told of new ones for as long as it exists.
+    pub(crate) fn register<U: LimitsUser + 'static>(
+        &self,
+        new: impl FnOnce(&Arc<Limits>) -> U,
+    ) -> Result<Arc<U>, LimitsError> {
+        let mut users = self.shared.users.lock();
+        let limits = self.limits();
+        let user = Arc::new(new(&limits));
+        user.check(None, &limits)?;
+        // When the list is full, dropped users are removed first.
+        if users.len() == users.capacity() {
+            users.retain(|user| user.strong_count() > 0);
         }
-        let claim = Arc::new(claim);
-        claims.push(Arc::downgrade(&claim));
-        Ok(claim)
+        let weak: Weak<U> = Arc::downgrade(&user);
+        users.push(weak);
+        Ok(user)
     }
 }
 
+/// Rejects limits whose buckets the backend cannot keep.
+pub(super) fn admit(limits: &Limits, backend: &dyn Backend) -> Result<(), LimitsError> {
+    for named in limits.iter() {
+        let default = named.limit().map(|limit| (None, limit));
+        let overrides = named.overrides().map(|own| (Some(own.id()), own.limit()));
+        for (id, limit) in default.into_iter().chain(overrides) {
+            let Some(algorithm) = limit.algorithm() else {
+                continue;
+            };
+            let member = Member {
+                format: named.format(),
+                lease: named.lease(),
+                ..Member::new(
+                    BucketKey::new(named.key(), ""),
+                    algorithm,
+                    1,
+                    Mode::default(),
+                )
+            };
+            backend.admits(&member).map_err(|reason| {
+                let error = LimitsError::of_limit(
+                    named.name(),
+                    format!("it does not fit the backend: {reason}"),
+                );
+                id.map_or(error.clone(), |id| error.of_id(id))
+            })?;
+        }
+    }
+    Ok(())
+}
+
 /// Rejects limits that would lose the buckets of a name or a number, or misread them.
-fn keeps_buckets(before: &Limits, limits: &Limits) -> Result<(), ReloadError> {
-    let by_key: HashMap<_, _> = limits
-        .iter()
-        .map(|named| (named.name.key(), &named.name))
-        .collect();
-    for was in before.iter().map(|named| &named.name) {
-        let same_name = limits.get(was.as_str()).map(|named| &named.name);
+fn keeps_buckets(before: &Limits, limits: &Limits) -> Result<(), LimitsError> {
+    let by_key: HashMap<_, _> = limits.iter().map(|named| (named.key(), named)).collect();
+    for was in before.iter() {
+        let same_name = limits.get(was.name());
         let same_key = by_key.get(&was.key()).copied();
-        let keeps = |is: &LimitName| is.key() == was.key() && is.format() == was.format();
+        let keeps = |is: &NamedLimit| is.key() == was.key() && is.format() == was.format();
         if let Some(is) = same_name.into_iter().chain(same_key).find(|is| !keeps(is)) {
-            return Err(ReloadError::OtherKey {
-                was: was.clone(),
-                is: is.clone(),
-            });
+            let message = format!(
+                "it has the key `{}` and ids in the format {}, and `{}` would have the key `{}` and the format {}, so its \
+                 buckets would be lost: keep it, or restart",
+                was.key(),
+                was.format(),
+                is.name(),
+                is.key(),
+                is.format()
+            );
+            return Err(LimitsError::of_limit(was.name(), message));
         }
     }
     Ok(())

@@ -1,97 +1,56 @@
-//! The rate limit in a response.
+//! What a response says of requests to come.
 
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode, header};
 
 use super::{
-    field::{Left, RetryAdvice, date, retry_after, single, whole},
-    figures::{self, Figure, PolicyFigures},
-    grpc, x_ratelimit,
+    fields::{RateFields, date, rounded_up, single, whole},
+    steady::Figure,
 };
 
 /// The wait after a refusal without a time to wait for.
 const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 
-/// The values of one response.
-#[derive(Debug, Default, PartialEq, Eq)]
+/// The content of a response.
+#[derive(Debug)]
 pub(super) struct Reading {
-    refusal: Option<RetryAdvice>,
-    /// The number of requests that the server still accepts, if the response has it.
-    pub(super) remaining: Option<u64>,
-    /// Whether the number is that of the time when a cache stored the response.
-    pub(super) is_outdated: bool,
-    /// The time until there is room again, if there is none now.
-    pub(super) wait: Option<Duration>,
-    /// What the response says of each policy whose figures are exact.
-    pub(super) policies: Vec<Figure>,
-    /// Whether the figures and the remaining number say the same, so that one of them counts.
-    are_alternatives: bool,
+    /// The advice, if the request was refused.
+    pub(super) refusal: Option<RetryAdvice>,
+    pub(super) fields: RateFields,
+    /// Whether the response is from a cache, so that the server has not seen the request.
+    pub(super) is_stored: bool,
+}
+
+/// What a refusal advises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RetryAdvice {
+    /// It can be sent again, after a time if the server says so.
+    Later(Option<Duration>),
+    /// It is pointless to send it again.
+    Final,
 }
 
 impl Reading {
     /// Reads the head of a response that arrived at `now`.
     pub(super) fn of(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Self {
         let now = date(headers, &header::DATE).unwrap_or(now);
-        let PolicyFigures {
-            mut policies,
-            others,
-            are_alternatives,
-        } = figures::read(headers)
-            .or_else(|| x_ratelimit::read(headers, now))
-            .unwrap_or_default();
-        let has_figures = others.is_some() || !policies.is_empty();
-        let is_outdated = has_figures && is_stored(headers);
-        if is_outdated {
-            policies.clear();
-        }
-        let left = others.filter(|_| !is_outdated);
-        let refusal = grpc::refusal(headers, now).or_else(|| http_refusal(status, headers, now));
-        let (remaining, wait) = match refusal {
-            Some(RetryAdvice::Later(said)) => after_refusal(said, left, &policies),
-            // A final refusal concerns this request only.
-            Some(_) => (left.map(|left| left.remaining), None),
-            None => (
-                left.map(|left| left.remaining),
-                left.and_then(|left| left.wait),
-            ),
+        let age = single(headers, header::AGE.as_str()).and_then(whole);
+        let is_stored = age.is_some_and(|age| age > 0);
+        let mut fields = match is_stored {
+            true => RateFields::default(),
+            false => RateFields::read(headers, now),
         };
+        let refusal = grpc_refusal(headers, now).or_else(|| http_refusal(status, headers, now));
+        if let Some(RetryAdvice::Later(said)) = refusal {
+            fields.wait = Some(wait_after_refusal(said, &fields));
+            fields.remaining = Some(0);
+        }
         Self {
             refusal,
-            remaining,
-            is_outdated,
-            wait,
-            policies,
-            are_alternatives,
+            fields,
+            is_stored,
         }
-    }
-
-    /// Reads gRPC's trailers, if they refuse a call that had begun.
-    pub(super) fn of_trailers(trailers: &HeaderMap, now: SystemTime) -> Option<Self> {
-        match grpc::refusal(trailers, now)? {
-            RetryAdvice::Later(wait) => Some(Self {
-                remaining: Some(0),
-                wait: Some(wait_after_refusal(wait, None)),
-                ..Self::default()
-            }),
-            RetryAdvice::Final => None,
-        }
-    }
-
-    /// Chooses between the figures and the remaining number.
-    pub(super) fn choose(&mut self, follows: impl Fn(&Figure) -> bool) {
-        if !self.are_alternatives {
-            return;
-        }
-        self.policies.retain(follows);
-        if !self.policies.is_empty() && self.refusal.is_none() {
-            (self.remaining, self.wait) = (None, None);
-        }
-    }
-
-    /// Returns whether the request was refused.
-    pub(super) fn is_refused(&self) -> bool {
-        self.refusal.is_some()
     }
 
     /// Returns whether the request was refused, and can pass later.
@@ -100,40 +59,17 @@ impl Reading {
     }
 }
 
-/// Returns what remains after a refusal, and for how long. Exact figures of the policies that deny count instead of whole seconds,
-/// unless these ask for a longer wait.
-fn after_refusal(
-    said: Option<Duration>,
-    left: Option<Left>,
-    policies: &[Figure],
-) -> (Option<u64>, Option<Duration>) {
-    let exhausted = policies.iter().filter(|figure| figure.denies());
-    let exact = exhausted
-        .map(Figure::longest_wait)
-        .collect::<Option<Vec<_>>>();
-    let exact = exact.and_then(|waits| waits.into_iter().max());
-    let most = exact.map(|exact| Duration::from_secs(exact.as_secs() + 1));
-    match most {
-        Some(most) if left.is_none() && said.is_none_or(|said| said <= most) => (None, None),
-        _ => {
-            let until_room = left.and_then(|left| left.wait);
-            (Some(0), Some(wait_after_refusal(said, until_room)))
-        }
-    }
-}
-
-/// Returns the wait after a refusal: what it says, or the time until the fields show room again. A refusal that says to retry
-/// at once, or names a date in the past, waits for the default. Otherwise, retries would be sent in a loop.
-fn wait_after_refusal(said: Option<Duration>, until_room: Option<Duration>) -> Duration {
-    let mut waits = [said, until_room].into_iter().flatten();
+/// Returns the wait after a refusal: what it says, or the time until the fields show room again. An exact time counts instead of
+/// the same in whole seconds. A refusal that says to retry at once, or names a date in the past, waits for the default.
+/// Otherwise, retries would be sent in a loop.
+fn wait_after_refusal(said: Option<Duration>, fields: &RateFields) -> Duration {
+    let exact = fields.figures.iter().filter_map(Figure::denied_for).max();
+    let exact = exact.filter(|exact| {
+        let rounded = *exact + Duration::from_secs(1);
+        fields.remaining.is_none() && said.is_none_or(|said| said <= rounded)
+    });
+    let mut waits = [exact, said, fields.wait].into_iter().flatten();
     waits.find(|wait| !wait.is_zero()).unwrap_or(DEFAULT_WAIT)
-}
-
-/// Returns whether the response comes from a cache, so that its figures are outdated.
-fn is_stored(headers: &HeaderMap) -> bool {
-    single(headers, &header::AGE)
-        .and_then(whole)
-        .is_some_and(|age| age > 0)
 }
 
 /// Returns the refusal of a 429, or of a 503 with a time. Other failures are not about rates.
@@ -144,4 +80,44 @@ fn http_refusal(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Opt
         StatusCode::SERVICE_UNAVAILABLE => wait.map(|wait| RetryAdvice::Later(Some(wait))),
         _ => None,
     }
+}
+
+/// Returns the refusal of gRPC's `RESOURCE_EXHAUSTED`, and of `UNAVAILABLE` if it says when to come back.
+fn grpc_refusal(headers: &HeaderMap, now: SystemTime) -> Option<RetryAdvice> {
+    let status = single(headers, "grpc-status")?;
+    let pushback = single(headers, "grpc-retry-pushback-ms");
+    // A pushback that is not a number means no retry, like a negative one.
+    let ms = pushback.map(|text| whole(text).map(Duration::from_millis));
+    let wait = retry_info(headers).or(ms.flatten());
+    match (status, ms) {
+        ("8" | "14", Some(None)) => Some(RetryAdvice::Final),
+        ("8", _) => Some(RetryAdvice::Later(
+            wait.or_else(|| retry_after(headers, now)),
+        )),
+        ("14", _) => wait.map(|wait| RetryAdvice::Later(Some(wait))),
+        _ => None,
+    }
+}
+
+#[cfg(feature = "tonic")]
+fn retry_info(headers: &HeaderMap) -> Option<Duration> {
+    use tonic_types::StatusExt;
+
+    let status = tonic::Status::from_header_map(headers)?;
+    status.get_details_retry_info()?.retry_delay
+}
+
+#[cfg(not(feature = "tonic"))]
+fn retry_info(_: &HeaderMap) -> Option<Duration> {
+    None
+}
+
+/// Reads the wait of `retry-after-ms` or of `Retry-After`, which is in seconds or a date (RFC 9110, section 10.2.3).
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let ms = single(headers, "retry-after-ms").and_then(rounded_up);
+    let secs = || single(headers, header::RETRY_AFTER.as_str()).and_then(rounded_up);
+    let date = || date(headers, &header::RETRY_AFTER);
+    ms.map(Duration::from_millis)
+        .or_else(|| secs().map(Duration::from_secs))
+        .or_else(|| Some(date()?.duration_since(now).unwrap_or_default()))
 }

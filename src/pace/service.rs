@@ -13,38 +13,29 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{
-    body::{PacedBody, TrailerReader},
-    grpc,
-    origin::Origins,
+    origin::{LONGEST_WAIT, Origins},
     reading::Reading,
-    resend::{Cloned, Never, Resend},
 };
 
 /// Holds requests back until their servers have room for them, according to their responses.
 ///
-/// With this crate's servers, a client gets at least 0.97 of its rate and no refusal, and clients behind one address share it. The
-/// [module docs](crate::pace#pacing) say how.
-///
 /// All services that are wrapped by one layer or its clones share what they have learned from responses. See the
 /// [module docs](crate::pace) for an example.
 #[derive(Clone, Debug)]
-pub struct PaceLayer<R = Never> {
+pub struct PaceLayer<R = ()> {
     origins: Arc<Origins>,
     max_wait: Duration,
     resend: R,
 }
 
 impl PaceLayer {
-    /// The default of [`max_wait`](Self::max_wait).
-    pub const DEFAULT_MAX_WAIT: Duration = Duration::from_secs(60);
-
     /// Creates a layer that holds requests back for at most a minute, and sends each of them once.
     #[must_use]
     pub fn new() -> Self {
         Self {
             origins: Arc::default(),
-            max_wait: Self::DEFAULT_MAX_WAIT,
-            resend: Never,
+            max_wait: Duration::from_secs(60),
+            resend: (),
         }
     }
 }
@@ -54,29 +45,22 @@ impl<R> PaceLayer<R> {
     /// regardless of the server's responses. More than a year counts as a year.
     #[must_use]
     pub fn max_wait(mut self, max_wait: Duration) -> Self {
-        const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-        self.max_wait = max_wait.min(YEAR);
+        self.max_wait = max_wait.min(LONGEST_WAIT);
         self
     }
 
     /// Sends a refused request again, up to `times` times, each time when the server has room again. The body must
-    /// be [`Clone`], as `Full<Bytes>` is. For others, see [`retry_with`](Self::retry_with).
+    /// be [`Clone`], as `Full<Bytes>` is.
     ///
     /// Only refusals are retried. A server has not processed a refused request, so this is safe for any method. A
     /// refusal is not retried if the server says that retrying is pointless, or asks for a longer wait than
     /// [`max_wait`](Self::max_wait) leaves. Then the caller gets the refusal.
     #[must_use]
-    pub fn retry(self, times: u32) -> PaceLayer<Cloned> {
-        self.retry_with(Cloned::times(times))
-    }
-
-    /// Sends refused requests again, like [`retry`](Self::retry), with another way to copy a request.
-    #[must_use]
-    pub fn retry_with<T>(self, resend: T) -> PaceLayer<T> {
+    pub fn retry(self, times: u32) -> PaceLayer<Retried> {
         PaceLayer {
             origins: self.origins,
             max_wait: self.max_wait,
-            resend,
+            resend: Retried { times },
         }
     }
 }
@@ -98,11 +82,36 @@ impl<S, R: Clone> Layer<S> for PaceLayer<R> {
     }
 }
 
+/// Marks a [`PaceLayer`] that sends refused requests again, so that their bodies must be [`Clone`]. [`PaceLayer::retry`] sets it.
+/// The [module docs](crate::pace) have an example.
+#[derive(Clone, Copy, Debug)]
+pub struct Retried {
+    times: u32,
+}
+
+/// Copies requests that are sent again. The [module docs](crate::pace) have an example.
+pub trait Resend<B> {
+    /// Copies a request before it is sent, unless that is the last time. It has been sent `tries` times before.
+    fn copy(&self, request: &Request<B>, tries: u32) -> Option<Request<B>>;
+}
+
+impl<B> Resend<B> for () {
+    fn copy(&self, _: &Request<B>, _: u32) -> Option<Request<B>> {
+        None
+    }
+}
+
+impl<B: Clone> Resend<B> for Retried {
+    fn copy(&self, request: &Request<B>, tries: u32) -> Option<Request<B>> {
+        (tries < self.times).then(|| request.clone())
+    }
+}
+
 /// A client whose requests are held back until their servers have room for them.
 ///
 /// See the [module docs](crate::pace) for an example.
 #[derive(Clone, Debug)]
-pub struct Pace<S, R = Never> {
+pub struct Pace<S, R = ()> {
     inner: S,
     layer: PaceLayer<R>,
 }
@@ -129,11 +138,11 @@ where
     S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone + Send + 'static,
     S::Future: Send,
     S::Error: Send,
-    R: Resend<ReqBody> + Clone + 'static,
+    R: Resend<ReqBody> + Clone + Send + Sync + 'static,
     ReqBody: Send + 'static,
     ResBody: Send + 'static,
 {
-    type Response = Response<PacedBody<ResBody>>;
+    type Response = S::Response;
     type Error = S::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
 
@@ -154,36 +163,26 @@ async fn send<S, R, ReqBody, ResBody>(
     mut service: S,
     mut request: Request<ReqBody>,
     layer: PaceLayer<R>,
-) -> Result<Response<PacedBody<ResBody>>, S::Error>
+) -> Result<Response<ResBody>, S::Error>
 where
     S: Service<Request<ReqBody>, Response = Response<ResBody>>,
     R: Resend<ReqBody>,
 {
     let deadline = Instant::now() + layer.max_wait;
-    let origin = layer.origins.of(request.uri());
-    let mut tries = layer.resend.times();
+    let origin = layer.origins.of(request.uri(), layer.max_wait);
+    let mut tries = 0;
     loop {
         let turn = origin.turn(deadline).await;
-        let copy = match tries {
-            0 => None,
-            _ => layer.resend.copy(&request),
-        };
+        let copy = layer.resend.copy(&request, tries);
         let response = service.call(request).await?;
         let reading = Reading::of(response.status(), response.headers(), SystemTime::now());
-        let asks_to_retry = reading.asks_to_retry();
-        let room_at = turn.heard(reading, layer.max_wait);
-        match copy {
-            Some(copy) if asks_to_retry && room_at <= deadline => request = copy,
-            _ => {
-                let reader = grpc::has_trailers(response.headers()).then_some(TrailerReader {
-                    origin,
-                    max_wait: layer.max_wait,
-                });
-                return Ok(response.map(|body| PacedBody::new(body, reader)));
-            }
-        }
+        let copy = copy.filter(|_| reading.asks_to_retry());
+        let room_at = turn.hear(&reading);
+        let Some(copy) = copy.filter(|_| room_at <= deadline) else {
+            return Ok(response);
+        };
+        (request, tries) = (copy, tries + 1);
         drop(response);
-        tries -= 1;
         poll_fn(|cx| service.poll_ready(cx)).await?;
     }
 }

@@ -1,146 +1,170 @@
-//! A bucket whose units come back one after the other.
+//! Limits whose units come back one after the other, at a distance that the server says exactly.
 
-use super::{
-    figures::Remaining,
-    sent::{Margin, Nanos, nanos},
-};
+use std::time::Duration;
 
-/// The responses that must agree before the model is moved back, while others are on their way.
-const AGREEING: u32 = 8;
+use crate::random;
 
-/// The error of clocks and rounding.
-const TOLERANCE: Nanos = 100_000;
+/// The longest time that is left to others while requests wait.
+const LONGEST_RESERVE: Duration = Duration::from_secs(1);
 
-/// The most by which instants differ from each other, so that hostile figures lead to no overflow: 30 years.
-const FARTHEST: Nanos = 1_000_000_000_000_000_000;
+/// The distance of requests at the whole rate of a limit.
+const FULL_RATE: u32 = 1024;
 
-/// A token bucket, as its theoretical arrival time.
+/// The longest distance.
+const LEAST_RATE: u32 = 32 * FULL_RATE;
+
+/// What a response says of a limit.
+#[derive(Clone, Debug)]
+pub(super) struct Figure {
+    pub(super) name: String,
+    pub(super) quota: u32,
+    /// The time in which a unit comes back.
+    pub(super) interval: Duration,
+    /// The units that a request takes.
+    pub(super) cost: u32,
+    /// The units that are left, and the time until there is one more. A refusal says it of the limits that deny.
+    pub(super) left: Option<(u32, Duration)>,
+}
+
+impl Figure {
+    /// Returns the time until a request passes, if this limit denies it.
+    pub(super) fn denied_for(&self) -> Option<Duration> {
+        let (units, next) = self.left?;
+        let missing = self.cost.checked_sub(units)?.checked_sub(1)?;
+        Some(next + self.time_of(missing))
+    }
+
+    /// Returns whether half of the units are left.
+    pub(super) fn has_half(&self) -> bool {
+        self.left.is_some_and(|(units, _)| units >= self.quota / 2)
+    }
+
+    /// Returns the instant at which the bucket is full, according to the response to a request that was sent at an instant.
+    fn full_at(&self, sent_at: Duration) -> Option<Duration> {
+        let (units, next) = self.left?;
+        let missing = (self.quota - units).checked_sub(1);
+        let missing = missing.map_or(Duration::ZERO, |missing| next + self.time_of(missing));
+        Some(sent_at + missing)
+    }
+
+    fn time_of(&self, units: u32) -> Duration {
+        self.interval.saturating_mul(units)
+    }
+}
+
+/// A copy of a bucket of the server, on the client's clock. It takes each request at the instant at which it was sent. So if
+/// all requests take equally long to the server, both differ by nothing but that time.
 #[derive(Debug)]
 pub(super) struct Steady {
-    interval: Nanos,
-    quota: u32,
+    figure: Figure,
     /// The instant at which the bucket is full.
-    tat: Nanos,
-    /// By how much responses have moved it.
-    moved: Nanos,
-    /// The responses in a row that showed more units than the model, and by how much at least.
-    more: Option<(u32, Nanos)>,
+    full_at: Duration,
+    /// The latest such instant in responses since no request was in flight.
+    shown: Duration,
+    /// Whether requests have had to wait since the bucket was full.
+    is_throttled: bool,
+    /// The distance between requests. It is longer than at the full rate while others use the same limit.
+    distance: u32,
+    slowed_at: Duration,
+    /// The instant before which that distance allows no request.
+    next: Duration,
 }
 
 impl Steady {
-    pub(super) fn new(interval: Nanos, quota: u32) -> Self {
+    pub(super) fn new(figure: &Figure) -> Self {
         Self {
-            interval: interval.max(1),
-            quota,
-            tat: 0,
-            moved: 0,
-            more: None,
+            figure: figure.clone(),
+            full_at: Duration::ZERO,
+            shown: Duration::ZERO,
+            is_throttled: false,
+            distance: FULL_RATE,
+            slowed_at: Duration::ZERO,
+            next: Duration::ZERO,
         }
     }
 
-    /// Begins with what was left after a request, and `taken` units since.
-    pub(super) fn begin(&mut self, at: Nanos, left: Remaining, taken: u32) {
-        let missing = self.time_of(taken);
-        self.tat = near(self.span(left, at).1.saturating_add(missing));
-        self.moved = 0;
+    pub(super) fn name(&self) -> &str {
+        &self.figure.name
     }
 
-    pub(super) fn interval(&self) -> Nanos {
-        self.interval
+    /// Returns whether the server still describes the limit in this way.
+    pub(super) fn is_of(&self, figure: &Figure) -> bool {
+        (self.figure.quota, self.figure.interval) == (figure.quota, figure.interval)
     }
 
-    /// Changes the estimated interval. What is missing stays as many units.
-    pub(super) fn set_interval(&mut self, interval: Nanos) {
-        self.interval = interval.max(1);
+    pub(super) fn is_full(&self, now: Duration) -> bool {
+        self.full_at <= now
     }
 
-    /// Returns the instant from which `cost` units are there, and a time more.
-    pub(super) fn ready_at(&self, cost: u32, reserve: Nanos) -> Nanos {
-        let others = self.time_of(self.quota.saturating_sub(cost));
-        self.tat - others + reserve.min(others)
+    /// Returns the instant from which a request passes. While requests wait, a part of the bucket is left to other clients,
+    /// which also makes up for requests that take different times to the server.
+    pub(super) fn ready_at(&mut self, now: Duration) -> Duration {
+        let others = self.figure.time_of(self.figure.quota - self.figure.cost);
+        let ready = self.full_at.saturating_sub(others);
+        self.is_throttled = ready > now || (self.is_throttled && !self.is_full(now));
+        let reserve = match self.is_throttled {
+            true => (others / 2).min(self.cost() * 2).max(self.cost() / 50),
+            false => Duration::ZERO,
+        };
+        let ready = ready.saturating_add(reserve.min(LONGEST_RESERVE));
+        ready.max(self.next)
     }
 
-    pub(super) fn is_full(&self, now: Nanos) -> bool {
-        self.tat <= now
-    }
-
-    /// Takes units. Returns where the bucket would be if no response had moved it.
-    pub(super) fn charge(&mut self, at: Nanos, cost: u32) -> Nanos {
-        let taken = self.time_of(cost);
-        self.tat = near(self.tat.max(at).saturating_add(taken));
-        self.tat - self.moved
-    }
-
-    pub(super) fn give_back(&mut self, cost: u32) {
-        self.shift(-self.time_of(cost));
-    }
-
-    /// Learns what was left after a request. Returns whether others have taken a unit meanwhile.
-    pub(super) fn learn(
-        &mut self,
-        left: Remaining,
-        at: Nanos,
-        charged: Nanos,
-        margin: Margin,
-        is_quiet: bool,
-    ) -> bool {
-        let (least, most) = self.span(left, at);
-        let own = charged + self.moved;
-        if own < least {
-            self.shift(most - own);
-            self.more = None;
-            return least - own > margin.spread + TOLERANCE;
+    /// Takes the units of a request.
+    pub(super) fn charge(&mut self, now: Duration) {
+        self.full_at = self.full_at.max(now).saturating_add(self.cost());
+        if self.distance > FULL_RATE {
+            self.next = now + self.at_random(self.distance / 4 * 3, self.distance / 2);
         }
-        let more = own - most;
-        if more <= 0 {
-            self.more = None;
-            return false;
-        }
-        let (times, least) = self
-            .more
-            .map_or((1, more), |(times, least)| (times + 1, least.min(more)));
-        let is_certain = is_quiet && more > 2 * self.interval + margin.spread;
-        if is_certain || times >= AGREEING {
-            self.shift(-least);
-            self.more = None;
-        } else {
-            self.more = Some((times, least));
-        }
-        false
     }
 
-    /// Learns what was left when a request was refused. Its units have been given back.
-    pub(super) fn refused(&mut self, left: Remaining, at: Nanos) {
-        let (_, most) = self.span(left, at);
-        if most > self.tat {
-            self.shift(most - self.tat);
-        }
-        self.more = None;
+    /// Returns the units of a request that has taken none.
+    pub(super) fn give_back(&mut self) {
+        self.full_at = self.full_at.saturating_sub(self.cost());
     }
 
-    fn shift(&mut self, by: Nanos) {
-        self.tat = near(self.tat + by);
-        self.moved = near(self.moved + by);
-    }
-
-    /// Returns the earliest and the latest instant at which the bucket is full, if that was left at an instant.
-    fn span(&self, left: Remaining, at: Nanos) -> (Nanos, Nanos) {
-        let whole = at.saturating_add(self.time_of(self.quota - left.units.min(self.quota)));
-        match left.next {
-            Some(next) => {
-                let until = nanos(next) - self.interval;
-                let exact = whole.saturating_add(until);
-                (exact, exact)
+    /// Learns from the response to a request that was sent at an instant, while others are in flight. Responses that overtake
+    /// each other, and requests that take different times, show more than is left. So a copy only follows those that show
+    /// less, until none is in flight and a whole request more is left.
+    pub(super) fn learn(&mut self, figure: &Figure, sent_at: Duration, in_flight: u64) {
+        self.figure.cost = figure.cost;
+        let Some(full_at) = figure.full_at(sent_at) else {
+            return;
+        };
+        self.shown = self.shown.max(full_at);
+        let in_flight = u32::try_from(in_flight).unwrap_or(u32::MAX);
+        let taken = self.cost().saturating_mul(in_flight);
+        self.full_at = self.full_at.max(self.shown.saturating_add(taken));
+        if in_flight == 0 {
+            if self.full_at > self.shown + self.cost() {
+                self.full_at = self.shown;
             }
-            None => (whole - self.interval, whole),
+            self.shown = Duration::ZERO;
         }
     }
 
-    fn time_of(&self, units: u32) -> Nanos {
-        near(self.interval.saturating_mul(i64::from(units)))
+    /// Makes the distance of requests twice as long after a refusal, as TCP does. Of those at the same time, one counts.
+    pub(super) fn slow_down(&mut self, sent_at: Duration, now: Duration) {
+        if sent_at >= self.slowed_at {
+            self.distance = (self.distance * 2).min(LEAST_RATE);
+            self.slowed_at = now;
+            self.next = now + self.at_random(0, self.distance);
+        }
     }
-}
 
-fn near(at: Nanos) -> Nanos {
-    at.clamp(-FARTHEST, FARTHEST)
+    /// Makes the distance a little shorter after a request that has left enough.
+    pub(super) fn speed_up(&mut self) {
+        let shorter = self.distance * self.distance / FULL_RATE / 64;
+        self.distance = (self.distance - shorter).max(FULL_RATE);
+    }
+
+    fn cost(&self) -> Duration {
+        self.figure.time_of(self.figure.cost)
+    }
+
+    /// Returns a random time, from a distance to that and another one.
+    fn at_random(&self, least: u32, more: u32) -> Duration {
+        let random = u32::try_from(random::number() % u64::from(more)).unwrap_or_default();
+        self.cost().saturating_mul(least + random) / FULL_RATE
+    }
 }

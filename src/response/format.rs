@@ -1,7 +1,19 @@
-use bytes::Bytes;
-use http::Response;
+//! The formats of refusals.
 
-use super::{refusal::Refusal, refusal_body::RefusalBody};
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use serde::Serialize;
+
+use super::{
+    accept::preferred,
+    refusal::{Reason, Refusal},
+};
+
+const PROBLEM: &str = "application/problem+json";
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain";
 
 /// Builds the response to a refused request that is not gRPC.
 ///
@@ -21,8 +33,8 @@ use super::{refusal::Refusal, refusal_body::RefusalBody};
 /// let limited = RateLimitLayer::new(Limit::per_second(10), ClientIp::peer());
 /// let layer = limited.respond_with(|refusal: &Refusal<'_>| {
 ///     let advice = match (&refusal.reason, refusal.retry_after_secs()) {
-///         (Reason::OverLimit(_), Some(secs)) => format!("slow down for {secs} s\n"),
-///         (Reason::OverLimit(_) | Reason::Blocked(_), _) => "not today\n".into(),
+///         (Reason::OverLimit, Some(secs)) => format!("slow down for {secs} s\n"),
+///         (Reason::OverLimit | Reason::Blocked, _) => "not today\n".into(),
 ///         _ => refusal.message(),
 ///     };
 ///     let mut response = http::Response::new(Bytes::from(advice));
@@ -39,20 +51,6 @@ use super::{refusal::Refusal, refusal_body::RefusalBody};
 pub trait ResponseFormat: Send + Sync + 'static {
     /// Builds the response.
     fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes>;
-
-    /// The media type of its responses. If this returns `Some`, a client whose `Accept` prefers a problem document or
-    /// plain text gets that instead.
-    fn media_type(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// Builds only the body. The layer adds the status and all header fields except the content type. The formats of
-    /// this crate implement this.
-    #[doc(hidden)]
-    fn body(&self, refusal: &Refusal<'_>) -> Option<RefusalBody> {
-        let _ = refusal;
-        None
-    }
 }
 
 impl<F> ResponseFormat for F
@@ -64,28 +62,206 @@ where
     }
 }
 
-/// The argument of [`RateLimitLayer::respond_with`](crate::RateLimitLayer::respond_with): a [`ResponseFormat`] or,
-/// with the feature `axum`, a closure that returns anything that implements `IntoResponse`.
-///
-/// `Kind` only distinguishes these. You never need to write it.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a format of refusals",
-    note = "a closure does: `|refusal: &Refusal<'_>| -> http::Response<Bytes> {{ .. }}`",
-    note = "with the feature `axum`, it may return anything that implements `IntoResponse`",
-    note = "see `tollgate::response` for ready ones, such as `Problem::new()`"
-)]
-pub trait IntoFormat<Kind> {
-    /// Converts it into a format.
-    fn into_format(self) -> impl ResponseFormat;
+/// Problem details ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)), with the types that the `RateLimit` draft
+/// registers (the default) or with those of ACME. The [guide](crate::guide::responses#formats) has an example.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Problem {
+    has_acme_types: bool,
 }
 
-/// Marks types that are formats themselves.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct AsItIs;
+/// The container registry's JSON, `{"errors": [{"code", "message", "detail"}]}`, for
+/// [`RateLimitLayer::respond_with`](crate::RateLimitLayer::respond_with).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Registry;
 
-impl<F: ResponseFormat> IntoFormat<AsItIs> for F {
-    fn into_format(self) -> impl ResponseFormat {
-        self
+/// One line of text with the refusal's message. [`RateLimitLayer::respond_with`](crate::RateLimitLayer::respond_with)
+/// has an example.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PlainText;
+
+impl Problem {
+    /// Uses the registered types: `quota-exceeded`, `temporary-reduced-capacity` and `abnormal-usage-detected`, and
+    /// `about:blank` for everything else. If limits deny the request, `violated-policies` lists their names.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            has_acme_types: false,
+        }
     }
+
+    /// Uses the types that ACME clients know ([RFC 8555, section 6.7]), such as
+    /// `urn:ietf:params:acme:error:rateLimited`.
+    ///
+    /// [RFC 8555, section 6.7]: https://www.rfc-editor.org/rfc/rfc8555#section-6.7
+    #[must_use]
+    pub const fn acme() -> Self {
+        Self {
+            has_acme_types: true,
+        }
+    }
+
+    /// Returns the type of the document, and its title. ACME has no titles, so they are the status's own text.
+    fn kind(self, refusal: &Refusal<'_>) -> (&'static str, &'static str) {
+        let phrase = refusal.status.canonical_reason().unwrap_or_default();
+        match (refusal.reason, self.has_acme_types) {
+            (Reason::OverLimit | Reason::Blocked, true) => {
+                ("urn:ietf:params:acme:error:rateLimited", phrase)
+            }
+            (Reason::Listed { .. }, true) => ("urn:ietf:params:acme:error:unauthorized", phrase),
+            (_, true) if refusal.status.is_client_error() => {
+                ("urn:ietf:params:acme:error:malformed", phrase)
+            }
+            (_, true) => ("urn:ietf:params:acme:error:serverInternal", phrase),
+            (Reason::OverLimit, false) => (
+                "https://iana.org/assignments/http-problem-types#quota-exceeded",
+                "Quota Exceeded",
+            ),
+            (Reason::Blocked, false) => (
+                "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
+                "Abnormal Usage Detected",
+            ),
+            (Reason::Unavailable, false) => (
+                "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+                "Temporary Reduced Capacity",
+            ),
+            (_, false) => ("about:blank", phrase),
+        }
+    }
+
+    fn document(self, refusal: &Refusal<'_>) -> Response<Bytes> {
+        let (kind, title) = self.kind(refusal);
+        json(
+            refusal.status,
+            PROBLEM,
+            &Document {
+                kind,
+                title,
+                status: refusal.status.as_u16(),
+                detail: refusal.message(),
+                refusal_id: refusal.id.to_string(),
+                violated: refusal
+                    .denials()
+                    .iter()
+                    .map(|denial| denial.limit)
+                    .collect(),
+            },
+        )
+    }
+}
+
+impl ResponseFormat for Problem {
+    fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
+        match preferred(&refusal.request.headers, &[PROBLEM, TEXT]) {
+            0 => self.document(refusal),
+            _ => line(refusal),
+        }
+    }
+}
+
+impl ResponseFormat for Registry {
+    fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
+        match preferred(&refusal.request.headers, &[JSON, PROBLEM, TEXT]) {
+            0 => errors(refusal),
+            1 => Problem::new().document(refusal),
+            _ => line(refusal),
+        }
+    }
+}
+
+impl ResponseFormat for PlainText {
+    fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
+        match preferred(&refusal.request.headers, &[TEXT, PROBLEM]) {
+            0 => line(refusal),
+            _ => Problem::new().document(refusal),
+        }
+    }
+}
+
+/// A problem document.
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    title: &'a str,
+    status: u16,
+    detail: String,
+    #[serde(rename = "refusal-id")]
+    refusal_id: String,
+    #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
+    violated: Vec<&'a str>,
+}
+
+/// A document of the container registry.
+#[derive(Serialize)]
+struct Errors<'a> {
+    errors: [Error<'a>; 1],
+}
+
+#[derive(Serialize)]
+struct Error<'a> {
+    code: &'a str,
+    message: Cow<'a, str>,
+    detail: Detail<'a>,
+}
+
+#[derive(Serialize)]
+struct Detail<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limiter: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entity: Option<Cow<'a, str>>,
+    #[serde(rename = "refusal-id")]
+    refusal_id: String,
+}
+
+fn errors(refusal: &Refusal<'_>) -> Response<Bytes> {
+    let code = match refusal.reason {
+        Reason::OverLimit | Reason::Blocked => "TOOMANYREQUESTS",
+        Reason::TooCostly { .. } => "TOOCOSTLY",
+        Reason::Listed { .. } => "DENIED",
+        Reason::NoId(missing) if missing.challenge().is_some() => "UNAUTHORIZED",
+        Reason::NoId(missing) if !missing.status().is_server_error() => "BADREQUEST",
+        Reason::Unavailable => "UNAVAILABLE",
+        Reason::NoId(_) | Reason::Misconfigured => "INTERNAL",
+    };
+    let denial = refusal.denials().first();
+    let error = Error {
+        code,
+        message: match denial {
+            Some(_) => "too many requests".into(),
+            None => refusal.message().into(),
+        },
+        detail: Detail {
+            limiter: denial.map(|denial| denial.limit),
+            entity: denial.and_then(|denial| denial.client()),
+            refusal_id: refusal.id.to_string(),
+        },
+    };
+    json(refusal.status, JSON, &Errors { errors: [error] })
+}
+
+fn line(refusal: &Refusal<'_>) -> Response<Bytes> {
+    let text = format!("{}, refusal-id {}\n", refusal.message(), refusal.id);
+    response(refusal.status, "text/plain; charset=utf-8", text)
+}
+
+fn json(status: StatusCode, kind: &'static str, document: &impl Serialize) -> Response<Bytes> {
+    let body = serde_json::to_vec(document).expect("text is always JSON");
+    response(status, kind, body)
+}
+
+/// Builds a response with only a body and its type.
+pub(super) fn response(
+    status: StatusCode,
+    kind: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Bytes> {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    // Content-Type, Retry-After, Link, Cache-Control and the two fields of the limits. Room for a seventh would
+    // double the size of the table.
+    headers.reserve(6);
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
 }

@@ -9,8 +9,8 @@ use http::{
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::{
+    format::response,
     refusal::{Reason, Refusal},
-    refusal_body::RefusalBody,
 };
 
 const GRPC: &str = "application/grpc";
@@ -20,38 +20,9 @@ const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 /// The characters to escape in a gRPC message: all but printable ASCII, and `%`.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// Selects the requests that are refused with HTTP 200 and a `grpc-status`.
-/// [`RateLimitLayer::grpc`](crate::RateLimitLayer::grpc) has an example.
-///
-/// Use [`Never`](Self::Never) behind a proxy that asks this server over HTTP whether to admit a request: nginx's
-/// `auth_request`, Traefik's `ForwardAuth`, Envoy's `ext_authz` over HTTP. Such a proxy would treat the status 200 as
-/// approval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Grpc {
-    /// Requests that are certainly gRPC. gRPC: `POST` over HTTP/2, with `te: trailers` and the content type
-    /// `application/grpc`. gRPC-Web: `POST` over any version, with `application/grpc-web` or
-    /// `application/grpc-web-text`. A suffix (`+proto`) and parameters are allowed.
-    #[default]
-    Auto,
-    /// All requests: for servers that serve only gRPC, behind a proxy that removes `te`.
-    Always,
-    /// No request.
-    Never,
-}
-
-impl Grpc {
-    /// Returns whether a request is refused with a gRPC status.
-    pub(super) fn is(self, request: &Parts) -> bool {
-        match self {
-            Self::Auto => is_grpc(request),
-            Self::Always => true,
-            Self::Never => false,
-        }
-    }
-}
-
-fn is_grpc(request: &Parts) -> bool {
+/// Returns whether a request is certainly one of gRPC, which is `POST` over HTTP/2 with `te: trailers`, or of gRPC-Web, which is
+/// `POST` over any version.
+pub(super) fn is_grpc(request: &Parts) -> bool {
     request.method == Method::POST
         && match protocol(request) {
             Some(Protocol::Grpc) => request.version == Version::HTTP_2 && takes_trailers(request),
@@ -84,11 +55,10 @@ fn takes_trailers(request: &Parts) -> bool {
 
 pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
     let (code, message) = (code(&refusal.reason), refusal.message());
-    let mut response = RefusalBody::new(GRPC, Bytes::new()).respond(StatusCode::OK);
+    let mut response = response(StatusCode::OK, GRPC, Bytes::new());
     let headers = response.headers_mut();
     // gRPC-Web has its own content types, and a client expects the type that it sent.
-    let own = refusal.request.headers.get(header::CONTENT_TYPE);
-    if let Some(own) = own.filter(|_| protocol(refusal.request).is_some()) {
+    if let Some(own) = refusal.request.headers.get(header::CONTENT_TYPE) {
         headers.insert(header::CONTENT_TYPE, own.clone());
     }
     #[cfg(feature = "tonic")]
@@ -103,10 +73,10 @@ pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
 
 fn code(reason: &Reason<'_>) -> i32 {
     match reason {
-        Reason::OverLimit(_) | Reason::Blocked(_) | Reason::TooCostly(_) => 8,
+        Reason::OverLimit | Reason::Blocked | Reason::TooCostly { .. } => 8,
         Reason::Listed { .. } => 7,
         Reason::NoId(missing) if missing.challenge().is_some() => 16,
-        Reason::NoId(missing) if !missing.is_servers_fault() => 3,
+        Reason::NoId(missing) if !missing.status().is_server_error() => 3,
         Reason::Unavailable => 14,
         Reason::NoId(_) | Reason::Misconfigured => 13,
     }
@@ -132,23 +102,24 @@ mod details {
 
     pub(super) fn put_on(headers: &mut HeaderMap, code: i32, message: &str, refusal: &Refusal<'_>) {
         let mut details = ErrorDetails::new();
-        if let Some(id) = refusal.id() {
-            details.set_request_info(id.text().as_str(), "");
-        }
+        details.set_request_info(refusal.id.to_string(), "");
         if let Some(wait) = refusal.retry_after() {
             details.set_retry_info(Some(wait));
         }
-        for denial in refusal.denials() {
-            let subject = match denial.client() {
-                Some(id) => format!("{}:{id}", denial.limit),
-                None => denial.limit.into(),
+        let limits = match refusal.reason {
+            Reason::TooCostly { .. } => refusal.limits(),
+            _ => refusal.denials(),
+        };
+        for limit in limits {
+            let subject = match limit.client() {
+                Some(id) => format!("{}:{id}", limit.limit),
+                None => limit.limit.into(),
             };
-            details.add_quota_failure_violation(subject, denial.to_string());
-        }
-        if let Reason::TooCostly(excess) = &refusal.reason
-            && !details.has_quota_failure_violations()
-        {
-            details.add_quota_failure_violation(excess.limit, excess.to_string());
+            let description = match refusal.denials() {
+                [] => refusal.message(),
+                _ => limit.to_string(),
+            };
+            details.add_quota_failure_violation(subject, description);
         }
         let status = Status::with_error_details(Code::from_i32(code), message, details);
         let added = status.add_header(headers);

@@ -12,43 +12,20 @@
 //! The [guide](crate::guide::responses) lists statuses, formats and fields, for HTTP and gRPC.
 
 mod accept;
-#[cfg(feature = "axum")]
-mod any_response;
-mod decision_responder;
-mod denial;
-mod extras;
+mod decided;
+mod fields;
 mod format;
 mod grpc;
-mod head;
-mod headers;
-mod jitter;
-mod message;
-mod plain_text;
-mod problem;
+mod policy;
 mod refusal;
-mod refusal_body;
 mod refusal_id;
-mod registry;
 mod responder;
-mod retry_after;
-#[cfg(test)]
-mod tests;
-mod text;
+mod wait;
 
+pub(crate) use self::{decided::Decided, fields::Fields, policy::InForce, responder::Responder};
 pub use self::{
-    decision_responder::DecisionResponder,
-    denial::{CostExceeded, Denial},
-    format::{AsItIs, IntoFormat, ResponseFormat},
-    grpc::Grpc,
-    headers::Headers,
-    plain_text::PlainText,
-    problem::Problem,
-    refusal::{Reason, Refusal},
+    fields::Headers,
+    format::{PlainText, Problem, Registry, ResponseFormat},
+    refusal::{Denial, Reason, Refusal},
     refusal_id::{RefusalId, RefusalIdError},
-    registry::Registry,
-};
-pub(crate) use self::{
-    extras::Extras,
-    headers::{Fields, Policy, Shown},
-    responder::Responder,
 };

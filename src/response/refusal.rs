@@ -1,14 +1,19 @@
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, cmp::Reverse, fmt, time::Duration};
 
 use http::{StatusCode, request::Parts};
 
-use super::{
-    denial::{CostExceeded, Denial},
-    message::Message,
-    refusal_id::RefusalId,
-    retry_after,
+use super::{decided::Decided, policy::InForce, refusal_id::RefusalId, wait};
+use crate::{
+    decision::Decision,
+    id::{Id, redacted},
+    key::MissingId,
+    limit::{Limit, NamedLimit},
+    limiter::LimiterError,
+    rule::Charge,
 };
-use crate::{decision::Decision, key::MissingId, limit::Limits, limiter::LimiterError};
+
+/// The time after which a client should come back if nobody knows better: to a store that does not answer, and for a permit.
+const SOON: Duration = Duration::from_secs(1);
 
 /// A refused request: everything that a [`ResponseFormat`](super::ResponseFormat) can show.
 #[derive(Clone)]
@@ -20,10 +25,10 @@ pub struct Refusal<'a> {
     pub reason: Reason<'a>,
     /// The head of the request.
     pub request: &'a Parts,
-    denials: &'a [Denial<'a>],
-    /// The charges that could not be decided.
-    pub(super) undecided: &'a [Denial<'a>],
-    pub(super) id: Option<RefusalId>,
+    /// The reference, by which an operator finds the [event](crate::guide::why_denied) of the refusal.
+    pub id: RefusalId,
+    /// The limits that deny the request or, for other reasons, could not be decided.
+    limits: Vec<Denial<'a>>,
     wait: Option<Duration>,
 }
 
@@ -32,13 +37,16 @@ pub struct Refusal<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Reason<'a> {
-    /// A limit is exhausted. If several are, this is the strictest.
-    OverLimit(Denial<'a>),
+    /// A limit is exhausted.
+    OverLimit,
     /// The client is blocked, by an [override](crate::Limit::BLOCKED) or for a time
     /// ([`Limiter::block`](crate::Limiter::block)).
-    Blocked(Denial<'a>),
+    Blocked,
     /// The cost is higher than the limit can ever admit.
-    TooCostly(CostExceeded<'a>),
+    TooCostly {
+        /// The most that passes at once.
+        most: u32,
+    },
     /// The client is on a deny list.
     Listed {
         /// The list's name.
@@ -52,13 +60,35 @@ pub enum Reason<'a> {
     Misconfigured,
 }
 
+/// A limit that refuses a request. [`ResponseFormat`](super::ResponseFormat) has an example.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Denial<'a> {
+    /// The limit's name.
+    pub limit: &'a str,
+    /// The id of the client, or `None` if requests without an id share a bucket. It can be a [secret](Id::secret): show people
+    /// [`client`](Self::client) instead.
+    pub id: Option<&'a Id>,
+    /// The cost of the request.
+    pub cost: u32,
+    /// The description of the limit, if its name has one.
+    pub description: Option<&'a str>,
+    /// The link to documentation for clients, if the limit's name has one.
+    pub docs: Option<&'a str>,
+    /// The decision on the limit.
+    pub decision: &'a Decision,
+    named: &'a NamedLimit,
+    /// The values for this client, and whether they are an override.
+    pub(super) values: Option<(&'a Limit, bool)>,
+}
+
 impl Reason<'_> {
     /// Returns the reason in the words of the metrics.
-    pub(crate) const fn as_str(&self) -> &'static str {
+    pub(super) const fn as_str(&self) -> &'static str {
         match self {
-            Self::OverLimit(_) => "over_limit",
-            Self::Blocked(_) => "blocked",
-            Self::TooCostly(_) => "too_costly",
+            Self::OverLimit => "over_limit",
+            Self::Blocked => "blocked",
+            Self::TooCostly { .. } => "too_costly",
             Self::Listed { .. } => "listed",
             Self::NoId(_) => "no_id",
             Self::Unavailable => "unavailable",
@@ -66,61 +96,69 @@ impl Reason<'_> {
         }
     }
 
-    /// Returns the list, the reason for a missing id, or that of a block, for operators.
-    pub(super) fn detail(&self) -> Option<&str> {
+    fn status(&self) -> StatusCode {
         match self {
-            Self::Listed { list } => Some(list),
-            Self::NoId(missing) => Some(missing.reason()),
-            Self::Blocked(denial) => denial.block(),
-            _ => None,
+            Self::OverLimit | Self::Blocked => StatusCode::TOO_MANY_REQUESTS,
+            Self::TooCostly { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Listed { .. } => StatusCode::FORBIDDEN,
+            Self::NoId(missing) => missing.status(),
+            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 }
 
 impl<'a> Refusal<'a> {
-    pub(super) fn new(reason: Reason<'a>, request: &'a Parts) -> Self {
-        let wait = match &reason {
-            Reason::Unavailable => Some(Duration::from_secs(1)),
-            _ => None,
-        };
+    pub(crate) fn new(request: &'a Parts, reason: Reason<'a>) -> Self {
+        let wait = matches!(reason, Reason::Unavailable).then_some(SOON);
         Self {
             status: reason.status(),
             reason,
             request,
-            denials: &[],
-            undecided: &[],
-            id: None,
+            id: RefusalId::random(),
+            limits: Vec::new(),
             wait,
         }
     }
 
-    /// Creates the refusal by all limits that deny. The strictest is the reason. Permits come back at an unknown time, so the
-    /// client should wait `for_permits`.
-    pub(super) fn denied(
-        strictest: Denial<'a>,
-        denials: &'a [Denial<'a>],
-        request: &'a Parts,
-        for_permits: Duration,
-    ) -> Self {
-        let own = strictest.wait(for_permits);
-        let reason = Reason::denied(strictest, own);
-        // A single denial is also the strictest one.
-        let wait = match denials.len() {
-            0 | 1 => own,
-            _ => {
-                let waits = denials.iter().map(|denial| denial.wait(for_permits));
-                waits.fold(own, Duration::max)
-            }
-        };
-        let ends = wait != Decision::NEVER && reason.can_end();
+    /// Creates the refusal of a request by the limits that deny it.
+    pub(crate) fn denied(request: &'a Parts, decided: Decided<'a>) -> Self {
+        let denying = decided.iter().filter(|(_, decision)| decision.denies());
+        let mut denials: Vec<_> = denying
+            .map(|(charge, decision)| Denial::new(decided.in_force, charge, decision))
+            .collect();
+        // It is stable, so of several that are equal, the first rule's comes first.
+        denials.sort_by_key(|denial| Reverse(denial.decision.strictness()));
+        let waits = denials.iter().map(Denial::wait);
+        let wait = waits.reduce(|one, other| Some(one?.max(other?))).flatten();
+        let reason = denials.first().map_or(Reason::OverLimit, Denial::reason);
         Self {
-            status: reason.status(),
-            reason,
-            request,
-            denials,
-            undecided: &[],
-            id: None,
-            wait: ends.then_some(wait),
+            limits: denials,
+            wait,
+            ..Self::new(request, reason)
+        }
+    }
+
+    /// Creates the refusal of a request that could not be decided.
+    pub(crate) fn failed(
+        request: &'a Parts,
+        error: &LimiterError,
+        in_force: &'a InForce,
+        charges: &'a [Charge],
+    ) -> Self {
+        let undecided = |charge| Denial::new(in_force, charge, const { &Decision::NOT_LIMITED });
+        let mut limits: Vec<_> = charges.iter().map(undecided).collect();
+        let reason = match error {
+            LimiterError::Backend(_) => Reason::Unavailable,
+            LimiterError::CostAboveBurst { limit, cost, burst } => {
+                limits.retain(|denial| denial.limit == limit && denial.cost == *cost);
+                Reason::TooCostly { most: *burst }
+            }
+            _ => Reason::Misconfigured,
+        };
+        Self {
+            limits,
+            ..Self::new(request, reason)
         }
     }
 
@@ -139,44 +177,35 @@ impl<'a> Refusal<'a> {
     /// Returns [`retry_after`](Self::retry_after) in whole seconds, rounded up, at least 1, as in `Retry-After`.
     #[must_use]
     pub fn retry_after_secs(&self) -> Option<u64> {
-        self.wait.map(retry_after::seconds)
+        let wait = self.wait?;
+        // 0 would invite the next request at once.
+        Some(
+            wait.as_secs()
+                .saturating_add(u64::from(wait.subsec_nanos() > 0))
+                .max(1),
+        )
     }
 
-    /// The reference of this refusal, if [`RateLimitLayer::refusal_ids`](crate::RateLimitLayer::refusal_ids) is on.
+    /// All limits that deny the request, the strictest first.
     #[must_use]
-    pub fn id(&self) -> Option<RefusalId> {
-        self.id
-    }
-
-    /// The denial by the strictest limit, if a limit is the reason.
-    #[must_use]
-    pub fn denial(&self) -> Option<&Denial<'a>> {
-        match &self.reason {
-            Reason::OverLimit(denial) | Reason::Blocked(denial) => Some(denial),
-            _ => None,
+    pub fn denials(&self) -> &[Denial<'a>] {
+        match self.reason {
+            Reason::OverLimit | Reason::Blocked => &self.limits,
+            _ => &[],
         }
     }
 
-    /// All limits that deny the request, in the order of the rules. `RateLimit` lists the same ones.
-    #[must_use]
-    pub fn denials(&self) -> impl ExactSizeIterator<Item = &Denial<'a>> {
-        self.denials.iter()
+    /// Returns the limits that deny the request, or could not be decided.
+    pub(super) fn limits(&self) -> &[Denial<'a>] {
+        &self.limits
     }
 
-    /// The charges that deny the request, or could not be decided.
-    pub(super) fn charged(&self) -> &'a [Denial<'a>] {
-        match self.denials {
-            [] => self.undecided,
-            denials => denials,
-        }
-    }
-
-    /// The link to the limit's documentation, if its name has one.
-    #[must_use]
-    pub fn docs(&self) -> Option<&'a str> {
-        match &self.reason {
-            Reason::OverLimit(denial) | Reason::Blocked(denial) => denial.docs,
-            Reason::TooCostly(excess) => excess.docs,
+    /// Returns the link to documentation of the limit that is the reason.
+    pub(super) fn docs(&self) -> Option<&'a str> {
+        match self.reason {
+            Reason::OverLimit | Reason::Blocked | Reason::TooCostly { .. } => {
+                self.limits.first()?.docs
+            }
             _ => None,
         }
     }
@@ -185,36 +214,26 @@ impl<'a> Refusal<'a> {
     /// once) from 12345678: retry in 36 s, see https://example.com/limits`.
     #[must_use]
     pub fn message(&self) -> String {
-        let mut text = String::with_capacity(160);
-        self.write_message(&mut text);
-        text
-    }
-
-    pub(super) fn write_message(&self, message: &mut impl Message) {
-        match &self.reason {
-            Reason::OverLimit(denial) => {
-                denial.write(message);
-                match self.retry_after_secs() {
-                    Some(secs) => {
-                        message.words(": retry in ");
-                        retry_after::write(secs, message);
-                    }
-                    None => message.words(": this limit admits no more requests"),
-                }
-            }
-            Reason::Blocked(denial) => {
-                denial.write(message);
-                if let Some(secs) = self.retry_after_secs() {
-                    message.words(", retry in ");
-                    retry_after::write(secs, message);
-                }
-            }
-            reason => message.text(&reason.message()),
-        }
+        let mut message = match (&self.reason, self.limits.first()) {
+            (Reason::OverLimit, Some(denial)) => match self.retry_after_secs() {
+                Some(secs) => format!("{denial}: retry in {}", wait::in_words(secs)),
+                None => format!("{denial}: this limit admits no more requests"),
+            },
+            (Reason::Blocked, Some(denial)) => match self.retry_after_secs() {
+                Some(secs) => format!("{denial}, retry in {}", wait::in_words(secs)),
+                None => denial.to_string(),
+            },
+            (Reason::TooCostly { most }, Some(denial)) => denial.too_costly(*most),
+            (Reason::Listed { list }, _) => format!("access is denied by the list `{list}`"),
+            (Reason::NoId(missing), _) => missing.reason_for_clients().into(),
+            (Reason::Unavailable, _) => "the rate limit cannot be checked right now".into(),
+            _ => "the rate limit is misconfigured".into(),
+        };
         if let Some(docs) = self.docs() {
-            message.words(", see ");
-            message.text(docs);
+            message.push_str(", see ");
+            message.push_str(docs);
         }
+        message
     }
 }
 
@@ -230,64 +249,107 @@ impl fmt::Debug for Refusal<'_> {
     }
 }
 
-impl<'a> Reason<'a> {
-    /// A limit that denies, with the wait for it.
-    fn denied(denial: Denial<'a>, wait: Duration) -> Self {
-        if denial.decision.blocked() || denial.block().is_some() {
-            return Self::Blocked(denial);
-        }
-        let never = wait == Decision::NEVER;
-        match never.then(|| denial.exceeded()).flatten() {
-            Some(most) => Self::TooCostly(CostExceeded::of(&denial, most)),
-            None => Self::OverLimit(denial),
-        }
-    }
-
-    /// Returns the reason for a request that could not be decided.
-    pub(super) fn failed(error: &'a LimiterError, limits: &'a Limits) -> Self {
-        match error {
-            LimiterError::Backend(_) => Self::Unavailable,
-            LimiterError::CostAboveBurst {
-                limit, cost, burst, ..
-            } => Self::TooCostly(CostExceeded::new(limits, limit, *cost, *burst)),
-            _ => Self::Misconfigured,
+impl<'a> Denial<'a> {
+    fn new(in_force: &'a InForce, charge: &'a Charge, decision: &'a Decision) -> Self {
+        let named = in_force.named(charge);
+        Self {
+            limit: named.name(),
+            id: charge.id.as_ref(),
+            cost: charge.cost,
+            description: named.description(),
+            docs: named.docs(),
+            decision,
+            named,
+            values: in_force.limit_of(charge),
         }
     }
 
-    /// Returns whether the same request can pass later.
-    fn can_end(&self) -> bool {
-        match self {
-            Self::OverLimit(_) => true,
-            Self::Blocked(denial) => denial.block().is_some(),
-            _ => false,
+    /// The client, as a text for people: its id or, if that is a [secret](Id::secret), a hash of it. `None` if requests
+    /// without an id share the bucket.
+    #[must_use]
+    pub fn client(&self) -> Option<Cow<'a, str>> {
+        self.id.map(Id::shown)
+    }
+
+    /// Returns the client for events: a hash of its id if that is a secret, or too long, or if the limit has no ids in events.
+    pub(super) fn client_in_events(&self) -> Option<Cow<'a, str>> {
+        const LONGEST: usize = 128;
+        let id = self.id?;
+        let is_hidden = self.named.redacts_ids() || id.as_str().len() > LONGEST;
+        Some(match is_hidden {
+            true => redacted(id.as_str()).into(),
+            false => id.shown(),
+        })
+    }
+
+    /// Returns the reason of a block, if the limit is a list of blocked clients. It is the description of the list.
+    pub(super) fn block(&self) -> Option<&'a str> {
+        self.description.filter(|_| self.named.is_block())
+    }
+
+    fn reason(&self) -> Reason<'static> {
+        let most = self.values.and_then(|(limit, _)| limit.max_cost());
+        match most.filter(|most| self.cost > *most) {
+            _ if self.is_blocked() => Reason::Blocked,
+            // Only tiers are asked for it.
+            Some(most) => Reason::TooCostly { most },
+            None => Reason::OverLimit,
         }
     }
 
-    fn status(&self) -> StatusCode {
-        match self {
-            Self::OverLimit(_) | Self::Blocked(_) => StatusCode::TOO_MANY_REQUESTS,
-            Self::TooCostly(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Listed { .. } => StatusCode::FORBIDDEN,
-            Self::NoId(missing) => missing.status(),
-            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
+    fn is_blocked(&self) -> bool {
+        self.named.is_block() || self.decision.blocked()
+    }
+
+    /// Returns the time until the limit would admit the request; `None` if it never will.
+    fn wait(&self) -> Option<Duration> {
+        match self.decision.retry_after() {
+            // Nobody knows when a permit comes back.
+            None if self.decision.has_permits() => Some(SOON),
+            wait => wait,
         }
     }
 
-    fn message(&self) -> String {
-        match self {
-            Self::OverLimit(denial) | Self::Blocked(denial) => denial.to_string(),
-            Self::TooCostly(excess) => excess.to_string(),
-            Self::Listed { list } => format!("access is denied by the list `{list}`"),
-            Self::NoId(missing) if missing.is_unknown_limit() => {
-                "the server has chosen a limit that it does not have".into()
-            }
-            Self::NoId(missing) if missing.is_servers_fault() => {
-                "the server cannot identify the client".into()
-            }
-            Self::NoId(missing) => missing.reason().into(),
-            Self::Unavailable => "the rate limit cannot be checked right now".into(),
-            Self::Misconfigured => "the rate limit is misconfigured".into(),
+    /// Returns the words that follow "too many", if they are known. The limit of a layer with one limit is called `requests`.
+    fn what(&self) -> Option<&'a str> {
+        self.description
+            .or((self.limit == "requests").then_some("requests"))
+    }
+
+    /// Writes `too many new orders at once: the request costs 400, and at most 300 can pass`.
+    fn too_costly(&self, most: u32) -> String {
+        let what = match self.what() {
+            Some(what) => format!("too many {what} at once"),
+            None => format!("limit `{}` exceeded at once", self.limit),
+        };
+        format!(
+            "{what}: the request costs {}, and at most {most} can pass",
+            self.cost
+        )
+    }
+}
+
+impl fmt::Display for Denial<'_> {
+    /// Writes `too many new orders (300 per 3h0m0s, 300 at once) from 12345678` or, for a limit without a description,
+    /// ``limit `free` exceeded (1000 per calendar month) from alice``.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(reason) = self.block() {
+            return f.write_str(reason);
+        }
+        let is_blocked = self.is_blocked();
+        match (self.what(), is_blocked) {
+            (Some(what), true) => write!(f, "{what} are blocked")?,
+            (Some(what), false) => write!(f, "too many {what}")?,
+            (None, true) => write!(f, "limit `{}` is blocked", self.limit)?,
+            (None, false) => write!(f, "limit `{}` exceeded", self.limit)?,
+        }
+        if let Some((values, _)) = self.values.filter(|_| !is_blocked) {
+            write!(f, " ({values})")?;
+        }
+        match self.client() {
+            Some(client) if is_blocked => write!(f, " for {client}"),
+            Some(client) => write!(f, " from {client}"),
+            None => Ok(()),
         }
     }
 }

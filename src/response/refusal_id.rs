@@ -1,6 +1,5 @@
 use std::{fmt, num::NonZeroU64, str::FromStr};
 
-use arrayvec::ArrayString;
 use thiserror::Error;
 
 use crate::{message::debug_is_message, random};
@@ -13,8 +12,8 @@ const LEN: usize = 12;
 /// The reference of a refusal: twelve random letters and digits, such as `4zk9w2m7q1xd`. Of a thousand million refusals, two
 /// have the same one with a probability of 0.35.
 ///
-/// [`RateLimitLayer::refusal_ids`](crate::RateLimitLayer::refusal_ids) turns it on. A client can quote it, and an operator
-/// finds the [event](crate::guide::why_denied) of the refusal by it. It is not a secret, and allows nothing.
+/// Each refusal has one. A client can quote it, and an operator finds the [event](crate::guide::why_denied) of the refusal by
+/// it. It is not a secret, and allows nothing.
 ///
 /// `FromStr` reads a reference as people write it: upper case, `O` for 0, `I` and `L` for 1, and spaces around it are accepted.
 ///
@@ -33,20 +32,6 @@ impl RefusalId {
     pub(super) fn random() -> Self {
         let random = random::number() >> (64 - 5 * LEN);
         Self(NonZeroU64::new(random).unwrap_or(NonZeroU64::MIN))
-    }
-
-    /// The reference as text.
-    pub(super) fn text(self) -> ArrayString<LEN> {
-        let digit = |place: usize| {
-            let digit = self.0.get() >> (5 * (LEN - 1 - place)) & 31;
-            char::from(DIGITS[digit as usize])
-        };
-        (0..LEN)
-            .map(digit)
-            .fold(ArrayString::new(), |mut text, digit| {
-                text.push(digit);
-                text
-            })
     }
 }
 
@@ -83,7 +68,12 @@ debug_is_message!(RefusalIdError);
 
 impl fmt::Display for RefusalId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.text())
+        let digit = |place| DIGITS[(self.0.get() >> (5 * place) & 31) as usize];
+        let digits: String = (0..LEN)
+            .rev()
+            .map(|place| char::from(digit(place)))
+            .collect();
+        f.pad(&digits)
     }
 }
 

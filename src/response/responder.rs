@@ -1,114 +1,144 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{Response, request::Parts};
-use tracing::Span;
+use http::{HeaderMap, HeaderValue, Response, header, request::Parts};
+use tracing::{Level, Span, field};
 
 use super::{
-    accept,
-    denial::Denial,
-    extras::Extras,
-    format::ResponseFormat,
-    grpc::{self, Grpc},
-    head::{self, Convention},
-    headers::Fields,
-    plain_text::{self, PlainText},
-    problem::{self, Problem},
-    refusal::{Reason, Refusal},
+    fields::Fields,
+    format::{Problem, ResponseFormat},
+    grpc,
+    refusal::{Denial, Reason, Refusal},
 };
-use crate::{
-    key::MissingId,
-    limit::Limits,
-    limiter::{LimiterError, is_listened_to},
-    metrics,
-    rule::Refused,
-};
+use crate::{decision::Decision, limiter::is_listened_to, metrics, random, rule::Refused};
 
-/// Builds a layer's responses.
+/// Builds a layer's refusals.
 #[derive(Clone)]
 pub(crate) struct Responder {
     pub(crate) format: Arc<dyn ResponseFormat>,
-    pub(crate) grpc: Grpc,
-    /// Work on each refusal, if there is any.
-    pub(crate) extras: Option<Box<Extras>>,
-    /// The wait for permits, which come back at an unknown time.
-    pub(crate) for_permits: Duration,
+    /// Whether gRPC requests are refused as such.
+    pub(crate) speaks_grpc: bool,
+    /// The most by which waits are lengthened, so that clients do not come back together.
+    pub(crate) jitter: Duration,
 }
 
 impl Responder {
-    /// The response to a request that limits deny, with the fields that show how much is left.
-    pub(crate) fn denied<'a>(
-        &self,
-        request: &'a Parts,
-        strictest: Denial<'a>,
-        denials: &'a [Denial<'a>],
-        fields: Option<Fields>,
-    ) -> Response<Bytes> {
-        self.respond(
-            Refusal::denied(strictest, denials, request, self.for_permits),
-            fields,
-        )
-    }
-
-    /// Builds the response to a request without a required id.
-    pub(crate) fn missing(&self, request: &Parts, missing: &MissingId) -> Response<Bytes> {
-        self.refused(request, Reason::NoId(missing))
-    }
-
-    /// Builds the response to a request that could not be decided. Operators see which charges these were.
-    pub(crate) fn failed(
-        &self,
-        request: &Parts,
-        error: &LimiterError,
-        limits: &Limits,
-        charges: &[Denial<'_>],
-    ) -> Response<Bytes> {
-        let mut refusal = Refusal::new(Reason::failed(error, limits), request);
-        refusal.undecided = charges;
-        self.respond(refusal, None)
-    }
-
-    /// Builds the response to a request that is refused for another reason than a limit.
-    pub(crate) fn refused<'a>(&self, request: &'a Parts, reason: Reason<'a>) -> Response<Bytes> {
-        self.respond(Refusal::new(reason, request), None)
-    }
-
-    /// Returns the format that the client prefers.
-    fn format_for(&self, request: &Parts) -> &dyn ResponseFormat {
-        const PROBLEM: &Problem = &Problem::new();
-        let Some(own) = self.format.media_type() else {
-            return &*self.format;
+    /// Builds the response to a refused request, with the fields that show how much is left.
+    pub(crate) fn respond(&self, mut refusal: Refusal<'_>, fields: &mut Fields) -> Response<Bytes> {
+        refusal.delay(varied(self.jitter));
+        record(&refusal);
+        let is_grpc = self.speaks_grpc && grpc::is_grpc(refusal.request);
+        let mut response = match is_grpc {
+            true => grpc::refused(&refusal),
+            false => self.format.respond(&refusal),
         };
-        let types = [own, problem::MEDIA_TYPE, plain_text::MEDIA_TYPE];
-        match accept::preferred(&request.headers, &types) {
-            0 => &*self.format,
-            1 => PROBLEM,
-            _ => &PlainText,
+        let headers = response.headers_mut();
+        add_common(headers, &refusal);
+        match is_grpc {
+            // Closures that charge by outcome see the status that the reason has in HTTP.
+            true => drop(response.extensions_mut().insert(Refused(refusal.status))),
+            false => add_http(headers, &refusal),
+        }
+        fields.add_to(response.headers_mut());
+        response
+    }
+}
+
+/// Adds the header fields of all refusals, unless the format has set them.
+fn add_common(headers: &mut HeaderMap, refusal: &Refusal<'_>) {
+    if let Some(secs) = refusal.retry_after_secs() {
+        headers.entry(header::RETRY_AFTER).or_insert(secs.into());
+    }
+    let no_store = HeaderValue::from_static("no-store");
+    headers.entry(header::CACHE_CONTROL).or_insert(no_store);
+}
+
+/// Adds the header fields that only HTTP has.
+fn add_http(headers: &mut HeaderMap, refusal: &Refusal<'_>) {
+    if let Reason::NoId(missing) = refusal.reason
+        && let Some(challenge) = missing.challenge()
+    {
+        headers.entry(header::WWW_AUTHENTICATE).or_insert(challenge);
+    }
+    let help = refusal.docs().map(|docs| format!("<{docs}>;rel=\"help\""));
+    if let Some(Ok(help)) = help.map(HeaderValue::try_from) {
+        headers.entry(header::LINK).or_insert(help);
+    }
+}
+
+/// Counts a refusal, records it on the span of the request, and emits an event for each limit that refuses it, the strictest
+/// first.
+fn record(refusal: &Refusal<'_>) {
+    let reason = refusal.reason.as_str();
+    metrics::refused(reason);
+    if !is_listened_to() {
+        return;
+    }
+    let (span, id) = (Span::current(), field::display(refusal.id));
+    span.record("rate_limiting.refusal", reason);
+    span.record("rate_limiting.refusal_id", &id);
+    if tracing::enabled!(Level::DEBUG) {
+        match refusal.limits() {
+            [] => emit(refusal, None),
+            limits => limits.iter().for_each(|limit| emit(refusal, Some(limit))),
         }
     }
+}
 
-    fn respond(&self, mut refusal: Refusal<'_>, fields: Option<Fields>) -> Response<Bytes> {
-        let reason = refusal.reason.as_str();
-        metrics::refused(reason);
-        if is_listened_to() {
-            Span::current().record("rate_limiting.refusal", reason);
-        }
-        if let Some(extras) = &self.extras {
-            extras.apply(&mut refusal);
-        }
-        if self.grpc.is(refusal.request) {
-            let mut response = grpc::refused(&refusal);
-            head::complete(response.headers_mut(), &refusal, fields, Convention::Grpc);
-            response.extensions_mut().insert(Refused(refusal.status));
-            return response;
-        }
-        let format = self.format_for(refusal.request);
-        if let Some(body) = format.body(&refusal) {
-            return head::with_body(body, &refusal, fields);
-        }
-        let mut response = format.respond(&refusal);
-        head::complete(response.headers_mut(), &refusal, fields, Convention::Http);
-        response
+/// Emits the event of a refusal by a limit, or for another reason.
+fn emit(refusal: &Refusal<'_>, denial: Option<&Denial<'_>>) {
+    // A store that has not answered leaves no figures.
+    let decision = denial
+        .map(|denial| denial.decision)
+        .filter(|decision| decision.limited());
+    let values = denial.and_then(|denial| denial.values);
+    tracing::debug!(
+        refusal_id = field::display(refusal.id),
+        reason = refusal.reason.as_str(),
+        detail = detail(refusal, denial),
+        limit = denial.map(|denial| denial.limit),
+        values = values.map(|(limit, _)| field::display(limit)),
+        overridden = values.map(|(_, is_override)| is_override),
+        id = denial.and_then(Denial::client_in_events).as_deref(),
+        cost = denial.map(|denial| denial.cost),
+        remaining = decision.and_then(Decision::remaining),
+        next_after = decision.and_then(Decision::next_after).map(field::debug),
+        reset_after = decision.and_then(Decision::reset_after).map(field::debug),
+        source = decision.map(|decision| field::debug(decision.source())),
+        path = route(refusal.request),
+        retry_after = refusal.retry_after().map(field::debug),
+        "refused"
+    );
+}
+
+/// Returns the list, the reason for a missing id, or that of a block, for operators.
+fn detail<'a>(refusal: &Refusal<'a>, denial: Option<&Denial<'a>>) -> Option<&'a str> {
+    match refusal.reason {
+        Reason::Listed { list } => Some(list),
+        Reason::NoId(missing) => Some(missing.reason()),
+        _ => denial?.block(),
+    }
+}
+
+/// Returns the route that axum has matched, as written in the router.
+#[cfg(feature = "axum")]
+fn route(request: &Parts) -> Option<&str> {
+    let path = request.extensions.get::<axum::extract::MatchedPath>();
+    path.map(axum::extract::MatchedPath::as_str)
+}
+
+#[cfg(not(feature = "axum"))]
+fn route(_: &Parts) -> Option<&str> {
+    None
+}
+
+/// Returns a random wait of whole microseconds, up to `most`.
+fn varied(most: Duration) -> Duration {
+    let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
+    match most.checked_add(1) {
+        Some(1) => Duration::ZERO,
+        Some(choices) => Duration::from_micros(random::number() % choices),
+        None => Duration::from_micros(random::number()),
     }
 }
 
@@ -116,9 +146,8 @@ impl Default for Responder {
     fn default() -> Self {
         Self {
             format: Arc::new(Problem::new()),
-            grpc: Grpc::default(),
-            extras: None,
-            for_permits: Duration::from_secs(1),
+            speaks_grpc: true,
+            jitter: Duration::ZERO,
         }
     }
 }
@@ -126,8 +155,24 @@ impl Default for Responder {
 impl fmt::Debug for Responder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Responder")
-            .field("grpc", &self.grpc)
-            .field("extras", &self.extras)
+            .field("speaks_grpc", &self.speaks_grpc)
+            .field("jitter", &self.jitter)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn wait_varies_within_its_bounds() {
+        let most = Duration::from_micros(3);
+        let seen: HashSet<_> = (0..1000).map(|_| varied(most).as_micros()).collect();
+        assert_eq!(seen, HashSet::from([0, 1, 2, 3]));
+        assert_eq!(varied(Duration::ZERO), Duration::ZERO);
+        assert!(varied(Duration::MAX) <= Duration::from_micros(u64::MAX));
     }
 }

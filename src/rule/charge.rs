@@ -1,276 +1,348 @@
-//! The charges of one request.
+//! What a request is charged by the rules of a layer.
 
-use std::mem;
-
-use smallvec::SmallVec;
-
-use super::source::ClientId;
-use crate::{
-    few::{Count, List},
-    id::Id,
-    transaction::{IdHash, OnFailure, Transaction},
+use std::{
+    iter,
+    sync::{Arc, atomic::Ordering},
 };
 
-/// The charges of one request, at most one for each bucket, and at most as many as there are chains of rules.
-pub(crate) struct Charges<C: Count> {
-    /// The ids of the charges, and room for others. Rules that find the same one share it, because ids are large.
-    ids: C::Of<ClientId>,
-    /// The number of ids that have a charge.
-    found: usize,
-    terms: C::UpTo<ChargeTerms>,
-}
+use http::request::Parts;
 
-impl<C: Count> Charges<C> {
-    /// Creates room for `room` charges.
-    #[inline(always)]
-    pub(crate) fn new(room: usize) -> Self {
-        Self {
-            // More than four ids are rare. They get their room when they are found.
-            ids: C::list(room.min(4), |_| ClientId::empty()),
-            found: 0,
-            terms: C::UpTo::default(),
-        }
-    }
+use super::{Charging, Cost, Rule, check::LOOKS_ONLY};
+use crate::{
+    id::{Id, IdFormat, MISSING, shortened},
+    key::{IdSource, MissingId},
+    limit::{Limit, Limits, LimitsError},
+    limiter::Transaction,
+    spelling::did_you_mean,
+    transaction::{LimitPlace, LimitRef, Mode},
+};
 
-    #[inline(always)]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.terms.is_empty()
-    }
-
-    #[inline(always)]
-    pub(crate) fn list(&self) -> ChargeList<'_> {
-        let ids = &self.ids.as_ref()[..self.found];
-        let terms = &self.terms;
-        ChargeList { ids, terms }
-    }
-
-    /// Returns the charges until now, and the room for the id of the next one. Ids are large, so they are written where they
-    /// stay.
-    #[inline(always)]
-    pub(super) fn next(&mut self) -> (ChargeList<'_>, &mut ClientId) {
-        if self.ids.as_ref().len() == self.found {
-            C::grow(&mut self.ids, ClientId::empty());
-        }
-        let (ids, room) = self.ids.as_mut().split_at_mut(self.found);
-        let terms = &self.terms;
-        (ChargeList { ids, terms }, &mut room[0])
-    }
-
-    /// Adds a charge. Its id is in the room for it, unless an earlier charge has the same.
-    #[inline(always)]
-    pub(super) fn push(&mut self, terms: ChargeTerms) {
-        self.found += usize::from(terms.id.index() == self.found);
-        self.terms.add(terms);
-    }
-
-    /// Lets the last charge join an earlier one that it meets in its bucket.
-    pub(super) fn join(
-        &mut self,
-        meet: impl Fn(Charge<'_>, Charge<'_>) -> bool,
-        join: impl FnOnce(&mut ChargeTerms, &ChargeTerms),
-    ) {
-        let list = self.list();
-        let Some((added, earlier)) = list.terms.split_last() else {
-            return;
-        };
-        let charge = list.with_id(added);
-        let meets = |place: &usize| meet(list.at(*place), charge);
-        let Some(place) = (0..earlier.len()).find(meets) else {
-            return;
-        };
-        let (added, has_own_id) = (*added, earlier.iter().all(|terms| terms.id != added.id));
-        join(&mut self.terms[place], &added);
-        self.terms.remove_last();
-        if has_own_id {
-            self.found -= 1;
-            self.next().1.clear();
-        }
-    }
-
-    /// Moves the charges to where they are kept. They are large, so they are written where they stay.
-    #[inline(always)]
-    pub(crate) fn keep(&mut self, kept: &mut KeptCharges) {
-        for id in &mut self.ids.as_mut()[..self.found] {
-            kept.ids.push(mem::replace(id, ClientId::empty()));
-        }
-        kept.terms.extend_from_slice(&self.terms);
-    }
-}
-
-/// The charges of one request, for later.
-#[derive(Default)]
-pub(crate) struct KeptCharges {
-    ids: SmallVec<[ClientId; 1]>,
-    terms: SmallVec<[ChargeTerms; 4]>,
-}
-
-impl KeptCharges {
-    #[inline(always)]
-    pub(crate) fn list(&self) -> ChargeList<'_> {
-        let (ids, terms) = (&self.ids, &self.terms);
-        ChargeList { ids, terms }
-    }
-}
-
-/// The charges of one request, wherever they are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ChargeList<'a> {
-    ids: &'a [ClientId],
-    terms: &'a [ChargeTerms],
-}
-
-impl<'a> ChargeList<'a> {
-    /// The list without charges.
-    pub(crate) const NONE: Self = Self {
-        ids: &[],
-        terms: &[],
-    };
-
-    /// Returns the place of the next new id.
-    #[inline(always)]
-    pub(super) fn next_id(self) -> usize {
-        self.ids.len()
-    }
-
-    /// Returns the charge of a rule, if it is the first one for its bucket.
-    #[inline(always)]
-    pub(super) fn by_rule(self, rule: usize) -> Option<&'a ChargeTerms> {
-        self.terms.iter().find(|terms| terms.rule.index() == rule)
-    }
-
-    #[inline(always)]
-    pub(crate) fn len(self) -> usize {
-        self.terms.len()
-    }
-
-    #[inline(always)]
-    pub(crate) fn terms(self) -> &'a [ChargeTerms] {
-        self.terms
-    }
-
-    /// Returns the charge at a place.
-    #[inline(always)]
-    pub(crate) fn at(self, place: usize) -> Charge<'a> {
-        self.with_id(&self.terms[place])
-    }
-
-    #[inline(always)]
-    pub(crate) fn iter(self) -> impl ExactSizeIterator<Item = Charge<'a>> + Clone {
-        self.terms.iter().map(move |terms| self.with_id(terms))
-    }
-
-    #[inline(always)]
-    fn with_id(self, terms: &'a ChargeTerms) -> Charge<'a> {
-        let id = &self.ids[terms.id.index()];
-        Charge { id, terms }
-    }
-}
-
-/// The charge of one request to one bucket.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Charge<'a> {
-    pub(crate) id: &'a ClientId,
-    pub(crate) terms: &'a ChargeTerms,
-}
-
-/// A charge without the client's id, which is large. The compiler keeps these in registers.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ChargeTerms {
-    /// The place of the id among those of the request.
-    pub(super) id: SmallIndex,
-    /// The first rule for this bucket.
-    pub(crate) rule: SmallIndex,
-    /// The limit, among those of all rules.
-    pub(crate) target: SmallIndex,
-    /// The extractor of the rule that has found the id.
-    pub(super) source: SmallIndex,
-    /// The hash of the id.
-    pub(crate) hash: IdHash,
+/// What a request is charged by a rule, or by several that meet in one bucket.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Charge {
+    /// The client in the canonical form of the limit's ids; `None` if requests without an id share a bucket.
+    pub(crate) id: Option<Id>,
     pub(crate) cost: u32,
-    pub(super) on_failure: JointPolicy,
-    /// Whether a rule for this bucket declines to wait in line.
-    pub(super) no_wait: bool,
-    /// Whether the id is that of requests without one.
-    pub(super) is_missing: bool,
+    /// The place of the limit among those in force.
+    pub(crate) limit: u32,
+    /// The place of the rule in its layer.
+    pub(crate) rule: u32,
+    /// The limit that the request has brought.
+    pub(crate) values: Option<Box<Limit>>,
 }
 
-impl ChargeTerms {
-    /// Adds the charge of another rule for the same bucket, which has this failure policy.
-    pub(super) fn join(&mut self, other: &Self, on_failure: Option<OnFailure>) {
-        self.cost = self.cost.saturating_add(other.cost);
-        self.on_failure = self.on_failure.with(on_failure);
-        self.no_wait |= other.no_wait;
+/// The rules of a layer. Of those that are joined by [`Rule::or_else`], at most one charges a request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rules(Arc<[BoundRule]>);
+
+/// A rule of a layer, with what does not depend on the request.
+#[derive(Clone, Debug)]
+pub(crate) struct BoundRule {
+    pub(super) rule: Rule,
+    /// Whether it is for requests that the rule before it leaves.
+    is_alternative: bool,
+    /// Whether the rule after it is for requests that this one leaves.
+    has_alternative: bool,
+    /// The format of the limit's ids, which no reload changes.
+    format: IdFormat,
+    place: Arc<LimitPlace>,
+    mode: Mode,
+}
+
+/// The treatment of a request without a valid id. If the server is at fault, the remedy is logged once.
+/// [`Proxies`](crate::key::Proxies) and the [guide](crate::guide::proxies#requests-without-a-client-address) have
+/// examples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnMissing {
+    /// It is refused: with 400 if the client did not send an id, with 500 if the server is not configured to find it.
+    /// The layer's other rules still charge it.
+    #[default]
+    Refuse,
+    /// The rule is skipped. Clients can then avoid the limit by leaving the id out, or by sending an invalid one. To
+    /// count such requests in another way, use [`Rule::or_else`].
+    Skip,
+    /// All such requests share one bucket.
+    Shared,
+}
+
+/// What a rule does with a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Applied {
+    Charges,
+    /// It charges nothing, and no alternative is tried.
+    ChargesNothing,
+    /// It leaves the request to the next alternative.
+    LeavesIt,
+}
+
+impl Charge {
+    /// Returns the client as its bucket names it.
+    #[inline]
+    pub(crate) fn client(&self) -> &str {
+        self.id.as_ref().map_or(MISSING, Id::as_str)
+    }
+
+    /// Returns whether both are charged to one bucket.
+    #[inline]
+    fn meets(&self, other: &Self) -> bool {
+        self.limit == other.limit && self.id == other.id
     }
 }
 
-/// An index in a list of rules, limits, extractors or ids, in half the size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SmallIndex(u32);
-
-impl SmallIndex {
-    #[inline(always)]
-    pub(super) fn of(index: usize) -> Self {
-        debug_assert!(u32::try_from(index).is_ok(), "a layer has few rules");
-        #[expect(clippy::cast_possible_truncation, reason = "a layer has few rules")]
-        Self(index as u32)
+impl Rules {
+    /// Adds a rule and its alternatives.
+    pub(crate) fn with(&self, mut rule: Rule, limits: &Limits) -> Result<Self, LimitsError> {
+        let others = std::mem::take(&mut rule.others);
+        let last = others.len();
+        let mut rules = self.0.to_vec();
+        for (i, rule) in iter::once(rule).chain(others).enumerate() {
+            rules.push(BoundRule {
+                is_alternative: i > 0,
+                has_alternative: i < last,
+                ..BoundRule::new(rule, limits)?
+            });
+        }
+        Ok(Self(rules.into()))
     }
 
-    #[inline(always)]
-    pub(crate) const fn index(self) -> usize {
-        self.0 as usize
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &BoundRule> {
+        self.0.iter()
+    }
+
+    /// Returns the rules that exclude each other.
+    pub(crate) fn chains(&self) -> impl Iterator<Item = &[BoundRule]> {
+        self.0.chunk_by(|_, next| next.is_alternative)
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, place: u32) -> &BoundRule {
+        &self.0[place as usize]
+    }
+
+    /// Writes the charges of a request, one for each bucket, and returns their number. If a rule finds no id and refuses the
+    /// request for that, `missing` becomes the reason. There is a place for each rule.
+    #[inline]
+    pub(crate) fn charge(
+        &self,
+        request: &Parts,
+        limits: &Limits,
+        charges: &mut [Charge],
+        missing: &mut Option<MissingId>,
+    ) -> usize {
+        let (mut len, mut applied) = (0, Applied::LeavesIt);
+        for (place, bound) in (0..).zip(&*self.0) {
+            if bound.is_alternative && applied != Applied::LeavesIt {
+                continue;
+            }
+            let (others, rest) = charges.split_at_mut(len);
+            let charge = &mut rest[0];
+            applied = bound.charge(request, limits, charge, missing);
+            if applied == Applied::Charges {
+                charge.rule = place;
+                match others.iter_mut().find(|other| other.meets(charge)) {
+                    Some(other) => other.cost = other.cost.saturating_add(charge.cost),
+                    None => len += 1,
+                }
+            }
+        }
+        len
     }
 }
 
-/// The failure policy of the rules for one bucket.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum JointPolicy {
-    /// Each rule has a policy, and this is the strictest.
-    OfRules(OnFailure),
-    /// A rule has no policy, so that of the limit or, without one, of the backend applies. The other rules' policies
-    /// are the minimum.
-    OfLimit { floor: Option<OnFailure> },
-}
-
-impl JointPolicy {
-    pub(super) fn of(on_failure: Option<OnFailure>) -> Self {
-        on_failure.map_or(Self::OfLimit { floor: None }, Self::OfRules)
+impl BoundRule {
+    fn new(mut rule: Rule, limits: &Limits) -> Result<Self, LimitsError> {
+        let named = limits.get(&rule.limit);
+        let mut mode = rule.charging.mode();
+        if named.is_some_and(|named| named.is_block()) {
+            // A list of blocked clients is looked at, and not charged.
+            let is_plain = matches!(rule.cost, Cost::Fixed(1)) && !rule.charging.is_open();
+            if !is_plain || rule.choice.is_some() || rule.values.is_some() {
+                return Err(LimitsError::of_limit(&rule.limit, LOOKS_ONLY));
+            }
+            (rule.cost, mode) = (Cost::Fixed(0), Mode::CheckOnly);
+        }
+        Ok(Self {
+            format: named.map_or_else(IdFormat::default, |named| named.format()),
+            place: Arc::default(),
+            is_alternative: false,
+            has_alternative: false,
+            mode,
+            rule,
+        })
     }
 
-    /// Adds the policy of another rule, if it has one.
-    pub(super) fn with(self, other: Option<OnFailure>) -> Self {
-        let (Self::OfRules(said) | Self::OfLimit { floor: Some(said) }) = self else {
-            return Self::OfLimit { floor: other };
+    /// Writes what a request is charged.
+    #[inline]
+    fn charge(
+        &self,
+        request: &Parts,
+        limits: &Limits,
+        charge: &mut Charge,
+        missing: &mut Option<MissingId>,
+    ) -> Applied {
+        let rule = &self.rule;
+        if rule.skips.hold(request) {
+            return Applied::LeavesIt;
+        }
+        let (limit, format) = match self.limit_for(request, limits) {
+            Ok(found) => found,
+            Err(unknown) => {
+                missing.get_or_insert(unknown);
+                return Applied::ChargesNothing;
+            }
         };
-        let strictest = other.map_or(said, |other| said.stricter(other));
-        match (self, other) {
-            (Self::OfRules(_), Some(_)) => Self::OfRules(strictest),
-            _ => Self::OfLimit {
-                floor: Some(strictest),
+        charge.values = None;
+        if let Some(values) = &rule.values {
+            charge.values = values(request).map(Box::new);
+            if let Some(misfit) = charge.values.as_deref().and_then(|own| self.misfit(own)) {
+                missing.get_or_insert(misfit);
+                return Applied::ChargesNothing;
+            }
+        }
+        let found = rule.extractor.extract_as(request, format);
+        if self.has_alternative && !matches!(found, Ok(Some(_))) {
+            if let Err(missing) = found {
+                missing.log_before_fallback(&rule.logged);
+            }
+            return Applied::LeavesIt;
+        }
+        let cost = match &rule.cost {
+            Cost::Fixed(cost) => *cost,
+            Cost::By(cost) => match cost(request) {
+                0 => return Applied::ChargesNothing,
+                cost => cost,
             },
+        };
+        charge.id = match found {
+            Ok(Some(id)) => Some(id),
+            Ok(None) => return Applied::ChargesNothing,
+            Err(reason) => {
+                self.log_once(&reason);
+                if rule.on_missing != OnMissing::Shared {
+                    let never_refuses = limits.at(limit).is_shadow();
+                    if rule.on_missing == OnMissing::Refuse && !never_refuses {
+                        missing.get_or_insert(reason);
+                    }
+                    return Applied::ChargesNothing;
+                }
+                None
+            }
+        };
+        (charge.limit, charge.cost) = (limit, cost);
+        Applied::Charges
+    }
+
+    /// Returns the place of the limit for a request, and the format of its ids.
+    #[inline]
+    fn limit_for(&self, request: &Parts, limits: &Limits) -> Result<(u32, IdFormat), MissingId> {
+        let rule = &self.rule;
+        let chosen = rule.choice.as_ref();
+        let chosen = chosen.and_then(|choice| (choice.choose)(request));
+        let limit = match chosen {
+            None => LimitRef::remembered(&rule.limit, &self.place),
+            Some(name) => name.into(),
+        };
+        // A list of blocked clients cannot be chosen: it is not charged.
+        let place = limits.place_of(limit);
+        let place = place.filter(|place| chosen.is_none() || !limits.at(*place).is_block());
+        match (place, chosen) {
+            (Some(place), None) => Ok((place, self.format)),
+            (Some(place), Some(_)) => Ok((place, limits.at(place).format())),
+            (None, _) => Err(self.unknown(limit.as_str(), limits)),
         }
     }
 
-    /// Returns the resulting policy, if it does not depend on the backend.
-    pub(super) fn known(self, of_limit: Option<OnFailure>) -> Option<OnFailure> {
-        match (self, of_limit) {
-            (Self::OfRules(said), _) => Some(said),
-            (Self::OfLimit { floor: Some(floor) }, Some(own)) => Some(floor.stricter(own)),
-            // No policy is stricter.
-            (
-                Self::OfLimit {
-                    floor: Some(OnFailure::Refuse),
-                },
-                None,
-            ) => Some(OnFailure::Refuse),
-            (Self::OfLimit { floor: _ }, own) => own,
+    #[cold]
+    fn unknown(&self, limit: &str, limits: &Limits) -> MissingId {
+        if !self.rule.logged.swap(true, Ordering::Relaxed) {
+            let (limit, hint) = (shortened(limit), did_you_mean(limit, &limits.names()));
+            tracing::error!(
+                rule = &*self.rule.limit,
+                limit,
+                "requests are refused, because their rule has chosen a limit that is not known: {hint}"
+            );
+        }
+        MissingId::limit("the server has chosen a limit that it does not have")
+    }
+
+    /// Says why the limit that a request has brought does not fit the rule, if it does not.
+    fn misfit(&self, limit: &Limit) -> Option<MissingId> {
+        let reason = self.rule.refuses(limit)?;
+        if !self.rule.logged.swap(true, Ordering::Relaxed) {
+            let rule = &*self.rule.limit;
+            tracing::error!(rule, %limit, "requests are refused, because of the limit that they bring: {reason}");
+        }
+        Some(MissingId::limit(
+            "the limit that the server has for this client does not fit its rule",
+        ))
+    }
+
+    /// Logs a mistake of the server.
+    #[cold]
+    fn log_once(&self, missing: &MissingId) {
+        if missing.status().is_server_error() && !self.rule.logged.swap(true, Ordering::Relaxed) {
+            let consequence = match self.rule.on_missing {
+                OnMissing::Refuse => "are refused",
+                OnMissing::Skip => "are not limited",
+                OnMissing::Shared => "share one bucket",
+            };
+            let (limit, reason) = (&*self.rule.limit, missing.reason());
+            tracing::error!(
+                limit,
+                "requests {consequence}, because they have no valid id: {reason}"
+            );
         }
     }
-}
 
-/// Creates the transaction for an id that a rule has found.
-pub(crate) fn charged<'a>(limit: &'a str, id: &'a Id) -> Transaction<'a> {
-    match id.as_str() {
-        Id::MISSING => Transaction::missing(limit),
-        text => Transaction::new(limit, text).secret_if(id.is_secret()),
+    /// Returns the transaction of a charge by this rule. It declines to wait in line if the rule does or if the request cannot.
+    #[inline]
+    pub(crate) fn transaction<'a>(
+        &'a self,
+        charge: &'a Charge,
+        limits: &'a Limits,
+        can_wait: bool,
+    ) -> Transaction<'a> {
+        let limit = match &self.rule.choice {
+            None => LimitRef::remembered(&self.rule.limit, &self.place),
+            Some(_) => limits.at(charge.limit).name().into(),
+        };
+        Transaction {
+            id: charge.id.as_ref().map(Id::as_str),
+            cost: charge.cost,
+            mode: self.mode,
+            on_failure: self.rule.on_failure,
+            no_wait: self.rule.no_wait || !can_wait,
+            values: charge.values.as_deref(),
+            is_canonical: true,
+            is_secret: charge.id.as_ref().is_some_and(Id::is_secret),
+            ..Transaction::new(limit, "")
+        }
+    }
+
+    /// Returns the place of the rule's own limit.
+    pub(crate) fn own_limit(&self, limits: &Limits) -> Option<u32> {
+        limits.place_of(LimitRef::remembered(&self.rule.limit, &self.place))
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    pub(crate) fn charging(&self) -> &Charging {
+        &self.rule.charging
+    }
+
+    /// Returns whether a request may have to wait in line, as far as the rule is concerned.
+    pub(crate) fn waits(&self) -> bool {
+        !self.rule.no_wait && self.mode == Mode::CheckAndSpend
+    }
+
+    pub(crate) fn source(&self) -> IdSource {
+        self.rule.extractor.source()
     }
 }

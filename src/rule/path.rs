@@ -1,123 +1,46 @@
-//! Paths as routers behind the layer may read them.
-
-use std::sync::Arc;
-
-use http::{Uri, request::Parts, uri::PathAndQuery};
-use thiserror::Error;
-
-use crate::{key::Predicate, message::debug_is_message};
+//! Paths as routers behind the layer may read them. The command `tollgate` has this file, too.
 
 /// The most levels of nested escapes that are resolved.
 const ROUNDS: usize = 4;
 
-/// A condition that holds for requests with one of these paths. A path that ends in `/*` stands for everything below
-/// it, but not for itself: `/static/*` matches `/static/a` and `/static/a/b`, but neither `/static` nor `/statics`.
-///
-/// Paths are compared byte by byte, as axum's router does. The layer sees the path at its place in the stack, for
-/// example without the prefix of an outer `nest`.
-///
-/// A disguised path matches nothing: a path with dot segments (`.`, `..`, `..;x`), empty segments (`//`),
-/// backslashes, or percent-encoded letters, digits or `-._~/\;%`, in particular `%2e` and `%2f`. So `/static/*` does
-/// not exempt `/static/../login`. [`Rule::skip_if`](super::Rule::skip_if), [`Rule::only_if`](super::Rule::only_if)
-/// and the layer's lists also evaluate the path that it may be resolved to, so that it cannot avoid a limit either.
-/// Upper case and a trailing slash are not disguises: if a router ignores them, list the forms that it accepts, or
-/// put the layer on the route.
-///
-/// ```
-/// use tollgate::{ClientIp, Rule, rule::paths};
-///
-/// let rule = Rule::new("requests", ClientIp::peer()).skip_if(paths(["/health", "/static/*"]));
-/// # let _ = rule;
-/// ```
-///
-/// # Panics
-///
-/// If a path does not start with a slash, is a route (with braces, or with an asterisk before the end), or is
-/// disguised.
-#[track_caller]
-pub fn paths<T: Into<String>>(paths: impl IntoIterator<Item = T>) -> Paths {
-    match Paths::new(paths) {
-        Ok(paths) => paths,
-        Err(error) => panic!("{error}"),
-    }
-}
-
-/// A condition for requests with some paths. Created by [`paths`].
+/// Some paths, as [`paths`](super::paths) has them.
 #[derive(Clone, Debug)]
-pub struct Paths(Arc<[String]>);
-
-/// The error for a path that matches no request, or that is a pattern of routes, from [`Paths::new`].
-#[derive(Clone, PartialEq, Eq, Error)]
-#[error(transparent)]
-pub struct PathError(PathMistake);
-
-debug_is_message!(PathError);
-
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-enum PathMistake {
-    #[error("the path `{0}` matches no request: begin it with `/`")]
-    NoSlash(String),
-    #[error(
-        "`{0}` is a route pattern: end it with `/*` for all that lies below, or put the layer on the route by \
-         `route_layer`"
-    )]
-    Route(String),
-    #[error("the path `{path}` matches no request: write it as `{resolved}`")]
-    Disguised { path: String, resolved: String },
-}
+pub(crate) struct Paths(Vec<String>);
 
 impl Paths {
-    /// The condition that [`paths`] creates, for paths that a user of the program writes.
-    ///
-    /// ```
-    /// use tollgate::rule::Paths;
-    ///
-    /// let paths = Paths::new(["/login", "/static/*"])?;
-    /// assert!(paths.cover("/static/a") && paths.cover("/%6cogin"));
-    /// assert!(Paths::new(["login"]).is_err());
-    /// # Ok::<_, tollgate::rule::PathError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Where [`paths`] panics.
-    pub fn new<T: Into<String>>(paths: impl IntoIterator<Item = T>) -> Result<Self, PathError> {
-        let paths: Arc<[String]> = paths.into_iter().map(Into::into).collect();
+    /// Reads patterns. The error says what is wrong with one of them.
+    pub(crate) fn new<T: Into<String>>(paths: impl IntoIterator<Item = T>) -> Result<Self, String> {
+        let paths: Vec<String> = paths.into_iter().map(Into::into).collect();
         match paths.iter().find_map(|path| mistake(path)) {
-            Some(mistake) => Err(PathError(mistake)),
+            Some(mistake) => Err(mistake),
             None => Ok(Self(paths)),
         }
     }
 
-    /// Returns whether a request with this path meets a rule that applies [only](super::Rule::only_if) to these paths:
-    /// whether the path, or the path that a disguised one may be resolved to, is one of them.
-    #[must_use]
-    pub fn cover(&self, path: &str) -> bool {
-        self.hold_for(path) || resolved(path).is_some_and(|path| self.hold_for(&path))
-    }
-
-    fn hold_for(&self, path: &str) -> bool {
+    /// Returns whether a path as it was sent is one of these.
+    pub(crate) fn hold(&self, path: &str) -> bool {
         self.0.iter().any(|pattern| lies_at(pattern, path))
     }
 }
 
-impl Predicate for Paths {
-    fn holds(&self, parts: &Parts) -> bool {
-        self.hold_for(parts.uri.path())
-    }
-}
-
-fn mistake(path: &str) -> Option<PathMistake> {
+/// Says what is wrong with a path to match, if anything is.
+fn mistake(path: &str) -> Option<String> {
     if !path.starts_with('/') {
-        return Some(PathMistake::NoSlash(path.to_owned()));
+        return Some(format!(
+            "the path `{path}` matches no request: begin it with `/`"
+        ));
     }
     let above = path.strip_suffix("/*").unwrap_or(path);
     if above.contains(['{', '*']) {
-        return Some(PathMistake::Route(path.to_owned()));
+        return Some(format!(
+            "`{path}` is a route pattern: end it with `/*` for all that lies below, or put the layer on the route by \
+             `route_layer`"
+        ));
     }
     let resolved = resolved(path)?;
-    let path = path.to_owned();
-    Some(PathMistake::Disguised { path, resolved })
+    Some(format!(
+        "the path `{path}` matches no request: write it as `{resolved}`"
+    ))
 }
 
 fn lies_at(pattern: &str, path: &str) -> bool {
@@ -130,24 +53,9 @@ fn lies_at(pattern: &str, path: &str) -> bool {
     }
 }
 
-/// Returns the head with the path that a disguised path may be resolved to.
-pub(crate) fn undisguised(request: &Parts) -> Option<Parts> {
-    let path = resolved(request.uri.path())?;
-    let path_and_query = match request.uri.query() {
-        Some(query) => format!("{path}?{query}"),
-        None => path,
-    };
-    let path_and_query = PathAndQuery::try_from(path_and_query);
-    let mut uri = request.uri.clone().into_parts();
-    uri.path_and_query = Some(path_and_query.unwrap_or(PathAndQuery::from_static("/")));
-    let mut request = request.clone();
-    request.uri = Uri::from_parts(uri).unwrap_or_default();
-    Some(request)
-}
-
 /// Returns the path that a router may resolve a path to, if it differs: without needless escapes, backslashes, empty
 /// and dot segments.
-fn resolved(path: &str) -> Option<String> {
+pub(crate) fn resolved(path: &str) -> Option<String> {
     if is_plain(path) {
         return None;
     }
@@ -220,7 +128,6 @@ fn without_dots(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use http::Request;
     use proptest::prelude::*;
 
     use super::*;
@@ -277,18 +184,6 @@ mod tests {
             let expected = Some(expected).filter(|path| !path.is_empty());
             assert_eq!(resolved(path).as_deref(), expected, "{path}");
         }
-    }
-
-    #[test]
-    fn head_keeps_all_but_its_path() {
-        let request = Request::post("http://a:1/x/%2e%2e/b?c=/../d").header("e", "f");
-        let (parts, ()) = request.body(()).expect("a test's request").into_parts();
-        let resolved = undisguised(&parts).expect("its path is in disguise");
-        assert_eq!(resolved.uri, "http://a:1/b?c=/../d");
-        assert_eq!(
-            (resolved.method, &resolved.headers["e"]),
-            (parts.method, &parts.headers["e"])
-        );
     }
 
     /// Escapes a character, and then the digits of its escape, so that it takes this many rounds to read.

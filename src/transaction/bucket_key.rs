@@ -1,6 +1,12 @@
-use std::fmt;
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    sync::LazyLock,
+};
 
-use crate::algorithm::AlgorithmKey;
+use ahash::RandomState;
+
+use crate::{algorithm::AlgorithmKey, random};
 
 /// The part of a [`BucketKey`] that stands for the limit: its number or, without one, its name.
 ///
@@ -23,7 +29,7 @@ impl fmt::Display for LimitKey<'_> {
 }
 
 /// The key of one bucket, written `number:id` (or `name:id`) for GCRA, and `number~w:id` for a window. The letter is `q`
-/// for a quota and `t` for tiers.
+/// for a quota, `c` for a concurrency limit and `t` for tiers.
 ///
 /// ```
 /// use tollgate::transaction::{AlgorithmKey, BucketKey, LimitKey};
@@ -63,5 +69,67 @@ impl<'a> BucketKey<'a> {
 impl fmt::Display for BucketKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}:{}", self.limit, self.algorithm, self.id)
+    }
+}
+
+/// The hash of a client, which all of its buckets share, and that of its bucket.
+///
+/// The keys of the hashes are random and are created when the process first needs them, so no client can aim at the
+/// bucket of another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fingerprint {
+    pub(crate) client: u64,
+    pub(crate) bucket: u64,
+}
+
+/// Hashes the bucket only, which is a hash already.
+impl Hash for Fingerprint {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.bucket);
+    }
+}
+
+/// A random number for each limit, by which the buckets of a client differ.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LimitSeed(u64);
+
+/// The same for all limiters of this process.
+static HASHER: LazyLock<RandomState> = LazyLock::new(|| random::keys(1));
+
+impl LimitSeed {
+    pub(crate) fn of(limit: LimitKey<'_>) -> Self {
+        Self(HASHER.hash_one(limit))
+    }
+
+    /// Returns the fingerprint of a client's bucket.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are mixed")]
+    pub(crate) fn fingerprint(self, algorithm: AlgorithmKey, id: &str) -> Fingerprint {
+        let client = HASHER.hash_one(id.as_bytes());
+        let mixed = client ^ self.0.rotate_left(8 * algorithm as u32);
+        let product = u128::from(mixed) * 0x9e37_79b9_7f4a_7c15;
+        let bucket = (product >> 64) as u64 ^ product as u64;
+        // The largest number marks a gap in memory.
+        Fingerprint {
+            client,
+            bucket: bucket.min(u64::MAX - 1),
+        }
+    }
+}
+
+impl Fingerprint {
+    /// Returns a part of it, by which a receipt knows its bucket.
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a part is enough to find mistakes"
+    )]
+    pub(crate) const fn short(self) -> u32 {
+        self.bucket as u32
+    }
+
+    /// Returns a number that only this process has, because its fingerprints differ from those of others.
+    pub(crate) fn process() -> u64 {
+        HASHER.hash_one(0_u8)
     }
 }

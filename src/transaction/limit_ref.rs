@@ -5,7 +5,7 @@ use std::{
 };
 
 /// A reference to a limit: its name, or a [handle](crate::limiter::LimitHandle) that has already looked it up.
-/// [`Transaction::new`](super::Transaction::new) takes one.
+/// [`Transaction::new`](crate::Transaction::new) takes one.
 ///
 /// Two are equal if they name the same limit.
 #[derive(Clone, Copy)]
@@ -84,17 +84,21 @@ impl LimitPlace {
 
     /// Returns the index in the limits of this generation, if it is known.
     #[inline]
-    pub(crate) fn within(&self, generation: u64) -> Option<usize> {
+    pub(crate) fn within(&self, generation: u64) -> Option<u32> {
         let place = self.0.load(Ordering::Relaxed);
-        let index = place & ((1 << Self::INDEX_BITS) - 1);
-        (place >> Self::INDEX_BITS == generation).then_some(index as usize)
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the index is in the low bits"
+        )]
+        let index = place as u32 & ((1 << Self::INDEX_BITS) - 1);
+        (place >> Self::INDEX_BITS == generation).then_some(index)
     }
 
     /// Remembers an index. One that is too large for the word is looked up by name each time.
     #[cold]
-    pub(crate) fn remember(&self, generation: u64, index: usize) {
+    pub(crate) fn remember(&self, generation: u64, index: u32) {
         if index < 1 << Self::INDEX_BITS {
-            let place = generation << Self::INDEX_BITS | index as u64;
+            let place = generation << Self::INDEX_BITS | u64::from(index);
             self.0.store(place, Ordering::Relaxed);
         }
     }

@@ -15,6 +15,20 @@ pub enum Mode {
     Observe,
 }
 
+/// The policy for a limit's requests while its store does not answer. It requires a
+/// [`FailurePolicy`](crate::backend::FailurePolicy). The guide to [rules](crate::guide::rules) has an example.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// This process decides, with its share of the limit.
+    #[default]
+    Local,
+    /// Requests pass, as if the limit were off.
+    Allow,
+    /// Requests are refused: 503, or `UNAVAILABLE` over gRPC.
+    Refuse,
+}
+
 impl Mode {
     /// Returns whether a denial of this member denies the batch.
     #[must_use]
@@ -34,6 +48,17 @@ impl Mode {
             Self::CheckAndSpend => Self::SpendOnly,
             Self::CheckOnly => Self::Observe,
             mode => mode,
+        }
+    }
+}
+
+impl OnFailure {
+    /// Returns the stricter of the two: `Refuse` is stricter than `Local`, and `Local` is stricter than `Allow`.
+    pub(crate) const fn stricter(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Refuse, _) | (_, Self::Refuse) => Self::Refuse,
+            (Self::Local, _) | (_, Self::Local) => Self::Local,
+            (Self::Allow, Self::Allow) => Self::Allow,
         }
     }
 }

@@ -1,19 +1,18 @@
-mod text;
+use serde::{Deserialize, Serialize};
 
-use super::fingerprint::{ClientFingerprint, Fingerprint};
-use crate::algorithm::{AlgorithmKey, Charge, Refund};
+use super::bucket_key::Fingerprint;
+use crate::algorithm::{AlgorithmKey, Charge};
 
-/// A receipt for one charge, which refunds exactly that charge.
+/// A receipt for one charge, which refunds exactly that charge, or renews it.
 ///
 /// A receipt records who made the charge. If this process decided it locally, because the store did not answer, the
-/// refund goes to the local bucket and never to the store. Once the store has been charged for the outage, it refunds
-/// nothing. A receipt also records the rate of the charge, so that a reload in between does not make the refund larger than
-/// the charge.
+/// refund goes to the local bucket of this process and never to the store. It records its bucket, but not its limiter: refund
+/// it with the limiter that charged it, or with another one on the same backend. If a reload has changed the algorithm of
+/// the limit since, the receipt gives nothing back, because the charge is in a bucket that is no longer used.
 ///
-/// A receipt records its bucket, but not its limiter. Refund it with the limiter that charged it, or with another one
-/// on the same backend. A limiter on another backend cannot detect the mistake, and would refund a charge that was
-/// never made there. If a reload has changed the algorithm of the limit since the charge, the receipt gives nothing back:
-/// the charge is in a bucket that is no longer used.
+/// It can be kept elsewhere, and be refunded by another process: it implements [`Serialize`] and [`Deserialize`]. Keep it
+/// with its limit and its id, because another process cannot check that they belong together, and where clients cannot change
+/// it.
 ///
 /// A refund consumes the receipt. To refund a part now and keep the rest, use [`split`](Self::split).
 ///
@@ -33,96 +32,80 @@ use crate::algorithm::{AlgorithmKey, Charge, Refund};
 /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[must_use = "a receipt gives nothing back until it is refunded"]
 pub struct Receipt {
-    bucket: Fingerprint,
+    algorithm: AlgorithmKey,
     charge: Charge,
-    cost: u32,
     is_local: bool,
+    /// The process that received the receipt, and the fingerprint of the bucket, which only this process can compute.
+    process: u64,
+    bucket: u32,
 }
 
 impl Receipt {
-    /// Returns the same receipt, as if the store had made the charge.
-    #[cfg(feature = "failure-policy")]
-    pub(crate) const fn as_stored(&self) -> Self {
-        Self {
-            is_local: false,
-            ..*self
-        }
-    }
-
-    /// Copies the receipt for another thread that decides its batch.
-    pub(super) const fn copied(&self) -> Self {
-        Self { ..*self }
-    }
-
-    pub(crate) const fn new(
-        bucket: Fingerprint,
+    pub(crate) fn new(
+        algorithm: AlgorithmKey,
         charge: Charge,
-        cost: u32,
         is_local: bool,
+        bucket: u32,
     ) -> Self {
         Self {
-            bucket,
+            algorithm,
             charge,
-            cost,
             is_local,
+            process: Fingerprint::process(),
+            bucket,
         }
     }
 
-    /// The number of tokens that it can refund: those that were charged. A debit can have charged fewer tokens than its
-    /// cost, if its bucket could not hold more debt.
+    /// The number of tokens that it can refund: those that were charged. A debit that has reached the deepest debt of its
+    /// bucket can refund none.
     #[must_use]
     pub const fn cost(&self) -> u32 {
-        self.cost
+        self.charge.units
     }
 
-    /// Returns whether this process made the charge locally, because the store did not answer.
+    /// Returns whether a process made the charge locally, because the store did not answer.
     #[must_use]
     pub const fn is_local(&self) -> bool {
         self.is_local
     }
 
-    /// Splits off at most `cost` tokens, the ones that were charged last.
+    /// Splits off at most `cost` tokens.
     ///
-    /// The order matters to a caller that leaves a line. Only the last one in a line can give its slot back, so refund
-    /// the part before the rest.
+    /// While requests wait in line, a charge can give back only one part.
     pub fn split(&mut self, cost: u32) -> Self {
-        let cost = cost.min(self.cost);
-        self.cost -= cost;
+        let cost = cost.min(self.charge.units);
+        self.charge.units -= cost;
         Self {
-            cost,
-            charge: self.charge.split(self.cost, cost),
+            charge: Charge {
+                units: cost,
+                ..self.charge
+            },
             ..*self
         }
     }
 
-    /// Returns whether the charge was made to a bucket of this client, which can be of another algorithm than the one in
-    /// force now.
-    pub(crate) fn is_for(&self, client: ClientFingerprint) -> bool {
-        self.bucket == client.bucket(self.algorithm())
+    /// Returns whether the charge was made to this bucket, or cannot be known not to be. Only a process that has received the
+    /// receipt can tell.
+    pub(crate) fn is_for(&self, print: Fingerprint) -> bool {
+        self.process != Fingerprint::process() || self.bucket == print.short()
     }
 
     /// Returns the algorithm of the charged bucket.
     #[inline]
-    pub(crate) fn algorithm(&self) -> AlgorithmKey {
-        self.charge.key()
+    pub(crate) const fn algorithm(&self) -> AlgorithmKey {
+        self.algorithm
     }
 
-    /// Returns what a refund gives back. For a charge that was decided elsewhere, it is nothing.
-    #[inline(always)]
-    pub(crate) fn refund(receipt: Option<&Self>) -> Refund<'_> {
-        match receipt {
-            None => Refund::Cost,
-            Some(receipt) if receipt.is_local => Refund::Nothing,
-            Some(receipt) => Refund::Charge(&receipt.charge),
-        }
+    /// Returns whether another process has decided the charge locally, so that nobody else can give it back.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.is_local && self.process != Fingerprint::process()
     }
 
-    /// Returns the charge, if the store made it.
-    #[cfg(any(feature = "failure-policy", all(test, feature = "tokio")))]
-    pub(crate) fn stored_charge(&self) -> Option<Charge> {
-        (!self.is_local).then_some(self.charge)
+    #[inline]
+    pub(crate) const fn charge(&self) -> &Charge {
+        &self.charge
     }
 }

@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::Value;
 use tollgate::{
-    gcra::{Gcra, Tat},
-    tiers::{History, Tier, Tiers},
+    Decision, Limit, Limiter, Limits, MemoryBackend, Transaction,
+    clock::{ManualClock, Timestamp},
+    tiers::Tier,
 };
 
 use crate::{
@@ -63,13 +64,11 @@ impl Totals {
             let tier = Tier::new(*limit, secs(*window)).active(secs(*active));
             tier.cooldown(secs(*cooldown))
         });
-        let tiers = Tiers::new(tiers).unwrap();
-        let mut history = History::default();
-        for now in instants.iter().map(|ms| ms * 1000) {
-            match tiers.request(&mut history, now, 1..=1) {
-                Some(grant) => {
+        for decision in decided(Limit::tiers(tiers).unwrap(), instants) {
+            match decision.tier() {
+                Some(tier) => {
                     totals.granted += 1;
-                    totals.by_tier[grant.tier().unwrap()] += 1;
+                    totals.by_tier[tier] += 1;
                 }
                 None => totals.rejected += 1,
             }
@@ -78,15 +77,26 @@ impl Totals {
     }
 }
 
+/// What the crate decides, at instants in milliseconds.
+fn decided(limit: Limit, instants: &[u64]) -> Vec<Decision> {
+    let limits = Limits::builder().limit("l", limit).build().unwrap();
+    let clock = ManualClock::default();
+    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(clock.clone());
+    let decisions = instants.iter().map(|ms| {
+        clock.set(Timestamp::from_micros(ms * 1000));
+        let decision = limiter.try_spend(&Transaction::new("l", "a"));
+        decision.expect("memory never waits").unwrap()
+    });
+    decisions.collect()
+}
+
 fn by_gcra([burst, count, period]: [u32; 3], instants: &[u64]) -> usize {
-    let gcra = Gcra::new(burst, count, secs(period)).unwrap();
-    let (mut tat, mut granted) = (Tat::default(), 0);
-    for ms in instants {
-        let spent = gcra.spend(tat, ms * 1000, 1);
-        granted += usize::from(spent.is_some());
-        tat = spent.unwrap_or(tat);
-    }
-    granted
+    let limit = Limit::new(burst, count, secs(period)).unwrap();
+    let decisions = decided(limit, instants);
+    decisions
+        .iter()
+        .filter(|decision| decision.allowed())
+        .count()
 }
 
 /// Each is granted unless as many have been within the window before it.

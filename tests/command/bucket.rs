@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use serde_json::{Value, json};
-use tollgate::{Limiter, Limits, RedisBackend, Transaction, limit::Language};
+use tollgate::{Limiter, Limits, RedisBackend, Transaction};
 
 use crate::{
     program::{expect_refusal, file, json_of, run, run_with, stderr, stdout},
@@ -13,7 +13,7 @@ use crate::{
 const LIMITS: &str = "orders: {number: 6, id: regId, burst: 5, count: 1, period: 1h}\n";
 
 async fn spend(server: &Server, times: usize) {
-    let limits = Limits::builder().defaults_text(Language::Yaml, LIMITS);
+    let limits = Limits::builder().defaults_text("limits.yml", LIMITS);
     let backend = RedisBackend::new(server.url()).unwrap();
     let limiter = Limiter::new(limits.build().unwrap(), backend);
     for _ in 0..times {
@@ -52,6 +52,7 @@ async fn bucket_is_shown_with_its_figures() {
     let text = stdout(&output);
     for part in [
         "orders 42\n",
+        "from: the default",
         "limit: 1 per 1h0m0s, 5 at once",
         "at most: 5 in any 1h0m0s",
         "bucket: 6:42",
@@ -81,6 +82,23 @@ async fn bucket_is_reset_after_asking() {
     let told = json_of(&command(&server, "reset", &["--yes", "--json"], b""));
     assert_eq!(told, json!({"key": "6:42", "reset": true}));
     assert_eq!(remaining(&server), 5);
+}
+
+#[test]
+fn reset_says_that_there_is_no_bucket_and_escapes_ids() {
+    let limits = file("yml", "blocked: {blocked: true}\nnone: {}\nsome: 1/s\n");
+    let args = |limit, id| run(&["reset", "--limits", &limits, limit, id]);
+    for (limit, is) in [("blocked", "blocked"), ("none", "not limited")] {
+        let text = format!(
+            "`a\\u{{1b}}b` is {is} by `{limit}`, which has no bucket for it: nothing was reset\n"
+        );
+        expect_refusal(&args(limit, "a\u{1b}b"), 1, &[&text]);
+    }
+    expect_refusal(
+        &args("some", "a\u{1b}b"),
+        1,
+        &["reset some:a\\u{1b}b, so that `a\\u{1b}b` has"],
+    );
 }
 
 #[test]

@@ -4,16 +4,11 @@
 
 mod bucket;
 mod check;
-mod formats;
-mod hostile;
-mod pages;
+mod logs;
 mod program;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
 mod replay;
-mod rules;
-mod server;
 mod suggest;
-#[path = "../support/mod.rs"]
-mod support;
 mod traffic;
+mod unreadable;

@@ -1,345 +1,326 @@
 //! `tollgate replay` says what a server would have done.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use serde_json::json;
-use tollgate::{ClientIp, Limits, RateLimitLayer, Rule, Transaction, limit::Language};
-
-use crate::{
-    program::{expect_refusal, file, json, json_of, run, run_with, stderr, stdout},
-    server::{Refusals, limiter, refusals, set},
-    traffic::{Request, day, log, request},
+use serde_json::{Value, json};
+use tollgate::{
+    Limiter, Limits, MemoryBackend, Transaction,
+    clock::{ManualClock, Timestamp},
 };
 
-const LIMIT: &str = "requests: {id: ipAddress, burst: 20, count: 1, period: 3s}\n";
+use crate::{
+    logs::ONE_PER_HOUR,
+    program::{expect_refusal, file, json, json_of, run, run_with, stderr, stdout},
+    traffic::{Request, START, day, log, request},
+};
 
-/// The id of `ClientIp`, written down independently.
-fn id(request: &Request) -> String {
-    match request.ip {
-        std::net::IpAddr::V4(ip) => ip.to_string(),
-        std::net::IpAddr::V6(ip) => {
-            let [a, b, c, d, ..] = ip.segments();
-            std::net::Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).to_string()
+/// What a server with these limits denies each client, in the form of `--json`, by limit.
+fn served(limits: &str, names: &[&str], requests: &[Request]) -> Value {
+    let limits = Limits::builder()
+        .defaults_text("limits.yml", limits)
+        .build()
+        .unwrap();
+    let clock = ManualClock::new(Timestamp::from_micros(0));
+    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(clock.clone());
+    let (mut clients, mut denied) = (BTreeMap::new(), vec![BTreeMap::new(); names.len()]);
+    for request in requests {
+        let us = (START + request.at) * 1_000_000;
+        clock.set(Timestamp::from_micros(us.cast_unsigned()));
+        let id = request.id();
+        let batch: Vec<_> = names
+            .iter()
+            .map(|name| Transaction::new(*name, &id))
+            .collect();
+        let decided = limiter.try_spend_batch(&batch).unwrap().unwrap();
+        for (denied, decision) in denied.iter_mut().zip(decided.members()) {
+            if !decision.allowed() {
+                denied.entry(id.clone()).or_insert((0_u64, request.at)).0 += 1;
+            }
         }
+        *clients.entry(id).or_insert(0) += 1;
     }
-}
-
-fn clients(requests: &[Request]) -> usize {
-    requests.iter().map(id).collect::<BTreeSet<_>>().len()
+    let figures = denied.into_iter().map(|denied| {
+        let mut most: Vec<_> = denied.iter().collect();
+        most.sort_by_key(|(id, (denied, first))| (u64::MAX - denied, *first, (*id).clone()));
+        let most = most.into_iter().take(10).map(|(id, (denied, first))| {
+            let first = jiff::Timestamp::from_second(START + first).unwrap().to_string();
+            json!({"id": id, "denied": denied, "first": first})
+        });
+        let total: u64 = denied.values().map(|(denied, _)| denied).sum();
+        assert!(total > 100);
+        json!({"requests": requests.len(), "clients": clients.len(), "denied": total, "clients_denied": denied.len(), "most_denied": most.collect::<Vec<_>>()})
+    });
+    let limits = names.iter().map(|name| (*name).to_owned()).zip(figures);
+    json!({"lines": requests.len(), "unreadable": 0, "limits": limits.collect::<serde_json::Map<_, _>>()})
 }
 
 #[test]
-fn json_has_its_documented_shape() {
+fn replay_says_the_same_as_a_server() {
+    let requests = day(80, 7);
+    let two = "short: {id: ipAddress, burst: 3, count: 3, period: 1s}\nlong: {id: ipAddress, limit: 200, window: 1h}\n";
+    for (limits, names) in [
+        (
+            "requests: {id: ipAddress, burst: 20, count: 1, period: 3s}\n",
+            &["requests"][..],
+        ),
+        (
+            "requests: {id: ipAddress, quota: 400, per: hour}\n",
+            &["requests"],
+        ),
+        // Both are charged, or none.
+        (two, &["short", "long"]),
+    ] {
+        let told = json(&[
+            "replay",
+            "--limits",
+            &file("yml", limits),
+            "--json",
+            &file("log", log(&requests)),
+        ]);
+        assert_eq!(told, served(limits, names, &requests), "{limits}");
+    }
+}
+
+#[test]
+fn unreadable_lines_are_named() {
     let requests: Vec<_> = [0, 0, 1, 2]
         .map(|at| request(at, "203.0.113.7", "/"))
-        .into_iter()
-        .chain([request(1, "203.0.113.8", "/")])
-        .collect();
-    let limits = file("yml", "requests: {burst: 1, count: 1, period: 1h}\n");
+        .into();
     let log = file("log", log(&requests) + "nonsense\n");
-    let output = run(&["replay", "--limits", &limits, "--json", &log]);
+    let output = run(&[
+        "replay",
+        "--limits",
+        &file("yml", ONE_PER_HOUR),
+        "--json",
+        &log,
+    ]);
+    let figures = json!({"requests": 4, "clients": 1, "denied": 3, "clients_denied": 1, "most_denied": [
+        {"id": "203.0.113.7", "denied": 3, "first": "2026-11-01T00:00:00Z"}]});
     assert_eq!(
-        stdout(&output),
-        "{\"lines\":6,\"unreadable\":1,\"limits\":{\"requests\":{\"requests\":5,\"clients\":2,\"denied\":3,\
-         \"clients_denied\":1,\"most_denied\":[{\"id\":\"203.0.113.7\",\"denied\":3,\
-         \"first\":\"2026-11-01T00:00:00Z\"}]}}}\n"
+        json_of(&output),
+        json!({"lines": 5, "unreadable": 1, "limits": {"requests": figures}})
     );
     let told = stderr(&output);
     assert!(
-        told.contains(&format!("{log}:6: ")) && told.contains("nonsense"),
+        told.contains(&format!("{log}:5: ")) && told.contains("nonsense"),
         "{told}"
     );
 }
 
 #[test]
-fn replay_says_the_same_as_a_server() {
-    let requests = day(120, 7);
-    for values in [
-        "burst: 20, count: 1, period: 3s",
-        "limit: 20, window: 1m",
-        "quota: 400, per: hour",
-    ] {
-        let text = format!("requests: {{id: ipAddress, {values}}}\n");
-        let files = Limits::builder().defaults_text(Language::Yaml, &text);
-        let (limiter, clock) = limiter(files.build().unwrap());
-        let rule = Rule::new("requests", ClientIp::peer());
-        let layer = RateLimitLayer::with_limiter(limiter).rule(rule);
-        let server = refusals(&layer, &clock, &requests, id);
-        assert!(server.denied.len() >= 3, "{values}");
-
-        let (limits, log) = (file("yml", &text), file("log", log(&requests)));
-        let told = json(&["replay", "--limits", &limits, "--json", &log]);
-        let expected = server.as_json(clients(&requests));
-        assert_eq!(
-            told,
-            json!({"lines": requests.len(), "unreadable": 0, "limits": {"requests": expected}}),
-            "{values}"
-        );
-    }
-}
-
-const TWO: &str = "
-short: {id: ipAddress, burst: 3, count: 3, period: 1s}
-long: {id: ipAddress, limit: 200, window: 1h}
-";
-
-#[test]
-fn several_limits_are_charged_together_or_not_at_all() {
-    let requests = day(40, 11);
-    let limits = Limits::builder().defaults_text(Language::Yaml, TWO);
-    let (limiter, clock) = limiter(limits.build().unwrap());
-    let mut expected = [Refusals::default(), Refusals::default()];
-    for request in &requests {
-        set(&clock, request);
-        let id = id(request);
-        let batch = ["short", "long"].map(|name| Transaction::new(name, &id));
-        let decided = limiter.try_spend_batch(&batch).unwrap().unwrap();
-        for (refusals, decision) in expected.iter_mut().zip(decided.members()) {
-            refusals.requests += 1;
-            if !decision.allowed() {
-                let denied = refusals.denied.entry(id.clone());
-                denied.or_insert((0, request.at)).0 += 1;
-            }
-        }
-    }
-    let (limits, log) = (file("yml", TWO), file("log", log(&requests)));
-    let told = json(&["replay", "--limits", &limits, "--json", &log]);
-    let clients = clients(&requests);
-    assert_eq!(told["limits"]["short"], expected[0].as_json(clients));
-    assert_eq!(told["limits"]["long"], expected[1].as_json(clients));
-    assert!(expected.iter().all(|refusals| refusals.total() > 100));
-}
-
-#[test]
-fn overrides_apply() {
-    let requests: Vec<_> = (0..30)
-        .flat_map(|i| {
-            [
-                request(i / 10, "203.0.113.7", "/"),
-                request(i / 10, "203.0.113.8", "/"),
-            ]
-        })
+fn overrides_shadow_mode_and_blocks_apply() {
+    let requests: Vec<_> = (0..20)
+        .map(|i| request(0, ["203.0.113.7", "203.0.113.8"][i % 2], "/"))
         .collect();
-    let overrides = file("yml", "- requests: {unlimited: true, ids: [203.0.113.7]}\n");
-    let (limits, log) = (file("yml", LIMIT), file("log", log(&requests)));
-    let args = [
+    let limits = file(
+        "yml",
+        "a: {burst: 4, count: 1, period: 1s, shadow: true}\nb: {blocked: true, shadow: true}\nc: {concurrent: 4}\n",
+    );
+    let overrides = file("yml", "- a: {unlimited: true, ids: [203.0.113.7]}\n");
+    let output = run(&[
         "replay",
         "--json",
         "--limits",
         &limits,
         "--overrides",
         &overrides,
-        &log,
-    ];
-    let told = &json(&args)["limits"]["requests"];
-    assert_eq!(
-        (&told["requests"], &told["clients"]),
-        (&json!(60), &json!(2))
-    );
-    assert_eq!(
-        (&told["denied"], &told["most_denied"][0]["id"]),
-        (&json!(10), &json!("203.0.113.8"))
-    );
-}
-
-#[test]
-fn addresses_are_grouped_as_by_client_ip() {
-    let requests: Vec<_> = [
-        "2001:db8:1:2::1",
-        "2001:db8:1:2:ffff::9",
-        "2001:db8:1:3::1",
-        "::ffff:192.0.2.1",
-        "192.0.2.1",
-    ]
-    .map(|ip| request(0, ip, "/"))
-    .into();
-    let log = file("log", log(&requests));
-    let limits = file("yml", "requests: {burst: 1, count: 1, period: 1h}\n");
-    let by = |key: &str| {
-        json(&["replay", "--limits", &limits, "--key", key, "--json", &log])["limits"]["requests"]
-            .clone()
-    };
-    let ip = by("ip");
-    assert_eq!(
-        (&ip["requests"], &ip["clients"], &ip["denied"]),
-        (&json!(5), &json!(3), &json!(2))
-    );
-    let ids: BTreeSet<_> = ip["most_denied"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|client| client["id"].as_str().unwrap())
-        .collect();
-    assert_eq!(ids, BTreeSet::from(["192.0.2.1", "2001:db8:1:2::"]));
-    let range = by("/48");
-    assert_eq!(
-        (&range["requests"], &range["clients"], &range["denied"]),
-        (&json!(3), &json!(1), &json!(2))
-    );
-    assert_eq!(range["most_denied"][0]["id"], "2001:db8:1::/48");
-    let all = by("everyone");
-    assert_eq!(
-        (&all["requests"], &all["clients"], &all["denied"]),
-        (&json!(5), &json!(1), &json!(4))
-    );
-}
-
-#[test]
-fn lines_out_of_order_are_put_in_order() {
-    let mut requests = day(20, 3);
-    let limits = file("yml", LIMIT);
-    let sorted = file("log", log(&requests));
-    let expected = json(&["replay", "--limits", &limits, "--json", &sorted]);
-    // Within a block, the later requests come first.
-    for block in requests.chunks_mut(500) {
-        block.reverse();
-    }
-    // Requests of one second are equal, but for their clients, whose buckets are their own.
-    let shuffled = file("log", log(&requests));
-    assert_eq!(
-        json(&["replay", "--limits", &limits, "--json", &shuffled]),
-        expected
-    );
-}
-
-#[test]
-fn logs_of_several_servers_are_merged_by_time() {
-    let requests = day(20, 5);
-    let limits = file("yml", LIMIT);
-    let whole = file("log", log(&requests));
-    let expected = json(&["replay", "--limits", &limits, "--json", &whole]);
-    let mut numbers = crate::traffic::Numbers(9);
-    let (one, other): (Vec<_>, Vec<_>) = requests
-        .iter()
-        .cloned()
-        .partition(|_| numbers.below(2) == 0);
-    let (one, other) = (file("log", log(&one)), file("log", log(&other)));
-    assert_eq!(
-        json(&["replay", "--limits", &limits, "--json", &other, &one]),
-        expected
-    );
-    // Rotated logs, the newer one first.
-    let (first, second) = requests.split_at(requests.len() / 2);
-    let (first, second) = (file("log", log(first)), file("log", log(second)));
-    assert_eq!(
-        json(&["replay", "--limits", &limits, "--json", &second, &first]),
-        expected
-    );
-}
-
-#[test]
-fn request_that_is_far_too_late_counts_at_the_latest_instant() {
-    let mut requests: Vec<_> = (0..20_000)
-        .map(|i| request(i / 2, "203.0.113.7", "/"))
-        .collect();
-    requests.push(request(5, "203.0.113.8", "/"));
-    let limits = file("yml", LIMIT);
-    let output = run_with(
-        &["replay", "--limits", &limits, "--json"],
-        log(&requests).as_bytes(),
-    );
-    assert_eq!(json_of(&output)["limits"]["requests"]["clients"], 2);
-    assert!(
-        stderr(&output).starts_with("requests far out of order, ")
-            && stderr(&output).ends_with(": 1\n"),
-        "{}",
-        stderr(&output)
-    );
-}
-
-#[test]
-fn standard_input_is_read() {
-    let requests = day(10, 2);
-    let (limits, text) = (file("yml", LIMIT), log(&requests));
-    let expected = json(&["replay", "--limits", &limits, "--json", &file("log", &text)]);
-    for more in [&[][..], &["-"]] {
-        let args = [&["replay", "--limits", &limits, "--json"], more].concat();
-        assert_eq!(json_of(&run_with(&args, text.as_bytes())), expected);
-    }
-}
-
-#[test]
-fn table_tells_waits_and_lines() {
-    let requests: Vec<_> = (0..10).map(|_| request(0, "203.0.113.7", "/")).collect();
-    let limits = file("yml", "requests: {burst: 4, count: 1, period: 1s}\n");
-    let log = file("log", log(&requests));
-    let output = run(&["replay", "--limits", &limits, "--max-wait", "3s", &log]);
-    let text = stdout(&output);
-    assert_eq!(output.status.code(), Some(0));
-    for part in [
-        "10 lines, 0 of them unreadable",
-        "1 per 1s, 4 at once",
-        "6 (60.00 %)",
-        "1 (100.00 %)",
-        "if requests waited in line for up to 3s, 3 would be denied and 3 delayed, by at most 3s",
-        "203.0.113.7",
-    ] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
-}
-
-#[test]
-fn shadow_mode_counts_and_blocked_denies() {
-    let requests = [
-        request(0, "203.0.113.7", "/"),
-        request(0, "203.0.113.7", "/"),
-    ];
-    let limits = file(
-        "yml",
-        "a: {burst: 1, count: 1, period: 1s, shadow: true}\nb: {blocked: true}\nc: {concurrent: 4}\n",
-    );
-    let output = run(&[
-        "replay",
-        "--limits",
-        &limits,
-        "--json",
         &file("log", log(&requests)),
     ]);
     let told = &json_of(&output)["limits"];
-    assert_eq!(told["b"]["denied"], 2);
-    assert_eq!(told["c"], json!(null));
-    assert!(stderr(&output).contains("limit `c` counts what runs at once"));
+    assert_eq!(
+        (&told["a"]["denied"], &told["a"]["most_denied"][0]["id"]),
+        (&json!(6), &json!("203.0.113.8"))
+    );
+    assert_eq!(
+        (&told["b"]["denied"], &told["c"]),
+        (&json!(20), &json!(null))
+    );
+    assert_eq!(
+        stderr(&output),
+        "limit `c` is left out: it counts what runs at once, which a log does not show\n"
+    );
+}
+
+#[test]
+fn text_has_shares_waits_and_clients() {
+    let requests: Vec<_> = (0..10).map(|_| request(0, "203.0.113.7", "/")).collect();
+    let log = file("log", log(&requests));
+    let parts = |limits: &str, parts: &[&str]| {
+        let output = run(&["replay", "--limits", &file("yml", limits), &log]);
+        let text = stdout(&output);
+        parts
+            .iter()
+            .for_each(|part| assert!(text.contains(part), "{part}: {text}"));
+    };
+    parts(
+        "requests: 1/s burst 4\n",
+        &[
+            "10 lines, 0 of them unreadable",
+            "1 per 1s, 4 at once",
+            "6 (60.00 %)",
+            "1 (100.00 %)",
+            "203.0.113.7",
+        ],
+    );
+    parts(
+        "requests: 1 per 1s, 4 at once, waiting up to 3s\n",
+        &["3 (30.00 %)", "requests: 3 waited in line, for at most 3s"],
+    );
+}
+
+#[test]
+fn rules_choose_paths_and_methods() {
+    let limits = file("yml", "logins: 2/h\nfiles: 2/h\n");
+    let rules = file(
+        "yml",
+        "- {limit: logins, path: /login, method: POST}\n- {limit: files, key: everyone, path: [/files/*]}\n",
+    );
+    let post = |path| Request {
+        method: "POST",
+        ..request(0, "203.0.113.7", path)
+    };
+    let get = |path| request(0, "203.0.113.7", path);
+    let requests = [
+        post("/login"),
+        get("/login"),
+        post("/Login"),
+        post("/login/"),
+        post("/login"),
+        post("/login"),
+        get("/files/a"),
+        post("/files/b"),
+        get("/files"),
+        get("/files/../login"),
+    ];
+    let told = json(&[
+        "replay",
+        "--limits",
+        &limits,
+        "--rules",
+        &rules,
+        "--json",
+        &file("log", log(&requests)),
+    ]);
+    let figures = ["logins", "files"].map(|limit| {
+        (
+            &told["limits"][limit]["requests"],
+            &told["limits"][limit]["denied"],
+        )
+    });
+    assert_eq!(figures, [(&json!(3), &json!(1)), (&json!(2), &json!(0))]);
+}
+
+#[test]
+fn fields_are_keys_and_costs_are_charged() {
+    let line = |account: &str| {
+        format!(
+            "{{\"time\":\"2026-11-01T00:00:00Z\",\"ip\":\"203.0.113.7\",\"user\":{{\"account\":{account}}}}}\n"
+        )
+    };
+    let log: String = ["7", "\"7\"", "8", "null", "[]"].map(line).concat();
+    let limits = file("yml", "accounts: {burst: 3, count: 1, period: 1h}\n");
+    let rules = file(
+        "yml",
+        "- {limit: accounts, key: user.account, cost: 2}\n- {limit: accounts, key: user.account}\n",
+    );
+    let told = json_of(&run_with(
+        &["replay", "--limits", &limits, "--rules", &rules, "--json"],
+        log.as_bytes(),
+    ));
+    // Two rules for one bucket charge the sum of their costs.
+    let most = json!([{"id": "7", "denied": 1, "first": "2026-11-01T00:00:00Z"}]);
+    assert_eq!(
+        told["limits"],
+        json!({"accounts": {"requests": 3, "clients": 2, "denied": 1, "clients_denied": 1, "most_denied": most}})
+    );
+}
+
+#[test]
+fn what_does_not_count_is_noted() {
+    let limits = file(
+        "yml",
+        "accounts: {id: regId, burst: 1, count: 1, period: 1s}\nothers: 1/s\n",
+    );
+    let rules = file(
+        "yml",
+        "- {limit: accounts, key: account}\n- {limit: others, method: get}\n",
+    );
+    let log = "{\"ts\":1793491200.5,\"account\":\"x\"}\n{\"ts\":1793491200.5,\"account\":12}\n";
+    let log = log.replace("}", ",\"ip\":\"203.0.113.7\"}");
+    let output = run_with(
+        &["replay", "--limits", &limits, "--rules", &rules, "--json"],
+        log.as_bytes(),
+    );
+    assert_eq!(json_of(&output)["limits"]["accounts"]["requests"], 1);
+    for note in [
+        "does not admit their id or cost, and did not count there: 1\n",
+        "no request met limit `others`: ",
+    ] {
+        assert!(stderr(&output).contains(note), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn mistakes_in_rules_name_the_rule_once() {
+    let limits = file("yml", "logins: 2/m\nfiles: 5/m\n");
+    for (rules, reason) in [
+        (
+            "- {limit: login}",
+            "rule 1: unknown limit `login`: known are files, logins",
+        ),
+        (
+            "- {limit: logins}\n- {limit: files, path: files}",
+            "rule 2: the path `files` matches no request: begin it with `/`",
+        ),
+        (
+            "- {limit: files, pth: /}",
+            "error: line 1 column 18: unknown field `pth`",
+        ),
+        (
+            "- {limit: files, cost: 6}",
+            "a cost of 6 never fits: the limit admits at most 5 at once",
+        ),
+        ("- {limit: files, cost: 0}", "use at least 1"),
+        ("[]", "it has no rules"),
+    ] {
+        let rules = file("yml", rules);
+        let output = run(&["replay", "--limits", &limits, "--rules", &rules]);
+        expect_refusal(&output, 2, &[&rules, reason]);
+        assert_eq!(
+            stderr(&output).matches(reason).count(),
+            1,
+            "{}",
+            stderr(&output)
+        );
+    }
 }
 
 #[test]
 fn bad_arguments_and_files_have_exit_code_2() {
-    let (limits, log) = (file("yml", LIMIT), file("log", ""));
-    let bad = file("yml", "requests: {burst: 0, count: 1, period: 1s}\n");
-    let cases: [(&[&str], &str); 9] = [
-        (&["replay", &log], "--limits <FILE>"),
+    let (limits, bad) = (
+        file("yml", ONE_PER_HOUR),
+        file("yml", "requests: {burst: 0, count: 1, period: 1s}\n"),
+    );
+    let replay = ["replay", "--limits", &limits];
+    let cases: [(&[&str], &str); 7] = [
+        (&["replay"], "--limits <FILE>"),
+        (&["replay", "--limits", "/nowhere.yml"], "/nowhere.yml"),
+        (&["replay", "--limits", &bad], "burst"),
         (
-            &["replay", "--limits", "/nowhere.yml", &log],
-            "/nowhere.yml",
-        ),
-        (&["replay", "--limits", &bad, &log], "burst"),
-        (
-            &["replay", "--limits", &limits, "/nowhere.log"],
+            &[&replay[..], &["/nowhere.log"]].concat(),
             "/nowhere.log: cannot read it: ",
         ),
-        (&["replay", "--limits", &limits, "/"], "/: cannot read it: "),
-        (
-            &["replay", "--limits", &limits, "--key", "", &log],
-            "the key ``",
-        ),
-        (
-            &["replay", "--limits", &limits, "--key", "/47", &log],
-            "the key `/47`",
-        ),
-        (
-            &["replay", "--limits", &limits, "--max-wait", "7", &log],
-            "--max-wait",
-        ),
-        (&["replays"], "unrecognized subcommand"),
+        (&[&replay[..], &["/"]].concat(), "/: cannot read it: "),
+        (&[&replay[..], &["--key", "/47"]].concat(), "the key `/47`"),
+        (&[], "Usage"),
     ];
     for (args, reason) in cases {
-        expect_refusal(&run(args), 2, &[reason]);
+        let output = run(args);
+        expect_refusal(&output, 2, &[reason]);
+        assert!(
+            stderr(&output).matches("/nowhere").count() <= 1 || reason.starts_with("--"),
+            "{}",
+            stderr(&output)
+        );
     }
-    expect_refusal(&run::<&str>(&[]), 2, &["Usage"]);
-}
-
-#[test]
-fn a_missing_file_of_limits_is_told_once() {
-    let output = run(&["replay", "--limits", "/nowhere.yml", &file("log", "")]);
-    let message = crate::program::stderr(&output);
-    assert_eq!(message.matches("/nowhere.yml").count(), 1, "{message}");
 }

@@ -1,6 +1,9 @@
 //! Traffic, and the logs that servers write of it.
 
-use std::{fmt::Write, net::IpAddr};
+use std::{
+    fmt::Write,
+    net::{IpAddr, Ipv6Addr},
+};
 
 use jiff::{Timestamp, tz::TimeZone};
 
@@ -15,6 +18,19 @@ pub(crate) struct Request {
     pub(crate) ip: IpAddr,
     pub(crate) method: &'static str,
     pub(crate) path: String,
+}
+
+impl Request {
+    /// The id of the client, as `ClientIp` has it, written down independently.
+    pub(crate) fn id(&self) -> String {
+        match self.ip {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => {
+                let [a, b, c, d, ..] = ip.segments();
+                Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).to_string()
+            }
+        }
+    }
 }
 
 /// Numbers that look random, and are the same in every run.

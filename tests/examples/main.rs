@@ -8,6 +8,9 @@ mod clients;
 #[cfg(feature = "axum")]
 mod custom_extractor;
 mod dashboard;
+#[cfg(feature = "axum")]
+mod database;
+#[cfg(feature = "testing")]
 mod embedded_store;
 mod failures;
 #[cfg(all(feature = "axum", feature = "redis"))]

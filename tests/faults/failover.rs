@@ -108,7 +108,7 @@ async fn silent_master_affects_only_its_own_buckets() {
     backend.connected(PATIENCE).await.unwrap();
     let policy = FailurePolicy::new(DenyCache::new(backend)).deadline(LONG);
     let limits = Limits::builder().limit("requests", Limit::per_day(1000));
-    let limiter = Limiter::new(limits.build().unwrap(), policy.failures_in_a_row(1));
+    let limiter = Limiter::new(limits.build().unwrap(), policy);
     let masters = cluster.masters();
     let [lost, kept] = [0, 1].map(|place| id_on(&cluster, masters[place]));
     let source = async |id: &str| {
@@ -149,7 +149,7 @@ async fn master_that_was_replaced_has_no_breaker() {
     backend.connected(PATIENCE).await.unwrap();
     let policy = FailurePolicy::new(DenyCache::new(backend)).deadline(LONG);
     let limits = Limits::builder().limit("requests", Limit::per_day(1_000_000));
-    let limiter = Limiter::new(limits.build().unwrap(), policy.failures_in_a_row(1));
+    let limiter = Limiter::new(limits.build().unwrap(), policy);
     let master = cluster.masters()[0];
     let id = id_on(&cluster, master);
     let source = async || {

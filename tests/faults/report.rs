@@ -149,22 +149,22 @@ impl Report {
     }
 }
 
-/// A store that has failed and lost nothing: locally, what had not been spent may be spent once more.
-pub(crate) fn away(limit: &str, sum: &Sum) -> u32 {
+/// A store that has failed and lost nothing: all may be spent once more locally.
+pub(crate) fn away(limit: &str, _: &Sum) -> u32 {
     match limit {
-        "local" => 2 * BURST - sum.seen.min(BURST),
+        "local" => 2 * BURST,
         _ => BURST,
     }
 }
 
-/// A store that has lost all: whoever had spent all may once more.
-pub(crate) fn lost(_: &str, _: &Sum) -> u32 {
-    2 * BURST
+/// A store that was away and has lost all: whoever had spent all may once more.
+pub(crate) fn lost(limit: &str, sum: &Sum) -> u32 {
+    away(limit, sum) + BURST
 }
 
 /// A store that has lost what was not `seen`, and was away.
-pub(crate) fn failed_over(_: &str, sum: &Sum) -> u32 {
-    2 * BURST - sum.seen.min(BURST)
+pub(crate) fn failed_over(limit: &str, sum: &Sum) -> u32 {
+    lost(limit, sum) - sum.seen.min(BURST)
 }
 
 /// A store that was always there.

@@ -21,7 +21,7 @@ use crate::{
 pub(crate) const BURST: u32 = 20;
 
 /// The default, and what most tests are about.
-pub(crate) const DEADLINE: Duration = FailurePolicy::<RedisBackend>::DEFAULT_DEADLINE;
+pub(crate) const DEADLINE: Duration = Duration::from_millis(50);
 
 /// How long anything may take before a test gives up on it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);

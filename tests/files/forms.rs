@@ -1,127 +1,131 @@
-//! The forms that overrides may have, which all say the same.
+//! The forms that defaults and overrides may have, which all say the same.
 
 use tollgate::{
-    Limit, Limits,
-    limit::Language::{self, Json, Toml, Yaml},
+    Limits,
+    id::IdFormat,
+    limit::{LimitName, NamedLimit},
 };
 
-use crate::{facts, limit, limit_of, names, override_of, overrides, reads};
+use crate::{
+    JSON, Language, TOML, YAML, defaults, facts, limit, limit_of, names, override_of, overrides,
+    reads,
+};
 
 /// Two names, three ids and two limits, in every form that has no comments.
 const FORMS: &[(Language, &str)] = &[
     // A list, in blocks.
     (
-        Yaml,
+        YAML,
         "- ip:\n    burst: 1\n    count: 2\n    period: 3s\n    ids:\n      - 10.0.0.2\n      - 2001:0db8::1\n\
          - account:\n    burst: 4\n    count: 5\n    period: 6s\n    ids:\n      - 12345678\n",
     ),
     // With lists as far to the left as their keys.
     (
-        Yaml,
+        YAML,
         "---\n- ip:\n    ids:\n    - 10.0.0.2\n    - 2001:0db8::1\n    burst: 1\n    count: 2\n    period: 3s\n\
          - account:\n    ids:\n    - 12345678\n    burst: 4\n    count: 5\n    period: 6s\n...\n",
     ),
     // In one line each.
     (
-        Yaml,
+        YAML,
         "- ip: {burst: 1, count: 2, period: 3s, ids: [10.0.0.2, 2001:0db8::1]}\n\
          - account: {burst: 4, count: 5, period: 6s, ids: [12345678]}\n",
     ),
     // The same name in many items.
     (
-        Yaml,
+        YAML,
         "- ip: {burst: 1, count: 2, period: 3s, ids: [10.0.0.2]}\n\
          - ip: {burst: 1, count: 2, period: 3s, ids: ['2001:0db8::1']}\n\
          - account: {burst: 4, count: 5, period: 6s, ids: [\"12345678\"]}\n",
     ),
     // A map of names.
     (
-        Yaml,
+        YAML,
         "ip: {burst: 1, count: 2, period: 3s, ids: [10.0.0.2, 2001:0db8::1]}\n\
          account: {burst: 4, count: 5, period: 6s, ids: [12345678]}\n",
     ),
     // One item with many names.
     (
-        Yaml,
+        YAML,
         "- ip: {burst: 1, count: 2, period: 3s, ids: [10.0.0.2, 2001:0db8::1]}\n  \
            account: {burst: 4, count: 5, period: 6s, ids: [12345678]}\n",
     ),
     // Ids in maps.
     (
-        Yaml,
+        YAML,
         "- ip:\n    burst: 1\n    count: 2\n    period: 3s\n    ids:\n      - id: 10.0.0.2\n      - id: 2001:0db8::1\n\
          - account:\n    burst: 4\n    count: 5\n    period: 6s\n    ids:\n      - id: 12345678\n",
     ),
     // Names with ids for keys.
     (
-        Yaml,
+        YAML,
         "ip:10.0.0.2: {burst: 1, count: 2, period: 3s}\n\
          ip:2001:0db8::1:\n  burst: 1\n  count: 2\n  period: 3s\n\
          ? account:12345678\n: {burst: 4, count: 5, period: 6s}\n",
     ),
     // These in a list, mixed with others.
     (
-        Yaml,
+        YAML,
         "- ip:10.0.0.2: {burst: 1, count: 2, period: 3s}\n\
          - ip: {burst: 1, count: 2, period: 3s, ids: [2001:0db8::1]}\n\
          - \"account:12345678\": {burst: 4, count: 5, period: 6s}\n",
     ),
     // Anchors and aliases.
     (
-        Yaml,
+        YAML,
         "- ip: {burst: &one 1, count: 2, period: &period 3s, ids: [&id 10.0.0.2]}\n\
          - ip: {burst: *one, count: 2, period: *period, ids: [2001:0db8::1]}\n\
          - account: {burst: 4, count: 5, period: 6s, ids: &ids [12345678]}\n",
     ),
     (
-        Json,
+        JSON,
         r#"[{"ip": {"burst": 1, "count": 2, "period": "3s", "ids": ["10.0.0.2", "2001:0db8::1"]}},
             {"account": {"burst": 4, "count": 5, "period": "6s", "ids": [12345678]}}]"#,
     ),
     (
-        Json,
+        JSON,
         "{\t\"ip\":\t{\n\t\"burst\":\t1,\n\t\"count\": 2,\n\t\"period\": \"3s\",\n\t\"ids\": [{\"id\": \"10.0.0.2\"},\t\
          {\"id\": \"2001:0db8::\\u0031\"}]\t},\n\"account\": {\"burst\": 4, \"count\": 5, \"period\": \"6s\", \"ids\": [\"12345678\"]}}",
     ),
     (
-        Json,
+        JSON,
         r#"{"ip:10.0.0.2": {"burst": 1, "count": 2, "period": "3s"},
             "ip:2001:0db8::1": {"burst": 1, "count": 2, "period": "3s"},
             "account:12345678": {"burst": 4, "count": 5, "period": "6s"}}"#,
     ),
     // The same name twice, in lists and in the map itself.
     (
-        Json,
+        JSON,
         r#"{"ip": [{"burst": 1, "count": 2, "period": "3s", "ids": ["10.0.0.2"]},
                    {"burst": 1, "count": 2, "period": "3s", "ids": ["2001:0db8::1"]}],
             "account": {"burst": 4, "count": 5, "period": "6s", "ids": ["12345678"]}}"#,
     ),
     (
-        Json,
+        JSON,
         r#"{"ip": {"burst": 1, "count": 2, "period": "3s", "ids": ["10.0.0.2"]},
             "ip": {"burst": 1, "count": 2, "period": "3s", "ids": ["2001:0db8::1"]},
             "account": {"burst": 4, "count": 5, "period": "6s", "ids": ["12345678"]}}"#,
     ),
     (
-        Toml,
+        TOML,
         "[ip]\nburst = 1\ncount = 2\nperiod = '3s'\nids = ['10.0.0.2', '2001:0db8::1']\n\
          [account]\nburst = 4\ncount = 5\nperiod = '6s'\nids = [12345678]\n",
     ),
     // Arrays of tables, where one name has several limits.
     (
-        Toml,
+        TOML,
         "[[ip]]\nburst = 1\ncount = 2\nperiod = '3s'\nids = ['10.0.0.2']\n\
          [[ip]]\nburst = 1\ncount = 2\nperiod = '3s'\nids = [{id = '2001:0db8::1'}]\n\
          [[account]]\nburst = 4\ncount = 5\nperiod = '6s'\n[[account.ids]]\nid = 12345678\n",
     ),
     (
-        Toml,
+        TOML,
         "['ip:10.0.0.2']\nburst = 1\ncount = 2\nperiod = '3s'\n\
          [\"ip:2001:0db8::1\"]\nburst = 1\ncount = 2\nperiod = '3s'\n\
          ['account:12345678']\nburst = 4\ncount = 5\nperiod = '6s'\n",
     ),
     (
-        Toml,
+        TOML,
         "ip = {burst = 1, count = 2, period = '3s', ids = ['10.0.0.2', '2001:0db8::1']}\n\
          account.burst = 4\naccount.count = 5\naccount.period = '6s'\naccount.ids = [12345678]\n",
     ),
@@ -141,8 +145,8 @@ fn expected() -> Vec<String> {
 fn all_forms_say_the_same() {
     let expected = expected();
     for (language, text) in FORMS {
-        if reads(*language) {
-            let limits = overrides(*language, text).unwrap_or_else(|e| panic!("{e} in {text}"));
+        if reads(language) {
+            let limits = overrides(language, text).unwrap_or_else(|e| panic!("{e} in {text}"));
             assert_eq!(facts(&limits), expected, "{text}");
         }
     }
@@ -152,14 +156,14 @@ fn all_forms_say_the_same() {
 fn line_ends_and_byte_order_marks_change_nothing() {
     let expected = expected();
     for (language, text) in FORMS {
-        if reads(*language) {
+        if reads(language) {
             let windows = text.replace('\n', "\r\n");
             for text in [
                 &windows,
                 &format!("\u{feff}{text}"),
                 &format!("\u{feff}{windows}"),
             ] {
-                let limits = overrides(*language, text).unwrap_or_else(|e| panic!("{e} in {text}"));
+                let limits = overrides(language, text).unwrap_or_else(|e| panic!("{e} in {text}"));
                 assert_eq!(facts(&limits), expected, "{text:?}");
             }
         }
@@ -169,9 +173,9 @@ fn line_ends_and_byte_order_marks_change_nothing() {
 #[test]
 fn lines_are_counted_however_they_end() {
     for (language, text, line) in [
-        (Yaml, "- ip:\n\n    burst: x\n", 3),
-        (Json, "[\n{\n\n\"ip\": {\"burst\":\n\"x\"}}]", 5),
-        (Toml, "\n\n[ip]\nburst = 'x'", 4),
+        (YAML, "- ip:\n\n    burst: x\n", 3),
+        (JSON, "[\n{\n\n\"ip\": {\"burst\":\n\"x\"}}]", 5),
+        (TOML, "\n\n[ip]\nburst = 'x'", 4),
     ] {
         if reads(language) {
             let windows = text.replace('\n', "\r\n");
@@ -187,9 +191,9 @@ fn lines_are_counted_however_they_end() {
 fn file_without_overrides_says_so() {
     let empty = facts(&names().build().unwrap());
     for (language, texts) in [
-        (Yaml, &["[]", "{}", "---\n[]\n...\n", "any: []"][..]),
-        (Json, &["[]", "{}", "\u{feff}[ ]\n", r#"{"any": []}"#]),
-        (Toml, &["any = []\n"]),
+        (YAML, &["[]", "{}", "---\n[]\n...\n", "any: []"][..]),
+        (JSON, &["[]", "{}", "\u{feff}[ ]\n", r#"{"any": []}"#]),
+        (TOML, &["any = []\n"]),
     ] {
         for text in texts.iter().filter(|_| reads(language)) {
             let limits = overrides(language, text).unwrap();
@@ -198,53 +202,19 @@ fn file_without_overrides_says_so() {
     }
 }
 
-#[test]
-fn empty_file_is_a_mistake() {
-    let (list, name) = ("`[]`", "`name = []` for a limit");
-    for (language, nothing, texts) in [
-        (
-            Yaml,
-            list,
-            &[
-                "",
-                "\n",
-                "# none\n",
-                "---\n",
-                "---\n...\n",
-                "\u{feff}",
-                "\r\n# none\r\n",
-            ][..],
-        ),
-        (Json, list, &["", " \r\n\t", "\u{feff}"]),
-        (
-            Toml,
-            name,
-            &["", "\n", "# none\n", "\u{feff}", "\r\n# none\r\n"],
-        ),
-    ] {
-        for text in texts.iter().filter(|_| reads(language)) {
-            let error = overrides(language, text).unwrap_err().to_string();
-            let expected = format!(
-                "limits: it is empty: write {nothing} if no client should have an override"
-            );
-            assert_eq!(error, expected, "{language:?} {text:?}");
-        }
-    }
-}
-
 const COMMENTED: &[(Language, &str)] = &[
     (
-        Yaml,
+        YAML,
         "- any:\n    burst: 1\n    count: 1\n    period: 1s\n    ids:\n    - id: b\n      comment: 12 is a number\n    \
          - {comment: 'ticket #7: yes', id: a}\n    - c # for nobody to read\n    - {id: d, comment: \"\"}\n",
     ),
     (
-        Json,
+        JSON,
         r#"{"any": {"burst": 1, "count": 1, "period": "1s", "ids": [{"id": "b", "comment": "12 is a number"},
             {"comment": "ticket #7: yes", "id": "a"}, "c", {"id": "d", "comment": ""}]}}"#,
     ),
     (
-        Toml,
+        TOML,
         "[any]\nburst = 1\ncount = 1\nperiod = '1s'\nids = [{id = 'b', comment = '12 is a number'}, \
          {comment = 'ticket #7: yes', id = 'a'}, 'c', {id = 'd', comment = ''}] # the end\n",
     ),
@@ -258,58 +228,17 @@ fn comments_and_order_are_kept() {
         ("c", None),
         ("d", Some("")),
     ];
-    for (language, text) in COMMENTED.iter().filter(|(language, _)| reads(*language)) {
-        let limits = overrides(*language, text).unwrap();
+    for (language, text) in COMMENTED.iter().filter(|(language, _)| reads(language)) {
+        let limits = overrides(language, text).unwrap();
         let any = limits.get("any").unwrap();
-        let listed: Vec<_> = any.overrides().map(|own| (own.id, own.comment)).collect();
+        let listed: Vec<_> = any
+            .overrides()
+            .map(|own| (own.id(), own.comment()))
+            .collect();
         assert_eq!(listed, expected, "{text}");
         let own = override_of(&limits, "any", "a").unwrap();
-        assert_eq!(own.comment, Some("ticket #7: yes"));
+        assert_eq!(own.comment(), Some("ticket #7: yes"));
     }
-}
-
-#[test]
-fn comment_may_take_many_lines() {
-    if !reads(Yaml) {
-        return;
-    }
-    let yaml = "- any:\n    burst: 1\n    count: 1\n    period: 1s\n    ids:\n    - id: a\n      comment: >\n        two\n        lines\n";
-    let limits = overrides(Yaml, yaml).unwrap();
-    let own = override_of(&limits, "any", "a").unwrap();
-    assert_eq!(own.comment, Some("two lines\n"));
-}
-
-#[cfg(feature = "domains")]
-#[test]
-fn override_keeps_its_id_as_it_was_written() {
-    let json = r#"{"domain": {"burst": 1, "count": 1, "period": "1s", "ids": ["Example.COM."]}}"#;
-    let limits = overrides(Json, json).unwrap();
-    let own = limits.get("domain").unwrap().overrides().next().unwrap();
-    assert_eq!((own.id, own.folded), ("Example.COM.", "example.com"));
-}
-
-#[cfg(feature = "domains")]
-#[test]
-fn alias_stands_for_a_whole_entry() {
-    if !reads(Yaml) {
-        return;
-    }
-    let yaml = "\
-- any: &ten {burst: 10, count: 10, period: 1s, ids: &ids [7, {id: 8, comment: eight}]}
-- account: *ten
-- set: {burst: 1, count: 1, period: 1s, ids: &names [&com example.com, example.net]}
-- domain: {burst: 1, count: 1, period: 1s, ids: *names}
-";
-    let limits = overrides(Yaml, yaml).unwrap();
-    for name in ["any", "account"] {
-        assert_eq!(limit_of(&limits, name, "7"), Some(&limit(10, 10, 1)));
-        let eight = override_of(&limits, name, "8").unwrap();
-        assert_eq!(eight.comment, Some("eight"));
-    }
-    assert_eq!(
-        limit_of(&limits, "domain", "www.example.net"),
-        Some(&limit(1, 1, 1))
-    );
 }
 
 #[test]
@@ -317,59 +246,79 @@ fn several_files_and_code_give_overrides() {
     let json = |id| format!(r#"{{"any:{id}": {{"burst": 1, "count": 1, "period": "1s"}}}}"#);
     let builder = || {
         names()
-            .overrides_text(Json, &json("x"))
+            .overrides_text(JSON, &json("x"))
             .override_for("any", "z", limit(2, 2, 2))
     };
-    let limits: Limits = builder().overrides_text(Json, &json("y")).build().unwrap();
+    let limits: Limits = builder().overrides_text(JSON, &json("y")).build().unwrap();
     let any = limits.get("any").unwrap();
-    let order: Vec<_> = any.overrides().map(|own| own.id).collect();
+    let order: Vec<_> = any.overrides().map(|own| own.id()).collect();
     assert_eq!(order, ["z", "x", "y"]);
     let error = builder()
-        .overrides_text(Json, &json("z"))
+        .overrides_text(JSON, &json("z"))
         .build()
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "limits:1: limit `any`: id `z`: it has an override already, for `z`: remove one of them"
+        "limits.json:1: limit `any`: id `z`: it has an override already, for `z`: remove one of them"
     );
 }
 
+/// The same defaults in each language.
+const NUMBERED: [(Language, &str); 3] = [
+    (
+        YAML,
+        "a: {number: 6, id: regId, burst: 1, count: 2, period: 3s}\nb: {number: 7}\nc: {}\n",
+    ),
+    (
+        JSON,
+        r#"{"a": {"number": 6, "id": "regId", "burst": 1, "count": 2, "period": "3s"}, "b": {"number": 7}, "c": {}}"#,
+    ),
+    (
+        TOML,
+        "[a]\nnumber = 6\nid = 'regId'\nburst = 1\ncount = 2\nperiod = '3s'\n[b]\nnumber = 7\n[c]\n",
+    ),
+];
+
 #[test]
-fn limit_can_be_written_in_one_line() {
-    let texts = [
-        (
-            Json,
-            r#"{"a": "10/s burst 20", "b": "5 in any 15m", "c": "1000 per calendar day", "d": "unlimited"}"#,
-        ),
-        (
-            Yaml,
-            "a: 10/s burst 20\nb: 5 in any 15m\nc: 1000 per calendar day\nd: unlimited\n",
-        ),
-        (
-            Toml,
-            "a = '10/s burst 20'\nb = '5 in any 15m'\nc = '1000 per calendar day'\nd = 'unlimited'\n",
-        ),
-    ];
-    for (language, text) in texts.into_iter().filter(|(language, _)| reads(*language)) {
-        let limits = crate::defaults(language, text).unwrap();
-        for (name, line) in [
-            ("a", "10/s burst 20"),
-            ("b", "5 in any 15m"),
-            ("c", "1000 per calendar day"),
-            ("d", "unlimited"),
-        ] {
-            let expected: Limit = line.parse().unwrap();
-            assert_eq!(
-                limits.get(name).unwrap().limit,
-                Some(expected),
-                "{language:?}"
-            );
+fn number_and_format_belong_to_the_name() {
+    for (language, text) in NUMBERED {
+        if !reads(language) {
+            continue;
         }
+        let limits = defaults(language, text).unwrap();
+        let [a, b, c] = ["a", "b", "c"].map(|name| limits.get(name).unwrap());
+        assert_eq!((a.number(), a.format()), (Some(6), IdFormat::RegId));
+        assert_eq!(a.limit(), Some(&limit(1, 2, 3)));
+        assert_eq!((b.number(), b.limit()), (Some(7), None));
+        assert_eq!(c.bucket_key("x").unwrap(), "c:x");
+        let order: Vec<_> = limits.iter().map(NamedLimit::name).collect();
+        assert_eq!(order, ["a", "b", "c"]);
     }
-    let keyed = r#"{"any:x": "100/s burst 200", "any:y": "blocked"}"#;
-    let limits = overrides(Json, keyed).unwrap();
-    for (id, line) in [("x", "100/s burst 200"), ("y", "blocked")] {
-        let expected: Limit = line.parse().unwrap();
-        assert_eq!(limit_of(&limits, "any", id), Some(&expected));
+}
+
+#[test]
+fn values_alone_are_enough_for_declared_names() {
+    let json =
+        r#"{"account": {"burst": 1, "count": 2, "period": "3s"}, "ip": {"id": "ipAddress"}}"#;
+    let limits = names().defaults_text(JSON, json).build().unwrap();
+    assert_eq!(limit_of(&limits, "account", "5"), Some(&limit(1, 2, 3)));
+    assert_eq!(limit_of(&limits, "ip", "::1"), None);
+}
+
+#[test]
+fn file_may_say_what_code_says_in_part_or_whole() {
+    let orders = LimitName::new("orders", 6, IdFormat::RegId);
+    for entry in [
+        "",
+        r#""number": 6"#,
+        r#""id": "regId""#,
+        r#""number": 6, "id": "regId""#,
+    ] {
+        let text = format!(r#"{{"orders": {{{entry}}}}}"#);
+        let builder = Limits::builder().name(orders.clone());
+        let limits = builder.defaults_text(JSON, &text).build().unwrap();
+        let found = limits.get("orders").unwrap();
+        let found = (found.number(), found.format());
+        assert_eq!(found, (Some(6), IdFormat::RegId), "{entry}");
     }
 }

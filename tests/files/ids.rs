@@ -1,94 +1,25 @@
 //! Ids are text, exactly as they are written: no language's guess of a number, a truth value, a date
 //! or nothing at all comes between a file and a request.
 
-use tollgate::limit::{
-    Language::{self, Json, Toml, Yaml},
-    LimitsError,
-};
+use std::path::Path;
 
-use crate::{limit, limit_of, override_of, overrides, reads};
+use tollgate::limit::LimitsError;
 
-const GUESSED: &[&str] = &[
-    "12345678",
-    "0012",
-    "0",
-    "-1",
-    "+5",
-    "1e5",
-    "1E+5",
-    "12345678901234567890",
-    "123456789012345678901234567890",
-    "true",
-    "True",
-    "yes",
-    "off",
-    "n",
-    "~",
-    "null",
-    "Null",
-    "0x10",
-    "0o17",
-    "0b11",
-    "1_000",
-    "1.0",
-    "1.50",
-    ".5",
-    "5.",
-    ".inf",
-    "-.inf",
-    ".nan",
-    "inf",
-    "nan",
-    "2026-01-01",
-    "2026-01-01T00:00:00Z",
-    "12:30:45",
-    "1:2",
-    "<<",
-    "=",
-    "a b",
-    "ä€😀",
-];
+use crate::{JSON, Language, TOML, YAML, has_format_of, limit, limit_of, names, overrides, reads};
+
+const GUESSED: &str = "\
+    12345678 0012 0 -1 +5 1e5 1E+5 12345678901234567890 123456789012345678901234567890 true True yes off n ~ null \
+    Null 0x10 0o17 0b11 1_000 1.0 1.50 .5 5. .inf -.inf .nan inf nan 2026-01-01 2026-01-01T00:00:00Z 12:30:45 1:2 \
+    << = ä€😀";
 
 /// What JSON writes without quotes.
-const BARE_IN_JSON: &[&str] = &[
-    "12345678",
-    "0",
-    "-1",
-    "-0",
-    "1e5",
-    "1E+5",
-    "1.0",
-    "1.50",
-    "12345678901234567890",
-    "123456789012345678901234567890",
-    "1e999",
-    "true",
-    "false",
-    "null",
-];
+const BARE_IN_JSON: &str = "\
+    12345678 0 -1 -0 1e5 1E+5 1.0 1.50 12345678901234567890 123456789012345678901234567890 1e999 true false null";
 
 /// What TOML writes without quotes.
-const BARE_IN_TOML: &[&str] = &[
-    "12345678",
-    "0",
-    "-1",
-    "+5",
-    "1e5",
-    "1_000",
-    "1.0",
-    "1.50",
-    "0x10",
-    "0o17",
-    "0b11",
-    "12345678901234567890",
-    "true",
-    "false",
-    "inf",
-    "nan",
-    "2026-01-01",
-    "2026-01-01T00:00:00Z",
-    "12:30:45",
-];
+const BARE_IN_TOML: &str = "\
+    12345678 0 -1 +5 1e5 1_000 1.0 1.50 0x10 0o17 0b11 12345678901234567890 true false inf nan 2026-01-01 \
+    2026-01-01T00:00:00Z 12:30:45";
 
 /// Looks a text's only override up, which is of `id` and of nobody else.
 fn only(language: Language, text: &str, id: &str) {
@@ -97,8 +28,8 @@ fn only(language: Language, text: &str, id: &str) {
     }
     let limits = overrides(language, text).unwrap_or_else(|e| panic!("{e} in {text}"));
     let any = limits.get("any").unwrap();
-    let ids: Vec<_> = any.overrides().map(|own| (own.id, own.folded)).collect();
-    assert_eq!(ids, [(id, id)], "{text}");
+    let ids: Vec<_> = any.overrides().map(|own| own.id()).collect();
+    assert_eq!(ids, [id], "{text}");
     assert_eq!(
         limit_of(&limits, "any", id),
         Some(&limit(1, 1, 1)),
@@ -109,93 +40,46 @@ fn only(language: Language, text: &str, id: &str) {
 
 #[test]
 fn yaml_ids_are_what_is_written() {
-    let values = "burst: 1, count: 1, period: 1s";
-    for id in GUESSED {
-        only(Yaml, &format!("- any: {{{values}, ids: [{id}]}}"), id);
-        only(Yaml, &format!("- any: {{{values}, ids: ['{id}']}}"), id);
-        only(Yaml, &format!("- any: {{{values}, ids: [\"{id}\"]}}"), id);
-        only(
-            Yaml,
-            &format!("- any:\n    burst: 1\n    count: 1\n    period: 1s\n    ids:\n    - {id}\n"),
-            id,
-        );
-        only(
-            Yaml,
-            &format!("- any: {{{values}, ids: [{{id: {id}, comment: {id}}}]}}"),
-            id,
-        );
-        only(Yaml, &format!("any:{id}: {{{values}}}"), id);
-        only(
-            Yaml,
-            &format!("- any:{id}:\n    burst: 1\n    count: 1\n    period: 1s\n"),
-            id,
-        );
-        only(Yaml, &format!("- any: {{{values}, ids: [!!str {id}]}}"), id);
+    for id in GUESSED.split(' ') {
+        for form in [
+            "- any: {#, ids: [@]}",
+            "- any: {#, ids: ['@']}",
+            "- any: {#, ids: [\"@\"]}",
+            "- any:\n    burst: 1\n    count: 1\n    period: 1s\n    ids:\n    - @\n",
+            "- any: {#, ids: [{id: @, comment: @}]}",
+            "any:@: {#}",
+            "- any:@:\n    burst: 1\n    count: 1\n    period: 1s\n",
+            "- any: {#, ids: [!!str @]}",
+        ] {
+            let text = form.replace('#', "burst: 1, count: 1, period: 1s");
+            only(YAML, &text.replace('@', id), id);
+        }
     }
 }
 
 #[test]
 fn json_ids_are_what_is_written() {
     let values = r#""burst": 1, "count": 1, "period": "1s""#;
-    for id in GUESSED {
-        only(
-            Json,
-            &format!(r#"[{{"any": {{{values}, "ids": ["{id}"]}}}}]"#),
-            id,
-        );
-        only(Json, &format!(r#"{{"any:{id}": {{{values}}}}}"#), id);
-    }
-    for id in BARE_IN_JSON {
-        only(
-            Json,
-            &format!(r#"[{{"any": {{{values}, "ids": [{id}]}}}}]"#),
-            id,
-        );
-        only(
-            Json,
-            &format!(r#"[{{"any": {{{values}, "ids": [{{"id": {id}}}]}}}}]"#),
-            id,
-        );
+    let quoted = [r#"[{"any": {#, "ids": ["@"]}}]"#, r#"{"any:@": {#}}"#];
+    let bare = [
+        r#"[{"any": {#, "ids": [@]}}]"#,
+        r#"[{"any": {#, "ids": [{"id": @}]}}]"#,
+    ];
+    for (ids, forms) in [(GUESSED, quoted), (BARE_IN_JSON, bare)] {
+        for (id, form) in ids.split(' ').flat_map(|id| forms.map(|form| (id, form))) {
+            only(JSON, &form.replace('#', values).replace('@', id), id);
+        }
     }
 }
 
 #[test]
 fn toml_ids_are_what_is_written() {
     let values = "burst = 1, count = 1, period = '1s'";
-    for id in GUESSED {
-        only(Toml, &format!("any = {{{values}, ids = ['{id}']}}"), id);
-        only(Toml, &format!("\"any:{id}\" = {{{values}}}"), id);
-    }
-    for id in BARE_IN_TOML {
-        only(Toml, &format!("any = {{{values}, ids = [{id}]}}"), id);
-        only(
-            Toml,
-            &format!("any = {{{values}, ids = [{{id = {id}}}]}}"),
-            id,
-        );
-    }
-}
-
-#[test]
-fn comments_are_what_is_written_too() {
-    for (language, text) in [
-        (
-            Yaml,
-            "- any: {burst: 1, count: 1, period: 1s, ids: [{id: a, comment: 0012}]}",
-        ),
-        (
-            Toml,
-            "any = {burst = 1, count = 1, period = '1s', ids = [{id = 'a', comment = '0012'}]}",
-        ),
-        (
-            Json,
-            r#"[{"any": {"burst": 1, "count": 1, "period": "1s", "ids": [{"id": "a", "comment": "0012"}]}}]"#,
-        ),
-    ] {
-        if reads(language) {
-            let limits = overrides(language, text).unwrap();
-            let own = override_of(&limits, "any", "a").unwrap();
-            assert_eq!(own.comment, Some("0012"), "{text}");
+    let quoted = ["any = {#, ids = ['@']}", "\"any:@\" = {#}"];
+    let bare = ["any = {#, ids = [@]}", "any = {#, ids = [{id = @}]}"];
+    for (ids, forms) in [(GUESSED, quoted), (BARE_IN_TOML, bare)] {
+        for (id, form) in ids.split(' ').flat_map(|id| forms.map(|form| (id, form))) {
+            only(TOML, &form.replace('#', values).replace('@', id), id);
         }
     }
 }
@@ -203,55 +87,30 @@ fn comments_are_what_is_written_too() {
 #[test]
 fn escapes_of_a_language_are_undone() {
     only(
-        Json,
+        JSON,
         r#"{"any:a\"\\\/\u00e4\ud83d\ude00\t": {"burst": 1, "count": 1, "period": "1s"}}"#,
         "a\"\\/ä😀\t",
     );
     only(
-        Yaml,
+        YAML,
         r#""any:a\"\\\/\u00e4\U0001f600\t\x41": {burst: 1, count: 1, period: 1s}"#,
         "a\"\\/ä😀\tA",
     );
     only(
-        Yaml,
+        YAML,
         "'any:it''s': {burst: 1, count: 1, period: 1s}",
         "it's",
     );
     only(
-        Yaml,
+        YAML,
         "any: {burst: 1, count: 1, period: 1s, ids: [a\n  b]}",
         "a b",
     );
     only(
-        Toml,
+        TOML,
         r#""any:a\"\\\u00e4\U0001f600\t" = {burst = 1, count = 1, period = '1s'}"#,
         "a\"\\ä😀\t",
     );
-}
-
-fn mistake(name: &str, id: &str) -> LimitsError {
-    let json =
-        format!(r#"{{"{name}": {{"burst": 1, "count": 1, "period": "1s", "ids": [{id}]}}}}"#);
-    overrides(Json, &json).unwrap_err()
-}
-
-#[test]
-fn account_is_no_other_by_what_its_number_looks_like() {
-    for id in [
-        "\"0012\"",
-        "1e5",
-        "1.0",
-        "-1",
-        "\"+5\"",
-        "\"0x10\"",
-        "\"1_000\"",
-        "null",
-        "true",
-        "\"12 \"",
-    ] {
-        let error = mistake("account", id);
-        assert_eq!(error.id(), Some(id.trim_matches('"')), "{error}");
-    }
 }
 
 #[cfg(feature = "domains")]
@@ -264,7 +123,7 @@ fn keys_are_split_at_their_first_colon() {
         "account_set:12345678:example.com,example.org": {"burst": 1, "count": 1, "period": "1s"},
         "any:::": {"burst": 1, "count": 1, "period": "1s"}
     }"#;
-    let limits = overrides(Json, json).unwrap();
+    let limits = overrides(JSON, json).unwrap();
     for (name, id) in [
         ("ip", "2001:db8:0::1"),
         ("range", "2001:db8::5"),
@@ -276,6 +135,222 @@ fn keys_are_split_at_their_first_colon() {
             limit_of(&limits, name, id),
             Some(&limit(1, 1, 1)),
             "{name}:{id}"
+        );
+    }
+}
+
+/// Names of limits and ids, and below them what is to be done.
+const REFUSED: &str = "\
+ip | 10.0.0.256 | 10.0.0.0/8 | [::1]:80 | example.com
+    use an address such as `203.0.113.7` or `2001:db8::1`, without port or mask
+ip | fe80::1%eth0
+    it belongs to `fe80::1`, which shares one bucket: write that if you mean all of it
+range | 2001:db8::/32 | 10.0.0.0/8
+    use an IPv6 range with a mask of 48 bits, such as `2001:db8::/48`
+range | 2001:db8::1 | 2001:db8:0:1::/48
+    it belongs to `2001:db8::/48`, which shares one bucket: write that if you mean all of it
+range | 10.0.0.1
+    an IPv4 address is in no such range: leave it out
+account | 0012 | 12  | 18446744073709551616
+    use a whole number up to 18446744073709551615, without sign or leading zeros
+domain | com | müller.de | http://example.com
+    use a name of two labels or more, such as `example.com`, in ASCII letters, digits and `-`
+domain | www.example.com | *.example.com
+    it belongs to `example.com`, which shares one bucket: write that if you mean all of it
+domain | 10.0.0.1
+    an address has no registered domain: use a name
+set | example.com, example.org | example.com, | a379a6f6eeafb9a55e378c118034e2751e682fab9f2d30ab13d2125586ce1947
+    use names of two labels or more in ASCII, or addresses, with a comma and no space between them
+account_domain | 12345678
+    use an account's number, a colon, and a name or names: `12345678:example.com`
+account_domain | example.com:12345678 | 07:example.com
+    use a whole number up to 18446744073709551615, without sign or leading zeros
+account_domain | 7:com
+    use a name of two labels or more, such as `example.com`, in ASCII letters, digits and `-`
+account_domain | 7:www.example.com
+    it belongs to `7:example.com`, which shares one bucket: write that if you mean all of it
+account_set | 7: | 7:example.com example.org
+    use names of two labels or more in ASCII, or addresses, with a comma and no space between them";
+
+/// The limit, the id, and what is said of it, after the place.
+fn cases() -> Vec<(&'static str, &'static str, String)> {
+    let lines: Vec<_> = REFUSED.lines().collect();
+    let mut cases = Vec::new();
+    for case in lines.chunks(2) {
+        let (mut ids, remedy) = (case[0].split(" | "), case[1].trim_start());
+        let name = ids.next().unwrap();
+        if has_format_of(name) {
+            let format = names().build().unwrap().get(name).unwrap().format();
+            let message = |id| format!("`{id}` is not an id in the format {format}: {remedy}");
+            cases.extend(ids.map(|id| (name, id, message(id))));
+        }
+    }
+    cases
+}
+
+fn error_of(language: Language, name: &str, id: &str) -> Option<LimitsError> {
+    let text = match language {
+        YAML => format!(
+            "- {name}:\n    burst: 1\n    count: 1\n    period: 1s\n    ids:\n    - '{id}'\n"
+        ),
+        JSON => format!(
+            "{{\"{name}\": {{\"burst\": 1, \"count\": 1,\n\"period\": \"1s\",\n\n\"ids\": [\n\"{id}\"]}}}}"
+        ),
+        _ => format!("[{name}]\nburst = 1\ncount = 1\nperiod = '1s'\nids = [\n'{id}']\n"),
+    };
+    reads(language).then(|| overrides(language, &text).unwrap_err())
+}
+
+#[test]
+fn every_format_says_what_to_write() {
+    for (name, id, message) in cases() {
+        for (language, line) in [(JSON, 5), (YAML, 6), (TOML, 6)] {
+            let Some(error) = error_of(language, name, id) else {
+                continue;
+            };
+            let expected = format!("{language}:{line}: limit `{name}`: {message}");
+            assert_eq!(error.to_string(), expected, "{language:?}");
+            let parts = (error.line(), error.limit(), error.id(), error.path());
+            assert_eq!(
+                parts,
+                (Some(line), Some(name), Some(id), Some(Path::new(language))),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn long_ids_are_shown_shortened_and_in_one_line() {
+    let id = format!("{}\\n{}", "x".repeat(50), "y".repeat(5_000));
+    let error = error_of(JSON, "ip", &id).unwrap();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "limits.json:5: limit `ip`: `{}\u{fffd}{}…` is not an id in the format ipAddress: use an address \
+             such as `203.0.113.7` or `2001:db8::1`, without port or mask",
+            "x".repeat(50),
+            "y".repeat(29)
+        )
+    );
+}
+
+/// The files that Boulder's documents show, as they are written there.
+#[cfg(all(feature = "domains", feature = "yaml"))]
+mod boulder {
+    use tollgate::{
+        Limits,
+        id::IdFormat,
+        limit::{LimitName, LimitsBuilder},
+    };
+
+    use super::*;
+
+    const DEFAULTS: &str = "\
+NewRegistrationsPerIPAddress:
+  burst: 20
+  count: 20
+  period: 1s
+NewOrdersPerAccount:
+  burst: 300
+  count: 300
+  period: 180m
+";
+
+    const LISTED: &str = "\
+- NewRegistrationsPerIPAddress:
+    burst: 20
+    count: 40
+    period: 1s
+    ids:
+      - 10.0.0.2
+      - 10.0.0.5
+- NewOrdersPerAccount:
+    burst: 300
+    count: 600
+    period: 180m
+    ids:
+      - 12345678
+      - 87654321
+";
+
+    fn boulder() -> LimitsBuilder {
+        [
+            ("NewRegistrationsPerIPAddress", 1, IdFormat::IpAddress),
+            ("NewRegistrationsPerIPv6Range", 2, IdFormat::Ipv6Range),
+            ("CertificatesPerDomain", 3, IdFormat::Domain),
+            ("CertificatesPerFQDNSet", 4, IdFormat::FqdnSet),
+            ("NewFoosPerIPAddress", 5, IdFormat::IpAddress),
+            ("NewOrdersPerAccount", 6, IdFormat::RegId),
+            ("CertificatesPerDomainPerAccount", 7, IdFormat::RegIdDomain),
+            (
+                "CertificatesPerFQDNSetPerAccount",
+                8,
+                IdFormat::RegIdFqdnSet,
+            ),
+        ]
+        .into_iter()
+        .fold(Limits::builder(), |builder, (name, number, format)| {
+            builder.name(LimitName::new(name, number, format))
+        })
+    }
+
+    fn with_overrides(yaml: &str) -> Limits {
+        let builder = boulder().defaults_text(YAML, DEFAULTS);
+        builder.overrides_text(YAML, yaml).build().unwrap()
+    }
+
+    /// The keys of all overridden buckets.
+    fn keys(limits: &Limits) -> Vec<String> {
+        let named = limits.iter();
+        named
+            .flat_map(|named| {
+                let overrides = named.overrides();
+                overrides.map(|own| named.bucket_key(own.id()).unwrap())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn defaults_are_read_as_written() {
+        let limits = boulder().defaults_text(YAML, DEFAULTS).build().unwrap();
+        for ip in ["10.0.0.2", "::ffff:10.0.0.2", "2001:db8::1"] {
+            let found = limit_of(&limits, "NewRegistrationsPerIPAddress", ip);
+            assert_eq!(found, Some(&limit(20, 20, 1)), "{ip}");
+        }
+        for account in ["0", "12345678", "18446744073709551615"] {
+            let found = limit_of(&limits, "NewOrdersPerAccount", account);
+            assert_eq!(found, Some(&limit(300, 300, 3 * 60 * 60)), "{account}");
+        }
+        assert_eq!(limit_of(&limits, "NewFoosPerIPAddress", "10.0.0.2"), None);
+    }
+
+    #[test]
+    fn listed_ids_have_their_own_limits_and_others_the_defaults() {
+        let limits = with_overrides(LISTED);
+        let ip = |id| limit_of(&limits, "NewRegistrationsPerIPAddress", id).unwrap();
+        for own in [
+            "10.0.0.2",
+            "10.0.0.5",
+            "::ffff:10.0.0.2",
+            "::FFFF:0a00:0005",
+            "0:0:0:0:0:ffff:10.0.0.5",
+        ] {
+            assert_eq!(*ip(own), limit(20, 40, 1), "{own}");
+        }
+        for other in ["10.0.0.3", "10.0.0.25", "1.10.0.2", "::10.0.0.2"] {
+            assert_eq!(*ip(other), limit(20, 20, 1), "{other}");
+        }
+        let account = |id| limit_of(&limits, "NewOrdersPerAccount", id).unwrap();
+        for own in ["12345678", "87654321"] {
+            assert_eq!(*account(own), limit(300, 600, 3 * 60 * 60), "{own}");
+        }
+        for other in ["1234567", "123456780", "0"] {
+            assert_eq!(*account(other), limit(300, 300, 3 * 60 * 60), "{other}");
+        }
+        assert_eq!(
+            keys(&limits),
+            ["1:10.0.0.2", "1:10.0.0.5", "6:12345678", "6:87654321"]
         );
     }
 }

@@ -3,40 +3,37 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-mod defaults;
+mod all_mistakes;
 mod forms;
 mod hostile;
 mod ids;
-mod mistaken_defaults;
-mod mistaken_ids;
-mod mistaken_overrides;
+mod kinds;
+mod mistakes;
 mod paths;
 mod reloader;
 mod round_trip;
-#[cfg(all(feature = "domains", feature = "yaml"))]
-mod seeds;
 #[path = "../support/mod.rs"]
 mod support;
-mod syntax;
-mod tiers;
-mod waiting;
-mod windows;
 
 use std::{fmt::Debug, time::Duration};
 
 use tollgate::{
     Limit, Limits,
     id::IdFormat,
-    limit::{Language, LimitName, LimitsBuilder, LimitsError, Override},
+    limit::{LimitName, LimitsBuilder, LimitsError, NamedLimit, Override},
 };
 
-/// A text in a language, and what is said of it: all of it in one row, and only its beginning in others.
-pub(crate) type Refusal = (Language, &'static str, &'static str);
+/// A language, as the name of a text in it.
+pub(crate) type Language = &'static str;
+
+pub(crate) const YAML: Language = "limits.yml";
+pub(crate) const JSON: Language = "limits.json";
+pub(crate) const TOML: Language = "limits.toml";
 
 /// Whether this build reads a language.
 pub(crate) fn reads(language: Language) -> bool {
-    let is_off = (language == Language::Yaml && !cfg!(feature = "yaml"))
-        || (language == Language::Toml && !cfg!(feature = "toml"));
+    let is_off = (language == YAML && !cfg!(feature = "yaml"))
+        || (language == TOML && !cfg!(feature = "toml"));
     !is_off
 }
 
@@ -76,15 +73,13 @@ pub(crate) fn overrides(language: Language, text: &str) -> Result<Limits, Limits
 /// The limit of a client by any spelling of its id.
 pub(crate) fn limit_of<'a>(limits: &'a Limits, name: &str, id: &str) -> Option<&'a Limit> {
     let named = limits.get(name).unwrap();
-    let folded = named.name.format().fold(id).unwrap();
-    named.limit_of(&folded)
+    named.limit_of(id).unwrap()
 }
 
 /// The override of a client by any spelling of its id.
-pub(crate) fn override_of<'a>(limits: &'a Limits, name: &str, id: &str) -> Option<Override<'a>> {
+pub(crate) fn override_of<'a>(limits: &'a Limits, name: &str, id: &str) -> Option<&'a Override> {
     let named = limits.get(name).unwrap();
-    let folded = named.name.format().fold(id).unwrap();
-    named.override_of(&folded)
+    named.override_of(id)
 }
 
 /// All that limits say, in order.
@@ -93,42 +88,17 @@ pub(crate) fn facts(limits: &Limits) -> Vec<String> {
         format!("{fact:?}")
     }
 
-    let named = limits.iter();
-    named
-        .flat_map(|named| {
-            let first = line((&named.name, &named.limit));
-            std::iter::once(first).chain(named.overrides().map(line))
-        })
-        .collect()
+    let own = |named: &NamedLimit| {
+        let name = (named.name(), named.number(), named.format());
+        let words = (named.description(), named.docs(), named.is_shadow());
+        let first = line((name, named.limit(), words));
+        let own = named.overrides();
+        let own = own.map(|own| line((own.id(), own.limit(), own.comment())));
+        std::iter::once(first).chain(own).collect::<Vec<_>>()
+    };
+    limits.iter().flat_map(own).collect()
 }
 
 pub(crate) fn limit(burst: u32, count: u32, seconds: u64) -> Limit {
     Limit::new(burst, count, Duration::from_secs(seconds)).unwrap()
-}
-
-/// A message without the known names whose format is that of a feature that is off.
-fn without_absent_names(message: &str) -> String {
-    let Some((start, known)) = message.split_once("known are ") else {
-        return message.to_owned();
-    };
-    let known: Vec<&str> = known
-        .split(", ")
-        .filter(|name| has_format_of(name))
-        .collect();
-    format!("{start}known are {}", known.join(", "))
-}
-
-/// Builds limits from each text, and compares the mistake: its line and what it says first.
-pub(crate) fn refused(
-    build: impl Fn(Language, &str) -> Result<Limits, LimitsError>,
-    refusals: &[Refusal],
-) {
-    for (language, text, message) in refusals {
-        if reads(*language) {
-            let error = build(*language, text).expect_err(text).to_string();
-            let told = error.strip_prefix("limits:").unwrap_or(&error).trim_start();
-            let message = without_absent_names(message);
-            assert!(told.starts_with(&message), "{language:?} {text:?}: {error}");
-        }
-    }
 }

@@ -6,12 +6,9 @@ use std::{
     process,
 };
 
-use tollgate::{
-    Limits,
-    limit::{Language, LimitsError},
-};
+use tollgate::{Limits, limit::LimitsError};
 
-use crate::{limit, limit_of, names};
+use crate::{TOML, YAML, limit, limit_of, names};
 
 /// A folder of a test's own, which is removed with what is in it.
 struct Folder(PathBuf);
@@ -123,23 +120,6 @@ fn missing_file_and_folder_are_named() {
     assert!(error.starts_with(": cannot read it: "), "{error}");
 }
 
-#[cfg(unix)]
-#[test]
-fn causes_are_the_systems_own() {
-    let folder = Folder::new("causes");
-    let missing = refusal(&folder.0.join("missing.json"));
-    assert_eq!(
-        missing,
-        ": cannot read it: No such file or directory (os error 2)"
-    );
-    let path = folder.0.join("folder.json");
-    fs::create_dir(&path).unwrap();
-    assert_eq!(
-        refusal(&path),
-        ": cannot read it: Is a directory (os error 21)"
-    );
-}
-
 #[test]
 fn other_encodings_than_utf8_are_refused() {
     let folder = Folder::new("encodings");
@@ -154,62 +134,12 @@ fn other_encodings_than_utf8_are_refused() {
 }
 
 #[test]
-fn cause_is_the_errors_source() {
-    let path = env::temp_dir().join("tollgate-no-such-folder/a.json");
-    let error = Limits::builder().defaults_file(path).build().unwrap_err();
-    let source = std::error::Error::source(&error).unwrap();
-    assert!(source.is::<std::io::Error>(), "{source}");
-}
-
-#[test]
-fn mistake_in_a_file_is_told_with_path_line_limit_and_id() {
-    let folder = Folder::new("mistakes");
-    let path = folder.write("a.json", "[\n{\"ip\": {\"burst\": 1, \"count\": 1, \"period\": \"1s\",\n\"ids\": [\"10.0.0.256\"]}}]");
-    let error = names().overrides_file(&path).build().unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        format!(
-            "{}:3: limit `ip`: `10.0.0.256` is not an id in the format ipAddress: use an address such as \
-             `203.0.113.7` or `2001:db8::1`, without port or mask",
-            path.display()
-        )
-    );
-    let parts = (error.path(), error.line(), error.limit(), error.id());
-    assert_eq!(
-        parts,
-        (Some(&*path), Some(3), Some("ip"), Some("10.0.0.256"))
-    );
-    let path = folder.write("b.json", "\n{");
-    assert_eq!(refusal(&path), ":2: EOF while parsing an object");
-    let path = folder.write("c.json", "{\n\"ip\": {\"burst\": -1}}");
-    assert_eq!(
-        refusal(&path),
-        ":2: limit `ip`: burst is `-1`: use a whole number up to 4294967295, in digits only"
-    );
-}
-
-#[test]
-fn files_are_read_when_limits_are_built() {
-    let folder = Folder::new("again");
-    let path = folder.write("a.json", "{");
-    let recipe = Limits::builder().defaults_file(&path);
-    assert!(recipe.build().is_err());
-    fs::write(&path, r#"{"a": {}}"#).unwrap();
-    let first = recipe.build().unwrap();
-    assert_eq!(first.digest(), recipe.build().unwrap().digest());
-    fs::write(&path, r#"{"b": {}}"#).unwrap();
-    let second = recipe.build().unwrap();
-    assert_eq!(second.names(), ["b"]);
-    assert_ne!(first.digest(), second.digest());
-}
-
-#[test]
 fn languages_of_features_that_are_off_are_named() {
     let folder = Folder::new("features");
     let languages = [
-        (Language::Yaml, "yaml", "a.yml", cfg!(feature = "yaml")),
-        (Language::Yaml, "yaml", "a.yaml", cfg!(feature = "yaml")),
-        (Language::Toml, "toml", "a.toml", cfg!(feature = "toml")),
+        (YAML, "yaml", "a.yml", cfg!(feature = "yaml")),
+        (YAML, "yaml", "a.yaml", cfg!(feature = "yaml")),
+        (TOML, "toml", "a.toml", cfg!(feature = "toml")),
     ];
     for (language, feature, name, _) in languages.into_iter().filter(|(.., is_on)| !is_on) {
         let expected =
@@ -220,7 +150,7 @@ fn languages_of_features_that_are_off_are_named() {
             .overrides_text(language, "")
             .build()
             .unwrap_err();
-        assert_eq!(error.to_string(), format!("limits{expected}"));
+        assert_eq!(error.to_string(), format!("{language}{expected}"));
     }
 }
 
@@ -244,40 +174,13 @@ fn name_that_is_misspelt_in_the_defaults_is_shown_in_both_files() {
     assert_eq!(error.to_string(), expected);
 }
 
-#[test]
-fn name_that_is_misspelt_in_the_defaults_and_not_in_code_is_shown_there() {
-    let folder = Folder::new("misspelt-code");
-    let defaults = folder.write("defaults.json", format!("{{\n\"reqests\": {ONE}}}}}"));
-    let builder =
-        Limits::builder()
-            .defaults_file(&defaults)
-            .override_for("requests", "x", limit(1, 1, 1));
-    let error = builder.build().unwrap_err();
-    assert_eq!(error.path(), Some(&*defaults));
-    assert_eq!((error.line(), error.limit()), (Some(2), Some("reqests")));
-    let expected = format!(
-        "{}:2: limit `reqests`: the override in code names `requests`: use one spelling",
-        defaults.display()
-    );
-    assert_eq!(error.to_string(), expected);
-    // A name that is like none is still the code's.
-    let builder =
-        Limits::builder()
-            .defaults_file(&defaults)
-            .override_for("searches", "x", limit(1, 1, 1));
-    let error = builder.build().unwrap_err();
-    let expected = "limit `searches`: id `x`: no limit has this name: known are reqests";
-    assert_eq!(error.to_string(), expected);
-}
-
 /// The id formats whose feature is off.
 #[cfg(not(feature = "domains"))]
 #[test]
 fn formats_of_features_that_are_off_are_named() {
-    use tollgate::{
-        id::IdFormat,
-        limit::{Language::Json, LimitName},
-    };
+    use tollgate::{id::IdFormat, limit::LimitName};
+
+    use crate::JSON;
 
     for (format, name) in [
         (IdFormat::Domain, "domain"),
@@ -291,10 +194,10 @@ fn formats_of_features_that_are_off_are_named() {
         let error = Limits::builder().name(in_code).build().unwrap_err();
         assert_eq!(error.to_string(), expected);
         let text = format!("{{\n\"certificates\": {{\"number\": 3, \"id\": \"{name}\"}}}}");
-        let error = Limits::builder().defaults_text(Json, &text).build();
+        let error = Limits::builder().defaults_text(JSON, &text).build();
         assert_eq!(
             error.unwrap_err().to_string(),
-            format!("limits:2: {expected}")
+            format!("limits.json:2: {expected}")
         );
     }
 }

@@ -8,25 +8,42 @@ use proptest::{
     prelude::*,
     sample::{Index, select},
 };
+use serde_json::json;
 use tollgate::{
     Limit, Limits,
     id::IdFormat,
-    limit::{
-        Language::{self, Json, Yaml},
-        LimitName,
-    },
+    limit::LimitName,
     quota::{CalendarUnit, Per, UtcOffset},
     tiers::Tier,
 };
 
-use crate::{facts, limit, limit_of, names, override_of, overrides, reads, support::id_formats};
+use crate::{
+    JSON, Language, YAML, facts, limit_of, override_of, overrides, reads, support::id_formats,
+};
 
-/// The texts that limits write.
+/// The texts of limits, in the form of files.
 fn written(limits: &Limits) -> (String, String) {
-    (
-        serde_json::to_string(&limits.as_defaults()).unwrap(),
-        serde_json::to_string_pretty(&limits.as_overrides()).unwrap(),
-    )
+    let (mut defaults, mut overrides) = (Vec::new(), Vec::new());
+    for named in limits.iter() {
+        let mut entry = named
+            .limit()
+            .map_or_else(|| json!({}), |limit| json!(limit));
+        if let Some(number) = named.number() {
+            entry["number"] = json!(number);
+        }
+        entry["id"] = json!(named.format().to_string());
+        defaults.push(format!("\"{}\": {entry}", named.name()));
+        for own in named.overrides() {
+            let mut entry = json!(own.limit());
+            entry["ids"] = match own.comment() {
+                Some(comment) => json!([{"id": own.id(), "comment": comment}]),
+                None => json!([own.id()]),
+            };
+            overrides.push(json!({named.name(): entry}));
+        }
+    }
+    let defaults = format!("{{{}}}", defaults.join(", "));
+    (defaults, json!(overrides).to_string())
 }
 
 fn read(language: Language, (defaults, overrides): &(String, String)) -> Limits {
@@ -40,14 +57,15 @@ fn read(language: Language, (defaults, overrides): &(String, String)) -> Limits 
 /// Whether limits are the same when they are written and read, and their text too.
 fn survives(limits: &Limits) {
     let texts = written(limits);
-    let again = read(Json, &texts);
+    let again = read(JSON, &texts);
     assert_eq!(facts(&again), facts(limits));
     for named in limits.iter() {
-        let name = named.name.as_str();
+        let name = named.name();
         for own in named.overrides() {
-            assert_eq!(limit_of(&again, name, own.id), Some(own.limit));
-            let found = override_of(&again, name, own.id);
-            assert_eq!(found, Some(own));
+            assert_eq!(limit_of(&again, name, own.id()), Some(own.limit()));
+            let found = override_of(&again, name, own.id());
+            let found = found.map(|found| (found.id(), found.limit(), found.comment()));
+            assert_eq!(found, Some((own.id(), own.limit(), own.comment())));
         }
     }
     assert_eq!(written(&again), texts);
@@ -61,8 +79,8 @@ fn every_format_survives() {
         "~", "- x", "a: b", "#", "'\"\\", "a\nb", "\u{7f}", "", " x ",
     ]
     .map(|id| format!("_{id}"));
-    let builder = yaml_like.iter().fold(names(), |builder, id| {
-        builder.override_for("any", id, limit(1, 2, 3))
+    let builder = yaml_like.iter().fold(crate::names(), |builder, id| {
+        builder.override_for("any", id, crate::limit(1, 2, 3))
     });
     let json = format!(
         r#"[{{"ip": {{{values}, "ids": ["10.0.0.2", {{"id": "2001:0db8::1", "comment": "a \"b\"\n"}}]}}}},
@@ -74,40 +92,7 @@ fn every_format_survives() {
             {{"account_set": {{{values}, "ids": ["7:b.com,a.com"]}}}},
             {{"ip": {{{values}, "ids": [{{"id": "::1", "comment": ""}}]}}}}]"#
     );
-    survives(&builder.overrides_text(Json, &json).build().unwrap());
-}
-
-#[test]
-fn clients_of_one_limit_are_written_together() {
-    let builder = names()
-        .override_for("any", "a", limit(1, 1, 1))
-        .override_for("any", "b", limit(1, 1, 1))
-        .override_for("any", "c", limit(2, 2, 60))
-        .override_for("any", "d", limit(1, 1, 1));
-    let limits = builder.build().unwrap();
-    assert_eq!(
-        serde_json::to_string(&limits.as_overrides()).unwrap(),
-        r#"[{"any":{"burst":1,"count":1,"period":"1s","ids":["a","b"]}},{"any":{"burst":2,"count":2,"period":"1m0s","ids":["c"]}},{"any":{"burst":1,"count":1,"period":"1s","ids":["d"]}}]"#
-    );
-    survives(&limits);
-}
-
-#[test]
-fn older_forms_are_written_as_lists() {
-    let json = r#"{"account:7": {"burst": 1, "count": 2, "period": "180m"}}"#;
-    let limits = overrides(Json, json).unwrap();
-    assert_eq!(
-        serde_json::to_string(&limits.as_overrides()).unwrap(),
-        r#"[{"account":{"burst":1,"count":2,"period":"3h0m0s","ids":["7"]}}]"#
-    );
-    survives(&limits);
-}
-
-#[test]
-fn nothing_to_override_is_an_empty_list() {
-    let limits = names().build().unwrap();
-    assert_eq!(serde_json::to_string(&limits.as_overrides()).unwrap(), "[]");
-    survives(&limits);
+    survives(&builder.overrides_text(JSON, &json).build().unwrap());
 }
 
 fn span() -> impl Strategy<Value = Duration> {
@@ -159,10 +144,7 @@ fn tiers() -> impl Strategy<Value = Limit> {
 
 fn permits() -> impl Strategy<Value = Limit> {
     let hold = (1_000_000..=86_400_000_000_u64).prop_map(Duration::from_micros);
-    (1..=4096_u32, hold, option::of(span())).prop_map(|(limit, hold, wait)| {
-        let limit = Limit::concurrent(limit).hold(hold);
-        wait.map_or(limit.clone(), |wait| limit.max_wait(wait))
-    })
+    (1..=4096_u32, hold).prop_map(|(limit, hold)| Limit::concurrent(limit).hold(hold))
 }
 
 fn limits_of_all_kinds() -> impl Strategy<Value = Limit> {
@@ -247,7 +229,7 @@ fn assemble(all: &[Named], formats: &[Index]) -> Limits {
             }
         }
     }
-    let builder = builder.overrides_text(Json, &format!("[{}]", groups.join(",")));
+    let builder = builder.overrides_text(JSON, &format!("[{}]", groups.join(",")));
     let limits = builder.build().unwrap();
     for (name, id, limit) in expected {
         assert_eq!(limit_of(&limits, &name, &id), Some(limit));
@@ -267,7 +249,7 @@ fn listed(id: &str, comment: &Option<String>) -> String {
 }
 
 fn group(name: &str, limit: &Limit, ids: &[String]) -> String {
-    let values = serde_json::to_string(&limit.as_values()).unwrap();
+    let values = serde_json::to_string(limit).unwrap();
     let values = values.strip_suffix('}').unwrap();
     format!(r#"{{"{name}": {values}, "ids": [{}]}}}}"#, ids.join(","))
 }
@@ -287,11 +269,11 @@ proptest! {
 
     #[test]
     fn yaml_reads_what_is_written_as_json(n in any::<u32>(), id in "[ -~à-ÿ\n\t]{0,40}", comment in "[ -~\n]{0,40}") {
-        if reads(Yaml) {
+        if reads(YAML) {
             let json = serde_json::json!([{"any": {"burst": 1, "count": 1, "period": "1s",
                 "ids": [{"id": format!("{n}{id}"), "comment": comment}]}}]);
-            let limits = overrides(Json, &json.to_string()).unwrap();
-            let again = read(Yaml, &written(&limits));
+            let limits = overrides(JSON, &json.to_string()).unwrap();
+            let again = read(YAML, &written(&limits));
             prop_assert_eq!(facts(&again), facts(&limits));
         }
     }

@@ -1,383 +1,357 @@
 //! The callers of a process.
 
 use std::{
-    collections::BTreeSet,
-    future::{Future, poll_fn},
-    pin::pin,
-    sync::{Arc, MutexGuard, PoisonError},
-    task::Poll,
+    convert::Infallible,
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
-use futures_util::FutureExt;
-use tokio::time;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body::Body as _;
+use http_body_util::{BodyExt, Full};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 use tollgate::{
-    Decision, Limiter, Transaction,
-    backend::BackendError,
+    Decision, Limiter, RateLimitLayer, Transaction,
     decision::{BatchDecision, Source},
     limiter::LimiterError,
-    transaction::{Mode, Receipt},
+    transaction::{Mode, OnFailure, Receipt},
 };
+use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{
-    clock::ProcessClock,
-    ledger::Bucket,
-    limits::{self, Terms},
-    link,
-    network::{SharedNetwork, lock},
-    plan::{Ask, Call, Patience, Setup, Then},
-    record::{Admission, Decided, Owed, Record, SharedRecord},
-    server::EPOCH,
+    network::Network,
+    plan::{Ask, Bucket, Call, Plan, Work},
+    process::name,
+    record::{Charge, Denial, Held, Record},
+    terms::Terms,
 };
 
+/// The deadline of a policy, in microseconds, and what the timers round up.
+const DEADLINE: u64 = 53_000;
+
 /// A caller, and the process that it calls.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    pub(crate) setup: Arc<Setup>,
+    pub(crate) plan: Arc<Plan>,
     pub(crate) process: usize,
-    pub(crate) version: usize,
     pub(crate) limiter: Limiter,
-    pub(crate) clock: Arc<ProcessClock>,
-    pub(crate) network: SharedNetwork,
-    pub(crate) record: SharedRecord,
-}
-
-/// The result of a call that its caller has waited for.
-type Answered = Option<Result<BatchDecision, LimiterError>>;
-
-pub(crate) fn bucket(ask: &Ask) -> Bucket {
-    (limits::number(ask.place), ask.id.clone())
-}
-
-fn micros(us: u64) -> Duration {
-    Duration::from_micros(us)
+    pub(crate) layer: RateLimitLayer,
+    pub(crate) network: Arc<Network>,
+    pub(crate) record: Arc<Mutex<Record>>,
 }
 
 impl Caller {
-    pub(crate) fn record(&self) -> MutexGuard<'_, Record> {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap()
     }
 
-    fn terms(&self, ask: &Ask) -> Terms {
-        self.setup.limits[ask.place].versions[self.version]
+    fn now(&self) -> u64 {
+        self.network.clock.world()
     }
 
-    /// Makes a call, and does what follows.
-    pub(crate) async fn make(self, call: Call) {
-        let begun = self.clock.world();
-        let asks = call.asks.iter();
-        let units = asks.map(|ask| match call.is_check {
-            true => (bucket(ask), 0),
-            false => (bucket(ask), ask.cost),
-        });
-        let key = self.record().begin(units.collect());
-        let names = call.asks.iter().map(|ask| limits::name(ask.place));
-        let names: Vec<_> = names.collect();
-        let asked = call.asks.iter().zip(&names);
-        let transactions: Vec<_> = asked
-            .map(|(ask, name)| call.transaction(ask, name))
-            .collect();
-        let (answered, is_unsure) = link::watched(self.ask(&call, &transactions)).await;
-        let ended = self.clock.world();
-        let is_known = match &answered {
-            None | Some(Err(LimiterError::Backend(BackendError::Unavailable(_)))) => false,
-            Some(_) => true,
+    fn problem(&self, problem: &str) {
+        let (process, now) = (self.process, self.now());
+        self.record()
+            .problem(format!("process {process} at {now}: {problem}"));
+    }
+
+    /// Makes a call, and refunds it if the plan says so.
+    pub(crate) async fn call(self, call: Call) {
+        let begun = self.now();
+        for ask in &call.asks {
+            self.record().asked(&ask.bucket, begun);
+        }
+        let Some(answered) = self.answered(&call).await else {
+            return;
         };
-        self.record().end(key, is_known);
-        let Some(answered) = answered else { return };
-        if matches!(call.patience, Patience::Waits) {
-            self.check_deadline(begun, ended);
+        let ended = self.now();
+        if self.plan.setup.stack.policy && ended - begun > DEADLINE {
+            self.problem(&format!("a call has taken {} us", ended - begun));
         }
         match answered {
             Ok(decided) => {
-                let owed = match is_unsure {
-                    _ if call.asks.len() > 1 && self.setup.servers > 1 => Owed::Perhaps,
-                    true => Owed::Never,
-                    false => Owed::Certainly,
-                };
-                self.decided(&call, (begun, ended), &decided, owed).await;
+                let charges = self.decided(&call, &decided, (begun, ended));
+                if let Some(after) = call.refund {
+                    sleep(Duration::from_micros(after)).await;
+                    for (bucket, place, receipt) in charges {
+                        self.refund(&bucket, place, receipt).await;
+                    }
+                }
             }
-            Err(error) => self.failed(&call, ended, &error),
+            Err(error) => self.failed(&call, &error),
         }
     }
 
-    async fn ask(&self, call: &Call, transactions: &[Transaction<'_>]) -> Answered {
+    async fn answered(&self, call: &Call) -> Option<Result<BatchDecision, LimiterError>> {
+        let names: Vec<_> = call.asks.iter().map(|ask| name(ask.bucket.0)).collect();
+        let asked = call.asks.iter().zip(&names);
+        let transactions: Vec<_> = asked
+            .map(|(ask, name)| {
+                let transaction = Transaction::new(name.as_str(), &ask.bucket.1);
+                transaction.cost(ask.cost).mode(ask.mode)
+            })
+            .collect();
         let deciding = async {
             match call.is_check {
-                true => self.limiter.check_batch(transactions).await,
-                false => self.limiter.spend_batch(transactions).await,
+                true => self.limiter.check_batch(&transactions).await,
+                false => self.limiter.spend_batch(&transactions).await,
             }
         };
-        match call.patience {
-            Patience::Waits => Some(deciding.await),
-            Patience::Leaves(after) => time::timeout(micros(after), deciding).await.ok(),
-            Patience::Stalls(after) => {
-                let mut deciding = pin!(deciding);
-                let mut polled = poll_fn(|cx| Poll::Ready(deciding.as_mut().poll(cx)));
-                if let Poll::Ready(decided) = (&mut polled).await {
-                    return Some(decided);
-                }
-                time::sleep(micros(after)).await;
-                Some(deciding.await)
-            }
+        match call.leaves {
+            None => Some(deciding.await),
+            Some(after) => timeout(Duration::from_micros(after), deciding).await.ok(),
         }
     }
 
-    /// Lets many clients take one unit each.
-    pub(crate) async fn flood(self, place: usize, clients: u32) {
-        let name = limits::name(place);
-        for client in 0..clients {
-            let id = format!("flood{client}");
-            let _ = self.limiter.spend(&Transaction::new(&*name, &id)).await;
-        }
-    }
-
-    /// Asks a server about a bucket that no other process uses. When all has been well for a while, the store decides.
-    pub(crate) async fn beat(&self, server: usize, is_late: bool) {
-        let id = {
-            let network = lock(&self.network);
-            let mut ids = (0_u32..).map(|n| format!("process{}-{n}", self.process));
-            ids.find(|id| network.server_of(id) == server)
-                .expect("each server has some")
-        };
-        let decided = self
-            .limiter
-            .spend(&Transaction::new("heartbeat", &id))
-            .await;
-        let by = match &decided {
-            Ok(decision) => Decided::By(decision.source()),
-            Err(_) => Decided::Nobody,
-        };
-        let (mut record, now) = (self.record(), self.clock.world());
-        record.decided(self.process, &[server], now, by);
-        if is_late && by != Decided::By(Source::Store) {
-            let process = self.process;
-            record.problem(format!(
-                "process {process} asks server {server} at {now}, when all is well again: {decided:?}"
-            ));
-        }
-    }
-
-    /// A policy answers within its deadline.
-    fn check_deadline(&self, begun: u64, ended: u64) {
-        let took = ended - begun;
-        if self.setup.stack.has_policy() && took > 55_000 && !self.was_paused(begun) {
-            let problem = format!("a call took {took} us, from {begun}");
-            self.record().problem(problem);
-        }
-    }
-
-    fn was_paused(&self, begun: u64) -> bool {
-        lock(&self.network)
-            .pauses
-            .iter()
-            .any(|(process, from, until)| {
-                *process == self.process && *until >= begun && *from <= self.clock.world()
-            })
-    }
-
-    /// The servers that have the buckets of a call.
-    fn servers(&self, call: &Call) -> Vec<usize> {
-        let network = lock(&self.network);
-        let servers = call.asks.iter().map(|ask| network.server_of(&ask.id));
-        servers.collect::<BTreeSet<_>>().into_iter().collect()
-    }
-
-    fn failed(&self, call: &Call, at: u64, error: &LimiterError) {
-        let mut record = self.record();
+    fn failed(&self, call: &Call, error: &LimiterError) {
+        let setup = &self.plan.setup;
+        let may_fail =
+            !setup.calm && (!setup.stack.policy || setup.on_failure == OnFailure::Refuse);
         match error {
-            LimiterError::Backend(_) => {
-                record.decided(self.process, &self.servers(call), at, Decided::Nobody);
-            }
-            // A reload can lower a limit below the cost of a call.
-            LimiterError::CostAboveBurst { .. } | LimiterError::NoRoomForDebit { .. } => {}
-            error => record.problem(format!("{call:?} is an error: {error}")),
+            LimiterError::Backend(_) if may_fail => {}
+            // A debit does not fit into a window that is full of debits.
+            LimiterError::InvalidCost { .. }
+                if call.asks.iter().any(|ask| ask.mode == Mode::Debit) => {}
+            error => self.problem(&format!("{call:?} fails: {error:?}")),
         }
     }
 
-    async fn decided(
+    /// Records what was decided, and returns what was charged.
+    fn decided(
         &self,
         call: &Call,
-        (begun, ended): (u64, u64),
         decided: &BatchDecision,
-        owed: Owed,
-    ) {
-        let members = decided.members();
-        if let Some(limited) = members.iter().find(|member| member.limited()) {
-            let by = Decided::By(limited.source());
-            let servers = self.servers(call);
-            self.record().decided(self.process, &servers, ended, by);
-        }
-        let mut receipts = Vec::new();
-        for (ask, decision) in call.asks.iter().zip(members) {
-            if decision.source() == Source::Cache && !decision.allowed() {
-                self.check_denial(ask, call, begun);
+        (begun, ended): (u64, u64),
+    ) -> Vec<(Bucket, usize, Receipt)> {
+        let mut charges = Vec::new();
+        for (ask, decision) in call.asks.iter().zip(decided.members()) {
+            let bucket = &ask.bucket;
+            if self.plan.setup.calm && decision.source() == Source::Local {
+                self.problem(&format!(
+                    "{ask:?} is decided locally, and nothing has failed"
+                ));
+            }
+            if ask.mode.votes() && decision.limited() && !decision.allowed() {
+                self.record().denials.push(Denial {
+                    bucket: bucket.clone(),
+                    begun,
+                    ended,
+                    cost: ask.cost,
+                });
             }
             let passes = decided.allowed() && decision.allowed() && decision.limited();
             if call.is_check || !passes || ask.mode == Mode::CheckOnly {
                 continue;
             }
-            let at = decided_at(decision, begun, ended);
-            let is_apart = members.len() > 1 && self.setup.servers > 1;
-            let until = if is_apart { ended } else { at };
-            let place = self.admit(ask, decision, (begun, at, until), owed);
-            receipts.push((ask, place, decision.receipt()));
+            let charge = self.charge(ask, decision, (begun, ended));
+            let place = self.record().charged(bucket, charge);
+            let receipt = decision.receipt();
+            charges.extend(receipt.map(|receipt| (bucket.clone(), place, receipt)));
         }
-        match call.then {
-            Then::Nothing => {}
-            Then::Receipt(after, is_part) => {
-                time::sleep(micros(after)).await;
-                for (ask, place, receipt) in receipts {
-                    if let Some(receipt) = receipt {
-                        self.refund(ask, place, receipt, is_part).await;
-                    }
-                }
-            }
-            Then::Plain(after) => {
-                time::sleep(micros(after)).await;
-                for (ask, ..) in receipts {
-                    self.refund_plainly(ask).await;
-                }
-            }
-        }
+        charges
     }
 
-    fn admit(
-        &self,
-        ask: &Ask,
-        decision: &Decision,
-        (begun, at, until): (u64, u64, u64),
-        owed: Owed,
-    ) -> usize {
-        let mut record = self.record();
-        let admissions = record.admissions.entry(bucket(ask)).or_default();
-        admissions.push(Admission {
+    fn charge(&self, ask: &Ask, decision: &Decision, (begun, ended): (u64, u64)) -> Charge {
+        Charge {
             begun,
-            at,
-            until,
+            ended,
             process: self.process,
             source: decision.source(),
             units: ask.cost,
-            refunded: 0,
-            refunded_at: 0,
-            refunding: 0,
             is_debit: ask.mode == Mode::Debit,
-            owed,
-        });
-        admissions.len() - 1
+            refunded: None,
+        }
     }
 
-    async fn refund(&self, ask: &Ask, place: usize, mut receipt: Receipt, is_part: bool) {
-        let receipt = match is_part && receipt.cost() > 1 {
-            true => receipt.split(receipt.cost() / 2),
-            false => receipt,
-        };
-        let cost = receipt.cost();
-        self.record().admission(bucket(ask), place).refunding += cost;
-        let key = self.record().begin(vec![(bucket(ask), cost)]);
-        let name = limits::name(ask.place);
-        let transaction = Transaction::new(name.as_str(), &ask.id).of_receipt(&receipt);
-        let refunded = self.limiter.refund(&transaction).await;
-        let (mut record, now) = (self.record(), self.clock.world());
-        record.end(key, refunded.is_ok());
-        let admission = record.admission(bucket(ask), place);
-        admission.refunding -= match refunded {
-            Err(LimiterError::Backend(_)) => 0,
-            _ => cost,
-        };
+    async fn refund(&self, bucket: &Bucket, place: usize, receipt: Receipt) {
+        if self.plan.setup.limits[bucket.0].terms.has_tiers() {
+            return;
+        }
+        // It is not known whether one that is under way was made.
+        self.record().charge(bucket, place).refunded = Some(u64::MAX);
+        let limit = self.limiter.limit(&name(bucket.0)).unwrap();
+        let refunded = limit.refund_receipt(&bucket.1, receipt).await;
+        let now = self.now();
         match refunded {
-            Ok(decision) if decision.refunded() => {
-                admission.refunded += cost;
-                admission.refunded_at = now;
+            Ok(decision) => {
+                let refunded = decision.refunded().then_some(now);
+                self.record().charge(bucket, place).refunded = refunded;
             }
-            // Another algorithm may decide the bucket now.
-            Ok(_)
-            | Err(
-                LimiterError::Backend(_)
-                | LimiterError::ForeignReceipt { .. }
-                | LimiterError::NotWithTiers { .. },
-            ) => {}
-            Err(error) => record.problem(format!("a refund is an error: {error}")),
+            Err(LimiterError::Backend(_)) if !self.plan.setup.calm => {}
+            Err(error) => self.problem(&format!("a refund fails: {error:?}")),
         }
     }
 
-    async fn refund_plainly(&self, ask: &Ask) {
-        if self.terms(ask).has_tiers() {
-            return;
+    pub(crate) async fn reset(self, bucket: Bucket) {
+        let begun = self.now();
+        let place = self.record().resets.len();
+        let reset = (bucket.clone(), (begun, u64::MAX));
+        self.record().resets.push(reset);
+        let name = name(bucket.0);
+        let transaction = Transaction::new(name.as_str(), &bucket.1);
+        if self.limiter.reset(&[transaction]).await.is_ok() {
+            let now = self.now();
+            self.record().resets[place].1.1 = now;
         }
-        let key = self.record().begin(vec![(bucket(ask), ask.cost)]);
-        let name = limits::name(ask.place);
-        let transaction = Transaction::new(name.as_str(), &ask.id).cost(ask.cost);
-        // It adds to the bound, whatever becomes of it.
-        let refund = (self.clock.world(), ask.cost);
-        let bucket = bucket(ask);
-        self.record()
-            .refunds
-            .entry(bucket)
-            .or_default()
-            .push(refund);
-        let refunded = self.limiter.refund(&transaction).await;
-        self.record().end(key, refunded.is_ok());
     }
 
-    /// A denial from memory is one of the store, too, unless something happened there a moment ago, or elsewhere not long
-    /// ago.
-    fn check_denial(&self, ask: &Ask, call: &Call, begun: u64) {
-        const ROUND_TRIP: u64 = 200_000;
-        const LIFETIME: u64 = 5_200_000;
-        let (now, key) = (self.clock.world(), bucket(ask));
-        let [first, second] = self.setup.limits[ask.place].versions;
-        // Under another version of a limit, a period can begin anew.
-        if first != second && first.is_like(second) {
-            return;
-        }
-        let (memory, at) = {
-            let network = lock(&self.network);
-            let server = network.server_of(&ask.id);
-            let given_back = network.given_back.iter().any(|(at, process, bucket)| {
-                let since = if *process == Some(self.process) {
-                    ROUND_TRIP
-                } else {
-                    LIFETIME
-                };
-                (bucket.is_none() || bucket.as_ref() == Some(&key)) && at + since > now
-            });
-            if given_back {
-                return;
-            }
-            let server = &network.servers[server];
-            (Arc::clone(&server.memory), server.clock(begun))
+    /// Does some work with a permit.
+    pub(crate) async fn work(self, work: Work) {
+        let begun = self.now();
+        let bucket = &work.bucket;
+        let limit = self.limiter.limit(&name(bucket.0)).unwrap();
+        self.record().entering.push(bucket.clone());
+        let entering = limit.enter(&bucket.1);
+        let entered = match work.leaves {
+            None => entering.await,
+            Some(after) => match timeout(Duration::from_micros(after), entering).await {
+                Ok(entered) => entered,
+                Err(_) => return,
+            },
         };
-        let limits = limits::of_version(&self.setup.limits, self.version, self.setup.on_failure);
-        let direct = Limiter::new(limits, memory).with_clock(at);
-        let name = limits::name(ask.place);
-        let transaction = call.transaction(ask, &name);
-        let direct = direct.check(&transaction).now_or_never();
-        if let Some(Ok(direct)) = direct
-            && direct.allowed()
-            && self.setup.limits[ask.place].lease.is_none()
-        {
-            let problem = format!("{ask:?} is denied from memory at {now}, but not by the store");
-            self.record().problem(problem);
+        self.record().enters(bucket);
+        let permit = match entered {
+            Ok(Ok(permit)) => permit,
+            Ok(Err(_)) => return self.turned_away(bucket, begun),
+            Err(error) => return self.failed(&Call::one(bucket.clone()), &error),
+        };
+        let number = self.record().hold(Held {
+            bucket: bucket.clone(),
+            process: self.process,
+            permit,
+        });
+        self.check_permits(bucket);
+        sleep(Duration::from_micros(work.lasts)).await;
+        let Some(held) = self.record().permits.remove(&number) else {
+            return;
+        };
+        if self.plan.setup.calm && !held.permit.is_held() {
+            self.problem(&format!(
+                "a permit of {bucket:?} is lost, and nothing has failed"
+            ));
+        }
+        self.record().left.push((bucket.clone(), self.now()));
+        if work.releases {
+            let _ = held.permit.release().await;
         }
     }
-}
 
-impl Call {
-    fn transaction<'a>(&self, ask: &'a Ask, name: &'a str) -> Transaction<'a> {
-        let transaction = Transaction::new(name, &ask.id);
-        let transaction = transaction.cost(ask.cost).mode(ask.mode);
-        match self.no_wait {
-            true => transaction.no_wait(),
-            false => transaction,
+    /// Work is only turned away if there can be as many others.
+    fn turned_away(&self, bucket: &Bucket, begun: u64) {
+        if !self.plan.setup.calm {
+            return;
+        }
+        let record = self.record();
+        // Permits of those that have left can be on their way back.
+        let left = record.left.iter();
+        let left = left.filter(|(other, at)| other == bucket && at + 60_000 >= begun);
+        let entering = record.entering.iter().filter(|other| *other == bucket);
+        let others = record.held(bucket) + entering.count() + left.count();
+        drop(record);
+        if others < self.plan.setup.limits[bucket.0].terms.most() as usize {
+            self.problem(&format!(
+                "work of {bucket:?} is turned away with {others} others"
+            ));
         }
     }
-}
 
-/// When a decision was made, in the time of the simulation: while its call was under way.
-pub(crate) fn decided_at(decision: &Decision, begun: u64, ended: u64) -> u64 {
-    let Some(at) = decision.decided_at() else {
-        return ended;
-    };
-    at.as_micros().saturating_sub(EPOCH).clamp(begun, ended)
+    /// At most twice as many permits as the limit has count at once, rounded up for each process.
+    fn check_permits(&self, bucket: &Bucket) {
+        let (setup, now) = (&self.plan.setup, self.now());
+        let terms = setup.limits[bucket.0].terms;
+        let Terms::AtOnce { permits, hold } = terms else {
+            return;
+        };
+        if setup.on_failure == OnFailure::Allow {
+            return;
+        }
+        let processes = u32::try_from(setup.processes).unwrap();
+        let record = self.record();
+        let mut most = permits;
+        if record.first_fault.is_some() && setup.on_failure == OnFailure::Local {
+            most += terms.share(processes).most() * processes;
+        }
+        // Whoever held a permit finds out when it is renewed.
+        let is_recent = |at: u64| (at..at + hold).contains(&now);
+        let losses = record.data_losses.iter().filter(|at| is_recent(**at));
+        let was_set = self.network.clock.was_set(now.saturating_sub(hold), now);
+        most += permits * (u32::try_from(losses.count()).unwrap() + u32::from(was_set));
+        let restarts = record.restarts.iter().filter(|(at, _)| is_recent(*at));
+        most += terms.share(processes).most() * u32::try_from(restarts.count()).unwrap();
+        let held = record.held(bucket);
+        drop(record);
+        if held > most as usize {
+            self.problem(&format!(
+                "{held} permits of {bucket:?} count, at most {most}"
+            ));
+        }
+    }
+
+    /// A client that reads each response to its end before it sends the next request. As many clients as there are permits
+    /// never meet a refusal.
+    pub(crate) async fn visit(self, place: usize, group: u64) {
+        let id = format!("client{group}");
+        let answer = service_fn(|_: Request<()>| async {
+            sleep(Duration::from_millis(7)).await;
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello"))))
+        });
+        let mut sent = Vec::new();
+        for _ in 0..6 {
+            let request = Request::builder().header(name(place), &id);
+            let service = self.layer.layer(answer);
+            let response = service.oneshot(request.body(()).unwrap()).await.unwrap();
+            let status = response.status();
+            // A server does not poll a body again whose length is sent, and may drop it later.
+            let mut body = response.into_body();
+            while !body.is_end_stream() {
+                let _ = body.frame().await;
+            }
+            sent.push(body);
+            let is_in_order = self.plan.setup.calm && self.plan.setup.lanes == 1;
+            if is_in_order && status != StatusCode::OK {
+                self.problem(&format!(
+                    "{id} is answered with {status} for its own last permit"
+                ));
+            }
+        }
+    }
+
+    /// A client spends all, and gets it back while it keeps asking. Then it can spend it again.
+    pub(crate) async fn refunds(self, place: usize, group: u64) {
+        let id = format!("refund{group}");
+        let limit = self.limiter.limit(&name(place)).unwrap();
+        let limit = limit.cost(self.plan.setup.limits[place].terms.most());
+        let spent = limit.spend(&id).await.unwrap();
+        let Some(receipt) = spent.receipt() else {
+            return;
+        };
+        let mut asking = JoinSet::new();
+        for turn in 0..3 {
+            let (limit, id) = (limit.clone(), id.clone());
+            asking.spawn(async move {
+                sleep(Duration::from_millis(turn)).await;
+                limit.spend(&id).await.unwrap().allowed()
+            });
+        }
+        sleep(Duration::from_millis(2)).await;
+        limit.refund_receipt(&id, receipt).await.unwrap();
+        let meanwhile = asking.join_all().await;
+        let afterwards = limit.spend(&id).await.unwrap().allowed();
+        if !afterwards && !meanwhile.contains(&true) {
+            self.problem(&format!("{id} of limit {place} is denied after a refund"));
+        }
+    }
+
+    /// Asks more often at once than the policy lets through.
+    pub(crate) async fn crowd(self, bucket: Bucket) {
+        let mut callers = JoinSet::new();
+        for _ in 0..4_200 {
+            callers.spawn(self.clone().call(Call::one(bucket.clone())));
+        }
+        callers.join_all().await;
+    }
 }

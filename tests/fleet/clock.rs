@@ -1,127 +1,91 @@
-//! The clock of a process.
+//! The clocks of a fleet, and what they have shown.
 
-use std::{
-    sync::{
-        Mutex,
-        atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::sync::Mutex;
 
-use tokio::{runtime::Handle, time::Instant};
+use tokio::time::Instant;
 
-use crate::server::EPOCH;
+use crate::terms::SECOND;
 
-/// A first runtime is so far ahead of the real clock. No simulation takes that long.
-const FAR: Duration = Duration::from_secs(100_000);
+/// The time at which each simulation begins, in microseconds since the Unix epoch: some seconds before a full hour.
+const EPOCH: u64 = 1_767_225_600 * SECOND - 3 * SECOND;
 
-/// What the timers of a runtime count, from its start.
-const TICK: Duration = Duration::from_millis(1);
-
-/// The clock of a process, which follows the paused clock of its runtime.
-#[derive(Debug, Default)]
-pub(crate) struct ProcessClock {
-    /// The instants at which its runtime has started, by tokio's clock and in the simulation.
-    started: Mutex<Option<(Instant, u64)>>,
-    /// The time of the simulation where no runtime runs.
-    stands: AtomicU64,
-    /// How far it is ahead, in microseconds.
-    ahead: AtomicI64,
-    /// Tokio's clock counts milliseconds here. Readings within one are a microsecond apart.
-    last: Mutex<(u64, u64)>,
+/// A clock that follows tokio's, and can be set. Times of the simulation are microseconds since its begin.
+#[derive(Debug)]
+pub(crate) struct SimulatedClock {
+    begun: Instant,
+    /// When the clock was set, and how far it has been ahead since then.
+    steps: Mutex<Vec<(u64, i64)>>,
 }
 
-/// Rounds up to ticks.
-fn whole_ticks(rest: Duration) -> Duration {
-    let ticks = rest.as_nanos().div_ceil(TICK.as_nanos());
-    TICK * u32::try_from(ticks).expect("it is some days at most")
+/// What a clock shows between two instants, at least and at most.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+    /// What it showed at the first use of a bucket, at least.
+    pub(crate) first: u64,
+    /// How often the bucket has begun anew since then.
+    pub(crate) fresh_starts: u64,
 }
 
-impl ProcessClock {
-    /// Returns how far the clock of a runtime that starts now has to be ahead of the real one, in whole milliseconds.
-    pub(crate) fn ahead_of_real(&self) -> Duration {
-        self.rest().map_or(FAR, whole_ticks)
-    }
-
-    /// Returns how far the clock would be put forward if a runtime started now.
-    pub(crate) fn gain(&self) -> Option<Duration> {
-        let rest = self.rest()?;
-        Some(whole_ticks(rest) - rest)
-    }
-
-    /// Waits for an instant at which the clock would hardly be put forward.
-    pub(crate) fn wait_for_tick(&self) {
-        let mut last = self.gain();
-        while let Some(gain) = self.gain().filter(|gain| Some(*gain) >= last) {
-            last = Some(gain);
+impl SimulatedClock {
+    pub(crate) fn new() -> Self {
+        Self {
+            begun: Instant::now(),
+            steps: Mutex::new(vec![(0, 0)]),
         }
-    }
-
-    /// Returns how far the clock is ahead of the real one, if it has started.
-    fn rest(&self) -> Option<Duration> {
-        let (started, born) = (*self.started.lock().expect("nobody panics"))?;
-        let elapsed = self.stands.load(Relaxed).saturating_sub(born);
-        let at = started + Duration::from_micros(elapsed);
-        Some(at.saturating_duration_since(Instant::now()))
-    }
-
-    /// Begins anew. Nothing remembers an instant of before.
-    pub(crate) fn forget(&self) {
-        *self.started.lock().expect("nobody panics") = None;
-    }
-
-    /// Begins with a runtime that has just started.
-    pub(crate) fn start(&self, now: u64) {
-        *self.started.lock().expect("nobody panics") = Some((Instant::now(), now));
-        self.stands.store(now, Relaxed);
-    }
-
-    pub(crate) fn stand(&self, now: u64) {
-        self.stands.store(now, Relaxed);
-    }
-
-    pub(crate) fn set_ahead(&self, us: i64) {
-        self.ahead.store(us, Relaxed);
-    }
-
-    pub(crate) fn leap(&self, us: u32) {
-        self.ahead.fetch_add(us.into(), Relaxed);
-    }
-
-    /// The instant of tokio's clock at a time of the simulation.
-    pub(crate) fn instant(&self, at: u64) -> Instant {
-        let (started, born) = self
-            .started
-            .lock()
-            .expect("nobody panics")
-            .expect("it runs");
-        started + Duration::from_micros(at - born)
     }
 
     /// The time of the simulation.
     pub(crate) fn world(&self) -> u64 {
-        if Handle::try_current().is_err() {
-            return self.stands.load(Relaxed);
-        }
-        let (started, born) = self
-            .started
-            .lock()
-            .expect("nobody panics")
-            .expect("it runs");
-        let elapsed = Instant::now().saturating_duration_since(started);
-        let now = born + u64::try_from(elapsed.as_micros()).expect("it is a short time");
-        let mut last = self.last.lock().expect("nobody panics");
-        let reads = if last.0 == now {
-            (last.1 + 1).min(900)
-        } else {
-            0
-        };
-        *last = (now, reads);
-        now + reads
+        u64::try_from(self.begun.elapsed().as_micros()).unwrap()
     }
 
-    /// Microseconds since the Unix epoch, by this clock.
+    /// The instant at a time of the simulation.
+    pub(crate) fn instant(&self, at: u64) -> Instant {
+        self.begun + std::time::Duration::from_micros(at)
+    }
+
     pub(crate) fn now(&self) -> u64 {
-        (EPOCH + self.world()).saturating_add_signed(self.ahead.load(Relaxed))
+        let ahead = self.steps.lock().unwrap().last().unwrap().1;
+        (EPOCH + self.world()).saturating_add_signed(ahead)
+    }
+
+    pub(crate) fn step(&self, by: i64) {
+        let now = self.world();
+        let mut steps = self.steps.lock().unwrap();
+        let ahead = steps.last().unwrap().1;
+        steps.push((now, ahead + by));
+    }
+
+    /// Whether the clock was set between two instants.
+    pub(crate) fn was_set(&self, from: u64, until: u64) -> bool {
+        let steps = self.steps.lock().unwrap();
+        steps[1..].iter().any(|(at, _)| (from..=until).contains(at))
+    }
+
+    pub(crate) fn span(&self, first: u64, (from, until): (u64, u64), fresh_starts: u64) -> Span {
+        let (from, until) = self.shown(from, until);
+        let first = self.shown(first, first).0;
+        Span {
+            from,
+            until,
+            first: first.min(from),
+            fresh_starts,
+        }
+    }
+
+    /// The least and the most that the clock has shown between two instants.
+    fn shown(&self, from: u64, until: u64) -> (u64, u64) {
+        let shows = |at: u64, ahead: i64| (EPOCH + at).saturating_add_signed(ahead);
+        let steps = self.steps.lock().unwrap();
+        let mut shown = Vec::new();
+        for (place, (at, ahead)) in steps.iter().enumerate() {
+            let end = steps.get(place + 1).map_or(u64::MAX, |(next, _)| *next);
+            if *at <= until && end >= from {
+                shown.extend([(*at).max(from), end.min(until)].map(|at| shows(at, *ahead)));
+            }
+        }
+        (*shown.iter().min().unwrap(), *shown.iter().max().unwrap())
     }
 }

@@ -1,233 +1,280 @@
-//! Draws a fleet, and what its clients do.
+//! Draws a plan from a seed.
 
 use tollgate::transaction::{Mode, OnFailure};
 
 use crate::{
-    limits::Named,
-    plan::{Ask, Call, Event, Events, MILLI, Patience, Setup, Stack, Then, Visit},
+    plan::{Ask, Bucket, Call, Event, Fault, MILLI, Named, Plan, Setup, Stack, Work},
     random::Random,
+    terms::Terms,
 };
 
-/// Draws the setup of a fleet.
-pub(crate) fn setup(random: &mut Random, is_crowded: bool) -> Setup {
-    let stacks = Stack::ALL;
-    // Memory comes first.
-    let stack = *random.pick(&stacks[usize::from(is_crowded)..]);
-    let processes = match stack {
-        Stack::Memory => 1,
-        _ => 1 + random.index(3),
+type Events = Vec<(u64, Event)>;
+
+impl Plan {
+    pub(crate) fn of(seed: u64) -> Self {
+        let random = &mut Random::new(seed);
+        let setup = setup(random);
+        let mut events = Events::new();
+        let mut faults = Vec::new();
+        if !setup.calm {
+            faults = (0..random.within(1, 5))
+                .map(|_| fail(&setup, random, &mut events))
+                .collect();
+        }
+        for place in 0..setup.limits.len() {
+            calls(&setup, place, &faults, random, &mut events);
+        }
+        if random.one_in(3) {
+            others(&setup, random, &mut events);
+        }
+        if setup.calm {
+            refunds(&setup, random, &mut events);
+        }
+        events.retain(|(at, _)| *at < setup.end);
+        events.sort_by_key(|(at, _)| *at);
+        Self {
+            seed,
+            setup,
+            events,
+        }
+    }
+}
+
+fn setup(random: &mut Random) -> Setup {
+    let stack = Stack {
+        policy: !random.one_in(5),
+        lease: random.one_in(3),
+        cache: random.one_in(2),
     };
-    let lines = random.one_in(3);
-    let limits = 1 + random.index(3) + usize::from(is_crowded);
-    let of = u32::try_from(processes).expect("there are few");
+    let limits = (0..random.within(1, 3))
+        .map(|_| limit(stack, random))
+        .collect();
+    let slowest = *random.pick(&[0, 1, 3, 9]);
     Setup {
-        processes,
-        servers: match is_crowded {
-            true => 1,
-            false => *random.pick(&[1, 1, 2, 3]),
-        },
+        calm: random.one_in(4),
         stack,
-        is_crowded,
-        share: if random.one_in(3) { (1, of) } else { (1, 1) },
-        on_failure: *random.pick(&[
-            OnFailure::Local,
-            OnFailure::Local,
-            OnFailure::Local,
-            OnFailure::Refuse,
-            OnFailure::Allow,
-        ]),
-        max_in_flight: *random.pick(&[4096, 4096, 2, 5]),
-        max_waiting: *random.pick(&[0, 1, 2, 5, 1000]),
-        limits: (0..limits)
-            .map(|place| match is_crowded && place == 0 {
-                true => Named::with_line(random),
-                false => Named::any(random, stack.has_lease(), lines),
-            })
-            .collect(),
-        ahead: ahead(random, processes),
-        end: random.within(1_000, 4_000) * MILLI,
-        keeps_permits: false,
+        processes: random.index(4) + 1,
+        limits,
+        on_failure: match random.below(8) {
+            0 => OnFailure::Allow,
+            1 => OnFailure::Refuse,
+            _ => OnFailure::Local,
+        },
+        latency: (0, slowest * MILLI),
+        lanes: random.within(1, 2),
+        end: random.within(3_000, 8_000) * MILLI,
     }
 }
 
-/// Draws how far the clocks of processes are ahead.
-fn ahead(random: &mut Random, processes: usize) -> Vec<i64> {
-    let has_skew = random.one_in(5);
-    let ahead = |_| match has_skew {
-        true => i64::try_from(random.below(4_000_000)).expect("it is small") - 2_000_000,
-        false => 0,
+fn limit(stack: Stack, random: &mut Random) -> Named {
+    let leased = stack.lease && random.one_in(2);
+    let terms = match leased {
+        true => Terms::leased(random),
+        false if random.one_in(4) => Terms::at_once(random),
+        false => Terms::any(random),
     };
-    (0..processes).map(ahead).collect()
+    Named { terms, leased }
 }
 
-/// What the clients of a fleet are like.
-#[derive(Clone, Copy)]
-struct Clients {
-    /// How many there are.
-    ids: usize,
-    have_refunds: bool,
-    /// Whether some refund without a receipt. That loosens the bounds.
-    have_plain: bool,
-    /// Whether some leave before they are answered.
-    leave: bool,
-    /// Whether some use the layer.
-    visit: bool,
-    /// One in so many requests through the layer is a burst. Lines are for bursts.
-    bursts: u64,
+/// Draws a fault, and returns when it begins and ends.
+fn fail(setup: &Setup, random: &mut Random, events: &mut Events) -> (u64, u64) {
+    let at = random.below(setup.end);
+    let most = match random.one_in(2) {
+        true => 300 * MILLI,
+        false => 3_000 * MILLI,
+    };
+    let lasts = random.within(20 * MILLI, most).min(setup.end - at);
+    let process = random.index(setup.processes);
+    let event = match random.below(11) {
+        0 | 1 => Event::Fault(Fault::Down {
+            lasts,
+            loses_data: random.one_in(3),
+        }),
+        2 => Event::Fault(Fault::Paused { lasts }),
+        3 => Event::Fault(Fault::Busy {
+            lasts,
+            each: random.within(2, 20) * MILLI,
+        }),
+        4 => Event::Fault(Fault::Slow {
+            lasts,
+            latency: (MILLI, random.within(10, 80) * MILLI),
+        }),
+        5 => Event::Fault(Fault::Cut {
+            lasts,
+            process: None,
+        }),
+        6 => Event::Fault(Fault::Cut {
+            lasts,
+            process: Some(process),
+        }),
+        7 | 8 => Event::Fault(Fault::Loses {
+            lasts,
+            nth: random.within(2, 5),
+            answers: random.one_in(2),
+        }),
+        9 => Event::Kill(process, lasts),
+        _ => set_clock(random),
+    };
+    events.push((at, event));
+    (at, at + lasts)
 }
 
-/// Draws calls and requests.
-pub(crate) fn calls(setup: &Setup, random: &mut Random, events: &mut Events) {
-    let count = random.within(20, 150);
-    let clients = Clients {
-        ids: *random.pick(&[1, 2, 4]),
-        have_refunds: random.one_in(2),
-        have_plain: random.one_in(3),
-        leave: random.one_in(3),
-        visit: setup.is_crowded || random.one_in(2),
-        bursts: if setup.is_crowded { 4 } else { 12 },
-    };
-    if setup.stack == Stack::Memory && random.one_in(2) {
-        let place = random.index(setup.limits.len());
-        let at = random.within(setup.end / 2, setup.end - 1);
-        events.push((at, Event::Flood(0, place, random.units(50, 400))));
+fn set_clock(random: &mut Random) -> Event {
+    let by = random.within(1, 4_000) * MILLI;
+    let signed = i64::try_from(by).unwrap();
+    match random.below(3) {
+        0 => Event::Clock(by),
+        1 => Event::Fault(Fault::StoreClock(signed)),
+        _ => Event::Fault(Fault::StoreClock(-signed)),
     }
-    for _ in 0..count {
-        let (at, process) = (random.below(setup.end), random.index(setup.processes));
-        let is_visit = clients.visit && random.one_in(2);
-        let (event, copies) = match is_visit {
-            true => {
-                let visit = Event::Visit(process, visit(setup, random, clients));
-                (visit, copies(random, clients.bursts, 60))
-            }
-            false => {
-                let call = Event::Call(process, call(setup, random, clients));
-                (call, copies(random, 8, 12))
+}
+
+/// Draws the calls of a limit: some all the time, and many at once, mostly when a fault begins or has just ended.
+fn calls(
+    setup: &Setup,
+    place: usize,
+    faults: &[(u64, u64)],
+    random: &mut Random,
+    events: &mut Events,
+) {
+    for _ in 0..random.within(10, 120) {
+        let at = random.below(setup.end);
+        events.push(call(setup, (place, at), random));
+    }
+    if setup.limits[place].leased {
+        surge(setup, place, random, events);
+    }
+    for _ in 0..random.within(1, 5) {
+        let at = match faults {
+            [] => random.below(setup.end),
+            faults => {
+                let (begin, end) = *random.pick(faults);
+                let between = random.within(begin, end);
+                let about = *random.pick(&[begin, begin, end, between]);
+                about.saturating_sub(50 * MILLI) + random.below(300 * MILLI)
             }
         };
-        events.extend((0..copies).map(|copy| (at + copy * 37, event.clone())));
-        if random.one_in(150) {
-            let place = random.index(setup.limits.len());
-            let id = random.index(clients.ids).to_string();
-            events.push((at, Event::Reset(process, place, id)));
+        let pause = *random.pick(&[0, MILLI, 7 * MILLI]);
+        for number in 0..random.within(5, 60) {
+            events.push(call(setup, (place, at + number * pause), random));
         }
     }
 }
 
-/// One in `n` calls is a burst, which is what a bucket is for.
-fn copies(random: &mut Random, n: u64, most: u64) -> u64 {
-    match random.one_in(n) {
-        true => random.within(2, most),
-        false => 1,
+fn call(setup: &Setup, (place, at): (usize, u64), random: &mut Random) -> (u64, Event) {
+    let (process, bucket) = (random.index(setup.processes), bucket(place, random));
+    let leaves = |random: &mut Random| {
+        let leaves = !setup.calm && random.one_in(8);
+        leaves.then(|| random.within(0, 60) * MILLI)
+    };
+    if setup.limits[place].terms.is_at_once() {
+        let longest = *random.pick(&[100, 4_000]);
+        let work = Work {
+            bucket,
+            lasts: random.within(0, longest) * MILLI,
+            leaves: leaves(random),
+            releases: random.one_in(2),
+        };
+        return (at, Event::Work(process, work));
     }
-}
-
-fn call(setup: &Setup, random: &mut Random, clients: Clients) -> Call {
-    let first = random.index(setup.limits.len());
-    let mut asks = vec![ask(setup, random, first, clients.ids)];
-    if random.one_in(3) {
-        for place in 0..setup.limits.len() {
-            let more = ask(setup, random, place, clients.ids);
-            let is_new = |other: &Ask| (other.place, &other.id) != (more.place, &more.id);
-            if random.one_in(2) && asks.iter().all(is_new) {
-                asks.push(more);
-            }
+    let mut asks = vec![ask(setup, bucket, random)];
+    for other in 0..setup.limits.len() {
+        if other != place && !setup.limits[other].terms.is_at_once() && random.one_in(6) {
+            let bucket = self::bucket(other, random);
+            asks.push(ask(setup, bucket, random));
         }
     }
-    let patience = match random.below(8) {
-        0 if clients.leave => Patience::Leaves(random.below(60) * MILLI),
-        1 if clients.leave => Patience::Stalls(random.below(60) * MILLI),
-        _ => Patience::Waits,
-    };
-    let mut then = match random.below(6) {
-        0 | 1 if clients.have_refunds => Then::Receipt(random.below(800) * MILLI, random.one_in(2)),
-        2 if clients.have_plain && clients.have_refunds => Then::Plain(random.below(300) * MILLI),
-        _ => Then::Nothing,
-    };
-    if let [only] = &mut asks[..]
-        && can_saturate(setup, only)
-        && random.one_in(4)
-    {
-        only.cost = u32::MAX;
-        then = Then::Receipt(random.below(20) * MILLI, false);
-    }
-    Call {
+    let call = Call {
         asks,
-        is_check: random.one_in(12),
-        no_wait: random.one_in(4),
-        patience,
-        then,
-    }
+        is_check: random.one_in(10),
+        leaves: leaves(random),
+        refund: random.one_in(8).then(|| random.below(500) * MILLI),
+    };
+    (at, Event::Call(process, call))
 }
 
-/// Whether a debit of any cost leaves the bucket usable.
-fn can_saturate(setup: &Setup, ask: &Ask) -> bool {
-    let mut versions = setup.limits[ask.place].versions.into_iter();
-    ask.mode == Mode::Debit && versions.all(|terms| terms.is_quota())
+/// Most calls are those of one client.
+fn bucket(place: usize, random: &mut Random) -> Bucket {
+    let id = if random.one_in(6) { "rare" } else { "busy" };
+    (place, id.to_owned())
 }
 
-fn visit(setup: &Setup, random: &mut Random, clients: Clients) -> Visit {
-    let mut asks: Vec<Ask> = Vec::new();
-    for place in 0..setup.limits.len() {
-        if asks.is_empty() || random.one_in(2) {
-            let mut ask = ask(setup, random, place, clients.ids);
-            ask.mode = Mode::CheckAndSpend;
-            asks.push(ask);
-        }
-    }
-    let has_tiers = |ask: &Ask| {
-        let mut versions = setup.limits[ask.place].versions.into_iter();
-        versions.any(|terms| terms.has_tiers())
-    };
-    let often = if setup.is_crowded { 2 } else { 1 };
-    let settles = match random.one_in(4 / often) && !asks.iter().any(has_tiers) {
-        true => (0..random.within(1, 3))
-            .map(|_| random.units(0, 6))
-            .collect(),
-        false => Vec::new(),
-    };
-    let is_bad = asks.len() > 1 && random.one_in(6 / often);
-    if is_bad && random.one_in(2) {
-        for ask in &mut asks {
-            // Nobody else has this id.
-            "bad".clone_into(&mut ask.id);
-        }
-    }
-    Visit {
-        is_bad,
-        asks,
-        settles,
-        handling: (random.below(40) * MILLI, random.below(40) * MILLI),
-        patience: match clients.leave && random.one_in(6) {
-            true => Patience::Leaves(random.below(100) * MILLI),
-            false => Patience::Waits,
-        },
-    }
-}
-
-fn ask(setup: &Setup, random: &mut Random, place: usize, ids: usize) -> Ask {
-    let named = &setup.limits[place];
-    let least = named.versions.iter().map(|terms| terms.most()).min();
-    // With leases, less than the burst fits into one call.
-    let most = match named.has_line() {
-        true => least.unwrap_or(1),
-        false => (least.unwrap_or(1) / 3).max(1),
-    };
-    let has_tiers = named.versions.iter().any(|terms| terms.has_tiers());
+fn ask(setup: &Setup, bucket: Bucket, random: &mut Random) -> Ask {
+    let terms = setup.limits[bucket.0].terms;
+    let most = terms.most().min(if setup.limits[bucket.0].leased {
+        20
+    } else {
+        60
+    });
     let mode = match random.below(12) {
         0 => Mode::CheckOnly,
         1 => Mode::SpendOnly,
-        2 if !has_tiers => Mode::Debit,
+        2 if !terms.has_tiers() => Mode::Debit,
         _ => Mode::CheckAndSpend,
     };
     Ask {
-        place,
-        id: random.index(ids).to_string(),
-        cost: if random.one_in(3) {
-            random.units(1, most)
-        } else {
-            1
+        bucket,
+        cost: match random.one_in(4) {
+            true => random.units(1, most),
+            false => 1,
         },
         mode,
+    }
+}
+
+/// Draws calls after which each process holds what it has charged ahead, and calls that use all of that.
+fn surge(setup: &Setup, place: usize, random: &mut Random, events: &mut Events) {
+    let bucket = || (place, "busy".to_owned());
+    let begin = random.below(setup.end);
+    for process in 0..setup.processes {
+        for number in 0..random.within(3, 9) {
+            let call = Call::one(bucket());
+            events.push((begin + number * MILLI, Event::Call(process, call)));
+        }
+        // Units that are idle for longer are returned.
+        let end = begin + random.within(500, 1_900) * MILLI;
+        for _ in 0..80 / setup.processes {
+            events.push((end, Event::Call(process, Call::one(bucket()))));
+        }
+    }
+}
+
+/// Draws refunds between the requests of a client.
+fn refunds(setup: &Setup, random: &mut Random, events: &mut Events) {
+    for (place, named) in setup.limits.iter().enumerate() {
+        if named.leased || named.terms.has_tiers() || named.terms.is_at_once() {
+            continue;
+        }
+        for _ in 0..random.within(1, 5) {
+            let (at, process) = (random.below(setup.end), random.index(setup.processes));
+            events.push((at, Event::Refund(process, place)));
+        }
+    }
+}
+
+/// What happens now and then.
+fn others(setup: &Setup, random: &mut Random, events: &mut Events) {
+    for _ in 0..random.within(1, 3) {
+        let (at, process) = (random.below(setup.end), random.index(setup.processes));
+        let place = random.index(setup.limits.len());
+        let terms = setup.limits[place].terms;
+        let event = match random.below(4) {
+            0 | 1 if terms.is_at_once() => Event::Clients(process, place),
+            1 if !terms.is_at_once() => Event::Reset(process, bucket(place, random)),
+            2 if !setup.calm && !terms.is_at_once() && random.one_in(8) => {
+                events.push((
+                    at,
+                    Event::Fault(Fault::Slow {
+                        lasts: 100 * MILLI,
+                        latency: (19 * MILLI, 21 * MILLI),
+                    }),
+                ));
+                Event::Crowd(process, bucket(place, random))
+            }
+            // It gives back permits of work that goes on.
+            _ if setup.limits.iter().any(|named| named.terms.is_at_once()) => continue,
+            _ => Event::Close(process),
+        };
+        events.push((at, event));
     }
 }

@@ -1,286 +1,235 @@
-//! The network between processes and servers, and all that is on the way.
+//! The store, and the connections to it.
 
 use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, Mutex},
 };
 
-use tokio::sync::oneshot;
 use tollgate::{
-    decision::Outcome,
-    transaction::{Batch, Operation, OwnedBatch},
+    MemoryBackend,
+    backend::{Backend, BackendError},
+    clock::Timestamp,
+    decision::{Answer, Outcome},
+    transaction::{Batch, OwnedBatch},
 };
 
-use crate::{
-    ledger::{Bucket, Charges, Ledger, bucket_of},
-    random::Random,
-    server::{Health, Refusal, Server},
-};
+use crate::{clock::SimulatedClock, plan::Fault, random::Random};
 
-/// The way between a process and a server.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Way {
-    /// The shortest and the longest time that a message takes, in microseconds.
-    pub(crate) latency: (u64, u64),
-    /// Of 1,000 requests and of 1,000 replies, how many are lost.
-    pub(crate) losses: (u64, u64),
-    /// Until then, nothing arrives.
-    pub(crate) cut_until: u64,
-}
-
-impl Way {
-    pub(crate) const GOOD: Self = Self {
-        latency: (200, 3_000),
-        losses: (0, 0),
-        cut_until: 0,
-    };
-}
-
-pub(crate) type Answer = Result<Outcome, Refusal>;
-
-/// An answer, and what the store has charged for it.
-pub(crate) type Delivered = (Answer, Charges);
-
-struct Request {
-    process: usize,
-    server: usize,
-    batch: OwnedBatch,
-    answer: oneshot::Sender<Delivered>,
-}
-
-enum Message {
-    Request(Request),
-    Reply {
-        process: usize,
-        server: usize,
-        to: oneshot::Sender<Delivered>,
-        answer: Box<Answer>,
-        charges: Charges,
-    },
-}
-
-/// Servers, the ways to them, and messages.
+/// The store and the connections of all processes. All times are those of the simulation.
+#[derive(Debug)]
 pub(crate) struct Network {
-    pub(crate) servers: Vec<Server>,
-    pub(crate) ledger: Ledger,
-    /// For each process, the way to each server.
-    pub(crate) ways: Vec<Vec<Way>>,
-    /// For each process, when it last received a decision of each server.
-    decided: Vec<Vec<Option<Instant>>>,
-    /// The messages on the way, by the time of their arrival.
-    messages: BTreeMap<(u64, u64), Message>,
-    /// The requests that hung servers have read.
-    unread: Vec<Request>,
-    /// The callers that nobody answers.
-    silent: Vec<oneshot::Sender<Delivered>>,
-    sent: u64,
-    numbers: u32,
-    random: Random,
-    /// When units were given back, by which process, and to which bucket: to all of them if a server was replaced.
-    pub(crate) given_back: Vec<(u64, Option<usize>, Option<Bucket>)>,
-    /// When processes stood still.
-    pub(crate) pauses: Vec<(usize, u64, u64)>,
+    pub(crate) clock: Arc<SimulatedClock>,
+    state: Mutex<State>,
+    seed: u64,
+    /// How long a message travels, in microseconds, while nothing fails.
+    latency: (u64, u64),
+    /// How many connections each process has. On one of them, messages keep their order.
+    lanes: u64,
 }
 
-pub(crate) type SharedNetwork = Arc<Mutex<Network>>;
+#[derive(Debug)]
+struct State {
+    store: Arc<MemoryBackend>,
+    faults: Vec<(u64, Fault)>,
+    /// By process, lane and direction, when the last message arrives.
+    arrivals: HashMap<(usize, u64, bool), u64>,
+    /// When the store is free again, if it is busy.
+    free_at: u64,
+    /// For each process, how often it was killed.
+    lives: HashMap<usize, u32>,
+    /// What the store was asked and has answered, if somebody reads it.
+    trace: Vec<String>,
+}
 
-pub(crate) fn lock(network: &SharedNetwork) -> MutexGuard<'_, Network> {
-    network.lock().unwrap_or_else(PoisonError::into_inner)
+/// A message between a process and the store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message {
+    pub(crate) process: usize,
+    pub(crate) life: u32,
+    lane: u64,
+    hash: u64,
 }
 
 impl Network {
-    pub(crate) fn new(processes: usize, servers: usize, lines: Vec<u32>, random: Random) -> Self {
-        let numbers = 1..=u32::try_from(servers).expect("there are few servers");
+    pub(crate) fn new(
+        clock: Arc<SimulatedClock>,
+        seed: u64,
+        latency: (u64, u64),
+        lanes: u64,
+    ) -> Self {
+        let state = State {
+            store: Arc::default(),
+            faults: Vec::new(),
+            arrivals: HashMap::new(),
+            free_at: 0,
+            lives: HashMap::new(),
+            trace: Vec::new(),
+        };
         Self {
-            servers: numbers.clone().map(Server::new).collect(),
-            ledger: Ledger::new(lines),
-            ways: vec![vec![Way::GOOD; servers]; processes],
-            decided: vec![vec![None; servers]; processes],
-            messages: BTreeMap::new(),
-            unread: Vec::new(),
-            silent: Vec::new(),
-            sent: 0,
-            numbers: *numbers.end(),
-            random,
-            given_back: Vec::new(),
-            pauses: Vec::new(),
+            clock,
+            state: Mutex::new(state),
+            seed,
+            latency,
+            lanes,
         }
     }
 
-    /// Returns the server that has the bucket of an id.
-    pub(crate) fn server_of(&self, id: &str) -> usize {
-        let sum: usize = id.bytes().map(usize::from).sum();
-        sum % self.servers.len()
+    /// Begins a fault.
+    pub(crate) fn fail(&self, fault: Fault) {
+        let (mut state, now) = (self.state.lock().unwrap(), self.clock.world());
+        match fault {
+            Fault::Down { loses_data, .. } if loses_data => state.store = Arc::default(),
+            Fault::StoreClock(by) => self.clock.step(by),
+            _ => {}
+        }
+        state.faults.push((now, fault));
     }
 
-    /// Returns whether a process has received a decision of a server since an instant.
-    pub(crate) fn has_decided(&self, process: usize, number: u32, since: Instant) -> bool {
-        let server = self
-            .servers
-            .iter()
-            .position(|server| server.number == number);
-        let decided = server.and_then(|server| self.decided[process][server]);
-        decided.is_some_and(|at| at >= since)
+    /// Lets nothing pass any more that a process has sent, or that is sent to it, until it starts again.
+    pub(crate) fn kill(&self, process: usize) {
+        *self.state.lock().unwrap().lives.entry(process).or_default() += 1;
     }
 
-    /// Sends a call, and returns where its answer arrives.
-    pub(crate) fn send(
-        &mut self,
-        now: u64,
-        process: usize,
-        server: usize,
-        batch: &Batch<'_>,
-    ) -> oneshot::Receiver<Delivered> {
-        let (answer, receiver) = oneshot::channel();
-        let request = Request {
+    /// How often a process was killed.
+    pub(crate) fn life(&self, process: usize) -> u32 {
+        let lives = &self.state.lock().unwrap().lives;
+        lives.get(&process).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn take_trace(&self) -> Vec<String> {
+        std::mem::take(&mut self.state.lock().unwrap().trace)
+    }
+
+    pub(crate) fn message(&self, process: usize, life: u32, batch: &Batch<'_>) -> Message {
+        let members = batch.members.iter();
+        let keys: Vec<_> = members.map(|member| member.key.to_string()).collect();
+        let hash = hashed((
+            keys,
+            batch.operation,
             process,
-            server,
-            batch: OwnedBatch::from(batch),
-            answer,
-        };
-        let way = self.ways[process][server];
-        if way.cut_until > now || self.random.below(1000) < way.losses.0 {
-            request
-                .batch
-                .as_batch(|batch| self.ledger.not_executed(batch));
-            // Nobody answers, and the connection stays open.
-            self.silent.push(request.answer);
-        } else {
-            self.post(now, way, Message::Request(request));
-        }
-        receiver
-    }
-
-    fn post(&mut self, now: u64, way: Way, message: Message) {
-        let latency = self.random.within(way.latency.0, way.latency.1);
-        self.sent += 1;
-        self.messages.insert((now + latency, self.sent), message);
-    }
-
-    /// Returns when the next message arrives.
-    pub(crate) fn next_arrival(&self) -> Option<u64> {
-        self.messages.keys().next().map(|(at, _)| *at)
-    }
-
-    /// Lets everything arrive that is due. Returns the processes that have received an answer.
-    pub(crate) fn deliver(&mut self, until: u64) -> Vec<usize> {
-        let mut answered = Vec::new();
-        while let Some(((at, _), message)) = self.pop_due(until) {
-            match message {
-                Message::Request(request) => self.arrive(at, request),
-                Message::Reply {
-                    process,
-                    server,
-                    to,
-                    answer,
-                    charges,
-                } => {
-                    if answer.is_ok() {
-                        self.decided[process][server] = Some(Instant::now());
-                    }
-                    match to.send((*answer, charges)) {
-                        Ok(()) => answered.push(process),
-                        Err((_, charges)) => self.ledger.unheard(charges),
-                    }
-                }
-            }
-        }
-        answered
-    }
-
-    fn pop_due(&mut self, until: u64) -> Option<((u64, u64), Message)> {
-        let first = self.messages.first_entry()?;
-        (first.key().0 <= until).then(|| first.remove_entry())
-    }
-
-    fn arrive(&mut self, at: u64, request: Request) {
-        if self.servers[request.server].health == Health::Hung {
-            self.unread.push(request);
-            return;
-        }
-        let Request {
+            self.clock.world(),
+            self.seed,
+        ));
+        Message {
             process,
-            server,
-            batch,
-            answer: to,
-        } = request;
-        let (answer, charges) = self.servers[server].decide(at, &batch, &mut self.ledger);
-        batch.as_batch(|batch| self.note_returns(at, process, batch));
-        let way = self.ways[process][server];
-        if way.cut_until > at || self.random.below(1000) < way.losses.1 {
-            self.ledger.unheard(charges);
-            self.silent.push(to);
-            return;
-        }
-        let reply = Message::Reply {
-            process,
-            server,
-            to,
-            answer: Box::new(answer),
-            charges,
-        };
-        self.post(at, way, reply);
-    }
-
-    fn note_returns(&mut self, at: u64, process: usize, batch: &Batch<'_>) {
-        if matches!(batch.operation, Operation::Refund | Operation::Reset) {
-            let buckets = batch.members.iter().map(bucket_of);
-            let given_back = buckets.map(|bucket| (at, Some(process), Some(bucket)));
-            self.given_back.extend(given_back);
+            life,
+            lane: hash % self.lanes,
+            hash,
         }
     }
 
-    /// Lets a server that hung go on.
-    pub(crate) fn go_on(&mut self, now: u64, server: usize) {
-        self.servers[server].health = Health::Up;
-        let (read, unread): (Vec<_>, Vec<_>) = std::mem::take(&mut self.unread)
-            .into_iter()
-            .partition(|request| request.server == server);
-        self.unread = unread;
-        for request in read {
-            self.arrive(now, request);
-        }
+    /// Returns when a message arrives at the store, or from there. All that is simultaneous on a connection travels together, so
+    /// that its order does not matter.
+    pub(crate) fn arrival(&self, message: Message, is_answer: bool) -> u64 {
+        let now = self.clock.world();
+        let lane = (message.process, message.lane, is_answer);
+        let mut random = Random::new(hashed((lane, now, self.seed)));
+        let mut state = self.state.lock().unwrap();
+        let slow = state.during(now).find_map(|fault| match fault {
+            Fault::Slow { latency, .. } => Some(latency),
+            _ => None,
+        });
+        let (low, high) = slow.unwrap_or(self.latency);
+        let arrival = now + random.within(low, high);
+        let last = state.arrivals.entry(lane).or_default();
+        *last = arrival.max(*last);
+        *last
     }
 
-    /// Closes the connections to a server: what is on the way gets no answer.
-    pub(crate) fn disconnect(&mut self, server: usize) {
-        let messages = std::mem::take(&mut self.messages);
-        for (key, message) in messages {
-            match message {
-                Message::Request(request) if request.server == server => {
-                    request
-                        .batch
-                        .as_batch(|batch| self.ledger.not_executed(batch));
-                    let _ = request.answer.send((Err(Refusal::Lost), Charges::new()));
+    /// Whether a message is lost that is sent or arrives now.
+    pub(crate) fn loses(&self, message: Message, is_answer: bool) -> bool {
+        let (state, now) = (self.state.lock().unwrap(), self.clock.world());
+        let life = state.lives.get(&message.process).copied();
+        let is_alive = life.unwrap_or_default() == message.life;
+        !is_alive
+            || state.during(now).any(|fault| match fault {
+                Fault::Cut { process, .. } => {
+                    process.is_none_or(|process| process == message.process)
                 }
-                Message::Reply {
-                    server: from,
-                    to,
-                    charges,
-                    ..
-                } if from == server => {
-                    self.ledger.unheard(charges);
-                    let _ = to.send((Err(Refusal::Lost), Charges::new()));
+                Fault::Loses { nth, answers, .. } => {
+                    answers == is_answer && (message.hash / 7).is_multiple_of(nth)
                 }
-                other => drop(self.messages.insert(key, other)),
-            }
-        }
-        let (gone, unread): (Vec<_>, Vec<_>) = std::mem::take(&mut self.unread)
-            .into_iter()
-            .partition(|request| request.server == server);
-        self.unread = unread;
-        for request in gone {
-            request
-                .batch
-                .as_batch(|batch| self.ledger.not_executed(batch));
-            let _ = request.answer.send((Err(Refusal::Lost), Charges::new()));
-        }
+                Fault::Down { .. } => is_answer,
+                _ => false,
+            })
     }
 
-    /// Returns the number of a server that was not there before.
-    pub(crate) fn new_number(&mut self) -> u32 {
-        self.numbers += 1;
-        self.numbers
+    pub(crate) fn is_down(&self) -> bool {
+        let (state, now) = (self.state.lock().unwrap(), self.clock.world());
+        let mut faults = state.during(now);
+        faults.any(|fault| matches!(fault, Fault::Down { .. }))
     }
+
+    /// Returns when the store looks at what arrives now: later, if it is paused or busy.
+    pub(crate) fn turn(&self) -> u64 {
+        let (mut state, now) = (self.state.lock().unwrap(), self.clock.world());
+        let busy = state.during(now).find_map(|fault| match fault {
+            Fault::Busy { each, .. } => Some(each),
+            _ => None,
+        });
+        if let Some(each) = busy {
+            state.free_at = state.free_at.max(now) + each;
+        }
+        state
+            .paused_until(now)
+            .max(busy.map(|_| state.free_at))
+            .unwrap_or(now)
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        let (state, now) = (self.state.lock().unwrap(), self.clock.world());
+        state.paused_until(now).is_some()
+    }
+
+    /// Lets the store decide.
+    pub(crate) fn decide(
+        &self,
+        message: Message,
+        batch: &OwnedBatch,
+    ) -> Result<Outcome, BackendError> {
+        let mut state = self.state.lock().unwrap();
+        let now = Timestamp::from_micros(self.clock.now());
+        batch.as_batch(|batch| {
+            let batch = batch.at(Some(now));
+            let mut answers = vec![Answer::default(); batch.members.len()];
+            let decided = state.store.try_apply(&batch, &mut answers);
+            let decided = decided.expect("memory never waits");
+            let passed: Vec<_> = answers.iter().map(|answer| answer.passed).collect();
+            let keys = batch.members.iter();
+            let keys: Vec<_> = keys
+                .map(|member| (member.key.to_string(), member.ask.cost))
+                .collect();
+            let at = self.clock.world();
+            state.trace.push(format!(
+                "{at}: {:?} {keys:?} by {}: {passed:?}",
+                batch.operation, message.process
+            ));
+            decided.map(|_| Outcome::new(answers))
+        })
+    }
+}
+
+impl State {
+    fn paused_until(&self, now: u64) -> Option<u64> {
+        let ends = self.faults.iter().filter_map(|(at, fault)| match fault {
+            Fault::Paused { lasts } => Some((*at, at + lasts)),
+            _ => None,
+        });
+        let ends = ends.filter(|(at, end)| (*at..*end).contains(&now));
+        ends.map(|(_, end)| end).max()
+    }
+
+    /// The faults at an instant.
+    fn during(&self, now: u64) -> impl Iterator<Item = Fault> {
+        let faults = self.faults.iter();
+        let now_there = faults.filter(move |(at, fault)| (*at..at + fault.lasts()).contains(&now));
+        now_there.map(|(_, fault)| *fault)
+    }
+}
+
+fn hashed(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }

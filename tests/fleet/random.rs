@@ -27,11 +27,6 @@ impl Random {
         low + self.below(high - low + 1)
     }
 
-    /// A number of at most `n`, or its negative.
-    pub(crate) fn about(&mut self, n: u32) -> i64 {
-        i64::from(self.units(0, n)) * if self.one_in(2) { 1 } else { -1 }
-    }
-
     pub(crate) fn index(&mut self, len: usize) -> usize {
         usize::try_from(self.below(len as u64)).expect("it is below a usize")
     }

@@ -1,35 +1,23 @@
-//! The layer on memory: requests, responses, proxies, and the stacks that it is put into.
+//! The layer on memory: requests, responses, and the stacks that it is put into.
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-mod alternatives;
-mod axum;
-mod blocks;
+mod assessments;
+#[cfg(feature = "failure-policy")]
+mod failures;
+mod fields;
 mod grpc;
-mod keys;
-mod layer;
-mod leases;
-mod limit_names;
+mod ids;
+#[cfg(feature = "axum")]
+mod limit_from;
 mod own_limits;
 mod pace;
-#[cfg(feature = "axum")]
-mod path_params;
 mod permits;
-mod permits_served;
-mod proxies;
-mod quiet;
 mod recipes;
 mod refusals;
-mod responses;
-mod rule_choices;
 mod rules;
-mod seats;
-mod secrets;
-mod settling;
-mod shadow_layer;
-mod shutdown;
+#[cfg(feature = "axum")]
+mod stacks;
 #[path = "../support/mod.rs"]
 mod support;
 mod waiting;
-mod waiting_figures;
-mod windows;

@@ -1,115 +1,218 @@
-//! References of refusals, and their events.
+//! Refusals: their documents, formats, references, and events.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
-use http_body_util::Full;
-use serde_json::Value;
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
 use tollgate::{
-    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     clock::ManualClock,
     id::{Id, IdFormat},
-    key::{Everyone, HeaderId, Ipv6Range},
+    key::{Everyone, HeaderId, Ipv6Range, KeyExtractor},
     limit::LimitName,
-    response::{Problem, Refusal, RefusalId, Registry},
+    response::{PlainText, Problem, Reason, Refusal, RefusalId, Registry},
     rule::OnMissing,
 };
 use tower::{Layer, ServiceExt};
 
 use crate::support::{
-    Hello, Log, from_ip, layer, limiter_of, send,
-    store::{Fate, Store},
-    text,
+    Hello, Log, as_grpc, assessed, from_ip, layer, limiter, limiter_of, send, text,
 };
+
+const IP: &str = "203.0.113.7";
+
+type Answer = Response<tollgate::layer::ResponseBody<Full<Bytes>>>;
 
 fn one_per_hour() -> RateLimitLayer {
     layer(&limiter_of(&ManualClock::default(), Limit::per_hour(1)))
 }
 
-async fn refused(layer: &RateLimitLayer) -> Response<tollgate::layer::ResponseBody<Full<Bytes>>> {
-    send(layer, "203.0.113.7").await;
-    send(layer, "203.0.113.7").await
+/// The response to the second request.
+async fn refused(layer: &RateLimitLayer) -> Answer {
+    send(layer, IP).await;
+    send(layer, IP).await
 }
 
-async fn document(layer: &RateLimitLayer) -> Value {
-    serde_json::from_str(&text(refused(layer).await).await).unwrap()
+async fn document(response: Answer) -> Value {
+    serde_json::from_str(&text(response).await).unwrap()
 }
 
-fn id_in(document: &Value) -> RefusalId {
-    let text = document["refusal-id"].as_str().unwrap();
-    let id: RefusalId = text.parse().unwrap();
-    assert_eq!(id.to_string(), text);
-    id
+/// The reference in a document, which leaves it.
+fn take_id(document: &mut Value) -> RefusalId {
+    let id = document
+        .as_object_mut()
+        .unwrap()
+        .remove("refusal-id")
+        .unwrap();
+    let id = id.as_str().unwrap();
+    let parsed: RefusalId = id.parse().unwrap();
+    assert_eq!(parsed.to_string(), id);
+    parsed
 }
 
 #[tokio::test]
-async fn refusal_has_a_reference_only_if_that_is_turned_on() {
-    for layer in [
-        one_per_hour(),
-        one_per_hour().refusal_ids(true).refusal_ids(false),
+async fn refusal_is_a_problem_document() {
+    let layer = layer(&limiter(&ManualClock::default()));
+    for _ in 0..20 {
+        assert_eq!(send(&layer, "172.16.123.1").await.status(), StatusCode::OK);
+    }
+    let response = send(&layer, "172.16.123.1").await;
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    for (name, value) in [
+        ("retry-after", "1"),
+        ("cache-control", "no-store"),
+        ("content-type", "application/problem+json"),
+        ("ratelimit", "\"requests\";r=0;t=1"),
+        ("ratelimit-policy", "\"requests\";q=20;w=2"),
     ] {
-        let document = document(&layer).await;
-        assert_eq!(document.get("refusal-id"), None, "{document}");
+        assert_eq!(response.headers()[name], value);
     }
-    let layer = one_per_hour().refusal_ids(true);
-    let mut seen = HashSet::new();
-    for _ in 0..100 {
-        let document = document(&layer).await;
-        assert!(seen.insert(id_in(&document)), "{document}");
-        assert_eq!(document["violated-policies"][0], "requests");
-        assert!(document["detail"].as_str().unwrap().contains("retry in "));
-    }
+    let mut document = document(response).await;
+    take_id(&mut document);
+    let expected = json!({
+        "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
+        "title": "Quota Exceeded",
+        "status": 429,
+        "detail": "too many requests (10 per 1s, 20 at once) from 172.16.123.1: retry in 1 s",
+        "violated-policies": ["requests"],
+    });
+    assert_eq!(document, expected);
 }
 
 #[tokio::test]
-async fn each_format_has_a_place_for_the_reference() {
-    let json = |body: &str| serde_json::from_str::<Value>(body).unwrap();
-    let layer = one_per_hour()
-        .refusal_ids(true)
+async fn refusal_names_all_limits_that_deny_and_no_others() {
+    let limits = Limits::builder()
+        .limit("per-ip", Limit::per_minute(2))
+        .limit("loose", Limit::per_minute(9))
+        .limit("all", Limit::per_hour(2))
+        .limit(LimitName::from("shadow").shadow(true), Limit::per_hour(1));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let layer = RateLimitLayer::with_limiter(limiter.with_clock(ManualClock::default()))
+        .rule(Rule::new("per-ip", ClientIp::peer()))
+        .rule(Rule::new("loose", ClientIp::peer()))
+        .rule(Rule::new("shadow", ClientIp::peer()))
+        .rule(Rule::new("all", Everyone));
+    send(&layer, IP).await;
+    let response = refused(&layer).await;
+    assert_eq!(
+        response.headers()["ratelimit"],
+        "\"per-ip\";r=0;t=30, \"all\";r=0;t=1800"
+    );
+    assert_eq!(response.headers()["retry-after"], "1800");
+    let document = document(response).await;
+    let detail =
+        "limit `all` exceeded (2 per 1h0m0s, 2 at once) from everyone: retry in 30 minutes";
+    assert_eq!(document["detail"], detail);
+    assert_eq!(document["violated-policies"], json!(["all", "per-ip"]));
+}
+
+#[tokio::test]
+async fn acme_client_is_told_as_boulder_would() {
+    let name = LimitName::from("NewOrdersPerAccount")
+        .description("new orders")
+        .docs("https://example.com/limits");
+    let limit = Limit::new(300, 300, Duration::from_secs(3 * 60 * 60)).unwrap();
+    let limits = Limits::builder().limit(name, limit).build().unwrap();
+    let limiter = Limiter::new(limits, MemoryBackend::new());
+    let account = |_: &http::request::Parts| Some("12345678");
+    let layer = RateLimitLayer::with_limiter(limiter.with_clock(ManualClock::default()))
+        .rule(Rule::new("NewOrdersPerAccount", account).cost(300))
         .respond_with(Problem::acme());
-    id_in(&json(&text(refused(&layer).await).await));
-
-    let layer = one_per_hour().refusal_ids(true).respond_with(Registry);
-    let body = json(&text(refused(&layer).await).await);
-    id_in(&body["errors"][0]["detail"]);
-
-    let layer = one_per_hour().refusal_ids(true);
-    send(&layer, "203.0.113.7").await;
-    let mut request = from_ip("203.0.113.7");
-    request
-        .headers_mut()
-        .insert(header::ACCEPT, "text/plain".parse().unwrap());
-    let body = text(layer.layer(Hello).oneshot(request).await.unwrap()).await;
-    let (_, id) = body.trim_end().rsplit_once(", refusal-id ").unwrap();
-    assert!(id.parse::<RefusalId>().is_ok(), "{body}");
-
-    let layer = one_per_hour()
-        .refusal_ids(true)
-        .respond_with(|refusal: &Refusal<'_>| {
-            Response::new(Bytes::from(refusal.id().unwrap().to_string()))
-        });
-    let body = text(refused(&layer).await).await;
-    assert!(body.parse::<RefusalId>().is_ok(), "{body}");
+    let response = refused(&layer).await;
+    let link = "<https://example.com/limits>;rel=\"help\"";
+    assert_eq!(response.headers()["link"], link);
+    let document = document(response).await;
+    assert_eq!(document["type"], "urn:ietf:params:acme:error:rateLimited");
+    let detail = "too many new orders (300 per 3h0m0s, 300 at once) from 12345678: retry in 3 hours, \
+                  see https://example.com/limits";
+    assert_eq!(document["detail"], detail);
+    // The same in plain words.
+    let response = send(&layer.respond_with(PlainText), IP).await;
+    assert_eq!(response.headers()["link"], link);
+    let text = text(response).await;
+    let (message, id) = text.trim_end().rsplit_once(", refusal-id ").unwrap();
+    assert_eq!(message, detail);
+    assert!(id.parse::<RefusalId>().is_ok(), "{id}");
 }
 
-#[cfg(feature = "tonic")]
 #[tokio::test]
-async fn grpc_details_contain_the_reference() {
-    use tonic::Status;
-    use tonic_types::StatusExt;
+async fn client_gets_what_it_likes_best() {
+    let closure = |refusal: &Refusal<'_>| {
+        let mut response = Response::new(Bytes::from("no"));
+        *response.status_mut() = refusal.status;
+        response
+    };
+    let (json, problem) = ("application/json", "application/problem+json");
+    let plain = "text/plain; charset=utf-8";
+    let of = one_per_hour;
+    for (layer, accept, content_type) in [
+        (of(), "*/*", Some(problem)),
+        (of(), json, Some(problem)),
+        (of(), "text/*, */*;q=0.1", Some(plain)),
+        (of(), "image/png", Some(problem)),
+        (of().respond_with(Registry), "*/*", Some(json)),
+        (of().respond_with(Registry), problem, Some(problem)),
+        (of().respond_with(PlainText), problem, Some(problem)),
+        (of().respond_with(PlainText), "*/*", Some(plain)),
+        (of().respond_with(closure), problem, None),
+    ] {
+        send(&layer, IP).await;
+        let mut request = from_ip(IP);
+        request
+            .headers_mut()
+            .insert("accept", accept.parse().unwrap());
+        let response = layer.layer(Hello).oneshot(request).await.unwrap();
+        assert_eq!(response.status(), 429, "{accept}");
+        let found = response.headers().get("content-type");
+        assert_eq!(
+            found.map(|value| value.to_str().unwrap()),
+            content_type,
+            "{accept}"
+        );
+    }
+}
 
-    use crate::support::as_grpc;
-
-    let layer = one_per_hour().refusal_ids(true);
-    send(&layer, "203.0.113.7").await;
-    let request = as_grpc(from_ip("203.0.113.7"), "application/grpc");
-    let response = layer.layer(Hello).oneshot(request).await.unwrap();
-    let status = Status::from_header_map(response.headers()).unwrap();
-    let details = status.get_error_details();
-    let id = &details.request_info().unwrap().request_id;
+#[tokio::test]
+async fn closure_sees_the_refusal_and_keeps_what_it_sets() {
+    let layer = one_per_hour().respond_with(|refusal: &Refusal<'_>| {
+        assert!(matches!(refusal.reason, Reason::OverLimit));
+        let [denial] = refusal.denials() else {
+            panic!("one limit denies")
+        };
+        let (path, client) = (refusal.request.uri.path(), denial.client().unwrap());
+        let text = format!("{} {client} {path} {}", denial.limit, refusal.id);
+        Response::builder()
+            .status(StatusCode::SERVICE_UNAVAILABLE)
+            .header(header::CACHE_CONTROL, "private")
+            .body(Bytes::from(text))
+            .unwrap()
+    });
+    let denied = refused(&layer).await;
+    assert_eq!(denied.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(denied.headers()["cache-control"], "private");
+    assert_eq!(denied.headers()["retry-after"], "3600");
+    assert_eq!(denied.headers()["ratelimit"], "\"requests\";r=0;t=3600");
+    let text = text(denied).await;
+    let id = text.strip_prefix("requests 203.0.113.7 / ").unwrap();
     assert!(id.parse::<RefusalId>().is_ok(), "{id}");
-    assert!(details.quota_failure().is_some() && details.retry_info().is_some());
+}
+
+#[tokio::test]
+async fn every_refusal_has_a_reference_of_its_own() {
+    let mut seen = HashSet::new();
+    let layer = one_per_hour();
+    send(&layer, IP).await;
+    for _ in 0..100 {
+        assert!(seen.insert(take_id(&mut document(send(&layer, IP).await).await)));
+    }
+    let registry = document(send(&layer.clone().respond_with(Registry), IP).await).await;
+    assert!(seen.insert(take_id(&mut registry["errors"][0]["detail"].clone())));
+    let listed = layer.clone().deny_if("all", |_| true);
+    assert!(seen.insert(take_id(&mut document(send(&listed, IP).await).await)));
+    let no_id = RateLimitLayer::new(Limit::per_hour(1), HeaderId::new("x-key"));
+    assert!(seen.insert(take_id(&mut document(send(&no_id, IP).await).await)));
 }
 
 /// The events of refusals, and a guard that keeps them coming.
@@ -125,46 +228,29 @@ fn events(log: &Log) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn event_of_a_refusal_has_its_reference_the_limit_and_the_bucket() {
-    let (log, _guard) = listen();
-    let id = id_in(&document(&one_per_hour().refusal_ids(true)).await);
-    let expected = format!(
-        "refusal_id=\"{id}\" reason=\"over_limit\" limit=\"requests\" values=1 per 1h0m0s, 1 at once overridden=false \
-         id=\"203.0.113.7\" cost=1 remaining=0 next_after=3600s reset_after=3600s source=Store retry_after=3600s"
-    );
-    assert_eq!(events(&log), [expected]);
-    // Without references, there is no such event.
-    document(&one_per_hour()).await;
-    assert_eq!(events(&log).len(), 1, "{log:?}");
-}
-
-/// A limit for addresses, and one for their ranges. One range has an override.
-fn addresses_and_ranges() -> Limiter {
-    let addresses = LimitName::new("requests", 1, IdFormat::IpAddress);
-    let ranges = LimitName::new("ranges", 2, IdFormat::Ipv6Range);
-    let limits = Limits::builder()
-        .limit(addresses, Limit::per_minute(1))
-        .limit(ranges, Limit::per_hour(9))
-        .override_for("ranges", "2001:db8::/48", Limit::per_hour(1));
-    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
-    limiter.with_clock(ManualClock::default())
-}
-
-#[tokio::test]
 async fn each_limit_that_refuses_has_an_event_the_strictest_first() {
     let (log, _guard) = listen();
-    let layer = RateLimitLayer::with_limiter(addresses_and_ranges())
+    let limits = Limits::builder()
+        .limit(
+            LimitName::new("requests", 1, IdFormat::IpAddress),
+            Limit::per_minute(1),
+        )
+        .limit(
+            LimitName::new("ranges", 2, IdFormat::Ipv6Range),
+            Limit::per_hour(9),
+        )
+        .override_for("ranges", "2001:db8::/48", Limit::per_hour(1));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let layer = RateLimitLayer::with_limiter(limiter.with_clock(ManualClock::default()))
         .rule(Rule::new("requests", ClientIp::peer().exact()))
-        .rule(Rule::new("ranges", Ipv6Range::peer()).on_missing(OnMissing::Skip))
-        .refusal_ids(true);
+        .rule(Rule::new("ranges", Ipv6Range::peer()).on_missing(OnMissing::Skip));
     let client = "2001:db8::1";
     send(&layer, client).await;
     assert!(events(&log).is_empty(), "{log:?}");
-    let response = send(&layer, client).await;
-    let id = id_in(&serde_json::from_str(&text(response).await).unwrap());
+    let id = take_id(&mut document(send(&layer, client).await).await);
     let event = |limit: &str, per: &str, overridden: bool, client: &str, wait: u32| {
         format!(
-            "refusal_id=\"{id}\" reason=\"over_limit\" limit=\"{limit}\" values=1 per {per}, 1 at once \
+            "refusal_id={id} reason=\"over_limit\" limit=\"{limit}\" values=1 per {per}, 1 at once \
              overridden={overridden} id=\"{client}\" cost=1 remaining=0 next_after={wait}s reset_after={wait}s source=Store \
              retry_after=3600s"
         )
@@ -180,22 +266,22 @@ async fn each_limit_that_refuses_has_an_event_the_strictest_first() {
 async fn event_says_why_a_request_without_a_limit_was_refused() {
     let (log, _guard) = listen();
     let layer = layer(&limiter_of(&ManualClock::default(), Limit::per_hour(2)))
-        .rule(Rule::new("requests", HeaderId::new("x-key")).on_missing(OnMissing::Refuse))
+        .rule(Rule::new("requests", HeaderId::new("x-key")))
         .deny_if(
             "abusers",
             ClientIp::peer().within(["192.0.2.0/24"]).unwrap(),
-        )
-        .refusal_ids(true);
+        );
     send(&layer, "192.0.2.1").await;
-    send(&layer, "203.0.113.7").await;
+    send(&layer, IP).await;
     let events = events(&log);
     let [listed, no_id] = &*events else {
         panic!("{events:?}");
     };
-    let (_, listed) = listed.split_once(' ').unwrap();
-    assert_eq!(listed, "reason=\"listed\" detail=\"abusers\"");
-    let (_, no_id) = no_id.split_once(' ').unwrap();
-    assert!(no_id.starts_with("reason=\"no_id\" detail="), "{no_id}");
+    assert!(
+        listed.ends_with(" reason=\"listed\" detail=\"abusers\""),
+        "{listed}"
+    );
+    assert!(no_id.contains(" reason=\"no_id\" detail="), "{no_id}");
     assert!(
         no_id.contains("x-key") && !no_id.contains("limit="),
         "{no_id}"
@@ -203,99 +289,187 @@ async fn event_says_why_a_request_without_a_limit_was_refused() {
 }
 
 #[tokio::test]
-async fn events_name_the_clients_that_a_store_that_is_away_could_not_decide() {
+async fn blocked_client_is_told_the_reason_and_charged_nothing() {
+    const REASON: &str = "this address is paused after reports of abuse";
     let (log, _guard) = listen();
+    let clock = ManualClock::default();
+    let abuse = LimitName::new("abuse", 2, IdFormat::IpAddress);
     let limits = Limits::builder()
-        .limit("requests", Limit::per_hour(1))
-        .limit("all", Limit::per_hour(7));
-    let limiter = Limiter::new(limits.build().unwrap(), Store::new(Fate::Away));
-    let layer = layer(&limiter)
+        .limit("requests", Limit::per_minute(10))
+        .block(abuse.docs("https://example.com/abuse"), REASON);
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let limiter = limiter.with_clock(clock.clone());
+    let layer = layer(&limiter).rule(Rule::new("abuse", ClientIp::peer()));
+    assert_eq!(send(&layer, IP).await.status(), StatusCode::OK);
+    let hour = Duration::from_secs(3600);
+    limiter.block("abuse", IP, hour).await.unwrap();
+    for _ in 0..20 {
+        let response = send(&layer, IP).await;
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(response.headers()["retry-after"], "3600");
+        let link = "<https://example.com/abuse>;rel=\"help\"";
+        assert_eq!(response.headers()["link"], link);
+        assert!(!response.headers().contains_key("ratelimit"));
+        let document = document(response).await;
+        assert_eq!(document["title"], "Abnormal Usage Detected");
+        let detail = document["detail"].as_str().unwrap();
+        assert!(
+            detail.starts_with(&format!("{REASON}, retry in ")),
+            "{detail}"
+        );
+        assert_eq!(document["violated-policies"], json!(["abuse"]));
+    }
+    let event = format!("reason=\"blocked\" detail=\"{REASON}\" limit=\"abuse\"");
+    assert_eq!(log.count(&event), 20, "{log:?}");
+    assert_eq!(send(&layer, "203.0.113.8").await.status(), StatusCode::OK);
+    limiter.unblock("abuse", IP).await.unwrap();
+    let response = send(&layer, IP).await;
+    assert_eq!(response.headers()["ratelimit"], "\"requests\";r=8;t=6");
+    limiter.block("abuse", IP, hour).await.unwrap();
+    clock.advance(hour);
+    assert_eq!(send(&layer, IP).await.status(), StatusCode::OK);
+}
+
+const SECRET: &str = "sk-secret-123";
+
+fn with_key(key: &str) -> Request<Full<Bytes>> {
+    let request = Request::builder()
+        .header("x-api-key", key)
+        .header("x-account", "7");
+    request.body(Full::default()).unwrap()
+}
+
+fn secret_layer(extractor: impl KeyExtractor) -> RateLimitLayer {
+    let limits = Limits::builder()
+        .limit("keys", Limit::per_hour(1))
+        .limit("all", Limit::per_hour(100));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    RateLimitLayer::with_limiter(limiter.with_clock(ManualClock::default()))
+        .rule(Rule::new("keys", extractor))
         .rule(Rule::new("all", Everyone))
-        .refusal_ids(true);
-    let response = send(&layer, "203.0.113.7").await;
-    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
-    let id = id_in(&serde_json::from_str(&text(response).await).unwrap());
-    let event = |limit: &str, values: u32, client: &str| {
-        format!(
-            "refusal_id=\"{id}\" reason=\"unavailable\" limit=\"{limit}\" values={values} per 1h0m0s, {values} at once \
-             overridden=false id=\"{client}\" cost=1 retry_after=1s"
-        )
-    };
-    let expected = [
-        event("requests", 1, "203.0.113.7"),
-        event("all", 7, "everyone"),
-    ];
-    assert_eq!(events(&log), expected);
+}
+
+/// All that a client reads of the response to its second request.
+async fn read(layer: &RateLimitLayer, is_grpc: bool) -> String {
+    let mut read = String::new();
+    for _ in 0..2 {
+        let request = with_key(SECRET);
+        let request = match is_grpc {
+            true => as_grpc(request, "application/grpc"),
+            false => request,
+        };
+        let response = layer.layer(Hello).oneshot(request).await.unwrap();
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        read = format!("{head:?} {}", body.escape_ascii());
+        if let Some(details) = head.headers.get("grpc-status-details-bin") {
+            use base64::{Engine, prelude::BASE64_STANDARD_NO_PAD};
+
+            let details = details.to_str().unwrap().trim_end_matches('=');
+            let details = BASE64_STANDARD_NO_PAD.decode(details).unwrap();
+            read += &details.escape_ascii().to_string();
+        }
+    }
+    read
 }
 
 #[tokio::test]
-async fn events_have_hashes_of_ids_that_are_secret_or_long() {
-    let long = "x".repeat(1000);
-    for (redacts, rule, key) in [
-        (false, HeaderId::new("x-key"), "sk-12345"),
-        (true, HeaderId::new("x-key").shown(), "sk-12345"),
-        (false, HeaderId::new("x-key").shown(), &long),
+async fn secret_ids_are_shown_as_hashes_wherever_they_come_from() {
+    let key = || HeaderId::new("x-api-key");
+    let account = || HeaderId::new("x-account").shown();
+    let own = |parts: &http::request::Parts| {
+        let key = parts.headers.get("x-api-key")?.to_str().ok()?;
+        Some(Id::from(key).secret())
+    };
+    let (log, _guard) = Log::capture_at(tracing::Level::TRACE);
+    for layer in [
+        secret_layer(key()),
+        secret_layer((account(), key())),
+        secret_layer((key(), account(), Everyone)),
+        secret_layer(HeaderId::new("x-none").or_else(own).or_else(Everyone)),
+        secret_layer(own),
     ] {
+        let assessment = assessed(&layer, with_key(SECRET)).await;
+        tracing::info!(?assessment, "assessed");
+        for layer in [
+            layer.clone(),
+            layer.clone().respond_with(Problem::acme()),
+            layer.clone().respond_with(Registry),
+            layer.clone().respond_with(PlainText),
+            layer.respond_with(|refusal: &Refusal<'_>| {
+                tracing::info!(?refusal, denials = ?refusal.denials(), "refused");
+                Response::new(Bytes::from(refusal.message()))
+            }),
+        ] {
+            for is_grpc in [false, true] {
+                let read = read(&layer, is_grpc).await;
+                let is_hidden = !read.contains("secret") && read.contains("redacted-");
+                assert!(is_hidden, "{read}");
+            }
+        }
+    }
+    assert_eq!(log.count(SECRET), 0, "{log:?}");
+    assert!(log.count("redacted-") > 100, "{log:?}");
+    let read = read(&secret_layer((account(), Everyone)), false).await;
+    assert!(read.contains("from 7:everyone"), "{read}");
+}
+
+#[tokio::test]
+async fn errors_about_secret_ids_do_not_quote_them() {
+    let accounts = LimitName::new("accounts", 1, IdFormat::RegId);
+    let limits = Limits::builder()
+        .limit(accounts, Limit::per_hour(1))
+        .limit("keys", Limit::per_hour(9))
+        .override_for("keys", SECRET, Limit::per_hour(1));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let key = |limit| Transaction::new(limit, SECRET).secret();
+    for error in [
+        limiter.spend(&key("accounts")).await.unwrap_err(),
+        limiter.spend(&key("keys").cost(5)).await.unwrap_err(),
+        limiter
+            .spend_batch(&[key("keys"), key("keys")])
+            .await
+            .unwrap_err(),
+    ] {
+        let texts = format!("{error} {error:?}");
+        assert!(!texts.contains("secret-123"), "{texts}");
+    }
+    for (extractor, is_quoted) in [
+        (HeaderId::new("x-api-key"), false),
+        (HeaderId::new("x-api-key").shown(), true),
+    ] {
+        let layer = RateLimitLayer::with_limiter(limiter.clone());
+        let layer = layer.rule(Rule::new("accounts", extractor));
+        let response = layer.layer(Hello).oneshot(with_key(SECRET)).await.unwrap();
+        assert_eq!(response.status(), 400);
+        let text = text(response).await;
+        assert_eq!(text.contains(SECRET), is_quoted, "{text}");
+        assert!(
+            text.contains("not an id in the format regId: use a whole"),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn events_have_hashes_of_ids_that_are_long_or_that_nobody_wants_there() {
+    let long = "x".repeat(1000);
+    for (redacts, key) in [(true, SECRET), (false, &long)] {
         let (log, _guard) = listen();
         let limits = Limits::builder().limit("requests", Limit::per_hour(1));
         let limits = limits.redact_ids(redacts).build().unwrap();
         let limiter = Limiter::new(limits, MemoryBackend::new());
-        let layer = RateLimitLayer::with_limiter(limiter)
-            .rule(Rule::new("requests", rule))
-            .refusal_ids(true);
+        let rule = Rule::new("requests", HeaderId::new("x-api-key").shown());
+        let layer = RateLimitLayer::with_limiter(limiter).rule(rule);
         for _ in 0..2 {
-            let request = Request::builder()
-                .header("x-key", key)
-                .body(Full::<Bytes>::default());
-            layer.layer(Hello).oneshot(request.unwrap()).await.unwrap();
+            layer.layer(Hello).oneshot(with_key(key)).await.unwrap();
         }
         let events = events(&log);
         assert_eq!(events.len(), 1, "{log:?}");
         let client = format!(" id=\"{}\" ", Id::from(key).secret().shown());
-        assert!(events[0].contains(&client), "{events:?}");
-        assert!(!events[0].contains(key), "{events:?}");
+        assert!(
+            events[0].contains(&client) && !events[0].contains(key),
+            "{events:?}"
+        );
     }
-}
-
-#[cfg(feature = "axum")]
-#[tokio::test]
-async fn event_has_the_route_but_not_the_path() {
-    use axum::{Router, body::Body, routing::get};
-
-    let (log, _guard) = listen();
-    let layer = RateLimitLayer::new(Limit::per_hour(1), Everyone).refusal_ids(true);
-    let hello = get(|| async { "hello" });
-    let app = Router::new().route("/users/{id}", hello).layer(layer);
-    for _ in 0..2 {
-        let request = Request::get("/users/secret").body(Body::empty());
-        app.clone().oneshot(request.unwrap()).await.unwrap();
-    }
-    let events = events(&log);
-    assert_eq!(events.len(), 1, "{log:?}");
-    assert!(events[0].contains(" path=\"/users/{id}\" "), "{events:?}");
-    assert!(!events[0].contains("secret"), "{events:?}");
-}
-
-#[tokio::test]
-async fn decisions_of_a_handler_have_references_too() {
-    let (log, _guard) = listen();
-    let layer = one_per_hour().refusal_ids(true);
-    let (responder, requests) = (
-        layer.responder(),
-        layer.limiter().limit("requests").unwrap(),
-    );
-    let (parts, ()) = Request::new(()).into_parts();
-    requests.spend("alice").await.unwrap();
-    let decision = requests.spend("alice").await.unwrap();
-    let response = responder
-        .refusal(&parts, &requests, "alice", &decision)
-        .unwrap();
-    let id = id_in(&serde_json::from_slice(response.body()).unwrap());
-    let events = events(&log);
-    assert_eq!(events.len(), 1, "{log:?}");
-    assert!(
-        events[0].starts_with(&format!("refusal_id=\"{id}\" ")),
-        "{events:?}"
-    );
-    assert!(events[0].contains(" id=\"alice\" "), "{events:?}");
 }

@@ -1,210 +1,419 @@
-//! Rules on limits whose ids have a format: what fits, what meets in one bucket, what is refused.
+//! What a rule makes of a request: whether it is for it, which limit, what it costs; and which rules fit.
 
-#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+use std::time::Duration;
 
-use http::{Request, StatusCode, request::Parts};
-use serde_json::Value;
+use http::{Method, Request, StatusCode, request::Parts};
 use tollgate::{
-    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     clock::ManualClock,
     id::IdFormat,
-    key::{Everyone, HeaderId, Ipv6Range},
-    limit::LimitName,
-    rule::{OnMissing, RuleError},
+    key::{Everyone, HeaderId},
+    layer::Assessment,
+    limit::{LimitName, LimitsBuilder},
+    rule::{OnMissing, methods, paths},
+    transaction::OnFailure,
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, as_grpc, id_formats, text};
-
-/// A limiter of the limit `l`, 20 per second, by a clock that stands still.
-fn limiter(format: IdFormat) -> Limiter {
-    let name = LimitName::new("l", 1, format);
-    let limits = Limits::builder()
-        .limit(name, Limit::per_second(20))
-        .build()
-        .unwrap();
-    Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default())
-}
-
-fn layer(format: IdFormat) -> RateLimitLayer {
-    RateLimitLayer::with_limiter(limiter(format))
-}
+use crate::support::{Hello, Log, assessed, bucket, charged, from_ip, text};
 
 type Body = http_body_util::Full<bytes::Bytes>;
 
-fn request(headers: &[(&str, &str)]) -> Request<Body> {
-    let request = headers
-        .iter()
-        .fold(Request::builder(), |request, (name, value)| {
-            request.header(*name, *value)
-        });
-    request.body(Body::default()).unwrap()
+const IP: &str = "203.0.113.7";
+
+fn limiter(limits: &LimitsBuilder) -> Limiter {
+    let limits = limits.build().unwrap();
+    Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default())
+}
+
+fn plans() -> LimitsBuilder {
+    Limits::builder()
+        .limit("free", Limit::per_hour(2))
+        .limit("pro", Limit::per_hour(5))
+}
+
+fn layer_of(limits: &LimitsBuilder, rule: Rule) -> RateLimitLayer {
+    RateLimitLayer::with_limiter(limiter(limits)).rule(rule)
+}
+
+/// A layer with a rule for the limit `free`, 100 per hour.
+fn is_for(rule: Rule) -> RateLimitLayer {
+    layer_of(&Limits::builder().limit("free", Limit::per_hour(100)), rule)
+}
+
+fn everyone() -> Rule {
+    Rule::new("free", Everyone)
+}
+
+fn request(method: Method, path: &str, headers: &[(&'static str, &str)]) -> Request<Body> {
+    let mut request = from_ip(IP);
+    (*request.method_mut(), *request.uri_mut()) = (method, path.parse().unwrap());
+    for (name, value) in headers {
+        request.headers_mut().append(*name, value.parse().unwrap());
+    }
+    request
+}
+
+fn get(path: &str) -> Request<Body> {
+    request(Method::GET, path, &[])
+}
+
+fn with(headers: &[(&'static str, &str)]) -> Request<Body> {
+    request(Method::GET, "/", headers)
+}
+
+async fn answer(layer: &RateLimitLayer, request: Request<Body>) -> StatusCode {
+    layer.layer(Hello).oneshot(request).await.unwrap().status()
+}
+
+/// Whether a request is charged.
+async fn counts(layer: &RateLimitLayer, request: Request<Body>) -> bool {
+    !charged(layer, request).await.is_empty()
+}
+
+#[tokio::test]
+async fn rule_is_for_the_methods_and_paths_that_it_says() {
+    let rule = everyone()
+        .only_if(methods([Method::POST, Method::PUT]))
+        .skip_if(paths(["/health", "/static/*"]));
+    let layer = is_for(rule);
+    for (method, path, expected) in [
+        (Method::POST, "/", true),
+        (Method::PUT, "/healthy", true),
+        (Method::GET, "/", false),
+        (Method::POST, "/health", false),
+        (Method::POST, "/static/a/b", false),
+        (Method::POST, "/static", true),
+        (Method::POST, "/health?x=/", false),
+    ] {
+        let request = request(method, path, &[]);
+        assert_eq!(counts(&layer, request).await, expected, "{path}");
+    }
+}
+
+/// Ways to write `/login` that a router may resolve, and that lead out of `/static/`.
+const DISGUISED: [&str; 5] = [
+    "/static/../login",
+    "/static/%2e%2e/login",
+    "/static/..%5Clogin",
+    "/static/..;x=y/login",
+    "/static/../%6cogin?next=/static/a",
+];
+
+#[tokio::test]
+async fn disguised_path_is_never_exempt_and_always_limited_or_denied() {
+    let exempt_by_rule = is_for(everyone().skip_if(paths(["/static/*", "/login"])));
+    let exempt = is_for(everyone()).skip_if(paths(["/static/*"]));
+    let limited = is_for(everyone().only_if(paths(["/login"])));
+    let denied = is_for(everyone()).deny_if("login", paths(["/login"]));
+    for path in DISGUISED {
+        for layer in [&exempt_by_rule, &exempt, &limited] {
+            assert!(counts(layer, get(path)).await, "{path}");
+        }
+        assert_eq!(answer(&denied, get(path)).await, 403, "{path}");
+    }
+    for path in ["/static/.a", "/static/a..b", "/static/%C3%A9%20b"] {
+        for layer in [&exempt_by_rule, &exempt, &limited] {
+            assert!(!counts(layer, get(path)).await, "{path}");
+        }
+        assert_eq!(answer(&denied, get(path)).await, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn closure_exempts_a_disguised_path_only_if_it_exempts_what_that_leads_to() {
+    let is_static = |parts: &Parts| parts.uri.path().starts_with("/static/");
+    let layer = is_for(everyone().skip_if(is_static));
+    for (path, expected) in [
+        ("/static/a", false),
+        ("/static/./a", false),
+        ("/static/../login", true),
+        ("/static/%2e%2e/login", true),
+        ("/x/../static/a", true),
+    ] {
+        assert_eq!(counts(&layer, get(path)).await, expected, "{path}");
+    }
 }
 
 #[test]
-fn extractor_that_finds_no_ids_in_the_format_is_an_error_at_start() {
-    let fits = |format, rule| layer(format).try_rule(rule).is_ok();
-    let ranges = || Ipv6Range::peer();
-    for format in id_formats() {
-        let is = |fitting| format == IdFormat::Opaque || format == fitting;
-        let address = is(IdFormat::IpAddress);
-        assert_eq!(fits(format, Rule::new("l", ClientIp::peer())), address);
-        assert_eq!(
-            fits(format, Rule::new("l", ClientIp::peer().exact())),
-            address
-        );
-        assert_eq!(
-            fits(format, Rule::new("l", ranges())),
-            is(IdFormat::Ipv6Range)
-        );
-        assert_eq!(
-            fits(format, Rule::new("l", ranges().prefix(56))),
-            format == IdFormat::Opaque
-        );
-        assert_eq!(
-            fits(format, Rule::new("l", Everyone)),
-            format == IdFormat::Opaque
-        );
-        assert!(fits(format, Rule::new("l", HeaderId::new("x-id"))));
-        assert!(fits(format, Rule::new("l", |_: &Parts| Some("7"))));
-    }
-    let error = layer(IdFormat::RegId)
-        .try_rule(Rule::new("l", Everyone))
-        .unwrap_err();
-    assert!(matches!(error, RuleError::Format { .. }));
-    assert_eq!(
-        error.to_string(),
-        "limit `l` has ids in the format regId, which the rule's extractor cannot produce: use another \
-         extractor, or give the limit another format"
-    );
-}
-
-#[cfg(feature = "domains")]
-#[tokio::test]
-async fn rules_that_meet_in_one_bucket_by_another_spelling_are_one_charge() {
-    let layer = layer(IdFormat::Domain)
-        .response_extension(true)
-        .rule(Rule::new("l", HeaderId::new("x-a")).cost(2))
-        .rule(Rule::new("l", HeaderId::new("x-b")).cost(3));
-    let send = |a, b| {
-        layer
-            .layer(Hello)
-            .oneshot(request(&[("x-a", a), ("x-b", b)]))
-    };
-    let response = send("www.Example.com", "mail.example.com").await.unwrap();
-    assert_eq!(response.status(), StatusCode::OK);
-    let assessment = response
-        .extensions()
-        .get::<tollgate::layer::Assessment>()
-        .unwrap();
-    let costs: Vec<_> = assessment
-        .iter()
-        .map(|one| (one.id.as_str(), one.cost))
-        .collect();
-    assert_eq!(costs, [("www.Example.com", 5)]);
-    assert_eq!(
-        assessment.iter().next().unwrap().decision.remaining(),
-        Some(15)
-    );
-    let response = send("example.com", "example.org").await.unwrap();
-    let assessment = response
-        .extensions()
-        .get::<tollgate::layer::Assessment>()
-        .unwrap();
-    let left: Vec<_> = assessment
-        .iter()
-        .map(|one| one.decision.remaining().unwrap())
-        .collect();
-    assert_eq!(left, [13, 17]);
-    // What was charged together is given back together.
-    assessment.refund().await.unwrap();
-}
-
-#[tokio::test]
-async fn id_out_of_its_format_is_told_to_the_client() {
-    let rule = Rule::new("l", HeaderId::new("x-account").shown());
-    let layer = layer(IdFormat::RegId).rule(rule);
-    let response = layer
-        .layer(Hello)
-        .oneshot(request(&[("x-account", "0012")]))
-        .await
-        .unwrap();
-    assert_eq!(response.status(), StatusCode::BAD_REQUEST);
-    let body: Value = serde_json::from_str(&text(response).await).unwrap();
-    assert_eq!(body["title"], "Bad Request");
-    assert_eq!(
-        body["detail"],
-        "header `x-account`: `0012` is not an id in the format regId: use a whole number up to 18446744073709551615, \
-         without sign or leading zeros"
-    );
-    let grpc = as_grpc(request(&[("x-account", "0012")]), "application/grpc");
-    let response = layer.layer(Hello).oneshot(grpc).await.unwrap();
-    assert_eq!(
-        (response.status(), &response.headers()["grpc-status"]),
-        (StatusCode::OK, &"3".parse().unwrap())
-    );
-    // A long one is not repeated whole.
-    let long = "9".repeat(1000);
-    let response = layer
-        .layer(Hello)
-        .oneshot(request(&[("x-account", &long)]))
-        .await
-        .unwrap();
-    assert!(text(response).await.len() < 400);
-}
-
-#[tokio::test]
-async fn requests_without_an_id_share_a_bucket_in_any_format() {
-    for format in id_formats() {
-        let limiter = limiter(format);
-        let rule = Rule::new("l", HeaderId::new("x-id")).on_missing(OnMissing::Shared);
-        let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
-        for i in 0..21 {
-            let response = layer.layer(Hello).oneshot(request(&[])).await.unwrap();
-            assert_eq!(response.status() == StatusCode::OK, i < 20, "{format} {i}");
-        }
-        // It can be looked at, reset and overridden like any other.
-        let shared = Transaction::missing("l");
-        limiter.reset(&[shared]).await.unwrap();
-        assert!(limiter.check(&shared).await.unwrap().allowed());
-    }
-}
-
-#[tokio::test]
-async fn rule_decides_what_an_id_out_of_its_format_means() {
-    let rule = || Rule::new("l", HeaderId::new("x-account"));
-    for (rule, last) in [
-        (rule().on_missing(OnMissing::Skip), StatusCode::OK),
-        (
-            rule().on_missing(OnMissing::Shared),
-            StatusCode::TOO_MANY_REQUESTS,
-        ),
+fn what_is_no_path_panics() {
+    for path in [
+        "health",
+        "/users/{id}",
+        "/*/x",
+        "/a*",
+        "/a/../b",
+        "/a/./*",
+        "/a//b",
+        "/a\\b",
     ] {
-        let layer = layer(IdFormat::RegId).rule(rule);
-        for i in 0..=20 {
-            let account = format!("0{i}");
-            let request = request(&[("x-account", &account)]);
-            let status = layer.layer(Hello).oneshot(request).await.unwrap().status();
-            assert_eq!(status, if i < 20 { StatusCode::OK } else { last });
-        }
+        assert!(
+            std::panic::catch_unwind(|| paths([path])).is_err(),
+            "{path}"
+        );
     }
 }
 
 #[tokio::test]
-async fn nobody_can_say_that_it_is_those_without_an_id() {
-    let by_path = |parts: &Parts| {
-        parts
-            .uri
-            .path()
-            .strip_prefix('/')
-            .map(|_| tollgate::id::Id::MISSING)
+async fn addresses_on_lists_are_exempt_or_denied_and_charged_nothing() {
+    let within = |list: &'static [&str]| ClientIp::peer().within(list.iter().copied()).unwrap();
+    let limits = Limits::builder().limit("free", Limit::per_hour(100));
+    let limiter = limiter(&limits);
+    let ours = || within(&["192.0.2.0/24", "2001:db8:77::/48", "203.0.113.7"]);
+    let rule = || Rule::new("free", ClientIp::peer());
+    let layer = || RateLimitLayer::with_limiter(limiter.clone());
+    let by_rule = layer().rule(rule().skip_if(ours()));
+    let by_layer = layer().rule(rule()).skip_if(ours());
+    let denied = layer().rule(rule()).deny_if("abusers", ours());
+    let denied = denied.skip_if(within(&["192.0.2.7"]));
+    for (ip, is_listed) in [
+        ("192.0.2.9", true),
+        ("::ffff:192.0.2.9", true),
+        ("192.0.3.9", false),
+        ("2001:db8:77::9", true),
+        // The exact address counts, not the /64 that it is counted by.
+        ("2001:db8:78::9", false),
+        ("203.0.113.8", false),
+    ] {
+        assert_eq!(counts(&by_rule, from_ip(ip)).await, !is_listed, "{ip}");
+        assert_eq!(counts(&by_layer, from_ip(ip)).await, !is_listed, "{ip}");
+        let status = if is_listed { 403 } else { 200 };
+        assert_eq!(answer(&denied, from_ip(ip)).await, status, "{ip}");
+    }
+    // An exempt client passes, whatever the lists say.
+    assert_eq!(answer(&denied, from_ip("192.0.2.7")).await, 200);
+    let response = denied
+        .layer(Hello)
+        .oneshot(from_ip("192.0.2.6"))
+        .await
+        .unwrap();
+    assert_eq!(response.headers().get("retry-after"), None);
+    assert!(text(response).await.contains("abusers"));
+    assert_eq!(
+        bucket(&limiter, "free", "192.0.2.6").await.remaining(),
+        Some(100)
+    );
+    // Who cannot be told is not on the list.
+    let mut unknown = get("/");
+    unknown.extensions_mut().clear();
+    assert_eq!(answer(&by_layer, unknown).await, 500);
+}
+
+fn plan(parts: &Parts) -> Option<&str> {
+    parts.headers.get("x-plan")?.to_str().ok()
+}
+
+fn by_plan() -> Rule {
+    Rule::new("free", HeaderId::new("x-account")).limit_by(["pro"], plan)
+}
+
+#[tokio::test]
+async fn limit_is_chosen_for_each_request() {
+    let limiter = limiter(&plans());
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(by_plan());
+    let of_plan = |plan| with(&[("x-account", "a"), ("x-plan", plan)]);
+    for status in [200, 200, 429] {
+        assert_eq!(answer(&layer, with(&[("x-account", "a")])).await, status);
+    }
+    for status in [200, 200, 200, 200, 200, 429] {
+        assert_eq!(answer(&layer, of_plan("pro")).await, status);
+    }
+    assert_eq!(answer(&layer, of_plan("free")).await, 429);
+    assert_eq!(bucket(&limiter, "pro", "a").await.remaining(), Some(0));
+    // One that a reload has brought.
+    limiter
+        .reload(plans().limit("gold", Limit::per_hour(1)).build().unwrap())
+        .unwrap();
+    for status in [200, 429] {
+        assert_eq!(answer(&layer, of_plan("gold")).await, status);
+    }
+}
+
+#[tokio::test]
+async fn unknown_limit_is_no_missing_id() {
+    for rule in [
+        by_plan(),
+        by_plan().on_missing(OnMissing::Shared),
+        by_plan().on_missing(OnMissing::Skip),
+        by_plan().or_else(everyone()),
+    ] {
+        let (log, _guard) = Log::capture();
+        let layer = layer_of(&plans(), rule);
+        for _ in 0..3 {
+            let request = with(&[("x-account", "a"), ("x-plan", "pr")]);
+            let response = layer.layer(Hello).oneshot(request).await.unwrap();
+            assert_eq!(response.status(), 500);
+            let text = text(response).await;
+            let reason = "the server has chosen a limit that it does not have";
+            assert!(text.contains(reason), "{text}");
+        }
+        assert_eq!(log.count("ERROR"), 1, "{log:?}");
+        assert_eq!(log.count("did you mean `pro`?"), 1, "{log:?}");
+    }
+    // Nor is a list of blocked clients a plan, and nobody is blocked by choosing it.
+    let layer = layer_of(&plans().block("abuse", "paused"), by_plan());
+    for (plan, status) in [("abuse", 500), ("abuse", 500), ("pro", 200)] {
+        let request = with(&[("x-account", "a"), ("x-plan", plan)]);
+        assert_eq!(answer(&layer, request).await, status, "{plan}");
+    }
+}
+
+#[tokio::test]
+async fn limit_comes_from_the_request_unless_an_override_says_otherwise() {
+    let (log, _guard) = Log::capture();
+    let limits = plans().override_for("free", "b", Limit::per_hour(1));
+    let own = |parts: &Parts| match plan(parts)? {
+        "window" => Some(Limit::window(3, Duration::from_secs(60))),
+        "unlimited" => Some(Limit::UNLIMITED),
+        "permits" => Some(Limit::concurrent(3)),
+        _ => None,
     };
-    let layer = layer(IdFormat::Opaque).rule(Rule::new("l", by_path));
-    let response = layer.layer(Hello).oneshot(request(&[])).await.unwrap();
-    assert_eq!(response.status(), StatusCode::BAD_REQUEST);
-    let limiter = limiter(IdFormat::RegId);
-    let said = limiter
-        .spend(&Transaction::new("l", tollgate::id::Id::MISSING))
-        .await;
-    assert!(said.is_err());
+    let rule = Rule::new("free", HeaderId::new("x-account")).limit_from(own);
+    let layer = layer_of(&limits, rule.refund_if(|_| false));
+    for (account, plan, passes) in [
+        ("a", "window", 3),
+        ("a", "free", 2),
+        ("c", "unlimited", 9),
+        ("b", "window", 1),
+    ] {
+        for i in 0..9 {
+            let status = answer(&layer, with(&[("x-account", account), ("x-plan", plan)])).await;
+            assert_eq!(status == StatusCode::OK, i < passes, "{account} {plan} {i}");
+        }
+    }
+    // One that the rule cannot take.
+    for _ in 0..2 {
+        let request = with(&[("x-account", "d"), ("x-plan", "permits")]);
+        assert_eq!(answer(&layer, request).await, 500);
+    }
+    assert_eq!(
+        log.count("because of the limit that they bring"),
+        1,
+        "{log:?}"
+    );
+}
+
+#[tokio::test]
+async fn cost_is_found_in_the_request() {
+    let rule = everyone().cost_by(|parts| {
+        let cost = parts.headers.get("x-cost");
+        let cost = cost.and_then(|cost| cost.to_str().ok());
+        cost.and_then(|cost| cost.parse().ok()).unwrap_or(1)
+    });
+    let layer = is_for(rule);
+    let costs = |cost| with(&[("x-cost", cost)]);
+    assert_eq!(charged(&layer, costs("7")).await[0].2, 7);
+    assert!(
+        !counts(&layer, costs("0")).await,
+        "what costs nothing is not asked about"
+    );
+    assert_eq!(answer(&layer, costs("93")).await, 200);
+    assert_eq!(answer(&layer, costs("1")).await, 429);
+    assert_eq!(answer(&layer, costs("4294967295")).await, 413);
+}
+
+#[tokio::test]
+async fn rules_that_meet_in_one_bucket_are_one_charge() {
+    let name = LimitName::new("l", 1, IdFormat::FqdnSet);
+    let limits = Limits::builder().limit(name, Limit::per_second(20));
+    let of = |header, cost| Rule::new("l", HeaderId::new(header).shown()).cost(cost);
+    let skips = |rule: Rule| rule.skip_if(methods([Method::PUT]));
+    let layer = layer_of(&limits, skips(of("x-a", 2))).rule(skips(of("x-b", 3)));
+    let one = assessed(
+        &layer,
+        with(&[("x-a", "b.com,A.com"), ("x-b", "a.com,b.com")]),
+    )
+    .await;
+    let charges = |assessment: &Assessment| -> Vec<_> {
+        let all = assessment.iter();
+        all.map(|one| (one.cost, one.decision.remaining().unwrap()))
+            .collect()
+    };
+    assert_eq!(charges(&one.unwrap()), [(5, 15)]);
+    let two = assessed(&layer, with(&[("x-a", "a.com,b.com"), ("x-b", "c.com")]))
+        .await
+        .unwrap();
+    assert_eq!(charges(&two), [(2, 13), (3, 17)]);
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
+fn rules_that_do_not_fit_their_limits_are_errors_that_say_what_to_change() {
+    let limits = plans()
+        .block("abuse", "this address is paused")
+        .limit(
+            LimitName::new("accounts", 1, IdFormat::RegId),
+            Limit::per_hour(9),
+        )
+        .limit("permits", Limit::concurrent(3))
+        .override_for("pro", "poor", Limit::per_hour(1));
+    let layer = || RateLimitLayer::with_limiter(limiter(&limits));
+    let refused = |expected: &str, rules: &[Rule]| {
+        let added = rules
+            .iter()
+            .cloned()
+            .try_fold(layer(), RateLimitLayer::try_rule);
+        let error = added.unwrap_err().to_string();
+        assert!(error.contains(expected), "{expected}: {error}");
+    };
+    let by = |name| Rule::new("free", HeaderId::new(name));
+    let put = || methods([Method::PUT]);
+    refused("costs 3, and at most 2 can", &[everyone().cost(3)]);
+    let of_pro = Rule::new("pro", Everyone);
+    refused("limit `pro`: id `poor`: a request", &[of_pro.cost(2)]);
+    refused(
+        "cost a request 3",
+        &[by("a"), by("b").cost(2).skip_if(put())],
+    );
+    assert!(
+        layer()
+            .rule(by("a"))
+            .try_rule(by("b").skip_if(put()))
+            .is_ok()
+    );
+    refused("two rules charge it for every", &[everyone(), everyone()]);
+    let alike = "give them the same `on_failure` and `no_wait`";
+    refused(alike, &[by("a"), everyone().refund_if(|_| true)]);
+    refused(alike, &[everyone(), by("a").on_failure(OnFailure::Allow)]);
+    refused(
+        "ids in the format regId",
+        &[Rule::new("accounts", Everyone)],
+    );
+    refused("did you mean `free`?", &[Rule::new("fre", Everyone)]);
+    let unknown =
+        "limit `gold`: a rule uses it: no limit has this name: known are abuse, accounts, free,";
+    refused(unknown, &[everyone().limit_by(["pro", "gold"], plan)]);
+    refused(
+        "did you mean `pro`?",
+        &[everyone().or_else(Rule::new("prop", Everyone))],
+    );
+    let costly = Rule::new("pro", HeaderId::new("a")).cost(6);
+    refused("at most 5 can ever pass", &[everyone().or_else(costly)]);
+    refused(
+        "refund_if",
+        &[Rule::new("permits", Everyone).refund_if(|_| true)],
+    );
+    let (abuse, looks) = (
+        || Rule::new("abuse", ClientIp::peer()),
+        "give it a rule without a cost",
+    );
+    refused(looks, &[abuse().cost(2)]);
+    refused(looks, &[abuse().refund_if(|_| true)]);
+    refused(looks, &[abuse().limit_by(["free"], plan)]);
+    refused(looks, &[everyone().limit_by(["abuse"], plan)]);
+}
+
+#[tokio::test]
+async fn limits_of_all_rules_outlive_a_reload() {
+    let limiter = limiter(&plans());
+    let rule = by_plan().or_else(Rule::new("pro", ClientIp::peer()).cost(3));
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+    let one = |name: &str| Limits::builder().limit(name, Limit::per_hour(5));
+    let too_small = plans().override_for("pro", "a", Limit::per_hour(2));
+    for limits in [one("free"), one("pro"), too_small] {
+        limiter.reload(limits.build().unwrap()).unwrap_err();
+    }
+    let more = plans().limit("more", Limit::per_hour(1)).build().unwrap();
+    limiter.reload(more).unwrap();
+    assert_eq!(charged(&layer, get("/")).await[0].2, 3);
 }

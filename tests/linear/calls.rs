@@ -111,7 +111,7 @@ impl World {
             Some(Ok(decisions)) => decisions,
             Some(Err(error)) if is_not_done(&error) => return false,
             _ => {
-                self.record.add(begun, call, Answer::Unknown);
+                self.record_unknown(begun, call);
                 return true;
             }
         };
@@ -130,10 +130,11 @@ impl World {
             (true, _) => {
                 // The store may have charged it as well.
                 self.record.add(begun, call.clone(), Answer::Unknown);
-                if allowed {
-                    let answer = Answer::Passed([None; BUCKETS]);
-                    self.record.add_local(begun, call, answer);
-                }
+                let answer = match allowed {
+                    true => Answer::Passed(shown),
+                    false => Answer::Denied(shown),
+                };
+                self.record.add_local(begun, call, answer);
                 return false;
             }
             (_, true) => self.record.add(begun, call, Answer::Passed(shown)),
@@ -157,18 +158,10 @@ impl World {
         let call = Call::Refund { place, cost, of };
         match refunded {
             Some(Ok(decision)) if is_local => {
-                // A process gives nothing back of what the store was charged for by now.
-                if decision.refunded() {
-                    self.record.add_local(begun, call, Answer::Refunded(None));
-                }
+                let answer = Answer::Refunded(self.shown(place, &decision));
+                self.record.add_local(begun, call, answer);
             }
             Some(Ok(decision)) => {
-                if self.stack == Stack::Deciding && decision.refunded() {
-                    // A refund at the store may be repeated here, but nothing more.
-                    let of = None;
-                    let here = Call::Refund { place, cost, of };
-                    self.record.add_local(begun, here, Answer::Unknown);
-                }
                 let answer = Answer::Refunded(self.shown(place, &decision));
                 self.record.add(begun, call, answer);
             }
@@ -179,9 +172,18 @@ impl World {
         true
     }
 
-    /// Returns the figures of the store's bucket that a decision shows.
+    /// Records a call that may have taken effect: at the store, or in the process as well.
+    fn record_unknown(&self, begun: Begun, call: Call) {
+        if self.stack == Stack::Deciding {
+            self.record.add_local(begun, call.clone(), Answer::Unknown);
+        }
+        self.record.add(begun, call, Answer::Unknown);
+    }
+
+    /// Returns the figures of the bucket that a decision shows.
     fn shown(&self, place: usize, decision: &Decision) -> Option<Figures> {
-        let is_meant = decision.source() == Source::Store && self.is_exact(place);
+        let is_meant =
+            matches!(decision.source(), Source::Store | Source::Local) && self.is_exact(place);
         // A remembered denial shows nothing of the others.
         let remaining = decision.remaining().filter(|_| is_meant)?;
         Some(Figures {
@@ -226,7 +228,7 @@ async fn or_leave<T>(random: &Random, answer: impl Future<Output = T>) -> Option
 }
 
 fn reset_after(decision: &Decision) -> u64 {
-    u64::try_from(decision.reset_after().as_micros()).unwrap()
+    u64::try_from(decision.reset_after().unwrap_or_default().as_micros()).unwrap()
 }
 
 fn is_not_done(error: &LimiterError) -> bool {

@@ -29,6 +29,9 @@ pub(crate) const TICKS: u64 = 2 * (CLIENTS * CALLS) as u64;
 /// How long a client waits if the store is not there.
 const REST: Duration = Duration::from_millis(2);
 
+/// A moment before a full hour, so that quotas end in the middle of histories.
+pub(super) const START: u64 = 1_767_229_200_000_000 - 600_000;
+
 /// The calls of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
@@ -44,9 +47,8 @@ pub(crate) enum Shape {
 pub(crate) struct Time(Arc<AtomicU64>);
 
 impl Time {
-    /// A moment before a full hour, so that quotas end in the middle of histories.
     pub(crate) fn start() -> Self {
-        Self(Arc::new(AtomicU64::new(1_767_229_200_000_000 - 600_000)))
+        Self(Arc::new(AtomicU64::new(START)))
     }
 
     fn now(&self) -> u64 {
@@ -84,9 +86,7 @@ impl World {
         id: String,
     ) -> Self {
         let services = backends.into_iter().map(|backend| stack.limiter(backend));
-        let mut picks: Vec<_> = (0..LIMITS.len())
-            .filter(|pick| stack.has(LIMITS[*pick].1))
-            .collect();
+        let mut picks: Vec<_> = (0..LIMITS.len()).collect();
         let first = match shape {
             Shape::Spends => 0,
             Shape::Uses => 1 + random.place(picks.len() - 1),
@@ -130,7 +130,10 @@ impl World {
 
     pub(super) fn limiter(&self, begun: Begun) -> Limiter {
         let limiter = self.services[begun.service].clone();
-        limiter.with_clock(Timestamp::from_micros(begun.now))
+        match self.stack.is_by_the_stores_clock() {
+            true => limiter,
+            false => limiter.with_clock(Timestamp::from_micros(begun.now)),
+        }
     }
 
     /// How many calls have begun or ended.
@@ -173,7 +176,7 @@ impl World {
         let (mut receipts, mut made) = (Vec::new(), 0);
         while made < CALLS {
             self.random.pause().await;
-            self.rest(service).await;
+            self.rest().await;
             let wish = match self.shape {
                 Shape::Mixed => Wish::any(&self.random, &mut receipts),
                 _ => Wish::one(&self.random),
@@ -194,19 +197,16 @@ impl World {
     }
 
     /// Now and then, lets time pass, or lets the process give back what it holds.
-    async fn rest(&self, service: usize) {
+    async fn rest(&self) {
         let steady = if self.shape == Shape::Mixed { 4 } else { 60 };
-        if self.random.one_in(steady) {
+        if self.stack.is_by_the_stores_clock() {
+            if let Some((idle, every)) = self.idle
+                && self.random.one_in(every)
+            {
+                tokio::time::sleep(idle).await;
+            }
+        } else if self.random.one_in(steady) {
             self.time.pass(self.random.below(250_000));
-        }
-        if self.stack != Stack::Leasing {
-            return;
-        }
-        match self.idle {
-            Some((idle, every)) if self.random.one_in(every) => tokio::time::sleep(idle).await,
-            // What is lost on the way stays charged.
-            _ if self.random.one_in(16) => drop(self.services[service].close().await),
-            _ => {}
         }
     }
 }

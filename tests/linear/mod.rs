@@ -12,9 +12,8 @@
 mod calls;
 pub(crate) mod checker;
 pub(crate) mod clients;
-pub(crate) mod lossy;
+pub(crate) mod faults;
 mod model;
-pub(crate) mod planted;
 pub(crate) mod random;
 mod record;
 pub(crate) mod stack;

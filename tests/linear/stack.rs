@@ -18,11 +18,13 @@ const LONG: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stack {
     Bare,
+    /// By the clock of the store, because a cache remembers no other denials.
     Cached,
     /// Without the store, calls are errors.
     Refusing,
     /// Without the store, processes decide.
     Deciding,
+    /// By the clock of the store, because units are leased by no other.
     Leasing,
 }
 
@@ -60,22 +62,16 @@ pub(crate) const LIMITS: [(&str, Terms); 4] = [
 ];
 
 impl Stack {
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Bare,
-        Self::Cached,
-        Self::Refusing,
-        Self::Deciding,
-        Self::Leasing,
-    ];
+    /// Those that decide by any clock, so that time passes while a history goes on.
+    pub(crate) const ALL: [Self; 3] = [Self::Bare, Self::Refusing, Self::Deciding];
 
     /// The wrappers of one process of so many.
     pub(crate) fn around(self, store: Arc<dyn Backend>, processes: u32) -> Arc<dyn Backend> {
-        let cached = |store| DenyCache::with_capacity(store, 64);
         match self {
             Self::Bare => store,
-            Self::Cached => Arc::new(cached(store)),
-            Self::Refusing | Self::Deciding => policed(cached(store)),
-            Self::Leasing => policed(Lease::new(cached(store), processes)),
+            Self::Cached => Arc::new(DenyCache::new(store)),
+            Self::Refusing | Self::Deciding => policed(DenyCache::new(store)),
+            Self::Leasing => policed(Lease::new(DenyCache::new(store), processes)),
         }
     }
 
@@ -98,39 +94,23 @@ impl Stack {
         Limiter::new(limits.build().unwrap(), backend)
     }
 
-    /// Whether the model knows the limit's periods. A process that decides without the store goes on with the period that it
-    /// has seen there, and the store with that of a debt, both of which can have begun before the first use here.
-    pub(super) fn has(self, terms: Terms) -> bool {
-        self != Self::Deciding
-            || !matches!(
-                terms,
-                Terms::Quota {
-                    first_use: Some(_),
-                    ..
-                }
-            )
+    /// Whether the store's clock decides, which stands still then.
+    pub(super) fn is_by_the_stores_clock(self) -> bool {
+        matches!(self, Self::Cached | Self::Leasing)
     }
 
-    /// Whether processes charge ahead for a limit. A period from first use starts with the charge, and not with the use, so
-    /// that it has other periods than the model.
+    /// Whether processes charge ahead for a limit.
     pub(super) fn leases(self, terms: Terms) -> bool {
-        let can = match terms {
-            Terms::Gcra { .. } => true,
-            Terms::Quota { first_use, .. } => first_use.is_none(),
-            Terms::Window { .. } => false,
-        };
-        can && self == Self::Leasing
+        self == Self::Leasing && matches!(terms, Terms::Gcra { .. })
     }
 
-    /// Whether each answer of the store about such a limit is the model's. With leases, some of it is held back. Decisions of
-    /// processes are charged to the store at any later time.
+    /// Whether each answer of the store about such a limit is the model's. With leases, some of it is held back.
     pub(super) fn is_exact(self, terms: Terms) -> bool {
-        self != Self::Deciding && !self.leases(terms)
+        !self.leases(terms)
     }
 }
 
-/// A policy that asks the store again however many calls were lost.
+/// A policy that waits for a store however long it takes.
 fn policed(store: impl Backend) -> Arc<dyn Backend> {
-    let policy = FailurePolicy::new(store).deadline(LONG);
-    Arc::new(policy.failures_in_a_row(u32::MAX))
+    Arc::new(FailurePolicy::new(store).deadline(LONG))
 }

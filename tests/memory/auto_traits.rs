@@ -5,17 +5,15 @@ use std::{fmt::Debug, panic::UnwindSafe};
 
 use tollgate::{
     ClientIp, Decision, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
-    backend::{Backend, BackendError},
+    backend::{Backend, BackendError, DenyCache},
     clock::{Clock, InvalidNow, ManualClock, SystemClock, Timestamp},
     decision::{BatchDecision, Outcome},
-    gcra::{Gcra, Ticks},
     id::Id,
-    key::{Extracted, KeyExtractor, Proxies, ProxiesError, ProxyHeader},
+    key::{Everyone, KeyExtractor, MissingId, Proxies, ProxiesError, ProxyHeader},
     layer::{Assessment, RateLimit},
     limit::{LimitError, LimitName, LimitsBuilder, LimitsError},
-    limiter::LimiterError,
-    rule::RuleError,
-    transaction::{Batch, BucketKey, Member, Mode, Operation},
+    limiter::{LimitHandle, LimiterError, Permit},
+    transaction::{Algorithm, Batch, BucketKey, Member, Mode, Operation, Receipt},
 };
 
 const fn shared<T: Debug + Send + Sync + Unpin + 'static>() {}
@@ -44,11 +42,12 @@ fn types_are_shared_between_threads() {
     cloned::<SystemClock>();
     cloned::<ManualClock>();
     cloned::<Timestamp>();
-    cloned::<(Gcra, Ticks, Mode, Operation)>();
+    cloned::<(Algorithm, Mode, Operation)>();
+    shared::<(LimitHandle, Permit, Receipt)>();
     cloned::<(Transaction<'_>, Member<'_>, BucketKey<'_>, Batch<'_>)>();
     shared::<MemoryBackend>();
     shared::<LimitsBuilder>();
-    shared::<Extracted>();
+    shared::<Result<Option<Id>, MissingId>>();
     unwinds::<Decision>();
 }
 
@@ -57,7 +56,6 @@ fn errors_can_be_boxed_anywhere() {
     error::<BackendError>();
     error::<LimiterError>();
     error::<LimitsError>();
-    error::<RuleError>();
     error::<ProxiesError>();
     error::<LimitError>();
     error::<InvalidNow>();
@@ -98,4 +96,27 @@ fn layers_response_future_can_be_spawned() {
     });
     let mut service = RateLimitLayer::with_limiter(limiter).layer(inner);
     spawnable(service.call(Request::new(String::new())));
+}
+
+#[test]
+fn debug_of_a_whole_limiter_is_no_wall_of_text() {
+    let add = |limits: LimitsBuilder, n| {
+        limits.override_for("requests", &format!("account-{n}"), Limit::per_hour(100))
+    };
+    let builder = Limits::builder().limit("requests", Limit::per_hour(20));
+    let builder = (0..1000).fold(builder, add);
+    let limits = builder.build().unwrap();
+    let limiter = Limiter::new(limits.clone(), DenyCache::new(MemoryBackend::new()));
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(Rule::new("requests", Everyone));
+    let handle = limiter.limit("requests").unwrap();
+    for text in [
+        format!("{builder:?}"),
+        format!("{limits:?}"),
+        format!("{limiter:?}"),
+        format!("{handle:?}"),
+        format!("{layer:?}"),
+    ] {
+        assert!(text.len() < 2000, "{} bytes: {text:.200}", text.len());
+        assert!(!text.contains("account-"), "{text}");
+    }
 }

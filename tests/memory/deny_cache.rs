@@ -1,479 +1,409 @@
-//! Who is denied without asking: a store that counts, behind a cache.
+//! Who is denied without asking: a store that counts its calls, behind a cache.
 
-#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+use std::time::Duration;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
+use futures_util::{
+    FutureExt,
+    future::{join, join_all},
 };
-
-use futures_util::FutureExt;
-use tokio::sync::Semaphore;
+use tokio::time::{advance, sleep, timeout};
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, Transaction,
-    backend::{Backend, BackendError, DenyCache, async_trait},
-    clock::{Clock, ManualClock, Timestamp},
-    decision::Outcome,
-    quota::Per,
-    tiers::Tier,
-    transaction::{Batch, Mode},
+    Limit, Limiter, Limits, Transaction, backend::DenyCache, clock::TokioClock, decision::Source,
+    quota::Per, tiers::Tier, transaction::Mode,
 };
 
-/// A store that has to be waited for, and whose clock is its own.
-#[derive(Clone, Debug)]
-struct Store(Arc<Shared>);
+use crate::{
+    refund, spend,
+    support::store::{Fate, Store},
+};
 
-#[derive(Debug)]
-struct Shared {
-    memory: MemoryBackend,
-    clock: ManualClock,
-    calls: AtomicUsize,
-    /// Without a permit, an answer stays away.
-    answers: Semaphore,
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn limits(limit: Limit) -> Limits {
+    let limits = Limits::builder().limit("requests", limit);
+    limits
+        .limit("other", Limit::per_minute(60).burst(10))
+        .build()
+        .unwrap()
 }
 
-impl Store {
-    fn new() -> Self {
-        Self(Arc::new(Shared {
-            memory: MemoryBackend::new(),
-            clock: ManualClock::new(Timestamp::from_micros(5_000_000)),
-            calls: AtomicUsize::new(0),
-            answers: Semaphore::new(1000),
-        }))
-    }
-
-    /// How often it was asked since this was last asked.
-    fn calls(&self) -> usize {
-        self.0.calls.swap(0, Ordering::SeqCst)
-    }
+/// A store behind a cache, with one token per second and 10 at once, or another limit.
+fn cached(store: &Store, limit: impl Into<Option<Limit>>) -> Limiter {
+    let limit = limit.into().unwrap_or(Limit::per_minute(60).burst(10));
+    Limiter::new(limits(limit), DenyCache::new(store.clone()))
 }
 
-#[async_trait]
-impl Backend for Store {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        self.0.calls.fetch_add(1, Ordering::SeqCst);
-        let now = batch.now.unwrap_or_else(|| self.0.clock.now());
-        let outcome = self.0.memory.apply(&batch.at(Some(now))).await;
-        let _answer = self.0.answers.acquire().await.unwrap();
-        outcome
-    }
-}
-
-fn limiter(backend: impl Backend) -> Limiter {
-    let limits = Limits::builder()
-        .limit("requests", Limit::per_minute(60).burst(10))
-        .limit("other", Limit::per_minute(60).burst(10));
-    Limiter::new(limits.build().unwrap(), backend)
+/// Another process at the same store.
+fn other(store: &Store) -> Limiter {
+    Limiter::new(limits(Limit::per_minute(60).burst(10)), store.clone())
 }
 
 fn one() -> Transaction<'static> {
     Transaction::new("requests", "client")
 }
 
-async fn spend(limiter: &Limiter, transaction: Transaction<'_>) -> bool {
-    limiter.spend(&transaction).await.unwrap().allowed()
+/// Uses up 10 units, and is denied once by the store.
+async fn use_up(limiter: &Limiter) {
+    assert!(spend(limiter, one().cost(10)).await.allowed());
+    let denied = spend(limiter, one()).await;
+    assert!(!denied.allowed() && denied.source() == Source::Store);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn denied_client_costs_the_store_one_call() {
-    let store = Store::new();
-    let limiter = limiter(DenyCache::new(store.clone()));
-    assert!(spend(&limiter, one().cost(10)).await);
-    assert!(!spend(&limiter, one()).await);
+    let store = Store::default();
+    let limiter = cached(&store, None);
+    use_up(&limiter).await;
     assert_eq!(store.calls(), 2);
-    for _ in 0..1000 {
+    for passed in 0..10 {
         let denied = limiter
             .try_spend(&one())
             .expect("it does not wait")
             .unwrap();
-        assert!(!denied.allowed() && denied.remaining() == Some(0));
-        assert!(denied.retry_after() <= Duration::from_secs(1));
+        assert_eq!((denied.allowed(), denied.source()), (false, Source::Cache));
+        assert_eq!(denied.remaining(), Some(0));
+        assert_eq!(denied.retry_after(), Some(SECOND - 100 * passed * MS));
+        assert_eq!(denied.reset_after(), Some(10 * SECOND - 100 * passed * MS));
+        assert!(!limiter.check(&one()).await.unwrap().allowed());
+        advance(100 * MS).await;
     }
     assert_eq!(store.calls(), 0);
-    assert!(spend(&limiter, Transaction::new("requests", "other")).await);
-    assert!(spend(&limiter, Transaction::new("other", "client")).await);
-    assert!(!limiter.check(&one()).await.unwrap().allowed());
+    assert!(
+        spend(&limiter, one()).await.allowed(),
+        "after the second that the store has said"
+    );
+    assert!(
+        spend(&limiter, Transaction::new("requests", "another"))
+            .await
+            .allowed()
+    );
+    assert!(
+        spend(&limiter, Transaction::new("other", "client"))
+            .await
+            .allowed()
+    );
+    assert_eq!(store.calls(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn denial_is_one_of_at_least_the_same_cost() {
+    let store = Store::default();
+    let limiter = cached(&store, None);
+    assert!(spend(&limiter, one().cost(7)).await.allowed());
+    assert!(!spend(&limiter, one().cost(5)).await.allowed());
+    store.calls();
+    assert!(!spend(&limiter, one().cost(5)).await.allowed());
+    assert!(!spend(&limiter, one().cost(9)).await.allowed());
+    assert_eq!(store.calls(), 0);
+    assert!(!spend(&limiter, one().cost(4)).await.allowed());
+    assert!(spend(&limiter, one().cost(3)).await.allowed());
     assert_eq!(store.calls(), 2);
 }
 
-#[tokio::test]
-async fn any_cost_is_judged_under_the_limit_in_force() {
-    let store = Store::new();
-    let limiter = limiter(DenyCache::new(store.clone()));
-    assert!(spend(&limiter, one().cost(7)).await);
-    assert!(!spend(&limiter, one().cost(5)).await);
-    store.calls();
-    assert!(
-        !spend(&limiter, one().cost(4)).await,
-        "it is known that 3 are left"
+#[tokio::test(start_paused = true)]
+async fn denial_ends_when_the_store_has_said_even_if_its_answer_is_late() {
+    let store = Store::default();
+    let limiter = cached(&store, None);
+    assert!(spend(&limiter, one().cost(10)).await.allowed());
+    store.becomes(Fate::Takes(400 * MS));
+    assert!(!spend(&limiter, one()).await.allowed());
+    store.becomes(Fate::Works);
+    let denied = spend(&limiter, one()).await;
+    assert_eq!(
+        (denied.source(), denied.retry_after()),
+        (Source::Cache, Some(600 * MS))
     );
-    assert_eq!(store.calls(), 0);
-    assert!(
-        spend(&limiter, one().cost(3)).await,
-        "what fits is asked for"
-    );
-    let raised = Limits::builder()
-        .limit("requests", Limit::per_minute(60).burst(30))
-        .limit("other", Limit::per_minute(60));
-    limiter.reload(raised.build().unwrap()).unwrap();
-    assert!(spend(&limiter, one().cost(20)).await, "so is what fits now");
+    advance(600 * MS).await;
+    assert!(spend(&limiter, one()).await.allowed());
 }
 
-#[tokio::test]
-async fn nobody_is_denied_for_longer_than_by_the_store() {
-    let (store, clock) = (Store::new(), ManualClock::default());
-    let limiter = limiter(DenyCache::new(store.clone())).with_clock(clock.clone());
-    assert!(spend(&limiter, one().cost(10)).await);
-    for _ in 0..100 {
-        assert!(!spend(&limiter, one()).await);
-        clock.advance(Duration::from_micros(999_999));
-        assert!(!spend(&limiter, one()).await);
-        clock.advance(Duration::from_micros(1));
-        assert!(spend(&limiter, one()).await);
+#[tokio::test(start_paused = true)]
+async fn what_others_give_back_is_seen_after_five_seconds() {
+    let store = Store::default();
+    let limiter = cached(&store, Limit::per_day(10));
+    use_up(&limiter).await;
+    other(&store).reset(&[one()]).await.unwrap();
+    advance(5 * SECOND - MS).await;
+    assert!(!spend(&limiter, one()).await.allowed());
+    advance(MS).await;
+    assert!(spend(&limiter, one()).await.allowed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn own_refunds_and_resets_are_seen_at_once() {
+    let store = Store::default();
+    let limiter = cached(&store, None);
+    use_up(&limiter).await;
+    refund(&limiter, one()).await;
+    assert!(spend(&limiter, one()).await.allowed());
+    assert!(!spend(&limiter, one()).await.allowed());
+    limiter.reset(&[one()]).await.unwrap();
+    assert!(spend(&limiter, one().cost(10)).await.allowed());
+}
+
+/// The denial is decided before the refund, and known after it has begun or ended.
+#[tokio::test(start_paused = true)]
+async fn denial_from_before_a_refund_does_not_outlive_it() {
+    for answered in [20, 40, 60, 80] {
+        let store = Store::default();
+        let limiter = cached(&store, None);
+        assert!(spend(&limiter, one().cost(10)).await.allowed());
+        store.becomes(Fate::Takes(answered * MS));
+        let denied = async { assert!(!spend(&limiter, one()).await.allowed()) };
+        let refund = async {
+            sleep(10 * MS).await;
+            store.becomes(Fate::Decides(20 * MS));
+            refund(&limiter, one()).await;
+        };
+        join(denied, refund).await;
+        store.becomes(Fate::Works);
+        assert!(spend(&limiter, one()).await.allowed(), "{answered}");
     }
-    assert!(store.calls() <= 201);
 }
 
-#[tokio::test]
-async fn what_others_give_back_is_seen_after_the_lifetime() {
-    let store = Store::new();
-    let cached = |lifetime| limiter(DenyCache::new(store.clone()).lifetime(lifetime));
-    let [forgetful, patient] = [Duration::ZERO, Duration::from_secs(3600)].map(cached);
-    assert!(spend(&forgetful, one().cost(10)).await);
-    assert!(!spend(&forgetful, one()).await && !spend(&patient, one()).await);
-    limiter(store.clone()).reset(&[one()]).await.unwrap();
-    assert!(spend(&forgetful, one()).await);
-    assert!(!spend(&patient, one()).await, "as documented");
+/// The denial is asked for while the refund is under way, and decided before it.
+#[tokio::test(start_paused = true)]
+async fn denial_from_within_a_refund_does_not_outlive_it() {
+    for answered in [5, 100] {
+        let store = Store::default();
+        let limiter = cached(&store, None);
+        assert!(spend(&limiter, one().cost(10)).await.allowed());
+        store.becomes(Fate::Decides(50 * MS));
+        let refund = async { assert!(refund(&limiter, one()).await.refunded()) };
+        let denied = async {
+            sleep(10 * MS).await;
+            store.becomes(Fate::Takes(answered * MS));
+            assert!(!spend(&limiter, one()).await.allowed());
+        };
+        join(refund, denied).await;
+        store.becomes(Fate::Works);
+        assert!(spend(&limiter, one()).await.allowed(), "{answered}");
+    }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
+async fn refund_whose_caller_leaves_forgets_the_denial() {
+    let store = Store::default();
+    let limiter = cached(&store, Limit::per_day(10));
+    use_up(&limiter).await;
+    store.becomes(Fate::Takes(SECOND));
+    assert!(timeout(MS, limiter.refund(&one())).await.is_err());
+    store.becomes(Fate::Works);
+    assert!(spend(&limiter, one()).await.allowed(), "it was made");
+}
+
+#[tokio::test(start_paused = true)]
 async fn batch_is_denied_if_a_vote_is_known_to_be() {
-    let store = Store::new();
-    let limiter = limiter(DenyCache::new(store.clone()));
-    let other = Transaction::new("other", "client");
-    assert!(spend(&limiter, one().cost(10)).await);
-    assert!(!spend(&limiter, one()).await);
+    let store = Store::default();
+    let limiter = cached(&store, None);
+    use_up(&limiter).await;
     store.calls();
-    let denied = limiter.spend_batch(&[other, one()]).await.unwrap();
-    assert!(!denied.allowed() && denied.strictest() == Some(1));
-    assert!(!denied.members()[0].limited(), "it was not looked at");
-    assert_eq!(store.calls(), 0);
+    let both = [Transaction::new("other", "client"), one()];
+    let denied = limiter.spend_batch(&both).await.unwrap();
+    assert_eq!(
+        (denied.allowed(), denied.strictest(), store.calls()),
+        (false, Some(1), 0)
+    );
+    assert!(
+        !denied.members()[0].limited(),
+        "nobody has looked at its bucket"
+    );
     for mode in [Mode::SpendOnly, Mode::Debit] {
-        let batch = [other, one().mode(mode)];
+        let both = [Transaction::new("other", "client"), one().mode(mode)];
         assert!(
-            limiter.spend_batch(&batch).await.unwrap().allowed(),
-            "{mode:?} has no vote"
+            limiter.spend_batch(&both).await.unwrap().allowed(),
+            "no vote"
         );
     }
-}
-
-#[tokio::test]
-async fn what_is_remembered_is_bounded() {
-    let store = Store::new();
-    let limiter = limiter(DenyCache::with_capacity(store.clone(), 64));
-    let ids: Vec<_> = (0..1000).map(|id| id.to_string()).collect();
-    let deny = async |id: &String| {
-        let one = Transaction::new("requests", id);
-        limiter.spend(&one.cost(10)).await.unwrap();
-        assert!(!spend(&limiter, one).await);
-    };
-    for id in &ids {
-        deny(id).await;
-    }
-    store.calls();
-    let known = ids.iter().filter(|id| {
-        limiter
-            .try_spend(&Transaction::new("requests", id))
-            .is_some()
-    });
-    assert_eq!(known.count(), 64);
-}
-
-/// Five a second; a burst as large as that follows, and then fifteen seconds without another.
-fn tiers(store: &Store, burst: u32) -> (Limiter, ManualClock) {
-    let secs = Duration::from_secs;
-    let lowest = Tier::new(5, secs(1)).active(secs(1));
-    let burst = Tier::new(burst, secs(15))
-        .active(secs(15))
-        .cooldown(secs(15));
-    let limit = Limit::tiers([lowest, burst]).unwrap();
-    let limits = Limits::builder().limit("requests", limit).build().unwrap();
-    let clock = ManualClock::default();
-    let limiter = Limiter::new(limits, DenyCache::new(store.clone()));
-    (limiter.with_clock(clock.clone()), clock)
-}
-
-#[tokio::test]
-async fn prisoner_costs_the_store_nothing_until_it_is_free() {
-    let store = Store::new();
-    let (limiter, clock) = tiers(&store, 1);
-    assert!(spend(&limiter, one().cost(6)).await);
-    assert!(!spend(&limiter, one()).await);
     assert_eq!(store.calls(), 2);
-    for second in 0..=15 {
-        let denied = limiter
-            .try_spend(&one())
-            .expect("it does not wait")
-            .unwrap();
-        let passed = second * 1_000_000;
-        let [retry, reset] = [15_000_001, 30_000_001].map(|us| us - passed);
-        assert_eq!(denied.retry_after(), Duration::from_micros(retry));
-        assert_eq!(denied.reset_after(), Duration::from_micros(reset));
-        assert_eq!((denied.granted(), denied.tier()), (0, None));
-        if second < 15 {
-            clock.advance(Duration::from_secs(1));
-        }
-    }
-    assert_eq!(store.calls(), 0);
-    for calls in [1, 0] {
-        // A higher cost may have to wait longer, so the store is asked once.
-        assert!(!limiter.check(&one().cost(3)).await.unwrap().allowed());
-        assert_eq!(store.calls(), calls);
-    }
-    clock.advance(Duration::from_micros(1));
-    assert!(
-        spend(&limiter, one()).await,
-        "at the first instant possible"
-    );
-    assert_eq!(store.calls(), 1);
 }
 
-#[tokio::test]
-async fn less_than_what_was_denied_is_asked_for() {
-    let store = Store::new();
-    let (limiter, _) = tiers(&store, 50);
-    assert!(spend(&limiter, one().cost(53)).await);
-    assert!(!spend(&limiter, one().cost(5)).await);
+#[tokio::test(start_paused = true)]
+async fn each_denied_member_of_a_batch_is_remembered() {
+    let store = Store::default();
+    let limiter = cached(&store, None);
+    use_up(&limiter).await;
+    advance(SECOND).await;
+    let other = Transaction::new("other", "client");
+    assert!(spend(&limiter, other.cost(10)).await.allowed());
     store.calls();
-    for denied in [one().cost(5), one().cost(9).min_cost(5)] {
-        assert!(!spend(&limiter, denied).await);
-    }
-    assert_eq!(store.calls(), 0);
-    // A higher minimum is denied as well, but has to wait longer, and only the store knows how long.
-    for least in [6, 4] {
-        assert!(!spend(&limiter, one().cost(least)).await);
-        assert_eq!(store.calls(), 1);
-        assert!(!spend(&limiter, one().cost(7).min_cost(least)).await);
-        assert!(!spend(&limiter, one().cost(5)).await);
-        assert_eq!(store.calls(), 0, "each one is remembered");
-    }
-    let group = limiter.spend(&one().cost(9).min_cost(1)).await.unwrap();
-    assert_eq!((group.granted(), store.calls()), (2, 1));
-}
-
-#[tokio::test]
-async fn grants_and_resets_of_tiers_are_seen_at_once() {
-    let store = Store::new();
-    let (limiter, _) = tiers(&store, 50);
-    assert!(spend(&limiter, one().cost(53)).await);
-    assert!(!spend(&limiter, one().cost(5)).await);
-    assert!(limiter.try_spend(&one().cost(5)).is_some());
-    assert!(spend(&limiter, one()).await);
     assert!(
-        limiter.try_spend(&one().cost(5)).is_none(),
-        "it may differ now"
+        !limiter
+            .spend_batch(&[one(), other])
+            .await
+            .unwrap()
+            .allowed()
     );
-    assert!(!spend(&limiter, one().cost(5)).await);
-    let voteless = one().cost(5).mode(Mode::SpendOnly);
-    assert!(limiter.try_spend(&voteless).is_none());
-    limiter.reset(&[one()]).await.unwrap();
-    assert!(spend(&limiter, one().cost(5)).await);
-}
-
-#[tokio::test]
-async fn what_never_passes_is_asked_for_once() {
-    let store = Store::new();
-    let (limiter, clock) = tiers(&store, 50);
-    assert!(!spend(&limiter, one().cost(56)).await);
-    clock.advance(Duration::from_secs(1_000_000));
-    assert!(!spend(&limiter, one().cost(60)).await);
+    assert!(!spend(&limiter, other).await.allowed());
     assert_eq!(store.calls(), 1);
-    assert!(spend(&limiter, one().cost(55)).await);
+    assert!(
+        spend(&limiter, one()).await.allowed(),
+        "it was not denied itself"
+    );
 }
 
-#[tokio::test]
-async fn denied_windows_and_quotas_cost_the_store_one_call_until_they_have_room() {
-    let secs = Duration::from_secs;
-    for limit in [
-        Limit::window(5, secs(60)),
-        Limit::quota(5, Per::first_use(secs(60))),
-    ] {
-        let (store, clock) = (Store::new(), ManualClock::default());
-        let limits = Limits::builder().limit("requests", limit).build().unwrap();
-        let cache = DenyCache::new(store.clone()).lifetime(secs(100_000));
-        let limiter = Limiter::new(limits, cache).with_clock(clock.clone());
-        assert!(spend(&limiter, one().cost(3)).await);
-        assert!(!spend(&limiter, one().cost(3)).await);
-        assert_eq!(store.calls(), 2);
-        for _ in 0..100 {
-            let denied = limiter.try_spend(&one().cost(4));
-            assert!(!denied.expect("it does not wait").unwrap().allowed());
-        }
-        assert_eq!(store.calls(), 0);
-        assert!(spend(&limiter, one().cost(2)).await, "what is less may fit");
-        assert!(!spend(&limiter, one()).await);
+#[tokio::test(start_paused = true)]
+async fn peeks_ask_the_store() {
+    let store = Store::default();
+    let limiter = cached(&store, None);
+    use_up(&limiter).await;
+    store.calls();
+    let peeked = limiter.peek(&one()).await.unwrap();
+    assert_eq!((peeked.source(), store.calls()), (Source::Store, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn denial_by_another_limit_is_not_one_by_the_limit_in_force() {
+    let store = Store::default();
+    let limiter = cached(&store, None);
+    use_up(&limiter).await;
+    limiter
+        .reload(limits(Limit::per_minute(60).burst(20)))
+        .unwrap();
+    assert!(spend(&limiter, one().cost(10)).await.allowed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_that_may_wait_is_not_denied_because_another_one_may_not() {
+    let store = Store::default();
+    let line = Limit::per_minute(60).burst(10).max_wait(2 * SECOND);
+    let limiter = cached(&store, line);
+    assert!(spend(&limiter, one().cost(10)).await.allowed());
+    assert!(!spend(&limiter, one().no_wait()).await.allowed());
+    let waits = spend(&limiter, one()).await;
+    assert_eq!((waits.allowed(), waits.delay()), (true, SECOND));
+    assert!(spend(&limiter, one()).await.allowed());
+    assert!(!spend(&limiter, one()).await.allowed(), "the line is full");
+    store.calls();
+    assert!(!spend(&limiter, one()).await.allowed());
+    assert_eq!(store.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn windows_and_quotas_are_denied_until_they_have_room() {
+    let quota = (Limit::quota(3, Per::first_use(4 * SECOND)), 4 * SECOND);
+    for (limit, time) in [(Limit::window(3, 4 * SECOND), 4 * SECOND), quota] {
+        let store = Store::default();
+        let limiter = cached(&store, limit.clone());
+        assert!(spend(&limiter, one().cost(3)).await.allowed());
+        assert!(!spend(&limiter, one()).await.allowed());
         store.calls();
-        clock.advance(Duration::from_micros(60_000_000 - 1));
-        let denied = limiter
-            .try_spend(&one())
-            .expect("it does not wait")
-            .unwrap();
-        assert_eq!(denied.retry_after(), Duration::from_micros(1));
-        assert_eq!(store.calls(), 0);
-        clock.advance(Duration::from_micros(1));
-        assert!(spend(&limiter, one().cost(5)).await);
-        assert!(!spend(&limiter, one()).await);
-        assert!(limiter.refund(&one()).await.unwrap().refunded());
-        assert!(spend(&limiter, one()).await, "a refund makes it ask again");
+        advance(time - MS).await;
+        assert!(!spend(&limiter, one()).await.allowed(), "{limit}");
+        assert_eq!(store.calls(), 0, "{limit}");
+        advance(MS).await;
+        assert!(spend(&limiter, one()).await.allowed(), "{limit}");
     }
 }
 
-#[tokio::test]
-async fn each_cost_waits_as_long_as_the_store_says() {
-    let secs = Duration::from_secs;
-    let tiers = [
-        Tier::new(3, secs(2)).active(secs(5)).cooldown(secs(7)),
-        Tier::new(6, secs(20)).active(secs(11)).cooldown(secs(13)),
-    ];
-    for limit in [
-        Limit::window(5, secs(60)),
-        Limit::quota(5, Per::first_use(secs(60))),
-        Limit::per_minute(5),
-        Limit::per_minute(5).max_wait(secs(20)),
-        Limit::tiers(tiers).unwrap(),
-    ] {
-        for first in 1..=5 {
-            compare_waits(&limit, first).await;
-        }
-    }
-}
-
-/// Compares what the cache and its store say about each cost, once `first` was denied.
-async fn compare_waits(limit: &Limit, first: u32) {
-    let (store, clock) = (Store::new(), ManualClock::default());
-    let limits = Limits::builder().limit("requests", limit.clone());
-    let limits = limits.build().unwrap();
-    let direct = Limiter::new(limits.clone(), store.clone()).with_clock(clock.clone());
-    let cache = DenyCache::new(store.clone()).lifetime(Duration::from_secs(100_000));
-    let cached = Limiter::new(limits, cache).with_clock(clock.clone());
-    while spend(&direct, one()).await {
-        clock.advance(Duration::from_secs(1));
-    }
-    cached.spend(&one().cost(first)).await.unwrap();
-    let mut known = 0;
-    for _ in 0..40 {
-        for cost in [first, 1, 2, 3, 4, 5, 2] {
-            store.calls();
-            let figures = async |limiter: &Limiter| {
-                let checked = limiter.check(&one().cost(cost)).await.unwrap();
-                (
-                    checked.allowed(),
-                    checked.retry_after(),
-                    checked.next_after(),
-                )
-            };
-            let ours = figures(&cached).await;
-            known += usize::from(store.calls() == 0);
-            let theirs = figures(&direct).await;
-            assert_eq!(ours, theirs, "{cost} after {first}: {limit:?}");
-        }
-        clock.advance(Duration::from_millis(700));
-    }
-    assert!(known > 30, "{known} are remembered of {limit:?}");
-}
-
-#[tokio::test]
-async fn higher_cost_is_denied_from_memory_if_all_units_leave_at_once() {
-    let (store, clock) = (Store::new(), ManualClock::default());
-    let window = Limit::window(5, Duration::from_secs(60));
-    let limits = Limits::builder().limit("requests", window).build().unwrap();
-    let limiter = Limiter::new(limits, DenyCache::new(store.clone())).with_clock(clock.clone());
-    assert!(spend(&limiter, one().cost(5)).await && !spend(&limiter, one()).await);
+#[tokio::test(start_paused = true)]
+async fn permits_are_never_cached() {
+    let store = Store::default();
+    let limiter = cached(&store, Limit::concurrent(1));
+    assert!(spend(&limiter, one()).await.allowed());
     store.calls();
-    clock.advance(Duration::from_secs(20));
-    let denied = limiter.spend(&one().cost(3)).await.unwrap();
-    assert_eq!(denied.retry_after(), Duration::from_secs(40));
+    for _ in 0..3 {
+        assert!(!spend(&limiter, one()).await.allowed());
+    }
+    assert_eq!(store.calls(), 3);
+}
+
+/// Five per second. More enter a tier of fifty units for five seconds.
+fn tiers() -> Limit {
+    let first = Tier::new(5, SECOND).active(SECOND);
+    let second = Tier::new(50, 5 * SECOND)
+        .active(5 * SECOND)
+        .cooldown(60 * SECOND);
+    Limit::tiers([first, second]).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn prisoner_of_tiers_costs_the_store_nothing() {
+    let store = Store::default();
+    let limiter = cached(&store, tiers());
+    assert!(spend(&limiter, one().cost(55)).await.allowed());
+    assert!(!spend(&limiter, one()).await.allowed());
+    store.calls();
+    advance(4 * SECOND).await;
+    assert!(!spend(&limiter, one()).await.allowed());
+    assert!(!spend(&limiter, one().cost(3)).await.allowed());
     assert_eq!(store.calls(), 0);
+    advance(SECOND + MS).await;
+    assert!(spend(&limiter, one()).await.allowed());
 }
 
-#[tokio::test]
-async fn denial_of_a_window_is_not_one_of_another_window() {
-    let store = Store::new();
-    let window = |limit| {
-        let limit = Limit::window(limit, Duration::from_secs(60));
-        Limits::builder().limit("requests", limit).build().unwrap()
-    };
-    let limiter = Limiter::new(window(1), DenyCache::new(store.clone()));
-    assert!(spend(&limiter, one()).await && !spend(&limiter, one()).await);
+/// A grant to a smaller request enters the next tier, where the larger one passes.
+#[tokio::test(start_paused = true)]
+async fn denied_group_asks_tiers_again() {
+    let store = Store::default();
+    let limiter = cached(&store, tiers());
+    assert!(spend(&limiter, one().cost(3)).await.allowed());
+    let group = one().cost(53).min_cost(53);
+    assert!(!spend(&limiter, group).await.allowed());
+    assert!(spend(&other_tiers(&store), one().cost(3)).await.allowed());
     store.calls();
-    limiter.reload(window(2)).unwrap();
-    assert!(spend(&limiter, one()).await);
+    assert!(!spend(&limiter, group).await.allowed());
     assert_eq!(store.calls(), 1);
 }
 
-/// A store whose calls are decided and answered one step at a time, by their order of arrival.
-#[derive(Clone, Debug)]
-struct Stepwise(Arc<Steps>);
-
-#[derive(Debug)]
-struct Steps {
-    store: Store,
-    arrived: AtomicUsize,
-    /// What each call waits for before it is decided, and before it is answered.
-    calls: [[Semaphore; 2]; 3],
+fn other_tiers(store: &Store) -> Limiter {
+    Limiter::new(limits(tiers()), store.clone())
 }
 
-#[async_trait]
-impl Backend for Stepwise {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let steps = &self.0;
-        let nth = steps.arrived.fetch_add(1, Ordering::SeqCst);
-        let Some([decision, answer]) = steps.calls.get(nth) else {
-            return steps.store.apply(batch).await;
+#[tokio::test(start_paused = true)]
+async fn by_another_clock_the_store_decides_everything() {
+    let store = Store::default();
+    let limiter = cached(&store, None).with_clock(TokioClock::default());
+    assert!(spend(&limiter, one().cost(10)).await.allowed());
+    store.calls();
+    for _ in 0..3 {
+        let denied = spend(&limiter, one()).await;
+        assert!(!denied.allowed() && denied.source() == Source::Store);
+    }
+    assert_eq!(store.calls(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_remembered_is_bounded() {
+    const CLIENTS: usize = 80_000;
+    let store = Store::default();
+    let limiter = cached(&store, Limit::per_day(1));
+    let clients: Vec<_> = (0..CLIENTS).map(|client| client.to_string()).collect();
+    for client in &clients {
+        let one = Transaction::new("requests", client);
+        assert!(
+            limiter
+                .spend(&one)
+                .now_or_never()
+                .unwrap()
+                .unwrap()
+                .allowed()
+        );
+        assert!(
+            !limiter
+                .spend(&one)
+                .now_or_never()
+                .unwrap()
+                .unwrap()
+                .allowed()
+        );
+    }
+    let known = || {
+        let known = |client: &&String| {
+            limiter
+                .try_spend(&Transaction::new("requests", client))
+                .is_some()
         };
-        decision.acquire().await.unwrap().forget();
-        let outcome = steps.store.apply(batch).await;
-        answer.acquire().await.unwrap().forget();
-        outcome
-    }
-}
-
-#[tokio::test]
-async fn pass_shows_a_refund_that_is_not_answered_yet() {
-    for limit in [Limit::per_hour(4), Limit::quota(4, Per::Month)] {
-        let steps = Stepwise(Arc::new(Steps {
-            store: Store::new(),
-            arrived: AtomicUsize::new(0),
-            calls: [(); 3].map(|()| [0, 0].map(Semaphore::new)),
-        }));
-        let limits = Limits::builder().limit("requests", limit);
-        let limits = limits.build().unwrap();
-        let direct = Limiter::new(limits.clone(), steps.0.store.clone());
-        assert!(spend(&direct, one().cost(4)).await);
-        let limiter = Limiter::new(limits, DenyCache::new(steps.clone()));
-        let (one, two, three) = (one(), one().cost(2), one().cost(3));
-        let mut calls = [
-            limiter.refund(&three).boxed(),
-            limiter.spend(&two).boxed(),
-            limiter.spend(&one).boxed(),
-        ];
-        for call in &mut calls {
-            assert!(call.as_mut().now_or_never().is_none());
-        }
-        let [refund, denied, passed] = &mut calls;
-        let step = |call: usize, step: usize| steps.0.calls[call][step].add_permits(1);
-        step(1, 0);
-        step(1, 1);
-        assert!(!denied.as_mut().now_or_never().unwrap().unwrap().allowed());
-        step(0, 0);
-        assert!(refund.as_mut().now_or_never().is_none());
-        step(2, 0);
-        step(2, 1);
-        let passed = passed.as_mut().now_or_never().unwrap().unwrap();
-        assert_eq!((passed.allowed(), passed.remaining()), (true, Some(2)));
-        assert!(limiter.spend(&two).await.unwrap().allowed());
-    }
+        clients.iter().filter(known).count()
+    };
+    assert!((60_000..=65_536).contains(&known()), "{}", known());
+    advance(5 * SECOND).await;
+    assert_eq!(known(), 0);
+    let asked = clients.iter().take(9).map(|client| {
+        let limiter = limiter.clone();
+        async move { spend(&limiter, Transaction::new("requests", client)).await }
+    });
+    join_all(asked).await;
+    assert_eq!(known(), 9, "the old ones have made room");
 }

@@ -1,9 +1,6 @@
 //! Linearizability in memory: short histories of several clients are explained by some order, on each stack of wrappers.
 //! Faults that are planted are found.
 
-#![cfg(feature = "failure-policy")]
-#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
-
 use std::{sync::Arc, time::Duration};
 
 use tollgate::{MemoryBackend, backend::Backend};
@@ -11,8 +8,7 @@ use tollgate::{MemoryBackend, backend::Backend};
 use crate::{
     histories::{
         clients::{Shape, World},
-        lossy::{Losses, Lossy},
-        planted::{RefundsTheUnknown, RefundsTwice, RenewsBudget, SwapsAnswers},
+        faults::{Losses, Lossy, RefundsTheUnknown, RefundsTwice, RenewsBudget, SwapsAnswers},
         random::Random,
         stack::Stack,
     },
@@ -56,7 +52,10 @@ async fn is_explained(setup: Setup, seed: u64) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn each_stack_is_linearizable() {
-    for stack in Stack::ALL {
+    for stack in Stack::ALL
+        .into_iter()
+        .chain([Stack::Cached, Stack::Leasing])
+    {
         for seed in 0..scaled(150_u64) {
             let losses = [Losses::Nothing, Losses::Some][usize::from(seed % 4 > 1)];
             let setup = Setup {

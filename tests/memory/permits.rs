@@ -1,16 +1,353 @@
-//! Permits in memory against an independent model: a list of instants.
+//! Permits of work without HTTP: taken by handles, renewed in the background, and given back.
 
-use tollgate::{
-    MemoryBackend,
-    testing::{cases::concurrency_history::live_through, cases::world::World},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
-use crate::support::scale::scaled;
+use tokio::{
+    runtime::{Builder, Handle},
+    time::advance,
+};
+use tollgate::{
+    Limit, Limiter, Limits, MemoryBackend,
+    backend::{Backend, BackendError, async_trait},
+    clock::{ManualClock, TokioClock},
+    decision::Outcome,
+    limiter::{LimitHandle, LimiterError, Permit},
+    transaction::{Batch, Operation},
+};
+
+use crate::support::patience::{poll, settle};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn limits(limit: Limit) -> Limits {
+    Limits::builder().limit("l", limit).build().unwrap()
+}
+
+fn handle(limit: Limit) -> LimitHandle {
+    Limiter::new(limits(limit), MemoryBackend::new())
+        .limit("l")
+        .unwrap()
+}
+
+/// Two at once, each for three seconds, by a clock that the test moves.
+fn two(backend: impl Backend) -> (LimitHandle, ManualClock) {
+    let clock = ManualClock::default();
+    let two = limits(Limit::concurrent(2).hold(3 * SECOND));
+    let limiter = Limiter::new(two, backend).with_clock(clock.clone());
+    (limiter.limit("l").unwrap(), clock)
+}
+
+/// Lets time pass, for tasks as well.
+async fn pass(clock: &ManualClock, time: Duration) {
+    let step = Duration::from_millis(100);
+    for _ in 0..time.as_millis() / step.as_millis() {
+        clock.advance(step);
+        advance(step).await;
+        settle().await;
+    }
+}
+
+async fn enter(limit: &LimitHandle, id: &str) -> Option<Permit> {
+    limit.enter(id).await.unwrap().ok()
+}
+
+async fn left(limit: &LimitHandle, id: &str) -> u32 {
+    limit.peek(id).await.unwrap().remaining().unwrap()
+}
+
+/// A backend that waits before and after each decision, and counts renewals.
+#[derive(Clone, Debug)]
+struct Waits(Arc<WaitingStore>);
+
+#[derive(Debug, Default)]
+struct WaitingStore {
+    memory: MemoryBackend,
+    turns: usize,
+    renewals: AtomicUsize,
+    fails: AtomicBool,
+    /// Whether the answers to renewals are lost.
+    loses: AtomicBool,
+    /// How long an answer takes.
+    delay: Mutex<Duration>,
+}
+
+impl Waits {
+    fn new(turns: usize) -> Self {
+        Self(Arc::new(WaitingStore {
+            turns,
+            ..WaitingStore::default()
+        }))
+    }
+
+    fn fails(&self, fails: bool) {
+        self.0.fails.store(fails, Ordering::SeqCst);
+    }
+
+    fn loses(&self, loses: bool) {
+        self.0.loses.store(loses, Ordering::SeqCst);
+    }
+
+    async fn take_turns(&self) {
+        for _ in 0..self.0.turns {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for Waits {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let renews = batch.operation == Operation::Renew;
+        self.0.renewals.fetch_add(renews.into(), Ordering::SeqCst);
+        self.take_turns().await;
+        if self.0.fails.load(Ordering::SeqCst) {
+            return Err(BackendError::unavailable("it is down"));
+        }
+        let decided = self.0.memory.apply(batch).await;
+        let delay = *self.0.delay.lock().unwrap();
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        self.take_turns().await;
+        match renews && self.0.loses.load(Ordering::SeqCst) {
+            true => Err(BackendError::unavailable("the answer is lost")),
+            false => decided,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_are_given_back_when_they_are_dropped_or_released() {
+    let stores: [Arc<dyn Backend>; 2] = [Arc::new(MemoryBackend::new()), Arc::new(Waits::new(2))];
+    for store in stores {
+        let (limit, _) = two(store);
+        let first = enter(&limit, "a").await.unwrap();
+        let second = enter(&limit, "a").await.unwrap();
+        let denied = limit.enter("a").await.unwrap().unwrap_err();
+        assert_eq!((denied.allowed(), denied.next_after()), (false, None));
+        assert!(enter(&limit, "b").await.is_some());
+        drop(first);
+        settle().await;
+        let third = enter(&limit, "a").await.unwrap();
+        assert!(second.release().await.unwrap());
+        assert_eq!((left(&limit, "a").await, third.is_held()), (1, true));
+        assert!(enter(&limit.cost(2), "a").await.is_none());
+        assert!(third.release().await.unwrap());
+        assert!(enter(&limit.cost(2), "a").await.is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_are_renewed_as_long_as_they_are_held() {
+    for turns in [0, 3] {
+        let (limit, clock) = two(Waits::new(turns));
+        let first = enter(&limit, "a").await.unwrap();
+        pass(&clock, SECOND / 2).await;
+        let second = enter(&limit, "a").await.unwrap();
+        for _ in 0..20 {
+            pass(&clock, SECOND).await;
+            assert!(first.is_held() && second.is_held());
+            assert!(enter(&limit, "a").await.is_none());
+        }
+        assert!(first.release().await.unwrap() && second.release().await.unwrap());
+        assert_eq!(left(&limit, "a").await, 2);
+        pass(&clock, 2 * SECOND).await;
+        let tasks = Handle::current().metrics();
+        assert_eq!(tasks.num_alive_tasks(), 0, "nothing is left to renew");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_of_a_process_that_was_paused_are_lost() {
+    let (limit, clock) = two(MemoryBackend::new());
+    let permit = enter(&limit.cost(2), "a").await.unwrap();
+    clock.advance(3 * SECOND);
+    assert!(enter(&limit, "a").await.is_some(), "others start meanwhile");
+    pass(&clock, 2 * SECOND).await;
+    assert!(!permit.is_held());
+    assert!(!permit.release().await.unwrap());
+    assert_eq!(left(&limit, "a").await, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_outlive_a_store_that_is_down_for_less_than_their_hold() {
+    let store = Waits::new(1);
+    let (limit, clock) = two(store.clone());
+    let permit = enter(&limit, "a").await.unwrap();
+    for (down, held) in [(15, true), (15, true), (40, false)] {
+        store.fails(true);
+        pass(&clock, down * SECOND / 10).await;
+        store.fails(false);
+        pass(&clock, SECOND).await;
+        assert_eq!(permit.is_held(), held, "{down}");
+        assert_eq!(left(&limit, "a").await, 2 - u32::from(held), "{down}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_are_not_lost_with_the_answer_to_a_renewal() {
+    let store = Waits::new(2);
+    let (limit, clock) = two(store.clone());
+    let permit = enter(&limit, "a").await.unwrap();
+    for _ in 0..5 {
+        store.loses(true);
+        pass(&clock, 3 * SECOND / 2).await;
+        store.loses(false);
+        pass(&clock, SECOND).await;
+        // Those that have moved count as well, until they expire: never too few.
+        assert!(permit.is_held() && left(&limit, "a").await <= 1);
+        pass(&clock, 3 * SECOND).await;
+        assert!(permit.is_held());
+        assert_eq!(left(&limit, "a").await, 1);
+    }
+    store.loses(true);
+    pass(&clock, 4 * SECOND).await;
+    assert!(!permit.is_held(), "no answer is heard for the hold");
+    assert!(!permit.release().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn hold_begins_when_the_store_is_asked() {
+    let store = Waits::new(0);
+    let (limit, clock) = two(store.clone());
+    *store.0.delay.lock().unwrap() = 2 * SECOND;
+    let permit = enter(&limit, "a").await.unwrap();
+    store.fails(true);
+    pass(&clock, 9 * SECOND / 10).await;
+    assert!(permit.is_held());
+    pass(&clock, SECOND / 5).await;
+    assert!(!permit.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_outlive_a_reload_that_changes_their_hold() {
+    let (store, clock) = (Waits::new(1), ManualClock::default());
+    let of = |seconds| limits(Limit::concurrent(2).hold(seconds * SECOND));
+    let limiter = Limiter::new(of(60), store.clone()).with_clock(clock.clone());
+    let limit = limiter.limit("l").unwrap();
+    let permit = enter(&limit, "a").await.unwrap();
+    for seconds in [60, 30, 10, 4, 30, 10] {
+        limiter.reload(of(seconds)).unwrap();
+        pass(&clock, 9 * SECOND).await;
+        assert!(permit.is_held(), "{seconds}");
+        assert_eq!(left(&limit, "a").await, 1, "{seconds}");
+    }
+    // It is the last hold that counts.
+    store.fails(true);
+    pass(&clock, 11 * SECOND).await;
+    assert!(!permit.is_held());
+}
+
+/// `after` is the number of turns that a renewal has taken before the permits end.
+#[tokio::test(start_paused = true)]
+async fn permits_that_end_during_a_renewal_are_given_back() {
+    for (after, end) in
+        (0..8).flat_map(|after| [(after, "drop"), (after, "release"), (after, "close")])
+    {
+        let (limit, clock) = two(Waits::new(3));
+        let permit = enter(&limit, "a").await.unwrap();
+        clock.advance(SECOND);
+        advance(SECOND).await;
+        for _ in 0..after {
+            tokio::task::yield_now().await;
+        }
+        match end {
+            "drop" => drop(permit),
+            "release" => assert!(permit.release().await.unwrap(), "{after}"),
+            _ => {
+                limit.limiter().close().await.unwrap();
+                assert!(!permit.is_held());
+            }
+        }
+        settle().await;
+        assert_eq!(left(&limit, "a").await, 2, "{end} after {after}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_that_leave_at_any_await_leave_no_permit_behind() {
+    let (limit, _) = two(Waits::new(2));
+    let mut completed = 0;
+    for polls in 0..40 {
+        let mut entering = Box::pin(limit.enter("a"));
+        for _ in 0..polls {
+            tokio::task::yield_now().await;
+            if poll(entering.as_mut()).is_ready() {
+                completed += 1;
+                break;
+            }
+        }
+        drop(entering);
+        settle().await;
+        assert_eq!(left(&limit, "a").await, 2, "{polls} polls");
+    }
+    assert!((1..39).contains(&completed), "{completed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn thousand_permits_are_renewed_once_in_a_third_of_their_hold() {
+    let store = Waits::new(0);
+    let hundred = limits(Limit::concurrent(100).hold(3 * SECOND));
+    let limiter = Limiter::new(hundred, store.clone()).with_clock(TokioClock::default());
+    let limit = limiter.limit("l").unwrap();
+    let mut permits = Vec::new();
+    for nth in 0..1000 {
+        permits.push(enter(&limit, &(nth % 10).to_string()).await.unwrap());
+    }
+    settle().await;
+    advance(SECOND).await;
+    settle().await;
+    assert_eq!(store.0.renewals.load(Ordering::SeqCst), 1000);
+    assert!(permits.iter().all(Permit::is_held));
+    limiter.close().await.unwrap();
+    assert_eq!(left(&limit, "7").await, 100);
+    assert!(!permits[7].is_held());
+}
 
 #[tokio::test]
-async fn permits_are_held_as_by_a_list_of_instants() {
-    for seed in 0..4 {
-        let world = World::new(MemoryBackend::new());
-        live_through(&world, scaled(25_000), seed).await;
+async fn only_concurrency_limits_are_entered() {
+    let error = handle(Limit::per_second(5)).enter("a").await.unwrap_err();
+    assert!(matches!(error, LimiterError::Unsupported { .. }), "{error}");
+    let permit = enter(&handle(Limit::UNLIMITED), "a").await.unwrap();
+    assert!(permit.is_held() && permit.release().await.unwrap());
+    assert!(enter(&handle(Limit::BLOCKED), "a").await.is_none());
+}
+
+/// The permit is not kept, either.
+#[test]
+fn entering_without_a_timer_is_an_error() {
+    let limit = handle(Limit::concurrent(1));
+    let without_timer = Builder::new_current_thread().build().unwrap();
+    for _ in 0..2 {
+        let error = without_timer.block_on(limit.enter("a")).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("enable_time"), "{text}");
+        assert_eq!(without_timer.block_on(left(&limit, "a")), 1);
     }
+    let error = futures_util::FutureExt::now_or_never(limit.enter("a"))
+        .unwrap()
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("inside a tokio runtime"),
+        "{error}"
+    );
+}
+
+#[test]
+fn permit_that_is_dropped_outside_of_its_runtime_or_after_it_is_given_back() {
+    let limit = handle(Limit::concurrent(2));
+    let runtime = || Builder::new_current_thread().enable_time().build().unwrap();
+    let first = runtime();
+    let [outside, after] = [(); 2].map(|()| first.block_on(enter(&limit, "a")).unwrap());
+    drop(outside);
+    assert_eq!(runtime().block_on(left(&limit, "a")), 1);
+    drop(first);
+    drop(after);
+    assert_eq!(runtime().block_on(left(&limit, "a")), 2);
 }

@@ -1,11 +1,9 @@
-//! Clients that are blocked or unlimited, and limits in shadow mode, as the engine decides them.
-
-#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+//! Decisions without a refusal or without a bucket: shadow mode, clients that are blocked or unlimited, looks and resets.
 
 use tollgate::{
-    Decision, Limit, Limiter, Limits, MemoryBackend, Transaction,
+    Limit, Limiter, Limits, MemoryBackend, Transaction,
     clock::ManualClock,
-    limit::{Language, LimitName, LimitsBuilder},
+    limit::{LimitName, LimitsBuilder},
     limiter::LimiterError,
     transaction::Mode,
 };
@@ -32,10 +30,14 @@ async fn blocked_client_is_denied_for_ever() {
     for cost in [0, 1, 1_000] {
         let decision = limiter.spend(&never.cost(cost)).await.unwrap();
         assert!(!decision.allowed() && decision.limited() && decision.blocked());
-        assert_eq!(decision.remaining(), Some(0));
-        assert_eq!(decision.retry_after(), Decision::NEVER);
-        assert_eq!(decision.reset_after(), Decision::NEVER);
-        assert_eq!(decision.algorithm(), None);
+        assert_eq!(
+            (decision.remaining(), decision.algorithm()),
+            (Some(0), None)
+        );
+        assert_eq!(
+            (decision.retry_after(), decision.reset_after()),
+            (None, None)
+        );
     }
     let refunded = limiter.refund(&never).await.unwrap();
     assert!(!refunded.refunded() && !refunded.allowed());
@@ -44,104 +46,41 @@ async fn blocked_client_is_denied_for_ever() {
 #[tokio::test]
 async fn blocked_client_takes_nothing_from_others() {
     let limiter = limiter(&exceptions());
-    let other = Transaction::new("other", "x");
-    let batch = [other, Transaction::new("l", "never")];
-    let decision = limiter.spend_batch(&batch).await.unwrap();
-    assert!(!decision.allowed());
-    assert_eq!(decision.strictest(), Some(1));
-    assert_eq!(limiter.check(&other).await.unwrap().remaining(), Some(4));
+    let (other, never) = (
+        Transaction::new("other", "x"),
+        Transaction::new("l", "never"),
+    );
+    let denied = limiter.spend_batch(&[other, never]).await.unwrap();
+    assert_eq!((denied.allowed(), denied.strictest()), (false, Some(1)));
+    assert_eq!(limiter.peek(&other).await.unwrap().remaining(), Some(5));
     // Without a vote, it stands in nobody's way.
-    let batch = [other, Transaction::new("l", "never").mode(Mode::SpendOnly)];
+    let batch = [other, never.mode(Mode::SpendOnly)];
     let decision = limiter.spend_batch(&batch).await.unwrap();
     assert!(decision.allowed() && !decision.members()[1].allowed());
     assert_eq!(decision.members()[0].remaining(), Some(4));
 }
 
 #[tokio::test]
-async fn unlimited_client_is_not_counted() {
+async fn unlimited_client_is_not_counted_and_a_default_can_block_all_others() {
     let limiter = limiter(&exceptions());
     for cost in [1, u32::MAX] {
         let always = Transaction::new("l", "always").cost(cost);
-        assert_eq!(limiter.spend(&always).await.unwrap(), Decision::NOT_LIMITED);
+        let decision = limiter.spend(&always).await.unwrap();
+        assert!(decision.allowed() && !decision.limited());
     }
-}
-
-#[tokio::test]
-async fn default_that_blocks_lets_the_listed_pass() {
-    let members = Limits::builder().limit("l", Limit::BLOCKED).override_for(
-        "l",
-        "member",
-        Limit::per_hour(1),
-    );
-    let limiter = limiter(&members);
-    let spend = async |id| limiter.spend(&Transaction::new("l", id)).await.unwrap();
+    assert_eq!(limiter.stats().buckets, Some(0));
+    let members = Limits::builder().limit("l", Limit::BLOCKED);
+    let members = self::limiter(&members.override_for("l", "member", Limit::per_hour(1)));
+    let spend = async |id| members.spend(&Transaction::new("l", id)).await.unwrap();
     assert!(spend("stranger").await.blocked());
-    assert!(spend("member").await.allowed());
-    assert!(!spend("member").await.allowed());
-}
-
-#[test]
-fn files_say_unlimited_blocked_and_shadow() {
-    let defaults = r#"{
-        "l": {"burst": 1, "count": 1, "period": "1h", "shadow": true,
-              "description": "new orders", "docs": "https://example.com/limits#l"},
-        "off": {"unlimited": true}
-    }"#;
-    let overrides =
-        r#"[{"l": {"blocked": true, "ids": ["a"]}}, {"l": {"unlimited": true, "ids": ["b"]}}]"#;
-    let read = |defaults: &str, overrides: &str| {
-        Limits::builder()
-            .defaults_text(Language::Json, defaults)
-            .overrides_text(Language::Json, overrides)
-            .build()
-            .unwrap()
-    };
-    let limits = read(defaults, overrides);
-    let named = limits.get("l").unwrap();
-    assert!(limits.is_shadow(named));
-    assert_eq!(named.name.described(), Some("new orders"));
-    assert_eq!(
-        named.name.documented(),
-        Some("https://example.com/limits#l")
-    );
-    let own: Vec<_> = named.overrides().map(|own| own.limit.clone()).collect();
-    assert_eq!(own, [Limit::BLOCKED, Limit::UNLIMITED]);
-    let off = limits.get("off").unwrap();
-    assert_eq!(off.limit, Some(Limit::UNLIMITED));
-
-    let text = |limits: &Limits| {
-        let defaults = serde_json::to_string(&limits.as_defaults()).unwrap();
-        let overrides = serde_json::to_string(&limits.as_overrides()).unwrap();
-        (defaults, overrides)
-    };
-    let (defaults, overrides) = text(&limits);
-    assert_eq!(text(&read(&defaults, &overrides)), (defaults, overrides));
-}
-
-#[test]
-fn what_cannot_be_meant_is_refused() {
-    let refused = |text: &str| {
-        let limits = Limits::builder().defaults_text(Language::Json, text);
-        limits.build().unwrap_err().to_string()
-    };
-    // Whoever says what a limit is not has said nothing of what it is.
-    for no in ["unlimited", "blocked"] {
-        let error = refused(&format!(r#"{{"l": {{"{no}": false}}}}"#));
-        assert!(
-            error.starts_with("limits:1: limit `l`: burst is missing: "),
-            "{error}"
-        );
-    }
-    let docs = "limits:1: limit `l`: docs is `/limits`: write a link with its scheme, such as \
-                `https://example.com/limits`";
-    assert_eq!(refused(r#"{"l": {"docs": "/limits"}}"#), docs);
+    assert!(spend("member").await.allowed() && !spend("member").await.allowed());
 }
 
 #[tokio::test]
 async fn shadow_decides_and_charges_and_never_refuses() {
-    let name = || LimitName::from("l").shadow(true);
+    let shadow = LimitName::from("l").shadow(true);
     let limits = Limits::builder()
-        .limit(name(), Limit::per_hour(2))
+        .limit(shadow, Limit::per_hour(2))
         .limit("real", Limit::per_hour(4))
         .override_for("l", "never", Limit::BLOCKED);
     let limiter = limiter(&limits);
@@ -149,18 +88,24 @@ async fn shadow_decides_and_charges_and_never_refuses() {
     for passed in [true, true, false, false] {
         let decision = limiter.spend_batch(&batch).await.unwrap();
         assert!(decision.allowed());
-        // The client sees the other one.
-        assert_eq!(decision.strictest(), Some(1));
+        assert_eq!(
+            decision.strictest(),
+            Some(1),
+            "the client sees the other one"
+        );
         let shadow = &decision.members()[0];
-        assert!(shadow.allowed());
-        assert_eq!(shadow.would_be_denied(), !passed);
+        assert_eq!(
+            (shadow.allowed(), shadow.would_be_denied()),
+            (true, !passed)
+        );
         assert_eq!(shadow.granted(), u32::from(passed));
     }
     assert!(!limiter.spend_batch(&batch).await.unwrap().allowed());
+    let one = Transaction::new("l", "x");
     for transaction in [
-        Transaction::new("l", "x"),
-        Transaction::new("l", "x").mode(Mode::CheckOnly),
-        Transaction::new("l", "x").cost(3),
+        one,
+        one.mode(Mode::CheckOnly),
+        one.cost(3),
         Transaction::new("l", "never"),
     ] {
         let decision = limiter.spend(&transaction).await.unwrap();
@@ -179,11 +124,60 @@ async fn all_limits_are_put_in_shadow_and_taken_out_by_a_reload() {
     let one = Transaction::new("l", "x");
     for passed in [true, false] {
         let decision = limiter.spend(&one).await.unwrap();
-        assert!(decision.allowed());
-        assert_eq!(decision.would_be_denied(), !passed);
+        assert_eq!(
+            (decision.allowed(), decision.would_be_denied()),
+            (true, !passed)
+        );
     }
     limiter.reload(limits(false).build().unwrap()).unwrap();
     assert!(!limiter.spend(&one).await.unwrap().allowed());
     let error = limiter.spend(&one.cost(2)).await.unwrap_err();
     assert!(matches!(error, LimiterError::CostAboveBurst { .. }));
+}
+
+#[tokio::test]
+async fn peek_shows_the_bucket_and_charges_nothing() {
+    let limiter = limiter(&exceptions());
+    let one = Transaction::new("l", "x");
+    for left in [2, 1, 0] {
+        for mode in [Mode::CheckAndSpend, Mode::Debit, Mode::Observe] {
+            let peeked = limiter.peek(&one.mode(mode)).await.unwrap();
+            assert_eq!((peeked.remaining(), peeked.granted()), (Some(left), 0));
+            assert_eq!(peeked.allowed(), left > 0);
+        }
+        limiter.spend(&one).await.unwrap();
+    }
+    let (banned, vip) = (
+        Transaction::new("l", "never"),
+        Transaction::new("l", "always"),
+    );
+    assert!(limiter.peek(&banned).await.unwrap().blocked());
+    assert!(!limiter.peek(&vip).await.unwrap().limited());
+    assert!(
+        limiter.peek(&one.cost(3)).await.is_err(),
+        "it could never pass"
+    );
+}
+
+#[tokio::test]
+async fn reset_fills_all_buckets_of_its_batch_or_none() {
+    let limiter = limiter(&exceptions());
+    let both = [Transaction::new("l", "x"), Transaction::new("other", "x")];
+    limiter.spend_batch(&both).await.unwrap();
+    let left = async || {
+        let peeked = [limiter.peek(&both[0]).await, limiter.peek(&both[1]).await];
+        peeked.map(|one| one.unwrap().remaining())
+    };
+    let unknown = [both[0], Transaction::new("nothing", "x")];
+    assert!(limiter.reset(&unknown).await.is_err());
+    let twice = limiter.reset(&[both[0], both[0]]).await.unwrap_err();
+    assert!(
+        matches!(twice, LimiterError::DuplicateBucket { .. }),
+        "{twice}"
+    );
+    assert_eq!(left().await, [Some(1), Some(4)]);
+    // Whatever their costs and modes.
+    let costly = both.map(|one| one.cost(900).mode(Mode::CheckOnly));
+    limiter.reset(&costly).await.unwrap();
+    assert_eq!(left().await, [Some(2), Some(5)]);
 }

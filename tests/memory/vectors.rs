@@ -174,10 +174,10 @@ impl Replay {
                     Op::Spend => limiter.spend(one).await,
                     Op::Check => limiter.check(one).await,
                     Op::Refund => limiter.refund(one).await,
-                    Op::Reset => limiter
-                        .reset(transactions)
-                        .await
-                        .map(|()| Decision::NOT_LIMITED),
+                    Op::Reset => {
+                        limiter.reset(transactions).await?;
+                        limiter.check(&Transaction::new(OFF, "nobody")).await
+                    }
                 };
             }
             let batch = match op {
@@ -186,7 +186,7 @@ impl Replay {
                 Op::Refund => limiter.refund_batch(transactions).await,
                 Op::Reset => {
                     limiter.reset(transactions).await?;
-                    return Ok(Decision::NOT_LIMITED);
+                    return limiter.check(&Transaction::new(OFF, "nobody")).await;
                 }
             };
             batch.map(|batch| batch.decision().clone())
@@ -197,7 +197,7 @@ impl Replay {
     fn tat(&self, limit: &str, id: &str) -> u64 {
         let probe = Transaction::new(limit, id).cost(0);
         let decision = self.decide(Op::Check, &[probe]).unwrap();
-        self.now() + micros(decision.reset_after())
+        self.now() + micros(decision.reset_after().unwrap())
     }
 
     fn now(&self) -> u64 {
@@ -262,7 +262,7 @@ impl Figures {
     fn compare(&self, step: &Step, decision: &Decision, tolerance: u64) {
         assert_eq!(decision.allowed(), self.allowed, "allowed");
         if self.remaining == SENTINEL {
-            assert_eq!(*decision, Decision::NOT_LIMITED);
+            assert!(!decision.limited());
             assert_eq!(self.new_tat, None);
             return;
         }
@@ -272,12 +272,12 @@ impl Figures {
             "remaining"
         );
         let wait = if self.allowed {
-            assert_eq!(decision.retry_after(), Duration::ZERO);
-            decision.next_after()
+            assert_eq!(decision.retry_after(), Some(Duration::ZERO));
+            decision.next_after().unwrap()
         } else {
-            decision.retry_after()
+            decision.retry_after().unwrap()
         };
-        let reset = micros(decision.reset_after());
+        let reset = micros(decision.reset_after().unwrap());
         close("retry_in", micros(wait), self.retry_in / 1000, tolerance);
         close("reset_in", reset, self.reset_in / 1000, tolerance);
         let tat = self

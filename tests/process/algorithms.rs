@@ -16,8 +16,22 @@ const ENUMS: [&str; 7] = [
 ];
 const VARIANTS: [&str; 5] = ["Concurrency", "Gcra", "Quota", "Tiers", "Window"];
 
-/// The files that name an algorithm: where users choose one, and the default of a key.
-const NAMING: [&str; 2] = ["src/limit/limit.rs", "src/transaction/bucket_key.rs"];
+/// The files that name an algorithm: where users choose one, the default of a key, the one path of decisions, and what holds for
+/// one algorithm only, such as that permits cannot be leased.
+const NAMING: [&str; 12] = [
+    "src/backend/deny_cache.rs",
+    "src/backend/lease/mod.rs",
+    "src/backend/redis/multi_slot.rs",
+    "src/backend/redis/protocol.rs",
+    "src/decision/decision.rs",
+    "src/decision/judge.rs",
+    "src/limit/assembly.rs",
+    "src/limit/bounds.rs",
+    "src/limit/limit.rs",
+    "src/limit/limits.rs",
+    "src/limiter/lookup.rs",
+    "src/transaction/bucket_key.rs",
+];
 
 fn names_an_algorithm(text: &str) -> bool {
     let code = text.split("#[cfg(test)]").next().unwrap_or(text);

@@ -7,7 +7,6 @@ use tollgate::{
     id::IdFormat,
     key::{Everyone, ExtensionId},
     limit::LimitName,
-    transaction::Mode,
 };
 use tower::{Layer, ServiceExt};
 
@@ -30,7 +29,7 @@ async fn nothing_that_goes_wrong_logs_an_id() {
     let layer = |rule| RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     let layers = [
         layer(rule()),
-        layer(rule().mode(Mode::Debit).cost(20).refund_if(|_| true)),
+        layer(rule().refund_if(|_| true)),
         layer(rule().cost_by(|_| 20)),
         layer(rule().settle_by(|_| 2000)),
     ];

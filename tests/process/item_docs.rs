@@ -203,8 +203,8 @@ fn links(docs: &str) -> impl Iterator<Item = String> {
 fn index() -> Index {
     let mut all = source_files();
     all.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
-    // The cases are public for the macro, and hidden.
-    all.retain(|path| !path.starts_with("src/testing/cases"));
+    // The cases are public for the macro, and hidden, as is what they are made of.
+    all.retain(|path| !path.starts_with("src/testing") || path.ends_with("mod.rs"));
     let mut index = Index::default();
     for path in all {
         index.add_file(&path);
@@ -218,7 +218,7 @@ fn public_items_have_an_example_or_a_link_to_one() {
     let without = index.items.iter().filter(|item| !index.leads(item));
     let without: Vec<_> = without.map(|item| &item.place).collect();
     assert!(without.is_empty(), "{without:#?}");
-    assert!(index.items.len() > 150, "{}", index.items.len());
+    assert!(index.items.len() > 100, "{}", index.items.len());
 }
 
 #[test]

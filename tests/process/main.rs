@@ -8,15 +8,12 @@ mod alone;
 mod checks;
 mod events;
 mod item_docs;
-mod layer_rebuilt;
 mod logging;
 mod modules;
 mod observability;
-mod one_rule;
 #[cfg(all(feature = "axum", feature = "redis"))]
 #[path = "../programs/mod.rs"]
 mod programs;
-mod quiet;
 mod readme;
 #[cfg(all(feature = "axum", feature = "redis"))]
 #[path = "../redis_support/mod.rs"]

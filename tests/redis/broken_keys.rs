@@ -191,7 +191,7 @@ async fn value_that_is_not_a_bucket_makes_nobody_else_local() {
     let server = Server::start();
     let (log, _guard) = Log::capture();
     let policy = FailurePolicy::new(connect(server.url()).await).deadline(TIMEOUT);
-    let limiter = Limiter::new(built(true), policy.pay_back(0));
+    let limiter = Limiter::new(built(true), policy);
     for (limit, _, _) in limits() {
         let bad = Transaction::new(limit, "bad");
         limiter.spend(&bad).await.unwrap();
@@ -225,7 +225,7 @@ async fn value_that_is_not_a_bucket_makes_nobody_else_local() {
 async fn batch_that_is_too_large_makes_nobody_else_local() {
     let server = Server::start();
     let policy = FailurePolicy::new(connect(server.url()).await).deadline(TIMEOUT);
-    let limiter = Limiter::new(built(false), policy.failures_in_a_row(1));
+    let limiter = Limiter::new(built(false), policy);
     let ids: Vec<_> = (0..150_000).map(|n| n.to_string()).collect();
     let batch: Vec<_> = ids.iter().map(|id| Transaction::new("gcra", id)).collect();
     assert!(limiter.spend_batch(&batch).await.unwrap().allowed());

@@ -2,20 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-mod agreement;
-mod algorithms;
-mod blocks;
 mod broken_keys;
-#[cfg(feature = "axum")]
-mod charging;
-mod checks;
 mod connection;
 mod docs;
 mod failover;
 mod grouping;
-#[path = "../linear/mod.rs"]
-mod histories;
-mod linear;
 mod load;
 mod operation;
 mod permits;
@@ -30,10 +21,7 @@ mod single;
 mod spread;
 #[path = "../support/mod.rs"]
 mod support;
-mod tiers;
 mod tls;
-mod upkeep;
-mod waiting;
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -59,9 +47,7 @@ const TIMEOUT: Duration = PATIENCE;
 
 /// A backend with patience.
 async fn connect(url: String) -> RedisBackend {
-    let backend = RedisBackend::builder(url).timeout(TIMEOUT);
-    let backend = backend.ping_timeout(TIMEOUT);
-    let backend = backend.build().unwrap();
+    let backend = RedisBackend::builder(url).timeout(TIMEOUT).build().unwrap();
     backend.connected(PATIENCE).await.unwrap();
     backend
 }
@@ -71,5 +57,4 @@ conformance!(cluster, connect(CLUSTER.url()).await);
 conformance!(
     wrapped,
     FailurePolicy::new(DenyCache::new(connect(SERVER.url()).await)).deadline(TIMEOUT),
-    without: [figures],
 );

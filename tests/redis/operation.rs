@@ -20,7 +20,7 @@ const TOLERANCE: u64 = 30;
 /// Limits that give nothing back while a test runs.
 async fn limiter(server: &Server) -> Limiter {
     let backend = RedisBackend::builder(server.url()).timeout(LONG);
-    let backend = backend.ping_timeout(LONG).build().unwrap();
+    let backend = backend.build().unwrap();
     backend.connected(LONG).await.unwrap();
     let tiers = |units| Limit::tiers([Tier::new(units, HOUR)]).unwrap();
     let address = |name| LimitName::unnumbered(name, IdFormat::IpAddress);

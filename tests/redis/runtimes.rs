@@ -20,10 +20,9 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-fn backend(url: String, connections: usize) -> RedisBackend {
+fn backend(url: String) -> RedisBackend {
     let backend = RedisBackend::builder(url).timeout(TIMEOUT);
-    let backend = backend.ping_timeout(TIMEOUT);
-    backend.connections(connections).build().unwrap()
+    backend.build().unwrap()
 }
 
 fn limiter(backend: impl Backend) -> Limiter {
@@ -60,32 +59,24 @@ fn is_slow_connection(error: &LimiterError) -> bool {
 
 #[test]
 fn backend_is_built_before_there_is_a_runtime() {
-    for (id, url, connections) in [
-        ("before-1", SERVER.url(), 1),
-        ("before-3", SERVER.url(), 3),
-        ("before-c", CLUSTER.url(), 1),
-    ] {
-        let limiter = limiter(backend(url, connections));
+    for (id, url) in [("before-1", SERVER.url()), ("before-c", CLUSTER.url())] {
+        let limiter = limiter(backend(url));
         assert_eq!(left_after(5, &limiter, id), 995, "{id}");
     }
 }
 
 #[test]
 fn wrapped_backend_is_built_before_there_is_a_runtime() {
-    let redis = DenyCache::new(backend(SERVER.url(), 1));
+    let redis = DenyCache::new(backend(SERVER.url()));
     let limiter = limiter(FailurePolicy::new(redis).deadline(TIMEOUT));
     assert_eq!(left_after(5, &limiter, "before-wrapped"), 995);
 }
 
 #[test]
 fn backend_is_used_in_one_runtime_after_another() {
-    for (id, url, connections) in [
-        ("after-1", SERVER.url(), 1),
-        ("after-3", SERVER.url(), 3),
-        ("after-c", CLUSTER.url(), 1),
-    ] {
+    for (id, url) in [("after-1", SERVER.url()), ("after-c", CLUSTER.url())] {
         let backend = runtime().block_on(async {
-            let backend = backend(url, connections);
+            let backend = backend(url);
             backend.connected(PATIENCE).await.unwrap();
             backend
         });
@@ -102,7 +93,7 @@ fn backend_is_used_in_one_runtime_after_another() {
 fn calls_outlive_the_runtime_of_the_caller_that_sends_them() {
     let server = Server::start();
     let home = runtime();
-    let backend = backend(server.url(), 1);
+    let backend = backend(server.url());
     home.block_on(backend.connected(PATIENCE)).unwrap();
     let limiter = limiter(backend);
     for is_sent in [false, true] {
@@ -122,23 +113,21 @@ fn calls_outlive_the_runtime_of_the_caller_that_sends_them() {
         drop(other);
         server.resume();
         assert!(home.block_on(second).unwrap().allowed());
-        match home.block_on(first) {
-            Ok(decision) => assert!(!is_sent && decision.allowed()),
-            Err(error) => assert!(is_sent && matches!(reason(&error), RedisError::Timeout)),
-        }
+        // The task of the link, which has sent it, is in another runtime.
+        assert!(home.block_on(first).unwrap().allowed());
     }
 }
 
 #[test]
 fn backend_waits_for_its_connection_in_the_runtime_that_asks() {
-    let backend = backend(CLUSTER.url(), 1);
+    let backend = backend(CLUSTER.url());
     runtime().block_on(backend.connected(PATIENCE)).unwrap();
     runtime().block_on(backend.connected(PATIENCE)).unwrap();
 }
 
 #[test]
 fn without_a_runtime_there_is_an_error_that_says_so() {
-    let backend = backend(SERVER.url(), 1);
+    let backend = backend(SERVER.url());
     let connected = backend.connected(PATIENCE).now_or_never();
     let error = connected.unwrap().unwrap_err();
     assert!(matches!(error, RedisError::Config(_)), "{error}");

@@ -3,17 +3,16 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod log;
 pub(crate) mod patience;
 pub(crate) mod scale;
 pub(crate) mod store;
 
 use std::{
     convert::Infallible,
-    fmt,
     future::{Ready, ready},
-    io,
     net::SocketAddr,
-    sync::{Arc, Mutex, Once},
+    sync::Mutex,
     task::{Context, Poll},
 };
 
@@ -23,23 +22,29 @@ use http_body_util::{BodyExt, Full};
 use tollgate::{
     ClientIp, Decision, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     clock::ManualClock,
-    id::IdFormat,
-    layer::{Assessment, ResponseBody},
+    id::{Id, IdFormat},
+    layer::{Assessed, Assessment, ResponseBody},
     transaction::Mode,
 };
-use tower::{Layer, Service, ServiceExt};
-use tracing::{
-    Event, Metadata, Subscriber,
-    span::{Attributes, Id, Record},
-    subscriber::DefaultGuard,
-};
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+#[allow(unused_imports, reason = "as above")]
+pub(crate) use self::log::{Log, OnEvent, listen};
 
 /// The id formats that this build has.
 pub(crate) fn id_formats() -> Vec<IdFormat> {
-    let needs_domains = |format| matches!(format, IdFormat::Domain | IdFormat::RegIdDomain);
-    let all = IdFormat::ALL.iter().copied();
-    all.filter(|format| cfg!(feature = "domains") || !needs_domains(*format))
-        .collect()
+    let mut formats = vec![
+        IdFormat::Opaque,
+        IdFormat::IpAddress,
+        IdFormat::Ipv6Range,
+        IdFormat::RegId,
+        IdFormat::FqdnSet,
+        IdFormat::RegIdFqdnSet,
+    ];
+    if cfg!(feature = "domains") {
+        formats.extend([IdFormat::Domain, IdFormat::RegIdDomain]);
+    }
+    formats
 }
 
 /// 10 per second, 20 at once, by a clock that stands still.
@@ -106,96 +111,32 @@ pub(crate) async fn bucket(limiter: &Limiter, limit: &str, id: &str) -> Decision
     limiter.check(&probe).await.unwrap()
 }
 
-/// The limit, the id and the cost of each charge of a request.
+/// What a handler sees of the decisions on a request, if the request gets to it.
+pub(crate) async fn assessed(
+    layer: &RateLimitLayer,
+    request: Request<Full<Bytes>>,
+) -> Option<Assessment> {
+    let seen = Mutex::new(None);
+    let handler = service_fn(|request: Request<Full<Bytes>>| {
+        *seen.lock().unwrap() = request.extensions().get().cloned();
+        ready(Ok::<_, Infallible>(Response::new(Full::<Bytes>::default())))
+    });
+    let layer = layer.clone().extensions(true);
+    layer.layer(handler).oneshot(request).await.unwrap();
+    seen.into_inner().unwrap()
+}
+
+/// The limit, the id and the cost of each charge of a request that passes.
 pub(crate) async fn charged(
     layer: &RateLimitLayer,
     request: Request<Full<Bytes>>,
 ) -> Vec<(String, String, u32)> {
-    let layer = layer.clone().response_extension(true);
-    let response = layer.layer(Hello).oneshot(request).await.unwrap();
-    let assessment = response.extensions().get::<Assessment>();
-    let assessed = assessment.into_iter().flat_map(Assessment::iter);
-    assessed
-        .map(|one| (one.limit.to_string(), one.id.to_string(), one.cost))
-        .collect()
-}
-
-/// What is logged.
-#[derive(Clone, Default)]
-pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    /// Keeps what this thread logs, for as long as the guard is there.
-    pub(crate) fn capture() -> (Self, DefaultGuard) {
-        Self::capture_at(tracing::Level::INFO)
-    }
-
-    /// Keeps what this thread logs at a level and above.
-    pub(crate) fn capture_at(level: tracing::Level) -> (Self, DefaultGuard) {
-        listen();
-        let log = Self::default();
-        let writer = log.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_max_level(level)
-            .with_ansi(false)
-            .with_writer(move || writer.clone());
-        (log, tracing::subscriber::set_default(subscriber.finish()))
-    }
-
-    pub(crate) fn count(&self, text: &str) -> usize {
-        let log = self.0.lock().unwrap();
-        str::from_utf8(&log).unwrap().matches(text).count()
-    }
-}
-
-impl fmt::Debug for Log {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(str::from_utf8(&self.0.lock().unwrap()).unwrap())
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Sees to it that somebody listens at all times: what is cached of others' interest, while tests come and go, hides events.
-pub(crate) fn listen() {
-    static LISTENER: Once = Once::new();
-    LISTENER.call_once(|| {
-        tracing::subscriber::set_global_default(tracing_subscriber::registry()).unwrap();
-    });
-}
-
-/// A subscriber that calls back whenever something is logged at `INFO` or above.
-pub(crate) struct OnEvent<F>(pub(crate) F);
-
-impl<F: Fn() + 'static> Subscriber for OnEvent<F> {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= tracing::Level::INFO
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, _: &Event<'_>) {
-        (self.0)();
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
+    let assessment = assessed(layer, request).await.unwrap_or_default();
+    let of = |one: &Assessed| {
+        let id = one.id.as_ref().map_or("missing", Id::as_str);
+        (one.limit.to_string(), id.to_owned(), one.cost)
+    };
+    assessment.iter().map(of).collect()
 }
 
 /// The body of a response.

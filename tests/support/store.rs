@@ -1,8 +1,7 @@
-//! A store that fails on order, and remembers what it was asked.
+//! A store that fails on order, and counts its calls.
 
 use std::{
     future::pending,
-    mem,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -14,8 +13,9 @@ use tokio::time::sleep;
 use tollgate::{
     MemoryBackend,
     backend::{Backend, BackendError, async_trait},
+    clock::{Clock, TokioClock},
     decision::Outcome,
-    transaction::{Batch, Mode, Operation},
+    transaction::Batch,
 };
 
 /// What a store does with a call.
@@ -25,32 +25,32 @@ pub(crate) enum Fate {
     Works,
     /// It does nothing, and says so.
     Fails,
-    /// It does nothing, and says so after this time.
-    Refuses(Duration),
     /// It does nothing, and does not say so.
     Away,
     /// It never answers.
     Hangs,
-    Moves,
     /// It decides, and then fails to say so.
     Forgets,
     /// It decides, and answers after this time.
     Takes(Duration),
+    /// It decides after this time.
+    Decides(Duration),
     /// It fails on every fourth call.
     Stumbles,
+    /// A value of the bucket is broken.
+    Breaks,
 }
 
-/// Clones are the same store, which has to be waited for.
+/// A store that has to be waited for, with tokio's clock. Clones are the same store.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Store(Arc<StoreState>);
 
 #[derive(Debug, Default)]
 struct StoreState {
     memory: Arc<MemoryBackend>,
-    /// Of other calls, and of debits.
-    fates: Mutex<[Fate; 2]>,
+    clock: TokioClock,
+    fate: Mutex<Fate>,
     calls: AtomicUsize,
-    debits: Mutex<Vec<(String, u32)>>,
 }
 
 impl Store {
@@ -60,15 +60,21 @@ impl Store {
         store
     }
 
+    /// Returns another way to the same buckets, with faults and calls of its own.
+    pub(crate) fn another_way(&self) -> Self {
+        Self(Arc::new(StoreState {
+            memory: self.memory(),
+            clock: self.0.clock.clone(),
+            ..StoreState::default()
+        }))
+    }
+
+    /// Sets what happens to calls from now on.
     pub(crate) fn becomes(&self, fate: Fate) {
-        self.becomes_for_debits(fate, fate);
+        *self.0.fate.lock().unwrap() = fate;
     }
 
-    pub(crate) fn becomes_for_debits(&self, fate: Fate, of_debits: Fate) {
-        *self.0.fates.lock().unwrap() = [fate, of_debits];
-    }
-
-    /// The buckets of the store, without its faults.
+    /// The buckets of the store, without its faults and its clock.
     pub(crate) fn memory(&self) -> Arc<MemoryBackend> {
         Arc::clone(&self.0.memory)
     }
@@ -77,52 +83,38 @@ impl Store {
     pub(crate) fn calls(&self) -> usize {
         self.0.calls.swap(0, Ordering::SeqCst)
     }
-
-    /// The debits that it was asked for since this was last asked: clients and costs.
-    pub(crate) fn debits(&self) -> Vec<(String, u32)> {
-        let mut debits = mem::take(&mut *self.0.debits.lock().unwrap());
-        debits.sort();
-        debits
-    }
-
-    /// The fate of a call, whose debits are remembered.
-    fn fate_of(&self, batch: &Batch<'_>) -> Fate {
-        let members = batch.members.iter();
-        let debits = members.filter(|member| member.mode == Mode::Debit);
-        let debits: Vec<_> = debits
-            .map(|member| (member.key.id.to_owned(), member.cost))
-            .collect();
-        let is_debit = batch.operation == Operation::Spend && !debits.is_empty();
-        self.0.debits.lock().unwrap().extend(debits);
-        self.0.fates.lock().unwrap()[usize::from(is_debit)]
-    }
 }
 
 #[async_trait]
 impl Backend for Store {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let calls = 1 + self.0.calls.fetch_add(1, Ordering::SeqCst);
-        let decided = || self.0.memory.apply(batch);
-        match self.fate_of(batch) {
-            Fate::Fails => Err(BackendError::not_done("lost")),
-            Fate::Refuses(after) => {
-                sleep(after).await;
-                Err(BackendError::not_done("refused"))
-            }
-            Fate::Away => Err(BackendError::unavailable("no answer")),
+        let decided = || {
+            let now = batch.now.unwrap_or_else(|| self.0.clock.now());
+            let batch = batch.at(Some(now));
+            async move { self.0.memory.apply(&batch).await }
+        };
+        let fate = *self.0.fate.lock().unwrap();
+        match fate {
+            Fate::Fails => return Err(BackendError::not_done("lost")),
+            Fate::Away => return Err(BackendError::unavailable("no answer")),
             Fate::Hangs => pending().await,
-            Fate::Moves => Err(BackendError::Moving("READONLY".into())),
             Fate::Forgets => {
                 decided().await?;
-                Err(BackendError::unavailable("forgotten"))
+                return Err(BackendError::unavailable("forgotten"));
             }
-            Fate::Takes(after) => {
+            Fate::Takes(time) => {
                 let decided = decided().await;
-                sleep(after).await;
-                decided
+                sleep(time).await;
+                return decided;
             }
-            Fate::Stumbles if calls.is_multiple_of(4) => Err(BackendError::unavailable("late")),
-            Fate::Works | Fate::Stumbles => decided().await,
+            Fate::Decides(time) => sleep(time).await,
+            Fate::Stumbles if calls.is_multiple_of(4) => {
+                return Err(BackendError::unavailable("late"));
+            }
+            Fate::Works | Fate::Stumbles => {}
+            Fate::Breaks => return Err(BackendError::Undecidable("WRONGTYPE of 7:client".into())),
         }
+        decided().await
     }
 }

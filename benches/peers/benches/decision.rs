@@ -56,10 +56,16 @@ fn hot(criterion: &mut Criterion, name: &str, rate: Rate) {
         Mode::CheckAndSpend,
     )];
     let batch = Batch::new(Operation::Spend, &member);
-    let _ = backend.try_apply(&batch);
+    let _ = backend.try_apply(&batch, &mut [tollgate::decision::Answer::default(); 1]);
     assert_eq!(spend(&backend, &limit, "203.0.113.7"), allowed);
     group.bench_function("backend", |b| {
-        b.iter(|| black_box(&backend.try_apply(black_box(&batch))).is_some());
+        b.iter(|| {
+            black_box(&backend.try_apply(
+                black_box(&batch),
+                &mut [tollgate::decision::Answer::default(); 1],
+            ))
+            .is_some()
+        });
     });
 
     let limiter = Limiter::new(rate.limits(), MemoryBackend::new());

@@ -14,6 +14,7 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use tollgate::{
     Limit, Limits,
     backend::{Backend, MemoryBackend},
+    decision::Answer,
     transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
 };
 
@@ -101,12 +102,12 @@ pub fn spend(backend: &MemoryBackend, limit: &Limit, id: &str) -> bool {
         1,
         Mode::CheckAndSpend,
     )];
+    let mut answers = [Answer::default()];
     backend
-        .try_apply(&Batch::new(Operation::Spend, &member))
+        .try_apply(&Batch::new(Operation::Spend, &member), &mut answers)
         .and_then(Result::ok)
-        .expect("memory does not wait, and its clock is right")
-        .answers()[0]
-        .passed()
+        .expect("memory does not wait, and its clock is right");
+    answers[0].passed
 }
 
 /// The output of a future that does not wait.

@@ -46,7 +46,7 @@ fn ours(limit: Limit) -> (u32, Duration) {
         let decision = decision.expect("it is decided");
         match decision.allowed() {
             true => passed += 1,
-            false => return (passed, decision.retry_after()),
+            false => return (passed, decision.retry_after().expect("it ends")),
         }
     }
 }

@@ -9,10 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tollgate::{
-    Limiter, Limits, MemoryBackend, Transaction,
-    limit::{Language, LimitsBuilder},
-};
+use tollgate::{Limiter, Limits, MemoryBackend, Transaction, limit::LimitsBuilder};
 use tollgate_peers::client;
 
 const DEFAULTS: &str =
@@ -25,12 +22,12 @@ const TURNS: usize = 101;
 fn main() {
     let overrides = std::env::args().nth(1).map_or(Ok(1_000_000), |n| n.parse());
     let overrides: u32 = overrides.expect("the argument is how many overrides");
-    let recipe = Limits::builder().defaults_text(Language::Json, DEFAULTS);
+    let recipe = Limits::builder().defaults_text("limits.json", DEFAULTS);
     let without = load(&recipe);
     let mut with = without.clone();
-    for (name, language, text) in texts(overrides) {
+    for (name, file, text) in texts(overrides) {
         let begun = Instant::now();
-        with = load(&recipe.clone().overrides_text(language, &text));
+        with = load(&recipe.clone().overrides_text(file, &text));
         let took = begun.elapsed().as_millis();
         println!(
             "{name}: {overrides} overrides, {} MB, loaded in {took} ms",
@@ -47,7 +44,7 @@ fn load(recipe: &LimitsBuilder) -> Limits {
 }
 
 /// The same overrides in each language and form.
-fn texts(overrides: u32) -> [(&'static str, Language, String); 4] {
+fn texts(overrides: u32) -> [(&'static str, &'static str, String); 4] {
     let mut yaml = "- requests:\n    burst: 9\n    count: 9\n    period: 1s\n    ids:\n".to_owned();
     let mut keyed = String::new();
     let mut ids = Vec::new();
@@ -63,10 +60,10 @@ fn texts(overrides: u32) -> [(&'static str, Language, String); 4] {
         format!(r#"[{{"requests": {{"burst": 9, "count": 9, "period": "1s", "ids": [{ids}]}}}}]"#);
     let toml = format!("[[requests]]\nburst = 9\ncount = 9\nperiod = \"1s\"\nids = [{ids}]\n");
     [
-        ("YAML, list", Language::Yaml, yaml),
-        ("YAML, keyed", Language::Yaml, keyed),
-        ("JSON", Language::Json, json),
-        ("TOML", Language::Toml, toml),
+        ("YAML, list", "overrides.yml", yaml),
+        ("YAML, keyed", "overrides.yml", keyed),
+        ("JSON", "overrides.json", json),
+        ("TOML", "overrides.toml", toml),
     ]
 }
 

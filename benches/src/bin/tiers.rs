@@ -12,6 +12,7 @@ use tollgate::{
     Limit, MemoryBackend,
     backend::Backend,
     clock::Timestamp,
+    decision::Answer,
     quota::Per,
     tiers::Tier,
     transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
@@ -65,8 +66,10 @@ impl Side {
         let member = [Member::new(key, algorithm, 1, Mode::CheckAndSpend)];
         let batch =
             Batch::new(Operation::Spend, &member).at(Some(Timestamp::from_micros(self.now)));
-        let outcome = self.backend.try_apply(&batch).and_then(Result::ok);
-        outcome.expect("memory does not wait").answers()[0].passed()
+        let mut answers = [Answer::default()];
+        let decided = self.backend.try_apply(&batch, &mut answers);
+        decided.and_then(Result::ok).expect("memory does not wait");
+        answers[0].passed
     }
 }
 
@@ -148,6 +151,6 @@ fn memory(limit: u32, buckets: u32) {
         let id = client(n).to_string();
         (0..limit).for_each(|_| assert!(side.spend(&id), "a new client is allowed"));
     }
-    let bytes = (resident_kib() - before) * 1024 / side.backend.buckets() as u64;
+    let bytes = (resident_kib() - before) * 1024 / side.backend.stats().buckets.unwrap_or(1) as u64;
     println!("sliding, limit {limit}: {bytes} bytes for a bucket");
 }

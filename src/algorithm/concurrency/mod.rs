@@ -1,39 +1,148 @@
-//! Concurrency limits: at most a number at once, for work that takes time, such as exports, uploads and streams.
+//! Concurrency limits: at most so many at once.
 //!
-//! A charge takes *permits*. They come back when the work ends, by a refund with the receipt. While the work runs, its
-//! receipt is renewed. A permit that was taken or renewed at `t` counts as long as `now < t + hold`, so the permits of a
-//! process that died come back as well, after at most the hold:
-//!
-//! ```text
-//! allowed  ⇔  used + cost  ≤  limit                       then the bucket has `cost` permits more, taken now
-//! renewed  ⇔  `cost` permits of the receipt's instant count         then they count from now on
-//! ```
-//!
-//! A bucket is the list of the instants at which its permits were taken or renewed, as the bucket of a
-//! [window](crate::window). Permits of one instant are interchangeable, so they need no names.
-//!
-//! **The bound.** At any instant, at most the limit of permits count, in the whole fleet. A process that is paused or cut off
-//! for longer than the hold loses its permits while its work goes on. So at most limit × (1 + the number of such absences)
-//! pieces of work run at once.
-//!
-//! **Waits.** Nobody knows when a permit comes back. The figures of a decision say [`NEVER`](crate::Decision::NEVER) for
-//! waits that are not known.
-//!
-//! A refund without a receipt and a debit are errors, because they would not say whose permits are meant.
+//! A bucket is a [window](super::window) whose units, its permits, are renewed while the work runs, and come back when it
+//! ends. A permit counts while `now < t + hold`, where `t` is when it was taken or renewed last. So a process that dies gives its
+//! permits back after the hold. When one comes back is not known: waits are unknown.
+//! [`Limit::concurrent`](crate::Limit::concurrent) has an example.
 
-mod bound;
-#[expect(clippy::module_inception, reason = "its name says what it holds")]
-mod concurrency;
-mod concurrency_error;
-mod counting;
-mod denial;
-#[cfg(feature = "failure-policy")]
-mod follow;
-#[cfg(feature = "tokio")]
-mod lease;
 mod notation;
 #[cfg(feature = "redis")]
 mod scripted;
 
-pub use self::concurrency::Concurrency;
-pub(crate) use self::{bound::NO_TOKEN_BUCKET, concurrency_error::ConcurrencyError};
+use std::time::Duration;
+
+use super::{
+    Arithmetic, Ask, AskError, Charge, Figures, Invalid, LimitError, Share, Verb, Wait,
+    window::{Shown, Units, Window},
+};
+
+/// At most `limit` permits at once.
+/// [`Limit`](crate::Limit) has an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Concurrency(Window);
+
+impl Concurrency {
+    /// The most permits that a bucket remembers, and so the highest limit.
+    pub const MAX_PERMITS: u32 = Window::MAX_UNITS;
+
+    /// The time for which a permit counts after it was taken or renewed, unless the limit says otherwise.
+    pub const DEFAULT_HOLD: Duration = Duration::from_secs(30);
+
+    /// Creates a limit of at most `limit` at once, each for [`DEFAULT_HOLD`](Self::DEFAULT_HOLD) after it was taken or renewed.
+    ///
+    /// # Errors
+    ///
+    /// If the limit is 0 or above [`MAX_PERMITS`](Self::MAX_PERMITS).
+    pub const fn new(limit: u32) -> Result<Self, LimitError> {
+        match Self::checked(limit) {
+            Ok(concurrency) => Ok(concurrency),
+            Err(invalid) => Err(LimitError::of(invalid)),
+        }
+    }
+
+    pub(crate) const fn checked(limit: u32) -> Result<Self, Invalid> {
+        const FIELD: &str = "concurrent";
+        match Window::checked(limit, Self::DEFAULT_HOLD) {
+            Ok(window) => Ok(Self(window)),
+            Err(_) if limit == 0 => Err(Invalid::new(
+                FIELD,
+                "concurrent is 0, so nothing would ever pass: use at least 1",
+            )),
+            Err(_) => Err(Invalid::new(
+                FIELD,
+                "concurrent is above 4096, and each permit has to be remembered: lower it",
+            )),
+        }
+    }
+
+    /// Sets the time for which a permit counts after it was taken or renewed. A process that dies gives its permits back
+    /// after at most this time, and one that is paused for longer loses them.
+    ///
+    /// # Errors
+    ///
+    /// If it is below 1 s or above 24 h, or has a fraction of a microsecond.
+    pub const fn with_hold(self, hold: Duration) -> Result<Self, LimitError> {
+        match self.held(hold) {
+            Ok(concurrency) => Ok(concurrency),
+            Err(invalid) => Err(LimitError::of(invalid)),
+        }
+    }
+
+    pub(crate) const fn held(self, hold: Duration) -> Result<Self, Invalid> {
+        const DAY: u128 = 24 * 60 * 60 * 1_000_000_000;
+        if hold.as_secs() == 0 || hold.as_nanos() > DAY {
+            return Err(Invalid::new(
+                "hold",
+                "permits are held for 1 s to 24 h: change the hold",
+            ));
+        }
+        match Window::checked(self.0.limit(), hold) {
+            Ok(window) => Ok(Self(window)),
+            Err(_) => Err(Invalid::new(
+                "hold",
+                "hold is not a whole number of microseconds: round it to one",
+            )),
+        }
+    }
+
+    /// The most permits that count at once.
+    #[must_use]
+    pub const fn limit(&self) -> u32 {
+        self.0.limit()
+    }
+
+    /// The time for which a permit counts after it was taken or renewed.
+    #[must_use]
+    pub const fn hold(&self) -> Duration {
+        self.0.window()
+    }
+
+    /// Returns the share of a process.
+    pub(super) fn share(&self, share: Share) -> Self {
+        Self(self.0.share(share))
+    }
+
+    pub(crate) fn figures_of(&self, ask: &Ask<'_>, shown: &Shown, now: u64) -> Figures {
+        let figures = self.0.figures_of(ask, shown, now);
+        let known = |wait: Wait| Wait::unknown_unless(wait.is_zero());
+        Figures {
+            next_after: known(figures.next_after),
+            more_after: known(figures.more_after),
+            reset_after: known(figures.reset_after),
+            ..figures
+        }
+    }
+}
+
+impl Arithmetic for Concurrency {
+    type State = Units;
+
+    fn capacity(&self) -> u32 {
+        self.limit()
+    }
+
+    fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
+        match ask.verb {
+            Verb::Debit => Err(AskError::DebitOfPermits),
+            Verb::Refund | Verb::Renew if ask.charge.is_none() => Err(AskError::RefundOfPermits),
+            Verb::Renew => Ok(()),
+            _ => self.0.accepts(ask),
+        }
+    }
+
+    fn judge(&self, ask: &Ask<'_>, units: &Units, now: u64) -> bool {
+        self.0.judge(ask, units, now)
+    }
+
+    fn apply(&self, ask: &Ask<'_>, units: &mut Units, now: u64) -> Charge {
+        self.0.apply(ask, units, now)
+    }
+
+    fn figures(&self, ask: &Ask<'_>, units: &Units, now: u64) -> Figures {
+        self.figures_of(ask, &self.0.shown(ask, units, now), now)
+    }
+
+    fn full_at(&self, units: &Units) -> u64 {
+        self.0.full_at(units)
+    }
+}

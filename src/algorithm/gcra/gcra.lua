@@ -1,40 +1,78 @@
--- GCRA. A value is `us`, or `us:frac` if there is a remainder, which is in parts of the limit's count.
+-- GCRA. A value is the TAT: `us`, or `us:frac` with a remainder in parts of the limit's count. The state is both.
+-- A term: the count; the cost and its remainder; the latest TAT that passes, from now on, and its remainder. For a refund, that
+-- is the latest TAT for which nobody waits in line, and the mark is the TAT after the charge. Shows the TAT.
+function algorithms.G()
+  local deepest = now + 2251799813685248
 
--- Reads a value, or an answer that is not one. Returns `us`, `frac` and an error.
-local function read_tat(stored)
-  if not stored then
-    return 0, 0
-  end
-  local us, frac = tonumber(stored), 0
-  if us and us >= 1e15 and us < END and #stored == 16 then
-    return us, 0
-  elseif type(stored) == 'table' then
-    return 0, 0, fault_of_answer(stored)
-  end
-  us, frac = string.match(stored, '^(%d+):(%d+)$')
-  us, frac = tonumber(us or string.match(stored, '^%d+$')), tonumber(frac or 0)
-  if us and us < END and frac < 4294967296 then
+  local function load(value)
+    local us, frac = tonumber(value or 0), 0
+    if value and not (us and us >= 1e15 and us < END and #value == 16) then
+      us, frac = match(value, '^(%d+):(%d+)$')
+      us, frac = tonumber(us or match(value, '^%d+$')), tonumber(frac or 0)
+      if not (us and us < END and frac < 4294967296) then
+        error(BROKEN, 0)
+      end
+    end
     return us, frac
   end
-  return 0, 0, BROKEN_VALUE
-end
 
--- Returns the TAT after a charge, or nil if it would be beyond the horizon. Equality is allowed.
-local function charge(us, frac, count, cost, cost_frac, horizon, horizon_frac)
-  if us < now then
-    -- Idle time does not add up.
-    us, frac = now, 0
-  elseif frac >= count then
-    -- The limit's count was lowered after the fraction was stored.
-    frac = count - 1
+  -- Buckets that were full get the same value from equal charges.
+  local written, written_frac, text = -1, 0, ''
+  local function text_of(us, frac)
+    if us ~= written or frac ~= written_frac then
+      written, written_frac, text = us, frac, format(whole, us) .. (frac > 0 and format(':%.0f', frac) or '')
+    end
+    return text
   end
-  -- A double would round the sum of a time and a fraction, so they are added and compared separately.
-  us, frac = us + cost, frac + cost_frac
-  if frac >= count then
-    us, frac = us + 1, frac - count
+
+  local function spend(us, frac, term)
+    local count, latest = term[1], now + term[4]
+    if us < now then
+      -- Idle time does not add up.
+      us, frac = now, 0
+    elseif frac >= count then
+      -- The fraction comes from a limit with another count.
+      frac = count - 1
+    end
+    us, frac = us + term[2], frac + term[3]
+    if frac >= count then
+      us, frac = us + 1, frac - count
+    end
+    if us < latest or us == latest and frac <= term[5] then
+      return us, frac, 1
+    end
   end
-  if us > horizon or us == horizon and frac > horizon_frac then
-    return nil
+
+  -- A debt that has stopped growing cannot be given back.
+  local function debit(us, frac, term)
+    local after, after_frac = spend(us, frac, term)
+    if after < deepest or after == deepest and after_frac == 0 then
+      return after, after_frac, 1
+    end
+    return max(us, deepest), us < deepest and 0 or min(frac, term[1] - 1), 0
   end
-  return us, frac
+
+  -- While somebody waits in line, only the last place can be given back.
+  local function refund(us, frac, term, mark)
+    local latest = now + term[4]
+    frac = min(frac, term[1] - 1)
+    local is_full, is_late = us < now or us == now and frac == 0, us > latest or us == latest and frac > term[5]
+    if is_full or is_late and mark ~= text_of(us, frac) then
+      return nil
+    end
+    us, frac = us - term[2], frac - term[3]
+    if frac < 0 then
+      us, frac = us - 1, frac + term[1]
+    end
+    return max(us, now), us < now and 0 or frac, 1
+  end
+
+  local function dump(us, frac)
+    local last = frac > 0 and us + 1 or us
+    if last > now then
+      return text_of(us, frac), last
+    end
+  end
+
+  return {load = load, spend = spend, debit = debit, refund = refund, show = show_state, dump = dump}
 end

@@ -1,44 +1,180 @@
-//! The Generic Cell Rate Algorithm in exact rational arithmetic.
+//! GCRA, the generic cell rate algorithm: a token bucket in exact arithmetic.
 //!
-//! A bucket is one number, its *theoretical arrival time* (TAT): the instant at which it will be
-//! full again. With burst `b`, count `c` and period `p`, a token comes back every *emission
-//! interval* `T = p / c`, and a request may run ahead of the clock by the *tolerance* `τ = b · T`:
+//! The state is the theoretical arrival time (TAT): the instant at which the bucket is full again. A request of cost c is
+//! allowed if `max(TAT, now) + c·T <= now + τ`, where `T = period / count` is the emission interval and `τ = burst · T` is the
+//! tolerance. Both are exact rationals, so seven per second are seven per second, for years. Between two instants W apart,
+//! both included, a bucket admits at most `burst + floor(W / T)`.
 //!
-//! ```text
-//! allowed  ⇔  max(TAT, now) + cost · T  ≤  now + τ        then TAT := the left side
-//! ```
-//!
-//! `T` is rarely a whole number of microseconds (for seven per second, it is not). So a [`Tat`] carries a fraction over
-//! the limit's count, and the arithmetic never rounds. Only displayed figures are rounded: tokens down, waits up. This
-//! module has no clock, no I/O and no floating point, and does not panic for any input that its types admit.
-//!
-//! A limit with a *maximum wait* `w` has a line. A request that may wait is allowed up to `now + τ + w`, and starts
-//! when its TAT is within the tolerance: `delay = TAT − τ − now`. The TAT is the queue, so requests start in the order
-//! in which they came, one emission interval apart.
-//!
-//! Source: ITU-T I.371 (GCRA), in the form that Let's Encrypt's Boulder made known, with the
-//! tolerance of one whole burst.
+//! Source: ITU-T I.371, annex A.
 
-mod bound;
-mod charge;
-mod counting;
-#[cfg(feature = "failure-policy")]
-mod debt;
-mod denial;
-mod figures;
-#[cfg(feature = "failure-policy")]
-mod follow;
-#[expect(clippy::module_inception, reason = "its name says what it holds")]
-mod gcra;
-mod gcra_error;
-#[cfg(feature = "tokio")]
-mod lease;
+mod arithmetic;
 mod notation;
-mod receipt;
-pub(crate) mod row;
 #[cfg(feature = "redis")]
 mod scripted;
+mod ticks;
 
-pub use self::gcra::Gcra;
-pub(crate) use self::{gcra_error::GcraError, receipt::GcraCharge};
-pub use super::ticks::{MAX_TICKS_US, Tat, Ticks};
+use std::time::Duration;
+
+pub(crate) use self::ticks::Ticks;
+use super::{Invalid, LONGEST_US, LimitError, Share, span_us};
+
+/// A bucket of `burst` tokens, of which `count` come back in each period. [`Limit::new`](crate::Limit::new) creates one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Gcra {
+    burst: u32,
+    count: u32,
+    /// The emission interval `T`: the time in which one token comes back.
+    interval: Ticks,
+    /// The tolerance `τ`: the time in which an empty bucket fills.
+    tolerance: Ticks,
+    /// The longest wait in line, in microseconds.
+    max_wait: u64,
+}
+
+impl Gcra {
+    /// Creates a limit of `burst` tokens, of which `count` come back in each `period`.
+    ///
+    /// # Errors
+    ///
+    /// If one of the three is zero, if the period is not a whole number of microseconds, or if an empty bucket would take
+    /// more than 2⁵¹ µs (71 years) to fill.
+    pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, LimitError> {
+        match Self::checked(burst, count, period) {
+            Ok(gcra) => Ok(gcra),
+            Err(invalid) => Err(LimitError::of(invalid)),
+        }
+    }
+
+    pub(crate) const fn checked(burst: u32, count: u32, period: Duration) -> Result<Self, Invalid> {
+        let (field, message) = match (burst, count) {
+            (_, 0) => (
+                "count",
+                "count is 0, so no token would ever come back: use at least 1",
+            ),
+            (0, _) => (
+                "burst",
+                "burst is 0, so nothing would ever pass: use at least 1",
+            ),
+            _ if period.is_zero() => (
+                "period",
+                "period is 0: use the time in which `count` tokens come back, such as `1s` or `3h`",
+            ),
+            _ if !period.subsec_nanos().is_multiple_of(1000) => (
+                "period",
+                "period is not a whole number of microseconds: round it to one",
+            ),
+            _ => return Self::filling(burst, count, period.as_micros()),
+        };
+        Err(Invalid::new(field, message))
+    }
+
+    /// Creates a limit by a period in microseconds.
+    const fn filling(burst: u32, count: u32, period: u128) -> Result<Self, Invalid> {
+        let tolerance = Ticks::divide(period.saturating_mul(burst as u128), count);
+        match tolerance.us < LONGEST_US || tolerance.us == LONGEST_US && tolerance.frac == 0 {
+            true => Ok(Self {
+                burst,
+                count,
+                interval: Ticks::divide(period, count),
+                tolerance,
+                max_wait: 0,
+            }),
+            false => Err(Invalid::new(
+                "period",
+                "an empty bucket would take more than 71 years (2^51 µs) to fill: lower the burst or the period, or \
+                 raise the count",
+            )),
+        }
+    }
+
+    /// Sets the longest wait in line. With zero, no request waits.
+    ///
+    /// # Errors
+    ///
+    /// If it is not a whole number of microseconds, or is longer than 2⁵¹ µs (71 years) together with the time in which an
+    /// empty bucket fills.
+    pub const fn with_max_wait(self, max_wait: Duration) -> Result<Self, LimitError> {
+        match self.waiting(max_wait) {
+            Ok(gcra) => Ok(gcra),
+            Err(invalid) => Err(LimitError::of(invalid)),
+        }
+    }
+
+    pub(crate) const fn waiting(self, max_wait: Duration) -> Result<Self, Invalid> {
+        const TOO_LONG: &str = "max_wait and the time in which an empty bucket fills are more than 71 years (2^51 us) \
+                                together: lower max_wait";
+        const TOO_FINE: &str = "max_wait is not a whole number of microseconds: round it to one";
+        match span_us("max_wait", max_wait, TOO_FINE, TOO_LONG) {
+            Ok(us) if self.tolerance.ceil() + us > LONGEST_US => {
+                Err(Invalid::new("max_wait", TOO_LONG))
+            }
+            Ok(us) => Ok(Self {
+                max_wait: us,
+                ..self
+            }),
+            Err(invalid) => Err(invalid),
+        }
+    }
+
+    /// Returns the same rate with another burst.
+    pub(crate) const fn with_burst(self, burst: u32) -> Result<Self, Invalid> {
+        match burst {
+            0 => Err(Invalid::new(
+                "burst",
+                "burst is 0, so nothing would ever pass: use at least 1",
+            )),
+            burst => match Self::filling(burst, self.count, self.period_us()) {
+                Ok(gcra) => gcra.waiting(self.max_wait()),
+                Err(invalid) => Err(invalid),
+            },
+        }
+    }
+
+    /// The number of tokens in a full bucket.
+    #[must_use]
+    pub const fn burst(&self) -> u32 {
+        self.burst
+    }
+
+    /// The number of tokens that come back in each period.
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The period in which `count` tokens come back.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "it came out of a duration")]
+    pub const fn period(&self) -> Duration {
+        let us = self.period_us();
+        Duration::new((us / 1_000_000) as u64, (us % 1_000_000) as u32 * 1000)
+    }
+
+    /// The time in which an empty bucket fills, rounded up.
+    pub(crate) const fn filling_time(&self) -> Duration {
+        Duration::from_micros(self.tolerance.ceil())
+    }
+
+    /// The longest wait in line; zero if no request waits.
+    #[must_use]
+    pub const fn max_wait(&self) -> Duration {
+        Duration::from_micros(self.max_wait)
+    }
+
+    const fn period_us(&self) -> u128 {
+        self.interval.parts(self.count)
+    }
+
+    /// Returns the share of a process: of the burst, rounded up, and of the rate.
+    pub(super) fn share(&self, share: Share) -> Self {
+        let burst = share.units(self.burst);
+        let period = self.period_us() * u128::from(share.processes());
+        let shared = Self::filling(burst, self.count, period);
+        // Tokens of the share can take longer than any limit allows. Then the process has one, and the whole rate.
+        let shared = shared.or_else(|_| self.with_burst(burst)).unwrap_or(*self);
+        Self {
+            max_wait: self.max_wait.min(LONGEST_US - shared.tolerance.ceil()),
+            ..shared
+        }
+    }
+}

@@ -2,37 +2,33 @@
 
 use std::{fmt, time::Duration};
 
-use super::gcra::Gcra;
+use super::Gcra;
 use crate::algorithm::{
+    LimitError,
     duration::format_duration,
-    limit_error::NotationError,
-    line::{after_per, after_word, duration, number, period},
-    notation::{FieldReader, Notation, WrittenFields},
+    notation::{
+        FieldReader, Form, Notation, WrittenFields, after_per, after_word, duration, form, instead,
+        number, period,
+    },
 };
 
 impl Notation for Gcra {
-    const FIELDS: &'static [&'static str] = &["burst", "count", "period"];
+    const FORM: Form = Form {
+        fields: &["burst", "count", "period"],
+        words: "burst, count and period",
+        options: &[("max_wait", "no other kind of limit has a line to wait in")],
+    };
 
-    const WORDS: &'static str = "burst, count and period";
-
-    const OPTIONS: &'static [(&'static str, &'static str)] =
-        &[("max_wait", "no other kind of limit has a line to wait in")];
-
-    fn parse(line: &str) -> Option<Result<Self, NotationError>> {
+    fn parse(line: &str) -> Option<Result<Self, LimitError>> {
         Some(token_bucket(line))
     }
 
-    fn read<F: FieldReader>(fields: &F) -> Result<Self, F::Error> {
-        let burst = fields.whole("burst")?;
-        let count = fields.whole("count")?;
-        let period = fields.duration("period")?;
-        let burst = burst.ok_or_else(|| fields.missing("burst"))?;
-        let count = count.ok_or_else(|| fields.missing("count"))?;
-        let period = period.ok_or_else(|| fields.missing("period"))?;
-        let max_wait = fields.duration("max_wait")?.unwrap_or_default();
-        Self::checked(burst, count, period)
-            .and_then(|gcra| gcra.waiting(max_wait))
-            .map_err(|error| fields.mistaken(error.into()))
+    fn read<F: FieldReader>(fields: &F) -> Option<Self> {
+        let (burst, count) = (fields.whole("burst"), fields.whole("count"));
+        let (period, max_wait) = (fields.duration("period"), fields.duration("max_wait"));
+        fields.require(&["burst", "count", "period"]);
+        let gcra = Self::new(burst?, count?, period?);
+        fields.checked(gcra.and_then(|gcra| gcra.with_max_wait(max_wait.unwrap_or_default())))
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,38 +56,37 @@ fn line_of(gcra: &Gcra) -> Option<String> {
 }
 
 /// Reads `10/s`, `10/s burst 20` or `10 per 1s, 20 at once, waiting up to 2s`.
-fn token_bucket(line: &str) -> Result<Gcra, NotationError> {
+fn token_bucket(line: &str) -> Result<Gcra, LimitError> {
     let (count, rest) = number(line)?;
-    let text = after_per(rest).ok_or(NotationError::Form)?;
+    let text = after_per(rest).ok_or_else(form)?;
     let end = text.find([' ', ',']).unwrap_or(text.len());
     let (written, rest) = text.split_at(end);
     if ["week", "month"].contains(&written) {
-        let quota = format!("{count} per calendar {written}");
-        return Err(NotationError::Instead(quota));
+        return Err(instead(format_args!("{count} per calendar {written}")));
     }
     let period = period("period", written)?;
     let (rest, max_wait) = match rest.split_once(", waiting up to ") {
-        Some((rest, wait)) => (rest, duration("wait", wait)?),
+        Some((rest, wait)) => (rest, duration("max_wait", wait)?),
         None => (rest, Duration::ZERO),
     };
     let burst = match rest.trim_start() {
         "" => count,
         rest => burst(rest)?,
     };
-    Ok(Gcra::checked(burst, count, period)?.waiting(max_wait)?)
+    Gcra::new(burst, count, period)?.with_max_wait(max_wait)
 }
 
 /// Reads `burst 20`, or `, 20 at once` as limits are displayed.
-fn burst(text: &str) -> Result<u32, NotationError> {
+fn burst(text: &str) -> Result<u32, LimitError> {
     if let Some(text) = text.strip_prefix(',') {
         let (burst, rest) = number(text.trim_start())?;
         return match rest.split_whitespace().eq(["at", "once"]) {
             true => Ok(burst),
-            false => Err(NotationError::Form),
+            false => Err(form()),
         };
     }
-    match number(after_word(text, "burst").ok_or(NotationError::Form)?)? {
+    match number(after_word(text, "burst").ok_or_else(form)?)? {
         (burst, "") => Ok(burst),
-        _ => Err(NotationError::Form),
+        _ => Err(form()),
     }
 }

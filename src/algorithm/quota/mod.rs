@@ -1,47 +1,74 @@
 //! Quotas: at most a number of units per calendar hour, day, week or month, or per span from first use.
 //!
-//! A bucket is a [`Usage`]: the start of its period, and the amount used. All of it comes back at once,
-//! when the period ends:
-//!
-//! ```text
-//! allowed  ⇔  used + cost  ≤  quota                       then used := the left side
-//! ```
-//!
-//! A [`Per`] defines the period. Calendar periods are in UTC or at a fixed offset from it; weeks start on Monday. A
-//! period from first use starts with the first request that is charged. An unused bucket is the same
-//! as a new one.
+//! A bucket is the end of its period, and the amount used. All of it comes back at once, when the period ends. The amount
+//! counts while `now` is before the end, so a clock that steps back gives no second quota, and a changed period applies from
+//! the next one. [`Limit::quota`](crate::Limit::quota) has an example.
 //!
 //! **The bound.** Each period admits at most the quota. A span of time that touches two periods can see both: `1000 per
 //! day` admits up to 2000 within any 24 hours. [`Limit::most_within`](crate::Limit::most_within) computes this.
-//!
-//! **Clocks that step back.** The used amount counts until the end of the period that contains the stored start. So a
-//! clock that steps back across midnight gives no second quota.
-//!
-//! There is no clock, no I/O and no floating point here. The calendar's arithmetic is that of the crate `jiff`.
 
-mod bound;
-mod counting;
-#[cfg(feature = "failure-policy")]
-mod debt;
-mod denial;
-#[cfg(feature = "failure-policy")]
-mod follow;
-#[cfg(feature = "tokio")]
-mod lease;
+mod arithmetic;
 mod notation;
 mod per;
-#[expect(clippy::module_inception, reason = "its name says what it holds")]
-mod quota;
-mod quota_error;
-mod receipt;
-pub(crate) mod row;
 #[cfg(feature = "redis")]
 mod scripted;
 mod utc_offset;
 
-pub(crate) use self::{bound::NO_TOKEN_BUCKET, quota_error::QuotaError, receipt::QuotaCharge};
 pub use self::{
+    arithmetic::Usage,
     per::{CalendarUnit, Per},
-    quota::{Quota, Usage},
     utc_offset::UtcOffset,
 };
+use super::{Invalid, LimitError, Share};
+
+/// At most a number of units in each period.
+/// [`Limit`](crate::Limit) has an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Quota {
+    quota: u32,
+    per: Per,
+}
+
+impl Quota {
+    /// Creates a limit of at most `quota` units in each period.
+    ///
+    /// # Errors
+    ///
+    /// If the quota is 0.
+    pub const fn new(quota: u32, per: Per) -> Result<Self, LimitError> {
+        match Self::checked(quota, per) {
+            Ok(quota) => Ok(quota),
+            Err(invalid) => Err(LimitError::of(invalid)),
+        }
+    }
+
+    pub(crate) const fn checked(quota: u32, per: Per) -> Result<Self, Invalid> {
+        match quota {
+            0 => Err(Invalid::new(
+                "quota",
+                "quota is 0, so nothing would ever pass: use at least 1",
+            )),
+            quota => Ok(Self { quota, per }),
+        }
+    }
+
+    /// The most units in a period.
+    #[must_use]
+    pub const fn quota(&self) -> u32 {
+        self.quota
+    }
+
+    /// The period.
+    #[must_use]
+    pub const fn per(&self) -> Per {
+        self.per
+    }
+
+    /// Returns the share of a process.
+    pub(super) fn share(&self, share: Share) -> Self {
+        Self {
+            quota: share.units(self.quota),
+            ..*self
+        }
+    }
+}

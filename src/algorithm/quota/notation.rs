@@ -2,51 +2,45 @@
 
 use std::fmt;
 
-use super::{
-    per::{CalendarUnit, Per},
-    quota::Quota,
-    quota_error::QuotaError,
-    utc_offset::UtcOffset,
-};
+use super::{CalendarUnit, Per, Quota, UtcOffset};
 use crate::{
     algorithm::{
+        LimitError,
         duration::format_duration,
-        limit_error::NotationError,
-        line::{after_per, after_word, duration, number},
-        notation::{FieldReader, Notation, WrittenFields},
+        notation::{
+            FieldReader, Form, Notation, WrittenFields, after_per, after_word, duration, number,
+        },
     },
     id::shortened,
+    spelling::nearest,
 };
 
 impl Notation for Quota {
-    const FIELDS: &'static [&'static str] = &["quota", "per", "utc_offset"];
+    const FORM: Form = Form {
+        fields: &["quota", "per", "utc_offset"],
+        words: "quota and per",
+        options: &[],
+    };
 
-    const WORDS: &'static str = "quota and per";
-
-    fn parse(line: &str) -> Option<Result<Self, NotationError>> {
+    fn parse(line: &str) -> Option<Result<Self, LimitError>> {
         let (quota, rest) = number(line).ok()?;
         let text = after_per(rest)?;
         let per = match after_word(text, "calendar") {
             Some(unit) => calendar(unit),
-            None => first_use(text.strip_suffix(" from first use")?),
+            None => first_use("period", text.strip_suffix(" from first use")?.trim_end()),
         };
-        Some(per.and_then(|per| Ok(of_values(quota, per)?)))
+        Some(per.and_then(|per| Self::new(quota, per)))
     }
 
-    fn read<F: FieldReader>(fields: &F) -> Result<Self, F::Error> {
-        let quota = fields.whole("quota")?;
-        let per = fields.parsed("per", per)?;
-        let offset = fields.parsed("utc_offset", offset)?;
-        let quota = quota.ok_or_else(|| fields.missing("quota"))?;
-        let per = per.ok_or_else(|| fields.missing("per"))?;
+    fn read<F: FieldReader>(fields: &F) -> Option<Self> {
+        let (quota, per) = (fields.whole("quota"), fields.parsed("per", per));
+        let offset = fields.parsed("utc_offset", offset);
+        fields.require(&["quota", "per"]);
         let per = match offset {
-            None => per,
-            Some(offset) if per.calendar_unit().is_some() => per.at_offset(offset),
-            Some(_) => {
-                return Err(fields.mistaken(QuotaError::NoOffset.into()));
-            }
+            Some(offset) => fields.checked(at_offset(per?, offset))?,
+            None => per?,
         };
-        of_values(quota, per).map_err(|error| fields.mistaken(error.into()))
+        fields.checked(Self::new(quota?, per))
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,50 +65,64 @@ impl Notation for Quota {
     }
 }
 
-fn of_values(quota: u32, per: Per) -> Result<Quota, QuotaError> {
-    Ok(Quota::checked(quota, per)?)
-}
-
 /// Writes the length of a period from first use.
 fn length(per: Per) -> String {
     format_duration(per.first_use_length().unwrap_or_default())
 }
 
 /// Reads `day` or `day at +02:00`.
-fn calendar(text: &str) -> Result<Per, NotationError> {
+fn calendar(text: &str) -> Result<Per, LimitError> {
+    const REMEDY: &str =
+        "a calendar has `hour`, `day`, `week` and `month`: write `1000 per calendar day`";
     let (unit, offset) = match text.split_once(" at ") {
         Some((unit, offset)) => (unit.trim_end(), Some(offset.trim())),
         None => (text, None),
     };
-    let per = Per::calendar(CalendarUnit::named(unit).ok_or(QuotaError::Unit)?);
+    let unit = CalendarUnit::named(unit).ok_or_else(|| LimitError::value("per", REMEDY))?;
     Ok(match offset {
-        Some(offset) => per.at_offset(UtcOffset::parse(offset).map_err(QuotaError::from)?),
-        None => per,
+        Some(offset) => Per::calendar(unit).at_offset(offset.parse()?),
+        None => Per::calendar(unit),
     })
 }
 
 /// Reads the length of a period from first use.
-fn first_use(text: &str) -> Result<Per, NotationError> {
-    let length = duration("period", text.trim_end())?;
-    Ok(Per::checked(length).map_err(QuotaError::from)?)
+fn first_use(field: &'static str, text: &str) -> Result<Per, LimitError> {
+    Per::checked_first_use(duration(field, text)?)
 }
 
 /// Reads a unit of the calendar or, from first use, a duration.
-fn per(text: &str) -> Result<Per, NotationError> {
+fn per(text: &str) -> Result<Per, LimitError> {
     if let Some(unit) = CalendarUnit::named(text) {
         return Ok(Per::calendar(unit));
     }
-    if !text.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
-        return Err(QuotaError::per(text).into());
+    if text.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
+        return first_use("per", text);
     }
-    let length = duration("per", text)?;
-    Ok(Per::checked(length).map_err(QuotaError::from)?)
+    let hint = match nearest(text, &CalendarUnit::ALL.map(CalendarUnit::word)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "write `hour`, `day`, `week` or `month`, or a duration such as `24h`, which starts with the first request"
+            .to_owned(),
+    };
+    Err(LimitError::value(
+        "per",
+        format!("per is `{}`: {hint}", shortened(text)),
+    ))
 }
 
-fn offset(text: &str) -> Result<UtcOffset, NotationError> {
-    let offset = UtcOffset::parse(text).map_err(|source| QuotaError::OffsetField {
-        text: shortened(text),
-        source,
-    });
-    Ok(offset?)
+fn at_offset(per: Per, offset: UtcOffset) -> Result<Per, LimitError> {
+    const FROM_FIRST_USE: &str = "utc_offset is for quotas per hour, day, week or month; a period of this length starts \
+                                  with the first request: remove it";
+    match per.calendar_unit() {
+        Some(_) => Ok(per.at_offset(offset)),
+        None => Err(LimitError::value("utc_offset", FROM_FIRST_USE)),
+    }
+}
+
+fn offset(text: &str) -> Result<UtcOffset, LimitError> {
+    text.parse().map_err(|error| {
+        LimitError::value(
+            "utc_offset",
+            format!("utc_offset is `{}`: {error}", shortened(text)),
+        )
+    })
 }

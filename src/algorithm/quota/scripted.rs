@@ -1,77 +1,59 @@
-//! Quotas in Lua: what scripts are asked, and what they find.
+use super::{Per, Quota};
+use crate::algorithm::Ask;
 
-use std::convert::Infallible;
-
-use smallvec::smallvec;
-
-use super::{
-    per::{CalendarUnit, Per},
-    quota::{Quota, Usage},
-};
-use crate::algorithm::{
-    action::{Ask, Refund},
-    charge::Charge,
-    scripted::{Argument, Arguments, Scripted, decimal},
-};
-
-impl Scripted for Quota {
-    const LETTER: &'static str = "Q";
-
-    type Report = Infallible;
-
-    fn arguments(&self, ask: &Ask<'_>) -> Arguments {
-        let [length, shift] = period(self.per());
-        smallvec![
-            Argument::number(self.quota()),
-            Argument::number(ask.cost),
-            length,
-            shift
+impl Quota {
+    /// Returns the numbers of a term, as `quota.lua` reads them, apart from the [periods](Per::periods). -1 is no length.
+    pub(crate) fn term(&self, ask: &Ask<'_>) -> [u64; 3] {
+        let length = self.per.first_use_length();
+        let length = length.map(|length| u64::try_from(length.as_micros()).unwrap_or(u64::MAX));
+        [
+            self.quota.into(),
+            ask.cost.into(),
+            length.unwrap_or(u64::MAX),
         ]
-    }
-
-    fn refund_verb(&self, ask: &Ask<'_>) -> Option<&'static str> {
-        match ask.refund {
-            Refund::Cost => Some("refund"),
-            _ => Self::mark(ask).map(|_| "undo"),
-        }
-    }
-
-    /// Returns the start of the period in which the charge was made.
-    fn mark(ask: &Ask<'_>) -> Option<u64> {
-        match ask.refund {
-            Refund::Charge(Charge::Quota(charge)) => Some(charge.start_us),
-            _ => None,
-        }
-    }
-
-    fn read_value(value: &[u8]) -> Option<Usage> {
-        let colon = value.iter().position(|byte| *byte == b':')?;
-        let start_us = decimal(value[..colon].strip_prefix(b"Q")?)?;
-        let used = decimal(&value[colon + 1..])?.try_into().ok()?;
-        Some(Usage { start_us, used })
-    }
-
-    fn view_report(&self, report: &Infallible, _: &Ask<'_>, _: u64) -> Usage {
-        match *report {}
     }
 }
 
-/// Encodes a period: its length (0 for a month), and the offset of its calendar from one that begins at the epoch.
-fn period(per: Per) -> [Argument; 2] {
-    /// The epoch was a Thursday.
-    const SINCE_MONDAY: i64 = 3 * 24 * 60;
-    const MINUTE_US: i64 = 60_000_000;
-    let Some((unit, offset)) = per.calendar_unit() else {
-        return [Argument::number(per.longest()), Argument::Text("use")];
-    };
-    let offset = i64::from(offset.as_minutes());
-    let (length, minutes) = match unit {
-        CalendarUnit::Hour | CalendarUnit::Day => (unit.longest(), offset),
-        CalendarUnit::Week => (unit.longest(), offset + SINCE_MONDAY),
-        CalendarUnit::Month => (0, offset),
-    };
-    [
-        Argument::number(length),
-        Argument::Number(minutes * MINUTE_US),
-    ]
+impl Per {
+    /// Returns the start and the end of the calendar's period before the one that contains an instant, the end of that one, and
+    /// the end of the next. A period from first use has none.
+    pub(crate) fn periods(self, around: u64) -> [u64; 4] {
+        if self.first_use_length().is_some() {
+            return [0; 4];
+        }
+        let longest = u64::try_from(self.longest().as_micros()).unwrap_or(u64::MAX);
+        let mut ends = [around.saturating_sub(3 * longest); 3];
+        while ends[2] <= around {
+            ends = [ends[1], ends[2], self.end(ends[2])];
+        }
+        [ends[0], ends[1], ends[2], self.end(ends[2])]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quota::UtcOffset;
+
+    #[test]
+    fn periods_are_those_around_an_instant() {
+        let pers = [Per::Hour, Per::Day, Per::Week, Per::Month];
+        for per in pers.map(|per| per.at_offset(UtcOffset::minutes(-330))) {
+            let mut instant = 1_700_000_000_000_000;
+            for _ in 0..60 {
+                for at in [instant - 1, instant] {
+                    let [start, first, second, third] = per.periods(at);
+                    assert!(first <= at && at < second, "{per:?} {at}");
+                    assert_eq!(
+                        [start, first, second].map(|start| per.end(start)),
+                        [first, second, third]
+                    );
+                }
+                instant = per.end(instant);
+            }
+        }
+        let hour = 3_600_000_000;
+        assert_eq!(Per::Hour.periods(5), [0, 0, hour, 2 * hour]);
+        assert_eq!(Per::Hour.periods(hour), [0, hour, 2 * hour, 3 * hour]);
+    }
 }

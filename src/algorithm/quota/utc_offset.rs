@@ -1,7 +1,6 @@
 use std::{fmt, str::FromStr};
 
-use super::quota_error::{InvalidUtcOffset, QuotaError};
-use crate::algorithm::limit_error::LimitError;
+use crate::algorithm::LimitError;
 
 /// A fixed offset from UTC, in whole minutes, from `-23:59` to `+23:59`.
 ///
@@ -75,26 +74,25 @@ impl FromStr for UtcOffset {
 
     /// Reads what [`Display`](fmt::Display) writes: a sign, two digits, a colon and two digits.
     fn from_str(text: &str) -> Result<Self, LimitError> {
-        Self::parse(text).map_err(|error| LimitError::quota(QuotaError::Offset(error)))
-    }
-}
-
-impl UtcOffset {
-    pub(super) fn parse(text: &str) -> Result<Self, InvalidUtcOffset> {
+        let invalid = || {
+            LimitError::value(
+                "utc_offset",
+                "write an offset from UTC as `+02:00` or `-03:30`, from `-23:59` to `+23:59`",
+            )
+        };
         let &[sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] = text.as_bytes() else {
-            return Err(InvalidUtcOffset);
+            return Err(invalid());
         };
         let number = |tens: u8, ones: u8| match tens.is_ascii_digit() && ones.is_ascii_digit() {
             true => Ok(i16::from(tens - b'0') * 10 + i16::from(ones - b'0')),
-            false => Err(InvalidUtcOffset),
+            false => Err(invalid()),
         };
         let (hours, minutes) = (number(h1, h2)?, number(m1, m2)?);
         if hours > 23 || minutes > 59 {
-            return Err(InvalidUtcOffset);
+            return Err(invalid());
         }
         let ahead = hours * 60 + minutes;
-        let minutes = if sign == b'-' { -ahead } else { ahead };
-        Ok(Self { minutes })
+        Ok(Self::minutes(if sign == b'-' { -ahead } else { ahead }))
     }
 }
 
@@ -117,7 +115,7 @@ mod tests {
             "", "0", "Z", "UTC", "02:00", "+2:00", "+24:00", "+02:60", "+0200", "+02:0", "+02:000",
             "+aa:00", "+02:0é", "−02:00", " +02:00", "+-2:00",
         ] {
-            assert_eq!(UtcOffset::parse(text), Err(InvalidUtcOffset), "{text}");
+            assert!(text.parse::<UtcOffset>().is_err(), "{text}");
         }
     }
 }

@@ -1,224 +1,163 @@
-mod bytes;
-
-use std::collections::VecDeque;
-
-use smallvec::SmallVec;
+use serde::{Deserialize, Serialize};
 
 use super::{
-    grant::Grant,
-    tier::{Phase, Span, end},
-    tiers::Tiers,
-    view::{Grants, TierView, TierWindow},
+    Grant, Tiers,
+    arithmetic::Bucket,
+    tier::{MAX_SLIDING, Phase, Span},
 };
-use crate::{
-    algorithm::time::{NEVER, live},
-    heap::allocated,
-};
+use crate::algorithm::window::Units;
 
-/// The grants of a bucket with [`Tiers`](super::Tiers), which are its whole stored state. The default is an unused
+/// The grants of a bucket with [`Tiers`]. Instants are in microseconds since the Unix epoch. The default is an unused
 /// bucket.
 ///
-/// The [module docs](super) have an example. It takes up to 8 bytes for each unit of a window that slides, and some 50
-/// for each tier.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// It takes up to 8 bytes for each unit of a window that slides, and 56 for each tier.
+/// The [backend docs](crate::backend#a-custom-backend) have an example.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
-    /// The time of the last grant.
-    last: u64,
-    logs: SmallVec<[Log; 1]>,
+    /// The instant of the last grant.
+    pub(super) last: u64,
+    /// Lowest first.
+    pub(super) tiers: Vec<Log>,
 }
 
 /// The grants of one tier.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Log {
-    /// The time of the last entry.
-    entry: Option<u64>,
-    units: TierUnits,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Log {
+    /// The instant of the last entry.
+    pub(super) entry: Option<u64>,
+    /// The number of units, if the window does not slide. They all leave it together, so they count as if all were granted
+    /// on entry.
+    counted: u32,
+    /// The instants of the units, if the window slides.
+    units: Units,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum TierUnits {
-    /// The number of units since the tier was entered. None of them leaves the window before the tier ends, so they
-    /// count as if all were granted on entry.
-    Counted(u32),
-    /// The time of each, oldest first.
-    Logged(VecDeque<u64>),
-}
-
-impl Default for TierUnits {
-    fn default() -> Self {
-        Self::Counted(0)
-    }
+/// The part of a tier that a script returns, with the instant of the last grant, so that the figures are computed here. They
+/// depend on no other units. The units that count are those within the window at the instant of the decision.
+#[derive(Clone, Debug)]
+pub(crate) struct ReportedTier {
+    /// The instant of the last entry.
+    pub(crate) entry: Option<u64>,
+    /// The number of units that count. That of an inactive tier above the lowest does not matter.
+    pub(crate) used: u32,
+    /// The instants of the oldest of these units, if the stored tier has instants: as many as the smallest acceptable grant,
+    /// and one more for each unit above a limit that was lowered, or all.
+    pub(crate) oldest: Vec<u64>,
+    /// The instant of the newest of these units.
+    pub(crate) newest: u64,
 }
 
 impl History {
-    /// Returns each tier's phase at `now` (µs since the epoch), the time of its last entry, and the number of units in its
-    /// window, lowest first.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn tiers(
-        &self,
-        tiers: &Tiers,
-        now: u64,
-    ) -> impl ExactSizeIterator<Item = (Phase, Option<u64>, u32)> + use<> {
-        let seen: Vec<_> = TierView::of(self, now).windows(tiers).tiers().collect();
-        seen.into_iter()
+    /// Creates a history with the figures of a stored one, from the instant of its last grant and its tiers, lowest first.
+    /// The units between the oldest and the newest count like the newest. Returns `None` if no grants lead to these tiers.
+    pub(crate) fn reported(
+        last: u64,
+        tiers: impl IntoIterator<Item = ReportedTier>,
+    ) -> Option<Self> {
+        let tiers = tiers.into_iter().map(Log::reported);
+        Some(Self {
+            last,
+            tiers: tiers.collect::<Option<_>>()?,
+        })
     }
 
-    /// Returns the instant (µs since the epoch) from which no decision depends on these grants, if no others follow.
-    /// The history can be forgotten then. Returns `u64::MAX` if there is no such instant.
-    ///
-    /// For a lowest tier that never ends, only its window matters: such a tier decides the same, entered or not.
-    #[doc(hidden)]
+    /// Returns each tier's phase at an instant, that of its last entry, and the number of units in its window, lowest
+    /// first.
     #[must_use]
-    pub fn lapses_at(&self, tiers: &Tiers) -> u64 {
-        let logs = tiers.spans().iter().zip(&self.logs).enumerate();
-        let ends = logs.map(|(i, (span, log))| match i {
-            0 if span.active == NEVER => log.window_ends(span),
-            0 => log.window_ends(span).max(span.ends(log.entry)),
-            _ => span.ends(log.entry),
-        });
-        ends.max().unwrap_or(0)
+    pub fn tiers<'a>(
+        &'a self,
+        tiers: &'a Tiers,
+        now: u64,
+    ) -> impl ExactSizeIterator<Item = (Phase, Option<u64>, u32)> + 'a {
+        let bucket = Bucket::new(tiers, self, now);
+        let now = bucket.now;
+        (0..tiers.0.len()).map(move |tier| {
+            (
+                bucket.phase(tier, now),
+                bucket.entry(tier),
+                bucket.used(tier, now),
+            )
+        })
     }
 
     /// Returns the memory that the history takes beyond its own size, in bytes.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn heap_bytes(&self) -> usize {
-        self.allocations().sum()
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let units = self.tiers.iter().map(|log| log.units.heap_bytes());
+        self.tiers.capacity() * size_of::<Log>() + units.sum::<usize>()
     }
 
-    /// Returns the same with what the allocator adds.
-    pub(crate) fn allocated_bytes(&self) -> usize {
-        self.allocations().map(allocated).sum()
-    }
-
-    fn allocations(&self) -> impl Iterator<Item = usize> {
-        let logs = if self.logs.spilled() {
-            self.logs.capacity() * size_of::<Log>()
-        } else {
-            0
-        };
-        let units = self.logs.iter().map(|log| match &log.units {
-            TierUnits::Counted(_) => 0,
-            TierUnits::Logged(times) => times.capacity() * size_of::<u64>(),
-        });
-        std::iter::once(logs).chain(units)
-    }
-
-    /// Returns the memory for a number of tiers, and for the units of each that slides.
-    pub(super) fn allocated_bytes_of(tiers: usize, sliding: impl Iterator<Item = u32>) -> usize {
-        let logs = if tiers > 1 {
-            allocated(tiers * size_of::<Log>())
-        } else {
-            0
-        };
-        let units = sliding.map(|units| allocated(units as usize * size_of::<u64>()));
-        logs + units.sum::<usize>()
-    }
-
-    /// Begins a history of another store, with the time of its last grant. The tiers are pushed lowest first.
-    #[cfg(feature = "redis")]
-    pub(crate) fn begin(last: u64, tiers: usize) -> Self {
-        let logs = SmallVec::with_capacity(tiers);
-        Self { last, logs }
-    }
-
-    /// Adds a tier that counts its units. Returns `None` if no grants lead to it.
-    #[cfg(feature = "redis")]
-    pub(crate) fn push_counted(&mut self, entry: Option<u64>, units: u32) -> Option<()> {
-        self.push(entry, TierUnits::Counted(units))
-    }
-
-    /// Adds a tier with the times of its units, oldest first. Returns `None` if no grants lead to it.
-    #[cfg(feature = "redis")]
-    pub(crate) fn push_logged(&mut self, entry: Option<u64>, times: VecDeque<u64>) -> Option<()> {
-        let is_past = times.back().is_none_or(|newest| *newest <= self.last);
-        if !is_past || !times.iter().is_sorted() {
-            return None;
-        }
-        self.push(entry, TierUnits::Logged(times))
-    }
-
-    #[cfg(feature = "redis")]
-    fn push(&mut self, entry: Option<u64>, units: TierUnits) -> Option<()> {
-        let is_possible = match entry {
-            Some(entry) => entry <= self.last,
-            None => units == TierUnits::default(),
-        };
-        self.logs.push(Log { entry, units });
-        is_possible.then_some(())
-    }
-
-    /// Records a grant at `now`.
-    pub(crate) fn take(&mut self, tiers: &Tiers, grant: Grant, now: u64) {
-        let now = now.max(self.last);
+    /// Records a grant.
+    pub(super) fn take(&mut self, tiers: &Tiers, grant: Grant, now: u64) {
+        let spans = &tiers.0;
         self.last = now;
-        let spans = tiers.spans();
-        if self.logs.len() != spans.len() {
-            self.logs.truncate(spans.len());
-            self.logs.reserve_exact(spans.len() - self.logs.len());
-            self.logs.resize_with(spans.len(), Log::default);
+        self.tiers.truncate(spans.len());
+        self.tiers.reserve_exact(spans.len() - self.tiers.len());
+        self.tiers.resize_with(spans.len(), Log::default);
+        for (tier, units) in grant.parts(tiers) {
+            self.tiers[tier].take(&spans[tier], tier == 0, units, now);
         }
-        for (i, units) in grant.parts(tiers) {
-            self.logs[i].take(&spans[i], i == 0, units, now);
-        }
-    }
-}
-
-impl Grants for History {
-    #[inline]
-    fn now(&self, asked: u64) -> u64 {
-        asked.max(self.last)
-    }
-
-    #[inline]
-    fn entry(&self, tier: usize) -> Option<u64> {
-        self.logs.get(tier)?.entry
-    }
-
-    #[inline]
-    fn window(&self, tier: usize, span: &Span, now: u64) -> TierWindow<'_> {
-        let log = self.logs.get(tier);
-        log.map_or_else(TierWindow::default, |log| log.window(span, now))
     }
 }
 
 impl Log {
-    fn window(&self, span: &Span, now: u64) -> TierWindow<'_> {
-        match &self.units {
-            TierUnits::Counted(units) => {
-                let entry = self.entry.unwrap_or_default();
-                let is_out = span.has_left(entry, now);
-                TierWindow::counted(entry, if is_out { 0 } else { *units })
-            }
-            TierUnits::Logged(times) => {
-                let has_left = |time| span.has_left(time, now);
-                let (older, newer) = times.as_slices();
-                TierWindow::logged(live(older, has_left), live(newer, has_left))
-            }
+    fn reported(tier: ReportedTier) -> Option<Self> {
+        let mut log = Self {
+            entry: tier.entry,
+            ..Self::default()
+        };
+        if tier.oldest.is_empty() {
+            log.counted = tier.used;
+            return Some(log);
+        }
+        // Without this bound, a broken reply could take any amount of memory.
+        let used = Some(tier.used).filter(|used| *used <= MAX_SLIDING)?;
+        let more = used.checked_sub(u32::try_from(tier.oldest.len()).ok()?)?;
+        for instant in tier.oldest {
+            log.units.insert(instant, 1, used);
+        }
+        log.units.insert(tier.newest, more, used);
+        Some(log)
+    }
+
+    /// Returns the number of units in the window.
+    pub(super) fn used(&self, span: &Span, at: u64) -> u32 {
+        let units = self.units.live(span.window, at).len();
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
+        self.counted(span, at).saturating_add(units)
+    }
+
+    /// Returns the instant of a unit in the window. The oldest one is number 0.
+    pub(super) fn unit(&self, span: &Span, at: u64, nth: u32) -> Option<u64> {
+        let live = self.units.live(span.window, at);
+        match nth.checked_sub(self.counted(span, at)) {
+            None => self.entry,
+            Some(nth) => self.units.get(live.start + nth as usize),
         }
     }
 
-    /// Returns the instant at which the last unit leaves the window.
-    fn window_ends(&self, span: &Span) -> u64 {
-        let newest = match &self.units {
-            TierUnits::Counted(0) => None,
-            TierUnits::Counted(_) => self.entry,
-            TierUnits::Logged(times) => times.back().copied(),
-        };
-        newest.map_or(0, |newest| end(newest, span.window))
+    /// Returns the instant of the newest unit.
+    pub(super) fn newest(&self) -> Option<u64> {
+        let counted = self.entry.filter(|_| self.counted > 0);
+        self.units.newest().or(counted)
+    }
+
+    fn counted(&self, span: &Span, at: u64) -> u32 {
+        match self.entry {
+            Some(entry) if at < span.leaves(entry) => self.counted,
+            _ => 0,
+        }
     }
 
     fn take(&mut self, span: &Span, is_lowest: bool, units: u32, now: u64) {
-        let enters = Phase::of(span, self.entry, now) == Phase::Inactive;
+        let enters = span.phase(self.entry, now) == Phase::Inactive;
         if enters && !is_lowest {
-            self.units.clear();
+            *self = Self::default();
         }
         match span.slides {
-            true => self.log(span, units, now),
+            true => self.remember(span, units, now),
             false => {
-                let used = self.window(span, now).used();
-                self.units = TierUnits::Counted(used.saturating_add(units));
+                self.counted = self.used(span, now).saturating_add(units);
+                self.units = Units::default();
             }
         }
         if enters {
@@ -226,63 +165,17 @@ impl Log {
         }
     }
 
-    /// Forgets the units that have left the window, and adds `units` at `now`: never more than the limit in total.
-    fn log(&mut self, span: &Span, units: u32, now: u64) {
-        let (limit, units) = (span.limit as usize, units as usize);
-        let room = limit.saturating_sub(units);
-        if matches!(self.units, TierUnits::Counted(_)) {
-            let counted = self.window(span, now).used() as usize;
-            let carried = std::iter::repeat_n(self.entry.unwrap_or(now), counted.min(room));
-            self.units = TierUnits::Logged(carried.collect());
+    /// Adds units with their instant, and forgets those that have left the window. After a change of the limit, units were
+    /// counted, or more than the limit are in the window. It then keeps as many as fit.
+    fn remember(&mut self, span: &Span, units: u32, now: u64) {
+        let room = span.limit.saturating_sub(units);
+        if let (1.., Some(entry)) = (self.counted(span, now), self.entry) {
+            self.units.insert(entry, self.counted.min(room), span.limit);
         }
-        let TierUnits::Logged(times) = &mut self.units else {
-            return;
-        };
-        let has_left = |time: &u64| span.has_left(*time, now);
-        while times.len() > room || times.front().is_some_and(has_left) {
-            times.pop_front();
-        }
-        let wanted = times.len() + units;
-        if times.capacity() < wanted {
-            let most = (2 * wanted).min(limit);
-            times.reserve_exact(most - times.len());
-        }
-        match units {
-            1 => times.push_back(now),
-            units => times.extend(std::iter::repeat_n(now, units)),
-        }
-    }
-}
-
-impl TierUnits {
-    fn clear(&mut self) {
-        match self {
-            Self::Counted(units) => *units = 0,
-            Self::Logged(times) => times.clear(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::tiers::Tier;
-
-    #[test]
-    fn history_of_a_limit_that_counted_takes_no_more_room_than_one_that_slides() {
-        let second = Duration::from_secs(1);
-        let counts = Tiers::new([Tier::new(1_000_000, second).active(second).cooldown(second)]);
-        let above = Tier::new(10, second).active(second);
-        let slides = Tiers::new([Tier::new(4, second).active(2 * second), above]).unwrap();
-        let mut history = History::default();
-        let all = 1_000_000..=1_000_000;
-        counts.unwrap().request(&mut history, 1, all).unwrap();
-        let grant = slides.request(&mut history, 2, 1..=1).unwrap();
-        assert_eq!(grant.split(&slides).collect::<Vec<_>>(), [(1, 1)]);
-        assert_eq!(slides.remaining(&history, 2), 9);
-        let most = slides.max_allocated_bytes();
-        assert!(history.allocated_bytes() <= most, "{history:?}");
+        self.counted = 0;
+        let live = self.units.live(span.window, now);
+        let surplus = live.end.saturating_sub(room as usize);
+        self.units.remove(0..surplus.max(live.start));
+        self.units.insert(now, units, span.limit);
     }
 }

@@ -15,12 +15,12 @@
 //!     Tier::new(5, secs(1)),
 //!     Tier::new(50, secs(5)).active(secs(5)).cooldown(secs(15)),
 //! ])?;
-//! let limits = Limits::builder().limit("requests", tiers).build()?;
+//! let limits = Limits::builder().limit("requests", tiers.clone()).build()?;
 //! let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
 //! let requests = limiter.limit("requests")?;
 //!
 //! let granted = requests.cost(7).spend("alice").await?;
-//! assert_eq!(granted.split().collect::<Vec<_>>(), [(0, 5), (1, 2)]);
+//! assert_eq!(granted.split(tiers.algorithm()).collect::<Vec<_>>(), [(0, 5), (1, 2)]);
 //! let denied = requests.cost(49).spend("alice").await?;
 //! assert!(!denied.allowed(), "48 are left");
 //! # Ok::<_, Box<dyn std::error::Error>>(()) })?;
@@ -29,7 +29,7 @@
 //!
 //! Times are whole microseconds, and intervals include their end: a unit granted at `s` counts as long as `now - s <=
 //! window`, and a tier entered at `e` is active as long as `now - e <= active`, and cools down as long as `now - e <=
-//! active + cooldown`.
+//! active + cooldown`. If the clock steps back, `now` is the instant of the last grant.
 //!
 //! | question | answer |
 //! |---|---|
@@ -44,30 +44,98 @@
 //! Source: Fritz, *Charon: The Design of a Limiting Microservice* (2018), and *Configuring rate limits* (2024). Where
 //! they leave questions open, the author's own simulator decides.
 
-mod bound;
-mod counting;
-mod denial;
-#[cfg(feature = "failure-policy")]
-mod follow;
+mod arithmetic;
 mod grant;
 mod history;
-#[cfg(feature = "tokio")]
-mod lease;
 mod notation;
-mod requests;
 #[cfg(feature = "redis")]
 mod scripted;
+#[cfg(test)]
+mod tests;
 mod tier;
-#[expect(clippy::module_inception, reason = "its name says what it holds")]
-mod tiers;
-mod tiers_error;
-mod view;
 
-pub(crate) use self::{bound::NO_TOKEN_BUCKET, tiers_error::TiersError};
+use std::sync::Arc;
+
 pub use self::{
     grant::Grant,
     history::History,
     tier::{Phase, Tier},
-    tiers::Tiers,
-    view::TierSnapshot,
 };
+use self::{
+    history::Log,
+    tier::{MAX_SLIDING, Span},
+};
+use super::{LimitError, NEVER, Share};
+
+/// The tiers of a limit, lowest first. Cheap to clone. The [module docs](self) have an example.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Tiers(Arc<[Span]>);
+
+impl Tiers {
+    /// The most tiers of a limit.
+    pub const MAX: usize = 16;
+
+    /// The highest limit of a tier whose window slides: each of its units is remembered.
+    pub const MAX_SLIDING: u32 = MAX_SLIDING;
+
+    /// Creates a limit of these tiers, lowest first.
+    ///
+    /// # Errors
+    ///
+    /// If there are none or more than [`MAX`](Self::MAX); if a limit, a window or an active period is zero; if a duration
+    /// is not a whole number of microseconds or above 2⁵¹ of them (71 years) without being [`Tier::FOREVER`]; if a
+    /// window slides with a limit above [`MAX_SLIDING`](Self::MAX_SLIDING).
+    pub fn new(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, LimitError> {
+        let tiers = tiers.into_iter().enumerate();
+        let spans =
+            tiers.map(|(i, tier)| Span::new(&tier, i == 0).map_err(|error| error.in_tier(i)));
+        let spans = spans.collect::<Result<Arc<_>, _>>()?;
+        match spans.len() {
+            0 => Err(LimitError::value(
+                "tiers",
+                "tiers is empty, so nothing would ever pass: list at least one",
+            )),
+            1..=Self::MAX => Ok(Self(spans)),
+            more => Err(LimitError::value(
+                "tiers",
+                format!("{more} tiers are more than 16: remove some"),
+            )),
+        }
+    }
+
+    /// The tiers, lowest first.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Tier> {
+        self.0.iter().map(Span::tier)
+    }
+
+    /// Returns mistakes that are probable but not certain, each with the number of its tier.
+    ///
+    /// A limit of 1 is no mistake: its unit enters the tier, and leaves with it.
+    pub(crate) fn doubts(&self) -> Vec<(usize, &'static str)> {
+        const SHORT: &str = "the cooldown of a tier is shorter than its window, and a tier starts empty each time it is \
+             entered: it grants up to twice its limit within one window; make the cooldown as long as the window";
+        let upper = self.0.iter().enumerate().skip(1);
+        let short = upper.filter(|(_, span)| {
+            let ends = span.active.saturating_add(span.cooldown) != NEVER;
+            let is_single = span.limit == 1 && span.active >= span.window;
+            ends && span.cooldown < span.window - 1 && !is_single
+        });
+        short.map(|(tier, _)| (tier, SHORT)).collect()
+    }
+
+    /// Returns the most bytes that a history takes beyond its own size.
+    pub(super) fn largest_history(&self) -> usize {
+        let sliding = self.0.iter().filter(|span| span.slides);
+        let units: usize = sliding.map(|span| span.limit as usize).sum();
+        self.0.len() * size_of::<Log>() + units * size_of::<u64>()
+    }
+
+    /// Returns the share of a process.
+    pub(super) fn share(&self, share: Share) -> Self {
+        let shared = self.0.iter().map(|span| Span {
+            limit: share.units(span.limit),
+            ..*span
+        });
+        Self(shared.collect())
+    }
+}

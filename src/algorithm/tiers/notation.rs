@@ -1,18 +1,18 @@
 //! Tiers in one line, as `5 per 1s for infinite, then 1 per 15s for 15s`, and in files: a list of maps, lowest first.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
-use super::{tier::Tier, tiers::Tiers, tiers_error::TiersError};
+use super::{Tier, Tiers};
 use crate::algorithm::{
-    duration::format_span,
-    limit_error::NotationError,
-    line::{after_word, number, span},
-    notation::{FieldReader, ListedFields, Notation, WrittenFields},
+    LimitError,
+    duration::{format_span, parse_span},
+    notation::{FieldReader, Form, MapForm, Notation, WrittenFields, after_word, form, number},
 };
 
-const TIER: ListedFields = ListedFields {
+const TIER: MapForm = MapForm {
     fields: &["limit", "window", "active", "cooldown", "skippable"],
-    list: "a list of `{limit, window, active, cooldown}`, the lowest tier first",
+    has_values: false,
+    around: "a list of `{limit, window, active, cooldown}`, the lowest tier first",
     whole: "a tier has limit and window, and above the lowest also active",
     misplaced: &[
         ("burst", "a tier has a limit"),
@@ -22,37 +22,41 @@ const TIER: ListedFields = ListedFields {
 };
 
 impl Notation for Tiers {
-    const FIELDS: &'static [&'static str] = &["tiers"];
+    const FORM: Form = Form {
+        fields: &["tiers"],
+        words: "tiers",
+        options: &[],
+    };
 
-    const WORDS: &'static str = "tiers";
-
-    fn parse(line: &str) -> Option<Result<Self, NotationError>> {
+    fn parse(line: &str) -> Option<Result<Self, LimitError>> {
         // The hold of a concurrency limit is `held for` a time too.
         let has_tiers = line.contains("per ") && line.contains(" for ");
         has_tiers.then(|| {
             let tiers = line.split(", then ").map(parse_tier);
-            Ok(Self::checked(tiers.collect::<Result<Vec<_>, _>>()?)?)
+            Self::new(tiers.collect::<Result<Vec<_>, _>>()?)
         })
     }
 
-    fn read<F: FieldReader>(fields: &F) -> Result<Self, F::Error> {
-        let listed = fields.list("tiers", &TIER)?;
-        let listed = listed.ok_or_else(|| fields.missing("tiers"))?;
-        let read = listed.iter().enumerate();
-        let read = read.map(|(i, fields)| read_tier(i, fields));
-        Self::checked(read.collect::<Result<Vec<_>, _>>()?).map_err(|error| {
-            let fields = match &error {
-                TiersError::Tier { tier, .. } => &listed[*tier],
-                _ => fields,
-            };
-            fields.mistaken(error.into())
-        })
+    fn read<F: FieldReader>(fields: &F) -> Option<Self> {
+        let listed = fields.list("tiers", &TIER);
+        fields.require(&["tiers"]);
+        let listed = listed?;
+        let read: Vec<_> = listed
+            .iter()
+            .enumerate()
+            .map(|(i, fields)| read_tier(i, fields))
+            .collect();
+        let tiers = Self::new(read.into_iter().collect::<Option<Vec<_>>>()?);
+        let mistaken = |error: LimitError| {
+            let fields = error.tier().map_or(fields, |tier| &listed[tier]);
+            fields.mistaken(error);
+        };
+        tiers.map_err(mistaken).ok()
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, tier) in self.iter().enumerate() {
-            let then = if i > 0 { ", then " } else { "" };
-            f.write_str(then)?;
+            f.write_str(if i > 0 { ", then " } else { "" })?;
             write_tier(f, tier)?;
         }
         Ok(())
@@ -69,12 +73,6 @@ impl Notation for Tiers {
         });
         WrittenFields::default().maps("tiers", tiers.collect())
     }
-
-    fn doubts(&self) -> Vec<(usize, &'static str)> {
-        const SHORT: &str = "the cooldown of a tier is shorter than its window, and a tier starts empty each time it is \
-             entered: it grants up to twice its limit within one window; make the cooldown as long as the window";
-        self.short_cooldowns().map(|tier| (tier, SHORT)).collect()
-    }
 }
 
 fn write_tier(f: &mut fmt::Formatter<'_>, tier: Tier) -> fmt::Result {
@@ -83,41 +81,42 @@ fn write_tier(f: &mut fmt::Formatter<'_>, tier: Tier) -> fmt::Result {
     if !tier.cooldown.is_zero() {
         write!(f, ", cooldown {}", format_span(tier.cooldown))?;
     }
-    match tier.skippable {
-        true => f.write_str(", skippable"),
-        false => Ok(()),
-    }
+    f.write_str(if tier.skippable { ", skippable" } else { "" })
 }
 
 /// Reads `1 per 15s for 15s, cooldown 1m0s, skippable`.
-fn parse_tier(text: &str) -> Result<Tier, NotationError> {
+fn parse_tier(text: &str) -> Result<Tier, LimitError> {
     let (limit, rest) = number(text)?;
-    let rest = after_word(rest, "per").ok_or(NotationError::Form)?;
-    let (window, rest) = rest.split_once(" for ").ok_or(NotationError::Form)?;
+    let rest = after_word(rest, "per").ok_or_else(form)?;
+    let (window, rest) = rest.split_once(" for ").ok_or_else(form)?;
     let mut parts = rest.split(", ");
     let active = parts.next().unwrap_or_default();
-    let tier = Tier::new(limit, span("window", window)?).active(span("active", active)?);
+    let tier =
+        Tier::new(limit, parse_span("window", window)?).active(parse_span("active", active)?);
     parts.try_fold(tier, |tier, part| match after_word(part, "cooldown") {
-        Some(cooldown) => Ok(tier.cooldown(span("cooldown", cooldown)?)),
+        Some(cooldown) => Ok(tier.cooldown(parse_span("cooldown", cooldown)?)),
         None if part == "skippable" => Ok(tier.skippable()),
-        None => Err(NotationError::Form),
+        None => Err(form()),
     })
 }
 
 /// Reads a tier. Without `active`, the lowest tier is active forever. A higher one must set it, or it would never end.
-fn read_tier<F: FieldReader>(i: usize, fields: &F) -> Result<Tier, F::Error> {
-    let limit = fields.whole("limit")?;
-    let limit = limit.ok_or_else(|| fields.missing("limit"))?;
-    let window = fields.span("window")?;
-    let window = window.ok_or_else(|| fields.missing("window"))?;
-    let active = match fields.span("active")? {
-        None if i > 0 => return Err(fields.missing("active")),
-        active => active.unwrap_or(Tier::FOREVER),
-    };
-    let cooldown = fields.span("cooldown")?.unwrap_or_default();
-    let tier = Tier::new(limit, window).active(active).cooldown(cooldown);
-    Ok(match fields.flag("skippable")? {
-        true => tier.skippable(),
-        false => tier,
+fn read_tier<F: FieldReader>(i: usize, fields: &F) -> Option<Tier> {
+    let (limit, window) = (fields.whole("limit"), span(fields, "window"));
+    let (active, cooldown) = (span(fields, "active"), span(fields, "cooldown"));
+    let skippable = fields.flag("skippable");
+    fields.require(match i {
+        0 => &["limit", "window"],
+        _ => &["limit", "window", "active"],
+    });
+    let tier = Tier::new(limit?, window?).active(active.unwrap_or(Tier::FOREVER));
+    Some(Tier {
+        skippable: skippable.unwrap_or(false),
+        ..tier.cooldown(cooldown.unwrap_or_default())
     })
+}
+
+/// Reads a duration, which can be endless.
+fn span<F: FieldReader>(fields: &F, field: &'static str) -> Option<Duration> {
+    fields.parsed(field, |text| parse_span(field, text))
 }

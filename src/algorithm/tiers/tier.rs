@@ -1,10 +1,6 @@
 use std::time::Duration;
 
-use super::tiers_error::TierError;
-use crate::algorithm::{ticks::MAX_TICKS_US, time::NEVER};
-
-/// The highest limit of a tier whose window slides.
-pub(super) const MAX_SLIDING: u32 = 4096;
+use crate::algorithm::{LONGEST_US, LimitError, NEVER};
 
 /// One tier of a limit. The [module docs](super) have an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,43 +55,62 @@ impl Tier {
         self
     }
 }
-/// A tier in microseconds, [`NEVER`] standing for infinite.
+
+/// The phase of a tier at an instant.
+/// [`Limit::tiers`](crate::Limit::tiers) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Span {
-    pub(crate) limit: u32,
-    pub(crate) window: u64,
-    pub(crate) active: u64,
-    pub(crate) cooldown: u64,
-    pub(crate) skippable: bool,
+pub enum Phase {
+    /// It can be entered.
+    Inactive,
+    /// It has been entered, and decides, unless a higher one is active.
+    Active,
+    /// It cannot be entered.
+    Cooldown,
+}
+
+/// The highest limit of a tier whose window slides.
+pub(super) const MAX_SLIDING: u32 = 4096;
+
+/// A tier in microseconds, with [`NEVER`] for endless times. The window and the active period are one longer than those of
+/// the tier, so that no interval includes its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Span {
+    pub(super) limit: u32,
+    pub(super) window: u64,
+    pub(super) active: u64,
+    pub(super) cooldown: u64,
+    pub(super) skippable: bool,
     /// Whether units can leave the window while the tier is active, or are carried over to its next entry. If not,
     /// counting the units is exact.
-    pub(crate) slides: bool,
+    pub(super) slides: bool,
 }
 
 impl Span {
-    pub(super) fn new(tier: &Tier, is_lowest: bool) -> Result<Self, TierError> {
-        let (window, active) = (
-            micros("window", tier.window)?,
-            micros("active", tier.active)?,
-        );
+    pub(super) fn new(tier: &Tier, is_lowest: bool) -> Result<Self, LimitError> {
+        let window = micros("window", tier.window)?;
+        let active = micros("active", tier.active)?;
         let cooldown = micros("cooldown", tier.cooldown)?;
         if tier.limit == 0 {
-            return Err(TierError::ZeroLimit);
+            return Err(LimitError::value(
+                "limit",
+                "limit is 0, so no request could ever enter the tier: use at least 1, for the request that enters the tier",
+            ));
         }
         for (field, us) in [("window", window), ("active", active)] {
             if us == 0 {
-                return Err(TierError::Zero(field));
+                let zero = format!("{field} is 0: use a duration such as `1s`, or `infinite`");
+                return Err(LimitError::value(field, zero));
             }
         }
         let is_carried = is_lowest && cooldown < window;
         let slides = window != NEVER && (window < active || is_carried);
         if slides && tier.limit > MAX_SLIDING {
-            return Err(TierError::TooManyToRemember(tier.limit));
+            return Err(too_many_to_remember(tier.limit));
         }
         Ok(Self {
             limit: tier.limit,
-            window,
-            active,
+            window: window.saturating_add(1),
+            active: active.saturating_add(1),
             cooldown,
             skippable: tier.skippable,
             slides,
@@ -105,74 +120,63 @@ impl Span {
     pub(super) fn tier(&self) -> Tier {
         Tier {
             limit: self.limit,
-            window: duration(self.window),
-            active: duration(self.active),
-            cooldown: duration(self.cooldown),
+            window: duration(self.window, 1),
+            active: duration(self.active, 1),
+            cooldown: duration(self.cooldown, 0),
             skippable: self.skippable,
         }
     }
 
-    /// Returns whether a unit that was granted at `time` no longer counts.
-    #[inline]
-    pub(super) fn has_left(&self, time: u64, now: u64) -> bool {
-        now.saturating_sub(time) > self.window
+    /// Returns the first instant at which a unit no longer counts.
+    pub(super) fn leaves(&self, granted: u64) -> u64 {
+        granted.saturating_add(self.window)
     }
 
-    /// Returns the time from which a tier can be entered again: 0 if it has never been entered.
-    pub(super) fn ends(&self, entry: Option<u64>) -> u64 {
+    /// Returns the first instant at which the tier is no longer active.
+    pub(super) fn cools(&self, entry: u64) -> u64 {
+        entry.saturating_add(self.active)
+    }
+
+    /// Returns the first instant at which the tier can be entered again.
+    pub(super) fn ends(&self, entry: u64) -> u64 {
+        self.cools(entry).saturating_add(self.cooldown)
+    }
+
+    pub(super) fn phase(&self, entry: Option<u64>, at: u64) -> Phase {
         match entry {
-            Some(entry) => end(entry.saturating_add(self.active), self.cooldown),
-            None => 0,
+            Some(entry) if at < self.cools(entry) => Phase::Active,
+            Some(entry) if at < self.ends(entry) => Phase::Cooldown,
+            _ => Phase::Inactive,
         }
     }
 }
 
-fn micros(field: &'static str, duration: Duration) -> Result<u64, TierError> {
-    if duration == Tier::FOREVER {
-        return Ok(NEVER);
-    }
-    if !duration.subsec_nanos().is_multiple_of(1000) {
-        return Err(TierError::TooFine(field));
-    }
-    let us = u64::try_from(duration.as_micros()).ok();
-    us.filter(|us| *us <= MAX_TICKS_US)
-        .ok_or(TierError::TooLong(field))
+fn micros(field: &'static str, duration: Duration) -> Result<u64, LimitError> {
+    let remedy = match u64::try_from(duration.as_micros()) {
+        _ if duration == Tier::FOREVER => return Ok(NEVER),
+        _ if !duration.subsec_nanos().is_multiple_of(1000) => {
+            "is not a whole number of microseconds: round it to one"
+        }
+        Ok(us) if us <= LONGEST_US => return Ok(us),
+        _ => "is more than 71 years (2^51 µs): lower it, or make it `infinite`",
+    };
+    Err(LimitError::value(field, format!("{field} {remedy}")))
 }
 
-fn duration(us: u64) -> Duration {
+fn duration(us: u64, longer: u64) -> Duration {
     match us {
         NEVER => Tier::FOREVER,
-        us => Duration::from_micros(us),
+        us => Duration::from_micros(us - longer),
     }
 }
 
-/// The first instant after a closed interval.
-pub(super) fn end(start: u64, length: u64) -> u64 {
-    start.saturating_add(length).saturating_add(1)
-}
-
-/// The phase of a tier at an instant.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// It can be entered.
-    #[default]
-    Inactive,
-    /// It has been entered, and decides, unless a higher one is active.
-    Active,
-    /// It cannot be entered.
-    Cooldown,
-}
-
-impl Phase {
-    pub(super) fn of(span: &Span, entry: Option<u64>, now: u64) -> Self {
-        let Some(entry) = entry else {
-            return Self::Inactive;
-        };
-        match now.saturating_sub(entry) {
-            age if age <= span.active => Self::Active,
-            age if age <= span.active.saturating_add(span.cooldown) => Self::Cooldown,
-            _ => Self::Inactive,
-        }
-    }
+fn too_many_to_remember(limit: u32) -> LimitError {
+    LimitError::value(
+        "limit",
+        format!(
+            "limit {limit} is above 4096 in a window that slides, where each unit has to be remembered: lower it, make the \
+             window at least as long as active (and, in the lowest tier, cooldown at least as long as the window), or use \
+             burst, count and period"
+        ),
+    )
 }

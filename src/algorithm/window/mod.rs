@@ -1,48 +1,95 @@
-//! Sliding windows: at most a number of units within any span of a given length.
+//! Sliding windows: at most so many units in any span of this length.
 //!
-//! A bucket is the list of the instants at which its [`Units`] were taken. A unit that was taken at `t` counts as long as
-//! `now < t + window`, so the next one passes at exactly `t + window`:
-//!
-//! ```text
-//! allowed  ⇔  used + cost  ≤  limit                       then the bucket has `cost` units more, taken now
-//! ```
-//!
-//! Each unit is remembered, at 8 bytes, so there are up to [`Window::MAX_UNITS`] of them. A [debit] adds units beyond the
-//! limit, up to that number.
-//!
-//! **The bound.** Any span `[t, t + window)` admits at most the limit, wherever it starts. That is what a window is for:
-//! "5 logins in 15 minutes" never admits a sixth.
-//!
-//! **Clocks that step back.** A unit that was taken later than now counts as well. A charge forgets the units that
-//! no longer count.
-//!
-//! There is no clock, no I/O and no floating point in this module.
-//!
-//! [debit]: crate::transaction::Mode::Debit
+//! A bucket remembers the instant of each unit. A unit taken at `t` counts while `now < t + window`, so the bound is hard: no
+//! span `[t, t + window)` admits more than the limit. [`Limit::window`](crate::Limit::window) has an example.
 
-mod bound;
-mod change;
-mod counting;
-#[cfg(feature = "failure-policy")]
-mod debt;
-mod denial;
-#[cfg(feature = "failure-policy")]
-mod follow;
-#[cfg(feature = "tokio")]
-mod lease;
+mod arithmetic;
 mod notation;
-mod receipt;
 #[cfg(feature = "redis")]
 mod scripted;
-mod snapshot;
 mod units;
-mod view;
-#[expect(clippy::module_inception, reason = "its name says what it holds")]
-mod window;
-mod window_error;
 
-#[cfg(feature = "redis")]
-pub(super) use self::scripted::WindowReport;
-pub(crate) use self::{bound::NO_TOKEN_BUCKET, receipt::WindowCharge, window_error::WindowError};
-pub(super) use self::{change::Change, view::WindowView};
-pub use self::{snapshot::WindowSnapshot, units::Units, window::Window};
+use std::time::Duration;
+
+pub(crate) use self::arithmetic::Shown;
+pub(crate) use self::units::Units;
+use super::{Invalid, LimitError, Share, span_us};
+
+/// At most `limit` units within any span of the length `window`.
+/// [`Limit`](crate::Limit) has an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    limit: u32,
+    /// In microseconds.
+    window: u64,
+}
+
+impl Window {
+    /// The most units that a bucket remembers, and so the highest limit.
+    pub const MAX_UNITS: u32 = 4096;
+
+    /// Creates a limit of at most `limit` units within any span of the length `window`.
+    ///
+    /// # Errors
+    ///
+    /// If the limit is 0 or above [`MAX_UNITS`](Self::MAX_UNITS), or the window is 0, has a fraction of a microsecond, or is
+    /// longer than 2⁵¹ µs (71 years).
+    pub const fn new(limit: u32, window: Duration) -> Result<Self, LimitError> {
+        match Self::checked(limit, window) {
+            Ok(window) => Ok(window),
+            Err(invalid) => Err(LimitError::of(invalid)),
+        }
+    }
+
+    pub(crate) const fn checked(limit: u32, window: Duration) -> Result<Self, Invalid> {
+        let us = span_us(
+            "window",
+            window,
+            "window is not a whole number of microseconds: round it to one",
+            "window is more than 71 years (2^51 us): shorten it",
+        );
+        match (limit, us) {
+            (0, _) => Err(Invalid::new(
+                "limit",
+                "limit is 0, so nothing would ever pass: use at least 1",
+            )),
+            (limit, _) if limit > Self::MAX_UNITS => Err(Invalid::new(
+                "limit",
+                "limit is above 4096 in a window, where each unit has to be remembered: lower it, or use a quota, or \
+                 burst, count and period",
+            )),
+            (_, Ok(0)) => Err(Invalid::new(
+                "window",
+                "window is 0: use the time in which at most `limit` pass, as `1s` or `15m`",
+            )),
+            (limit, Ok(window)) => Ok(Self { limit, window }),
+            (_, Err(invalid)) => Err(invalid),
+        }
+    }
+
+    /// The most units within the window.
+    #[must_use]
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// The time for which a unit counts.
+    #[must_use]
+    pub const fn window(&self) -> Duration {
+        Duration::from_micros(self.window)
+    }
+
+    /// Returns the first instant at which a unit no longer counts.
+    #[inline]
+    const fn end(&self, taken: u64) -> u64 {
+        taken.saturating_add(self.window)
+    }
+
+    /// Returns the share of a process.
+    pub(in crate::algorithm) fn share(&self, share: Share) -> Self {
+        Self {
+            limit: share.units(self.limit),
+            ..*self
+        }
+    }
+}

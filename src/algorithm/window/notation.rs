@@ -2,30 +2,31 @@
 
 use std::fmt;
 
-use super::window::Window;
+use super::Window;
 use crate::algorithm::{
+    LimitError,
     duration::format_duration,
-    limit_error::NotationError,
-    line::{after_word, number, period},
-    notation::{FieldReader, Notation, WrittenFields},
+    notation::{
+        FieldReader, Form, Notation, WrittenFields, after_word, form, instead, number, period,
+    },
 };
 
 impl Notation for Window {
-    const FIELDS: &'static [&'static str] = &["limit", "window"];
+    const FORM: Form = Form {
+        fields: &["limit", "window"],
+        words: "limit and window",
+        options: &[],
+    };
 
-    const WORDS: &'static str = "limit and window";
-
-    fn parse(line: &str) -> Option<Result<Self, NotationError>> {
+    fn parse(line: &str) -> Option<Result<Self, LimitError>> {
         let (limit, rest) = number(line).ok()?;
         Some(window(limit, after_word(rest, "in")?))
     }
 
-    fn read<F: FieldReader>(fields: &F) -> Result<Self, F::Error> {
-        let limit = fields.whole("limit")?;
-        let window = fields.duration("window")?;
-        let limit = limit.ok_or_else(|| fields.missing("limit"))?;
-        let window = window.ok_or_else(|| fields.missing("window"))?;
-        Self::checked(limit, window).map_err(|error| fields.mistaken(error.into()))
+    fn read<F: FieldReader>(fields: &F) -> Option<Self> {
+        let (limit, window) = (fields.whole("limit"), fields.duration("window"));
+        fields.require(&["limit", "window"]);
+        fields.checked(Self::new(limit?, window?))
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,11 +42,13 @@ impl Notation for Window {
 }
 
 /// Reads `any 15m`.
-fn window(limit: u32, text: &str) -> Result<Window, NotationError> {
+fn window(limit: u32, text: &str) -> Result<Window, LimitError> {
     let Some(window) = after_word(text, "any") else {
         let is_window = period("window", text).is_ok();
-        let any = NotationError::Instead(format!("{limit} in any {text}"));
-        return Err(if is_window { any } else { NotationError::Form });
+        return Err(match is_window {
+            true => instead(format_args!("{limit} in any {text}")),
+            false => form(),
+        });
     };
-    Ok(Window::checked(limit, period("window", window)?)?)
+    Window::new(limit, period("window", window)?)
 }

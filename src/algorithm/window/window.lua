@@ -1,249 +1,154 @@
--- Windows, and the permits of concurrency limits.
---
--- A value is `W` and the instant at which each unit was taken, in ascending order. Times are doubles, which hold them
--- exactly. Expired units may come first.
--- The arguments: the change to make; the limit, the window, the cost; and for `earlier`, how long ago the units were taken.
--- The changes are `spend`, `debit`, `fill` (a debit of at most as many units as there is room for), `earlier` (a debit of
--- units that were taken before now), `refund` of the newest units, `undo` and `keep` (no change). The mark of `undo` is the
--- instant of the units.
--- The state is the value and the number of its units. A large value stays on the server. Its state is a table: the key, the
--- parts that have been read, and the units to append.
+-- Windows, and the permits of concurrency limits. A value is `W` and the instant at which each unit was taken, in ascending
+-- order, as doubles. Expired units can come first. The state is the value, and the number of its first bytes that are stored.
+-- A term: the limit; the cost; how long a unit counts; 1 if a debit takes what fits. The mark of a refund or a renewal is the
+-- instant of the units. Shows the number of units that count, and the instants of the last one that has to expire before the
+-- cost fits, of the one whose end makes more room, and of the newest one.
 
-local pack, unpack, rep = struct.pack, struct.unpack, string.rep
+-- The functions of values that list units, or only count as many of their first bytes.
+local function units_in_text()
+  local units = {}
 
-local MOST_UNITS = 4096
--- A value of a limit above this stays on the server if it has more units: the script reads the parts that it needs, and
--- appends new units.
-local SMALL_WINDOW = 64
--- The number of units to read at once when a search has narrowed down to them.
-local BLOCK = 256
-
-local function checked(at)
-  if not (at >= 0 and at < END and at % 1 == 0) then
-    error(BROKEN_VALUE, 0)
+  function units.count(value)
+    return (#value - 1) / 8
   end
-  return at
-end
 
--- Loads a value, or finds out that it is large. If the Redis user lacks the permission to read parts, this loads the
--- whole value.
-local function load(key, member)
-  if member.limit > SMALL_WINDOW then
-    local length = redis.pcall('STRLEN', key)
-    if type(length) == 'number' and length > 1 + 8 * SMALL_WINDOW and length % 8 == 1 then
-      local head = redis.pcall('GETRANGE', key, 0, 8)
-      if type(head) == 'string' and sub(head, 1, 1) == 'W' then
-        return false, {checked(unpack('<d', head, 2)), key = key, from = 0, to = 0, block = ''}, (length - 1) / 8
+  -- Returns the instant of a unit. The oldest one is number 0.
+  function units.at(value, nth)
+    local at = unpack('<d', value, 2 + 8 * nth)
+    if not (at >= 0 and at < END and at % 1 == 0) then
+      error(BROKEN, 0)
+    end
+    return at
+  end
+
+  -- Returns the number of the first unit from `low` on that was taken after an instant.
+  function units.after(value, low, instant)
+    local high = units.count(value)
+    if high <= low or units.at(value, high - 1) <= instant then
+      return max(low, high)
+    end
+    while low < high do
+      local middle = floor((low + high) / 2)
+      if units.at(value, middle) <= instant then
+        low = middle + 1
+      else
+        high = middle
       end
     end
+    return low
   end
-  local stored, text = load_text(key, 'W')
-  if stored and #text % 8 ~= 1 then
-    error(BROKEN_VALUE, 0)
-  end
-  return stored, text, floor(#text / 8)
-end
 
--- The formats of values, by the number of units.
-local formats = {}
-
--- Returns the units of a value as a table.
-local function read_units(text, all)
-  if all == 0 then
-    return nil
-  elseif all > BLOCK then
-    return {text = text}
+  -- Returns the number of the first unit that has not expired at an instant.
+  function units.first(value, span, at)
+    return #value > 1 and units.at(value, 0) + span <= at and units.after(value, 0, at - span) or 0
   end
-  formats[all] = formats[all] or '<' .. rep('d', all)
-  local units, last = {unpack(formats[all], text, 2)}, 0
-  for nth = 1, all do
-    local at = units[nth]
-    if not (at >= last and at < END and at % 1 == 0) then
-      error(BROKEN_VALUE, 0)
+
+  function units.new(count, at)
+    return rep(pack('<d', at), count)
+  end
+
+  -- Returns a value from unit `first` on, with bytes in place of the units from `from` to `to`.
+  function units.splice(value, first, from, to, bytes)
+    return 'W' .. sub(value, 2 + 8 * first, 1 + 8 * from) .. bytes .. sub(value, 2 + 8 * to)
+  end
+
+  function units.checked(value)
+    local count = units.count(value)
+    if sub(value, 1, 1) ~= 'W' or count % 1 > 0 or count > 0 and units.at(value, 0) > units.at(value, count - 1) then
+      error(BROKEN, 0)
     end
-    last = at
+    return value
   end
+
   return units
 end
 
--- Returns the instant at which a unit was taken. The oldest unit is number 0.
-local function taken(units, nth)
-  local at = units[nth + 1]
-  if not at then
-    if units.text then
-      at = unpack('<d', units.text, 2 + 8 * nth)
-    elseif nth >= units.from and nth < units.to then
-      at = unpack('<d', units.block, 1 + 8 * (nth - units.from))
-    else
-      at = unpack('<d', call('GETRANGE', units.key, 1 + 8 * nth, 8 + 8 * nth))
-    end
-    units[nth + 1] = checked(at)
-  end
-  return at
-end
+function algorithms.W()
+  local MOST, SMALL = 4096, 64
+  local window, units = {}, units_in_text()
+  local count, at, after = units.count, units.at, units.after
 
--- Counts the units from number `low` on that were taken at or before an instant.
-local function count_until(units, low, high, instant)
-  -- Usually all units were, because no unit is newer than now unless the clock has stepped back.
-  if high <= low or taken(units, high - 1) <= instant then
-    return high - low
+  function window.load(value)
+    return units.checked(value or 'W'), #(value or '')
   end
-  local first = low
-  while low < high do
-    if units.key and high - low <= BLOCK and (low < units.from or high > units.to) then
-      units.from, units.to = low, high
-      units.block = call('GETRANGE', units.key, 1 + 8 * low, 8 * high)
-    end
-    local middle = floor((low + high) / 2)
-    if taken(units, middle) <= instant then
-      low = middle + 1
-    else
-      high = middle
-    end
-  end
-  return low - first
-end
 
--- Returns the change that a request makes, or nil if the request does not fit: the number of counting units before the
--- change, and the number of units to add there or, if negative, to remove there. The new units are taken `at` an instant.
-local function change_units(member, used, until_now, until_named, until_before, at)
-  local how, cost = member.how, member.cost
-  if how == 'spend' and used + cost <= member.limit or how == 'debit' and used + cost <= MOST_UNITS then
-    return until_now, cost
-  elseif how == 'undo' then
-    local units = math.min(cost, until_named - until_before)
-    return until_named - units, -units
-  elseif how == 'refund' then
-    local units = math.min(cost, used)
-    return used - units, -units
-  elseif how == 'fill' then
-    return until_now, math.min(cost, math.max(MOST_UNITS - used, 0))
-  elseif how == 'earlier' then
-    local counts = at + member.span > now
-    return until_named, counts and math.min(cost, math.max(MOST_UNITS - used, 0)) or 0
-  elseif how == 'keep' then
-    return 0, 0
+  -- Returns the number of the first unit that counts. A large value keeps units that had expired when the newest one was taken.
+  -- They do not count again if the clock steps back.
+  local function first_of(value, term)
+    local all = count(value)
+    return units.first(value, term[3], all > SMALL and max(now, at(value, all - 1)) or now)
   end
-end
 
--- Reports the units on which the figures depend, once `added` units are added after the first `after` ones. Each is a
--- number and an instant. At most three are for the state before the change, and three for the state after it.
-local function report_units(report, member, units, gone, all, after, added)
-  local used = all - gone + added
-  local over = math.max(used - member.limit, 0)
-  for _, nth in ipairs({used + member.cost - member.limit - 1, used - 1, over}) do
-    if nth >= 0 and nth < used then
-      if added < 0 and nth >= after or added > 0 and nth >= after + added then
-        nth = nth - added
-      elseif added > 0 and nth >= after then
-        nth = -1
-      end
-      if nth >= 0 then
-        report[#report + 1], report[#report + 2] = nth, taken(units, gone + nth)
-      end
+  -- Adds units. Expired ones stay in a large value that only grows, as long as they are less than half of it. By a clock that
+  -- has stepped back by more than the window, new ones are taken at the first instant at which they count there.
+  local function add(value, stored, first, cost, span)
+    local all = count(value)
+    local instant = all > SMALL and max(now, at(value, all - 1) - span + 1) or now
+    local place, new = after(value, first, instant), units.new(cost, instant)
+    if all > SMALL and place == all and first <= all / 2 and cost > 0 then
+      return value .. new, stored, cost
+    end
+    return units.splice(value, first, place, place, new), 0, cost
+  end
+
+  function window.spend(value, stored, term)
+    local first = first_of(value, term)
+    if count(value) - first + term[2] <= term[1] then
+      return add(value, stored, first, term[2], term[3])
     end
   end
-end
 
--- The last instant that was written, and its bytes.
-local packed, packed_at = '', -1
-
--- Returns the bytes of units.
-local function pack_units(at, count)
-  if at ~= packed_at then
-    packed, packed_at = pack('<d', at), at
-  end
-  return count == 1 and packed or rep(packed, count)
-end
-
--- Returns a value without its expired units, in which units are added after the first `after` ones or removed there.
--- Returns the number of its units as well.
-local function changed(text, gone, all, after, at, added)
-  if added > 0 and after == all then
-    -- The new units are the newest ones, as almost always.
-    return (all == 0 and 'W' or text) .. pack_units(at, added), all + added
-  end
-  local from = 2 + 8 * gone
-  local middle = from + 8 * after
-  if added > 0 then
-    text = 'W' .. sub(text, from, middle - 1) .. pack_units(at, added) .. sub(text, middle)
-  else
-    text = 'W' .. sub(text, from, middle - 1) .. sub(text, middle - 8 * added)
-  end
-  return text, all - gone + added
-end
-
--- Decides a request. The report has the number of counting units; the numbers of those that were taken by now, by the
--- instant of the mark or of an earlier debit, and before that instant; and then a few units.
-local function ask(state, all, member, marks)
-  local is_large, units, at, named, how = type(state) == 'table', state, now, nil, member.how
-  if not is_large then
-    units = read_units(state, all)
-  end
-  if how == 'undo' then
-    named = tonumber(ARGV[marks + member.mark] or 0)
-  elseif how == 'earlier' then
-    at = math.max(now - member.ago, 0)
-    named = at
-  end
-  -- Expired units are skipped here, and removed by a later change. A denial writes nothing.
-  local gone, until_named, until_before = 0, 0, 0
-  if all > 0 and taken(units, 0) + member.span <= now then
-    gone = count_until(units, 0, all, now - member.span)
-  end
-  local used, until_now = all - gone, count_until(units, gone, all, now)
-  if named then
-    until_named = count_until(units, gone, all, named)
-    until_before = count_until(units, gone, all, named - 1)
-  end
-  local after, added = change_units(member, used, until_now, until_named, until_before, at)
-  local report, count = nil, nil
-  if is_large then
-    report, count = {used, until_now, until_named, until_before}, math.abs(added or 0)
-    report_units(report, member, units, gone, all, 0, 0)
-    if count > 0 then
-      report_units(report, member, units, gone, all, after, added)
+  function window.debit(value, stored, term)
+    local first = first_of(value, term)
+    local room = max(MOST - count(value) + first, 0)
+    if term[2] <= room or term[4] == 1 then
+      return add(value, stored, first, min(term[2], room), term[3])
     end
   end
-  if not added then
-    return nil, all, count, report
-  elseif added == 0 then
-    return state, all, count, report
-  elseif is_large and added > 0 and after == used and gone <= math.max(used, SMALL_WINDOW) then
-    -- A value that has mostly expired is rewritten instead.
-    return {key = units.key, append = pack_units(at, added), last = at}, all + added, count, report
-  elseif is_large then
-    state = call('GET', units.key)
-  end
-  local text, left = changed(state, gone, all, after, at, added)
-  return text, left, count, report
-end
 
--- Gives back the units of the mark, if they are still there.
-local function undo(state, all, member, marks)
-  if all == 1 and member.cost > 0 and state == 'W' .. pack_units(tonumber(ARGV[marks + member.mark] or 0), 1) then
-    -- There are no other units, as in most buckets of concurrency limits.
-    return '', 0
+  -- Removes the units of a mark or, without one, the newest ones.
+  local function remove(value, term, mark)
+    local first, from, to = first_of(value, term), 0, count(value)
+    if mark ~= '' then
+      from, to = after(value, first, mark - 1), after(value, first, tonumber(mark))
+    end
+    from = max(from, first, to - term[2])
+    return units.splice(value, first, from, to, ''), 0, to - from
   end
-  return ask(state, all, member, marks)
-end
 
--- Keeps a window until its last unit expires.
-local function keep(key, state, all, member)
-  if type(state) == 'table' then
-    call('SETRANGE', key, 1 + 8 * all - #state.append, state.append)
-    call('PEXPIRE', key, ttl(state.last + member.span))
-  elseif all == 0 then
-    call('DEL', key)
-  else
-    call('SET', key, state, 'PX', ttl(unpack('<d', state, 8 * all - 6) + member.span))
+  function window.refund(value, _, term, mark)
+    local left, stored, given_back = remove(value, term, mark)
+    if given_back > 0 then
+      return left, stored, given_back
+    end
   end
-end
 
-local function read(at, verb)
-  return {
-    load = load, ask = verb == 'undo' and undo or ask, keep = keep, how = ARGV[at], limit = tonumber(ARGV[at + 1]), span = tonumber(ARGV[at + 2]),
-    cost = tonumber(ARGV[at + 3]), ago = tonumber(ARGV[at + 4]), reports = true, mark = 0, taken = nil, report = nil,
-    votes = true, is_marked = false, seen = false, state = '', other = 0, changes = false,
-  }, at + 5
+  function window.renew(value, _, term, mark)
+    local left, stored, found = remove(value, term, mark)
+    if found == term[2] then
+      return add(left, stored, 0, found, term[3])
+    end
+  end
+
+  function window.show(value, _, term, reply, place)
+    local first, all = first_of(value, term), count(value)
+    local used = all - first
+    local leaving, more = max(used + term[2] - term[1] - 1, 0), max(used - term[1], 0)
+    reply[place + 1] = used
+    reply[place + 2] = leaving < used and at(value, first + leaving) or 0
+    reply[place + 3] = more < used and at(value, first + more) or 0
+    reply[place + 4] = all > 0 and at(value, all - 1) or 0
+    return place + 4
+  end
+
+  function window.dump(value, stored, term)
+    local all = count(value)
+    if all > 0 then
+      local grows = stored > 1 + 8 * SMALL
+      return grows and sub(value, stored + 1) or value, at(value, all - 1) + term[3], grows
+    end
+  end
+
+  return window
 end
+algorithms.C = algorithms.W

@@ -1,52 +1,32 @@
 //! A backend around another backend that can fail or be slow.
 
-mod breaker;
-mod breakers;
-mod circuit;
-mod debts;
-mod fallback;
-mod learn;
-mod learnt_units;
 mod local;
-mod order;
-mod owed;
-mod payback;
-mod reserved;
-mod seen_buffer;
-mod settings;
-mod settled;
-mod undecidable_log;
-mod undecided;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{error::Error as StdError, future::Future, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use thiserror::Error;
-use tokio::time::Instant;
-
-use self::{
-    breakers::{Breakers, Passes},
-    fallback::{Fallback, may_be_local},
-    local::{DEFAULT_DEBTS, Local, LocalShare},
-    order::Watching,
-    payback::Payer,
-    undecidable_log::UndecidableLog,
-    undecided::UndecidedBatch,
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, timeout},
 };
+
+use self::local::Local;
 use super::{
-    Backend, BackendError, Deciding, MaybeReady, MemoryBackend, StackPart, Stats, UnsupportedLimit,
-    Wrapper,
-    maybe_ready::{DecidedOutcome, Either, MapInPlace, within},
-    one_task::OneTask,
-    slot::Slots,
+    Backend, BackendError, MemoryBackend, Stats, UnsupportedLimit,
+    breaker::{Attempt, Breaker},
 };
 use crate::{
-    decision::{Outcome, Source},
-    transaction::{Algorithm, Batch},
+    algorithm::Share,
+    decision::{Answer, Outcome, Source},
+    metrics,
+    outage_log::{OutageLog, Seldom},
+    task::detached,
+    transaction::{Batch, Member, OnFailure, OwnedBatch},
 };
 
-/// Bounds the effect of a failing store: each decision has a deadline, a store that keeps failing is not asked, and
-/// each limit has a policy for that time.
+/// Bounds what a failing store can do: each decision has a deadline, a store that keeps failing is not asked, and each limit
+/// says what happens meanwhile.
 ///
 /// ```no_run
 /// # #[cfg(feature = "redis")]
@@ -68,303 +48,277 @@ use crate::{
 /// # Ok(()) }
 /// ```
 ///
-/// - The **deadline** covers everything the store does: connecting, queueing and all round trips. The policy decides
-///   requests that got no answer by then. The store may have charged them as well.
-/// - A **circuit breaker** opens after consecutive failures. It then lets one request at a time through to probe the
-///   store, after 50 to 100 ms at first and later after up to a second. A master that has become a replica is not a
-///   failure, because its client finds the new one. Each master of a cluster has its own breaker: while one is down,
-///   the store decides the buckets of the others. The policy decides a batch over several masters as a whole if one
-///   of them is down.
-/// - At most [`max_in_flight`](Self::max_in_flight) requests ask the store at the same time. Others wait for their turn, in
-///   order of arrival and within the deadline. At most four times as many wait, and the policy decides any further request
-///   at once. A request is denied at once if its bucket would be used up by the requests that are still undecided.
-/// - A local decision counts the requests of the same bucket that the store has yet to decide as **spent**. So a client
-///   gains nothing by sending more requests at once than the store can decide in time.
-/// - With [`OnFailure::Local`], a bounded memory in this process decides. It follows the decisions of the store, so
-///   that no client gets a new burst because the store has failed, and each process of a [fleet](Self::fleet) can have
-///   a share of each limit. [`OnFailure::Allow`] admits requests, as far as this limit is concerned. [`OnFailure::Refuse`]
-///   makes them errors.
-/// - A bucket that the store **cannot decide**, because another program has written its key, is decided by the policy as
-///   well. Only its own requests are affected, and no breaker counts them. A line in the log names the key and says what
-///   to do, once in ten minutes. A [reset](crate::Limiter::reset) removes such a value.
-/// - In a **batch**, one limit that refuses makes the whole batch an error. Otherwise the limits with local decisions
-///   decide, and those that allow are left out.
-/// - **Refunds and resets** that do not reach the store are errors ([`BackendError::Unavailable`],
-///   [`BackendError::NotDone`] or [`BackendError::Moving`]), whatever the limit says. They change nothing in this
-///   process, because a process cannot refund the store's charges.
+/// - **Deadline.** It covers connecting, waiting and all round trips. At most 4096 decisions ask the store at once, and others
+///   wait for their turn until their deadline.
+/// - **Circuit breaker.** After five failures in a row, the store is only probed, by one decision at a time. A
+///   [`RedisBackend`](crate::RedisBackend) has one for each server.
+/// - **Local decisions.** A memory in this process decides what the store does not, with its share of each limit. Nothing
+///   else changes its buckets, and what they admit is never charged to the store.
+/// - **Batches.** One limit that [refuses](OnFailure::Refuse) makes the batch an error. Otherwise the limits with
+///   [local](OnFailure::Local) decisions decide, and those that [allow](OnFailure::Allow) are left out.
+/// - **Refunds and renewals** go to whoever made the charge, as the receipt says. Those that do not reach the store, and
+///   resets, are errors.
 ///
-/// When a process starts to decide without the store, it logs one line with the reason: a failure, a missed deadline, a
-/// replica that refuses to write, or too many requests in flight. It logs another one when the store decides again. For a
-/// flapping server, it logs both at most every ten seconds. [`Stats::is_open`] shows the same.
-///
-/// During an outage, each process can admit a client up to its share of the burst, minus the charges that it has seen,
-/// plus its share of the rate. A second outage does not renew that. After the outage, the store is charged for the
-/// local decisions, for as many buckets as [`pay_back`](Self::pay_back) says.
-///
-/// [`OnFailure::Local`]: crate::transaction::OnFailure::Local
-/// [`OnFailure::Allow`]: crate::transaction::OnFailure::Allow
-/// [`OnFailure::Refuse`]: crate::transaction::OnFailure::Refuse
+/// In any interval, a client gets at most twice its limit, whatever fails. The [guide](crate::guide::failures) has an example.
 #[derive(Debug)]
 pub struct FailurePolicy<B> {
-    inner: Arc<B>,
-    fallback: Fallback,
-    breakers: Arc<Breakers>,
-    payback: OneTask,
+    store: Arc<B>,
+    local: Local,
     deadline: Duration,
-    in_flight: Slots,
-    undecidable: UndecidableLog,
+    /// Places of decisions that ask the store.
+    places: Arc<Semaphore>,
+    /// `None` for a store that has a breaker of its own.
+    breaker: Option<Breaker>,
+    outages: OutageLog,
+    undecidable: Seldom,
 }
 
+/// The most decisions that ask the store at once.
+const PLACES: usize = 4096;
+
 impl<B: Backend> FailurePolicy<B> {
-    /// The default of [`deadline`](Self::deadline).
-    pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(50);
-
-    /// The default of [`max_in_flight`](Self::max_in_flight).
-    pub const DEFAULT_MAX_IN_FLIGHT: usize = 4096;
-
-    /// The default of [`pay_back`](Self::pay_back).
-    pub const DEFAULT_PAY_BACK: usize = DEFAULT_DEBTS;
-
-    /// The default of [`failures_in_a_row`](Self::failures_in_a_row).
-    pub const DEFAULT_FAILURES_IN_A_ROW: u32 = 5;
-
-    /// Wraps a backend. While it does not answer within 50 ms, limits are decided locally.
+    /// Wraps a store. While it does not answer within 50 ms, each process decides with the whole of each limit.
     #[must_use]
-    pub fn new(inner: B) -> Self {
+    pub fn new(store: B) -> Self {
         Self {
-            inner: Arc::new(inner),
-            fallback: Fallback::new(Local::new(MemoryBackend::new(), LocalShare::WHOLE)),
-            breakers: Arc::new(Breakers::new(
-                Self::DEFAULT_FAILURES_IN_A_ROW,
-                Self::DEFAULT_DEADLINE,
-            )),
-            payback: OneTask::default(),
-            deadline: Self::DEFAULT_DEADLINE,
-            in_flight: Slots::new(Self::DEFAULT_MAX_IN_FLIGHT),
-            undecidable: UndecidableLog::default(),
+            breaker: store.stats().is_open.is_none().then(Breaker::default),
+            store: Arc::new(store),
+            local: Local::default(),
+            deadline: Duration::from_millis(50),
+            places: Arc::new(Semaphore::new(PLACES)),
+            outages: OutageLog::default(),
+            undecidable: Seldom::default(),
         }
     }
 
-    /// Returns the store itself. The pointer to it also implements `Backend`.
-    fn store(&self) -> &B {
-        &self.inner
+    /// Sets how long a decision can take. The default is 50 ms.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
     }
 
-    fn local(&self) -> &Local {
-        &self.fallback.local
+    /// Sets what happens to limits that have no [policy of their own](crate::limit::LimitName::on_failure). The default is
+    /// [`OnFailure::Local`].
+    #[must_use]
+    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.local.on_failure = on_failure;
+        self
     }
 
-    fn payer(&self) -> Payer<B> {
-        Payer {
-            store: Arc::downgrade(&self.inner),
-            local: self.local().clone(),
-            breakers: Arc::clone(&self.breakers),
-            deadline: self.deadline,
-        }
+    /// Sets the most processes that run at once, during a rolling deployment too. Each of them decides with an equal share of
+    /// each limit: with four, a quarter of the burst, rounded up, and of the rate. A cost above that is denied. The default is
+    /// 1.
+    ///
+    /// # Panics
+    ///
+    /// If it is 0.
+    #[must_use]
+    #[track_caller]
+    pub fn fleet(mut self, processes: u32) -> Self {
+        self.local.share = Share::of_fleet(processes);
+        self
     }
 
-    /// Decides a batch as soon as one of the decisions in flight has ended, if that is before the deadline. The store is
-    /// asked only then, because `deciding` has not been polled before.
-    #[cold]
-    fn queue<'a>(
-        &'a self,
-        batch: &'a Batch<'a>,
-        deciding: impl Future<Output = DecidedOutcome> + Send + 'a,
-        passes: Passes<'a>,
-        watching: Option<Watching<'a>>,
-    ) -> MaybeReady<Deciding<'a>> {
-        if let Some(denied) = self.fallback.denial(batch, None).transpose() {
-            self.pass_over(batch, &TooManyInFlight);
-            return MaybeReady::Ready(denied);
-        }
-        MaybeReady::Waits(Box::pin(async move {
-            let undecided = self.fallback.undecided.begin(batch);
-            let begun = Instant::now();
-            let slot = self.in_flight.wait(self.deadline).await;
-            let left = self.deadline.saturating_sub(begun.elapsed());
-            let Some(_slot) = slot.filter(|_| !left.is_zero()) else {
-                drop(passes);
-                return self.too_many_in_flight(batch, Some(undecided));
-            };
-            let mut decided = within(Some(left), deciding).await;
-            passes.ended(&decided);
-            self.follow(batch, &mut decided, Some(undecided));
-            drop(watching);
-            decided
-        }))
+    /// Sets the memory for local decisions. The default is [`MemoryBackend::new`].
+    #[must_use]
+    pub fn memory(mut self, memory: MemoryBackend) -> Self {
+        self.local.memory = memory;
+        self
     }
 
-    fn too_many_in_flight(
-        &self,
-        batch: &Batch<'_>,
-        undecided: Option<UndecidedBatch<'_>>,
-    ) -> Result<Outcome, BackendError> {
-        self.pass_over(batch, &TooManyInFlight);
-        self.unasked(batch, BackendError::not_done(TooManyInFlight), undecided)
-    }
-
-    /// Records a decision for which the store was not asked, though it may answer.
-    fn pass_over(&self, batch: &Batch<'_>, reason: &dyn fmt::Display) {
-        self.breakers
-            .passed_over(self.store().servers(), batch, reason);
-    }
-
-    /// Learns from the store's outcome, or replaces its error by the decision without it.
-    fn follow(
-        &self,
-        batch: &Batch<'_>,
-        decided: &mut Result<Outcome, BackendError>,
-        undecided: Option<UndecidedBatch<'_>>,
-    ) {
-        match decided {
+    /// Decides a batch by the store, or without it.
+    async fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let asked = match &self.breaker {
+            None => self.ask(batch, None).await,
+            Some(breaker) => match breaker.attempt() {
+                Some(attempt) => self.ask(batch, Some(attempt)).await,
+                None => Err(BackendError::not_done(CircuitOpen)),
+            },
+        };
+        match asked {
             Ok(outcome) => {
-                // A cached denial was already learnt when the store answered.
-                if outcome.source() == Source::Store {
-                    self.local().learn(batch, outcome);
-                    if !self.local().debts().is_empty() {
-                        self.payback.begin(|| self.payer().run());
-                    }
-                }
+                self.decided_by(outcome.source);
+                Ok(outcome)
             }
-            Err(BackendError::InvalidNow(_)) => {}
-            Err(error) => {
-                if let BackendError::Undecidable(reason) = error
-                    && may_be_local(batch)
-                {
-                    self.undecidable.write(&**reason);
-                }
-                let certain = !matches!(error, BackendError::Unavailable(_));
-                if let Some(instead) = self.instead(batch, certain, undecided) {
-                    *decided = instead;
-                }
-            }
+            Err(error) => self.decide_without(batch, error),
         }
     }
 
-    /// Decides without asking the store.
-    fn unasked(
+    /// Asks the store, within the deadline.
+    async fn ask(
+        &self,
+        batch: &Batch<'_>,
+        attempt: Option<Attempt>,
+    ) -> Result<Outcome, BackendError> {
+        let (place, deadline) = self.place().await?;
+        let Some(attempt) = attempt else {
+            return within(deadline, self.store.apply(batch)).await;
+        };
+        let (store, batch) = (Arc::clone(&self.store), OwnedBatch::from(batch));
+        // Clients that leave early must not hide a store that hangs.
+        detached(async move {
+            let members = batch.members();
+            let asked = within(deadline, store.apply(&batch.of(&members))).await;
+            drop(place);
+            match &asked {
+                // Other sources say nothing about the store.
+                Ok(outcome) if outcome.source != Source::Store => {}
+                Err(error) if outage(error).is_some() => attempt.failed(),
+                Ok(_) | Err(_) => attempt.succeeded(),
+            }
+            asked
+        })
+        .await
+    }
+
+    /// Waits for a place, and returns it with what is left of the deadline.
+    async fn place(&self) -> Result<(OwnedSemaphorePermit, Duration), BackendError> {
+        // A free place is there at the first poll, whatever tokio's budget for cooperation says.
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            return Ok((place, self.deadline));
+        }
+        let begun = Instant::now();
+        let place = timeout(self.deadline, Arc::clone(&self.places).acquire_owned()).await;
+        let left = self.deadline.saturating_sub(begun.elapsed());
+        match place {
+            Ok(Ok(place)) if !left.is_zero() => Ok((place, left)),
+            _ => Err(BackendError::not_done(TooManyInFlight)),
+        }
+    }
+
+    #[inline]
+    fn decided_by(&self, source: Source) {
+        if source == Source::Store && self.outages.succeeded() {
+            metrics::circuit_is("closed");
+            tracing::info!("the rate limit store answers again");
+        }
+    }
+
+    /// Decides a batch that the store has not decided, for this reason.
+    #[cold]
+    fn decide_without(
         &self,
         batch: &Batch<'_>,
         error: BackendError,
-        undecided: Option<UndecidedBatch<'_>>,
     ) -> Result<Outcome, BackendError> {
-        self.instead(batch, true, undecided).unwrap_or(Err(error))
+        if let Some(error) = outage(&error) {
+            if self.outages.failed() {
+                metrics::circuit_is("open");
+                tracing::warn!(%error, "the rate limit store does not answer: deciding without it");
+            }
+        } else if let BackendError::Undecidable(error) = &error {
+            if self.undecidable.are_due() {
+                tracing::warn!(%error, "the rate limit store cannot decide a bucket: deciding without it");
+            }
+        } else {
+            return Err(error);
+        }
+        self.local.decide_instead(batch, error)
     }
 
-    /// Returns the local decision or, if there can be none, the error for an invalid time. Returns `None` if neither
-    /// replaces the error of the store.
-    fn instead(
-        &self,
-        batch: &Batch<'_>,
-        certain: bool,
-        undecided: Option<UndecidedBatch<'_>>,
-    ) -> Option<Result<Outcome, BackendError>> {
-        if may_be_local(batch) {
-            return Some(self.fallback.decide(batch, certain, undecided));
-        }
-        let invalid = batch.now?.validate().err()?;
-        Some(Err(invalid.into()))
+    /// Refunds or renews what this process has decided alone. The store does the rest first, so that an error means that
+    /// nothing was given back here. What is local is nothing to it.
+    async fn give_back(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let mut outcome = match batch.members.iter().all(|member| member.is_local) {
+            true => Outcome::unanswered(batch).by(Source::Local),
+            false => self.decide(batch).await?,
+        };
+        self.local
+            .decide(batch, |member| member.is_local, &mut outcome.answers)?;
+        Ok(outcome)
     }
 }
 
 #[async_trait]
 impl<B: Backend> Backend for FailurePolicy<B> {
-    async fn apply(&self, batch: &Batch<'_>) -> DecidedOutcome {
-        self.ask(batch, None).decided().await
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        match batch.members.iter().any(|member| member.is_local) {
+            true => self.give_back(batch).await,
+            false => self.decide(batch).await,
+        }
     }
 
-    fn try_apply(&self, batch: &Batch<'_>) -> Option<DecidedOutcome> {
-        self.ask(batch, None).ready()
+    #[inline]
+    fn try_apply(
+        &self,
+        batch: &Batch<'_>,
+        answers: &mut [Answer],
+    ) -> Option<Result<Source, BackendError>> {
+        if batch.members.iter().any(|member| member.is_local) {
+            return None;
+        }
+        let error = match (self.store.try_apply(batch, answers), &self.breaker) {
+            (Some(Ok(source)), _) => {
+                self.decided_by(source);
+                return Some(Ok(source));
+            }
+            (Some(Err(error)), _) => error,
+            // An attempt that is dropped changes nothing.
+            (None, Some(breaker)) if breaker.attempt().is_none() => {
+                BackendError::not_done(CircuitOpen)
+            }
+            (None, _) => return None,
+        };
+        Some(self.decide_without(batch, error).map(|outcome| {
+            answers.copy_from_slice(&outcome.answers);
+            outcome.source
+        }))
     }
 
     fn wrapped(&self) -> Option<&dyn Backend> {
-        Some(self.store())
-    }
-
-    /// Asks the store, unless a breaker is open. Only a store that has to be waited for counts as asked. The policy has a
-    /// deadline of its own.
-    #[inline(always)]
-    fn ask<'a>(
-        &'a self,
-        batch: &'a Batch<'a>,
-        _: Option<Duration>,
-    ) -> MaybeReady<impl Future<Output = DecidedOutcome> + Send + 'a> {
-        if let Some(refunded) = self.local().refund(batch) {
-            return MaybeReady::Ready(refunded);
-        }
-        if self.in_flight.are_none() {
-            return MaybeReady::Ready(self.too_many_in_flight(batch, None));
-        }
-        let Some(passes) = self.breakers.admit(self.store().servers(), batch) else {
-            let error = BackendError::not_done(CircuitOpen);
-            return MaybeReady::Ready(self.unasked(batch, error, None));
-        };
-        // Before the store decides, so that no answer to a later charge is learnt unordered.
-        let watching = self.local().order.watch(batch, self.deadline);
-        let deciding = match self.store().ask(batch, Some(self.deadline)) {
-            MaybeReady::Ready(mut decided) => {
-                self.follow(batch, &mut decided, None);
-                return MaybeReady::Ready(decided);
-            }
-            MaybeReady::Waits(deciding) => deciding,
-        };
-        let Some(slot) = self.in_flight.take() else {
-            let queued = self.queue(batch, deciding, passes, watching);
-            return queued.map(|deciding| Either::Second { deciding });
-        };
-        let begin = move || {
-            let undecided = self.fallback.undecided.begin(batch);
-            move |decided: &mut DecidedOutcome| {
-                passes.ended(decided);
-                drop(slot);
-                self.follow(batch, decided, Some(undecided));
-                drop(watching);
-            }
-        };
-        MaybeReady::Waits(Either::First {
-            deciding: MapInPlace::new(deciding, begin),
-        })
-    }
-
-    fn as_stack_part(&self) -> Option<StackPart<'_>> {
-        Some(StackPart(self))
-    }
-
-    /// Pays the debts to the store, if it answers, and closes it.
-    async fn close(&self) -> Result<(), BackendError> {
-        self.payer().round().await;
-        self.store().close().await
+        Some(&*self.store)
     }
 
     /// The memory for local decisions must have room as well.
-    fn admits(&self, algorithm: &Algorithm) -> Result<(), UnsupportedLimit> {
-        self.store().admits(algorithm)?;
-        self.local().admits(algorithm)
+    fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
+        self.store.admits(member)?;
+        self.local.admits(member)
     }
 
     fn stats(&self) -> Stats {
-        let (inner, local) = (self.store().stats(), self.local().stats());
+        let (stats, breaker) = (self.store.stats(), self.breaker.as_ref());
+        let is_open = breaker.map_or(stats.is_open == Some(true), Breaker::is_open);
+        let of_buckets = match stats.buckets {
+            Some(_) => stats,
+            None => self.local.memory.stats(),
+        };
         Stats {
-            buckets: inner.buckets.or(local.buckets),
-            max_buckets: inner.max_buckets.or(local.max_buckets),
-            evictions: inner.evictions.or(local.evictions),
-            is_open: Some(self.breakers.are_shown(self.store().servers())),
+            is_open: Some(is_open || self.outages.is_out()),
+            ..of_buckets
         }
     }
 }
 
-impl<B: Backend> Wrapper for FailurePolicy<B> {
-    fn ask_boxed<'a>(&'a self, batch: &'a Batch<'a>) -> MaybeReady<Deciding<'a>> {
-        self.ask(batch, None).boxed()
+/// Returns the reason if an error is one of the store, and not of the batch.
+fn outage(error: &BackendError) -> Option<&(dyn StdError + Send + Sync)> {
+    match error {
+        BackendError::Unavailable(source) | BackendError::NotDone(source) => Some(&**source),
+        _ => None,
     }
 }
 
+async fn within(
+    deadline: Duration,
+    asking: impl Future<Output = Result<Outcome, BackendError>>,
+) -> Result<Outcome, BackendError> {
+    match timeout(deadline, asking).await {
+        Ok(asked) => asked,
+        Err(_) => Err(BackendError::unavailable(TooLate)),
+    }
+}
+
+/// The error for a store that has not answered in time.
+#[derive(Debug, Error)]
+#[error("it has not answered within the deadline of the failure policy")]
+struct TooLate;
+
 /// The error for a store that is not asked because its breaker is open.
 #[derive(Debug, Error)]
-#[error("the store has failed before and is not asked until it is probed again: retry later")]
+#[error("it has failed repeatedly, and is not asked until it is probed again")]
 struct CircuitOpen;
 
 /// The error for a store that is not asked because too many decisions wait for it.
 #[derive(Debug, Error)]
-#[error("too many decisions are waiting for the store: retry later, or raise `max_in_flight`")]
+#[error("{PLACES} decisions are waiting for it already")]
 struct TooManyInFlight;

@@ -1,54 +1,34 @@
-//! A backend around another backend that charges ahead and hands out units from memory.
+//! A backend around another backend that charges ahead, and hands out units from memory.
 
-mod bucket;
-mod charge;
-mod in_force;
-mod leased_member;
-mod leased_units;
+mod background;
 mod pool;
-mod returns;
-mod shared;
-mod split;
-mod supply;
-mod terms;
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::{iter::zip, sync::Arc, task::Poll};
 
 use async_trait::async_trait;
-use tokio::time;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use tokio::{sync::Semaphore, task::JoinHandle};
 
-use self::{
-    bucket::LeaseAnswer,
-    charge::ChargeAhead,
-    in_force::LimitsInForce,
-    leased_member::{DecisionTime, LeasedMember, Splits},
-    shared::Shared,
-    terms::{LimitSplit, part_in_force},
-};
-use super::{
-    Backend, BackendError, Deciding, Fleet, LeaseShare, LeasedLimits, LimiterId, MaybeReady,
-    StackPart, UnsupportedLimit, Wrapper,
-    maybe_ready::{DecidedOutcome, Either, within},
-    one_task::OneTask,
-    stack_part::LimitLeasing,
-};
+use self::{background::PLACES, pool::Pool};
+use super::{Backend, BackendError, UnsupportedLimit};
 use crate::{
-    algorithm::Action,
-    clock::Timestamp,
-    decision::{OtherAnswer, Outcome},
-    transaction::{Algorithm, Batch, LimitKey, Member, Operation},
+    algorithm::{Algorithm, LeaseShare, Verb},
+    decision::{Answer, Outcome, Source},
+    task::begin,
+    transaction::{Batch, Member, Operation},
 };
 
-/// Charges the cost of buckets that a process uses heavily ahead, in portions, and decides most requests from memory.
+/// Charges busy buckets ahead, and decides most of their requests from memory.
 ///
-/// It applies to limits with [`LimitName::lease`](crate::limit::LimitName::lease), or `lease: 5%` in a file:
+/// It applies to GCRA limits with [`LimitName::lease`](crate::limit::LimitName::lease), or `lease: 5%` in a file:
 ///
 /// ```no_run
 /// # #[cfg(feature = "redis")]
 /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use tollgate::{
 ///     Limit, Limiter, Limits, RedisBackend,
-///     backend::{DenyCache, FailurePolicy, Fleet, Lease},
+///     backend::{DenyCache, FailurePolicy, Lease},
 ///     limit::LimitName,
 /// };
 ///
@@ -56,242 +36,183 @@ use crate::{
 /// let limits = Limits::builder().limit(name, Limit::per_second(10_000)).build()?;
 /// let redis = RedisBackend::new("redis://127.0.0.1:6379")?;
 /// // Eight processes at most, those included that a deploy replaces.
-/// let fleet = Fleet::of(8);
-/// let backend = FailurePolicy::new(Lease::new(DenyCache::new(redis), &fleet)).fleet(&fleet);
+/// let backend = FailurePolicy::new(Lease::new(DenyCache::new(redis), 8)).fleet(8);
 /// let limiter = Limiter::new(limits, backend);
 /// # Ok(()) }
 /// ```
 ///
-/// The [guide](crate::guide::leases) says why the fleet never admits more than the limit, what leases cost, and how much is
-/// charged in advance.
+/// - **Exact.** The burst is split: each process holds at most its part of it, and the store decides with what is left. The
+///   [guide](crate::guide::leases) says why the fleet never admits more than the limit, and what leases cost.
+/// - **Charges.** The second request for a bucket within two seconds charges as much as fits, beside its own cost. Until the
+///   units are there, and whenever they do not suffice, the store decides.
+/// - **Returns.** Units that are not used for two seconds go back to the store, and all of them at
+///   [`Limiter::close`](crate::Limiter::close). After that, the store decides everything. Units of a process that dies stay
+///   charged.
+/// - **Batches** are decided from memory if all their members can be.
 ///
-/// [`Decision::remaining`](crate::Decision::remaining) is the number of units that the process holds if the decision comes
-/// from memory ([`Source::Lease`](crate::decision::Source::Lease)). Otherwise it is what the store has left and what the
-/// process holds. [`Limiter::close`](crate::Limiter::close) gives everything back.
+/// [`Decision::remaining`](crate::Decision::remaining) is what this process holds if the decision comes from memory
+/// ([`Source::Lease`]), and otherwise what is left in the store's part.
 ///
-/// It needs a tokio runtime; without one, the store decides everything.
-///
-/// Put it inside a [`FailurePolicy`](super::FailurePolicy), and around a [`DenyCache`](super::DenyCache) or a wrapper of your
-/// own that remembers answers. A wrapper around it has to return it by [`Backend::wrapped`], by which limiters find it.
-///
-/// Limiters that share it should have the same limits. If the shares of a limit differ, the larger one counts for all.
+/// It needs a tokio runtime, and the store's clock. Without one, and by another clock, the store decides everything. All
+/// processes need the same limits. Put it inside a
+/// [`FailurePolicy`](super::FailurePolicy), and around a [`DenyCache`](super::DenyCache).
 #[derive(Debug)]
 pub struct Lease<B> {
     shared: Arc<Shared<B>>,
-    limits: LimitsInForce,
-    returns: OneTask,
-    fleet: Fleet,
-    /// The size of the fleet when this was created.
-    first: NonZeroU32,
+    processes: u32,
 }
 
-/// The longest that a request waits for another request's charge.
-const PATIENCE: Duration = Duration::from_millis(10);
+/// What requests share with tasks.
+#[derive(Debug)]
+struct Shared<B> {
+    store: B,
+    pool: Pool,
+    /// Places of charges, and one of the sweep. Closed with the lease.
+    places: Arc<Semaphore>,
+    /// The task that returns idle units.
+    sweep: Mutex<Option<JoinHandle<()>>>,
+}
 
 impl<B: Backend> Lease<B> {
-    /// Leases from `inner`, in this fleet: a number of processes, or a [`Fleet`] that can be resized.
-    ///
-    /// A change applies to each decision that begins afterwards, as a reload of the limits does. The process gives back
-    /// what it holds, within two seconds of the next request for the bucket.
+    /// Leases from a store. `processes` is the most processes that run at once, during a rolling deployment too.
     ///
     /// # Panics
     ///
-    /// If a number is passed, and it is 0.
+    /// If it is 0.
     #[must_use]
     #[track_caller]
-    pub fn new(inner: B, fleet: impl Into<Fleet>) -> Self {
-        let fleet = fleet.into();
+    pub fn new(store: B, processes: u32) -> Self {
+        assert!(
+            processes > 0,
+            "a fleet has at least one process: use `Lease::new(store, 1)`"
+        );
         Self {
-            shared: Arc::new(Shared::new(inner)),
-            limits: LimitsInForce::default(),
-            returns: OneTask::default(),
-            first: fleet.processes(),
-            fleet,
+            shared: Arc::new(Shared {
+                store,
+                pool: Pool::default(),
+                places: Arc::new(Semaphore::new(PLACES as usize)),
+                sweep: Mutex::default(),
+            }),
+            processes,
         }
     }
 
-    /// The wrapped backend.
-    #[must_use]
-    pub fn inner(&self) -> &B {
-        &self.shared.inner
-    }
-
-    /// Starts the task that gives units back, unless it is running. Returns false outside of a runtime.
-    fn begin_returns(&self) -> bool {
-        let shared = || Arc::downgrade(&self.shared);
-        self.returns.begin(|| returns::keep_returning(shared()))
-    }
-
-    /// Decides a batch with leased members, which memory could not decide.
-    async fn decide(&self, batch: &Batch<'_>, splits: Splits) -> DecidedOutcome {
-        let members = splits.members(batch);
-        let split = splits.batch(batch, &members);
-        let sent = self.shared.decision_time(batch);
-        let is_spend = batch.operation == Operation::Spend;
-        let decided = match split.only() {
-            Some(leased) if batch.action(leased.member) == Action::Spend => {
-                self.decide_one(&split.batch, leased).await
-            }
-            None if is_spend && self.begin_returns() => self.decide_split(&split).await,
-            _ => self.inner().ask(&split.batch, None).decided().await,
-        };
-        let mut outcome = decided?;
-        let leased = split.are_leased();
-        self.shared.hear(&split.batch, leased, sent, &mut outcome);
-        splits.complete(&mut outcome);
-        Ok(outcome)
-    }
-
-    /// Decides a spend from one leased bucket.
-    async fn decide_one(
-        &self,
-        batch: &Batch<'_>,
-        leased: LeasedMember<'_>,
-    ) -> Result<Outcome, BackendError> {
-        let (shared, member) = (&self.shared, leased.member);
-        if !self.begin_returns() {
-            return self.inner().ask(batch, None).decided().await;
-        }
-        // A request waits for another request's charge only once, which bounds its delay.
-        let mut may_wait = true;
-        loop {
-            let when = shared.decision_time(batch);
-            match shared.pool.attempt(when, leased) {
-                LeaseAnswer::Taken(left) => {
-                    return Ok(of_one(when, left.answer(member.algorithm, when.now())));
-                }
-                LeaseAnswer::Charge(ahead) => {
-                    let algorithm = member.algorithm.clone();
-                    let charging = ChargeAhead::new(shared, member.fingerprint, algorithm, ahead);
-                    return charging.decide(batch, member).await;
-                }
-                LeaseAnswer::Wait(charge) if may_wait => {
-                    may_wait = false;
-                    let ended = charge.notified();
-                    // The charge may have ended between `attempt` and `notified`. Then nothing would wake this request.
-                    if shared.pool.is_charging(member.fingerprint) {
-                        let _ = time::timeout(PATIENCE, ended).await;
-                    }
-                }
-                LeaseAnswer::Wait(_) | LeaseAnswer::Ask => {
-                    return self.inner().ask(batch, None).decided().await;
+    /// Lets the store decide a batch, and charges ahead for its members.
+    async fn ask(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let members = batch.members.iter();
+        let splits = members.map(|member| self.split(member, member.lease?).ok());
+        let splits: SmallVec<[Option<Split>; 4]> = splits.collect();
+        let mut members: SmallVec<[Member<'_>; 4]> = batch.members.into();
+        for (place, (member, split)) in zip(&mut members, &splits).enumerate() {
+            if let Some(split) = split {
+                member.algorithm = &split.at_store;
+                let most = split.at_store.capacity();
+                if batch.votes(member) && member.ask.cost > most {
+                    let member = place;
+                    return Err(BackendError::TooCostly { member, most });
                 }
             }
         }
+        let at_store = Batch {
+            members: &members,
+            ..*batch
+        };
+        let mut asking = self.shared.store.apply(&at_store);
+        if let Poll::Ready(decided) = begin(&mut asking) {
+            return decided;
+        }
+        // The request is in the store's queue, and what is charged ahead joins it there.
+        if batch.operation == Operation::Spend && is_leased(batch) {
+            for (member, split) in zip(batch.members, &splits) {
+                if let Some(split) = split {
+                    self.shared.charge_ahead(member, split);
+                }
+            }
+        }
+        asking.await
     }
 
-    /// Decides a batch of one leased member, if memory alone can decide it.
-    fn decide_in_memory(&self, batch: &Batch<'_>, splits: &Splits) -> Option<DecidedOutcome> {
-        if let Some(Err(error)) = batch.now.map(Timestamp::validate) {
-            return Some(Err(error.into()));
+    /// Splits the limit of a leased member, or says what to change.
+    fn split(&self, member: &Member<'_>, share: LeaseShare) -> Result<Split, UnsupportedLimit> {
+        let (Algorithm::Gcra(gcra), false) = (member.algorithm, member.algorithm.has_line()) else {
+            return Err(UnsupportedLimit::new(
+                "only limits with burst, count and period, and without `max_wait`, can be leased: remove `lease`",
+            ));
+        };
+        // The store keeps more than half of the burst, so that ordinary costs fit into it.
+        let most = (gcra.burst() - 1) / self.processes.saturating_mul(2);
+        let units = share.of(gcra.burst()).min(most);
+        match gcra.with_burst(gcra.burst() - units * self.processes) {
+            Ok(rest) if units > 0 => Ok(Split {
+                units,
+                at_store: Algorithm::Gcra(rest),
+            }),
+            _ => Err(UnsupportedLimit::new(format!(
+                "a lease of {share} is less than one unit for each of {} processes: raise the burst or the lease, or remove it",
+                self.processes
+            ))),
         }
-        let ([member], split) = (batch.members, splits.only()?) else {
-            return None;
-        };
-        if member.cost == 0 {
-            return None;
-        }
-        let member = Member {
-            algorithm: &split.at_store,
-            ..*member
-        };
-        let leased = LeasedMember {
-            member: &member,
-            most: split.units,
-        };
-        let (pool, when) = (&self.shared.pool, self.shared.decision_time(batch));
-        let held = match batch.action(&member) {
-            Action::Spend => pool.take(when, leased),
-            Action::Probe => pool.enough(when, &member),
-            Action::Refund => pool.take_back(when, &member),
-            _ => None,
-        };
-        let mut held = held?.answer(&split.at_store, when.now());
-        held.leased.reserved = split.reserved;
-        Some(Ok(of_one(when, held)))
     }
 }
 
-/// Returns the outcome of one request that memory has decided.
-fn of_one(when: DecisionTime, held: OtherAnswer<'_>) -> Outcome {
-    let mut outcome = Outcome::of_one(when.now(), held.answer);
-    outcome.set_leased(0, held.leased);
-    outcome
+/// A limit, split between the processes and the store.
+#[derive(Debug)]
+struct Split {
+    /// The most units that each process holds.
+    units: u32,
+    /// The limit by which the store decides. Its burst is what all processes leave.
+    at_store: Algorithm,
+}
+
+/// Returns whether a batch can be decided from memory, if there is enough. Leases go by the store's clock.
+fn is_leased(batch: &Batch<'_>) -> bool {
+    let mut members = batch.members.iter();
+    matches!(batch.operation, Operation::Check | Operation::Spend)
+        && batch.now.is_none()
+        && members.all(|member| member.lease.is_some() && member.ask.verb == Verb::Spend)
 }
 
 #[async_trait]
 impl<B: Backend> Backend for Lease<B> {
-    async fn apply(&self, batch: &Batch<'_>) -> DecidedOutcome {
-        self.ask(batch, None).decided().await
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let mut outcome = Outcome::unanswered(batch);
+        match self.shared.pool.decide(batch, &mut outcome.answers) {
+            true => Ok(outcome.by(Source::Lease)),
+            false => self.ask(batch).await,
+        }
     }
 
-    fn try_apply(&self, batch: &Batch<'_>) -> Option<DecidedOutcome> {
-        self.ask(batch, None).ready()
+    fn try_apply(
+        &self,
+        batch: &Batch<'_>,
+        answers: &mut [Answer],
+    ) -> Option<Result<Source, BackendError>> {
+        if self.shared.pool.decide(batch, answers) {
+            return Some(Ok(Source::Lease));
+        }
+        let mut members = batch.members.iter();
+        match members.any(|member| member.lease.is_some()) {
+            true => None,
+            false => self.shared.store.try_apply(batch, answers),
+        }
     }
 
     fn wrapped(&self) -> Option<&dyn Backend> {
-        Some(self.inner())
+        Some(&self.shared.store)
     }
 
-    fn ask<'a>(
-        &'a self,
-        batch: &'a Batch<'a>,
-        deadline: Option<Duration>,
-    ) -> MaybeReady<impl Future<Output = DecidedOutcome> + Send + 'a> {
-        let splits = Splits::of(batch, &self.limits.read(), self.fleet.processes());
-        let Some(splits) = splits else {
-            let asked = self.inner().ask(batch, deadline);
-            return asked.map(|deciding| Either::First { deciding });
+    fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
+        let Some(share) = member.lease else {
+            return self.shared.store.admits(member);
         };
-        match self.decide_in_memory(batch, &splits) {
-            Some(decided) => MaybeReady::Ready(decided),
-            None => {
-                // Boxed, to keep the future of a batch without leases small. Leased buckets seldom ask the store.
-                let deciding: Deciding<'a> = Box::pin(self.decide(batch, splits));
-                MaybeReady::Waits(Either::Second {
-                    deciding: within(deadline, deciding),
-                })
-            }
-        }
+        let split = self.split(member, share)?;
+        let mut at_store = *member;
+        at_store.algorithm = &split.at_store;
+        self.shared.store.admits(&at_store)
     }
 
     async fn close(&self) -> Result<(), BackendError> {
         let returned = self.shared.close().await;
-        returned.and(self.inner().close().await)
-    }
-
-    fn as_stack_part(&self) -> Option<StackPart<'_>> {
-        Some(StackPart(self))
-    }
-}
-
-impl<B: Backend> Wrapper for Lease<B> {
-    fn ask_boxed<'a>(&'a self, batch: &'a Batch<'a>) -> MaybeReady<Deciding<'a>> {
-        self.ask(batch, None).boxed()
-    }
-
-    fn as_leasing(&self) -> Option<&dyn LimitLeasing> {
-        Some(self)
-    }
-}
-
-impl<B: Backend> LimitLeasing for Lease<B> {
-    fn part_with(
-        &self,
-        algorithm: &Algorithm,
-        share: LeaseShare,
-    ) -> Result<Algorithm, UnsupportedLimit> {
-        part_in_force(algorithm, share, self.fleet.processes(), self.first)
-    }
-
-    fn lease(&self, limiter: &LimiterId, limits: LeasedLimits) {
-        self.limits.replace(limiter, limits);
-    }
-
-    fn part_of(&self, key: LimitKey<'_>, algorithm: &Algorithm) -> Option<Algorithm> {
-        let limits = self.limits.read();
-        let share = limits.get(key)?.share();
-        let split = LimitSplit::of(algorithm, share, self.fleet.processes())?;
-        Some(split.at_store)
+        returned.and(self.shared.store.close().await)
     }
 }

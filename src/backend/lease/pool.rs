@@ -1,269 +1,182 @@
-//! The units of all buckets that a process holds.
-
-use std::{
-    fmt, mem,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::{collections::HashMap, iter::zip, mem, sync::Arc, time::Duration};
 
 use ahash::RandomState;
-use indexmap::IndexMap;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, futures::Notified};
+use tokio::time::Instant;
 
-use super::{
-    bucket::{LeaseAnswer, LeasedBucket, Return},
-    leased_member::{DecisionTime, LeasedMember},
-    leased_units::{Holding, LeasedUnits},
-};
+use super::{Split, is_leased};
 use crate::{
-    algorithm::Algorithm,
-    backend::sharded::Sharded,
-    clock::Timestamp,
-    decision::State,
-    transaction::{Fingerprint, Member},
+    algorithm::{Algorithm, Ask, Charge, Figures, LeaseShare, Wait},
+    decision::Answer,
+    transaction::{Batch, Member, Mode, Operation, OwnedMember},
 };
 
-/// The number of buckets that fit into a shard.
-const ROOM: usize = 256;
+/// If more buckets are busy, the store decides for the rest.
+const BUCKETS: usize = 16_384;
 
-/// The number of places that are searched to make room for another bucket.
-const LOOKS: usize = 8;
+/// The most buckets whose units are returned together.
+const TOGETHER: usize = 256;
 
-type PoolShard = IndexMap<Fingerprint, LeasedBucket, RandomState>;
+/// What this process has charged ahead, by the fingerprint of the bucket.
+#[derive(Debug, Default)]
+pub(super) struct Pool(Mutex<HashMap<u64, Held, RandomState>>);
 
-/// The buckets of a process, in shards that are locked one at a time.
-///
-/// - Each charge, loan and return belongs to one value: a [`ChargeAhead`](super::charge::ChargeAhead), a batch that is being
-///   decided, or an [`UnsettledReturn`](super::returns). That value ends it by [`end`](Self::end) when it is dropped, and
-///   exactly once.
-/// - A bucket with a charge, a loan or a return is not removed. So each of them ends at the bucket at which it began.
-/// - `is_closed` is set once, before [`close`](Self::close) locks the first shard. So a thread that locks a shard after
-///   `close` sees that it is set: it adds no bucket, begins nothing, and gives up what ends.
-#[derive(Default)]
-pub(super) struct Pool {
-    shards: Sharded<PoolShard>,
-    /// Units to give back that no bucket holds any more.
-    returns: Mutex<Vec<Return>>,
-    is_closed: AtomicBool,
-    /// Wakes the caller that closes, when a charge, a loan or a return has ended.
-    ended: Notify,
+/// What a process has of one bucket. Both numbers of units together are at most its part of the burst.
+#[derive(Debug)]
+struct Held {
+    whole: Algorithm,
+    share: Option<LeaseShare>,
+    /// The bucket, with the limit by which the store charges.
+    bucket: Arc<OwnedMember>,
+    units: u32,
+    /// Units that the store may have charged already, or may not have refunded yet.
+    under_way: u32,
+    /// When units were last taken or came.
+    used_at: Instant,
+}
+
+/// Units of a bucket that are charged ahead, or returned.
+#[derive(Debug)]
+pub(super) struct Units {
+    bucket: Arc<OwnedMember>,
+    units: u32,
 }
 
 impl Pool {
-    /// Takes a member's cost from the held units, or returns where to get it.
-    pub(super) fn attempt(&self, when: DecisionTime, leased: LeasedMember<'_>) -> LeaseAnswer {
-        let mut shard = self.shards.lock(&leased.member.fingerprint);
-        match self.bucket(&mut shard, when, leased) {
-            Some(bucket) => bucket.attempt(leased.member.cost, when.now()),
-            None => LeaseAnswer::Ask,
+    /// Decides a batch from what is held for its members. Returns false, without any change, if that does not suffice.
+    pub(super) fn decide(&self, batch: &Batch<'_>, answers: &mut [Answer]) -> bool {
+        if !is_leased(batch) {
+            return false;
         }
-    }
-
-    /// Takes a member's cost, if enough is held. Returns the rest.
-    pub(super) fn take(&self, when: DecisionTime, leased: LeasedMember<'_>) -> Option<Holding> {
-        let mut shard = self.shards.lock(&leased.member.fingerprint);
-        if !shard.contains_key(&leased.member.fingerprint) {
-            return None;
-        }
-        let bucket = self.bucket(&mut shard, when, leased)?;
-        bucket.take(leased.member.cost).then(|| bucket.holding())
-    }
-
-    /// Returns whether a charge is under way.
-    pub(super) fn is_charging(&self, bucket: Fingerprint) -> bool {
-        let shard = self.shards.lock(&bucket);
-        shard.get(&bucket).is_some_and(LeasedBucket::is_charging)
-    }
-
-    /// Returns the held units, if they are enough for a member's cost.
-    pub(super) fn enough(&self, when: DecisionTime, member: &Member<'_>) -> Option<Holding> {
-        let mut shard = self.shards.lock(&member.fingerprint);
-        let bucket = shard.get_mut(&member.fingerprint)?;
-        bucket.expire(when);
-        (bucket.held().units >= member.cost).then(|| bucket.holding())
-    }
-
-    /// Takes a member's cost for a batch that is not decided yet. Returns the rest.
-    pub(super) fn lend(&self, when: DecisionTime, leased: LeasedMember<'_>) -> Option<Holding> {
-        let mut shard = self.shards.lock(&leased.member.fingerprint);
-        let bucket = self.bucket(&mut shard, when, leased)?;
-        bucket.lend(leased.member.cost).then(|| bucket.holding())
-    }
-
-    /// Ends a loan from a limit. Returns the units held after it.
-    pub(super) fn lent(
-        &self,
-        bucket: Fingerprint,
-        loan: LeasedUnits,
-        algorithm: &Algorithm,
-        is_spent: bool,
-    ) -> Holding {
-        self.end(bucket, |bucket| bucket.lent(loan, algorithm, is_spent))
-    }
-
-    /// Returns how many units to charge ahead after a batch that the store has decided.
-    pub(super) fn begin_to_charge(&self, when: DecisionTime, leased: LeasedMember<'_>) -> u32 {
-        let mut shard = self.shards.lock(&leased.member.fingerprint);
-        let bucket = self.bucket(&mut shard, when, leased);
-        bucket.map_or(0, |bucket| {
-            bucket.begin_to_charge(0, leased.member.cost, when.now())
-        })
-    }
-
-    /// Records the state of a bucket, if the store has answered it, at this instant of its clock, and `now` by the clock of
-    /// this process. Returns the held units that the state counts as charged.
-    pub(super) fn hear(
-        &self,
-        bucket: Fingerprint,
-        state: State,
-        at: Option<Timestamp>,
-        now: Timestamp,
-    ) -> u32 {
-        let mut shard = self.shards.lock(&bucket);
-        let bucket = shard.get_mut(&bucket);
-        bucket.map_or(0, |bucket| bucket.hear(state, at, now))
-    }
-
-    /// Ends a charge that has brought these units under a limit.
-    pub(super) fn charged(&self, bucket: Fingerprint, come: LeasedUnits, algorithm: &Algorithm) {
-        self.end(bucket, |bucket| bucket.charged(come, algorithm));
-    }
-
-    /// Ends the return of units. Units that were not returned are held again, unless the pool is closed.
-    pub(super) fn returned(&self, units: &Return, is_done: bool) {
-        self.end(units.member.as_member().fingerprint, |bucket| {
-            let is_done = is_done || self.is_closed.load(Ordering::Acquire);
-            bucket.returned(units, is_done);
-            None
-        });
-    }
-
-    /// Ends a charge, a loan or a return. Returns the units held after it.
-    fn end(
-        &self,
-        bucket: Fingerprint,
-        end: impl FnOnce(&mut LeasedBucket) -> Option<Return>,
-    ) -> Holding {
-        let mut shard = self.shards.lock(&bucket);
-        let Some(bucket) = shard.get_mut(&bucket) else {
-            return Holding::default();
+        let mut pool = self.0.lock();
+        let suffices = |member: &Member<'_>| {
+            let held = pool.get(&member.print.bucket);
+            held.is_some_and(|held| held.is_for(member) && held.units >= member.ask.cost.max(1))
         };
-        let excess = end(bucket);
-        // Read under the lock of the shard. If it is not set, `close` has yet to empty this shard, and finds the units there.
-        let is_closed = self.is_closed.load(Ordering::Acquire);
-        let rest = is_closed.then(|| bucket.close()).flatten();
-        if excess.is_some() || rest.is_some() {
-            self.returns
-                .lock()
-                .extend([excess, rest].into_iter().flatten());
+        if !batch.members.iter().all(suffices) {
+            return false;
         }
-        if is_closed {
-            self.ended.notify_waiters();
-        }
-        bucket.holding()
-    }
-
-    /// Takes a member's cost back, if there is room for it. Returns the units held after it.
-    pub(super) fn take_back(&self, when: DecisionTime, member: &Member<'_>) -> Option<Holding> {
-        let mut shard = self.shards.lock(&member.fingerprint);
-        if self.is_closed.load(Ordering::Acquire) {
-            return None;
-        }
-        let bucket = shard.get_mut(&member.fingerprint)?;
-        bucket.expire(when);
-        bucket
-            .take_back(when.now(), member)
-            .then(|| bucket.holding())
-    }
-
-    /// Adapts to the use since the last sweep, and returns the units to give back.
-    pub(super) fn sweep(&self) -> Vec<Return> {
-        let mut returns = mem::take(&mut *self.returns.lock());
-        for mut shard in self.shards.iter() {
-            shard.retain(|_, bucket| {
-                let was_idle = bucket.is_idle() && bucket.uses() == 0;
-                returns.extend(bucket.sweep());
-                !was_idle
-            });
-        }
-        returns
-    }
-
-    /// Stops charging ahead, and returns all held units.
-    pub(super) fn close(&self) -> Vec<Return> {
-        self.is_closed.store(true, Ordering::Release);
-        // What ends meanwhile is added to `returns`. Its bucket is unsettled as long as it is there, so it is not forgotten.
-        let mut returns = mem::take(&mut *self.returns.lock());
-        for mut shard in self.shards.iter() {
-            returns.extend(shard.values_mut().filter_map(LeasedBucket::close));
-        }
-        returns
-    }
-
-    /// Wakes when a charge, a loan or a return has ended after the pool was closed.
-    pub(super) fn ended(&self) -> Notified<'_> {
-        self.ended.notified()
-    }
-
-    /// Returns whether a charge, a loan or a return is under way.
-    pub(super) fn is_unsettled(&self) -> bool {
-        let mut shards = self.shards.iter();
-        shards.any(|shard| shard.values().any(LeasedBucket::is_unsettled))
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| shard.is_empty()) && self.returns.lock().is_empty()
-    }
-
-    /// Returns the bucket of a member, adapted to its limit. Creates a new one if there is room.
-    fn bucket<'a>(
-        &self,
-        shard: &'a mut PoolShard,
-        when: DecisionTime,
-        leased: LeasedMember<'_>,
-    ) -> Option<&'a mut LeasedBucket> {
-        if self.is_closed.load(Ordering::Acquire) {
-            return None;
-        }
-        let print = leased.member.fingerprint;
-        let Some(place) = shard.get_index_of(&print) else {
-            make_room(shard, print);
-            if shard.len() < ROOM {
-                shard.insert(print, LeasedBucket::new(leased));
+        for (member, answer) in zip(batch.members, answers) {
+            if let Some(held) = pool.get_mut(&member.print.bucket) {
+                *answer = held.take(batch, member);
             }
-            return None;
-        };
-        let (_, bucket) = shard.get_index_mut(place)?;
-        if let Some(excess) = bucket.adapt(when, leased) {
-            self.returns.lock().push(excess);
         }
-        Some(bucket)
+        true
+    }
+
+    /// Begins to charge ahead for a member that the store decides, from the second one on. What was charged by another limit
+    /// stays charged.
+    pub(super) fn begin(&self, member: &Member<'_>, split: &Split) -> Option<Units> {
+        let mut pool = self.0.lock();
+        if let Some(held) = pool.get_mut(&member.print.bucket)
+            && held.is_for(member)
+        {
+            return held.charge(member, split);
+        }
+        if pool.len() < BUCKETS {
+            pool.insert(member.print.bucket, Held::new(member, split));
+        }
+        None
+    }
+
+    /// Ends a charge or a return, unless the limit has changed. Units that have come are held.
+    pub(super) fn end(&self, units: &Units, have_come: bool) {
+        let mut pool = self.0.lock();
+        let held = pool.get_mut(&units.bucket.as_member().print.bucket);
+        if let Some(held) = held.filter(|held| Arc::ptr_eq(&held.bucket, &units.bucket)) {
+            held.under_way -= units.units;
+            if have_come {
+                held.units += units.units;
+                held.used_at = Instant::now();
+            }
+        }
+    }
+
+    /// Begins to return units that nobody has used for this time, and forgets buckets that have none. At most 256 are returned
+    /// together.
+    pub(super) fn take_unused(&self, time: Duration) -> Vec<Units> {
+        let mut taken = Vec::new();
+        self.0.lock().retain(|_, held| {
+            if taken.len() == TOGETHER || held.used_at.elapsed() < time {
+                return true;
+            }
+            let units = mem::take(&mut held.units);
+            if units > 0 {
+                taken.push(held.send(units));
+            }
+            held.under_way > 0
+        });
+        taken
     }
 }
 
-/// Prints the number of buckets only, because their ids can be personal data.
-impl fmt::Debug for Pool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let buckets: usize = self.shards.iter().map(|shard| shard.len()).sum();
-        f.debug_struct("Pool")
-            .field("buckets", &buckets)
-            .field("is_closed", &self.is_closed)
-            .finish_non_exhaustive()
+impl Held {
+    fn new(member: &Member<'_>, split: &Split) -> Self {
+        let algorithm = &split.at_store;
+        let bucket = OwnedMember::from(&Member {
+            algorithm,
+            mode: Mode::CheckAndSpend,
+            ..*member
+        });
+        Self {
+            whole: member.algorithm.clone(),
+            share: member.lease,
+            bucket: Arc::new(bucket),
+            units: 0,
+            under_way: 0,
+            used_at: Instant::now(),
+        }
+    }
+
+    /// Returns whether the units were charged by the limit in force.
+    fn is_for(&self, member: &Member<'_>) -> bool {
+        self.whole == *member.algorithm && self.share == member.lease
+    }
+
+    /// Takes the cost of a member, which is there.
+    fn take(&mut self, batch: &Batch<'_>, member: &Member<'_>) -> Answer {
+        let left = self.units - member.ask.cost;
+        let mut charge = Charge::default();
+        if batch.writes(member) {
+            (self.units, charge.units) = (left, member.ask.cost);
+        }
+        self.used_at = Instant::now();
+        Answer {
+            passed: true,
+            figures: Some(Figures {
+                limit: self.whole.capacity(),
+                remaining: left,
+                more_after: Wait::UNKNOWN,
+                reset_after: Wait::UNKNOWN,
+                ..Figures::default()
+            }),
+            charge,
+        }
+    }
+
+    /// Begins to charge as much as there is room for, if that helps.
+    fn charge(&mut self, member: &Member<'_>, split: &Split) -> Option<Units> {
+        let room = split.units - self.units - self.under_way;
+        let helps = member.mode.spends() && (1..=split.units).contains(&member.ask.cost);
+        (room > 0 && helps).then(|| self.send(room))
+    }
+
+    fn send(&mut self, units: u32) -> Units {
+        self.under_way += units;
+        Units {
+            bucket: Arc::clone(&self.bucket),
+            units,
+        }
     }
 }
 
-/// Removes a bucket that is hardly used, if there is no room for another one.
-#[expect(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
-fn make_room(shard: &mut PoolShard, newcomer: Fingerprint) {
-    if shard.len() < ROOM {
-        return;
-    }
-    let mut places = (0..LOOKS).map(|look| (newcomer.low as usize).wrapping_add(look) % ROOM);
-    let idle = |place: &usize| {
-        let bucket = shard.get_index(*place);
-        bucket.is_some_and(|(_, bucket)| bucket.is_idle())
-    };
-    if let Some(place) = places.find(idle) {
-        shard.swap_remove_index(place);
+impl Units {
+    /// Returns a member that charges or refunds the units.
+    pub(super) fn member(&self, operation: Operation) -> Member<'_> {
+        let member = self.bucket.as_member();
+        Member {
+            ask: Ask::new(operation.verb(member.mode), self.units),
+            ..member
+        }
     }
 }

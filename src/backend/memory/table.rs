@@ -1,593 +1,330 @@
-//! A bounded hash table of buckets in rows. A bucket that is full again counts as a free place.
-//!
-//! Each fingerprint belongs to two rows. A look-up searches the first row and then the second. A new bucket goes to the
-//! first row that has a free place. If neither row has one, a bucket of the two moves to its own other row. If those
-//! rows are full too, a bucket of one of them moves first. The table needs no tombstones, and can fill to nine tenths
-//! before it grows.
-//!
-//! Two rows instead of one probe sequence bound the work: a look-up reads two rows at most, hit or miss. Under a flood
-//! of new ids, almost every look-up is a miss.
+use std::{mem, ops::RangeInclusive};
 
-mod growth;
+use super::histories::Histories;
+use crate::{algorithm::State, transaction::Member};
 
-use std::fmt;
-
-use super::{
-    bucket::RowBucket,
-    row::{Row, SLOTS},
-    shard::pick,
-};
-use crate::{algorithm::RowValue, clock::Timestamp, transaction::Fingerprint};
-
-const MIN_ROWS: usize = 2;
-/// The number of buckets that are compared before one is evicted.
-const SAMPLE: usize = 16;
-/// The most rows that are searched, at the cap, for buckets that are full again.
-const SWEEP: usize = 16;
-
+/// The buckets of a shard: an array sorted by fingerprint, with gaps.
+///
+/// A fingerprint's home is its share of the array, so a look-up starts there and reads on until it meets a fingerprint
+/// that is not smaller. Since the order never changes, a table grows in one sequential pass, which also drops the buckets
+/// that are full again. It grows from 80 % full to 67 %: 20 bytes for each bucket become 25 to 30.
+#[derive(Debug)]
 pub(super) struct Table {
-    rows: Vec<Row>,
-    occupied: usize,
-    cap: usize,
-    /// The row that was swept last. The next sweep continues from there, so every row gets its turn, however the ids
-    /// are spread.
+    entries: Vec<Entry>,
+    homes: usize,
+    len: usize,
+    max_len: usize,
+    /// The entry that was looked at last for an eviction. Each gets its turn.
     hand: usize,
-    /// The number of evicted buckets.
-    evictions: u64,
+    /// The entry that was found last. A decision looks its bucket up more than once.
+    last: usize,
+    /// The time at which the array was made.
+    made: u64,
+    histories: Histories,
 }
 
-/// The place of a bucket, valid until the next change of the table.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct BucketSlot {
-    row: usize,
-    slot: usize,
+/// The buckets that are compared before one is evicted.
+const SAMPLE: usize = 16;
+/// The time within which a small array fills on a busy server, in microseconds.
+const BUSY_US: u64 = 1_000_000;
+const MIN_HOMES: usize = 64;
+/// The fewest and the most entries behind the last home.
+const SLACK: RangeInclusive<usize> = 16..=256;
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C, packed(4))]
+struct Entry {
+    /// The largest number marks a gap.
+    print: u64,
+    value: Value,
 }
 
-impl BucketSlot {
-    /// The place of a bucket that is not stored.
-    pub(super) const NONE: Self = Self {
-        row: usize::MAX,
-        slot: 0,
+/// What is stored of a bucket: an instant and a number whose meaning its algorithm knows, and how much of its limit was
+/// used. The bucket is as new after the instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, packed(4))]
+pub(super) struct Value {
+    /// From above: whether the number is that of a history, the level in ten bits, and the instant in 53.
+    bits: u64,
+    pub(super) number: u32,
+}
+
+const INSTANT_BITS: u32 = 53;
+const IS_HISTORY: u64 = 1 << 63;
+
+impl Value {
+    /// The level of a limit that is used up.
+    pub(super) const MAX_LEVEL: u16 = (1 << 10) - 1;
+    /// The latest instant. No decision is made after it.
+    pub(super) const LATEST: u64 = (1 << INSTANT_BITS) - 1;
+
+    #[inline]
+    pub(super) fn new(instant: u64, level: u16, number: u32) -> Self {
+        Self {
+            bits: u64::from(level) << INSTANT_BITS | instant.min(Self::LATEST),
+            number,
+        }
+    }
+
+    #[inline]
+    pub(super) const fn instant(self) -> u64 {
+        self.bits & Self::LATEST
+    }
+
+    #[inline]
+    const fn level(self) -> u64 {
+        (self.bits >> INSTANT_BITS) & Self::MAX_LEVEL as u64
+    }
+
+    const fn with_history(self, number: u32) -> Self {
+        Self {
+            bits: self.bits | IS_HISTORY,
+            number,
+        }
+    }
+
+    #[inline]
+    fn history(self) -> Option<u32> {
+        (self.bits & IS_HISTORY != 0).then_some(self.number)
+    }
+}
+
+impl Entry {
+    const GAP: Self = Self {
+        print: u64::MAX,
+        value: Value { bits: 0, number: 0 },
     };
+
+    #[inline]
+    const fn is_gap(self) -> bool {
+        self.print == u64::MAX
+    }
+
+    #[inline]
+    const fn is_new(self, now: u64) -> bool {
+        self.value.instant() < now
+    }
 }
 
 impl Table {
-    pub(super) fn new(cap: usize) -> Self {
+    pub(super) fn new(max_len: usize, max_history_bytes: usize) -> Self {
         Self {
-            rows: Vec::new(),
-            occupied: 0,
-            cap,
+            entries: vec![Entry::GAP],
+            homes: 0,
+            len: 0,
+            max_len,
             hand: 0,
-            evictions: 0,
+            last: 0,
+            made: 0,
+            histories: Histories::new(max_history_bytes),
         }
     }
 
-    /// Returns the number of evicted buckets.
-    pub(super) fn evictions(&self) -> u64 {
-        self.evictions
-    }
-
-    pub(super) fn occupied(&self) -> usize {
-        self.occupied
-    }
-
-    /// Returns the stored value of a bucket.
-    #[cfg(test)]
-    pub(super) fn get(&self, print: &Fingerprint) -> RowValue {
-        self.look(print).0
-    }
-
-    /// Returns the stored value of a bucket, and its place, to [put](Self::put) another value there.
-    #[inline(always)]
-    pub(super) fn look(&self, print: &Fingerprint) -> (RowValue, BucketSlot) {
-        let first = self.first_row(print.low);
-        let Some(row) = self.rows.get(first) else {
-            return (RowValue::FULL, BucketSlot::NONE);
-        };
-        match row.find(print) {
-            Some((slot, bucket)) => (bucket.value(), BucketSlot { row: first, slot }),
-            None => self.look_in_second(print, first),
-        }
-    }
-
-    /// Returns the bucket at a place, if it is still there.
-    #[inline(always)]
-    fn bucket_at(&mut self, place: BucketSlot, print: &Fingerprint) -> Option<&mut RowBucket> {
-        let bucket = self.rows.get_mut(place.row)?.0.get_mut(place.slot)?;
-        bucket.is_of(print).then_some(bucket)
+    pub(super) fn len(&self) -> usize {
+        self.len
     }
 
     #[inline]
-    fn look_in_second(&self, print: &Fingerprint, first: usize) -> (RowValue, BucketSlot) {
-        let row = self.second_row(print.low, first);
-        match self.rows[row].find(print) {
-            Some((slot, bucket)) => (bucket.value(), BucketSlot { row, slot }),
-            None => (RowValue::FULL, BucketSlot::NONE),
+    pub(super) fn get(&mut self, print: u64) -> Option<Value> {
+        let position = self.find(print);
+        let entry = self.entries[position];
+        (entry.print == print).then_some(entry.value)
+    }
+
+    /// Returns the position of a fingerprint, or where it belongs.
+    #[inline]
+    fn find(&mut self, print: u64) -> usize {
+        match self.entries.get(self.last) {
+            Some(last) if last.print == print => {}
+            _ => self.last = self.position(print),
+        }
+        self.last
+    }
+
+    /// Stores a bucket. If there is no room, it replaces another one, but none of the batch. Returns how many it has replaced.
+    #[inline]
+    pub(super) fn set(&mut self, print: u64, value: Value, batch: &[Member<'_>], now: u64) -> u64 {
+        let position = self.find(print);
+        match self.entries[position].print == print {
+            true => {
+                self.entries[position].value = value;
+                0
+            }
+            false => self.insert(Entry { print, value }, batch, now),
         }
     }
 
-    /// Stores the value of a bucket that was found at `place`. A bucket that is full again has [`RowValue::FULL`], which is not
-    /// stored.
-    #[inline(always)]
-    pub(super) fn put(
+    pub(super) fn remove(&mut self, print: u64) {
+        let position = self.position(print);
+        if self.entries[position].print == print {
+            self.remove_at(position);
+        }
+    }
+
+    /// Returns the place of a bucket's history, if it has one.
+    pub(super) fn history_mut(&mut self, print: u64) -> Option<&mut Option<State>> {
+        let number = self.get(print)?.history()?;
+        Some(self.histories.get_mut(number))
+    }
+
+    /// Stores a bucket with a history of so many bytes.
+    pub(super) fn set_history(
         &mut self,
-        place: BucketSlot,
-        print: &Fingerprint,
-        value: RowValue,
-        now: Timestamp,
-    ) {
-        match value == RowValue::FULL {
-            true => self.forget(print),
-            false => self.charge(place, print, value, now),
-        }
-    }
-
-    /// Stores the value of a bucket that was found at `place` and is not full after a charge.
-    #[inline(always)]
-    pub(super) fn charge(
-        &mut self,
-        place: BucketSlot,
-        print: &Fingerprint,
-        value: RowValue,
-        now: Timestamp,
-    ) {
-        // The common case stays small enough to inline. The rare ones are in separate functions.
-        match self.bucket_at(place, print) {
-            Some(bucket) => bucket.set(value),
-            None => self.charge_elsewhere(print, value, now),
-        }
-    }
-
-    /// Stores the value of a bucket that is new, or that a change of another bucket has moved.
-    #[inline(never)]
-    fn charge_elsewhere(&mut self, print: &Fingerprint, value: RowValue, now: Timestamp) {
-        match self.look(print) {
-            (_, BucketSlot::NONE) => self.add(print, value, now),
-            (_, place) => self.bucket_mut(place).set(value),
-        }
-    }
-
-    /// Stores a bucket. If there is no room, a new one replaces another.
-    #[cfg(test)]
-    fn set(&mut self, print: &Fingerprint, value: RowValue, now: Timestamp) {
-        let (_, place) = self.look(print);
-        self.put(place, print, value.unless_full(now), now);
-    }
-
-    /// Stores a new bucket.
-    #[inline(never)]
-    fn add(&mut self, print: &Fingerprint, value: RowValue, now: Timestamp) {
-        // Making room may move buckets, so the place is only known afterwards.
-        let place = self.vacate(print.low, now);
-        *self.bucket_mut(place) = RowBucket::new(print, value);
-    }
-
-    /// Forgets a bucket that is full again, after a refund or a reset. Its place is free immediately.
-    #[inline(never)]
-    fn forget(&mut self, print: &Fingerprint) {
-        let (_, place) = self.look(print);
-        if place != BucketSlot::NONE {
-            *self.bucket_mut(place) = RowBucket::default();
-            self.occupied -= 1;
-        }
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "each half picks one row")]
-    #[inline]
-    fn first_row(&self, low: u64) -> usize {
-        pick(low as u32, self.rows.len())
-    }
-
-    /// Returns the second row of a fingerprint, which differs from the first.
-    #[inline]
-    fn second_row(&self, low: u64, first: usize) -> usize {
-        // The second row is chosen among the rows other than the first. If the two could coincide, such a fingerprint
-        // would have half the room.
-        let second = pick((low >> 32) as u32, self.rows.len() - 1);
-        second + usize::from(second >= first)
-    }
-
-    /// Returns the two rows that can hold a fingerprint.
-    fn rows_of(&self, low: u64) -> [usize; 2] {
-        let first = self.first_row(low);
-        [first, self.second_row(low, first)]
-    }
-
-    /// Makes room for a new bucket and counts it. In order of preference, it takes a free place, the place of a bucket
-    /// that is full again, a place in a larger table or, at the cap, the place of the bucket nearest to full.
-    fn vacate(&mut self, low: u64, now: Timestamp) -> BucketSlot {
-        loop {
-            // A bucket that becomes full again is only noticed when it is read. At the cap, finding some of those is
-            // better than evicting a client that has spent something.
-            if self.occupied >= self.cap {
-                self.sweep(now);
-            }
-            if !self.rows.is_empty() {
-                let rows = self.rows_of(low);
-                if let Some(place) = self.vacancy(rows, now) {
-                    return place;
-                }
-                if self.occupied >= self.cap {
-                    return self.evict(rows, now);
-                }
-                // Below nine tenths, two full rows are bad luck, and moving a bucket helps. Above that, moves rarely
-                // succeed, and the table grows instead, unless it has its largest size.
-                let largest = self.rows.len() >= self.max_rows();
-                if (largest || !self.is_dense())
-                    && let Some(place) = self.make_way(rows)
-                {
-                    self.occupied += 1;
-                    return place;
-                }
-                if largest {
-                    return self.evict(rows, now);
-                }
-            }
-            self.grow(now);
-        }
-    }
-
-    /// Returns whether more than nine tenths of the slots are occupied.
-    fn is_dense(&self) -> bool {
-        self.occupied * 10 > self.rows.len() * SLOTS * 9
-    }
-
-    /// Forgets full buckets in the next few rows, up to the first row that has any.
-    fn sweep(&mut self, now: Timestamp) {
-        let before = self.occupied;
-        for _ in 0..SWEEP.min(self.rows.len()) {
-            self.hand = (self.hand + 1) % self.rows.len();
-            self.occupied -= self.rows[self.hand].forget_full(now);
-            if self.occupied < before {
-                return;
-            }
-        }
-    }
-
-    /// Returns a place in one of two rows that is free or whose bucket is full again.
-    fn vacancy(&mut self, rows: [usize; 2], now: Timestamp) -> Option<BucketSlot> {
-        if self.occupied < self.cap
-            && let Some(place) = self.free(rows)
-        {
-            self.occupied += 1;
-            return Some(place);
-        }
-        self.occupied_in(rows)
-            .find(|(place, _)| self.bucket(*place).is_full(now))
-            .map(|(place, _)| place)
-    }
-
-    /// Returns a free place in the first of two rows or, if that is full, in the second.
-    fn free(&self, rows: [usize; 2]) -> Option<BucketSlot> {
-        rows.into_iter().find_map(|row| {
-            let slot = self.rows[row].free()?;
-            Some(BucketSlot { row, slot })
-        })
-    }
-
-    /// Frees a place in two full rows: moves one of their buckets to its other row, and returns the place that it
-    /// leaves. If all those rows are full too, a bucket of one of them moves first.
-    fn make_way(&mut self, rows: [usize; 2]) -> Option<BucketSlot> {
-        // At most two moves. A longer chain would fill the table a little more, but slow down the slowest insertion.
-        if let Some((place, free)) = self.way_out(rows) {
-            self.copy(place, free);
-            return Some(place);
-        }
-        // The farther bucket moves first, so that no bucket is overwritten before it has been copied.
-        let (place, (next, free)) = self.occupied_in(rows).find_map(|(place, low)| {
-            let row = self.other_row(low, place.row);
-            Some((place, self.way_out([row])?))
-        })?;
-        self.copy(next, free);
-        self.copy(place, next);
-        Some(place)
-    }
-
-    /// Finds a bucket in some rows whose other row has a free place. Returns the bucket and that place.
-    fn way_out(&self, rows: impl IntoIterator<Item = usize>) -> Option<(BucketSlot, BucketSlot)> {
-        self.occupied_in(rows).find_map(|(place, low)| {
-            let row = self.other_row(low, place.row);
-            let slot = self.rows[row].free()?;
-            Some((place, BucketSlot { row, slot }))
-        })
-    }
-
-    fn copy(&mut self, from: BucketSlot, to: BucketSlot) {
-        *self.bucket_mut(to) = *self.bucket(from);
-    }
-
-    fn other_row(&self, low: u64, row: usize) -> usize {
-        let [first, second] = self.rows_of(low);
-        if row == first { second } else { first }
-    }
-
-    /// Evicts the bucket nearest to full among a sample, and returns a place in one of two rows.
-    fn evict(&mut self, rows: [usize; 2], now: Timestamp) -> BucketSlot {
-        self.evictions += 1;
-        let Some(free) = self.free(rows) else {
-            return self.evict_beside(rows, now);
-        };
-        // The hash of the new id selects the rows at which the sample starts. The hash is keyed, so a client cannot
-        // choose which buckets its ids evict.
-        let following = (1..self.rows.len()).map(|i| (rows[1] + i) % self.rows.len());
-        let sample = self.occupied_in(rows.into_iter().chain(following));
-        let victim = sample
-            .map(|(place, _)| place)
-            .take(SAMPLE)
-            .min_by_key(|place| self.bucket(*place).debt(now))
-            .expect("a table at its cap holds a bucket");
-        *self.bucket_mut(victim) = RowBucket::default();
-        free
-    }
-
-    /// Evicts a bucket when both rows are full. The sample has the buckets of the two rows, and the buckets in places
-    /// to which one of those can move.
-    fn evict_beside(&mut self, rows: [usize; 2], now: Timestamp) -> BucketSlot {
-        // A victim in another row makes room only if a bucket of these rows can move to its place. The sample then has
-        // 16 buckets instead of the ten in these rows, at the price of one move.
-        let ours = self.occupied_in(rows).map(|(place, _)| (place, place));
-        let others = self.occupied_in(rows).flat_map(|(leaves, low)| {
-            let row = self.other_row(low, leaves.row);
-            self.occupied_in([row])
-                .map(move |(victim, _)| (victim, leaves))
-        });
-        let (victim, leaves) = ours
-            .chain(others)
-            .take(SAMPLE)
-            .min_by_key(|(victim, _)| self.bucket(*victim).debt(now))
-            .expect("both rows are full");
-        self.copy(leaves, victim);
-        leaves
-    }
-
-    /// Returns the largest number of rows. It is high enough that both rows of a new bucket are hardly ever full below
-    /// the cap.
-    fn max_rows(&self) -> usize {
-        (self.cap + self.cap / 9) / SLOTS + MIN_ROWS
-    }
-
-    #[inline]
-    fn bucket(&self, place: BucketSlot) -> &RowBucket {
-        &self.rows[place.row].0[place.slot]
-    }
-
-    #[inline]
-    fn bucket_mut(&mut self, place: BucketSlot) -> &mut RowBucket {
-        &mut self.rows[place.row].0[place.slot]
-    }
-
-    /// Returns the occupied places of some rows, each with the hash that chooses its bucket's rows.
-    fn occupied_in(
-        &self,
-        rows: impl IntoIterator<Item = usize>,
-    ) -> impl Iterator<Item = (BucketSlot, u64)> {
-        rows.into_iter().flat_map(|row| {
-            let slots = self.rows[row].0.iter().enumerate();
-            slots.filter_map(move |(slot, bucket)| Some((BucketSlot { row, slot }, bucket.low()?)))
-        })
-    }
-}
-
-impl fmt::Debug for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table")
-            .field("occupied", &self.occupied)
-            .field("cap", &self.cap)
-            .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::backend::memory::random_numbers::print;
-    use crate::gcra::{self, Tat, Ticks, row::Scale};
-
-    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
-    const SECOND: Scale = scale(1_000_000);
-
-    const fn scale(us: u64) -> Scale {
-        Scale::new(Ticks::from_micros(us))
-    }
-
-    /// The number of ids in a flood. Miri takes a thousand times as long for each.
-    const FLOOD: u64 = if cfg!(miri) { 2_000 } else { 100_000 };
-
-    fn tat(after_us: u64) -> Tat {
-        Tat {
-            us: NOW.as_micros() + after_us,
-            frac: 0,
-        }
-    }
-
-    fn put(table: &mut Table, n: u64, after_us: u64, scale: Scale) {
-        table.set(&print(n), gcra::row::value(tat(after_us), scale), NOW);
-    }
-
-    fn stored(table: &Table, n: u64) -> Tat {
-        gcra::row::tat(table.get(&print(n)))
-    }
-
-    fn held(table: &Table, range: std::ops::Range<u64>) -> usize {
-        range
-            .filter(|n| stored(table, *n) != Tat::default())
-            .count()
-    }
-
-    #[test]
-    fn keeps_every_bucket_up_to_nearly_the_cap() {
-        let mut table = Table::new(4096);
-        for n in 0..4096 {
-            put(&mut table, n, 1 + n, SECOND);
-        }
-        assert_eq!(table.occupied(), 4096);
-        for n in 0..4096 {
-            assert_eq!(stored(&table, n), tat(1 + n), "bucket {n}");
-        }
-        let slots = table.rows.len() * SLOTS;
-        assert!(slots <= 4096 * 10 / 9 + 2 * SLOTS, "{slots} slots");
-        assert_eq!(table.evictions(), 0);
-    }
-
-    #[test]
-    fn table_stays_four_fifths_full_while_it_grows() {
-        let mut table = Table::new(1_000_000);
-        for n in 0..FLOOD {
-            put(&mut table, n, 1 + n, SECOND);
-            let slots = table.rows.len() * SLOTS;
-            assert!(
-                slots * 4 <= 5 * table.occupied() + 10 * SLOTS,
-                "{slots} for {n}"
-            );
-        }
-        assert_eq!(held(&table, 0..FLOOD) as u64, FLOOD);
-    }
-
-    #[test]
-    fn never_holds_more_than_the_cap() {
-        for cap in [1, 2, 7, 16, 17, 100] {
-            let mut table = Table::new(cap);
-            for n in 0..1000 {
-                put(&mut table, n, 500_000, SECOND);
-                assert!(table.occupied() <= cap);
-                assert_eq!(stored(&table, n), tat(500_000), "the newcomer {n} is in");
-            }
-            assert_eq!(held(&table, 0..1000), cap);
-        }
-    }
-
-    #[test]
-    fn bucket_nearest_to_full_goes_first() {
-        let mut table = Table::new(1000);
-        for n in 0..10 {
-            put(&mut table, n, 1_000_000, SECOND);
-        }
-        for n in 10..FLOOD {
-            put(&mut table, n, 50_000, SECOND);
-        }
-        assert_eq!(
-            held(&table, 0..10),
-            10,
-            "an empty bucket outlives a flood of nearly full ones"
-        );
-    }
-
-    #[test]
-    fn nearness_is_relative_to_the_limit() {
-        let mut table = Table::new(1000);
-        let day = scale(86_400_000_000);
-        for n in 0..10 {
-            put(&mut table, n, 1_000_000, SECOND);
-        }
-        for n in 10..FLOOD {
-            put(&mut table, n, 60_000_000, day);
-        }
-        assert_eq!(
-            held(&table, 0..10),
-            10,
-            "a long limit's flood does not free a short one's client"
-        );
-    }
-
-    #[test]
-    fn full_buckets_are_taken_before_the_table_grows() {
-        let mut table = Table::new(1_000_000);
-        for n in 0..10_000 {
-            put(&mut table, n, 1, SECOND);
-        }
-        let rows = table.rows.len();
-        let later = Timestamp::from_micros(NOW.as_micros() + 1);
-        for n in 10_000..15_000 {
-            let tat = Tat {
-                us: later.as_micros() + 1_000,
-                frac: 0,
+        print: u64,
+        value: Value,
+        history: (State, usize),
+        batch: &[Member<'_>],
+        now: u64,
+    ) -> u64 {
+        let known = self.get(print).and_then(Value::history);
+        let number = self.histories.set(known, print, history);
+        let mut evicted = self.set(print, value.with_history(number), batch, now);
+        while self.histories.are_too_large() {
+            let sample = self.histories.sample(SAMPLE);
+            let positions = sample.into_iter().map(|print| self.position(print));
+            let Some(victim) = self.least_used(positions, batch) else {
+                break;
             };
-            table.set(&print(n), gcra::row::value(tat, SECOND), later);
+            self.remove_at(victim);
+            evicted += 1;
         }
-        assert_eq!(table.rows.len(), rows);
-        assert_eq!(held(&table, 10_000..15_000), 5_000);
+        evicted
     }
 
-    #[test]
-    fn full_table_keeps_the_throttled_among_a_flood_wherever_their_rows_are() {
-        let mut table = Table::new(4096);
-        for n in 0..400 {
-            put(&mut table, n, 1_000_000, SECOND);
-        }
-        for n in 400..FLOOD / 3 {
-            put(&mut table, n, 500_000 + n, SECOND);
-            assert_eq!(
-                stored(&table, n),
-                tat(500_000 + n),
-                "the newcomer {n} is in"
-            );
-        }
-        assert_eq!(held(&table, 0..400), 400);
-        assert_eq!(table.evictions(), FLOOD / 3 - table.occupied() as u64);
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "it is below the number of homes"
+    )]
+    fn home(&self, print: u64) -> usize {
+        ((u128::from(print) * self.homes as u128) >> 64) as usize
     }
 
-    /// Ten buckets each of two fingerprints, which have different rows in a table of ten rows, and the same two rows in
-    /// one of the largest size.
-    #[test]
-    fn table_whose_buckets_do_not_fit_into_its_largest_size_evicts_some() {
-        const CAP: usize = 45;
-        let rows_of = |rows: usize, low: u64| {
-            let mut table = Table::new(CAP);
-            table.rows.resize(rows, Row::default());
-            let mut rows = table.rows_of(low);
-            rows.sort_unstable();
-            rows
+    /// Returns the position of a fingerprint, or where it belongs. The last entry is always a gap.
+    #[inline]
+    fn position(&self, print: u64) -> usize {
+        let mut position = self.home(print);
+        while self.entries[position].print < print {
+            position += 1;
+        }
+        position
+    }
+
+    #[inline(never)]
+    fn insert(&mut self, entry: Entry, batch: &[Member<'_>], now: u64) -> u64 {
+        let mut evicted = 0;
+        if self.len >= self.max_len
+            && let Some(victim) = self.victim(batch, now)
+        {
+            evicted = u64::from(!self.entries[victim].is_new(now));
+            self.remove_at(victim);
+        }
+        if self.len * 5 >= self.homes * 4 {
+            self.rebuild(now);
+        }
+        let position = self.position(entry.print);
+        let mut gap = position;
+        while !self.entries[gap].is_gap() {
+            gap += 1;
+        }
+        self.entries.copy_within(position..gap, position + 1);
+        self.entries[position] = entry;
+        self.len += 1;
+        self.end_with_gap(gap);
+        evicted
+    }
+
+    /// Removes a bucket, and moves those behind it closer to their homes.
+    fn remove_at(&mut self, position: usize) {
+        if let Some(history) = self.entries[position].value.history() {
+            self.histories.remove(history);
+        }
+        let mut end = position + 1;
+        while !self.entries[end].is_gap() && self.home(self.entries[end].print) < end {
+            end += 1;
+        }
+        self.entries.copy_within(position + 1..end, position);
+        self.entries[end - 1] = Entry::GAP;
+        self.len -= 1;
+    }
+
+    /// Moves the buckets that are not as new to an array that is two thirds full. One that has filled within a second with buckets
+    /// that are as new already gets twice the room, so that clients find theirs again.
+    fn rebuild(&mut self, now: u64) {
+        let stays = |entry: &Entry| !entry.is_gap() && !entry.is_new(now);
+        let before = self.len;
+        self.len = self.entries.iter().filter(|entry| stays(entry)).count();
+        let is_busy = now.saturating_sub(self.made) < BUSY_US && self.len < before / 2;
+        let homes = match is_busy {
+            true => (2 * self.homes).min(self.max_len + self.max_len / 2),
+            false => self.len + self.len / 2,
         };
-        let largest = Table::new(CAP).max_rows();
-        assert_eq!(largest, 12, "the next size after 10");
-        let first = print(0).low;
-        let of_first = [rows_of(10, first), rows_of(largest, first)];
-        let collides = |low: &u64| {
-            let others = rows_of(10, *low);
-            others.iter().all(|row| !of_first[0].contains(row))
-                && rows_of(largest, *low) == of_first[1]
-        };
-        let second = (1..).map(|n| print(n).low).find(collides).unwrap();
-        let mut table = Table::new(CAP);
-        let mut put = |low: u64, high: u64| {
-            let value = gcra::row::value(tat(1000 + high), SECOND);
-            table.set(&Fingerprint { low, high }, value, NOW);
-            assert!(table.rows.len() <= largest, "{} rows", table.rows.len());
-            assert_eq!(
-                gcra::row::tat(table.get(&Fingerprint { low, high })),
-                tat(1000 + high)
-            );
-            (table.occupied(), table.evictions())
-        };
-        for high in 0..10 {
-            put(first, high);
-            assert_eq!(put(second, high).1, 0);
+        (self.homes, self.made) = (homes.max(MIN_HOMES), now);
+        let room = self.homes + (self.homes / 8).clamp(*SLACK.start(), *SLACK.end());
+        let mut next = 0;
+        for entry in mem::replace(&mut self.entries, vec![Entry::GAP; room]) {
+            if stays(&entry) {
+                let position = self.home(entry.print).max(next);
+                self.entries[position] = entry;
+                self.end_with_gap(position);
+                next = position + 1;
+            } else if let Some(history) = entry.value.history() {
+                self.histories.remove(history);
+            }
         }
-        let (occupied, evictions) = put(first, 10);
-        assert_eq!(
-            (occupied, evictions),
-            (10, 11),
-            "two rows have room for ten"
-        );
     }
 
-    #[test]
-    fn size_of_a_bucket_is_as_documented() {
-        assert_eq!(size_of::<RowBucket>(), 24);
-        assert_eq!((size_of::<Row>(), align_of::<Row>()), (128, 128));
+    fn end_with_gap(&mut self, last: usize) {
+        if last + 1 == self.entries.len() {
+            self.entries.reserve_exact(1);
+            self.entries.push(Entry::GAP);
+        }
     }
 
-    #[test]
-    fn bucket_that_is_made_full_is_forgotten() {
-        let mut table = Table::new(16);
-        let later = Timestamp::from_micros(NOW.as_micros() + 1);
-        for n in [1, 2] {
-            put(&mut table, n, 10 * (n % 2), SECOND);
-            table.set(&print(n), gcra::row::value(tat(0), SECOND), later);
+    /// Returns the position of a bucket that is as new, or else that of the least used of a sample. A batch with more buckets than
+    /// there is room for replaces its own.
+    fn victim(&mut self, batch: &[Member<'_>], now: u64) -> Option<usize> {
+        let mut sample = [0; SAMPLE];
+        let (mut seen, mut own) = (0, None);
+        for _ in 0..self.entries.len() {
+            self.hand = (self.hand + 1) % self.entries.len();
+            let entry = self.entries[self.hand];
+            if entry.is_gap() {
+                continue;
+            }
+            if is_in(batch, entry) {
+                own = Some(self.hand);
+                continue;
+            }
+            if entry.is_new(now) {
+                return Some(self.hand);
+            }
+            sample[seen] = self.hand;
+            seen += 1;
+            if seen == SAMPLE {
+                break;
+            }
         }
-        assert_eq!((table.occupied(), stored(&table, 1)), (0, Tat::default()));
-        // The clock may step back before one that is full just now.
-        put(&mut table, 1, 0, SECOND);
-        assert_eq!((table.occupied(), stored(&table, 1)), (1, tat(0)));
+        let others = sample[..seen].iter().copied();
+        self.least_used(others, batch).or(own)
     }
+
+    /// Returns the position of the least used bucket; of several, the one that is as new the soonest.
+    fn least_used(
+        &self,
+        positions: impl Iterator<Item = usize>,
+        batch: &[Member<'_>],
+    ) -> Option<usize> {
+        let others = positions.filter(|position| !is_in(batch, self.entries[*position]));
+        others.min_by_key(|position| {
+            let value = self.entries[*position].value;
+            (value.level(), value.instant())
+        })
+    }
+}
+
+/// Returns whether a bucket is one of a batch.
+fn is_in(batch: &[Member<'_>], entry: Entry) -> bool {
+    let print = entry.print;
+    batch.iter().any(|member| member.print.bucket == print)
 }

@@ -17,6 +17,7 @@ pub(super) struct ServerAddress {
     pub(super) nodes: Vec<(String, u16)>,
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
+    pub(super) sentinel_password: Option<String>,
     pub(super) database: Option<u8>,
     pub(super) tls: TlsSettings,
 }
@@ -28,6 +29,7 @@ impl ServerAddress {
             nodes: Vec::new(),
             user: None,
             password: None,
+            sentinel_password: None,
             database: None,
             tls: TlsSettings::default(),
         }
@@ -36,40 +38,46 @@ impl ServerAddress {
     /// Returns the configuration of a client of these servers.
     pub(super) fn config(&self) -> Result<Config, RedisError> {
         let mut config = parse(&self.url, &self.tls)?;
-        self.add_nodes(&mut config.server)?;
-        if let Some(user) = &self.user {
-            config.username = Some(user.clone());
-        }
-        if let Some(password) = &self.password {
-            config.password = Some(password.clone());
-        }
-        if let Some(database) = self.database {
-            if config.server.is_clustered() {
-                return Err(RedisError::config(
-                    "a cluster has no databases: leave out `database`",
-                ));
+        let nodes = self
+            .nodes
+            .iter()
+            .map(|(host, port)| Server::new(host.as_str(), *port));
+        let mistake = match &mut config.server {
+            ServerConfig::Clustered { .. } if self.database.is_some() => {
+                Some("a cluster has no databases: leave out `database`")
             }
-            config.database = Some(database);
+            ServerConfig::Clustered { hosts, .. } => {
+                hosts.extend(nodes);
+                self.no_sentinels()
+            }
+            ServerConfig::Sentinel {
+                hosts, password, ..
+            } => {
+                hosts.extend(nodes);
+                *password = self.sentinel_password.clone().or(password.take());
+                None
+            }
+            _ if !self.nodes.is_empty() => Some(
+                "a single server has no other nodes: leave out `node`, or use `redis-cluster://` or `redis-sentinel://`",
+            ),
+            _ => self.no_sentinels(),
+        };
+        config.username = self.user.clone().or(config.username);
+        config.password = self.password.clone().or(config.password);
+        config.database = self.database.or(config.database);
+        // fred would wait for a server that is not there yet.
+        config.fail_fast = true;
+        match mistake {
+            Some(mistake) => Err(RedisError::config(mistake)),
+            None => Ok(config),
         }
-        Ok(config)
     }
 
-    fn add_nodes(&self, server: &mut ServerConfig) -> Result<(), RedisError> {
-        let nodes = self.nodes.iter();
-        let nodes = nodes.map(|(host, port)| Server::new(host.as_str(), *port));
-        match server {
-            ServerConfig::Clustered { hosts, .. } | ServerConfig::Sentinel { hosts, .. } => {
-                hosts.extend(nodes);
-            }
-            _ if self.nodes.is_empty() => {}
-            _ => {
-                return Err(RedisError::config(
-                    "a single server has no other nodes: leave out `node`, or use `redis-cluster://` or \
-                     `redis-sentinel://`",
-                ));
-            }
-        }
-        Ok(())
+    fn no_sentinels(&self) -> Option<&'static str> {
+        let is_set = self.sentinel_password.is_some();
+        is_set.then_some(
+            "there are no sentinels: leave out `sentinel_password`, or use `redis-sentinel://`",
+        )
     }
 }
 
@@ -83,7 +91,7 @@ impl fmt::Debug for ServerAddress {
     }
 }
 
-/// Parses a URL into a configuration.
+/// Parses a URL into a configuration. Errors repeat no part of it, because any part can be a password that was misplaced.
 fn parse(url: &str, tls: &TlsSettings) -> Result<Config, RedisError> {
     let invalid = |problem: &str| {
         RedisError::Config(format!(
@@ -97,17 +105,15 @@ fn parse(url: &str, tls: &TlsSettings) -> Result<Config, RedisError> {
         .ok_or_else(|| invalid("it has no scheme"))?;
     // fred would build the TLS configuration with the process's default cryptography provider. A process can have no
     // default, or two candidates.
-    let (plain, has_tls) = match scheme
-        .strip_prefix("rediss")
-        .or_else(|| scheme.strip_prefix("valkeys"))
-    {
+    let plain = scheme.replacen("valkey", "redis", 1);
+    let (plain, has_tls) = match plain.strip_prefix("rediss") {
         Some(kind) => (format!("redis{kind}"), true),
-        None => (scheme.replacen("valkey", "redis", 1), false),
+        None => (plain, false),
     };
-    if !["redis", "redis-cluster", "redis-sentinel", "redis+unix"].contains(&plain.as_str()) {
-        // The error does not repeat the scheme, because part of the password may be in it.
+    if !["redis", "redis-cluster", "redis-sentinel", "redis+unix"].contains(&&*plain) {
         return Err(invalid("it begins with another scheme"));
     }
+    check_parts(&plain, rest).map_err(RedisError::Config)?;
     let config = Config::from_url(&format!("{plain}://{rest}"));
     let mut config = config.map_err(|error| invalid(problem(&plain, &error)))?;
     if has_tls {
@@ -124,6 +130,75 @@ fn parse(url: &str, tls: &TlsSettings) -> Result<Config, RedisError> {
         )),
         _ => Ok(config),
     }
+}
+
+/// Checks what fred would read as something else, or drop: passwords with reserved characters, and unknown parameters.
+fn check_parts(scheme: &str, rest: &str) -> Result<(), String> {
+    const RESERVED: &str = "a character of the password, or of the user, is reserved (`@`, `:`, `/`, `?` or `#`): percent-encode it, or use \
+         `.password()` and `.user()`";
+    let (authority, after) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (before, fragment) = after.split_once('#').unwrap_or((after, ""));
+    let (path, query) = before.split_once('?').unwrap_or((before, ""));
+    let is_unix = scheme == "redis+unix";
+    let is_reserved = match authority.rsplit_once('@') {
+        Some((login, _)) => {
+            login.contains('@') || login.matches(':').count() > 1 || !is_unix && path.contains('@')
+        }
+        None => {
+            let is_cut = is_unix && authority.contains(':');
+            is_cut || !is_unix && path.contains('@')
+        }
+    };
+    if is_reserved || fragment.contains('@') {
+        return Err(RESERVED.to_owned());
+    }
+    if after.contains('#') {
+        return Err("nothing reads what follows the `#` in its URL: remove it".to_owned());
+    }
+    for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        let is_read = match scheme {
+            "redis-cluster" => name == "node",
+            "redis-sentinel" => [
+                "node",
+                "sentinelServiceName",
+                "sentinelUsername",
+                "sentinelPassword",
+            ]
+            .contains(&name),
+            _ => false,
+        };
+        if !is_read {
+            let unread =
+                |remedy: &str| format!("nothing reads a query parameter of its URL: {remedy}");
+            return Err(match parameter.contains('@') {
+                true => RESERVED.to_owned(),
+                false => unread(&remedy(scheme, name, value)),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Returns what to write instead of a query parameter.
+fn remedy(scheme: &str, name: &str, value: &str) -> String {
+    let remedy = match (&*name.to_ascii_lowercase(), scheme) {
+        ("db" | "database", "redis-cluster") => "a cluster has no databases, so remove it",
+        ("db" | "database", "redis+unix") => "use `.database()`",
+        ("db" | "database", _) => {
+            let number = value
+                .parse::<u8>()
+                .map_or_else(|_| "number".to_owned(), |number| number.to_string());
+            return format!("write `/{number}` after the host");
+        }
+        ("user" | "username" | "password", _) => {
+            "write `user:password@` before the host, or use `.user()` and `.password()`"
+        }
+        ("timeout", _) => "use `.timeout()`",
+        ("tls" | "ssl", _) => "use `rediss://`",
+        _ => "remove it",
+    };
+    remedy.to_owned()
 }
 
 /// Returns the mistake in a URL of this scheme, in place of the words of fred and of the crate `url`.

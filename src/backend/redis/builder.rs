@@ -3,20 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    RedisBackend,
-    address::ServerAddress,
-    background::Background,
-    config::{LinkSettings, PING_TIMEOUT},
-    deadline,
-    error::RedisError,
-    keys::KeyForm,
-    lanes::MOST_TOGETHER,
-    servers::{RedisServers, Watched},
+    RedisBackend, Servers, address::ServerAddress, cluster::Cluster, error::RedisError,
+    keys::KeyForm, link::Link,
 };
-use crate::{
-    check::{Checks, Reporter},
-    metrics::StoreDurations,
-};
+use crate::metrics::StoreDurations;
+
+/// The longest timeout. Clocks and timers cannot represent every [`Duration`].
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Builds a [`RedisBackend`]. Created by [`RedisBackend::builder`]; [`KeyForm`] has an example.
 #[derive(Clone, Debug)]
@@ -24,10 +17,6 @@ pub struct RedisBackendBuilder {
     address: ServerAddress,
     form: KeyForm,
     timeout: Duration,
-    connections: usize,
-    together: usize,
-    ping_timeout: Duration,
-    checks: Checks,
 }
 
 impl RedisBackendBuilder {
@@ -36,10 +25,6 @@ impl RedisBackendBuilder {
             address: ServerAddress::new(url),
             form: KeyForm::default(),
             timeout: Duration::from_millis(250),
-            connections: 1,
-            together: MOST_TOGETHER,
-            ping_timeout: PING_TIMEOUT,
-            checks: Checks::new(),
         }
     }
 
@@ -67,6 +52,14 @@ impl RedisBackendBuilder {
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.address.password = Some(password.into());
+        self
+    }
+
+    /// Sets the sentinels' own password, instead of `sentinelPassword` in the URL. It is not percent-encoded. The servers'
+    /// [`password`](Self::password) is another one. Without sentinels in the URL, this is an error.
+    #[must_use]
+    pub fn sentinel_password(mut self, password: impl Into<String>) -> Self {
+        self.address.sentinel_password = Some(password.into());
         self
     }
 
@@ -115,48 +108,12 @@ impl RedisBackendBuilder {
 
     /// Sets how long a decision may take, with all its round trips. The default is 250 ms. A decision without an
     /// answer by then is an error, and may have been charged. Durations above a year count as a year.
-    /// A decision also fails if its connection ends, as it does if the server is [silent](Self::ping_timeout).
+    ///
+    /// A decision also fails if its connection ends, as it does if a call has timed out and the server has answered nothing for
+    /// two seconds.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
-    /// Sets the number of connections to a single server, or to one behind sentinels. The default is 1. One
-    /// connection serves many thousand decisions per second, because simultaneous decisions travel together.
-    ///
-    /// On a cluster, there is one connection to each master, and a number other than 1 is an error. So is one above
-    /// 1000.
-    #[must_use]
-    pub fn connections(mut self, connections: usize) -> Self {
-        self.connections = connections;
-        self
-    }
-
-    /// Sets how many decisions may share a script call. The default is 64. With 1, each decision is sent at once, in a call
-    /// of its own: the server then has more work, and is never busy with one call for long.
-    #[must_use]
-    pub fn grouped(mut self, decisions: usize) -> Self {
-        self.together = decisions;
-        self
-    }
-
-    /// Sets how long a server may take to answer a ping. The default is one second. If the server answers neither of two
-    /// pings in a row in time, nor a decision in the meantime, its connection is replaced, and decisions that wait for
-    /// it fail. Raise this if your server, or the network to it, stands still for longer now and then, and decisions
-    /// have the time to wait for it.
-    ///
-    /// A failover from a server that has become silent is noticed after twice this time.
-    #[must_use]
-    pub fn ping_timeout(mut self, timeout: Duration) -> Self {
-        self.ping_timeout = timeout;
-        self
-    }
-
-    /// Sets which mistakes to look for, and whether they are errors. See [`check`](crate::check).
-    #[must_use]
-    pub fn checks(mut self, checks: Checks) -> Self {
-        self.checks = checks;
+        self.timeout = timeout.min(LONGEST);
         self
     }
 
@@ -164,45 +121,29 @@ impl RedisBackendBuilder {
     ///
     /// # Errors
     ///
-    /// If the URL or another setting is not valid: if the number of connections, the number of decisions in a call or a
-    /// timeout is zero, if there are more than 1000 connections, if connections or a database are set for a cluster, if
-    /// nodes are added to a single server, or if certificates cannot be read or the URL is without TLS.
+    /// If the URL or another setting is not valid: if the timeout is zero, if a database is set for a cluster, if nodes are
+    /// added to a single server, or if certificates cannot be read or the URL is without TLS.
     pub fn build(self) -> Result<RedisBackend, RedisError> {
         if self.timeout.is_zero() {
-            let problem = "the timeout is 0: use, for example, 250 ms";
-            return Err(RedisError::config(problem));
+            return Err(RedisError::config(
+                "the timeout is 0: use, for example, 250 ms",
+            ));
         }
-        if self.ping_timeout.is_zero() {
-            let problem = "the ping timeout is 0: use, for example, 1 s";
-            return Err(RedisError::config(problem));
-        }
-        if self.together == 0 {
-            let problem = "`grouped` is 0: use at least 1, the number of decisions in a call";
-            return Err(RedisError::config(problem));
-        }
-        let reporter = Reporter::new(self.checks);
-        let servers = self.servers()?;
-        let watched = Arc::new(Watched::new(servers, reporter));
-        let inspected = Arc::clone(&watched);
-        let backend = RedisBackend {
-            inspection: Background::new(move || Arc::clone(&inspected).look_once_connected()),
-            watched,
+        let (config, inspection) = (self.address.config()?, Arc::default());
+        let servers = match config.server.is_clustered() {
+            true => Servers::Cluster(Arc::new(Cluster::new(config, inspection))),
+            false => Servers::Single(Link::new(config, inspection)),
+        };
+        // Outside of a runtime, the first decision connects.
+        let _begins_later = match &servers {
+            Servers::Single(link) => link.begin(),
+            Servers::Cluster(cluster) => cluster.begin(),
+        };
+        Ok(RedisBackend {
+            servers,
             form: self.form,
             timeout: self.timeout,
             durations: StoreDurations::default(),
-        };
-        // Outside of a runtime, the first decision connects.
-        let _begins_later = backend.begin();
-        Ok(backend)
-    }
-
-    fn servers(&self) -> Result<RedisServers, RedisError> {
-        let ping_timeout = self.ping_timeout.min(deadline::LONGEST);
-        let settings = LinkSettings {
-            together: self.together,
-            ping_timeout,
-        };
-        let config = self.address.config()?;
-        RedisServers::new(config, self.connections, settings, self.form.clone())
+        })
     }
 }

@@ -1,15 +1,17 @@
 //! Errors of Redis, and their meaning for a decision.
 
+use std::fmt;
+
 use fred::{
     error::{Error, ErrorKind},
-    types::{Value, config::Server},
+    types::config::{Server, ServerConfig},
 };
 use thiserror::Error as ThisError;
 
-use crate::{backend::BackendError, check::Finding, clock::InvalidNow, message::debug_is_message};
+use crate::{backend::BackendError, clock::InvalidNow, message::debug_is_message};
 
-/// An error of Redis. It is the source of a [`BackendError::Unavailable`] or a [`BackendError::NotDone`]. The
-/// [guide](crate::guide::redis#when-redis-fails) has examples.
+/// An error of Redis. It is the source of a [`BackendError::Unavailable`], a [`BackendError::NotDone`] or a
+/// [`BackendError::Undecidable`]. The [guide](crate::guide::redis#when-redis-fails) has examples.
 #[derive(Clone, ThisError)]
 #[non_exhaustive]
 pub enum RedisError {
@@ -19,14 +21,17 @@ pub enum RedisError {
     /// There is no connection. If it broke while the answer was on its way, the charge may have been made.
     #[error("there is no connection to Redis ({0})")]
     Disconnected(DisconnectReason),
+    /// The server has failed several times in a row, so it is not asked for up to a second. Nothing was sent.
+    #[error("Redis has failed several times in a row, and is not asked for a moment")]
+    CircuitOpen,
     /// Too many decisions are waiting.
     #[error("too many decisions are waiting for Redis: it cannot keep up")]
     Busy,
     /// A batch of so many transactions does not fit into one command of Redis. Nothing was sent.
     #[error("a batch of {0} transactions is too large for one command of Redis: split it")]
     TooLarge(usize),
-    /// Redis answered with an error, and nothing was charged. `CLUSTERDOWN`, `LOADING` and `MASTERDOWN` may be the
-    /// answer to an earlier call: they end the connection, and everything that waits on it fails for the same reason.
+    /// Redis answered with an error, and nothing was charged. `CLUSTERDOWN` may be the answer to an earlier call: it ends
+    /// the connection, and everything that waits on it fails for the same reason.
     #[error("Redis refused: {0}")]
     Refused(String),
     /// The answer is not one of the script's.
@@ -49,9 +54,6 @@ pub enum RedisError {
     /// The URL or the configuration is not valid for a client.
     #[error("cannot create a Redis client from this configuration: {0}")]
     Config(String),
-    /// A [check](crate::check) has found a mistake, and the checks are strict.
-    #[error(transparent)]
-    Check(#[from] Finding),
 }
 
 debug_is_message!(RedisError);
@@ -60,7 +62,7 @@ debug_is_message!(RedisError);
 /// [guide](crate::guide::redis#when-redis-fails) says what happens then.
 #[derive(Clone, Debug, ThisError)]
 #[error("{}", .0.details())]
-pub struct DisconnectReason(pub(super) Error);
+pub struct DisconnectReason(Error);
 
 impl DisconnectReason {
     /// Returns whether the server did not answer in time.
@@ -71,7 +73,7 @@ impl DisconnectReason {
 }
 
 /// What is wrong with a value that is not a bucket: a part of [`RedisError::NotABucket`]. The
-/// [guide](crate::guide::failures#events) says what happens then.
+/// [guide](crate::guide::failures#values-of-other-programs) says what happens then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
 pub enum BrokenValue {
@@ -83,47 +85,48 @@ pub enum BrokenValue {
     Unreadable,
 }
 
-impl BrokenValue {
-    /// Reads the error of a script: the place of the key in its call, counted from 0, and what is wrong with it.
-    fn parse(reply: &str) -> Option<(usize, Self)> {
-        let found = match code(reply) {
-            "WRONGTYPE" => return Some((0, Self::OfAnotherType)),
-            "BROKEN" => match reply.contains("BROKEN type") {
-                true => Self::OfAnotherType,
-                false => Self::Unreadable,
-            },
-            _ => return None,
-        };
-        let mut words = reply.split_whitespace();
-        let place = words.find_map(|word| word.parse::<usize>().ok());
-        Some((place.map_or(0, |place| place.saturating_sub(1)), found))
-    }
-}
-
 impl RedisError {
     pub(super) fn config(problem: &str) -> Self {
         Self::Config(problem.to_owned())
+    }
+
+    pub(super) fn no_runtime() -> Self {
+        Self::config("there is no tokio runtime to connect in: await decisions inside of one")
     }
 
     /// Creates the error for an error of the client.
     pub(super) fn of(error: Error) -> Self {
         match error.kind() {
             ErrorKind::Timeout => Self::Timeout,
-            ErrorKind::Backpressure => Self::Busy,
-            ErrorKind::Url => Self::config(error.details()),
             _ if is_reply(error.details()) => Self::refused(error.details()),
-            ErrorKind::Config => Self::config(error.details()),
-            _ => Self::disconnected(error),
+            ErrorKind::Config | ErrorKind::Url => Self::config(error.details()),
+            _ => Self::Disconnected(DisconnectReason(error)),
         }
     }
 
-    pub(super) fn disconnected(because: Error) -> Self {
-        Self::Disconnected(DisconnectReason(because))
+    /// Creates the error for a connection that has ended, or could not be made to these servers.
+    pub(super) fn disconnected(error: Error, servers: &ServerConfig) -> Self {
+        match Self::of(error.clone()) {
+            Self::Refused(text) => Self::Refused(match login_remedy(&text, servers) {
+                Some(remedy) => format!("{} ({remedy})", error.details()),
+                None => text,
+            }),
+            error @ Self::Config(_) => error,
+            _ => Self::Disconnected(DisconnectReason(error)),
+        }
+    }
+
+    /// Creates the error for a connection that has ended for a reason of our own.
+    pub(super) fn ended(kind: ErrorKind, reason: &'static str) -> Self {
+        Self::Disconnected(DisconnectReason(Error::new(kind, reason)))
     }
 
     /// Creates the error for an error answer of Redis, with a remedy.
     pub(super) fn refused(reply: &str) -> Self {
-        Self::Refused(explained(reply))
+        Self::Refused(match remedy(reply) {
+            Some(remedy) if !reply.contains(remedy) => format!("{reply} ({remedy})"),
+            _ => reply.to_owned(),
+        })
     }
 
     /// Returns whether a server refused to write because it is a replica. This happens after a failover, and the client then
@@ -131,21 +134,6 @@ impl RedisError {
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         matches!(self, Self::Refused(text) if code(text) == "READONLY")
-    }
-
-    /// Returns whether the server has certainly changed nothing.
-    fn is_certain(&self) -> bool {
-        // These errors end the connection, and all waiting calls fail with the same error.
-        const CONTAGIOUS: [&str; 3] = ["CLUSTERDOWN", "LOADING", "MASTERDOWN"];
-        match self {
-            Self::Refused(text) => !CONTAGIOUS.contains(&code(text)),
-            Self::Busy
-            | Self::TooLarge(_)
-            | Self::NotABucket { .. }
-            | Self::Config(_)
-            | Self::Check(_) => true,
-            Self::Timeout | Self::Disconnected(_) | Self::Garbled(_) => false,
-        }
     }
 
     /// Returns whether waiting will not help, for example because the password is wrong or the server is of another kind.
@@ -160,7 +148,7 @@ impl RedisError {
             NO_SENTINEL,
         ];
         match self {
-            Self::Config(_) | Self::Check(_) => true,
+            Self::Config(_) => true,
             Self::Refused(text) => PERMANENT.iter().any(|part| text.contains(part)),
             _ => false,
         }
@@ -176,23 +164,31 @@ fn is_code(word: &str) -> bool {
     word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
-const NO_SENTINEL: &str = "this is no sentinel: use `redis://`";
-
-/// Adds a remedy to errors that are caused by a server's configuration.
-fn explained(reply: &str) -> String {
-    match remedy(reply) {
-        Some(remedy) if !reply.contains(remedy) => format!("{reply} ({remedy})"),
-        _ => reply.to_owned(),
+/// Returns the code of an error. Before Redis 7, a script's errors begin with `ERR Error running script`, and the error
+/// itself follows a hyphen.
+fn code(reply: &str) -> &str {
+    let mut words = reply.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    let mut within = words.filter_map(|word| word.strip_prefix('-'));
+    let within = within.find(|word| is_code(word));
+    match (first, within) {
+        (_, Some(within)) if !is_code(first) || first == "ERR" => within,
+        _ => first,
     }
 }
 
+const NO_SENTINEL: &str = "this is no sentinel: use `redis://`";
+
+/// Returns what to change, for an error that is caused by a server's configuration.
 fn remedy(reply: &str) -> Option<&'static str> {
     let remedy = match code(reply) {
-        "NOAUTH" => "put the password in the URL, as `redis://:password@host`",
+        "NOAUTH" => {
+            "put the password in the URL, as `redis://:password@host`, or use `.password()`"
+        }
         "WRONGPASS" => "check the user and the password in the URL",
         "NOPERM" => {
-            "allow the user `+eval +evalsha +script|load +get +set +getrange +setrange +strlen +del +pexpire \
-             +persist +time` on these keys, and `+select` for a database"
+            "allow the user `+eval +evalsha +script|load +time +get +set +append +pttl +pexpire +del +ping +client|id +info` \
+             on these keys, and `+select` for a database"
         }
         "OOM" => "the server is out of memory: raise `maxmemory`",
         "NOREPLICAS" => {
@@ -216,38 +212,40 @@ fn remedy(reply: &str) -> Option<&'static str> {
     Some(remedy)
 }
 
-/// Returns the code of an error. Before Redis 7, a script's errors begin with `ERR Error running script`, and the error
-/// itself follows a hyphen.
-fn code(reply: &str) -> &str {
-    let mut words = reply.split_whitespace();
-    let first = words.next().unwrap_or_default();
-    let mut within = words.filter_map(|word| word.strip_prefix('-'));
-    let within = within.find(|word| is_code(word));
-    match (first, within) {
-        ("ERR", Some(within)) => within,
-        _ => first,
+/// Returns what to change if a server has refused the password, or its absence.
+fn login_remedy(reply: &str, servers: &ServerConfig) -> Option<&'static str> {
+    match (code(reply), servers) {
+        ("NOAUTH" | "WRONGPASS", ServerConfig::Sentinel { .. }) => Some(
+            "the user and the password in the URL are those of the servers: sentinels with a password of their own need \
+             `sentinelPassword` in the URL, or `.sentinel_password()`",
+        ),
+        ("NOAUTH" | "WRONGPASS", ServerConfig::Unix { .. }) => Some(
+            "write the user and the password as `redis+unix://user:password@unix/path/to.sock`, or use `.password()`",
+        ),
+        _ => None,
     }
 }
 
 /// The reason why a call has not led to a decision.
 #[derive(Clone, Debug)]
 pub(super) enum Failure {
-    /// The script is not loaded, and can be sent.
-    NoScript,
-    /// Some of the keys are being moved to another server. They can be asked for one by one.
+    /// The keys are on both sides of a move to another server. They can be asked for one by one.
     TryAgain,
     /// The keys are on another server.
     Moved(Redirect),
     /// The keys are being moved to another server.
     Ask(Redirect),
+    /// The server's clock is outside of the periods that it was given.
+    Clock,
     InvalidNow(InvalidNow),
-    /// The value of a key, by its place in the call, is not a bucket. Nothing was done.
+    /// The debit of a member, by its place in the call, does not fit.
+    NoRoom(usize),
+    /// The value of a key, by its place in the call, is not a bucket.
     NotABucket(usize, BrokenValue),
-    /// Nothing was sent.
-    Unsent(RedisError),
-    /// A part of a batch may have been charged.
-    Partly(RedisError),
-    Redis(RedisError),
+    /// Nothing was charged.
+    NotDone(RedisError),
+    /// It is not known whether anything was charged.
+    Unknown(RedisError),
 }
 
 /// The target of a redirection, `host:port`. A server leaves out the host if it is its own.
@@ -268,79 +266,139 @@ impl Redirect {
     }
 
     pub(super) fn server(&self, from: &Server) -> Server {
-        let host = match self.host.as_str() {
-            "" => from.host.clone(),
-            host => host.into(),
-        };
-        Server::new(host, self.port)
+        match self.host.as_str() {
+            "" => Server::new(from.host.clone(), self.port),
+            host => Server::new(host, self.port),
+        }
     }
 }
 
 impl Failure {
+    /// Reads the text of an error that the script answers for a batch, which ends with the number of the member. In a call, the
+    /// batch begins at a place.
+    pub(super) fn of_script(text: &str, first: usize) -> Self {
+        let nth = text
+            .rsplit(' ')
+            .next()
+            .and_then(|word| word.parse::<usize>().ok());
+        let place = first + nth.unwrap_or(1).saturating_sub(1);
+        match code(text) {
+            "CLOCK" => Self::Clock,
+            _ if text.contains("WRONGTYPE") => Self::NotABucket(place, BrokenValue::OfAnotherType),
+            code if code != "BROKEN" && is_code(code) => Self::NotDone(RedisError::refused(text)),
+            // Errors of Lua have no code: it has met a value that it cannot read.
+            _ => Self::NotABucket(place, BrokenValue::Unreadable),
+        }
+    }
+
+    pub(super) fn garbled(reply: &impl fmt::Debug) -> Self {
+        Self::Unknown(RedisError::Garbled(format!("{reply:?}")))
+    }
+
     /// Returns whether the call failed because its keys were in one call. Single calls can succeed.
     pub(super) fn is_of_the_keys(&self) -> bool {
         match self {
             Self::TryAgain => true,
-            Self::Redis(RedisError::Refused(text)) => ["NOPERM", "CROSSSLOT"]
-                .iter()
-                .any(|code| text.starts_with(code)),
+            Self::NotDone(RedisError::Refused(text)) => {
+                matches!(code(text), "NOPERM" | "CROSSSLOT")
+            }
             _ => false,
         }
     }
 
-    /// Reads the text of an error, which a script answers.
-    pub(super) fn refused(reply: &str) -> Self {
-        match BrokenValue::parse(reply) {
-            Some((place, found)) => Self::NotABucket(place, found),
-            None => RedisError::refused(reply).into(),
+    /// Returns the error of a server that refuses to write because it is a replica.
+    pub(super) fn read_only(&self) -> Option<RedisError> {
+        match self {
+            Self::NotDone(error) if error.is_read_only() => Some(error.clone()),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the server has answered as it should, so that a circuit breaker counts it as a success.
+    pub(super) const fn is_answer(&self) -> bool {
+        !matches!(self, Self::NotDone(_) | Self::Unknown(_))
+    }
+
+    /// Returns the failure of a check, which charges nothing, whether it was done or not.
+    pub(super) fn of_a_check(self) -> Self {
+        match self {
+            Self::Unknown(error) => Self::NotDone(error),
+            failure => failure,
+        }
+    }
+
+    /// Returns the failure of a batch of which other parts may have been charged.
+    pub(super) fn partly(self) -> Self {
+        match self {
+            Self::NotDone(error) => Self::Unknown(error),
+            failure @ Self::Unknown(_) => failure,
+            _ => Self::Unknown(RedisError::refused(
+                "a part of the batch could not be decided",
+            )),
         }
     }
 
     /// Returns the failure of a batch, in which the keys of this call have other places.
     pub(super) fn within(self, places: &[usize]) -> Self {
+        let outer = |place: usize| places.get(place).copied().unwrap_or(place);
         match self {
-            Self::NotABucket(place, found) => {
-                Self::NotABucket(places.get(place).copied().unwrap_or(0), found)
-            }
+            Self::NoRoom(place) => Self::NoRoom(outer(place)),
+            Self::NotABucket(place, found) => Self::NotABucket(outer(place), found),
             failure => failure,
         }
     }
 
-    /// Returns the same failure in a form that nobody answers with another attempt.
-    pub(super) fn final_one(self) -> Self {
+    /// The result of the call, for metrics.
+    pub(super) fn label(&self) -> &'static str {
         match self {
-            Self::NoScript | Self::TryAgain | Self::Moved(_) | Self::Ask(_) => {
-                Self::Redis(self.into())
+            Self::InvalidNow(_) | Self::NoRoom(_) => "ok",
+            Self::NotDone(error) if error.is_read_only() => "moving",
+            Self::NotDone(RedisError::Timeout) | Self::Unknown(RedisError::Timeout) => "timeout",
+            _ => "error",
+        }
+    }
+
+    /// Returns the error of a batch. `key` names the key at a place.
+    pub(super) fn error(self, key: impl FnOnce(usize) -> String) -> BackendError {
+        let redirected = |text: &str| BackendError::not_done(RedisError::refused(text));
+        match self {
+            Self::TryAgain => redirected("TRYAGAIN the keys are being moved"),
+            Self::Moved(_) | Self::Ask(_) => redirected("MOVED to another server"),
+            Self::Clock => redirected("CLOCK it is far from the time that it had shown before"),
+            Self::InvalidNow(error) => error.into(),
+            Self::NoRoom(member) => BackendError::NoRoom { member },
+            Self::NotABucket(place, found) => BackendError::Undecidable(
+                RedisError::NotABucket {
+                    key: key(place),
+                    found,
+                }
+                .into(),
+            ),
+            Self::NotDone(error @ RedisError::TooLarge(_)) => {
+                BackendError::Undecidable(error.into())
             }
-            failure => failure,
+            Self::NotDone(error) => BackendError::not_done(error),
+            Self::Unknown(error) => BackendError::unavailable(error),
         }
-    }
-
-    /// Returns whether the call has certainly changed nothing.
-    pub(super) fn is_certain(&self) -> bool {
-        match self {
-            Self::Partly(_) => false,
-            Self::Redis(error) => error.is_certain(),
-            _ => true,
-        }
-    }
-
-    pub(super) fn garbled(reply: &Value) -> Self {
-        Self::Redis(RedisError::Garbled(format!("{reply:?}")))
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let reply = error.details();
-        let redirect = || Redirect::parse(reply);
-        match reply.split(' ').next() {
-            Some("NOSCRIPT") => Self::NoScript,
-            Some("TRYAGAIN") => Self::TryAgain,
-            Some("MOVED") if let Some(to) = redirect() => Self::Moved(to),
-            Some("ASK") if let Some(to) = redirect() => Self::Ask(to),
-            _ if BrokenValue::parse(reply).is_some() => Self::refused(reply),
-            _ => Self::Redis(RedisError::of(error)),
+        // An error within the script can come after its writes. Errors that end a connection fail all calls that wait on it.
+        let is_certain = is_reply(reply)
+            && !reply.contains("PARTLY")
+            && !matches!(
+                (code(reply), reply.contains("user_script")),
+                ("CLUSTERDOWN", _) | ("ERR", true)
+            );
+        match (code(reply), Redirect::parse(reply)) {
+            ("TRYAGAIN", _) => Self::TryAgain,
+            ("MOVED", Some(to)) => Self::Moved(to),
+            ("ASK", Some(to)) => Self::Ask(to),
+            _ if is_certain => Self::NotDone(RedisError::of(error)),
+            _ => Self::Unknown(RedisError::of(error)),
         }
     }
 }
@@ -348,127 +406,5 @@ impl From<Error> for Failure {
 impl From<InvalidNow> for Failure {
     fn from(error: InvalidNow) -> Self {
         Self::InvalidNow(error)
-    }
-}
-
-impl From<RedisError> for Failure {
-    fn from(error: RedisError) -> Self {
-        Self::Redis(error)
-    }
-}
-
-impl From<Failure> for RedisError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::NoScript => Self::Refused("NOSCRIPT, twice".to_owned()),
-            Failure::TryAgain => Self::Refused("TRYAGAIN the keys are being moved".to_owned()),
-            Failure::Moved(_) | Failure::Ask(_) => {
-                Self::Refused(explained("MOVED to another server"))
-            }
-            Failure::InvalidNow(error) => Self::Refused(error.to_string()),
-            Failure::NotABucket(_, found) => Self::NotABucket {
-                key: "?".to_owned(),
-                found,
-            },
-            Failure::Unsent(error) | Failure::Partly(error) | Failure::Redis(error) => error,
-        }
-    }
-}
-
-impl From<Failure> for BackendError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::InvalidNow(error) => error.into(),
-            Failure::Partly(error) => Self::unavailable(error),
-            failure => {
-                let is_unsent = matches!(failure, Failure::Unsent(_));
-                match RedisError::from(failure) {
-                    error @ (RedisError::NotABucket { .. } | RedisError::TooLarge(_)) => {
-                        Self::Undecidable(error.into())
-                    }
-                    error if error.is_read_only() => Self::Moving(error.into()),
-                    error if is_unsent || error.is_certain() => Self::not_done(error),
-                    error => Self::unavailable(error),
-                }
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn replica_is_known_by_the_answers_of_all_versions() {
-        for (text, is_read_only) in [
-            (
-                "READONLY You can't write against a read only replica.",
-                true,
-            ),
-            (
-                "ERR Error running script (call to f_0123): @user_script:47: @user_script: 47: \
-                 -READONLY You can't write against a read only replica.",
-                true,
-            ),
-            ("LOADING Redis is loading the dataset in memory", false),
-        ] {
-            let error = RedisError::Refused(text.to_owned());
-            assert_eq!(error.is_read_only(), is_read_only, "{text}");
-        }
-    }
-
-    #[test]
-    fn refused_write_is_explained_by_its_own_reason_in_the_words_of_all_versions() {
-        for (error, remedy) in [
-            (
-                "NOREPLICAS Not enough good replicas to write.",
-                "min-replicas-to-write",
-            ),
-            (
-                "MISCONF Redis is configured to save RDB snapshots, but it cannot.",
-                "its disk",
-            ),
-            (
-                "OOM command not allowed when used memory > 'maxmemory'.",
-                "raise `maxmemory`",
-            ),
-        ] {
-            for text in [
-                format!("{error} script: 0123, on @user_script:47."),
-                format!(
-                    "ERR Error running script (call to f_0123): @user_script:47: @user_script: 47: -{error}"
-                ),
-            ] {
-                let once = explained(&text);
-                assert!(once.contains(remedy), "{once}");
-                assert_eq!(explained(&once), once);
-            }
-        }
-    }
-
-    #[test]
-    fn value_that_is_no_bucket_is_an_error_of_its_key() {
-        let wrong = "WRONGTYPE Operation against a key holding the wrong kind of value";
-        for (text, expected) in [
-            (wrong, (0, BrokenValue::OfAnotherType)),
-            (
-                "ERR Error running script (call to f_0123): @user_script:47: @user_script: 47: -WRONGTYPE Operation",
-                (0, BrokenValue::OfAnotherType),
-            ),
-            ("BROKEN value", (0, BrokenValue::Unreadable)),
-            ("BROKEN value 3", (2, BrokenValue::Unreadable)),
-            ("BROKEN type 2", (1, BrokenValue::OfAnotherType)),
-        ] {
-            assert_eq!(BrokenValue::parse(text), Some(expected), "{text}");
-            let failure = Failure::refused(text).within(&[7, 8, 9]);
-            let place = 7 + expected.0;
-            assert!(
-                matches!(failure, Failure::NotABucket(at, _) if at == place),
-                "{failure:?}"
-            );
-            assert!(matches!(failure.into(), BackendError::Undecidable(_)));
-        }
-        assert_eq!(BrokenValue::parse("OOM command not allowed"), None);
     }
 }

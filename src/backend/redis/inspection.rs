@@ -1,47 +1,50 @@
-//! Inspects a connected server for missing permissions, and for settings that lose buckets or make times wrong.
+//! Checks of a connected server: settings that lose buckets, and a clock that makes times wrong. Each mistake is logged once.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, SystemTime},
+};
 
-use fred::types::{FromValue, Value};
+use fred::types::Value;
 
-use super::{error::RedisError, link::Link, script::PROBE};
-use crate::check::{Check, Checks, Finding};
-
-/// The longest that an answer may take. Only a check waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::connection::{Connection, PATIENCE};
+use crate::clock::Timestamp;
 
 /// The largest accepted difference between clocks.
 const SKEW: Duration = Duration::from_secs(5);
 
-/// Fails if the user of a connection may not run scripts. Without this, the first decision would be the first to fail.
-///
-/// A server that gives no clear answer passes.
-pub(super) async fn may_run_scripts(link: &Link) -> Result<(), RedisError> {
-    for (command, script) in [("EVAL", PROBE.text), ("EVALSHA", &PROBE.sha)] {
-        let run: Result<Value, _> = link.query(command, &[script, "0"], PATIENCE).await;
-        if let Err(error) = run
-            && error.is_permanent()
-        {
-            return Err(error);
+/// What was logged about the servers of a backend.
+#[derive(Debug, Default)]
+pub(super) struct Inspection {
+    eviction: AtomicBool,
+    skew: AtomicBool,
+}
+
+impl Inspection {
+    /// Looks at a server, which has shown its `time` after an instant. Without the permission to ask, nothing is found.
+    pub(super) async fn look(&self, connection: &Connection, before: Timestamp, time: u64) {
+        let after = Timestamp::from(SystemTime::now());
+        if let Some(seen) = skew(before, Timestamp::from_micros(time), after) {
+            let remedy = "synchronize the clocks of both machines with NTP";
+            warn(&self.skew, "clock-skew", &seen, remedy);
+        }
+        let info = vec![Value::from_static_str("memory")];
+        let info = connection.send("INFO", info, false, PATIENCE).await;
+        let info = info.ok().and_then(|info| info.as_string());
+        if let Some(seen) = info.as_deref().and_then(eviction) {
+            let remedy = "set `maxmemory-policy noeviction` on the server, or use a separate server for buckets";
+            warn(&self.eviction, "buckets-evicted", &seen, remedy);
         }
     }
-    Ok(())
 }
 
-/// Returns the findings about a server. Without the permission to ask, there are none.
-pub(super) async fn inspect(link: &Link, checks: Checks) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    if checks.has(Check::BucketsEvicted) {
-        findings.extend(eviction(link).await);
+fn warn(told: &AtomicBool, check: &str, seen: &str, remedy: &str) {
+    if !told.swap(true, Ordering::Relaxed) {
+        tracing::warn!(check, seen, "{remedy}");
     }
-    if checks.has(Check::ClockSkew) {
-        findings.extend(skew(link).await);
-    }
-    findings
 }
 
-async fn eviction(link: &Link) -> Option<Finding> {
-    let info: String = ask(link, "INFO", &["memory"]).await?;
+fn eviction(info: &str) -> Option<String> {
     let field = |name| {
         let mut fields = info.lines().filter_map(|line| line.trim().split_once(':'));
         fields
@@ -49,41 +52,19 @@ async fn eviction(link: &Link) -> Option<Finding> {
             .map(|(_, value)| value)
     };
     let (most, policy) = (field("maxmemory")?, field("maxmemory_policy")?);
-    let seen = format!("the Redis server evicts by `{policy}` when it holds {most} bytes");
     // `volatile-ttl` evicts the buckets first that would be full soonest.
     let is_harmless = most == "0" || ["noeviction", "volatile-ttl"].contains(&policy);
-    (!is_harmless).then(|| Finding::new(Check::BucketsEvicted, seen))
+    (!is_harmless)
+        .then(|| format!("the Redis server evicts by `{policy}` when it holds {most} bytes"))
 }
 
-async fn skew(link: &Link) -> Option<Finding> {
-    let before = since_epoch();
-    let (secs, micros): (u64, u32) = ask(link, "TIME", &[]).await?;
-    let after = since_epoch();
-    let theirs = Duration::new(secs, micros.checked_mul(1000)?);
-    let apart = apart(before, theirs, after);
-    let ahead = if theirs > after { "ahead" } else { "behind" };
-    let seen = format!("the Redis server's clock is {apart:.0?} {ahead} of this machine's");
-    (apart > SKEW).then(|| Finding::new(Check::ClockSkew, seen))
-}
-
-/// Returns the least difference between our clock and one that was read between two readings of ours.
-fn apart(before: Duration, theirs: Duration, after: Duration) -> Duration {
-    let (ahead, behind) = (theirs.saturating_sub(after), before.saturating_sub(theirs));
-    ahead.max(behind)
-}
-
-fn since_epoch() -> Duration {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.unwrap_or_default()
-}
-
-async fn ask<T: FromValue>(
-    link: &Link,
-    command: &'static str,
-    arguments: &[&'static str],
-) -> Option<T> {
-    let answered = link.query(command, arguments, PATIENCE).await;
-    answered
-        .inspect_err(|error| tracing::debug!(%error, "a check could not ask the Redis server"))
-        .ok()
+/// Compares the server's clock with ours, which was read before and after.
+fn skew(before: Timestamp, theirs: Timestamp, after: Timestamp) -> Option<String> {
+    let ahead = theirs.saturating_duration_since(after);
+    let (apart, direction) = match ahead.is_zero() {
+        true => (before.saturating_duration_since(theirs), "behind"),
+        false => (ahead, "ahead of"),
+    };
+    (apart > SKEW)
+        .then(|| format!("the Redis server's clock is {apart:.0?} {direction} this machine's"))
 }

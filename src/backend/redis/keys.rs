@@ -129,10 +129,7 @@ impl KeyForm {
                 },
                 KeyPart::Algorithm => key.push_str(member.key.algorithm.as_str()),
                 KeyPart::Id => push_id(&mut key, member.key.id, 32),
-                KeyPart::Tag => {
-                    let room = &mut None;
-                    push_id(&mut key, member.format.group(member.key.id, room), 8);
-                }
+                KeyPart::Tag => push_id(&mut key, &member.format.group(member.key.id), 8),
             }
         }
         key
@@ -297,7 +294,7 @@ mod tests {
             1,
             Mode::CheckAndSpend,
         );
-        form.key(&member.format(format))
+        form.key(&Member { format, ..member })
     }
 
     /// The key of a bucket with each algorithm: GCRA, a window, a quota, and tiers.
@@ -313,7 +310,7 @@ mod tests {
         limits.map(|one| {
             let key = BucketKey::new(limit, id);
             let member = Member::new(key, one.algorithm().unwrap(), 1, Mode::CheckAndSpend);
-            form.key(&member.format(format))
+            form.key(&Member { format, ..member })
         })
     }
 

@@ -26,12 +26,9 @@
 //!
 //! # Keys
 //!
-//! A bucket is one string key, by default `tollgate:{<tag>}:<limit>:<id>`; a [`KeyForm`] changes that. Its value is the
-//! theoretical arrival time in microseconds, `us` or `us:frac`, and expires at that time. The value of a bucket with
-//! tiers is binary, and expires when nothing depends on it any more. The value of a window is `W` and the instants of
-//! its units. Expired units can come first. The value expires with the newest unit. The value of a quota is
-//! `Q<start>:<used>`; it expires when the period ends. The value of a concurrency limit is that of a window: the instants at
-//! which its permits were taken or renewed last.
+//! A bucket is one string key, by default `tollgate:{<tag>}:<limit>:<id>`; a [`KeyForm`] changes that. Values are described at
+//! the head of each algorithm's script. A key expires when its bucket is as new; that of a quota a minute later, and that of a
+//! window with more than 64 units up to an eighth of the window later.
 //!
 //! # Simultaneous decisions
 //!
@@ -39,68 +36,71 @@
 //! connection idle is sent at once; none waits for a timer. Each caller keeps its own answer and deadline. One that
 //! leaves before its call is sent is not charged.
 //!
+//! # A server that fails
+//!
+//! Each server has a circuit breaker. After five decisions in a row that it has not answered in time, or has refused, it is not
+//! asked, apart from one probe at a time: after 50 to 100 ms, and later once a second. Decisions fail at once until then.
+//!
 //! # Servers
 //!
-//! Redis 5 or newer, or Valkey. The user needs `EVAL`, `EVALSHA`, `SCRIPT LOAD`, `GET`, `SET`, `GETRANGE`, `SETRANGE`,
-//! `STRLEN`, `DEL`, `PEXPIRE`, `PERSIST` and `TIME`, and on a cluster `CLUSTER SLOTS` and `ASKING`. Buckets should not be
-//! evicted: set `maxmemory-policy noeviction`, or `volatile-ttl` to lose those first that are nearly full.
+//! Redis 6.2 or newer, or Valkey. The [guide](crate::guide::redis) lists the permissions that the user needs. Buckets should not
+//! be evicted: set `maxmemory-policy noeviction`, or `volatile-ttl` to lose those first that are nearly full.
 
 mod address;
-mod answer;
-mod arguments;
-mod background;
 mod builder;
-mod call;
 mod cluster;
-mod config;
 mod connection;
-mod deadline;
 mod error;
-mod group;
 mod inspection;
 mod keys;
-mod lanes;
 mod link;
 mod multi_slot;
+mod protocol;
 mod script;
-mod server_health;
-mod servers;
-mod slot_refund;
+#[cfg(test)]
+mod tests;
 mod tls;
-mod upkeep;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use tokio::time;
-
-use self::{
-    background::Background,
-    call::ScriptCall,
-    deadline::Deadline,
-    error::Failure,
-    servers::{RedisServers, Watched},
+use async_trait::async_trait;
+use tokio::{
+    runtime::Handle,
+    time::{self, Instant},
 };
+
 pub use self::{
     builder::RedisBackendBuilder,
     error::{BrokenValue, DisconnectReason, RedisError},
     keys::{KeyForm, KeyFormError},
 };
-use super::{Backend, BackendError, MaybeReady, async_trait};
-use crate::{backend, decision::Outcome, metrics, transaction::Batch};
+use self::{cluster::Cluster, error::Failure, link::Link, protocol::Call};
+use super::{Backend, BackendError, Stats};
+use crate::{
+    decision::{Answer, Outcome},
+    metrics::{StoreCall, StoreDurations},
+    transaction::Batch,
+};
 
-/// The lane of all calls to a single server.
-const ONE_LANE: u16 = 0;
+/// The slot of all calls to a single server.
+const ONE_SLOT: u16 = 0;
 
 /// Keeps buckets in Redis or Valkey: on a single server, behind sentinels, or in a cluster.
 ///
 /// The [module docs](self) state its guarantees. The [guide](crate::guide::redis) covers URLs, sizing, permissions
 /// and clusters.
 pub struct RedisBackend {
-    watched: Arc<Watched>,
+    servers: Servers,
     form: KeyForm,
     timeout: Duration,
-    inspection: Background,
-    durations: metrics::StoreDurations,
+    durations: StoreDurations,
+}
+
+#[derive(Debug)]
+enum Servers {
+    /// One, or one behind sentinels.
+    Single(Link),
+    Cluster(Arc<Cluster>),
 }
 
 impl RedisBackend {
@@ -110,7 +110,7 @@ impl RedisBackend {
     /// |---|---|
     /// | `redis://[[user]:password@]host[:port][/database]` | one |
     /// | `redis-cluster://host:port[?node=host:port&…]` | a cluster that these nodes belong to |
-    /// | `redis-sentinel://host:port?sentinelServiceName=name[&node=host:port…]` | the master that these sentinels name |
+    /// | `redis-sentinel://host:port?sentinelServiceName=name[&node=host:port…][&sentinelPassword=…]` | the master that these sentinels name |
     /// | `redis+unix:///path/to.sock` | one, by a unix socket |
     /// | `rediss://`, `rediss-cluster://`, `rediss-sentinel://` | the same with TLS |
     ///
@@ -134,101 +134,45 @@ impl RedisBackend {
         RedisBackendBuilder::new(url.into())
     }
 
-    /// Waits until the servers are connected, for at most `timeout`.
+    /// Waits until the servers are connected, for at most `timeout`. A process that has to start during an outage logs the error
+    /// and goes on.
     ///
     /// # Errors
     ///
     /// If they are not connected in time, with the last reason; or as soon as waiting is pointless, because the
     /// password is wrong, the user may not run scripts, or the server is of another kind.
     pub async fn connected(&self, timeout: Duration) -> Result<(), RedisError> {
-        self.begin()?;
+        // A timer panics without one.
+        Handle::try_current().map_err(|_| RedisError::no_runtime())?;
         let connected = async {
-            self.watched.servers.connected().await?;
-            self.watched.servers.may_run_scripts().await?;
-            let refusal = self.watched.refusal().await;
-            refusal.map_or(Ok(()), |finding| Err(finding.clone().into()))
-        };
-        let Ok(connected) = time::timeout(timeout, connected).await else {
-            return Err(self
-                .watched
-                .servers
-                .problem()
-                .unwrap_or(RedisError::Timeout));
-        };
-        connected
-    }
-
-    /// Starts to connect and to inspect the servers, unless that has started.
-    fn begin(&self) -> Result<(), RedisError> {
-        self.watched.servers.begin()?;
-        match self.watched.is_done() {
-            true => Ok(()),
-            false => self.inspection.ensure(),
-        }
-    }
-
-    /// Decides a batch, and measures that. A caller that gives up earlier than the backend itself has a `deadline`.
-    async fn timed(
-        &self,
-        batch: &Batch<'_>,
-        deadline: Option<Duration>,
-    ) -> Result<Outcome, BackendError> {
-        let call = metrics::StoreCall::start(&self.durations, batch.operation);
-        let gives_up = deadline.filter(|deadline| *deadline < self.timeout);
-        let decided = self.decide(batch, gives_up).await;
-        let decided = decided.map_err(|failure| self.error(failure, batch));
-        let result = match &decided {
-            Ok(_) | Err(BackendError::InvalidNow(_)) => "ok",
-            Err(BackendError::Moving(_)) => "moving",
-            Err(BackendError::Undecidable(_)) => "error",
-            Err(BackendError::Unavailable(error) | BackendError::NotDone(error)) => {
-                match error.downcast_ref() {
-                    Some(RedisError::Timeout) if gives_up.is_some() => "dropped",
-                    Some(RedisError::Timeout) => "timeout",
-                    _ => "error",
-                }
+            match &self.servers {
+                Servers::Single(link) => link.connected().await,
+                Servers::Cluster(cluster) => cluster.connected().await,
             }
         };
-        call.ended(result);
-        decided
-    }
-
-    /// Returns the error of a batch. It names the key of a value that is not a bucket.
-    fn error(&self, failure: Failure, batch: &Batch<'_>) -> BackendError {
-        let Failure::NotABucket(place, found) = failure else {
-            return failure.into();
+        let problem = || match &self.servers {
+            Servers::Single(link) => link.problem(),
+            Servers::Cluster(cluster) => cluster.problem(),
         };
-        let key = batch.members.get(place);
-        let key = key.map_or_else(String::new, |member| self.form.shown(member));
-        BackendError::Undecidable(RedisError::NotABucket { key, found }.into())
+        let connected = time::timeout(timeout, connected).await;
+        connected.unwrap_or_else(|_| Err(problem().unwrap_or(RedisError::Timeout)))
     }
 
-    async fn decide(
-        &self,
-        batch: &Batch<'_>,
-        gives_up: Option<Duration>,
-    ) -> Result<Outcome, Failure> {
+    async fn decide(&self, batch: &Batch<'_>) -> Result<Vec<Answer>, Failure> {
         if let Some(now) = batch.now {
             now.validate()?;
         }
-        self.begin()?;
-        let deadline = Deadline::after(gives_up.unwrap_or(self.timeout));
-        match &self.watched.servers {
-            RedisServers::Single(links) => {
-                let call =
-                    ScriptCall::new(batch.operation, batch.now, batch.members.iter(), &self.form);
-                let answer = links.next().run(ONE_LANE, call, deadline).await?;
-                answer.judge(batch)
+        match &self.servers {
+            Servers::Single(_) if batch.members.is_empty() => Ok(Vec::new()),
+            Servers::Single(link) => {
+                let deadline = Instant::now() + self.timeout;
+                let call = Call::new(batch, &self.form);
+                let reply = link.run(ONE_SLOT, call, false, deadline).await?;
+                reply.answers(batch)
             }
-            RedisServers::Cluster(cluster) => {
+            Servers::Cluster(cluster) => {
                 // Boxed, to keep the future of a single server small.
-                let decided = multi_slot::apply(cluster, batch, self.timeout);
-                let decided = Box::pin(decided);
-                match gives_up {
-                    // Refunds can take longer than the deadline, and end without this caller.
-                    Some(_) => deadline.limit(decided).await?,
-                    None => decided.await,
-                }
+                Box::pin(multi_slot::apply(cluster, batch, &self.form, self.timeout)).await
             }
         }
     }
@@ -238,7 +182,7 @@ impl fmt::Debug for RedisBackend {
     /// Names the servers, and never a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisBackend")
-            .field("servers", &self.watched.servers)
+            .field("servers", &self.servers)
             .field("keys", &self.form)
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
@@ -248,64 +192,28 @@ impl fmt::Debug for RedisBackend {
 #[async_trait]
 impl Backend for RedisBackend {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        self.timed(batch, None).await
-    }
-
-    fn ask<'a>(
-        &'a self,
-        batch: &'a Batch<'a>,
-        deadline: Option<Duration>,
-    ) -> MaybeReady<impl Future<Output = Result<Outcome, BackendError>> + Send + 'a> {
-        MaybeReady::Waits(self.timed(batch, deadline))
-    }
-
-    fn servers(&self) -> Option<&dyn backend::Servers> {
-        match &self.watched.servers {
-            RedisServers::Cluster(cluster) => Some(&**cluster),
-            RedisServers::Single(_) => None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        Limit,
-        backend::{DenyCache, FailurePolicy, Lease},
-        transaction::{BucketKey, LimitKey, Member, Mode, Operation},
-    };
-
-    fn size<F>(begun: &MaybeReady<F>) -> usize {
-        match begun {
-            MaybeReady::Waits(future) => size_of_val(future),
-            MaybeReady::Ready(_) => 0,
+        let call = StoreCall::start(&self.durations, batch.operation);
+        let decided = self.decide(batch).await;
+        call.ended(decided.as_ref().map_or_else(Failure::label, |_| "ok"));
+        let key = |place: usize| {
+            batch
+                .members
+                .get(place)
+                .map(|member| self.form.shown(member))
+        };
+        match decided {
+            Ok(answers) => Ok(Outcome::new(answers)),
+            Err(failure) => Err(failure.error(|place| key(place).unwrap_or_default())),
         }
     }
 
-    /// Allocators have a fast path up to about a kilobyte, and a future is copied when it is boxed.
-    #[test]
-    fn future_of_a_decision_is_small() {
-        let redis = || RedisBackend::new("redis://127.0.0.1:1").unwrap();
-        let limit = Limit::per_second(1);
-        let key = BucketKey::new(LimitKey::Number(1), "id");
-        let members = [Member::new(
-            key,
-            limit.algorithm().unwrap(),
-            1,
-            Mode::CheckAndSpend,
-        )];
-        let batch = Batch::new(Operation::Spend, &members);
-        let (bare, cache) = (redis(), DenyCache::new(redis()));
-        let bare = size(&bare.ask(&batch, None));
-        let cached = size(&cache.ask(&batch, None));
-        let policy = FailurePolicy::new(DenyCache::new(redis()));
-        let policy = size(&policy.ask(&batch, None));
-        let lease = Lease::new(DenyCache::new(redis()), 4);
-        let lease = size(&lease.ask(&batch, None));
-        let all = FailurePolicy::new(Lease::new(DenyCache::new(redis()), 4));
-        let all = size(&all.ask(&batch, None));
-        let sizes = [bare, cached, policy, lease, all];
-        assert!(sizes.iter().all(|size| *size <= 1000), "{sizes:?}");
+    fn stats(&self) -> Stats {
+        Stats {
+            is_open: Some(match &self.servers {
+                Servers::Single(link) => link.is_open(),
+                Servers::Cluster(cluster) => cluster.is_open(),
+            }),
+            ..Stats::default()
+        }
     }
 }

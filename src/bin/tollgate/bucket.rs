@@ -1,23 +1,24 @@
 //! `tollgate show` and `tollgate reset`: one bucket on Redis.
 
 use std::{
-    io::{self, BufRead, Write, stderr, stdin},
+    io::{BufRead, Write, stderr, stdin},
+    slice,
     time::Duration,
 };
 
+use anyhow::Result;
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::runtime;
 use tollgate::{
-    Decision, Limiter, Limits, RedisBackend, Transaction, backend::redis::KeyForm,
+    Limit, Limiter, Limits, RedisBackend, Transaction, backend::redis::KeyForm,
     limit::format_duration,
 };
 
 use crate::{
-    client::Client,
-    failure::{Failure, NOT_DONE},
-    limit_files::{LimitFiles, named},
-    output::{print, print_json},
+    NOT_DONE,
+    limits::{Client, LimitFiles},
+    output::{print, print_json, say, shown},
 };
 
 /// A bucket on Redis.
@@ -51,107 +52,94 @@ pub(crate) struct ResetArgs {
 }
 
 /// Shows a bucket.
-pub(crate) fn show(args: &BucketArgs) -> Result<(), Failure> {
-    let (limits, client) = args.look_up()?;
+pub(crate) fn show(args: &BucketArgs) -> Result<u8> {
+    let limits = args.limits.usable()?;
+    let client = Client::look_up(&limits, &args.limit, &args.id)?;
     let decision = on_runtime(async {
-        let limiter = args.limiter(limits)?;
+        let limiter = args.limiter(limits.clone())?;
         let transaction = Transaction::new(args.limit.as_str(), &args.id);
-        limiter.peek(&transaction).await.map_err(Failure::store)
+        Ok(limiter.peek(&transaction).await?)
     })?;
+    let us = |wait: Option<Duration>| wait.map(|wait| wait.as_micros());
+    let wait = |wait: Option<Duration>| match wait {
+        None => "not known".to_owned(),
+        Some(Duration::ZERO) => "now".to_owned(),
+        Some(wait) => format!("in {}", format_duration(wait)),
+    };
+    let (next, reset) = (decision.next_after(), decision.reset_after());
+    let remaining = decision.remaining();
     match args.json {
-        true => print_json(&as_json(&client, &decision)),
-        false => print(&as_text(&client, &decision)),
+        true => print_json(&json!({
+            "client": client,
+            "limited": decision.limited(),
+            "allowed": decision.allowed() && !decision.would_be_denied(),
+            "remaining": remaining,
+            "next_after_us": us(next),
+            "reset_after_us": us(reset),
+        }))?,
+        false => print(&format!(
+            "{client}  remaining: {}\n  next request: {}\n  full again: {}\n",
+            remaining.map_or_else(|| "not limited".to_owned(), |left| left.to_string()),
+            wait(next),
+            wait(reset),
+        ))?,
     }
+    Ok(0)
 }
 
 /// Resets a bucket, after asking.
-pub(crate) fn reset(args: &ResetArgs) -> Result<(), Failure> {
-    let (limits, client) = args.bucket.look_up()?;
-    if !args.yes && !confirmed(&client) {
-        let _ = writeln!(stderr(), "nothing was reset");
-        return Err(Failure::Said(NOT_DONE));
+pub(crate) fn reset(args: &ResetArgs) -> Result<u8> {
+    let limits = args.bucket.limits.usable()?;
+    let (limit, id) = (&args.bucket.limit, &args.bucket.id);
+    let client = Client::look_up(&limits, limit, id)?;
+    if client.values.and_then(Limit::algorithm).is_none() {
+        let (id, summary) = (shown(id), &client.summary);
+        say(format_args!(
+            "`{id}` is {summary} by `{limit}`, which has no bucket for it: nothing was reset"
+        ));
+        return Ok(NOT_DONE);
     }
-    let args = &args.bucket;
+    if !args.yes && !is_confirmed(&client, id) {
+        say("nothing was reset");
+        return Ok(NOT_DONE);
+    }
     on_runtime(async {
-        let limiter = args.limiter(limits)?;
-        let transaction = Transaction::new(args.limit.as_str(), &args.id);
-        let reset = limiter.reset(std::slice::from_ref(&transaction)).await;
-        reset.map_err(Failure::store)
+        let limiter = args.bucket.limiter(limits.clone())?;
+        let transaction = Transaction::new(limit.as_str(), id);
+        Ok(limiter.reset(slice::from_ref(&transaction)).await?)
     })?;
-    match args.json {
-        true => print_json(&json!({"key": client.key, "reset": true})),
-        false => print(&format!("{} is full again\n", client.key)),
+    match args.bucket.json {
+        true => print_json(&json!({"key": client.key, "reset": true}))?,
+        false => print(&format!("{} is full again\n", shown(&client.key)))?,
     }
+    Ok(0)
 }
 
 impl BucketArgs {
-    fn look_up(&self) -> Result<(Limits, Client), Failure> {
-        let limits = self.limits.read()?;
-        let named = named(&limits, &self.limit)?;
-        let client = Client::look_up(&limits, named, &self.id)
-            .map_err(|error| Failure::Usage(format!("limit `{}`: {error}", self.limit)))?;
-        Ok((limits, client))
-    }
-
-    fn limiter(&self, limits: Limits) -> Result<Limiter, Failure> {
+    fn limiter(&self, limits: Limits) -> Result<Limiter> {
         let mut builder = RedisBackend::builder(&self.redis);
         if let Some(prefix) = &self.prefix {
-            let keys = KeyForm::with_prefix(prefix);
-            builder = builder.keys(keys.map_err(|error| Failure::Usage(error.to_string()))?);
+            builder = builder.keys(KeyForm::with_prefix(prefix)?);
         }
-        let backend = builder.build();
-        let backend = backend.map_err(|error| Failure::Usage(error.to_string()))?;
-        Limiter::try_new(limits, backend).map_err(Failure::store)
+        Ok(Limiter::try_new(limits, builder.build()?)?)
     }
 }
 
-fn on_runtime<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+fn on_runtime<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(Failure::Output)?.block_on(work)
+    runtime?.block_on(work)
 }
 
 /// Asks on standard error, and reads a line of standard input.
-fn confirmed(client: &Client) -> bool {
-    let question = format!(
-        "reset {}, so that `{}` has its whole limit again ({})? [y/N] ",
-        client.key, client.id, client.summary
-    );
+fn is_confirmed(client: &Client<'_>, id: &str) -> bool {
+    let (key, id, summary) = (shown(&client.key), shown(id), &client.summary);
     let mut out = stderr().lock();
-    let _ = write!(out, "{question}").and_then(|()| out.flush());
+    let _ = write!(
+        out,
+        "reset {key}, so that `{id}` has its whole limit again ({summary})? [y/N] "
+    );
+    let _ = out.flush();
     let mut answer = String::new();
-    let read: io::Result<_> = stdin().lock().read_line(&mut answer);
+    let read = stdin().lock().read_line(&mut answer);
     read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
-}
-
-fn as_json(client: &Client, decision: &Decision) -> Value {
-    let us = |wait: Duration| (wait != Decision::NEVER).then_some(wait.as_micros());
-    json!({
-        "client": client,
-        "limited": decision.limited(),
-        "allowed": decision.allowed() && !decision.would_be_denied(),
-        "remaining": decision.remaining(),
-        "next_after_us": us(decision.next_after()),
-        "reset_after_us": us(decision.reset_after()),
-    })
-}
-
-fn as_text(client: &Client, decision: &Decision) -> String {
-    let wait = |wait: Duration| match wait {
-        Decision::NEVER => "not known".to_owned(),
-        Duration::ZERO => "now".to_owned(),
-        wait => format!("in {}", format_duration(wait)),
-    };
-    let remaining = decision.remaining();
-    let remaining = remaining.map_or_else(|| "not limited".to_owned(), |left| left.to_string());
-    let bound = client.bound.as_ref();
-    let bound = bound.map_or_else(String::new, |bound| format!("\n  at most: {bound}"));
-    format!(
-        "{} {}\n  limit: {}{bound}\n  bucket: {}\n  remaining: {remaining}\n  next request: {}\n  full again: {}\n",
-        client.limit,
-        client.id,
-        client.summary,
-        client.key,
-        wait(decision.next_after()),
-        wait(decision.reset_after()),
-    )
 }

@@ -1,81 +1,112 @@
-//! Standard output and standard error.
+//! Standard output, and numbers in words.
 
 use std::{
+    fmt::Display,
     io::{self, Write},
     time::Duration,
 };
 
-use comfy_table::{Cell, CellAlignment, Table, presets};
-use indicatif::HumanCount;
+use anyhow::{Context, Result};
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use tollgate::limit::format_duration;
 
-use crate::{failure::Failure, log::LogEnd};
+use crate::clients::Denials;
+
+/// The form of the result.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ReportArgs {
+    /// Prints the result as JSON, for programs
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The number of denied clients to list
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub(crate) top: usize,
+}
 
 /// Writes a text to standard output. A reader that has seen enough is no failure.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(Failure::Output),
+        written => written.context("cannot write the result"),
     }
+}
+
+/// Writes a line to standard error, which may be closed.
+pub(crate) fn say(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Writes a value as one line of JSON.
-pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    let json = serde_json::to_string(value).expect("it has text keys only");
-    print(&format!("{json}\n"))
+pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
+    print(&format!("{}\n", serde_json::to_string(value)?))
 }
 
-/// Writes warnings to standard error, which may be closed.
-pub(crate) fn warn(end: &LogEnd, notes: &[String]) {
-    let mut out = io::stderr().lock();
-    let _ = write!(out, "{}", end.unreadable);
-    if end.late > 0 {
-        let late = grouped(end.late);
-        let _ = writeln!(
-            out,
-            "requests far out of order, which count at the latest instant before them (sort the log by time to count them exactly): {late}"
-        );
-    }
-    for note in notes {
-        let _ = writeln!(out, "{note}");
-    }
-}
-
-/// A table with these headings.
-pub(crate) fn table<const N: usize>(headings: [&str; N]) -> Table {
+/// A table whose first columns are texts, and whose others are numbers.
+pub(crate) fn table(
+    head: &[&str],
+    texts: usize,
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED);
-    table.set_header(headings);
+    table.set_header(head).add_rows(rows);
+    for column in table.column_iter_mut().skip(texts) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
     table
 }
 
-/// A cell with a number.
-pub(crate) fn number(text: impl Into<String>) -> Cell {
-    Cell::new(text.into()).set_alignment(CellAlignment::Right)
+/// A table of the denied clients.
+pub(crate) fn most_denied(clients: &[Denials], top: usize) -> Table {
+    let rows = clients.iter().take(top).map(|client| {
+        let (first, last) = (instant(client.first), instant(client.last));
+        vec![shown(&client.id), first, last, grouped(client.denied)]
+    });
+    table(&["most denied clients", "first", "last", "denied"], 3, rows)
+}
+
+/// Text from clients, without what a terminal would obey.
+pub(crate) fn shown(text: &str) -> String {
+    let chars = text.chars().map(|c| match c {
+        '"' | '\'' | '\\' => c.to_string(),
+        c => c.escape_debug().to_string(),
+    });
+    chars.collect()
 }
 
 /// A number with its digits in groups of three.
 pub(crate) fn grouped(number: u64) -> String {
-    HumanCount(number).to_string()
+    let digits = number.to_string();
+    let groups: Vec<_> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(String::from_utf8_lossy)
+        .collect();
+    groups.join(",")
+}
+
+/// A number of things, such as `1 client` or `2 clients`.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", grouped(number))
 }
 
 /// A number, and in parentheses its share of another.
 pub(crate) fn with_percent(part: u64, whole: u64) -> String {
-    format!("{} ({})", HumanCount(part), percent(part, whole))
-}
-
-/// A share in per cent, with two decimals.
-pub(crate) fn percent(part: u64, whole: u64) -> String {
-    if whole == 0 {
-        return "0 %".to_owned();
-    }
-    let hundredths = u128::from(part) * 10_000 / u128::from(whole);
+    let hundredths = u128::from(part) * 10_000 / u128::from(whole.max(1));
     match (hundredths, part) {
-        (0, 1..) => "< 0.01 %".to_owned(),
-        _ => format!("{}.{:02} %", hundredths / 100, hundredths % 100),
+        (0, 1..) => format!("{} (< 0.01 %)", grouped(part)),
+        (percent, _) => format!(
+            "{} ({}.{:02} %)",
+            grouped(part),
+            percent / 100,
+            percent % 100
+        ),
     }
 }
 

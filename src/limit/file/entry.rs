@@ -1,246 +1,298 @@
-use std::{iter, sync::LazyLock};
+//! The fields below the name of a limit, and the values among them.
+
+use std::sync::LazyLock;
 
 use super::{
-    super::{
-        mistake::{LimitsError, Mistake},
-        notation::WORDS,
-    },
-    node::{Node, Value},
+    super::{limit::Limit, mistake::Reporter, notation::WORDS},
+    tree::{Key, Node, Value},
 };
 use crate::{
-    algorithm::{Algorithm, AlgorithmKey, FieldReader, ListedFields, NotationError},
-    backend::LeaseShare,
-    id::{IdFormat, shortened},
-    spelling::did_you_mean,
+    algorithm::{Algorithm, AlgorithmKey, FieldReader, LimitError, MapForm},
+    id::shortened,
+    spelling::{did_you_mean, nearest},
 };
 
-/// The fields for the values of a limit. Several algorithms can have an option.
-static VALUES: LazyLock<Vec<&str>> = LazyLock::new(|| {
-    let mut fields = Vec::new();
-    for key in AlgorithmKey::ALL {
-        fields.extend(key.fields());
-        for (option, _) in key.options() {
-            if !fields.contains(option) {
-                fields.push(option);
+/// The fields for the values of a limit.
+static VALUES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let forms = AlgorithmKey::ALL.map(AlgorithmKey::form);
+    let fields = forms.iter().flat_map(|form| {
+        let options = form.options.iter().map(|(option, _)| *option);
+        form.fields.iter().copied().chain(options)
+    });
+    fields.chain(WORDS.map(|(word, _)| word)).collect()
+});
+
+/// Reads a limit that is written in one line. Returns `None` if the value is something else, such as a text without spaces or
+/// with a colon, and no limit if the line has a mistake.
+pub(in crate::limit) fn line(report: Reporter<'_>, node: &Node<'_>) -> Option<Option<Limit>> {
+    let text = node.as_text()?;
+    match text.parse::<Limit>() {
+        Ok(limit) => Some(Some(limit)),
+        Err(error) if text.contains(char::is_whitespace) && !text.contains(':') => {
+            report.at(node.line).mistaken(error.to_string());
+            Some(None)
+        }
+        Err(_) => None,
+    }
+}
+
+/// Records that something else was expected.
+pub(in crate::limit) fn unexpected(report: Reporter<'_>, expected: &str, node: &Node<'_>) {
+    let message = format!("expected {expected}, found {}", node.value);
+    report.at(node.line).mistaken(message);
+}
+
+/// Returns the text of a value that is a single one.
+pub(in crate::limit) fn scalar<'a>(report: Reporter<'_>, node: &'a Node<'_>) -> Option<&'a str> {
+    if node.as_text().is_none() {
+        unexpected(report, "a single value", node);
+    }
+    node.as_text()
+}
+
+/// The fields below a key: known ones, each once, as written.
+pub(in crate::limit) struct Entry<'a> {
+    report: Reporter<'a>,
+    form: &'static MapForm,
+    fields: Vec<(&'static str, &'a Node<'a>)>,
+    /// Whether a field is unknown, which may be one that is missing.
+    has_unknown: bool,
+}
+
+impl<'a> Entry<'a> {
+    /// Takes the fields below a key, in whose line the reporter is.
+    pub(in crate::limit) fn new(
+        report: Reporter<'a>,
+        form: &'static MapForm,
+        node: &'a Node<'a>,
+    ) -> Option<Self> {
+        let entries = match &node.value {
+            Value::Map(entries) => entries,
+            Value::Nothing => {
+                report.mistaken(format!("it has no values: {}", form.whole));
+                return None;
+            }
+            value => {
+                report.at(node.line).mistaken(form.instead_of(value));
+                return None;
+            }
+        };
+        let mut entry = Self {
+            report,
+            form,
+            fields: Vec::new(),
+            has_unknown: false,
+        };
+        for (key, node) in entries {
+            let report = report.at(key.line);
+            match form.find(&key.text) {
+                None => {
+                    entry.has_unknown = true;
+                    report.mistaken(form.hint(report.limit, key, node, entries));
+                }
+                Some(field) if entry.get(field).is_some() => {
+                    let first = entries.iter().find(|(key, _)| key.text == field);
+                    let first = first.map_or(0, |(key, _)| key.line);
+                    let message = format!("{field} appears twice, first in line {first}");
+                    report.mistaken(format!("{message}: remove one of them"));
+                }
+                Some(field) => entry.fields.push((field, node)),
+            }
+        }
+        Some(entry)
+    }
+
+    pub(in crate::limit) fn get(&self, field: &str) -> Option<&'a Node<'a>> {
+        let found = self.fields.iter().find(|(name, _)| *name == field);
+        found.map(|(_, node)| *node)
+    }
+
+    /// Returns a field that holds a single value.
+    pub(in crate::limit) fn scalar(&self, field: &str) -> Option<&'a str> {
+        scalar(self.report, self.get(field)?)
+    }
+
+    /// Reads the values: those of an algorithm, or a word for all or nothing. `None` if there are none, or if they have a
+    /// mistake.
+    pub(in crate::limit) fn limit(&self, is_required: bool) -> Option<Limit> {
+        match &self.kinds()[..] {
+            // The fields that are there do not make a limit, so the others were forgotten.
+            [] if is_required || VALUES.iter().any(|field| self.get(field).is_some()) => {
+                self.require(&["burst"]);
+                None
+            }
+            [] => None,
+            [(_, word, key)] => {
+                self.refuse_options_of_others(*key);
+                key.map_or_else(|| word.parse().ok(), |key| key.read(self).map(Limit::of))
+            }
+            [(_, first, _), others @ ..] => {
+                let words: Vec<_> = others.iter().map(|(_, words, _)| *words).collect();
+                let mixed = format!("it mixes {first} with {}", words.join(" and with "));
+                let remedy = "which are different kinds of limit: keep one of them";
+                self.at(others[0].0).mistaken(format!("{mixed}, {remedy}"));
+                None
             }
         }
     }
-    fields.extend(WORDS.iter().map(|(field, _)| *field));
-    fields
-});
 
-/// The fields that are allowed below a key.
-#[derive(Clone, Copy)]
-pub(super) struct AllowedFields {
-    /// Whether the values of a limit are allowed.
-    pub(super) has_values: bool,
-    /// Other allowed fields.
-    pub(super) fields: &'static [&'static str],
-    /// What to write, for errors about missing fields.
-    pub(super) whole: &'static str,
-    /// Fields that a user could expect here but that belong elsewhere, with the reason.
-    pub(super) misplaced: &'static [(&'static str, &'static str)],
+    /// Returns the kinds of limits that the entry has: a field that marks each, the kind in words, and the algorithm. Words for
+    /// all or nothing have none.
+    fn kinds(&self) -> Vec<(&'static str, &'static str, Option<AlgorithmKey>)> {
+        let words = WORDS.map(|(word, _)| word).into_iter();
+        let words = words.filter(|word| self.flag(word) == Some(true));
+        // The last of the algorithms is mentioned first.
+        let mut keys = AlgorithmKey::ALL;
+        keys.rotate_right(1);
+        let by = keys.into_iter().filter_map(|key| {
+            let mut fields = key.form().fields.iter();
+            let mark = fields.find(|field| self.get(field).is_some())?;
+            Some((*mark, key.form().words, Some(key)))
+        });
+        words.map(|word| (word, word, None)).chain(by).collect()
+    }
+
+    fn refuse_options_of_others(&self, key: Option<AlgorithmKey>) {
+        let others = AlgorithmKey::ALL.into_iter();
+        let others = others.filter(|other| Some(*other) != key);
+        for form in others.map(AlgorithmKey::form) {
+            for (field, reason) in form.options {
+                if self.get(field).is_some() {
+                    let only = format!("{field} is only for {}, because {reason}", form.words);
+                    self.at(field).mistaken(format!("{only}: remove it"));
+                }
+            }
+        }
+    }
+
+    /// Reports mistakes of a field.
+    fn at(&self, field: &str) -> Reporter<'a> {
+        let node = self.get(field);
+        node.map_or(self.report, |node| self.report.at(node.line))
+    }
 }
 
-impl AllowedFields {
+impl<'a> FieldReader for Entry<'a> {
+    fn text(&self, field: &'static str) -> Option<&str> {
+        self.scalar(field)
+    }
+
+    fn list(&self, field: &'static str, form: &'static MapForm) -> Option<Vec<Self>> {
+        let node = self.get(field)?;
+        let Value::List(items) = &node.value else {
+            unexpected(self.report, form.around, node);
+            return None;
+        };
+        let new = |item: &'a Node<'a>| Self::new(self.report.at(item.line), form, item);
+        let entries: Vec<_> = items.iter().filter_map(new).collect();
+        (entries.len() == items.len()).then_some(entries)
+    }
+
+    fn require(&self, fields: &[&'static str]) {
+        let missing = fields.iter().filter(|field| self.get(field).is_none());
+        let missing: Vec<_> = missing.copied().collect();
+        let names = match &missing[..] {
+            [] => return,
+            _ if self.has_unknown => return,
+            [one] => format!("{one} is"),
+            [others @ .., last] => format!("{} and {last} are", others.join(", ")),
+        };
+        self.report
+            .mistaken(format!("{names} missing: {}", self.form.whole));
+    }
+
+    fn mistaken(&self, mistake: LimitError) {
+        let report = mistake.field().map(|field| self.at(field));
+        report.unwrap_or(self.report).mistaken(mistake.to_string());
+    }
+}
+
+impl MapForm {
     fn fields(&self) -> impl Iterator<Item = &'static str> {
         let values: &[_] = if self.has_values { &VALUES } else { &[] };
         values.iter().chain(self.fields).copied()
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&'static str> {
+        self.fields().find(|field| *field == name)
+    }
+
+    /// Returns whether there are known fields in a value.
+    fn has_fields(&self, node: &Node<'_>) -> bool {
+        let known = |key: &Key<'_>| self.find(&key.text).is_some();
+        match &node.value {
+            Value::Map(entries) => entries
+                .iter()
+                .any(|(key, node)| known(key) || self.has_fields(node)),
+            Value::List(items) => items.iter().any(|item| self.has_fields(item)),
+            Value::Nothing | Value::Text(_) => false,
+        }
+    }
+
+    /// Says what to write instead of an unknown field.
+    fn hint(
+        &self,
+        limit: Option<&str>,
+        key: &Key<'_>,
+        node: &Node<'_>,
+        entries: &[(Key<'_>, Node<'_>)],
+    ) -> String {
+        let name = &*key.text;
+        let misplaced = self.misplaced.iter().find(|(field, _)| *field == name);
+        let known: Vec<_> = self.fields().collect();
+        let is_similar = nearest(name, &known).is_some();
+        let hint = if let Some(fields) = self.written_out(&node.value, entries) {
+            format!("write `{fields}` instead")
+        } else if let Some((_, hint)) = misplaced {
+            (*hint).to_owned()
+        } else if name == "<<" {
+            "write the fields out".to_owned()
+        } else if let Some(field) = self.without_space(name) {
+            return no_space(field);
+        } else if let Some(limit) = limit.filter(|_| self.has_fields(node) && !is_similar) {
+            // TOML nests the parts of a name with dots in each other.
+            let limit = shortened(&format!("{limit}.{name}"));
+            format!("if it is a part of the name of a limit, quote the whole name: `\"{limit}\"`")
+        } else {
+            did_you_mean(name, &known)
+        };
+        format!("unknown field `{}`: {hint}", shortened(name))
+    }
+
+    /// Says what to write instead of a value where fields should be.
+    fn instead_of(&self, value: &Value<'_>) -> String {
+        if let Value::Text(text) = value
+            && let Some(field) = self.without_space(text)
+        {
+            return no_space(field);
+        }
+        match self.written_out(value, &[]) {
+            Some(fields) => format!("values are not written as {value}: write `{{{fields}}}`"),
+            None => format!("expected a map, found {value}: {}", self.whole),
+        }
+    }
+
+    /// Returns the fields of a limit that is written in one line, with a burst that stands beside it.
+    fn written_out(&self, value: &Value<'_>, beside: &[(Key<'_>, Node<'_>)]) -> Option<String> {
+        let Value::Text(line) = value else {
+            return None;
+        };
+        let burst = beside.iter().find(|(key, _)| key.text == "burst");
+        let burst = burst.and_then(|(_, node)| node.as_text());
+        let whole = burst.map(|burst| format!("{} burst {burst}", line.trim()));
+        let whole = whole.and_then(|whole| Algorithm::parse(&whole).ok());
+        let read = whole.or_else(|| Algorithm::parse(line.trim()).ok());
+        read.filter(|_| self.has_values)?.values().in_one_line()
     }
 
     /// Returns the field in a text such as `burst:20`, which YAML does not split.
     fn without_space(&self, text: &str) -> Option<&'static str> {
         let (field, rest) = text.split_once(':')?;
         let is_joined = !rest.starts_with(char::is_whitespace);
-        self.fields().find(|known| *known == field && is_joined)
-    }
-
-    /// Returns the field of this name.
-    pub(super) fn known(&self, name: &str) -> Option<&'static str> {
-        self.fields().find(|field| *field == name)
-    }
-
-    fn field(&self, name: &str) -> Result<&'static str, Mistake> {
-        if let Some(field) = self.known(name) {
-            return Ok(field);
-        }
-        let misplaced = self.misplaced.iter().find(|(field, _)| *field == name);
-        match (misplaced, name) {
-            (Some((_, hint)), _) => Err(Mistake::unknown_field(name, *hint)),
-            (None, "<<") => Err(Mistake::unknown_field(name, "write the fields out")),
-            (None, name) => Err(match self.without_space(name) {
-                Some(field) => Mistake::NoSpace(field.into()),
-                None => {
-                    let known: Vec<_> = self.fields().collect();
-                    Mistake::unknown_field(name, did_you_mean(name, &known))
-                }
-            }),
-        }
+        self.find(field).filter(|_| is_joined)
     }
 }
 
-/// The fields below a key: known ones, each once, as written.
-pub(super) struct Entry<'a> {
-    allowed: AllowedFields,
-    line: u64,
-    fields: Vec<(&'static str, &'a Node<'a>)>,
-}
-
-impl<'a> Entry<'a> {
-    /// The fields below a key in `line`.
-    pub(super) fn new(
-        allowed: AllowedFields,
-        line: u64,
-        node: &'a Node<'a>,
-    ) -> Result<Self, LimitsError> {
-        let entries = match &node.value {
-            Value::Map(entries) => entries,
-            Value::Nothing => return Err(Mistake::NoValues(allowed.whole.into()).at(line)),
-            value => return Err(not_a_map(allowed, value).at(node.line)),
-        };
-        let mut fields: Vec<(&'static str, _)> =
-            Vec::with_capacity(entries.len().min(allowed.fields().count()));
-        for (key, node) in entries {
-            let field = allowed.field(&key.text).map_err(|mistake| {
-                let own = || entries.iter().map(|(key, node)| (&*key.text, node));
-                let fields = written_out(&node.value, own()).filter(|_| allowed.has_values);
-                let instead =
-                    |fields| Mistake::unknown_field(&key.text, format!("write `{fields}` instead"));
-                fields.map_or(mistake, instead).at(key.line)
-            })?;
-            if let Some(place) = fields.iter().position(|(other, _)| *other == field) {
-                let first = entries[place].0.line;
-                return Err(Mistake::RepeatedField { field, first }.at(key.line));
-            }
-            fields.push((field, node));
-        }
-        Ok(Self {
-            allowed,
-            line,
-            fields,
-        })
-    }
-
-    pub(super) fn get(&self, field: &str) -> Option<&'a Node<'a>> {
-        let found = self.fields.iter().find(|(name, _)| *name == field);
-        found.map(|(_, node)| *node)
-    }
-
-    /// A field that holds a text.
-    pub(super) fn text(&self, field: &'static str) -> Result<Option<&'a str>, LimitsError> {
-        self.get(field).map(text).transpose()
-    }
-
-    /// The field that names a format of ids.
-    pub(super) fn format(&self) -> Result<Option<IdFormat>, LimitsError> {
-        self.read("id", |text| Ok(text.parse::<IdFormat>()?))
-    }
-
-    /// The field that holds the share of a lease.
-    pub(super) fn lease(&self) -> Result<Option<LeaseShare>, LimitsError> {
-        self.read("lease", |text| {
-            text.parse().map_err(|source| Mistake::Lease {
-                text: shortened(text),
-                source,
-            })
-        })
-    }
-
-    fn read<T>(
-        &self,
-        field: &str,
-        parse: impl FnOnce(&str) -> Result<T, Mistake>,
-    ) -> Result<Option<T>, LimitsError> {
-        let Some(node) = self.get(field) else {
-            return Ok(None);
-        };
-        let parsed = parse(text(node)?);
-        parsed.map(Some).map_err(|mistake| mistake.at(node.line))
-    }
-}
-
-impl FieldReader for Entry<'_> {
-    type Error = LimitsError;
-
-    fn parsed<T>(
-        &self,
-        field: &'static str,
-        parse: impl FnOnce(&str) -> Result<T, NotationError>,
-    ) -> Result<Option<T>, LimitsError> {
-        self.read(field, |text| Ok(parse(text)?))
-    }
-
-    fn list(
-        &self,
-        field: &'static str,
-        of: &'static ListedFields,
-    ) -> Result<Option<Vec<Self>>, LimitsError> {
-        let Some(node) = self.get(field) else {
-            return Ok(None);
-        };
-        let Value::List(items) = &node.value else {
-            return Err(Mistake::shape(of.list, &node.value, None).at(node.line));
-        };
-        let allowed = AllowedFields {
-            has_values: false,
-            fields: of.fields,
-            whole: of.whole,
-            misplaced: of.misplaced,
-        };
-        let items = items.iter();
-        let items = items.map(|item| Self::new(allowed, item.line, item));
-        items.collect::<Result<_, _>>().map(Some)
-    }
-
-    fn missing(&self, field: &'static str) -> LimitsError {
-        Mistake::MissingField(field, self.allowed.whole.into()).at(self.line)
-    }
-
-    fn mistaken(&self, mistake: NotationError) -> LimitsError {
-        let (field, _) = mistake.field_and_kind();
-        let node = field.and_then(|field| self.get(field));
-        let line = node.map_or(self.line, |node| node.line);
-        Mistake::from(mistake).at(line)
-    }
-}
-
-/// Returns the mistake for a value where fields should be.
-fn not_a_map(allowed: AllowedFields, value: &Value<'_>) -> Mistake {
-    if let Value::Text(text) = value
-        && let Some(field) = allowed.without_space(text)
-    {
-        return Mistake::NoSpace(field.into());
-    }
-    match written_out(value, iter::empty()).filter(|_| allowed.has_values) {
-        Some(fields) => Mistake::OneLine(value.to_string(), format!("{{{fields}}}")),
-        None => Mistake::shape("a map", value, Some(allowed.whole.into())),
-    }
-}
-
-/// The fields of a limit that is written in one line, with those that stand beside it.
-fn written_out<'a>(
-    value: &Value<'_>,
-    mut beside: impl Iterator<Item = (&'a str, &'a Node<'a>)>,
-) -> Option<String> {
-    let Value::Text(line) = value else {
-        return None;
-    };
-    let burst = beside.find_map(|(name, node)| match &node.value {
-        Value::Text(text) if name == "burst" => Some(text),
-        _ => None,
-    });
-    let whole = burst.map(|burst| format!("{} burst {burst}", line.trim()));
-    let whole = whole.and_then(|whole| Algorithm::parse(&whole).ok());
-    whole
-        .or_else(|| Algorithm::parse(line.trim()).ok())?
-        .values()
-        .in_one_line()
-}
-
-/// The text of a node that is a scalar.
-pub(super) fn text<'a>(node: &'a Node<'_>) -> Result<&'a str, LimitsError> {
-    match &node.value {
-        Value::Text(text) => Ok(text),
-        value => Err(Mistake::shape("a single value", value, None).at(node.line)),
-    }
+fn no_space(field: &str) -> String {
+    format!("a space is missing after the colon: write `{field}: …`")
 }

@@ -5,88 +5,59 @@ use std::{borrow::Cow, fmt};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::node::{Lines, MapKey, Node, SyntaxError, Value};
-
-/// The deepest nesting of values. Limits need six levels. Raw values themselves have no bound.
-const MAX_DEPTH: usize = 32;
+use super::{
+    MAX_DEPTH, Parsed, too_deep,
+    tree::{Key, Lines, Node, Value},
+};
 
 /// Parses a text. An empty text has no content.
-pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
+pub(in crate::limit) fn parse(text: &str) -> Parsed<Node<'_>> {
     if text.trim().is_empty() {
-        let (line, value) = (1, Value::Nothing);
-        return Ok(Node { line, value });
+        return Ok(Node::new(1, Value::Nothing));
     }
-    let raw = serde_json::from_str(text)?;
-    JsonReader {
-        text,
-        lines: Lines::new(text),
-    }
-    .node(raw, MAX_DEPTH)
+    let lines = Lines::new(text);
+    let line_of = |raw: &str| lines.at(raw.as_ptr().addr() - text.as_ptr().addr());
+    node(part::<&RawValue>(text, 1)?.get(), &line_of, MAX_DEPTH)
 }
 
-struct JsonReader<'a> {
-    text: &'a str,
-    lines: Lines,
-}
-
-impl<'a> JsonReader<'a> {
-    /// Reads a value with at most `depth` levels.
-    fn node(&self, raw: &'a RawValue, depth: usize) -> Result<Node<'a>, SyntaxError> {
-        let written = raw.get();
-        let line = self.line(raw);
-        let Some(below) = depth.checked_sub(1) else {
-            return Err(SyntaxError {
-                line: Some(line),
-                message: "values are nested too deep: limits have six levels at most".into(),
+/// Reads a value with at most `depth` levels.
+fn node<'a>(raw: &'a str, line_of: &dyn Fn(&str) -> u64, depth: usize) -> Parsed<Node<'a>> {
+    let line = line_of(raw);
+    let below = depth.checked_sub(1).ok_or_else(|| too_deep(line))?;
+    let value = match raw.as_bytes()[0] {
+        b'{' => {
+            let Entries(entries) = part(raw, line)?;
+            let entries = entries.into_iter().map(|(key, raw)| {
+                let line = line_of(key.get());
+                let text = string(key.get(), line)?;
+                Ok((Key { line, text }, node(raw.get(), line_of, below)?))
             });
-        };
-        let value = match written.as_bytes() {
-            [b'{', ..] => {
-                let Entries(entries) = part(written, line)?;
-                let entries = entries.into_iter().map(|(key, raw)| {
-                    let line = self.line(key);
-                    let text = string(key.get(), line)?;
-                    Ok((MapKey { line, text }, self.node(raw, below)?))
-                });
-                Value::Map(entries.collect::<Result<_, SyntaxError>>()?)
-            }
-            [b'[', ..] => {
-                let items: Vec<&RawValue> = part(written, line)?;
-                let nodes = items.into_iter().map(|raw| self.node(raw, below));
-                Value::List(nodes.collect::<Result<_, _>>()?)
-            }
-            [b'"', ..] => Value::Text(string(written, line)?),
-            _ => Value::Text(written.into()),
-        };
-        Ok(Node { line, value })
-    }
-
-    /// The line of a raw value, which is a part of the text.
-    fn line(&self, raw: &RawValue) -> u64 {
-        let offset = raw.get().as_ptr().addr() - self.text.as_ptr().addr();
-        self.lines.at(offset)
-    }
+            Value::Map(entries.collect::<Parsed<_>>()?)
+        }
+        b'[' => {
+            let items: Vec<&RawValue> = part(raw, line)?;
+            let nodes = items.into_iter().map(|raw| node(raw.get(), line_of, below));
+            Value::List(nodes.collect::<Result<_, _>>()?)
+        }
+        b'"' => Value::Text(string(raw, line)?),
+        _ => Value::Text(raw.into()),
+    };
+    Ok(Node::new(line, value))
 }
 
-fn string(written: &str, line: u64) -> Result<Cow<'_, str>, SyntaxError> {
-    let plain = written
-        .strip_prefix('"')
-        .and_then(|text| text.strip_suffix('"'));
-    match plain {
-        Some(text) if !text.contains('\\') => Ok(text.into()),
-        _ => part(written, line).map(Cow::Owned),
+fn string(raw: &str, line: u64) -> Parsed<Cow<'_, str>> {
+    match raw.contains('\\') {
+        true => part(raw, line).map(Cow::Owned),
+        false => Ok(raw[1..raw.len() - 1].into()),
     }
 }
 
 /// Reads a part of the text, which begins in `line`.
-fn part<'a, T: Deserialize<'a>>(written: &'a str, line: u64) -> Result<T, SyntaxError> {
-    serde_json::from_str(written).map_err(|error| {
-        let lines_before = line - 1;
-        let error = SyntaxError::from(error);
-        SyntaxError {
-            line: error.line.map(|line| lines_before + line),
-            ..error
-        }
+fn part<'a, T: Deserialize<'a>>(raw: &'a str, line: u64) -> Parsed<T> {
+    serde_json::from_str(raw).map_err(|error| {
+        let position = format!(" at line {} column {}", error.line(), error.column());
+        let message = error.to_string().replace(&position, "");
+        (line - 1 + error.line() as u64, message)
     })
 }
 
@@ -117,17 +88,6 @@ impl<'de> Deserialize<'de> for Entries<'de> {
     }
 }
 
-impl From<serde_json::Error> for SyntaxError {
-    fn from(error: serde_json::Error) -> Self {
-        let message = error.to_string();
-        let position = format!(" at line {} column {}", error.line(), error.column());
-        Self {
-            line: Some(error.line() as u64),
-            message: message.replace(&position, ""),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,8 +98,8 @@ mod tests {
             let nested = |n| format!("{}1{}", open.repeat(n), close.repeat(n));
             assert!(parse(&nested(MAX_DEPTH - 1)).is_ok());
             for n in [MAX_DEPTH, 10_000] {
-                let error = parse(&nested(n)).unwrap_err();
-                assert!(error.message.contains("nested too deep"), "{error:?}");
+                let (_, message) = parse(&nested(n)).unwrap_err();
+                assert!(message.contains("nested too deep"), "{message}");
             }
         }
     }
@@ -151,7 +111,7 @@ mod tests {
             ("{\n\"a\": {\n\"\\ud800\": 1}}", 3),
             ("[\n\n{\"\\ud800\": 1}]", 3),
         ] {
-            assert_eq!(parse(text).unwrap_err().line, Some(line), "{text}");
+            assert_eq!(parse(text).unwrap_err().0, line, "{text}");
         }
     }
 }

@@ -1,188 +1,106 @@
-//! Files of limits: parses each language into one kind of tree, and reads definitions from the tree.
+//! Files of limits: each language is parsed into one kind of tree, from which definitions are read.
 
-mod config;
-mod defaults;
 mod entry;
-mod json;
-mod layout;
-mod node;
-mod overrides;
+pub(super) mod json;
 #[cfg(feature = "toml")]
 mod toml;
-mod values;
+mod tree;
 #[cfg(feature = "yaml")]
 mod yaml;
 
-use std::{
-    fmt, fs,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fs, path::Path, sync::Arc};
 
-use self::node::{Node, SyntaxError};
 pub(super) use self::{
-    defaults::Definition,
-    overrides::{ListedId, OverrideGroup},
+    entry::{Entry, line, scalar, unexpected},
+    tree::{Key, Node, Value},
 };
-use super::mistake::{LimitsError, Location, Mistake, MistakeOrigin};
+use super::mistake::{Mistakes, Reporter};
 
-/// The language of a limit file. For files, the extension selects it.
-/// [`LimitsBuilder::defaults_text`](super::LimitsBuilder::defaults_text) takes one explicitly.
+/// The language of a file or a text. The extension of its name selects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Language {
-    /// YAML 1.2: `.yml` and `.yaml`. Requires the feature `yaml`.
+pub(crate) enum Language {
     Yaml,
-    /// JSON: `.json`.
     Json,
-    /// TOML 1.0: `.toml`. Requires the feature `toml`.
     Toml,
 }
 
-impl Language {
-    fn of_file(path: &Path) -> Result<Self, Mistake> {
-        let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
-        match extension.to_str() {
-            Some("yml" | "yaml") => Ok(Self::Yaml),
-            Some("json") => Ok(Self::Json),
-            Some("toml") => Ok(Self::Toml),
-            _ => Err(Mistake::Extension),
-        }
-    }
-
-    fn parse(self, text: &str) -> Result<Node<'_>, LimitsError> {
-        let parsed = match self {
-            #[cfg(feature = "yaml")]
-            Self::Yaml => yaml::parse(text),
-            #[cfg(feature = "toml")]
-            Self::Toml => toml::parse(text),
-            Self::Json => json::parse(text),
-            #[cfg(not(feature = "yaml"))]
-            Self::Yaml => return Err(Mistake::Feature("yaml").into()),
-            #[cfg(not(feature = "toml"))]
-            Self::Toml => return Err(Mistake::Feature("toml").into()),
-        };
-        parsed.map_err(Into::into)
-    }
-}
-
-impl From<SyntaxError> for LimitsError {
-    fn from(error: SyntaxError) -> Self {
-        let limits_error = Self::from(Mistake::Syntax(error.message));
-        match error.line {
-            Some(line) => limits_error.at(line),
-            None => limits_error,
-        }
-    }
-}
-
-/// The source of definitions.
-#[derive(Clone)]
-pub(super) enum LimitsSource {
-    File(PathBuf),
-    Text(Language, Arc<str>),
-}
-
-impl LimitsSource {
-    /// Reads the current content of the source.
-    pub(super) fn read(&self) -> Result<Document, LimitsError> {
-        match self {
-            Self::Text(language, text) => Ok(Document {
-                place: Location::Text,
-                language: *language,
-                text: Arc::clone(text),
-            }),
-            Self::File(path) => {
-                let place = Location::File(path.clone());
-                let read = |language| {
-                    let text = String::from_utf8(fs::read(path).map_err(Mistake::Read)?);
-                    Ok((language, text.map_err(|_| Mistake::Encoding)?))
-                };
-                let (language, text) = Language::of_file(path)
-                    .and_then(read)
-                    .map_err(|mistake| LimitsError::from(mistake).within(&place))?;
-                Ok(Document {
-                    place,
-                    language,
-                    text: text.into(),
-                })
-            }
-        }
-    }
-}
-
-/// Prints the length of a text only, because it can contain many ids.
-impl fmt::Debug for LimitsSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => f.debug_tuple("File").field(path).finish(),
-            Self::Text(language, text) => f
-                .debug_struct("Text")
-                .field("language", language)
-                .field("bytes", &text.len())
-                .finish(),
-        }
-    }
+/// A file, or a text with its name.
+#[derive(Clone, Hash)]
+pub(super) struct Source {
+    pub(super) is_overrides: bool,
+    pub(super) file: Arc<Path>,
+    pub(super) text: Option<Arc<str>>,
 }
 
 /// The content of a source when it was read.
-pub(super) struct Document {
-    place: Location,
-    language: Language,
+#[derive(Hash)]
+pub(crate) struct Document {
+    pub(super) is_overrides: bool,
+    pub(super) file: Arc<Path>,
+    pub(crate) language: Language,
     text: Arc<str>,
 }
 
-impl Document {
-    pub(super) fn text(&self) -> &str {
-        &self.text
-    }
-
-    pub(super) fn place(&self) -> &Location {
-        &self.place
-    }
-
-    /// Gives each definition of a document of defaults to `add`.
-    pub(super) fn definitions(
-        &self,
-        mut add: impl FnMut(Definition) -> Result<(), LimitsError>,
-    ) -> Result<(), LimitsError> {
-        self.parse(|root| defaults::definitions(root)?.try_for_each(|definition| add(definition?)))
-    }
-
-    /// Gives each group of a document of overrides to `add`.
-    pub(super) fn groups(
-        &self,
-        mut add: impl FnMut(OverrideGroup<'_>) -> Result<(), LimitsError>,
-    ) -> Result<(), LimitsError> {
-        self.parse(|root| overrides::groups(root, self.language, &mut add))
-    }
-
-    /// Returns the place of the override for an id, as it is written.
-    pub(super) fn origin_of(&self, name: &str, id: &str) -> Option<MistakeOrigin> {
-        let mut line = None;
-        // Mistakes in the rest of the document do not matter here.
-        let _ = self.groups(|group| {
-            let mut ids = group
-                .ids
-                .iter()
-                .filter(|listed| group.name == name && listed.id == id);
-            line = line.or_else(|| ids.next().map(|listed| listed.line));
-            Ok(())
-        });
-        line.map(|line| MistakeOrigin {
-            place: self.place.clone(),
-            line: Some(line),
+impl Source {
+    /// Reads the current content.
+    pub(super) fn read(&self, mistakes: &Mistakes) -> Option<Document> {
+        let (file, report) = (&self.file, Reporter::new(mistakes, Some(&self.file)));
+        let extension = file.extension().unwrap_or_default();
+        let language = match extension.to_ascii_lowercase().to_str() {
+            Some("yml" | "yaml") => Language::Yaml,
+            Some("json") => Language::Json,
+            Some("toml") => Language::Toml,
+            _ => {
+                let remedy = "use .yml, .yaml, .json or .toml";
+                report.mistaken(format!("its name has no known extension: {remedy}"));
+                return None;
+            }
+        };
+        let read = || {
+            let bytes = fs::read(file).map_err(|cause| report.unreadable(cause));
+            let encoding = |_| report.mistaken("it is not UTF-8: save it as UTF-8");
+            let text = String::from_utf8(bytes.ok()?).map_err(encoding);
+            Some(text.ok()?.into())
+        };
+        Some(Document {
+            is_overrides: self.is_overrides,
+            file: Arc::clone(file),
+            language,
+            text: self.text.clone().or_else(read)?,
         })
     }
+}
 
-    /// Passes the tree to `read`, and adds this document to errors.
-    fn parse(
-        &self,
-        read: impl FnOnce(&Node<'_>) -> Result<(), LimitsError>,
-    ) -> Result<(), LimitsError> {
+impl Document {
+    /// Parses the text.
+    pub(super) fn tree(&self, report: Reporter<'_>) -> Option<Node<'_>> {
         // Some editors write a byte order mark.
         let text = self.text.strip_prefix('\u{feff}').unwrap_or(&self.text);
-        let parsed = self.language.parse(text).and_then(|node| read(&node));
-        parsed.map_err(|error| error.within(&self.place))
+        let parsed = match self.language {
+            Language::Json => json::parse(text),
+            #[cfg(feature = "yaml")]
+            Language::Yaml => yaml::parse(text),
+            #[cfg(feature = "toml")]
+            Language::Toml => toml::parse(text),
+            #[cfg(not(all(feature = "yaml", feature = "toml")))]
+            language => {
+                let feature = format!("{language:?}").to_lowercase();
+                let message = format!("it needs tollgate's feature `{feature}`");
+                Err((0, format!("{message}: enable it, or write JSON")))
+            }
+        };
+        let mistaken = |(line, message): (u64, String)| report.at(line).mistaken(message);
+        parsed.map_err(mistaken).ok()
     }
 }
+
+/// The deepest nesting of values. Limits need six levels.
+const MAX_DEPTH: usize = 32;
+
+fn too_deep(line: u64) -> (u64, String) {
+    let message = "values are nested too deep: limits have six levels at most";
+    (line, message.to_owned())
+}
+
+/// What a parser reads, or a mistake with its line; 0 if it is not known.
+type Parsed<T> = Result<T, (u64, String)>;

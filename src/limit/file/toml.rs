@@ -5,51 +5,47 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::node::{Lines, MapKey, Node, SyntaxError, Value};
+use super::{
+    Parsed,
+    tree::{Key, Lines, Node, Value},
+};
 
 /// Parses a text. A text without keys is nothing, since it is also what remains of a truncated file.
-pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
-    let table = DeTable::parse(text).map_err(|error| SyntaxError {
-        line: error.span().map(|span| Lines::new(text).at(span.start)),
-        message: error.message().replace('\n', ", "),
+pub(super) fn parse(text: &str) -> Parsed<Node<'_>> {
+    let lines = Lines::new(text);
+    let table = DeTable::parse(text).map_err(|error| {
+        let line = error.span().map_or(0, |span| lines.at(span.start));
+        (line, error.message().replace('\n', ", "))
     })?;
-    let reader = TomlReader {
-        text,
-        lines: Lines::new(text),
-    };
     let value = match table.into_inner() {
         table if table.is_empty() => Value::Nothing,
-        table => reader.map(table),
+        table => map(text, &lines, table),
     };
-    Ok(Node { line: 1, value })
+    Ok(Node::new(1, value))
 }
 
-struct TomlReader<'a> {
-    text: &'a str,
-    lines: Lines,
+fn map<'a>(text: &'a str, lines: &Lines, table: DeTable<'a>) -> Value<'a> {
+    let entries = table.into_iter().map(|(key, value)| {
+        let line = lines.at(key.span().start);
+        let key = key.into_inner();
+        (Key { line, text: key }, node(text, lines, value))
+    });
+    Value::Map(entries.collect())
 }
 
-impl<'a> TomlReader<'a> {
-    fn map(&self, table: DeTable<'a>) -> Value<'a> {
-        let entries = table.into_iter().map(|(key, value)| {
-            let line = self.lines.at(key.span().start);
-            let text = key.into_inner();
-            (MapKey { line, text }, self.node(value))
-        });
-        Value::Map(entries.collect())
-    }
-
-    fn node(&self, spanned: Spanned<DeValue<'a>>) -> Node<'a> {
-        let span = spanned.span();
-        let line = self.lines.at(span.start);
-        let value = match spanned.into_inner() {
-            DeValue::Table(table) => self.map(table),
-            DeValue::Array(items) => {
-                Value::List(items.into_iter().map(|item| self.node(item)).collect())
-            }
-            DeValue::String(text) => Value::Text(text),
-            _ => Value::Text(self.text[span].into()),
-        };
-        Node { line, value }
-    }
+fn node<'a>(text: &'a str, lines: &Lines, spanned: Spanned<DeValue<'a>>) -> Node<'a> {
+    let span = spanned.span();
+    let line = lines.at(span.start);
+    let value = match spanned.into_inner() {
+        DeValue::Table(table) => map(text, lines, table),
+        DeValue::Array(items) => Value::List(
+            items
+                .into_iter()
+                .map(|item| node(text, lines, item))
+                .collect(),
+        ),
+        DeValue::String(string) => Value::Text(string),
+        _ => Value::Text(text[span].into()),
+    };
+    Node::new(line, value)
 }

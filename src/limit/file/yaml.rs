@@ -2,157 +2,133 @@
 
 use std::collections::HashMap;
 
-use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
+use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 
-use super::node::{MapKey, Node, SyntaxError, Value};
+use super::{
+    MAX_DEPTH, Parsed, too_deep,
+    tree::{Key, Node, Value},
+};
 
-/// The most values that aliases can stand for in total, so that a small file cannot become a huge one.
-const MAX_ALIASED: usize = 100_000;
+/// The most values that anchors and aliases can stand for in total, so that a small file cannot become a huge one.
+const MAX_COPIED: usize = 100_000;
 
 /// The longest key, in characters. A set of names can be a key.
 const MAX_KEY: usize = 1 << 16;
 
-/// What the parser says of lines that are indented wrongly, and what to say instead.
-const IN_OUR_WORDS: [(&str, &str); 3] = [
-    (
-        "did not find expected key",
-        "this line is indented differently from those around it: indent all fields of a limit equally",
-    ),
-    (
-        "mapping values are not allowed",
-        "a value and a `:` after it: indent this line like the one before, or put text with a `:` in quotes",
-    ),
-    (
-        "simple key expected",
-        "a `:` is missing: write the name of a limit or a field, a colon, a space and a value",
-    ),
-];
-
 /// Parses a text. A text without a document has no content.
-pub(super) fn parse(text: &str) -> Result<Node<'_>, SyntaxError> {
+pub(super) fn parse(text: &str) -> Parsed<Node<'_>> {
     let options =
         granit_parser::options! { emit_comments: false, simple_key_max_lookahead: MAX_KEY };
-    let mut tree = Tree::default();
-    for event in Parser::new_from_str_with_options(text, options) {
-        let (event, span) = event.map_err(|scan| indented(text, &scan).unwrap_or(scan.into()))?;
-        tree.grow(event, span)?;
+    let mut reader = YamlReader {
+        text,
+        events: Parser::new_from_str_with_options(text, options),
+        anchors: HashMap::new(),
+        read: 0,
+        copied: 0,
+    };
+    let mut root = None;
+    loop {
+        let (event, span) = reader.next()?;
+        match event {
+            Event::StreamEnd => return Ok(root.unwrap_or(Node::new(1, Value::Nothing))),
+            Event::DocumentStart(..) if root.is_some() => {
+                let message = "a second document begins: use one for each file";
+                return mistake(span.start.line() as u64, message);
+            }
+            Event::StreamStart | Event::DocumentStart(..) | Event::DocumentEnd => {}
+            event => root = Some(reader.node(event, span, MAX_DEPTH)?),
+        }
     }
-    Ok(tree.root.unwrap_or(Node {
-        line: 1,
-        value: Value::Nothing,
-    }))
 }
 
-/// The part that has been read so far.
-#[derive(Default)]
-struct Tree<'a> {
-    root: Option<Node<'a>>,
-    open: Vec<OpenNode<'a>>,
+struct YamlReader<'a> {
+    text: &'a str,
+    events: Parser<'a, StrInput<'a>>,
     /// Nodes with an anchor, by its number, and the number of values in each.
     anchors: HashMap<usize, (Node<'a>, usize)>,
-    nodes: usize,
-    anchored: usize,
-    aliased: usize,
+    read: usize,
+    copied: usize,
 }
 
-/// A list or map whose end has not come yet.
-struct OpenNode<'a> {
-    node: Node<'a>,
-    anchor: usize,
-    key: Option<MapKey<'a>>,
-}
-
-impl<'a> Tree<'a> {
-    fn grow(&mut self, event: Event<'a>, span: Span) -> Result<(), SyntaxError> {
-        let line = span.start.line() as u64;
-        let open = |value, anchor| OpenNode {
-            node: Node { line, value },
-            anchor,
-            key: None,
-        };
-        match event {
-            Event::Scalar(text, style, anchor, _) => {
-                let value = match style {
-                    ScalarStyle::Plain if span.is_empty() => Value::Nothing,
-                    _ => Value::Text(text),
-                };
-                self.complete(Node { line, value }, anchor)
-            }
-            Event::SequenceStart(_, anchor, _) => {
-                self.open.push(open(Value::List(Vec::new()), anchor));
-                Ok(())
-            }
-            Event::MappingStart(_, anchor, _) => {
-                self.open.push(open(Value::Map(Vec::new()), anchor));
-                Ok(())
-            }
-            Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some(OpenNode { node, anchor, .. }) => self.complete(node, anchor),
-                None => Ok(()),
-            },
-            Event::Alias(anchor) => {
-                let node = self.copy(anchor, line)?;
-                self.complete(Node { line, ..node }, 0)
-            }
-            Event::DocumentStart(..) if self.root.is_some() => Err(error(
-                line,
-                "a second document begins: use one for each file",
-            )),
-            _ => Ok(()),
-        }
+impl<'a> YamlReader<'a> {
+    fn next(&mut self) -> Parsed<(Event<'a>, Span)> {
+        let end = (Event::StreamEnd, Span::default());
+        let event = self.events.next_event().unwrap_or(Ok(end));
+        event.map_err(|scan| mistake_of(self.text, &scan))
     }
 
-    /// Adds a complete node to its parent.
-    fn complete(&mut self, node: Node<'a>, anchor: usize) -> Result<(), SyntaxError> {
-        self.nodes += 1;
+    /// Reads the node that begins with an event, with at most `depth` levels.
+    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Parsed<Node<'a>> {
+        let line = span.start.line() as u64;
+        let below = depth.checked_sub(1).ok_or_else(|| too_deep(line))?;
+        let (value, anchor) = match event {
+            Event::Scalar(_, ScalarStyle::Plain, anchor, _) if span.is_empty() => {
+                (Value::Nothing, anchor)
+            }
+            Event::Scalar(text, _, anchor, _) => (Value::Text(text), anchor),
+            Event::SequenceStart(_, anchor, _) => (self.list(below)?, anchor),
+            Event::MappingStart(_, anchor, _) => (self.map(below)?, anchor),
+            Event::Alias(anchor) => (self.copy(anchor, line)?, 0),
+            _ => (Value::Nothing, 0),
+        };
+        self.read += 1;
+        let node = Node::new(line, value);
         if anchor != 0 {
             let size = size(&node);
-            // One anchor around everything is allowed. Nested anchors add up.
-            let most = MAX_ALIASED + 2 * self.nodes;
-            self.anchored = count(self.anchored, size, most, node.line)?;
+            self.count(size, line)?;
             self.anchors.insert(anchor, (node.clone(), size));
         }
-        let Some(OpenNode {
-            node: parent, key, ..
-        }) = self.open.last_mut()
-        else {
-            self.root = Some(node);
-            return Ok(());
-        };
-        match (&mut parent.value, key.take()) {
-            (Value::Map(entries), Some(key)) => entries.push((key, node)),
-            (Value::Map(_), None) => *key = Some(self::key(node)?),
-            (Value::List(items), _) => items.push(node),
-            _ => {}
+        Ok(node)
+    }
+
+    fn list(&mut self, depth: usize) -> Parsed<Value<'a>> {
+        let mut items = Vec::new();
+        loop {
+            match self.next()? {
+                (Event::SequenceEnd | Event::StreamEnd, _) => return Ok(Value::List(items)),
+                (event, span) => items.push(self.node(event, span, depth)?),
+            }
         }
-        Ok(())
     }
 
-    fn copy(&mut self, anchor: usize, line: u64) -> Result<Node<'a>, SyntaxError> {
+    fn map(&mut self, depth: usize) -> Parsed<Value<'a>> {
+        let mut entries = Vec::new();
+        loop {
+            let (event, span) = self.next()?;
+            if let Event::MappingEnd | Event::StreamEnd = event {
+                return Ok(Value::Map(entries));
+            }
+            let key = key(self.node(event, span, depth)?)?;
+            let (event, span) = self.next()?;
+            entries.push((key, self.node(event, span, depth)?));
+        }
+    }
+
+    fn copy(&mut self, anchor: usize, line: u64) -> Parsed<Value<'a>> {
         let Some((_, size)) = self.anchors.get(&anchor) else {
-            return Err(error(
-                line,
-                "an alias refers to its own anchor: write the value out",
-            ));
+            let message = "an alias refers to its own anchor: write the value out";
+            return mistake(line, message);
         };
-        self.aliased = count(self.aliased, *size, MAX_ALIASED, line)?;
-        Ok(self.anchors[&anchor].0.clone())
+        self.count(*size, line)?;
+        Ok(self.anchors[&anchor].0.value.clone())
+    }
+
+    /// Counts the values in a copy. One anchor around everything is allowed, but nested ones add up.
+    fn count(&mut self, size: usize, line: u64) -> Parsed<()> {
+        self.copied += size;
+        match self.copied <= MAX_COPIED + 2 * self.read {
+            true => Ok(()),
+            false => mistake(line, "aliases expand to too many values: write them out"),
+        }
     }
 }
 
-/// Adds a size to those before it.
-fn count(before: usize, size: usize, most: usize, line: u64) -> Result<usize, SyntaxError> {
-    let sum = before + size;
-    let mistake = || error(line, "aliases expand to too many values: write them out");
-    (sum <= most).then_some(sum).ok_or_else(mistake)
-}
-
-fn key(node: Node<'_>) -> Result<MapKey<'_>, SyntaxError> {
+fn key(node: Node<'_>) -> Parsed<Key<'_>> {
     let line = node.line;
     match node.value {
-        Value::Text(text) => Ok(MapKey { line, text }),
-        Value::Nothing => Err(error(line, "a key is missing before a `:`")),
-        value => Err(error(line, &format!("a key is {value}: use text"))),
+        Value::Text(text) => Ok(Key { line, text }),
+        Value::Nothing => mistake(line, "a key is missing before a `:`"),
+        value => mistake(line, format!("a key is {value}: use text")),
     }
 }
 
@@ -163,42 +139,44 @@ fn size(node: &Node<'_>) -> usize {
         Value::Nothing => 0,
         Value::Text(text) => long(text),
         Value::List(items) => items.iter().map(size).sum(),
-        Value::Map(entries) => entries
-            .iter()
-            .map(|(key, node)| 1 + long(&key.text) + size(node))
-            .sum(),
-    }
-}
-
-/// Returns the error for a mistake in or before a line that is indented by a tab.
-fn indented(text: &str, scan: &ScanError) -> Option<SyntaxError> {
-    let near = scan.marker().line().saturating_sub(1);
-    let mut lines = text.lines().enumerate().skip(near).take(2);
-    let by_tab = |line: &str| {
-        let indent = line.len() - line.trim_start().len();
-        line[..indent].contains('\t')
-    };
-    let (index, _) = lines.find(|(_, line)| by_tab(line))?;
-    let message = "a tab indents this line: YAML takes spaces only";
-    Some(error(1 + index as u64, message))
-}
-
-fn error(line: u64, message: &str) -> SyntaxError {
-    SyntaxError {
-        line: Some(line),
-        message: message.into(),
-    }
-}
-
-impl From<ScanError> for SyntaxError {
-    fn from(scan: ScanError) -> Self {
-        let mut message = scan.info();
-        if message.contains("unknown anchor") {
-            message.push_str(": put text that begins with `*` in quotes");
+        Value::Map(entries) => {
+            let entries = entries.iter();
+            entries
+                .map(|(key, node)| 1 + long(&key.text) + size(node))
+                .sum()
         }
-        let ours = IN_OUR_WORDS.iter();
-        let mut ours = ours.filter(|(theirs, _)| message.contains(theirs));
-        let message = ours.next().map_or(&*message, |(_, ours)| ours);
-        error(scan.marker().line() as u64, message)
     }
+}
+
+fn mistake<T>(line: u64, message: impl Into<String>) -> Parsed<T> {
+    Err((line, message.into()))
+}
+
+fn mistake_of(text: &str, scan: &ScanError) -> (u64, String) {
+    let line = scan.marker().line();
+    // The mistake can be in this line or in the next one.
+    let near = line.saturating_sub(1);
+    let by_tab = |line: &str| line[..line.len() - line.trim_start().len()].contains('\t');
+    let mut lines = text.lines().enumerate().skip(near).take(2);
+    if let Some((index, _)) = lines.find(|(_, line)| by_tab(line)) {
+        let message = "a tab indents this line: YAML takes spaces only";
+        return (1 + index as u64, message.to_owned());
+    }
+    let theirs = scan.info();
+    let has = |part: &str| theirs.contains(part);
+    let message = if has("did not find expected key") {
+        "this line is indented differently from those around it: indent all fields of a limit equally"
+    } else if has("mapping values are not allowed") {
+        "a value and a `:` after it: indent this line like the one before, or put text with a `:` in quotes"
+    } else if has("simple key expected") {
+        "a `:` is missing: write the name of a limit or a field, a colon, a space and a value"
+    } else if has("unknown anchor") {
+        return (
+            line as u64,
+            format!("{theirs}: put text that begins with `*` in quotes"),
+        );
+    } else {
+        &theirs
+    };
+    (line as u64, message.to_owned())
 }

@@ -41,37 +41,6 @@ fn unknown_key_is_refused_and_not_repeated() {
     gateway.comes_to_have(ALICE, 10_000);
 }
 
-#[test]
-fn body_of_an_unknown_key_is_not_waited_for() {
-    let gateway = Gateway::start(&[]);
-    let mut connection = gateway.server.connect();
-    connection.send(format!(
-        "{CALL} HTTP/1.1\r\nhost: test\r\nauthorization: Bearer x\r\ncontent-length: 1000\r\n\r\n"
-    ));
-    assert_eq!(connection.response().status, 401);
-}
-
-#[test]
-fn body_is_bounded() {
-    let gateway = Gateway::start(&[]);
-    let mut announced = gateway.server.connect();
-    announced.send(format!(
-        "{CALL} HTTP/1.1\r\nhost: test\r\n{KEY}content-length: 1048577\r\n\r\n"
-    ));
-    assert_eq!(announced.response().status, 413);
-
-    let mut endless = gateway.server.connect();
-    endless.send(format!(
-        "{CALL} HTTP/1.1\r\nhost: test\r\n{KEY}transfer-encoding: chunked\r\n\r\n"
-    ));
-    endless.send_chunk(vec![b' '; 1024 * 1024]);
-    endless.send_chunk(" ");
-    let refused = endless.response();
-    assert_eq!(refused.status, 413);
-    assert_eq!(error(&refused, "type"), "invalid_request_error");
-    gateway.comes_to_have(ALICE, 10_000);
-}
-
 #[track_caller]
 fn expect_invalid(refused: &Response, body: &str, param: &str) {
     assert_eq!(refused.status, 400, "{body}: {refused:?}");
@@ -147,24 +116,6 @@ fn field_of_the_wrong_type_is_refused_and_named() {
 }
 
 #[test]
-fn unknown_models_paths_and_methods_are_refused() {
-    let gateway = Gateway::start(&[]);
-    let refused = post(&gateway, KEY, br#"{"model": "other"}"#);
-    assert_eq!(refused.status, 404);
-    assert_eq!(error(&refused, "code"), "model_not_found");
-    let nowhere = gateway.server.get("/v1/other", KEY);
-    assert_eq!(nowhere.status, 404);
-    assert_eq!(error(&nowhere, "code"), "unknown_url");
-    let wrong = gateway.server.get("/v1/chat/completions", KEY);
-    assert_eq!(wrong.status, 405);
-    assert_eq!(error(&wrong, "type"), "invalid_request_error");
-
-    let models = gateway.server.get("/v1/models", KEY).json();
-    let names: Vec<_> = (0..2).map(|i| &models["data"][i]["id"]).collect();
-    assert_eq!(names, ["small-model", "large-model"]);
-}
-
-#[test]
 fn server_gets_the_call_and_not_the_key() {
     let gateway = Gateway::start(&[]);
     let mut body = call("hello", 5);
@@ -180,28 +131,4 @@ fn server_gets_the_call_and_not_the_key() {
     assert!(!asked.head.contains("key-of"), "{}", asked.head);
     asked.answer(200, &answer(Some(1)));
     assert_eq!(connection.response().status, 200);
-}
-
-#[test]
-fn embeddings_reserve_their_input_alone() {
-    let gateway = Gateway::start(&[]);
-    let body = json!({"model": "large-model", "input": ["12345678", "1234"]}).to_string();
-    let mut connection = gateway.server.connect();
-    let length = body.len();
-    connection.send(format!(
-        "POST /v1/embeddings HTTP/1.1\r\nhost: test\r\n{KEY}content-length: {length}\r\n\r\n{body}"
-    ));
-    let asked = gateway.upstream.next();
-    assert!(
-        asked.head.starts_with("post /v1/embeddings"),
-        "{}",
-        asked.head
-    );
-    asked.answer(200, r#"{"usage": {"prompt_tokens": 4, "total_tokens": 4}}"#);
-    let response = connection.response();
-    assert_eq!(
-        response.header("x-ratelimit-remaining-tokens"),
-        Some("9997")
-    );
-    gateway.comes_to_have(ALICE, 9_996);
 }

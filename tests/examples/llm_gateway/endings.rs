@@ -1,6 +1,6 @@
 //! What a call costs, however it ends.
 
-use super::{ALICE, Gateway, answer, call, error, number, upstream::Upstream};
+use super::{ALICE, Gateway, call, comes_true, error, number, stream};
 use crate::programs::Response;
 
 fn ask(gateway: &Gateway, status: u16, body: &str) -> Response {
@@ -10,67 +10,9 @@ fn ask(gateway: &Gateway, status: u16, body: &str) -> Response {
 }
 
 #[test]
-fn answer_costs_what_the_server_reports() {
-    let gateway = Gateway::start(&[]);
-    let (mut connection, asked) = gateway.begin(ALICE, &call("four", 50));
-    // Until then, its reservation counts.
-    gateway.comes_to_have(ALICE, 10_000 - 51);
-    asked.answer(200, &answer(Some(7)));
-    let response = connection.response();
-    assert_eq!((response.status, response.body), (200, answer(Some(7))));
-    gateway.comes_to_have(ALICE, 10_000 - 7);
-}
-
-#[test]
-fn answer_that_used_more_than_was_reserved_costs_all_of_it() {
-    let hours = "{burst: 100, count: 1, period: 1000h}";
-    let gateway = Gateway::start(&[("free.tokens", hours)]);
-    let response = gateway.call(ALICE, &call("", 50), 70);
-    assert_eq!(number(&response, "x-ratelimit-remaining-tokens"), 50);
-    gateway.comes_to_have(ALICE, 30);
-    // It may even take more than there is, which others then wait for.
-    assert_eq!(gateway.call(ALICE, &call("", 20), 250).status, 200);
-    let refused = gateway.refused(ALICE, &call("", 1));
-    assert_eq!(error(&refused, "type"), "tokens");
-    assert_eq!(number(&refused, "x-ratelimit-remaining-tokens"), 0);
-    // 220 tokens of debt, and one for the call.
-    let wait = number(&refused, "retry-after") / 3_600_000;
-    assert!((220..=221).contains(&wait), "{wait}");
-}
-
-#[test]
-fn absurd_usage_is_a_debt_and_nothing_worse() {
-    let gateway = Gateway::start(&[]);
-    let response = ask(
-        &gateway,
-        200,
-        r#"{"usage": {"total_tokens": 18446744073709551615}}"#,
-    );
-    assert_eq!(response.status, 200);
-    let refused = gateway.refused(ALICE, &call("", 1));
-    assert_eq!(refused.status, 429);
-}
-
-#[test]
-fn answer_without_usage_costs_its_reservation() {
-    let gateway = Gateway::start(&[]);
-    let mut left = 10_000;
-    for body in [
-        answer(None),
-        "no JSON".to_owned(),
-        r#"{"usage": null}"#.to_owned(),
-    ] {
-        let response = ask(&gateway, 200, &body);
-        assert_eq!((response.status, response.body), (200, body));
-        left -= 51;
-        gateway.comes_to_have(ALICE, left);
-    }
-}
-
-#[test]
 fn error_of_the_server_costs_no_tokens_and_a_request() {
     let gateway = Gateway::start(&[]);
-    let body = r#"{"error": {"message": "overloaded", "type": "server_error", "param": null, "code": null}}"#;
+    let body = r#"{"error": {"message": "overloaded"}, "usage": {"total_tokens": 900}}"#;
     for status in [400, 429, 500, 503] {
         let response = ask(&gateway, status, body);
         assert_eq!((response.status, &*response.body), (status, body));
@@ -106,31 +48,6 @@ fn server_that_refuses_the_key_of_the_gateway_is_not_quoted() {
 }
 
 #[test]
-fn server_that_does_not_answer_costs_no_tokens() {
-    let gateway = Gateway::start(&[("free.calls", "{concurrent: 1}")]);
-    for _ in 0..3 {
-        let (mut connection, asked) = gateway.begin(ALICE, &call("four", 50));
-        // It hangs up.
-        drop(asked);
-        let response = connection.response();
-        assert_eq!(response.status, 502);
-        assert_eq!(error(&response, "type"), "server_error");
-        // The permit is back as well.
-        gateway.comes_to_have(ALICE, 10_000);
-    }
-}
-
-#[test]
-fn server_that_is_not_there_is_a_bad_gateway() {
-    let gateway = Gateway::before(Upstream::nowhere(), &[], &[]);
-    let response = gateway.refused(ALICE, &call("four", 50));
-    assert_eq!(response.status, 502);
-    let again = gateway.refused(ALICE, &call("four", 50));
-    // Both reservations came back before.
-    assert_eq!(number(&again, "x-ratelimit-remaining-tokens"), 10_000 - 51);
-}
-
-#[test]
 fn client_that_leaves_before_the_answer_pays_its_reservation() {
     let gateway = Gateway::start(&[("free.calls", "{concurrent: 1}")]);
     let (connection, asked) = gateway.begin(ALICE, &call("four", 50));
@@ -143,4 +60,45 @@ fn client_that_leaves_before_the_answer_pays_its_reservation() {
         |status| *status == 200,
     );
     gateway.comes_to_have(ALICE, 10_000 - 51);
+}
+
+#[test]
+fn upgrade_that_nobody_has_asked_for_is_a_bad_gateway() {
+    let gateway = Gateway::start(&[]);
+    let (mut connection, asked) = gateway.begin(ALICE, &call("four", 50));
+    asked.answer_with(101, "upgrade: x\r\nconnection: upgrade\r\n", "");
+    assert_eq!(connection.response().status, 502);
+    gateway.comes_to_have(ALICE, 10_000);
+}
+
+/// The tokens of a stream in an unusual form, whose head and events the server sends.
+fn stream_costs(status: u16, headers: &str, event: &str) -> u32 {
+    let gateway = Gateway::start(&[]);
+    let (mut connection, asked) = gateway.begin(ALICE, &stream("four", 50));
+    assert!(
+        asked.head.contains("accept-encoding: identity"),
+        "{}",
+        asked.head
+    );
+    asked.answer_with(status, headers, event);
+    assert_eq!(connection.response().body, event);
+    drop(connection);
+    10_000 - comes_true(|| gateway.left(ALICE), |left| *left != 10_000 - 51)
+}
+
+#[test]
+fn unusual_streams_are_counted() {
+    let event = "data: {\"choices\": [{\"delta\": {\"content\": \"12345678\"}}]}\n\n";
+    assert_eq!(
+        stream_costs(200, "content-type: Text/Event-Stream\r\n", event),
+        1 + 2
+    );
+    let gzip = "content-type: text/event-stream\r\ncontent-encoding: gzip\r\n";
+    let bytes = u32::try_from(event.len()).unwrap().div_ceil(4);
+    assert_eq!(stream_costs(200, gzip, event), 1 + bytes);
+    let usage = "data: {\"choices\": [{}], \"usage\": {\"total_tokens\": 900}}\n\n";
+    assert_eq!(
+        stream_costs(500, "content-type: text/event-stream\r\n", usage),
+        0
+    );
 }

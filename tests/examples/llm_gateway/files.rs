@@ -1,9 +1,6 @@
 //! The files of limits and keys: mistakes at startup, and changes while the gateway runs.
 
-use super::{
-    ALICE, BOB, Gateway, KEYS, arguments, call, comes_true, error, file, limits, number,
-    upstream::Upstream,
-};
+use super::{ALICE, BOB, Gateway, KEYS, arguments, call, comes_true, file, limits, number};
 use crate::programs::{replace, run};
 
 /// The error of a gateway that does not start.
@@ -13,35 +10,6 @@ fn mistake(limits: &str, keys: &str, args: &[&str]) -> String {
     let output = run("llm_gateway", &args);
     assert_eq!(output.status.code(), Some(1));
     String::from_utf8(output.stderr).unwrap()
-}
-
-#[test]
-fn limits_are_read_again() {
-    let gateway = Gateway::start(&[]);
-    let most = || {
-        number(
-            &gateway.call(ALICE, &call("", 1), 0),
-            "x-ratelimit-limit-requests",
-        )
-    };
-    assert_eq!(most(), 1000);
-    let change = [("free.requests", "{burst: 77, count: 1, period: 1000h}")];
-    replace(&gateway.limits, &limits(&change));
-    comes_true(most, |most| *most == 77);
-    // A file with a mistake changes nothing.
-    replace(&gateway.limits, "free.requests: {burst: 0}");
-    let change = [("pro.requests", "{burst: 99, count: 1, period: 1000h}")];
-    assert_eq!(most(), 77);
-    replace(&gateway.limits, &limits(&change));
-    comes_true(
-        || {
-            number(
-                &gateway.call(BOB, &call("", 1), 0),
-                "x-ratelimit-limit-requests",
-            )
-        },
-        |most| *most == 99,
-    );
 }
 
 #[test]
@@ -60,23 +28,6 @@ fn keys_are_read_again() {
     assert_eq!(status(ALICE), 200);
     replace(&gateway.keys, KEYS);
     comes_true(|| status(BOB), |status| *status == 200);
-}
-
-#[test]
-fn key_can_have_a_limit_of_its_own() {
-    let own = "- free.tokens: {burst: 123, count: 1, period: 10h, ids: [alice]}\n\
-               - pro.requests: {blocked: true, ids: [bob]}\n";
-    let own = file("overrides.yml", own);
-    let args = ["--overrides", &*own];
-    let gateway = Gateway::before(Upstream::start(), &[], &args);
-    let response = gateway.call(ALICE, &call("", 1), 0);
-    assert_eq!(number(&response, "x-ratelimit-limit-tokens"), 123);
-    let blocked = gateway.refused(BOB, &call("", 1));
-    assert_eq!(
-        (blocked.status, error(&blocked, "code")),
-        (403, "key_blocked".into())
-    );
-    assert_eq!(blocked.header("retry-after"), None);
 }
 
 #[test]
@@ -116,6 +67,9 @@ fn mistakes_are_told_at_startup() {
     }
     let path = mistake(&limits, KEYS, &["--upstream", "https://example.com"]);
     assert!(path.contains("is no address of a server"), "{path}");
+    let help = run("llm_gateway", &["--help"]);
+    assert_eq!(help.status.code(), Some(0));
+    assert!(help.stdout.starts_with(b"usage: "), "{help:?}");
     let usage = mistake(&limits, KEYS, &["--gateways", "0"]);
     assert!(usage.contains("use a number from 1"), "{usage}");
 }

@@ -43,25 +43,6 @@ fn gateways_share_all_limits_of_a_key() {
 }
 
 #[test]
-fn gateway_that_is_told_to_end_finishes_its_calls_and_gives_back_its_permits() {
-    let redis = Server::start();
-    let [one, other] = fleet(&redis, &[("free.calls", "{concurrent: 1, hold: 24h}")]);
-    let (mut connection, asked) = one.begin(ALICE, &call("four", 50));
-    one.program.signal("TERM");
-    asked.answer(200, &super::answer(Some(7)));
-    let response = connection.response();
-    assert_eq!(
-        (response.status, response.body),
-        (200, super::answer(Some(7)))
-    );
-    comes_true(
-        || other.call(ALICE, &call("", 1), 0).status,
-        |status| *status == 200,
-    );
-    other.comes_to_have(ALICE, 10_000 - 7);
-}
-
-#[test]
 fn parrot_is_behind_a_gateway_without_arguments() {
     let program = Program::start("llm_gateway", &["--listen", "127.0.0.1:0"]);
     let server = program.next_server();

@@ -2,6 +2,7 @@
 
 mod admission;
 mod endings;
+mod estimates;
 mod files;
 mod fleet;
 mod limits;
@@ -48,10 +49,9 @@ const BOB: &str = "key-of-bob";
 
 /// A gateway, the server behind it, and its files.
 struct Gateway {
-    program: Program,
+    _program: Program,
     server: Server,
     upstream: Upstream,
-    limits: String,
     keys: String,
 }
 
@@ -70,10 +70,9 @@ impl Gateway {
         let program = Program::start("llm_gateway", &args);
         let server = program.next_server();
         Self {
-            program,
+            _program: program,
             server,
             upstream,
-            limits,
             keys,
         }
     }

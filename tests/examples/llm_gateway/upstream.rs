@@ -43,16 +43,6 @@ impl Upstream {
         }
     }
 
-    /// One that is not there.
-    pub(super) fn nowhere() -> Self {
-        // A port that was free a moment ago, and nobody listens on.
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        Self {
-            address: listener.local_addr().unwrap(),
-            connections: mpsc::channel().1,
-        }
-    }
-
     pub(super) fn url(&self) -> String {
         format!("http://{}", self.address)
     }

@@ -57,19 +57,3 @@ fn unknown_key_is_refused_before_anything_is_charged() {
     }
     assert_eq!(remaining(&get(&server, "key-of-alice")), 9);
 }
-
-#[test]
-fn account_with_a_contract_is_not_limited() {
-    let (_program, server) = start("plans");
-    let responses = server.get_often(300, "/", "x-api-key: key-of-globex\r\n");
-    assert_eq!(count(&responses, 200), 300);
-    assert_eq!(responses[299].header("ratelimit"), None);
-}
-
-#[test]
-fn blocked_account_waits_in_vain() {
-    let (_program, server) = start("plans");
-    let refused = get(&server, "key-of-mallory");
-    assert_eq!(refused.status, 429);
-    assert_eq!(refused.header("retry-after"), None);
-}

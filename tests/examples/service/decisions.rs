@@ -17,12 +17,6 @@ fn with_modes(members: &[(&str, &str, u32)]) -> Value {
         .collect()
 }
 
-/// The remaining tokens of client `a`.
-fn remaining(service: &Service, now: u64, limit: &str) -> Value {
-    let probe = json!([{"limit": limit, "id": "a", "cost": 0}]);
-    service.decide("check", now, &probe)["remaining"].take()
-}
-
 /// One field of each member.
 fn each(answer: &Value, field: &str) -> Vec<Value> {
     let members = answer["transactions"].as_array().expect("members");
@@ -136,53 +130,4 @@ fn refund_answers_with_every_figure() {
         }],
     });
     assert_eq!(service.decide("refund", T0, &refund), expected);
-}
-
-#[test]
-fn reset_makes_full_whatever_the_cost_and_mode() {
-    let service = Service::start();
-    let spend = with_modes(&[("Orders", "check_and_spend", 4), ("Slow", "debit", 50)]);
-    service.decide("spend", T0, &spend);
-    let reset = with_modes(&[("Orders", "check_only", 99), ("Slow", "check_and_spend", 1)]);
-    assert_eq!(service.decide("reset", T0, &reset), json!({"reset": true}));
-    assert_eq!(remaining(&service, T0, "Orders"), 20);
-    assert_eq!(remaining(&service, T0, "Slow"), 5);
-}
-
-#[test]
-fn own_clock_decides_without_manual_clock() {
-    let service = Service::start_with(&[]);
-    let spend = json!({"op": "spend", "transactions": [one("Slow", "a")]});
-    let left: Vec<_> = (0..6)
-        .map(|_| service.post(&spend).body["remaining"].take())
-        .collect();
-    assert_eq!(left, [4, 3, 2, 1, 0, 0]);
-    assert_eq!(service.post(&spend).body["allowed"], false);
-}
-
-#[test]
-fn limits_are_shown() {
-    let service = Service::start();
-    let response = service.send("GET /v1/limits", b"");
-    assert_eq!(response.status, 200);
-    let expected = json!({
-        "defaults": {
-            "Orders": {"number": 6, "burst": 20, "count": 20, "period": "1s"},
-            "Slow": {"burst": 5, "count": 5, "period": "1h0m0s"},
-            "Sevenths": {"burst": 7, "count": 7, "period": "1s"},
-            "Off": {"number": 9},
-            "Bare": {},
-        },
-        "overrides": [],
-    });
-    assert_eq!(response.body, expected);
-}
-
-#[test]
-fn health_is_ok() {
-    let response = Service::start().send("GET /healthz", b"");
-    assert_eq!(
-        (response.status, response.body),
-        (200, json!({"status": "ok"}))
-    );
 }

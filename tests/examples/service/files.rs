@@ -42,18 +42,6 @@ fn spend(service: &Service, limit: &str, id: &str) -> Value {
 }
 
 #[test]
-fn ids_are_folded_by_the_format_of_their_limit() {
-    let service = start(&file(OVERRIDES));
-    for (id, left) in [("10.0.0.2", 29), ("::ffff:10.0.0.2", 28), ("10.0.0.3", 19)] {
-        assert_eq!(spend(&service, "Address", id), left, "{id}");
-    }
-    let transactions = json!([{"limit": "Address", "id": "10.0.0.256"}]);
-    let response =
-        service.post(&json!({"op": "spend", "now_us": T0, "transactions": transactions}));
-    assert_eq!((response.status, response.code()), (400, "invalid_id"));
-}
-
-#[test]
 fn limits_are_shown_as_files_have_them() {
     let overrides = file(OVERRIDES);
     let shown = start(&overrides).send("GET /v1/limits", b"").body;
@@ -88,41 +76,4 @@ fn files_are_read_again_on_sighup() {
         .program
         .expect_stderr("limits were not reloaded: the current ones stay in force");
     assert_eq!(spend(&service, "Account", "12345678"), 27);
-}
-
-#[test]
-fn clients_are_blocked_unlimited_or_watched() {
-    let defaults = "
-Requests: {burst: 2, count: 2, period: 1h}
-Watched: {burst: 1, count: 1, period: 1h, shadow: true}
-Closed: {blocked: true}
-";
-    let overrides = file(
-        "
-- Requests: {blocked: true, ids: [never]}
-- Requests: {unlimited: true, ids: [always]}
-",
-    );
-    let service = Service::start_on(defaults, &["--manual-clock", "--overrides", &overrides]);
-    let spend = |limit, id| service.decide("spend", T0, &json!([{"limit": limit, "id": id}]));
-    for (limit, id) in [("Requests", "never"), ("Closed", "anyone")] {
-        let blocked = spend(limit, id);
-        let figures = |answer: &Value| {
-            ["retry_after_us", "next_after_us", "reset_after_us"].map(|name| answer[name].clone())
-        };
-        assert_eq!(
-            (&blocked["allowed"], &blocked["limited"]),
-            (&json!(false), &json!(true))
-        );
-        assert_eq!(blocked["remaining"], 0);
-        assert_eq!(figures(&blocked), [Value::Null, Value::Null, Value::Null]);
-    }
-    let free = spend("Requests", "always");
-    assert_eq!(
-        (&free["allowed"], &free["limited"]),
-        (&json!(true), &json!(false))
-    );
-    for _ in 0..3 {
-        assert_eq!(spend("Watched", "a")["allowed"], true);
-    }
 }

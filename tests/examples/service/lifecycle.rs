@@ -33,29 +33,6 @@ fn sigterm_finishes_what_is_in_flight() {
 }
 
 #[test]
-fn idle_connections_do_not_hold_a_shutdown_up() {
-    for signal in ["TERM", "INT"] {
-        let service = Service::start();
-        let mut kept_alive = service.connect();
-        kept_alive.send("GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n");
-        assert_eq!(kept_alive.response().status, 200);
-        let never_used = service.connect();
-        service.program.signal(signal);
-        assert_eq!(service.program.finish(), (Some(0), vec![]), "{signal}");
-        // The service closed it; it did not wait for us to.
-        assert_eq!(kept_alive.rest(), "");
-        drop(never_used);
-    }
-}
-
-#[test]
-fn failure_options_are_accepted_without_redis() {
-    for policy in ["refuse", "allow", "local"] {
-        Service::start_with(&["--on-failure", policy, "--deadline-ms", "50"]);
-    }
-}
-
-#[test]
 fn bad_arguments_exit_2_with_the_reason_and_the_usage() {
     let defaults = file(DEFAULTS);
     let good = ["--listen", "127.0.0.1:0", "--defaults", &*defaults];
@@ -94,26 +71,6 @@ fn bad_arguments_exit_2_with_the_reason_and_the_usage() {
 }
 
 #[test]
-fn redis_urls_that_lead_nowhere_are_refused() {
-    let defaults = file(DEFAULTS);
-    let args = [
-        "--listen",
-        "127.0.0.1:0",
-        "--defaults",
-        &*defaults,
-        "--redis",
-    ];
-    for (url, reason) in [
-        ("127.0.0.1:6379", "it has no scheme"),
-        ("http://127.0.0.1:6379", "it begins with another scheme"),
-        ("redis-sentinel://127.0.0.1:26379", "sentinelServiceName"),
-    ] {
-        let args: Vec<_> = args.iter().chain(&[url]).copied().collect();
-        expect_refusal(&args, &[reason, "use `redis://host:6379`"]);
-    }
-}
-
-#[test]
 fn bad_defaults_file_is_refused_whole() {
     let bad = file("Orders: {burst: 0, count: 1, period: 1s}");
     for (path, reason) in [
@@ -122,21 +79,6 @@ fn bad_defaults_file_is_refused_whole() {
     ] {
         let args = ["--listen", "127.0.0.1:0", "--defaults", path];
         expect_refusal(&args, &[path, reason]);
-    }
-}
-
-#[test]
-fn address_that_cannot_be_had_is_refused() {
-    let service = Service::start();
-    let path = file(DEFAULTS);
-    for address in [
-        service.address(),
-        "nonsense",
-        "127.0.0.1",
-        "127.0.0.1:99999",
-    ] {
-        let args = ["--listen", address, "--defaults", &path];
-        expect_refusal(&args, &["cannot listen on", address]);
     }
 }
 

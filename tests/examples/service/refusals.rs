@@ -28,19 +28,10 @@ fn body_of_another_form_is_invalid_json() {
         "",
         "{",
         "[]",
-        "null",
-        "5",
-        "\"spend\"",
-        "{}",
-        "spend",
         r#"{"now_us": 0, "transactions": []}"#,
         r#"{"op": "spend", "now_us": 0}"#,
         r#"{"op": "take", "now_us": 0, "transactions": []}"#,
-        r#"{"op": "Spend", "now_us": 0, "transactions": []}"#,
-        r#"{"op": null, "now_us": 0, "transactions": []}"#,
         r#"{"op": {"spend": null}, "now_us": 0, "transactions": []}"#,
-        r#"{"op": "spend", "now_us": 0, "transactions": null}"#,
-        r#"{"op": "spend", "now_us": 0, "transactions": {}}"#,
         r#"{"op": "spend", "now_us": 0, "transactions": [1]}"#,
         r#"{"op": "spend", "now_us": 0, "transactions": [["Orders", "a"]]}"#,
         r#"{"op": "spend", "now_us": 0, "transactions": [{"limit": 6, "id": "a"}]}"#,
@@ -69,16 +60,13 @@ fn mistakes_in_a_transaction_have_their_codes() {
         (json!({"id": ""}), "invalid_id"),
         (json!({"id": 12_345_678}), "invalid_id"),
         (json!({"id": null}), "invalid_id"),
-        (json!({"id": ["a"]}), "invalid_id"),
         (json!({"limit": "Off", "id": ""}), "invalid_id"),
         (json!({"cost": 21}), "invalid_cost"),
         (json!({"cost": 21, "mode": "check_only"}), "invalid_cost"),
         (json!({"cost": 21, "mode": "spend_only"}), "invalid_cost"),
         (json!({"cost": -1}), "invalid_cost"),
-        (json!({"cost": 1.5}), "invalid_cost"),
         (json!({"cost": "1"}), "invalid_cost"),
         (json!({"cost": null}), "invalid_cost"),
-        (json!({"cost": true}), "invalid_cost"),
         (
             json!({"cost": 1_u64 << 32, "mode": "debit"}),
             "invalid_cost",
@@ -87,47 +75,18 @@ fn mistakes_in_a_transaction_have_their_codes() {
         (json!({"min_cost": 1}), "invalid_cost"),
         (json!({"min_cost": null}), "invalid_cost"),
         (json!({"mode": "spend"}), "invalid_mode"),
-        (json!({"mode": ""}), "invalid_mode"),
         (json!({"mode": null}), "invalid_mode"),
-        (json!({"mode": 1}), "invalid_mode"),
     ];
     for (fields, code) in cases {
         expect_code(&service, &order(&fields).to_string(), code);
     }
+    let one = json!({"limit": "Orders", "id": "a"});
+    let twice = json!({"op": "spend", "now_us": T0, "transactions": [one, one]});
+    expect_code(&service, &twice.to_string(), "duplicate_bucket");
     let tiers = service.post(&order(&json!({"min_cost": 1})));
     assert!(tiers.body.to_string().contains("tiers"), "{}", tiers.body);
     let highest = order(&json!({"cost": u32::MAX, "mode": "debit"}));
     assert_eq!(service.post(&highest).status, 200);
-}
-
-#[test]
-fn every_operation_refuses() {
-    let service = Service::start();
-    for op in ["check", "spend", "refund", "reset"] {
-        let mut body = order(&json!({"limit": "Nope"}));
-        body["op"] = json!(op);
-        expect_code(&service, &body.to_string(), "unknown_limit");
-        body = order(&json!({"id": ""}));
-        body["op"] = json!(op);
-        expect_code(&service, &body.to_string(), "invalid_id");
-        body = order(&json!({"cost": -1}));
-        body["op"] = json!(op);
-        expect_code(&service, &body.to_string(), "invalid_cost");
-    }
-}
-
-#[test]
-fn same_bucket_twice_is_refused() {
-    let service = Service::start();
-    let twice = json!([
-        {"limit": "Orders", "id": "a"},
-        {"limit": "Orders", "id": "b"},
-        {"limit": "Orders", "id": "a", "mode": "check_only"},
-    ]);
-    for op in ["check", "spend", "refund", "reset"] {
-        let body = json!({"op": op, "now_us": T0, "transactions": twice});
-        expect_code(&service, &body.to_string(), "duplicate_bucket");
-    }
 }
 
 #[test]
@@ -160,30 +119,6 @@ fn manual_clock_wants_a_time_in_every_request() {
 }
 
 #[test]
-fn own_clock_takes_no_time_from_requests() {
-    let service = Service::start_with(&[]);
-    for now in [json!(T0), json!(null), json!("x")] {
-        let body = json!({"op": "spend", "now_us": now, "transactions": []});
-        expect_code(&service, &body.to_string(), "clock_not_manual");
-    }
-}
-
-#[test]
-fn any_content_type_will_do() {
-    let service = Service::start();
-    let body = order(&json!({})).to_string();
-    for content_type in [
-        "",
-        "content-type: text/plain\r\n",
-        "content-type: nonsense\r\n",
-    ] {
-        let headers = content_type.as_bytes();
-        let response = service.request("POST /v1/decide", headers, body.as_bytes());
-        assert_eq!(response.status, 200, "{content_type}");
-    }
-}
-
-#[test]
 fn body_over_1_mib_is_too_large() {
     let service = Service::start();
     let order = order(&json!({})).to_string();
@@ -199,21 +134,6 @@ fn body_over_1_mib_is_too_large() {
         if status == 413 {
             assert_eq!(response.code(), "too_large");
         }
-    }
-}
-
-#[test]
-fn body_in_chunks_is_measured_too() {
-    let service = Service::start();
-    let chunk = " ".repeat(0x10000);
-    for (chunks, status) in [(15, 200), (17, 413)] {
-        let mut connection = service.connect();
-        connection
-            .send("POST /v1/decide HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n");
-        (0..chunks).for_each(|_| connection.send_chunk(&chunk));
-        connection.send_chunk(order(&json!({})).to_string());
-        connection.send_chunk("");
-        assert_eq!(connection.response().status, status);
     }
 }
 

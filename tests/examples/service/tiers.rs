@@ -75,28 +75,6 @@ fn answers_have_every_figure_of_tiers() {
 }
 
 #[test]
-fn what_never_passes_has_no_waits() {
-    let service = start();
-    let above = service.decide("spend", T0, &group("Penalty", 56, 60));
-    assert_eq!(
-        figures(&above),
-        json!([false, 0, null, {}, 55, null, null, 0])
-    );
-    let last = service.decide("spend", T0, &group("Life", 1, 9));
-    assert_eq!(
-        figures(&last),
-        json!([true, 2, 0, {"0": 2}, 0, 0, null, null])
-    );
-    let never = service.decide("spend", T0 + 1_000_000_000_000, &one("Life"));
-    assert_eq!(
-        figures(&never),
-        json!([false, 0, null, {}, 0, null, null, null])
-    );
-    service.decide("reset", T0, &one("Life"));
-    assert_eq!(service.decide("spend", T0, &one("Life"))["granted"], 1);
-}
-
-#[test]
 fn what_tiers_cannot_do_has_its_code() {
     let service = start();
     let cases = [

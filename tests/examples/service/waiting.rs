@@ -54,26 +54,3 @@ fn answers_on_limits_with_a_line_carry_the_delay() {
     assert_eq!(refunded["refunded"], false, "somebody waits");
     assert_eq!(refunded["delay_us"], 0);
 }
-
-#[test]
-fn batch_carries_the_longest_delay_and_others_have_none() {
-    let service = Service::start_on(DEFAULTS, &["--manual-clock"]);
-    let batch = json!([one("Orders"), one("Line"), one("Long"), one("Prison")]);
-    let delays = |now| {
-        let answer = service.decide("spend", now, &batch);
-        let members = answer["transactions"].as_array().unwrap().iter();
-        let members: Vec<_> = members
-            .map(|member| member.get("delay_us").cloned())
-            .collect();
-        (answer["delay_us"].clone(), members)
-    };
-    let of = |outer: u64, line: u64, long: u64| {
-        let members = vec![None, Some(json!(line)), Some(json!(long)), None];
-        (json!(outer), members)
-    };
-    assert_eq!(delays(T0), of(0, 0, 0));
-    assert_eq!(delays(T0), of(1_000_000, 0, 1_000_000));
-    assert_eq!(delays(T0), of(2_000_000, 1_000_000, 2_000_000));
-    let orders = service.decide("spend", T0, &json!([one("Orders")]));
-    assert_eq!(orders.get("delay_us"), None, "there is no line");
-}

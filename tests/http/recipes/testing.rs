@@ -1,56 +1,55 @@
-include!("pages/testing.rs");
+use std::{net::SocketAddr, time::Duration};
 
-mod waits {
-    include!("pages/testing_waits.rs");
+use axum::{
+    Router,
+    body::Body,
+    extract::connect_info::MockConnectInfo,
+    http::{Request, StatusCode},
+    routing::get,
+};
+use tollgate::{
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::ManualClock,
+    limit::LimitsError,
+};
+use tower::ServiceExt;
 
-    fn jobs(clock: impl tollgate::clock::Clock) -> tollgate::limiter::LimitHandle {
-        let line = Limit::per_second(2).max_wait(Duration::from_secs(60));
-        let limits = Limits::builder().limit("jobs", line).build().unwrap();
-        let limiter = Limiter::new(limits, MemoryBackend::new());
-        limiter.with_clock(clock).limit("jobs").unwrap()
-    }
-
-    #[tokio::test(start_paused = true)]
-    #[should_panic(
-        expected = "give the limiter tokio's clock with `Limiter::with_clock(TokioClock::default())`"
-    )]
-    async fn clock_that_stands_still_during_a_wait_is_loud() {
-        let jobs = jobs(tollgate::clock::ManualClock::default());
-        for _ in 0..3 {
-            let _ = jobs.acquire("worker").await;
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    #[should_panic(expected = "tokio's clock is paused")]
-    async fn clock_of_the_system_during_a_paused_wait_is_loud() {
-        let line = Limit::per_hour(2).max_wait(Duration::from_secs(60 * 60));
-        let limits = Limits::builder().limit("jobs", line).build().unwrap();
-        let limiter = Limiter::new(limits, MemoryBackend::new());
-        let jobs = limiter.limit("jobs").unwrap();
-        for _ in 0..3 {
-            let _ = jobs.acquire("worker").await;
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn clocks_that_are_advanced_together_are_in_step() {
-        let clock = tollgate::clock::ManualClock::default();
-        let jobs = jobs(clock.clone());
-        let half = Duration::from_millis(500);
-        for job in 0..6 {
-            let (began, advanced) = (Instant::now(), clock.clone());
-            let waits = jobs.acquire("worker");
-            let advances = async move {
-                tokio::task::yield_now().await;
-                if job >= 2 {
-                    advanced.advance(half);
-                    tokio::time::advance(half).await;
-                }
-            };
-            let (decision, ()) = tokio::join!(waits, advances);
-            assert!(decision.unwrap().allowed());
-            assert_eq!(began.elapsed(), if job < 2 { Duration::ZERO } else { half });
-        }
-    }
+fn limits() -> Result<Limits, LimitsError> {
+    Limits::builder()
+        .limit("requests", Limit::per_second(1).burst(3))
+        .build()
 }
+
+/// Your application takes its limiter as an argument, so that a test can replace the clock.
+fn app(limiter: Limiter) -> Router {
+    let rule = Rule::new("requests", ClientIp::peer());
+    Router::new()
+        .route("/", get(|| async { "hello" }))
+        .layer(RateLimitLayer::with_limiter(limiter).rule(rule))
+}
+
+async fn status(app: &Router) -> StatusCode {
+    let request = Request::get("/")
+        .body(Body::empty())
+        .expect("a valid request");
+    let response = app.clone().oneshot(request).await;
+    response.expect("a router does not fail").status()
+}
+
+#[tokio::test]
+async fn fourth_request_has_to_wait_a_second() {
+    let clock = ManualClock::default();
+    let limits = limits().expect("valid limits");
+    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(clock.clone());
+    // Without a listener, there is no peer address. axum's mock provides one.
+    let peer = SocketAddr::from(([203, 0, 113, 7], 49_152));
+    let app = app(limiter).layer(MockConnectInfo(peer));
+
+    for _ in 0..3 {
+        assert_eq!(status(&app).await, StatusCode::OK);
+    }
+    assert_eq!(status(&app).await, StatusCode::TOO_MANY_REQUESTS);
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(status(&app).await, StatusCode::OK);
+}
+
+// The page ends here.

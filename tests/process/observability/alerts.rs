@@ -1,4 +1,4 @@
-//! The alerts that are documented, read by Prometheus itself: `promtool` checks when each of them fires.
+//! The alerts of `docs/alerts.yml`, read by Prometheus itself: `promtool` checks when each of them fires.
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
@@ -7,49 +7,19 @@ use serde_json::{Value, json};
 use super::story::STORY;
 use crate::redis_support::new_home;
 
-/// An alert, as a row of the table in `docs/operating.md` has it.
-pub(crate) struct Alert {
-    pub(crate) name: String,
-    expression: String,
-    hold: String,
+const RULES: &str = include_str!("../../../docs/alerts.yml");
+
+/// The names of the alerts in the file.
+pub(crate) fn names() -> Vec<&'static str> {
+    let lines = RULES.lines().map(str::trim_start);
+    lines
+        .filter_map(|line| line.strip_prefix("- alert: "))
+        .collect()
 }
 
-pub(crate) fn documented() -> Vec<Alert> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operating.md");
-    let text = fs::read_to_string(path).unwrap();
-    let (_, rest) = text.split_once("## Alerts\n").unwrap();
-    let (section, _) = rest.split_once("\n## ").unwrap();
-    let rows = section.lines().filter(|line| line.starts_with('|')).skip(2);
-    rows.map(Alert::read).collect()
-}
-
-impl Alert {
-    fn read(row: &str) -> Self {
-        let row = row.replace("\\|", "\0");
-        let cells: Vec<_> = row.split('|').map(str::trim).collect();
-        let ["", name, expression, hold, _, ""] = cells[..] else {
-            panic!("five cells: {row}");
-        };
-        Self {
-            name: name.into(),
-            expression: expression.trim_matches('`').replace('\0', "|"),
-            hold: hold.into(),
-        }
-    }
-}
-
-/// The file of rules, in JSON, which is YAML too.
+/// Writes the file of rules.
 pub(crate) fn write_rules(path: &Path) {
-    let rules = documented().into_iter().map(|alert| {
-        let mut rule = json!({"alert": alert.name, "expr": alert.expression});
-        if !alert.hold.is_empty() {
-            rule["for"] = alert.hold.into();
-        }
-        rule
-    });
-    let rules: Vec<_> = rules.collect();
-    let groups = json!({"groups": [{"name": "tollgate", "rules": rules}]});
-    fs::write(path, groups.to_string()).unwrap();
+    fs::write(path, RULES).unwrap();
 }
 
 /// What happens, a sample each 15 seconds, when the alert must be silent, and when it must fire, with which labels.
@@ -211,8 +181,7 @@ impl Case {
 
 #[test]
 fn each_alert_fires_when_it_should_and_is_silent_before() {
-    let documented: Vec<_> = documented().into_iter().map(|alert| alert.name).collect();
-    assert_eq!(documented, CASES.map(|case| case.alert), "each has a case");
+    assert_eq!(names(), CASES.map(|case| case.alert), "each has a case");
     let home = new_home();
     write_rules(&home.join("rules.yml"));
     let cases = json!({
@@ -230,6 +199,19 @@ fn each_alert_fires_when_it_should_and_is_silent_before() {
     let told = String::from_utf8_lossy(&told);
     assert!(output.status.success(), "{told}");
     fs::remove_dir_all(home).unwrap();
+}
+
+#[test]
+fn guide_has_a_remedy_for_each_alert() {
+    let guide = include_str!("../../../docs/operating.md");
+    let (_, rest) = guide.split_once("## Alerts\n").unwrap();
+    let (section, _) = rest.split_once("\n## ").unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| "));
+    let documented: Vec<_> = rows
+        .skip(1)
+        .filter_map(|row| row.split(" |").next())
+        .collect();
+    assert_eq!(documented, names());
 }
 
 /// A series that nobody exports would be no proof.

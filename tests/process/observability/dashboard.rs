@@ -170,8 +170,9 @@ fn documentation_names_each_family() {
             .iter()
             .any(|account| text.contains(&format!("\"{account}\"")))
     );
-    // Whatever it asks Prometheus for is there. The example has no concurrency limit.
-    for Selector { name, .. } in selectors(&text) {
+    // Whatever it or an alert asks Prometheus for is there. The example has no concurrency limit.
+    let alerts = include_str!("../../../docs/alerts.yml");
+    for Selector { name, .. } in [&*text, alerts].into_iter().flat_map(selectors) {
         let is_there = STORY.all.families.contains_key(family(name));
         assert!(is_there || name == "rate_limiting_permits", "{name}");
     }

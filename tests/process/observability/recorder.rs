@@ -12,7 +12,7 @@ use tollgate::{
     backend::{Backend, DenyCache, FailurePolicy},
     clock::ManualClock,
     decision::Source,
-    id::{Id, IdFormat},
+    id::IdFormat,
     key::HeaderId,
     limit::LimitName,
     metrics,
@@ -128,7 +128,8 @@ fn skipped_is_what_has_no_vote_and_does_not_fit() {
 fn cache_rejected_is_what_the_store_was_not_asked_for() {
     let fates = fates(async {
         let store = Store::default();
-        let limiter = limiter(DenyCache::new(store));
+        // By the clock of the store: what another one decides is not remembered.
+        let limiter = Limiter::new(limits(), DenyCache::new(store));
         for _ in 0..5 {
             limiter.spend(&Transaction::new("one", "a")).await.unwrap();
         }
@@ -200,9 +201,9 @@ fn only_what_is_asked_for_is_a_request() {
 
 #[test]
 fn fallback_is_counted_with_any_share() {
-    for share in [(1, 1), (1, 2)] {
+    for processes in [1, 2] {
         let counted = counted(async {
-            let policy = FailurePolicy::new(Store::new(Fate::Away)).share(share.0, share.1);
+            let policy = FailurePolicy::new(Store::new(Fate::Away)).fleet(processes);
             let limiter = limiter(policy);
             for _ in 0..3 {
                 let decided = limiter.spend(&Transaction::new("one", "a")).await.unwrap();
@@ -240,7 +241,7 @@ fn utilization_is_not_of_what_a_share_leaves() {
         asked["override.utilization one"], 1,
         "only of those with an override"
     );
-    let policy = FailurePolicy::new(Store::new(Fate::Away)).share(1, 4);
+    let policy = FailurePolicy::new(Store::new(Fate::Away)).fleet(4);
     let alone = counted(spend(Limiter::new(limits(), policy)));
     assert_eq!(alone["requests one fallback_acquired"], 2);
     assert!(!alone.contains_key("override.utilization one"));
@@ -256,7 +257,11 @@ fn utilization_is_of_sets_of_names_and_shared_buckets_too() {
     ] {
         let limits = Limits::builder()
             .limit(LimitName::new("one", 1, format), Limit::per_hour(1))
-            .override_for("one", id.unwrap_or(Id::MISSING), Limit::per_hour(8));
+            .override_for(
+                "one",
+                id.unwrap_or("\u{ab}missing\u{bb}"),
+                Limit::per_hour(8),
+            );
         let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
         let layer = RateLimitLayer::with_limiter(limiter).rule(rule());
         let request = id
@@ -380,7 +385,6 @@ fn recorder_that_is_installed_after_the_limiter_is_counted_in() {
 }
 
 /// A service that panics for each request.
-#[cfg(feature = "tokio")]
 async fn panics(
     _request: http::Request<Full<Bytes>>,
 ) -> Result<http::Response<Full<Bytes>>, std::convert::Infallible> {
@@ -389,7 +393,6 @@ async fn panics(
 }
 
 /// By how much the gauge of waiting requests has changed since the last time.
-#[cfg(feature = "tokio")]
 fn change_of_waiting(snapshotter: &Snapshotter) -> Option<f64> {
     let mut all = snapshotter.snapshot().into_vec().into_iter();
     all.find_map(|(key, _, _, value)| match value {
@@ -398,7 +401,6 @@ fn change_of_waiting(snapshotter: &Snapshotter) -> Option<f64> {
     })
 }
 
-#[cfg(feature = "tokio")]
 #[test]
 fn gauge_of_waiting_requests_is_back_at_zero_after_each_end_of_a_wait() {
     use std::{panic::AssertUnwindSafe, time::Duration};
@@ -438,7 +440,6 @@ fn gauge_of_waiting_requests_is_back_at_zero_after_each_end_of_a_wait() {
 }
 
 /// By how much the gauges of permits have changed since the last time, by limit.
-#[cfg(feature = "tokio")]
 fn changes_of_permits(snapshotter: &Snapshotter) -> Vec<(String, f64)> {
     let all = snapshotter.snapshot().into_vec().into_iter();
     let permits = all.filter_map(|(key, _, _, value)| match value {
@@ -452,7 +453,6 @@ fn changes_of_permits(snapshotter: &Snapshotter) -> Vec<(String, f64)> {
     permits.collect()
 }
 
-#[cfg(feature = "tokio")]
 async fn reports(
     _request: http::Request<Full<Bytes>>,
 ) -> Result<http::Response<Full<Bytes>>, std::convert::Infallible> {
@@ -461,7 +461,6 @@ async fn reports(
 }
 
 /// The response to a request under the limit `exports`, whose body has not been read.
-#[cfg(feature = "tokio")]
 async fn export(limiter: &Limiter) -> http::Response<impl http_body::Body> {
     let rule = Rule::new("exports", tollgate::key::Everyone);
     let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
@@ -473,7 +472,6 @@ async fn export(limiter: &Limiter) -> http::Response<impl http_body::Body> {
     response.unwrap_or_else(|never| match never {})
 }
 
-#[cfg(feature = "tokio")]
 #[test]
 fn gauge_of_permits_counts_work_until_it_ends_or_its_permits_are_lost() {
     use std::time::Duration;

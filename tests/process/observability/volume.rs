@@ -8,9 +8,7 @@ use tollgate::{
     limit::LimitName,
     transaction::OnFailure,
 };
-use tracing::Level;
 
-use super::spans::Trace;
 use crate::support::{
     Log,
     scale::scaled,
@@ -76,28 +74,4 @@ async fn layer_directly_on_a_store_tells_once() {
     let most = minute_of_requests(limiter(OnFailure::Local, Store::new(Fate::Away))).await;
     let by_layer = log.count("\n");
     assert!((1..=most).contains(&by_layer), "{by_layer} of {most}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn store_that_comes_and_goes_is_told_of_every_ten_seconds() {
-    let (trace, _guard) = Trace::capture();
-    let (store, mut calls) = (Store::new(Fate::Away), 0);
-    let policy = FailurePolicy::new(store.clone());
-    let every_eighth_works = || {
-        calls += store.calls();
-        store.becomes(match calls % 8 {
-            7 => Fate::Works,
-            _ => Fate::Away,
-        });
-    };
-    minute(&limiter(OnFailure::Local, policy), every_eighth_works).await;
-    let messages = trace.messages(Level::INFO);
-    // Both what opens and what closes.
-    assert!((8..=14).contains(&messages.len()), "{}", messages.len());
-    let opened = messages.iter().step_by(2);
-    assert!(
-        opened
-            .clone()
-            .all(|message| message.contains("does not answer"))
-    );
 }

@@ -6,6 +6,7 @@
 use std::env;
 
 use tollgate::MemoryBackend;
+use tollgate::backend::Backend;
 use tollgate_peers::{Rate, client, resident_kib, spend};
 
 fn main() {
@@ -37,7 +38,10 @@ fn tollgate(buckets: u32, id: impl Fn(u32) -> String) -> (u64, u64) {
     for n in 0..buckets {
         assert!(spend(&backend, &limit, &id(n)), "a new client is allowed");
     }
-    (backend.buckets() as u64, resident_kib())
+    (
+        Backend::stats(&backend).buckets.unwrap_or(0) as u64,
+        resident_kib(),
+    )
 }
 
 fn governor(buckets: u32) -> (u64, u64) {

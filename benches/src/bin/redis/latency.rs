@@ -11,11 +11,10 @@ use crate::{
 /// The calls of each side in a turn.
 const CALLS: u32 = 500;
 
-const SIDES: [Side; 8] = [
+const SIDES: [Side; 7] = [
     Side::Get,
     Side::Plain,
     Side::Tollgate,
-    Side::Apart,
     Side::Wrapped,
     Side::Tiers,
     Side::Window,
@@ -56,5 +55,4 @@ pub(crate) async fn latency(sides: &Sides) {
             ratio(p50, tollgate)
         );
     }
-    println!("  (Apart is without grouping)");
 }

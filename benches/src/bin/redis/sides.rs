@@ -75,7 +75,6 @@ pub(crate) struct Sides {
     sha: String,
     limiter: Limiter,
     wrapped: Limiter,
-    apart: Limiter,
     ids: Vec<String>,
 }
 
@@ -86,8 +85,6 @@ pub(crate) enum Side {
     Tollgate,
     /// Through `FailurePolicy` and `DenyCache`.
     Wrapped,
-    /// Each decision has a call of its own.
-    Apart,
     /// All callers spend from ten buckets.
     Hot,
     Tiers,
@@ -104,12 +101,9 @@ impl Sides {
         let load = vec!["LOAD", PLAIN];
         let sha: String = client.custom(command("SCRIPT"), load).await?;
         let wrapped = FailurePolicy::new(DenyCache::new(bare(url))).deadline(PATIENCE);
-        let apart = RedisBackend::builder(url).timeout(PATIENCE);
-        let apart = apart.grouped(1).build().expect("the URL is one");
         Ok(Self {
             limiter: limiter(bare(url)),
             wrapped: limiter(wrapped),
-            apart: limiter(apart),
             client,
             sha,
             ids: (0..KEYS)
@@ -136,7 +130,6 @@ impl Sides {
             }
             Side::Tollgate => spend(&self.limiter, "requests", id).await,
             Side::Wrapped => spend(&self.wrapped, "requests", id).await,
-            Side::Apart => spend(&self.apart, "requests", id).await,
             Side::Hot => spend(&self.limiter, "requests", &self.ids[n as usize % 10]).await,
             Side::Tiers => ask(&self.limiter, "tiers", id).await,
             Side::Window => ask(&self.limiter, "window", id).await,

@@ -1,86 +1,244 @@
-//! `tollgate replay`: what limits would have done to the traffic of a log.
+//! `tollgate replay`: what limits would have done to the traffic of a log. The crate's limiter decides each request as a server
+//! would, with the log's times as the clock.
 
-mod engine;
-mod plan;
+mod rules;
 mod tally;
-mod timeline;
 
-use std::{path::PathBuf, time::Duration};
+use std::{fmt::Write, path::PathBuf};
 
+use anyhow::Result;
 use clap::Args;
-use tollgate::limit::parse_duration;
+use serde_json::{Map, Value, json};
+use tollgate::{Limits, MemoryBackend, Transaction};
 
-use self::{engine::Engine, plan::Plan};
-pub(crate) use self::{tally::Tally, timeline::Timeline};
-use crate::{
-    args::{LogArgs, ReportArgs},
-    failure::Failure,
-    key::Key,
-    limit_files::LimitFiles,
-    log::{Log, LogEnd},
-    rules,
+use self::{
+    rules::{Rule, Rules},
+    tally::Tally,
 };
+use crate::{
+    NOT_DONE,
+    limits::{Clocked, LimitFiles},
+    log::{Key, LogArgs, LogEnd, Record, Wanted},
+    output::{ReportArgs, grouped, most_denied, print, print_json, say, span, table, with_percent},
+};
+
+/// The most bytes of windows and tiers.
+const HISTORY_BYTES: usize = 256 * 1024 * 1024;
 
 /// What `replay` is asked.
 #[derive(Args, Debug)]
 pub(crate) struct ReplayArgs {
     #[command(flatten)]
-    pub(crate) limits: LimitFiles,
+    limits: LimitFiles,
     /// The file that says which requests meet which limit; without it, every request meets every limit
     #[arg(long, value_name = "FILE")]
-    pub(crate) rules: Option<PathBuf>,
+    rules: Option<PathBuf>,
     /// What identifies a client: ip (IPv6 by /64), /48, everyone, or the name of a field
     #[arg(long, default_value = "ip", value_name = "KEY")]
-    pub(crate) key: Key,
-    /// Also tells what waiting in line for at most this long would have made of token buckets
-    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = wait)]
-    pub(crate) max_wait: Duration,
+    key: Key,
     #[command(flatten)]
-    pub(crate) log: LogArgs,
+    log: LogArgs,
     #[command(flatten)]
-    pub(crate) report: ReportArgs,
-}
-
-/// What the limits would have done.
-pub(crate) struct Replay {
-    pub(crate) end: LogEnd,
-    pub(crate) tallies: Vec<Tally>,
-    /// What deserves a warning.
-    pub(crate) notes: Vec<String>,
-    pub(crate) max_wait: Duration,
+    report: ReportArgs,
 }
 
 /// Runs the command.
-pub(crate) fn replay(args: &ReplayArgs) -> Result<Replay, Failure> {
-    let limits = args.limits.read()?;
+pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
+    let limits = args.limits.usable()?;
+    let mut wanted = Wanted::default();
     let rules = match &args.rules {
-        Some(path) => rules::read(path, &limits, &args.key)?,
-        None => rules::for_all(&limits, &args.key),
+        Some(path) => Rules::read(path, &limits, &args.key, &mut wanted)?,
+        None => Rules::for_all(&limits, &args.key, &mut wanted),
     };
-    let mut wanted = args.log.wanted();
-    let (plan, mut notes) = Plan::new(&limits, rules, &mut wanted);
-    let mut engine = Engine::new(limits, plan, args.max_wait);
-    let mut log = Log::open(&args.log.files(), wanted)?;
+    let mut engine = Engine::new(&limits, rules);
+    let mut log = args.log.open(wanted)?;
     while let Some(record) = log.next_record()? {
         engine.meet(&record);
     }
     let end = log.end();
-    let (tallies, more) = engine.end();
-    notes.extend(more);
-    Ok(Replay {
-        end,
-        tallies,
-        notes,
-        max_wait: args.max_wait,
-    })
+    engine.notes().iter().for_each(say);
+    let problem = match engine.decided {
+        0 => end.problem().or_else(|| Some(engine.remedy())),
+        _ => None,
+    };
+    let tallies: Vec<_> = engine.tallies.into_iter().map(Tally::ended).collect();
+    let top = args.report.top;
+    match args.report.json {
+        true => print_json(&as_json(&end, &tallies, top))?,
+        false => print(&text(&end, &tallies, top))?,
+    }
+    Ok(problem.map_or(0, |problem| {
+        say(format_args!("tollgate: {problem}"));
+        NOT_DONE
+    }))
 }
 
-/// Parses a time to wait.
-fn wait(text: &str) -> Result<Duration, String> {
-    const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-    let wait = parse_duration(text).map_err(|error| error.to_string())?;
-    match wait.is_zero() || wait > LONGEST || wait.subsec_nanos() % 1000 > 0 {
-        true => Err("use a time from 1us to 24h".to_owned()),
-        false => Ok(wait),
+/// A limiter, and what it has done.
+struct Engine {
+    rules: Rules,
+    limiter: Clocked,
+    tallies: Vec<Tally>,
+    /// Requests whose id is not in the format of a limit.
+    misfits: u64,
+    decided: u64,
+}
+
+/// A client of a limit in one request.
+struct Charge {
+    limit: usize,
+    id: String,
+    cost: u32,
+}
+
+impl Engine {
+    fn new(limits: &Limits, rules: Rules) -> Self {
+        let tally = |name: &String| {
+            let limit = limits.get(name).and_then(|named| named.limit());
+            Tally::new(name, limit)
+        };
+        let buckets = MemoryBackend::DEFAULT_MAX_BUCKETS * rules.limits.len().max(1);
+        Self {
+            tallies: rules.limits.iter().map(tally).collect(),
+            limiter: Clocked::new(limits.clone(), buckets, HISTORY_BYTES),
+            rules,
+            misfits: 0,
+            decided: 0,
+        }
     }
+
+    /// Decides one request. All of its limits are charged or none.
+    fn meet(&mut self, record: &Record) {
+        let mut charges: Vec<Charge> = Vec::with_capacity(self.rules.rules.len());
+        for rule in &self.rules.rules {
+            match rule.client_of(record).map(|id| rule.format.fold(id)) {
+                None => {}
+                Some(Ok(id)) => add(&mut charges, rule, id.to_string()),
+                Some(Err(_)) => self.misfits += 1,
+            }
+        }
+        if charges.is_empty() {
+            return;
+        }
+        let names = &self.rules.limits;
+        let batch = charges
+            .iter()
+            .map(|charge| Transaction::new(&*names[charge.limit], &charge.id).cost(charge.cost));
+        let batch: Vec<_> = batch.collect();
+        let Some(Ok(decided)) = self.limiter.at(record.at).try_spend_batch(&batch) else {
+            self.misfits += 1;
+            return;
+        };
+        self.decided += 1;
+        for (charge, decision) in charges.iter().zip(decided.members()) {
+            self.tallies[charge.limit].count(record.at, &charge.id, decision);
+        }
+    }
+
+    /// What deserves a note.
+    fn notes(&self) -> Vec<String> {
+        let left_out = self.rules.left_out.iter().map(|limit| {
+            format!("limit `{limit}` is left out: it counts what runs at once, which a log does not show")
+        });
+        let mut notes: Vec<_> = left_out.collect();
+        if self.misfits > 0 {
+            notes.push(format!(
+                "requests that met a limit which does not admit their id or cost, and did not count there: {}",
+                grouped(self.misfits)
+            ));
+        }
+        let unmet = self
+            .tallies
+            .iter()
+            .filter(|tally| tally.requests == 0 && self.decided > 0);
+        notes.extend(unmet.map(|tally| {
+            format!(
+                "no request met limit `{}`: check the key, paths and methods of its rules (methods are in capitals), and the \
+                 format of its ids",
+                tally.name
+            )
+        }));
+        let evictions = self.limiter.evictions();
+        if evictions > 0 {
+            notes.push(format!(
+                "there were more buckets at a time than the memory holds, and {} of them were forgotten early",
+                grouped(evictions)
+            ));
+        }
+        if self.tallies.iter().any(|tally| !tally.clients.is_exact()) {
+            notes.push("numbers of clients above a million are estimates (0.2 %)".to_owned());
+        }
+        notes
+    }
+
+    /// What to do if no request has met a limit.
+    fn remedy(&self) -> String {
+        let check = match self.misfits {
+            _ if self.rules.rules.is_empty() => "use a limit of requests over time",
+            0 => "check --key, and the keys, paths and methods of the rules",
+            _ => "check --key, and the formats of ids and the costs of the limits",
+        };
+        format!("no request met a limit: {check}")
+    }
+}
+
+/// Adds a charge. Rules that charge the same bucket charge it once, with the sum of their costs.
+fn add(charges: &mut Vec<Charge>, rule: &Rule, id: String) {
+    let mut others = charges.iter_mut();
+    let limit = rule.limit;
+    match others.find(|other| other.limit == limit && other.id == id) {
+        Some(same) => same.cost = same.cost.saturating_add(rule.cost),
+        None => charges.push(Charge {
+            limit,
+            id,
+            cost: rule.cost,
+        }),
+    }
+}
+
+fn text(end: &LogEnd, tallies: &[Tally], top: usize) -> String {
+    let head = [
+        "limit",
+        "values",
+        "requests",
+        "denied",
+        "clients",
+        "ever denied",
+        "longest wait",
+    ];
+    let rows = tallies.iter().map(|tally| {
+        let (clients, denied) = (tally.clients.count(), tally.clients_denied.count());
+        vec![
+            tally.name.clone(),
+            tally.values.clone(),
+            grouped(tally.requests),
+            with_percent(tally.denied, tally.requests),
+            grouped(clients),
+            with_percent(denied, clients),
+            span(tally.longest_wait),
+        ]
+    });
+    let mut text = format!("{}\n\n{}\n", end.sentence(), table(&head, 2, rows));
+    for tally in tallies {
+        let name = &tally.name;
+        if tally.delayed > 0 {
+            let (delayed, longest) = (grouped(tally.delayed), span(tally.longest_delay));
+            let _ = writeln!(
+                text,
+                "\n{name}: {delayed} waited in line, for at most {longest}"
+            );
+        }
+        if !tally.most_denied.is_empty() {
+            let _ = writeln!(text, "\n{name}\n{}", most_denied(&tally.most_denied, top));
+        }
+    }
+    text
+}
+
+/// What `--json` prints. It is an interface: `docs/command.md` describes it.
+fn as_json(end: &LogEnd, tallies: &[Tally], top: usize) -> Value {
+    let limits = tallies
+        .iter()
+        .map(|tally| (tally.name.clone(), tally.as_json(top)));
+    let limits: Map<_, _> = limits.collect();
+    json!({"lines": end.lines, "unreadable": end.unreadable.count, "limits": limits})
 }

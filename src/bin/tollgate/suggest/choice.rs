@@ -11,28 +11,23 @@ use super::{
     gap::{Gap, ROOM, rounded_up},
     measure::Measured,
 };
-use crate::output::grouped;
+use crate::output::{counted, grouped};
 
 /// A recommended candidate and its size.
 #[derive(Clone, Debug)]
-pub(crate) struct Choice {
+pub(super) struct Choice {
     /// The place of the candidate.
-    pub(crate) place: usize,
-    pub(crate) candidate: Candidate,
-    pub(crate) size: u32,
-    pub(crate) reason: String,
+    pub(super) place: usize,
+    pub(super) candidate: Candidate,
+    pub(super) size: u32,
+    pub(super) reason: String,
 }
 
 /// Chooses a limit of each kind that denies at most this many clients.
-pub(super) fn choose(measured: &Measured, at_most: u64) -> Vec<Choice> {
-    if measured.clients == 0 {
-        return Vec::new();
-    }
-    let at_most = usize::try_from(at_most).unwrap_or(usize::MAX);
-    let kinds = [Kind::Gcra, Kind::Window, Kind::Quota];
-    let gaps = kinds.map(|kind| Gap::clearest(measured, kind, at_most));
+pub(super) fn choose(measured: &Measured, at_most: usize) -> Vec<Choice> {
+    let gaps = Kind::ALL.map(|kind| Gap::clearest(measured, kind, at_most));
     let best = gaps.iter().flatten().max_by_key(|gap| gap.rank());
-    let chosen = kinds.into_iter().zip(gaps).filter_map(|(kind, own)| {
+    let chosen = Kind::ALL.into_iter().zip(gaps).filter_map(|(kind, own)| {
         let same = best
             .filter(|best| own.is_none_or(|own| own.yields_to(best)))
             .and_then(|best| best.same(measured, kind));
@@ -42,32 +37,24 @@ pub(super) fn choose(measured: &Measured, at_most: u64) -> Vec<Choice> {
     chosen.collect()
 }
 
-fn of_gap(measured: &Measured, gap: Gap) -> Choice {
-    let candidate = CANDIDATES[gap.place];
-    let least = measured.need(gap.place, gap.stopped - 1);
-    let others = measured.need(gap.place, gap.stopped);
-    let (least, others) = (grouped(least), grouped(others));
-    let stops = match gap.stopped {
-        1 => format!("it stops one client, which would need {least}"),
-        stopped => format!(
-            "it stops {} clients, which would need {least} or more",
-            grouped(stopped as u64)
-        ),
-    };
-    let what = in_words(candidate);
-    Choice {
-        place: gap.place,
-        candidate,
-        size: u32::try_from(gap.size).unwrap_or(u32::MAX),
-        reason: format!("{what}, {stops}; all others need at most {others}"),
-    }
+/// The clients that stand out most, if at most this many do.
+pub(super) fn outstanding(measured: &Measured, at_most: usize) -> Vec<u64> {
+    let gaps = Kind::ALL.map(|kind| Gap::clearest(measured, kind, at_most));
+    let best = gaps.into_iter().flatten().max_by_key(Gap::rank);
+    best.map_or_else(Vec::new, |gap| gap.clients(measured).collect())
 }
 
-fn in_words(candidate: Candidate) -> String {
-    match candidate {
-        Candidate::Rate { .. } => format!("counted in bursts at {}", candidate.words()),
-        _ => format!("counted in {}", candidate.words()),
-    }
+fn of_gap(measured: &Measured, gap: Gap) -> Choice {
+    let least = grouped(measured.need(gap.place, gap.stopped - 1));
+    let others = grouped(measured.need(gap.place, gap.stopped));
+    let stopped = counted(gap.stopped as u64, "client");
+    let at_least = if gap.stopped == 1 { "" } else { " or more" };
+    let stops = format!("it stops {stopped}, which would need {least}{at_least}");
+    choice(
+        gap.place,
+        gap.size,
+        &format!("{stops}; all others need at most {others}"),
+    )
 }
 
 /// The strictest limit of a kind that leaves room above what the first client needs that may not be denied.
@@ -80,14 +67,33 @@ fn without_gap(measured: &Measured, kind: Kind, at_most: usize) -> Option<Choice
         suits.then_some((place, candidate, others, size))
     });
     let strictest = sized.min_by_key(|(_, candidate, _, size)| candidate.per_hour(*size));
-    let (place, candidate, others, size) = strictest?;
-    let (what, others) = (in_words(candidate), grouped(others));
-    Some(Choice {
+    let (place, _, others, size) = strictest?;
+    let who = match at_most {
+        0 => "nobody may be denied",
+        _ => "no client stands out",
+    };
+    let room = format!(
+        "this leaves a quarter above the {} that are needed",
+        grouped(others)
+    );
+    Some(choice(
+        place,
+        size,
+        &format!("{who}; {room} by the first client that may not be denied"),
+    ))
+}
+
+fn choice(place: usize, size: u64, reason: &str) -> Choice {
+    let candidate = CANDIDATES[place];
+    let words = candidate.words();
+    let counted = match candidate.kind {
+        Kind::Gcra => format!("counted in bursts at {words}"),
+        Kind::Window | Kind::Quota => format!("counted in {words}"),
+    };
+    Choice {
         place,
         candidate,
         size: u32::try_from(size).unwrap_or(u32::MAX),
-        reason: format!(
-            "{what}, no client stands out; this leaves a quarter above the {others} that are needed by the first client that may not be denied"
-        ),
-    })
+        reason: format!("{counted}, {reason}"),
+    }
 }

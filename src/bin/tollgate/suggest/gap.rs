@@ -1,5 +1,7 @@
 //! Gaps between clients that need much, and all others.
 
+use std::collections::BTreeSet;
+
 use super::{
     candidates::{CANDIDATES, Kind},
     measure::Measured,
@@ -64,18 +66,17 @@ impl Gap {
 
     /// The best gap of the candidates of another kind with the same clients before it.
     pub(super) fn same(self, measured: &Measured, kind: Kind) -> Option<Self> {
-        let clients = self.clients(measured);
+        let clients = |gap: &Self| gap.clients(measured).collect::<BTreeSet<_>>();
+        let own = clients(&self);
         let gaps = all(measured, kind, self.stopped, NARROW_GAP).into_iter();
-        let same =
-            gaps.filter(|gap| gap.stopped == self.stopped && gap.clients(measured) == clients);
+        let same = gaps.filter(|gap| gap.stopped == self.stopped && clients(gap) == own);
         strictest(same.collect())
     }
 
-    fn clients(self, measured: &Measured) -> Vec<u64> {
+    /// The clients before it.
+    pub(super) fn clients(self, measured: &Measured) -> impl Iterator<Item = u64> {
         let tops = measured.tops[self.place][..self.stopped].iter();
-        let mut clients: Vec<_> = tops.map(|(_, client)| *client).collect();
-        clients.sort_unstable();
-        clients
+        tops.map(|(_, client)| *client)
     }
 }
 

@@ -1,18 +1,19 @@
-//! Measures what all clients need.
+//! Measures what all clients need: for each candidate, the smallest size with which a client is never denied.
 
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, HashMap},
+    collections::{BinaryHeap, HashMap, VecDeque},
     hash::BuildHasherDefault,
 };
 
 use ahash::AHasher;
+use anyhow::Result;
 
 use super::{
-    demand::{ALL, Demand},
+    candidates::{ALL, CANDIDATES, Kind, WINDOW_UNITS},
     spool::Spool,
 };
-use crate::{busiest::KEPT, failure::Failure};
+use crate::clients::KEPT;
 
 /// The most clients that one pass looks at, on average. Each takes 1 KiB.
 const CLIENTS_PER_PASS: u64 = 100_000;
@@ -20,19 +21,22 @@ const CLIENTS_PER_PASS: u64 = 100_000;
 /// The most requests that one pass looks at, on average. Windows remember up to 8 bytes of each.
 const REQUESTS_PER_PASS: u64 = 20_000_000;
 
+/// The most requests that a window can admit, and one more, which shows that no window is large enough.
+const REMEMBERED: u64 = WINDOW_UNITS + 1;
+
 /// What the clients need.
-pub(crate) struct Measured {
-    pub(crate) clients: u64,
-    pub(crate) requests: u64,
+pub(super) struct Measured {
+    pub(super) clients: u64,
+    pub(super) requests: u64,
     /// The instants of the first and the last request.
-    pub(crate) span: (u64, u64),
+    pub(super) span: (u64, u64),
     /// For each candidate, the largest needs and their clients, the largest first.
-    pub(crate) tops: Vec<Vec<(u64, u64)>>,
+    pub(super) tops: Vec<Vec<(u64, u64)>>,
 }
 
 impl Measured {
     /// What the client in this place needs, or 0 if there are fewer clients.
-    pub(crate) fn need(&self, candidate: usize, place: usize) -> u64 {
+    pub(super) fn need(&self, candidate: usize, place: usize) -> u64 {
         let top = self.tops[candidate].get(place);
         top.map_or(0, |(need, _)| *need)
     }
@@ -54,65 +58,130 @@ impl Measured {
 }
 
 /// Measures the needs of all clients, which are about `clients`, and keeps the largest needs: `kept` for each candidate.
-pub(super) fn measure(spool: &mut Spool, clients: u64, kept: u64) -> Result<Measured, Failure> {
+pub(super) fn measure(spool: &mut Spool, clients: u64, kept: u64) -> Result<Measured> {
     let by_clients = clients.div_ceil(CLIENTS_PER_PASS);
     let by_requests = spool.len().div_ceil(REQUESTS_PER_PASS);
     let passes = by_clients.max(by_requests).max(1);
     let kept = usize::try_from(kept).map_or(KEPT, |kept| kept.min(KEPT));
-    let mut tops: Vec<_> = (0..ALL).map(|_| Tops::new(kept)).collect();
-    let mut measured = Measured {
-        clients: 0,
-        requests: spool.len(),
-        span: (u64::MAX, 0),
-        tops: Vec::new(),
-    };
+    let mut tops: [Tops; ALL] = [(); ALL].map(|()| Tops::new());
+    let (mut measured_clients, mut span) = (0, (u64::MAX, 0));
     for pass in 0..passes {
         let mut demands = HashMap::<u64, Demand, BuildHasherDefault<AHasher>>::default();
         spool.visit(|at, client| {
-            let (first, last) = measured.span;
-            measured.span = (first.min(at), last.max(at));
+            span = (span.0.min(at), span.1.max(at));
             // The upper bits, because maps use the lower ones.
             if (client >> 20) % passes == pass {
                 demands.entry(client).or_default().add(at);
             }
         })?;
-        measured.clients += demands.len() as u64;
+        measured_clients += demands.len() as u64;
         for (client, demand) in demands {
-            let needs = demand.needs();
-            let each = tops.iter_mut().zip(needs);
-            each.for_each(|(top, need)| top.add(need, client));
+            for (top, need) in tops.iter_mut().zip(demand.needs()) {
+                add(top, kept, (need, client));
+            }
         }
     }
-    measured.span.0 = measured.span.0.min(measured.span.1);
-    measured.tops = tops.into_iter().map(Tops::sorted).collect();
-    Ok(measured)
+    let sorted = |top: Tops| top.into_sorted_vec().into_iter().map(|Reverse(top)| top);
+    Ok(Measured {
+        clients: measured_clients,
+        requests: spool.len(),
+        span: (span.0.min(span.1), span.1),
+        tops: tops.map(|top| sorted(top).collect()).into(),
+    })
 }
 
-/// A number of clients with the largest needs.
-struct Tops {
-    kept: usize,
-    heap: BinaryHeap<Reverse<(u64, u64)>>,
+/// The largest needs, with their clients.
+type Tops = BinaryHeap<Reverse<(u64, u64)>>;
+
+fn add(tops: &mut Tops, kept: usize, top: (u64, u64)) {
+    if tops.len() < kept {
+        tops.push(Reverse(top));
+    } else if let Some(mut least) = tops.peek_mut()
+        && least.0.0 < top.0
+    {
+        *least = Reverse(top);
+    }
 }
 
-impl Tops {
-    fn new(kept: usize) -> Self {
-        let heap = BinaryHeap::new();
-        Self { kept, heap }
+/// The needs of a client so far. Requests are added in the order of their times.
+struct Demand {
+    last: u64,
+    /// The instants of the last requests, as long as a window looks back at them.
+    recent: VecDeque<u64>,
+    /// Of a rate, how far the bucket is from full, in microseconds × count; of a window, how many of the recent requests it no
+    /// longer looks back at; of a period, its requests so far.
+    state: [u64; ALL],
+    /// The most that was needed. Of a rate, it is in microseconds × count.
+    most: [u64; ALL],
+}
+
+impl Default for Demand {
+    fn default() -> Self {
+        Self {
+            last: 0,
+            recent: VecDeque::new(),
+            state: [0; ALL],
+            most: [0; ALL],
+        }
+    }
+}
+
+impl Demand {
+    fn add(&mut self, at: u64) {
+        let last = self.last.min(at);
+        self.last = at;
+        self.recent.push_back(at);
+        let recent = self.recent.len() as u64;
+        for (place, candidate) in CANDIDATES.iter().enumerate() {
+            let state = &mut self.state[place];
+            let need = match candidate.kind {
+                Kind::Gcra => {
+                    let back = (at - last).saturating_mul(candidate.count);
+                    *state = state.saturating_sub(back).saturating_add(candidate.us);
+                    *state
+                }
+                Kind::Window => {
+                    let seen = self
+                        .recent
+                        .iter()
+                        .skip(usize::try_from(*state).unwrap_or(usize::MAX));
+                    *state += seen.take_while(|then| **then + candidate.us <= at).count() as u64;
+                    recent - *state
+                }
+                Kind::Quota => {
+                    let is_new = candidate.period(at) != candidate.period(last);
+                    *state = if is_new { 1 } else { *state + 1 };
+                    *state
+                }
+            };
+            self.most[place] = self.most[place].max(need);
+        }
+        self.forget();
     }
 
-    fn add(&mut self, need: u64, client: u64) {
-        if self.heap.len() < self.kept {
-            self.heap.push(Reverse((need, client)));
-        } else if let Some(mut least) = self.heap.peek_mut()
-            && least.0.0 < need
-        {
-            *least = Reverse((need, client));
+    /// Forgets the requests that no window looks back at.
+    fn forget(&mut self) {
+        let windows = || Kind::Window.candidates().map(|(place, _)| place);
+        let unseen = windows()
+            .map(|place| self.state[place])
+            .min()
+            .unwrap_or_default();
+        let too_many = (self.recent.len() as u64 - unseen).saturating_sub(REMEMBERED - 1);
+        let gone = unseen + too_many;
+        self.recent
+            .drain(..usize::try_from(gone).unwrap_or_default());
+        for place in windows() {
+            self.state[place] = self.state[place].saturating_sub(gone);
         }
     }
 
-    /// The needs and their clients, the largest first.
-    fn sorted(self) -> Vec<(u64, u64)> {
-        let sorted = self.heap.into_sorted_vec();
-        sorted.into_iter().map(|Reverse(top)| top).collect()
+    /// For each candidate, the smallest size with which the client is never denied.
+    fn needs(&self) -> impl Iterator<Item = u64> {
+        let needs = CANDIDATES.iter().zip(self.most);
+        needs.map(|(candidate, most)| match candidate.kind {
+            // A bucket whose time of arrival is so far ahead of now needs a burst of ⌈it / period⌉ after a request.
+            Kind::Gcra => most.div_ceil(candidate.us),
+            Kind::Window | Kind::Quota => most,
+        })
     }
 }

@@ -2,18 +2,11 @@
 
 use std::{fmt, str::FromStr};
 
-use thiserror::Error;
-
 /// A share in billionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share(u64);
 
 const WHOLE: u64 = 1_000_000_000;
-
-/// The error for a text that is no share.
-#[derive(Clone, Debug, Error)]
-#[error("`{0}` is no share of clients: use a percentage such as 0.1%, or a fraction such as 0.001")]
-pub(crate) struct ShareError(String);
 
 impl Share {
     /// This share of a number, rounded down.
@@ -23,11 +16,29 @@ impl Share {
     }
 }
 
-impl FromStr for Share {
-    type Err = ShareError;
+impl Share {
+    pub(crate) fn is_zero(self) -> bool {
+        self.0 == 0
+    }
 
-    fn from_str(text: &str) -> Result<Self, ShareError> {
-        let error = || ShareError(text.to_owned());
+    /// The least share that is this part of a number of clients, in hundredths of a per cent.
+    pub(crate) fn reaching(part: u64, number: u64) -> Self {
+        const STEP: u64 = WHOLE / 10_000;
+        let share = u128::from(part) * u128::from(WHOLE);
+        let share = share.div_ceil(u128::from(number.max(1)) * u128::from(STEP));
+        Self(u64::try_from(share).unwrap_or(STEP) * STEP)
+    }
+}
+
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let error = || {
+            format!(
+                "`{text}` is no share of clients: use a percentage such as 0.1%, or a fraction such as 0.001"
+            )
+        };
         let trimmed = text.trim();
         let (number, part) = match trimmed.strip_suffix('%') {
             Some(number) => (number.trim_end(), 100),

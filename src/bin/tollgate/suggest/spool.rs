@@ -5,11 +5,11 @@ use std::{
     io::{self, BufReader, BufWriter, Read, Seek, Write},
 };
 
-use crate::failure::Failure;
-
-const RECORD: usize = 16;
+use anyhow::{Context, Result};
 
 const BUFFER: usize = 256 * 1024;
+
+const REMEDY: &str = "cannot use a temporary file: set TMPDIR to a folder with room for 16 bytes per line of the log";
 
 /// A temporary file without a name, which the system deletes when it is closed.
 pub(super) struct Spool {
@@ -18,20 +18,16 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    pub(super) fn create() -> Result<Self, Failure> {
-        let file = tempfile::tempfile().map_err(Failure::Spool)?;
-        Ok(Self {
-            file: BufWriter::with_capacity(BUFFER, file),
-            len: 0,
-        })
+    pub(super) fn create() -> Result<Self> {
+        let file = tempfile::tempfile().context(REMEDY)?;
+        let file = BufWriter::with_capacity(BUFFER, file);
+        Ok(Self { file, len: 0 })
     }
 
-    pub(super) fn push(&mut self, at: u64, client: u64) -> Result<(), Failure> {
-        let mut record = [0; RECORD];
-        record[..8].copy_from_slice(&at.to_le_bytes());
-        record[8..].copy_from_slice(&client.to_le_bytes());
+    pub(super) fn push(&mut self, at: u64, client: u64) -> Result<()> {
         self.len += 1;
-        self.file.write_all(&record).map_err(Failure::Spool)
+        let record = [at, client].map(u64::to_le_bytes);
+        self.file.write_all(record.as_flattened()).context(REMEDY)
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -39,8 +35,8 @@ impl Spool {
     }
 
     /// Visits all requests, in the order of their times.
-    pub(super) fn visit(&mut self, visit: impl FnMut(u64, u64)) -> Result<(), Failure> {
-        self.try_visit(visit).map_err(Failure::Spool)
+    pub(super) fn visit(&mut self, visit: impl FnMut(u64, u64)) -> Result<()> {
+        self.try_visit(visit).context(REMEDY)
     }
 
     fn try_visit(&mut self, mut visit: impl FnMut(u64, u64)) -> io::Result<()> {
@@ -48,17 +44,12 @@ impl Spool {
         let file = self.file.get_mut();
         file.rewind()?;
         let mut reader = BufReader::with_capacity(BUFFER, file);
-        let mut record = [0; RECORD];
+        let mut record = [[0; 8]; 2];
         for _ in 0..self.len {
-            reader.read_exact(&mut record)?;
-            let record = u128::from_le_bytes(record);
-            let (client, at) = (record >> 64, record & u128::from(u64::MAX));
-            visit(word(at), word(client));
+            reader.read_exact(record.as_flattened_mut())?;
+            let [at, client] = record.map(u64::from_le_bytes);
+            visit(at, client);
         }
         Ok(())
     }
-}
-
-fn word(half: u128) -> u64 {
-    u64::try_from(half).unwrap_or_default()
 }

@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
+use anyhow::Result;
 use tollgate::{Limit, Limits, Transaction};
 
 use super::{choice::Choice, measure::Measured, spool::Spool};
 use crate::{
-    busiest::{Denials, DeniedClients},
-    clocked::Clocked,
-    failure::Failure,
-    key::Key,
+    clients::{Denials, DeniedClients, Names},
+    limits::Clocked,
+    log::Key,
 };
 
 /// The most bytes of windows.
@@ -20,28 +20,27 @@ const BUCKETS: usize = 250_000;
 const LIMIT: &str = "suggested";
 
 /// A recommended limit, and what it would have done.
-pub(crate) struct Recommendation {
-    pub(crate) choice: Choice,
-    pub(crate) limit: Limit,
-    pub(crate) denied: u64,
-    /// The denied clients by their hashes, the most denied one first.
-    pub(crate) clients: Vec<(u64, Denials)>,
+pub(super) struct Recommendation {
+    pub(super) choice: Choice,
+    pub(super) limit: Limit,
+    pub(super) denied: u64,
+    /// The denied clients, the most denied one first.
+    pub(super) clients: Vec<Denials>,
 }
 
 impl Recommendation {
     /// The limit as a line for a file of limits.
-    pub(crate) fn file_line(&self, key: &Key) -> String {
-        let mut fields = match key {
-            Key::Ip => vec!["id: ipAddress".to_owned()],
-            Key::Range => vec!["id: ipv6RangeCIDR".to_owned()],
-            Key::Everyone | Key::Field(_) => Vec::new(),
+    pub(super) fn file_line(&self, key: &Key) -> String {
+        let format = match key {
+            Key::Ip => "id: ipAddress, ",
+            Key::Range => "id: ipv6RangeCIDR, ",
+            Key::Everyone | Key::Field(_) => "",
         };
-        // A map of JSON would sort the fields. No name and no value contains a quote, a comma or a colon.
-        if let Ok(values) = serde_json::to_string(&self.limit.as_values()) {
-            let values = values.trim_matches(['{', '}']).replace('"', "");
-            fields.extend(values.split(',').map(|field| field.replace(':', ": ")));
-        }
-        format!("requests: {{{}}}", fields.join(", "))
+        // No name and no value contains a quote, a comma or a colon.
+        let values = serde_json::to_string(&self.limit).unwrap_or_default();
+        let values = values.trim_matches(['{', '}']).replace('"', "");
+        let values = values.replace(',', ", ").replace(':', ": ");
+        format!("requests: {{{format}{values}}}")
     }
 }
 
@@ -52,7 +51,7 @@ struct Trial {
     limiter: Clocked,
     /// The clients that need more than the limit admits. No other client can be denied.
     stopped: HashSet<u64>,
-    denied: DeniedClients<u64>,
+    denied: DeniedClients,
 }
 
 /// Tries the choices.
@@ -60,25 +59,34 @@ pub(super) fn verify(
     spool: &mut Spool,
     measured: &Measured,
     choices: Vec<Choice>,
-) -> Result<Vec<Recommendation>, Failure> {
+    names: &Names,
+) -> Result<Vec<Recommendation>> {
     let trials = choices.into_iter();
-    let mut trials: Vec<_> = trials
-        .filter_map(|choice| Trial::new(measured, choice))
-        .collect();
+    let trials = trials.filter_map(|choice| Trial::new(measured, choice));
+    let mut trials: Vec<_> = trials.collect();
     if trials.iter().any(|trial| !trial.stopped.is_empty()) {
         spool.visit(|at, client| {
             let concerned = trials.iter_mut();
             concerned
                 .filter(|trial| trial.stopped.contains(&client))
-                .for_each(|trial| trial.request(at, client));
+                .for_each(|trial| trial.request(at, client, names));
         })?;
     }
-    Ok(trials.into_iter().map(Trial::recommendation).collect())
+    let tried = trials.into_iter().map(|trial| {
+        let clients = trial.denied.sorted();
+        Recommendation {
+            choice: trial.choice,
+            limit: trial.limit,
+            denied: clients.iter().map(|denials| denials.denied).sum(),
+            clients,
+        }
+    });
+    Ok(tried.collect())
 }
 
 impl Trial {
     fn new(measured: &Measured, choice: Choice) -> Option<Self> {
-        let limit = choice.candidate.limit(choice.size).ok()?;
+        let limit = choice.candidate.limit(choice.size)?;
         let limits = Limits::builder().limit(LIMIT, limit.clone()).build().ok()?;
         let tops = measured.tops[choice.place].iter();
         let stopped = tops.filter(|(need, _)| *need > u64::from(choice.size));
@@ -91,22 +99,12 @@ impl Trial {
         })
     }
 
-    fn request(&mut self, at: u64, client: u64) {
+    fn request(&mut self, at: u64, client: u64, names: &Names) {
         let id = format!("{client:016x}");
         let transaction = Transaction::new(LIMIT, &id);
         let decision = self.limiter.at(at).try_spend(&transaction);
         if decision.is_some_and(|decision| decision.is_ok_and(|decision| !decision.allowed())) {
-            self.denied.add(&client, at);
-        }
-    }
-
-    fn recommendation(self) -> Recommendation {
-        let clients = self.denied.sorted();
-        Recommendation {
-            choice: self.choice,
-            limit: self.limit,
-            denied: clients.iter().map(|(_, denials)| denials.denied).sum(),
-            clients,
+            self.denied.add(client, at, || names.of(client));
         }
     }
 }

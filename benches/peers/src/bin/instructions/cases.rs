@@ -449,7 +449,14 @@ fn backend() {
     let members = [Member::new(key, algorithm, 1, Mode::CheckAndSpend)];
     let batch = Batch::new(Operation::Spend, &members);
     repeat(|| {
-        black_box(backend.try_apply(black_box(&batch)).is_some());
+        black_box(
+            backend
+                .try_apply(
+                    black_box(&batch),
+                    &mut [tollgate::decision::Answer::default(); 1],
+                )
+                .is_some(),
+        );
     });
 }
 

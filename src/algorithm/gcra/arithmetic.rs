@@ -1,0 +1,204 @@
+use super::{Gcra, Ticks};
+use crate::algorithm::{Arithmetic, Ask, AskError, Charge, Figures, LONGEST_US, Verb, Wait};
+
+impl Arithmetic for Gcra {
+    type State = Ticks;
+
+    #[inline]
+    fn capacity(&self) -> u32 {
+        self.burst
+    }
+
+    #[inline]
+    fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
+        match ask.verb {
+            // The refund of a receipt can be that of a debit, which has no bound.
+            Verb::Refund if ask.charge.is_none() && ask.cost > self.burst => {
+                Err(AskError::TooCostly(self.burst))
+            }
+            _ => ask.accepted_up_to(self.burst),
+        }
+    }
+
+    #[inline]
+    fn judge(&self, ask: &Ask<'_>, tat: &Ticks, now: u64) -> bool {
+        match ask.verb {
+            Verb::Spend => self.charged(*tat, now, ask.cost) <= self.latest(ask, now),
+            Verb::Debit => true,
+            Verb::Refund => self.refunded(ask, *tat, now).is_some(),
+            Verb::Renew | Verb::Peek => false,
+        }
+    }
+
+    #[inline]
+    fn apply(&self, ask: &Ask<'_>, tat: &mut Ticks, now: u64) -> Charge {
+        let mut units = ask.cost;
+        match ask.verb {
+            Verb::Spend => *tat = self.charged(*tat, now, ask.cost),
+            Verb::Debit => {
+                let whole = self.charged(*tat, now, ask.cost);
+                *tat = self.debited(*tat, now, ask.cost);
+                // A debt that has stopped growing cannot be given back in tokens.
+                if *tat != whole {
+                    units = 0;
+                }
+            }
+            Verb::Refund => *tat = self.refunded(ask, *tat, now).unwrap_or(*tat),
+            Verb::Renew | Verb::Peek => {}
+        }
+        Charge {
+            at: tat.us,
+            frac: tat.frac,
+            units,
+        }
+    }
+
+    // Out of line, the figures are written in small stores and read in large loads, which wait for them: see the measurement.
+    #[inline(always)]
+    fn figures(&self, ask: &Ask<'_>, tat: &Ticks, now: u64) -> Figures {
+        let (tat, horizon) = (self.normal(*tat), self.horizon(now));
+        let is_full = tat <= Ticks::micros(now);
+        let (tokens, rest) = self.tokens(horizon.minus(tat, self.count));
+        let debt = tat.minus(horizon, self.count);
+        Figures {
+            limit: self.burst,
+            remaining: if is_full { self.burst } else { tokens },
+            next_after: self.wait(self.latest(ask, now), self.charged(tat, now, ask.cost)),
+            more_after: match is_full {
+                true => Wait::ZERO,
+                false => self.wait(rest, debt.plus(self.interval, self.count)),
+            },
+            reset_after: self.wait(Ticks::micros(now), tat),
+            delay: match ask.waits && self.max_wait > 0 {
+                true => Wait::micros(debt.ceil()),
+                false => Wait::ZERO,
+            },
+        }
+    }
+
+    #[inline]
+    fn full_at(&self, tat: &Ticks) -> u64 {
+        tat.ceil()
+    }
+}
+
+impl Gcra {
+    /// Returns `cost · T`. It stops growing far beyond [`LONGEST_US`], which only a debit reaches.
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a remainder is below the count"
+    )]
+    pub(super) fn increment(&self, cost: u32) -> Ticks {
+        if cost == 1 {
+            return self.interval;
+        }
+        let (cost, count) = (u64::from(cost), u64::from(self.count));
+        let us = self.interval.us.saturating_mul(cost).min(1 << 60);
+        // Most intervals are whole, and a division takes as long as the rest.
+        if self.interval.frac == 0 {
+            return Ticks::micros(us);
+        }
+        let parts = u64::from(self.interval.frac) * cost;
+        Ticks {
+            us: us + parts / count,
+            frac: (parts % count) as u32,
+        }
+    }
+
+    /// Reads a stored TAT, whose fraction can come from a limit with another count.
+    #[inline]
+    fn normal(&self, tat: Ticks) -> Ticks {
+        Ticks {
+            us: tat.us,
+            frac: tat.frac.min(self.count - 1),
+        }
+    }
+
+    /// Returns the TAT after a charge. Idle time never accumulates beyond the burst.
+    #[inline]
+    fn charged(&self, tat: Ticks, now: u64, cost: u32) -> Ticks {
+        let lifted = match tat.us < now {
+            true => Ticks::micros(now),
+            false => self.normal(tat),
+        };
+        lifted.plus(self.increment(cost), self.count)
+    }
+
+    /// Returns the TAT of an empty bucket: the latest one without a debt.
+    #[inline]
+    fn horizon(&self, now: u64) -> Ticks {
+        Ticks {
+            us: now + self.tolerance.us,
+            frac: self.tolerance.frac,
+        }
+    }
+
+    /// Returns the latest TAT with which a request passes.
+    #[inline]
+    pub(super) fn latest(&self, ask: &Ask<'_>, now: u64) -> Ticks {
+        self.horizon(if ask.waits { now + self.max_wait } else { now })
+    }
+
+    /// Returns the TAT after a debit. The debt stops growing at [`LONGEST_US`].
+    fn debited(&self, tat: Ticks, now: u64, cost: u32) -> Ticks {
+        let deepest = Ticks::micros(now + LONGEST_US).max(self.normal(tat));
+        self.charged(tat, now, cost).min(deepest)
+    }
+
+    /// Returns the TAT after a refund, or `None` if there is nothing to give back.
+    ///
+    /// While requests wait in line, only the last one can give its place back. Any other refund would let the next arrival
+    /// start together with the last one.
+    fn refunded(&self, ask: &Ask<'_>, tat: Ticks, now: u64) -> Option<Ticks> {
+        let (tat, full) = (self.normal(tat), Ticks::micros(now));
+        let is_own = |charge: &Charge| {
+            tat == Ticks {
+                us: charge.at,
+                frac: charge.frac,
+            }
+        };
+        let is_waited_for = self.max_wait > 0 && tat > self.horizon(now);
+        if tat <= full || ask.cost == 0 || is_waited_for && !ask.charge.is_some_and(is_own) {
+            return None;
+        }
+        Some(tat.minus(self.increment(ask.cost), self.count).max(full))
+    }
+
+    /// Returns the number of whole tokens that come back in a span, at most the burst, and the rest of the span.
+    #[inline]
+    fn tokens(&self, span: Ticks) -> (u32, Ticks) {
+        let (tokens, rest) = match self.interval {
+            // Most intervals are whole.
+            Ticks { us, frac: 0 } => {
+                let rest = Ticks {
+                    us: span.us % us,
+                    frac: span.frac,
+                };
+                (span.us / us, rest)
+            }
+            _ => self.tokens_in_parts(span),
+        };
+        let tokens = u32::try_from(tokens).unwrap_or(self.burst);
+        (tokens.min(self.burst), rest)
+    }
+
+    #[inline(never)]
+    fn tokens_in_parts(&self, span: Ticks) -> (u64, Ticks) {
+        let (span, interval) = (span.parts(self.count), self.interval.parts(self.count));
+        // A division of 128 bits takes several times as long, and is hardly ever needed.
+        let (tokens, rest) = match (u64::try_from(span), u64::try_from(interval)) {
+            (Ok(span), Ok(interval)) => (span / interval, u128::from(span % interval)),
+            _ => (
+                u64::try_from(span / interval).unwrap_or(u64::MAX),
+                span % interval,
+            ),
+        };
+        (tokens, Ticks::divide(rest, self.count))
+    }
+
+    #[inline]
+    fn wait(&self, from: Ticks, to: Ticks) -> Wait {
+        Wait::micros(to.minus(from, self.count).ceil())
+    }
+}

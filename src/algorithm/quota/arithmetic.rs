@@ -1,0 +1,116 @@
+use serde::{Deserialize, Serialize};
+
+use super::Quota;
+use crate::algorithm::{Arithmetic, Ask, AskError, Charge, Figures, Verb, Wait};
+
+/// What is used of a quota. It counts before the end of its period. The default is an unused bucket.
+/// The [backend docs](crate::backend#a-custom-backend) have an example.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// The end of the period, in microseconds since the Unix epoch.
+    pub end: u64,
+    /// The units used in it.
+    pub used: u32,
+}
+
+impl Arithmetic for Quota {
+    type State = Usage;
+
+    #[inline]
+    fn capacity(&self) -> u32 {
+        self.quota
+    }
+
+    #[inline]
+    fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
+        ask.accepted_up_to(self.quota)
+    }
+
+    #[inline]
+    fn judge(&self, ask: &Ask<'_>, usage: &Usage, now: u64) -> bool {
+        let used = usage.used_at(now);
+        match ask.verb {
+            // A cost of 0 is denied by a debt only.
+            Verb::Spend => self.fits(used, ask.cost),
+            Verb::Debit => true,
+            Verb::Refund => given_back(ask, usage, now) > 0,
+            Verb::Renew | Verb::Peek => false,
+        }
+    }
+
+    #[inline]
+    fn apply(&self, ask: &Ask<'_>, usage: &mut Usage, now: u64) -> Charge {
+        let before = usage.used_at(now);
+        let used = match ask.verb {
+            Verb::Spend | Verb::Debit => before.saturating_add(ask.cost),
+            Verb::Refund => before - given_back(ask, usage, now),
+            Verb::Renew | Verb::Peek => before,
+        };
+        let end = match before {
+            0 => self.per.end(now),
+            _ => usage.end,
+        };
+        // With nothing used, the bucket is as new: a period from first use begins with the next request.
+        *usage = match used {
+            0 => Usage::default(),
+            used => Usage { end, used },
+        };
+        Charge {
+            at: end,
+            frac: 0,
+            units: used.abs_diff(before),
+        }
+    }
+
+    #[inline]
+    fn figures(&self, ask: &Ask<'_>, usage: &Usage, now: u64) -> Figures {
+        let used = usage.used_at(now);
+        let until_end = if used > 0 {
+            Wait::until(usage.end, now)
+        } else {
+            Wait::ZERO
+        };
+        Figures {
+            limit: self.quota,
+            remaining: self.quota.saturating_sub(used),
+            next_after: match self.fits(used, ask.cost) {
+                true => Wait::ZERO,
+                false if used > 0 => until_end,
+                // A cost above the quota, of a debit or a refund.
+                false => Wait::until(self.per.end(now), now),
+            },
+            more_after: until_end,
+            reset_after: until_end,
+            delay: Wait::ZERO,
+        }
+    }
+
+    #[inline]
+    fn full_at(&self, usage: &Usage) -> u64 {
+        if usage.used > 0 { usage.end } else { 0 }
+    }
+}
+
+impl Quota {
+    /// Returns whether a cost fits beside what is used.
+    #[inline]
+    fn fits(&self, used: u32, cost: u32) -> bool {
+        used.checked_add(cost).is_some_and(|sum| sum <= self.quota)
+    }
+}
+
+impl Usage {
+    /// Returns the units that count.
+    #[inline]
+    const fn used_at(&self, now: u64) -> u32 {
+        if now < self.end { self.used } else { 0 }
+    }
+}
+
+/// Returns the units that a refund gives back: those of the same period only.
+fn given_back(ask: &Ask<'_>, usage: &Usage, now: u64) -> u32 {
+    match ask.charge {
+        Some(charge) if charge.at != usage.end => 0,
+        _ => ask.cost.min(usage.used_at(now)),
+    }
+}

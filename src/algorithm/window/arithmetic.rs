@@ -1,0 +1,128 @@
+use std::ops::Range;
+
+use super::{Units, Window};
+use crate::algorithm::{Arithmetic, Ask, AskError, Charge, Figures, Verb, Wait};
+
+impl Arithmetic for Window {
+    type State = Units;
+
+    fn capacity(&self) -> u32 {
+        self.limit
+    }
+
+    fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
+        ask.accepted_up_to(self.limit)
+    }
+
+    fn judge(&self, ask: &Ask<'_>, units: &Units, now: u64) -> bool {
+        let used = count(units.live(self.window, now).len());
+        match ask.verb {
+            Verb::Spend => used.saturating_add(ask.cost) <= self.limit,
+            Verb::Debit => ask.saturates || used.saturating_add(ask.cost) <= Self::MAX_UNITS,
+            Verb::Refund => !self.chosen(ask, units, now).is_empty(),
+            Verb::Renew => {
+                let chosen = count(self.chosen(ask, units, now).len());
+                chosen == ask.cost && chosen > 0
+            }
+            Verb::Peek => false,
+        }
+    }
+
+    fn apply(&self, ask: &Ask<'_>, units: &mut Units, now: u64) -> Charge {
+        let used = count(units.live(self.window, now).len());
+        let (mut taken, chosen) = (0, self.chosen(ask, units, now));
+        match ask.verb {
+            Verb::Spend => taken = ask.cost,
+            Verb::Debit => taken = ask.cost.min(Self::MAX_UNITS.saturating_sub(used)),
+            Verb::Refund | Verb::Renew => {
+                taken = count(chosen.len());
+                units.remove(chosen);
+            }
+            Verb::Peek => {}
+        }
+        let expired = units.live(self.window, now).start;
+        units.remove(0..expired);
+        if ask.verb != Verb::Refund {
+            units.insert(now, taken, self.limit);
+        }
+        Charge {
+            at: now,
+            frac: 0,
+            units: taken,
+        }
+    }
+
+    fn figures(&self, ask: &Ask<'_>, units: &Units, now: u64) -> Figures {
+        self.figures_of(ask, &self.shown(ask, units, now), now)
+    }
+
+    fn full_at(&self, units: &Units) -> u64 {
+        units.newest().map_or(0, |newest| self.end(newest))
+    }
+}
+
+/// The part of a bucket on which its figures depend.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown {
+    /// The number of units that count.
+    pub(crate) used: u32,
+    /// The instant of the last unit that has to expire before the cost fits.
+    pub(crate) leaving: u64,
+    /// The instant of the unit whose end makes more room: the oldest one, or the first that is not in debt.
+    pub(crate) first: u64,
+    /// The instant of the newest unit.
+    pub(crate) newest: u64,
+}
+
+impl Window {
+    pub(in crate::algorithm) fn shown(&self, ask: &Ask<'_>, units: &Units, now: u64) -> Shown {
+        let live = units.live(self.window, now);
+        let used = count(live.len());
+        let unit = |nth: u32| units.get(live.start + nth as usize).unwrap_or_default();
+        Shown {
+            used,
+            leaving: unit(self.leaving(used, ask.cost).saturating_sub(1)),
+            first: unit(used.saturating_sub(self.limit)),
+            newest: units.newest().unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn figures_of(&self, ask: &Ask<'_>, shown: &Shown, now: u64) -> Figures {
+        let until = |taken: u64| Wait::until(self.end(taken), now);
+        let of_used = |wait: Wait| if shown.used > 0 { wait } else { Wait::ZERO };
+        Figures {
+            limit: self.limit,
+            remaining: self.limit.saturating_sub(shown.used),
+            next_after: match self.leaving(shown.used, ask.cost) {
+                0 => Wait::ZERO,
+                _ if ask.cost > self.limit => Wait::UNKNOWN,
+                _ => until(shown.leaving),
+            },
+            more_after: of_used(until(shown.first)),
+            reset_after: of_used(until(shown.newest)),
+            delay: Wait::ZERO,
+        }
+    }
+
+    /// Returns the number of units that have to expire before the cost fits.
+    fn leaving(&self, used: u32, cost: u32) -> u32 {
+        used.saturating_add(cost).saturating_sub(self.limit)
+    }
+
+    /// Returns the places of the units that a refund or a renewal is about: those of the charge's instant that still count, or
+    /// the latest ones.
+    fn chosen(&self, ask: &Ask<'_>, units: &Units, now: u64) -> Range<usize> {
+        let live = units.live(self.window, now);
+        let of = match ask.charge {
+            Some(charge) => units.at(charge.at),
+            None => live.clone(),
+        };
+        let (start, end) = (of.start.max(live.start), of.end.max(live.start));
+        end.saturating_sub(ask.cost as usize).max(start)..end
+    }
+}
+
+/// A bucket has at most 4096 units, unless another program has stored it.
+fn count(units: usize) -> u32 {
+    u32::try_from(units).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,355 @@
+//! The script decides random batches as the arithmetic of this crate does, to the microsecond, with keys shared inside one
+//! call.
+
+use std::{collections::HashMap, time::Duration};
+
+use fred::types::{
+    Value,
+    config::{Config, Server as Address, ServerConfig},
+};
+
+use super::redis_support::Server;
+use crate::{
+    algorithm::{Algorithm, Ask, Charge, Verb},
+    algorithm::{concurrency::Concurrency, gcra::Gcra, window::Window},
+    backend::{
+        BackendError,
+        redis::{
+            connection::Connection,
+            error::Failure,
+            keys::KeyForm,
+            protocol::{self, Call},
+            script,
+        },
+    },
+    clock::Timestamp,
+    decision::{Answer, Outcome, State},
+    quota::{Per, Quota, UtcOffset},
+    tiers::{Tier, Tiers},
+    transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
+};
+
+/// A generator of numbers, by Vigna's SplitMix.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    fn cost(&mut self, end: u64) -> u32 {
+        u32::try_from(self.below(end)).unwrap()
+    }
+
+    fn pick<'a, T>(&mut self, list: &'a [T]) -> &'a T {
+        let place = usize::try_from(self.below(list.len() as u64)).unwrap();
+        &list[place]
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+}
+
+/// The versions of each limit. Those of one share their buckets.
+fn limits() -> Vec<Vec<Algorithm>> {
+    let secs = Duration::from_secs;
+    let micros = Duration::from_micros;
+    let gcra = |burst, count, period| Gcra::new(burst, count, period).unwrap();
+    let quota = |quota, per| Algorithm::Quota(Quota::new(quota, per).unwrap());
+    let window = |limit, window| Algorithm::Window(Window::new(limit, window).unwrap());
+    let tiers = |tiers: &[Tier]| Algorithm::Tiers(Tiers::new(tiers.iter().copied()).unwrap());
+    let offset = UtcOffset::minutes(-59);
+    vec![
+        vec![
+            Algorithm::Gcra(gcra(20, 7, secs(1))),
+            Algorithm::Gcra(gcra(5, 3, secs(1))),
+            Algorithm::Gcra(gcra(10, 3, micros(1_000_001))),
+        ],
+        vec![
+            Algorithm::Gcra(gcra(4, 7, secs(1)).with_max_wait(secs(1)).unwrap()),
+            Algorithm::Gcra(gcra(6, 1_000_003, secs(86_400))),
+            Algorithm::Gcra(gcra(3, 1, secs(50_000_000)).with_max_wait(secs(1)).unwrap()),
+        ],
+        vec![
+            quota(9, Per::Hour),
+            quota(20, Per::Day.at_offset(offset)),
+            quota(30, Per::Week.at_offset(offset)),
+            quota(15, Per::Month),
+        ],
+        vec![quota(5, Per::first_use(micros(500_000)))],
+        vec![window(3, secs(1)), window(40, secs(1))],
+        vec![window(300, secs(6))],
+        vec![window(4096, secs(30)), window(100, secs(30))],
+        vec![
+            Algorithm::Concurrency(Concurrency::new(4).unwrap().with_hold(secs(1)).unwrap()),
+            Algorithm::Concurrency(Concurrency::new(90).unwrap().with_hold(secs(1)).unwrap()),
+        ],
+        vec![
+            tiers(&[
+                Tier::new(5, micros(300_000)),
+                Tier::new(9, secs(2))
+                    .active(secs(1))
+                    .cooldown(secs(2))
+                    .skippable(),
+                Tier::new(20, secs(3)).active(secs(8)).cooldown(secs(5)),
+            ]),
+            tiers(&[
+                Tier::new(7, secs(2)).active(secs(1)).cooldown(secs(1)),
+                Tier::new(3, secs(1)).active(secs(3)),
+            ]),
+            tiers(&[
+                Tier::new(30, secs(1)).active(secs(4)),
+                Tier::new(300, secs(1)).active(secs(2)),
+            ]),
+            tiers(&[
+                Tier::new(2, secs(1))
+                    .active(micros(400_000))
+                    .cooldown(secs(3)),
+                Tier::new(1, secs(1)),
+            ]),
+        ],
+    ]
+}
+
+/// A batch whose members borrow from the limits.
+struct Drawn<'a> {
+    operation: Operation,
+    members: Vec<(usize, &'static str, &'a Algorithm, Ask<'a>, Mode)>,
+}
+
+impl<'a> Drawn<'a> {
+    fn members(&self) -> Vec<Member<'a>> {
+        let members = self
+            .members
+            .iter()
+            .map(|(limit, id, algorithm, ask, mode)| {
+                let number = u32::try_from(*limit).unwrap();
+                let key = BucketKey::new(LimitKey::Number(number), id);
+                Member {
+                    ask: *ask,
+                    ..Member::new(key, algorithm, ask.cost, *mode)
+                }
+            });
+        members.collect()
+    }
+}
+
+const IDS: [&str; 3] = ["a", "b", "c"];
+
+#[expect(clippy::too_many_lines, reason = "one table of what can be asked")]
+fn draw<'a>(
+    random: &mut Random,
+    limits: &'a [Vec<Algorithm>],
+    charges: &'a [(usize, &'static str, Charge)],
+) -> Drawn<'a> {
+    let operation = match random.below(20) {
+        0..11 => Operation::Spend,
+        11 | 12 => Operation::Check,
+        13..16 => Operation::Refund,
+        16 | 17 => Operation::Renew,
+        18 => Operation::Peek,
+        _ if random.one_in(3) => Operation::Reset,
+        _ => Operation::Peek,
+    };
+    let mut members: Vec<(usize, &'static str, &Algorithm, Ask<'a>, Mode)> = Vec::new();
+    for _ in 0..=random.below(4) {
+        let (mut limit, mut id) = (
+            usize::try_from(random.below(limits.len() as u64)).unwrap(),
+            *random.pick(&IDS),
+        );
+        let mut charge = None;
+        if matches!(operation, Operation::Refund | Operation::Renew)
+            && !charges.is_empty()
+            && !random.one_in(3)
+        {
+            let (of, to, charged) = random.pick(charges);
+            (limit, id, charge) = (*of, *to, Some(charged));
+        }
+        let algorithm = random.pick(&limits[limit]);
+        let mode = match random.below(12) {
+            0..6 => Mode::CheckAndSpend,
+            6 => Mode::CheckOnly,
+            7 | 8 => Mode::SpendOnly,
+            9 => Mode::Observe,
+            _ => Mode::Debit,
+        };
+        let verb = operation.verb(mode);
+        let most = match algorithm {
+            Algorithm::Window(window) if window.limit() == 4096 => 900,
+            Algorithm::Window(window) if window.limit() > 40 => 60,
+            Algorithm::Tiers(_) => 12,
+            _ => 5,
+        };
+        let mut cost = random.cost(most);
+        if verb == Verb::Debit && random.one_in(300) {
+            cost = u32::MAX;
+        }
+        let mut ask = Ask::new(verb, cost).of(charge);
+        ask.waits = mode == Mode::CheckAndSpend && !random.one_in(4);
+        ask.saturates = random.one_in(2);
+        if let (Algorithm::Tiers(_), Operation::Spend | Operation::Check | Operation::Peek) =
+            (algorithm, operation)
+        {
+            ask.min_cost = 1 + random.cost(u64::from(cost.max(1)));
+        }
+        let is_new = !members.iter().any(|(of, to, ..)| (*of, *to) == (limit, id));
+        let asked = match operation {
+            Operation::Reset => Ok(()),
+            Operation::Peek => algorithm.accepts(&Ask {
+                verb: Verb::Spend,
+                ..ask
+            }),
+            _ => algorithm.accepts(&ask),
+        };
+        if (is_new || operation == Operation::Renew) && asked.is_ok() {
+            members.push((limit, id, algorithm, ask, mode));
+        }
+    }
+    Drawn { operation, members }
+}
+
+/// Buckets as a map, decided by the arithmetic of this crate.
+#[derive(Default)]
+struct Map(HashMap<(u32, String), State>);
+
+impl Map {
+    fn decide(&mut self, batch: &Batch<'_>, now: Timestamp) -> Result<Vec<Answer>, BackendError> {
+        let key = |member: &Member<'_>| match member.key.limit {
+            LimitKey::Number(number) => (number, member.key.id.to_owned()),
+            LimitKey::Name(_) => unreachable!(),
+        };
+        // Renewals of one bucket follow each other.
+        let size = if batch.operation == Operation::Renew {
+            1
+        } else {
+            batch.members.len().max(1)
+        };
+        let mut answers = Vec::new();
+        for members in batch.members.chunks(size) {
+            let part = Batch { members, ..*batch };
+            let mut states: Vec<_> = members
+                .iter()
+                .map(|member| self.0.get(&key(member)).cloned())
+                .collect();
+            answers.extend(Outcome::decide(&part, now, &mut states)?.answers);
+            for (member, state) in members.iter().zip(states) {
+                match state {
+                    Some(state) => self.0.insert(key(member), state),
+                    None => self.0.remove(&key(member)),
+                };
+            }
+        }
+        Ok(answers)
+    }
+}
+
+/// Connects to a server, as a link does.
+async fn connect(server: &Server) -> Connection {
+    let server = ServerConfig::Centralized {
+        server: Address::new("127.0.0.1", server.port()),
+    };
+    let config = Config {
+        server,
+        fail_fast: true,
+        ..Config::default()
+    };
+    let (connection, ending) = Connection::open(&config).await.unwrap();
+    // It stays open for the whole test.
+    Box::leak(Box::new(ending));
+    connection
+}
+
+async fn call(connection: &Connection, calls: &[&Call], around: u64) -> Value {
+    let arguments = protocol::encode(script::TEXT, calls, around);
+    connection
+        .send("EVAL", arguments, false, Duration::from_secs(60))
+        .await
+        .unwrap()
+}
+
+/// Runs random groups of batches, each in one call. Every answer must be that of the map.
+#[expect(clippy::too_many_lines, reason = "a comparison in one piece")]
+async fn agree(seed: u64, groups: u64, is_manual: bool) {
+    let server = Server::start();
+    let connection = connect(&server).await;
+    let (limits, form) = (limits(), KeyForm::default());
+    let (mut random, mut map) = (Random(seed), Map::default());
+    let mut now = 1_767_225_600_000_000;
+    let mut charges: Vec<(usize, &'static str, Charge)> = Vec::new();
+    let (mut passed, mut denied, mut taken) = (0_u64, 0_u64, 0_u64);
+    for group in 0..groups {
+        now = match random.below(24) {
+            0 => now - random.below(700_000),
+            1 => now + random.below(40_000_000_000),
+            2..6 => now + random.below(2_000_000),
+            _ => now + random.below(20_000),
+        };
+        let known = std::mem::take(&mut charges);
+        let drawn: Vec<_> = (0..=random.below(24))
+            .map(|_| draw(&mut random, &limits, &known))
+            .collect();
+        let members: Vec<_> = drawn.iter().map(Drawn::members).collect();
+        let at = is_manual.then(|| Timestamp::from_micros(now));
+        let batches: Vec<_> = drawn
+            .iter()
+            .zip(&members)
+            .map(|(drawn, members)| Batch::new(drawn.operation, members).at(at))
+            .collect();
+        let calls: Vec<_> = batches
+            .iter()
+            .map(|batch| Call::new(batch, &form))
+            .collect();
+        let calls: Vec<_> = calls.iter().collect();
+        let reply = call(&connection, &calls, 1_767_225_600_000_000).await;
+        let time = Timestamp::from_micros(protocol::time(&reply).unwrap());
+        for (batch, found) in batches.iter().zip(protocol::decode(&calls, &reply)) {
+            let found = found.and_then(|reply| reply.answers(batch));
+            let expected = map.decide(batch, time);
+            match (found, expected) {
+                (Ok(found), Ok(expected)) => {
+                    assert_eq!(found, expected, "seed {seed}, group {group}: {batch:?}");
+                    for (member, answer) in batch.members.iter().zip(&expected) {
+                        passed += u64::from(answer.passed);
+                        denied += u64::from(!answer.passed);
+                        let LimitKey::Number(number) = member.key.limit else {
+                            unreachable!()
+                        };
+                        if answer.charge.units > 0
+                            && matches!(batch.operation, Operation::Spend | Operation::Renew)
+                        {
+                            let id = *IDS.iter().find(|id| **id == member.key.id).unwrap();
+                            charges.push((number as usize, id, answer.charge));
+                        } else {
+                            taken += u64::from(answer.charge.units > 0);
+                        }
+                    }
+                }
+                (Err(Failure::NoRoom(place)), Err(BackendError::NoRoom { member })) => {
+                    assert_eq!(place, member);
+                }
+                (found, expected) => panic!(
+                    "seed {seed}, group {group}: {found:?} for {expected:?} by {batch:?}: {reply:?}"
+                ),
+            }
+        }
+        charges.extend(known.into_iter().rev().take(40));
+    }
+    let all = [passed, denied, taken];
+    assert!(all.iter().all(|count| *count > groups / 4), "{all:?}");
+}
+
+#[tokio::test]
+async fn script_decides_as_the_arithmetic_of_memory() {
+    for seed in 0..4 {
+        agree(seed, 600, true).await;
+    }
+}

@@ -1,0 +1,115 @@
+//! One log: a file or standard input, plain or by gzip, in lines of bounded length.
+
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    fs::File,
+    io::{self, BufRead, BufReader, Cursor, Read, stdin},
+    path::Path,
+};
+
+use anyhow::{Context, Result};
+use flate2::read::MultiGzDecoder;
+
+use super::{
+    LogArgs, Record, Wanted,
+    format::Formats,
+    unreadable::{Reason, Unreadable},
+};
+
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+const BUFFER: usize = 128 * 1024;
+
+/// The most bytes of a line that are read.
+const LONGEST: usize = 64 * 1024;
+
+/// The requests of a log that wait for earlier ones.
+const WAITING: usize = 8192;
+
+/// A log, with the requests that wait for earlier ones.
+pub(super) struct Input {
+    name: String,
+    reader: Box<dyn BufRead>,
+    formats: Formats,
+    pub(super) line: u64,
+    has_ended: bool,
+    /// Requests by their times, and those of one instant by their lines.
+    pub(super) buffer: BinaryHeap<Reverse<(u64, u64, Record)>>,
+    pub(super) unreadable: Unreadable,
+}
+
+impl Input {
+    /// Opens a file, or standard input for `-`.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let (name, opened) = match path == Path::new("-") {
+            true => ("standard input".to_owned(), decompressed(stdin())),
+            false => (
+                path.display().to_string(),
+                File::open(path).and_then(decompressed),
+            ),
+        };
+        Ok(Self {
+            reader: opened.with_context(|| unreadable(&name))?,
+            name,
+            formats: Formats::default(),
+            line: 0,
+            has_ended: false,
+            buffer: BinaryHeap::new(),
+            unreadable: Unreadable::default(),
+        })
+    }
+
+    /// Reads until the buffer is full.
+    pub(super) fn fill(&mut self, args: &LogArgs, wanted: &Wanted) -> Result<()> {
+        let mut line = Vec::new();
+        while self.buffer.len() < WAITING && !self.has_ended {
+            let next = next_line(&mut self.reader, &mut line);
+            let Some(is_cut) = next.with_context(|| unreadable(&self.name))? else {
+                self.has_ended = true;
+                break;
+            };
+            self.line += 1;
+            let read = match is_cut {
+                true => Some(Err(Reason::TooLong)),
+                false => self.formats.read(&line, args, wanted),
+            };
+            match read {
+                None => {}
+                Some(Ok(record)) => self.buffer.push(Reverse((record.at, self.line, record))),
+                Some(Err(reason)) => self.unreadable.add(&self.name, self.line, reason, &line),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unreadable(name: &str) -> String {
+    format!("{name}: cannot read it")
+}
+
+/// Reads the next line without its end, and returns whether it was cut; `None` at the end.
+fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
+    line.clear();
+    let mut start = reader.by_ref().take(LONGEST as u64 + 1);
+    if start.read_until(b'\n', line)? == 0 {
+        return Ok(None);
+    }
+    let is_cut = line.pop_if(|end| *end == b'\n').is_none() && line.len() > LONGEST;
+    if is_cut {
+        reader.skip_until(b'\n')?;
+    }
+    line.pop_if(|end| *end == b'\r');
+    Ok(Some(is_cut))
+}
+
+fn decompressed(mut reader: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
+    let mut start = Vec::new();
+    reader.by_ref().take(2).read_to_end(&mut start)?;
+    let is_gzip = start == GZIP;
+    let whole = Cursor::new(start).chain(reader);
+    Ok(match is_gzip {
+        true => Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(whole))),
+        false => Box::new(BufReader::with_capacity(BUFFER, whole)),
+    })
+}

@@ -1,0 +1,87 @@
+//! Whose bucket a request is charged to.
+
+use std::{
+    borrow::Cow,
+    fmt,
+    net::{IpAddr, Ipv6Addr},
+    str::FromStr,
+};
+
+use tollgate::id::IdFormat;
+
+use super::{LogArgs, format::Line, unreadable::Reason};
+
+/// The bits of an IPv6 address that one subscriber cannot choose, as in `ClientIp`.
+const SUBSCRIBER: u128 = u128::MAX << 64;
+
+/// What identifies the client of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// The client's address; IPv6 by /64.
+    Ip,
+    /// The /48 of the client's IPv6 address. IPv4 addresses have none.
+    Range,
+    /// All requests share one bucket.
+    Everyone,
+    /// A field of the line.
+    Field(String),
+}
+
+impl Key {
+    /// The id of the client of a line, if it has one.
+    pub(super) fn id(&self, line: &impl Line, args: &LogArgs) -> Result<Option<String>, Reason> {
+        Ok(match self {
+            Self::Ip => Some(by_subscriber(line.address(args)?)),
+            Self::Range => {
+                let range = IdFormat::Ipv6Range.fold(&line.address(args)?.to_string());
+                range.ok().map(|range| range.to_string())
+            }
+            Self::Everyone => Some("everyone".to_owned()),
+            Self::Field(name) => {
+                let value = line.field(name).filter(|value| !value.is_empty());
+                value.map(Cow::into_owned)
+            }
+        })
+    }
+}
+
+/// The address, or the first one of its /64. An IPv6 address that stands for an IPv4 one is that.
+fn by_subscriber(address: IpAddr) -> String {
+    let text = address.to_string();
+    if address.is_ipv4() {
+        return text;
+    }
+    let folded = IdFormat::IpAddress.fold(&text);
+    let folded = folded.map_or(text, |id| id.to_string());
+    match folded.parse::<Ipv6Addr>() {
+        Ok(ip) => Ipv6Addr::from_bits(ip.to_bits() & SUBSCRIBER).to_string(),
+        Err(_) => folded,
+    }
+}
+
+impl FromStr for Key {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "ip" => Ok(Self::Ip),
+            "/48" | "ip/48" => Ok(Self::Range),
+            "everyone" => Ok(Self::Everyone),
+            name if name.is_empty() || name.contains('/') => Err(format!(
+                "the key `{name}` is empty or has a slash: use ip, /48, everyone, or the name of a field"
+            )),
+            name => Ok(Self::Field(name.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ip => "ip",
+            Self::Range => "/48",
+            Self::Everyone => "everyone",
+            Self::Field(name) => name,
+        })
+    }
+}

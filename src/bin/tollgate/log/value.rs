@@ -1,0 +1,132 @@
+//! The values of lines: times, addresses and paths.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    num::NonZeroUsize,
+};
+
+use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
+
+use super::unreadable::Reason;
+
+const SECOND: i128 = 1_000_000;
+
+/// Numbers below this, a year after 1970, are durations or dates rather than instants.
+pub(super) const YEAR: u64 = 365 * 24 * 60 * 60 * 1_000_000;
+
+/// Reads a time, in microseconds since the epoch: by RFC 3339, as web servers write it, or as a number. One without an offset is
+/// in UTC.
+pub(super) fn instant(text: &str) -> Result<u64, Reason> {
+    let text = text.trim();
+    let is_date = || text.len() == 8 && text.parse::<u32>().is_ok();
+    let us = match number(text) {
+        Some(us) if is_date() => calendar(text).or(Some(us)),
+        Some(us) => Some(us),
+        None => common(text).or_else(|| calendar(text)),
+    };
+    match us.ok_or(Reason::Time)? {
+        ..0 => Err(Reason::BeforeEpoch),
+        us => {
+            let us = u64::try_from(us).ok();
+            let end = tollgate::clock::Timestamp::END.as_micros();
+            us.filter(|us| *us < end).ok_or(Reason::TooLate)
+        }
+    }
+}
+
+/// Reads `10/Oct/2000:13:55:36 -0700`, with or without milliseconds and offset.
+fn common(text: &str) -> Option<i128> {
+    let instant = match text.contains(' ') {
+        true => Timestamp::strptime("%d/%b/%Y:%H:%M:%S%.f %z", text).ok()?,
+        false => utc(DateTime::strptime("%d/%b/%Y:%H:%M:%S%.f", text).ok()?)?,
+    };
+    Some(instant.as_microsecond().into())
+}
+
+fn calendar(text: &str) -> Option<i128> {
+    let instant: Option<Timestamp> = text.parse().ok();
+    let instant = instant.or_else(|| utc(text.replace('/', "-").parse().ok()?));
+    Some(instant?.as_microsecond().into())
+}
+
+fn utc(civil: DateTime) -> Option<Timestamp> {
+    TimeZone::UTC.to_timestamp(civil).ok()
+}
+
+/// Reads a number such as `1762000000.123`: seconds since the epoch or, if it has too many digits for that, milli-, micro- or
+/// nanoseconds.
+fn number(text: &str) -> Option<i128> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let (sign, whole) = match whole.strip_prefix('-') {
+        Some(whole) => (-1, whole),
+        None => (1, whole),
+    };
+    if !is_digits(whole) || !is_digits(fraction) || whole.len() > 24 {
+        return None;
+    }
+    let number: i128 = whole.parse().ok()?;
+    let millionths: i128 = format!("{fraction:0<6.6}").parse().ok()?;
+    // Each unit ends in the year 5138.
+    let us = match number {
+        0..100_000_000_000 => number * SECOND + millionths,
+        100_000_000_000..100_000_000_000_000 => number * 1_000 + millionths / 1_000,
+        100_000_000_000_000..100_000_000_000_000_000 => number,
+        _ => number / 1_000,
+    };
+    Some(sign * us)
+}
+
+/// Reads an address with or without a port. Of a list, it is the one at this place from the right.
+pub(super) fn address(text: &str, hops: Option<NonZeroUsize>) -> Result<IpAddr, Reason> {
+    let text = text.trim_matches(|c: char| c == '"' || c.is_whitespace());
+    let one = match hops {
+        _ if !text.contains(',') => text,
+        Some(hops) => {
+            let mut from_right = text.rsplit(',');
+            from_right
+                .nth(hops.get() - 1)
+                .ok_or(Reason::FewHops)?
+                .trim()
+        }
+        // A list without any address is none.
+        None if text
+            .split(',')
+            .all(|one| parse_address(one.trim()).is_none()) =>
+        {
+            text
+        }
+        None => return Err(Reason::List),
+    };
+    parse_address(one).ok_or(Reason::NoAddress)
+}
+
+fn parse_address(text: &str) -> Option<IpAddr> {
+    let with_port = || text.parse().map(|socket: SocketAddr| socket.ip());
+    let bracketed = || text.trim_start_matches('[').trim_end_matches(']').parse();
+    let without_zone = || text.split('%').next().unwrap_or(text).parse();
+    let read = text.parse().or_else(|_| with_port());
+    let read = read.or_else(|_| bracketed()).or_else(|_| without_zone());
+    read.ok()
+}
+
+/// Splits `GET /path?query HTTP/1.1`. What is no request, such as the bytes of TLS on a plain port, has neither part.
+pub(super) fn method_and_path(request: &str) -> (String, String) {
+    let mut words = request.split(' ');
+    match (words.next(), words.next()) {
+        (Some(method), Some(target)) => (method.to_owned(), path_of(target).to_owned()),
+        _ => Default::default(),
+    }
+}
+
+/// The path of a request's target, which may be a whole URL.
+pub(super) fn path_of(target: &str) -> &str {
+    let target = match target.split_once("://") {
+        Some((_, rest)) if !target.starts_with('/') => {
+            rest.find('/').map_or("/", |slash| &rest[slash..])
+        }
+        _ => target,
+    };
+    let end = target.find(['?', '#']).unwrap_or(target.len());
+    &target[..end]
+}

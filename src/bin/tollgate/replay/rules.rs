@@ -1,0 +1,159 @@
+//! Which requests meet which limit, by a file of rules or for all limits.
+//!
+//! ```yaml
+//! - {limit: requests, key: ip}
+//! - {limit: logins, path: /login, method: POST}
+//! - {limit: uploads, path: [/upload, /files/*], key: account, cost: 5}
+//! ```
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Error, Result, anyhow, bail};
+use serde::Deserialize;
+use tollgate::{Limit, Limits, id::IdFormat, limit::NamedLimit, transaction::Algorithm};
+
+use crate::{
+    limits::{all_of, named},
+    log::{Key, Record, Wanted},
+    path::Paths,
+};
+
+/// The rules that requests may meet.
+#[derive(Default)]
+pub(super) struct Rules {
+    pub(super) rules: Vec<Rule>,
+    /// The names of their limits.
+    pub(super) limits: Vec<String>,
+    /// The limits of which a log shows nothing.
+    pub(super) left_out: Vec<String>,
+}
+
+/// A rule. Its settings are those of `tollgate::Rule`.
+pub(super) struct Rule {
+    /// The limit's place in [`Rules::limits`].
+    pub(super) limit: usize,
+    pub(super) format: IdFormat,
+    pub(super) cost: u32,
+    /// The place of the client's id in a record.
+    key: usize,
+    paths: Option<Paths>,
+    methods: Vec<String>,
+}
+
+/// A rule as it is written.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenRule {
+    limit: String,
+    key: Option<String>,
+    path: Option<OneOrMore>,
+    method: Option<OneOrMore>,
+    cost: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl OneOrMore {
+    fn into_vec(self) -> Vec<String> {
+        match self {
+            Self::One(one) => vec![one],
+            Self::More(more) => more,
+        }
+    }
+}
+
+impl Rules {
+    /// Reads a file of rules, and adds what they need of a line to `wanted`.
+    pub(super) fn read(
+        path: &Path,
+        limits: &Limits,
+        key: &Key,
+        wanted: &mut Wanted,
+    ) -> Result<Self> {
+        let file = path.display();
+        let text = fs::read_to_string(path).with_context(|| format!("{file}: cannot read it"))?;
+        let written: Vec<WrittenRule> =
+            serde_saphyr::from_str(&text).map_err(|error| anyhow!("{file}: {error}"))?;
+        if written.is_empty() {
+            bail!("{file}: it has no rules: write a list such as `- {{limit: requests, key: ip}}`");
+        }
+        let mut rules = Self::default();
+        for (number, rule) in (1..).zip(written) {
+            let added =
+                named(limits, &rule.limit).and_then(|named| rules.add(named, rule, key, wanted));
+            added.with_context(|| format!("{file}: rule {number}"))?;
+        }
+        Ok(rules)
+    }
+
+    /// One rule for each limit, for all requests.
+    pub(super) fn for_all(limits: &Limits, key: &Key, wanted: &mut Wanted) -> Self {
+        let mut rules = Self::default();
+        for named in limits.iter() {
+            let rule = rules.add(named, WrittenRule::default(), key, wanted);
+            rule.expect("it has nothing that could be wrong");
+        }
+        rules
+    }
+
+    fn add(
+        &mut self,
+        named: &NamedLimit,
+        rule: WrittenRule,
+        key: &Key,
+        wanted: &mut Wanted,
+    ) -> Result<()> {
+        let (name, format) = (named.name().to_owned(), named.format());
+        if all_of(named).any(|limit| matches!(limit.algorithm(), Some(Algorithm::Concurrency(_)))) {
+            self.left_out.push(name);
+            return Ok(());
+        }
+        let cost = rule.cost.unwrap_or(1);
+        match all_of(named).filter_map(Limit::max_cost).min() {
+            _ if cost == 0 => bail!("a cost of 0 counts nothing: use at least 1"),
+            Some(most) if most < cost => {
+                bail!("a cost of {cost} never fits: the limit admits at most {most} at once")
+            }
+            _ => {}
+        }
+        let own = rule.key.map(|key| key.parse()).transpose();
+        let key = match own.map_err(Error::msg)?.unwrap_or_else(|| key.clone()) {
+            // The ids of such a limit are ranges.
+            Key::Ip if format == IdFormat::Ipv6Range => Key::Range,
+            key => key,
+        };
+        let paths = rule.path.map(|paths| Paths::new(paths.into_vec()));
+        let paths = paths.transpose().map_err(Error::msg)?;
+        let methods = rule.method.map(OneOrMore::into_vec).unwrap_or_default();
+        wanted.request |= paths.is_some() || !methods.is_empty();
+        let known = self.limits.iter().position(|known| *known == name);
+        let limit = known.unwrap_or_else(|| {
+            self.limits.push(name);
+            self.limits.len() - 1
+        });
+        self.rules.push(Rule {
+            limit,
+            format,
+            cost,
+            key: wanted.key(key),
+            paths,
+            methods,
+        });
+        Ok(())
+    }
+}
+
+impl Rule {
+    /// The id of the client that meets the rule with a request, if the rule applies to it.
+    pub(super) fn client_of<'a>(&self, record: &'a Record) -> Option<&'a str> {
+        let is_method = self.methods.is_empty() || self.methods.contains(&record.method);
+        let is_path = |paths: &Paths| paths.hold(&record.path);
+        let applies = is_method && self.paths.as_ref().is_none_or(is_path);
+        record.ids[self.key].as_deref().filter(|_| applies)
+    }
+}

@@ -1,0 +1,187 @@
+use super::outcome::Answer;
+use crate::{
+    algorithm::{
+        Algorithm, Arithmetic, Figures, Verb, Wait, gcra::Ticks, quota::Usage, tiers::History,
+        window::Units,
+    },
+    transaction::{Batch, Member, Operation},
+};
+
+/// Where the states of a batch's buckets are, while it is decided.
+pub(crate) trait Buckets: Keep<Ticks> + Keep<Units> + Keep<Usage> + Keep<History> {
+    /// Makes a bucket as new.
+    fn reset(&mut self, place: usize, member: &Member<'_>);
+}
+
+/// Keeps the states of one kind. A state is taken out and put back, because a history is too large to be copied.
+pub(crate) trait Keep<S> {
+    /// Takes the state of the bucket of the member at this place.
+    fn take(&mut self, place: usize, member: &Member<'_>) -> S;
+
+    /// Puts a state back that has not changed.
+    fn put_back(&mut self, place: usize, member: &Member<'_>, state: S);
+
+    /// Stores a state that has changed. The bucket is as new after `full_at`.
+    fn store(
+        &mut self,
+        place: usize,
+        member: &Member<'_>,
+        state: S,
+        full_at: u64,
+        figures: &Figures,
+        now: u64,
+    );
+}
+
+/// A debit does not fit into its window. It is at this place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoRoom(pub(crate) usize);
+
+/// Decides a batch in one step: judges all members, and changes all buckets or none. The answers are written to their places.
+pub(crate) fn decide<B: Buckets>(
+    batch: &Batch<'_>,
+    answers: &mut [Answer],
+    buckets: &mut B,
+    now: u64,
+) -> Result<(), NoRoom> {
+    if batch.operation == Operation::Reset {
+        for (place, member) in batch.members.iter().enumerate() {
+            buckets.reset(place, member);
+        }
+        return Ok(());
+    }
+    if batch.operation != Operation::Renew {
+        return decide_together(batch, batch.members, 0, answers, buckets, now);
+    }
+    // Renewals are independent of each other, and several can be of one bucket.
+    let each = batch
+        .members
+        .chunks(1)
+        .zip(answers.chunks_mut(1))
+        .enumerate();
+    for (place, (member, answer)) in each {
+        decide_together(batch, member, place, answer, buckets, now)?;
+    }
+    Ok(())
+}
+
+#[inline]
+fn decide_together<B: Buckets>(
+    batch: &Batch<'_>,
+    members: &[Member<'_>],
+    first: usize,
+    answers: &mut [Answer],
+    buckets: &mut B,
+    now: u64,
+) -> Result<(), NoRoom> {
+    let (Some((last, others)), Some((answer, answers))) =
+        (members.split_last(), answers.split_last_mut())
+    else {
+        return Ok(());
+    };
+    let mut decided = Decided {
+        batch,
+        now,
+        passes: true,
+        no_room: None,
+    };
+    for ((place, member), answer) in (first..).zip(others).zip(&mut *answers) {
+        visit(&mut decided, Step::Judge, buckets, place, member, answer);
+    }
+    let place = first + others.len();
+    // With the last member, the verdict on the batch is known.
+    visit(&mut decided, Step::Conclude, buckets, place, last, answer);
+    for ((place, member), answer) in (first..).zip(others).zip(answers) {
+        visit(&mut decided, Step::Settle, buckets, place, member, answer);
+    }
+    decided.no_room.map_or(Ok(()), Err)
+}
+
+/// What is known of members that are decided together.
+struct Decided<'a> {
+    batch: &'a Batch<'a>,
+    now: u64,
+    passes: bool,
+    /// The debit for which the batch fails, if it passes otherwise.
+    no_room: Option<NoRoom>,
+}
+
+/// What is done with a member.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// It is judged, and its bucket stays as it is.
+    Judge,
+    /// It is judged and settled.
+    Conclude,
+    /// Its bucket is changed if the batch passes, and its figures are taken.
+    Settle,
+}
+
+#[inline]
+fn visit<B: Buckets>(
+    decided: &mut Decided<'_>,
+    step: Step,
+    buckets: &mut B,
+    place: usize,
+    member: &Member<'_>,
+    answer: &mut Answer,
+) {
+    match member.algorithm {
+        Algorithm::Gcra(by) => decided.visit(step, by, buckets, place, member, answer),
+        Algorithm::Window(by) => decided.visit(step, by, buckets, place, member, answer),
+        Algorithm::Quota(by) => decided.visit(step, by, buckets, place, member, answer),
+        Algorithm::Concurrency(by) => decided.visit(step, by, buckets, place, member, answer),
+        Algorithm::Tiers(by) => decided.visit(step, by, buckets, place, member, answer),
+    }
+}
+
+impl Decided<'_> {
+    #[inline]
+    fn visit<A: Arithmetic<State: Clone>>(
+        &mut self,
+        step: Step,
+        by: &A,
+        buckets: &mut impl Keep<A::State>,
+        place: usize,
+        member: &Member<'_>,
+        answer: &mut Answer,
+    ) {
+        let mut state = buckets.take(place, member);
+        if step != Step::Settle {
+            answer.passed = by.judge(&member.ask, &state, self.now);
+            self.passes &= answer.passed || !self.batch.votes(member);
+            if !answer.passed && member.ask.verb == Verb::Debit {
+                self.no_room.get_or_insert(NoRoom(place));
+            }
+        }
+        if step == Step::Judge {
+            return buckets.put_back(place, member, state);
+        }
+        if step == Step::Conclude {
+            // A batch that is denied anyway needs no room.
+            self.no_room = self.no_room.filter(|_| self.passes);
+            self.passes &= self.no_room.is_none();
+        }
+        let (ask, applies) = (&member.ask, self.passes && answer.passed);
+        // A member without a vote is not charged if the batch is denied.
+        answer.passed &= self.passes || self.batch.votes(member);
+        if !applies || ask.cost == 0 {
+            let figures = answer.figures.insert(by.figures(ask, &state, self.now));
+            if !applies {
+                figures.delay = Wait::ZERO;
+            }
+            return buckets.put_back(place, member, state);
+        }
+        // What is not stored is changed in a copy, which is shown.
+        let stored = (!self.batch.writes(member)).then(|| state.clone());
+        answer.charge = by.apply(ask, &mut state, self.now);
+        let figures = answer.figures.insert(by.figures(ask, &state, self.now));
+        match stored {
+            Some(stored) => buckets.put_back(place, member, stored),
+            None => {
+                let full_at = by.full_at(&state);
+                buckets.store(place, member, state, full_at, figures, self.now);
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Names: `domain`, a name that can be registered, by the [public suffix list](https://publicsuffix.org), and `fqdnSet`, a set of
+//! names, kept as its SHA-256.
+
+use std::borrow::Cow;
+
+use sha2::{Digest, Sha256};
+
+use super::{address, format::Remedy};
+
+/// The longest name, in characters (RFC 1035, without the dot at the end).
+const MAX_NAME: usize = 253;
+
+const MAX_LABEL: usize = 63;
+
+const NO_NAME: Remedy =
+    "use a name of two labels or more, such as `example.com`, in ASCII letters, digits and `-`";
+
+const ADDRESS: Remedy = "an address has no registered domain: use a name";
+
+const NO_SET: Remedy = "use names of two labels or more in ASCII, or addresses, with a comma and no space between them";
+
+pub(super) fn fold_domain(text: &str) -> Result<Cow<'_, str>, Remedy> {
+    let name = name(text.strip_prefix("*.").unwrap_or(text))?;
+    Ok(match lower_case(name) {
+        Cow::Borrowed(name) => registrable(name)?.into(),
+        Cow::Owned(name) => registrable(&name)?.to_owned().into(),
+    })
+}
+
+/// The part of a lower-case name that can be registered. A public suffix stands for itself.
+#[cfg(feature = "domains")]
+fn registrable(name: &str) -> Result<&str, Remedy> {
+    Ok(psl::domain_str(name).unwrap_or(name))
+}
+
+#[cfg(not(feature = "domains"))]
+fn registrable(_: &str) -> Result<&str, Remedy> {
+    Err("it needs tollgate's feature `domains`: enable it")
+}
+
+pub(super) fn fold_set(text: &str) -> Result<Cow<'_, str>, Remedy> {
+    let members = text.split(',').map(member);
+    let mut members = members.collect::<Result<Vec<_>, _>>()?;
+    members.sort_unstable();
+    members.dedup();
+    let hash = Sha256::digest(members.join(","));
+    let digits = |byte: u8| [byte >> 4, byte & 15].map(u32::from);
+    let digits = hash.into_iter().flat_map(digits);
+    Ok(digits
+        .filter_map(|digit| char::from_digit(digit, 16))
+        .collect())
+}
+
+/// Canonicalizes an address, or a name with or without a wildcard.
+fn member(text: &str) -> Result<Cow<'_, str>, Remedy> {
+    if let Ok(address) = address::fold_address(text) {
+        return if text.contains('%') {
+            Err(NO_SET)
+        } else {
+            Ok(address)
+        };
+    }
+    let base = text.strip_prefix("*.").unwrap_or(text);
+    name(base).map_err(|_| NO_SET)?;
+    Ok(lower_case(text.strip_suffix('.').unwrap_or(text)))
+}
+
+/// The name in `text`, without a dot at its end, if it has a name's form.
+fn name(text: &str) -> Result<&str, Remedy> {
+    let name = text.strip_suffix('.').unwrap_or(text);
+    let last = name.rsplit('.').next().unwrap_or_default();
+    if !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(ADDRESS);
+    }
+    let has_form = name.len() <= MAX_NAME && name.contains('.') && name.split('.').all(is_label);
+    has_form.then_some(name).ok_or(NO_NAME)
+}
+
+fn is_label(label: &str) -> bool {
+    let is_of_label = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    matches!(label.len(), 1..=MAX_LABEL)
+        && label.bytes().all(is_of_label)
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+}
+
+fn lower_case(name: &str) -> Cow<'_, str> {
+    match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => name.to_ascii_lowercase().into(),
+        false => name.into(),
+    }
+}

@@ -1,0 +1,247 @@
+//! Ranges of addresses: trusted proxies, and exempt or denied clients.
+
+use std::{io, net::IpAddr, sync::Arc};
+
+use ipnet::{IpNet, Ipv4Net};
+use thiserror::Error;
+
+use crate::{id::embedded_ipv4, message::debug_is_message};
+
+/// The error for a mistake in a list of addresses, or in the header that [`Proxies`](super::Proxies) read. It names the entry, and what
+/// to change.
+#[derive(Clone, Error)]
+#[error("{message}")]
+pub struct ProxiesError {
+    pub(super) message: String,
+    pub(super) source: Option<Arc<io::Error>>,
+}
+
+debug_is_message!(ProxiesError);
+
+impl From<String> for ProxiesError {
+    fn from(message: String) -> Self {
+        let source = None;
+        Self { message, source }
+    }
+}
+
+/// Ranges of addresses, sorted, none within another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ranges(Arc<[IpNet]>);
+
+impl Ranges {
+    /// Parses ranges in CIDR notation, or single addresses.
+    pub(super) fn parse<T: AsRef<str>>(
+        entries: impl IntoIterator<Item = T>,
+    ) -> Result<Self, ProxiesError> {
+        let entries = entries.into_iter().map(|entry| range(entry.as_ref()));
+        entries.collect()
+    }
+
+    /// Parses the ranges of proxies. Together, they must not contain every address.
+    pub(super) fn of_proxies<T: AsRef<str>>(
+        entries: impl IntoIterator<Item = T>,
+    ) -> Result<Self, ProxiesError> {
+        let entries = entries.into_iter().map(|entry| of_proxies(entry.as_ref()));
+        let ranges: Self = entries.collect::<Result<_, _>>()?;
+        if ranges.0.is_empty() {
+            let message =
+                "the list of trusted proxies is empty: add your proxies, or use `ClientIp::peer()`";
+            return Err(message.to_owned().into());
+        }
+        match ranges.0.iter().find(|range| range.prefix_len() == 0) {
+            Some(whole) => Err(trusts_everyone(&whole.to_string())),
+            None => Ok(ranges),
+        }
+    }
+
+    pub(super) fn contains(&self, ip: IpAddr) -> bool {
+        // The last range that does not begin after the address.
+        let after = self.0.partition_point(|range| range.network() <= ip);
+        let last = after.checked_sub(1);
+        last.is_some_and(|i| self.0[i].contains(&ip))
+    }
+}
+
+impl FromIterator<IpNet> for Ranges {
+    fn from_iter<T: IntoIterator<Item = IpNet>>(ranges: T) -> Self {
+        Self(IpNet::aggregate(&ranges.into_iter().collect()).into())
+    }
+}
+
+fn of_proxies(text: &str) -> Result<IpNet, ProxiesError> {
+    match parse(text).map(embedded) {
+        Some(range) if range.prefix_len() == 0 => Err(trusts_everyone(text)),
+        _ => range(text),
+    }
+}
+
+fn trusts_everyone(entry: &str) -> ProxiesError {
+    format!(
+        "`{entry}` trusts everyone, so clients could choose their address: list the ranges of the proxies, or use \
+         `Proxies::hops`"
+    )
+    .into()
+}
+
+pub(super) fn range(text: &str) -> Result<IpNet, ProxiesError> {
+    let Some(written) = parse(text) else {
+        let message = format!(
+            "`{text}` is not an address or a range: write it as `10.1.2.3`, `10.0.0.0/8` or `fd00::/8`"
+        );
+        return Err(message.into());
+    };
+    let range = embedded(written);
+    let whole = range.trunc();
+    let right = match text.contains('/') {
+        true => whole.to_string(),
+        false => whole.addr().to_string(),
+    };
+    let message = if range != written {
+        format!("`{text}` is IPv4 written as IPv6: write `{right}`")
+    } else if whole != written {
+        format!("`{text}` has bits set beyond its prefix: write `{right}`, or a single address")
+    } else {
+        return Ok(whole);
+    };
+    Err(message.into())
+}
+
+/// The standard library parses the address part, because it rejects `010.0.0.0`.
+fn parse(text: &str) -> Option<IpNet> {
+    let Some((ip, bits)) = text.split_once('/') else {
+        return Some(text.parse::<IpAddr>().ok()?.into());
+    };
+    let digits = bits.bytes().all(|byte| byte.is_ascii_digit());
+    IpNet::new(ip.parse().ok()?, digits.then(|| bits.parse().ok())??).ok()
+}
+
+/// Converts a range of IPv6 addresses that stand for IPv4 ones.
+fn embedded(range: IpNet) -> IpNet {
+    let IpNet::V6(v6) = range else { return range };
+    let ip = embedded_ipv4(v6.addr());
+    let bits = v6.prefix_len().checked_sub(96);
+    match (ip, bits) {
+        (Some(ip), Some(bits)) => Ipv4Net::new(ip, bits).map_or(range, IpNet::V4),
+        _ => range,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::*;
+
+    #[test]
+    fn ranges_hold_what_any_of_them_holds() {
+        let entries = [
+            "0.0.0.0/32",
+            "10.0.0.0/8",
+            "10.1.0.0/16",
+            "10.128.0.0/9",
+            "11.0.0.0/9",
+            "192.0.2.0/25",
+            "192.0.2.128/25",
+            "198.51.100.7",
+            "255.255.255.255",
+            "::/128",
+            "2001:db8::/32",
+            "2001:db8:1::/48",
+            "ffff::/16",
+        ];
+        let each = entries.map(|entry| range(entry).unwrap());
+        let ranges = Ranges::parse(entries).unwrap();
+        assert!(ranges.0.len() < entries.len(), "some are parts of others");
+        let edges = each
+            .iter()
+            .flat_map(|range| [range.network(), range.broadcast()]);
+        let near = edges.flat_map(|ip| match ip {
+            IpAddr::V4(ip) => [-1_i32, 0, 1]
+                .map(|step| Ipv4Addr::from_bits(ip.to_bits().wrapping_add_signed(step)).into()),
+            IpAddr::V6(ip) => [-1_i128, 0, 1]
+                .map(|step| Ipv6Addr::from_bits(ip.to_bits().wrapping_add_signed(step)).into()),
+        });
+        for ip in near {
+            let holds = each.iter().any(|range| range.contains(&ip));
+            assert_eq!(ranges.contains(ip), holds, "{ip}");
+        }
+        let none = Ranges::parse::<&str>([]).unwrap();
+        assert!(!none.contains([10, 0, 0, 1].into()));
+    }
+
+    fn message(entry: &str) -> String {
+        let error = Ranges::of_proxies(["192.0.2.1", entry]).unwrap_err();
+        error.to_string()
+    }
+
+    #[test]
+    fn mistakes_name_the_entry_and_the_right_one() {
+        for (entry, right) in [("10.1.2.3/8", "10.0.0.0/8"), ("fd00::1/8", "fd00::/8")] {
+            let expected = format!(
+                "`{entry}` has bits set beyond its prefix: write `{right}`, or a single address"
+            );
+            assert_eq!(message(entry), expected);
+        }
+        for (entry, right) in [
+            ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+            ("::ffff:10.1.2.3/104", "10.0.0.0/8"),
+            ("::ffff:10.1.2.3", "10.1.2.3"),
+            ("64:ff9b::10.0.0.0/104", "10.0.0.0/8"),
+            ("64:ff9b::10.1.2.3", "10.1.2.3"),
+        ] {
+            let expected = format!("`{entry}` is IPv4 written as IPv6: write `{right}`");
+            assert_eq!(message(entry), expected);
+        }
+    }
+
+    #[test]
+    fn nobody_trusts_everyone() {
+        for entry in [
+            "0.0.0.0/0",
+            "::/0",
+            "10.0.0.0/0",
+            "::ffff:0.0.0.0/96",
+            "::ffff:1.2.3.4/96",
+            "64:ff9b::/96",
+        ] {
+            let expected = format!("`{entry}` trusts everyone, so clients could choose");
+            assert!(message(entry).starts_with(&expected), "{entry}");
+        }
+        let halves = Ranges::of_proxies(["0.0.0.0/1", "128.0.0.0/1"]).unwrap_err();
+        assert!(
+            halves
+                .to_string()
+                .starts_with("`0.0.0.0/0` trusts everyone")
+        );
+        let none = Ranges::of_proxies::<&str>([]).unwrap_err().to_string();
+        assert!(
+            none.starts_with("the list of trusted proxies is empty"),
+            "{none}"
+        );
+    }
+
+    #[test]
+    fn other_texts_are_no_ranges() {
+        for entry in [
+            "",
+            " 10.0.0.0/8",
+            "10.0.0.0/",
+            "10.0.0.0/33",
+            "10.0.0.0/+8",
+            "10.0.0.0/8/8",
+            "10.0.0.0/255.0.0.0",
+            "10.0.0/8",
+            "010.0.0.0/8",
+            "fd00::/129",
+            "[fd00::]/8",
+            "fe80::1%eth0",
+            "10.0.0.1:80",
+            "localhost",
+            "/8",
+        ] {
+            let expected = format!("`{entry}` is not an address or a range: write it as");
+            assert!(message(entry).starts_with(&expected), "{entry}");
+        }
+    }
+}

@@ -1,0 +1,481 @@
+//! Each extractor, with good and bad requests.
+
+mod proxies;
+#[cfg(feature = "axum")]
+mod route;
+
+use std::net::{IpAddr, SocketAddr};
+
+use allocation_counter::measure;
+use http::{HeaderName, HeaderValue, Request, StatusCode, request::Parts};
+
+use super::{
+    ClientIp, Everyone, ExtensionId, HeaderId, IdSource, Ipv6Range, KeyExtractor, MissingId,
+    Proxies, ProxyHeader,
+};
+use crate::id::{
+    Id,
+    IdFormat::{self, FqdnSet, IpAddress, Opaque, RegId, RegIdFqdnSet},
+};
+
+/// A request whose peer is not known.
+fn request(headers: &[(&str, &[u8])]) -> Parts {
+    let mut request = Request::new(());
+    for (name, value) in headers {
+        let name: HeaderName = name.parse().unwrap();
+        let value = HeaderValue::from_bytes(value).unwrap();
+        request.headers_mut().append(name, value);
+    }
+    request.into_parts().0
+}
+
+fn from(peer: &str, headers: &[(&str, &[u8])]) -> Parts {
+    let mut parts = request(headers);
+    let peer: IpAddr = peer.parse().unwrap();
+    parts.extensions.insert(SocketAddr::new(peer, 49_152));
+    parts
+}
+
+/// The id, or why there is none.
+fn id(extractor: &impl KeyExtractor, parts: &Parts) -> Result<String, String> {
+    found(extractor.extract(parts))
+}
+
+/// The id in a format, or why there is none.
+fn id_as(extractor: &impl KeyExtractor, parts: &Parts, format: IdFormat) -> Result<String, String> {
+    found(extractor.extract_as(parts, format))
+}
+
+fn found(found: Result<Option<Id>, MissingId>) -> Result<String, String> {
+    match found {
+        Ok(Some(id)) => Ok(id.to_string()),
+        Ok(None) => Err("skipped".into()),
+        Err(missing) => Err(format!(
+            "{} {}",
+            missing.status().as_u16(),
+            missing.reason()
+        )),
+    }
+}
+
+#[test]
+fn clients_count_by_ipv4_address_or_64() {
+    for (ip, subscriber, exact) in [
+        ("203.0.113.7", "203.0.113.7", "203.0.113.7"),
+        (
+            "2001:db8:1:2:3:4:5:6",
+            "2001:db8:1:2::",
+            "2001:db8:1:2:3:4:5:6",
+        ),
+        (
+            "2001:db8:1:2:ffff::",
+            "2001:db8:1:2::",
+            "2001:db8:1:2:ffff::",
+        ),
+        ("::ffff:203.0.113.7", "203.0.113.7", "203.0.113.7"),
+        ("::ffff:cb00:7107", "203.0.113.7", "203.0.113.7"),
+        ("64:ff9b::203.0.113.7", "203.0.113.7", "203.0.113.7"),
+        // They embed no IPv4 address.
+        ("::203.0.113.7", "::", "::cb00:7107"),
+        ("2001:db8::1.2.3.4", "2001:db8::", "2001:db8::102:304"),
+        ("64:ff9b::1:0:0", "64:ff9b::", "64:ff9b::1:0:0"),
+        ("::1", "::", "::1"),
+    ] {
+        let parts = from(ip, &[]);
+        for (extractor, found) in [
+            (ClientIp::peer(), subscriber),
+            (ClientIp::peer().exact(), exact),
+        ] {
+            assert_eq!(id(&extractor, &parts).unwrap(), found, "{ip}");
+            // It is canonical already.
+            assert_eq!(id_as(&extractor, &parts, IpAddress).unwrap(), found, "{ip}");
+            assert_eq!(IpAddress.fold(found), Ok(found.into()), "{ip}");
+        }
+    }
+}
+
+#[test]
+fn ranges_are_of_ipv6_alone() {
+    let parts = from("2001:db8:abcd:ef12:3456::1", &[]);
+    for (bits, range) in [
+        (32, "2001:db8::/32"),
+        (48, "2001:db8:abcd::/48"),
+        (56, "2001:db8:abcd:ef00::/56"),
+        (64, "2001:db8:abcd:ef12::/64"),
+    ] {
+        assert_eq!(id(&Ipv6Range::peer().bits(bits), &parts).unwrap(), range);
+    }
+    let by_48 = Ipv6Range::peer();
+    let range = id_as(&by_48, &parts, IdFormat::Ipv6Range);
+    assert_eq!(range.unwrap(), "2001:db8:abcd::/48");
+    for ip in ["203.0.113.7", "::ffff:203.0.113.7", "64:ff9b::203.0.113.7"] {
+        assert_eq!(id(&by_48, &from(ip, &[])).unwrap_err(), "skipped", "{ip}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "an IPv6 prefix of /65: use one from /32 to /64")]
+fn ranges_are_bounded() {
+    let _ = Ipv6Range::peer().bits(65);
+}
+
+#[test]
+fn unspecified_or_unknown_peer_is_nobody() {
+    for ip in ["0.0.0.0", "::", "::ffff:0.0.0.0"] {
+        let function = ClientIp::from_fn(move |_| ip.parse().ok());
+        for extractor in [ClientIp::peer(), function] {
+            let missing = id(&extractor, &from(ip, &[])).unwrap_err();
+            assert!(
+                missing.starts_with("500 the peer's address is"),
+                "{missing}"
+            );
+        }
+        assert!(id(&Ipv6Range::peer(), &from(ip, &[])).is_err());
+    }
+    let missing = id(&ClientIp::peer(), &request(&[])).unwrap_err();
+    assert!(missing.starts_with("500 the server does not pass on the peer's address"));
+    let missing = id(&ClientIp::from_fn(|_| None), &request(&[])).unwrap_err();
+    assert!(missing.starts_with("500 the function given"), "{missing}");
+    let mapped = |_: &Parts| "::ffff:203.0.113.7".parse().ok();
+    let found = id(&ClientIp::from_fn(mapped), &request(&[]));
+    assert_eq!(found.unwrap(), "203.0.113.7");
+}
+
+#[test]
+fn condition_holds_for_addresses_in_its_ranges() {
+    let entries = vec![String::from("192.0.2.0/24"), String::from("2001:db8::1")];
+    let within = ClientIp::peer().within(&entries).unwrap();
+    drop(entries);
+    for (ip, holds) in [
+        ("192.0.2.255", true),
+        ("::ffff:192.0.2.1", true),
+        ("64:ff9b::192.0.2.1", true),
+        ("192.0.3.0", false),
+        ("2001:db8::1", true),
+        ("2001:db8::2", false),
+    ] {
+        assert_eq!(within.clone()(&from(ip, &[])), holds, "{ip}");
+    }
+    assert!(!within(&request(&[])));
+    let error = ClientIp::peer().within(["192.0.2.1/24"]).err().unwrap();
+    assert!(
+        error.to_string().contains("write `192.0.2.0/24`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn header_is_an_id_if_it_is_one_clear_value() {
+    let header = HeaderId::new("x-account-id");
+    let with = |values: &[&[u8]]| {
+        let headers: Vec<_> = values
+            .iter()
+            .map(|value| ("x-account-id", *value))
+            .collect();
+        id(&header, &request(&headers))
+    };
+    let (long, too_long) = ([b'x'; 1024], [b'x'; 1025]);
+    assert_eq!(with(&[b"12345678"]).unwrap(), "12345678");
+    assert_eq!(with(&[b" 12345678\t"]).unwrap(), "12345678");
+    assert_eq!(with(&[&long]).unwrap().len(), 1024);
+    let refused: [(&[&[u8]], &str); 6] = [
+        (&[], "is missing"),
+        (&[b""], "is empty"),
+        (&[b"  "], "is empty"),
+        (&[b"1", b"2"], "appears more than once"),
+        (&["é".as_bytes()], "is not visible ASCII"),
+        (&[&too_long], "is longer than 1024 bytes"),
+    ];
+    for (values, problem) in refused {
+        let expected =
+            format!("400 header `x-account-id` {problem}: send it once, with the id as its value");
+        assert_eq!(with(values).unwrap_err(), expected);
+    }
+}
+
+#[test]
+fn header_is_a_secret_unless_it_is_shown() {
+    let parts = request(&[("x-key", b"sk-1")]);
+    let (hidden, shown) = (HeaderId::new("x-key"), HeaderId::new("x-key").shown());
+    let is_secret = |found: Result<Option<Id>, MissingId>| found.unwrap().unwrap().is_secret();
+    assert!(is_secret(hidden.extract(&parts)) && !is_secret(shown.extract(&parts)));
+    assert!(is_secret(hidden.clone().prefix("key:").extract(&parts)));
+    assert!(is_secret((shown.clone(), hidden.clone()).extract(&parts)));
+    assert!(!is_secret((shown.clone(), Everyone).extract(&parts)));
+    let refused = id_as(&hidden, &parts, RegId).unwrap_err();
+    let expected = "400 header `x-key`: its value is not an id in the format regId: use";
+    assert!(refused.starts_with(expected), "{refused}");
+    let refused = id_as(&shown, &parts, RegId).unwrap_err();
+    assert!(
+        refused.starts_with("400 header `x-key`: `sk-1` is not an id"),
+        "{refused}"
+    );
+}
+
+#[test]
+#[should_panic(expected = "`x account` is not a header name: use ASCII letters, digits and `-`")]
+fn header_names_are_checked() {
+    let _ = HeaderId::new("x account");
+}
+
+#[test]
+fn missing_header_asks_to_authenticate_if_told_so() {
+    let header = HeaderId::new("x-key").unauthorized("ApiKey");
+    for parts in [request(&[]), request(&[("x-key", b"one")])] {
+        let missing = header.extract_as(&parts, RegId).unwrap_err();
+        assert_eq!(missing.status(), StatusCode::UNAUTHORIZED);
+        assert_eq!(
+            missing.challenge(),
+            Some(HeaderValue::from_static("ApiKey"))
+        );
+    }
+    let server = MissingId::server("a mistake").unauthorized("ApiKey");
+    assert_eq!((server.status().as_u16(), server.challenge()), (500, None));
+}
+
+#[derive(Clone)]
+struct User(&'static str);
+
+#[test]
+fn extension_is_an_id_once_its_layer_has_run() {
+    let user = ExtensionId::new(|user: &User| user.0);
+    let optional = ExtensionId::optional(|user: &User| user.0);
+    let mut parts = request(&[]);
+    let missing = id(&user, &parts).unwrap_err();
+    assert!(
+        missing.starts_with("500 the request has no extension `"),
+        "{missing}"
+    );
+    assert!(missing.contains("User`: add the layer"), "{missing}");
+    assert_eq!(id(&optional, &parts).unwrap_err(), "skipped");
+    parts.extensions.insert(User("7"));
+    assert_eq!(id(&user, &parts).unwrap(), "7");
+    parts.extensions.insert(User("seven"));
+    let wrong = id_as(&optional, &parts, RegId).unwrap_err();
+    assert!(
+        wrong.contains("its value is not an id in the format regId"),
+        "{wrong}"
+    );
+    assert!(
+        wrong.starts_with("500 extension `") && !wrong.contains("seven"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn closures_are_extractors() {
+    let by_path = |parts: &Parts| Some(parts.uri.path().to_owned());
+    assert_eq!(id(&by_path, &request(&[])).unwrap(), "/");
+    let never = |_: &Parts| None::<Id>;
+    assert_eq!(id(&never, &request(&[])).unwrap_err(), "skipped");
+    let boxed: Box<dyn KeyExtractor> = Box::new(Everyone);
+    assert_eq!(found(boxed.extract(&request(&[]))).unwrap(), "everyone");
+    let empty = |_: &Parts| Some("");
+    let missing = id_as(&empty, &request(&[]), Opaque).unwrap_err();
+    assert!(missing.starts_with("400 `` is not an id in the format opaque: it is empty"));
+}
+
+#[test]
+fn first_valid_id_of_a_chain_counts() {
+    let (account, key) = (HeaderId::new("x-account"), HeaderId::new("x-key"));
+    let three = account.or_else(key.or_else(Everyone));
+    let empty: (&str, &[u8]) = ("x-account", b"");
+    for (format, headers, expected) in [
+        (
+            Opaque,
+            &[("x-account", &b"a"[..]), ("x-key", b"k")][..],
+            "a",
+        ),
+        (Opaque, &[("x-key", b"k")], "k"),
+        (Opaque, &[empty, ("x-key", b"k")], "k"),
+        (
+            Opaque,
+            &[("x-account", b"a"), ("x-account", b"b")],
+            "everyone",
+        ),
+        (Opaque, &[], "everyone"),
+        (RegId, &[("x-account", b"0012"), ("x-key", b"34")], "34"),
+    ] {
+        let parts = request(headers);
+        assert_eq!(
+            id_as(&three, &parts, format).unwrap(),
+            expected,
+            "{headers:?}"
+        );
+    }
+    let parts = request(&[("x-account", b"a")]);
+    assert_eq!(id(&three, &parts).unwrap(), "a");
+    // The last one says what is missing.
+    let last = HeaderId::new("x-account").or_else(HeaderId::new("x-other").unauthorized("Key"));
+    let missing = id_as(&last, &parts, RegId).unwrap_err();
+    assert!(
+        missing.starts_with("401 header `x-other` is missing"),
+        "{missing}"
+    );
+    let skips = HeaderId::new("x-other").or_else(|_: &Parts| None::<String>);
+    assert_eq!(id(&skips, &parts).unwrap_err(), "skipped");
+}
+
+#[test]
+fn chain_fits_what_all_its_extractors_fit() {
+    let fits = |extractor: &dyn KeyExtractor| {
+        let formats = IdFormat::ALL.map(|(format, _)| format).into_iter();
+        formats
+            .filter(|format| extractor.fits(*format))
+            .collect::<Vec<_>>()
+    };
+    let header = || HeaderId::new("x");
+    assert_eq!(fits(&header()).len(), IdFormat::ALL.len());
+    assert_eq!(fits(&|_: &Parts| Some("7")).len(), IdFormat::ALL.len());
+    assert_eq!(fits(&ClientIp::peer().exact()), [Opaque, IpAddress]);
+    assert_eq!(fits(&Ipv6Range::peer()), [Opaque, IdFormat::Ipv6Range]);
+    assert_eq!(fits(&Ipv6Range::peer().bits(56)), [Opaque]);
+    assert_eq!(fits(&Everyone), [Opaque]);
+    assert_eq!(fits(&header().prefix("x:")), [Opaque]);
+    let either = header().or_else(ClientIp::peer());
+    assert_eq!(fits(&either), [Opaque, IpAddress]);
+    assert_eq!(fits(&Everyone.or_else(ClientIp::peer())), [Opaque]);
+    let pairs = [Opaque, IdFormat::RegIdDomain, RegIdFqdnSet];
+    assert_eq!(fits(&(header(), header())), pairs);
+    assert_eq!(fits(&(ClientIp::peer(), header())), [Opaque]);
+    assert_eq!(fits(&(header(), header(), header())), [Opaque]);
+}
+
+#[test]
+fn accounts_with_a_prefix_and_addresses_never_meet() {
+    let either = |header: HeaderId| header.prefix("account:").or_else(ClientIp::peer());
+    let sent = from("198.51.100.2", &[("x-account", b"192.0.2.1")]);
+    let account = HeaderId::new("x-account").shown();
+    assert_eq!(
+        id(&either(account.clone()), &sent).unwrap(),
+        "account:192.0.2.1"
+    );
+    assert_eq!(
+        id(&account.or_else(ClientIp::peer()), &sent).unwrap(),
+        "192.0.2.1"
+    );
+    let without = from("192.0.2.1", &[]);
+    let found = id(&either(HeaderId::new("x-account")), &without);
+    assert_eq!(found.unwrap(), "192.0.2.1");
+}
+
+#[test]
+fn ids_that_can_collide_are_a_mistake() {
+    let header = || HeaderId::new("x-account");
+    let proxies = || Proxies::hops(1, ProxyHeader::XForwardedFor);
+    let registry = || ClientIp::behind(Proxies::registry());
+    let code = |source: IdSource| source.mistake().map(|(code, _)| code);
+    let closure = |_: &Parts| Some("7");
+    for (source, expected) in [
+        (header().source(), None),
+        (ClientIp::peer().source(), None),
+        (header().or_else(header()).source(), None),
+        (header().or_else(Everyone).source(), None),
+        (
+            header().prefix("a:").or_else(ClientIp::peer()).source(),
+            None,
+        ),
+        (closure.or_else(ClientIp::peer()).source(), None),
+        ((header(), ClientIp::peer()).source(), None),
+        (registry().source(), Some("everyone-trusted")),
+        ((registry(), Everyone).source(), Some("everyone-trusted")),
+        (
+            header().or_else(ClientIp::peer()).source(),
+            Some("ids-collide"),
+        ),
+        (
+            ClientIp::peer().or_else(header()).source(),
+            Some("ids-collide"),
+        ),
+        (
+            header().or_else(Ipv6Range::peer()).source(),
+            Some("ids-collide"),
+        ),
+        (
+            header().or_else(ClientIp::behind(proxies())).source(),
+            Some("ids-collide"),
+        ),
+        (
+            header().or_else(ClientIp::from_fn(|_| None)).source(),
+            Some("ids-collide"),
+        ),
+        (
+            header().or_else(ClientIp::peer().prefix("ip:")).source(),
+            Some("ids-collide"),
+        ),
+        (
+            header()
+                .or_else(header())
+                .or_else(ClientIp::peer())
+                .source(),
+            Some("ids-collide"),
+        ),
+    ] {
+        assert_eq!(code(source), expected, "{source:?}");
+    }
+}
+
+#[test]
+fn tuples_join_their_ids_and_nobody_reaches_another_bucket() {
+    let two = (HeaderId::new("x-a"), HeaderId::new("x-b"));
+    let three = (HeaderId::new("x-a"), Everyone, HeaderId::new("x-b"));
+    for (a, b, joined) in [
+        ("1", "2", "1:2"),
+        ("1:2", "3", "1%3A2:3"),
+        ("1", "2:3", "1:2:3"),
+        ("1%3A2", "3", "1%253A2:3"),
+    ] {
+        let parts = request(&[("x-a", a.as_bytes()), ("x-b", b.as_bytes())]);
+        assert_eq!(id(&two, &parts).unwrap(), joined);
+        let three = id(&three, &parts).unwrap();
+        assert_eq!(three.matches(":everyone:").count(), 1, "{three}");
+    }
+    let missing = id(&two, &request(&[("x-b", b"2")])).unwrap_err();
+    assert!(
+        missing.starts_with("400 header `x-a` is missing"),
+        "{missing}"
+    );
+    let skips = (Everyone, |_: &Parts| None::<Id>);
+    assert_eq!(id(&skips, &request(&[])).unwrap_err(), "skipped");
+    let empty = (Everyone, |_: &Parts| Some(""));
+    assert!(id(&empty, &request(&[])).is_err());
+}
+
+#[test]
+fn pairs_are_folded_part_by_part() {
+    let pair = (
+        HeaderId::new("x-old").or_else(HeaderId::new("x-account")),
+        HeaderId::new("x-names").shown(),
+    );
+    let parts =
+        |account: &'static [u8]| request(&[("x-account", account), ("x-names", b"B.com,a.com")]);
+    let hash = FqdnSet.fold("a.com,b.com").unwrap();
+    let folded = id_as(&pair, &parts(b"7"), RegIdFqdnSet).unwrap();
+    assert_eq!(folded, format!("7:{hash}"));
+    assert_eq!(id(&pair, &parts(b"7")).unwrap(), "7:B.com,a.com");
+    let wrong = id_as(&pair, &parts(b"seven"), RegIdFqdnSet).unwrap_err();
+    assert!(
+        wrong.starts_with("400 header `x-account`: its value is not"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn addresses_are_extracted_without_an_allocation() {
+    let proxies = Proxies::trusted(["10.0.0.0/8"], ProxyHeader::XForwardedFor).unwrap();
+    let forwarded: [(&str, &[u8]); 1] = [("x-forwarded-for", b"2001:db8:ffff:ffff::7, 10.0.0.2")];
+    let parts = [
+        from("203.0.113.7", &[]),
+        from("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", &[]),
+        from("10.0.0.1", &forwarded),
+    ];
+    let address = ClientIp::behind(proxies.clone());
+    let range = Ipv6Range::behind(proxies);
+    for parts in &parts {
+        let count = measure(|| {
+            assert!(address.extract_as(parts, IpAddress).is_ok());
+            assert!(range.extract_as(parts, IdFormat::Ipv6Range).is_ok());
+        });
+        assert_eq!(count.count_total, 0, "{parts:?}");
+    }
+}

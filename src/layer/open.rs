@@ -1,0 +1,156 @@
+//! What is open of a request until it has ended: its permits, and charges that depend on how it ends.
+
+use std::{
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use http::{Extensions, Method, Response, StatusCode, request::Parts};
+use http_body::Body;
+use smallvec::SmallVec;
+
+use super::{
+    assessment::{Assessment, LayerDecisions},
+    body::ResponseBody,
+    config::Config,
+};
+use crate::{
+    limiter::Permit,
+    rule::{Outcome, RequestEnd},
+};
+
+/// If it is dropped, the request counts as abandoned.
+#[derive(Debug)]
+pub(super) struct Open {
+    config: Arc<Config>,
+    decisions: Arc<LayerDecisions>,
+    permits: Permit,
+    /// The places of the charges that are not settled.
+    due: SmallVec<[usize; 2]>,
+    request: Extensions,
+    is_connect: bool,
+}
+
+/// What has to be known of a request when it ends.
+#[derive(Debug, Default)]
+pub(super) struct RequestStart {
+    extensions: Extensions,
+    is_connect: bool,
+}
+
+impl RequestStart {
+    pub(super) fn of(request: &Parts) -> Self {
+        Self {
+            extensions: request.extensions.clone(),
+            is_connect: request.method == Method::CONNECT,
+        }
+    }
+}
+
+impl Open {
+    pub(super) fn new(
+        config: &Arc<Config>,
+        request: RequestStart,
+        decisions: Arc<LayerDecisions>,
+        permits: Permit,
+    ) -> Box<Self> {
+        let charging = |rule| config.rule(rule).charging();
+        let due = decisions.settled_by(|rule| charging(rule).is_open());
+        Box::new(Self {
+            config: Arc::clone(config),
+            decisions,
+            permits,
+            due,
+            request: request.extensions,
+            is_connect: request.is_connect,
+        })
+    }
+
+    /// Returns the decisions for a handler, within those of outer layers.
+    pub(super) fn assessment(&self, outer: Option<&Assessment>) -> Assessment {
+        Assessment::within(outer, &self.decisions)
+    }
+
+    /// Returns whether anything depends on the end of the request.
+    pub(super) fn is_needed(&self) -> bool {
+        !self.due.is_empty() || !self.permits.is_empty()
+    }
+
+    /// Settles what depends on the head of the response, or on an error. The end of the body settles the rest.
+    pub(super) fn end_with<B: Body<Data = Bytes>, E>(
+        mut self: Box<Self>,
+        result: Result<Response<B>, E>,
+    ) -> Result<Response<ResponseBody<B>>, E> {
+        let response = match result {
+            Ok(response) => response,
+            Err(error) => {
+                self.end(Outcome::Failed);
+                return Err(error);
+            }
+        };
+        let (head, body) = response.into_parts();
+        self.settle(Outcome::Response(&head, 0), false);
+        if self.becomes_a_tunnel(head.status) {
+            // The body ends now, but the connection goes on. Only the handler sees its end.
+            self.leave();
+            if !self.permits.is_empty() && self.permits.is_held_here_alone() {
+                self.config.checks.upgraded_without_permits();
+            }
+        } else if body.is_end_stream() {
+            self.end(Outcome::Response(&head, 0));
+        } else if self.is_needed() {
+            let body = ResponseBody::watched(body, head.clone(), self);
+            return Ok(Response::from_parts(head, body));
+        }
+        Ok(Response::from_parts(head, ResponseBody::inner(body)))
+    }
+
+    /// Gives up what depends on the end of the request.
+    pub(super) fn leave(&mut self) {
+        self.due.clear();
+    }
+
+    /// Settles everything, and gives the permits back.
+    pub(super) fn end(&mut self, outcome: Outcome<'_>) {
+        self.settle(outcome, true);
+        self.permits = Permit::default();
+    }
+
+    fn settle(&mut self, outcome: Outcome<'_>, is_last: bool) {
+        for place in mem::take(&mut self.due) {
+            let assessed = self.decisions.at(place);
+            let charging = self.config.rule(assessed.rule).charging();
+            if charging.is_by_end() && !is_last {
+                self.due.push(place);
+                continue;
+            }
+            let end = RequestEnd::new(&self.request, outcome);
+            // A panic must neither reach the others nor, while another one unwinds, end the process.
+            match catch_unwind(AssertUnwindSafe(|| charging.due(assessed.cost, &end))) {
+                Ok(Some(cost)) => assessed.settle_later(cost),
+                Ok(None) => {}
+                Err(_) => {
+                    let limit = &*assessed.limit;
+                    tracing::error!(
+                        limit,
+                        "a closure of a rule panicked at the end of a request"
+                    );
+                }
+            }
+        }
+    }
+
+    /// Returns whether the connection, or a stream of it, is upgraded (RFC 9110, sections 9.3.6 and 15.2.2; RFC 8441).
+    fn becomes_a_tunnel(&self, status: StatusCode) -> bool {
+        status == StatusCode::SWITCHING_PROTOCOLS || self.is_connect && status.is_success()
+    }
+}
+
+/// The client disconnected, or the service panicked.
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.settle(Outcome::Abandoned, true);
+    }
+}

@@ -1,0 +1,246 @@
+//! The fields in which servers say what is left, in the forms that these fields have had.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::{HeaderMap, HeaderName};
+
+use super::steady::Figure;
+
+/// The fields of services and of earlier drafts: what remains, and when there is more. The first that is present counts.
+const SEPARATE: [(&str, &[&str]); 3] = [
+    ("ratelimit-remaining", &["ratelimit-reset"]),
+    (
+        "x-ratelimit-remaining",
+        &["x-ratelimit-reset-after", "x-ratelimit-reset"],
+    ),
+    ("x-rate-limit-remaining", &["x-rate-limit-reset"]),
+];
+
+/// A reset of this many seconds or more counts from 1970. From now, it would be 31 years away.
+const EPOCH_SECS: u64 = 1_000_000_000;
+
+/// The same bound in milliseconds.
+const EPOCH_MS: u64 = 1_000_000_000_000;
+
+/// The most policies of a server that are followed exactly.
+pub(super) const MOST_POLICIES: usize = 16;
+
+/// The longest name of such a policy.
+const LONGEST_NAME: usize = 128;
+
+/// The longest time in which such a policy fills, and the longest exact wait: ten years.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+/// What the fields of a response say.
+#[derive(Debug, Default)]
+pub(super) struct RateFields {
+    /// The number of requests that are accepted now, according to the limits whose `figures` are unknown.
+    pub(super) remaining: Option<u64>,
+    /// If that is none, the time until there are more.
+    pub(super) wait: Option<Duration>,
+    /// The limits that are known exactly.
+    pub(super) figures: Vec<Figure>,
+}
+
+impl RateFields {
+    /// Reads the newest form that is present. `now` is the server's time.
+    pub(super) fn read(headers: &HeaderMap, now: SystemTime) -> Self {
+        if let Some(fields) = draft11(headers) {
+            return fields;
+        }
+        let mut fields = Self::default();
+        if let Some((remaining, wait)) = draft7(headers).or_else(|| separate(headers, now)) {
+            fields.add(remaining, wait);
+        }
+        fields
+    }
+
+    /// Adds a limit: the lowest number counts, and the longest wait.
+    fn add(&mut self, remaining: u64, wait: Option<Duration>) {
+        let least = self.remaining.unwrap_or(u64::MAX);
+        self.remaining = Some(remaining.min(least));
+        if remaining == 0 {
+            self.wait = self.wait.max(wait);
+        }
+    }
+}
+
+/// Reads `RateLimit` and `RateLimit-Policy` of [draft-ietf-httpapi-ratelimit-headers-11]. A malformed field is ignored as a
+/// whole.
+///
+/// [draft-ietf-httpapi-ratelimit-headers-11]:
+///     https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-11
+fn draft11(headers: &HeaderMap) -> Option<RateFields> {
+    let states = list(headers, "ratelimit")?;
+    let mut policies = list(headers, "ratelimit-policy").unwrap_or_default();
+    policies.truncate(MOST_POLICIES);
+    let mut fields = RateFields::default();
+    for policy in &policies {
+        let is_new = fields.figures.iter().all(|known| known.name != policy.name);
+        fields.figures.extend(policy.figure().filter(|_| is_new));
+    }
+    for state in states {
+        let units = whole(state.get("r")?)?;
+        let t = match state.get("t") {
+            Some(t) => Some(delta(whole(t)?)),
+            None => None,
+        };
+        let exact = state.micros("tollgate-t");
+        let mut figures = fields.figures.iter_mut();
+        let figure = figures.find(|figure| figure.name == state.name && figure.left.is_none());
+        if let Some(figure) = figure {
+            let units = u32::try_from(units).unwrap_or(u32::MAX).min(figure.quota);
+            figure.left = Some((units, exact.unwrap_or(figure.interval)));
+            continue;
+        }
+        let policy = policies.iter().find(|policy| policy.name == state.name);
+        let cost = policy.and_then(|policy| policy.number("tollgate-cost"));
+        let wait = exact.or(t).or_else(|| policy?.interval());
+        fields.add(units / cost.unwrap_or(1).max(1), wait);
+    }
+    Some(fields)
+}
+
+/// Reads the single field of draft 7: `limit=100, remaining=50, reset=30`.
+fn draft7(headers: &HeaderMap) -> Option<(u64, Option<Duration>)> {
+    let members = split(single(headers, "ratelimit")?, ',')?;
+    let pairs = members.iter().filter_map(|member| member.split_once('='));
+    let pairs: Vec<_> = pairs.collect();
+    let get = |key| pairs.iter().find(|(name, _)| *name == key);
+    let reset = get("reset").and_then(|(_, reset)| rounded_up(reset));
+    Some((whole(get("remaining")?.1)?, reset.map(delta)))
+}
+
+fn separate(headers: &HeaderMap, now: SystemTime) -> Option<(u64, Option<Duration>)> {
+    SEPARATE.iter().find_map(|(remaining, resets)| {
+        let remaining = whole(single(headers, remaining)?)?;
+        let mut resets = resets.iter().filter_map(|reset| single(headers, reset));
+        Some((remaining, resets.find_map(|reset| until(reset, now))))
+    })
+}
+
+/// Reads a number of seconds from now, or an instant: a date, or seconds or milliseconds since 1970.
+fn until(reset: &str, now: SystemTime) -> Option<Duration> {
+    let instant = match rounded_up(reset) {
+        Some(secs @ ..EPOCH_SECS) => return Some(delta(secs)),
+        Some(secs @ EPOCH_SECS..EPOCH_MS) => UNIX_EPOCH.checked_add(Duration::from_secs(secs)),
+        Some(ms) => UNIX_EPOCH.checked_add(Duration::from_millis(ms)),
+        None => httpdate::parse_http_date(reset).ok(),
+    };
+    Some(instant?.duration_since(now).unwrap_or_default())
+}
+
+/// Returns a time in whole seconds. If nothing is left for 0 seconds, the server has rounded down.
+fn delta(secs: u64) -> Duration {
+    Duration::from_secs(secs.max(1))
+}
+
+/// An item of a list in a structured field (RFC 9651), with its parameters.
+#[derive(Debug)]
+struct Item<'a> {
+    /// A string in quotes or, as some servers write it, a token.
+    name: &'a str,
+    parameters: Vec<&'a str>,
+}
+
+impl Item<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        let pairs = self.parameters.iter().rev();
+        let mut pairs = pairs.filter_map(|parameter| parameter.split_once('='));
+        pairs.find_map(|(name, value)| (name == key).then_some(value))
+    }
+
+    fn number(&self, key: &str) -> Option<u64> {
+        self.get(key).and_then(whole)
+    }
+
+    fn micros(&self, key: &str) -> Option<Duration> {
+        let time = self.number(key).map(Duration::from_micros);
+        time.filter(|time| *time <= LONGEST)
+    }
+
+    fn units(&self, key: &str) -> Option<u32> {
+        let units = u32::try_from(self.number(key)?).ok();
+        units.filter(|units| *units > 0)
+    }
+
+    /// Returns the window, divided by the quota: the average time in which a unit comes back.
+    fn interval(&self) -> Option<Duration> {
+        Some(Duration::from_secs(self.number("w")?) / self.units("q")?)
+    }
+
+    /// Reads a policy whose units come back one after the other, at a distance that is known exactly.
+    fn figure(&self) -> Option<Figure> {
+        let (quota, count) = (self.units("q")?, self.units("tollgate-count")?);
+        let period = self.micros("tollgate-period")?;
+        let interval = (period + Duration::from_nanos(u64::from(count) - 1)) / count;
+        let fills = interval.saturating_mul(quota);
+        let is_usable = !fills.is_zero() && fills <= LONGEST && self.name.len() <= LONGEST_NAME;
+        is_usable.then(|| Figure {
+            name: self.name.to_owned(),
+            quota,
+            interval,
+            cost: self.units("tollgate-cost").unwrap_or(1).min(quota),
+            left: None,
+        })
+    }
+}
+
+/// Reads a list of at least one item. `None` if the field is malformed.
+fn list<'a>(headers: &'a HeaderMap, field: &str) -> Option<Vec<Item<'a>>> {
+    let mut items = Vec::new();
+    for line in headers.get_all(field) {
+        for item in split(line.to_str().ok()?, ',')? {
+            let mut parts = split(item, ';')?.into_iter();
+            let name = parts.next().filter(|name| is_name(name))?;
+            let parameters = parts.collect();
+            items.push(Item { name, parameters });
+        }
+    }
+    Some(items).filter(|items| !items.is_empty())
+}
+
+/// Splits a text outside of quoted strings. `None` if a part is empty, or a string does not end.
+fn split(text: &str, separator: char) -> Option<Vec<&str>> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let parts = text.split(|c| {
+        let is_quote = c == '"' && !is_escaped;
+        is_quoted ^= is_quote;
+        is_escaped = c == '\\' && is_quoted && !is_escaped;
+        c == separator && !is_quoted
+    });
+    let parts: Vec<_> = parts.map(|part| part.trim_matches([' ', '\t'])).collect();
+    let is_whole = !is_quoted && parts.iter().all(|part| !part.is_empty());
+    is_whole.then_some(parts)
+}
+
+fn is_name(text: &str) -> bool {
+    let is_string = text.len() > 1 && text.starts_with('"') && text.ends_with('"');
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.*".contains(&byte);
+    is_string || text.bytes().all(is_token)
+}
+
+/// The only line of a field, if it is text.
+pub(super) fn single<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut lines = headers.get_all(name).iter();
+    let line = lines.next()?.to_str().ok()?;
+    lines.next().is_none().then(|| line.trim())
+}
+
+/// Reads a whole number of digits only. A number above `u64::MAX` is read as `u64::MAX`.
+pub(super) fn whole(text: &str) -> Option<u64> {
+    let is_whole = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_whole.then(|| text.parse().unwrap_or(u64::MAX))
+}
+
+/// Reads a number of digits, and rounds a fraction up.
+pub(super) fn rounded_up(text: &str) -> Option<u64> {
+    let (number, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let more = whole(fraction)? > 0;
+    Some(whole(number)?.saturating_add(more.into()))
+}
+
+/// Reads a field that holds a date.
+pub(super) fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
+    httpdate::parse_http_date(single(headers, name.as_str())?).ok()
+}

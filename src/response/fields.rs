@@ -1,0 +1,227 @@
+//! The fields that show how much is left.
+
+use std::{mem, time::Duration};
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+use super::{decided::Decided, policy::LARGEST};
+use crate::clock::Timestamp;
+
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// Selects the headers that show how much is left. The [module docs](super) have an example.
+///
+/// Limits in shadow mode are never shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Headers {
+    /// `RateLimit` and `RateLimit-Policy` of [draft-ietf-httpapi-ratelimit-headers-11], for all limits.
+    ///
+    /// [draft-ietf-httpapi-ratelimit-headers-11]:
+    ///     https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-11
+    #[default]
+    Draft11,
+    /// The fields of [`Draft11`](Self::Draft11) with [parameters of our own](crate::guide::responses#exact-figures): how units
+    /// come back, and when the next one does, in microseconds. [`PaceLayer`](crate::pace::PaceLayer) follows them.
+    Exact,
+    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, this in seconds since the Unix epoch, for the strictest limit.
+    XRateLimitEpoch,
+    /// The fields of [`XRateLimitEpoch`](Self::XRateLimitEpoch), with the reset in seconds from now.
+    XRateLimitDelta,
+    /// No headers.
+    None,
+}
+
+/// The fields of a layer for a response.
+#[derive(Debug, Default)]
+pub(crate) struct Fields {
+    policy: Option<HeaderValue>,
+    state: Option<HeaderValue>,
+    x: Option<Box<XRateLimit>>,
+}
+
+impl Headers {
+    /// The names of the headers that a browser must be allowed to read, for `expose_headers` of tower-http's
+    /// `CorsLayer`. The [guide](crate::guide::responses#cors) has an example.
+    #[must_use]
+    pub fn exposed(self) -> Vec<HeaderName> {
+        let fields: &[HeaderName] = match self {
+            Self::Draft11 | Self::Exact => &[RATELIMIT, RATELIMIT_POLICY],
+            Self::XRateLimitEpoch | Self::XRateLimitDelta => &[X_LIMIT, X_REMAINING, X_RESET],
+            Self::None => &[],
+        };
+        let ours = [header::RETRY_AFTER, header::LINK];
+        fields.iter().cloned().chain(ours).collect()
+    }
+
+    /// Writes the fields where they stay.
+    #[inline]
+    pub(crate) fn write(
+        self,
+        decided: Decided<'_>,
+        now: impl FnOnce() -> Timestamp,
+        fields: &mut Fields,
+    ) {
+        let is_exact = self == Self::Exact;
+        match self {
+            Self::None => {}
+            Self::Draft11 | Self::Exact => {
+                state(decided, is_exact, &mut fields.state);
+                fields.policy = match decided.in_force.joined(decided.charges) {
+                    Some(joined) if !is_exact => Some(joined.clone()),
+                    _ => policies(decided, is_exact),
+                };
+            }
+            Self::XRateLimitEpoch => fields.x = XRateLimit::new(decided, Some(now())),
+            Self::XRateLimitDelta => fields.x = XRateLimit::new(decided, None),
+        }
+    }
+}
+
+impl Fields {
+    /// Adds the fields to those of inner layers. A single one shows the layer that has less left.
+    #[inline]
+    pub(crate) fn add_to(&mut self, headers: &mut HeaderMap) {
+        if let Some(policy) = self.policy.take() {
+            headers.append(RATELIMIT_POLICY, policy);
+        }
+        if let Some(state) = self.state.take() {
+            headers.append(RATELIMIT, state);
+        }
+        if let Some(x) = self.x.take() {
+            x.add_to(headers);
+        }
+    }
+}
+
+/// The most bytes of an item of `RateLimit` after its lead: a separator, numbers, and the names of parameters.
+const FIGURES: usize = 2 + 10 + ";t=".len() + 20 + ";tollgate-t=".len() + 20;
+/// The longest list that is written on the stack, such as that of four limits with short names.
+const SHORT: usize = 384;
+
+/// Writes `RateLimit`, which lists the limits that deny a request or, if none does, all of them.
+#[inline]
+fn state(decided: Decided<'_>, is_exact: bool, field: &mut Option<HeaderValue>) {
+    let is_denied = decided.is_denied();
+    let listed = || {
+        let mut shown = decided.shown();
+        std::iter::from_fn(move || shown.find(|(_, decision)| !is_denied || decision.denies()))
+    };
+    let room = listed().map(|(charge, _)| decided.in_force.lead(charge).len() + FIGURES);
+    let (room, mut short, mut long) = (room.sum(), [0; SHORT], Vec::new());
+    let list = match short.get_mut(..room) {
+        Some(short) => short,
+        None => {
+            long.resize(room, 0);
+            &mut long[..]
+        }
+    };
+    let mut rest = &mut *list;
+    for (place, (charge, decision)) in listed().enumerate() {
+        if place > 0 {
+            push(&mut rest, b", ");
+        }
+        push(&mut rest, decided.in_force.lead(charge).as_bytes());
+        push_number(&mut rest, decision.remaining().unwrap_or_default().into());
+        if let Some(wait) = decision.more_after().filter(|wait| !wait.is_zero()) {
+            push(&mut rest, b";t=");
+            push_number(&mut rest, seconds(wait));
+            if is_exact && wait.as_micros() <= LARGEST {
+                push(&mut rest, b";tollgate-t=");
+                push_number(&mut rest, micros(wait));
+            }
+        }
+    }
+    let len = room - rest.len();
+    if len > 0 {
+        *field = Some(value(&list[..len]));
+    }
+}
+
+/// Writes a text at the beginning of a buffer that has room for it.
+#[inline]
+fn push(rest: &mut &mut [u8], text: &[u8]) {
+    let (place, behind) = mem::take(rest).split_at_mut(text.len());
+    place.copy_from_slice(text);
+    *rest = behind;
+}
+
+#[inline]
+fn push_number(rest: &mut &mut [u8], number: u64) {
+    push(rest, itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// Writes `RateLimit-Policy` of some limits, or of values that are not the defaults.
+#[cold]
+fn policies(decided: Decided<'_>, is_exact: bool) -> Option<HeaderValue> {
+    let mut list = String::new();
+    for (charge, _) in decided.shown() {
+        if !list.is_empty() {
+            list.push_str(", ");
+        }
+        decided.in_force.write_item(charge, is_exact, &mut list);
+    }
+    (!list.is_empty()).then(|| value(list.as_bytes()))
+}
+
+/// The three fields of one limit.
+#[derive(Debug)]
+struct XRateLimit {
+    limit: u32,
+    remaining: u32,
+    /// `None` if the bucket is never full again, or nobody knows when.
+    reset: Option<u64>,
+}
+
+impl XRateLimit {
+    /// Takes the fields of the strictest limit. The reset is counted from 1970 if the time is given, and else from now.
+    fn new(decided: Decided<'_>, now: Option<Timestamp>) -> Option<Box<Self>> {
+        let (charge, decision) = decided.strictest()?;
+        let (limit, _) = decided.in_force.limit_of(charge)?;
+        let since = now.map_or(Duration::ZERO, |now| Duration::from_micros(now.as_micros()));
+        // Rounded once, so that it stays the same while the bucket is not used.
+        let reset = decision
+            .reset_after()
+            .map(|after| seconds(since.saturating_add(after)));
+        Some(Box::new(Self {
+            limit: limit.max_cost().unwrap_or_default(),
+            remaining: decision.remaining()?,
+            reset,
+        }))
+    }
+
+    fn add_to(self, headers: &mut HeaderMap) {
+        let theirs = headers
+            .get(X_REMAINING)
+            .and_then(|value| value.to_str().ok());
+        let theirs = theirs.and_then(|value| value.parse::<u32>().ok());
+        if theirs.is_some_and(|theirs| theirs <= self.remaining) {
+            return;
+        }
+        headers.insert(X_LIMIT, self.limit.into());
+        headers.insert(X_REMAINING, self.remaining.into());
+        match self.reset {
+            Some(reset) => headers.insert(X_RESET, reset.into()),
+            None => headers.remove(X_RESET),
+        };
+    }
+}
+
+/// Returns whole seconds, rounded up.
+fn seconds(time: Duration) -> u64 {
+    micros(time).div_ceil(1_000_000)
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Returns the value of a field that consists of names and numbers.
+#[inline]
+pub(super) fn value(text: &[u8]) -> HeaderValue {
+    HeaderValue::from_bytes(text).expect("the names of limits are ASCII")
+}

@@ -1,0 +1,161 @@
+//! The end of a request, and what a rule charges for it.
+
+use std::{fmt, sync::Arc};
+
+use http::{Extensions, StatusCode, response::Parts};
+
+use crate::transaction::Mode;
+
+/// The end of a request, for rules that charge by outcome. [`Rule::settle_by`](super::Rule::settle_by) has an example.
+///
+/// A request ends once, in one of three ways: with a [response](Self::response), with an error of the service
+/// ([`failed`](Self::failed)), or [abandoned](Self::is_abandoned), because the client disconnected before there was a
+/// response or the service panicked.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestEnd<'a> {
+    request: &'a Extensions,
+    outcome: Outcome<'a>,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Outcome<'a> {
+    /// With a response, of whose body so many bytes were sent.
+    Response(&'a Parts, u64),
+    Failed,
+    Abandoned,
+}
+
+/// The status of a gRPC refusal, in the response's extensions. The response itself has 200.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refused(pub(crate) StatusCode);
+
+impl<'a> RequestEnd<'a> {
+    pub(crate) const fn new(request: &'a Extensions, outcome: Outcome<'a>) -> Self {
+        Self { request, outcome }
+    }
+
+    /// The extensions that the request had when it passed the layer: those of outer layers, without later ones. A
+    /// counter behind an [`Arc`] is available here however the request ends.
+    #[must_use]
+    pub fn request_extensions(&self) -> &'a Extensions {
+        self.request
+    }
+
+    /// The head of the response, if there was one. A handler can leave values for the closure in its extensions, such
+    /// as the number of tokens in an answer.
+    #[must_use]
+    pub fn response(&self) -> Option<&'a Parts> {
+        match self.outcome {
+            Outcome::Response(parts, _) => Some(parts),
+            Outcome::Failed | Outcome::Abandoned => None,
+        }
+    }
+
+    /// The HTTP status, if there was a response. If an inner layer refused a gRPC request, this is the status that a
+    /// request without gRPC would have got. For all other gRPC responses it is 200: see
+    /// [`grpc_status`](Self::grpc_status).
+    #[must_use]
+    pub fn status(&self) -> Option<StatusCode> {
+        let parts = self.response()?;
+        let refused = parts.extensions.get::<Refused>();
+        Some(refused.map_or(parts.status, |Refused(status)| *status))
+    }
+
+    /// The gRPC status in the response's head. It is there if the call failed before anything was sent.
+    #[must_use]
+    pub fn grpc_status(&self) -> Option<i32> {
+        let status = self.response()?.headers.get("grpc-status")?;
+        status.to_str().ok()?.parse().ok()
+    }
+
+    /// Returns whether the service returned an error instead of a response.
+    #[must_use]
+    pub fn failed(&self) -> bool {
+        matches!(self.outcome, Outcome::Failed)
+    }
+
+    /// Returns whether there was neither a response nor an error.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        matches!(self.outcome, Outcome::Abandoned)
+    }
+
+    /// The number of bytes of the response body that were sent. It is 0 before the end of the body, and if there is no
+    /// response. Even then, the request may have caused work.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        match self.outcome {
+            Outcome::Response(_, sent) => sent,
+            Outcome::Failed | Outcome::Abandoned => 0,
+        }
+    }
+}
+
+type Judge = dyn Fn(&RequestEnd<'_>) -> bool + Send + Sync;
+type Price = dyn Fn(&RequestEnd<'_>) -> Option<u32> + Send + Sync;
+
+/// When a rule charges.
+#[derive(Clone, Default)]
+pub(crate) enum Charging {
+    /// Before the request.
+    #[default]
+    Before,
+    /// After the head of the response, if the closure says so. The limit is checked before the request.
+    After(Arc<Judge>),
+    /// Before the request, and refunded after the head of the response if the closure says so.
+    Refunded(Arc<Judge>),
+    /// Before the request, and corrected after the end of the response to what the closure returns.
+    Settled(Arc<Price>),
+}
+
+impl Charging {
+    /// Returns whether the end of a request matters.
+    pub(crate) fn is_open(&self) -> bool {
+        !matches!(self, Self::Before)
+    }
+
+    /// Returns whether the charge is settled at the end of the response, and not at its head.
+    pub(crate) fn is_by_end(&self) -> bool {
+        matches!(self, Self::Settled(_))
+    }
+
+    /// Returns the setter of [`Rule`](super::Rule) that has chosen it.
+    pub(super) fn setter(&self) -> &'static str {
+        match self {
+            Self::Before => "cost",
+            Self::After(_) => "charge_if",
+            Self::Refunded(_) => "refund_if",
+            Self::Settled(_) => "settle_by",
+        }
+    }
+
+    /// Returns whether charges can be given back.
+    pub(super) fn corrects(&self) -> bool {
+        matches!(self, Self::Refunded(_) | Self::Settled(_))
+    }
+
+    /// Returns how a request is decided.
+    pub(super) fn mode(&self) -> Mode {
+        match self {
+            Self::After(_) => Mode::CheckOnly,
+            _ => Mode::CheckAndSpend,
+        }
+    }
+
+    /// Returns the final cost, if it is not what was charged before the request.
+    pub(crate) fn due(&self, cost: u32, end: &RequestEnd<'_>) -> Option<u32> {
+        match self {
+            Self::Before => None,
+            Self::After(judge) => judge(end).then_some(cost),
+            Self::Refunded(judge) => judge(end).then_some(0),
+            Self::Settled(price) => price(end),
+        }
+    }
+}
+
+impl fmt::Debug for Charging {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.setter())
+    }
+}

@@ -1,0 +1,330 @@
+//! The cases. Each is a promise of [`Backend`](crate::backend::Backend)'s contract.
+
+use super::driver::{
+    ALL, Driver, GCRA, LINE, Models, PERMITS, QUOTA, Question, SECOND, SEVENTHS, START, TIERS,
+    WINDOW,
+};
+use crate::{
+    backend::BackendError,
+    clock::Timestamp,
+    transaction::{BucketKey, LimitKey, Member, Mode, Operation},
+};
+
+fn all(id: u64, cost: u32) -> Vec<Question> {
+    ALL.map(|limit| Question::new(limit, id, cost)).to_vec()
+}
+
+fn exhausting(limit: usize, id: u64) -> Question {
+    // The line of a second has room for five more.
+    Question::new(limit, id, 10).mode(if limit == LINE {
+        Mode::Debit
+    } else {
+        Mode::CheckAndSpend
+    })
+}
+
+pub async fn answers_are_in_the_order_of_the_members(driver: Driver) {
+    assert!(driver.spends(START, &[exhausting(WINDOW, 1)]).await);
+    for place in 0..ALL.len() {
+        let mut questions: Vec<_> = (10..)
+            .map(|id| Question::new(GCRA, id, 1))
+            .take(ALL.len())
+            .collect();
+        questions[place] = Question::new(WINDOW, 1, 1);
+        let answers = driver
+            .ask(START, Operation::Check, &questions)
+            .await
+            .expect("it decides");
+        assert!(!answers[place].passed, "{place}");
+    }
+}
+
+pub async fn denied_batch_changes_nothing(driver: Driver) {
+    assert!(driver.spends(START, &[exhausting(GCRA, 1)]).await);
+    let mut batch = all(2, 4);
+    batch.push(Question::new(GCRA, 1, 1));
+    assert!(!driver.spends(START + 1, &batch).await);
+    for limit in ALL {
+        assert!(
+            driver
+                .spends(START + 2, &[Question::new(limit, 2, 10)])
+                .await,
+            "{limit}"
+        );
+    }
+}
+
+pub async fn check_changes_nothing(driver: Driver) {
+    for limit in ALL {
+        let question = [Question::new(limit, 1, 10)];
+        for now in START..START + 4 {
+            let answers = driver
+                .ask(now, Operation::Check, &question)
+                .await
+                .expect("it decides");
+            assert!(answers[0].passed, "{limit}");
+        }
+        assert!(driver.spends(START + 4, &question).await, "{limit}");
+    }
+}
+
+pub async fn members_without_a_vote_deny_nobody(driver: Driver) {
+    assert!(driver.spends(START, &[exhausting(WINDOW, 1)]).await);
+    for mode in [Mode::SpendOnly, Mode::Observe] {
+        let full = Question::new(WINDOW, 1, 1).mode(mode);
+        assert!(
+            driver
+                .spends(START + 1, &[full, Question::new(QUOTA, 1, 1)])
+                .await
+        );
+    }
+    let full = Question::new(WINDOW, 1, 1).mode(Mode::CheckOnly);
+    assert!(
+        !driver
+            .spends(START + 1, &[full, Question::new(QUOTA, 1, 1)])
+            .await
+    );
+}
+
+pub async fn simultaneous_spends_admit_the_limit(driver: Driver) {
+    for limit in ALL.into_iter().filter(|limit| *limit != LINE) {
+        let tasks = (0..40).map(|_| {
+            let driver = driver.clone();
+            tokio::spawn(async move { driver.spends(START, &[Question::new(limit, 1, 1)]).await })
+        });
+        let tasks: Vec<_> = tasks.collect();
+        let mut passed = 0;
+        for task in tasks {
+            passed += u32::from(task.await.expect("no spend panics"));
+        }
+        assert_eq!(passed, 10, "{limit}");
+    }
+}
+
+pub async fn simultaneous_batches_are_charged_whole_or_not_at_all(driver: Driver) {
+    let (one, other) = (Question::new(WINDOW, 1, 1), Question::new(QUOTA, 2, 1));
+    let tasks = (0..40).map(|task| {
+        let driver = driver.clone();
+        let batch = if task % 2 == 0 {
+            [one, other]
+        } else {
+            [other, one]
+        };
+        tokio::spawn(async move { driver.spends(START, &batch).await })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    let mut passed = 0;
+    for task in tasks {
+        passed += u32::from(task.await.expect("no spend panics"));
+    }
+    assert_eq!(passed, 10);
+    assert!(!driver.spends(START, &[one]).await && !driver.spends(START, &[other]).await);
+}
+
+pub async fn limits_algorithms_and_ids_have_buckets_of_their_own(driver: Driver) {
+    let run = driver.id(0);
+    let ids = ["", ":", "~w:", " ", "\n", "ä", "{}", "*"].map(|id| format!("{run}{id}"));
+    let limits = [
+        LimitKey::Number(1),
+        LimitKey::Number(11),
+        LimitKey::Name("a"),
+        LimitKey::Name("A"),
+    ];
+    for by in [GCRA, WINDOW, QUOTA] {
+        for (id, limit) in ids.iter().flat_map(|id| limits.map(|limit| (id, limit))) {
+            let key = BucketKey::new(limit, id);
+            let member = Member::new(key, &driver.limits[by], 10, Mode::CheckAndSpend);
+            for passes in [true, false] {
+                let answers = driver.batch(Some(START), Operation::Spend, &[member]).await;
+                assert_eq!(answers.expect("it decides")[0].passed, passes, "{key}");
+            }
+        }
+    }
+}
+
+pub async fn own_clock_decides_without_another(driver: Driver) {
+    for limit in [QUOTA, WINDOW, PERMITS] {
+        assert!(
+            driver.spends(None, &[exhausting(limit, 1)]).await,
+            "{limit}"
+        );
+        let far = u64::MAX >> 13;
+        assert!(driver.spends(far, &[exhausting(limit, 1)]).await, "{limit}");
+    }
+}
+
+pub async fn instants_at_and_beyond_the_end_are_errors(driver: Driver) {
+    let end = Timestamp::END.as_micros();
+    for now in [end, end + 1, u64::MAX] {
+        let answers = driver.ask(now, Operation::Spend, &all(1, 1)).await;
+        assert!(matches!(answers, Err(BackendError::InvalidNow(_))), "{now}");
+    }
+    assert!(driver.spends(end - 1, &all(1, 1)).await);
+}
+
+pub async fn clock_that_steps_back_frees_nobody(driver: Driver) {
+    for limit in ALL {
+        assert!(
+            driver.spends(START, &[exhausting(limit, 1)]).await,
+            "{limit}"
+        );
+        let question = Question::new(limit, 1, 6);
+        assert!(
+            !driver.spends(START - 60 * SECOND, &[question]).await,
+            "{limit}"
+        );
+    }
+}
+
+pub async fn equality_passes_and_a_microsecond_less_does_not(driver: Driver) {
+    // A seventh of a second is 142,857.14 us. A group of tiers needs one microsecond more than its window.
+    let waits = [
+        (GCRA, 200_000),
+        (SEVENTHS, 142_858),
+        (WINDOW, 2 * SECOND),
+        (QUOTA, 3 * SECOND),
+    ];
+    for (limit, wait) in waits
+        .into_iter()
+        .chain([(PERMITS, 4 * SECOND), (TIERS, 20 * SECOND + 1)])
+    {
+        assert!(
+            driver.spends(START, &[exhausting(limit, 1)]).await,
+            "{limit}"
+        );
+        let cost = if limit == TIERS { 10 } else { 1 };
+        let question = [Question::new(limit, 1, cost)];
+        assert!(!driver.spends(START + wait - 1, &question).await, "{limit}");
+        assert!(driver.spends(START + wait, &question).await, "{limit}");
+    }
+}
+
+pub async fn callers_wait_in_line_in_their_order(driver: Driver) {
+    assert!(driver.spends(START, &[Question::new(LINE, 1, 10)]).await);
+    for place in 1..=6 {
+        let answers = driver
+            .ask(START, Operation::Spend, &[Question::new(LINE, 1, 1)])
+            .await;
+        let answer = answers.expect("it decides")[0];
+        assert_eq!(answer.passed, place <= 5, "{place}");
+        if answer.passed {
+            let delay = answer.figures.and_then(|figures| figures.delay.duration());
+            assert_eq!(delay.map(|delay| delay.as_micros()), Some(place * 200_000));
+        }
+    }
+}
+
+pub async fn empty_batch_is_decided(driver: Driver) {
+    assert!(driver.spends(START, &[]).await);
+}
+
+pub async fn refund_gives_back_up_to_full(driver: Driver) {
+    for limit in [GCRA, SEVENTHS, WINDOW, QUOTA] {
+        assert!(driver.spends(START, &[Question::new(limit, 1, 4)]).await);
+        let refund = [Question::new(limit, 1, 10)];
+        for gives_back in [true, false] {
+            let answers = driver.ask(START, Operation::Refund, &refund).await;
+            assert_eq!(
+                answers.expect("it decides")[0].passed,
+                gives_back,
+                "{limit}"
+            );
+        }
+        assert!(
+            driver.spends(START, &refund).await
+                && !driver.spends(START, &[Question::new(limit, 1, 1)]).await
+        );
+    }
+}
+
+pub async fn charge_gives_back_and_renews_its_own_permits_only(driver: Driver) {
+    let five = Question::new(PERMITS, 1, 5);
+    let first = driver
+        .ask(START, Operation::Spend, &[five])
+        .await
+        .expect("it decides")[0];
+    assert!(driver.spends(START + SECOND, &[five]).await);
+    let renewed = driver
+        .ask(START + 3 * SECOND, Operation::Renew, &[five.of(&first)])
+        .await;
+    let renewed = renewed.expect("it decides")[0];
+    assert!(renewed.passed);
+    // The others are over after five seconds, and the renewed ones after seven.
+    assert!(driver.spends(START + 6 * SECOND, &[five]).await);
+    assert!(!driver.spends(START + 6 * SECOND, &[five]).await);
+    for gives_back in [true, false] {
+        let refund = driver
+            .ask(START + 6 * SECOND, Operation::Refund, &[five.of(&renewed)])
+            .await;
+        assert_eq!(refund.expect("it decides")[0].passed, gives_back);
+    }
+    assert!(driver.spends(START + 6 * SECOND, &[five]).await);
+}
+
+pub async fn renewals_of_one_bucket_are_decided_in_order(driver: Driver) {
+    let three = Question::new(PERMITS, 1, 3);
+    let mut batch = Vec::new();
+    for now in [START, START + 1, START + 2] {
+        let answers = driver.ask(now, Operation::Spend, &[three]).await;
+        batch.push(three.of(&answers.expect("it decides")[0]));
+    }
+    let renewed = driver
+        .ask(START + 3 * SECOND, Operation::Renew, &batch)
+        .await;
+    let renewed = renewed.expect("it decides");
+    assert!(renewed.iter().all(|answer| answer.passed), "{renewed:?}");
+    let two = [Question::new(PERMITS, 1, 2)];
+    assert!(!driver.spends(START + 7 * SECOND - 1, &two).await);
+    assert!(driver.spends(START + 7 * SECOND, &two).await);
+}
+
+pub async fn reset_makes_as_new(driver: Driver) {
+    for limit in ALL {
+        assert!(
+            driver.spends(START, &[exhausting(limit, 1)]).await,
+            "{limit}"
+        );
+        let reset = driver
+            .ask(START, Operation::Reset, &[Question::new(limit, 1, 1)])
+            .await;
+        reset.expect("it resets");
+        assert!(
+            driver.spends(START, &[Question::new(limit, 1, 10)]).await,
+            "{limit}"
+        );
+    }
+}
+
+pub async fn debt_is_paid_before_anything_passes(driver: Driver) {
+    let waits = [
+        (GCRA, 11 * SECOND / 5),
+        (WINDOW, 2 * SECOND),
+        (QUOTA, 3 * SECOND),
+    ];
+    for (limit, wait) in waits {
+        assert!(
+            driver
+                .spends(START, &[Question::new(limit, 1, 20).mode(Mode::Debit)])
+                .await
+        );
+        let question = [Question::new(limit, 1, 1)];
+        assert!(!driver.spends(START + wait - 1, &question).await, "{limit}");
+        assert!(driver.spends(START + wait, &question).await, "{limit}");
+    }
+}
+
+pub async fn denied_batch_shows_all_members_as_they_stand(driver: Driver) {
+    let mut models = Models::default();
+    for batch in [vec![exhausting(GCRA, 1)], all(1, 4), all(2, 4)] {
+        let answers = driver
+            .ask(START, Operation::Spend, &batch)
+            .await
+            .expect("it decides");
+        assert_eq!(
+            answers,
+            models.decide(&driver, START, Operation::Spend, &batch, &answers)
+        );
+        let figures = answers.iter().all(|answer| answer.figures.is_some());
+        assert!(figures, "{answers:?}");
+    }
+}

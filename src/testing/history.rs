@@ -1,0 +1,149 @@
+//! Random operations by seed, decided by the models and by [`MapBackend`] too.
+
+use super::{
+    driver::{ALL, Driver, Models, PERMITS, Question, START, TIERS},
+    map_backend::MapBackend,
+};
+use crate::{
+    algorithm::Charge,
+    transaction::{Mode, Operation},
+};
+
+/// Random numbers (SplitMix64).
+#[derive(Clone, Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+
+    fn of<T: Copy>(&mut self, values: &[T]) -> T {
+        let place = usize::try_from(self.below(values.len() as u64)).expect("it is small");
+        values[place]
+    }
+
+    fn question(
+        &mut self,
+        operation: Operation,
+        limit: usize,
+        charges: &[(Question, Charge)],
+    ) -> Option<Question> {
+        let cost = u32::try_from(self.below(8)).expect("it is small");
+        let id = self.below(2);
+        let question = Question::new(limit, id, cost);
+        let of = charges
+            .iter()
+            .rev()
+            .filter(|(of, _)| (of.limit, of.id) == (limit, id));
+        let of: Vec<_> = of.take(4).collect();
+        match operation {
+            Operation::Refund | Operation::Renew if limit == TIERS => None,
+            Operation::Renew if limit != PERMITS => None,
+            Operation::Refund | Operation::Renew if limit == PERMITS || self.below(2) == 0 => {
+                if of.is_empty() {
+                    return None;
+                }
+                let (of, charge) = *self.of(&of);
+                Some(Question {
+                    charge: Some(charge),
+                    cost: charge.units.min(of.cost),
+                    ..question
+                })
+            }
+            Operation::Check | Operation::Spend => {
+                let modes = [
+                    Mode::CheckAndSpend,
+                    Mode::CheckAndSpend,
+                    Mode::CheckOnly,
+                    Mode::SpendOnly,
+                    Mode::Observe,
+                    Mode::Debit,
+                ];
+                let some = if limit == PERMITS || limit == TIERS {
+                    &modes[..5]
+                } else {
+                    &modes
+                };
+                Some(
+                    Question {
+                        cost: cost.max(u32::from(limit == TIERS)),
+                        ..question
+                    }
+                    .mode(self.of(some)),
+                )
+            }
+            _ => Some(question),
+        }
+    }
+}
+
+/// Decides random batches of these limits, and compares each answer.
+///
+/// # Panics
+///
+/// If an answer differs.
+pub async fn live_through(driver: &Driver, limits: &[usize], steps: u32, seed: u64) {
+    let (mut random, mut models) = (Random(seed), Models::default());
+    let (map, mut now) = (Driver::new(MapBackend::default()), START);
+    let mut charges = Vec::new();
+    for step in 0..steps {
+        now += random.of(&[0, 0, 0, 1, 1, 999, 142_857, 200_000, 200_000, 700_000]);
+        let operation = random.of(&[
+            Operation::Spend,
+            Operation::Spend,
+            Operation::Spend,
+            Operation::Check,
+            Operation::Refund,
+            Operation::Renew,
+            Operation::Peek,
+            Operation::Reset,
+        ]);
+        // Buckets that are left alone for longer are as new.
+        now += if random.below(30) == 0 { 5_000_001 } else { 0 };
+        if operation == Operation::Reset && random.below(4) > 0 {
+            continue;
+        }
+        let mut batch: Vec<Question> = Vec::new();
+        for _ in 0..=random.below(4) {
+            let limit = random.of(limits);
+            let question = random.question(operation, limit, &charges);
+            let question = question.filter(|new| {
+                !batch
+                    .iter()
+                    .any(|old| (old.limit, old.id) == (new.limit, new.id))
+            });
+            batch.extend(question);
+        }
+        let answers = driver
+            .ask(now, operation, &batch)
+            .await
+            .expect("it decides");
+        let of_map = map.ask(now, operation, &batch).await.expect("it decides");
+        let context = format!("step {step} of seed {seed} at {now}: {operation:?} {batch:?}");
+        assert_eq!(answers, of_map, "{context}");
+        let expected = models.decide(driver, now, operation, &batch, &answers);
+        assert_eq!(answers, expected, "{context}");
+        if operation == Operation::Spend || operation == Operation::Renew {
+            let charged = batch
+                .iter()
+                .zip(&answers)
+                .filter(|(_, answer)| answer.charge.units > 0);
+            charges.extend(charged.map(|(question, answer)| (*question, answer.charge)));
+        }
+    }
+}
+
+pub async fn random_histories_of_each_algorithm_are_those_of_its_model(driver: Driver) {
+    for limit in ALL {
+        live_through(&driver, &[limit], 300, 7 + limit as u64).await;
+    }
+}
+
+pub async fn random_batches_are_decided_as_by_the_models(driver: Driver) {
+    live_through(&driver, &ALL, 1_000, 99).await;
+}

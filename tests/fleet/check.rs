@@ -1,0 +1,258 @@
+//! What must hold, checked from outside.
+
+use std::collections::BTreeSet;
+
+use tollgate::{Transaction, decision::Source};
+
+use crate::{
+    fleet::Fleet,
+    plan::Bucket,
+    process::name,
+    record::{Charge, Denial, Record},
+    terms::Terms,
+};
+
+/// Checks a fleet after the last fault has ended.
+pub(crate) async fn check(fleet: &mut Fleet) {
+    for process in &mut fleet.processes {
+        process.ended().await;
+    }
+    if fleet.setup().calm {
+        fleet.rest(500).await;
+        free_permits(fleet).await;
+    }
+    recovery(fleet).await;
+    logs(fleet);
+    fleet.rest(4_000).await;
+    free_permits(fleet).await;
+    returned_units(fleet).await;
+    let mut problems = Vec::new();
+    let record = fleet.record();
+    for (bucket, charges) in &record.charges {
+        problems.extend(bounds(fleet, &record, bucket, charges));
+    }
+    if fleet.setup().calm {
+        let mut denials = record.denials.iter();
+        let wrong = denials.find(|denial| is_wrong(fleet, &record, denial));
+        problems.extend(wrong.map(|denial| format!("it is wrong: {denial:?}")));
+    }
+    drop(record);
+    fleet.record().problems.extend(problems);
+}
+
+/// In any interval, a bucket is granted at most its limit by the store, and at most its share of it by each process. Together,
+/// that is twice the limit, rounded up for each process.
+fn bounds(fleet: &Fleet, record: &Record, bucket: &Bucket, charges: &[Charge]) -> Option<String> {
+    let processes = (0..fleet.setup().processes).map(Some);
+    [None].into_iter().chain(processes).find_map(|process| {
+        let decided = charges.iter().filter(|charge| match process {
+            Some(process) => charge.source == Source::Local && charge.process == process,
+            None => charge.source != Source::Local,
+        });
+        let charges: Vec<_> = decided.collect();
+        let most = |interval| {
+            let most = match process {
+                Some(process) => most_of_process(fleet, record, (bucket, process), interval),
+                None => most_of_store(fleet, record, bucket, interval),
+            };
+            let terms = fleet.setup().limits[bucket.0].terms;
+            most + refunds(terms, &charges, interval)
+        };
+        exceeded(&charges, most).map(|excess| match process {
+            Some(process) => format!("{bucket:?} is granted by process {process}: {excess}"),
+            None => format!("{bucket:?} is granted by the store: {excess}"),
+        })
+    })
+}
+
+/// Looks for an interval in which too much was granted.
+fn exceeded(charges: &[&Charge], most: impl Fn((u64, u64)) -> u64) -> Option<String> {
+    let counts = |charge: &&&Charge| !charge.is_debit && charge.refunded.is_none();
+    let mut counted: Vec<_> = charges.iter().filter(counts).collect();
+    counted.sort_by_key(|charge| charge.ended);
+    let begins: BTreeSet<_> = counted.iter().map(|charge| charge.begun).collect();
+    for from in begins {
+        let mut sum = 0;
+        for charge in counted.iter().filter(|charge| charge.begun >= from) {
+            sum += u64::from(charge.units);
+            let most = most((from, charge.ended));
+            if sum > most {
+                let until = charge.ended;
+                return Some(format!("{sum} from {from} to {until}, at most {most}"));
+            }
+        }
+    }
+    None
+}
+
+fn is_within((from, until): (u64, u64)) -> impl Fn(u64) -> bool {
+    move |at| (from..=until).contains(&at)
+}
+
+/// The most that the store grants. Lost data and resets add what it had charged.
+fn most_of_store(fleet: &Fleet, record: &Record, bucket: &Bucket, interval: (u64, u64)) -> u64 {
+    let first = record.first[bucket];
+    let resets = record.resets.iter().filter(|(other, _)| other == bucket);
+    let resets: Vec<_> = resets.map(|(_, times)| *times).collect();
+    let fresh_starts = |(from, until): (u64, u64)| {
+        let losses = record.data_losses.iter().copied();
+        let losses = losses.filter(|at| is_within((from, until))(*at)).count();
+        let resets = resets
+            .iter()
+            .filter(|(begun, ended)| *begun <= until && *ended >= from);
+        (losses + resets.count()) as u64
+    };
+    let all = fresh_starts((first, interval.1));
+    let span = fleet.network.clock.span(first, interval, all);
+    let terms = fleet.setup().limits[bucket.0].terms;
+    terms.within(&span) + fresh_starts(interval) * terms.at_an_instant()
+}
+
+/// The most that a process grants without the store. Each of its restarts adds what it had granted.
+fn most_of_process(
+    fleet: &Fleet,
+    record: &Record,
+    (bucket, process): (&Bucket, usize),
+    interval: (u64, u64),
+) -> u64 {
+    let first = record.first[bucket];
+    let restarts = |interval| {
+        let restarts = record
+            .restarts
+            .iter()
+            .filter(|(_, other)| *other == process);
+        restarts.filter(|(at, _)| is_within(interval)(*at)).count() as u64
+    };
+    let all = restarts((first, interval.1));
+    let span = fleet.clock.span(first, interval, all);
+    let processes = u32::try_from(fleet.setup().processes).unwrap();
+    let share = fleet.setup().limits[bucket.0].terms.share(processes);
+    share.within(&span) + restarts(interval) * share.at_an_instant()
+}
+
+/// What came back in an interval although it was charged before. Only of a rate, that lets others pass: time gives tokens back
+/// as well.
+fn refunds(terms: Terms, charges: &[&Charge], (from, _): (u64, u64)) -> u64 {
+    let came_back = |charge: &&&Charge| {
+        terms.is_rate() && charge.begun < from && charge.refunded.is_some_and(|at| at >= from)
+    };
+    let back = charges.iter().filter(came_back);
+    back.map(|charge| u64::from(charge.units)).sum()
+}
+
+/// Whether a client was denied although it had not used that much, while nothing failed.
+fn is_wrong(fleet: &Fleet, record: &Record, denial: &Denial) -> bool {
+    let named = fleet.setup().limits[denial.bucket.0];
+    let charges = record.charges.get(&denial.bucket);
+    let charges: Vec<_> = charges.into_iter().flatten().collect();
+    // What could have been charged between an instant and the denial.
+    let since = |from: u64| {
+        let charges = charges.iter();
+        let charges = charges.filter(|charge| charge.ended >= from && charge.begun <= denial.ended);
+        charges.map(|charge| u64::from(charge.units)).sum::<u64>()
+    };
+    let (cost, all) = (u64::from(denial.cost), since(0));
+    match named.terms {
+        // A part of the burst is elsewhere.
+        Terms::Rate { .. } if named.leased => false,
+        Terms::Rate {
+            burst,
+            count,
+            period,
+        } => !charges.iter().any(|first| {
+            let back = denial.begun.saturating_sub(first.ended) * u64::from(count);
+            u64::from(burst) * period + back < (since(first.begun) + cost) * period
+        }),
+        Terms::Window { limit, span } => {
+            since(denial.begun.saturating_sub(span)) + cost <= limit.into()
+        }
+        other => all + cost <= other.most().into(),
+    }
+}
+
+/// When all has been well for some seconds, the store decides again, and everybody sees that.
+async fn recovery(fleet: &Fleet) {
+    for round in 0..25 {
+        fleet.rest(200).await;
+        for process in &fleet.processes {
+            let id = format!("{}-{round}", process.caller.process);
+            let by = process.beat(&id).await;
+            let is_open = process.caller.limiter.stats().is_open == Some(true);
+            if round == 24 && (by != Some(Source::Store) || is_open) {
+                let problem = format!("{id} is decided by {by:?} at the end, open: {is_open}");
+                fleet.record().problem(problem);
+            }
+        }
+    }
+}
+
+/// A process logs once that it begins to decide without the store, and once that it ends.
+fn logs(fleet: &Fleet) {
+    let lines = fleet.lines.lock().unwrap();
+    let count = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+    let (begins, ends) = (count("deciding without it"), count("answers again"));
+    let restarts = fleet.record().restarts.len();
+    // Those that were killed could not log the end.
+    if ends > begins || ends + restarts < begins {
+        let problem = format!("{begins} outages are logged, and {ends} ends");
+        fleet.record().problem(problem);
+    }
+}
+
+/// All permits are free, once all work has ended and the hold is over.
+async fn free_permits(fleet: &Fleet) {
+    // A permit counts for longer if the clock has been set back.
+    if fleet.network.clock.was_set(0, u64::MAX) {
+        return;
+    }
+    for (place, named) in fleet.setup().limits.iter().enumerate() {
+        if !named.terms.is_at_once() {
+            continue;
+        }
+        for id in ["busy", "rare"] {
+            let name = name(place);
+            let bucket = Transaction::new(name.as_str(), id);
+            let seen = fleet.processes[0].caller.limiter.peek(&bucket).await;
+            let left = seen.ok().and_then(|seen| seen.remaining());
+            if left != Some(named.terms.most()) {
+                let problem = format!("{left:?} permits of {name}, {id} are free at the end");
+                fleet.record().problem(problem);
+            }
+        }
+    }
+}
+
+/// What processes have charged ahead is back once they have closed.
+async fn returned_units(fleet: &Fleet) {
+    let setup = fleet.setup();
+    for process in &fleet.processes {
+        let closed = process.caller.limiter.close().await;
+        if let Err(error) = closed {
+            fleet
+                .record()
+                .problem(format!("a process cannot be closed: {error:?}"));
+        }
+    }
+    if !setup.calm {
+        return;
+    }
+    let processes = u32::try_from(setup.processes).unwrap();
+    let charges = fleet.record().charges.clone();
+    for (bucket, charges) in charges {
+        let named = setup.limits[bucket.0];
+        if !named.leased {
+            continue;
+        }
+        let burst = named.terms.most();
+        let part = (burst / 5).min((burst - 1) / (2 * processes));
+        let used: u32 = charges.iter().map(|charge| charge.units).sum();
+        let name = name(bucket.0);
+        let seen = Transaction::new(name.as_str(), &bucket.1);
+        let seen = fleet.processes[0].caller.limiter.peek(&seen).await;
+        let left = seen.unwrap().remaining().unwrap();
+        if left + used < burst - part * processes {
+            let problem = format!("{bucket:?} has {left} left, and {used} were used");
+            fleet.record().problem(problem);
+        }
+    }
+}

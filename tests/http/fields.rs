@@ -1,0 +1,499 @@
+//! The fields that show how much is left, in each dialect, for each kind of limit.
+
+use std::{convert::Infallible, future::ready, time::Duration};
+
+use http::{HeaderMap, Response};
+use http_body_util::Full;
+use sfv::{List, ListEntry, Parser};
+use tollgate::{
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
+    clock::{ManualClock, Timestamp},
+    key::Everyone,
+    limit::LimitName,
+    quota::{Per, UtcOffset},
+    response::Headers,
+    tiers::Tier,
+};
+use tower::{Layer, ServiceExt, service_fn};
+
+use crate::support::{Hello, from_ip, layer, limiter, limiter_of, send};
+
+const IP: &str = "203.0.113.7";
+const DAY: u64 = 86_400;
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+fn value<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).map(|value| value.to_str().unwrap())
+}
+
+async fn sent(layer: &RateLimitLayer) -> HeaderMap {
+    send(layer, IP).await.headers().clone()
+}
+
+/// The two fields of the draft.
+fn draft(headers: &HeaderMap) -> [Option<&str>; 2] {
+    ["ratelimit-policy", "ratelimit"].map(|name| value(headers, name))
+}
+
+const X: [&str; 3] = [
+    "x-ratelimit-limit",
+    "x-ratelimit-remaining",
+    "x-ratelimit-reset",
+];
+
+/// The three other fields, each at most once, and none of the draft.
+fn x(headers: &HeaderMap) -> [Option<&str>; 3] {
+    assert_eq!(draft(headers), [None, None]);
+    X.map(|name| {
+        assert!(headers.get_all(name).iter().count() <= 1, "{name}");
+        value(headers, name)
+    })
+}
+
+/// 2026-01-01, and 0.4 seconds.
+fn clock() -> ManualClock {
+    ManualClock::new(Timestamp::from_micros(1_767_225_600_400_000))
+}
+
+#[tokio::test]
+async fn every_limit_is_listed_and_a_denial_names_those_that_deny() {
+    let limits = Limits::builder()
+        .limit("per-ip", Limit::per_minute(3))
+        .limit("all", Limit::per_hour(100).burst(5))
+        .limit(LimitName::from("shadow").shadow(true), Limit::per_hour(1))
+        .block("abuse", "paused")
+        .name("off");
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let limiter = limiter.with_clock(ManualClock::default());
+    let layer = ["per-ip", "off", "shadow", "abuse"].into_iter().fold(
+        RateLimitLayer::with_limiter(limiter.clone()),
+        |layer, limit| layer.rule(Rule::new(limit, ClientIp::peer())),
+    );
+    let layer = layer.rule(Rule::new("all", Everyone));
+    let policy = Some("\"per-ip\";q=3;w=60, \"all\";q=5;w=180");
+    for state in [
+        "\"per-ip\";r=2;t=20, \"all\";r=4;t=36",
+        "\"per-ip\";r=1;t=20, \"all\";r=3;t=36",
+        "\"per-ip\";r=0;t=20, \"all\";r=2;t=36",
+        "\"per-ip\";r=0;t=20",
+    ] {
+        assert_eq!(draft(&sent(&layer).await), [policy, Some(state)]);
+    }
+    // The second limit was not charged for the denied request.
+    let other = send(&layer, "203.0.113.8").await;
+    let state = Some("\"per-ip\";r=2;t=20, \"all\";r=1;t=36");
+    assert_eq!(value(other.headers(), "ratelimit"), state);
+    // An override while requests run.
+    let nine = Some(Limit::per_minute(9));
+    limiter.set_override("per-ip", IP, nine).unwrap();
+    let policy = Some("\"per-ip\";q=9;w=60, \"all\";q=5;w=180");
+    assert_eq!(value(&sent(&layer).await, "ratelimit-policy"), policy);
+}
+
+#[tokio::test]
+async fn layer_whose_limits_are_all_in_shadow_says_nothing() {
+    let limits = Limits::builder()
+        .limit("requests", Limit::per_minute(1))
+        .shadow(true);
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    for headers in [Headers::Draft11, Headers::XRateLimitDelta] {
+        let layer = layer(&limiter).headers(headers);
+        for _ in 0..2 {
+            assert_eq!(x(&sent(&layer).await), [None; 3]);
+        }
+    }
+}
+
+/// The fields of the second request, 0.25 s after the first, of this cost.
+async fn second(limit: Limit, cost: u32, headers: Headers) -> [Option<String>; 2] {
+    let clock = ManualClock::default();
+    let limits = Limits::builder().limit("l", limit).build().unwrap();
+    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(clock.clone());
+    let layer = RateLimitLayer::with_limiter(limiter)
+        .rule(Rule::new("l", Everyone).cost(cost))
+        .headers(headers);
+    sent(&layer).await;
+    clock.advance(Duration::from_millis(250));
+    draft(&sent(&layer).await).map(|value| value.map(str::to_owned))
+}
+
+#[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
+async fn exact_fields_say_how_the_units_of_each_algorithm_come_back() {
+    const STEADY: &str = ";tollgate-count=3;tollgate-period=1000000";
+    const WINDOW: &str = ";tollgate-window=1500000";
+    let steady = Limit::new(5, 3, secs(1)).unwrap();
+    let tiers = Limit::tiers([Tier::new(5, Duration::from_millis(1500))]).unwrap();
+    let of_two = format!("{STEADY};tollgate-cost=2");
+    for (limit, cost, policy, refill, state, next) in [
+        (steady.clone(), 1, "q=5;w=2", STEADY, "r=3;t=1", "83334"),
+        (steady.clone(), 2, "q=5;w=2", &of_two, "r=1;t=1", "83334"),
+        (
+            steady.max_wait(secs(1)),
+            1,
+            "q=5;w=2",
+            STEADY,
+            "r=3;t=1",
+            "83334",
+        ),
+        (
+            Limit::window(5, Duration::from_millis(1500)),
+            1,
+            "q=5;w=2",
+            WINDOW,
+            "r=3;t=2",
+            "1250000",
+        ),
+        (
+            Limit::quota(5, Per::first_use(Duration::from_millis(1500))),
+            1,
+            "q=5;w=2",
+            WINDOW,
+            "r=3;t=2",
+            "1250000",
+        ),
+        (
+            Limit::quota(5, Per::Hour),
+            1,
+            "q=5;w=3600",
+            "",
+            "r=3;t=3600",
+            "3599750000",
+        ),
+        (tiers, 1, "q=5;w=2", "", "r=3;t=2", "1250001"),
+        (
+            Limit::concurrent(5),
+            1,
+            "q=5;qu=\"concurrent-requests\"",
+            "",
+            "r=4",
+            "",
+        ),
+        (Limit::BLOCKED, 1, "q=0", "", "r=0", ""),
+        // What a field cannot hold is left out.
+        (
+            Limit::new(1, 1, secs(2_000_000_000)).unwrap(),
+            1,
+            "q=1;w=2000000000",
+            "",
+            "r=0;t=2000000000",
+            "",
+        ),
+    ] {
+        let next = match next {
+            "" => String::new(),
+            us => format!(";tollgate-t={us}"),
+        };
+        let item = |standard: &str, ours: &str| Some(format!("\"l\";{standard}{ours}"));
+        let standard = second(limit.clone(), cost, Headers::Draft11).await;
+        assert_eq!(standard, [item(policy, ""), item(state, "")], "{limit:?}");
+        let exact = second(limit.clone(), cost, Headers::Exact).await;
+        assert_eq!(
+            exact,
+            [item(policy, refill), item(state, &next)],
+            "{limit:?}"
+        );
+    }
+}
+
+/// Two per ten seconds; a burst of three for twenty, and then half a minute without another.
+fn tiers() -> Limit {
+    let lowest = Tier::new(2, secs(10)).active(secs(10));
+    let burst = Tier::new(3, secs(20)).active(secs(20)).cooldown(secs(30));
+    Limit::tiers([lowest, burst]).unwrap()
+}
+
+#[tokio::test]
+async fn policy_of_tiers_is_all_of_them_and_that_of_a_quota_the_longest_period() {
+    let month = 31 * DAY;
+    for (limit, policy) in [
+        (tiers(), "\"requests\";q=5".to_owned()),
+        (
+            Limit::quota(2, Per::Month),
+            format!("\"requests\";q=2;w={month}"),
+        ),
+        (
+            Limit::quota(2, Per::Day),
+            format!("\"requests\";q=2;w={DAY}"),
+        ),
+        (
+            Limit::tiers([Tier::new(2, Tier::FOREVER)]).unwrap(),
+            "\"requests\";q=2".to_owned(),
+        ),
+    ] {
+        let clock = ManualClock::at("2028-02-01T00:00:00Z");
+        let layer = layer(&limiter_of(&clock, limit));
+        for _ in 0..3 {
+            assert_eq!(
+                value(&sent(&layer).await, "ratelimit-policy"),
+                Some(&*policy)
+            );
+            clock.advance(secs(1));
+        }
+    }
+}
+
+#[tokio::test]
+async fn denied_clients_of_tiers_and_quotas_are_told_when_to_come_back() {
+    for (limit, steps) in [
+        (
+            tiers(),
+            &[
+                (0, None),
+                (1, None),
+                (1, None),
+                (8, None),
+                (0, None),
+                (1, Some("12")),
+            ][..],
+        ),
+        (
+            Limit::window(2, secs(900)),
+            &[(0, None), (100, None), (10, Some("790"))],
+        ),
+        (
+            Limit::quota(1, Per::Hour.at_offset(UtcOffset::minutes(30))),
+            &[(0, None), (0, Some("1800"))],
+        ),
+        // What never passes is not asked to come back.
+        (
+            Limit::tiers([Tier::new(1, Tier::FOREVER)]).unwrap(),
+            &[(0, None), (0, None)],
+        ),
+        (Limit::BLOCKED, &[(0, None)]),
+    ] {
+        let clock = ManualClock::default();
+        let layer = layer(&limiter_of(&clock, limit));
+        for (advance, retry) in steps {
+            clock.advance(secs(*advance));
+            assert_eq!(
+                value(&sent(&layer).await, "retry-after"),
+                *retry,
+                "{steps:?}"
+            );
+        }
+        assert_eq!(send(&layer, IP).await.status(), 429);
+    }
+}
+
+#[tokio::test]
+async fn retry_after_rounds_up_and_is_at_least_one() {
+    for (count, ms, advance_us, secs) in [
+        (5, 1000, 0, "1"),
+        (1, 1000, 0, "1"),
+        (1, 1001, 0, "2"),
+        (1, 60_000, 0, "60"),
+        (1, 60_000, 1, "60"),
+        (1, 60_000, 1_000_001, "59"),
+    ] {
+        let clock = ManualClock::default();
+        let limit = Limit::new(1, count, Duration::from_millis(ms)).unwrap();
+        let layer = layer(&limiter_of(&clock, limit));
+        sent(&layer).await;
+        clock.advance(Duration::from_micros(advance_us));
+        assert_eq!(value(&sent(&layer).await, "retry-after"), Some(secs));
+    }
+}
+
+#[tokio::test]
+async fn full_bucket_promises_no_more() {
+    let layer = RateLimitLayer::with_limiter(limiter(&ManualClock::default()))
+        .rule(Rule::new("requests", ClientIp::peer()).cost(0));
+    assert_eq!(
+        value(&sent(&layer).await, "ratelimit"),
+        Some("\"requests\";r=20")
+    );
+}
+
+#[tokio::test]
+async fn epoch_and_delta_say_when_the_bucket_is_full() {
+    // 10 per second, 20 at once: two tokens take 0.2 s to come back, all 20 take 2 s.
+    for (dialect, resets) in [
+        (Headers::XRateLimitEpoch, ["1767225601", "1767225603"]),
+        (Headers::XRateLimitDelta, ["1", "2"]),
+    ] {
+        let layer = layer(&limiter(&clock())).headers(dialect);
+        sent(&layer).await;
+        assert_eq!(
+            x(&sent(&layer).await),
+            [Some("20"), Some("18"), Some(resets[0])]
+        );
+        for _ in 0..18 {
+            sent(&layer).await;
+        }
+        assert_eq!(
+            x(&sent(&layer).await),
+            [Some("20"), Some("0"), Some(resets[1])]
+        );
+        // What never comes is left out.
+        let life = Limit::tiers([Tier::new(2, Tier::FOREVER)]).unwrap();
+        for (limit, expected) in [(life, ["2", "1"]), (Limit::BLOCKED, ["0", "0"])] {
+            let layer = crate::support::layer(&limiter_of(&clock(), limit)).headers(dialect);
+            let [limit, remaining] = expected.map(Some);
+            assert_eq!(x(&sent(&layer).await), [limit, remaining, None]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn epoch_does_not_move_while_the_bucket_is_not_used() {
+    // Thirds of a second, so that nothing is a whole number of microseconds.
+    let clock = clock();
+    let limiter = limiter_of(&clock, Limit::per_second(3).burst(10));
+    let of = |rule| {
+        let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+        layer.headers(Headers::XRateLimitEpoch)
+    };
+    let spends = of(Rule::new("requests", Everyone).cost(8));
+    sent(&spends).await;
+    let looks = of(Rule::new("requests", Everyone).cost(0));
+    // 8/3 s after 0.4 s: 3.0666 s.
+    for step in 0..2600 {
+        assert_eq!(x(&sent(&looks).await)[2], Some("1767225604"), "step {step}");
+        clock.advance(Duration::from_micros(1021));
+    }
+}
+
+#[tokio::test]
+async fn strictest_limit_is_shown() {
+    let limits = Limits::builder()
+        .limit("loose", Limit::per_minute(50))
+        .limit("strict", Limit::per_minute(3))
+        .block("abuse", "paused")
+        .limit(LimitName::from("shadow").shadow(true), Limit::per_hour(1));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new()).with_clock(clock());
+    let layer = RateLimitLayer::with_limiter(limiter).headers(Headers::XRateLimitDelta);
+    let layer = ["loose", "strict", "abuse", "shadow"]
+        .into_iter()
+        .fold(layer, |layer, limit| layer.rule(Rule::new(limit, Everyone)));
+    for (remaining, reset) in [("2", "20"), ("1", "40"), ("0", "60"), ("0", "60")] {
+        let expected = [Some("3"), Some(remaining), Some(reset)];
+        assert_eq!(x(&sent(&layer).await), expected);
+    }
+}
+
+#[tokio::test]
+async fn fewer_remaining_win_between_layers_and_against_the_service() {
+    let of = |limit| layer(&limiter_of(&clock(), limit)).headers(Headers::XRateLimitDelta);
+    let both = async |outer: RateLimitLayer, inner: RateLimitLayer| {
+        let stack = outer.layer(inner.layer(Hello));
+        let response = stack.oneshot(from_ip(IP)).await.unwrap();
+        response.headers().clone()
+    };
+    let (few, many) = (|| of(Limit::per_minute(6)), || of(Limit::per_hour(60)));
+    let strict = [Some("6"), Some("5"), Some("10")];
+    assert_eq!(x(&both(few(), many()).await), strict);
+    assert_eq!(x(&both(many(), few()).await), strict);
+    let life = of(Limit::tiers([Tier::new(3, Tier::FOREVER)]).unwrap());
+    assert_eq!(x(&both(life, few()).await), [Some("3"), Some("2"), None]);
+    for (theirs, stays) in [("3", true), ("5", true), ("6", false), ("many", false)] {
+        let service = service_fn(move |_| {
+            let mut response = Response::new(Full::<bytes::Bytes>::default());
+            for name in X {
+                response.headers_mut().insert(name, theirs.parse().unwrap());
+            }
+            ready(Ok::<_, Infallible>(response))
+        });
+        let response = few().layer(service).oneshot(from_ip(IP)).await.unwrap();
+        let expected = if stays { [Some(theirs); 3] } else { strict };
+        assert_eq!(x(response.headers()), expected);
+    }
+}
+
+/// The items of a list: their names, and the integers of two parameters. There must be no others, except integers of our own
+/// after them.
+fn items(headers: &HeaderMap, field: &str, known: [&str; 2]) -> Vec<(String, [Option<i64>; 2])> {
+    let lines = headers.get_all(field).iter();
+    let lines: Vec<_> = lines.map(|line| line.to_str().unwrap()).collect();
+    let list: List = Parser::new(&lines.join(", ")).parse().unwrap();
+    let items = list.into_iter().map(|entry| {
+        let ListEntry::Item(item) = entry else {
+            panic!("an inner list")
+        };
+        let name = item.bare_item.as_string().expect("a string, not a token");
+        let params = item.params;
+        let is_own = |key: &str| key.starts_with("tollgate-");
+        let standard = params.keys().take_while(|key| !is_own(key.as_str()));
+        let is_known = |key: &str| known.contains(&key) || key == "qu";
+        assert!(standard.clone().all(|key| is_known(key.as_str())));
+        let mut own = params.iter().skip(standard.count());
+        assert!(own.all(|(key, value)| is_own(key.as_str()) && value.as_integer().is_some()));
+        let integer = |key: &str| {
+            let (_, value) = params.iter().find(|(found, _)| found.as_str() == key)?;
+            Some(i64::from(value.as_integer().expect("an integer")))
+        };
+        (name.as_str().to_owned(), known.map(integer))
+    });
+    items.collect()
+}
+
+/// Checks the fields of one response against each other, and returns the names of the policies.
+fn check(headers: &HeaderMap) -> Vec<String> {
+    let policies = items(headers, "ratelimit-policy", ["q", "w"]);
+    let states = items(headers, "ratelimit", ["r", "t"]);
+    assert!(!states.is_empty() && policies.len() >= states.len());
+    for (name, [q, w]) in &policies {
+        assert!(q.expect("q is required") >= 0, "{name}");
+        assert!(w.is_none_or(|w| w > 0), "{name}");
+    }
+    let retry = value(headers, "retry-after").map(|secs| secs.parse::<i64>().unwrap());
+    for (name, [r, t]) in &states {
+        assert!(
+            r.expect("r is required") >= 0 && t.is_none_or(|t| t >= 0),
+            "{name}"
+        );
+        assert!(retry.is_none_or(|retry| retry >= t.unwrap_or(0).max(1)));
+    }
+    policies.into_iter().map(|(name, _)| name).collect()
+}
+
+#[tokio::test]
+async fn another_parser_reads_the_fields_of_every_kind_of_limit() {
+    for limit in [
+        Limit::per_second(10).burst(20),
+        Limit::new(10, 10, Duration::from_millis(100)).unwrap(),
+        Limit::new(1, 1, Duration::from_micros(1)).unwrap(),
+        Limit::new(u32::MAX, u32::MAX, secs(DAY)).unwrap(),
+        Limit::new(1, 1, secs(2_000_000_000)).unwrap(),
+        tiers(),
+        Limit::tiers([Tier::new(1, Tier::FOREVER)]).unwrap(),
+        Limit::tiers([Tier::new(5, Duration::from_millis(100))]).unwrap(),
+        Limit::concurrent(5),
+        Limit::BLOCKED,
+    ] {
+        let clock = ManualClock::default();
+        let limiter = limiter_of(&clock, limit);
+        for step in 0..100 {
+            let headers = [Headers::Draft11, Headers::Exact][step % 2];
+            let layer = layer(&limiter).headers(headers);
+            clock.advance(Duration::from_micros((step * step * 37) as u64));
+            let fields = sent(&layer).await;
+            check(&fields);
+            let has_ours = format!("{fields:?}").contains("tollgate-");
+            assert!(!has_ours || headers == Headers::Exact);
+        }
+    }
+}
+
+#[tokio::test]
+async fn lists_of_many_limits_and_layers_are_one_list() {
+    let layer = |names: &[&'static str]| {
+        let limits = names.iter().fold(Limits::builder(), |limits, name| {
+            limits.limit(*name, Limit::per_minute(3))
+        });
+        let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+        let layer = RateLimitLayer::with_limiter(limiter);
+        names
+            .iter()
+            .fold(layer, |layer, name| layer.rule(Rule::new(*name, Everyone)))
+    };
+    const LONG: &str = "a-name-of-sixty-four-letters-which-is-the-longest-of-all-of-them";
+    let names = ["a", "b.c-d_e", LONG, "c", "d", "e", "h"];
+    let stack = layer(&names).layer(layer(&["f", "g"]).layer(Hello));
+    let response = stack.oneshot(from_ip(IP)).await.unwrap();
+    let expected = [&["f", "g"][..], &names].concat();
+    assert_eq!(check(response.headers()), expected);
+}

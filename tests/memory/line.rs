@@ -1,0 +1,153 @@
+//! Callers that wait in line until it is their turn, and callers that leave before.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    runtime::{Builder, Runtime},
+    task::{JoinSet, yield_now},
+    time::{Instant, timeout},
+};
+use tollgate::{
+    Limiter, Limits, MemoryBackend,
+    backend::Backend,
+    clock::{Clock, ManualClock, TokioClock},
+    limiter::LimitHandle,
+};
+
+use crate::support::patience::{LINE, Slow, T, poll, runtimes, settle};
+
+fn line(backend: impl Backend) -> LimitHandle {
+    line_by(TokioClock::default(), backend)
+}
+
+fn line_by(clock: impl Clock, backend: impl Backend) -> LimitHandle {
+    let limits = Limits::builder().limit("l", LINE).build().unwrap();
+    let limiter = Limiter::new(limits, backend).with_clock(clock);
+    limiter.limit("l").unwrap()
+}
+
+/// How long until the bucket is full.
+async fn taken(limit: &LimitHandle) -> Duration {
+    limit.peek("a").await.unwrap().reset_after().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_start_in_order_each_at_its_instant() {
+    let limit = line(MemoryBackend::new());
+    let (began, mut callers) = (Instant::now(), JoinSet::new());
+    for caller in 0..30_u32 {
+        let limit = limit.clone();
+        callers.spawn(async move {
+            let decision = limit.acquire("a").await.unwrap();
+            (caller, decision.allowed(), began.elapsed())
+        });
+    }
+    let mut started = Vec::new();
+    while let Some(caller) = callers.join_next().await {
+        let (caller, allowed, at) = caller.unwrap();
+        match allowed {
+            true => started.push((caller, at)),
+            false => assert!(at.is_zero() && caller >= 22, "the line holds twenty"),
+        }
+    }
+    let expected = (0..22_u32).map(|caller| (caller, T * caller.saturating_sub(1)));
+    assert_eq!(started, expected.collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn caller_that_leaves_gives_its_slot_back_if_it_is_the_last() {
+    let limit = line(MemoryBackend::new());
+    limit.cost(2).spend("a").await.unwrap();
+    drop(limit.acquire("a"));
+    assert_eq!(taken(&limit).await, 2 * T, "it was never polled");
+    let mut line = [0; 3].map(|_| Box::pin(limit.acquire("a")));
+    for caller in &mut line {
+        assert!(poll(caller.as_mut()).is_pending());
+    }
+    assert_eq!(taken(&limit).await, 5 * T);
+    let [first, second, third] = line;
+    drop(third);
+    assert_eq!(taken(&limit).await, 4 * T);
+    drop(first);
+    assert_eq!(taken(&limit).await, 4 * T, "its slot is lost");
+    let again = limit.acquire("a").await.unwrap();
+    assert_eq!(again.delay(), 3 * T, "behind the second");
+    assert!(second.await.unwrap().allowed());
+}
+
+/// Before, during and after the store's decision.
+#[tokio::test(start_paused = true)]
+async fn caller_is_refunded_once_wherever_it_is_dropped() {
+    for (decides, answers) in [(false, false), (true, false), (true, true)] {
+        let store = Slow::default();
+        let gates = Arc::clone(&store.gates);
+        let two = line(store).cost(2);
+        let mut caller = Box::pin(two.acquire("a"));
+        assert!(poll(caller.as_mut()).is_pending());
+        settle().await;
+        gates.decide.add_permits(usize::from(decides));
+        gates.answer.add_permits(usize::from(answers));
+        settle().await;
+        drop(caller);
+        gates.open();
+        settle().await;
+        assert_eq!(gates.counts(), (1, 1), "exactly once");
+        assert_eq!(taken(&two).await, Duration::ZERO);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_started_stays_charged() {
+    let store = Slow::default();
+    let gates = Arc::clone(&store.gates);
+    gates.open();
+    let limit = line(store);
+    limit.cost(2).spend("a").await.unwrap();
+    limit.spend("a").await.unwrap();
+    assert!(timeout(T, limit.acquire("a")).await.is_err());
+    settle().await;
+    assert_eq!(gates.counts(), (3, 1));
+    assert!(limit.acquire("a").await.unwrap().allowed());
+    settle().await;
+    assert_eq!(gates.counts(), (4, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn reload_and_close_move_nobody_who_waits() {
+    let limit = line(MemoryBackend::new());
+    limit.cost(2).spend("a").await.unwrap();
+    let began = Instant::now();
+    let [mut waits, mut leaves] = [0; 2].map(|_| Box::pin(limit.acquire("a")));
+    assert!(poll(waits.as_mut()).is_pending() && poll(leaves.as_mut()).is_pending());
+    let without = Limits::builder().limit("l", LINE.max_wait(Duration::ZERO));
+    limit.limiter().reload(without.build().unwrap()).unwrap();
+    assert!(!limit.acquire("a").await.unwrap().allowed(), "no line now");
+    limit.limiter().close().await.unwrap();
+    drop(leaves);
+    assert_eq!(taken(&limit).await, 3 * T, "refunded as usual");
+    assert!(waits.await.unwrap().allowed());
+    assert_eq!(began.elapsed(), T);
+}
+
+/// Lets a runtime end while a caller waits, and returns how much is taken afterwards. The clock stands still.
+fn taken_after_the_end_of(runtime: Runtime, limit: &LimitHandle) -> Duration {
+    runtime.block_on(async {
+        limit.cost(2).spend("a").await.unwrap();
+        let caller = limit.clone();
+        tokio::spawn(async move { caller.acquire("a").await.map(drop) });
+        while taken(limit).await < 3 * T {
+            yield_now().await;
+        }
+    });
+    drop(runtime);
+    let another = Builder::new_current_thread().build().unwrap();
+    another.block_on(taken(limit))
+}
+
+#[test]
+fn runtime_that_ends_refunds_a_caller_in_line_if_the_store_does_not_wait() {
+    for runtime in runtimes() {
+        let limit = line_by(ManualClock::default(), MemoryBackend::new());
+        assert_eq!(taken_after_the_end_of(runtime, &limit), 2 * T);
+    }
+}

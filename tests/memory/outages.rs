@@ -1,0 +1,328 @@
+//! When a store counts as one that does not answer, and how it is asked again.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::{FutureExt, future::join_all};
+use tokio::time::{advance, sleep, timeout};
+use tollgate::{
+    Decision, Limiter, MemoryBackend,
+    backend::{Backend, BackendError, FailurePolicy, Stats, async_trait},
+    decision::{Answer, Outcome, Source},
+    transaction::Batch,
+};
+
+use crate::{
+    failure_policy::{MS, limiter, one, passed, until_probed},
+    refund, spend,
+    support::{
+        Log, OnEvent,
+        store::{Fate, Store},
+    },
+};
+
+const DEADLINE: Duration = Duration::from_millis(50);
+
+/// The decisions on simultaneous requests.
+async fn all(limiter: &Limiter, limit: &'static str, requests: usize) -> Vec<Decision> {
+    let transaction = one(limit);
+    let decided = join_all((0..requests).map(|_| limiter.spend(&transaction))).await;
+    decided.into_iter().map(Result::unwrap).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn deadline_holds_for_a_store_that_hangs() {
+    let limiter = limiter(FailurePolicy::new(Store::new(Fate::Hangs)).deadline(7 * MS));
+    let decided = timeout(8 * MS, limiter.spend(&one("local"))).await.unwrap();
+    assert_eq!(decided.unwrap().source(), Source::Local);
+}
+
+/// A store with a circuit breaker of its own, which is closed.
+#[derive(Debug)]
+struct WithBreaker(Store);
+
+#[async_trait]
+impl Backend for WithBreaker {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        self.0.apply(batch).await
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        stats.is_open = Some(false);
+        stats
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_with_a_breaker_of_its_own_is_always_asked() {
+    let store = Store::new(Fate::Away);
+    let limiter = limiter(FailurePolicy::new(WithBreaker(store.clone())));
+    passed(&limiter, "local", 100).await;
+    assert_eq!(store.calls(), 100);
+    assert_eq!(
+        limiter.stats().is_open,
+        Some(true),
+        "the process decides without it"
+    );
+    store.becomes(Fate::Takes(DEADLINE * 2));
+    assert_eq!(spend(&limiter, one("local")).await.source(), Source::Local);
+}
+
+/// A store that never waits, whose answers are by this source.
+#[derive(Debug)]
+struct AtOnce {
+    memory: MemoryBackend,
+    source: Source,
+    fails: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Backend for AtOnce {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let mut outcome = self.memory.apply(batch).await?;
+        outcome.source = self.source;
+        match self.fails.fetch_not(Ordering::SeqCst) {
+            true => Err(BackendError::not_done("lost")),
+            false => Ok(outcome),
+        }
+    }
+
+    fn try_apply(
+        &self,
+        batch: &Batch<'_>,
+        answers: &mut [Answer],
+    ) -> Option<Result<Source, BackendError>> {
+        if self.source != Source::Store {
+            return None;
+        }
+        if self.fails.load(Ordering::SeqCst) {
+            return Some(Err(BackendError::not_done("lost")));
+        }
+        self.memory.try_apply(batch, answers)
+    }
+}
+
+impl AtOnce {
+    fn new(source: Source) -> (Self, Arc<AtomicBool>) {
+        let fails = Arc::new(AtomicBool::new(true));
+        let memory = MemoryBackend::new();
+        let store = Self {
+            memory,
+            source,
+            fails: Arc::clone(&fails),
+        };
+        (store, fails)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_that_answers_at_once_is_replaced_at_once() {
+    let (store, fails) = AtOnce::new(Source::Store);
+    let limiter = limiter(FailurePolicy::new(store));
+    let spend = || limiter.try_spend(&one("local")).unwrap().unwrap();
+    let local = spend();
+    assert_eq!(
+        (local.source(), spend().remaining()),
+        (Source::Local, Some(8))
+    );
+    fails.store(false, Ordering::SeqCst);
+    assert_eq!(
+        (spend().source(), spend().remaining()),
+        (Source::Store, Some(8))
+    );
+    let receipt = local.receipt().unwrap();
+    let refunded = refund(&limiter, one("local").of_receipt(&receipt)).await;
+    assert_eq!(
+        (refunded.source(), refunded.remaining()),
+        (Source::Local, Some(9))
+    );
+}
+
+/// Every other call fails, and the others are answered by a cache.
+#[tokio::test(start_paused = true)]
+async fn answer_of_a_cache_says_nothing_about_the_store() {
+    let (log, _guard) = Log::capture();
+    let (store, fails) = AtOnce::new(Source::Cache);
+    let limiter = limiter(FailurePolicy::new(store));
+    for _ in 0..10 {
+        spend(&limiter, one("silent")).await;
+        advance(Duration::from_secs(2)).await;
+    }
+    assert_eq!(log.count("answers again"), 0, "{log:?}");
+    fails.store(false, Ordering::SeqCst);
+    assert!(
+        limiter.try_spend(&one("silent")).is_none(),
+        "a probe is due"
+    );
+    spend(&limiter, one("silent")).await;
+    spend(&limiter, one("silent")).await;
+    let decided = limiter.try_spend(&one("silent")).unwrap().unwrap();
+    assert_eq!(decided.source(), Source::Local, "the breaker is open");
+}
+
+#[tokio::test(start_paused = true)]
+async fn impatient_callers_do_not_hide_a_store_that_hangs() {
+    let store = Store::new(Fate::Hangs);
+    let limiter = limiter(FailurePolicy::new(store.clone()));
+    for _ in 0..5 {
+        assert!(timeout(MS, limiter.spend(&one("local"))).await.is_err());
+    }
+    assert!(
+        limiter.try_spend(&one("local")).is_none(),
+        "it may still answer"
+    );
+    sleep(DEADLINE).await;
+    let decided = limiter.try_spend(&one("local")).unwrap().unwrap();
+    assert_eq!((decided.source(), store.calls()), (Source::Local, 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_that_leave_do_not_count_against_a_store_that_answers() {
+    let store = Store::new(Fate::Decides(20 * MS));
+    let limiter = limiter(FailurePolicy::new(store.clone()));
+    for _ in 0..9 {
+        assert!(timeout(MS, limiter.spend(&one("local"))).await.is_err());
+    }
+    sleep(DEADLINE * 2).await;
+    store.becomes(Fate::Works);
+    let peeked = limiter.peek(&one("local")).await.unwrap();
+    assert_eq!(
+        (peeked.source(), peeked.remaining()),
+        (Source::Store, Some(1)),
+        "they were made"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_most_4096_decisions_ask_the_store_at_once() {
+    let store = Store::new(Fate::Hangs);
+    let limiter = limiter(FailurePolicy::new(WithBreaker(store.clone())));
+    let decided = all(&limiter, "allow", 5000).await;
+    assert!(!decided.iter().any(Decision::limited));
+    assert_eq!(store.calls(), 4096);
+}
+
+#[tokio::test(start_paused = true)]
+async fn decisions_wait_for_a_place_within_their_deadline() {
+    let store = Store::new(Fate::Takes(20 * MS));
+    let limiter = limiter(FailurePolicy::new(WithBreaker(store.clone())));
+    let decided = all(&limiter, "allow", 10_000).await;
+    let by_store = decided.iter().filter(|decision| decision.limited());
+    assert_eq!((by_store.count(), store.calls()), (8192, 10_000));
+    let (log, _guard) = Log::capture();
+    store.becomes(Fate::Hangs);
+    all(&limiter, "allow", 4097).await;
+    assert_eq!(log.count("without it"), 0, "{log:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_happens_before_a_decision_is_awaited() {
+    let store = Store::default();
+    let limiter = limiter(FailurePolicy::new(store.clone()));
+    for _ in 0..9 {
+        assert!(limiter.try_spend(&one("local")).is_none());
+    }
+    store.becomes(Fate::Away);
+    passed(&limiter, "allow", 5).await;
+    advance(100 * MS).await;
+    store.calls();
+    for _ in 0..9 {
+        assert!(limiter.try_spend(&one("local")).is_none(), "a probe is due");
+    }
+    store.becomes(Fate::Works);
+    assert_eq!(spend(&limiter, one("local")).await.remaining(), Some(9));
+    assert_eq!(store.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_poll_reaches_the_store() {
+    let store = Store::new(Fate::Hangs);
+    let with_breaker = limiter(FailurePolicy::new(WithBreaker(store.clone())));
+    for limiter in [limiter(FailurePolicy::new(store.clone())), with_breaker] {
+        let transaction = one("local");
+        let mut spend = Box::pin(limiter.spend(&transaction));
+        assert!((&mut spend).now_or_never().is_none());
+        assert_eq!(store.calls(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn outage_is_logged_with_its_reason_and_shown() {
+    let (log, _guard) = Log::capture();
+    let store = Store::default();
+    let limiter = limiter(FailurePolicy::new(store.clone()));
+    passed(&limiter, "local", 3).await;
+    assert_eq!(limiter.stats().is_open, Some(false));
+    store.becomes(Fate::Hangs);
+    passed(&limiter, "local", 50).await;
+    assert_eq!(
+        log.count("does not answer: deciding without it error=it has not answered within"),
+        1,
+        "{log:?}"
+    );
+    assert_eq!(limiter.stats().is_open, Some(true));
+    store.becomes(Fate::Works);
+    until_probed().await;
+    passed(&limiter, "local", 3).await;
+    assert_eq!(limiter.stats().is_open, Some(false));
+    assert_eq!(
+        (log.count("does not answer"), log.count("answers again")),
+        (1, 1),
+        "{log:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn refund_is_no_reason_to_say_that_the_store_answers_again() {
+    let (log, _guard) = Log::capture();
+    let limiter = limiter(FailurePolicy::new(Store::new(Fate::Fails)));
+    let local = spend(&limiter, one("local")).await.receipt().unwrap();
+    advance(Duration::from_secs(5)).await;
+    refund(&limiter, one("local").of_receipt(&local)).await;
+    assert_eq!(
+        (log.count("answers again"), limiter.stats().is_open),
+        (0, Some(true))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn broken_bucket_is_decided_locally_and_counts_as_an_answer() {
+    let (log, _guard) = Log::capture();
+    let store = Store::new(Fate::Breaks);
+    let limiter = limiter(FailurePolicy::new(store.clone()));
+    assert_eq!(passed(&limiter, "local", 100).await, 10);
+    assert_eq!((store.calls(), limiter.stats().is_open), (100, Some(false)));
+    assert_eq!(
+        log.count("cannot decide a bucket: deciding without it error=WRONGTYPE of 7"),
+        1,
+        "{log:?}"
+    );
+    assert!(limiter.spend(&one("refuse")).await.is_err());
+    assert!(limiter.refund(&one("local")).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn subscriber_may_call_the_limiter_whenever_something_is_logged() {
+    let store = Store::default();
+    let limiter = limiter(FailurePolicy::new(store.clone()));
+    let (calls, inner) = (Arc::new(AtomicUsize::new(0)), limiter.clone());
+    let counted = Arc::clone(&calls);
+    let on_event = OnEvent(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let _ = inner.spend(&one("allow")).now_or_never();
+        let _ = inner.stats();
+    });
+    let _guard = tracing::subscriber::set_default(on_event);
+    store.becomes(Fate::Away);
+    passed(&limiter, "local", 9).await;
+    store.becomes(Fate::Works);
+    until_probed().await;
+    passed(&limiter, "local", 9).await;
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+}

@@ -1,0 +1,92 @@
+//! Values that a caller brings for a client: they replace the default, but not an override.
+
+use std::time::Duration;
+
+use tollgate::{
+    Limit, Limiter, Limits, MemoryBackend, Transaction, clock::ManualClock, limiter::LimiterError,
+    transaction::Mode,
+};
+
+/// Ten per hour, but five for `own`, and `banned` is blocked.
+fn limiter() -> Limiter {
+    let limits = Limits::builder()
+        .limit("plan", Limit::per_hour(10))
+        .limit("other", Limit::per_hour(10))
+        .override_for("plan", "own", Limit::per_hour(5))
+        .override_for("plan", "banned", Limit::BLOCKED);
+    let backend = MemoryBackend::new().max_history_bytes(1000);
+    Limiter::new(limits.build().unwrap(), backend).with_clock(ManualClock::default())
+}
+
+#[tokio::test]
+async fn values_replace_the_default_and_an_override_replaces_them() {
+    let (limiter, gold) = (limiter(), Limit::per_hour(50));
+    let spend = async |id: &str, values: &Limit| {
+        let spend = Transaction::new("plan", id).limit_values(values);
+        let spent = limiter.spend(&spend).await.unwrap();
+        (spent.allowed(), spent.remaining())
+    };
+    assert_eq!(spend("alice", &gold).await, (true, Some(49)));
+    assert_eq!(spend("own", &gold).await, (true, Some(4)));
+    assert_eq!(spend("banned", &gold).await, (false, Some(0)));
+    assert_eq!(spend("alice", &Limit::BLOCKED).await, (false, Some(0)));
+    assert_eq!(spend("alice", &Limit::UNLIMITED).await, (true, None));
+}
+
+/// A plan that changes does not fill the bucket.
+#[tokio::test]
+async fn bucket_is_that_of_the_named_limit() {
+    let (limiter, gold) = (limiter(), Limit::per_hour(10).burst(20));
+    let plain = Transaction::new("plan", "alice").cost(4);
+    assert_eq!(limiter.spend(&plain).await.unwrap().remaining(), Some(6));
+    let with_values = plain.limit_values(&gold);
+    let spent = limiter.spend(&with_values).await.unwrap();
+    assert_eq!(spent.remaining(), Some(12));
+    let receipt = spent.receipt().unwrap();
+    let refund = Transaction::new("plan", "alice").of_receipt(&receipt);
+    assert_eq!(limiter.refund(&refund).await.unwrap().remaining(), Some(6));
+    limiter.reset(&[with_values]).await.unwrap();
+    assert_eq!(limiter.peek(&plain).await.unwrap().remaining(), Some(10));
+}
+
+#[tokio::test]
+async fn values_that_the_backend_cannot_keep_are_an_error_of_the_batch() {
+    let limiter = limiter();
+    let other = Transaction::new("other", "alice");
+    let window = Limit::window(4000, Duration::from_secs(60));
+    let batch = [
+        other,
+        Transaction::new("plan", "alice").limit_values(&window),
+    ];
+    let error = limiter.spend_batch(&batch).await.unwrap_err();
+    assert!(
+        matches!(&error, LimiterError::Unsupported { limit, reason } if limit == "plan" && reason.contains("history")),
+        "{error}"
+    );
+    assert_eq!(limiter.peek(&other).await.unwrap().remaining(), Some(10));
+}
+
+#[tokio::test]
+async fn cost_is_checked_by_the_values() {
+    let (limiter, small, large) = (limiter(), Limit::per_hour(2), Limit::per_hour(50));
+    let twenty = Transaction::new("plan", "alice").cost(20);
+    assert!(
+        limiter
+            .spend(&twenty.limit_values(&large))
+            .await
+            .unwrap()
+            .allowed()
+    );
+    for (values, most) in [(Some(&small), 2), (None, 10)] {
+        let spend = values.map_or(twenty, |values| twenty.limit_values(values));
+        let error = limiter.spend(&spend).await.unwrap_err();
+        assert!(
+            matches!(error, LimiterError::CostAboveBurst { burst, .. } if burst == most),
+            "{error}"
+        );
+    }
+    let permits = Limit::concurrent(2);
+    let debit = twenty.mode(Mode::Debit).limit_values(&permits);
+    let error = limiter.spend(&debit).await.unwrap_err();
+    assert!(matches!(error, LimiterError::Unsupported { .. }), "{error}");
+}

@@ -1,0 +1,92 @@
+//! What is logged.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+use std::{
+    fmt, io,
+    sync::{Arc, Mutex, Once},
+};
+
+use tracing::{
+    Event, Metadata, Subscriber,
+    span::{Attributes, Id, Record},
+    subscriber::DefaultGuard,
+};
+
+/// What is logged.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Keeps what this thread logs, for as long as the guard is there.
+    pub(crate) fn capture() -> (Self, DefaultGuard) {
+        Self::capture_at(tracing::Level::INFO)
+    }
+
+    /// Keeps what this thread logs at a level and above.
+    pub(crate) fn capture_at(level: tracing::Level) -> (Self, DefaultGuard) {
+        listen();
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_ansi(false)
+            .with_writer(move || writer.clone());
+        (log, tracing::subscriber::set_default(subscriber.finish()))
+    }
+
+    pub(crate) fn count(&self, text: &str) -> usize {
+        let log = self.0.lock().unwrap();
+        str::from_utf8(&log).unwrap().matches(text).count()
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(str::from_utf8(&self.0.lock().unwrap()).unwrap())
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Sees to it that somebody listens at all times: what is cached of others' interest, while tests come and go, hides events.
+pub(crate) fn listen() {
+    static LISTENER: Once = Once::new();
+    LISTENER.call_once(|| {
+        tracing::subscriber::set_global_default(tracing_subscriber::registry()).unwrap();
+    });
+}
+
+/// A subscriber that calls back whenever something is logged at `INFO` or above.
+pub(crate) struct OnEvent<F>(pub(crate) F);
+
+impl<F: Fn() + 'static> Subscriber for OnEvent<F> {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::INFO
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        (self.0)();
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
