@@ -103,7 +103,8 @@ fn id_on(cluster: &Cluster, master: &Server) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silent_master_affects_only_its_own_buckets() {
     let cluster = Cluster::start();
-    let backend = RedisBackend::builder(cluster.url()).timeout(LONG);
+    // Decisions on the one that is silent wait as long.
+    let backend = RedisBackend::builder(cluster.url()).timeout(Duration::from_secs(5));
     let backend = backend.build().unwrap();
     backend.connected(PATIENCE).await.unwrap();
     let policy = FailurePolicy::new(DenyCache::new(backend)).deadline(LONG);

@@ -22,6 +22,7 @@ mod spread;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;
+mod values;
 
 use std::{sync::LazyLock, time::Duration};
 
