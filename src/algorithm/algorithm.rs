@@ -3,10 +3,10 @@ use std::{fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arithmetic, Ask, AskError, FieldReader, LimitError, NEVER, Notation, Share, WrittenFields,
+    Arithmetic, Ask, AskError, FieldReader, NEVER, Notation, Share, WrittenFields,
     concurrency::Concurrency,
     gcra::{Gcra, Ticks},
-    notation::{Form, form},
+    notation::Form,
     quota::{Quota, Usage},
     tiers::{History, Tiers},
     window::{Units, Window},
@@ -109,16 +109,6 @@ impl AlgorithmKey {
             Self::Tiers => Algorithm::Tiers(Tiers::read(fields)?),
         })
     }
-
-    fn parse(self, line: &str) -> Option<Result<Algorithm, LimitError>> {
-        Some(match self {
-            Self::Gcra => Gcra::parse(line)?.map(Algorithm::Gcra),
-            Self::Window => Window::parse(line)?.map(Algorithm::Window),
-            Self::Quota => Quota::parse(line)?.map(Algorithm::Quota),
-            Self::Concurrency => Concurrency::parse(line)?.map(Algorithm::Concurrency),
-            Self::Tiers => Tiers::parse(line)?.map(Algorithm::Tiers),
-        })
-    }
 }
 
 impl fmt::Display for AlgorithmKey {
@@ -213,25 +203,6 @@ impl Algorithm {
     #[inline]
     pub(crate) const fn has_line(&self) -> bool {
         matches!(self, Self::Gcra(gcra) if !gcra.max_wait().is_zero())
-    }
-
-    /// Reads a limit in one line.
-    pub(crate) fn parse(line: &str) -> Result<Self, LimitError> {
-        // From the longest form to the shortest.
-        let mut keys = AlgorithmKey::ALL.into_iter().rev();
-        keys.find_map(|key| key.parse(line))
-            .unwrap_or_else(|| Err(form()))
-    }
-
-    /// Writes what [`parse`](Self::parse) reads.
-    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Gcra(gcra) => gcra.write(f),
-            Self::Window(window) => window.write(f),
-            Self::Quota(quota) => quota.write(f),
-            Self::Concurrency(concurrency) => concurrency.write(f),
-            Self::Tiers(tiers) => tiers.write(f),
-        }
     }
 
     /// Returns the fields of the limit in a file.

@@ -1,6 +1,6 @@
 //! The most that a limit admits within a span of time, wherever the span starts.
 
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 use super::{
     Algorithm,
@@ -49,7 +49,7 @@ impl Quota {
         let length = self.per().longest().as_micros();
         match self.per().calendar_unit() {
             Some((CalendarUnit::Month, _)) => quota * months_touched(us),
-            Some(_) => quota * periods_touched(us, |whole| whole * length),
+            Some(_) => quota * periods_touched(us, us.saturating_sub(2) / length),
             None => {
                 let from_start = quota * us.div_ceil(length);
                 from_start.max(quota - 1 + quota * (us - 1).div_ceil(length))
@@ -58,38 +58,24 @@ impl Quota {
     }
 }
 
-/// Returns the most periods that `us` consecutive microseconds can touch. `span(n)` is the least length of `n` whole
-/// periods.
-///
-/// The inner periods are whole, and one microsecond of each outer period is enough.
-fn periods_touched(us: u128, span: impl Fn(u128) -> u128) -> u128 {
-    if us < 2 {
-        return us;
-    }
-    let (mut low, mut high) = (0, us);
-    while low < high {
-        let middle = high - (high - low) / 2;
-        match span(middle) + 2 <= us {
-            true => low = middle,
-            false => high = middle - 1,
-        }
-    }
-    low + 2
+/// Returns the most periods that `us` consecutive microseconds can touch, of which at most `whole` are whole: one microsecond of
+/// each outer period is enough.
+fn periods_touched(us: u128, whole: u128) -> u128 {
+    if us < 2 { us } else { 2 + whole }
 }
 
 fn months_touched(us: u128) -> u128 {
-    let mut starts = vec![0];
-    let mut start = 0;
-    while start < Timestamp::END.as_micros() {
-        start = Per::Month.end(start);
-        starts.push(start);
-    }
-    periods_touched(us, |whole| {
-        let whole = usize::try_from(whole).unwrap_or(usize::MAX);
-        let spans = starts.iter().zip(starts.iter().skip(whole));
-        let shortest = spans.map(|(start, end)| end - start).min();
-        shortest.map_or(u128::MAX >> 1, u128::from)
-    })
+    let first = Some(Per::Month.end(0));
+    let ends = iter::successors(first, |end| Some(Per::Month.end(*end)));
+    let ends: Vec<_> = ends
+        .take_while(|end| *end < Timestamp::END.as_micros())
+        .collect();
+    let fits = |whole: &usize| {
+        let mut spans = ends.iter().zip(&ends[*whole..]);
+        spans.any(|(start, end)| u128::from(end - start) + 2 <= us)
+    };
+    let whole = (1..ends.len()).take_while(fits).count();
+    periods_touched(us, whole as u128)
 }
 
 impl Tiers {

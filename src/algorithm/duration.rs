@@ -15,18 +15,6 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Units that Go does not have, for better error messages.
-const LONG_UNITS: [(&str, u64); 6] = [
-    ("d", DAY),
-    ("day", DAY),
-    ("days", DAY),
-    ("w", 7 * DAY),
-    ("week", 7 * DAY),
-    ("weeks", 7 * DAY),
-];
-
-const DAY: u64 = 24 * 3_600_000_000_000;
-
 /// Parses a duration in Go's notation: `1s`, `180m`, `168h`, `1h30m`, `1.5h`, `0s`.
 ///
 /// The units are `ns`, `us` (or `µs`), `ms`, `s`, `m` and `h`. Numbers can have a fraction. Unlike in Go, negative
@@ -52,34 +40,28 @@ pub fn parse_duration(text: &str) -> Result<Duration, LimitError> {
 
 /// Does the same, and returns the message of an error.
 pub(super) fn read_duration(text: &str) -> Result<Duration, String> {
-    parse_parts(text, &[]).map_err(|mistake| {
-        // Perhaps it is in days or weeks, which Go does not have.
-        let long = parse_parts(text, &LONG_UNITS)
-            .ok()
-            .filter(|_| mistake == UNIT);
-        let remedy = match long {
-            Some(long) => format!("the longest unit is the hour: write `{}`", brief(long)),
-            None => mistake.to_owned(),
-        };
-        format!("`{}` is not a duration: {remedy}", shortened(text))
+    parse_parts(text).map_err(|remedy| {
+        let text = shortened(text);
+        format!("`{text}` is not a duration: {remedy}")
     })
 }
 
+const DECIMALS: u128 = 10_u128.pow(13);
+
 const SYNTAX: &str = "write numbers with units, such as `1s`, `180m`, `1h30m` or `1.5h`";
 const NO_UNIT: &str = "add a unit, one of ns, us, ms, s, m, h";
-const UNIT: &str = "units are ns, us, ms, s, m and h";
+const UNIT: &str = "units are ns, us, ms, s, m and h; write a day as `24h`";
 const TOO_LONG: &str = "it is too long: shorten it";
 const TOO_FINE: &str = "it has a fraction of a nanosecond: round it";
 
-/// Parses a duration in Go's units and some more.
-fn parse_parts(text: &str, more: &[(&str, u64)]) -> Result<Duration, &'static str> {
+fn parse_parts(text: &str) -> Result<Duration, &'static str> {
     if text.is_empty() {
         return Err(SYNTAX);
     }
     let (mut rest, mut total) = (text, Duration::ZERO);
     while !rest.is_empty() {
         let part;
-        (part, rest) = parse_part(rest, more)?;
+        (part, rest) = parse_part(rest)?;
         total = total.checked_add(part).ok_or(TOO_LONG)?;
     }
     Ok(total)
@@ -135,28 +117,12 @@ fn decimal(nanos: u128, unit: u128, name: &str) -> String {
     }
 }
 
-/// Formats a duration without trailing parts that are 0, such as `24h`.
-fn brief(duration: Duration) -> String {
-    let text = format_duration(duration);
-    let without_seconds = text.strip_suffix("0s").filter(|text| text.ends_with('m'));
-    let text = without_seconds.unwrap_or(&text);
-    let without_minutes = text.strip_suffix("0m").filter(|text| text.ends_with('h'));
-    without_minutes.unwrap_or(text).to_owned()
-}
-
 /// Parses a number with its unit off the front.
-fn parse_part<'a>(
-    text: &'a str,
-    more: &[(&str, u64)],
-) -> Result<(Duration, &'a str), &'static str> {
-    let number_end = text
-        .find(|c: char| c != '.' && !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, rest) = text.split_at(number_end);
-    let unit_end = rest
-        .find(|c: char| c == '.' || c.is_ascii_digit())
-        .unwrap_or(rest.len());
-    let (unit, rest) = rest.split_at(unit_end);
+fn parse_part(text: &str) -> Result<(Duration, &str), &'static str> {
+    let is_number = |c: char| c == '.' || c.is_ascii_digit();
+    let unit_at = text.find(|c| !is_number(c)).unwrap_or(text.len());
+    let (number, rest) = text.split_at(unit_at);
+    let (unit, rest) = rest.split_at(rest.find(is_number).unwrap_or(rest.len()));
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.len() + fraction.len() == 0 || fraction.contains('.') {
         return Err(SYNTAX);
@@ -164,38 +130,20 @@ fn parse_part<'a>(
     if unit.is_empty() {
         return Err(NO_UNIT);
     }
-    let go = UNITS.iter().find(|(name, _)| *name == unit);
-    let found = go.or_else(|| more.iter().find(|(name, _)| *name == unit.trim()));
-    let nanos = found.ok_or(UNIT)?.1;
-    let whole = if whole.is_empty() {
-        0
-    } else {
-        whole.parse::<u64>().map_err(|_| TOO_LONG)?
-    };
-    let nanos = u128::from(whole) * u128::from(nanos) + part_of(fraction, nanos)?;
-    let secs = u64::try_from(nanos / 1_000_000_000).map_err(|_| TOO_LONG)?;
-    let subsec = u32::try_from(nanos % 1_000_000_000).expect("below a billion");
-    Ok((Duration::new(secs, subsec), rest))
-}
-
-/// Returns the nanoseconds of the decimals `digits` of a unit.
-fn part_of(digits: &str, unit: u64) -> Result<u128, &'static str> {
-    let digits = digits.trim_end_matches('0');
-    if digits.is_empty() {
-        return Ok(0);
-    }
+    let (_, unit) = UNITS.iter().find(|(name, _)| *name == unit).ok_or(UNIT)?;
+    let whole: u64 = format!("0{whole}").parse().map_err(|_| TOO_LONG)?;
     // Whole nanoseconds never need more than 13 decimals, not even of an hour.
-    let decimals = u32::try_from(digits.len())
-        .ok()
-        .filter(|n| *n <= 18)
-        .ok_or(TOO_FINE)?;
-    let scale = 10_u128.pow(decimals);
-    let scaled = digits.parse::<u128>().map_err(|_| SYNTAX)? * u128::from(unit);
-    if scaled % scale == 0 {
-        Ok(scaled / scale)
-    } else {
-        Err(TOO_FINE)
+    let parts = match fraction.trim_end_matches('0') {
+        digits if digits.len() > 13 => return Err(TOO_FINE),
+        digits => format!("{digits:0<13}").parse::<u128>(),
+    };
+    let parts = parts.map_err(|_| SYNTAX)? * u128::from(*unit);
+    if !parts.is_multiple_of(DECIMALS) {
+        return Err(TOO_FINE);
     }
+    let nanos = u128::from(whole) * u128::from(*unit) + parts / DECIMALS;
+    let secs = u64::try_from(nanos / 1_000_000_000).map_err(|_| TOO_LONG)?;
+    Ok((Duration::new(secs, (nanos % 1_000_000_000) as u32), rest))
 }
 
 #[cfg(test)]
@@ -240,13 +188,12 @@ mod tests {
             ("-1s", "write numbers"),
             ("1s ", "units are"),
             ("1 s", "units are"),
-            ("1d", "the longest unit is the hour: write `24h`"),
-            ("1.5d", "write `36h`"),
-            ("2w", "write `336h`"),
-            ("7 days", "write `168h`"),
-            ("1d12h", "write `36h`"),
-            ("1h1d30m", "write `25h30m`"),
-            ("0.001d", "write `1m26.4s`"),
+            (
+                "1d",
+                "units are ns, us, ms, s, m and h; write a day as `24h`",
+            ),
+            ("7 days", "write a day as `24h`"),
+            ("1d12h", "write a day as `24h`"),
             ("1y", "units are"),
             ("d", "write numbers"),
             ("1D", "units are"),

@@ -11,6 +11,7 @@ pub(crate) mod concurrency;
 mod duration;
 pub(crate) mod gcra;
 mod limit_error;
+mod line;
 mod notation;
 pub mod quota;
 mod share;

@@ -1,6 +1,6 @@
-//! How limits are written: in one line, and as the fields of a file.
+//! How limits are written: as the fields of a file, which also stand in one [line](super::line).
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
@@ -9,17 +9,10 @@ use crate::id::shortened;
 
 /// The notation of an algorithm's limits.
 pub(crate) trait Notation: Sized {
-    /// The fields of a file.
     const FORM: Form;
 
-    /// Reads a limit in one line. Returns `None` if the line is not of this algorithm's form.
-    fn parse(line: &str) -> Option<Result<Self, LimitError>>;
-
-    /// Reads the fields of a file. Returns `None` if they have a mistake.
+    /// Reads the fields. Returns `None` if they have a mistake.
     fn read<F: FieldReader>(fields: &F) -> Option<Self>;
-
-    /// Writes what [`parse`](Self::parse) reads.
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
     /// Returns what [`read`](Self::read) reads.
     fn values(&self) -> WrittenFields;
@@ -34,9 +27,13 @@ pub(crate) struct Form {
     pub(crate) words: &'static str,
     /// More fields, which do not mark a limit, each with the reason why other algorithms do not have it.
     pub(crate) options: &'static [(&'static str, &'static str)],
+    /// The templates of the lines in which limits are written.
+    pub(super) lines: &'static [&'static str],
+    /// Those of more lines that are read.
+    pub(super) short: &'static [&'static str],
 }
 
-/// The fields of a limit in a file. It records every mistake, so that a user sees all of them at once. A field that is
+/// The fields of a limit. It records every mistake, so that a user sees all of them at once. A field that is
 /// missing or mistaken is `None`.
 pub(crate) trait FieldReader: Sized {
     /// Returns a field that holds a single value.
@@ -52,8 +49,8 @@ pub(crate) trait FieldReader: Sized {
     fn mistaken(&self, mistake: LimitError);
 
     /// Records the mistake, if there is one.
-    fn checked<T>(&self, value: Result<T, LimitError>) -> Option<T> {
-        value.map_err(|mistake| self.mistaken(mistake)).ok()
+    fn checked<T>(&self, value: Result<T, impl Into<LimitError>>) -> Option<T> {
+        value.map_err(|mistake| self.mistaken(mistake.into())).ok()
     }
 
     /// Reads a field with `parse`.
@@ -108,12 +105,16 @@ pub(crate) struct MapForm {
     pub(crate) misplaced: &'static [(&'static str, &'static str)],
 }
 
-/// The fields of a limit for a file, with their values, in order.
+/// The fields of a limit with their values, in the order of a file.
 #[derive(Debug, Default)]
-pub(crate) struct WrittenFields(Vec<(&'static str, FieldValue)>);
+pub(crate) struct WrittenFields {
+    /// The template of its line.
+    pub(super) line: &'static str,
+    fields: Vec<(&'static str, FieldValue)>,
+}
 
 #[derive(Debug)]
-enum FieldValue {
+pub(super) enum FieldValue {
     Number(u32),
     Text(String),
     True,
@@ -121,6 +122,11 @@ enum FieldValue {
 }
 
 impl WrittenFields {
+    pub(super) fn of(line: &'static str) -> Self {
+        let fields = Vec::new();
+        Self { line, fields }
+    }
+
     pub(super) fn number(self, field: &'static str, number: u32) -> Self {
         self.with(field, FieldValue::Number(number))
     }
@@ -146,19 +152,29 @@ impl WrittenFields {
     }
 
     fn with(mut self, field: &'static str, value: FieldValue) -> Self {
-        self.0.push((field, value));
+        self.fields.push((field, value));
         self
+    }
+
+    pub(super) fn get(&self, field: &str) -> Option<&FieldValue> {
+        let found = self.fields.iter().find(|(name, _)| *name == field);
+        found.map(|(_, value)| value)
+    }
+
+    /// Returns the maps in the lists.
+    pub(super) fn maps_in(&self) -> impl Iterator<Item = &Self> {
+        let lists = self.fields.iter().filter_map(|(_, value)| match value {
+            FieldValue::Maps(maps) => Some(maps),
+            _ => None,
+        });
+        lists.flatten()
     }
 
     /// Returns the fields in one line; `None` if they need more.
     pub(crate) fn in_one_line(&self) -> Option<String> {
-        let fields = self.0.iter().map(|(field, value)| {
-            Some(match value {
-                FieldValue::Number(number) => format!("{field}: {number}"),
-                FieldValue::Text(text) => format!("{field}: {text}"),
-                FieldValue::True => format!("{field}: true"),
-                FieldValue::Maps(_) => return None,
-            })
+        let fields = self.fields.iter().map(|(field, value)| match value {
+            FieldValue::Maps(_) => None,
+            value => Some(format!("{field}: {value}")),
         });
         Some(fields.collect::<Option<Vec<_>>>()?.join(", "))
     }
@@ -166,7 +182,7 @@ impl WrittenFields {
 
 impl Serialize for WrittenFields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(field, value)| (field, value)))
+        serializer.collect_map(self.fields.iter().map(|(field, value)| (field, value)))
     }
 }
 
@@ -178,66 +194,6 @@ impl Serialize for FieldValue {
             Self::True => serializer.serialize_bool(true),
             Self::Maps(maps) => maps.serialize(serializer),
         }
-    }
-}
-
-/// The words for periods. All other periods are durations, such as `15m`.
-const PERIODS: [(&[&str], u64); 4] = [
-    (&["s", "sec", "second"], 1),
-    (&["m", "min", "minute"], 60),
-    (&["h", "hour"], 60 * 60),
-    (&["d", "day"], 24 * 60 * 60),
-];
-
-/// Creates the error for a line of another form.
-pub(super) fn form() -> LimitError {
-    LimitError::text(
-        "write it as `10/s burst 20`, `5 per 15m`, `5 in any 15m`, `1000 per calendar day` or `4 at once`",
-    )
-}
-
-/// Creates the error for a line that should be written in another form.
-pub(super) fn instead(line: impl fmt::Display) -> LimitError {
-    LimitError::text(format!("write `{line}`"))
-}
-
-/// Takes a number off the front of a line.
-pub(super) fn number(text: &str) -> Result<(u32, &str), LimitError> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    match text.split_at(end) {
-        ("", _) => Err(form()),
-        (number, rest) => {
-            let number = number.parse();
-            let number = number.map_err(|_| LimitError::text("use numbers up to 4294967295"))?;
-            Ok((number, rest.trim_start()))
-        }
-    }
-}
-
-/// Returns what follows a word at the front, if the text begins with this word and a space.
-pub(super) fn after_word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
-    let rest = text.strip_prefix(word)?;
-    rest.starts_with(' ').then(|| rest.trim_start())
-}
-
-/// Returns what follows `/` or `per` at the front.
-pub(super) fn after_per(text: &str) -> Option<&str> {
-    text.strip_prefix('/')
-        .map(str::trim_start)
-        .or_else(|| after_word(text, "per"))
-}
-
-/// Reads a period: a word, or a duration.
-pub(super) fn period(field: &'static str, word: &str) -> Result<Duration, LimitError> {
-    if word.is_empty() {
-        return Err(form());
-    }
-    let known = PERIODS.iter().find(|(words, _)| words.contains(&word));
-    match known {
-        Some((_, secs)) => Ok(Duration::from_secs(*secs)),
-        None => duration(field, word),
     }
 }
 

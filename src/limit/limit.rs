@@ -54,7 +54,7 @@ impl Limit {
     /// If one of them is zero, if the period is not a whole number of microseconds, or if an empty bucket would take
     /// more than 2⁵¹ µs (71 years) to fill.
     pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, LimitError> {
-        match Gcra::checked(burst, count, period) {
+        match Gcra::new(burst, count, period) {
             Ok(gcra) => Ok(Self::of(Algorithm::Gcra(gcra))),
             Err(invalid) => Err(LimitError::of(invalid)),
         }
@@ -77,7 +77,7 @@ impl Limit {
     #[must_use]
     #[track_caller]
     pub const fn per(count: u32, period: Duration) -> Self {
-        Self::of(Algorithm::Gcra(valid(Gcra::checked(count, count, period))))
+        Self::of(Algorithm::Gcra(valid(Gcra::new(count, count, period))))
     }
 
     /// One per `interval`, with a burst of 1: at most one within any span `[t, t + interval)`.
@@ -180,7 +180,7 @@ impl Limit {
     #[track_caller]
     pub const fn max_wait(self, max_wait: Duration) -> Self {
         let gcra = self.gcra("only a limit per period, such as `Limit::per_second`, has a line to wait in: remove `max_wait`");
-        self.replaced(Algorithm::Gcra(valid(gcra.waiting(max_wait))))
+        self.replaced(Algorithm::Gcra(valid(gcra.with_max_wait(max_wait))))
     }
 
     /// At most `limit` within any span of the length `window`: a [sliding window](crate::guide::algorithms).
@@ -207,7 +207,7 @@ impl Limit {
     #[must_use]
     #[track_caller]
     pub const fn window(limit: u32, window: Duration) -> Self {
-        Self::of(Algorithm::Window(valid(Window::checked(limit, window))))
+        Self::of(Algorithm::Window(valid(Window::new(limit, window))))
     }
 
     /// At most `quota` in each period: a [quota](crate::quota) per calendar hour, day, week or month, or per span from
@@ -233,7 +233,7 @@ impl Limit {
     #[must_use]
     #[track_caller]
     pub const fn quota(quota: u32, per: Per) -> Self {
-        Self::of(Algorithm::Quota(valid(Quota::checked(quota, per))))
+        Self::of(Algorithm::Quota(valid(Quota::new(quota, per))))
     }
 
     /// At most `limit` at once: a [concurrency limit](crate::guide::algorithms), for work that takes time, such as exports,
@@ -258,7 +258,7 @@ impl Limit {
     #[must_use]
     #[track_caller]
     pub const fn concurrent(limit: u32) -> Self {
-        Self::of(Algorithm::Concurrency(valid(Concurrency::checked(limit))))
+        Self::of(Algorithm::Concurrency(valid(Concurrency::new(limit))))
     }
 
     /// Sets the time for which a permit of a [concurrency limit](Self::concurrent) counts after it was taken or renewed. A
@@ -276,7 +276,7 @@ impl Limit {
         let Some(Algorithm::Concurrency(limit)) = self.algorithm() else {
             panic!("only a limit of what runs at once has a hold: use `Limit::concurrent`")
         };
-        let held = valid(limit.held(hold));
+        let held = valid(limit.with_hold(hold));
         self.replaced(Algorithm::Concurrency(held))
     }
 

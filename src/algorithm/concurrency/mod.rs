@@ -5,14 +5,15 @@
 //! permits back after the hold. When one comes back is not known: waits are unknown.
 //! [`Limit::concurrent`](crate::Limit::concurrent) has an example.
 
-mod notation;
 #[cfg(feature = "redis")]
 mod scripted;
 
 use std::time::Duration;
 
 use super::{
-    Arithmetic, Ask, AskError, Charge, Figures, Invalid, LimitError, Share, Verb, Wait,
+    Arithmetic, Ask, AskError, Charge, FieldReader, Figures, Invalid, Notation, Share, Verb, Wait,
+    WrittenFields, format_duration,
+    notation::Form,
     window::{Shown, Units, Window},
 };
 
@@ -29,20 +30,9 @@ impl Concurrency {
     pub const DEFAULT_HOLD: Duration = Duration::from_secs(30);
 
     /// Creates a limit of at most `limit` at once, each for [`DEFAULT_HOLD`](Self::DEFAULT_HOLD) after it was taken or renewed.
-    ///
-    /// # Errors
-    ///
-    /// If the limit is 0 or above [`MAX_PERMITS`](Self::MAX_PERMITS).
-    pub const fn new(limit: u32) -> Result<Self, LimitError> {
-        match Self::checked(limit) {
-            Ok(concurrency) => Ok(concurrency),
-            Err(invalid) => Err(LimitError::of(invalid)),
-        }
-    }
-
-    pub(crate) const fn checked(limit: u32) -> Result<Self, Invalid> {
+    pub(crate) const fn new(limit: u32) -> Result<Self, Invalid> {
         const FIELD: &str = "concurrent";
-        match Window::checked(limit, Self::DEFAULT_HOLD) {
+        match Window::new(limit, Self::DEFAULT_HOLD) {
             Ok(window) => Ok(Self(window)),
             Err(_) if limit == 0 => Err(Invalid::new(
                 FIELD,
@@ -55,20 +45,8 @@ impl Concurrency {
         }
     }
 
-    /// Sets the time for which a permit counts after it was taken or renewed. A process that dies gives its permits back
-    /// after at most this time, and one that is paused for longer loses them.
-    ///
-    /// # Errors
-    ///
-    /// If it is below 1 s or above 24 h, or has a fraction of a microsecond.
-    pub const fn with_hold(self, hold: Duration) -> Result<Self, LimitError> {
-        match self.held(hold) {
-            Ok(concurrency) => Ok(concurrency),
-            Err(invalid) => Err(LimitError::of(invalid)),
-        }
-    }
-
-    pub(crate) const fn held(self, hold: Duration) -> Result<Self, Invalid> {
+    /// Sets the time for which a permit counts after it was taken or renewed.
+    pub(crate) const fn with_hold(self, hold: Duration) -> Result<Self, Invalid> {
         const DAY: u128 = 24 * 60 * 60 * 1_000_000_000;
         if hold.as_secs() == 0 || hold.as_nanos() > DAY {
             return Err(Invalid::new(
@@ -76,7 +54,7 @@ impl Concurrency {
                 "permits are held for 1 s to 24 h: change the hold",
             ));
         }
-        match Window::checked(self.0.limit(), hold) {
+        match Window::new(self.0.limit(), hold) {
             Ok(window) => Ok(Self(window)),
             Err(_) => Err(Invalid::new(
                 "hold",
@@ -144,5 +122,29 @@ impl Arithmetic for Concurrency {
 
     fn full_at(&self, units: &Units) -> u64 {
         self.0.full_at(units)
+    }
+}
+
+impl Notation for Concurrency {
+    const FORM: Form = Form {
+        fields: &["concurrent", "hold"],
+        words: "concurrent",
+        options: &[],
+        lines: &["{concurrent} at once[, held for {hold}]"],
+        short: &[],
+    };
+
+    fn read<F: FieldReader>(fields: &F) -> Option<Self> {
+        let (limit, hold) = (fields.whole("concurrent"), fields.duration("hold"));
+        fields.require(&["concurrent"]);
+        let hold = hold.unwrap_or(Self::DEFAULT_HOLD);
+        fields.checked(Self::new(limit?).and_then(|limit| limit.with_hold(hold)))
+    }
+
+    fn values(&self) -> WrittenFields {
+        let hold = Some(self.hold()).filter(|hold| *hold != Self::DEFAULT_HOLD);
+        WrittenFields::of(Self::FORM.lines[0])
+            .number("concurrent", self.limit())
+            .text("hold", hold.map(format_duration))
     }
 }

@@ -8,7 +8,6 @@
 //! Source: ITU-T I.371, annex A.
 
 mod arithmetic;
-mod notation;
 #[cfg(feature = "redis")]
 mod scripted;
 mod ticks;
@@ -16,7 +15,10 @@ mod ticks;
 use std::time::Duration;
 
 pub(crate) use self::ticks::Ticks;
-use super::{Invalid, LONGEST_US, LimitError, Share, span_us};
+use super::{
+    FieldReader, Invalid, LONGEST_US, Notation, Share, WrittenFields, format_duration,
+    notation::Form, span_us,
+};
 
 /// A bucket of `burst` tokens, of which `count` come back in each period. [`Limit::new`](crate::Limit::new) creates one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,19 +35,7 @@ pub struct Gcra {
 
 impl Gcra {
     /// Creates a limit of `burst` tokens, of which `count` come back in each `period`.
-    ///
-    /// # Errors
-    ///
-    /// If one of the three is zero, if the period is not a whole number of microseconds, or if an empty bucket would take
-    /// more than 2⁵¹ µs (71 years) to fill.
-    pub const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, LimitError> {
-        match Self::checked(burst, count, period) {
-            Ok(gcra) => Ok(gcra),
-            Err(invalid) => Err(LimitError::of(invalid)),
-        }
-    }
-
-    pub(crate) const fn checked(burst: u32, count: u32, period: Duration) -> Result<Self, Invalid> {
+    pub(crate) const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, Invalid> {
         let (field, message) = match (burst, count) {
             (_, 0) => (
                 "count",
@@ -88,19 +78,7 @@ impl Gcra {
     }
 
     /// Sets the longest wait in line. With zero, no request waits.
-    ///
-    /// # Errors
-    ///
-    /// If it is not a whole number of microseconds, or is longer than 2⁵¹ µs (71 years) together with the time in which an
-    /// empty bucket fills.
-    pub const fn with_max_wait(self, max_wait: Duration) -> Result<Self, LimitError> {
-        match self.waiting(max_wait) {
-            Ok(gcra) => Ok(gcra),
-            Err(invalid) => Err(LimitError::of(invalid)),
-        }
-    }
-
-    pub(crate) const fn waiting(self, max_wait: Duration) -> Result<Self, Invalid> {
+    pub(crate) const fn with_max_wait(self, max_wait: Duration) -> Result<Self, Invalid> {
         const TOO_LONG: &str = "max_wait and the time in which an empty bucket fills are more than 71 years (2^51 us) \
                                 together: lower max_wait";
         const TOO_FINE: &str = "max_wait is not a whole number of microseconds: round it to one";
@@ -124,7 +102,7 @@ impl Gcra {
                 "burst is 0, so nothing would ever pass: use at least 1",
             )),
             burst => match Self::filling(burst, self.count, self.period_us()) {
-                Ok(gcra) => gcra.waiting(self.max_wait()),
+                Ok(gcra) => gcra.with_max_wait(self.max_wait()),
                 Err(invalid) => Err(invalid),
             },
         }
@@ -176,5 +154,34 @@ impl Gcra {
             max_wait: self.max_wait.min(LONGEST_US - shared.tolerance.ceil()),
             ..shared
         }
+    }
+}
+
+impl Notation for Gcra {
+    const FORM: Form = Form {
+        fields: &["burst", "count", "period"],
+        words: "burst, count and period",
+        options: &[("max_wait", "no other kind of limit has a line to wait in")],
+        lines: &["{count} per {period}, {burst} at once[, waiting up to {max_wait}]"],
+        short: &["{count} per {period} burst {burst}", "{count} per {period}"],
+    };
+
+    fn read<F: FieldReader>(fields: &F) -> Option<Self> {
+        let (burst, count) = (fields.whole("burst"), fields.whole("count"));
+        let (period, max_wait) = (fields.duration("period"), fields.duration("max_wait"));
+        fields.require(&["burst", "count", "period"]);
+        // A short line needs no burst.
+        let gcra = Self::new(burst.or(count)?, count?, period?);
+        let max_wait = max_wait.unwrap_or_default();
+        fields.checked(gcra.and_then(|gcra| gcra.with_max_wait(max_wait)))
+    }
+
+    fn values(&self) -> WrittenFields {
+        let max_wait = (self.max_wait > 0).then(|| format_duration(self.max_wait()));
+        WrittenFields::of(Self::FORM.lines[0])
+            .number("burst", self.burst)
+            .number("count", self.count)
+            .text("period", format_duration(self.period()))
+            .text("max_wait", max_wait)
     }
 }

@@ -19,7 +19,7 @@ pub use self::{
     per::{CalendarUnit, Per},
     utc_offset::UtcOffset,
 };
-use super::{Invalid, LimitError, Share};
+use super::{Invalid, Share};
 
 /// At most a number of units in each period.
 /// [`Limit`](crate::Limit) has an example.
@@ -31,18 +31,7 @@ pub struct Quota {
 
 impl Quota {
     /// Creates a limit of at most `quota` units in each period.
-    ///
-    /// # Errors
-    ///
-    /// If the quota is 0.
-    pub const fn new(quota: u32, per: Per) -> Result<Self, LimitError> {
-        match Self::checked(quota, per) {
-            Ok(quota) => Ok(quota),
-            Err(invalid) => Err(LimitError::of(invalid)),
-        }
-    }
-
-    pub(crate) const fn checked(quota: u32, per: Per) -> Result<Self, Invalid> {
+    pub(crate) const fn new(quota: u32, per: Per) -> Result<Self, Invalid> {
         match quota {
             0 => Err(Invalid::new(
                 "quota",

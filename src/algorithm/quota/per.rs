@@ -3,7 +3,7 @@ use std::{fmt, time::Duration};
 use jiff::{Timestamp, ToSpan, civil::Time, tz::Offset};
 
 use super::utc_offset::UtcOffset;
-use crate::algorithm::{Invalid, LimitError, span_us};
+use crate::algorithm::{Invalid, span_us};
 
 const HOUR_US: u64 = 3_600_000_000;
 const DAY_US: u64 = 24 * HOUR_US;
@@ -78,19 +78,7 @@ impl Per {
         }
     }
 
-    /// Does what [`first_use`](Self::first_use) does, for lengths that are not constants, such as those from a file.
-    ///
-    /// # Errors
-    ///
-    /// If the length is 0, has a fraction of a microsecond, or is more than 2⁵¹ µs (71 years).
-    pub const fn checked_first_use(length: Duration) -> Result<Self, LimitError> {
-        match Self::checked(length) {
-            Ok(per) => Ok(per),
-            Err(invalid) => Err(LimitError::of(invalid)),
-        }
-    }
-
-    const fn checked(length: Duration) -> Result<Self, Invalid> {
+    pub(super) const fn checked(length: Duration) -> Result<Self, Invalid> {
         let us = span_us(
             "per",
             length,
@@ -121,13 +109,20 @@ impl Per {
     #[must_use]
     #[track_caller]
     pub const fn at_offset(self, offset: UtcOffset) -> Self {
+        match self.moved(offset) {
+            Ok(per) => per,
+            Err(invalid) => panic!("{}", invalid.message),
+        }
+    }
+
+    pub(super) const fn moved(self, offset: UtcOffset) -> Result<Self, Invalid> {
         match self.0 {
-            PeriodKind::Calendar(unit, _) => Self(PeriodKind::Calendar(unit, offset)),
-            PeriodKind::FirstUse(_) => {
-                panic!(
-                    "a period that starts with the first request has no offset from UTC: leave it out"
-                )
-            }
+            PeriodKind::Calendar(unit, _) => Ok(Self(PeriodKind::Calendar(unit, offset))),
+            PeriodKind::FirstUse(_) => Err(Invalid::new(
+                "utc_offset",
+                "utc_offset is for quotas per hour, day, week or month; a period of this length starts with the first \
+                 request: remove it",
+            )),
         }
     }
 

@@ -1,6 +1,6 @@
 use std::{fmt, str::FromStr};
 
-use crate::algorithm::LimitError;
+use crate::{algorithm::LimitError, id::shortened};
 
 /// A fixed offset from UTC, in whole minutes, from `-23:59` to `+23:59`.
 ///
@@ -74,25 +74,27 @@ impl FromStr for UtcOffset {
 
     /// Reads what [`Display`](fmt::Display) writes: a sign, two digits, a colon and two digits.
     fn from_str(text: &str) -> Result<Self, LimitError> {
-        let invalid = || {
-            LimitError::value(
-                "utc_offset",
-                "write an offset from UTC as `+02:00` or `-03:30`, from `-23:59` to `+23:59`",
-            )
+        let number = |digits: &str| {
+            let is_number = digits.len() == 2 && digits.bytes().all(|byte| byte.is_ascii_digit());
+            digits.parse::<i16>().ok().filter(|_| is_number)
         };
-        let &[sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] = text.as_bytes() else {
-            return Err(invalid());
+        let read = || {
+            let (sign, time) = text.split_at_checked(1)?;
+            let (hours, minutes) = time.split_once(':')?;
+            let (hours, minutes) = (number(hours)?, number(minutes)?);
+            let ahead = Some(hours * 60 + minutes).filter(|_| hours < 24 && minutes < 60)?;
+            match sign {
+                "+" => Some(Self::minutes(ahead)),
+                "-" => Some(Self::minutes(-ahead)),
+                _ => None,
+            }
         };
-        let number = |tens: u8, ones: u8| match tens.is_ascii_digit() && ones.is_ascii_digit() {
-            true => Ok(i16::from(tens - b'0') * 10 + i16::from(ones - b'0')),
-            false => Err(invalid()),
-        };
-        let (hours, minutes) = (number(h1, h2)?, number(m1, m2)?);
-        if hours > 23 || minutes > 59 {
-            return Err(invalid());
-        }
-        let ahead = hours * 60 + minutes;
-        Ok(Self::minutes(if sign == b'-' { -ahead } else { ahead }))
+        read().ok_or_else(|| {
+            let text = shortened(text);
+            let remedy =
+                "write an offset from UTC as `+02:00` or `-03:30`, from `-23:59` to `+23:59`";
+            LimitError::value("utc_offset", format!("utc_offset is `{text}`: {remedy}"))
+        })
     }
 }
 

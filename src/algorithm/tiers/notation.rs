@@ -1,12 +1,12 @@
-//! Tiers in one line, as `5 per 1s for infinite, then 1 per 15s for 15s`, and in files: a list of maps, lowest first.
+//! Tiers in files, as a list of maps, and in lines, such as `5 per 1s for infinite, then 1 per 15s for 15s`. The lowest is first.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use super::{Tier, Tiers};
 use crate::algorithm::{
     LimitError,
     duration::{format_span, parse_span},
-    notation::{FieldReader, Form, MapForm, Notation, WrittenFields, after_word, form, number},
+    notation::{FieldReader, Form, MapForm, Notation, WrittenFields},
 };
 
 const TIER: MapForm = MapForm {
@@ -26,16 +26,9 @@ impl Notation for Tiers {
         fields: &["tiers"],
         words: "tiers",
         options: &[],
+        lines: &["{limit} per {window} for {active}[, cooldown {cooldown}][, skippable], then …"],
+        short: &[],
     };
-
-    fn parse(line: &str) -> Option<Result<Self, LimitError>> {
-        // The hold of a concurrency limit is `held for` a time too.
-        let has_tiers = line.contains("per ") && line.contains(" for ");
-        has_tiers.then(|| {
-            let tiers = line.split(", then ").map(parse_tier);
-            Self::new(tiers.collect::<Result<Vec<_>, _>>()?)
-        })
-    }
 
     fn read<F: FieldReader>(fields: &F) -> Option<Self> {
         let listed = fields.list("tiers", &TIER);
@@ -54,14 +47,6 @@ impl Notation for Tiers {
         tiers.map_err(mistaken).ok()
     }
 
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, tier) in self.iter().enumerate() {
-            f.write_str(if i > 0 { ", then " } else { "" })?;
-            write_tier(f, tier)?;
-        }
-        Ok(())
-    }
-
     fn values(&self) -> WrittenFields {
         let tiers = self.iter().map(|tier| {
             WrittenFields::default()
@@ -71,33 +56,8 @@ impl Notation for Tiers {
                 .text("cooldown", format_span(tier.cooldown))
                 .flag("skippable", tier.skippable)
         });
-        WrittenFields::default().maps("tiers", tiers.collect())
+        WrittenFields::of(Self::FORM.lines[0]).maps("tiers", tiers.collect())
     }
-}
-
-fn write_tier(f: &mut fmt::Formatter<'_>, tier: Tier) -> fmt::Result {
-    let (window, active) = (format_span(tier.window), format_span(tier.active));
-    write!(f, "{} per {window} for {active}", tier.limit)?;
-    if !tier.cooldown.is_zero() {
-        write!(f, ", cooldown {}", format_span(tier.cooldown))?;
-    }
-    f.write_str(if tier.skippable { ", skippable" } else { "" })
-}
-
-/// Reads `1 per 15s for 15s, cooldown 1m0s, skippable`.
-fn parse_tier(text: &str) -> Result<Tier, LimitError> {
-    let (limit, rest) = number(text)?;
-    let rest = after_word(rest, "per").ok_or_else(form)?;
-    let (window, rest) = rest.split_once(" for ").ok_or_else(form)?;
-    let mut parts = rest.split(", ");
-    let active = parts.next().unwrap_or_default();
-    let tier =
-        Tier::new(limit, parse_span("window", window)?).active(parse_span("active", active)?);
-    parts.try_fold(tier, |tier, part| match after_word(part, "cooldown") {
-        Some(cooldown) => Ok(tier.cooldown(parse_span("cooldown", cooldown)?)),
-        None if part == "skippable" => Ok(tier.skippable()),
-        None => Err(form()),
-    })
 }
 
 /// Reads a tier. Without `active`, the lowest tier is active forever. A higher one must set it, or it would never end.

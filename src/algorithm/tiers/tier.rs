@@ -180,3 +180,117 @@ fn too_many_to_remember(limit: u32) -> LimitError {
         ),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::{Algorithm, Arithmetic, Notation, tiers::Tiers};
+
+    fn secs(secs: u64) -> Duration {
+        Duration::from_secs(secs)
+    }
+
+    fn tiers<const N: usize>(tiers: [Tier; N]) -> Tiers {
+        Tiers::new(tiers).unwrap()
+    }
+
+    #[test]
+    fn tiers_are_written_as_they_are_read() {
+        let burst = Tier::new(50, secs(5))
+            .active(secs(5))
+            .cooldown(secs(15))
+            .skippable();
+        let tiers = tiers([Tier::new(5, secs(1)), burst, Tier::new(1, Tier::FOREVER)]);
+        let line = "5 per 1s for infinite, then 50 per 5s for 5s, cooldown 15s, skippable, then 1 per infinite for infinite";
+        assert_eq!(Algorithm::parse(line), Ok(Algorithm::Tiers(tiers.clone())));
+        assert_eq!(tiers.values().to_string(), line);
+        for (line, message) in [
+            (
+                "5 per 1s for 1",
+                "active: `1` is not a duration: add a unit",
+            ),
+            ("5 per 1s for 1s, then", "write it as"),
+            (
+                "5 per 1s for 1s, then 0 per 1s for 1s",
+                "tier 1: limit is 0",
+            ),
+            ("5 per 1s for 1s, cool 1s", "write it as"),
+        ] {
+            let error = Algorithm::parse(line).unwrap_err().to_string();
+            assert!(error.contains(message), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn tiers_that_cannot_be_are_errors() {
+        let (second, long, fine) = (secs(1), secs(1 << 31), Duration::from_nanos(1500));
+        let one = Tier::new(1, second);
+        for (tiers, field, message) in [
+            (vec![], "tiers", "tiers is empty"),
+            (
+                vec![one; 17],
+                "tiers",
+                "17 tiers are more than 16: remove some",
+            ),
+            (
+                vec![Tier::new(0, second)],
+                "limit",
+                "tier 0: limit is 0, so no request could ever enter",
+            ),
+            (
+                vec![Tier::new(1, secs(0))],
+                "window",
+                "tier 0: window is 0: use a duration such as `1s`",
+            ),
+            (vec![one.active(secs(0))], "active", "tier 0: active is 0"),
+            (
+                vec![one, one.cooldown(fine)],
+                "cooldown",
+                "tier 1: cooldown is not a whole number of",
+            ),
+            (
+                vec![Tier::new(1, 2 * long)],
+                "window",
+                "tier 0: window is more than 71 years (2^51 µs)",
+            ),
+            (
+                vec![Tier::new(4097, second)],
+                "limit",
+                "tier 0: limit 4097 is above 4096 in a window that",
+            ),
+        ] {
+            let error = Tiers::new(tiers).unwrap_err();
+            assert_eq!(error.field(), Some(field), "{error}");
+            assert!(error.to_string().starts_with(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn tiers_are_kept_as_they_are() {
+        let (second, long) = (secs(1), secs(1 << 31));
+        let counts = Tier::new(u32::MAX, second).active(second).cooldown(second);
+        assert_eq!(tiers([counts, counts]).capacity(), u32::MAX);
+        let kept = [
+            Tier::new(4096, second),
+            Tier::new(1, long).cooldown(Tier::FOREVER),
+        ];
+        assert_eq!(tiers(kept).iter().collect::<Vec<_>>(), kept);
+    }
+
+    #[test]
+    fn short_cooldown_above_the_lowest_is_a_doubt() {
+        let doubts = |tier: Tier| {
+            tiers([Tier::new(5, secs(10)).active(secs(1)), tier])
+                .doubts()
+                .len()
+        };
+        let burst = Tier::new(5, secs(10)).active(secs(10));
+        assert_eq!(doubts(burst.cooldown(secs(9))), 1);
+        assert_eq!(doubts(burst.cooldown(secs(10))), 0);
+        assert_eq!(doubts(burst.active(Tier::FOREVER)), 0);
+        assert_eq!(doubts(burst.cooldown(Tier::FOREVER)), 0);
+        // The only unit of a prison leaves with it.
+        assert_eq!(doubts(Tier::new(1, secs(10)).active(secs(10))), 0);
+        assert_eq!(doubts(Tier::new(1, secs(10)).active(secs(9))), 1);
+    }
+}

@@ -4,7 +4,6 @@
 //! span `[t, t + window)` admits more than the limit. [`Limit::window`](crate::Limit::window) has an example.
 
 mod arithmetic;
-mod notation;
 #[cfg(feature = "redis")]
 mod scripted;
 mod units;
@@ -13,7 +12,9 @@ use std::time::Duration;
 
 pub(crate) use self::arithmetic::Shown;
 pub(crate) use self::units::Units;
-use super::{Invalid, LimitError, Share, span_us};
+use super::{
+    FieldReader, Invalid, Notation, Share, WrittenFields, format_duration, notation::Form, span_us,
+};
 
 /// At most `limit` units within any span of the length `window`.
 /// [`Limit`](crate::Limit) has an example.
@@ -29,19 +30,7 @@ impl Window {
     pub const MAX_UNITS: u32 = 4096;
 
     /// Creates a limit of at most `limit` units within any span of the length `window`.
-    ///
-    /// # Errors
-    ///
-    /// If the limit is 0 or above [`MAX_UNITS`](Self::MAX_UNITS), or the window is 0, has a fraction of a microsecond, or is
-    /// longer than 2⁵¹ µs (71 years).
-    pub const fn new(limit: u32, window: Duration) -> Result<Self, LimitError> {
-        match Self::checked(limit, window) {
-            Ok(window) => Ok(window),
-            Err(invalid) => Err(LimitError::of(invalid)),
-        }
-    }
-
-    pub(crate) const fn checked(limit: u32, window: Duration) -> Result<Self, Invalid> {
+    pub(crate) const fn new(limit: u32, window: Duration) -> Result<Self, Invalid> {
         let us = span_us(
             "window",
             window,
@@ -91,5 +80,27 @@ impl Window {
             limit: share.units(self.limit),
             ..*self
         }
+    }
+}
+
+impl Notation for Window {
+    const FORM: Form = Form {
+        fields: &["limit", "window"],
+        words: "limit and window",
+        options: &[],
+        lines: &["{limit} in any {window}"],
+        short: &[],
+    };
+
+    fn read<F: FieldReader>(fields: &F) -> Option<Self> {
+        let (limit, window) = (fields.whole("limit"), fields.duration("window"));
+        fields.require(&["limit", "window"]);
+        fields.checked(Self::new(limit?, window?))
+    }
+
+    fn values(&self) -> WrittenFields {
+        WrittenFields::of(Self::FORM.lines[0])
+            .number("limit", self.limit)
+            .text("window", format_duration(self.window()))
     }
 }
