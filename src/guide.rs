@@ -45,51 +45,107 @@
 //! | `observability` | metrics for Prometheus, traces, and a dashboard for Grafana |
 //! | `simulator` | a page on which you can watch each algorithm |
 
-#[doc = include_str!("../docs/algorithms.md")]
-pub mod algorithms {}
+/// Makes a module of each page, if its code can be compiled.
+macro_rules! pages {
+    ($($(#[$cfg:meta])? $module:ident = $file:literal,)+) => {$(
+        #[doc = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/", $file))]
+        $(#[$cfg])?
+        pub mod $module {}
+    )+};
+}
 
-#[doc = include_str!("../docs/command.md")]
-pub mod command {}
+pages! {
+    algorithms = "algorithms.md",
+    command = "command.md",
+    #[cfg(feature = "redis")] failures = "failures.md",
+    #[cfg(feature = "redis")] leases = "leases.md",
+    limits_in_files = "limits-in-files.md",
+    operating = "operating.md",
+    proxies = "proxies.md",
+    #[cfg(feature = "redis")] redis = "redis.md",
+    responses = "responses.md",
+    #[cfg(feature = "axum")] rules = "rules.md",
+    #[cfg(feature = "axum")] stack = "stack.md",
+    tiers = "tiers.md",
+    waiting = "waiting.md",
+    why_denied = "why-denied.md",
+}
 
-#[doc = include_str!("../docs/failures.md")]
-#[cfg(feature = "redis")]
-pub mod failures {}
+pub mod recipes {
+    //! Complete solutions to common problems. The code of each page is compiled.
+    //!
+    //! Most recipes have two functions: `limits`, which could also be [files](crate::guide::limits_in_files), and `app`, which takes a
+    //! limiter. To serve such an application:
+    //!
+    //! ```
+    //! # #[cfg(feature = "axum")] {
+    //! use std::net::SocketAddr;
+    //!
+    //! use axum::{Router, routing::get};
+    //! use tokio::net::TcpListener;
+    //! use tollgate::{ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, limit::LimitsError};
+    //!
+    //! fn limits() -> Result<Limits, LimitsError> {
+    //!     Limits::builder().limit("requests", Limit::per_second(10).burst(20)).build()
+    //! }
+    //!
+    //! fn app(limiter: Limiter) -> Router {
+    //!     let rule = Rule::new("requests", ClientIp::peer());
+    //!     Router::new()
+    //!         .route("/", get(|| async { "hello" }))
+    //!         .layer(RateLimitLayer::with_limiter(limiter).rule(rule))
+    //! }
+    //!
+    //! async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+    //!     // For several servers: `RedisBackend::new("redis://127.0.0.1:6379")?`, with the feature `redis`.
+    //!     let limiter = Limiter::new(limits()?, MemoryBackend::new());
+    //!     let listener = TcpListener::bind("127.0.0.1:3000").await?;
+    //!     let service = app(limiter).into_make_service_with_connect_info::<SocketAddr>();
+    //!     axum::serve(listener, service).await?;
+    //!     Ok(())
+    //! }
+    //! # let _ = serve; }
+    //! ```
+    //!
+    //! | recipe | problem |
+    //! |---|---|
+    //! | [`api_keys`] | limit by API key, or else by address; unknown and duplicate keys |
+    //! | [`behind_proxies`] | find the client's address behind nginx, Cloudflare, AWS ALB or a Kubernetes ingress, and on localhost |
+    //! | [`calling_apis`] | with reqwest: keep to an API's documented rate, and follow what its responses say |
+    //! | [`combined_limits`] | which limits to combine for an API: rate, concurrency, quota |
+    //! | [`concurrency`] | at most a number of exports, uploads or streams at once per account |
+    //! | [`database`] | each customer's limit in a column of a database |
+    //! | [`graphql`] | charge a query by its cost |
+    //! | [`grpc`] | a budget for each tenant of a tonic server, and costs by method |
+    //! | [`language_models`] | requests, tokens, calls at once and a monthly quota for each API key of a language model |
+    //! | [`logins`] | limit failed logins by address and by user, with a JSON body |
+    //! | [`migrating`] | replace tower_governor, governor, tower's `RateLimit`, express-rate-limit or nginx `limit_req` |
+    //! | [`plans`] | tenants with plans, contracts of their own, and a limit for each user |
+    //! | [`routes`] | different limits per route and method |
+    //! | [`shadow_mode`] | try a limit before you enforce it |
+    //! | [`testing`] | test your application without sleeping |
+    //! | [`usage`] | charge uploads by their size, and generated answers by their tokens |
+    //! | [`webhooks`] | send webhooks at a rate that each receiver can handle |
+    //! | [`websockets`] | limit connections at once, and the messages of each |
 
-#[doc = include_str!("../docs/leases.md")]
-#[cfg(feature = "redis")]
-pub mod leases {}
-
-#[doc = include_str!("../docs/limits-in-files.md")]
-pub mod limits_in_files {}
-
-#[doc = include_str!("../docs/operating.md")]
-pub mod operating {}
-
-#[doc = include_str!("../docs/proxies.md")]
-pub mod proxies {}
-
-#[doc = include_str!("../docs/redis.md")]
-#[cfg(feature = "redis")]
-pub mod redis {}
-
-#[doc = include_str!("../docs/responses.md")]
-pub mod responses {}
-
-#[doc = include_str!("../docs/rules.md")]
-#[cfg(feature = "axum")]
-pub mod rules {}
-
-#[doc = include_str!("../docs/stack.md")]
-#[cfg(feature = "axum")]
-pub mod stack {}
-
-#[doc = include_str!("../docs/tiers.md")]
-pub mod tiers {}
-
-#[doc = include_str!("../docs/waiting.md")]
-pub mod waiting {}
-
-#[doc = include_str!("../docs/why-denied.md")]
-pub mod why_denied {}
-
-pub mod recipes;
+    pages! {
+        #[cfg(feature = "axum")] api_keys = "recipes/api-keys.md",
+        behind_proxies = "recipes/behind-proxies.md",
+        #[cfg(feature = "pace")] calling_apis = "recipes/calling-apis.md",
+        #[cfg(feature = "axum")] combined_limits = "recipes/combined-limits.md",
+        #[cfg(feature = "axum")] concurrency = "recipes/concurrency.md",
+        #[cfg(feature = "axum")] database = "recipes/database.md",
+        #[cfg(feature = "axum")] graphql = "recipes/graphql.md",
+        grpc = "recipes/grpc.md",
+        #[cfg(feature = "axum")] language_models = "recipes/language-models.md",
+        #[cfg(feature = "axum")] logins = "recipes/logins.md",
+        migrating = "recipes/migrating.md",
+        #[cfg(feature = "axum")] plans = "recipes/plans.md",
+        #[cfg(feature = "axum")] routes = "recipes/routes.md",
+        #[cfg(feature = "axum")] shadow_mode = "recipes/shadow-mode.md",
+        #[cfg(feature = "axum")] testing = "recipes/testing.md",
+        #[cfg(feature = "axum")] usage = "recipes/usage.md",
+        webhooks = "recipes/webhooks.md",
+        #[cfg(feature = "axum")] websockets = "recipes/websockets.md",
+    }
+}

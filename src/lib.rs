@@ -120,9 +120,6 @@ mod random;
 pub mod reload;
 pub mod response;
 pub mod rule;
-#[cfg(feature = "testing")]
-mod simulated;
-mod spelling;
 mod task;
 #[cfg(feature = "testing")]
 pub mod testing;

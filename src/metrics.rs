@@ -68,12 +68,11 @@ use metrics::{
     gauge, histogram,
 };
 
-pub(crate) use self::durations::{Durations, Stopwatch};
-#[cfg(feature = "redis")]
-pub(crate) use self::durations::{StoreCall, StoreDurations};
-use crate::decision::{ResultLabel, stats::Stats};
-#[cfg(feature = "failure-policy")]
-use crate::transaction::OnFailure;
+pub(crate) use self::durations::{Durations, Stopwatch, StoreDurations};
+use crate::{
+    decision::{ResultLabel, stats::Stats},
+    transaction::OnFailure,
+};
 
 /// Decided transactions. The [module docs](self) describe each metric.
 pub const REQUESTS: &str = "rate_limiting.requests";
@@ -145,38 +144,34 @@ pub fn describe() {
             counter!(name, label => *value).increment(0);
         }
     }
-    let seconds = Unit::Seconds;
-    describe_counter!(REQUESTS, Unit::Count, "Transactions decided");
-    describe_counter!(REFUSALS, Unit::Count, "Requests refused by layers");
-    describe_histogram!(DECISION_DURATION, seconds, "Duration of decisions");
-    describe_histogram!(STORE_DURATION, seconds, "Duration of calls to Redis");
-    describe_counter!(
-        CIRCUIT_TRANSITIONS,
-        Unit::Count,
-        "Transitions of the circuit breaker"
-    );
-    describe_counter!(
-        FALLBACK_REQUESTS,
-        Unit::Count,
-        "Batches decided without the store"
-    );
-    describe_histogram!(
-        OVERRIDE_UTILIZATION,
-        "Used part of the buckets of clients with an override"
-    );
-    describe_counter!(CONFIG_RELOADS, Unit::Count, "Reloads of limits");
-    describe_gauge!(BUCKETS, Unit::Count, "Buckets held in memory");
-    describe_counter!(
-        EVICTIONS,
-        Unit::Count,
-        "Buckets evicted because memory was full"
-    );
-    describe_gauge!(WAITING, Unit::Count, "Requests that wait in line in layers");
     gauge!(WAITING).increment(0.0);
+    for (name, meaning) in [
+        (REQUESTS, "Transactions decided"),
+        (REFUSALS, "Requests refused by layers"),
+        (CIRCUIT_TRANSITIONS, "Transitions of the circuit breaker"),
+        (FALLBACK_REQUESTS, "Batches decided without the store"),
+        (CONFIG_RELOADS, "Reloads of limits"),
+        (EVICTIONS, "Buckets evicted because memory was full"),
+    ] {
+        describe_counter!(name, Unit::Count, meaning);
+    }
+    for (name, meaning) in [
+        (BUCKETS, "Buckets held in memory"),
+        (WAITING, "Requests that wait in line in layers"),
+    ] {
+        describe_gauge!(name, Unit::Count, meaning);
+    }
     describe_gauge!(PERMITS, "Permits that work in this process holds");
     describe_gauge!(
         CIRCUIT_STATE,
         "0 while the store decides, 1 while the process decides without it"
+    );
+    let seconds = Unit::Seconds;
+    describe_histogram!(DECISION_DURATION, seconds, "Duration of decisions");
+    describe_histogram!(STORE_DURATION, seconds, "Duration of calls to Redis");
+    describe_histogram!(
+        OVERRIDE_UTILIZATION,
+        "Used part of the buckets of clients with an override"
     );
 }
 
@@ -203,8 +198,8 @@ pub fn publish(stats: &Stats) {
     }
 }
 
-/// The series of one limit, each registered at its first use.
-#[derive(Default)]
+/// The series of one limit, each registered at its first use. Clones count in the same.
+#[derive(Clone, Default)]
 pub(crate) struct Meter(Arc<Series>);
 
 #[derive(Default)]
@@ -252,6 +247,12 @@ impl Meter {
     }
 }
 
+impl fmt::Debug for Meter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Meter")
+    }
+}
+
 fn requests(policy: &str, label: ResultLabel) -> Counter {
     counter!(REQUESTS, "policy" => policy.to_owned(), "result" => label.as_str())
 }
@@ -272,31 +273,15 @@ impl Drop for PermitCount {
     }
 }
 
-/// Clones count in the same series.
-impl Clone for Meter {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl fmt::Debug for Meter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Meter")
-    }
-}
-
 /// Counts that a breaker has opened or closed.
-#[cfg(feature = "failure-policy")]
 pub(crate) fn circuit_is(to: &'static str) {
     count(CIRCUIT_TRANSITIONS, "to", to);
 }
 
 /// The numbers of batches decided without the store, each registered at its first use.
-#[cfg(feature = "failure-policy")]
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Fallbacks([OnceLock<Counter>; 3]);
 
-#[cfg(feature = "failure-policy")]
 impl Fallbacks {
     /// Counts a batch that was decided like this.
     #[inline]
@@ -308,13 +293,6 @@ impl Fallbacks {
         };
         let new = || counter!(FALLBACK_REQUESTS, "action" => name);
         self.0[action as usize].get_or_init(new).increment(1);
-    }
-}
-
-#[cfg(feature = "failure-policy")]
-impl fmt::Debug for Fallbacks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Fallbacks")
     }
 }
 

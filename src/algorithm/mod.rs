@@ -15,7 +15,6 @@ mod line;
 mod notation;
 pub mod quota;
 mod share;
-mod terms;
 pub mod tiers;
 pub(crate) mod window;
 
@@ -30,10 +29,10 @@ pub use self::{
     limit_error::LimitError,
 };
 pub(crate) use self::{
+    algorithm::{Refill, Terms},
     limit_error::Invalid,
     notation::{FieldReader, MapForm, Notation, WrittenFields},
     share::{LeaseShare, Share},
-    terms::{Refill, Terms},
 };
 
 /// The longest span of a limit, and the deepest debt of a bucket: 2⁵¹ µs, about 71 years.

@@ -31,7 +31,7 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         static CLOCK: LazyLock<(quanta::Clock, SteadyTime)> = LazyLock::new(Default::default);
         #[cfg(feature = "testing")]
-        if let Some(us) = crate::simulated::now() {
+        if let Some(us) = crate::random::simulated::now() {
             return Timestamp(us);
         }
         let (counter, time) = &*CLOCK;

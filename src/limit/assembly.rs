@@ -12,7 +12,7 @@ use super::{
     name::LimitName,
     overrides::Override,
 };
-use crate::{algorithm::Algorithm, id::shortened, spelling::nearest};
+use crate::{algorithm::Algorithm, id::shortened, message::nearest};
 
 /// Limits under construction.
 #[derive(Default)]

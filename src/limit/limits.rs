@@ -15,8 +15,8 @@ use super::{
 use crate::{
     algorithm::{Algorithm, LeaseShare},
     id::{Id, IdError, IdFormat, MISSING},
+    message::did_you_mean,
     metrics::Meter,
-    spelling::did_you_mean,
     transaction::{BucketKey, LimitKey, LimitRef, LimitSeed, Member, Mode, OnFailure},
 };
 

@@ -7,8 +7,7 @@ use crate::{
     clock::InvalidNow,
     id::{Id, IdError},
     limit::Limits,
-    message::debug_is_message,
-    spelling::did_you_mean,
+    message::{debug_is_message, did_you_mean},
     transaction::{BucketKey, Member},
 };
 

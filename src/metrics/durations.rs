@@ -8,9 +8,7 @@ use std::{
 use metrics::{Histogram, histogram};
 use quanta::Clock;
 
-use super::DECISION_DURATION;
-#[cfg(feature = "redis")]
-use super::STORE_DURATION;
+use super::{DECISION_DURATION, STORE_DURATION};
 use crate::transaction::Operation;
 
 /// The series of how long decisions take, for each operation.
@@ -49,12 +47,21 @@ impl Stopwatch {
 }
 
 /// The durations of a backend's calls to its store, each registered at its first use.
-#[cfg(feature = "redis")]
 #[derive(Default)]
 pub(crate) struct StoreDurations([[OnceLock<Histogram>; StoreCall::RESULTS.len()]; OPERATIONS]);
 
+impl StoreDurations {
+    pub(crate) fn call(&self, operation: Operation) -> StoreCall<'_> {
+        StoreCall {
+            durations: self,
+            operation,
+            result: "dropped",
+            since: Stopwatch::start(),
+        }
+    }
+}
+
 /// A call to a store. It records its duration when it is dropped, also if its caller has stopped waiting.
-#[cfg(feature = "redis")]
 pub(crate) struct StoreCall<'a> {
     durations: &'a StoreDurations,
     operation: Operation,
@@ -62,25 +69,14 @@ pub(crate) struct StoreCall<'a> {
     since: Stopwatch,
 }
 
-#[cfg(feature = "redis")]
-impl<'a> StoreCall<'a> {
+impl StoreCall<'_> {
     const RESULTS: [&'static str; 5] = ["ok", "error", "timeout", "moving", "dropped"];
-
-    pub(crate) fn start(durations: &'a StoreDurations, operation: Operation) -> Self {
-        Self {
-            durations,
-            operation,
-            result: "dropped",
-            since: Stopwatch::start(),
-        }
-    }
 
     pub(crate) fn ended(mut self, result: &'static str) {
         self.result = result;
     }
 }
 
-#[cfg(feature = "redis")]
 impl Drop for StoreCall<'_> {
     fn drop(&mut self) {
         let (operation, result) = (self.operation, self.result);

@@ -13,7 +13,7 @@ use crate::{
     key::{IdSource, MissingId},
     limit::{Limit, Limits, LimitsError},
     limiter::Transaction,
-    spelling::did_you_mean,
+    message::did_you_mean,
     transaction::{LimitPlace, LimitRef, Mode},
 };
 

@@ -1,8 +1,8 @@
 //! Random operations by seed, decided by the models and by [`MapBackend`] too.
 
 use super::{
+    MapBackend,
     driver::{ALL, Driver, Models, PERMITS, Question, START, TIERS},
-    map_backend::MapBackend,
 };
 use crate::{
     algorithm::Charge,

@@ -10,11 +10,10 @@
 mod arithmetic;
 #[cfg(feature = "redis")]
 mod scripted;
-mod ticks;
 
 use std::time::Duration;
 
-pub(crate) use self::ticks::Ticks;
+pub(crate) use self::arithmetic::Ticks;
 use super::{
     FieldReader, Invalid, LONGEST_US, Notation, Share, WrittenFields, format_duration,
     notation::Form, span_us,

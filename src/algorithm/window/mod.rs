@@ -6,12 +6,10 @@
 mod arithmetic;
 #[cfg(feature = "redis")]
 mod scripted;
-mod units;
 
 use std::time::Duration;
 
-pub(crate) use self::arithmetic::Shown;
-pub(crate) use self::units::Units;
+pub(crate) use self::arithmetic::{Shown, Units};
 use super::{
     FieldReader, Invalid, Notation, Share, WrittenFields, format_duration, notation::Form, span_us,
 };

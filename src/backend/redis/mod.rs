@@ -78,7 +78,7 @@ use self::{cluster::Cluster, error::Failure, link::Link, protocol::Call};
 use super::{Backend, BackendError, Stats};
 use crate::{
     decision::{Answer, Outcome},
-    metrics::{StoreCall, StoreDurations},
+    metrics::StoreDurations,
     transaction::Batch,
 };
 
@@ -192,7 +192,7 @@ impl fmt::Debug for RedisBackend {
 #[async_trait]
 impl Backend for RedisBackend {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let call = StoreCall::start(&self.durations, batch.operation);
+        let call = self.durations.call(batch.operation);
         let decided = self.decide(batch).await;
         call.ended(decided.as_ref().map_or_else(Failure::label, |_| "ok"));
         let key = |place: usize| {

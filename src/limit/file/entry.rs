@@ -4,12 +4,12 @@ use std::sync::LazyLock;
 
 use super::{
     super::{limit::Limit, mistake::Reporter, notation::WORDS},
-    tree::{Key, Node, Value},
+    Key, Node, Value,
 };
 use crate::{
     algorithm::{Algorithm, AlgorithmKey, FieldReader, LimitError, MapForm},
     id::shortened,
-    spelling::{did_you_mean, nearest},
+    message::{did_you_mean, nearest},
 };
 
 /// The fields for the values of a limit.

@@ -5,10 +5,7 @@ use std::{borrow::Cow, fmt};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{
-    MAX_DEPTH, Parsed, too_deep,
-    tree::{Key, Lines, Node, Value},
-};
+use super::{Key, Lines, MAX_DEPTH, Node, Parsed, Value, too_deep};
 
 /// Parses a text. An empty text has no content.
 pub(in crate::limit) fn parse(text: &str) -> Parsed<Node<'_>> {

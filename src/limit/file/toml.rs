@@ -5,10 +5,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{
-    Parsed,
-    tree::{Key, Lines, Node, Value},
-};
+use super::{Key, Lines, Node, Parsed, Value};
 
 /// Parses a text. A text without keys is nothing, since it is also what remains of a truncated file.
 pub(super) fn parse(text: &str) -> Parsed<Node<'_>> {

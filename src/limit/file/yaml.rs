@@ -4,10 +4,7 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 
-use super::{
-    MAX_DEPTH, Parsed, too_deep,
-    tree::{Key, Node, Value},
-};
+use super::{Key, MAX_DEPTH, Node, Parsed, Value, too_deep};
 
 /// The most values that anchors and aliases can stand for in total, so that a small file cannot become a huge one.
 const MAX_COPIED: usize = 100_000;

@@ -11,11 +11,7 @@ use std::{
 use anyhow::{Context, Result};
 use flate2::read::MultiGzDecoder;
 
-use super::{
-    LogArgs, Record, Wanted,
-    format::Formats,
-    unreadable::{Reason, Unreadable},
-};
+use super::{Formats, LogArgs, Reason, Record, Unreadable, Wanted};
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 

@@ -11,9 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    LogArgs,
-    format::Line,
-    unreadable::Reason,
+    Line, LogArgs, Reason,
     value::{YEAR, address, instant, method_and_path, path_of},
 };
 

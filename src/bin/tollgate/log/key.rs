@@ -9,7 +9,7 @@ use std::{
 
 use tollgate::id::IdFormat;
 
-use super::{LogArgs, format::Line, unreadable::Reason};
+use super::{Line, LogArgs, Reason};
 
 /// The bits of an IPv6 address that one subscriber cannot choose, as in `ClientIp`.
 const SUBSCRIBER: u128 = u128::MAX << 64;

@@ -4,27 +4,33 @@
 //! thousand requests, and the earliest of them comes first. The logs are then merged by time, whatever the order of their
 //! names. A request that is later still takes place at the latest instant so far, because a clock does not step back.
 
-mod format;
 mod input;
 mod json;
 mod key;
 mod text;
-mod unreadable;
 mod value;
 
 use std::{
+    borrow::Cow,
     cmp::Reverse,
+    fmt,
     io::{Write, stderr},
+    net::IpAddr,
     num::NonZeroUsize,
     path::PathBuf,
 };
 
 use anyhow::Result;
 use clap::Args;
+use thiserror::Error;
 
 pub(crate) use self::key::Key;
-use self::{input::Input, unreadable::Unreadable};
-use crate::output::{counted, grouped, say};
+use self::{
+    input::Input,
+    json::JsonLine,
+    text::{CommonLine, ExtendedLine},
+};
+use crate::output::{counted, grouped, say, shown};
 
 /// The logs to read.
 #[derive(Args, Clone, Debug)]
@@ -169,5 +175,164 @@ impl LogEnd {
             None => "the log is empty: name a file with requests".to_owned(),
             Some(reason) => format!("no line could be read. Of the first, {reason}"),
         })
+    }
+}
+
+/// The mark with which some programs begin a file in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The directives of W3C extended logs.
+const DIRECTIVES: [&str; 7] = [
+    "Version",
+    "Fields",
+    "Software",
+    "Date",
+    "Start-Date",
+    "End-Date",
+    "Remark",
+];
+
+/// A line in one format.
+trait Line {
+    /// The instant of the request.
+    fn time(&self, args: &LogArgs) -> Result<u64, Reason>;
+
+    /// The client's address.
+    fn address(&self, args: &LogArgs) -> Result<IpAddr, Reason>;
+
+    /// The method and the path without the query, as far as they are known.
+    fn request(&self) -> (String, String);
+
+    /// The value of a field.
+    fn field(&self, name: &str) -> Option<Cow<'_, str>>;
+}
+
+/// Reads lines, and remembers what the directives of a W3C extended log say about the next ones.
+#[derive(Default)]
+struct Formats {
+    columns: Vec<String>,
+}
+
+impl Formats {
+    /// Reads a line; `None` for a directive.
+    fn read(
+        &mut self,
+        line: &[u8],
+        args: &LogArgs,
+        wanted: &Wanted,
+    ) -> Option<Result<Record, Reason>> {
+        let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+        let line = line.trim_ascii_start();
+        if line.first() == Some(&b'{') {
+            return Some(JsonLine::parse(line).and_then(|line| record(&line, args, wanted)));
+        }
+        let text = &*String::from_utf8_lossy(line);
+        if let Some((name, value)) = directive(text) {
+            if name == "Fields" {
+                self.columns = value.split_whitespace().map(str::to_owned).collect();
+            }
+            return None;
+        }
+        Some(if !self.columns.is_empty() {
+            ExtendedLine::parse(text, &self.columns).and_then(|line| record(&line, args, wanted))
+        } else if let Some(line) = CommonLine::of_balancer(text) {
+            record(&line, args, wanted)
+        } else {
+            CommonLine::parse(text).and_then(|line| record(&line, args, wanted))
+        })
+    }
+}
+
+fn directive(text: &str) -> Option<(&str, &str)> {
+    let directive = text.strip_prefix('#')?.split_once(':')?;
+    DIRECTIVES.contains(&directive.0).then_some(directive)
+}
+
+fn record(line: &impl Line, args: &LogArgs, wanted: &Wanted) -> Result<Record, Reason> {
+    let ids = wanted.keys.iter().map(|key| key.id(line, args));
+    let (method, path) = match wanted.request {
+        true => line.request(),
+        false => Default::default(),
+    };
+    Ok(Record {
+        at: line.time(args)?,
+        ids: ids.collect::<Result<_, _>>()?,
+        method,
+        path,
+    })
+}
+
+/// The number of lines that are shown.
+const SHOWN: usize = 5;
+
+/// The length of what is shown of a line, in bytes.
+const EXCERPT: usize = 120;
+
+/// The lines that cannot be read: their number, and the first ones.
+#[derive(Debug, Default)]
+pub(crate) struct Unreadable {
+    pub(crate) count: u64,
+    first: Vec<(Reason, String)>,
+}
+
+/// The reason why a line cannot be read, and what to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum Reason {
+    #[error("it is longer than 64 KiB: cut its longest field")]
+    TooLong,
+    #[error(
+        "it is in no known format: use Common Log Format, JSON lines, a W3C extended log with its `#Fields:`, or the log of \
+         an AWS load balancer"
+    )]
+    Form,
+    #[error("it has no time: name its field with --time")]
+    NoTime,
+    #[error("its time cannot be read: write it as in RFC 3339, or name another field with --time")]
+    Time,
+    #[error("its time is before 1970: name another field with --time")]
+    BeforeEpoch,
+    #[error("its time is after 2112: name another field with --time")]
+    TooLate,
+    #[error("it has no client address: name its field with --address, or count by another --key")]
+    NoAddress,
+    #[error("its address is a list: give the number of your proxies with --hops")]
+    List,
+    #[error("its list has fewer addresses than --hops: give the number of your proxies")]
+    FewHops,
+}
+
+impl Unreadable {
+    fn add(&mut self, file: &str, line: u64, reason: Reason, bytes: &[u8]) {
+        self.count += 1;
+        if self.first.len() < SHOWN {
+            let start = &bytes[..bytes.len().min(EXCERPT)];
+            let cut = if start.len() < bytes.len() { "…" } else { "" };
+            let text = shown(&String::from_utf8_lossy(start));
+            let text = format!("{file}:{line}: {reason}: {text}{cut}");
+            self.first.push((reason, text));
+        }
+    }
+
+    fn first_reason(&self) -> Option<Reason> {
+        self.first.first().map(|(reason, _)| *reason)
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.first.extend(other.first);
+        self.first.truncate(SHOWN);
+    }
+}
+
+/// The count, and the first of the lines; nothing if all could be read.
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.count {
+            0 => return Ok(()),
+            1 => writeln!(f, "1 line could not be read:")?,
+            count => writeln!(f, "{count} lines could not be read. The first ones:")?,
+        }
+        let mut lines = self.first.iter();
+        lines.try_for_each(|(_, line)| writeln!(f, "  {line}"))
     }
 }

@@ -3,9 +3,7 @@
 use std::{borrow::Cow, net::IpAddr};
 
 use super::{
-    LogArgs,
-    format::Line,
-    unreadable::Reason,
+    Line, LogArgs, Reason,
     value::{address, instant, method_and_path, path_of},
 };
 

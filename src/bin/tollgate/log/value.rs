@@ -7,7 +7,7 @@ use std::{
 
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 
-use super::unreadable::Reason;
+use super::Reason;
 
 const SECOND: i128 = 1_000_000;
 

@@ -2,24 +2,24 @@
 //! would, with the log's times as the clock.
 
 mod rules;
-mod tally;
 
-use std::{fmt::Write, path::PathBuf};
+use std::{fmt::Write, mem, path::PathBuf, time::Duration};
 
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Map, Value, json};
-use tollgate::{Limits, MemoryBackend, Transaction};
+use tollgate::{Decision, Limit, Limits, MemoryBackend, Transaction};
 
-use self::{
-    rules::{Rule, Rules},
-    tally::Tally,
-};
+use self::rules::{Rule, Rules};
 use crate::{
     NOT_DONE,
+    clients::{Denials, DeniedClients, Distinct, hash, kept},
     limits::{Clocked, LimitFiles},
     log::{Key, LogArgs, LogEnd, Record, Wanted},
-    output::{ReportArgs, grouped, most_denied, print, print_json, say, span, table, with_percent},
+    output::{
+        ReportArgs, grouped, instant, most_denied, print, print_json, say, span, table,
+        with_percent,
+    },
 };
 
 /// The most bytes of windows and tiers.
@@ -241,4 +241,69 @@ fn as_json(end: &LogEnd, tallies: &[Tally], top: usize) -> Value {
         .map(|tally| (tally.name.clone(), tally.as_json(top)));
     let limits: Map<_, _> = limits.collect();
     json!({"lines": end.lines, "unreadable": end.unreadable.count, "limits": limits})
+}
+
+/// What one limit did, or would have done.
+#[derive(Debug, Default)]
+struct Tally {
+    name: String,
+    /// The default in words.
+    values: String,
+    requests: u64,
+    denied: u64,
+    clients: Distinct,
+    clients_denied: Distinct,
+    /// The longest time until a denied request would have passed.
+    longest_wait: Duration,
+    /// Requests that waited in line, and the longest wait of one.
+    delayed: u64,
+    longest_delay: Duration,
+    /// The denied clients, the most denied one first. Empty until the end.
+    most_denied: Vec<Denials>,
+    by_client: DeniedClients,
+}
+
+impl Tally {
+    fn new(name: &str, limit: Option<&Limit>) -> Self {
+        Self {
+            name: name.to_owned(),
+            values: limit.map_or_else(|| "no default".to_owned(), Limit::to_string),
+            ..Self::default()
+        }
+    }
+
+    /// Counts a decision. A limit in shadow mode counts as if it were in force.
+    fn count(&mut self, at: u64, id: &str, decision: &Decision) {
+        let client = hash(id);
+        self.requests += 1;
+        self.clients.add(client);
+        self.delayed += u64::from(!decision.delay().is_zero());
+        self.longest_delay = self.longest_delay.max(decision.delay());
+        if !decision.allowed() || decision.would_be_denied() {
+            self.denied += 1;
+            self.clients_denied.add(client);
+            self.by_client.add(client, at, || kept(id));
+            self.longest_wait = self
+                .longest_wait
+                .max(decision.next_after().unwrap_or_default());
+        }
+    }
+
+    fn ended(mut self) -> Self {
+        self.most_denied = mem::take(&mut self.by_client).sorted();
+        self
+    }
+
+    fn as_json(&self, top: usize) -> Value {
+        let most_denied = self.most_denied.iter().take(top).map(|client| {
+            json!({"id": client.id, "denied": client.denied, "first": instant(client.first)})
+        });
+        json!({
+            "requests": self.requests,
+            "clients": self.clients.count(),
+            "denied": self.denied,
+            "clients_denied": self.clients_denied.count(),
+            "most_denied": most_denied.collect::<Vec<_>>(),
+        })
+    }
 }

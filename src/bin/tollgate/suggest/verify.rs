@@ -5,7 +5,10 @@ use std::collections::HashSet;
 use anyhow::Result;
 use tollgate::{Limit, Limits, Transaction};
 
-use super::{choice::Choice, measure::Measured, spool::Spool};
+use super::{
+    choice::Choice,
+    measure::{Measured, Spool},
+};
 use crate::{
     clients::{Denials, DeniedClients, Names},
     limits::Clocked,
