@@ -3,12 +3,12 @@ use std::{fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arithmetic, Ask, AskError, FieldReader, NEVER, Notation, Share, WrittenFields,
+    Arithmetic, Ask, AskError, FieldReader, NEVER, Notation, Parameters,
     concurrency::Concurrency,
     gcra::{Gcra, Ticks},
     notation::Form,
     quota::{Quota, Usage},
-    tiers::{History, Tier, Tiers},
+    tiers::{History, Tiers},
     window::{Units, Window},
 };
 
@@ -64,29 +64,6 @@ pub enum State {
     Quota(Usage),
     /// The grants of tiers.
     Tiers(History),
-}
-
-/// The terms of a limit, which do not depend on the state of a bucket.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
-    /// The most units that can be taken at once.
-    pub(crate) quota: u32,
-    /// The time in which they come back, if it is known.
-    pub(crate) window: Option<Duration>,
-    pub(crate) refill: Refill,
-}
-
-/// How units come back.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Refill {
-    /// One after the other, `count` in each period.
-    Steady { count: u32, period: Duration },
-    /// Each at most this long after it was taken.
-    Windowed(Duration),
-    /// By a calendar, or by several windows.
-    Other,
-    /// When the work ends that they are for.
-    Permits,
 }
 
 impl AlgorithmKey {
@@ -157,12 +134,17 @@ impl Algorithm {
     /// Returns the most units that can be taken at once.
     #[must_use]
     pub fn capacity(&self) -> u32 {
+        self.parameters().capacity()
+    }
+
+    /// What does not depend on a bucket.
+    pub(crate) fn parameters(&self) -> &dyn Parameters {
         match self {
-            Self::Gcra(gcra) => gcra.capacity(),
-            Self::Window(window) => window.capacity(),
-            Self::Quota(quota) => quota.capacity(),
-            Self::Concurrency(concurrency) => concurrency.capacity(),
-            Self::Tiers(tiers) => tiers.capacity(),
+            Self::Gcra(gcra) => gcra,
+            Self::Window(window) => window,
+            Self::Quota(quota) => quota,
+            Self::Concurrency(concurrency) => concurrency,
+            Self::Tiers(tiers) => tiers,
         }
     }
 
@@ -194,26 +176,6 @@ impl Algorithm {
         (full_at != NEVER).then_some(full_at)
     }
 
-    /// Returns the share of a process that decides on its own.
-    pub(crate) fn share(&self, share: Share) -> Self {
-        match self {
-            Self::Gcra(gcra) => Self::Gcra(gcra.share(share)),
-            Self::Window(window) => Self::Window(window.share(share)),
-            Self::Quota(quota) => Self::Quota(quota.share(share)),
-            Self::Concurrency(concurrency) => Self::Concurrency(concurrency.share(share)),
-            Self::Tiers(tiers) => Self::Tiers(tiers.share(share)),
-        }
-    }
-
-    /// Returns the most bytes that the history of a bucket takes, if it has one.
-    pub(crate) fn largest_history(&self) -> usize {
-        match self {
-            Self::Gcra(_) | Self::Quota(_) => 0,
-            Self::Window(_) | Self::Concurrency(_) => self.capacity() as usize * size_of::<u64>(),
-            Self::Tiers(tiers) => tiers.largest_history(),
-        }
-    }
-
     /// Returns the time for which a permit counts after it was taken or renewed, if the algorithm has permits.
     pub(crate) const fn hold(&self) -> Option<Duration> {
         match self {
@@ -227,124 +189,64 @@ impl Algorithm {
     pub(crate) const fn has_line(&self) -> bool {
         matches!(self, Self::Gcra(gcra) if !gcra.max_wait().is_zero())
     }
-
-    /// Returns the fields of the limit in a file.
-    pub(crate) fn values(&self) -> WrittenFields {
-        match self {
-            Self::Gcra(gcra) => gcra.values(),
-            Self::Window(window) => window.values(),
-            Self::Quota(quota) => quota.values(),
-            Self::Concurrency(concurrency) => concurrency.values(),
-            Self::Tiers(tiers) => tiers.values(),
-        }
-    }
-
-    /// Returns what clients are told of the limit.
-    pub(crate) fn terms(&self) -> Terms {
-        let (quota, window, refill) = match self {
-            Self::Gcra(gcra) => {
-                let (count, period) = (gcra.count(), gcra.period());
-                let steady = Refill::Steady { count, period };
-                (gcra.burst(), Some(gcra.filling_time()), steady)
-            }
-            Self::Window(window) => {
-                let length = window.window();
-                (window.limit(), Some(length), Refill::Windowed(length))
-            }
-            Self::Quota(quota) => {
-                let first_use = quota.per().first_use_length();
-                let refill = first_use.map_or(Refill::Other, Refill::Windowed);
-                (quota.quota(), Some(quota.per().longest()), refill)
-            }
-            Self::Concurrency(limit) => (limit.limit(), None, Refill::Permits),
-            Self::Tiers(tiers) => {
-                // Several windows are not one.
-                let mut windows = tiers.iter().map(|tier| tier.window);
-                let only = windows.next().filter(|_| windows.next().is_none());
-                let window = only.filter(|window| *window != Tier::FOREVER);
-                (self.capacity(), window, Refill::Other)
-            }
-        };
-        Terms {
-            quota,
-            window,
-            refill,
-        }
-    }
-
-    /// Returns mistakes that are probable but not certain, each with the number of its tier.
-    pub(crate) fn doubts(&self) -> Vec<(usize, &'static str)> {
-        match self {
-            Self::Tiers(tiers) => tiers.doubts(),
-            _ => Vec::new(),
-        }
-    }
 }
 
-impl From<Ticks> for State {
-    fn from(tat: Ticks) -> Self {
-        Self::Gcra(tat)
-    }
+/// A state of some algorithm.
+pub(crate) trait Kept: Default + PartialEq {
+    fn into_state(self) -> State;
+
+    /// Returns `None` if the state is of another algorithm, which is then only there by mistake: it has another key.
+    fn of_state(state: State) -> Option<Self>;
 }
 
-impl From<Units> for State {
-    fn from(units: Units) -> Self {
-        Self::Units(units)
+impl Kept for Ticks {
+    fn into_state(self) -> State {
+        State::Gcra(self)
     }
-}
 
-impl From<Usage> for State {
-    fn from(usage: Usage) -> Self {
-        Self::Quota(usage)
-    }
-}
-
-impl From<History> for State {
-    fn from(history: History) -> Self {
-        Self::Tiers(history)
-    }
-}
-
-impl TryFrom<State> for Ticks {
-    type Error = State;
-
-    fn try_from(state: State) -> Result<Self, State> {
+    fn of_state(state: State) -> Option<Self> {
         match state {
-            State::Gcra(tat) => Ok(tat),
-            other => Err(other),
+            State::Gcra(tat) => Some(tat),
+            _ => None,
         }
     }
 }
 
-impl TryFrom<State> for Units {
-    type Error = State;
+impl Kept for Units {
+    fn into_state(self) -> State {
+        State::Units(self)
+    }
 
-    fn try_from(state: State) -> Result<Self, State> {
+    fn of_state(state: State) -> Option<Self> {
         match state {
-            State::Units(units) => Ok(units),
-            other => Err(other),
+            State::Units(units) => Some(units),
+            _ => None,
         }
     }
 }
 
-impl TryFrom<State> for Usage {
-    type Error = State;
+impl Kept for Usage {
+    fn into_state(self) -> State {
+        State::Quota(self)
+    }
 
-    fn try_from(state: State) -> Result<Self, State> {
+    fn of_state(state: State) -> Option<Self> {
         match state {
-            State::Quota(usage) => Ok(usage),
-            other => Err(other),
+            State::Quota(usage) => Some(usage),
+            _ => None,
         }
     }
 }
 
-impl TryFrom<State> for History {
-    type Error = State;
+impl Kept for History {
+    fn into_state(self) -> State {
+        State::Tiers(self)
+    }
 
-    fn try_from(state: State) -> Result<Self, State> {
+    fn of_state(state: State) -> Option<Self> {
         match state {
-            State::Tiers(history) => Ok(history),
-            other => Err(other),
+            State::Tiers(history) => Some(history),
+            _ => None,
         }
     }
 }

@@ -39,8 +39,9 @@ impl Algorithm {
                 let mistake = Cell::new(None);
                 let fields = LineFields::take(template, &line, &mistake)?;
                 // Two lines can have the same fields: `10 per calendar 24h` has those of another one.
-                let is_meant =
-                    |read: &Self| short.contains(template) || read.values().line == *template;
+                let is_meant = |read: &Self| {
+                    short.contains(template) || read.parameters().values().line == *template
+                };
                 let read = key.read(&fields).filter(is_meant);
                 Some(mistake.take().map_or_else(|| read.ok_or_else(no_form), Err))
             })

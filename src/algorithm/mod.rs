@@ -6,7 +6,6 @@
 
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod algorithm;
-mod bound;
 pub(crate) mod concurrency;
 mod duration;
 pub(crate) mod gcra;
@@ -23,28 +22,78 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+pub(crate) use self::{
+    algorithm::Kept,
+    limit_error::Invalid,
+    notation::{FieldReader, MapForm, Notation, WrittenFields},
+    share::{LeaseShare, Share},
+};
 pub use self::{
     algorithm::{Algorithm, AlgorithmKey, State},
     duration::{format_duration, parse_duration},
     limit_error::LimitError,
 };
-pub(crate) use self::{
-    algorithm::{Refill, Terms},
-    limit_error::Invalid,
-    notation::{FieldReader, MapForm, Notation, WrittenFields},
-    share::{LeaseShare, Share},
-};
 
 /// The longest span of a limit, and the deepest debt of a bucket: 2⁵¹ µs, about 71 years.
 pub(crate) const LONGEST_US: u64 = 1 << 51;
+
+/// What does not depend on a bucket.
+pub(crate) trait Parameters {
+    /// Returns the most units that can be taken at once.
+    fn capacity(&self) -> u32;
+
+    /// Returns the share of a process that decides on its own.
+    fn share(&self, share: Share) -> Algorithm;
+
+    fn terms(&self) -> Terms;
+
+    /// Returns the most cost that one bucket admits within a span `[t, t + span)`, which is not empty; `None` if nothing
+    /// bounds it.
+    fn most_within(&self, span: Duration) -> Option<u128>;
+
+    /// Returns the fields, as [`Notation::read`] reads them.
+    fn values(&self) -> WrittenFields;
+
+    /// Returns the most bytes that the history of a bucket takes, if it has one.
+    fn largest_history(&self) -> usize {
+        0
+    }
+
+    /// Returns mistakes that are probable but not certain, each with the number of its tier.
+    fn doubts(&self) -> Vec<(usize, &'static str)> {
+        Vec::new()
+    }
+}
+
+/// The terms of a limit, which do not depend on the state of a bucket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// The most units that can be taken at once.
+    pub(crate) quota: u32,
+    /// The time in which they come back, if it is known.
+    pub(crate) window: Option<Duration>,
+    /// The span that the limit is about, if it has one: the shortest, if they differ.
+    pub(crate) period: Option<Duration>,
+    pub(crate) refill: Refill,
+}
+
+/// How units come back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Refill {
+    /// One after the other, `count` in each period.
+    Steady { count: u32, period: Duration },
+    /// Each at most this long after it was taken.
+    Windowed(Duration),
+    /// By a calendar, or by several windows.
+    Other,
+    /// When the work ends that they are for.
+    Permits,
+}
 
 /// The arithmetic of one limit. Instants are in microseconds since the Unix epoch.
 pub(crate) trait Arithmetic {
     /// What is stored of a bucket. The default is a bucket that nobody has used.
     type State: Default;
-
-    /// Returns the most units that can be taken at once.
-    fn capacity(&self) -> u32;
 
     /// Checks that the algorithm can answer the question at all, whatever the state.
     fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError>;
@@ -241,6 +290,11 @@ impl Wait {
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
+}
+
+/// Returns the microseconds of a span, rounded up.
+const fn ceil_micros(span: Duration) -> u128 {
+    span.as_nanos().div_ceil(1000)
 }
 
 /// Returns the whole microseconds of a span, at most [`LONGEST_US`].

@@ -13,9 +13,6 @@ pub(crate) trait Notation: Sized {
 
     /// Reads the fields. Returns `None` if they have a mistake.
     fn read<F: FieldReader>(fields: &F) -> Option<Self>;
-
-    /// Returns what [`read`](Self::read) reads.
-    fn values(&self) -> WrittenFields;
 }
 
 /// The fields of an algorithm's limits in a file.

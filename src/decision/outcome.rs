@@ -3,7 +3,7 @@ use thiserror::Error;
 
 use super::judge::{Buckets, Keep, NoRoom, decide};
 use crate::{
-    algorithm::{Charge, Figures, State},
+    algorithm::{Charge, Figures, Kept, State},
     clock::{InvalidNow, Timestamp},
     transaction::{Batch, Member, Operation},
 };
@@ -175,22 +175,16 @@ impl Buckets for States<'_> {
     }
 }
 
-impl<S> Keep<S> for States<'_>
-where
-    S: Default + PartialEq + Into<State> + TryFrom<State>,
-{
+impl<S: Kept> Keep<S> for States<'_> {
     fn take(&mut self, place: usize, _: &Member<'_>) -> S {
         let place = self.first(place);
         let state = self.states[place].take();
-        // A state of another algorithm has another key, so it is only there by mistake.
-        state
-            .and_then(|state| state.try_into().ok())
-            .unwrap_or_default()
+        state.and_then(S::of_state).unwrap_or_default()
     }
 
     fn put_back(&mut self, place: usize, _: &Member<'_>, state: S) {
         let place = self.first(place);
-        self.states[place] = (state != S::default()).then(|| state.into());
+        self.states[place] = (state != S::default()).then(|| state.into_state());
     }
 
     fn store(
@@ -203,6 +197,6 @@ where
         now: u64,
     ) {
         let place = self.first(place);
-        self.states[place] = (full_at > now).then(|| state.into());
+        self.states[place] = (full_at > now).then(|| state.into_state());
     }
 }

@@ -164,7 +164,7 @@ fn agree(report: Reporter<'_>, named: &NamedLimit, given: &LimitName) {
 
 /// Logs values that are allowed but probably a mistake.
 fn warn(name: &str, limit: &Limit) {
-    let doubts = limit.algorithm().map(Algorithm::doubts);
+    let doubts = limit.algorithm().map(|by| by.parameters().doubts());
     for (tier, doubt) in doubts.into_iter().flatten() {
         tracing::warn!(limit = name, tier, "{doubt}");
     }

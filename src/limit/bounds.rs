@@ -3,23 +3,14 @@
 use std::time::Duration;
 
 use super::limit::Limit;
-use crate::algorithm::{Algorithm, tiers::Tier};
+use crate::algorithm::Algorithm;
 
 impl Limit {
     /// The span of time that the limit is about: its period or window, of a calendar month the shortest, and of tiers the lowest
     /// one's window. `None` if it has none, or an endless one.
     #[must_use]
     pub fn period(&self) -> Option<Duration> {
-        match self.algorithm()? {
-            Algorithm::Gcra(gcra) => Some(gcra.period()),
-            Algorithm::Window(window) => Some(window.window()),
-            Algorithm::Quota(quota) => Some(quota.per().shortest()),
-            Algorithm::Tiers(tiers) => {
-                let window = tiers.iter().next()?.window;
-                (window != Tier::FOREVER).then_some(window)
-            }
-            Algorithm::Concurrency(_) => None,
-        }
+        self.algorithm()?.parameters().terms().period
     }
 
     /// The longest time for which a request waits [in line](Self::max_wait), if it can wait.
@@ -71,8 +62,97 @@ impl Limit {
     pub fn most_within(&self, window: Duration) -> Option<u64> {
         let most = match self.algorithm() {
             _ if window.is_zero() || self.is_blocked() => 0,
-            algorithm => algorithm?.most_within(window)?,
+            algorithm => algorithm?.parameters().most_within(window)?,
         };
         Some(u64::try_from(most).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::{quota::Per, tiers::Tier};
+
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    const MICRO: Duration = Duration::from_micros(1);
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn periods_and_costs() {
+        let tiers = |window| Limit::tiers([Tier::new(5, window)]).unwrap();
+        let day = 24 * 60 * 60 * SECOND;
+        for (limit, period, cost) in [
+            (Limit::per_hour(9).burst(3), Some(3600 * SECOND), Some(3)),
+            (Limit::window(5, day), Some(day), Some(5)),
+            (Limit::quota(7, Per::Day), Some(day), Some(7)),
+            (Limit::quota(7, Per::Month), Some(28 * day), Some(7)),
+            (
+                Limit::quota(7, Per::first_use(SECOND)),
+                Some(SECOND),
+                Some(7),
+            ),
+            (Limit::concurrent(4), None, Some(4)),
+            (tiers(SECOND), Some(SECOND), Some(5)),
+            (tiers(Tier::FOREVER), None, Some(5)),
+            (Limit::UNLIMITED, None, None),
+            (Limit::BLOCKED, None, None),
+        ] {
+            assert_eq!(
+                (limit.period(), limit.max_cost()),
+                (period, cost),
+                "{limit}"
+            );
+        }
+    }
+
+    #[test]
+    fn bounds_of_each_algorithm() {
+        let week = Limit::quota(10, Per::Week);
+        let tiers = Limit::tiers([
+            Tier::new(5, Duration::from_secs(1)),
+            Tier::new(50, Duration::from_secs(5))
+                .active(Duration::from_secs(5))
+                .cooldown(Duration::from_secs(15)),
+        ])
+        .unwrap();
+        for (limit, span, most) in [
+            (Limit::per_day(1000), DAY, Some(1999)),
+            (Limit::per_day(1000), DAY + MICRO, Some(2000)),
+            (
+                Limit::per_second(7).burst(3),
+                Duration::from_secs(1),
+                Some(9),
+            ),
+            (Limit::window(5, DAY), DAY, Some(5)),
+            (
+                Limit::window(5, DAY),
+                DAY + Duration::from_nanos(1),
+                Some(10),
+            ),
+            (Limit::quota(1000, Per::Day), MICRO, Some(1000)),
+            (Limit::quota(1000, Per::Day), 2 * MICRO, Some(2000)),
+            (Limit::quota(1000, Per::Day), DAY + MICRO, Some(2000)),
+            (Limit::quota(1000, Per::Day), DAY + 2 * MICRO, Some(3000)),
+            (week, 7 * DAY, Some(20)),
+            (Limit::quota(9, Per::first_use(DAY)), DAY, Some(17)),
+            (Limit::quota(9, Per::first_use(DAY)), MICRO, Some(9)),
+            // February, and a microsecond of both its neighbours.
+            (Limit::quota(1, Per::Month), 28 * DAY + MICRO, Some(2)),
+            (Limit::quota(1, Per::Month), 28 * DAY + 2 * MICRO, Some(3)),
+            (tiers.clone(), Duration::from_secs(1), Some(5 + 50)),
+            (
+                tiers.clone(),
+                15 * Duration::from_secs(1),
+                Some(15 * 5 + 50),
+            ),
+            (tiers, Duration::from_secs(15) + 2 * MICRO, Some(75 + 100)),
+            (Limit::concurrent(4), DAY, None),
+            (Limit::UNLIMITED, DAY, None),
+            (Limit::BLOCKED, DAY, Some(0)),
+            (Limit::per_day(1), Duration::ZERO, Some(0)),
+        ] {
+            assert_eq!(limit.most_within(span), most, "{limit} within {span:?}");
+        }
     }
 }

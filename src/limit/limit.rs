@@ -387,34 +387,6 @@ mod tests {
         assert_eq!(HELD.to_string(), "4 at once, held for 9s");
     }
 
-    #[test]
-    fn periods_and_costs() {
-        let tiers = |window| Limit::tiers([Tier::new(5, window)]).unwrap();
-        let day = 24 * 60 * 60 * SECOND;
-        for (limit, period, cost) in [
-            (Limit::per_hour(9).burst(3), Some(3600 * SECOND), Some(3)),
-            (Limit::window(5, day), Some(day), Some(5)),
-            (Limit::quota(7, Per::Day), Some(day), Some(7)),
-            (Limit::quota(7, Per::Month), Some(28 * day), Some(7)),
-            (
-                Limit::quota(7, Per::first_use(SECOND)),
-                Some(SECOND),
-                Some(7),
-            ),
-            (Limit::concurrent(4), None, Some(4)),
-            (tiers(SECOND), Some(SECOND), Some(5)),
-            (tiers(Tier::FOREVER), None, Some(5)),
-            (Limit::UNLIMITED, None, None),
-            (Limit::BLOCKED, None, None),
-        ] {
-            assert_eq!(
-                (limit.period(), limit.max_cost()),
-                (period, cost),
-                "{limit}"
-            );
-        }
-    }
-
     const NO_LINE: &str = "has a line to wait in: remove `max_wait`";
     const NO_BURST: &str = "only a limit per period has a burst";
 

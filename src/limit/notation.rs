@@ -77,7 +77,7 @@ impl fmt::Display for Limit {
     /// | all or nothing | `unlimited` or `blocked` |
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.algorithm() {
-            Some(algorithm) => algorithm.values().fmt(f),
+            Some(algorithm) => algorithm.parameters().values().fmt(f),
             None => f.write_str(word(self)),
         }
     }
@@ -95,7 +95,7 @@ impl fmt::Display for Limit {
 impl Serialize for Limit {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let values = match self.algorithm() {
-            Some(algorithm) => algorithm.values(),
+            Some(algorithm) => algorithm.parameters().values(),
             None => WrittenFields::default().flag(word(self), true),
         };
         values.serialize(serializer)

@@ -160,9 +160,12 @@ fn terms(limit: &Limit) -> Option<Terms> {
     let blocked = Terms {
         quota: 0,
         window: None,
+        period: None,
         refill: Refill::Other,
     };
-    let terms = limit.algorithm().map(|algorithm| algorithm.terms());
+    let terms = limit
+        .algorithm()
+        .map(|algorithm| algorithm.parameters().terms());
     terms.or_else(|| (*limit == Limit::BLOCKED).then_some(blocked))
 }
 

@@ -135,7 +135,11 @@ impl Index {
         let is_hidden = attributes.iter().any(|one| one.contains("doc(hidden)"));
         let is_macro = line.starts_with("macro_rules!");
         let is_exported = attributes.iter().any(|one| one.contains("macro_export"));
-        if is_hidden || is_macro && !is_exported || docs.is_empty() && line.starts_with("pub mod") {
+        if is_hidden
+            || is_macro && !is_exported
+            || line.contains("mod $module")
+            || docs.is_empty() && line.starts_with("pub mod")
+        {
             return;
         }
         self.link(name.clone(), docs.clone());

@@ -126,24 +126,24 @@ fn links(text: &str) -> BTreeSet<String> {
 
 /// The page of each module of the guide, by the path that links to it.
 fn pages() -> BTreeMap<String, String> {
-    let mut pages = BTreeMap::new();
-    for (file, parent) in [
-        ("src/guide.rs", "crate::guide::"),
-        ("src/guide/recipes.rs", "crate::guide::recipes::"),
-    ] {
-        let mut page = None;
-        for line in read(file).lines() {
-            if let Some((_, path)) = line.split_once("include_str!(\"") {
-                let path = path.trim_start_matches("../").trim_end_matches("\")]");
-                page = Some(read(path));
-            }
-            let module = line.strip_prefix("pub mod ");
-            if let Some(module) = module.and_then(|module| module.strip_suffix(" {}")) {
-                pages.insert(format!("{parent}{module}"), page.take().expect("a page"));
-            }
-        }
-    }
-    pages
+    let guide = read("src/guide.rs");
+    let lines = guide.lines().filter_map(|line| line.rsplit_once(" = \""));
+    let pages = lines.filter_map(|(module, file)| {
+        let file = file
+            .strip_suffix("\",")
+            .filter(|file| file.ends_with(".md"))?;
+        let name = module.split_whitespace().last()?;
+        let folder = if file.starts_with("recipes/") {
+            "recipes::"
+        } else {
+            ""
+        };
+        Some((
+            format!("crate::guide::{folder}{name}"),
+            read(&format!("docs/{file}")),
+        ))
+    });
+    pages.collect()
 }
 
 /// The anchor that rustdoc gives a heading.

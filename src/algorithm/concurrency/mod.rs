@@ -11,8 +11,8 @@ mod scripted;
 use std::time::Duration;
 
 use super::{
-    Arithmetic, Ask, AskError, Charge, FieldReader, Figures, Invalid, Notation, Share, Verb, Wait,
-    WrittenFields, format_duration,
+    Algorithm, Arithmetic, Ask, AskError, Charge, FieldReader, Figures, Invalid, Notation,
+    Parameters, Refill, Share, Terms, Verb, Wait, WrittenFields, format_duration,
     notation::Form,
     window::{Shown, Units, Window},
 };
@@ -75,11 +75,6 @@ impl Concurrency {
         self.0.window()
     }
 
-    /// Returns the share of a process.
-    pub(super) fn share(&self, share: Share) -> Self {
-        Self(self.0.share(share))
-    }
-
     pub(crate) fn figures_of(&self, ask: &Ask<'_>, shown: &Shown, now: u64) -> Figures {
         let figures = self.0.figures_of(ask, shown, now);
         let known = |wait: Wait| Wait::unknown_unless(wait.is_zero());
@@ -94,10 +89,6 @@ impl Concurrency {
 
 impl Arithmetic for Concurrency {
     type State = Units;
-
-    fn capacity(&self) -> u32 {
-        self.limit()
-    }
 
     fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
         match ask.verb {
@@ -125,6 +116,41 @@ impl Arithmetic for Concurrency {
     }
 }
 
+impl Parameters for Concurrency {
+    fn capacity(&self) -> u32 {
+        self.limit()
+    }
+
+    fn share(&self, share: Share) -> Algorithm {
+        Algorithm::Concurrency(Self(self.0.shared(share)))
+    }
+
+    fn terms(&self) -> Terms {
+        Terms {
+            quota: self.limit(),
+            window: None,
+            period: None,
+            refill: Refill::Permits,
+        }
+    }
+
+    /// Work that ends makes room for the next.
+    fn most_within(&self, _: Duration) -> Option<u128> {
+        None
+    }
+
+    fn values(&self) -> WrittenFields {
+        let hold = Some(self.hold()).filter(|hold| *hold != Self::DEFAULT_HOLD);
+        WrittenFields::of(Self::FORM.lines[0])
+            .number("concurrent", self.limit())
+            .text("hold", hold.map(format_duration))
+    }
+
+    fn largest_history(&self) -> usize {
+        self.0.largest_history()
+    }
+}
+
 impl Notation for Concurrency {
     const FORM: Form = Form {
         fields: &["concurrent", "hold"],
@@ -139,12 +165,5 @@ impl Notation for Concurrency {
         fields.require(&["concurrent"]);
         let hold = hold.unwrap_or(Self::DEFAULT_HOLD);
         fields.checked(Self::new(limit?).and_then(|limit| limit.with_hold(hold)))
-    }
-
-    fn values(&self) -> WrittenFields {
-        let hold = Some(self.hold()).filter(|hold| *hold != Self::DEFAULT_HOLD);
-        WrittenFields::of(Self::FORM.lines[0])
-            .number("concurrent", self.limit())
-            .text("hold", hold.map(format_duration))
     }
 }

@@ -7,11 +7,6 @@ impl Arithmetic for Gcra {
     type State = Ticks;
 
     #[inline]
-    fn capacity(&self) -> u32 {
-        self.burst
-    }
-
-    #[inline]
     fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
         match ask.verb {
             // The refund of a receipt can be that of a debit, which has no bound.

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 pub(crate) use self::arithmetic::Ticks;
 use super::{
-    FieldReader, Invalid, LONGEST_US, Notation, Share, WrittenFields, format_duration,
-    notation::Form, span_us,
+    Algorithm, FieldReader, Invalid, LONGEST_US, Notation, Parameters, Refill, Share, Terms,
+    WrittenFields, format_duration, notation::Form, span_us,
 };
 
 /// A bucket of `burst` tokens, of which `count` come back in each period. [`Limit::new`](crate::Limit::new) creates one.
@@ -127,11 +127,6 @@ impl Gcra {
         Duration::new((us / 1_000_000) as u64, (us % 1_000_000) as u32 * 1000)
     }
 
-    /// The time in which an empty bucket fills, rounded up.
-    pub(crate) const fn filling_time(&self) -> Duration {
-        Duration::from_micros(self.tolerance.ceil())
-    }
-
     /// The longest wait in line; zero if no request waits.
     #[must_use]
     pub const fn max_wait(&self) -> Duration {
@@ -141,18 +136,49 @@ impl Gcra {
     const fn period_us(&self) -> u128 {
         self.interval.parts(self.count)
     }
+}
 
-    /// Returns the share of a process: of the burst, rounded up, and of the rate.
-    pub(super) fn share(&self, share: Share) -> Self {
+impl Parameters for Gcra {
+    fn capacity(&self) -> u32 {
+        self.burst
+    }
+
+    /// The share of the burst is rounded up.
+    fn share(&self, share: Share) -> Algorithm {
         let burst = share.units(self.burst);
         let period = self.period_us() * u128::from(share.processes());
         let shared = Self::filling(burst, self.count, period);
         // Tokens of the share can take longer than any limit allows. Then the process has one, and the whole rate.
         let shared = shared.or_else(|_| self.with_burst(burst)).unwrap_or(*self);
-        Self {
+        Algorithm::Gcra(Self {
             max_wait: self.max_wait.min(LONGEST_US - shared.tolerance.ceil()),
             ..shared
+        })
+    }
+
+    fn terms(&self) -> Terms {
+        let (count, period) = (self.count, self.period());
+        Terms {
+            quota: self.burst,
+            window: Some(Duration::from_micros(self.tolerance.ceil())),
+            period: Some(period),
+            refill: Refill::Steady { count, period },
         }
+    }
+
+    /// burst + ⌈span / T⌉ − 1
+    fn most_within(&self, span: Duration) -> Option<u128> {
+        let intervals = span.as_nanos() * u128::from(self.count);
+        Some(u128::from(self.burst) + intervals.div_ceil(self.period().as_nanos()) - 1)
+    }
+
+    fn values(&self) -> WrittenFields {
+        let max_wait = (self.max_wait > 0).then(|| format_duration(self.max_wait()));
+        WrittenFields::of(Self::FORM.lines[0])
+            .number("burst", self.burst)
+            .number("count", self.count)
+            .text("period", format_duration(self.period()))
+            .text("max_wait", max_wait)
     }
 }
 
@@ -173,14 +199,5 @@ impl Notation for Gcra {
         let gcra = Self::new(burst.or(count)?, count?, period?);
         let max_wait = max_wait.unwrap_or_default();
         fields.checked(gcra.and_then(|gcra| gcra.with_max_wait(max_wait)))
-    }
-
-    fn values(&self) -> WrittenFields {
-        let max_wait = (self.max_wait > 0).then(|| format_duration(self.max_wait()));
-        WrittenFields::of(Self::FORM.lines[0])
-            .number("burst", self.burst)
-            .number("count", self.count)
-            .text("period", format_duration(self.period()))
-            .text("max_wait", max_wait)
     }
 }

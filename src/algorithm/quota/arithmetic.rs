@@ -17,11 +17,6 @@ impl Arithmetic for Quota {
     type State = Usage;
 
     #[inline]
-    fn capacity(&self) -> u32 {
-        self.quota
-    }
-
-    #[inline]
     fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
         ask.accepted_up_to(self.quota)
     }

@@ -13,16 +13,19 @@ mod per;
 mod scripted;
 mod utc_offset;
 
+use std::{iter, time::Duration};
+
 pub use self::{
     arithmetic::Usage,
     per::{CalendarUnit, Per},
     utc_offset::UtcOffset,
 };
 use super::{
-    FieldReader, Invalid, LimitError, Notation, Share, WrittenFields, format_duration,
+    Algorithm, FieldReader, Invalid, LimitError, Notation, Parameters, Refill, Share, Terms,
+    WrittenFields, ceil_micros, format_duration,
     notation::{Form, duration},
 };
-use crate::{id::shortened, message::nearest};
+use crate::{clock::Timestamp, id::shortened, message::nearest};
 
 /// At most a number of units in each period.
 /// [`Limit`](crate::Limit) has an example.
@@ -55,13 +58,53 @@ impl Quota {
     pub const fn per(&self) -> Per {
         self.per
     }
+}
 
-    /// Returns the share of a process.
-    pub(super) fn share(&self, share: Share) -> Self {
-        Self {
-            quota: share.units(self.quota),
-            ..*self
+impl Parameters for Quota {
+    fn capacity(&self) -> u32 {
+        self.quota
+    }
+
+    fn share(&self, share: Share) -> Algorithm {
+        let quota = share.units(self.quota);
+        Algorithm::Quota(Self { quota, ..*self })
+    }
+
+    fn terms(&self) -> Terms {
+        let first_use = self.per.first_use_length();
+        Terms {
+            quota: self.quota,
+            window: Some(self.per.longest()),
+            period: Some(self.per.shortest()),
+            refill: first_use.map_or(Refill::Other, Refill::Windowed),
         }
+    }
+
+    /// All of it in each period that the span touches.
+    fn most_within(&self, span: Duration) -> Option<u128> {
+        let (us, quota) = (ceil_micros(span), u128::from(self.quota));
+        let length = self.per.longest().as_micros();
+        Some(match self.per.calendar_unit() {
+            Some((CalendarUnit::Month, _)) => quota * periods_touched(us, months_in(us)),
+            Some(_) => quota * periods_touched(us, us.saturating_sub(2) / length),
+            None => {
+                let from_start = quota * us.div_ceil(length);
+                from_start.max(quota - 1 + quota * (us - 1).div_ceil(length))
+            }
+        })
+    }
+
+    fn values(&self) -> WrittenFields {
+        let length = self.per.first_use_length().map(format_duration);
+        let (line, per, offset) = match self.per.calendar_unit() {
+            Some((unit, offset)) => (0, unit.to_string(), offset),
+            None => (1, length.unwrap_or_default(), UtcOffset::UTC),
+        };
+        let offset = Some(offset).filter(|offset| *offset != UtcOffset::UTC);
+        WrittenFields::of(Self::FORM.lines[line])
+            .number("quota", self.quota)
+            .text("per", per)
+            .text("utc_offset", offset.map(|offset| offset.to_string()))
     }
 }
 
@@ -87,19 +130,6 @@ impl Notation for Quota {
         };
         fields.checked(Self::new(quota?, per))
     }
-
-    fn values(&self) -> WrittenFields {
-        let length = self.per.first_use_length().map(format_duration);
-        let (line, per, offset) = match self.per.calendar_unit() {
-            Some((unit, offset)) => (0, unit.to_string(), offset),
-            None => (1, length.unwrap_or_default(), UtcOffset::UTC),
-        };
-        let offset = Some(offset).filter(|offset| *offset != UtcOffset::UTC);
-        WrittenFields::of(Self::FORM.lines[line])
-            .number("quota", self.quota)
-            .text("per", per)
-            .text("utc_offset", offset.map(|offset| offset.to_string()))
-    }
 }
 
 /// Reads a unit of the calendar or, from first use, a duration.
@@ -117,4 +147,24 @@ fn per(text: &str) -> Result<Per, LimitError> {
     };
     let message = format!("per is `{}`: {hint}", shortened(text));
     Err(LimitError::value("per", message))
+}
+
+/// Returns the most periods that `us` consecutive microseconds can touch, of which at most `whole` are whole: one microsecond of
+/// each outer period is enough.
+fn periods_touched(us: u128, whole: u128) -> u128 {
+    if us < 2 { us } else { 2 + whole }
+}
+
+/// Returns the most whole months that fit into `us` microseconds, and one on each side of them.
+fn months_in(us: u128) -> u128 {
+    let first = Some(Per::Month.end(0));
+    let ends = iter::successors(first, |end| Some(Per::Month.end(*end)));
+    let ends: Vec<_> = ends
+        .take_while(|end| *end < Timestamp::END.as_micros())
+        .collect();
+    let fits = |whole: &usize| {
+        let mut spans = ends.iter().zip(&ends[*whole..]);
+        spans.any(|(start, end)| u128::from(end - start) + 2 <= us)
+    };
+    (1..ends.len()).take_while(fits).count() as u128
 }

@@ -3,15 +3,11 @@ use super::{
     history::Log,
     tier::{Phase, Span},
 };
-use crate::algorithm::{Arithmetic, Ask, AskError, Charge, Figures, NEVER, Verb, Wait};
+use crate::algorithm::{Arithmetic, Ask, AskError, Charge, Figures, NEVER, Parameters, Verb, Wait};
 
 /// All figures depend on a [`History`]. A script returns enough to make one with [`History::reported`].
 impl Arithmetic for Tiers {
     type State = History;
-
-    fn capacity(&self) -> u32 {
-        sum(self.0.iter().map(|span| span.limit))
-    }
 
     fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
         match ask.verb {

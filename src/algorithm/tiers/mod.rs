@@ -63,7 +63,8 @@ pub use self::{
     tier::{Phase, Tier},
 };
 use super::{
-    FieldReader, LimitError, MapForm, NEVER, Notation, Share, WrittenFields,
+    Algorithm, FieldReader, LimitError, MapForm, NEVER, Notation, Parameters, Refill, Share, Terms,
+    WrittenFields, ceil_micros,
     duration::{format_span, parse_span},
     notation::Form,
 };
@@ -108,37 +109,6 @@ impl Tiers {
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Tier> {
         self.0.iter().map(Span::tier)
     }
-
-    /// Returns mistakes that are probable but not certain, each with the number of its tier.
-    ///
-    /// A limit of 1 is no mistake: its unit enters the tier, and leaves with it.
-    pub(crate) fn doubts(&self) -> Vec<(usize, &'static str)> {
-        const SHORT: &str = "the cooldown of a tier is shorter than its window, and a tier starts empty each time it is \
-             entered: it grants up to twice its limit within one window; make the cooldown as long as the window";
-        let upper = self.0.iter().enumerate().skip(1);
-        let short = upper.filter(|(_, span)| {
-            let ends = span.active.saturating_add(span.cooldown) != NEVER;
-            let is_single = span.limit == 1 && span.active >= span.window;
-            ends && span.cooldown < span.window - 1 && !is_single
-        });
-        short.map(|(tier, _)| (tier, SHORT)).collect()
-    }
-
-    /// Returns the most bytes that a history takes beyond its own size.
-    pub(super) fn largest_history(&self) -> usize {
-        let sliding = self.0.iter().filter(|span| span.slides);
-        let units: usize = sliding.map(|span| span.limit as usize).sum();
-        self.0.len() * size_of::<Log>() + units * size_of::<u64>()
-    }
-
-    /// Returns the share of a process.
-    pub(super) fn share(&self, share: Share) -> Self {
-        let shared = self.0.iter().map(|span| Span {
-            limit: share.units(span.limit),
-            ..*span
-        });
-        Self(shared.collect())
-    }
 }
 
 const TIER: MapForm = MapForm {
@@ -152,6 +122,71 @@ const TIER: MapForm = MapForm {
         ("period", "a tier has a window"),
     ],
 };
+
+impl Parameters for Tiers {
+    fn capacity(&self) -> u32 {
+        let limits = self.0.iter().map(|span| span.limit);
+        limits.fold(0, u32::saturating_add)
+    }
+
+    fn share(&self, share: Share) -> Algorithm {
+        let shared = self.0.iter().map(|span| Span {
+            limit: share.units(span.limit),
+            ..*span
+        });
+        Algorithm::Tiers(Self(shared.collect()))
+    }
+
+    fn terms(&self) -> Terms {
+        let mut windows = self.iter().map(|tier| tier.window);
+        let lowest = windows.next().filter(|window| *window != Tier::FOREVER);
+        Terms {
+            quota: self.capacity(),
+            // Several windows are not one.
+            window: lowest.filter(|_| windows.len() == 0),
+            period: lowest,
+            refill: Refill::Other,
+        }
+    }
+
+    /// The sum over all tiers, each entered as often as it can be.
+    fn most_within(&self, span: Duration) -> Option<u128> {
+        let us = ceil_micros(span);
+        let tiers = self.iter().enumerate();
+        Some(tiers.map(|(i, tier)| of_tier(tier, i == 0, us)).sum())
+    }
+
+    fn values(&self) -> WrittenFields {
+        let tiers = self.iter().map(|tier| {
+            WrittenFields::default()
+                .number("limit", tier.limit)
+                .text("window", format_span(tier.window))
+                .text("active", format_span(tier.active))
+                .text("cooldown", format_span(tier.cooldown))
+                .flag("skippable", tier.skippable)
+        });
+        WrittenFields::of(Self::FORM.lines[0]).maps("tiers", tiers.collect())
+    }
+
+    fn largest_history(&self) -> usize {
+        let sliding = self.0.iter().filter(|span| span.slides);
+        let units: usize = sliding.map(|span| span.limit as usize).sum();
+        self.0.len() * size_of::<Log>() + units * size_of::<u64>()
+    }
+
+    /// A limit of 1 is no mistake: its unit enters the tier, and leaves with it.
+    fn doubts(&self) -> Vec<(usize, &'static str)> {
+        const SHORT: &str = "the cooldown of a tier is shorter than its window, and a tier starts empty each time it is \
+             entered: it grants up to twice its limit within one window; make the cooldown as long as the window";
+        let upper = self.0.iter().enumerate().skip(1);
+        let short = upper.filter(|(_, span)| {
+            let ends = span.active.saturating_add(span.cooldown) != NEVER;
+            let is_single = span.limit == 1 && span.active >= span.window;
+            ends && span.cooldown < span.window - 1 && !is_single
+        });
+        short.map(|(tier, _)| (tier, SHORT)).collect()
+    }
+}
 
 impl Notation for Tiers {
     const FORM: Form = Form {
@@ -178,18 +213,6 @@ impl Notation for Tiers {
         };
         tiers.map_err(mistaken).ok()
     }
-
-    fn values(&self) -> WrittenFields {
-        let tiers = self.iter().map(|tier| {
-            WrittenFields::default()
-                .number("limit", tier.limit)
-                .text("window", format_span(tier.window))
-                .text("active", format_span(tier.active))
-                .text("cooldown", format_span(tier.cooldown))
-                .flag("skippable", tier.skippable)
-        });
-        WrittenFields::of(Self::FORM.lines[0]).maps("tiers", tiers.collect())
-    }
 }
 
 /// Reads a tier. Without `active`, the lowest tier is active forever. A higher one must set it, or it would never end.
@@ -211,4 +234,29 @@ fn read_tier<F: FieldReader>(i: usize, fields: &F) -> Option<Tier> {
 /// Reads a duration, which can be endless.
 fn span<F: FieldReader>(fields: &F, field: &'static str) -> Option<Duration> {
     fields.parsed(field, |text| parse_span(field, text))
+}
+
+/// On each entry, a tier grants its limit in each window that starts while it is active. The lowest tier keeps its window
+/// when it is entered again.
+fn of_tier(tier: Tier, is_lowest: bool, us: u128) -> u128 {
+    const ENDLESS: u128 = u128::MAX >> 1;
+    let micros = |span: Duration, more| match span {
+        Tier::FOREVER => ENDLESS,
+        span => span.as_micros() + more,
+    };
+    // A unit counts, and a tier is active, for a microsecond longer than it says.
+    let (window, active) = (micros(tier.window, 1), micros(tier.active, 1));
+    let by_window = u128::from(tier.limit) * us.div_ceil(window);
+    let gap = micros(tier.cooldown, 0);
+    // The tier can be entered before the span begins. The first microsecond of the span is then the last one of the
+    // tier.
+    let entered = match us.checked_sub(gap + 2) {
+        None => 1,
+        Some(more) => 2 + more / (active + gap),
+    };
+    let by_entries = entered * u128::from(tier.limit) * us.min(active).div_ceil(window);
+    match is_lowest {
+        true => by_window.min(by_entries),
+        false => by_entries,
+    }
 }

@@ -9,7 +9,9 @@ use serde::Deserialize;
 
 use self::model::Split;
 use super::{Grant, History, Tier, Tiers, history::ReportedTier};
-use crate::algorithm::{Arithmetic, Ask, AskError, Charge, Figures, NEVER, Share, Verb, Wait};
+use crate::algorithm::{
+    Algorithm, Arithmetic, Ask, AskError, Charge, Figures, NEVER, Parameters, Share, Verb, Wait,
+};
 
 const SECOND: u64 = 1_000_000;
 
@@ -323,7 +325,10 @@ fn lowered_limit_has_no_room_until_enough_units_have_left() {
 
 #[test]
 fn share_is_of_each_limit() {
-    let shared: Vec<_> = penalty().share(Share::of_fleet(4)).iter().collect();
+    let Algorithm::Tiers(shared) = penalty().share(Share::of_fleet(4)) else {
+        panic!("they stay tiers")
+    };
+    let shared: Vec<_> = shared.iter().collect();
     assert_eq!(
         (shared[0].limit, shared[1].limit, shared[1].cooldown),
         (2, 13, secs(15))

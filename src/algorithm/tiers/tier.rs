@@ -184,7 +184,7 @@ fn too_many_to_remember(limit: u32) -> LimitError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::{Algorithm, Arithmetic, Notation, tiers::Tiers};
+    use crate::algorithm::{Algorithm, Parameters, tiers::Tiers};
 
     fn secs(secs: u64) -> Duration {
         Duration::from_secs(secs)

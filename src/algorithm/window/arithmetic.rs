@@ -8,10 +8,6 @@ use crate::algorithm::{Arithmetic, Ask, AskError, Charge, Figures, Verb, Wait};
 impl Arithmetic for Window {
     type State = Units;
 
-    fn capacity(&self) -> u32 {
-        self.limit
-    }
-
     fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
         ask.accepted_up_to(self.limit)
     }

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 pub(crate) use self::arithmetic::{Shown, Units};
 use super::{
-    FieldReader, Invalid, Notation, Share, WrittenFields, format_duration, notation::Form, span_us,
+    Algorithm, FieldReader, Invalid, Notation, Parameters, Refill, Share, Terms, WrittenFields,
+    ceil_micros, format_duration, notation::Form, span_us,
 };
 
 /// At most `limit` units within any span of the length `window`.
@@ -66,18 +67,51 @@ impl Window {
         Duration::from_micros(self.window)
     }
 
+    pub(super) fn shared(self, share: Share) -> Self {
+        let limit = share.units(self.limit);
+        Self { limit, ..self }
+    }
+
     /// Returns the first instant at which a unit no longer counts.
     #[inline]
     const fn end(&self, taken: u64) -> u64 {
         taken.saturating_add(self.window)
     }
+}
 
-    /// Returns the share of a process.
-    pub(in crate::algorithm) fn share(&self, share: Share) -> Self {
-        Self {
-            limit: share.units(self.limit),
-            ..*self
+impl Parameters for Window {
+    fn capacity(&self) -> u32 {
+        self.limit
+    }
+
+    fn share(&self, share: Share) -> Algorithm {
+        Algorithm::Window(self.shared(share))
+    }
+
+    fn terms(&self) -> Terms {
+        let window = self.window();
+        Terms {
+            quota: self.limit,
+            window: Some(window),
+            period: Some(window),
+            refill: Refill::Windowed(window),
         }
+    }
+
+    /// The limit in any span of its length.
+    fn most_within(&self, span: Duration) -> Option<u128> {
+        let windows = ceil_micros(span).div_ceil(self.window.into());
+        Some(u128::from(self.limit) * windows)
+    }
+
+    fn values(&self) -> WrittenFields {
+        WrittenFields::of(Self::FORM.lines[0])
+            .number("limit", self.limit)
+            .text("window", format_duration(self.window()))
+    }
+
+    fn largest_history(&self) -> usize {
+        self.limit as usize * size_of::<u64>()
     }
 }
 
@@ -94,11 +128,5 @@ impl Notation for Window {
         let (limit, window) = (fields.whole("limit"), fields.duration("window"));
         fields.require(&["limit", "window"]);
         fields.checked(Self::new(limit?, window?))
-    }
-
-    fn values(&self) -> WrittenFields {
-        WrittenFields::of(Self::FORM.lines[0])
-            .number("limit", self.limit)
-            .text("window", format_duration(self.window()))
     }
 }

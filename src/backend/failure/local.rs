@@ -22,7 +22,7 @@ pub(super) struct Local {
 
 impl Local {
     pub(super) fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
-        let algorithm = &member.algorithm.share(self.share);
+        let algorithm = &member.algorithm.parameters().share(self.share);
         self.memory.admits(&Member {
             algorithm,
             ..*member
@@ -62,7 +62,7 @@ impl Local {
     ) -> Result<(), BackendError> {
         let shares = batch.members.iter();
         let shares: SmallVec<[Algorithm; 4]> = shares
-            .map(|member| member.algorithm.share(self.share))
+            .map(|member| member.algorithm.parameters().share(self.share))
             .collect();
         let members = iter::zip(batch.members, &shares).map(|(member, algorithm)| {
             // The others neither vote nor change anything. What was asked about a charge that was made here is restored: of

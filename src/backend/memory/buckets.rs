@@ -7,7 +7,7 @@ use super::{
     table::{Table, Value},
 };
 use crate::{
-    algorithm::{Figures, State, gcra::Ticks, quota::Usage, tiers::History, window::Units},
+    algorithm::{Figures, Kept, gcra::Ticks, quota::Usage, tiers::History, window::Units},
     decision::{Buckets, Keep},
     transaction::Member,
 };
@@ -112,7 +112,7 @@ impl<S: InEntry> Keep<S> for Locked<'_> {
 }
 
 /// A state that is a history: the instants of units.
-trait InHistory: Default + Into<State> + TryFrom<State> {
+trait InHistory: Kept {
     fn heap_bytes(&self) -> usize;
 }
 
@@ -176,14 +176,12 @@ impl Locked<'_> {
     fn take_history<S: InHistory>(&mut self, member: &Member<'_>) -> S {
         let history = self.table(member).history_mut(member.print.bucket);
         let state = history.and_then(Option::take);
-        state
-            .and_then(|state| state.try_into().ok())
-            .unwrap_or_default()
+        state.and_then(S::of_state).unwrap_or_default()
     }
 
     fn put_history_back<S: InHistory>(&mut self, member: &Member<'_>, state: S) {
         if let Some(history) = self.table(member).history_mut(member.print.bucket) {
-            *history = Some(state.into());
+            *history = Some(state.into_state());
         }
     }
 
@@ -202,7 +200,7 @@ impl Locked<'_> {
         }
         let bytes = state.heap_bytes();
         let value = Value::new(full_at.min(Value::LATEST), level(figures), 0);
-        let evicted = table.set_history(print, value, (state.into(), bytes), members, now);
+        let evicted = table.set_history(print, value, (state.into_state(), bytes), members, now);
         self.backend.note_evictions(evicted);
     }
 }

@@ -189,7 +189,7 @@ impl Backend for MemoryBackend {
 
     fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
         let (needed, most) = (
-            member.algorithm.largest_history(),
+            member.algorithm.parameters().largest_history(),
             self.max_history_bytes / self.shards.len(),
         );
         match needed <= most {

@@ -282,7 +282,8 @@ impl MapForm {
         let whole = burst.map(|burst| format!("{} burst {burst}", line.trim()));
         let whole = whole.and_then(|whole| Algorithm::parse(&whole).ok());
         let read = whole.or_else(|| Algorithm::parse(line.trim()).ok());
-        read.filter(|_| self.has_values)?.values().in_one_line()
+        let read = read.filter(|_| self.has_values)?;
+        read.parameters().values().in_one_line()
     }
 
     /// Returns the field in a text such as `burst:20`, which YAML does not split.

@@ -10,7 +10,7 @@ use super::{
     model::{FOREVER, Model, Split, Time},
     request,
 };
-use crate::algorithm::{Arithmetic, NEVER, Wait};
+use crate::algorithm::{Arithmetic, NEVER, Parameters, Wait};
 
 /// One request: how long after the one before (negative if the clock steps back), and of how many units.
 type Step = (i64, u32, u32);
