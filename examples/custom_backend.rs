@@ -17,10 +17,12 @@ use std::{
 
 use tollgate::{
     Limit, Limiter, Limits, Transaction,
-    backend::{Backend, BackendError, async_trait},
+    backend::{
+        Backend, BackendError, async_trait,
+        custom::{Answer, Batch, Outcome, State},
+    },
     clock::{Clock, SystemClock},
-    decision::{Answer, Outcome, Source, State},
-    transaction::Batch,
+    decision::Source,
 };
 
 use self::failure::Failure;

@@ -13,10 +13,9 @@ use tokio::sync::{
     mpsc::{self, error::TryRecvError},
     oneshot,
 };
-use tollgate::{
-    backend::{Backend, BackendError, Stats, async_trait},
-    decision::Outcome,
-    transaction::{Batch, OwnedBatch},
+use tollgate::backend::{
+    Backend, BackendError, Stats, async_trait,
+    custom::{Batch, Outcome, OwnedBatch},
 };
 
 use super::table::{Buckets, StoreError};

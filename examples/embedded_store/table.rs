@@ -6,10 +6,11 @@ use redb::{
     Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, Table, TableDefinition,
 };
 use tollgate::{
-    backend::BackendError,
+    backend::{
+        BackendError,
+        custom::{Batch, Outcome, OwnedBatch, State},
+    },
     clock::{Clock, SystemClock, Timestamp},
-    decision::{Outcome, State},
-    transaction::{Batch, OwnedBatch},
 };
 
 /// A bucket's key, the instant at which it is full (µs since the epoch, `u64::MAX` for never), and its state as JSON.

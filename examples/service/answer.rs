@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::Serialize;
 use tollgate::{
     Decision, Limit, Limits,
+    backend::custom::{Algorithm, AlgorithmKey},
     decision::BatchDecision,
-    transaction::{Algorithm, AlgorithmKey},
 };
 
 use crate::{

@@ -4,8 +4,9 @@ use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use sha2::{Digest, Sha256};
 use tollgate::{
     Limiter, Limits,
+    backend::custom::{BucketKey, LimitKey},
     limiter::LimiterError,
-    transaction::{BucketKey, LimitKey, Receipt},
+    transaction::Receipt,
 };
 
 const HASH_BYTES: usize = 16;

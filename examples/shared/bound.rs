@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use serde::Serialize;
 use tollgate::{
-    Limit, limit::format_duration, quota::CalendarUnit, tiers::Tier, transaction::Algorithm,
+    Limit, backend::custom::Algorithm, limit::format_duration, quota::CalendarUnit, tiers::Tier,
 };
 
 const HOUR: Duration = Duration::from_secs(60 * 60);

@@ -9,12 +9,15 @@ use std::{
 use futures_util::FutureExt;
 use tollgate::{
     Decision, Limit, Limiter, Limits, Transaction,
-    backend::{Backend, BackendError, async_trait},
+    backend::{
+        Backend, BackendError, async_trait,
+        custom::{Algorithm, Answer, Batch, Outcome, State},
+    },
     clock::{Clock, ManualClock, Timestamp},
-    decision::{Answer, Outcome, Source, State},
+    decision::Source,
     limit::LimitsError,
     tiers::History,
-    transaction::{Algorithm, Batch, Receipt},
+    transaction::Receipt,
 };
 
 /// The one client.

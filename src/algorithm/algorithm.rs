@@ -28,7 +28,7 @@ pub enum Algorithm {
     Tiers(Tiers),
 }
 
-/// The part of a [`BucketKey`](crate::transaction::BucketKey) that stands for the algorithm: nothing for GCRA, or `~` and a
+/// The part of a [`BucketKey`](crate::backend::custom::BucketKey) that stands for the algorithm: nothing for GCRA, or `~` and a
 /// letter. No name and no number contains a `~`.
 ///
 /// A bucket belongs to its algorithm. If the algorithm of a limit changes, its clients start with new buckets, and while
@@ -52,7 +52,7 @@ pub enum AlgorithmKey {
 }
 
 /// The state of a bucket, for backends that keep it themselves.
-/// The [backend docs](crate::backend#a-custom-backend) have an example.
+/// The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum State {

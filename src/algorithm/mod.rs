@@ -115,7 +115,7 @@ pub(crate) trait Arithmetic {
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// A question to a bucket.
-/// The [backend docs](crate::backend#a-custom-backend) have an example.
+/// The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Ask<'a> {
@@ -134,7 +134,7 @@ pub struct Ask<'a> {
 }
 
 /// What is done with units.
-/// The [backend docs](crate::backend#a-custom-backend) have an example.
+/// The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verb {
@@ -219,7 +219,7 @@ pub(crate) struct Charge {
 }
 
 /// The figures of a bucket at an instant. Numbers of units are rounded down, waits up.
-/// The [backend docs](crate::backend#a-custom-backend) have an example.
+/// The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figures {
@@ -238,7 +238,7 @@ pub struct Figures {
 }
 
 /// A time in whole microseconds, or one that is unknown or never ends, which counts as the longest.
-/// The [backend docs](crate::backend#a-custom-backend) have an example.
+/// The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Wait(u64);
 

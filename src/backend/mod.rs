@@ -3,63 +3,11 @@
 //! [`MemoryBackend`] keeps buckets in this process, and `RedisBackend` in Redis. [`DenyCache`], `Lease` and
 //! `FailurePolicy` wrap another backend.
 //!
-//! # A custom backend
-//!
-//! Load the [`State`](crate::decision::State) of each member's bucket, let [`Outcome::decide`] judge the batch and
-//! change the states, and store them again, all under one lock or in one transaction:
-//!
-//! ```
-//! use std::{collections::HashMap, sync::Mutex};
-//!
-//! use tollgate::{
-//!     Limit, Limiter, Limits, Transaction,
-//!     backend::{Backend, BackendError, async_trait},
-//!     clock::{Clock, SystemClock},
-//!     decision::{Outcome, State},
-//!     transaction::Batch,
-//! };
-//!
-//! #[derive(Debug, Default)]
-//! struct MapBackend {
-//!     buckets: Mutex<HashMap<String, State>>,
-//!     clock: SystemClock,
-//! }
-//!
-//! #[async_trait]
-//! impl Backend for MapBackend {
-//!     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-//!         let mut buckets = self.buckets.lock().expect("no decision panics");
-//!         let now = batch.now.unwrap_or_else(|| self.clock.now());
-//!         let keys: Vec<_> = batch.members.iter().map(|member| member.key.to_string()).collect();
-//!         let mut states: Vec<_> = keys.iter().map(|key| buckets.remove(key)).collect();
-//!         let outcome = Outcome::decide(batch, now, &mut states);
-//!         for (key, state) in keys.into_iter().zip(states) {
-//!             buckets.extend(state.map(|state| (key, state)));
-//!         }
-//!         Ok(outcome?)
-//!     }
-//! }
-//!
-//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-//! let limits = Limits::builder().limit("uploads", Limit::per_hour(100).burst(5)).build()?;
-//! let limiter = Limiter::new(limits, MapBackend::default());
-//! assert!(limiter.spend(&Transaction::new("uploads", "alice")).await?.allowed());
-//! # Ok::<_, Box<dyn std::error::Error>>(()) })?;
-//! # Ok::<_, Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! - The key of a bucket includes its algorithm: a state that is stored under `member.key.to_string()` is never one of
-//!   another algorithm. A store with keys of its own must use all three fields of
-//!   [`BucketKey`](crate::transaction::BucketKey).
-//! - A state implements serde's traits. The bucket can be removed once it is
-//!   [as new](crate::transaction::Algorithm::full_at).
-//! - A store whose calls block gets its own thread, and an [`OwnedBatch`](crate::transaction::OwnedBatch) for each
-//!   batch. The example `embedded_store` does this, with buckets in a file.
-//! - A backend around another backend returns it by [`Backend::wrapped`].
-//! - The feature `testing` provides the tests that every backend must pass.
+//! [`custom`] shows how to write a backend of your own.
 
 #[cfg(feature = "failure-policy")]
 mod breaker;
+pub mod custom;
 mod deny_cache;
 #[cfg(feature = "failure-policy")]
 mod failure;
@@ -87,7 +35,7 @@ use crate::{
     transaction::{Batch, Member},
 };
 
-/// Keeps buckets, and decides batches.
+/// Keeps buckets, and decides batches. The page for [authors of backends](custom) has an example.
 ///
 /// # Contract
 ///
@@ -204,7 +152,7 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 }
 
 /// The error for a limit whose buckets a backend cannot keep. Returned by [`Backend::admits`].
-/// The [module docs](self) have an example of a backend.
+/// The page for [authors](custom) has an example.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct UnsupportedLimit(Box<str>);
@@ -216,7 +164,7 @@ impl UnsupportedLimit {
     }
 }
 
-/// The error for a batch that a backend did not decide. The [module docs](self) have an example.
+/// The error for a batch that a backend did not decide. The page for [authors](custom) has an example.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum BackendError {

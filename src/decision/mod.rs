@@ -1,24 +1,19 @@
-//! Decisions: batches are judged in one place for all backends, and their figures are plain numbers.
+//! Decisions: their figures are plain numbers, rounded once: units down, waits up to a microsecond.
 //!
-//! A backend loads the [`State`] of each member's bucket, lets [`Outcome::decide`] judge the batch, stores the changed
-//! states and returns the [`Outcome`]. A [`Decision`] tells its figures, rounded once: units down, waits up to a microsecond.
+//! Batches are judged in one place for all [backends](crate::backend::custom).
 
 mod batch_decision;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod decision;
 mod judge;
-mod outcome;
+pub(crate) mod outcome;
 mod result_label;
 pub(crate) mod stats;
 
-pub use self::{
-    batch_decision::BatchDecision,
-    decision::Decision,
-    outcome::{Answer, DecideError, Outcome, Source},
-};
+pub use self::{batch_decision::BatchDecision, decision::Decision, outcome::Source};
 pub(crate) use self::{
     batch_decision::strictest,
     judge::{Buckets, Keep, NoRoom, decide},
+    outcome::{Answer, DecideError, Outcome},
     result_label::ResultLabel,
 };
-pub use crate::algorithm::{Figures, State, Wait};

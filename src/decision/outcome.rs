@@ -8,7 +8,7 @@ use crate::{
     transaction::{Batch, Member, Operation},
 };
 
-/// A backend's answer to a [`Batch`]. The [backend docs](crate::backend#a-custom-backend) have an example.
+/// A backend's answer to a [`Batch`]. The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -18,7 +18,7 @@ pub struct Outcome {
     pub source: Source,
 }
 
-/// A backend's answer for one member of a batch. The [backend docs](crate::backend#a-custom-backend) have an example.
+/// A backend's answer for one member of a batch. The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Answer {
@@ -117,7 +117,7 @@ impl Outcome {
 }
 
 /// The error for a batch that has no decision, whoever decides. A [`BackendError`](crate::backend::BackendError) can be made from
-/// it. Returned by [`Outcome::decide`]. The [backend docs](crate::backend#a-custom-backend) have an example.
+/// it. Returned by [`Outcome::decide`]. The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DecideError {

@@ -305,8 +305,10 @@ impl Limit {
         Ok(Self::of(Algorithm::Tiers(Tiers::new(tiers)?)))
     }
 
-    /// The algorithm and its parameters, or `None` for [`UNLIMITED`](Self::UNLIMITED) and [`BLOCKED`](Self::BLOCKED),
-    /// which have no buckets.
+    /// The algorithm, or `None` for [`UNLIMITED`](Self::UNLIMITED) and [`BLOCKED`](Self::BLOCKED), which have no buckets.
+    ///
+    /// It is for authors of backends, and to tell kinds of limits apart. [`period`](Self::period), [`max_cost`](Self::max_cost)
+    /// and [`most_within`](Self::most_within) answer for all kinds; the values of a limit are in its `Display` and serde forms.
     #[must_use]
     #[inline]
     pub const fn algorithm(&self) -> Option<&Algorithm> {

@@ -1,4 +1,4 @@
-//! The conformance suite: what every [`Backend`](crate::backend::Backend) must do, as tests for a backend of your own.
+//! The conformance suite: what every [`Backend`] must do, as tests for a backend of your own.
 //!
 //! Add `tollgate` to the dev-dependencies with the feature `testing`. The tests bring their own asynchronous runtime.
 //!
@@ -18,8 +18,8 @@
 //! #     impl tollgate::backend::Backend for MyBackend {
 //! #         async fn apply(
 //! #             &self,
-//! #             batch: &tollgate::transaction::Batch<'_>,
-//! #         ) -> Result<tollgate::decision::Outcome, tollgate::backend::BackendError> {
+//! #             batch: &tollgate::backend::custom::Batch<'_>,
+//! #         ) -> Result<tollgate::backend::custom::Outcome, tollgate::backend::BackendError> {
 //! #             self.0.apply(batch).await
 //! #         }
 //! #     }
@@ -36,7 +36,7 @@
 //!
 //! The expression is evaluated anew in each test, on a tokio runtime, and may await: `connect(URL).await` is a backend too.
 //! The ids are different in each test and each run, so a store may be shared by the tests and outlive them. Most cases set
-//! [`Batch::now`](crate::transaction::Batch::now); one case lets the backend's own clock decide.
+//! [`Batch::now`](crate::backend::custom::Batch::now); one case lets the backend's own clock decide.
 //!
 //! # Wrappers
 //!
@@ -81,14 +81,15 @@ use parking_lot::Mutex;
 #[doc(inline)]
 pub use crate::__tollgate_conformance as conformance;
 use crate::{
+    algorithm::State,
     backend::{Backend, BackendError, async_trait},
     clock::{Clock, SystemClock},
-    decision::{Outcome, State},
+    decision::Outcome,
     random::simulated,
     transaction::Batch,
 };
 
-/// The simplest backend, as shown in [`backend`](crate::backend): a map. Other backends are compared with it.
+/// The simplest backend, as the page for [authors](crate::backend::custom) shows it: a map. Other backends are compared with it.
 #[derive(Debug, Default)]
 pub struct MapBackend {
     buckets: Mutex<HashMap<String, State>>,

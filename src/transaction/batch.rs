@@ -8,8 +8,8 @@ use crate::{
     id::IdFormat,
 };
 
-/// The operation of a [`Batch`]. A backend passes it on to [`Outcome::decide`](crate::decision::Outcome::decide); the
-/// [module docs](crate::backend) have an example.
+/// The operation of a [`Batch`]. A backend passes it on to [`Outcome::decide`](crate::backend::custom::Outcome::decide); the
+/// page for [authors](crate::backend::custom) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
@@ -50,7 +50,7 @@ impl Operation {
     }
 }
 
-/// One bucket's part in a [`Batch`]. The [backend docs](crate::backend#a-custom-backend) have an example.
+/// One bucket's part in a [`Batch`]. The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Member<'a> {
@@ -107,7 +107,7 @@ impl<'a> Member<'a> {
 }
 
 /// Members that are decided and stored in one atomic step. No two of them share a bucket, except those of renewals, which are
-/// decided in order. The [backend docs](crate::backend#a-custom-backend) have an example.
+/// decided in order. The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Batch<'a> {

@@ -32,7 +32,7 @@ impl fmt::Display for LimitKey<'_> {
 /// for a quota, `c` for a concurrency limit and `t` for tiers.
 ///
 /// ```
-/// use tollgate::transaction::{AlgorithmKey, BucketKey, LimitKey};
+/// use tollgate::backend::custom::{AlgorithmKey, BucketKey, LimitKey};
 ///
 /// let key = BucketKey::new(LimitKey::Number(6), "12345678");
 /// assert_eq!(key.to_string(), "6:12345678");

@@ -14,10 +14,7 @@ use crate::{
 /// A copy of a [`Batch`] that borrows nothing: for a backend that decides on another thread, because its store blocks.
 ///
 /// ```
-/// use tollgate::{
-///     Limit,
-///     transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation, OwnedBatch},
-/// };
+/// use tollgate::{backend::custom::{Batch, BucketKey, LimitKey, Member, Operation, OwnedBatch}, Limit, transaction::Mode};
 ///
 /// let limit = Limit::per_second(10);
 /// let key = BucketKey::new(LimitKey::Number(6), "12345678");

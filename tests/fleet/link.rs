@@ -6,10 +6,9 @@ use tokio::{
     sync::oneshot,
     time::{sleep, sleep_until, timeout},
 };
-use tollgate::{
-    backend::{Backend, BackendError, async_trait},
-    decision::Outcome,
-    transaction::{Batch, OwnedBatch},
+use tollgate::backend::{
+    Backend, BackendError, async_trait,
+    custom::{Batch, Outcome, OwnedBatch},
 };
 
 use crate::network::{Message, Network};

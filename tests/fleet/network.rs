@@ -8,10 +8,11 @@ use std::{
 
 use tollgate::{
     MemoryBackend,
-    backend::{Backend, BackendError},
+    backend::{
+        Backend, BackendError,
+        custom::{Answer, Batch, Outcome, OwnedBatch},
+    },
     clock::Timestamp,
-    decision::{Answer, Outcome},
-    transaction::{Batch, OwnedBatch},
 };
 
 use crate::{clock::SimulatedClock, plan::Fault, random::Random};

@@ -6,10 +6,12 @@ use tokio::{
 };
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend,
-    backend::{Backend, BackendError, Lease, async_trait},
-    decision::{Outcome, Source},
+    backend::{
+        Backend, BackendError, Lease, async_trait,
+        custom::{Batch, Outcome},
+    },
+    decision::Source,
     limit::LimitName,
-    transaction::Batch,
 };
 
 /// A store that answers a little later, so that units are charged ahead.

@@ -6,12 +6,14 @@ use http_body_util::Full;
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
-    backend::{Backend, BackendError, FailurePolicy, async_trait},
+    backend::{
+        Backend, BackendError, FailurePolicy, async_trait,
+        custom::{Batch, Outcome},
+    },
     clock::{ManualClock, Timestamp},
-    decision::Outcome,
     key::{Everyone, HeaderId},
     limit::{LimitName, LimitsBuilder},
-    transaction::{Batch, OnFailure},
+    transaction::OnFailure,
 };
 use tower::{Layer, ServiceExt};
 

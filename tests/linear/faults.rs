@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use tollgate::{
-    backend::{Backend, BackendError, Stats, async_trait},
+    backend::{
+        Backend, BackendError, Stats, async_trait,
+        custom::{Batch, Operation, Outcome},
+    },
     clock::Timestamp,
-    decision::Outcome,
-    transaction::{Batch, Operation},
 };
 
 use super::{clients::START, random::Random, stack::Stack};

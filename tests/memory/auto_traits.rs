@@ -5,15 +5,18 @@ use std::{fmt::Debug, panic::UnwindSafe};
 
 use tollgate::{
     ClientIp, Decision, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
-    backend::{Backend, BackendError, DenyCache},
+    backend::{
+        Backend, BackendError, DenyCache,
+        custom::{Algorithm, Batch, BucketKey, Member, Operation, Outcome},
+    },
     clock::{Clock, InvalidNow, ManualClock, SystemClock, Timestamp},
-    decision::{BatchDecision, Outcome},
+    decision::BatchDecision,
     id::Id,
     key::{Everyone, KeyExtractor, MissingId, Proxies, ProxiesError, ProxyHeader},
     layer::{Assessment, RateLimit},
     limit::{LimitError, LimitName, LimitsBuilder, LimitsError},
     limiter::{LimitHandle, LimiterError, Permit},
-    transaction::{Algorithm, Batch, BucketKey, Member, Mode, Operation, Receipt},
+    transaction::{Mode, Receipt},
 };
 
 const fn shared<T: Debug + Send + Sync + Unpin + 'static>() {}

@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, iter, slice, time::Duration};
 
 use tollgate::{
     Limit,
+    backend::custom::{Batch, BucketKey, LimitKey, Member, Operation, Outcome, State},
     clock::Timestamp,
-    decision::{Outcome, State},
     quota::Per,
     tiers::Tier,
-    transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
+    transaction::Mode,
 };
 
 /// The first instant of 2026, a Thursday.

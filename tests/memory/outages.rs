@@ -12,9 +12,11 @@ use futures_util::{FutureExt, future::join_all};
 use tokio::time::{advance, sleep, timeout};
 use tollgate::{
     Decision, Limiter, MemoryBackend,
-    backend::{Backend, BackendError, FailurePolicy, Stats, async_trait},
-    decision::{Answer, Outcome, Source},
-    transaction::Batch,
+    backend::{
+        Backend, BackendError, FailurePolicy, Stats, async_trait,
+        custom::{Answer, Batch, Outcome},
+    },
+    decision::Source,
 };
 
 use crate::{

@@ -14,11 +14,12 @@ use tokio::{
 };
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend,
-    backend::{Backend, BackendError, async_trait},
+    backend::{
+        Backend, BackendError, async_trait,
+        custom::{Batch, Operation, Outcome},
+    },
     clock::{ManualClock, TokioClock},
-    decision::Outcome,
     limiter::{LimitHandle, LimiterError, Permit},
-    transaction::{Batch, Operation},
 };
 
 use crate::support::patience::{poll, settle};

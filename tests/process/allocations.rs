@@ -228,10 +228,12 @@ mod stacks {
     use tokio::{runtime, time::Duration};
     use tollgate::{
         Limit, Limiter, Limits, MemoryBackend, Transaction,
-        backend::{Backend, BackendError, DenyCache, FailurePolicy, Lease, async_trait},
-        decision::{Answer, Outcome, Source},
+        backend::{
+            Backend, BackendError, DenyCache, FailurePolicy, Lease, async_trait,
+            custom::{Answer, Batch, Outcome},
+        },
+        decision::Source,
         limit::LimitName,
-        transaction::Batch,
     };
 
     use super::now;

@@ -15,14 +15,15 @@ use http::{Request, StatusCode};
 use tokio::time::advance;
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
-    backend::{Backend, BackendError, async_trait},
+    backend::{
+        Backend, BackendError, async_trait,
+        custom::{Batch, Outcome},
+    },
     clock::ManualClock,
-    decision::Outcome,
     id::IdFormat,
     key::ExtensionId,
     limit::LimitName,
     rule::OnMissing,
-    transaction::Batch,
 };
 use tower::{Layer, ServiceExt};
 

@@ -20,10 +20,11 @@ use tokio::{
 };
 use tollgate::{
     Limit, MemoryBackend, RateLimitLayer,
-    backend::{Backend, BackendError, async_trait},
-    decision::Outcome,
+    backend::{
+        Backend, BackendError, async_trait,
+        custom::{Batch, Operation, Outcome},
+    },
     layer::ResponseBody,
-    transaction::{Batch, Operation},
 };
 use tower::{Layer, ServiceExt};
 

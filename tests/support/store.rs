@@ -12,10 +12,11 @@ use std::{
 use tokio::time::sleep;
 use tollgate::{
     MemoryBackend,
-    backend::{Backend, BackendError, async_trait},
+    backend::{
+        Backend, BackendError, async_trait,
+        custom::{Batch, Outcome},
+    },
     clock::{Clock, TokioClock},
-    decision::Outcome,
-    transaction::Batch,
 };
 
 /// What a store does with a call.

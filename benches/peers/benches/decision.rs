@@ -12,8 +12,11 @@ use std::{
 use criterion::{BenchmarkGroup, Criterion, SamplingMode, Throughput, measurement::WallTime};
 use tollgate::{
     Limiter, MemoryBackend, Transaction,
-    backend::Backend,
-    transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
+    backend::{
+        Backend,
+        custom::{Batch, BucketKey, LimitKey, Member, Operation},
+    },
+    transaction::Mode,
 };
 use tollgate_peers::{LIMIT, Rate, client, poll_once, spend};
 
@@ -56,13 +59,16 @@ fn hot(criterion: &mut Criterion, name: &str, rate: Rate) {
         Mode::CheckAndSpend,
     )];
     let batch = Batch::new(Operation::Spend, &member);
-    let _ = backend.try_apply(&batch, &mut [tollgate::decision::Answer::default(); 1]);
+    let _ = backend.try_apply(
+        &batch,
+        &mut [tollgate::backend::custom::Answer::default(); 1],
+    );
     assert_eq!(spend(&backend, &limit, "203.0.113.7"), allowed);
     group.bench_function("backend", |b| {
         b.iter(|| {
             black_box(&backend.try_apply(
                 black_box(&batch),
-                &mut [tollgate::decision::Answer::default(); 1],
+                &mut [tollgate::backend::custom::Answer::default(); 1],
             ))
             .is_some()
         });

@@ -13,9 +13,11 @@ use std::{
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use tollgate::{
     Limit, Limits,
-    backend::{Backend, MemoryBackend},
-    decision::Answer,
-    transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
+    backend::{
+        Backend, MemoryBackend,
+        custom::{Answer, Batch, BucketKey, LimitKey, Member, Operation},
+    },
+    transaction::Mode,
 };
 
 /// The name of the one limit.

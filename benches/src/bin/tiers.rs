@@ -10,12 +10,14 @@ use std::{
 
 use tollgate::{
     Limit, MemoryBackend,
-    backend::Backend,
+    backend::{
+        Backend,
+        custom::{Answer, Batch, BucketKey, LimitKey, Member, Operation},
+    },
     clock::Timestamp,
-    decision::Answer,
     quota::Per,
     tiers::Tier,
-    transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
+    transaction::Mode,
 };
 use tollgate_benches::penalties;
 use tollgate_peers::{client, resident_kib};

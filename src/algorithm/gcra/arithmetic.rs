@@ -203,7 +203,7 @@ impl Gcra {
 /// An exact span or instant: `us + frac / count` microseconds, where `count` is that of the limit and `frac < count`.
 ///
 /// As the state of a bucket, it is the theoretical arrival time, in microseconds since the Unix epoch.
-/// The [backend docs](crate::backend#a-custom-backend) have an example.
+/// The [backend docs](crate::backend::custom) have an example.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

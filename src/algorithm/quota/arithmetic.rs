@@ -4,7 +4,7 @@ use super::Quota;
 use crate::algorithm::{Arithmetic, Ask, AskError, Charge, Figures, Verb, Wait};
 
 /// What is used of a quota. It counts before the end of its period. The default is an unused bucket.
-/// The [backend docs](crate::backend#a-custom-backend) have an example.
+/// The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// The end of the period, in microseconds since the Unix epoch.

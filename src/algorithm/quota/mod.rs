@@ -15,8 +15,8 @@ mod utc_offset;
 
 use std::{iter, time::Duration};
 
+pub(crate) use self::arithmetic::Usage;
 pub use self::{
-    arithmetic::Usage,
     per::{CalendarUnit, Per},
     utc_offset::UtcOffset,
 };

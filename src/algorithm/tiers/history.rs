@@ -11,7 +11,7 @@ use crate::algorithm::{Charge, window::Units};
 /// bucket.
 ///
 /// It takes up to 8 bytes for each unit of a window that slides, and 56 for each tier.
-/// The [backend docs](crate::backend#a-custom-backend) have an example.
+/// The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
     /// The instant of the last grant.
@@ -181,9 +181,8 @@ impl Log {
 }
 
 /// Units that are granted, and from which tiers.
-/// [`Limit::tiers`](crate::Limit::tiers) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Grant {
+pub(crate) struct Grant {
     /// One bit for each tier that grants units, or that is entered on the way up.
     pub(super) tiers: u32,
     /// The units from the lowest of these tiers. All other tiers except the highest are filled.
@@ -192,20 +191,13 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Returns the number of units.
-    #[must_use]
-    pub const fn units(&self) -> u32 {
-        self.units
-    }
-
     /// Returns the highest tier that grants units (0 is the lowest), or `None` if there are no units.
-    #[must_use]
-    pub fn tier(&self) -> Option<usize> {
+    pub(crate) fn tier(&self) -> Option<usize> {
         self.tiers.checked_ilog2().map(|tier| tier as usize)
     }
 
     /// Returns the number of units from each tier, lowest first.
-    pub fn split(self, tiers: &Tiers) -> impl Iterator<Item = (usize, u32)> {
+    pub(crate) fn split(self, tiers: &Tiers) -> impl Iterator<Item = (usize, u32)> {
         self.parts(tiers).filter(|(_, units)| *units > 0)
     }
 

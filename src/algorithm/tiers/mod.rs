@@ -54,13 +54,14 @@ mod tier;
 
 use std::{sync::Arc, time::Duration};
 
+pub(crate) use self::history::Grant;
+pub use self::{
+    history::History,
+    tier::{Phase, Tier},
+};
 use self::{
     history::Log,
     tier::{MAX_SLIDING, Span},
-};
-pub use self::{
-    history::{Grant, History},
-    tier::{Phase, Tier},
 };
 use super::{
     Algorithm, FieldReader, LimitError, MapForm, NEVER, Notation, Parameters, Refill, Share, Terms,

@@ -232,7 +232,7 @@ fn grant_is_a_charge() {
     assert_eq!(charge, of(3, 0b111, 7));
     let grant = Grant::from(charge);
     assert_eq!(
-        (grant.units(), grant.tier(), Charge::from(grant)),
+        (grant.units, grant.tier(), Charge::from(grant)),
         (7, Some(2), charge)
     );
     assert_eq!(

@@ -127,7 +127,7 @@ fn count(units: usize) -> u32 {
 
 /// The instants at which the units of a bucket were taken, in microseconds since the Unix epoch, in ascending order. The
 /// default is an unused bucket.
-/// The [backend docs](crate::backend#a-custom-backend) have an example.
+/// The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Units(VecDeque<u64>);
 

@@ -15,14 +15,14 @@ use super::{
 };
 use crate::{
     algorithm::{
-        Algorithm, Arithmetic, Charge, Figures, Verb, Wait,
+        Algorithm, AlgorithmKey, Arithmetic, Charge, Figures, Verb, Wait,
         gcra::Ticks,
         quota::{Per, Usage},
         window::Shown,
     },
     clock::Timestamp,
     decision::Answer,
-    transaction::{AlgorithmKey, Batch, Member, Operation},
+    transaction::{Batch, Member, Operation},
 };
 
 /// The most arguments that a server reads in one command.

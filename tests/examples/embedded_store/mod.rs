@@ -20,10 +20,11 @@ use std::{
 
 use tollgate::{
     Limit, Limiter, Limits, Transaction,
-    backend::{Backend, BackendError, Stats, async_trait},
+    backend::{
+        Backend, BackendError, Stats, async_trait,
+        custom::{Batch, Outcome},
+    },
     clock::ManualClock,
-    decision::Outcome,
-    transaction::Batch,
 };
 
 use self::store::EmbeddedStore;

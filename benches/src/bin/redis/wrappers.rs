@@ -10,10 +10,11 @@ use std::{
 
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RedisBackend, Transaction,
-    backend::{Backend, BackendError, DenyCache, FailurePolicy, Lease, async_trait},
-    decision::Outcome,
+    backend::{
+        Backend, BackendError, DenyCache, FailurePolicy, Lease, async_trait,
+        custom::{Batch, Outcome},
+    },
     limit::LimitName,
-    transaction::Batch,
 };
 
 use crate::{

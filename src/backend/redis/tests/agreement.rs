@@ -10,7 +10,7 @@ use fred::types::{
 
 use super::redis_support::Server;
 use crate::{
-    algorithm::{Algorithm, Ask, Charge, Verb},
+    algorithm::{Algorithm, Ask, Charge, State, Verb},
     algorithm::{concurrency::Concurrency, gcra::Gcra, window::Window},
     backend::{
         BackendError,
@@ -23,7 +23,7 @@ use crate::{
         },
     },
     clock::Timestamp,
-    decision::{Answer, Outcome, State},
+    decision::{Answer, Outcome},
     quota::{Per, Quota, UtcOffset},
     tiers::{Tier, Tiers},
     transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},

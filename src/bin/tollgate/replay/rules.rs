@@ -10,7 +10,7 @@ use std::{fs, path::Path};
 
 use anyhow::{Context, Error, Result, anyhow, bail};
 use serde::Deserialize;
-use tollgate::{Limit, Limits, id::IdFormat, limit::NamedLimit, transaction::Algorithm};
+use tollgate::{Limit, Limits, backend::custom::Algorithm, id::IdFormat, limit::NamedLimit};
 
 use crate::{
     limits::{all_of, named},

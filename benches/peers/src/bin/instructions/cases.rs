@@ -24,12 +24,15 @@ use http::{
 };
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
-    backend::Backend,
+    backend::{
+        Backend,
+        custom::{Batch, BucketKey, LimitKey, Member, Operation},
+    },
     layer::Assessed,
     quota::Per,
     response::Headers,
     tiers::Tier,
-    transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
+    transaction::Mode,
 };
 use tower::{Layer, Service, service_fn};
 use tower_governor::{
@@ -453,7 +456,7 @@ fn backend() {
             backend
                 .try_apply(
                     black_box(&batch),
-                    &mut [tollgate::decision::Answer::default(); 1],
+                    &mut [tollgate::backend::custom::Answer::default(); 1],
                 )
                 .is_some(),
         );
