@@ -275,3 +275,24 @@ pub(crate) fn shortened(text: &str) -> String {
     });
     shown.chain(is_long.then_some('…')).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_have_names() {
+        for (format, name) in IdFormat::ALL {
+            assert_eq!(
+                (format.to_string(), name.parse()),
+                (name.to_owned(), Ok(format))
+            );
+        }
+        let error = "hostname".parse::<IdFormat>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "`hostname` is not an id format: use one of opaque, ipAddress, ipv6RangeCIDR, regId, domain, fqdnSet, \
+             regId:domain, regId:fqdnSet"
+        );
+    }
+}

@@ -376,22 +376,6 @@ fn secret_id_stays_secret_in_another_spelling() {
 }
 
 #[test]
-fn formats_have_names() {
-    for (format, name) in IdFormat::ALL {
-        assert_eq!(
-            (format.to_string(), name.parse()),
-            (name.to_owned(), Ok(format))
-        );
-    }
-    let error = "hostname".parse::<IdFormat>().unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "`hostname` is not an id format: use one of opaque, ipAddress, ipv6RangeCIDR, regId, domain, fqdnSet, \
-         regId:domain, regId:fqdnSet"
-    );
-}
-
-#[test]
 fn addresses_of_translators_are_ipv4() {
     for (ip, canonical) in [
         ("64:ff9b::192.0.2.1", "192.0.2.1"),

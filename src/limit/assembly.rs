@@ -6,10 +6,7 @@ use std::{
 };
 
 use super::{
-    limit::Limit,
-    limits::{Limits, NamedLimit},
-    mistake::Reporter,
-    name::LimitName,
+    limit::Limit, limits::Limits, mistake::Reporter, name::LimitName, named::NamedLimit,
     overrides::Override,
 };
 use crate::{algorithm::Algorithm, id::shortened, message::nearest};

@@ -79,6 +79,18 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
+    fn ten_per_second_is_ten_per_second() {
+        for (limit, secs) in [
+            (Limit::per_second(10), 1),
+            (Limit::per_minute(10), 60),
+            (Limit::per_hour(10), 3600),
+            (Limit::per_day(10), 86_400),
+        ] {
+            assert_eq!(limit, Limit::new(10, 10, secs * SECOND).unwrap());
+        }
+    }
+
+    #[test]
     fn periods_and_costs() {
         let tiers = |window| Limit::tiers([Tier::new(5, window)]).unwrap();
         let day = 24 * 60 * 60 * SECOND;

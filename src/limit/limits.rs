@@ -9,15 +9,11 @@ use indexmap::IndexMap;
 use super::{
     limit::Limit,
     mistake::{LimitsError, Origin},
-    name::LimitName,
-    overrides::{Override, Overrides},
+    named::NamedLimit,
+    overrides::Override,
 };
 use crate::{
-    algorithm::{Algorithm, LeaseShare},
-    id::{Id, IdError, IdFormat, MISSING},
-    message::did_you_mean,
-    metrics::Meter,
-    transaction::{BucketKey, LimitKey, LimitRef, LimitSeed, Member, Mode, OnFailure},
+    algorithm::Algorithm, id::IdError, message::did_you_mean, metrics::Meter, transaction::LimitRef,
 };
 
 /// The generation of the next limits. The first one is 1.
@@ -158,225 +154,14 @@ impl Limits {
     }
 }
 
-/// A limit that is in force: its name, its default, and its overrides. Returned by [`Limits::get`].
-#[derive(Clone, Debug)]
-pub struct NamedLimit {
-    pub(super) declared: LimitName,
-    pub(super) limit: Option<Limit>,
-    pub(super) overrides: Overrides,
-    /// The place that defines the default or the lack of one or, before that, declares the name.
-    pub(super) origin: Origin,
-    pub(super) is_defined: bool,
-    /// Whether it never refuses, because it or all limits are in shadow mode.
-    is_shadow: bool,
-    /// Whether operators see the ids of clients as hashes.
-    redacts_ids: bool,
-    format: IdFormat,
-    seed: LimitSeed,
-    meter: Meter,
-}
-
-impl NamedLimit {
-    pub(super) fn new(declared: LimitName, origin: Origin) -> Self {
-        Self {
-            limit: None,
-            overrides: Overrides::default(),
-            origin,
-            is_defined: false,
-            is_shadow: false,
-            redacts_ids: false,
-            format: declared.format.unwrap_or_default(),
-            seed: LimitSeed::of(key(&declared)),
-            meter: Meter::default(),
-            declared,
-        }
-    }
-
-    /// The name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.declared.name
-    }
-
-    pub(crate) fn shared_name(&self) -> Arc<str> {
-        Arc::clone(&self.declared.name)
-    }
-
-    /// The number, if it has one.
-    #[must_use]
-    pub fn number(&self) -> Option<u32> {
-        self.declared.number
-    }
-
-    /// The format of its clients' ids.
-    #[must_use]
-    pub fn format(&self) -> IdFormat {
-        self.format
-    }
-
-    /// The default, or `None` if only clients with an override are limited.
-    #[must_use]
-    pub fn limit(&self) -> Option<&Limit> {
-        self.limit.as_ref()
-    }
-
-    /// The limit of a client: its override, or else the default, or else none.
-    ///
-    /// ```
-    /// use tollgate::{Limit, Limits};
-    ///
-    /// let limits = Limits::builder()
-    ///     .limit("requests", Limit::per_second(10))
-    ///     .override_for("requests", "198.51.100.2", Limit::BLOCKED)
-    ///     .build()?;
-    /// let requests = limits.get("requests").expect("it was just defined");
-    /// assert_eq!(requests.limit_of("203.0.113.7"), Ok(Some(&Limit::per_second(10))));
-    /// assert_eq!(requests.limit_of("198.51.100.2"), Ok(Some(&Limit::BLOCKED)));
-    /// # Ok::<_, tollgate::limit::LimitsError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If the id is not in the limit's [format](Self::format).
-    pub fn limit_of(&self, id: &str) -> Result<Option<&Limit>, IdError> {
-        Ok(self.in_force(self.fold(id)?.as_str(), None))
-    }
-
-    /// The override of a client, if it has one.
-    #[must_use]
-    pub fn override_of(&self, id: &str) -> Option<&Override> {
-        let folded = self.fold(id).ok()?;
-        self.overrides.get(folded.as_str())
-    }
-
-    /// All overrides, in the order in which they were added.
-    #[must_use]
-    pub fn overrides(&self) -> impl ExactSizeIterator<Item = &Override> {
-        self.overrides.iter()
-    }
-
-    /// The key of a client's bucket, such as `6:12345678`.
-    ///
-    /// # Errors
-    ///
-    /// If the id is not in the limit's [format](Self::format).
-    pub fn bucket_key(&self, id: &str) -> Result<String, IdError> {
-        let folded = self.fold(id)?;
-        let limit = self.in_force(folded.as_str(), None);
-        let algorithm = limit.and_then(Limit::algorithm).map(Algorithm::key);
-        let key = BucketKey::new(self.key(), folded.as_str());
-        Ok(key.of(algorithm.unwrap_or_default()).to_string())
-    }
-
-    /// The description, if there is one.
-    #[must_use]
-    pub fn description(&self) -> Option<&str> {
-        self.declared.description.as_deref()
-    }
-
-    /// The link to documentation, if there is one.
-    #[must_use]
-    pub fn docs(&self) -> Option<&str> {
-        self.declared.docs.as_deref()
-    }
-
-    /// Returns whether the limit never refuses, because it or all limits are in shadow mode.
-    #[must_use]
-    pub fn is_shadow(&self) -> bool {
-        self.is_shadow
-    }
-
-    /// Returns whether the limit is a list of [blocked clients](super::LimitsBuilder::block). Its description is the reason.
-    #[must_use]
-    pub fn is_block(&self) -> bool {
-        self.declared.is_block
-    }
-
-    /// Returns the limit of the client with a folded id. `values` have come with the transaction, and stand in the place of the
-    /// default.
-    #[inline]
-    pub(crate) fn in_force<'a>(&'a self, id: &str, values: Option<&'a Limit>) -> Option<&'a Limit> {
-        self.own(id).or(values).or(self.limit.as_ref())
-    }
-
-    /// Returns whether the limit is off on purpose.
-    pub(crate) fn is_off(&self) -> bool {
-        self.is_defined && self.limit.is_none()
-    }
-
-    /// Returns the override of the client with a folded id.
-    pub(crate) fn own(&self, folded: &str) -> Option<&Limit> {
-        self.overrides.get(folded).map(Override::limit)
-    }
-
-    /// Returns whether any client has an override.
-    pub(crate) fn has_overrides(&self) -> bool {
-        self.overrides.len() > 0
-    }
-
-    /// Returns the part of bucket keys that stands for the name.
-    #[inline]
-    pub(crate) fn key(&self) -> LimitKey<'_> {
-        key(&self.declared)
-    }
-
-    /// Returns the part of fingerprints that all buckets of this limit share.
-    pub(crate) fn seed(&self) -> LimitSeed {
-        self.seed
-    }
-
-    pub(crate) fn failure(&self) -> Option<OnFailure> {
-        self.declared.on_failure
-    }
-
-    /// Returns the part of the burst that each process may charge in advance.
-    /// The part of the burst that each process may charge in advance, as files have it: `5%`.
-    #[must_use]
-    pub fn leased(&self) -> Option<String> {
-        self.lease().map(|share| share.to_string())
-    }
-
-    pub(crate) fn lease(&self) -> Option<LeaseShare> {
-        self.declared.lease
-    }
-
-    /// Returns whether operators see the ids of clients as hashes.
-    pub(crate) fn redacts_ids(&self) -> bool {
-        self.redacts_ids
-    }
-
-    /// Returns the counters of this limit's transactions.
-    pub(crate) fn meter(&self) -> &Meter {
-        &self.meter
-    }
-
-    /// Returns a member with any id, for a backend that is asked whether it can keep such buckets.
-    pub(crate) fn sample<'a>(&'a self, algorithm: &'a Algorithm) -> Member<'a> {
-        let (key, format) = (BucketKey::new(self.key(), ""), self.format);
-        Member {
-            format,
-            lease: self.declared.lease,
-            ..Member::new(key, algorithm, 1, Mode::default())
-        }
-    }
-
-    fn fold(&self, id: &str) -> Result<Id, IdError> {
-        match id {
-            MISSING => self.format.canonical(id),
-            id => self.format.fold(id),
-        }
-    }
-}
-
-fn key(name: &LimitName) -> LimitKey<'_> {
-    let by_name = LimitKey::Name(&name.name);
-    name.number.map_or(by_name, LimitKey::Number)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{limit::LimitsBuilder, transaction::LimitPlace};
+    use crate::{
+        id::{IdFormat, MISSING},
+        limit::{LimitName, LimitsBuilder},
+        transaction::LimitPlace,
+    };
 
     fn builder() -> LimitsBuilder {
         let orders = LimitName::new("orders", 6, IdFormat::RegId);

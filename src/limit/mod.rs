@@ -30,17 +30,14 @@ mod limit;
 mod limits;
 mod mistake;
 mod name;
+mod named;
 mod notation;
 mod overrides;
 mod reading;
 
 pub use self::{
-    builder::LimitsBuilder,
-    limit::Limit,
-    limits::{Limits, NamedLimit},
-    mistake::LimitsError,
-    name::LimitName,
-    overrides::Override,
+    builder::LimitsBuilder, limit::Limit, limits::Limits, mistake::LimitsError, name::LimitName,
+    named::NamedLimit, overrides::Override,
 };
 pub(crate) use self::{
     file::Document,

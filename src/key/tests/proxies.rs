@@ -3,16 +3,16 @@
 use allocation_counter::measure;
 
 use super::{from, id, request};
-use crate::key::{ClientIp, Proxies, ProxiesError, ProxyHeader};
+use crate::key::{ClientIp, Proxies, ProxyHeader};
 
-const XFF: &str = "x-forwarded-for";
-const FORWARDED: &str = "forwarded";
+pub(super) const XFF: &str = "x-forwarded-for";
+pub(super) const FORWARDED: &str = "forwarded";
 
-fn trusted(header: ProxyHeader) -> Proxies {
+pub(super) fn trusted(header: ProxyHeader) -> Proxies {
     Proxies::trusted(["10.0.0.0/8", "fd00::/8"], header).unwrap()
 }
 
-fn client(proxies: &Proxies, parts: &http::request::Parts) -> Result<String, String> {
+pub(super) fn client(proxies: &Proxies, parts: &http::request::Parts) -> Result<String, String> {
     id(&ClientIp::behind(proxies.clone()).exact(), parts)
 }
 
@@ -22,11 +22,11 @@ fn via(proxies: &Proxies, peer: &str, name: &str, lines: &[&str]) -> Result<Stri
     client(proxies, &from(peer, &headers))
 }
 
-type Case<'a> = (&'a [&'a str], Result<&'a str, &'a str>);
+pub(super) type Case<'a> = (&'a [&'a str], Result<&'a str, &'a str>);
 
 /// Checks the client of requests of a trusted proxy with these lines of a header, or why there is none.
 #[track_caller]
-fn assert_clients(proxies: &Proxies, name: &str, cases: &[Case<'_>]) {
+pub(super) fn assert_clients(proxies: &Proxies, name: &str, cases: &[Case<'_>]) {
     for (lines, expected) in cases {
         let found = via(proxies, "10.0.0.1", name, lines);
         match (&found, expected) {
@@ -42,7 +42,8 @@ fn assert_clients(proxies: &Proxies, name: &str, cases: &[Case<'_>]) {
     }
 }
 
-const INVALID: Result<&str, &str> = Err("has no valid IP address where the client's should be");
+pub(super) const INVALID: Result<&str, &str> =
+    Err("has no valid IP address where the client's should be");
 
 #[test]
 fn untrusted_peer_is_the_client_whatever_it_sends() {
@@ -285,135 +286,6 @@ fn quote_left_open_by_a_client_hides_nothing_that_a_proxy_appends() {
 }
 
 #[test]
-fn client_is_at_its_place_from_the_right() {
-    const TOO_FEW: Result<&str, &str> = Err("is missing or has fewer items than hops");
-    assert_clients(
-        &Proxies::hops(2, ProxyHeader::XForwardedFor),
-        XFF,
-        &[
-            (&["203.0.113.7, 192.0.2.1"], Ok("203.0.113.7")),
-            (&["6.6.6.6, 203.0.113.7, 192.0.2.1"], Ok("203.0.113.7")),
-            (&["6.6.6.6", "203.0.113.7", "192.0.2.1"], Ok("203.0.113.7")),
-            // An item that is not an address keeps its place.
-            (&["a, 203.0.113.7, unknown"], Ok("203.0.113.7")),
-            (&["a, ,1.1.1.1"], INVALID),
-            (&["203.0.113.7, unknown, 192.0.2.1"], INVALID),
-            (&["203.0.113.7"], TOO_FEW),
-            (&[""], TOO_FEW),
-            (&[], TOO_FEW),
-        ],
-    );
-    assert_clients(
-        &Proxies::hops(2, ProxyHeader::Forwarded),
-        FORWARDED,
-        &[
-            (&["for=203.0.113.7, for=192.0.2.1"], Ok("203.0.113.7")),
-            (
-                &[r#"for="6.6.6.6, for=203.0.113.7, for=192.0.2.1"#],
-                Ok("203.0.113.7"),
-            ),
-            (
-                &["for=6.6.6.6, for=203.0.113.7", "proto=https"],
-                Ok("203.0.113.7"),
-            ),
-            (&["for=6.6.6.6, proto=https, for=192.0.2.1"], INVALID),
-            (&["for=6.6.6.6, , for=192.0.2.1"], INVALID),
-            (&["for=6.6.6.6;for=6.6.6.7, for=192.0.2.1"], INVALID),
-            (&["for=203.0.113.7"], TOO_FEW),
-        ],
-    );
-    let one = Proxies::hops(1, ProxyHeader::XForwardedFor);
-    let unknown = request(&[(XFF, b"203.0.113.7")]);
-    assert_eq!(client(&one, &unknown).unwrap(), "203.0.113.7");
-}
-
-#[test]
-fn single_address_is_there_once() {
-    let repeated = Err("appears more than once");
-    let cases: [Case<'_>; 11] = [
-        (&["203.0.113.7"], Ok("203.0.113.7")),
-        (&["2001:db8::7"], Ok("2001:db8::7")),
-        (&["[2001:db8::7%eth0]:80"], Ok("2001:db8::7")),
-        // No list: even a trusted address is the client.
-        (&["10.1.1.1"], Ok("10.1.1.1")),
-        (&["203.0.113.7", "203.0.113.7"], repeated),
-        (&["6.6.6.6", "203.0.113.7"], repeated),
-        (&["6.6.6.6, 203.0.113.7"], INVALID),
-        (&["203.0.113.7,"], INVALID),
-        (&["for=203.0.113.7"], INVALID),
-        (&[""], INVALID),
-        (
-            &[],
-            Err("`cf-connecting-ip` is missing in a request from a trusted proxy"),
-        ),
-    ];
-    let header = ProxyHeader::single("CF-Connecting-IP");
-    let cloudfront: [Case<'_>; 8] = [
-        (&["198.51.100.10:46532"], Ok("198.51.100.10")),
-        (&["2001:db8::1:443"], Ok("2001:db8::1")),
-        (&["2001:db8::1:444"], Ok("2001:db8::1")),
-        (&["2001:db8::1:443", "2001:db8::1:443"], repeated),
-        (&["2001:db8:1:2:3:4:5:6"], INVALID),
-        (&["198.51.100.10"], INVALID),
-        (&["6.6.6.6:1, 198.51.100.10:1"], INVALID),
-        (
-            &[],
-            Err("`cloudfront-viewer-address` is missing in a request from a trusted proxy"),
-        ),
-    ];
-    let viewer = ProxyHeader::CloudFrontViewerAddress;
-    for (header, name, cases) in [
-        (header, "cf-connecting-ip", &cases[..]),
-        (viewer, "cloudfront-viewer-address", &cloudfront),
-    ] {
-        assert_clients(&trusted(header.clone()), name, cases);
-        // Hops are not counted in it.
-        assert_clients(&Proxies::hops(1, header.clone()), name, cases);
-        assert_clients(&Proxies::hops(3, header), name, cases);
-    }
-}
-
-#[test]
-fn registry_takes_the_second_entry_then_real_ip_then_the_peer() {
-    let (peer, real) = ("192.0.2.1", "198.51.100.1");
-    let cases: [(&[&str], &[&str], &str); 15] = [
-        // The registry's own example.
-        (&["192.168.1.1,142.250.70.174"], &[real], "142.250.70.174"),
-        (
-            &["192.168.1.1", "142.250.70.174"],
-            &[real],
-            "142.250.70.174",
-        ),
-        (
-            &["unknown, 142.250.70.174, 10.0.0.1"],
-            &[],
-            "142.250.70.174",
-        ),
-        (&["192.168.1.1, [2001:db8::7]:80"], &[], "2001:db8::7"),
-        (&["192.168.1.1"], &[real], real),
-        (&["192.168.1.1, unknown"], &[real], real),
-        (&["192.168.1.1, , 142.250.70.174"], &[real], real),
-        (&[""], &[real], real),
-        (&[], &[real], real),
-        (&["192.168.1.1"], &[], peer),
-        (&["192.168.1.1, unknown"], &["unknown"], peer),
-        (&[], &["198.51.100.1, 198.51.100.2"], peer),
-        (&[], &[real, real], peer),
-        (&[], &[], peer),
-        // As its docs say, clients can choose their address.
-        (&["1.1.1.1, 6.6.6.6"], &[], "6.6.6.6"),
-    ];
-    for (forwarded_for, real_ip, expected) in cases {
-        let forwarded_for = forwarded_for.iter().map(|line| (XFF, line.as_bytes()));
-        let real_ip = real_ip.iter().map(|line| ("x-real-ip", line.as_bytes()));
-        let headers: Vec<_> = forwarded_for.chain(real_ip).collect();
-        let found = client(&Proxies::registry(), &from(peer, &headers));
-        assert_eq!(found.unwrap(), expected, "{headers:?}");
-    }
-    assert!(client(&Proxies::registry(), &request(&[])).is_err());
-}
-
-#[test]
 fn ten_thousand_items_or_lines_of_a_client_change_nothing() {
     let long = |item: &str, last: &str| format!("{}{last}", format!("{item}, ").repeat(10_000));
     for item in ["6.6.6.6", "10.6.6.6", "", "\"", "for=\"", "\\\"", ";"] {
@@ -519,49 +391,5 @@ fn lists_may_be_owned_and_hold_single_addresses() {
         ("fd00::2", "fd00::2"),
     ] {
         assert_eq!(via(&proxies, peer, XFF, &["203.0.113.7"]).unwrap(), found);
-    }
-}
-
-#[test]
-#[should_panic(expected = "0 hops: use `ClientIp::peer()` where there is no proxy")]
-fn no_hops_are_no_proxies() {
-    let _ = Proxies::hops(0, ProxyHeader::XForwardedFor);
-}
-
-#[test]
-#[should_panic(expected = "65 hops: use at most 64")]
-fn hops_are_bounded() {
-    let _ = Proxies::hops(65, ProxyHeader::XForwardedFor);
-}
-
-#[test]
-#[should_panic(expected = "`x real ip` is not a header name: use ASCII letters, digits and `-`")]
-fn header_names_are_checked() {
-    let _ = ProxyHeader::single("x real ip");
-}
-
-#[test]
-fn header_with_a_variant_of_its_own_is_no_single_one() {
-    for (name, right) in [
-        ("x-forwarded-for", "use `ProxyHeader::XForwardedFor`"),
-        ("X-Forwarded-For", "use `ProxyHeader::XForwardedFor`"),
-        ("forwarded", "use `ProxyHeader::Forwarded`"),
-        (
-            "CloudFront-Viewer-Address",
-            "use `ProxyHeader::CloudFrontViewerAddress`",
-        ),
-    ] {
-        // The variant can be had without the constructor.
-        let variant = || ProxyHeader::Single(name.parse().unwrap());
-        let panics: [&dyn Fn(); 2] = [&|| drop(ProxyHeader::single(name)), &|| {
-            drop(Proxies::hops(1, variant()));
-        }];
-        for panics in panics {
-            let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).unwrap_err();
-            let message = panic.downcast_ref::<String>().unwrap();
-            assert!(message.contains(right), "{message}");
-        }
-        let error: ProxiesError = Proxies::trusted(["10.0.0.0/8"], variant()).unwrap_err();
-        assert!(error.to_string().contains(right), "{error}");
     }
 }
