@@ -35,7 +35,8 @@ pub const WINDOW: usize = 3;
 pub const QUOTA: usize = 4;
 pub const PERMITS: usize = 5;
 pub const TIERS: usize = 6;
-pub const ALL: [usize; 7] = [GCRA, SEVENTHS, LINE, WINDOW, QUOTA, PERMITS, TIERS];
+pub const HOURLY: usize = 7;
+pub const ALL: [usize; 8] = [GCRA, SEVENTHS, LINE, WINDOW, QUOTA, PERMITS, TIERS, HOURLY];
 
 /// A member of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +110,7 @@ impl Driver {
             Limit::quota(10, Per::first_use(Duration::from_secs(3))),
             Limit::concurrent(10).hold(Duration::from_secs(4)),
             Limit::tiers([lowest, burst]).expect("the tiers are right"),
+            Limit::quota(10, Per::Hour),
         ];
         let limits = limits.iter().filter_map(|limit| limit.algorithm().cloned());
         Self {

@@ -3,6 +3,7 @@
 use super::{
     MapBackend,
     driver::{ALL, Driver, Models, PERMITS, Question, START, TIERS},
+    model::HOUR,
 };
 use crate::{
     algorithm::Charge,
@@ -103,8 +104,9 @@ pub async fn live_through(driver: &Driver, limits: &[usize], steps: u32, seed: u
             Operation::Peek,
             Operation::Reset,
         ]);
-        // Buckets that are left alone for longer are as new.
+        // Buckets that are left alone for longer are as new, except for those of an hour.
         now += if random.below(30) == 0 { 5_000_001 } else { 0 };
+        now += if random.below(100) == 0 { HOUR / 3 } else { 0 };
         if operation == Operation::Reset && random.below(4) > 0 {
             continue;
         }

@@ -4,6 +4,9 @@ use std::cmp::Ordering;
 
 use crate::algorithm::{Algorithm, Ask, Charge, Figures, Verb, Wait, quota::Per};
 
+/// In microseconds.
+pub(super) const HOUR: u64 = 3_600_000_000;
+
 /// A fraction with a positive denominator.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fraction(i128, i128);
@@ -88,10 +91,15 @@ pub(super) enum Model {
     /// Units count until their period ends.
     Quota {
         quota: u32,
-        length: u64,
+        /// From first use, or the hour of the clock.
+        length: Option<u64>,
         end: u64,
         used: u32,
     },
+}
+
+fn period_end(length: Option<u64>, now: u64) -> u64 {
+    length.map_or_else(|| (now / HOUR + 1) * HOUR, |length| now + length)
 }
 
 fn micros(duration: std::time::Duration) -> u64 {
@@ -119,7 +127,10 @@ impl Model {
             Algorithm::Concurrency(limit) => units(limit.limit(), micros(limit.hold()), true),
             Algorithm::Quota(quota) => Self::Quota {
                 quota: quota.quota(),
-                length: Per::first_use_length(quota.per()).map(micros)?,
+                length: match quota.per() {
+                    Per::Hour => None,
+                    per => Some(micros(per.first_use_length()?)),
+                },
                 end: 0,
                 used: 0,
             },
@@ -214,7 +225,7 @@ impl Model {
                 match ask.verb {
                     _ if !passes || ask.cost == 0 => {}
                     Verb::Refund => *used -= back,
-                    _ if *used == 0 => (*end, *used) = (now + *length, ask.cost),
+                    _ if *used == 0 => (*end, *used) = (period_end(*length, now), ask.cost),
                     _ => *used += ask.cost,
                 }
                 if *used == 0 {
@@ -305,7 +316,7 @@ impl Model {
                     remaining: quota.saturating_sub(used),
                     next_after: match used + ask.cost <= *quota {
                         true => Wait::ZERO,
-                        false if used == 0 => Wait::micros(*length),
+                        false if used == 0 => Wait::micros(period_end(*length, now) - now),
                         false => until_end,
                     },
                     more_after: until_end,
