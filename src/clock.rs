@@ -24,6 +24,7 @@
 //! Callers that [wait in line](crate::limiter::LimitHandle::acquire) do so by tokio's clock. A test that pauses it uses a
 //! [`TokioClock`] (feature `tokio`).
 
+pub(crate) mod date;
 mod system;
 
 use std::{
@@ -95,9 +96,8 @@ impl Timestamp {
     /// Reads a date for a clock of a test.
     #[track_caller]
     fn of_date(date: &str) -> Self {
-        let read = date.parse::<jiff::Timestamp>();
-        match read.map(|date| u64::try_from(date.as_microsecond())) {
-            Ok(Ok(us)) => Self(us),
+        match date::seconds(date).map(u64::try_from) {
+            Some(Ok(seconds)) => Self(seconds * 1_000_000),
             _ => panic!("`{date}` is not a time since 1970: write it as `2026-01-01T00:00:00Z`"),
         }
     }
@@ -162,15 +162,15 @@ impl ManualClock {
         Self(Arc::new(AtomicU64::new(now.0)))
     }
 
-    /// A clock that shows a date and time with its offset from UTC.
+    /// A clock that shows a date and time in UTC.
     ///
     /// ```
     /// use std::time::Duration;
     /// use tollgate::clock::{Clock, ManualClock};
     ///
-    /// let clock = ManualClock::at("2026-03-31T23:59:59+02:00");
+    /// let clock = ManualClock::at("2026-03-31T23:59:59Z");
     /// clock.advance(Duration::from_secs(1));
-    /// assert_eq!(clock.now(), ManualClock::at("2026-03-31T22:00:00Z").now());
+    /// assert_eq!(clock.now(), ManualClock::at("2026-04-01T00:00:00Z").now());
     /// ```
     ///
     /// # Panics

@@ -52,8 +52,7 @@ impl LimitsError {
     /// There are at most a thousand.
     #[must_use]
     pub fn mistakes(&self) -> impl ExactSizeIterator<Item = Self> {
-        let mistakes = self.0.iter();
-        mistakes.map(|mistake| Self([mistake.clone()].into()))
+        self.0.iter().map(|mistake| Self([mistake.clone()].into()))
     }
 
     /// The file of the first mistake or the name of its text, or `None` if it is in code.
@@ -108,8 +107,8 @@ impl fmt::Display for LimitsError {
 
 impl error::Error for LimitsError {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        let cause = self.0.iter().find_map(|mistake| mistake.cause.as_deref());
-        cause.map(|cause| cause as _)
+        let mut causes = self.0.iter().filter_map(|mistake| mistake.cause.as_deref());
+        causes.next().map(|cause| cause as _)
     }
 }
 
@@ -161,13 +160,12 @@ pub(crate) struct Reporter<'a> {
 impl<'a> Reporter<'a> {
     /// Records mistakes in a file, or in code.
     pub(crate) fn new(mistakes: &'a Mistakes, file: Option<&'a Arc<Path>>) -> Self {
-        let (line, limit, id) = (0, None, None);
         Self {
             mistakes,
             file,
-            line,
-            limit,
-            id,
+            line: 0,
+            limit: None,
+            id: None,
         }
     }
 

@@ -95,15 +95,9 @@ impl Gcra {
 
     /// Returns the same rate with another burst.
     pub(crate) const fn with_burst(self, burst: u32) -> Result<Self, Invalid> {
-        match burst {
-            0 => Err(Invalid::new(
-                "burst",
-                "burst is 0, so nothing would ever pass: use at least 1",
-            )),
-            burst => match Self::filling(burst, self.count, self.period_us()) {
-                Ok(gcra) => gcra.with_max_wait(self.max_wait()),
-                Err(invalid) => Err(invalid),
-            },
+        match Self::new(burst, self.count, self.period()) {
+            Ok(gcra) => gcra.with_max_wait(self.max_wait()),
+            Err(invalid) => Err(invalid),
         }
     }
 

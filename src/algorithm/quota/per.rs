@@ -1,9 +1,10 @@
 use std::{fmt, time::Duration};
 
-use jiff::{Timestamp, ToSpan, civil::Time, tz::Offset};
-
 use super::utc_offset::UtcOffset;
-use crate::algorithm::{Invalid, span_us};
+use crate::{
+    algorithm::{Invalid, span_us},
+    clock::date::next_month,
+};
 
 const HOUR_US: u64 = 3_600_000_000;
 const DAY_US: u64 = 24 * HOUR_US;
@@ -204,18 +205,12 @@ impl CalendarUnit {
             Self::Hour => rest(local, HOUR_US),
             Self::Day => rest(local, DAY_US),
             Self::Week => rest(since_monday, 7 * DAY_US),
-            Self::Month => end_of_month(local).expect("months end long before the calendar does"),
+            Self::Month => {
+                let day = DAY_US.cast_signed();
+                next_month(local.div_euclid(day)) * day
+            }
         }
     }
-}
-
-fn end_of_month(local: i64) -> Result<i64, jiff::Error> {
-    let date = Offset::UTC
-        .to_datetime(Timestamp::from_microsecond(local)?)
-        .date();
-    let next = date.first_of_month().checked_add(1.month())?;
-    let end = Offset::UTC.to_timestamp(next.to_datetime(Time::midnight()))?;
-    Ok(end.as_microsecond())
 }
 
 impl fmt::Display for CalendarUnit {
@@ -227,6 +222,8 @@ impl fmt::Display for CalendarUnit {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
 
     fn end(per: Per, now: &str) -> String {
