@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use sha2::{Digest, Sha256};
+use hmac_sha256::Hash;
 
 use super::{address, format::Remedy};
 
@@ -43,11 +43,10 @@ pub(super) fn fold_set(text: &str) -> Result<Cow<'_, str>, Remedy> {
     let mut members = members.collect::<Result<Vec<_>, _>>()?;
     members.sort_unstable();
     members.dedup();
-    let hash = Sha256::digest(members.join(","));
-    let digits = |byte: u8| [byte >> 4, byte & 15].map(u32::from);
-    let digits = hash.into_iter().flat_map(digits);
+    let hash = Hash::hash(members.join(",").as_bytes());
+    let digits = hash.into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
     Ok(digits
-        .filter_map(|digit| char::from_digit(digit, 16))
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
         .collect())
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use hmac_sha256::Hash as Sha256;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::{
@@ -139,7 +139,7 @@ impl KeyForm {
     fn push_id(&self, key: &mut String, id: &str, bytes: usize) {
         if self.hashed || id.len() > LONGEST_ID {
             key.push_str(HASH);
-            for byte in &Sha256::digest(id)[..bytes] {
+            for byte in &Sha256::hash(id.as_bytes())[..bytes] {
                 write!(key, "{byte:02x}").expect("a String takes all that is written");
             }
         } else if id
