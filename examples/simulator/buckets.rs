@@ -11,12 +11,11 @@ use tollgate::{
     Decision, Limit, Limiter, Limits, Transaction,
     backend::{
         Backend, BackendError, async_trait,
-        custom::{Algorithm, Answer, Batch, Outcome, State},
+        custom::{Algorithm, Answer, Batch, History, Outcome, State},
     },
     clock::{Clock, ManualClock, Timestamp},
     decision::Source,
     limit::LimitsError,
-    tiers::History,
     transaction::Receipt,
 };
 

@@ -4,10 +4,7 @@ use std::{error::Error, time::Duration};
 
 use serde::Serialize;
 use thiserror::Error;
-use tollgate::{
-    Limit,
-    tiers::{Tier, Tiers},
-};
+use tollgate::{Limit, backend::custom::Tiers, tiers::Tier};
 
 const MAX_TIERS: usize = 4;
 

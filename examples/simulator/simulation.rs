@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tollgate::{
     Decision as Decided, Limit,
+    backend::custom::{Phase, Tiers},
     clock::Timestamp,
-    tiers::{Phase, Tiers},
 };
 
 use crate::{

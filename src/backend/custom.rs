@@ -56,7 +56,10 @@
 
 #[doc(inline)]
 pub use crate::{
-    algorithm::{Algorithm, AlgorithmKey, Ask, Figures, State, Verb, Wait},
+    algorithm::{
+        Algorithm, AlgorithmKey, Ask, Figures, State, Verb, Wait,
+        tiers::{history::History, parameters::Tiers, tier::Phase},
+    },
     decision::outcome::{Answer, DecideError, Outcome},
     transaction::{
         batch::{Batch, Member, Operation},

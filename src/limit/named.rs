@@ -13,7 +13,7 @@ use crate::{
     transaction::{BucketKey, LimitKey, LimitSeed, Member, Mode, OnFailure},
 };
 
-/// A limit that is in force: its name, its default, and its overrides. Returned by [`Limits::get`].
+/// A limit that is in force: its name, its default, and its overrides. Returned by [`Limits::get`](super::Limits::get).
 #[derive(Clone, Debug)]
 pub struct NamedLimit {
     pub(super) declared: LimitName,

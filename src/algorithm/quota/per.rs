@@ -9,7 +9,7 @@ use crate::{
 const HOUR_US: u64 = 3_600_000_000;
 const DAY_US: u64 = 24 * HOUR_US;
 
-/// The period of a [`Quota`](super::Quota): a calendar hour, day, week or month, or a span that starts with the client's
+/// The period of a [quota](crate::Limit::quota): a calendar hour, day, week or month, or a span that starts with the client's
 /// first request.
 ///
 /// Calendar periods are in UTC, unless [`at_offset`](Self::at_offset) says otherwise. A week starts on Monday.

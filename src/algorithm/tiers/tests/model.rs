@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::super::{Phase, Tier};
+use super::super::{Tier, tier::Phase};
 
 /// Microseconds. Infinite ones are beyond all sums of finite ones.
 pub(super) type Time = u128;

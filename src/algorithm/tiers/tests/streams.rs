@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::{collection::vec, prelude::*};
 
 use super::{
-    super::{History, Phase, Tier, Tiers, history::ReportedTier},
+    super::{History, Tier, Tiers, history::ReportedTier, tier::Phase},
     figures,
     model::{FOREVER, Model, Split, Time},
     request,
