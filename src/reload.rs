@@ -51,22 +51,9 @@ pub struct Reloader {
     interval: Duration,
     on_hangup: bool,
     lists: Vec<IpList>,
-    /// The hash of the files that were refused last. The lock is held from reading the files to putting the limits in
+    /// The hash of the files that were refused last, and why. The lock is held from reading the files to putting the limits in
     /// force.
-    refused: Arc<Mutex<Option<u64>>>,
-}
-
-/// The result of reading the files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
-    /// Equal to the limits in force.
-    InForce,
-    /// Equal to the limits in force again, after a refused version.
-    Back,
-    /// Equal to the version that was refused last.
-    Refused,
-    /// Something new, which is in force now.
-    New,
+    refused: Arc<Mutex<Option<(u64, LimitsError)>>>,
 }
 
 impl Reloader {
@@ -146,10 +133,8 @@ impl Reloader {
                     () = hangups.recv() => true,
                 };
                 match self.look_elsewhere(asked).await {
-                    Ok(Look::Refused) => {}
-                    Ok(look) => {
-                        let was_wrong = last_error.take().is_some();
-                        if look == Look::Back || (was_wrong && look == Look::InForce) {
+                    Ok(is_new) => {
+                        if last_error.take().is_some() && !is_new {
                             tracing::info!("the files match the limits in force again");
                         }
                     }
@@ -177,9 +162,8 @@ impl Reloader {
     /// If the files have a mistake, or the rules do not fit the new limits. The old limits then stay in force.
     pub fn reload(&self) -> Result<bool, LimitsError> {
         let (_new, lists) = self.look_at_lists();
-        let is_new = self.look(true)? == Look::New;
-        lists?;
-        Ok(is_new)
+        let is_new = self.look(true)?;
+        lists.map(|()| is_new)
     }
 
     /// Reads all lists again. Returns the lists that have changed, and the first error in any other list.
@@ -204,24 +188,27 @@ impl Reloader {
         (new, looked)
     }
 
-    /// Reads the files. Refused files are tried again only on request.
-    fn look(&self, asked: bool) -> Result<Look, LimitsError> {
+    /// Reads the files, and returns whether they are new. Refused files are tried again only on request.
+    fn look(&self, asked: bool) -> Result<bool, LimitsError> {
         let mut refused = self.refused.lock();
         let (documents, digest) = self
             .read()
             .inspect_err(|_| metrics::reloaded("unreadable"))?;
         if digest == self.limiter.limits().digest {
-            return Ok(refused.take().map_or(Look::InForce, |_| Look::Back));
+            *refused = None;
+            return Ok(false);
         }
-        if !asked && *refused == Some(digest) {
-            return Ok(Look::Refused);
+        if let Some((known, error)) = &*refused
+            && *known == digest
+            && !asked
+        {
+            return Err(error.clone());
         }
-        *refused = Some(digest);
         let limits = self.recipe.assemble(&documents);
-        let limits = limits.inspect_err(|_| metrics::reloaded("refused"))?;
-        self.limiter.reload(limits)?;
-        *refused = None;
-        Ok(Look::New)
+        let limits = limits.inspect_err(|_| metrics::reloaded("refused"));
+        let reloaded = limits.and_then(|limits| self.limiter.reload(limits));
+        *refused = reloaded.as_ref().err().map(|error| (digest, error.clone()));
+        reloaded.map(|()| true)
     }
 
     /// Reads the files until two reads are identical, so that old and new files are never combined.
@@ -234,11 +221,12 @@ impl Reloader {
         };
         let mut last = read()?;
         for _ in 0..TRIES {
-            let is_in_force = last.1 == self.limiter.limits().digest;
-            let (documents, digest) = if is_in_force { break } else { read()? };
-            let is_settled = digest == last.1;
-            last = (documents, digest);
-            if is_settled {
+            if last.1 == self.limiter.limits().digest {
+                break;
+            }
+            let before = last.1;
+            last = read()?;
+            if last.1 == before {
                 break;
             }
         }
@@ -246,7 +234,7 @@ impl Reloader {
     }
 
     /// Reads the files on a thread for blocking work, and logs the changes.
-    async fn look_elsewhere(&self, asked: bool) -> Result<Look, String> {
+    async fn look_elsewhere(&self, asked: bool) -> Result<bool, String> {
         let reloader = self.clone();
         let looked = task::spawn_blocking(move || {
             let (new, lists) = reloader.look_at_lists();
@@ -257,8 +245,8 @@ impl Reloader {
         for list in new {
             tracing::info!(path = %list.path().display(), "a list of addresses is reloaded");
         }
-        let look = limits.map_err(|error| error.to_string())?;
-        if look == Look::New {
+        let is_new = limits.map_err(|error| error.to_string())?;
+        if is_new {
             let limits = self.limiter.limits();
             let overrides: usize = limits.iter().map(|named| named.overrides().len()).sum();
             tracing::info!(
@@ -267,46 +255,37 @@ impl Reloader {
                 "limits were reloaded"
             );
         }
-        lists.map(|()| look).map_err(|error| error.to_string())
+        lists.map(|()| is_new).map_err(|error| error.to_string())
     }
 }
 
 /// SIGHUPs, if they are listened to.
-#[cfg(unix)]
-struct Hangups(Option<Signal>);
-
-#[cfg(unix)]
-impl Hangups {
-    fn listen(on_hangup: bool) -> Self {
-        let listened = on_hangup.then(|| signal(SignalKind::hangup())).transpose();
-        Self(listened.unwrap_or_else(|error| {
-            tracing::error!(%error, "cannot listen for SIGHUP, so it does not reload limits");
-            None
-        }))
-    }
-
-    async fn recv(&mut self) {
-        let received = match &mut self.0 {
-            Some(signal) => signal.recv().await,
-            None => None,
-        };
-        if received.is_none() {
-            future::pending::<()>().await;
-        }
-    }
+struct Hangups {
+    #[cfg(unix)]
+    signal: Option<Signal>,
 }
 
-/// There are none.
-#[cfg(not(unix))]
-struct Hangups;
-
-#[cfg(not(unix))]
 impl Hangups {
-    fn listen(_: bool) -> Self {
-        Self
+    #[cfg_attr(not(unix), expect(unused_variables))]
+    fn listen(on_hangup: bool) -> Self {
+        #[cfg(unix)]
+        let listened = on_hangup.then(|| signal(SignalKind::hangup())).transpose();
+        Self {
+            #[cfg(unix)]
+            signal: listened.unwrap_or_else(|error| {
+                tracing::error!(%error, "cannot listen for SIGHUP, so it does not reload limits");
+                None
+            }),
+        }
     }
 
     async fn recv(&mut self) {
-        future::pending().await
+        #[cfg(unix)]
+        if let Some(signal) = &mut self.signal
+            && signal.recv().await.is_some()
+        {
+            return;
+        }
+        future::pending::<()>().await;
     }
 }
