@@ -49,12 +49,6 @@ impl UtcOffset {
         Self::minutes(hours as i16 * 60)
     }
 
-    /// Returns the minutes ahead of UTC; negative if it is behind.
-    #[must_use]
-    pub const fn as_minutes(self) -> i16 {
-        self.minutes
-    }
-
     pub(super) const fn micros(self) -> i64 {
         self.minutes as i64 * 60_000_000
     }
