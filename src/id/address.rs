@@ -6,9 +6,10 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-use compact_str::ToCompactString;
-
-use super::{format::Remedy, id::Id};
+use super::{
+    format::Remedy,
+    id::{self, Id},
+};
 
 /// The bits of a range's prefix.
 const RANGE: u8 = 48;
@@ -104,9 +105,8 @@ pub(crate) fn masked(ip: Ipv6Addr, bits: u8) -> Ipv6Addr {
 
 /// Returns the displayed form of a value, which is `text` in most cases.
 fn written(value: impl fmt::Display, text: &str) -> Cow<'_, str> {
-    let value = value.to_compact_string();
-    match value == text {
-        true => text.into(),
-        false => String::from(value).into(),
+    match id::written(format_args!("{value}")) {
+        value if value == text => text.into(),
+        value => String::from(value).into(),
     }
 }

@@ -1,12 +1,12 @@
 use std::{
     borrow::Cow,
-    fmt,
+    fmt::{self, Write},
     hash::{BuildHasher, Hash, Hasher, RandomState},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::LazyLock,
 };
 
-use compact_str::{CompactString, ToCompactString};
+use compact_str::CompactString;
 
 /// The id of a client, as text. Up to 24 bytes, such as an IPv4 address or an IPv6 range, need no allocation.
 ///
@@ -32,7 +32,7 @@ pub struct Id {
 impl Id {
     /// Creates an id from the displayed form of a value.
     pub fn display(value: impl fmt::Display) -> Self {
-        Self::new(value.to_compact_string())
+        Self::new(written(format_args!("{value}")))
     }
 
     fn new(text: CompactString) -> Self {
@@ -89,6 +89,15 @@ impl Id {
             false => self.as_str().into(),
         }
     }
+}
+
+/// Writes a text, once for all types of values. The crate's own conversion is a thousand lines for each.
+pub(super) fn written(text: fmt::Arguments<'_>) -> CompactString {
+    let mut written = CompactString::const_new("");
+    written
+        .write_fmt(text)
+        .expect("a string takes all that is written");
+    written
 }
 
 /// Two ids are equal if their texts are.
