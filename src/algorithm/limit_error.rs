@@ -12,7 +12,6 @@ use crate::message::debug_is_message;
 /// use tollgate::Limit;
 ///
 /// let error = Limit::new(0, 10, Duration::from_secs(1)).expect_err("a burst of 0 lets nothing pass");
-/// assert_eq!(error.field(), Some("burst"));
 /// assert_eq!(error.to_string(), "burst is 0, so nothing would ever pass: use at least 1");
 /// ```
 #[derive(Clone, PartialEq, Eq, Error)]
@@ -81,16 +80,13 @@ impl LimitError {
         }
     }
 
-    /// Returns the value to change, by its name in files such as `burst` or `max_wait`; `None` if a text as a whole is not
-    /// a limit.
-    #[must_use]
-    pub fn field(&self) -> Option<&'static str> {
+    /// Returns the value to change, by its name in files; `None` if a text as a whole is not a limit.
+    pub(crate) fn field(&self) -> Option<&'static str> {
         self.field
     }
 
     /// Returns the tier with the value, with 0 for the lowest, if it is in a tier.
-    #[must_use]
-    pub fn tier(&self) -> Option<usize> {
+    pub(crate) fn tier(&self) -> Option<usize> {
         self.tier
     }
 }
