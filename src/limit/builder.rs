@@ -209,11 +209,10 @@ impl LimitsBuilder {
     }
 
     fn source(mut self, is_overrides: bool, file: &Path, text: Option<&str>) -> Self {
-        let (file, text) = (file.into(), text.map(Into::into));
         self.sources.push(Source {
             is_overrides,
-            file,
-            text,
+            file: file.into(),
+            text: text.map(Into::into),
         });
         self
     }
