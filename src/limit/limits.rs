@@ -17,7 +17,7 @@ use crate::{
     id::{Id, IdError, IdFormat, MISSING},
     metrics::Meter,
     spelling::did_you_mean,
-    transaction::{BucketKey, LimitKey, LimitRef, LimitSeed, Member, Mode, OnFailure},
+    transaction::{BucketKey, LimitKey, LimitRef, LimitSeed, OnFailure},
 };
 
 /// The generation of the next limits. The first one is 1.
@@ -348,16 +348,6 @@ impl NamedLimit {
     /// Returns the counters of this limit's transactions.
     pub(crate) fn meter(&self) -> &Meter {
         &self.meter
-    }
-
-    /// Returns a member with any id, for a backend that is asked whether it can keep such buckets.
-    pub(crate) fn sample<'a>(&'a self, algorithm: &'a Algorithm) -> Member<'a> {
-        let (key, format) = (BucketKey::new(self.key(), ""), self.format);
-        Member {
-            format,
-            lease: self.declared.lease,
-            ..Member::new(key, algorithm, 1, Mode::default())
-        }
     }
 
     fn fold(&self, id: &str) -> Result<Id, IdError> {
