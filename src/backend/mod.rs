@@ -88,10 +88,10 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Checks whether buckets like that of a member fit into the backend at all. The member's id is empty.
+    /// Checks whether buckets like that of a member fit into the backend at all.
     ///
-    /// A [`Limiter`](crate::Limiter) calls this for each limit and override, when it is built and when it is
-    /// reloaded, and for each limit that a transaction brings.
+    /// A [`Limiter`](crate::Limiter) calls this for each limit and override, with a member without an id, when it is built
+    /// and when it is reloaded; and for each transaction that brings a limit.
     ///
     /// # Errors
     ///

@@ -100,7 +100,6 @@ impl IdFormat {
     }
 
     /// Folds an id without copying it. A folded text that is not a part of `text` is written to `room`.
-    #[inline]
     pub(crate) fn fold_into<'a>(
         self,
         text: &'a str,
@@ -130,7 +129,7 @@ impl IdFormat {
 
     /// Returns whether the format has any text as an id, and this one is no exception.
     #[inline]
-    fn keeps(self, text: &str) -> bool {
+    pub(crate) fn keeps(self, text: &str) -> bool {
         self == Self::Opaque && !text.is_empty() && text != MISSING
     }
 
@@ -190,8 +189,8 @@ impl IdFormat {
     #[cold]
     fn error(self, text: &str, remedy: impl fmt::Display) -> IdError {
         IdError {
-            text: Some(shortened(text)),
-            mistake: format!("is not an id in the format {self}: {remedy}"),
+            text: Some(shortened(text).into()),
+            mistake: format!("is not an id in the format {self}: {remedy}").into(),
         }
     }
 }
@@ -228,11 +227,12 @@ impl FromStr for IdFormat {
     fn from_str(name: &str) -> Result<Self, IdError> {
         let known = Self::ALL.into_iter().find(|(_, known)| *known == name);
         known.map(|(format, _)| format).ok_or_else(|| IdError {
-            text: Some(shortened(name)),
+            text: Some(shortened(name).into()),
             mistake: format!(
                 "is not an id format: use one of {}",
                 Self::ALL.map(|(_, name)| name).join(", ")
-            ),
+            )
+            .into(),
         })
     }
 }
@@ -242,8 +242,8 @@ impl FromStr for IdFormat {
 #[derive(Clone, PartialEq, Eq, Error)]
 pub struct IdError {
     /// `None` if it is a secret.
-    text: Option<String>,
-    mistake: String,
+    text: Option<Box<str>>,
+    mistake: Box<str>,
 }
 
 debug_is_message!(IdError);

@@ -204,16 +204,6 @@ impl NamedLimit {
         &self.meter
     }
 
-    /// Returns a member with any id, for a backend that is asked whether it can keep such buckets.
-    pub(crate) fn sample<'a>(&'a self, algorithm: &'a Algorithm) -> Member<'a> {
-        let (key, format) = (BucketKey::new(self.key(), ""), self.format);
-        Member {
-            format,
-            lease: self.declared.lease,
-            ..Member::new(key, algorithm, 1, Mode::default())
-        }
-    }
-
     fn fold(&self, id: &str) -> Result<Id, IdError> {
         match id {
             MISSING => self.format.canonical(id),

@@ -64,7 +64,8 @@ impl Limiter {
 
     /// Decides one transaction, if the backend answers at once. A list of members would take longer than the arithmetic of
     /// one.
-    #[inline]
+    // Out of line, the decision is moved once more, which takes 4 of 78 ns.
+    #[inline(always)]
     pub(crate) fn try_one(
         &self,
         limits: &Limits,

@@ -104,9 +104,6 @@ impl<'a> Call<'a> {
             Some(receipt) => self.charge_of(receipt, transaction, algorithm.key(), print)?,
             None => ChargeOf::default(),
         };
-        if transaction.values.is_some() {
-            self.admit(named, transaction, algorithm)?;
-        }
         // It is made where it stays: copies take longer than the arithmetic.
         add(Member {
             key: BucketKey {
@@ -146,6 +143,9 @@ impl<'a> Call<'a> {
         transaction: &Transaction<'_>,
         member: &Member<'_>,
     ) -> Result<Option<Without>, Failed> {
+        if transaction.values.is_some() {
+            self.admit(transaction, member)?;
+        }
         let ask = &member.ask;
         let verb = match self.operation {
             Operation::Reset => return Ok(None),
@@ -218,14 +218,8 @@ impl<'a> Call<'a> {
     }
 
     /// Checks that the backend can keep a bucket of a limit that the transaction has brought.
-    #[cold]
-    fn admit(
-        &self,
-        named: &NamedLimit,
-        transaction: &Transaction<'_>,
-        algorithm: &Algorithm,
-    ) -> Result<(), Failed> {
-        let admitted = self.limiter.shared.backend.admits(&named.sample(algorithm));
+    fn admit(&self, transaction: &Transaction<'_>, member: &Member<'_>) -> Result<(), Failed> {
+        let admitted = self.limiter.shared.backend.admits(member);
         admitted.map_err(|error| {
             let limit = transaction.limit.as_str();
             Box::new(LimiterError::unsupported(limit, error.to_string()))
@@ -247,14 +241,24 @@ pub(super) fn canonical<'i>(
 ) -> Result<&'i str, Failed> {
     match transaction.id {
         None => Ok(MISSING),
-        Some(id) if transaction.is_canonical => Ok(id),
-        Some(id) => named.format().fold_into(id, folded).map_err(|source| {
-            Box::new(LimiterError::InvalidId {
-                limit: transaction.limit.to_string(),
-                source: source.secret_if(transaction.is_secret),
-            })
-        }),
+        Some(id) if transaction.is_canonical || named.format().keeps(id) => Ok(id),
+        Some(id) => fold(named, transaction, id, folded),
     }
+}
+
+#[inline(never)]
+fn fold<'i>(
+    named: &NamedLimit,
+    transaction: &Transaction<'_>,
+    id: &'i str,
+    folded: &'i mut Option<Id>,
+) -> Result<&'i str, Failed> {
+    named.format().fold_into(id, folded).map_err(|source| {
+        Box::new(LimiterError::InvalidId {
+            limit: transaction.limit.to_string(),
+            source: source.secret_if(transaction.is_secret),
+        })
+    })
 }
 
 /// Returns the limit that holds for a client, if there is one.

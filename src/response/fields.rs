@@ -156,8 +156,14 @@ fn push_number(rest: &mut &mut [u8], number: u64) {
 }
 
 /// Writes `RateLimit-Policy` of some limits, or of values that are not the defaults.
-#[cold]
+#[inline(never)]
 fn policies(decided: Decided<'_>, is_exact: bool) -> Option<HeaderValue> {
+    let mut shown = decided.shown();
+    if let (Some((charge, _)), None, false) = (shown.next(), shown.next(), is_exact)
+        && let Some(policy) = decided.in_force.other(charge)
+    {
+        return Some(policy);
+    }
     let mut list = String::new();
     for (charge, _) in decided.shown() {
         if !list.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::{fmt::Write, sync::Arc};
 
+use arc_swap::ArcSwap;
 use http::HeaderValue;
 
 use super::fields::value;
@@ -27,7 +28,20 @@ pub(crate) struct InForce {
     usual: Option<Box<[u32]>>,
     /// `RateLimit-Policy` of such a request, if no client has other values than the defaults.
     joined: Option<HeaderValue>,
+    /// `RateLimit-Policy` of clients with values of their own.
+    others: ArcSwap<Vec<Other>>,
 }
+
+/// `RateLimit-Policy` of requests with one limit, whose values are not the default's.
+#[derive(Clone, Debug)]
+struct Other {
+    place: u32,
+    limit: Limit,
+    policy: HeaderValue,
+}
+
+/// The most of them that are kept. Those of further plans and customers are written for each request.
+const MOST_OTHERS: usize = 16;
 
 /// What clients are told of a limit.
 #[derive(Debug)]
@@ -57,6 +71,7 @@ impl InForce {
             policies,
             usual,
             joined,
+            others: ArcSwap::default(),
         }
     }
 
@@ -70,6 +85,29 @@ impl InForce {
         };
         let are_usual = charges.len() == usual.len() && charges.iter().zip(usual).all(is_usual);
         are_usual.then_some(joined)
+    }
+
+    /// Returns `RateLimit-Policy` of the only charge of a request, if its client has values of its own.
+    pub(super) fn other(&self, charge: &Charge) -> Option<HeaderValue> {
+        let (place, limit) = (charge.limit, self.values_of(charge)?);
+        let others = self.others.load();
+        let is_known = |other: &&Other| other.place == place && other.limit == *limit;
+        if let Some(known) = others.iter().find(is_known) {
+            return Some(known.policy.clone());
+        }
+        let item = self.policies[place as usize].item(&terms(limit)?);
+        let policy = value(item.as_bytes());
+        if others.len() < MOST_OTHERS {
+            let (limit, policy) = (limit.clone(), policy.clone());
+            let other = Other {
+                place,
+                limit,
+                policy,
+            };
+            let more = others.iter().cloned().chain([other]).collect();
+            self.others.store(Arc::new(more));
+        }
+        Some(policy)
     }
 
     /// Returns the beginning of the item of `RateLimit` of a charge.

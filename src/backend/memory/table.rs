@@ -16,17 +16,11 @@ pub(super) struct Table {
     max_len: usize,
     /// The entry that was looked at last for an eviction. Each gets its turn.
     hand: usize,
-    /// The entry that was found last. A decision looks its bucket up more than once.
-    last: usize,
-    /// The time at which the array was made.
-    made: u64,
     histories: Histories,
 }
 
 /// The buckets that are compared before one is evicted.
 const SAMPLE: usize = 16;
-/// The time within which a small array fills on a busy server, in microseconds.
-const BUSY_US: u64 = 1_000_000;
 const MIN_HOMES: usize = 64;
 /// The fewest and the most entries behind the last home.
 const SLACK: RangeInclusive<usize> = 16..=256;
@@ -114,8 +108,6 @@ impl Table {
             len: 0,
             max_len,
             hand: 0,
-            last: 0,
-            made: 0,
             histories: Histories::new(max_history_bytes),
         }
     }
@@ -125,26 +117,16 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn get(&mut self, print: u64) -> Option<Value> {
-        let position = self.find(print);
+    pub(super) fn get(&self, print: u64) -> Option<Value> {
+        let position = self.position(print);
         let entry = self.entries[position];
         (entry.print == print).then_some(entry.value)
-    }
-
-    /// Returns the position of a fingerprint, or where it belongs.
-    #[inline]
-    fn find(&mut self, print: u64) -> usize {
-        match self.entries.get(self.last) {
-            Some(last) if last.print == print => {}
-            _ => self.last = self.position(print),
-        }
-        self.last
     }
 
     /// Stores a bucket. If there is no room, it replaces another one, but none of the batch. Returns how many it has replaced.
     #[inline]
     pub(super) fn set(&mut self, print: u64, value: Value, batch: &[Member<'_>], now: u64) -> u64 {
-        let position = self.find(print);
+        let position = self.position(print);
         match self.entries[position].print == print {
             true => {
                 self.entries[position].value = value;
@@ -248,18 +230,11 @@ impl Table {
         self.len -= 1;
     }
 
-    /// Moves the buckets that are not as new to an array that is two thirds full. One that has filled within a second with buckets
-    /// that are as new already gets twice the room, so that clients find theirs again.
+    /// Moves the buckets that are not as new to an array that is two thirds full.
     fn rebuild(&mut self, now: u64) {
         let stays = |entry: &Entry| !entry.is_gap() && !entry.is_new(now);
-        let before = self.len;
         self.len = self.entries.iter().filter(|entry| stays(entry)).count();
-        let is_busy = now.saturating_sub(self.made) < BUSY_US && self.len < before / 2;
-        let homes = match is_busy {
-            true => (2 * self.homes).min(self.max_len + self.max_len / 2),
-            false => self.len + self.len / 2,
-        };
-        (self.homes, self.made) = (homes.max(MIN_HOMES), now);
+        self.homes = (self.len + self.len / 2).max(MIN_HOMES);
         let room = self.homes + (self.homes / 8).clamp(*SLACK.start(), *SLACK.end());
         let mut next = 0;
         for entry in mem::replace(&mut self.entries, vec![Entry::GAP; room]) {
