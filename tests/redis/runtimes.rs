@@ -53,7 +53,7 @@ fn left_after(decisions: usize, limiter: &Limiter, id: &str) -> u32 {
 
 fn is_slow_connection(error: &LimiterError) -> bool {
     let is_unsent = matches!(error, LimiterError::Backend(BackendError::NotDone(_)));
-    let slow = |error: &RedisError| matches!(error, RedisError::Disconnected(reason) if reason.is_timeout());
+    let slow = |error: &RedisError| matches!(error, RedisError::Disconnected(reason) if reason.contains("long to connect"));
     is_unsent && slow(&reason(error))
 }
 

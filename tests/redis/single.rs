@@ -235,19 +235,19 @@ const NOWHERE: &[(&str, &str)] = &[
     ),
     (
         "redis://localhost/a/b",
-        "its path is not the number of a database: use",
+        "its path is not the number of a database",
     ),
     (
         "redis://localhost/300",
-        "its path is not the number of a database: use",
+        "its path is not the number of a database",
     ),
     (
         "redis-cluster://localhost:1?node=other",
-        "a `node` is not written as `host:port`: use",
+        "a `node` is not written as `host:port`",
     ),
     (
         "redis-cluster://localhost:1?node=other:x",
-        "a `node` is not written as `host:port`: use",
+        "a `node` is not written as `host:port`",
     ),
     (
         "redis://localhost:99999",

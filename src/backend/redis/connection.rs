@@ -15,7 +15,7 @@ use fred::{
 };
 use tokio::{net::TcpStream, time};
 
-use super::error::RedisError;
+use super::{error::RedisError, protocol, script};
 
 /// The longest time for a connection to one server or sentinel, and for commands that are no decisions.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
@@ -31,7 +31,7 @@ pub(super) struct Connection(Client);
 pub(super) struct Ending(ConnectHandle);
 
 impl Connection {
-    /// Connects, once.
+    /// Connects, once, and runs the script without a batch. That loads it, and shows whether the user may run it.
     pub(super) async fn open(config: &Config) -> Result<(Self, Ending), RedisError> {
         let settings = ConnectionConfig {
             connection_timeout: PATIENCE,
@@ -55,13 +55,17 @@ impl Connection {
             }),
             error = ending.ended() => Err(error),
         };
-        match connected {
-            Ok(()) => Ok((Self(client), ending)),
-            Err(error) => Err(match other_protocol(config).await {
+        if let Err(error) = connected {
+            return Err(match other_protocol(config).await {
                 Some(mistake) => RedisError::config(mistake),
-                None => RedisError::disconnected(error, &config.server),
-            }),
+                None => RedisError::disconnected(&error, &config.server),
+            });
         }
+        let connection = Self(client);
+        let run = protocol::encode(script::TEXT, &[]);
+        let run = connection.send("EVAL", run, false, PATIENCE).await;
+        run.map_err(|error| RedisError::disconnected(&error, &config.server))?;
+        Ok((connection, ending))
     }
 
     /// Sends a command, once and at once. If it is `asking`, it is for a slot that the server is importing.
@@ -124,18 +128,16 @@ async fn other_protocol(config: &Config) -> Option<&'static str> {
         ServerConfig::Unix { .. } => return None,
         servers => servers.hosts().into_iter().next()?,
     };
-    let first = async {
-        let stream = TcpStream::connect((&*server.host, server.port))
-            .await
-            .ok()?;
-        stream.writable().await.ok()?;
-        stream.try_write(b"PING\r\n").ok()?;
-        stream.readable().await.ok()?;
-        let mut first = [0];
-        stream.try_read(&mut first).ok()?;
-        Some(first[0])
+    let mut first = [0];
+    let answer = async {
+        let stream = TcpStream::connect((&*server.host, server.port)).await?;
+        stream.writable().await?;
+        stream.try_write(b"PING\r\n")?;
+        stream.readable().await?;
+        stream.try_read(&mut first)
     };
-    match (time::timeout(PATIENCE, first).await.ok()??, &config.tls) {
+    time::timeout(PATIENCE, answer).await.ok()?.ok()?;
+    match (first[0], &config.tls) {
         (b'+' | b'-', Some(_)) => {
             Some("the server is without TLS: use `redis://`, without the second `s`")
         }

@@ -4,11 +4,11 @@ use std::fmt;
 
 use fred::{
     error::{Error, ErrorKind},
-    types::config::{Server, ServerConfig},
+    types::config::ServerConfig,
 };
 use thiserror::Error as ThisError;
 
-use crate::{backend::BackendError, clock::InvalidNow, message::debug_is_message};
+use crate::{backend::BackendError, message::debug_is_message};
 
 /// An error of Redis. It is the source of a [`BackendError::Unavailable`], a [`BackendError::NotDone`] or a
 /// [`BackendError::Undecidable`]. The [guide](crate::guide::redis#when-redis-fails) has examples.
@@ -20,7 +20,7 @@ pub enum RedisError {
     Timeout,
     /// There is no connection. If it broke while the answer was on its way, the charge may have been made.
     #[error("there is no connection to Redis ({0})")]
-    Disconnected(DisconnectReason),
+    Disconnected(String),
     /// The server has failed several times in a row, so it is not asked for up to a second. Nothing was sent.
     #[error("Redis has failed several times in a row, and is not asked for a moment")]
     CircuitOpen,
@@ -49,7 +49,7 @@ pub enum RedisError {
         /// The key, without the id if ids are secret.
         key: String,
         /// What is wrong with the value.
-        found: BrokenValue,
+        found: &'static str,
     },
     /// The URL or the configuration is not valid for a client.
     #[error("cannot create a Redis client from this configuration: {0}")]
@@ -57,33 +57,6 @@ pub enum RedisError {
 }
 
 debug_is_message!(RedisError);
-
-/// The reason why there is no connection: a part of [`RedisError::Disconnected`]. The
-/// [guide](crate::guide::redis#when-redis-fails) says what happens then.
-#[derive(Clone, Debug, ThisError)]
-#[error("{}", .0.details())]
-pub struct DisconnectReason(Error);
-
-impl DisconnectReason {
-    /// Returns whether the server did not answer in time.
-    #[must_use]
-    pub fn is_timeout(&self) -> bool {
-        *self.0.kind() == ErrorKind::Timeout
-    }
-}
-
-/// What is wrong with a value that is not a bucket: a part of [`RedisError::NotABucket`]. The
-/// [guide](crate::guide::failures#values-of-other-programs) says what happens then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
-#[non_exhaustive]
-pub enum BrokenValue {
-    /// It is a list, a set or another type, and no string.
-    #[error("its value is of another type (WRONGTYPE)")]
-    OfAnotherType,
-    /// It is a string that this crate has not written.
-    #[error("tollgate has not written its value")]
-    Unreadable,
-}
 
 impl RedisError {
     pub(super) fn config(problem: &str) -> Self {
@@ -95,37 +68,36 @@ impl RedisError {
     }
 
     /// Creates the error for an error of the client.
-    pub(super) fn of(error: Error) -> Self {
+    pub(super) fn of(error: &Error) -> Self {
         match error.kind() {
             ErrorKind::Timeout => Self::Timeout,
             _ if is_reply(error.details()) => Self::refused(error.details()),
             ErrorKind::Config | ErrorKind::Url => Self::config(error.details()),
-            _ => Self::Disconnected(DisconnectReason(error)),
+            _ => Self::Disconnected(error.details().to_owned()),
         }
     }
 
     /// Creates the error for a connection that has ended, or could not be made to these servers.
-    pub(super) fn disconnected(error: Error, servers: &ServerConfig) -> Self {
-        match Self::of(error.clone()) {
-            Self::Refused(text) => Self::Refused(match login_remedy(&text, servers) {
-                Some(remedy) => format!("{} ({remedy})", error.details()),
-                None => text,
-            }),
-            error @ Self::Config(_) => error,
-            _ => Self::Disconnected(DisconnectReason(error)),
+    pub(super) fn disconnected(error: &Error, servers: &ServerConfig) -> Self {
+        match (Self::of(error), login_remedy(error.details(), servers)) {
+            (Self::Refused(_), Some(remedy)) => {
+                Self::Refused(format!("{} ({remedy})", error.details()))
+            }
+            (Self::Timeout, _) => Self::Disconnected(error.details().to_owned()),
+            (error, _) => error,
         }
     }
 
-    /// Creates the error for a connection that has ended for a reason of our own.
-    pub(super) fn ended(kind: ErrorKind, reason: &'static str) -> Self {
-        Self::Disconnected(DisconnectReason(Error::new(kind, reason)))
+    /// Creates the error for a call that was dropped with its connection.
+    pub(super) fn ended() -> Self {
+        Self::Disconnected("the connection, or the runtime that serves it, has ended".to_owned())
     }
 
     /// Creates the error for an error answer of Redis, with a remedy.
     pub(super) fn refused(reply: &str) -> Self {
         Self::Refused(match remedy(reply) {
-            Some(remedy) if !reply.contains(remedy) => format!("{reply} ({remedy})"),
-            _ => reply.to_owned(),
+            Some(remedy) => format!("{reply} ({remedy})"),
+            None => reply.to_owned(),
         })
     }
 
@@ -187,7 +159,7 @@ fn remedy(reply: &str) -> Option<&'static str> {
         }
         "WRONGPASS" => "check the user and the password in the URL",
         "NOPERM" => {
-            "allow the user `+eval +evalsha +script|load +time +get +set +append +pttl +pexpire +del +ping +client|id +info` \
+            "allow the user `+eval +evalsha +time +get +set +append +pttl +pexpire +del +ping +client|id +info` \
              on these keys, and `+select` for a database"
         }
         "OOM" => "the server is out of memory: raise `maxmemory`",
@@ -231,76 +203,35 @@ fn login_remedy(reply: &str, servers: &ServerConfig) -> Option<&'static str> {
 pub(super) enum Failure {
     /// The keys are on both sides of a move to another server. They can be asked for one by one.
     TryAgain,
-    /// The keys are on another server.
-    Moved(Redirect),
-    /// The keys are being moved to another server.
-    Ask(Redirect),
-    /// The server's clock is outside of the periods that it was given.
-    Clock,
-    InvalidNow(InvalidNow),
-    /// The debit of a member, by its place in the call, does not fit.
+    /// The keys are on another server, or being moved there. A server leaves out the host if it is its own.
+    Redirected {
+        host: String,
+        port: u16,
+        asking: bool,
+    },
+    /// The server's clock, which shows this time, is outside of the periods that it was given.
+    Clock(u64),
+    /// The debit of a member, by its place in the batch, does not fit.
     NoRoom(usize),
-    /// The value of a key, by its place in the call, is not a bucket.
-    NotABucket(usize, BrokenValue),
+    /// The value of a member's key is not a bucket.
+    NotABucket(usize, &'static str),
     /// Nothing was charged.
     NotDone(RedisError),
     /// It is not known whether anything was charged.
     Unknown(RedisError),
 }
 
-/// The target of a redirection, `host:port`. A server leaves out the host if it is its own.
-#[derive(Clone, Debug)]
-pub(super) struct Redirect {
-    host: String,
-    port: u16,
-}
-
-impl Redirect {
-    /// Reads the end of `MOVED 3999 127.0.0.1:6381`.
-    fn parse(reply: &str) -> Option<Self> {
-        let (host, port) = reply.split(' ').nth(2)?.rsplit_once(':')?;
-        Some(Self {
-            host: host.trim_matches(['[', ']']).to_owned(),
-            port: port.parse().ok()?,
-        })
-    }
-
-    pub(super) fn server(&self, from: &Server) -> Server {
-        match self.host.as_str() {
-            "" => Server::new(from.host.clone(), self.port),
-            host => Server::new(host, self.port),
-        }
-    }
-}
-
 impl Failure {
-    /// Reads the text of an error that the script answers for a batch, which ends with the number of the member. In a call, the
-    /// batch begins at a place.
-    pub(super) fn of_script(text: &str, first: usize) -> Self {
-        let nth = text
-            .rsplit(' ')
-            .next()
-            .and_then(|word| word.parse::<usize>().ok());
-        let place = first + nth.unwrap_or(1).saturating_sub(1);
-        match code(text) {
-            "CLOCK" => Self::Clock,
-            _ if text.contains("WRONGTYPE") => Self::NotABucket(place, BrokenValue::OfAnotherType),
-            code if code != "BROKEN" && is_code(code) => Self::NotDone(RedisError::refused(text)),
-            // Errors of Lua have no code: it has met a value that it cannot read.
-            _ => Self::NotABucket(place, BrokenValue::Unreadable),
-        }
-    }
-
     pub(super) fn garbled(reply: &impl fmt::Debug) -> Self {
         Self::Unknown(RedisError::Garbled(format!("{reply:?}")))
     }
 
-    /// Returns whether the call failed because its keys were in one call. Single calls can succeed.
-    pub(super) fn is_of_the_keys(&self) -> bool {
+    /// Returns whether one of the calls in a command can be the reason. Then the others succeed alone.
+    pub(super) fn is_of_one_call(&self) -> bool {
         match self {
-            Self::TryAgain => true,
-            Self::NotDone(RedisError::Refused(text)) => {
-                matches!(code(text), "NOPERM" | "CROSSSLOT")
+            Self::TryAgain | Self::NotABucket(..) | Self::Clock(_) => true,
+            Self::NotDone(error) => {
+                matches!(error, RedisError::Refused(_)) && !error.is_read_only()
             }
             _ => false,
         }
@@ -338,12 +269,11 @@ impl Failure {
         }
     }
 
-    /// Returns the failure of a batch, in which the keys of this call have other places.
-    pub(super) fn within(self, places: &[usize]) -> Self {
-        let outer = |place: usize| places.get(place).copied().unwrap_or(place);
+    /// Returns the failure of a batch, of which the only member of this one is at a place.
+    pub(super) fn at(self, place: usize) -> Self {
         match self {
-            Self::NoRoom(place) => Self::NoRoom(outer(place)),
-            Self::NotABucket(place, found) => Self::NotABucket(outer(place), found),
+            Self::NoRoom(_) => Self::NoRoom(place),
+            Self::NotABucket(_, found) => Self::NotABucket(place, found),
             failure => failure,
         }
     }
@@ -351,7 +281,7 @@ impl Failure {
     /// The result of the call, for metrics.
     pub(super) fn label(&self) -> &'static str {
         match self {
-            Self::InvalidNow(_) | Self::NoRoom(_) => "ok",
+            Self::NoRoom(_) => "ok",
             Self::NotDone(error) if error.is_read_only() => "moving",
             Self::NotDone(RedisError::Timeout) | Self::Unknown(RedisError::Timeout) => "timeout",
             _ => "error",
@@ -360,51 +290,64 @@ impl Failure {
 
     /// Returns the error of a batch. `key` names the key at a place.
     pub(super) fn error(self, key: impl FnOnce(usize) -> String) -> BackendError {
-        let redirected = |text: &str| BackendError::not_done(RedisError::refused(text));
+        let refused = |text: &str| BackendError::not_done(RedisError::refused(text));
         match self {
-            Self::TryAgain => redirected("TRYAGAIN the keys are being moved"),
-            Self::Moved(_) | Self::Ask(_) => redirected("MOVED to another server"),
-            Self::Clock => redirected("CLOCK it is far from the time that it had shown before"),
-            Self::InvalidNow(error) => error.into(),
+            Self::TryAgain => refused("TRYAGAIN the keys are being moved"),
+            Self::Redirected { .. } => refused("MOVED to another server"),
+            Self::Clock(_) => refused("CLOCK it is far from the time that it had shown before"),
             Self::NoRoom(member) => BackendError::NoRoom { member },
-            Self::NotABucket(place, found) => BackendError::Undecidable(
-                RedisError::NotABucket {
-                    key: key(place),
-                    found,
-                }
-                .into(),
-            ),
-            Self::NotDone(error @ RedisError::TooLarge(_)) => {
-                BackendError::Undecidable(error.into())
+            Self::NotABucket(place, found) => {
+                let key = key(place);
+                BackendError::Undecidable(RedisError::NotABucket { key, found }.into())
             }
             Self::NotDone(error) => BackendError::not_done(error),
             Self::Unknown(error) => BackendError::unavailable(error),
         }
+    }
+
+    /// Reads the error of a batch, which the script ends with: the number of the member, and the reason.
+    fn of_script(error: &str) -> Option<Self> {
+        let (member, reason) = error.split_once(' ')?;
+        let place = member.parse::<usize>().ok()?.saturating_sub(1);
+        Some(match code(reason) {
+            "CLOCK" => Self::Clock(reason.rsplit(' ').next()?.parse().ok()?),
+            _ if reason.contains("WRONGTYPE") => {
+                Self::NotABucket(place, "its value is of another type (WRONGTYPE)")
+            }
+            code if code != "BROKEN" && is_code(code) => Self::NotDone(RedisError::refused(reason)),
+            // Errors of Lua have no code: it has met a value that it cannot read.
+            _ => Self::NotABucket(place, "tollgate has not written its value"),
+        })
+    }
+
+    /// Reads the end of `MOVED 3999 127.0.0.1:6381`.
+    fn redirected(target: &str, asking: bool) -> Option<Self> {
+        let (host, port) = target.split(' ').next_back()?.rsplit_once(':')?;
+        Some(Self::Redirected {
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port: port.parse().ok()?,
+            asking,
+        })
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let reply = error.details();
+        let (first, rest) = reply.split_once(' ').unwrap_or((reply, ""));
+        let read = match first {
+            "FAILED" => Self::of_script(rest),
+            "MOVED" | "ASK" => Self::redirected(rest, first == "ASK"),
+            "TRYAGAIN" => Some(Self::TryAgain),
+            _ => None,
+        };
         // An error within the script can come after its writes. Errors that end a connection fail all calls that wait on it.
-        let is_certain = is_reply(reply)
-            && !reply.contains("PARTLY")
-            && !matches!(
-                (code(reply), reply.contains("user_script")),
-                ("CLUSTERDOWN", _) | ("ERR", true)
-            );
-        match (code(reply), Redirect::parse(reply)) {
-            ("TRYAGAIN", _) => Self::TryAgain,
-            ("MOVED", Some(to)) => Self::Moved(to),
-            ("ASK", Some(to)) => Self::Ask(to),
-            _ if is_certain => Self::NotDone(RedisError::of(error)),
-            _ => Self::Unknown(RedisError::of(error)),
-        }
-    }
-}
-
-impl From<InvalidNow> for Failure {
-    fn from(error: InvalidNow) -> Self {
-        Self::InvalidNow(error)
+        let is_unknown = ["PARTLY", "CLUSTERDOWN"].contains(&first)
+            || !is_reply(reply)
+            || reply.contains("user_script") && code(reply) == "ERR";
+        read.unwrap_or_else(|| match is_unknown {
+            true => Self::Unknown(RedisError::of(&error)),
+            false => Self::NotDone(RedisError::of(&error)),
+        })
     }
 }

@@ -13,9 +13,9 @@ use crate::{
 
 /// The form of bucket keys.
 ///
-/// A form is a text with three placeholders: `<limit>` for the limit's number (or its name, if it has none), `<id>`
-/// for the client's id, and `<tag>` for the id's group. The part in braces is the *hash tag*, which decides the slot
-/// of a key in Redis Cluster: keys with the same tag are on the same node.
+/// A form is a list of texts and placeholders with colons between them. The placeholders are `<limit>` for the limit's number (or
+/// its name, if it has none), `<id>` for the client's id, and `<tag>` for the id's group. The part in braces is the *hash tag*,
+/// which decides the slot of a key in Redis Cluster: keys with the same tag are on the same node.
 ///
 /// A bucket belongs to its algorithm. The limit of a bucket by GCRA is written alone; it is followed by `~w` for a window,
 /// `~q` for a quota and `~t` for tiers, as in `tollgate:{12345678}:6~w:12345678`. In a form with `<limit>` in the
@@ -71,17 +71,15 @@ impl KeyForm {
     /// # Errors
     ///
     /// If `<limit>` or `<id>` is missing, because clients or limits would share a bucket; if there is no hash tag,
-    /// more than one, or one that is the same for all clients; if there is an unknown placeholder; or if `<limit>` is
-    /// not separated from its neighbours.
+    /// more than one, or one that is the same for all clients; or if something between two colons is neither a text nor a
+    /// placeholder.
     pub fn new(form: &str) -> Result<Self, KeyFormError> {
         let error = |problem| KeyFormError {
             form: form.to_owned(),
             problem,
         };
-        let parts = parse(form).map_err(error)?;
-        check(form, &parts).map_err(error)?;
         Ok(Self {
-            parts: with_algorithm(parts),
+            parts: parse(form).map_err(error)?,
             hashed: false,
         })
     }
@@ -160,83 +158,45 @@ impl Default for KeyForm {
     }
 }
 
-fn parse(form: &str) -> Result<Vec<KeyPart>, FormProblem> {
+/// Parses a form, and adds the place of the algorithm: after a limit outside of the hash tag or, if there is none, after the tag.
+fn parse(form: &str) -> Result<Vec<KeyPart>, &'static str> {
+    let text = |text: &str| KeyPart::Text(text.into());
     let mut parts = Vec::new();
-    let mut rest = form;
-    while let Some((text, after)) = rest.split_once('<') {
-        if !text.is_empty() {
-            parts.push(KeyPart::Text(text.into()));
-        }
-        let (place, after) = after.split_once('>').ok_or(FormProblem::Open)?;
-        parts.push(match place {
-            "limit" => KeyPart::Limit,
-            "id" => KeyPart::Id,
-            "tag" => KeyPart::Tag,
-            _ => return Err(FormProblem::Place(place.to_owned())),
+    for segment in form.split(':') {
+        let opened = segment.strip_prefix('{');
+        let closed = opened.unwrap_or(segment).strip_suffix('}');
+        parts.extend((!parts.is_empty()).then(|| text(":")));
+        parts.extend(opened.map(|_| text("{")));
+        parts.push(match closed.or(opened).unwrap_or(segment) {
+            "<limit>" => KeyPart::Limit,
+            "<id>" => KeyPart::Id,
+            "<tag>" => KeyPart::Tag,
+            other if other.contains(['<', '>', '{', '}']) => return Err(NO_PLACE),
+            other => text(other),
         });
-        rest = after;
+        parts.extend(closed.map(|_| text("}")));
     }
-    if !rest.is_empty() {
-        parts.push(KeyPart::Text(rest.into()));
-    }
-    Ok(parts)
-}
-
-/// Adds the place of the algorithm: after the first limit outside of the hash tag or, if there is none, after the tag. The
-/// parts have one tag.
-fn with_algorithm(mut parts: Vec<KeyPart>) -> Vec<KeyPart> {
-    let has = |brace: char| move |part: &KeyPart| matches!(part, KeyPart::Text(text) if text.contains(brace));
-    let opens = parts.iter().position(has('{')).unwrap_or_default();
-    let closes = parts.iter().position(has('}')).unwrap_or_default();
-    let mut limits = (0..parts.len()).filter(|place| parts[*place] == KeyPart::Limit);
-    if let Some(limit) = limits.find(|limit| *limit < opens || *limit > closes) {
-        parts.insert(limit + 1, KeyPart::Algorithm);
-    } else if let KeyPart::Text(text) = &parts[closes]
-        && let Some((tag, after)) = text.split_once('}')
-    {
-        let tag = KeyPart::Text(format!("{tag}}}").into());
-        let after = (!after.is_empty()).then(|| KeyPart::Text(after.into()));
-        let split = [tag, KeyPart::Algorithm].into_iter().chain(after);
-        parts.splice(closes..=closes, split);
-    }
-    parts
-}
-
-fn check(form: &str, parts: &[KeyPart]) -> Result<(), FormProblem> {
-    for (part, place) in [(KeyPart::Limit, "<limit>"), (KeyPart::Id, "<id>")] {
-        if !parts.contains(&part) {
-            return Err(FormProblem::Missing(place));
-        }
-    }
-    let Some((before, tag)) = form.split_once('{') else {
-        return Err(FormProblem::NoTag);
+    let places = |part: &KeyPart| -> Vec<_> {
+        let places = 0..parts.len();
+        places.filter(|place| parts[*place] == *part).collect()
     };
-    let (tag, after) = tag.split_once('}').ok_or(FormProblem::NoTag)?;
-    if [before, tag, after]
-        .iter()
-        .any(|part| part.contains(['{', '}']))
-    {
-        return Err(FormProblem::Braces);
+    let limits = places(&KeyPart::Limit);
+    if limits.is_empty() || !parts.contains(&KeyPart::Id) {
+        return Err(MISSING);
     }
-    if !tag.contains("<tag>") && !tag.contains("<id>") {
-        return Err(FormProblem::OneTag);
+    let (&[opens], &[closes]) = (&*places(&text("{")), &*places(&text("}"))) else {
+        return Err(NO_TAG);
+    };
+    let is_of_client = |part: &KeyPart| matches!(part, KeyPart::Id | KeyPart::Tag);
+    let tag = parts.get(opens..closes).unwrap_or_default();
+    if !tag.iter().any(is_of_client) {
+        return Err(NO_TAG);
     }
-    match runs_into_its_neighbour(parts) {
-        true => Err(FormProblem::Runs),
-        false => Ok(()),
-    }
-}
-
-/// Returns whether a limit's name or number, of letters, digits, `_`, `.` and `-`, is not separated from its neighbours. The
-/// beginning of the form needs no separator.
-fn runs_into_its_neighbour(parts: &[KeyPart]) -> bool {
-    let of_a_name = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
-    let mut pairs = parts.windows(2).enumerate();
-    pairs.any(|(i, pair)| match pair {
-        [KeyPart::Limit, KeyPart::Text(text)] => text.starts_with(of_a_name),
-        [KeyPart::Text(text), KeyPart::Limit] => i > 0 && text.ends_with(of_a_name),
-        pair => pair.contains(&KeyPart::Limit),
-    })
+    let outside = limits
+        .into_iter()
+        .find(|limit| *limit < opens || *limit > closes);
+    parts.insert(outside.unwrap_or(closes) + 1, KeyPart::Algorithm);
+    Ok(parts)
 }
 
 /// The error for a text that is not a [`KeyForm`].
@@ -244,34 +204,16 @@ fn runs_into_its_neighbour(parts: &[KeyPart]) -> bool {
 #[error("`{form}` is not a valid key form: {problem}")]
 pub struct KeyFormError {
     form: String,
-    problem: FormProblem,
+    problem: &'static str,
 }
 
 debug_is_message!(KeyFormError);
 
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-enum FormProblem {
-    #[error(
-        "`{0}` is missing, so several buckets would share a key: use `tollgate:{{<tag>}}:<limit>:<id>`"
-    )]
-    Missing(&'static str),
-    #[error("`<{0}>` is not a placeholder: use `<limit>`, `<id>` and `<tag>`")]
-    Place(String),
-    #[error("a `<` is not closed: use `<limit>`, `<id>` and `<tag>`, and no other `<`")]
-    Open,
-    #[error(
-        "it has no hash tag, so a client's limits would be scattered over the cluster: put `<tag>` in braces"
-    )]
-    NoTag,
-    #[error("it has braces outside of its hash tag: remove them")]
-    Braces,
-    #[error(
-        "its hash tag is the same for all clients, so they would all be on one node: put `<tag>` or `<id>` in it"
-    )]
-    OneTag,
-    #[error("`<limit>` is not separated from its neighbour: put a colon between them")]
-    Runs,
-}
+const MISSING: &str = "`<limit>` or `<id>` is missing, so several buckets would share a key: use \
+                       `tollgate:{<tag>}:<limit>:<id>`";
+const NO_PLACE: &str = "between two colons, there must be a text without braces and angle brackets, `<limit>`, `<id>` or `<tag>`; the \
+                        hash tag in braces begins and ends at a colon";
+const NO_TAG: &str = "it must have one hash tag, which differs from client to client: put `<tag>` or `<id>` in braces";
 
 #[cfg(test)]
 mod tests {
@@ -336,11 +278,11 @@ mod tests {
                 "registry:api:{rate-limit:ip:1.2.3.4}@",
             ),
             ("{<limit>:<id>}:v1", address, "{ip:1.2.3.4}@:v1"),
-            ("{<limit>:<tag>}<id>", address, "{ip:1.2.3.4}@1.2.3.4"),
+            ("{<limit>:<tag>}:<id>", address, "{ip:1.2.3.4}@:1.2.3.4"),
             (
-                "{<limit>:<id>}/<limit>/<limit>",
+                "{<limit>:<id>}:<limit>:<limit>",
                 address,
-                "{ip:1.2.3.4}/ip@/ip",
+                "{ip:1.2.3.4}:ip@:ip",
             ),
         ];
         for (form, (limit, format, id), expected) in cases {
@@ -355,11 +297,11 @@ mod tests {
         let forms = [
             "{<tag>}:<limit>:<id>",
             "{<limit>:<id>}",
-            "{<id>/<limit>}",
-            "{<limit>:<tag>}<id>",
-            "{<tag>}:<limit>~<id>",
-            "{<tag>}:<limit>~w:<id>",
-            "<limit>~{<id>}~w",
+            "{<id>:<limit>}",
+            "{<limit>:<tag>}:<id>",
+            "{<tag>}:<id>:<limit>",
+            "{<tag>}:<limit>:~w:<id>",
+            "<limit>:{<id>}:~w",
         ];
         let long = "~w".repeat(100);
         let ids = [
@@ -400,24 +342,21 @@ mod tests {
     #[test]
     fn forms_that_would_mix_buckets_up_are_refused() {
         let refused = [
-            ("tollgate:{<tag>}:<id>", "`<limit>` is missing"),
-            ("tollgate:{<tag>}:<limit>", "`<id>` is missing"),
-            ("<limit>:<id>", "no hash tag"),
-            ("}<limit>{:<id>", "no hash tag"),
-            ("{a}{<tag>}:<limit>:<id>", "braces outside"),
-            ("{tollgate}:<limit>:<id>", "same for all clients"),
-            ("{<tag>}:<number>:<id>", "`<number>` is not a placeholder"),
-            ("{<tag>}:<limit:<id>", "is not a placeholder"),
-            ("{<tag>}:<limit>:<id", "not closed"),
-            ("{<tag>}:<limit><id>", "not separated"),
-            ("{<tag>}<id>-<limit>", "not separated"),
-            ("<limit>x{<id>}", "not separated"),
+            ("tollgate:{<tag>}:<id>", "is missing"),
+            ("tollgate:{<tag>}:<limit>", "is missing"),
+            ("<limit>:<id>", "one hash tag"),
+            ("}:<limit>:{:<id>", "one hash tag"),
+            ("{<tag>}:{<tag>}:<limit>:<id>", "one hash tag"),
+            ("{tollgate}:<limit>:<id>", "one hash tag"),
+            ("{<tag>}:<number>:<id>", "between two colons"),
+            ("{<tag>}:<limit:<id>", "between two colons"),
+            ("{<tag>}:<limit><id>", "between two colons"),
+            ("{<tag>}<id>:<limit>", "between two colons"),
         ];
         for (form, expected) in refused {
             let error = KeyForm::new(form).unwrap_err().to_string();
             assert!(error.contains(expected), "{form}: {error}");
         }
-        KeyForm::new("limits-<limit>:{<tag>}:<id>").unwrap();
         assert!(KeyForm::with_prefix("a{b}").is_err());
     }
 }

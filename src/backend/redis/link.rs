@@ -13,15 +13,15 @@
 //! or as soon as they fill a command, which nothing could join any more. So nothing waits for a timer.
 //!
 //! Each call is sent once. It is sent again only if the server says that it has done nothing: because it does not have the
-//! script, because its clock has left the periods of a calendar, or because the keys of a shared command are not all there.
-//! A call whose caller has left is not sent. Once it is, it is charged.
+//! script, or because a call in a shared command cannot be decided. Then, each of them is sent alone. A call whose caller has
+//! left is not sent. Once it is, it is charged.
 
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
-    pin::{Pin, pin},
+    iter::zip,
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use ahash::RandomState;
@@ -29,10 +29,11 @@ use fred::{
     error::{Error, ErrorKind},
     types::{
         Value,
+        cluster::ClusterRouting,
         config::{Config, Server, ServerConfig},
     },
 };
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
@@ -43,13 +44,11 @@ use tokio::{
 use super::{
     connection::{Connection, Ending, PATIENCE},
     error::{Failure, RedisError},
-    inspection::Inspection,
     protocol::{self, Call, Reply},
     script,
 };
 use crate::{
     backend::breaker::{Attempt, Breaker},
-    clock::Timestamp,
     random,
 };
 
@@ -59,13 +58,10 @@ const MOST_WAITING: usize = 4096;
 /// The most commands in flight for which a slot that has one in flight sends another. A silent server answers none of them.
 const MOST_IN_FLIGHT: usize = 32;
 
-/// The most calls that share a command. Twice as many would save little more, and block the server for twice as long.
+/// The most buckets in a shared command. Twice as many would save little more, and block the server for twice as long.
 const MOST_TOGETHER: usize = 128;
 
-/// The largest weight of a shared command, in arguments.
-const MOST_WEIGHT: usize = 2048;
-
-/// A server that has answered nothing for so long, although a call has timed out, counts as lost.
+/// A server that has answered nothing for so long after a call has timed out counts as lost.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// The least time between the starts of two attempts to connect. Up to half of it is added at random, so that a fleet does
@@ -82,12 +78,10 @@ pub(super) struct Link {
 /// What a link shares with its task.
 struct Shared {
     config: Config,
-    inspection: Arc<Inspection>,
     standing: watch::Sender<Standing>,
     breaker: Breaker,
 }
 
-#[derive(Clone)]
 enum Standing {
     Connecting,
     Connected(Connection),
@@ -96,23 +90,20 @@ enum Standing {
 
 /// A call that waits for its answer.
 struct Waiting {
-    call: Box<Call>,
+    call: Arc<Call>,
     slot: u16,
     /// Whether the server is importing the slot.
     asking: bool,
     deadline: Instant,
     attempt: Attempt,
-    /// Whether it has been sent again, by another clock.
-    is_second: bool,
     reply: oneshot::Sender<Result<Reply, Failure>>,
 }
 
 impl Link {
-    pub(super) fn new(config: Config, inspection: Arc<Inspection>) -> Self {
+    pub(super) fn new(config: Config) -> Self {
         Self {
             shared: Arc::new(Shared {
                 config,
-                inspection,
                 standing: watch::Sender::new(Standing::Connecting),
                 breaker: Breaker::default(),
             }),
@@ -120,11 +111,12 @@ impl Link {
         }
     }
 
-    /// Starts the task, unless it is running. Fails outside of a runtime.
+    /// Starts to connect. Fails outside of a runtime.
     pub(super) fn begin(&self) -> Result<(), RedisError> {
         self.inbox().map(|_| ())
     }
 
+    /// Returns the channel of the task, which is started unless it is running.
     fn inbox(&self) -> Result<mpsc::Sender<Waiting>, RedisError> {
         let mut inbox = self.inbox.lock();
         if let Some(sender) = inbox.as_ref().filter(|sender| !sender.is_closed()) {
@@ -138,74 +130,55 @@ impl Link {
         Ok(sender)
     }
 
-    /// Decides a call. It is in the queue of the link when this returns, so a caller that is not polled delays nobody.
-    pub(super) fn run(
+    /// Decides a call. It is in the queue of the link after the first poll, so a caller that is not polled delays nobody.
+    pub(super) async fn run(
         &self,
         slot: u16,
-        call: Call,
+        call: Arc<Call>,
         asking: bool,
         deadline: Instant,
-    ) -> impl Future<Output = Result<Reply, Failure>> + Send + use<> {
-        let posted = self.post(slot, call, asking, deadline);
-        async move {
-            match time::timeout_at(deadline, posted.map_err(Failure::NotDone)?).await {
-                Ok(Ok(answer)) => answer,
-                Ok(Err(_)) => Err(Failure::Unknown(RedisError::ended(
-                    ErrorKind::Canceled,
-                    "the runtime of the connection has ended",
-                ))),
-                Err(_) => Err(Failure::Unknown(RedisError::Timeout)),
-            }
+    ) -> Result<Reply, Failure> {
+        let inbox = self.inbox().map_err(Failure::NotDone)?;
+        let attempt = self.shared.breaker.attempt();
+        let attempt = attempt.ok_or(Failure::NotDone(RedisError::CircuitOpen))?;
+        if let Some(problem) = self.problem() {
+            attempt.failed();
+            return Err(Failure::NotDone(problem));
         }
-    }
-
-    fn post(
-        &self,
-        slot: u16,
-        call: Call,
-        asking: bool,
-        deadline: Instant,
-    ) -> Result<oneshot::Receiver<Result<Reply, Failure>>, RedisError> {
-        call.validate()?;
-        let inbox = self.inbox()?;
-        let attempt = self
-            .shared
-            .breaker
-            .attempt()
-            .ok_or(RedisError::CircuitOpen)?;
         let (reply, answer) = oneshot::channel();
         let waiting = Waiting {
-            call: Box::new(call),
+            call,
             slot,
             asking,
             deadline,
             attempt,
-            is_second: false,
             reply,
         };
         // A queue longer than the deadlines of its callers is useless.
-        inbox.try_send(waiting).map_err(|_| RedisError::Busy)?;
-        Ok(answer)
+        inbox
+            .try_send(waiting)
+            .map_err(|_| Failure::NotDone(RedisError::Busy))?;
+        // A call is dropped without an answer if its connection or its runtime has ended.
+        let ended = || self.problem().unwrap_or_else(RedisError::ended);
+        match time::timeout_at(deadline, answer).await {
+            Ok(answer) => answer.unwrap_or_else(|_| Err(Failure::Unknown(ended()))),
+            Err(_) => Err(Failure::Unknown(RedisError::Timeout)),
+        }
     }
 
-    /// Waits until the server is connected, or returns a permanent error.
+    /// Starts to connect, and waits until the server is connected, or returns a permanent error.
     pub(super) async fn connected(&self) -> Result<(), RedisError> {
         self.begin()?;
         let mut standing = self.shared.standing.subscribe();
         let settled = standing.wait_for(|standing| match standing {
             Standing::Connecting => false,
-            Standing::Connected(..) => true,
+            Standing::Connected(_) => true,
             Standing::Failed(error) => error.is_permanent(),
         });
         match settled.await.as_deref() {
             Ok(Standing::Failed(error)) => Err(error.clone()),
             _ => Ok(()),
         }
-    }
-
-    /// Returns whether the first attempt to connect has ended.
-    pub(super) fn has_attempted(&self) -> bool {
-        !matches!(*self.shared.standing.borrow(), Standing::Connecting)
     }
 
     /// Returns the reason why there is no connection, if it is known.
@@ -220,20 +193,19 @@ impl Link {
         self.shared.breaker.is_open()
     }
 
-    /// Sends a command that is no decision.
-    pub(super) async fn query(
-        &self,
-        command: &'static str,
-        argument: &'static str,
-    ) -> Result<Value, RedisError> {
+    /// Asks the server for the table of slots. If there is no connection yet, starts to connect.
+    pub(super) async fn routing(&self) -> Result<ClusterRouting, RedisError> {
+        self.begin()?;
         let connection = match &*self.shared.standing.borrow() {
             Standing::Connected(connection) => connection.clone(),
             Standing::Failed(error) => return Err(error.clone()),
             Standing::Connecting => return Err(RedisError::Timeout),
         };
-        let arguments = vec![Value::from_static_str(argument)];
-        let reply = connection.send(command, arguments, false, PATIENCE);
-        reply.await.map_err(RedisError::of)
+        let slots = vec![Value::from_static_str("SLOTS")];
+        let slots = connection.send("CLUSTER", slots, false, PATIENCE).await;
+        slots
+            .and_then(|slots| ClusterRouting::from_cluster_slots(slots, self.server().host))
+            .map_err(|error| RedisError::of(&error))
     }
 
     /// Returns the server of this link.
@@ -244,7 +216,7 @@ impl Link {
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_connected = matches!(*self.shared.standing.borrow(), Standing::Connected(..));
+        let is_connected = matches!(*self.shared.standing.borrow(), Standing::Connected(_));
         f.debug_struct("Link")
             .field("servers", &self.shared.config.server.hosts())
             .field("connected", &is_connected)
@@ -273,18 +245,10 @@ struct Desk {
     lanes: HashMap<u16, Lane, RandomState>,
     /// The number of calls in all lanes.
     collected: usize,
-    flights: FuturesUnordered<Landing>,
-    in_flight: HashMap<u64, Flight, RandomState>,
-    next: u64,
-    /// The server's time as it was last heard, and when that was.
-    heard: (u64, Instant),
-    /// When the first command was sent that is not answered.
-    unanswered: Option<Instant>,
+    flights: FuturesUnordered<BoxFuture<'static, Flight>>,
     /// When the server counts as lost, unless it answers.
     lost_at: Option<Instant>,
 }
-
-type Landing = Pin<Box<dyn Future<Output = (u64, Result<Value, Error>)> + Send>>;
 
 #[derive(Default)]
 struct Lane {
@@ -293,11 +257,12 @@ struct Lane {
     in_flight: usize,
 }
 
-/// Calls that travel together.
+/// Calls that have travelled together.
 struct Flight {
     calls: Vec<Waiting>,
-    /// Whether the script goes with them.
+    /// Whether the script went with them.
     has_script: bool,
+    reply: Result<Value, Error>,
 }
 
 impl Desk {
@@ -309,73 +274,33 @@ impl Desk {
             lanes: HashMap::default(),
             collected: 0,
             flights: FuturesUnordered::new(),
-            in_flight: HashMap::default(),
-            next: 0,
-            heard: (
-                Timestamp::from(SystemTime::now()).as_micros(),
-                Instant::now(),
-            ),
-            unanswered: None,
             lost_at: None,
         }
     }
 
     /// Serves the link until that is dropped.
     async fn run(mut self) {
-        let mut next = Instant::now();
-        while let Some(opened) = self.connect(next).await {
-            next =
-                Instant::now() + RECONNECT_DELAY + Duration::from_micros(random::number() % 50_000);
-            let error = match opened {
-                Ok((connection, ending)) => match self.serve(&connection, ending).await {
-                    Some(error) => error,
-                    None => return,
-                },
+        while !self.inbox.is_closed() {
+            let pause = RECONNECT_DELAY + Duration::from_micros(random::number() % 50_000);
+            let next = Instant::now() + pause;
+            let error = match Connection::open(&self.config).await {
+                Ok((connection, ending)) => {
+                    self.shared.breaker.close();
+                    let standing = Standing::Connected(connection.clone());
+                    self.shared.standing.send_replace(standing);
+                    match self.serve(&connection, ending).await {
+                        Some(error) => error,
+                        None => return,
+                    }
+                }
                 Err(error) => error,
             };
             tracing::debug!(%error, "a connection to Redis has ended, or could not be made");
             self.fail(&error);
-            self.shared.standing.send_replace(Standing::Failed(error));
             if let ServerConfig::Sentinel { hosts, .. } = &mut self.config.server {
                 hosts.rotate_left(1);
             }
-        }
-    }
-
-    /// Connects. Before the first attempt has ended, calls wait in the channel. Later, they fail at once.
-    async fn connect(&mut self, at: Instant) -> Option<Result<(Connection, Ending), RedisError>> {
-        let (shared, config) = (Arc::clone(&self.shared), self.config.clone());
-        let opened = async {
-            time::sleep_until(at).await;
-            open(&config, &shared.inspection).await
-        };
-        let mut opened = pin!(opened);
-        loop {
-            let problem = match &*self.shared.standing.borrow() {
-                Standing::Failed(error) => Some(error.clone()),
-                _ => None,
-            };
-            let opened = tokio::select! {
-                opened = &mut opened => opened,
-                call = self.inbox.recv(), if problem.is_some() => {
-                    let problem = problem.unwrap_or(RedisError::Timeout);
-                    call?.answer(Err(Failure::NotDone(problem)), Instant::now());
-                    continue;
-                }
-            };
-            return Some(opened.map(
-                |Opened {
-                     connection,
-                     ending,
-                     time,
-                 }| {
-                    self.heard = (time, Instant::now());
-                    self.shared.breaker.close();
-                    let standing = Standing::Connected(connection.clone());
-                    self.shared.standing.send_replace(standing);
-                    (connection, ending)
-                },
-            ));
+            time::sleep_until(next).await;
         }
     }
 
@@ -386,8 +311,8 @@ impl Desk {
             tokio::select! {
                 // An answer that is there counts, even if the connection has ended since.
                 biased;
-                Some((id, reply)) = self.flights.next() => {
-                    if let Some(error) = self.land(connection, id, reply) {
+                Some(flight) = self.flights.next() => {
+                    if let Some(error) = self.land(connection, flight) {
                         return Some(error);
                     }
                 }
@@ -395,10 +320,11 @@ impl Desk {
                     self.collect(connection, Some(call?));
                 }
                 error = ending.ended() => {
-                    return Some(RedisError::disconnected(error, &self.config.server));
+                    return Some(RedisError::disconnected(&error, &self.config.server));
                 }
                 () = time::sleep_until(lost_at.unwrap_or_else(Instant::now)), if lost_at.is_some() => {
-                    return Some(RedisError::ended(ErrorKind::Timeout, "the server has answered nothing for two seconds"));
+                    let silence = "the server has answered nothing for two seconds";
+                    return Some(RedisError::Disconnected(silence.to_owned()));
                 }
             }
         }
@@ -411,7 +337,7 @@ impl Desk {
         while let Some(call) = next.take() {
             slots.push(call.slot);
             let lane = self.lanes.entry(call.slot).or_default();
-            lane.weight += call.call.weight();
+            lane.weight += call.call.weight;
             lane.waiting.push_back(call);
             self.collected += 1;
             if self.collected < MOST_WAITING {
@@ -427,7 +353,8 @@ impl Desk {
     /// Sends what has been collected for a slot, if nothing is in flight there or nothing more could join.
     fn depart(&mut self, connection: &Connection, slot: u16) {
         while let Some(lane) = self.lanes.get_mut(&slot)
-            && (lane.in_flight == 0 || lane.is_full() && self.in_flight.len() < MOST_IN_FLIGHT)
+            && (lane.in_flight == 0
+                || lane.weight >= MOST_TOGETHER && self.flights.len() < MOST_IN_FLIGHT)
         {
             if lane.waiting.is_empty() {
                 self.lanes.remove(&slot);
@@ -442,139 +369,109 @@ impl Desk {
         }
     }
 
-    fn send(&mut self, connection: &Connection, mut calls: Vec<Waiting>, has_script: bool) {
-        gather(&mut calls);
+    fn send(&mut self, connection: &Connection, calls: Vec<Waiting>, has_script: bool) {
         let (slot, asking) = (calls[0].slot, calls[0].asking);
         self.lanes.entry(slot).or_default().in_flight += 1;
         let now = Instant::now();
-        self.unanswered.get_or_insert(now);
         let deadline = calls.iter().map(|call| call.deadline).max().unwrap_or(now);
-        let (time, at) = self.heard;
-        let around = time + u64::try_from((now - at).as_micros()).unwrap_or_default();
         let (command, script) = match has_script {
             true => ("EVAL", script::TEXT),
             false => ("EVALSHA", script::SHA.as_str()),
         };
-        let arguments: Vec<_> = calls.iter().map(|call| &*call.call).collect();
-        let arguments = protocol::encode(script, &arguments, around);
+        let parts: Vec<_> = calls.iter().map(|call| &*call.call).collect();
+        let arguments = protocol::encode(script, &parts);
         let reply = connection.send(command, arguments, asking, deadline - now);
-        let id = self.next;
-        self.next += 1;
-        self.in_flight.insert(id, Flight { calls, has_script });
-        self.flights
-            .push(Box::pin(async move { (id, reply.await) }));
+        let flight = reply.map(move |reply| Flight {
+            calls,
+            has_script,
+            reply,
+        });
+        self.flights.push(flight.boxed());
     }
 
     /// Hands out the answers to a command, and sends the next one. Returns the reason if the connection has to be replaced.
-    fn land(
-        &mut self,
-        connection: &Connection,
-        id: u64,
-        reply: Result<Value, Error>,
-    ) -> Option<RedisError> {
-        let Flight { calls, has_script } = self.in_flight.remove(&id)?;
-        let slot = calls[0].slot;
+    fn land(&mut self, connection: &Connection, flight: Flight) -> Option<RedisError> {
+        let slot = flight.calls[0].slot;
         if let Some(lane) = self.lanes.get_mut(&slot) {
             lane.in_flight -= 1;
         }
-        let mut replica = None;
-        match reply {
-            Err(error) if *error.kind() == ErrorKind::Timeout => {
-                self.lost_at = self.unanswered.map(|since| since + SILENCE);
-                answer_all(calls, &Failure::from(error));
-            }
-            reply => {
-                self.lost_at = None;
-                self.unanswered = (!self.in_flight.is_empty()).then(Instant::now);
-                replica = self.answer(connection, calls, has_script, reply);
-            }
-        }
+        let replica = self.answer(connection, flight);
         self.collect(connection, None);
         self.depart(connection, slot);
         replica
     }
 
-    /// Hands out answers. Returns the error of a server that is a replica.
-    fn answer(
-        &mut self,
-        connection: &Connection,
-        calls: Vec<Waiting>,
-        has_script: bool,
-        reply: Result<Value, Error>,
-    ) -> Option<RedisError> {
-        let reply = match reply {
-            Ok(reply) => reply,
+    /// Hands out answers, or sends the calls again. Returns the error of a server that is a replica.
+    fn answer(&mut self, connection: &Connection, flight: Flight) -> Option<RedisError> {
+        let Flight {
+            calls,
+            has_script,
+            reply,
+        } = flight;
+        let now = Instant::now();
+        match &reply {
+            Err(error) if *error.kind() == ErrorKind::Timeout => {
+                self.lost_at.get_or_insert(now + SILENCE);
+            }
+            _ => self.lost_at = None,
+        }
+        let failure = match reply {
+            Ok(reply) => {
+                let Some(replies) = protocol::decode(&reply, calls.len()) else {
+                    answer_all(calls, &Failure::garbled(&reply));
+                    return None;
+                };
+                zip(calls, replies).for_each(|(call, reply)| call.answer(Ok(reply), now));
+                return None;
+            }
             Err(error) if error.details().starts_with("NOSCRIPT") && !has_script => {
                 self.send(connection, calls, true);
                 return None;
             }
-            Err(error) => {
-                let failure = Failure::from(error);
-                match failure.is_of_the_keys() && calls.len() > 1 {
-                    true => calls
-                        .into_iter()
-                        .for_each(|call| self.send(connection, vec![call], has_script)),
-                    false => answer_all(calls, &failure),
-                }
-                return failure.read_only();
-            }
+            Err(error) => Failure::from(error),
         };
-        if let (Some(time), None) = (protocol::time(&reply), calls[0].call.now) {
-            self.heard = (time, Instant::now());
-        }
-        let parts: Vec<_> = calls.iter().map(|call| &*call.call).collect();
-        let answers = protocol::decode(&parts, &reply);
-        let (mut replica, now) = (None, Instant::now());
-        for (mut call, answer) in calls.into_iter().zip(answers) {
-            match &answer {
-                Err(Failure::Clock) if !call.is_second => {
-                    call.is_second = true;
-                    self.send(connection, vec![call], has_script);
-                    continue;
-                }
-                Err(failure) => replica = replica.or(failure.read_only()),
-                Ok(_) => {}
+        let replica = failure.read_only();
+        if calls.len() > 1 && failure.is_of_one_call() {
+            for call in calls {
+                self.send(connection, vec![call], has_script);
             }
-            call.answer(answer, now);
+        } else {
+            answer_all(calls, &failure);
         }
         replica
     }
 
-    /// Fails all calls, because the connection is lost. Those in flight may be charged.
+    /// Fails all calls, because there is no connection. Those in flight may be charged: they are dropped, and their callers
+    /// find the reason in the standing of the link.
     fn fail(&mut self, error: &RedisError) {
-        (self.unanswered, self.lost_at, self.collected) = (None, None, 0);
+        let standing = Standing::Failed(error.clone());
+        self.shared.standing.send_replace(standing);
+        (self.lost_at, self.collected) = (None, 0);
         self.flights.clear();
-        for (_, flight) in self.in_flight.drain() {
-            answer_all(flight.calls, &Failure::Unknown(error.clone()));
-        }
-        for (_, lane) in self.lanes.drain() {
-            answer_all(lane.waiting, &Failure::NotDone(error.clone()));
+        let collected = self.lanes.drain().flat_map(|(_, lane)| lane.waiting);
+        answer_all(collected, &Failure::NotDone(error.clone()));
+        while let Ok(call) = self.inbox.try_recv() {
+            call.answer(Err(Failure::NotDone(error.clone())), Instant::now());
         }
     }
 }
 
 impl Lane {
-    fn is_full(&self) -> bool {
-        self.waiting.len() >= MOST_TOGETHER || self.weight >= MOST_WEIGHT
-    }
-
     /// Takes calls that can travel together, from the first on. Those whose callers have left, or whose time is over, are not
     /// sent.
     fn take(&mut self) -> Vec<Waiting> {
         let (mut calls, mut weight, now) = (Vec::<Waiting>::new(), 0, Instant::now());
-        while let Some(next) = self.waiting.front() {
-            let heavier = weight + next.call.weight();
+        while let Some(next) = self.waiting.pop_front() {
+            let heavier = weight + next.call.weight;
             let joins = calls.first().is_none_or(|first| {
                 let is_alike = first.call.now == next.call.now && !first.asking && !next.asking;
-                is_alike && calls.len() < MOST_TOGETHER && heavier <= MOST_WEIGHT
+                is_alike && heavier <= MOST_TOGETHER
             });
             if !joins {
+                self.waiting.push_front(next);
                 break;
             }
-            let Some(next) = self.waiting.pop_front() else {
-                break;
-            };
-            self.weight -= heavier - weight;
+            self.weight -= next.call.weight;
             if now >= next.deadline {
                 next.answer(Err(Failure::NotDone(RedisError::Timeout)), now);
             } else if !next.reply.is_closed() {
@@ -586,60 +483,9 @@ impl Lane {
     }
 }
 
-/// Puts calls about one bucket next to each other, because the script decides equal ones in less time. Calls about one bucket
-/// stay in their order, and others do not depend on each other, unless one is about several buckets.
-fn gather(calls: &mut [Waiting]) {
-    let mut places = HashMap::<_, _, RandomState>::default();
-    for (place, call) in calls.iter().enumerate() {
-        match call.call.bucket {
-            Some(bucket) => places.entry(bucket).or_insert(place),
-            None => return,
-        };
-    }
-    if places.len() < calls.len() {
-        calls
-            .sort_by_cached_key(|call| call.call.bucket.map(|bucket| places.get(&bucket).copied()));
-    }
-}
-
 fn answer_all(calls: impl IntoIterator<Item = Waiting>, failure: &Failure) {
     let now = Instant::now();
     for call in calls {
         call.answer(Err(failure.clone()), now);
     }
-}
-
-/// A connection on which the script has run.
-struct Opened {
-    connection: Connection,
-    ending: Ending,
-    /// The server's time.
-    time: u64,
-}
-
-/// Connects, loads the script and runs it without a batch. That shows whether the user may do so, and the server's time.
-async fn open(config: &Config, inspection: &Inspection) -> Result<Opened, RedisError> {
-    let (connection, ending) = Connection::open(config).await?;
-    let send = |command, arguments| connection.send(command, arguments, false, PATIENCE);
-    let load = ["LOAD", script::TEXT].map(Value::from_static_str);
-    if let Err(error) = send("SCRIPT", load.to_vec()).await {
-        // A proxy or the user's permissions can forbid it. Then, calls are sent with the script.
-        tracing::debug!(%error, "the script could not be loaded into Redis");
-    }
-    let before = Timestamp::from(SystemTime::now());
-    let mut run = send("EVALSHA", protocol::encode(&script::SHA, &[], 0)).await;
-    if run
-        .as_ref()
-        .is_err_and(|error| error.details().starts_with("NOSCRIPT"))
-    {
-        run = send("EVAL", protocol::encode(script::TEXT, &[], 0)).await;
-    }
-    let run = run.map_err(|error| RedisError::disconnected(error, &config.server))?;
-    let time = protocol::time(&run).ok_or_else(|| RedisError::Garbled(format!("{run:?}")))?;
-    inspection.look(&connection, before, time).await;
-    Ok(Opened {
-        connection,
-        ending,
-        time,
-    })
 }

@@ -5,12 +5,12 @@ use std::sync::LazyLock;
 use fred::util::sha1_hash;
 
 pub(super) const TEXT: &str = concat!(
-    include_str!("head.lua"),
+    include_str!("driver.lua"),
     include_str!("../../algorithm/gcra/gcra.lua"),
     include_str!("../../algorithm/quota/quota.lua"),
     include_str!("../../algorithm/window/window.lua"),
     include_str!("../../algorithm/tiers/tiers.lua"),
-    include_str!("driver.lua"),
+    "return run()\n",
 );
 
 /// The hash by which servers know it.

@@ -1,0 +1,301 @@
+//! The servers of a backend: a link to the only one, or to each master of a cluster, and the table that maps slots to masters.
+//!
+//! fred's cluster client is not used. It stops serving all masters while it reconnects to one, and resends commands. Here, each
+//! master fails by itself, and nothing is sent twice.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+};
+
+use fred::{
+    types::{
+        cluster::ClusterRouting,
+        config::{Config, Server, ServerConfig},
+    },
+    util::redis_keyslot,
+};
+use parking_lot::Mutex;
+use tokio::{
+    runtime::Handle,
+    sync::watch,
+    task::JoinHandle,
+    time::{self, Instant},
+};
+
+use super::{
+    error::{Failure, RedisError},
+    keys::KeyForm,
+    link::{Link, RECONNECT_DELAY},
+    protocol::{self, Call, Reply},
+};
+use crate::{decision::Answer, random, transaction::Batch};
+
+/// The number of slots of a cluster.
+const SLOTS: usize = 1 << 14;
+
+/// The most redirections that a call follows before it gives up.
+const REDIRECTIONS: usize = 4;
+
+pub(super) struct Servers {
+    /// The base of every link's configuration, including the password.
+    config: Config,
+    pub(super) form: KeyForm,
+    /// By how many microseconds the servers' clock is ahead of ours, as it was last heard. Only calendars need it.
+    ahead: AtomicI64,
+    table: watch::Sender<Table>,
+    /// The masters of a cluster, and the servers from which its table is read.
+    links: Mutex<HashMap<Server, Arc<Link>>>,
+    refresher: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The table of slots, and the reason why it could not be read. A single server has all keys in one slot.
+#[derive(Default)]
+struct Table {
+    /// The master of each slot, as far as it is known.
+    slots: Vec<Option<Arc<Link>>>,
+    masters: Vec<Arc<Link>>,
+    trouble: Option<RedisError>,
+}
+
+impl Servers {
+    pub(super) fn new(config: Config, form: KeyForm) -> Self {
+        let mut table = Table::default();
+        if !config.server.is_clustered() {
+            let link = Arc::new(Link::new(config.clone()));
+            table.slots.push(Some(Arc::clone(&link)));
+            table.masters.push(link);
+        }
+        Self {
+            config,
+            form,
+            ahead: AtomicI64::new(0),
+            table: watch::Sender::new(table),
+            links: Mutex::default(),
+            refresher: Mutex::default(),
+        }
+    }
+
+    /// Starts to connect. Fails outside of a runtime.
+    pub(super) fn begin(self: &Arc<Self>) -> Result<(), RedisError> {
+        match self.table.borrow().masters.first() {
+            Some(link) => link.begin(),
+            None => self.refresh_soon(),
+        }
+    }
+
+    /// Waits until all slots have a master that is connected.
+    pub(super) async fn connected(self: &Arc<Self>) -> Result<(), RedisError> {
+        self.begin()?;
+        let mut table = self.table.subscribe();
+        let settled = |table: &Table| {
+            let is_whole = !table.slots.is_empty() && table.slots.iter().all(Option::is_some);
+            let is_hopeless = |trouble: &RedisError| trouble.is_permanent();
+            is_whole || table.trouble.as_ref().is_some_and(is_hopeless)
+        };
+        let masters = match table.wait_for(settled).await.as_deref() {
+            Ok(Table {
+                trouble: Some(error),
+                ..
+            }) => return Err(error.clone()),
+            Ok(table) => table.masters.clone(),
+            Err(_) => Vec::new(),
+        };
+        for link in masters {
+            link.connected().await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the reason why a master or the table is missing, if one is.
+    pub(super) fn problem(&self) -> Option<RedisError> {
+        let table = self.table.borrow();
+        let of_a_master = table.masters.iter().find_map(|link| link.problem());
+        of_a_master.or_else(|| table.trouble.clone())
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.table
+            .borrow()
+            .masters
+            .iter()
+            .any(|link| link.is_open())
+    }
+
+    /// Returns whether one script can decide a batch.
+    pub(super) fn share_a_slot(&self, batch: &Batch<'_>) -> bool {
+        let slot = |key: &str| self.slot(key.as_bytes());
+        let slots = || {
+            batch
+                .members
+                .iter()
+                .map(|member| slot(&self.form.key(member)))
+        };
+        !self.config.server.is_clustered() || slots().all(|slot| Some(slot) == slots().next())
+    }
+
+    fn slot(&self, key: &[u8]) -> u16 {
+        match self.config.server.is_clustered() {
+            true => redis_keyslot(key),
+            false => 0,
+        }
+    }
+
+    /// Decides a batch whose keys share a slot.
+    pub(super) async fn run(
+        self: &Arc<Self>,
+        batch: &Batch<'_>,
+        deadline: Instant,
+    ) -> Result<Vec<Answer>, Failure> {
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        let reply = self
+            .call(Call::new(batch, &self.form, ahead), deadline)
+            .await;
+        match reply.and_then(|reply| reply.answers(batch)) {
+            Err(Failure::Clock(time)) => {
+                let ahead = protocol::ahead(time);
+                self.ahead.store(ahead, Ordering::Relaxed);
+                let reply = self
+                    .call(Call::new(batch, &self.form, ahead), deadline)
+                    .await;
+                reply?.answers(batch)
+            }
+            found => found,
+        }
+    }
+
+    /// Calls the script on the master of a slot, and follows the slot if it has moved.
+    async fn call(self: &Arc<Self>, call: Call, deadline: Instant) -> Result<Reply, Failure> {
+        let key = call.keys.first().and_then(|key| key.as_bytes());
+        let slot = self.slot(key.unwrap_or_default());
+        let mut link = self
+            .master(slot, deadline)
+            .await
+            .map_err(Failure::NotDone)?;
+        let (call, mut asking) = (Arc::new(call), false);
+        for _ in 0..REDIRECTIONS {
+            let call = Arc::clone(&call);
+            let failure = match link.run(slot, call, asking, deadline).await {
+                Err(failure) if self.config.server.is_clustered() => failure,
+                reply => return reply,
+            };
+            asking = matches!(failure, Failure::Redirected { asking: true, .. });
+            if !asking && !failure.is_answer() {
+                self.refresh_soon().map_err(Failure::NotDone)?;
+            }
+            let Failure::Redirected { host, port, .. } = failure else {
+                return Err(failure);
+            };
+            // A server leaves out the host if it is its own.
+            let host = Some(host).filter(|host| !host.is_empty());
+            let host = host.map_or_else(|| link.server().host, Into::into);
+            link = self.link_to(Server::new(host, port));
+        }
+        let error = RedisError::refused("MOVED, again and again");
+        Err(Failure::NotDone(error))
+    }
+
+    /// Returns the master of a slot, once the table is known.
+    async fn master(
+        self: &Arc<Self>,
+        slot: u16,
+        deadline: Instant,
+    ) -> Result<Arc<Link>, RedisError> {
+        let of_slot = |table: &Table| table.slots.get(usize::from(slot)).cloned().flatten();
+        let known = of_slot(&self.table.borrow());
+        if let Some(link) = known {
+            return Ok(link);
+        }
+        self.refresh_soon()?;
+        let mut table = self.table.subscribe();
+        let known = table.wait_for(|table| !table.slots.is_empty());
+        match time::timeout_at(deadline, known).await {
+            Ok(Ok(table)) => of_slot(&table)
+                .ok_or_else(|| RedisError::refused("CLUSTERDOWN no master has the keys' slot")),
+            _ => Err(self.problem().unwrap_or(RedisError::Timeout)),
+        }
+    }
+
+    /// Reads the table until it is known, in the background, unless that is under way.
+    fn refresh_soon(self: &Arc<Self>) -> Result<(), RedisError> {
+        let mut refresher = self.refresher.lock();
+        if refresher.as_ref().is_none_or(JoinHandle::is_finished) {
+            let runtime = Handle::try_current().map_err(|_| RedisError::no_runtime())?;
+            let servers = Arc::downgrade(self);
+            *refresher = Some(runtime.spawn(async move {
+                let mut is_known = false;
+                while let (false, Some(servers)) = (is_known, servers.upgrade()) {
+                    is_known = servers.refresh().await;
+                    drop(servers);
+                    // Many calls notice the same change at once.
+                    time::sleep(RECONNECT_DELAY / 4).await;
+                }
+            }));
+        }
+        Ok(())
+    }
+
+    /// Asks one server after another for the table, and takes the first answer. Connected ones are first. Their order differs
+    /// from one time to the next, because a server that is cut off from the others has an outdated table.
+    async fn refresh(&self) -> bool {
+        let seeds = self.config.server.hosts().into_iter();
+        seeds.for_each(|seed| drop(self.link_to(seed)));
+        let mut links: Vec<_> = self.links.lock().values().cloned().collect();
+        links.sort_by_cached_key(|link| (link.problem().is_some(), random::number()));
+        let mut trouble = None::<RedisError>;
+        for link in links {
+            match link.routing().await {
+                Ok(routing) if !routing.slots().is_empty() => {
+                    self.adopt(&routing);
+                    return true;
+                }
+                Ok(_) => tracing::debug!(?link, "a server has an empty table of slots"),
+                Err(error) => trouble = trouble.filter(RedisError::is_permanent).or(Some(error)),
+            }
+        }
+        self.table.send_modify(|table| table.trouble = trouble);
+        false
+    }
+
+    fn adopt(&self, routing: &ClusterRouting) {
+        let (mut slots, mut masters) = (vec![None; SLOTS], HashMap::new());
+        for range in routing.slots() {
+            let link = self.link_to(range.primary.clone());
+            let slots = slots.get_mut(usize::from(range.start)..=usize::from(range.end));
+            slots.unwrap_or_default().fill(Some(Arc::clone(&link)));
+            masters.insert(range.primary.clone(), link);
+        }
+        let seeds = self.config.server.hosts();
+        let is_needed = |server: &Server| masters.contains_key(server) || seeds.contains(server);
+        self.links.lock().retain(|server, _| is_needed(server));
+        self.table.send_replace(Table {
+            slots,
+            masters: masters.into_values().collect(),
+            trouble: None,
+        });
+    }
+
+    /// Returns the link to a server of a cluster, and creates it if necessary.
+    fn link_to(&self, server: Server) -> Arc<Link> {
+        let mut links = self.links.lock();
+        let link = links.entry(server).or_insert_with_key(|server| {
+            let mut config = self.config.clone();
+            let server = server.clone();
+            config.server = ServerConfig::Centralized { server };
+            Arc::new(Link::new(config))
+        });
+        Arc::clone(link)
+    }
+}
+
+impl fmt::Debug for Servers {
+    /// Leaves out the configuration, because it can contain a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = self.table.borrow();
+        f.debug_list().entries(&table.masters).finish()
+    }
+}
