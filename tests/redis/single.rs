@@ -222,45 +222,24 @@ async fn keys_have_their_form() {
 
 /// URLs, and a part of their errors.
 const NOWHERE: &[(&str, &str)] = &[
-    ("localhost", "it has no scheme"),
-    ("redis://", "it has no host: use"),
-    ("http://localhost", "it begins with another scheme"),
-    (
-        "redis-sentinel://localhost:26379",
-        "it has no `sentinelServiceName`: use",
-    ),
-    (
-        "redis://localhost:port",
-        "its port is not a number up to 65535: use",
-    ),
-    (
-        "redis://localhost/a/b",
-        "its path is not the number of a database",
-    ),
-    (
-        "redis://localhost/300",
-        "its path is not the number of a database",
-    ),
-    (
-        "redis-cluster://localhost:1?node=other",
-        "a `node` is not written as `host:port`",
-    ),
-    (
-        "redis-cluster://localhost:1?node=other:x",
-        "a `node` is not written as `host:port`",
-    ),
-    (
-        "redis://localhost:99999",
-        "its port is not a number up to 65535: use",
-    ),
-    ("redis://[::1", "its host is not a name or an address: use"),
-    (
-        "redis://%ff@localhost",
-        "its user or password is not UTF-8: use",
-    ),
+    ("localhost", "it has no scheme: use"),
+    ("http://localhost", "it begins with another scheme: use"),
+    ("redis://", NOT_VALID),
+    ("redis-sentinel://localhost:26379", NOT_VALID),
+    ("redis://localhost:port", NOT_VALID),
+    ("redis://localhost/a/b", NOT_VALID),
+    ("redis://localhost/300", NOT_VALID),
+    ("redis-cluster://localhost:1?node=other", NOT_VALID),
+    ("redis-cluster://localhost:1?node=other:x", NOT_VALID),
+    ("redis://localhost:99999", NOT_VALID),
+    ("redis://[::1", NOT_VALID),
+    ("redis://%ff@localhost", NOT_VALID),
     ("redis+unix://", "it has no path to a socket: write"),
     ("redis+unix:///", "it has no path to a socket: write"),
 ];
+
+const NOT_VALID: &str =
+    "its host, port, path or a parameter is missing or not valid: use `redis://host:6379`";
 
 #[tokio::test]
 async fn sources_that_lead_nowhere_are_refused() {
@@ -281,15 +260,10 @@ async fn settings_that_do_not_fit_the_servers_are_refused() {
     let single = || RedisBackend::builder("redis://localhost");
     let cluster = || RedisBackend::builder("redis-cluster://localhost:7000");
     for (builder, reason) in [
-        (cluster().database(1), "leave out `database`"),
-        (single().node("localhost", 7001), "leave out `node`"),
         (single().root_certificates("-"), "use `rediss://`"),
         (cluster().client_certificate("-", "-"), "use `rediss://`"),
     ] {
         let error = builder.build().unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
-    }
-    for fitting in [cluster().node("::1", 7001), cluster(), single().database(1)] {
-        fitting.build().unwrap();
     }
 }

@@ -1,5 +1,5 @@
-use super::{Per, Quota};
-use crate::algorithm::Ask;
+use super::{Per, Quota, Usage};
+use crate::algorithm::{Arithmetic, Ask, Charge, Figures};
 
 impl Quota {
     /// Returns the numbers of a term, as `quota.lua` reads them, with the periods around an instant. -1 is no length.
@@ -16,6 +16,23 @@ impl Quota {
             second,
             third,
         ]
+    }
+
+    /// Returns the figures, and the charge of some units, from the state that `quota.lua` shows.
+    pub(crate) fn shown(
+        &self,
+        ask: &Ask<'_>,
+        now: u64,
+        units: u32,
+        [end, used]: [u64; 2],
+    ) -> Option<(Figures, Charge)> {
+        let used = used.try_into().ok()?;
+        let charge = Charge {
+            at: end,
+            frac: 0,
+            units,
+        };
+        Some((self.figures(ask, &Usage { end, used }, now), charge))
     }
 }
 

@@ -24,9 +24,6 @@ local function units_in_text()
   -- Returns the number of the first unit from `low` on that was taken after an instant.
   function units.after(value, low, instant)
     local high = units.count(value)
-    if high <= low or units.at(value, high - 1) <= instant then
-      return max(low, high)
-    end
     while low < high do
       local middle = floor((low + high) / 2)
       if units.at(value, middle) <= instant then
@@ -113,20 +110,20 @@ function algorithms.W()
       from, to = after(value, first, term[5] - 1), after(value, first, term[5])
     end
     from = max(from, first, to - term[2])
-    return units.splice(value, first, from, to, ''), 0, to - from
+    return units.splice(value, first, from, to, ''), to - from
   end
 
   function window.refund(value, _, term)
-    local left, stored, given_back = remove(value, term)
-    if given_back > 0 then
-      return left, stored, given_back
+    local left, found = remove(value, term)
+    if found > 0 then
+      return left, 0, found
     end
   end
 
   function window.renew(value, _, term)
-    local left, stored, found = remove(value, term)
+    local left, found = remove(value, term)
     if found == term[2] then
-      return add(left, stored, 0, found, term[3])
+      return add(left, 0, 0, found, term[3])
     end
   end
 

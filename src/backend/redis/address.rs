@@ -1,9 +1,6 @@
 //! The URL of servers.
 
-use fred::{
-    error::{Error, ErrorKind},
-    types::config::{Config, ServerConfig},
-};
+use fred::types::config::{Config, ServerConfig};
 
 use super::error::RedisError;
 
@@ -41,7 +38,9 @@ pub(super) fn parse(url: &str) -> Result<(Config, bool), RedisError> {
     check_login(rest, plain == "redis+unix")?;
     check_query(rest, &plain, parameters)?;
     let config = Config::from_url(&format!("{plain}://{rest}"));
-    let config = config.map_err(|error| invalid(problem(&error)))?;
+    // In place of the words of fred and of the crate `url`.
+    let problem = "its host, port, path or a parameter is missing or not valid";
+    let config = config.map_err(|_| invalid(problem))?;
     match &config.server {
         ServerConfig::Unix { path } if path.file_name().is_none() => Err(RedisError::config(
             "it has no path to a socket: write it as `redis+unix:///path/to.sock`",
@@ -89,7 +88,9 @@ fn check_query(rest: &str, scheme: &str, known: &[&str]) -> Result<(), RedisErro
         }
         let remedy = match (&*name.to_ascii_lowercase(), scheme) {
             ("db" | "database", "redis-cluster") => "a cluster has no databases, so remove it",
-            ("db" | "database", "redis+unix") => "use `.database()`",
+            ("db" | "database", "redis+unix") => {
+                "only database 0 can be used over a socket, so remove it"
+            }
             ("db" | "database", _) => &match value.parse::<u8>() {
                 Ok(number) => format!("write `/{number}` after the host"),
                 Err(_) => "write `/number` after the host".to_owned(),
@@ -105,16 +106,4 @@ fn check_query(rest: &str, scheme: &str, known: &[&str]) -> Result<(), RedisErro
         return Err(RedisError::Config(unread));
     }
     Ok(())
-}
-
-/// Returns the mistake in a URL, in place of the words of fred and of the crate `url`.
-fn problem(error: &Error) -> &'static str {
-    match (error.kind(), error.details()) {
-        (ErrorKind::Url, "InvalidPort") => "its port is not a number up to 65535",
-        (ErrorKind::Url, "EmptyHost") | (_, "Invalid or missing host.") => "it has no host",
-        (ErrorKind::Url, _) => "its host is not a name or an address",
-        (_, details) if details.contains("service name") => "it has no `sentinelServiceName`",
-        (_, details) if details.contains("UTF-8") => "its user or password is not UTF-8",
-        _ => "its path is not the number of a database, or a `node` is not written as `host:port`",
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use fred::types::config::{Config, Server, ServerConfig};
+use fred::types::config::{Config, ServerConfig};
 
 use super::{
     RedisBackend, address, error::RedisError, keys::KeyForm, servers::Servers, tls::TlsSettings,
@@ -16,12 +16,9 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 #[derive(Clone)]
 pub struct RedisBackendBuilder {
     url: String,
-    /// Further nodes of a cluster, or sentinels.
-    nodes: Vec<Server>,
     user: Option<String>,
     password: Option<String>,
     sentinel_password: Option<String>,
-    database: Option<u8>,
     tls: TlsSettings,
     form: KeyForm,
     timeout: Duration,
@@ -31,11 +28,9 @@ impl RedisBackendBuilder {
     pub(super) fn new(url: String) -> Self {
         Self {
             url,
-            nodes: Vec::new(),
             user: None,
             password: None,
             sentinel_password: None,
-            database: None,
             tls: TlsSettings::default(),
             form: KeyForm::default(),
             timeout: Duration::from_millis(250),
@@ -48,8 +43,7 @@ impl RedisBackendBuilder {
     /// use tollgate::RedisBackend;
     ///
     /// # fn example(password: String, authorities: Vec<u8>) -> Result<(), Box<dyn std::error::Error>> {
-    /// let redis = RedisBackend::builder("rediss-cluster://buckets-1:6379")
-    ///     .node("buckets-2", 6379)
+    /// let redis = RedisBackend::builder("rediss-cluster://buckets-1:6379?node=buckets-2:6379")
     ///     .user("tollgate")
     ///     .password(password)
     ///     .root_certificates(authorities)
@@ -74,21 +68,6 @@ impl RedisBackendBuilder {
     #[must_use]
     pub fn sentinel_password(mut self, password: impl Into<String>) -> Self {
         self.sentinel_password = Some(password.into());
-        self
-    }
-
-    /// Sets the database, instead of the one in the URL. On a cluster, this is an error.
-    #[must_use]
-    pub fn database(mut self, database: u8) -> Self {
-        self.database = Some(database);
-        self
-    }
-
-    /// Adds a node of the cluster, or a sentinel, to those in the URL. The host is a name or an address, such as `::1`.
-    /// For a single server, this is an error. [`user`](Self::user) has an example.
-    #[must_use]
-    pub fn node(mut self, host: impl Into<String>, port: u16) -> Self {
-        self.nodes.push(Server::new(host.into(), port));
         self
     }
 
@@ -135,8 +114,8 @@ impl RedisBackendBuilder {
     ///
     /// # Errors
     ///
-    /// If the URL or another setting is not valid: if the timeout is zero, if a database is set for a cluster, if nodes are
-    /// added to a single server, or if certificates cannot be read or the URL is without TLS.
+    /// If the URL or another setting is not valid: if the timeout is zero, or if certificates cannot be read or the URL is
+    /// without TLS.
     pub fn build(self) -> Result<RedisBackend, RedisError> {
         if self.timeout.is_zero() {
             return Err(RedisError::config(
@@ -158,46 +137,21 @@ impl RedisBackendBuilder {
         let (mut config, has_tls) = address::parse(&self.url)?;
         if has_tls {
             config.tls = Some(self.tls.connector()?);
+        } else if !self.tls.is_default() {
+            return Err(RedisError::config(
+                "it has certificates, but its URL is without TLS: use `rediss://`, `rediss-cluster://` or `rediss-sentinel://`",
+            ));
         }
-        let (has_nodes, has_sentinels) = match &mut config.server {
-            ServerConfig::Sentinel {
-                hosts, password, ..
-            } => {
-                hosts.extend(self.nodes.iter().cloned());
-                *password = self.sentinel_password.clone().or(password.take());
-                (true, true)
-            }
-            ServerConfig::Clustered { hosts, .. } => {
-                hosts.extend(self.nodes.iter().cloned());
-                (true, false)
-            }
-            _ => (false, false),
-        };
-        let mistakes = [
-            (
-                !has_tls && !self.tls.is_default(),
-                "it has certificates, but its URL is without TLS: use `rediss://`, `rediss-cluster://` or \
-                 `rediss-sentinel://`",
-            ),
-            (
-                config.server.is_clustered() && self.database.is_some(),
-                "a cluster has no databases: leave out `database`",
-            ),
-            (
-                !has_nodes && !self.nodes.is_empty(),
-                "a single server has no other nodes: leave out `node`, or use `redis-cluster://` or `redis-sentinel://`",
-            ),
-            (
-                !has_sentinels && self.sentinel_password.is_some(),
-                "there are no sentinels: leave out `sentinel_password`, or use `redis-sentinel://`",
-            ),
-        ];
-        if let Some((_, mistake)) = mistakes.iter().find(|(is_made, _)| *is_made) {
-            return Err(RedisError::config(mistake));
+        if self.sentinel_password.is_some() {
+            let ServerConfig::Sentinel { password, .. } = &mut config.server else {
+                return Err(RedisError::config(
+                    "there are no sentinels: leave out `sentinel_password`, or use `redis-sentinel://`",
+                ));
+            };
+            password.clone_from(&self.sentinel_password);
         }
         config.username = self.user.clone().or(config.username);
         config.password = self.password.clone().or(config.password);
-        config.database = self.database.or(config.database);
         // fred would wait for a server that is not there yet.
         config.fail_fast = true;
         Ok(config)
@@ -208,8 +162,6 @@ impl fmt::Debug for RedisBackendBuilder {
     /// Leaves out the URL, because it can contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisBackendBuilder")
-            .field("nodes", &self.nodes)
-            .field("database", &self.database)
             .field("keys", &self.form)
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()

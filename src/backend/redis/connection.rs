@@ -2,7 +2,7 @@
 //! never reconnected. fred would resend commands, would not notice a server that is silent while commands are sent to it, and
 //! keeps, without an answer, a command that is sent right after a connection has ended.
 
-use std::time::Duration;
+use std::{iter, sync::LazyLock, time::Duration};
 
 use fred::{
     clients::Client,
@@ -12,10 +12,25 @@ use fred::{
         ClusterHash, ConnectHandle, CustomCommand, Value,
         config::{Config, ConnectionConfig, Options, ServerConfig, TcpConfig},
     },
+    util::sha1_hash,
 };
+use futures_util::future::{self, OptionFuture};
 use tokio::{net::TcpStream, time};
 
-use super::{error::RedisError, protocol, script};
+use super::{error::RedisError, protocol};
+
+/// The script that decides on the server: the driver, and the arithmetic of each algorithm, which is in its folder.
+pub(super) const SCRIPT: &str = concat!(
+    include_str!("driver.lua"),
+    include_str!("../../algorithm/gcra/gcra.lua"),
+    include_str!("../../algorithm/quota/quota.lua"),
+    include_str!("../../algorithm/window/window.lua"),
+    include_str!("../../algorithm/tiers/tiers.lua"),
+    "return run()\n",
+);
+
+/// The hash by which servers know it.
+pub(super) static SHA: LazyLock<String> = LazyLock::new(|| sha1_hash(SCRIPT));
 
 /// The longest time for a connection to one server or sentinel, and for commands that are no decisions.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
@@ -62,7 +77,7 @@ impl Connection {
             });
         }
         let connection = Self(client);
-        let run = protocol::encode(script::TEXT, &[]);
+        let run = protocol::encode(SCRIPT, iter::empty());
         let run = connection.send("EVAL", run, false, PATIENCE).await;
         run.map_err(|error| RedisError::disconnected(&error, &config.server))?;
         Ok((connection, ending))
@@ -83,24 +98,16 @@ impl Connection {
             fail_fast: true,
             ..Options::default()
         };
-        let custom = |name| CustomCommand::new_static(name, ClusterHash::FirstKey, false);
-        let client = self.0.clone();
+        let client = self.0.with_options(&once);
         async move {
-            if !asking {
-                let client = client.with_options(&once);
-                return client.custom(custom(command), arguments).await;
-            }
-            // No other command comes between the two.
-            let pipeline = client.pipeline().with_options(&once);
-            let _: Value = pipeline
-                .custom(custom("ASKING"), Vec::<Value>::new())
-                .await?;
-            let _: Value = pipeline.custom(custom(command), arguments).await?;
-            pipeline
-                .try_all::<Value>()
-                .await
-                .pop()
-                .unwrap_or(Ok(Value::Null))
+            let custom = |name, arguments: Vec<Value>| {
+                let command = CustomCommand::new_static(name, ClusterHash::FirstKey, false);
+                client.custom::<Value, _>(command, arguments)
+            };
+            // Both are sent when they are polled for the first time, so no other command of a link comes between them.
+            let asked = OptionFuture::from(asking.then(|| custom("ASKING", Vec::new())));
+            let (_, reply) = future::join(asked, custom(command, arguments)).await;
+            reply
         }
     }
 }

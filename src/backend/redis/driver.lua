@@ -2,10 +2,11 @@
 -- the batches are about it. The files of the algorithms follow this one.
 --
 -- KEYS: the bucket of each member of each batch.
--- ARGV: the time in microseconds, or -1 for the server's, and then the term of each member. A term is a text: the letter of an
--- algorithm; a verb and a zero; a byte of 1 if it votes, plus 2 if it writes, plus 4 if it is the last one of its batch; and, as
--- doubles, the numbers that the file of the algorithm describes. The verbs: `spend`, `debit`, `refund`, `renew`, `look`, which
--- never passes, and `reset`.
+-- ARGV: the time in microseconds, or -1 for the server's; the term of each member; and, if batches are repeated, a text with a
+-- byte for each member, which for the last one of a batch is the number of batches that are equal to it.
+-- A term is a text: the letter of an algorithm; a verb and a zero; a byte of 1 if it votes, plus 2 if it writes, plus 4 if it is
+-- the last one of its batch; and, as doubles, the numbers that the file of the algorithm describes. The verbs: `spend`, `debit`,
+-- `refund`, `renew`, `look`, which never passes, and `reset`.
 -- A batch passes if all its members that vote do. Answers a text of doubles: the time and, for each batch, how many doubles are
 -- about it, and these. For each member, they are its units, or -1 if it does not pass, and what its algorithm shows: numbers of
 -- the bucket after the change if the batch and the member pass, and of the stored one otherwise.
@@ -46,7 +47,7 @@ local function read_term(text)
   local letter, verb, mode, at = unpack('<c1sB', text)
   local by = made[letter] or algorithms[letter]()
   local term = {
-    load = by.load, ask = by[verb], show = by.show, dump = by.dump, resets = verb == 'reset',
+    load = by.load, ask = by[verb] or function() end, show = by.show, dump = by.dump, resets = verb == 'reset',
     votes = mode % 2 == 1, writes = mode % 4 > 1, is_last = mode > 3,
     unpack('<' .. rep('d', (#text - at + 1) / 8), text, at),
   }
@@ -57,44 +58,73 @@ end
 -- By key, the states of buckets, and for those that have changed a term that knows how to write them; and the member that is
 -- being decided.
 local states, others, changed, member = {}, {}, {}, 0
-local reply = {now}
+local reply, after, after_other, units = {now}, {}, {}, {}
 
--- Decides all batches. Returns the number of doubles in the reply.
-local function decide()
-  local KEYS, ARGV, terms, states, others, reply = KEYS, ARGV, terms, states, others, reply
-  local asked, after, after_other, units, filled, last, count = {}, {}, {}, {}, 1, 0, #KEYS
-  while last < count do
-    local first, start, passes, term = last + 1, filled + 1, true, nil
-    repeat
-      last = last + 1
-      member = last
-      local key, text = KEYS[last], ARGV[last + 1]
-      term = terms[text] or read_term(text)
-      local state, other = states[key], others[key]
-      if state == nil or term.resets then
-        -- A reset does not read, so it also removes a broken value.
-        state, other = term.load(not term.resets and call('GET', key), term)
-        states[key], others[key], changed[key] = state, other, term.resets and term or nil
-      end
-      asked[last], after[last] = term, nil
-      if term.ask then
-        after[last], after_other[last], units[last] = term.ask(state, other, term)
-      end
-      passes = passes and (after[last] ~= nil or not term.votes)
-    until term.is_last
-    filled = start
-    for i = first, last do
-      member = i
-      local key, term, state, other, passed = KEYS[i], asked[i], after[i], after_other[i], after[i] ~= nil
-      if not (passed and passes) then
-        state, other = states[key], others[key]
-      elseif term.writes and (state ~= states[key] or other ~= others[key]) then
-        states[key], others[key], changed[key] = state, other, term
-      end
-      reply[filled + 1] = passed and units[i] or -1
-      filled = term.show(state, other, term, reply, filled + 1)
+-- Decides equal batches of one member. Returns the number of doubles in the reply, as the next two functions do.
+local function decide_alone(key, term, count, filled)
+  local state, other, ask, show, writes = states[key], others[key], term.ask, term.show, term.writes
+  for _ = 1, count do
+    local start, after, after_other, units = filled + 1, ask(state, other, term)
+    if after == nil then
+      after, after_other, units = state, other, -1
     end
+    reply[start + 1] = units
+    filled = show(after, after_other, term, reply, start + 1)
     reply[start] = filled - start
+    if writes then
+      state, other = after, after_other
+    end
+  end
+  if state ~= states[key] or other ~= others[key] then
+    states[key], others[key], changed[key] = state, other, term
+  end
+  return filled
+end
+
+-- Decides a batch of several members. `after`, `after_other` and `units` are what they lead to.
+local function decide_together(first, last, filled)
+  local passes, start = true, filled + 1
+  for i = first, last do
+    local key, term = KEYS[i], terms[ARGV[i + 1]]
+    member, after[i], after_other[i], units[i] = i, term.ask(states[key], others[key], term)
+    passes = passes and (after[i] ~= nil or not term.votes)
+  end
+  filled = start
+  for i = first, last do
+    local key, term, state, other, passed = KEYS[i], terms[ARGV[i + 1]], after[i], after_other[i], after[i] ~= nil
+    if not (passed and passes) then
+      state, other = states[key], others[key]
+    elseif term.writes and (state ~= states[key] or other ~= others[key]) then
+      states[key], others[key], changed[key] = state, other, term
+    end
+    reply[filled + 1] = passed and units[i] or -1
+    filled = term.show(state, other, term, reply, filled + 1)
+  end
+  reply[start] = filled - start
+  return filled
+end
+
+-- Decides all batches.
+local function decide()
+  if now >= 4503599627370496 then
+    -- 2^52, in the year 2112, so that an instant and the longest span stay below 2^53.
+    error(CLOCK .. format(whole, now), 0)
+  end
+  local filled, first, counts = 1, 1, ARGV[#KEYS + 2]
+  for i = 1, #KEYS do
+    local key, text = KEYS[i], ARGV[i + 1]
+    local term = terms[text] or read_term(text)
+    member = i
+    if states[key] == nil or term.resets then
+      -- A reset does not read, so it also removes a broken value.
+      states[key], others[key] = term.load(not term.resets and call('GET', key), term)
+      changed[key] = term.resets and term or nil
+    end
+    if term.is_last then
+      filled = first < i and decide_together(first, i, filled)
+        or decide_alone(key, term, counts and byte(counts, i) or 1, filled)
+      first = i + 1
+    end
   end
   return filled
 end
@@ -132,8 +162,7 @@ end
 local function run()
   local done, filled = pcall(decide)
   if not done then
-    local reason = type(filled) == 'table' and filled.err or filled
-    return {err = 'FAILED ' .. member .. ' ' .. reason}
+    return {err = 'FAILED ' .. member .. ' ' .. (type(filled) == 'table' and filled.err or filled)}
   end
   local refusal, texts = write(), {}
   for from = 1, filled, 200 do

@@ -69,36 +69,28 @@ impl RedisError {
 
     /// Creates the error for an error of the client.
     pub(super) fn of(error: &Error) -> Self {
-        match error.kind() {
-            ErrorKind::Timeout => Self::Timeout,
-            _ if is_reply(error.details()) => Self::refused(error.details()),
-            ErrorKind::Config | ErrorKind::Url => Self::config(error.details()),
-            _ => Self::Disconnected(error.details().to_owned()),
+        match (error.kind(), error.details()) {
+            (ErrorKind::Timeout, _) => Self::Timeout,
+            (_, reply) if is_code(code(reply)) => Self::refused(reply),
+            (ErrorKind::Config | ErrorKind::Url, problem) => Self::config(problem),
+            (_, reason) => Self::Disconnected(reason.to_owned()),
         }
     }
 
     /// Creates the error for a connection that has ended, or could not be made to these servers.
     pub(super) fn disconnected(error: &Error, servers: &ServerConfig) -> Self {
-        match (Self::of(error), login_remedy(error.details(), servers)) {
-            (Self::Refused(_), Some(remedy)) => {
-                Self::Refused(format!("{} ({remedy})", error.details()))
-            }
-            (Self::Timeout, _) => Self::Disconnected(error.details().to_owned()),
+        let reason = error.details();
+        match (Self::of(error), login_remedy(reason, servers)) {
+            (Self::Refused(_), Some(remedy)) => Self::Refused(format!("{reason} ({remedy})")),
+            (Self::Timeout, _) => Self::Disconnected(reason.to_owned()),
             (error, _) => error,
         }
     }
 
-    /// Creates the error for a call that was dropped with its connection.
-    pub(super) fn ended() -> Self {
-        Self::Disconnected("the connection, or the runtime that serves it, has ended".to_owned())
-    }
-
     /// Creates the error for an error answer of Redis, with a remedy.
     pub(super) fn refused(reply: &str) -> Self {
-        Self::Refused(match remedy(reply) {
-            Some(remedy) => format!("{reply} ({remedy})"),
-            None => reply.to_owned(),
-        })
+        let remedy = remedy(reply).map(|remedy| format!(" ({remedy})"));
+        Self::Refused(reply.to_owned() + &remedy.unwrap_or_default())
     }
 
     /// Returns whether a server refused to write because it is a replica. This happens after a failover, and the client then
@@ -127,11 +119,6 @@ impl RedisError {
     }
 }
 
-/// Returns whether the text is from a server: it begins with a code in capital letters.
-fn is_reply(details: &str) -> bool {
-    is_code(details.split(' ').next().unwrap_or_default())
-}
-
 fn is_code(word: &str) -> bool {
     word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase())
 }
@@ -153,35 +140,31 @@ const NO_SENTINEL: &str = "this is no sentinel: use `redis://`";
 
 /// Returns what to change, for an error that is caused by a server's configuration.
 fn remedy(reply: &str) -> Option<&'static str> {
-    let remedy = match code(reply) {
+    Some(match code(reply) {
         "NOAUTH" => {
             "put the password in the URL, as `redis://:password@host`, or use `.password()`"
         }
         "WRONGPASS" => "check the user and the password in the URL",
         "NOPERM" => {
-            "allow the user `+eval +evalsha +time +get +set +append +pttl +pexpire +del +ping +client|id +info` \
-             on these keys, and `+select` for a database"
+            "allow the user `+eval +evalsha +time +get +set +append +pttl +pexpire +del +ping +client|id +info` on these \
+             keys, and `+select` for a database"
         }
         "OOM" => "the server is out of memory: raise `maxmemory`",
-        "NOREPLICAS" => {
-            "too few replicas are connected to the master: start them, or lower `min-replicas-to-write`"
-        }
+        "NOREPLICAS" => "start the master's replicas, or lower `min-replicas-to-write`",
         "MISCONF" => {
-            "the server cannot save its data and takes no writes: free its disk, or look for the reason in its \
-             log; `stop-writes-on-bgsave-error no` lets it write without snapshots"
+            "the server cannot save its data: free its disk, or look for the reason in its log"
         }
         "MOVED" | "ASK" | "CROSSSLOT" => "this is a cluster: use `redis-cluster://`",
         "READONLY" => {
-            "it is a replica: if this lasts, name the master, or use `redis-sentinel://` or `redis-cluster://`"
+            "if this lasts, name the master, or use `redis-sentinel://` or `redis-cluster://`"
         }
         _ if reply.contains("cluster support disabled") => "this is no cluster: use `redis://`",
         _ if reply.contains("unknown command") && reply.contains("SENTINEL") => NO_SENTINEL,
-        _ if reply.contains("unknown command") && reply.contains("EVALSHA") => {
+        _ if reply.contains("unknown command") && reply.contains("EVAL") => {
             "it runs no scripts: if this is a sentinel, use `redis-sentinel://`"
         }
         _ => return None,
-    };
-    Some(remedy)
+    })
 }
 
 /// Returns what to change if a server has refused the password, or its absence.
@@ -237,32 +220,23 @@ impl Failure {
         }
     }
 
-    /// Returns the error of a server that refuses to write because it is a replica.
-    pub(super) fn read_only(&self) -> Option<RedisError> {
-        match self {
-            Self::NotDone(error) if error.is_read_only() => Some(error.clone()),
-            _ => None,
-        }
-    }
-
     /// Returns whether the server has answered as it should, so that a circuit breaker counts it as a success.
     pub(super) const fn is_answer(&self) -> bool {
         !matches!(self, Self::NotDone(_) | Self::Unknown(_))
     }
 
-    /// Returns the failure of a check, which charges nothing, whether it was done or not.
-    pub(super) fn of_a_check(self) -> Self {
-        match self {
-            Self::Unknown(error) => Self::NotDone(error),
-            failure => failure,
-        }
+    /// Returns whether the right server has answered.
+    pub(super) const fn is_of_the_bucket(&self) -> bool {
+        matches!(
+            self,
+            Self::NotABucket(..) | Self::NoRoom(_) | Self::Clock(_)
+        )
     }
 
     /// Returns the failure of a batch of which other parts may have been charged.
     pub(super) fn partly(self) -> Self {
         match self {
-            Self::NotDone(error) => Self::Unknown(error),
-            failure @ Self::Unknown(_) => failure,
+            Self::NotDone(error) | Self::Unknown(error) => Self::Unknown(error),
             _ => Self::Unknown(RedisError::refused(
                 "a part of the batch could not be decided",
             )),
@@ -304,50 +278,64 @@ impl Failure {
             Self::Unknown(error) => BackendError::unavailable(error),
         }
     }
+}
 
-    /// Reads the error of a batch, which the script ends with: the number of the member, and the reason.
-    fn of_script(error: &str) -> Option<Self> {
-        let (member, reason) = error.split_once(' ')?;
-        let place = member.parse::<usize>().ok()?.saturating_sub(1);
-        Some(match code(reason) {
-            "CLOCK" => Self::Clock(reason.rsplit(' ').next()?.parse().ok()?),
-            _ if reason.contains("WRONGTYPE") => {
-                Self::NotABucket(place, "its value is of another type (WRONGTYPE)")
-            }
-            code if code != "BROKEN" && is_code(code) => Self::NotDone(RedisError::refused(reason)),
-            // Errors of Lua have no code: it has met a value that it cannot read.
-            _ => Self::NotABucket(place, "tollgate has not written its value"),
-        })
-    }
-
-    /// Reads the end of `MOVED 3999 127.0.0.1:6381`.
-    fn redirected(target: &str, asking: bool) -> Option<Self> {
-        let (host, port) = target.split(' ').next_back()?.rsplit_once(':')?;
-        Some(Self::Redirected {
-            host: host.trim_matches(['[', ']']).to_owned(),
-            port: port.parse().ok()?,
-            asking,
-        })
+impl From<RedisError> for Failure {
+    fn from(error: RedisError) -> Self {
+        Self::NotDone(error)
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let reply = error.details();
-        let (first, rest) = reply.split_once(' ').unwrap_or((reply, ""));
+        let mut words = reply.splitn(3, ' ');
+        let [first, second, rest] = [(); 3].map(|()| words.next().unwrap_or_default());
         let read = match first {
-            "FAILED" => Self::of_script(rest),
-            "MOVED" | "ASK" => Self::redirected(rest, first == "ASK"),
             "TRYAGAIN" => Some(Self::TryAgain),
+            "MOVED" | "ASK" => redirected(rest, first == "ASK"),
+            "FAILED" => second.parse().ok().map(|member| of_script(member, rest)),
             _ => None,
         };
         // An error within the script can come after its writes. Errors that end a connection fail all calls that wait on it.
-        let is_unknown = ["PARTLY", "CLUSTERDOWN"].contains(&first)
-            || !is_reply(reply)
-            || reply.contains("user_script") && code(reply) == "ERR";
-        read.unwrap_or_else(|| match is_unknown {
-            true => Self::Unknown(RedisError::of(&error)),
-            false => Self::NotDone(RedisError::of(&error)),
+        let is_unknown = match code(reply) {
+            "PARTLY" | "CLUSTERDOWN" => true,
+            "ERR" => reply.contains("user_script"),
+            code => !is_code(code),
+        };
+        let error = RedisError::of(&error);
+        read.unwrap_or(match is_unknown {
+            true => Self::Unknown(error),
+            false => Self::NotDone(error),
         })
     }
+}
+
+/// Reads the script's reason for which the batch of a member, by its number, cannot be decided.
+fn of_script(member: usize, reason: &str) -> Failure {
+    let not_a_bucket = |found| Failure::NotABucket(member.saturating_sub(1), found);
+    let clock = reason
+        .strip_prefix("CLOCK ")
+        .and_then(|time| time.parse().ok());
+    match (clock, code(reason)) {
+        (Some(time), _) => Failure::Clock(time),
+        _ if reason.contains("WRONGTYPE") => {
+            not_a_bucket("its value is of another type (WRONGTYPE)")
+        }
+        (_, code) if code != "BROKEN" && is_code(code) => {
+            Failure::NotDone(RedisError::refused(reason))
+        }
+        // Errors of Lua have no code: it has met a value that it cannot read.
+        _ => not_a_bucket("tollgate has not written its value"),
+    }
+}
+
+/// Reads the target of a redirection, such as `127.0.0.1:6381`.
+fn redirected(target: &str, asking: bool) -> Option<Failure> {
+    let (host, port) = target.rsplit_once(':')?;
+    Some(Failure::Redirected {
+        host: host.trim_matches(['[', ']']).to_owned(),
+        port: port.parse().ok()?,
+        asking,
+    })
 }

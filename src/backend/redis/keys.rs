@@ -13,16 +13,10 @@ use crate::{
 
 /// The form of bucket keys.
 ///
-/// A form is a list of texts and placeholders with colons between them. The placeholders are `<limit>` for the limit's number (or
-/// its name, if it has none), `<id>` for the client's id, and `<tag>` for the id's group. The part in braces is the *hash tag*,
-/// which decides the slot of a key in Redis Cluster: keys with the same tag are on the same node.
-///
-/// A bucket belongs to its algorithm. The limit of a bucket by GCRA is written alone; it is followed by `~w` for a window,
-/// `~q` for a quota and `~t` for tiers, as in `tollgate:{12345678}:6~w:12345678`. In a form with `<limit>` in the
-/// braces only, these letters follow the braces, so that they do not change the slot.
-///
-/// The [`default`](Self::default) form is `tollgate:{<tag>}:<limit>:<id>`. Its tag keeps the limits of one client
-/// together, so that they are decided in one step, and spreads clients over the cluster:
+/// The part of a key in braces is its *hash tag*, which decides its slot in Redis Cluster: keys with the same tag are on the same
+/// node. The [`default`](Self::default) form is `tollgate:{<tag>}:<limit>:<id>`, with the limit's number (or its name, if it has
+/// none), the client's id, and as tag the id's group. It keeps the limits of one client together, so that they are decided
+/// in one step, and spreads clients over the cluster:
 ///
 /// | id | tag |
 /// |---|---|
@@ -38,22 +32,19 @@ use crate::{
 /// # Ok::<_, tollgate::backend::redis::KeyFormError>(())
 /// ```
 ///
+/// A bucket belongs to its algorithm. The limit of a bucket by GCRA is written alone; it is followed by `~w` for a window,
+/// `~q` for a quota, `~c` for a concurrency limit and `~t` for tiers, as in `tollgate:{12345678}:6~w:12345678`. If the limit is in
+/// the braces, these letters follow the braces, so that they do not change the slot.
+///
 /// An id cannot change the structure of its key: braces, `%`, spaces and control characters are percent-encoded, and
 /// an id of more than 128 bytes is replaced by its SHA-256.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyForm {
-    parts: Vec<KeyPart>,
+    /// The text up to the tag or, if there is none, the limit, with the opening brace.
+    before: Box<str>,
+    /// Whether a tag is in the braces, or the limit and the id are.
+    has_tag: bool,
     hashed: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum KeyPart {
-    Text(Box<str>),
-    Limit,
-    /// The letter of the algorithm, which is placed once and outside of the hash tag.
-    Algorithm,
-    Id,
-    Tag,
 }
 
 /// Longer ids are hashed, as are all ids of a form that [hashes](KeyForm::hash_ids).
@@ -66,20 +57,21 @@ const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'{').add(b'}');
 const HASH: &str = "%sha256:";
 
 impl KeyForm {
-    /// Parses a form.
+    /// Parses a form: `prefix:{<tag>}:<limit>:<id>`, or `prefix:{text:<limit>:<id>}`, which scatters a client's limits over a
+    /// cluster.
     ///
     /// # Errors
     ///
-    /// If `<limit>` or `<id>` is missing, because clients or limits would share a bucket; if there is no hash tag,
-    /// more than one, or one that is the same for all clients; or if something between two colons is neither a text nor a
-    /// placeholder.
+    /// If it is neither of them, or if the prefix or the text contains a brace or `<`.
     pub fn new(form: &str) -> Result<Self, KeyFormError> {
-        let error = |problem| KeyFormError {
-            form: form.to_owned(),
-            problem,
-        };
+        let tagged = form.strip_suffix("<tag>}:<limit>:<id>");
+        let before = tagged.or_else(|| form.strip_suffix("<limit>:<id>}"));
+        let before = before
+            .filter(|before| before.matches('{').count() == 1 && !before.contains(['}', '<']));
+        let before = before.ok_or_else(|| KeyFormError(form.to_owned()))?;
         Ok(Self {
-            parts: parse(form).map_err(error)?,
+            before: before.into(),
+            has_tag: tagged.is_some(),
             hashed: false,
         })
     }
@@ -115,20 +107,21 @@ impl KeyForm {
     }
 
     /// Writes the key of a member's bucket. `push_id` appends an id or a tag, or so many bytes of its hash.
-    #[inline]
     fn write(&self, member: &Member<'_>, push_id: impl Fn(&mut String, &str, usize)) -> String {
-        let mut key = String::with_capacity(64);
-        for part in &self.parts {
-            match part {
-                KeyPart::Text(text) => key.push_str(text),
-                KeyPart::Limit => match member.key.limit {
-                    LimitKey::Name(name) => key.push_str(name),
-                    LimitKey::Number(number) => key.push_str(itoa::Buffer::new().format(number)),
-                },
-                KeyPart::Algorithm => key.push_str(member.key.algorithm.as_str()),
-                KeyPart::Id => push_id(&mut key, member.key.id, 32),
-                KeyPart::Tag => push_id(&mut key, &member.format.group(member.key.id), 8),
-            }
+        let (algorithm, mut key) = (member.key.algorithm.as_str(), String::with_capacity(64));
+        key.push_str(&self.before);
+        if self.has_tag {
+            push_id(&mut key, &member.format.group(member.key.id), 8);
+            key.push_str("}:");
+        }
+        match member.key.limit {
+            LimitKey::Name(name) => key.push_str(name),
+            LimitKey::Number(number) => key.push_str(itoa::Buffer::new().format(number)),
+        }
+        key.extend([if self.has_tag { algorithm } else { "" }, ":"]);
+        push_id(&mut key, member.key.id, 32);
+        if !self.has_tag {
+            key.extend(["}", algorithm]);
         }
         key
     }
@@ -158,62 +151,15 @@ impl Default for KeyForm {
     }
 }
 
-/// Parses a form, and adds the place of the algorithm: after a limit outside of the hash tag or, if there is none, after the tag.
-fn parse(form: &str) -> Result<Vec<KeyPart>, &'static str> {
-    let text = |text: &str| KeyPart::Text(text.into());
-    let mut parts = Vec::new();
-    for segment in form.split(':') {
-        let opened = segment.strip_prefix('{');
-        let closed = opened.unwrap_or(segment).strip_suffix('}');
-        parts.extend((!parts.is_empty()).then(|| text(":")));
-        parts.extend(opened.map(|_| text("{")));
-        parts.push(match closed.or(opened).unwrap_or(segment) {
-            "<limit>" => KeyPart::Limit,
-            "<id>" => KeyPart::Id,
-            "<tag>" => KeyPart::Tag,
-            other if other.contains(['<', '>', '{', '}']) => return Err(NO_PLACE),
-            other => text(other),
-        });
-        parts.extend(closed.map(|_| text("}")));
-    }
-    let places = |part: &KeyPart| -> Vec<_> {
-        let places = 0..parts.len();
-        places.filter(|place| parts[*place] == *part).collect()
-    };
-    let limits = places(&KeyPart::Limit);
-    if limits.is_empty() || !parts.contains(&KeyPart::Id) {
-        return Err(MISSING);
-    }
-    let (&[opens], &[closes]) = (&*places(&text("{")), &*places(&text("}"))) else {
-        return Err(NO_TAG);
-    };
-    let is_of_client = |part: &KeyPart| matches!(part, KeyPart::Id | KeyPart::Tag);
-    let tag = parts.get(opens..closes).unwrap_or_default();
-    if !tag.iter().any(is_of_client) {
-        return Err(NO_TAG);
-    }
-    let outside = limits
-        .into_iter()
-        .find(|limit| *limit < opens || *limit > closes);
-    parts.insert(outside.unwrap_or(closes) + 1, KeyPart::Algorithm);
-    Ok(parts)
-}
-
 /// The error for a text that is not a [`KeyForm`].
 #[derive(Clone, PartialEq, Eq, Error)]
-#[error("`{form}` is not a valid key form: {problem}")]
-pub struct KeyFormError {
-    form: String,
-    problem: &'static str,
-}
+#[error(
+    "`{0}` is not a valid key form: use `prefix:{{<tag>}}:<limit>:<id>`, or `prefix:{{text:<limit>:<id>}}`, with a prefix and a text \
+     without braces and `<`"
+)]
+pub struct KeyFormError(String);
 
 debug_is_message!(KeyFormError);
-
-const MISSING: &str = "`<limit>` or `<id>` is missing, so several buckets would share a key: use \
-                       `tollgate:{<tag>}:<limit>:<id>`";
-const NO_PLACE: &str = "between two colons, there must be a text without braces and angle brackets, `<limit>`, `<id>` or `<tag>`; the \
-                        hash tag in braces begins and ends at a colon";
-const NO_TAG: &str = "it must have one hash tag, which differs from client to client: put `<tag>` or `<id>` in braces";
 
 #[cfg(test)]
 mod tests {
@@ -271,19 +217,12 @@ mod tests {
                 address,
                 "tollgate:{1.2.3.4}:ip@:1.2.3.4",
             ),
-            ("<limit>:{<id>}", address, "ip@:{1.2.3.4}"),
             (
                 "registry:api:{rate-limit:<limit>:<id>}",
                 address,
                 "registry:api:{rate-limit:ip:1.2.3.4}@",
             ),
-            ("{<limit>:<id>}:v1", address, "{ip:1.2.3.4}@:v1"),
-            ("{<limit>:<tag>}:<id>", address, "{ip:1.2.3.4}@:1.2.3.4"),
-            (
-                "{<limit>:<id>}:<limit>:<limit>",
-                address,
-                "{ip:1.2.3.4}:ip@:ip",
-            ),
+            ("{<limit>:<id>}", address, "{ip:1.2.3.4}@"),
         ];
         for (form, (limit, format, id), expected) in cases {
             let found = keys(&KeyForm::new(form).unwrap(), limit, format, id);
@@ -296,12 +235,9 @@ mod tests {
     fn no_two_buckets_share_a_key_whatever_the_form() {
         let forms = [
             "{<tag>}:<limit>:<id>",
+            "~w{<tag>}:<limit>:<id>",
             "{<limit>:<id>}",
-            "{<id>:<limit>}",
-            "{<limit>:<tag>}:<id>",
-            "{<tag>}:<id>:<limit>",
-            "{<tag>}:<limit>:~w:<id>",
-            "<limit>:{<id>}:~w",
+            "a:{~w:<limit>:<id>}",
         ];
         let long = "~w".repeat(100);
         let ids = [
@@ -342,20 +278,20 @@ mod tests {
     #[test]
     fn forms_that_would_mix_buckets_up_are_refused() {
         let refused = [
-            ("tollgate:{<tag>}:<id>", "is missing"),
-            ("tollgate:{<tag>}:<limit>", "is missing"),
-            ("<limit>:<id>", "one hash tag"),
-            ("}:<limit>:{:<id>", "one hash tag"),
-            ("{<tag>}:{<tag>}:<limit>:<id>", "one hash tag"),
-            ("{tollgate}:<limit>:<id>", "one hash tag"),
-            ("{<tag>}:<number>:<id>", "between two colons"),
-            ("{<tag>}:<limit:<id>", "between two colons"),
-            ("{<tag>}:<limit><id>", "between two colons"),
-            ("{<tag>}<id>:<limit>", "between two colons"),
+            "tollgate:{<tag>}:<id>",
+            "tollgate:{<tag>}:<limit>",
+            "<limit>:<id>",
+            "}<limit>{:<id>",
+            "{a}{<tag>}:<limit>:<id>",
+            "{tollgate}:<limit>:<id>",
+            "{<tag>}:<number>:<id>",
+            "{<limit>:<tag>}",
+            "{<tag>}:<limit><id>",
+            "<id>:{<tag>}:<limit>:<id>",
         ];
-        for (form, expected) in refused {
+        for form in refused {
             let error = KeyForm::new(form).unwrap_err().to_string();
-            assert!(error.contains(expected), "{form}: {error}");
+            assert!(error.contains("use `prefix:{<tag>}"), "{form}: {error}");
         }
         assert!(KeyForm::with_prefix("a{b}").is_err());
     }

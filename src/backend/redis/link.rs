@@ -8,23 +8,21 @@
 //! | connected | the connection ends, the server is silent, or it is a replica | failed: the calls in flight fail, and may be charged |
 //! | any | the runtime of the task ends | the next call starts a task in its own runtime |
 //!
-//! Calls share a command if their keys are in one slot and their clocks show the same time. A slot of which nothing is in
-//! flight sends what has come in, at once. While something is in flight, calls are collected; they leave when it has returned,
-//! or as soon as they fill a command, which nothing could join any more. So nothing waits for a timer.
+//! Calls share a command if their keys are in one slot and their clocks show the same time. If nothing is in flight, what has
+//! come in is sent at once. While something is in flight, calls are collected; they leave when it has returned, or as soon as
+//! they fill a command, which nothing could join any more. So nothing waits for a timer.
 //!
 //! Each call is sent once. It is sent again only if the server says that it has done nothing: because it does not have the
 //! script, or because a call in a shared command cannot be decided. Then, each of them is sent alone. A call whose caller has
 //! left is not sent. Once it is, it is charged.
 
 use std::{
-    collections::{HashMap, VecDeque},
-    fmt,
-    iter::zip,
+    iter::{self, zip},
+    mem,
     sync::Arc,
     time::Duration,
 };
 
-use ahash::RandomState;
 use fred::{
     error::{Error, ErrorKind},
     types::{
@@ -42,10 +40,9 @@ use tokio::{
 };
 
 use super::{
-    connection::{Connection, Ending, PATIENCE},
+    connection::{Connection, Ending, PATIENCE, SCRIPT, SHA},
     error::{Failure, RedisError},
     protocol::{self, Call, Reply},
-    script,
 };
 use crate::{
     backend::breaker::{Attempt, Breaker},
@@ -55,7 +52,7 @@ use crate::{
 /// The most calls that wait in the channel of a link, and the most that it has collected.
 const MOST_WAITING: usize = 4096;
 
-/// The most commands in flight for which a slot that has one in flight sends another. A silent server answers none of them.
+/// The most commands in flight for which a full one is sent. A silent server answers none of them.
 const MOST_IN_FLIGHT: usize = 32;
 
 /// The most buckets in a shared command. Twice as many would save little more, and block the server for twice as long.
@@ -125,7 +122,16 @@ impl Link {
         let runtime = Handle::try_current().map_err(|_| RedisError::no_runtime())?;
         let (sender, receiver) = mpsc::channel(MOST_WAITING);
         self.shared.standing.send_replace(Standing::Connecting);
-        runtime.spawn(Desk::new(Arc::clone(&self.shared), receiver).run());
+        let desk = Desk {
+            shared: Arc::clone(&self.shared),
+            config: self.shared.config.clone(),
+            inbox: receiver,
+            queue: Vec::new(),
+            weight: 0,
+            flights: FuturesUnordered::new(),
+            lost_at: None,
+        };
+        runtime.spawn(desk.run());
         *inbox = Some(sender.clone());
         Ok(sender)
     }
@@ -138,12 +144,12 @@ impl Link {
         asking: bool,
         deadline: Instant,
     ) -> Result<Reply, Failure> {
-        let inbox = self.inbox().map_err(Failure::NotDone)?;
+        let inbox = self.inbox()?;
         let attempt = self.shared.breaker.attempt();
-        let attempt = attempt.ok_or(Failure::NotDone(RedisError::CircuitOpen))?;
+        let attempt = attempt.ok_or(RedisError::CircuitOpen)?;
         if let Some(problem) = self.problem() {
             attempt.failed();
-            return Err(Failure::NotDone(problem));
+            return Err(problem.into());
         }
         let (reply, answer) = oneshot::channel();
         let waiting = Waiting {
@@ -155,13 +161,12 @@ impl Link {
             reply,
         };
         // A queue longer than the deadlines of its callers is useless.
-        inbox
-            .try_send(waiting)
-            .map_err(|_| Failure::NotDone(RedisError::Busy))?;
+        inbox.try_send(waiting).map_err(|_| RedisError::Busy)?;
         // A call is dropped without an answer if its connection or its runtime has ended.
-        let ended = || self.problem().unwrap_or_else(RedisError::ended);
+        let ended = || RedisError::Disconnected("the connection has ended".to_owned());
         match time::timeout_at(deadline, answer).await {
-            Ok(answer) => answer.unwrap_or_else(|_| Err(Failure::Unknown(ended()))),
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(Failure::Unknown(self.problem().unwrap_or_else(ended))),
             Err(_) => Err(Failure::Unknown(RedisError::Timeout)),
         }
     }
@@ -214,16 +219,6 @@ impl Link {
     }
 }
 
-impl fmt::Debug for Link {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_connected = matches!(*self.shared.standing.borrow(), Standing::Connected(_));
-        f.debug_struct("Link")
-            .field("servers", &self.shared.config.server.hosts())
-            .field("connected", &is_connected)
-            .finish()
-    }
-}
-
 impl Waiting {
     /// Hands out the answer. One that comes after the deadline is a failure, even if the caller has left.
     fn answer(self, answer: Result<Reply, Failure>, now: Instant) {
@@ -241,43 +236,18 @@ struct Desk {
     shared: Arc<Shared>,
     config: Config,
     inbox: mpsc::Receiver<Waiting>,
-    /// By slot, the calls that have come in, as long as there are any or something is in flight.
-    lanes: HashMap<u16, Lane, RandomState>,
-    /// The number of calls in all lanes.
-    collected: usize,
+    /// The calls that have come in, and their weight.
+    queue: Vec<Waiting>,
+    weight: usize,
     flights: FuturesUnordered<BoxFuture<'static, Flight>>,
     /// When the server counts as lost, unless it answers.
     lost_at: Option<Instant>,
 }
 
-#[derive(Default)]
-struct Lane {
-    waiting: VecDeque<Waiting>,
-    weight: usize,
-    in_flight: usize,
-}
-
-/// Calls that have travelled together.
-struct Flight {
-    calls: Vec<Waiting>,
-    /// Whether the script went with them.
-    has_script: bool,
-    reply: Result<Value, Error>,
-}
+/// Calls that have travelled together, and the answer to their command.
+type Flight = (Vec<Waiting>, Result<Value, Error>);
 
 impl Desk {
-    fn new(shared: Arc<Shared>, inbox: mpsc::Receiver<Waiting>) -> Self {
-        Self {
-            config: shared.config.clone(),
-            shared,
-            inbox,
-            lanes: HashMap::default(),
-            collected: 0,
-            flights: FuturesUnordered::new(),
-            lost_at: None,
-        }
-    }
-
     /// Serves the link until that is dropped.
     async fn run(mut self) {
         while !self.inbox.is_closed() {
@@ -311,13 +281,13 @@ impl Desk {
             tokio::select! {
                 // An answer that is there counts, even if the connection has ended since.
                 biased;
-                Some(flight) = self.flights.next() => {
-                    if let Some(error) = self.land(connection, flight) {
+                Some((calls, reply)) = self.flights.next() => {
+                    if let Some(error) = self.land(connection, calls, reply) {
                         return Some(error);
                     }
                 }
-                call = self.inbox.recv(), if self.collected < MOST_WAITING => {
-                    self.collect(connection, Some(call?));
+                call = self.inbox.recv(), if self.queue.len() < MOST_WAITING => {
+                    self.collect(call?);
                 }
                 error = ending.ended() => {
                     return Some(RedisError::disconnected(&error, &self.config.server));
@@ -327,118 +297,83 @@ impl Desk {
                     return Some(RedisError::Disconnected(silence.to_owned()));
                 }
             }
+            self.depart(connection);
         }
     }
 
-    /// Takes a call, and all others that are in the channel, to their lanes, from which they leave if they can.
-    fn collect(&mut self, connection: &Connection, first: Option<Waiting>) {
-        let mut slots = Vec::new();
-        let mut next = first.or_else(|| self.inbox.try_recv().ok());
-        while let Some(call) = next.take() {
-            slots.push(call.slot);
-            let lane = self.lanes.entry(call.slot).or_default();
-            lane.weight += call.call.weight;
-            lane.waiting.push_back(call);
-            self.collected += 1;
-            if self.collected < MOST_WAITING {
-                next = self.inbox.try_recv().ok();
-            }
-        }
-        slots.dedup();
-        for slot in slots {
-            self.depart(connection, slot);
-        }
+    fn collect(&mut self, call: Waiting) {
+        self.weight += call.call.weight;
+        self.queue.push(call);
     }
 
-    /// Sends what has been collected for a slot, if nothing is in flight there or nothing more could join.
-    fn depart(&mut self, connection: &Connection, slot: u16) {
-        while let Some(lane) = self.lanes.get_mut(&slot)
-            && (lane.in_flight == 0
-                || lane.weight >= MOST_TOGETHER && self.flights.len() < MOST_IN_FLIGHT)
+    /// Collects what is in the channel, and sends it all if nothing is in flight, or if nothing more could join.
+    fn depart(&mut self, connection: &Connection) {
+        while self.queue.len() < MOST_WAITING
+            && let Ok(call) = self.inbox.try_recv()
         {
-            if lane.waiting.is_empty() {
-                self.lanes.remove(&slot);
-                return;
-            }
-            let before = lane.waiting.len();
-            let calls = lane.take();
-            self.collected -= before - lane.waiting.len();
-            if !calls.is_empty() {
+            self.collect(call);
+        }
+        let is_full = self.weight >= MOST_TOGETHER && self.flights.len() < MOST_IN_FLIGHT;
+        if is_full || self.flights.is_empty() {
+            self.weight = 0;
+            for calls in together(mem::take(&mut self.queue)) {
                 self.send(connection, calls, false);
             }
         }
     }
 
-    fn send(&mut self, connection: &Connection, calls: Vec<Waiting>, has_script: bool) {
-        let (slot, asking) = (calls[0].slot, calls[0].asking);
-        self.lanes.entry(slot).or_default().in_flight += 1;
+    fn send(&self, connection: &Connection, calls: Vec<Waiting>, has_script: bool) {
         let now = Instant::now();
         let deadline = calls.iter().map(|call| call.deadline).max().unwrap_or(now);
         let (command, script) = match has_script {
-            true => ("EVAL", script::TEXT),
-            false => ("EVALSHA", script::SHA.as_str()),
+            true => ("EVAL", SCRIPT),
+            false => ("EVALSHA", SHA.as_str()),
         };
-        let parts: Vec<_> = calls.iter().map(|call| &*call.call).collect();
-        let arguments = protocol::encode(script, &parts);
+        let arguments = protocol::encode(script, calls.iter().map(|call| &*call.call));
+        let asking = calls.iter().any(|call| call.asking);
         let reply = connection.send(command, arguments, asking, deadline - now);
-        let flight = reply.map(move |reply| Flight {
-            calls,
-            has_script,
-            reply,
-        });
-        self.flights.push(flight.boxed());
+        self.flights.push(reply.map(|reply| (calls, reply)).boxed());
     }
 
-    /// Hands out the answers to a command, and sends the next one. Returns the reason if the connection has to be replaced.
-    fn land(&mut self, connection: &Connection, flight: Flight) -> Option<RedisError> {
-        let slot = flight.calls[0].slot;
-        if let Some(lane) = self.lanes.get_mut(&slot) {
-            lane.in_flight -= 1;
-        }
-        let replica = self.answer(connection, flight);
-        self.collect(connection, None);
-        self.depart(connection, slot);
-        replica
-    }
-
-    /// Hands out answers, or sends the calls again. Returns the error of a server that is a replica.
-    fn answer(&mut self, connection: &Connection, flight: Flight) -> Option<RedisError> {
-        let Flight {
-            calls,
-            has_script,
-            reply,
-        } = flight;
+    /// Hands out answers, or sends the calls again. Returns the reason if the connection has to be replaced.
+    fn land(
+        &mut self,
+        connection: &Connection,
+        calls: Vec<Waiting>,
+        reply: Result<Value, Error>,
+    ) -> Option<RedisError> {
         let now = Instant::now();
-        match &reply {
+        self.lost_at = match &reply {
             Err(error) if *error.kind() == ErrorKind::Timeout => {
-                self.lost_at.get_or_insert(now + SILENCE);
+                self.lost_at.or(Some(now + SILENCE))
             }
-            _ => self.lost_at = None,
-        }
+            _ => None,
+        };
         let failure = match reply {
-            Ok(reply) => {
-                let Some(replies) = protocol::decode(&reply, calls.len()) else {
-                    answer_all(calls, &Failure::garbled(&reply));
+            Ok(reply) => match protocol::decode(&reply, calls.len()) {
+                Some(replies) => {
+                    zip(calls, replies).for_each(|(call, reply)| call.answer(Ok(reply), now));
                     return None;
-                };
-                zip(calls, replies).for_each(|(call, reply)| call.answer(Ok(reply), now));
-                return None;
-            }
-            Err(error) if error.details().starts_with("NOSCRIPT") && !has_script => {
+                }
+                None => Failure::garbled(&reply),
+            },
+            Err(error) if error.details().starts_with("NOSCRIPT") => {
                 self.send(connection, calls, true);
                 return None;
             }
             Err(error) => Failure::from(error),
         };
-        let replica = failure.read_only();
         if calls.len() > 1 && failure.is_of_one_call() {
             for call in calls {
-                self.send(connection, vec![call], has_script);
+                self.send(connection, vec![call], false);
             }
-        } else {
-            answer_all(calls, &failure);
+            return None;
         }
-        replica
+        answer_all(calls, &failure);
+        match failure {
+            Failure::NotDone(error) if error.is_read_only() => Some(error),
+            _ => None,
+        }
     }
 
     /// Fails all calls, because there is no connection. Those in flight may be charged: they are dropped, and their callers
@@ -446,41 +381,43 @@ impl Desk {
     fn fail(&mut self, error: &RedisError) {
         let standing = Standing::Failed(error.clone());
         self.shared.standing.send_replace(standing);
-        (self.lost_at, self.collected) = (None, 0);
         self.flights.clear();
-        let collected = self.lanes.drain().flat_map(|(_, lane)| lane.waiting);
-        answer_all(collected, &Failure::NotDone(error.clone()));
-        while let Ok(call) = self.inbox.try_recv() {
-            call.answer(Err(Failure::NotDone(error.clone())), Instant::now());
-        }
+        let failure = Failure::NotDone(error.clone());
+        answer_all(mem::take(&mut self.queue), &failure);
+        answer_all(iter::from_fn(|| self.inbox.try_recv().ok()), &failure);
+        (self.lost_at, self.weight) = (None, 0);
     }
 }
 
-impl Lane {
-    /// Takes calls that can travel together, from the first on. Those whose callers have left, or whose time is over, are not
-    /// sent.
-    fn take(&mut self) -> Vec<Waiting> {
-        let (mut calls, mut weight, now) = (Vec::<Waiting>::new(), 0, Instant::now());
-        while let Some(next) = self.waiting.pop_front() {
-            let heavier = weight + next.call.weight;
-            let joins = calls.first().is_none_or(|first| {
-                let is_alike = first.call.now == next.call.now && !first.asking && !next.asking;
-                is_alike && heavier <= MOST_TOGETHER
-            });
-            if !joins {
-                self.waiting.push_front(next);
-                break;
-            }
-            self.weight -= next.call.weight;
-            if now >= next.deadline {
-                next.answer(Err(Failure::NotDone(RedisError::Timeout)), now);
-            } else if !next.reply.is_closed() {
-                weight = heavier;
-                calls.push(next);
+/// Splits calls into those that can share a command. Equal ones become neighbours, because the script decides them in less time.
+/// Calls about one bucket stay in their order, and others do not depend on each other, unless one is about several buckets. Those
+/// whose callers have left, or whose time is over, are not sent.
+fn together(calls: Vec<Waiting>) -> Vec<Vec<Waiting>> {
+    let now = Instant::now();
+    let (late, mut calls): (Vec<_>, _) = calls.into_iter().partition(|call| now >= call.deadline);
+    answer_all(late, &Failure::NotDone(RedisError::Timeout));
+    calls.retain(|call| !call.reply.is_closed());
+    let are_single = calls.iter().all(|call| call.call.bucket.is_some());
+    let bucket = |call: &Waiting| call.call.bucket.filter(|_| are_single);
+    calls.sort_by_key(|call| (call.slot, call.call.now, bucket(call)));
+    let (mut groups, mut weight) = (Vec::<Vec<Waiting>>::new(), 0);
+    for call in calls {
+        weight += call.call.weight;
+        let joins = |group: &&mut Vec<Waiting>| {
+            let is_alike =
+                |first: &Waiting| (first.slot, first.call.now) == (call.slot, call.call.now);
+            let are_asking = call.asking || group[0].asking;
+            weight <= MOST_TOGETHER && is_alike(&group[0]) && !are_asking
+        };
+        match groups.last_mut().filter(joins) {
+            Some(group) => group.push(call),
+            None => {
+                weight = call.call.weight;
+                groups.push(vec![call]);
             }
         }
-        calls
     }
+    groups
 }
 
 fn answer_all(calls: impl IntoIterator<Item = Waiting>, failure: &Failure) {

@@ -54,7 +54,6 @@ mod keys;
 mod link;
 mod multi_slot;
 mod protocol;
-mod script;
 mod servers;
 #[cfg(test)]
 mod tests;
@@ -140,10 +139,9 @@ impl RedisBackend {
 }
 
 impl fmt::Debug for RedisBackend {
-    /// Names the servers, and never a password.
+    /// Leaves out the servers, because their configuration can contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisBackend")
-            .field("servers", &self.servers)
             .field("keys", &self.servers.form)
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()

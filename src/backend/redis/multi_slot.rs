@@ -3,8 +3,7 @@
 //!
 //! 1. All members are checked. If a voting one is denied, nothing is charged. So a client that is denied anyway never takes from
 //!    others' buckets, even for a moment.
-//! 2. The voting members are spent, all at once; those whose charges cannot be refunded (tiers) last, one by one.
-//! 3. The members that do not vote are spent.
+//! 2. They are spent, all at once; those whose charges cannot be refunded (tiers) last, one by one.
 //!
 //! If a member is denied in phase 2, because another request has come in between, or fails, all confirmed charges are refunded
 //! by their receipts. A task does that, which outlives the request. The error says that nothing was charged only if that is
@@ -13,7 +12,12 @@
 //! A batch within one slot takes the same phases while that slot is being moved to another server, because a script cannot
 //! run on keys of which some have moved.
 
-use std::{iter::zip, sync::Arc, time::Duration};
+use std::{
+    iter::{self, zip},
+    slice,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::future::join_all;
 use tokio::time::{self, Instant};
@@ -65,21 +69,16 @@ struct Split<'a> {
 
 impl Split<'_> {
     async fn decide(&self) -> Result<Vec<Answer>, Failure> {
-        match self.batch.operation {
-            Operation::Check | Operation::Spend => self.check_and_spend().await,
-            Operation::Renew => {
-                let found = self.ask_all(Operation::Renew, self.places(|_| true)).await;
-                // Renewals are independent of each other, and nobody knows about members that fail.
-                match found.iter().all(Result::is_err) {
-                    true => found.into_iter().collect(),
-                    false => Ok(found.into_iter().map(Result::unwrap_or_default).collect()),
-                }
-            }
-            operation => {
-                let found = self.ask_all(operation, self.places(|_| true)).await;
-                all_or_nothing(found, false)
-            }
+        let operation = self.batch.operation;
+        if matches!(operation, Operation::Check | Operation::Spend) {
+            return self.check_and_spend().await;
         }
+        let found = self.ask_all(operation, self.places(|_| true)).await;
+        if operation == Operation::Renew && found.iter().any(Result::is_ok) {
+            // Renewals are independent of each other, and nobody knows about members that fail.
+            return Ok(found.into_iter().map(Result::unwrap_or_default).collect());
+        }
+        all_or_nothing(found, false)
     }
 
     fn places(&self, applies: impl Fn(&Member<'_>) -> bool) -> Vec<usize> {
@@ -91,7 +90,10 @@ impl Split<'_> {
     /// Decides members as batches of their own, all at once.
     async fn ask_all(&self, operation: Operation, places: Vec<usize>) -> Vec<Found> {
         let asks = places.into_iter().map(|place| {
-            let member = self.batch.members[place];
+            let mut member = self.batch.members[place];
+            if operation == Operation::Peek {
+                member.ask.verb = Verb::Peek;
+            }
             self.ask(operation, place, member, self.deadline)
         });
         join_all(asks).await
@@ -104,8 +106,7 @@ impl Split<'_> {
         member: Member<'_>,
         deadline: Instant,
     ) -> Found {
-        let members = [member];
-        let batch = Batch::new(operation, &members).at(self.batch.now);
+        let batch = Batch::new(operation, slice::from_ref(&member)).at(self.batch.now);
         let answers = self.servers.run(&batch, deadline).await;
         let answer = answers.map(|answers| answers.first().copied().unwrap_or_default());
         answer.map_err(|failure| failure.at(place))
@@ -113,41 +114,36 @@ impl Split<'_> {
 
     async fn check_and_spend(&self) -> Result<Vec<Answer>, Failure> {
         let batch = self.batch;
-        let looks = batch.members.iter().enumerate().map(|(place, member)| {
-            let mut look = *member;
-            look.ask.verb = Verb::Peek;
-            self.ask(Operation::Peek, place, look, self.deadline)
-        });
         let checks = self.ask_all(Operation::Check, self.places(|_| true));
-        let (checked, stored) = futures_util::join!(checks, join_all(looks));
-        let of_a_check = |found: Vec<Found>| -> Result<Vec<_>, _> {
-            found
-                .into_iter()
-                .map(|found| found.map_err(Failure::of_a_check))
-                .collect()
+        let looks = self.ask_all(Operation::Peek, self.places(|_| true));
+        let (checked, stored) = futures_util::join!(checks, looks);
+        let certain = |found: Found| match found {
+            // Whether it was done or not, it has charged nothing.
+            Err(Failure::Unknown(error)) => Err(Failure::NotDone(error)),
+            found => found,
         };
-        let (mut answers, mut stored) = (of_a_check(checked)?, of_a_check(stored)?);
+        let checked = checked.into_iter().map(certain);
+        let mut answers = checked.collect::<Result<Vec<_>, _>>()?;
+        let stored = stored.into_iter().map(certain);
+        let mut stored = stored.collect::<Result<Vec<_>, _>>()?;
         // If the batch is denied, its members have the figures of what is stored.
         for ((member, answer), stored) in zip(zip(batch.members, &answers), &mut stored) {
             stored.passed = answer.passed && batch.votes(member);
         }
-        let passes = zip(batch.members, &answers)
-            .all(|(member, answer)| answer.passed || !batch.votes(member));
-        if !passes {
+        let mut members = zip(batch.members, &answers);
+        if !members.all(|(member, answer)| answer.passed || !batch.votes(member)) {
             return Ok(stored);
         }
-        if batch.operation == Operation::Check
-            || !batch.members.iter().any(|member| batch.writes(member))
-        {
+        if !batch.members.iter().any(|member| batch.writes(member)) {
             return Ok(answers);
         }
-        let spent = self.spend().await?;
-        if !spent.passes {
+        let (passes, spent) = self.spend().await?;
+        if !passes {
             answers = stored;
         }
-        for (place, answer) in zip(spent.places, spent.answers) {
+        for (place, answer) in spent {
             // What has passed in a denied batch is refunded.
-            if spent.passes || !answer.passed {
+            if passes || !answer.passed {
                 answers[place] = answer;
             }
         }
@@ -168,7 +164,7 @@ impl Split<'_> {
             };
             split.charge().await
         });
-        match time::timeout_at(self.deadline, spent).await {
+        match time::timeout_at(deadline, spent).await {
             Ok(Ok(spent)) => spent,
             _ => Err(Failure::Unknown(RedisError::Timeout)),
         }
@@ -176,15 +172,14 @@ impl Split<'_> {
 
     /// Spends. Each charge is either kept or refunded.
     async fn charge(&self) -> Result<Spent, Failure> {
-        let votes = |member: &Member<'_>| self.batch.writes(member) && member.mode.votes();
-        let first = self.places(|member| votes(member) && can_refund(member));
-        let tiers = self.places(|member| votes(member) && !can_refund(member));
-        let last = self.places(|member| self.batch.writes(member) && !member.mode.votes());
-        let tiers = tiers.into_iter().map(|place| vec![place]);
+        let writes = |member: &Member<'_>| self.batch.writes(member);
+        let first = self.places(|member| writes(member) && can_refund(member));
+        let tiers = self.places(|member| writes(member) && !can_refund(member));
         let (mut places, mut found, mut passes) = (Vec::new(), Vec::new(), true);
-        for phase in std::iter::once(first).chain(tiers).chain([last]) {
-            found.extend(self.ask_all(Operation::Spend, phase.clone()).await);
-            places.extend(phase);
+        let tiers = tiers.into_iter().map(|place| vec![place]);
+        for phase in iter::once(first).chain(tiers) {
+            places.extend(phase.iter().copied());
+            found.extend(self.ask_all(Operation::Spend, phase).await);
             passes = zip(&places, &found).all(|(place, found)| {
                 let votes = self.batch.members[*place].mode.votes();
                 found.as_ref().is_ok_and(|answer| answer.passed || !votes)
@@ -194,11 +189,8 @@ impl Split<'_> {
             }
         }
         let is_undone = !passes && self.give_back(&places, &found).await;
-        Ok(Spent {
-            passes,
-            places,
-            answers: all_or_nothing(found, is_undone)?,
-        })
+        let answers = all_or_nothing(found, is_undone)?;
+        Ok((passes, zip(places, answers).collect()))
     }
 
     /// Refunds the confirmed charges. Returns whether nothing of them is left.
@@ -207,32 +199,25 @@ impl Split<'_> {
     /// paid for. The refunds have their own timeout, because the request's may be over by now.
     async fn give_back(&self, places: &[usize], found: &[Found]) -> bool {
         let deadline = Instant::now() + self.timeout;
-        let refunds = zip(places, found).map(async |(place, found)| {
-            let charge = found
-                .as_ref()
-                .map_or_else(|_| Charge::default(), |answer| answer.charge);
-            let member = self.batch.members[*place];
-            if charge == Charge::default() {
-                return true;
-            }
-            if !can_refund(&member) || charge.units == 0 {
-                return false;
-            }
+        let confirmed = zip(places, found).filter_map(|(place, found)| {
+            let charge = found.as_ref().ok()?.charge;
+            (charge != Charge::default()).then_some((*place, charge))
+        });
+        let refunds = confirmed.map(async |(place, charge)| {
+            let member = self.batch.members[place];
             let ask = Ask::new(Verb::Refund, charge.units).of(Some(&charge));
             let refund = Member { ask, ..member };
-            let refunded = self.ask(Operation::Refund, *place, refund, deadline).await;
-            refunded.is_ok_and(|answer| answer.passed)
+            can_refund(&member)
+                && charge.units > 0
+                && (self.ask(Operation::Refund, place, refund, deadline).await)
+                    .is_ok_and(|answer| answer.passed)
         });
         join_all(refunds).await.into_iter().all(|is_back| is_back)
     }
 }
 
-/// The members that were asked to spend, and their answers.
-struct Spent {
-    passes: bool,
-    places: Vec<usize>,
-    answers: Vec<Answer>,
-}
+/// Whether the batch has passed, and the answers of the members that were asked to spend.
+type Spent = (bool, Vec<(usize, Answer)>);
 
 fn can_refund(member: &Member<'_>) -> bool {
     !matches!(member.algorithm, Algorithm::Tiers(_))
@@ -245,8 +230,8 @@ fn all_or_nothing(found: Vec<Found>, are_undone: bool) -> Result<Vec<Answer>, Fa
     let failures = found.iter().filter_map(|found| found.as_ref().err());
     let worst = failures.max_by_key(|failure| matches!(failure, Failure::Unknown(_)));
     match worst.cloned() {
-        None => found.into_iter().collect(),
         Some(failure) if has_changed => Err(failure.partly()),
         Some(failure) => Err(failure),
+        None => found.into_iter().collect(),
     }
 }

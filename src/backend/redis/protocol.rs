@@ -7,10 +7,7 @@ use smallvec::SmallVec;
 
 use super::{error::Failure, keys::KeyForm};
 use crate::{
-    algorithm::{
-        Algorithm, Arithmetic, Charge, Figures, Verb, Wait, gcra::Ticks, quota::Usage,
-        window::Shown,
-    },
+    algorithm::{Algorithm, Charge, Verb, Wait, window::Shown},
     clock::Timestamp,
     decision::Answer,
     transaction::{Batch, Member, Operation},
@@ -19,11 +16,12 @@ use crate::{
 /// A batch in the form that the script decides. On a cluster, its keys are in one slot.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
-    pub(super) keys: SmallVec<[Value; 1]>,
-    /// What is asked of each bucket.
-    terms: SmallVec<[Value; 1]>,
+    /// The key of each member, and what is asked of the bucket.
+    members: SmallVec<[(Value, Value); 1]>,
     /// The client's time, if that decides.
     pub(super) now: Option<Timestamp>,
+    /// The bucket, if there is only one.
+    pub(super) bucket: Option<u64>,
     /// How much of a shared command it fills. A usual bucket counts one.
     pub(super) weight: usize,
 }
@@ -31,22 +29,30 @@ pub(super) struct Call {
 impl Call {
     /// Writes a batch. The server's clock is `ahead` of ours, as far as it is known.
     pub(super) fn new(batch: &Batch<'_>, form: &KeyForm, ahead: i64) -> Self {
-        let members = || zip(1.., batch.members);
-        let weight = |member: &Member<'_>| match member.algorithm {
-            // The answer has as many instants as the smallest acceptable grant.
-            Algorithm::Tiers(_) => 1 + member.ask.min_cost as usize / 32,
-            _ => 1,
-        };
+        let members = zip(1.., batch.members).map(|(nth, member)| {
+            let is_last = nth == batch.members.len();
+            let term = term(batch, member, is_last, ahead);
+            (form.key(member).into(), term)
+        });
+        // The answer for tiers has as many instants as the smallest acceptable grant.
+        let weight = |member: &Member<'_>| 1 + member.ask.min_cost as usize / 128;
         Self {
-            keys: members()
-                .map(|(_, member)| form.key(member).into())
-                .collect(),
-            terms: members()
-                .map(|(nth, member)| term(batch, member, nth == batch.members.len(), ahead))
-                .collect(),
+            members: members.collect(),
             now: batch.now,
+            bucket: match batch.members {
+                [member] => Some(member.print.bucket),
+                _ => None,
+            },
             weight: batch.members.iter().map(weight).sum(),
         }
+    }
+
+    /// Returns the first key.
+    pub(super) fn key(&self) -> &[u8] {
+        let first = self.members.first();
+        first
+            .and_then(|(key, _)| key.as_bytes())
+            .unwrap_or_default()
     }
 }
 
@@ -54,33 +60,17 @@ impl Call {
 #[expect(clippy::cast_precision_loss, reason = "doubles hold them exactly")]
 fn term(batch: &Batch<'_>, member: &Member<'_>, is_last: bool, ahead: i64) -> Value {
     let ask = &member.ask;
-    let mut numbers = SmallVec::<[u64; 8]>::new();
-    let letter = match member.algorithm {
-        Algorithm::Gcra(gcra) => {
-            numbers.extend(gcra.term(ask));
-            "G"
-        }
-        Algorithm::Window(window) => {
-            numbers.extend(window.term(ask));
-            "W"
-        }
-        Algorithm::Concurrency(limit) => {
-            numbers.extend(limit.term(ask));
-            "C"
-        }
-        Algorithm::Quota(quota) => {
-            let around = || {
-                batch
-                    .now
-                    .map_or_else(|| server_time(ahead), Timestamp::as_micros)
-            };
-            numbers.extend(quota.term(ask, around()));
-            "Q"
-        }
-        Algorithm::Tiers(tiers) => {
-            numbers.extend(tiers.term(ask));
-            "T"
-        }
+    let around = || {
+        batch
+            .now
+            .map_or_else(|| server_time(ahead), Timestamp::as_micros)
+    };
+    let (letter, mut numbers): (_, SmallVec<[u64; 8]>) = match member.algorithm {
+        Algorithm::Gcra(gcra) => ("G", gcra.term(ask).into_iter().collect()),
+        Algorithm::Window(window) => ("W", window.term(ask).into_iter().collect()),
+        Algorithm::Concurrency(limit) => ("C", limit.term(ask).into_iter().collect()),
+        Algorithm::Quota(quota) => ("Q", quota.term(ask, around()).into_iter().collect()),
+        Algorithm::Tiers(tiers) => ("T", tiers.term(ask).collect()),
     };
     let verb = match ask.verb {
         _ if batch.operation == Operation::Reset => "reset",
@@ -118,17 +108,35 @@ pub(super) fn ahead(server: u64) -> i64 {
 }
 
 /// Returns the arguments of `EVALSHA` or `EVAL` for calls with the same time.
-pub(super) fn encode(script: &'static str, calls: &[&Call]) -> Vec<Value> {
-    let keys = || calls.iter().flat_map(|call| &call.keys);
-    let count = keys().count();
-    let now = calls.iter().find_map(|call| call.now);
+pub(super) fn encode<'a>(
+    script: &'static str,
+    calls: impl Iterator<Item = &'a Call>,
+) -> Vec<Value> {
+    let (mut members, mut counts) = (Vec::<&(Value, Value)>::new(), Vec::<u8>::new());
+    let (mut was_single, mut now) = (false, None);
+    for call in calls {
+        let is_single = call.bucket.is_some();
+        let repeats = is_single && was_single && members.last().copied() == call.members.first();
+        match counts
+            .last_mut()
+            .filter(|count| repeats && **count < u8::MAX)
+        {
+            Some(count) => *count += 1,
+            None => members.extend(&call.members),
+        }
+        counts.resize(members.len(), 1);
+        (was_single, now) = (is_single, call.now);
+    }
+    let mut arguments = Vec::with_capacity(4 + 2 * members.len());
+    let count = i64::try_from(members.len()).unwrap_or(i64::MAX);
+    arguments.extend([Value::from_static_str(script), Value::Integer(count)]);
+    arguments.extend(members.iter().map(|(key, _)| key.clone()));
     let now = now.map_or(-1, |now| now.as_micros().cast_signed());
-    let mut arguments = Vec::with_capacity(3 + 2 * count);
-    arguments.push(Value::from_static_str(script));
-    arguments.push(Value::Integer(count.try_into().unwrap_or(i64::MAX)));
-    arguments.extend(keys().cloned());
     arguments.push(Value::Integer(now));
-    arguments.extend(calls.iter().flat_map(|call| &call.terms).cloned());
+    arguments.extend(members.iter().map(|(_, term)| term.clone()));
+    if counts.iter().any(|count| *count > 1) {
+        arguments.push(Value::Bytes(counts.into()));
+    }
     arguments
 }
 
@@ -199,56 +207,25 @@ impl Reply {
         member: &Member<'_>,
         numbers: &mut impl Iterator<Item = i64>,
     ) -> Option<Answer> {
-        let taken = numbers.next()?;
+        let (now, ask, taken) = (self.now, &member.ask, numbers.next()?);
         let units = u32::try_from(taken.max(0)).ok()?;
-        let (figures, charge) = self.shown(member, units, numbers)?;
+        let (figures, charge) = match member.algorithm {
+            Algorithm::Gcra(gcra) => gcra.shown(ask, now, units, take(numbers)?)?,
+            Algorithm::Quota(quota) => quota.shown(ask, now, units, take(numbers)?)?,
+            Algorithm::Window(window) => {
+                let (shown, charge) = Shown::read(now, units, take(numbers)?)?;
+                (window.figures_of(ask, &shown, now), charge)
+            }
+            Algorithm::Concurrency(limit) => {
+                let (shown, charge) = Shown::read(now, units, take(numbers)?)?;
+                (limit.figures_of(ask, &shown, now), charge)
+            }
+            Algorithm::Tiers(tiers) => tiers.shown(ask, now, units, numbers)?,
+        };
         Some(Answer {
             passed: taken >= 0,
             figures: Some(figures),
             charge,
-        })
-    }
-
-    /// Reads what an algorithm shows.
-    fn shown(
-        &self,
-        member: &Member<'_>,
-        units: u32,
-        numbers: &mut impl Iterator<Item = i64>,
-    ) -> Option<(Figures, Charge)> {
-        let (now, ask) = (self.now, &member.ask);
-        let charge = |at, frac, units| Charge { at, frac, units };
-        Some(match member.algorithm {
-            Algorithm::Gcra(gcra) => {
-                let [us, frac] = take(numbers)?;
-                let frac = frac.try_into().ok()?;
-                let figures = gcra.figures(ask, &Ticks { us, frac }, now);
-                // The script counts charges.
-                (figures, charge(us, frac, units * ask.cost))
-            }
-            Algorithm::Quota(quota) => {
-                let [end, used] = take(numbers)?;
-                let used = used.try_into().ok()?;
-                let figures = quota.figures(ask, &Usage { end, used }, now);
-                (figures, charge(end, 0, units))
-            }
-            Algorithm::Window(window) => {
-                let shown = Shown::read(take(numbers)?)?;
-                (window.figures_of(ask, &shown, now), charge(now, 0, units))
-            }
-            Algorithm::Concurrency(limit) => {
-                let shown = Shown::read(take(numbers)?)?;
-                (limit.figures_of(ask, &shown, now), charge(now, 0, units))
-            }
-            Algorithm::Tiers(tiers) => {
-                let [grant] = take(numbers)?;
-                let tiers_of_it = u32::try_from(grant >> 32).ok()?;
-                let figures = tiers.figures(ask, &tiers.shown(numbers)?, now);
-                (
-                    figures,
-                    charge(grant & u64::from(u32::MAX), tiers_of_it, units),
-                )
-            }
         })
     }
 }

@@ -5,7 +5,6 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
@@ -48,16 +47,16 @@ pub(super) struct Servers {
     /// By how many microseconds the servers' clock is ahead of ours, as it was last heard. Only calendars need it.
     ahead: AtomicI64,
     table: watch::Sender<Table>,
-    /// The masters of a cluster, and the servers from which its table is read.
+    /// Those of a cluster: the masters, and the servers of the URL.
     links: Mutex<HashMap<Server, Arc<Link>>>,
     refresher: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// The table of slots, and the reason why it could not be read. A single server has all keys in one slot.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Table {
     /// The master of each slot, as far as it is known.
-    slots: Vec<Option<Arc<Link>>>,
+    slots: Arc<[Option<Arc<Link>>]>,
     masters: Vec<Arc<Link>>,
     trouble: Option<RedisError>,
 }
@@ -67,7 +66,7 @@ impl Servers {
         let mut table = Table::default();
         if !config.server.is_clustered() {
             let link = Arc::new(Link::new(config.clone()));
-            table.slots.push(Some(Arc::clone(&link)));
+            table.slots = [Some(Arc::clone(&link))].into();
             table.masters.push(link);
         }
         Self {
@@ -92,23 +91,18 @@ impl Servers {
     pub(super) async fn connected(self: &Arc<Self>) -> Result<(), RedisError> {
         self.begin()?;
         let mut table = self.table.subscribe();
-        let settled = |table: &Table| {
-            let is_whole = !table.slots.is_empty() && table.slots.iter().all(Option::is_some);
-            let is_hopeless = |trouble: &RedisError| trouble.is_permanent();
-            is_whole || table.trouble.as_ref().is_some_and(is_hopeless)
+        let is_settled = |table: &Table| match &table.trouble {
+            Some(error) => error.is_permanent(),
+            None => !table.masters.is_empty() && table.slots.iter().all(Option::is_some),
         };
-        let masters = match table.wait_for(settled).await.as_deref() {
-            Ok(Table {
-                trouble: Some(error),
-                ..
-            }) => return Err(error.clone()),
-            Ok(table) => table.masters.clone(),
-            Err(_) => Vec::new(),
-        };
+        let table = table.wait_for(is_settled).await;
+        let Table {
+            masters, trouble, ..
+        } = table.map(|table| table.clone()).unwrap_or_default();
         for link in masters {
             link.connected().await?;
         }
-        Ok(())
+        trouble.map_or(Ok(()), Err)
     }
 
     /// Returns the reason why a master or the table is missing, if one is.
@@ -119,23 +113,16 @@ impl Servers {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.table
-            .borrow()
-            .masters
-            .iter()
-            .any(|link| link.is_open())
+        let table = self.table.borrow();
+        table.masters.iter().any(|link| link.is_open())
     }
 
     /// Returns whether one script can decide a batch.
     pub(super) fn share_a_slot(&self, batch: &Batch<'_>) -> bool {
-        let slot = |key: &str| self.slot(key.as_bytes());
-        let slots = || {
-            batch
-                .members
-                .iter()
-                .map(|member| slot(&self.form.key(member)))
-        };
-        !self.config.server.is_clustered() || slots().all(|slot| Some(slot) == slots().next())
+        let keys = batch.members.iter().map(|member| self.form.key(member));
+        let mut slots = keys.map(|key| self.slot(key.as_bytes()));
+        let first = slots.next();
+        !self.config.server.is_clustered() || slots.all(|slot| Some(slot) == first)
     }
 
     fn slot(&self, key: &[u8]) -> u16 {
@@ -151,31 +138,24 @@ impl Servers {
         batch: &Batch<'_>,
         deadline: Instant,
     ) -> Result<Vec<Answer>, Failure> {
-        let ahead = self.ahead.load(Ordering::Relaxed);
-        let reply = self
-            .call(Call::new(batch, &self.form, ahead), deadline)
-            .await;
-        match reply.and_then(|reply| reply.answers(batch)) {
-            Err(Failure::Clock(time)) => {
-                let ahead = protocol::ahead(time);
-                self.ahead.store(ahead, Ordering::Relaxed);
-                let reply = self
-                    .call(Call::new(batch, &self.form, ahead), deadline)
-                    .await;
-                reply?.answers(batch)
+        let mut has_heard = false;
+        loop {
+            let call = Call::new(batch, &self.form, self.ahead.load(Ordering::Relaxed));
+            let reply = self.call(call, deadline).await;
+            match reply.and_then(|reply| reply.answers(batch)) {
+                Err(Failure::Clock(time)) if !has_heard => {
+                    self.ahead.store(protocol::ahead(time), Ordering::Relaxed);
+                    has_heard = true;
+                }
+                found => return found,
             }
-            found => found,
         }
     }
 
     /// Calls the script on the master of a slot, and follows the slot if it has moved.
     async fn call(self: &Arc<Self>, call: Call, deadline: Instant) -> Result<Reply, Failure> {
-        let key = call.keys.first().and_then(|key| key.as_bytes());
-        let slot = self.slot(key.unwrap_or_default());
-        let mut link = self
-            .master(slot, deadline)
-            .await
-            .map_err(Failure::NotDone)?;
+        let slot = self.slot(call.key());
+        let mut link = self.master(slot, deadline).await?;
         let (call, mut asking) = (Arc::new(call), false);
         for _ in 0..REDIRECTIONS {
             let call = Arc::clone(&call);
@@ -184,8 +164,8 @@ impl Servers {
                 reply => return reply,
             };
             asking = matches!(failure, Failure::Redirected { asking: true, .. });
-            if !asking && !failure.is_answer() {
-                self.refresh_soon().map_err(Failure::NotDone)?;
+            if !asking && !failure.is_of_the_bucket() {
+                self.refresh_soon()?;
             }
             let Failure::Redirected { host, port, .. } = failure else {
                 return Err(failure);
@@ -195,16 +175,11 @@ impl Servers {
             let host = host.map_or_else(|| link.server().host, Into::into);
             link = self.link_to(Server::new(host, port));
         }
-        let error = RedisError::refused("MOVED, again and again");
-        Err(Failure::NotDone(error))
+        Err(RedisError::refused("MOVED, again and again").into())
     }
 
     /// Returns the master of a slot, once the table is known.
-    async fn master(
-        self: &Arc<Self>,
-        slot: u16,
-        deadline: Instant,
-    ) -> Result<Arc<Link>, RedisError> {
+    async fn master(self: &Arc<Self>, slot: u16, deadline: Instant) -> Result<Arc<Link>, Failure> {
         let of_slot = |table: &Table| table.slots.get(usize::from(slot)).cloned().flatten();
         let known = of_slot(&self.table.borrow());
         if let Some(link) = known {
@@ -214,9 +189,10 @@ impl Servers {
         let mut table = self.table.subscribe();
         let known = table.wait_for(|table| !table.slots.is_empty());
         match time::timeout_at(deadline, known).await {
-            Ok(Ok(table)) => of_slot(&table)
-                .ok_or_else(|| RedisError::refused("CLUSTERDOWN no master has the keys' slot")),
-            _ => Err(self.problem().unwrap_or(RedisError::Timeout)),
+            Ok(Ok(table)) => of_slot(&table).ok_or_else(|| {
+                RedisError::refused("CLUSTERDOWN no master has the keys' slot").into()
+            }),
+            _ => Err(self.problem().unwrap_or(RedisError::Timeout).into()),
         }
     }
 
@@ -253,7 +229,7 @@ impl Servers {
                     self.adopt(&routing);
                     return true;
                 }
-                Ok(_) => tracing::debug!(?link, "a server has an empty table of slots"),
+                Ok(_) => tracing::debug!("a server has an empty table of slots"),
                 Err(error) => trouble = trouble.filter(RedisError::is_permanent).or(Some(error)),
             }
         }
@@ -273,7 +249,7 @@ impl Servers {
         let is_needed = |server: &Server| masters.contains_key(server) || seeds.contains(server);
         self.links.lock().retain(|server, _| is_needed(server));
         self.table.send_replace(Table {
-            slots,
+            slots: slots.into(),
             masters: masters.into_values().collect(),
             trouble: None,
         });
@@ -289,13 +265,5 @@ impl Servers {
             Arc::new(Link::new(config))
         });
         Arc::clone(link)
-    }
-}
-
-impl fmt::Debug for Servers {
-    /// Leaves out the configuration, because it can contain a password.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let table = self.table.borrow();
-        f.debug_list().entries(&table.masters).finish()
     }
 }

@@ -15,11 +15,10 @@ use crate::{
     backend::{
         BackendError,
         redis::{
-            connection::Connection,
+            connection::{Connection, SCRIPT},
             error::Failure,
             keys::KeyForm,
             protocol::{self, Call},
-            script,
         },
     },
     clock::Timestamp,
@@ -259,7 +258,7 @@ async fn connect(server: &Server) -> Connection {
 }
 
 async fn call(connection: &Connection, calls: &[&Call]) -> Value {
-    let arguments = protocol::encode(script::TEXT, calls);
+    let arguments = protocol::encode(SCRIPT, calls.iter().copied());
     connection
         .send("EVAL", arguments, false, Duration::from_secs(60))
         .await
