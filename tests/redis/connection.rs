@@ -240,7 +240,7 @@ async fn too_many_calls_at_once_are_refused_and_those_after_them_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_timeout_can_be_set_except_none_at_all() {
+async fn any_timeout_can_be_set() {
     for url in [SERVER.url(), CLUSTER.url()] {
         let build = |timeout| RedisBackend::builder(url.clone()).timeout(timeout).build();
         for timeout in [Duration::MAX, Duration::from_secs(u64::MAX)] {
@@ -251,7 +251,5 @@ async fn any_timeout_can_be_set_except_none_at_all() {
             let decision = limiter.spend(&one(&id)).await.unwrap();
             assert_eq!(decision.source(), Source::Store);
         }
-        let error = build(Duration::ZERO).unwrap_err();
-        assert!(error.to_string().contains("for example, 250 ms"), "{error}");
     }
 }

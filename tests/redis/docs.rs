@@ -113,6 +113,10 @@ async fn user_of_a_cluster_has_the_rights_that_it_needs() {
     }
     let limiter = limiter(&cluster.url()).await;
     do_everything(&limiter, "client").await.unwrap();
+    for node in cluster.masters() {
+        let denied = node.command(&["ACL", "LOG"]);
+        assert!(denied.array().is_empty(), "{denied}");
+    }
     let (alone, more) = (rights(alone), rights(user));
     let more: Vec<_> = more
         .into_iter()

@@ -45,6 +45,9 @@ pub(super) fn parse(url: &str) -> Result<(Config, bool), RedisError> {
         ServerConfig::Unix { path } if path.file_name().is_none() => Err(RedisError::config(
             "it has no path to a socket: write it as `redis+unix:///path/to.sock`",
         )),
+        ServerConfig::Clustered { .. } if rest.trim_end_matches('/').contains('/') => Err(
+            RedisError::config("a cluster has no databases: remove the path of its URL"),
+        ),
         _ => Ok((config, has_tls)),
     }
 }

@@ -135,11 +135,16 @@ async fn other_protocol(config: &Config) -> Option<&'static str> {
         ServerConfig::Unix { .. } => return None,
         servers => servers.hosts().into_iter().next()?,
     };
+    let probe: &[u8] = match &config.tls {
+        Some(_) => b"PING\r\n",
+        // A handshake that ends at once: TLS answers it with an alert, and closes the connection at anything else.
+        None => &[0x16, 3, 1, 0, 4, 1, 0, 0, 0],
+    };
     let mut first = [0];
     let answer = async {
         let stream = TcpStream::connect((&*server.host, server.port)).await?;
         stream.writable().await?;
-        stream.try_write(b"PING\r\n")?;
+        stream.try_write(probe)?;
         stream.readable().await?;
         stream.try_read(&mut first)
     };

@@ -79,11 +79,15 @@ impl RedisError {
 
     /// Creates the error for a connection that has ended, or could not be made to these servers.
     pub(super) fn disconnected(error: &Error, servers: &ServerConfig) -> Self {
-        let reason = error.details();
-        match (Self::of(error), login_remedy(reason, servers)) {
-            (Self::Refused(_), Some(remedy)) => Self::Refused(format!("{reason} ({remedy})")),
-            (Self::Timeout, _) => Self::Disconnected(reason.to_owned()),
-            (error, _) => error,
+        let (reason, remedy) = (error.details(), login_remedy(error.details(), servers));
+        let text = remedy.map_or_else(
+            || reason.to_owned(),
+            |remedy| format!("{reason} ({remedy})"),
+        );
+        match Self::of(error) {
+            Self::Refused(_) if remedy.is_some() => Self::Refused(text),
+            Self::Timeout | Self::Disconnected(_) => Self::Disconnected(text),
+            error => error,
         }
     }
 
@@ -167,14 +171,15 @@ fn remedy(reply: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns what to change if a server has refused the password, or its absence.
+/// Returns what to change if a server has refused the password or its absence, or no sentinel has answered.
 fn login_remedy(reply: &str, servers: &ServerConfig) -> Option<&'static str> {
-    match (code(reply), servers) {
-        ("NOAUTH" | "WRONGPASS", ServerConfig::Sentinel { .. }) => Some(
+    let is_login = ["NOAUTH", "WRONGPASS"].contains(&code(reply));
+    match servers {
+        ServerConfig::Sentinel { .. } if is_login || reply.contains("all sentinel nodes") => Some(
             "the user and the password in the URL are those of the servers: sentinels with a password of their own need \
              `sentinelPassword` in the URL, or `.sentinel_password()`",
         ),
-        ("NOAUTH" | "WRONGPASS", ServerConfig::Unix { .. }) => Some(
+        ServerConfig::Unix { .. } if is_login => Some(
             "write the user and the password as `redis+unix://user:password@unix/path/to.sock`, or use `.password()`",
         ),
         _ => None,

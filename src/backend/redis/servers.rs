@@ -30,15 +30,15 @@ use super::{
     error::{Failure, RedisError},
     keys::KeyForm,
     link::{Link, RECONNECT_DELAY},
-    protocol::{self, Call, Reply},
+    protocol::{self, Call},
 };
 use crate::{decision::Answer, random, transaction::Batch};
 
 /// The number of slots of a cluster.
 const SLOTS: usize = 1 << 14;
 
-/// The most redirections that a call follows before it gives up.
-const REDIRECTIONS: usize = 4;
+/// So often a call is sent before it gives up, because its slot has moved, or because the server shows another time.
+const ATTEMPTS: usize = 4;
 
 pub(super) struct Servers {
     /// The base of every link's configuration, including the password.
@@ -132,48 +132,41 @@ impl Servers {
         }
     }
 
-    /// Decides a batch whose keys share a slot.
+    /// Decides a batch whose keys share a slot, and follows that if it has moved.
     pub(super) async fn run(
         self: &Arc<Self>,
         batch: &Batch<'_>,
         deadline: Instant,
     ) -> Result<Vec<Answer>, Failure> {
-        let mut has_heard = false;
-        loop {
-            let call = Call::new(batch, &self.form, self.ahead.load(Ordering::Relaxed));
-            let reply = self.call(call, deadline).await;
-            match reply.and_then(|reply| reply.answers(batch)) {
-                Err(Failure::Clock(time)) if !has_heard => {
-                    self.ahead.store(protocol::ahead(time), Ordering::Relaxed);
-                    has_heard = true;
-                }
-                found => return found,
-            }
-        }
-    }
-
-    /// Calls the script on the master of a slot, and follows the slot if it has moved.
-    async fn call(self: &Arc<Self>, call: Call, deadline: Instant) -> Result<Reply, Failure> {
-        let slot = self.slot(call.key());
-        let mut link = self.master(slot, deadline).await?;
-        let (call, mut asking) = (Arc::new(call), false);
-        for _ in 0..REDIRECTIONS {
-            let call = Arc::clone(&call);
-            let failure = match link.run(slot, call, asking, deadline).await {
+        let (mut target, mut asking) = (None, false);
+        for _ in 0..ATTEMPTS {
+            let ahead = self.ahead.load(Ordering::Relaxed);
+            let call = Arc::new(Call::new(batch, &self.form, ahead));
+            let slot = self.slot(call.key());
+            let link = match target.take() {
+                Some(link) => link,
+                None => self.master(slot, deadline).await?,
+            };
+            let reply = link.run(slot, call, asking, deadline).await;
+            let failure = match reply.and_then(|reply| reply.answers(batch)) {
                 Err(failure) if self.config.server.is_clustered() => failure,
-                reply => return reply,
+                Err(failure @ Failure::Clock(_)) => failure,
+                found => return found,
             };
             asking = matches!(failure, Failure::Redirected { asking: true, .. });
             if !asking && !failure.is_of_the_bucket() {
                 self.refresh_soon()?;
             }
-            let Failure::Redirected { host, port, .. } = failure else {
-                return Err(failure);
-            };
-            // A server leaves out the host if it is its own.
-            let host = Some(host).filter(|host| !host.is_empty());
-            let host = host.map_or_else(|| link.server().host, Into::into);
-            link = self.link_to(Server::new(host, port));
+            match failure {
+                Failure::Clock(time) => self.ahead.store(protocol::ahead(time), Ordering::Relaxed),
+                Failure::Redirected { host, port, .. } => {
+                    // A server leaves out the host if it is its own.
+                    let host = Some(host).filter(|host| !host.is_empty());
+                    let host = host.map_or_else(|| link.server().host, Into::into);
+                    target = Some(self.link_to(Server::new(host, port)));
+                }
+                failure => return Err(failure),
+            }
         }
         Err(RedisError::refused("MOVED, again and again").into())
     }
