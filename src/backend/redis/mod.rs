@@ -18,7 +18,7 @@
 //! |---|---|---|---|
 //! | one, or behind sentinels | one step | nothing | nobody |
 //! | a cluster, all keys in one slot | one step | nothing | nobody |
-//! | a cluster, several slots, or one that is being moved | checked, then spent slot by slot | nothing | requests of the same clients while a denied batch is refunded, for one round trip |
+//! | a cluster, several slots, or one that is being moved | checked, then spent bucket by bucket | nothing | requests of the same clients while a denied batch is refunded, for one round trip |
 //! | after a failover | | charges that the old master had not replicated | nobody, if the servers' clocks agree |
 //!
 //! A request whose answer is lost stays charged. Commands are never resent, so a lost connection cannot charge twice.
@@ -32,7 +32,7 @@
 //!
 //! # Simultaneous decisions
 //!
-//! Decisions that arrive while a call is in flight share the next one, up to 64 of them. A decision that finds the
+//! Decisions that arrive while a call is in flight share the next one, up to 128 of them. A decision that finds the
 //! connection idle is sent at once; none waits for a timer. Each caller keeps its own answer and deadline. One that
 //! leaves before its call is sent is not charged.
 //!
