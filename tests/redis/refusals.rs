@@ -84,29 +84,6 @@ async fn full_server_refuses_and_charges_nothing() {
     assert!(limiter.spend(&one()).await.unwrap().allowed());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn key_of_somebody_else_is_an_error_that_says_so() {
-    let server = Server::start();
-    let limiter = patient_limiter(server.url()).await;
-    server
-        .command(&["LPUSH", "tollgate:{id}:1:id", "x"])
-        .expect_success();
-    let text = error_of(&limiter, &one()).await.to_string();
-    assert!(
-        text.contains("WRONGTYPE") && text.contains("a prefix of its own"),
-        "{text}"
-    );
-    server
-        .command(&["SET", "tollgate:{id}:1:id", "text"])
-        .expect_success();
-    let text = error_of(&limiter, &one()).await.to_string();
-    assert!(text.contains("something else uses these keys"), "{text}");
-    assert_eq!(
-        server.command(&["GET", "tollgate:{id}:1:id"]).text(),
-        "text"
-    );
-}
-
 /// What a server says that takes no writes, and what is to be done.
 async fn refusal_of(limiter: &Limiter, server: &Server) -> String {
     let error = reason(&limiter.spend(&one()).await.unwrap_err());

@@ -10,7 +10,7 @@ use tokio::{
 };
 use tollgate::{
     Limit, Limiter, Limits, RedisBackend, Transaction,
-    backend::{Backend, BackendError, DenyCache, FailurePolicy, redis::RedisError},
+    backend::{Backend, BackendError, redis::RedisError},
     limiter::LimiterError,
 };
 
@@ -66,13 +66,6 @@ fn backend_is_built_before_there_is_a_runtime() {
 }
 
 #[test]
-fn wrapped_backend_is_built_before_there_is_a_runtime() {
-    let redis = DenyCache::new(backend(SERVER.url()));
-    let limiter = limiter(FailurePolicy::new(redis).deadline(TIMEOUT));
-    assert_eq!(left_after(5, &limiter, "before-wrapped"), 995);
-}
-
-#[test]
 fn backend_is_used_in_one_runtime_after_another() {
     for (id, url) in [("after-1", SERVER.url()), ("after-c", CLUSTER.url())] {
         let backend = runtime().block_on(async {
@@ -116,13 +109,6 @@ fn calls_outlive_the_runtime_of_the_caller_that_sends_them() {
         // The task of the link, which has sent it, is in another runtime.
         assert!(home.block_on(first).unwrap().allowed());
     }
-}
-
-#[test]
-fn backend_waits_for_its_connection_in_the_runtime_that_asks() {
-    let backend = backend(CLUSTER.url());
-    runtime().block_on(backend.connected(PATIENCE)).unwrap();
-    runtime().block_on(backend.connected(PATIENCE)).unwrap();
 }
 
 #[test]

@@ -11,38 +11,11 @@ use tollgate::{
     transaction::Mode,
 };
 
-use crate::{CLUSTER, SERVER, connect, redis_support::Server};
+use crate::{SERVER, connect, redis_support::Server};
 
 fn limits(limit: Limit) -> Limits {
     let requests = LimitName::new("requests", 1, IdFormat::Opaque);
     Limits::builder().limit(requests, limit).build().unwrap()
-}
-
-/// Spends from one bucket with 500 tasks over four clients, and returns how many passed.
-async fn storm(url: String, id: &'static str) -> usize {
-    let mut limiters = Vec::new();
-    for _ in 0..4 {
-        let backend = connect(url.clone()).await;
-        limiters.push(Limiter::new(limits(Limit::per_hour(20).burst(20)), backend));
-    }
-    let spends = (0..500).map(|i| {
-        let limiter = limiters[i % limiters.len()].clone();
-        tokio::spawn(async move {
-            let spent = limiter.spend(&Transaction::new("requests", id)).await;
-            spent.unwrap().allowed()
-        })
-    });
-    let mut passed = 0;
-    for spend in spends.collect::<Vec<_>>() {
-        passed += usize::from(spend.await.unwrap());
-    }
-    passed
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn five_hundred_at_once_over_several_clients_are_admitted_the_burst() {
-    assert_eq!(storm(SERVER.url(), "storm").await, 20);
-    assert_eq!(storm(CLUSTER.url(), "storm").await, 20);
 }
 
 #[tokio::test]

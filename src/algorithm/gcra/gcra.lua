@@ -35,7 +35,7 @@ function algorithms.G()
   -- A debt that has stopped growing cannot be given back.
   function gcra.debit(us, frac, term)
     local after, after_frac = gcra.spend(us, frac, term)
-    if after < deepest or after == deepest and after_frac == 0 then
+    if after and (after < deepest or after == deepest and after_frac == 0) then
       return after, after_frac, 1
     end
     return max(us, deepest), us < deepest and 0 or min(frac, term[1] - 1), 0
