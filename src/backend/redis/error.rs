@@ -79,13 +79,10 @@ impl RedisError {
 
     /// Creates the error for a connection that has ended, or could not be made to these servers.
     pub(super) fn disconnected(error: &Error, servers: &ServerConfig) -> Self {
-        let (reason, remedy) = (error.details(), login_remedy(error.details(), servers));
-        let text = remedy.map_or_else(
-            || reason.to_owned(),
-            |remedy| format!("{reason} ({remedy})"),
-        );
+        let reason = error.details();
+        let text = with_remedy(reason, login_remedy(reason, servers));
         match Self::of(error) {
-            Self::Refused(_) if remedy.is_some() => Self::Refused(text),
+            Self::Refused(_) if text.len() > reason.len() => Self::Refused(text),
             Self::Timeout | Self::Disconnected(_) => Self::Disconnected(text),
             error => error,
         }
@@ -93,8 +90,7 @@ impl RedisError {
 
     /// Creates the error for an error answer of Redis, with a remedy.
     pub(super) fn refused(reply: &str) -> Self {
-        let remedy = remedy(reply).map(|remedy| format!(" ({remedy})"));
-        Self::Refused(reply.to_owned() + &remedy.unwrap_or_default())
+        Self::Refused(with_remedy(reply, remedy(reply)))
     }
 
     /// Returns whether a server refused to write because it is a replica. This happens after a failover, and the client then
@@ -107,20 +103,17 @@ impl RedisError {
     /// Returns whether waiting will not help, for example because the password is wrong or the server is of another kind.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
-        const PERMANENT: [&str; 6] = [
-            "NOAUTH",
-            "WRONGPASS",
-            "NOPERM",
-            "invalid password",
-            "cluster support disabled",
-            NO_SENTINEL,
-        ];
+        const PERMANENT: [&str; 4] = ["NOAUTH", "WRONGPASS", "NOPERM", "this is no "];
         match self {
             Self::Config(_) => true,
             Self::Refused(text) => PERMANENT.iter().any(|part| text.contains(part)),
             _ => false,
         }
     }
+}
+
+fn with_remedy(reply: &str, remedy: Option<&str>) -> String {
+    remedy.map_or_else(|| reply.to_owned(), |remedy| format!("{reply} ({remedy})"))
 }
 
 fn is_code(word: &str) -> bool {
@@ -139,8 +132,6 @@ fn code(reply: &str) -> &str {
         _ => first,
     }
 }
-
-const NO_SENTINEL: &str = "this is no sentinel: use `redis://`";
 
 /// Returns what to change, for an error that is caused by a server's configuration.
 fn remedy(reply: &str) -> Option<&'static str> {
@@ -163,8 +154,8 @@ fn remedy(reply: &str) -> Option<&'static str> {
             "if this lasts, name the master, or use `redis-sentinel://` or `redis-cluster://`"
         }
         _ if reply.contains("cluster support disabled") => "this is no cluster: use `redis://`",
-        _ if reply.contains("unknown command") && reply.contains("SENTINEL") => NO_SENTINEL,
-        _ if reply.contains("unknown command") && reply.contains("EVAL") => {
+        _ if reply.contains("unknown command 'SENTINEL'") => "this is no sentinel: use `redis://`",
+        _ if reply.contains("unknown command 'EVAL") => {
             "it runs no scripts: if this is a sentinel, use `redis-sentinel://`"
         }
         _ => return None,
@@ -228,14 +219,6 @@ impl Failure {
     /// Returns whether the server has answered as it should, so that a circuit breaker counts it as a success.
     pub(super) const fn is_answer(&self) -> bool {
         !matches!(self, Self::NotDone(_) | Self::Unknown(_))
-    }
-
-    /// Returns whether the right server has answered.
-    pub(super) const fn is_of_the_bucket(&self) -> bool {
-        matches!(
-            self,
-            Self::NotABucket(..) | Self::NoRoom(_) | Self::Clock(_)
-        )
     }
 
     /// Returns the failure of a batch of which other parts may have been charged.

@@ -106,10 +106,15 @@ impl Split<'_> {
         member: Member<'_>,
         deadline: Instant,
     ) -> Found {
+        let looks = matches!(operation, Operation::Check | Operation::Peek);
         let batch = Batch::new(operation, slice::from_ref(&member)).at(self.batch.now);
         let answers = self.servers.run(&batch, deadline).await;
         let answer = answers.map(|answers| answers.first().copied().unwrap_or_default());
-        answer.map_err(|failure| failure.at(place))
+        answer.map_err(|failure| match failure {
+            // Whether it was done or not, it has charged nothing.
+            Failure::Unknown(error) if looks => Failure::NotDone(error),
+            failure => failure.at(place),
+        })
     }
 
     async fn check_and_spend(&self) -> Result<Vec<Answer>, Failure> {
@@ -117,15 +122,8 @@ impl Split<'_> {
         let checks = self.ask_all(Operation::Check, self.places(|_| true));
         let looks = self.ask_all(Operation::Peek, self.places(|_| true));
         let (checked, stored) = futures_util::join!(checks, looks);
-        let certain = |found: Found| match found {
-            // Whether it was done or not, it has charged nothing.
-            Err(Failure::Unknown(error)) => Err(Failure::NotDone(error)),
-            found => found,
-        };
-        let checked = checked.into_iter().map(certain);
-        let mut answers = checked.collect::<Result<Vec<_>, _>>()?;
-        let stored = stored.into_iter().map(certain);
-        let mut stored = stored.collect::<Result<Vec<_>, _>>()?;
+        let mut answers = checked.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut stored = stored.into_iter().collect::<Result<Vec<_>, _>>()?;
         // If the batch is denied, its members have the figures of what is stored.
         for ((member, answer), stored) in zip(zip(batch.members, &answers), &mut stored) {
             stored.passed = answer.passed && batch.votes(member);

@@ -138,8 +138,9 @@ impl Servers {
         batch: &Batch<'_>,
         deadline: Instant,
     ) -> Result<Vec<Answer>, Failure> {
-        let (mut target, mut asking) = (None, false);
-        for _ in 0..ATTEMPTS {
+        let (mut target, mut asking, mut attempts) = (None, false, ATTEMPTS);
+        loop {
+            attempts -= 1;
             let ahead = self.ahead.load(Ordering::Relaxed);
             let call = Arc::new(Call::new(batch, &self.form, ahead));
             let slot = self.slot(call.key());
@@ -149,17 +150,20 @@ impl Servers {
             };
             let reply = link.run(slot, call, asking, deadline).await;
             let failure = match reply.and_then(|reply| reply.answers(batch)) {
-                Err(failure) if self.config.server.is_clustered() => failure,
-                Err(failure @ Failure::Clock(_)) => failure,
-                found => return found,
+                Ok(answers) => return Ok(answers),
+                Err(failure) => failure,
             };
             asking = matches!(failure, Failure::Redirected { asking: true, .. });
-            if !asking && !failure.is_of_the_bucket() {
+            let has_moved = matches!(failure, Failure::Redirected { asking: false, .. });
+            let is_clustered = self.config.server.is_clustered();
+            if is_clustered && (has_moved || !failure.is_answer()) {
                 self.refresh_soon()?;
             }
             match failure {
-                Failure::Clock(time) => self.ahead.store(protocol::ahead(time), Ordering::Relaxed),
-                Failure::Redirected { host, port, .. } => {
+                Failure::Clock(time) if attempts > 0 => {
+                    self.ahead.store(protocol::ahead(time), Ordering::Relaxed);
+                }
+                Failure::Redirected { host, port, .. } if is_clustered && attempts > 0 => {
                     // A server leaves out the host if it is its own.
                     let host = Some(host).filter(|host| !host.is_empty());
                     let host = host.map_or_else(|| link.server().host, Into::into);
@@ -168,7 +172,6 @@ impl Servers {
                 failure => return Err(failure),
             }
         }
-        Err(RedisError::refused("MOVED, again and again").into())
     }
 
     /// Returns the master of a slot, once the table is known.
