@@ -3,7 +3,7 @@
 //!
 //! 1. All members are checked. If a voting one is denied, nothing is charged. So a client that is denied anyway never takes from
 //!    others' buckets, even for a moment.
-//! 2. They are spent, all at once; those whose charges cannot be refunded (tiers) last, one by one.
+//! 2. The members are spent, all at once; those whose charges cannot be refunded (tiers) last, one by one.
 //!
 //! If a member is denied in phase 2, because another request has come in between, or fails, all confirmed charges are refunded
 //! by their receipts. A task does that, which outlives the request. The error says that nothing was charged only if that is
@@ -13,7 +13,9 @@
 //! run on keys of which some have moved.
 
 use std::{
+    future,
     iter::{self, zip},
+    pin::pin,
     slice,
     sync::Arc,
     time::Duration,
@@ -73,7 +75,7 @@ impl Split<'_> {
         if matches!(operation, Operation::Check | Operation::Spend) {
             return self.check_and_spend().await;
         }
-        let found = self.ask_all(operation, self.places(|_| true)).await;
+        let found = self.ask_all(operation, self.all()).await;
         if operation == Operation::Renew && found.iter().any(Result::is_ok) {
             // Renewals are independent of each other, and nobody knows about members that fail.
             return Ok(found.into_iter().map(Result::unwrap_or_default).collect());
@@ -81,10 +83,8 @@ impl Split<'_> {
         all_or_nothing(found, false)
     }
 
-    fn places(&self, applies: impl Fn(&Member<'_>) -> bool) -> Vec<usize> {
-        let members = self.batch.members.iter().enumerate();
-        let chosen = members.filter(|(_, member)| applies(member));
-        chosen.map(|(place, _)| place).collect()
+    fn all(&self) -> Vec<usize> {
+        (0..self.batch.members.len()).collect()
     }
 
     /// Decides members as batches of their own, all at once.
@@ -96,7 +96,14 @@ impl Split<'_> {
             }
             self.ask(operation, place, member, self.deadline)
         });
-        join_all(asks).await
+        // They are in the queues of their links after the first poll. No other batch comes between them, so that two batches
+        // seldom deny each other.
+        let mut asks = pin!(join_all(asks));
+        future::poll_fn(|context| {
+            let _turn = self.servers.turn.lock();
+            asks.as_mut().poll(context)
+        })
+        .await
     }
 
     async fn ask(
@@ -106,21 +113,21 @@ impl Split<'_> {
         member: Member<'_>,
         deadline: Instant,
     ) -> Found {
-        let looks = matches!(operation, Operation::Check | Operation::Peek);
+        let is_look = matches!(operation, Operation::Check | Operation::Peek);
         let batch = Batch::new(operation, slice::from_ref(&member)).at(self.batch.now);
         let answers = self.servers.run(&batch, deadline).await;
         let answer = answers.map(|answers| answers.first().copied().unwrap_or_default());
         answer.map_err(|failure| match failure {
             // Whether it was done or not, it has charged nothing.
-            Failure::Unknown(error) if looks => Failure::NotDone(error),
+            Failure::Unknown(error) if is_look => Failure::NotDone(error),
             failure => failure.at(place),
         })
     }
 
     async fn check_and_spend(&self) -> Result<Vec<Answer>, Failure> {
         let batch = self.batch;
-        let checks = self.ask_all(Operation::Check, self.places(|_| true));
-        let looks = self.ask_all(Operation::Peek, self.places(|_| true));
+        let checks = self.ask_all(Operation::Check, self.all());
+        let looks = self.ask_all(Operation::Peek, self.all());
         let (checked, stored) = futures_util::join!(checks, looks);
         let mut answers = checked.into_iter().collect::<Result<Vec<_>, _>>()?;
         let mut stored = stored.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -170,16 +177,18 @@ impl Split<'_> {
 
     /// Spends. Each charge is either kept or refunded.
     async fn charge(&self) -> Result<Spent, Failure> {
-        let writes = |member: &Member<'_>| self.batch.writes(member);
-        let first = self.places(|member| writes(member) && can_refund(member));
-        let tiers = self.places(|member| writes(member) && !can_refund(member));
+        let members = self.batch.members;
+        let mut all = self.all();
+        all.retain(|place| self.batch.writes(&members[*place]));
+        let can_refund = |place: &usize| can_refund(&members[*place]);
+        let (first, tiers): (_, Vec<_>) = all.into_iter().partition(can_refund);
         let (mut places, mut found, mut passes) = (Vec::new(), Vec::new(), true);
         let tiers = tiers.into_iter().map(|place| vec![place]);
         for phase in iter::once(first).chain(tiers) {
             places.extend(phase.iter().copied());
             found.extend(self.ask_all(Operation::Spend, phase).await);
             passes = zip(&places, &found).all(|(place, found)| {
-                let votes = self.batch.members[*place].mode.votes();
+                let votes = members[*place].mode.votes();
                 found.as_ref().is_ok_and(|answer| answer.passed || !votes)
             });
             if !passes {

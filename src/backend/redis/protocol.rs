@@ -1,6 +1,6 @@
 //! The arguments and the answer of the script, which `driver.lua` describes.
 
-use std::{iter::zip, time::SystemTime};
+use std::iter::zip;
 
 use fred::types::Value;
 use smallvec::SmallVec;
@@ -27,11 +27,11 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Writes a batch. The server's clock is `ahead` of ours, as far as it is known.
-    pub(super) fn new(batch: &Batch<'_>, form: &KeyForm, ahead: i64) -> Self {
+    /// Writes a batch that is decided `around` a time.
+    pub(super) fn new(batch: &Batch<'_>, form: &KeyForm, around: u64) -> Self {
         let members = zip(1.., batch.members).map(|(nth, member)| {
             let is_last = nth == batch.members.len();
-            let term = term(batch, member, is_last, ahead);
+            let term = term(batch, member, is_last, around);
             (form.key(member).into(), term)
         });
         // The answer for tiers has as many instants as the smallest acceptable grant.
@@ -58,18 +58,13 @@ impl Call {
 
 /// Writes what is asked of a member. All numbers are below 2⁵³, apart from the largest, which stands for -1.
 #[expect(clippy::cast_precision_loss, reason = "doubles hold them exactly")]
-fn term(batch: &Batch<'_>, member: &Member<'_>, is_last: bool, ahead: i64) -> Value {
+fn term(batch: &Batch<'_>, member: &Member<'_>, is_last: bool, around: u64) -> Value {
     let ask = &member.ask;
-    let around = || {
-        batch
-            .now
-            .map_or_else(|| server_time(ahead), Timestamp::as_micros)
-    };
     let (letter, mut numbers): (_, SmallVec<[u64; 8]>) = match member.algorithm {
         Algorithm::Gcra(gcra) => ("G", gcra.term(ask).into_iter().collect()),
         Algorithm::Window(window) => ("W", window.term(ask).into_iter().collect()),
         Algorithm::Concurrency(limit) => ("C", limit.term(ask).into_iter().collect()),
-        Algorithm::Quota(quota) => ("Q", quota.term(ask, around()).into_iter().collect()),
+        Algorithm::Quota(quota) => ("Q", quota.term(ask, around).into_iter().collect()),
         Algorithm::Tiers(tiers) => ("T", tiers.term(ask).collect()),
     };
     let verb = match ask.verb {
@@ -94,17 +89,6 @@ fn term(batch: &Batch<'_>, member: &Member<'_>, is_last: bool, ahead: i64) -> Va
     let doubles = numbers.iter().map(|number| number.cast_signed() as f64);
     text.extend(doubles.flat_map(f64::to_le_bytes));
     Value::Bytes(text.into())
-}
-
-/// Returns the server's time, whose clock is so many microseconds ahead of ours.
-fn server_time(ahead: i64) -> u64 {
-    let ours = Timestamp::from(SystemTime::now()).as_micros();
-    ours.saturating_add_signed(ahead)
-}
-
-/// Returns by how many microseconds the server's clock is ahead of ours.
-pub(super) fn ahead(server: u64) -> i64 {
-    server.wrapping_sub(server_time(0)).cast_signed()
 }
 
 /// Returns the arguments of `EVALSHA` or `EVAL` for calls with the same time.

@@ -9,6 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicI64, Ordering},
     },
+    time::SystemTime,
 };
 
 use fred::{
@@ -30,9 +31,9 @@ use super::{
     error::{Failure, RedisError},
     keys::KeyForm,
     link::{Link, RECONNECT_DELAY},
-    protocol::{self, Call},
+    protocol::Call,
 };
-use crate::{decision::Answer, random, transaction::Batch};
+use crate::{clock::Timestamp, decision::Answer, random, transaction::Batch};
 
 /// The number of slots of a cluster.
 const SLOTS: usize = 1 << 14;
@@ -50,6 +51,8 @@ pub(super) struct Servers {
     /// Those of a cluster: the masters, and the servers of the URL.
     links: Mutex<HashMap<Server, Arc<Link>>>,
     refresher: Mutex<Option<JoinHandle<()>>>,
+    /// Held while the calls of a batch are sent.
+    pub(super) turn: Mutex<()>,
 }
 
 /// The table of slots, and the reason why it could not be read. A single server has all keys in one slot.
@@ -76,6 +79,7 @@ impl Servers {
             table: watch::Sender::new(table),
             links: Mutex::default(),
             refresher: Mutex::default(),
+            turn: Mutex::default(),
         }
     }
 
@@ -141,8 +145,10 @@ impl Servers {
         let (mut target, mut asking, mut attempts) = (None, false, ATTEMPTS);
         loop {
             attempts -= 1;
-            let ahead = self.ahead.load(Ordering::Relaxed);
-            let call = Arc::new(Call::new(batch, &self.form, ahead));
+            let ours = Timestamp::from(SystemTime::now()).as_micros();
+            let theirs = ours.saturating_add_signed(self.ahead.load(Ordering::Relaxed));
+            let around = batch.now.map_or(theirs, Timestamp::as_micros);
+            let call = Arc::new(Call::new(batch, &self.form, around));
             let slot = self.slot(call.key());
             let link = match target.take() {
                 Some(link) => link,
@@ -161,7 +167,8 @@ impl Servers {
             }
             match failure {
                 Failure::Clock(time) if attempts > 0 => {
-                    self.ahead.store(protocol::ahead(time), Ordering::Relaxed);
+                    let ahead = time.wrapping_sub(ours).cast_signed();
+                    self.ahead.store(ahead, Ordering::Relaxed);
                 }
                 Failure::Redirected { host, port, .. } if is_clustered && attempts > 0 => {
                     // A server leaves out the host if it is its own.
