@@ -57,28 +57,27 @@ impl RateLimiter {
         let addresses = self.addr.split(',').map(address);
         let mut addresses = addresses.collect::<Result<Vec<_>, _>>()?;
         let ((host, port), others) = (addresses.remove(0), addresses);
+        let nodes = others
+            .iter()
+            .map(|(host, port)| format!("&node={host}:{port}"));
+        let (nodes, db) = (nodes.collect::<String>(), self.db);
         let url = match (&self.mainname, others.len()) {
             (Some(name), _) if !is_main_name(name) => return Err(Problem::MainName(name.clone())),
             (Some(name), _) => {
-                format!("redis-sentinel://{host}:{port}?sentinelServiceName={name}")
+                format!("redis-sentinel://{host}:{port}/{db}?sentinelServiceName={name}{nodes}")
             }
-            (None, 0) => format!("redis://{host}:{port}"),
-            (None, _) => format!("redis-cluster://{host}:{port}"),
+            (None, 0) => format!("redis://{host}:{port}/{db}"),
+            (None, _) if db == 0 => format!("redis-cluster://{host}:{port}?{nodes}"),
+            (None, _) => format!("redis-cluster://{host}:{port}/{db}?{nodes}"),
         };
         let mut redis = RedisBackend::builder(url);
-        for (host, port) in others {
-            redis = redis.node(host.trim_matches(['[', ']']), port);
-        }
         if let Some(user) = self.username {
             redis = redis.user(user);
         }
         if let Some(password) = self.password {
             redis = redis.password(password);
         }
-        match self.db {
-            0 => Ok(redis),
-            db => Ok(redis.database(db)),
-        }
+        Ok(redis)
     }
 }
 

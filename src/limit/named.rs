@@ -10,7 +10,7 @@ use crate::{
     algorithm::{Algorithm, LeaseShare},
     id::{Id, IdError, IdFormat, MISSING},
     metrics::Meter,
-    transaction::{BucketKey, LimitKey, LimitSeed, Member, Mode, OnFailure},
+    transaction::{BucketKey, LimitKey, LimitSeed, OnFailure},
 };
 
 /// A limit that is in force: its name, its default, and its overrides. Returned by [`Limits::get`](super::Limits::get).

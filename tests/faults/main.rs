@@ -9,7 +9,6 @@ mod failover;
 mod leases;
 mod load;
 mod network;
-mod outages;
 mod permits;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;

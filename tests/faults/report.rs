@@ -48,13 +48,6 @@ impl Report {
         self.stack.assert_announced_only_for(reasons);
     }
 
-    /// The store has decided all calls.
-    #[track_caller]
-    pub(crate) fn assert_all_by_store(&self) {
-        self.stack.assert_never_opened();
-        assert_eq!(self.without(), 0);
-    }
-
     /// How many calls the store has not decided, of those whose answers show it.
     pub(crate) fn without(&self) -> usize {
         let calls = self.calls.iter();
@@ -165,9 +158,4 @@ pub(crate) fn lost(limit: &str, sum: &Sum) -> u32 {
 /// A store that has lost what was not `seen`, and was away.
 pub(crate) fn failed_over(limit: &str, sum: &Sum) -> u32 {
     lost(limit, sum) - sum.seen.min(BURST)
-}
-
-/// A store that was always there.
-pub(crate) fn always(_: &str, _: &Sum) -> u32 {
-    BURST
 }

@@ -1,17 +1,15 @@
 //! Faults of one server.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tokio::time::sleep;
 use tollgate::Transaction;
-use tracing::instrument::WithSubscriber;
 
 use crate::{
     failover::replicated,
     load::{Load, until},
     redis_support::{Proxy, Server, wait_for},
-    report::{always, away, failed_over, lost},
-    stack::{Answer, BURST, LONG, PATIENCE, Stack, spend},
+    report::{away, failed_over, lost},
+    stack::{BURST, LONG, Stack},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -53,25 +51,6 @@ async fn server_that_hangs_is_done_without() {
     let report = load.stop().await;
     report.print(&format!("paused, {back:?}"));
     report.assert_admitted(paused, away);
-    report.assert_none_denied_wrongly();
-    report.assert_charged_once(&server);
-    report.end([&server]);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn flush_of_scripts_is_not_noticed() {
-    let server = Server::start();
-    let load = Load::start(Stack::with_deadline(server.url(), LONG).await);
-    let begun = Instant::now();
-    for _ in 0..10 {
-        load.more(100).await;
-        server.command(&["SCRIPT", "FLUSH"]).expect_success();
-    }
-    load.more(100).await;
-    let report = load.stop().await;
-    report.print("scripts flushed");
-    report.assert_all_by_store();
-    report.assert_admitted(begun, always);
     report.assert_none_denied_wrongly();
     report.assert_charged_once(&server);
     report.end([&server]);
@@ -134,65 +113,6 @@ async fn master_that_is_a_replica_for_a_while_is_done_without() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn url_of_a_replica_is_announced_once_and_shown() {
-    let (replica, master) = (Server::start(), Server::start());
-    follow(&replica, &master);
-    // It can be connected to.
-    let stack = Stack::with_deadline(replica.url(), LONG).await;
-    let mut ids = (0..).map(|number| format!("client{number}"));
-    let mut spend = async || {
-        let id = ids.next().unwrap();
-        let spent = spend(&stack.limiter, "local", &id);
-        spent.with_subscriber(stack.dispatch.clone()).await
-    };
-    let is_shown = || stack.limiter.stats().is_open.unwrap();
-    let begun = Instant::now();
-    while !is_shown() {
-        assert_eq!(spend().await, Answer::AllowedLocally);
-        assert!(begun.elapsed() < PATIENCE, "{stack:?}");
-        sleep(Duration::from_millis(10)).await;
-    }
-    for _ in 0..50 {
-        assert_eq!(spend().await, Answer::AllowedLocally);
-        assert!(is_shown());
-    }
-    assert_eq!((stack.opened(), stack.closed()), (1, 0), "{stack:?}");
-    replica
-        .command(&["REPLICAOF", "NO", "ONE"])
-        .expect_success();
-    while spend().await != Answer::Allowed || is_shown() {
-        assert!(begun.elapsed() < PATIENCE, "{stack:?}");
-        sleep(Duration::from_millis(10)).await;
-    }
-    assert_eq!((stack.opened(), stack.closed()), (1, 1), "{stack:?}");
-    stack.end([&replica]);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn server_that_asks_for_another_password_is_done_without_until_it_is_right() {
-    let server = Server::start_with(&["--requirepass", "wrong"]);
-    let url = server.url().replace("wrong", "right");
-    let load = Load::start(Stack::unconnected(url));
-    let begun = Instant::now();
-    load.more(1000).await;
-    assert_eq!((load.stack().opened(), load.stack().closed()), (1, 0));
-    let mut to = server.connect(PATIENCE).unwrap();
-    let right = ["CONFIG", "SET", "requirepass", "right"];
-    to.command(&right).unwrap().expect_success();
-    let back = load.returns_after(Instant::now()).await;
-    load.more(500).await;
-    to.command(&["CONFIG", "SET", "requirepass", "wrong"])
-        .unwrap()
-        .expect_success();
-    drop(to);
-    let report = load.stop().await;
-    report.print(&format!("wrong password, {back:?}"));
-    report.assert_admitted(begun, away);
-    report.assert_none_denied_wrongly();
-    report.end([&server]);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server_that_is_not_there_at_first_is_found_when_it_comes() {
     let server = Server::start();
     server.kill();
@@ -209,21 +129,6 @@ async fn server_that_is_not_there_at_first_is_found_when_it_comes() {
     report.assert_none_denied_wrongly();
     report.assert_charged_once(&server);
     report.end([&server]);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn server_whose_name_nobody_knows_is_done_without() {
-    let load = Load::start(Stack::unconnected("redis://tollgate.invalid".to_owned()));
-    load.more(1000).await;
-    assert_eq!((load.stack().opened(), load.stack().closed()), (1, 0));
-    let report = load.stop().await;
-    report.print("no such name");
-    report.assert_admitted(Instant::now(), |limit, _| match limit {
-        "local" => BURST,
-        _ => 0,
-    });
-    report.assert_none_denied_wrongly();
-    report.end([]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -222,19 +222,6 @@ async fn value_that_is_not_a_bucket_makes_nobody_else_local() {
 }
 
 #[tokio::test]
-async fn batch_that_is_too_large_makes_nobody_else_local() {
-    let server = Server::start();
-    let policy = FailurePolicy::new(connect(server.url()).await).deadline(TIMEOUT);
-    let limiter = Limiter::new(built(false), policy);
-    let ids: Vec<_> = (0..150_000).map(|n| n.to_string()).collect();
-    let batch: Vec<_> = ids.iter().map(|id| Transaction::new("gcra", id)).collect();
-    assert!(limiter.spend_batch(&batch).await.unwrap().allowed());
-    let other = limiter.spend(&Transaction::new("gcra", "other")).await;
-    assert_eq!(other.unwrap().source(), Source::Store);
-    assert_eq!(limiter.stats().is_open, Some(false));
-}
-
-#[tokio::test]
 async fn value_in_one_slot_of_a_cluster_fails_its_batch_and_charges_nothing() {
     let limiter = Limiter::new(built(false), connect(CLUSTER.url()).await);
     for (limit, mode) in [

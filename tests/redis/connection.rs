@@ -8,7 +8,6 @@ use std::{
 use tokio::{
     runtime::Handle,
     task::{JoinSet, yield_now},
-    time::timeout,
 };
 use tollgate::{
     Limiter, RedisBackend, Transaction,
@@ -22,7 +21,7 @@ use crate::{
         BURST, Load, TIMEOUT, limiter, limits, mixed, patient_limiter, reason, until_decided,
         wait_until,
     },
-    redis_support::{Proxy, Server, wait_for},
+    redis_support::{Proxy, Server},
     support::patience::settle,
 };
 
@@ -121,24 +120,6 @@ async fn refund_whose_reply_is_lost_gives_back_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dropped_spend_is_charged_at_most_once() {
-    let (server, proxy, limiter) = behind_proxy().await;
-    proxy.delay(Duration::from_millis(1));
-    let mut answered = BTreeMap::new();
-    for number in 0..60 {
-        let id = format!("dropped{number}");
-        let within = Duration::from_micros(50 * number);
-        let spent = timeout(within, limiter.spend(&one(&id))).await;
-        answered.insert(id, u32::from(spent.is_ok()));
-    }
-    // What is sent later is answered later.
-    reconnected(&limiter).await;
-    for (id, at_least) in answered {
-        assert!((at_least..=1).contains(&taken(&server, &id)), "{id}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_server_is_a_timeout_and_right_again_when_it_is_fast() {
     let server = Server::start();
     let proxy = Proxy::start(server.addr()).await;
@@ -158,40 +139,6 @@ async fn slow_server_is_a_timeout_and_right_again_when_it_is_fast() {
         decision.is_ok_and(|decision| decision.remaining() == Some(BURST - taken))
     })
     .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn silent_server_is_left_and_found_again() {
-    let server = Server::start();
-    let limiter = limiter(server.url()).await;
-    let load = Load::start(&limiter, "one", 4, |call| vec![mixed(call).to_string()]);
-    load.more(50).await;
-    server.pause();
-    // While it is silent, its breaker is open, and the connection is given up.
-    wait_for("it is not asked any more", || {
-        let undecided = load.tally.undecided();
-        matches!(undecided.last(), Some(RedisError::CircuitOpen))
-    });
-    load.more(50).await;
-    server.resume();
-    until_decided(&limiter, "one", &["fresh".to_owned()]).await;
-    load.more(50).await;
-    let tally = load.stop().await;
-    assert!(tally.most() <= BURST);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn restarted_server_is_found_again() {
-    let server = Server::start();
-    let limiter = limiter(server.url()).await;
-    let load = Load::start(&limiter, "one", 4, |call| vec![call.to_string()]);
-    load.more(50).await;
-    server.kill();
-    load.more(50).await;
-    server.restart();
-    until_decided(&limiter, "one", &["fresh".to_owned()]).await;
-    load.more(50).await;
-    load.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -240,7 +187,7 @@ async fn too_many_calls_at_once_are_refused_and_those_after_them_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_timeout_can_be_set_except_none_at_all() {
+async fn any_timeout_can_be_set() {
     for url in [SERVER.url(), CLUSTER.url()] {
         let build = |timeout| RedisBackend::builder(url.clone()).timeout(timeout).build();
         for timeout in [Duration::MAX, Duration::from_secs(u64::MAX)] {
@@ -251,7 +198,5 @@ async fn any_timeout_can_be_set_except_none_at_all() {
             let decision = limiter.spend(&one(&id)).await.unwrap();
             assert_eq!(decision.source(), Source::Store);
         }
-        let error = build(Duration::ZERO).unwrap_err();
-        assert!(error.to_string().contains("for example, 250 ms"), "{error}");
     }
 }

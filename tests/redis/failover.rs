@@ -6,8 +6,8 @@ use tokio::sync::Mutex;
 use tollgate::Limiter;
 
 use crate::{
-    load::{BURST, Load, limiter, mixed, patient_limiter, spend, until_decided, wait_until},
-    redis_support::{Cluster, Node, Sentinels, Server, wait_for},
+    load::{BURST, Load, limiter, mixed, patient_limiter, until_decided},
+    redis_support::{Cluster, Node, Sentinels},
 };
 
 /// A cluster whose masters fail, one after another.
@@ -25,65 +25,6 @@ fn everywhere(limiter: &Limiter, name: &'static str) -> Load {
     Load::start(limiter, "one", 6, move |call| {
         vec![format!("{name}{}", mixed(call))]
     })
-}
-
-/// Sets what nodes do while a slot is not served.
-fn require_full_coverage(cluster: &Cluster, required: &str) {
-    for node in cluster.nodes() {
-        let set = ["CONFIG", "SET", "cluster-require-full-coverage", required];
-        node.command(&set).expect_success();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn elected_master_decides_soon_and_admits_at_most_another_burst() {
-    let cluster = FAILING.lock().await;
-    let limiter = limiter(cluster.url()).await;
-    let victim = cluster.masters()[0];
-    let lost = ids_of(&cluster, victim, "lost");
-    let load = everywhere(&limiter, "failover");
-    load.more(300).await;
-    cluster.fail_over(victim);
-    until_decided(&limiter, "one", &lost).await;
-    load.more(300).await;
-    let tally = load.stop().await;
-    assert!(tally.most() <= 2 * BURST, "{}", tally.most());
-    cluster.restart(victim);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_masters_decide_while_one_is_replaced() {
-    let cluster = FAILING.lock().await;
-    require_full_coverage(&cluster, "no");
-    let limiter = limiter(cluster.url()).await;
-    let masters = cluster.masters();
-    let (victim, other) = (masters[0], masters[1]);
-    let lost = ids_of(&cluster, victim, "silent");
-    let kept = ids_of(&cluster, other, "kept");
-    let slot = cluster.slot_of(&lost[0]);
-    let on_lost = Load::start(&limiter, "one", 3, move |call| vec![lost[call % 5].clone()]);
-    let on_kept = Load::start(&limiter, "one", 3, move |call| vec![kept[call % 5].clone()]);
-    on_lost.more(50).await;
-    // Nobody replaces it until others have decided.
-    let replica = cluster.replica_of(victim);
-    replica.hold_elections(true);
-    cluster.hasten(replica);
-    victim.pause();
-    on_lost.more(10).await;
-    on_kept.more_decided(50).await;
-    replica.hold_elections(false);
-    wait_for("its replica is elected", || {
-        cluster.owner(slot).id() != victim.id()
-    });
-    let after = ids_of(&cluster, cluster.owner(slot), "after");
-    until_decided(&limiter, "one", &after).await;
-    on_kept.more(50).await;
-    let (on_lost, on_kept) = (on_lost.stop().await, on_kept.stop().await);
-    assert!(on_kept.most() <= BURST && on_lost.most() <= 2 * BURST);
-    victim.resume();
-    cluster.wait_until_settled();
-    cluster.calm();
-    require_full_coverage(&cluster, "yes");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -143,44 +84,4 @@ async fn silent_master_is_left_for_the_one_that_the_sentinels_choose() {
     load.more(300).await;
     let tally = load.stop().await;
     assert!(tally.most() <= 2 * BURST, "{}", tally.most());
-    killed_master_is_replaced(&sentinels, &limiter).await;
-}
-
-async fn killed_master_is_replaced(sentinels: &Sentinels, limiter: &Limiter) {
-    let load = everywhere(limiter, "killed");
-    load.more(300).await;
-    sentinels.fail_over();
-    until_decided(limiter, "one", &["again".to_owned()]).await;
-    load.more(300).await;
-    let tally = load.stop().await;
-    assert!(tally.most() <= 2 * BURST, "{}", tally.most());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn server_that_becomes_a_replica_is_left_until_it_is_a_master_again() {
-    let (server, master) = (Server::start(), Server::start());
-    let limiter = patient_limiter(server.url()).await;
-    let follow =
-        |host: &str, port: &str| server.command(&["REPLICAOF", host, port]).expect_success();
-    follow("127.0.0.1", &master.port().to_string());
-    let connections = || {
-        server
-            .info("total_connections_received")
-            .parse::<u32>()
-            .unwrap()
-    };
-    let before = connections();
-    let error = spend(&limiter, "one", &["id".to_owned()])
-        .await
-        .unwrap_err();
-    assert!(error.is_read_only(), "{error}");
-    // Each look at it is a connection, too.
-    let mut looks = 0;
-    wait_until("another connection is made", async || {
-        looks += 1;
-        connections() > before + looks
-    })
-    .await;
-    follow("NO", "ONE");
-    until_decided(&limiter, "one", &["id".to_owned()]).await;
 }

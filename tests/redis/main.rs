@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 mod broken_keys;
+mod configuration;
 mod connection;
 mod docs;
 mod failover;
@@ -19,9 +20,9 @@ mod secrets;
 mod servers;
 mod single;
 mod spread;
+mod stored;
 #[path = "../support/mod.rs"]
 mod support;
-mod tls;
 mod values;
 
 use std::{sync::LazyLock, time::Duration};

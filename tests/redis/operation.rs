@@ -122,20 +122,6 @@ fn set(server: &Server, option: &str, value: &str) {
 }
 
 #[tokio::test]
-async fn full_server_that_evicts_nothing_still_denies() {
-    let server = Server::start();
-    let limiter = limiter(&server).await;
-    let all = request().cost(20);
-    assert!(limiter.spend(&all).await.unwrap().allowed());
-    set(&server, "maxmemory-policy", "noeviction");
-    set(&server, "maxmemory", "1kb");
-    let other = Transaction::new("requests", "10.1.2.4");
-    limiter.spend(&other).await.unwrap_err();
-    assert!(limiter.check(&other).await.unwrap().allowed());
-    assert!(!limiter.spend(&request()).await.unwrap().allowed());
-}
-
-#[tokio::test]
 async fn buckets_that_are_full_soonest_go_first() {
     let server = Server::start();
     let limiter = limiter(&server).await;

@@ -78,20 +78,6 @@ async fn callers_that_leave_at_any_await_leave_no_permit_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn callers_that_leave_while_the_answer_is_on_its_way_leave_no_permit_behind() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.addr()).await;
-    let limit = two(connect(proxy.url()).await, HOUR);
-    proxy.delay(Duration::from_millis(30));
-    for after in 0..12 {
-        let id = after.to_string();
-        let entering = limit.enter(&id);
-        let _ = tokio::time::timeout(Duration::from_millis(5 * after), entering).await;
-        comes_to(&limit, &id, 2).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_are_not_lost_with_the_answer_to_a_renewal() {
     let server = Server::start();
     let proxy = Proxy::start(server.addr()).await;

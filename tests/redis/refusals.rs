@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
 use tollgate::{Limiter, RedisBackend, Transaction, backend::redis::RedisError};
 
 use crate::{
-    CLUSTER, PATIENCE, SERVER,
+    CLUSTER,
     load::{TIMEOUT, limits, patient_limiter, reason, wait_until},
     redis_support::{Server, wait_for},
 };
@@ -22,42 +21,6 @@ fn backend(url: &str) -> RedisBackend {
 /// The error of a decision.
 async fn error_of(limiter: &Limiter, transaction: &Transaction<'_>) -> RedisError {
     reason(&limiter.spend(transaction).await.unwrap_err())
-}
-
-/// Waits until a decision fails for a reason that says this.
-async fn says(limiter: &Limiter, part: &str) {
-    wait_until(part, async || {
-        error_of(limiter, &one()).await.to_string().contains(part)
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_will_not_connect_is_said_at_once() {
-    let locked = Server::start_with(&["--requirepass", "secret"]);
-    let locked_at = locked.addr();
-    let single = SERVER.addr();
-    for (url, part) in [
-        (format!("redis://:wrong@{locked_at}"), "WRONGPASS"),
-        (format!("redis://{locked_at}"), "NOAUTH"),
-        (format!("redis-cluster://:wrong@{locked_at}"), "WRONGPASS"),
-        (
-            format!("redis-cluster://{single}"),
-            "this is no cluster: use `redis://`",
-        ),
-        (
-            format!("redis-sentinel://{single}?sentinelServiceName=name"),
-            "this is no sentinel: use `redis://`",
-        ),
-    ] {
-        let backend = backend(&url);
-        // It is said long before this.
-        let connected = timeout(PATIENCE, backend.connected(Duration::MAX)).await;
-        let error = connected.expect("it is said at once").unwrap_err();
-        assert!(error.to_string().contains(part), "{url}: {error}");
-        assert!(error.is_permanent(), "{error}");
-        says(&Limiter::new(limits(), backend), part).await;
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -119,29 +82,6 @@ async fn full_server_refuses_and_charges_nothing() {
     set("0");
     assert_eq!(server.command(&["DBSIZE"]).integer(), 1);
     assert!(limiter.spend(&one()).await.unwrap().allowed());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn key_of_somebody_else_is_an_error_that_says_so() {
-    let server = Server::start();
-    let limiter = patient_limiter(server.url()).await;
-    server
-        .command(&["LPUSH", "tollgate:{id}:1:id", "x"])
-        .expect_success();
-    let text = error_of(&limiter, &one()).await.to_string();
-    assert!(
-        text.contains("WRONGTYPE") && text.contains("a prefix of its own"),
-        "{text}"
-    );
-    server
-        .command(&["SET", "tollgate:{id}:1:id", "text"])
-        .expect_success();
-    let text = error_of(&limiter, &one()).await.to_string();
-    assert!(text.contains("something else uses these keys"), "{text}");
-    assert_eq!(
-        server.command(&["GET", "tollgate:{id}:1:id"]).text(),
-        "text"
-    );
 }
 
 /// What a server says that takes no writes, and what is to be done.

@@ -8,7 +8,7 @@ use tollgate::Limiter;
 
 use crate::{
     CLUSTER,
-    load::{BURST, Load, Tally, mixed, patient_limiter, spend},
+    load::{BURST, Load, Tally, mixed, patient_limiter, spend, wait_until},
     redis_support::{Cluster, Node},
 };
 
@@ -72,7 +72,7 @@ fn id(account: &str, number: usize) -> String {
 async fn bucket_is_found_wherever_its_slot_moves() {
     let moving = Moving::of("7001").await;
     let limiter = patient_limiter(CLUSTER.url()).await;
-    let account = moving.account;
+    let from = moving.cluster.owner(moving.slot);
     let load = Load::start(&limiter, "ofAccount", 6, |call| {
         vec![id("7001", mixed(call))]
     });
@@ -81,7 +81,14 @@ async fn bucket_is_found_wherever_its_slot_moves() {
     assert_eq!(tally.errors(), [].into());
     assert_eq!(tally.most(), BURST);
     assert_admitted_exactly(&tally);
-    assert_eq!(account, moving.account);
+    // The table is read again, so spends go to the new master at once.
+    wait_until("no spend is redirected", async || {
+        let before = from.info("errorstat_MOVED");
+        let ids = [moving.id(0)];
+        spend(&limiter, "ofAccount", &ids).await.unwrap();
+        from.info("errorstat_MOVED") == before
+    })
+    .await;
 }
 
 /// Without errors, all that was spent six times or more was admitted the burst.

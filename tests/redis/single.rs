@@ -11,38 +11,11 @@ use tollgate::{
     transaction::Mode,
 };
 
-use crate::{CLUSTER, SERVER, connect, redis_support::Server};
+use crate::{SERVER, connect, redis_support::Server};
 
 fn limits(limit: Limit) -> Limits {
     let requests = LimitName::new("requests", 1, IdFormat::Opaque);
     Limits::builder().limit(requests, limit).build().unwrap()
-}
-
-/// Spends from one bucket with 500 tasks over four clients, and returns how many passed.
-async fn storm(url: String, id: &'static str) -> usize {
-    let mut limiters = Vec::new();
-    for _ in 0..4 {
-        let backend = connect(url.clone()).await;
-        limiters.push(Limiter::new(limits(Limit::per_hour(20).burst(20)), backend));
-    }
-    let spends = (0..500).map(|i| {
-        let limiter = limiters[i % limiters.len()].clone();
-        tokio::spawn(async move {
-            let spent = limiter.spend(&Transaction::new("requests", id)).await;
-            spent.unwrap().allowed()
-        })
-    });
-    let mut passed = 0;
-    for spend in spends.collect::<Vec<_>>() {
-        passed += usize::from(spend.await.unwrap());
-    }
-    passed
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn five_hundred_at_once_over_several_clients_are_admitted_the_burst() {
-    assert_eq!(storm(SERVER.url(), "storm").await, 20);
-    assert_eq!(storm(CLUSTER.url(), "storm").await, 20);
 }
 
 #[tokio::test]
@@ -218,78 +191,4 @@ async fn keys_have_their_form() {
         keys.array()[0].text(),
         "registry:api:{rate-limit:ip:1.2.3.4}"
     );
-}
-
-/// URLs, and a part of their errors.
-const NOWHERE: &[(&str, &str)] = &[
-    ("localhost", "it has no scheme"),
-    ("redis://", "it has no host: use"),
-    ("http://localhost", "it begins with another scheme"),
-    (
-        "redis-sentinel://localhost:26379",
-        "it has no `sentinelServiceName`: use",
-    ),
-    (
-        "redis://localhost:port",
-        "its port is not a number up to 65535: use",
-    ),
-    (
-        "redis://localhost/a/b",
-        "its path is not the number of a database: use",
-    ),
-    (
-        "redis://localhost/300",
-        "its path is not the number of a database: use",
-    ),
-    (
-        "redis-cluster://localhost:1?node=other",
-        "a `node` is not written as `host:port`: use",
-    ),
-    (
-        "redis-cluster://localhost:1?node=other:x",
-        "a `node` is not written as `host:port`: use",
-    ),
-    (
-        "redis://localhost:99999",
-        "its port is not a number up to 65535: use",
-    ),
-    ("redis://[::1", "its host is not a name or an address: use"),
-    (
-        "redis://%ff@localhost",
-        "its user or password is not UTF-8: use",
-    ),
-    ("redis+unix://", "it has no path to a socket: write"),
-    ("redis+unix:///", "it has no path to a socket: write"),
-];
-
-#[tokio::test]
-async fn sources_that_lead_nowhere_are_refused() {
-    for (url, reason) in NOWHERE {
-        let error = RedisBackend::new(*url).unwrap_err().to_string();
-        assert!(error.contains(reason), "{url}: {error}");
-        assert!(!error.contains("Invalid"), "{error}");
-    }
-    // All other settings can have any size.
-    let patient = RedisBackend::builder("redis://localhost").timeout(Duration::MAX);
-    patient.build().unwrap();
-    let builder = format!("{:?}", RedisBackend::builder("redis://:secret@localhost"));
-    assert!(!builder.contains("secret"));
-}
-
-#[tokio::test]
-async fn settings_that_do_not_fit_the_servers_are_refused() {
-    let single = || RedisBackend::builder("redis://localhost");
-    let cluster = || RedisBackend::builder("redis-cluster://localhost:7000");
-    for (builder, reason) in [
-        (cluster().database(1), "leave out `database`"),
-        (single().node("localhost", 7001), "leave out `node`"),
-        (single().root_certificates("-"), "use `rediss://`"),
-        (cluster().client_certificate("-", "-"), "use `rediss://`"),
-    ] {
-        let error = builder.build().unwrap_err().to_string();
-        assert!(error.contains(reason), "{error}");
-    }
-    for fitting in [cluster().node("::1", 7001), cluster(), single().database(1)] {
-        fitting.build().unwrap();
-    }
 }

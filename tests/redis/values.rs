@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, Transaction, backend::Backend, clock::ManualClock,
-    quota::Per, testing::history::Random,
+    Limit, Limiter, Limits, Transaction, backend::Backend, clock::ManualClock, quota::Per,
+    testing::history::Random,
 };
 
 use crate::{CLUSTER, SERVER, connect};
@@ -70,11 +70,6 @@ async fn decides_equally(named: impl Backend, with_values: impl Backend) {
         }
     }
     assert!((50..350).contains(&denied), "{denied}");
-}
-
-#[tokio::test]
-async fn values_decide_as_named_limits_in_memory() {
-    decides_equally(MemoryBackend::new(), MemoryBackend::new()).await;
 }
 
 #[tokio::test]

@@ -215,15 +215,6 @@ impl Cluster {
         }
     }
 
-    /// Kills a master and lets its replica take over without an election, which is faster.
-    pub(crate) fn take_over(&self, master: &Node) -> &Node {
-        let replica = self.replica_of(master);
-        master.kill();
-        replica.expect(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
-        self.wait_until_replaced(master, replica);
-        replica
-    }
-
     /// Lets a master change places with its replica, which is returned, as for maintenance.
     pub(crate) fn switch_over(&self, master: &Node) -> &Node {
         let replica = self.replica_of(master);

@@ -25,13 +25,10 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::resp::Reply;
-
 /// A proxy in front of a server, closed when dropped.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     address: SocketAddr,
-    to: Arc<Mutex<SocketAddr>>,
     faults: Arc<Faults>,
     connections: Arc<Mutex<JoinSet<()>>>,
     listener: JoinHandle<()>,
@@ -43,17 +40,10 @@ impl Proxy {
         let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
         let listener = bound.expect("a port is free");
         let address = listener.local_addr().expect("it is bound");
-        let (to, faults) = (Arc::new(Mutex::new(to)), Arc::<Faults>::default());
-        let connections = Arc::default();
-        let accepts = accept(
-            listener,
-            Arc::clone(&to),
-            Arc::clone(&faults),
-            Arc::clone(&connections),
-        );
+        let (faults, connections) = (Arc::<Faults>::default(), Arc::default());
+        let accepts = accept(listener, to, Arc::clone(&faults), Arc::clone(&connections));
         Self {
             address,
-            to,
             faults,
             connections,
             listener: tokio::spawn(accepts),
@@ -82,16 +72,6 @@ impl Proxy {
     /// How many replies were cut.
     pub(crate) fn replies_cut(&self) -> usize {
         self.faults.replies_cut.load(SeqCst)
-    }
-
-    /// Gives the first two callers of each group each other's answers.
-    pub(crate) fn swap_answers(&self) {
-        self.faults.swap.store(true, SeqCst);
-    }
-
-    /// Leads new connections to another server. Those that are open stay so.
-    pub(crate) fn lead_to(&self, to: SocketAddr) {
-        *self.to.lock().expect("nothing panics with it") = to;
     }
 
     /// How many connections were made.
@@ -127,7 +107,6 @@ struct Faults {
     replies_cut: AtomicUsize,
     connections_made: AtomicUsize,
     refuse: AtomicBool,
-    swap: AtomicBool,
 }
 
 /// When the server has sent something, and what.
@@ -135,14 +114,13 @@ type Late = (Instant, Vec<u8>);
 
 async fn accept(
     listener: TcpListener,
-    to: Arc<Mutex<SocketAddr>>,
+    to: SocketAddr,
     faults: Arc<Faults>,
     connections: Arc<Mutex<JoinSet<()>>>,
 ) {
     while let Ok((client, _)) = listener.accept().await {
         faults.connections_made.fetch_add(1, SeqCst);
         if !faults.refuse.load(SeqCst) {
-            let to = *to.lock().expect("nothing panics with it");
             let mut open = connections.lock().expect("nothing panics with it");
             open.spawn(forward(client, to, Arc::clone(&faults)));
         }
@@ -183,13 +161,7 @@ async fn receive(
             faults.replies_cut.fetch_add(1, SeqCst);
             return Ok(());
         }
-        let mut read = buffer[..count].to_vec();
-        if faults.swap.load(SeqCst)
-            && let Some(swapped) = Reply::with_swapped_answers(&read)
-        {
-            read = swapped;
-        }
-        let late = (Instant::now(), read);
+        let late = (Instant::now(), buffer[..count].to_vec());
         replies.send(late).map_err(io::Error::other)?;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    io::{self, BufRead, BufReader, Cursor, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     os::unix::net::UnixStream,
     path::Path,
@@ -62,7 +62,10 @@ impl<S: Read + Write> Connection<S> {
             ":" => number(rest).map(Reply::Integer),
             "$" | "*" if rest == "-1" => Ok(Reply::Null),
             "$" => self.bulk(number(rest)?).map(Reply::Bulk),
-            "*" => (0..number(rest)?).map(|_| self.reply()).collect(),
+            "*" => (0..number(rest)?)
+                .map(|_| self.reply())
+                .collect::<Result<_, _>>()
+                .map(Reply::Array),
             _ => Err(malformed(&line)),
         }
     }
@@ -147,50 +150,10 @@ impl Reply {
         matches!(self, Self::Status(text) if text == "OK")
     }
 
-    /// The replies that a text begins with, if the first one is of a script that has decided about several buckets, with the
-    /// answers about the first two swapped. The reply has a value for each bucket after the time.
-    pub(crate) fn with_swapped_answers(text: &[u8]) -> Option<Vec<u8>> {
-        let mut rest = Connection::over(Cursor::new(text.to_vec()));
-        let Self::Array(mut members) = rest.reply().ok()? else {
-            return None;
-        };
-        let [Self::Integer(_), _, _, ..] = &*members else {
-            return None;
-        };
-        members.swap(1, 2);
-        let mut swapped = Self::Array(members).to_bytes();
-        rest.stream.read_to_end(&mut swapped).ok()?;
-        Some(swapped)
-    }
-
-    fn to_bytes(&self) -> Vec<u8> {
-        match self {
-            Self::Status(text) => format!("+{text}\r\n").into_bytes(),
-            Self::Error(text) => format!("-{text}\r\n").into_bytes(),
-            Self::Integer(number) => format!(":{number}\r\n").into_bytes(),
-            Self::Bulk(bytes) => {
-                let head = format!("${}\r\n", bytes.len()).into_bytes();
-                [&head, &**bytes, b"\r\n"].concat()
-            }
-            Self::Null => b"$-1\r\n".to_vec(),
-            Self::Array(members) => {
-                let head = format!("*{}\r\n", members.len()).into_bytes();
-                let members = members.iter().flat_map(Self::to_bytes);
-                head.into_iter().chain(members).collect()
-            }
-        }
-    }
-
     /// Panics if this is an error.
     #[track_caller]
     pub(crate) fn expect_success(&self) {
         assert_eq!(self.error(), None);
-    }
-}
-
-impl FromIterator<Reply> for Reply {
-    fn from_iter<I: IntoIterator<Item = Reply>>(members: I) -> Self {
-        Self::Array(members.into_iter().collect())
     }
 }
 

@@ -1,5 +1,5 @@
 use super::{Gcra, Ticks};
-use crate::algorithm::{Ask, Verb};
+use crate::algorithm::{Arithmetic, Ask, Charge, Figures, Verb};
 
 /// Above each TAT that a script reads.
 const NEVER_LATE: u64 = (1 << 53) - 1;
@@ -23,5 +23,22 @@ impl Gcra {
             latest.us,
             latest.frac.into(),
         ]
+    }
+
+    /// Returns the figures, and the charge of a script that counts it, from the TAT that `gcra.lua` shows.
+    pub(crate) fn shown(
+        &self,
+        ask: &Ask<'_>,
+        now: u64,
+        charges: u32,
+        [us, frac]: [u64; 2],
+    ) -> Option<(Figures, Charge)> {
+        let frac = frac.try_into().ok()?;
+        let charge = Charge {
+            at: us,
+            frac,
+            units: charges * ask.cost,
+        };
+        Some((self.figures(ask, &Ticks { us, frac }, now), charge))
     }
 }

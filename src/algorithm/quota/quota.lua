@@ -1,19 +1,10 @@
 -- Quotas. A value is `Q0<last>:<used>`: the last microsecond of the period, and the amount used in it. That of a period from
--- first use is `Q<start>:<used>`, as all values of an earlier version are, which reads both. The state is the end of the period,
--- or -1 - start, and the amount.
--- A term: the quota; the cost; the length of a period from first use, or -1; and the start and the end of a calendar's period,
--- and the ends of the next two. The mark of a refund is the end of the period that was charged. Shows the end and the amount.
+-- first use is `Q<start>:<used>`, as all values of an earlier version are, which reads both. The state is the end of the period
+-- and the amount. It is shown.
+-- A term: the quota; the cost; the length of a period from first use, or -1; the start and the end of a calendar's period, and
+-- the ends of the next two; and the end of the period of the charge that a refund is about, or -1.
 function algorithms.Q()
-  local quota = {}
-
-  function quota.load(value)
-    local explicit, first, used = match(value or 'Q0:0', '^Q(0?)(%d+):(%d+)$')
-    first, used = tonumber(first), tonumber(used)
-    if not (used and first < END and used < 4294967296) then
-      error(BROKEN, 0)
-    end
-    return explicit == '0' and first + 1 or -1 - first, used
-  end
+  local quota = {show = show_state}
 
   -- Returns the end of the period that contains an instant, or nil if it is outside of the known periods.
   local function period(instant, term)
@@ -25,44 +16,40 @@ function algorithms.Q()
     return term[3] >= 0 and instant + term[3] or nil
   end
 
-  -- Returns the end of a stored period. An unknown one has ended, unless it begins later, by a clock that has stepped back.
-  local function end_of(ends, term)
-    return ends >= 0 and ends or period(-1 - ends, term) or -1 - ends
+  function quota.load(value, term)
+    local is_last, first, used = match(value or 'Q0:0', '^Q(0?)(%d+):(%d+)$')
+    first, used = tonumber(first), tonumber(used)
+    if not (used and first < END and used < 4294967296) then
+      error(BROKEN, 0)
+    end
+    -- An unknown period has ended, unless it begins later, by a clock that has stepped back.
+    return is_last == '0' and first + 1 or period(first, term) or first, used
   end
 
-  -- Returns the period that counts, and the amount: a new one if the stored one has ended.
-  local function counting(ends, used, term)
-    ends = end_of(ends, term)
-    if now < ends and used > 0 then
-      return ends, used
+  -- Uses some units, up to a number: of the period that counts, or of a new one if that has ended.
+  local function use(ends, used, term, units, most)
+    if now >= ends or used == 0 then
+      ends, used = period(now, term) or error(CLOCK .. format(whole, now), 0), 0
     end
-    return period(now, term) or error(CLOCK, 0), 0
+    units = min(units, most - used)
+    return ends, used + units, units
   end
 
   function quota.spend(ends, used, term)
-    ends, used = counting(ends, used, term)
-    if used + term[2] <= term[1] then
-      return ends, used + term[2], term[2]
+    local after, all, units = use(ends, used, term, term[2], huge)
+    if all <= term[1] then
+      return after, all, units
     end
   end
 
   function quota.debit(ends, used, term)
-    ends, used = counting(ends, used, term)
-    local units = min(term[2], 4294967295 - used)
-    return ends, used + units, units
+    return use(ends, used, term, term[2], 4294967295)
   end
 
-  function quota.refund(ends, used, term, mark)
-    ends = end_of(ends, term)
-    local units = now < ends and min(term[2], used) or 0
-    if units > 0 and (mark == '' or tonumber(mark) == ends) then
-      return ends, used - units, units
+  function quota.refund(ends, used, term)
+    if now < ends and min(term[2], used) > 0 and (term[8] < 0 or term[8] == ends) then
+      return ends, max(used - term[2], 0), min(term[2], used)
     end
-  end
-
-  function quota.show(ends, used, term, reply, at)
-    reply[at + 1], reply[at + 2] = end_of(ends, term), used
-    return at + 2
   end
 
   -- The value outlives its period by a minute, so that a clock that steps back gives no second quota.

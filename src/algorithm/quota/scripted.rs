@@ -1,23 +1,45 @@
-use super::{Per, Quota};
-use crate::algorithm::Ask;
+use super::{Per, Quota, Usage};
+use crate::algorithm::{Arithmetic, Ask, Charge, Figures};
 
 impl Quota {
-    /// Returns the numbers of a term, as `quota.lua` reads them, apart from the [periods](Per::periods). -1 is no length.
-    pub(crate) fn term(&self, ask: &Ask<'_>) -> [u64; 3] {
+    /// Returns the numbers of a term, as `quota.lua` reads them, with the periods around an instant. -1 is no length.
+    pub(crate) fn term(&self, ask: &Ask<'_>, around: u64) -> [u64; 7] {
         let length = self.per.first_use_length();
         let length = length.map(|length| u64::try_from(length.as_micros()).unwrap_or(u64::MAX));
+        let [start, first, second, third] = self.per.periods(around);
         [
             self.quota.into(),
             ask.cost.into(),
             length.unwrap_or(u64::MAX),
+            start,
+            first,
+            second,
+            third,
         ]
+    }
+
+    /// Returns the figures, and the charge of some units, from the state that `quota.lua` shows.
+    pub(crate) fn shown(
+        &self,
+        ask: &Ask<'_>,
+        now: u64,
+        units: u32,
+        [end, used]: [u64; 2],
+    ) -> Option<(Figures, Charge)> {
+        let used = used.try_into().ok()?;
+        let charge = Charge {
+            at: end,
+            frac: 0,
+            units,
+        };
+        Some((self.figures(ask, &Usage { end, used }, now), charge))
     }
 }
 
 impl Per {
     /// Returns the start and the end of the calendar's period before the one that contains an instant, the end of that one, and
     /// the end of the next. A period from first use has none.
-    pub(crate) fn periods(self, around: u64) -> [u64; 4] {
+    fn periods(self, around: u64) -> [u64; 4] {
         if self.first_use_length().is_some() {
             return [0; 4];
         }

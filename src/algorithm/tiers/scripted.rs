@@ -1,5 +1,5 @@
 use super::{History, Tiers, history::ReportedTier};
-use crate::algorithm::Ask;
+use crate::algorithm::{Arithmetic, Ask, Charge, Figures};
 
 impl Tiers {
     /// Returns the numbers of a term, as `tiers.lua` reads them. -1 is an endless time.
@@ -20,8 +20,24 @@ impl Tiers {
             .chain(tiers)
     }
 
-    /// Reads the numbers that `tiers.lua` shows after the grant.
-    pub(crate) fn shown(&self, shown: &mut impl Iterator<Item = i64>) -> Option<History> {
+    /// Reads what `tiers.lua` shows. Returns the figures, and the charge of some units.
+    pub(crate) fn shown(
+        &self,
+        ask: &Ask<'_>,
+        now: u64,
+        units: u32,
+        mut shown: impl Iterator<Item = i64>,
+    ) -> Option<(Figures, Charge)> {
+        let grant = shown.next()?.cast_unsigned();
+        let charge = Charge {
+            at: grant & u64::from(u32::MAX),
+            frac: u32::try_from(grant >> 32).ok()?,
+            units,
+        };
+        Some((self.figures(ask, &self.history(shown)?, now), charge))
+    }
+
+    fn history(&self, mut shown: impl Iterator<Item = i64>) -> Option<History> {
         let last = shown.next()?.try_into().ok()?;
         let tiers = self.0.iter().map(|_| {
             let entry = shown.next()?;

@@ -1,5 +1,5 @@
 use super::{Shown, Window};
-use crate::algorithm::Ask;
+use crate::algorithm::{Ask, Charge};
 
 impl Window {
     /// Returns the numbers of a term, as `window.lua` reads them.
@@ -14,13 +14,23 @@ impl Window {
 }
 
 impl Shown {
-    /// Reads the numbers that `window.lua` shows.
-    pub(crate) fn read([used, leaving, first, newest]: [u64; 4]) -> Option<Self> {
-        Some(Self {
+    /// Reads the numbers that `window.lua` shows. Returns them, and the charge of some units.
+    pub(crate) fn read(
+        now: u64,
+        units: u32,
+        [used, leaving, first, newest]: [u64; 4],
+    ) -> Option<(Self, Charge)> {
+        let shown = Self {
             used: used.try_into().ok()?,
             leaving,
             first,
             newest,
-        })
+        };
+        let charge = Charge {
+            at: now,
+            frac: 0,
+            units,
+        };
+        Some((shown, charge))
     }
 }

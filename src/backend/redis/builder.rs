@@ -1,10 +1,11 @@
 //! The settings of a backend on Redis.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
+
+use fred::types::config::{Config, ServerConfig};
 
 use super::{
-    RedisBackend, Servers, address::ServerAddress, cluster::Cluster, error::RedisError,
-    keys::KeyForm, link::Link,
+    RedisBackend, address, error::RedisError, keys::KeyForm, servers::Servers, tls::TlsSettings,
 };
 use crate::metrics::StoreDurations;
 
@@ -12,9 +13,13 @@ use crate::metrics::StoreDurations;
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Builds a [`RedisBackend`]. Created by [`RedisBackend::builder`]; [`KeyForm`] has an example.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RedisBackendBuilder {
-    address: ServerAddress,
+    url: String,
+    user: Option<String>,
+    password: Option<String>,
+    sentinel_password: Option<String>,
+    tls: TlsSettings,
     form: KeyForm,
     timeout: Duration,
 }
@@ -22,7 +27,11 @@ pub struct RedisBackendBuilder {
 impl RedisBackendBuilder {
     pub(super) fn new(url: String) -> Self {
         Self {
-            address: ServerAddress::new(url),
+            url,
+            user: None,
+            password: None,
+            sentinel_password: None,
+            tls: TlsSettings::default(),
             form: KeyForm::default(),
             timeout: Duration::from_millis(250),
         }
@@ -34,8 +43,7 @@ impl RedisBackendBuilder {
     /// use tollgate::RedisBackend;
     ///
     /// # fn example(password: String, authorities: Vec<u8>) -> Result<(), Box<dyn std::error::Error>> {
-    /// let redis = RedisBackend::builder("rediss-cluster://buckets-1:6379")
-    ///     .node("buckets-2", 6379)
+    /// let redis = RedisBackend::builder("rediss-cluster://buckets-1:6379?node=buckets-2:6379")
     ///     .user("tollgate")
     ///     .password(password)
     ///     .root_certificates(authorities)
@@ -44,14 +52,14 @@ impl RedisBackendBuilder {
     /// ```
     #[must_use]
     pub fn user(mut self, user: impl Into<String>) -> Self {
-        self.address.user = Some(user.into());
+        self.user = Some(user.into());
         self
     }
 
     /// Sets the password, instead of the one in the URL. It is not percent-encoded. [`user`](Self::user) has an example.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
-        self.address.password = Some(password.into());
+        self.password = Some(password.into());
         self
     }
 
@@ -59,22 +67,7 @@ impl RedisBackendBuilder {
     /// [`password`](Self::password) is another one. Without sentinels in the URL, this is an error.
     #[must_use]
     pub fn sentinel_password(mut self, password: impl Into<String>) -> Self {
-        self.address.sentinel_password = Some(password.into());
-        self
-    }
-
-    /// Sets the database, instead of the one in the URL. On a cluster, this is an error.
-    #[must_use]
-    pub fn database(mut self, database: u8) -> Self {
-        self.address.database = Some(database);
-        self
-    }
-
-    /// Adds a node of the cluster, or a sentinel, to those in the URL. The host is a name or an address, such as `::1`.
-    /// For a single server, this is an error. [`user`](Self::user) has an example.
-    #[must_use]
-    pub fn node(mut self, host: impl Into<String>, port: u16) -> Self {
-        self.address.nodes.push((host.into(), port));
+        self.sentinel_password = Some(password.into());
         self
     }
 
@@ -82,7 +75,7 @@ impl RedisBackendBuilder {
     /// trusts. Without TLS in the URL, this is an error. [`user`](Self::user) has an example.
     #[must_use]
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.address.tls.authorities = Some(pem.into());
+        self.tls.authorities = Some(pem.into());
         self
     }
 
@@ -95,7 +88,7 @@ impl RedisBackendBuilder {
         certificate: impl Into<Vec<u8>>,
         key: impl Into<Vec<u8>>,
     ) -> Self {
-        self.address.tls.client = Some((certificate.into(), key.into()));
+        self.tls.client = Some((certificate.into(), key.into()));
         self
     }
 
@@ -121,29 +114,56 @@ impl RedisBackendBuilder {
     ///
     /// # Errors
     ///
-    /// If the URL or another setting is not valid: if the timeout is zero, if a database is set for a cluster, if nodes are
-    /// added to a single server, or if certificates cannot be read or the URL is without TLS.
+    /// If the URL or another setting is not valid: if the timeout is zero, or if certificates cannot be read or the URL is
+    /// without TLS.
     pub fn build(self) -> Result<RedisBackend, RedisError> {
         if self.timeout.is_zero() {
             return Err(RedisError::config(
                 "the timeout is 0: use, for example, 250 ms",
             ));
         }
-        let (config, inspection) = (self.address.config()?, Arc::default());
-        let servers = match config.server.is_clustered() {
-            true => Servers::Cluster(Arc::new(Cluster::new(config, inspection))),
-            false => Servers::Single(Link::new(config, inspection)),
-        };
+        let servers = Arc::new(Servers::new(self.config()?, self.form));
         // Outside of a runtime, the first decision connects.
-        let _begins_later = match &servers {
-            Servers::Single(link) => link.begin(),
-            Servers::Cluster(cluster) => cluster.begin(),
-        };
+        let _begins_later = servers.begin();
         Ok(RedisBackend {
             servers,
-            form: self.form,
             timeout: self.timeout,
             durations: StoreDurations::default(),
         })
+    }
+
+    /// Returns the configuration of a client of the servers.
+    fn config(&self) -> Result<Config, RedisError> {
+        let (mut config, has_tls) = address::parse(&self.url)?;
+        if has_tls {
+            config.tls = Some(self.tls.connector()?);
+        } else if !self.tls.is_default() {
+            return Err(RedisError::config(
+                "it has certificates, but its URL is without TLS: use `rediss://`, `rediss-cluster://` or `rediss-sentinel://`",
+            ));
+        }
+        if self.sentinel_password.is_some() {
+            let ServerConfig::Sentinel { password, .. } = &mut config.server else {
+                return Err(RedisError::config(
+                    "there are no sentinels: leave out `sentinel_password`, or use `redis-sentinel://`",
+                ));
+            };
+            password.clone_from(&self.sentinel_password);
+        }
+        config.username = self.user.clone().or(config.username);
+        config.password = self.password.clone().or(config.password);
+        // fred would wait for a server that is not there yet.
+        config.fail_fast = true;
+        Ok(config)
+    }
+}
+
+impl fmt::Debug for RedisBackendBuilder {
+    /// Leaves out the URL, because it can contain a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisBackendBuilder")
+            .field("keys", &self.form)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
     }
 }

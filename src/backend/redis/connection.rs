@@ -2,7 +2,7 @@
 //! never reconnected. fred would resend commands, would not notice a server that is silent while commands are sent to it, and
 //! keeps, without an answer, a command that is sent right after a connection has ended.
 
-use std::time::Duration;
+use std::{iter, sync::LazyLock, time::Duration};
 
 use fred::{
     clients::Client,
@@ -12,10 +12,25 @@ use fred::{
         ClusterHash, ConnectHandle, CustomCommand, Value,
         config::{Config, ConnectionConfig, Options, ServerConfig, TcpConfig},
     },
+    util::sha1_hash,
 };
+use futures_util::future::{self, OptionFuture};
 use tokio::{net::TcpStream, time};
 
-use super::error::RedisError;
+use super::{error::RedisError, protocol};
+
+/// The script that decides on the server: the driver, and the arithmetic of each algorithm, which is in its folder.
+pub(super) const SCRIPT: &str = concat!(
+    include_str!("driver.lua"),
+    include_str!("../../algorithm/gcra/gcra.lua"),
+    include_str!("../../algorithm/quota/quota.lua"),
+    include_str!("../../algorithm/window/window.lua"),
+    include_str!("../../algorithm/tiers/tiers.lua"),
+    "return run()\n",
+);
+
+/// The hash by which servers know it.
+pub(super) static SHA: LazyLock<String> = LazyLock::new(|| sha1_hash(SCRIPT));
 
 /// The longest time for a connection to one server or sentinel, and for commands that are no decisions.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
@@ -31,7 +46,7 @@ pub(super) struct Connection(Client);
 pub(super) struct Ending(ConnectHandle);
 
 impl Connection {
-    /// Connects, once.
+    /// Connects, once, and runs the script without a batch. That loads it, and shows whether the user may run it.
     pub(super) async fn open(config: &Config) -> Result<(Self, Ending), RedisError> {
         let settings = ConnectionConfig {
             connection_timeout: PATIENCE,
@@ -55,13 +70,17 @@ impl Connection {
             }),
             error = ending.ended() => Err(error),
         };
-        match connected {
-            Ok(()) => Ok((Self(client), ending)),
-            Err(error) => Err(match other_protocol(config).await {
+        if let Err(error) = connected {
+            return Err(match other_protocol(config).await {
                 Some(mistake) => RedisError::config(mistake),
-                None => RedisError::disconnected(error, &config.server),
-            }),
+                None => RedisError::disconnected(&error, &config.server),
+            });
         }
+        let connection = Self(client);
+        let run = protocol::encode(SCRIPT, iter::empty());
+        let run = connection.send("EVAL", run, false, PATIENCE).await;
+        run.map_err(|error| RedisError::disconnected(&error, &config.server))?;
+        Ok((connection, ending))
     }
 
     /// Sends a command, once and at once. If it is `asking`, it is for a slot that the server is importing.
@@ -79,24 +98,16 @@ impl Connection {
             fail_fast: true,
             ..Options::default()
         };
-        let custom = |name| CustomCommand::new_static(name, ClusterHash::FirstKey, false);
-        let client = self.0.clone();
+        let client = self.0.with_options(&once);
         async move {
-            if !asking {
-                let client = client.with_options(&once);
-                return client.custom(custom(command), arguments).await;
-            }
-            // No other command comes between the two.
-            let pipeline = client.pipeline().with_options(&once);
-            let _: Value = pipeline
-                .custom(custom("ASKING"), Vec::<Value>::new())
-                .await?;
-            let _: Value = pipeline.custom(custom(command), arguments).await?;
-            pipeline
-                .try_all::<Value>()
-                .await
-                .pop()
-                .unwrap_or(Ok(Value::Null))
+            let custom = |name, arguments: Vec<Value>| {
+                let command = CustomCommand::new_static(name, ClusterHash::FirstKey, false);
+                client.custom::<Value, _>(command, arguments)
+            };
+            // Both are sent when they are polled for the first time, so no other command of a link comes between them.
+            let asked = OptionFuture::from(asking.then(|| custom("ASKING", Vec::new())));
+            let (_, reply) = future::join(asked, custom(command, arguments)).await;
+            reply
         }
     }
 }
@@ -124,18 +135,21 @@ async fn other_protocol(config: &Config) -> Option<&'static str> {
         ServerConfig::Unix { .. } => return None,
         servers => servers.hosts().into_iter().next()?,
     };
-    let first = async {
-        let stream = TcpStream::connect((&*server.host, server.port))
-            .await
-            .ok()?;
-        stream.writable().await.ok()?;
-        stream.try_write(b"PING\r\n").ok()?;
-        stream.readable().await.ok()?;
-        let mut first = [0];
-        stream.try_read(&mut first).ok()?;
-        Some(first[0])
+    let probe: &[u8] = match &config.tls {
+        Some(_) => b"PING\r\n",
+        // A handshake that ends at once: TLS answers it with an alert, and closes the connection at anything else.
+        None => &[0x16, 3, 1, 0, 4, 1, 0, 0, 0],
     };
-    match (time::timeout(PATIENCE, first).await.ok()??, &config.tls) {
+    let mut first = [0];
+    let answer = async {
+        let stream = TcpStream::connect((&*server.host, server.port)).await?;
+        stream.writable().await?;
+        stream.try_write(probe)?;
+        stream.readable().await?;
+        stream.try_read(&mut first)
+    };
+    time::timeout(PATIENCE, answer).await.ok()?.ok()?;
+    match (first[0], &config.tls) {
         (b'+' | b'-', Some(_)) => {
             Some("the server is without TLS: use `redis://`, without the second `s`")
         }

@@ -1,171 +1,173 @@
--- The rest of the driver, which `head.lua` describes.
+-- Decides batches, one after the other, each completely or not at all. Each bucket is read and written once, however many of
+-- the batches are about it. The files of the algorithms follow this one.
+--
+-- KEYS: the bucket of each member of each batch.
+-- ARGV: the time in microseconds, or -1 for the server's; the term of each member; and, if batches are repeated, a text with a
+-- byte for each member, which for the last one of a batch is the number of batches that are equal to it.
+-- A term is a text: the letter of an algorithm; a verb and a zero; a byte of 1 if it votes, plus 2 if it writes, plus 4 if it is
+-- the last one of its batch; and, as doubles, the numbers that the file of the algorithm describes. The verbs: `spend`, `debit`,
+-- `refund`, `renew`, `look`, which never passes, and `reset`.
+-- A batch passes if all its members that vote do. Answers a text of doubles: the time and, for each batch, how many doubles are
+-- about it, and these. For each member, they are its units, or -1 if it does not pass, and what its algorithm shows: numbers of
+-- the bucket after the change if the batch and the member pass, and of the stored one otherwise.
+-- If a batch cannot be decided, nothing has changed, and the answer is the error `FAILED`, with the number of the member and the
+-- reason. An error of a server that refuses to write is answered as it is: nothing has changed, unless it begins with `PARTLY`.
 
--- By number, the terms: their numbers, and the functions of their algorithm.
-local terms, made, base = {}, {}, 3 + ARGV[2]
-for i = 1, ARGV[2] do
-  local text = ARGV[2 + i]
+local KEYS, ARGV, call, try = KEYS, ARGV, redis.call, redis.pcall
+local floor, min, max, huge = math.floor, math.min, math.max, math.huge
+local byte, format, match, rep, sub = string.byte, string.format, string.match, string.rep, string.sub
+local pack, unpack, list = struct.pack, struct.unpack, unpack
+-- All numbers are below 2^53, up to which doubles are exact.
+local END = 9007199254740992
+-- `%d` takes a third of the time of `%.0f`, but only works if C's integer type is wide enough for the time.
+local whole = format('%d', END) == '9007199254740992' and '%d' or '%.0f'
+-- The errors for a value that is not a bucket, and for a clock that is outside of the given periods of a calendar.
+local BROKEN, CLOCK = 'BROKEN value', 'CLOCK '
+
+-- A client's clock may differ from the server's, so keys that are written by it live ten minutes longer (in milliseconds).
+local now, grace = tonumber(ARGV[1]), 600000
+if now < 0 then
+  local time = call('TIME')
+  now, grace = time[1] * 1000000 + time[2], 0
+end
+
+-- By letter, a function that creates an algorithm, once a term needs it: a table with a function for each verb, and these:
+-- `load` returns the state in a value, or of a missing one; `show` appends numbers to the reply, and returns the place of the
+-- last one; `dump` returns the value of a state and the instant until which it counts, or nil for a bucket that is as new, and
+-- whether the value is only the end that the stored one lacks. A verb returns the state after a request and the units, or nil
+-- if it does not pass. A state is two values, which never change. Terms share it, so it contains nothing that depends on one.
+local algorithms, made, terms = {}, {}, {}
+
+local function show_state(state, other, _, reply, at)
+  reply[at + 1], reply[at + 2] = state, other
+  return at + 2
+end
+
+local function read_term(text)
   local letter, verb, mode, at = unpack('<c1sB', text)
   local by = made[letter] or algorithms[letter]()
   local term = {
-    get = call, load = by.load, ask = by[verb], show = by.show, dump = by.dump, votes = mode % 2 == 1, writes = mode > 1,
+    load = by.load, ask = by[verb] or function() end, show = by.show, dump = by.dump, resets = verb == 'reset',
+    votes = mode % 2 == 1, writes = mode % 4 > 1, is_last = mode > 3,
     unpack('<' .. rep('d', (#text - at + 1) / 8), text, at),
   }
-  if verb == 'look' then
-    function term.ask() end
-  elseif verb == 'reset' then
-    -- It reads nothing, so it also removes a broken value.
-    local state, other = by.load(false)
-    function term.get() end
-    function term.load()
-      return term
-    end
-    function term.ask()
-      return state, other, 0
-    end
-  end
-  terms[i], made[letter] = term, by
+  terms[text], made[letter] = term, by
+  return term
 end
 
--- By the number of a key, the states of buckets, and for those that have changed the term that knows how to write them.
-local states, others, changed = {}, {}, {}
-local members, reply, errors, filled, first, nth = ARGV[base], {now}, {}, 1, 0, 0
-local total = members and #members / 12 or #KEYS
+-- By key, the states of buckets, and for those that have changed a term that knows how to write them; and the member that is
+-- being decided.
+local states, others, changed, member = {}, {}, {}, 0
+local reply, after, after_other, units = {now}, {}, {}, {}
 
--- Decides the next batch of several members, each of which has its key, its term, and the state and the units to which it leads.
-local decide_together = members and function(batch)
-  local size, passes, at, number = 0, true, filled, 0
-  repeat
-    size, nth = size + 1, nth + 1
-    local key, term, member = 0, nil, batch[size] or {key = 0, term = 0, state = 0, other = 0, units = 0}
-    key, number = unpack('<I4i4', members, 12 * nth - 11)
-    term = terms[number] or terms[-number]
-    if states[key] == nil then
-      states[key], others[key] = term.load(term.get('GET', KEYS[key]))
+-- Decides equal batches of one member. Returns the number of doubles in the reply, as the next two functions do.
+local function decide_alone(key, term, count, filled)
+  local state, other, ask, show, writes = states[key], others[key], term.ask, term.show, term.writes
+  for _ = 1, count do
+    local start, after, after_other, units = filled + 1, ask(state, other, term)
+    if after == nil then
+      after, after_other, units = state, other, -1
     end
-    member.state, member.other, member.units = term.ask(states[key], others[key], term, ARGV[base + nth])
-    batch[size], member.key, member.term = member, key, term
-    passes = passes and (member.state ~= nil or not term.votes)
-  until number > 0
-  for i = 1, size do
-    local member = batch[i]
-    local key, term, state, other = member.key, member.term, member.state, member.other
-    reply[at + 1] = state ~= nil and member.units or -1
-    if state == nil or not passes then
-      state, other = states[key], others[key]
+    reply[start + 1] = units
+    filled = show(after, after_other, term, reply, start + 1)
+    reply[start] = filled - start
+    if writes then
+      state, other = after, after_other
     end
-    at = term.show(state, other, term, reply, at + 1)
   end
-  -- Only now, because a broken value can be found that late.
-  for i = 1, passes and size or 0 do
-    local member = batch[i]
-    local key, term, state, other = member.key, member.term, member.state, member.other
-    if term.writes and state ~= nil and (state ~= states[key] or other ~= others[key]) then
+  if state ~= states[key] or other ~= others[key] then
+    states[key], others[key], changed[key] = state, other, term
+  end
+  return filled
+end
+
+-- Decides a batch of several members. `after`, `after_other` and `units` are what they lead to.
+local function decide_together(first, last, filled)
+  local passes, start = true, filled + 1
+  for i = first, last do
+    local key, term = KEYS[i], terms[ARGV[i + 1]]
+    member, after[i], after_other[i], units[i] = i, term.ask(states[key], others[key], term)
+    passes = passes and (after[i] ~= nil or not term.votes)
+  end
+  filled = start
+  for i = first, last do
+    local key, term, state, other, passed = KEYS[i], terms[ARGV[i + 1]], after[i], after_other[i], after[i] ~= nil
+    if not (passed and passes) then
+      state, other = states[key], others[key]
+    elseif term.writes and (state ~= states[key] or other ~= others[key]) then
       states[key], others[key], changed[key] = state, other, term
     end
+    reply[filled + 1] = passed and units[i] or -1
+    filled = term.show(state, other, term, reply, filled + 1)
   end
-  filled = at
+  reply[start] = filled - start
+  return filled
 end
 
--- Decides the batches that are left. Most have one member, for which this does the same in less time.
+-- Decides all batches.
 local function decide()
-  local KEYS, ARGV, members, terms, states, others, reply, batch = KEYS, ARGV, members, terms, states, others, reply, {}
-  local key, number, count = 0, 1, 1
-  while nth < total do
-    key, first = nth + 1, nth
-    if members then
-      key, number, count = unpack('<I4i4I4', members, 12 * nth + 1)
+  if now >= 4503599627370496 then
+    -- 2^52, in the year 2112, so that an instant and the longest span stay below 2^53.
+    error(CLOCK .. format(whole, now), 0)
+  end
+  local filled, first, counts = 1, 1, ARGV[#KEYS + 2]
+  for i = 1, #KEYS do
+    local key, text = KEYS[i], ARGV[i + 1]
+    local term = terms[text] or read_term(text)
+    member = i
+    if states[key] == nil or term.resets then
+      -- A reset does not read, so it also removes a broken value.
+      states[key], others[key] = term.load(not term.resets and call('GET', key), term)
+      changed[key] = term.resets and term or nil
     end
-    if number < 0 then
-      decide_together(batch)
-    else
-      nth = nth + 1
-      local term, state, other, at = terms[number], states[key], others[key], filled + 1
-      local ask, show, writes, mark = term.ask, term.show, term.writes, ARGV[base + nth]
-      if state == nil then
-        state, other = term.load(term.get('GET', KEYS[key]))
-        states[key], others[key] = state, other
-      end
-      for _ = 1, count do
-        local after, after_other, units = ask(state, other, term, mark)
-        if after == nil then
-          after, after_other, units = state, other, -1
-        end
-        reply[at] = units
-        if show == show_state then
-          reply[at + 1], reply[at + 2], at = after, after_other, at + 3
-        else
-          at = show(after, after_other, term, reply, at) + 1
-        end
-        if writes then
-          state, other = after, after_other
-        end
-      end
-      if writes and (state ~= states[key] or other ~= others[key]) then
-        states[key], others[key], changed[key] = state, other, term
-      end
-      filled = at - 1
+    if term.is_last then
+      filled = first < i and decide_together(first, i, filled)
+        or decide_alone(key, term, counts and byte(counts, i) or 1, filled)
+      first = i + 1
     end
   end
-end
-
--- The error of a bucket fails its batch only.
-while nth < total do
-  local done, raised = pcall(decide)
-  if not done then
-    errors[#errors + 1] = (type(raised) == 'table' and raised.err or raised) .. ' ' .. nth - first
-    local number, count = 1, 1
-    repeat
-      if members then
-        number, count = unpack('<i4I4', members, 12 * nth - 7)
-      end
-      nth = number < 0 and nth + 1 or nth
-    until number > 0
-    for _ = 1, count do
-      filled = filled + 1
-      reply[filled] = -1 - #errors
-    end
-  end
+  return filled
 end
 
 -- Appends to the value of a bucket, whose key lives longer than it needs, so that not each unit moves its end.
-local try = redis.pcall
 local function append(key, text, ms)
   local left = try('PTTL', key)
   local answer = type(left) == 'number' and left < ms and try('PEXPIRE', key, format(whole, ms + floor(ms / 8))) or left
-  answer = type(answer) == 'number' and try('APPEND', key, text) or answer
-  return type(answer) == 'number' and 1 or answer
+  return type(answer) == 'number' and try('APPEND', key, text) or answer
 end
 
-local lifetime, lifetime_text, has_written, refusal, milli = -1, '', false, '', floor(now / 1000) - grace
-for i = 1, #KEYS do
-  local key, term = KEYS[i], changed[i]
-  if term then
-    local text, last, grows = term.dump(states[i], others[i], term)
-    -- The remainder is at most 0, so this rounds up.
-    local ms, answer = text and last < huge and (last - last % -1000) / 1000 - milli, nil
-    if ms and ms ~= lifetime then
-      lifetime, lifetime_text = ms, format(whole, ms)
-    end
+-- Writes the buckets that have changed. Returns the error of a server that does not.
+local function write()
+  local has_written, milli = false, floor(now / 1000) - grace
+  for key, term in pairs(changed) do
+    local text, last, grows = term.dump(states[key], others[key], term)
+    local answer
     if not text then
       answer = try('DEL', key)
-    elseif grows then
-      answer = append(key, text, ms)
-    elseif ms then
-      answer = try('SET', key, text, 'PX', lifetime_text)
-    else
+    elseif last == huge then
       answer = try('SET', key, text)
+    else
+      -- The remainder is at most 0, so this rounds up.
+      local ms = (last - last % -1000) / 1000 - milli
+      answer = grows and append(key, text, ms) or try('SET', key, text, 'PX', format(whole, ms))
     end
-    if answer ~= 0 and answer ~= 1 and answer.err then
-      -- A server that takes no writes refuses the first one. Of a later one, it is not known what the others have done.
-      refusal = has_written and error('PARTLY ' .. answer.err, 0) or answer.err
-      break
+    if type(answer) == 'table' and answer.err then
+      -- A server that takes no writes refuses the first one.
+      return {err = (has_written and 'PARTLY ' or '') .. answer.err}
     end
     has_written = true
   end
 end
-local numbers = {}
-for from = 1, filled, 200 do
-  local to = min(from + 199, filled)
-  numbers[#numbers + 1] = pack('<' .. rep('d', to - from + 1), list(reply, from, to))
+
+local function run()
+  local done, filled = pcall(decide)
+  if not done then
+    return {err = 'FAILED ' .. member .. ' ' .. (type(filled) == 'table' and filled.err or filled)}
+  end
+  local refusal, texts = write(), {}
+  for from = 1, filled, 200 do
+    local to = min(from + 199, filled)
+    texts[#texts + 1] = pack('<' .. rep('d', to - from + 1), list(reply, from, to))
+  end
+  return refusal or table.concat(texts)
 end
-return {table.concat(numbers), refusal, list(errors)}

@@ -4,11 +4,11 @@ use std::fmt;
 
 use fred::{
     error::{Error, ErrorKind},
-    types::config::{Server, ServerConfig},
+    types::config::ServerConfig,
 };
 use thiserror::Error as ThisError;
 
-use crate::{backend::BackendError, clock::InvalidNow, message::debug_is_message};
+use crate::{backend::BackendError, message::debug_is_message};
 
 /// An error of Redis. It is the source of a [`BackendError::Unavailable`], a [`BackendError::NotDone`] or a
 /// [`BackendError::Undecidable`]. The [guide](crate::guide::redis#when-redis-fails) has examples.
@@ -20,7 +20,7 @@ pub enum RedisError {
     Timeout,
     /// There is no connection. If it broke while the answer was on its way, the charge may have been made.
     #[error("there is no connection to Redis ({0})")]
-    Disconnected(DisconnectReason),
+    Disconnected(String),
     /// The server has failed several times in a row, so it is not asked for up to a second. Nothing was sent.
     #[error("Redis has failed several times in a row, and is not asked for a moment")]
     CircuitOpen,
@@ -49,7 +49,7 @@ pub enum RedisError {
         /// The key, without the id if ids are secret.
         key: String,
         /// What is wrong with the value.
-        found: BrokenValue,
+        found: &'static str,
     },
     /// The URL or the configuration is not valid for a client.
     #[error("cannot create a Redis client from this configuration: {0}")]
@@ -57,33 +57,6 @@ pub enum RedisError {
 }
 
 debug_is_message!(RedisError);
-
-/// The reason why there is no connection: a part of [`RedisError::Disconnected`]. The
-/// [guide](crate::guide::redis#when-redis-fails) says what happens then.
-#[derive(Clone, Debug, ThisError)]
-#[error("{}", .0.details())]
-pub struct DisconnectReason(Error);
-
-impl DisconnectReason {
-    /// Returns whether the server did not answer in time.
-    #[must_use]
-    pub fn is_timeout(&self) -> bool {
-        *self.0.kind() == ErrorKind::Timeout
-    }
-}
-
-/// What is wrong with a value that is not a bucket: a part of [`RedisError::NotABucket`]. The
-/// [guide](crate::guide::failures#values-of-other-programs) says what happens then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
-#[non_exhaustive]
-pub enum BrokenValue {
-    /// It is a list, a set or another type, and no string.
-    #[error("its value is of another type (WRONGTYPE)")]
-    OfAnotherType,
-    /// It is a string that this crate has not written.
-    #[error("tollgate has not written its value")]
-    Unreadable,
-}
 
 impl RedisError {
     pub(super) fn config(problem: &str) -> Self {
@@ -95,38 +68,29 @@ impl RedisError {
     }
 
     /// Creates the error for an error of the client.
-    pub(super) fn of(error: Error) -> Self {
-        match error.kind() {
-            ErrorKind::Timeout => Self::Timeout,
-            _ if is_reply(error.details()) => Self::refused(error.details()),
-            ErrorKind::Config | ErrorKind::Url => Self::config(error.details()),
-            _ => Self::Disconnected(DisconnectReason(error)),
+    pub(super) fn of(error: &Error) -> Self {
+        match (error.kind(), error.details()) {
+            (ErrorKind::Timeout, _) => Self::Timeout,
+            (_, reply) if is_code(code(reply)) => Self::refused(reply),
+            (ErrorKind::Config | ErrorKind::Url, problem) => Self::config(problem),
+            (_, reason) => Self::Disconnected(reason.to_owned()),
         }
     }
 
     /// Creates the error for a connection that has ended, or could not be made to these servers.
-    pub(super) fn disconnected(error: Error, servers: &ServerConfig) -> Self {
-        match Self::of(error.clone()) {
-            Self::Refused(text) => Self::Refused(match login_remedy(&text, servers) {
-                Some(remedy) => format!("{} ({remedy})", error.details()),
-                None => text,
-            }),
-            error @ Self::Config(_) => error,
-            _ => Self::Disconnected(DisconnectReason(error)),
+    pub(super) fn disconnected(error: &Error, servers: &ServerConfig) -> Self {
+        let reason = error.details();
+        let text = with_remedy(reason, login_remedy(reason, servers));
+        match Self::of(error) {
+            Self::Refused(_) if text.len() > reason.len() => Self::Refused(text),
+            Self::Timeout | Self::Disconnected(_) => Self::Disconnected(text),
+            error => error,
         }
-    }
-
-    /// Creates the error for a connection that has ended for a reason of our own.
-    pub(super) fn ended(kind: ErrorKind, reason: &'static str) -> Self {
-        Self::Disconnected(DisconnectReason(Error::new(kind, reason)))
     }
 
     /// Creates the error for an error answer of Redis, with a remedy.
     pub(super) fn refused(reply: &str) -> Self {
-        Self::Refused(match remedy(reply) {
-            Some(remedy) if !reply.contains(remedy) => format!("{reply} ({remedy})"),
-            _ => reply.to_owned(),
-        })
+        Self::Refused(with_remedy(reply, remedy(reply)))
     }
 
     /// Returns whether a server refused to write because it is a replica. This happens after a failover, and the client then
@@ -139,14 +103,7 @@ impl RedisError {
     /// Returns whether waiting will not help, for example because the password is wrong or the server is of another kind.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
-        const PERMANENT: [&str; 6] = [
-            "NOAUTH",
-            "WRONGPASS",
-            "NOPERM",
-            "invalid password",
-            "cluster support disabled",
-            NO_SENTINEL,
-        ];
+        const PERMANENT: [&str; 4] = ["NOAUTH", "WRONGPASS", "NOPERM", "this is no "];
         match self {
             Self::Config(_) => true,
             Self::Refused(text) => PERMANENT.iter().any(|part| text.contains(part)),
@@ -155,9 +112,8 @@ impl RedisError {
     }
 }
 
-/// Returns whether the text is from a server: it begins with a code in capital letters.
-fn is_reply(details: &str) -> bool {
-    is_code(details.split(' ').next().unwrap_or_default())
+fn with_remedy(reply: &str, remedy: Option<&str>) -> String {
+    remedy.map_or_else(|| reply.to_owned(), |remedy| format!("{reply} ({remedy})"))
 }
 
 fn is_code(word: &str) -> bool {
@@ -177,49 +133,44 @@ fn code(reply: &str) -> &str {
     }
 }
 
-const NO_SENTINEL: &str = "this is no sentinel: use `redis://`";
-
 /// Returns what to change, for an error that is caused by a server's configuration.
 fn remedy(reply: &str) -> Option<&'static str> {
-    let remedy = match code(reply) {
+    Some(match code(reply) {
         "NOAUTH" => {
             "put the password in the URL, as `redis://:password@host`, or use `.password()`"
         }
         "WRONGPASS" => "check the user and the password in the URL",
         "NOPERM" => {
-            "allow the user `+eval +evalsha +script|load +time +get +set +append +pttl +pexpire +del +ping +client|id +info` \
-             on these keys, and `+select` for a database"
+            "allow the user `+eval +evalsha +time +get +set +append +pttl +pexpire +del +ping +client|id +info` on these \
+             keys, and `+select` for a database"
         }
         "OOM" => "the server is out of memory: raise `maxmemory`",
-        "NOREPLICAS" => {
-            "too few replicas are connected to the master: start them, or lower `min-replicas-to-write`"
-        }
+        "NOREPLICAS" => "start the master's replicas, or lower `min-replicas-to-write`",
         "MISCONF" => {
-            "the server cannot save its data and takes no writes: free its disk, or look for the reason in its \
-             log; `stop-writes-on-bgsave-error no` lets it write without snapshots"
+            "the server cannot save its data: free its disk, or look for the reason in its log"
         }
         "MOVED" | "ASK" | "CROSSSLOT" => "this is a cluster: use `redis-cluster://`",
         "READONLY" => {
-            "it is a replica: if this lasts, name the master, or use `redis-sentinel://` or `redis-cluster://`"
+            "if this lasts, name the master, or use `redis-sentinel://` or `redis-cluster://`"
         }
         _ if reply.contains("cluster support disabled") => "this is no cluster: use `redis://`",
-        _ if reply.contains("unknown command") && reply.contains("SENTINEL") => NO_SENTINEL,
-        _ if reply.contains("unknown command") && reply.contains("EVALSHA") => {
+        _ if reply.contains("unknown command 'SENTINEL'") => "this is no sentinel: use `redis://`",
+        _ if reply.contains("unknown command 'EVAL") => {
             "it runs no scripts: if this is a sentinel, use `redis-sentinel://`"
         }
         _ => return None,
-    };
-    Some(remedy)
+    })
 }
 
-/// Returns what to change if a server has refused the password, or its absence.
+/// Returns what to change if a server has refused the password or its absence, or no sentinel has answered.
 fn login_remedy(reply: &str, servers: &ServerConfig) -> Option<&'static str> {
-    match (code(reply), servers) {
-        ("NOAUTH" | "WRONGPASS", ServerConfig::Sentinel { .. }) => Some(
+    let is_login = ["NOAUTH", "WRONGPASS"].contains(&code(reply));
+    match servers {
+        ServerConfig::Sentinel { .. } if is_login || reply.contains("all sentinel nodes") => Some(
             "the user and the password in the URL are those of the servers: sentinels with a password of their own need \
              `sentinelPassword` in the URL, or `.sentinel_password()`",
         ),
-        ("NOAUTH" | "WRONGPASS", ServerConfig::Unix { .. }) => Some(
+        ServerConfig::Unix { .. } if is_login => Some(
             "write the user and the password as `redis+unix://user:password@unix/path/to.sock`, or use `.password()`",
         ),
         _ => None,
@@ -231,86 +182,37 @@ fn login_remedy(reply: &str, servers: &ServerConfig) -> Option<&'static str> {
 pub(super) enum Failure {
     /// The keys are on both sides of a move to another server. They can be asked for one by one.
     TryAgain,
-    /// The keys are on another server.
-    Moved(Redirect),
-    /// The keys are being moved to another server.
-    Ask(Redirect),
-    /// The server's clock is outside of the periods that it was given.
-    Clock,
-    InvalidNow(InvalidNow),
-    /// The debit of a member, by its place in the call, does not fit.
+    /// The keys are on another server, or being moved there. A server leaves out the host if it is its own.
+    Redirected {
+        host: String,
+        port: u16,
+        asking: bool,
+    },
+    /// The server's clock, which shows this time, is outside of the periods that it was given.
+    Clock(u64),
+    /// The debit of a member, by its place in the batch, does not fit.
     NoRoom(usize),
-    /// The value of a key, by its place in the call, is not a bucket.
-    NotABucket(usize, BrokenValue),
+    /// The value of a member's key is not a bucket.
+    NotABucket(usize, &'static str),
     /// Nothing was charged.
     NotDone(RedisError),
     /// It is not known whether anything was charged.
     Unknown(RedisError),
 }
 
-/// The target of a redirection, `host:port`. A server leaves out the host if it is its own.
-#[derive(Clone, Debug)]
-pub(super) struct Redirect {
-    host: String,
-    port: u16,
-}
-
-impl Redirect {
-    /// Reads the end of `MOVED 3999 127.0.0.1:6381`.
-    fn parse(reply: &str) -> Option<Self> {
-        let (host, port) = reply.split(' ').nth(2)?.rsplit_once(':')?;
-        Some(Self {
-            host: host.trim_matches(['[', ']']).to_owned(),
-            port: port.parse().ok()?,
-        })
-    }
-
-    pub(super) fn server(&self, from: &Server) -> Server {
-        match self.host.as_str() {
-            "" => Server::new(from.host.clone(), self.port),
-            host => Server::new(host, self.port),
-        }
-    }
-}
-
 impl Failure {
-    /// Reads the text of an error that the script answers for a batch, which ends with the number of the member. In a call, the
-    /// batch begins at a place.
-    pub(super) fn of_script(text: &str, first: usize) -> Self {
-        let nth = text
-            .rsplit(' ')
-            .next()
-            .and_then(|word| word.parse::<usize>().ok());
-        let place = first + nth.unwrap_or(1).saturating_sub(1);
-        match code(text) {
-            "CLOCK" => Self::Clock,
-            _ if text.contains("WRONGTYPE") => Self::NotABucket(place, BrokenValue::OfAnotherType),
-            code if code != "BROKEN" && is_code(code) => Self::NotDone(RedisError::refused(text)),
-            // Errors of Lua have no code: it has met a value that it cannot read.
-            _ => Self::NotABucket(place, BrokenValue::Unreadable),
-        }
-    }
-
     pub(super) fn garbled(reply: &impl fmt::Debug) -> Self {
         Self::Unknown(RedisError::Garbled(format!("{reply:?}")))
     }
 
-    /// Returns whether the call failed because its keys were in one call. Single calls can succeed.
-    pub(super) fn is_of_the_keys(&self) -> bool {
+    /// Returns whether one of the calls in a command can be the reason. Then the others succeed alone.
+    pub(super) fn is_of_one_call(&self) -> bool {
         match self {
-            Self::TryAgain => true,
-            Self::NotDone(RedisError::Refused(text)) => {
-                matches!(code(text), "NOPERM" | "CROSSSLOT")
+            Self::TryAgain | Self::NotABucket(..) | Self::Clock(_) => true,
+            Self::NotDone(error) => {
+                matches!(error, RedisError::Refused(_)) && !error.is_read_only()
             }
             _ => false,
-        }
-    }
-
-    /// Returns the error of a server that refuses to write because it is a replica.
-    pub(super) fn read_only(&self) -> Option<RedisError> {
-        match self {
-            Self::NotDone(error) if error.is_read_only() => Some(error.clone()),
-            _ => None,
         }
     }
 
@@ -319,31 +221,21 @@ impl Failure {
         !matches!(self, Self::NotDone(_) | Self::Unknown(_))
     }
 
-    /// Returns the failure of a check, which charges nothing, whether it was done or not.
-    pub(super) fn of_a_check(self) -> Self {
-        match self {
-            Self::Unknown(error) => Self::NotDone(error),
-            failure => failure,
-        }
-    }
-
     /// Returns the failure of a batch of which other parts may have been charged.
     pub(super) fn partly(self) -> Self {
         match self {
-            Self::NotDone(error) => Self::Unknown(error),
-            failure @ Self::Unknown(_) => failure,
+            Self::NotDone(error) | Self::Unknown(error) => Self::Unknown(error),
             _ => Self::Unknown(RedisError::refused(
                 "a part of the batch could not be decided",
             )),
         }
     }
 
-    /// Returns the failure of a batch, in which the keys of this call have other places.
-    pub(super) fn within(self, places: &[usize]) -> Self {
-        let outer = |place: usize| places.get(place).copied().unwrap_or(place);
+    /// Returns the failure of a batch, of which the only member of this one is at a place.
+    pub(super) fn at(self, place: usize) -> Self {
         match self {
-            Self::NoRoom(place) => Self::NoRoom(outer(place)),
-            Self::NotABucket(place, found) => Self::NotABucket(outer(place), found),
+            Self::NoRoom(_) => Self::NoRoom(place),
+            Self::NotABucket(_, found) => Self::NotABucket(place, found),
             failure => failure,
         }
     }
@@ -351,7 +243,7 @@ impl Failure {
     /// The result of the call, for metrics.
     pub(super) fn label(&self) -> &'static str {
         match self {
-            Self::InvalidNow(_) | Self::NoRoom(_) => "ok",
+            Self::NoRoom(_) => "ok",
             Self::NotDone(error) if error.is_read_only() => "moving",
             Self::NotDone(RedisError::Timeout) | Self::Unknown(RedisError::Timeout) => "timeout",
             _ => "error",
@@ -360,22 +252,15 @@ impl Failure {
 
     /// Returns the error of a batch. `key` names the key at a place.
     pub(super) fn error(self, key: impl FnOnce(usize) -> String) -> BackendError {
-        let redirected = |text: &str| BackendError::not_done(RedisError::refused(text));
+        let refused = |text: &str| BackendError::not_done(RedisError::refused(text));
         match self {
-            Self::TryAgain => redirected("TRYAGAIN the keys are being moved"),
-            Self::Moved(_) | Self::Ask(_) => redirected("MOVED to another server"),
-            Self::Clock => redirected("CLOCK it is far from the time that it had shown before"),
-            Self::InvalidNow(error) => error.into(),
+            Self::TryAgain => refused("TRYAGAIN the keys are being moved"),
+            Self::Redirected { .. } => refused("MOVED to another server"),
+            Self::Clock(_) => refused("CLOCK it is far from the time that it had shown before"),
             Self::NoRoom(member) => BackendError::NoRoom { member },
-            Self::NotABucket(place, found) => BackendError::Undecidable(
-                RedisError::NotABucket {
-                    key: key(place),
-                    found,
-                }
-                .into(),
-            ),
-            Self::NotDone(error @ RedisError::TooLarge(_)) => {
-                BackendError::Undecidable(error.into())
+            Self::NotABucket(place, found) => {
+                let key = key(place);
+                BackendError::Undecidable(RedisError::NotABucket { key, found }.into())
             }
             Self::NotDone(error) => BackendError::not_done(error),
             Self::Unknown(error) => BackendError::unavailable(error),
@@ -383,28 +268,62 @@ impl Failure {
     }
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        let reply = error.details();
-        // An error within the script can come after its writes. Errors that end a connection fail all calls that wait on it.
-        let is_certain = is_reply(reply)
-            && !reply.contains("PARTLY")
-            && !matches!(
-                (code(reply), reply.contains("user_script")),
-                ("CLUSTERDOWN", _) | ("ERR", true)
-            );
-        match (code(reply), Redirect::parse(reply)) {
-            ("TRYAGAIN", _) => Self::TryAgain,
-            ("MOVED", Some(to)) => Self::Moved(to),
-            ("ASK", Some(to)) => Self::Ask(to),
-            _ if is_certain => Self::NotDone(RedisError::of(error)),
-            _ => Self::Unknown(RedisError::of(error)),
-        }
+impl From<RedisError> for Failure {
+    fn from(error: RedisError) -> Self {
+        Self::NotDone(error)
     }
 }
 
-impl From<InvalidNow> for Failure {
-    fn from(error: InvalidNow) -> Self {
-        Self::InvalidNow(error)
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let reply = error.details();
+        let mut words = reply.splitn(3, ' ');
+        let [first, second, rest] = [(); 3].map(|()| words.next().unwrap_or_default());
+        let read = match first {
+            "TRYAGAIN" => Some(Self::TryAgain),
+            "MOVED" | "ASK" => redirected(rest, first == "ASK"),
+            "FAILED" => second.parse().ok().map(|member| of_script(member, rest)),
+            _ => None,
+        };
+        // An error within the script can come after its writes. Errors that end a connection fail all calls that wait on it.
+        let is_unknown = match code(reply) {
+            "PARTLY" | "CLUSTERDOWN" => true,
+            "ERR" => reply.contains("user_script"),
+            code => !is_code(code),
+        };
+        let error = RedisError::of(&error);
+        read.unwrap_or(match is_unknown {
+            true => Self::Unknown(error),
+            false => Self::NotDone(error),
+        })
     }
+}
+
+/// Reads the script's reason for which the batch of a member, by its number, cannot be decided.
+fn of_script(member: usize, reason: &str) -> Failure {
+    let not_a_bucket = |found| Failure::NotABucket(member.saturating_sub(1), found);
+    let clock = reason
+        .strip_prefix("CLOCK ")
+        .and_then(|time| time.parse().ok());
+    match (clock, code(reason)) {
+        (Some(time), _) => Failure::Clock(time),
+        _ if reason.contains("WRONGTYPE") => {
+            not_a_bucket("its value is of another type (WRONGTYPE)")
+        }
+        (_, code) if code != "BROKEN" && is_code(code) => {
+            Failure::NotDone(RedisError::refused(reason))
+        }
+        // Errors of Lua have no code: it has met a value that it cannot read.
+        _ => not_a_bucket("tollgate has not written its value"),
+    }
+}
+
+/// Reads the target of a redirection, such as `127.0.0.1:6381`.
+fn redirected(target: &str, asking: bool) -> Option<Failure> {
+    let (host, port) = target.rsplit_once(':')?;
+    Some(Failure::Redirected {
+        host: host.trim_matches(['[', ']']).to_owned(),
+        port: port.parse().ok()?,
+        asking,
+    })
 }

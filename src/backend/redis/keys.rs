@@ -13,16 +13,10 @@ use crate::{
 
 /// The form of bucket keys.
 ///
-/// A form is a text with three placeholders: `<limit>` for the limit's number (or its name, if it has none), `<id>`
-/// for the client's id, and `<tag>` for the id's group. The part in braces is the *hash tag*, which decides the slot
-/// of a key in Redis Cluster: keys with the same tag are on the same node.
-///
-/// A bucket belongs to its algorithm. The limit of a bucket by GCRA is written alone; it is followed by `~w` for a window,
-/// `~q` for a quota and `~t` for tiers, as in `tollgate:{12345678}:6~w:12345678`. In a form with `<limit>` in the
-/// braces only, these letters follow the braces, so that they do not change the slot.
-///
-/// The [`default`](Self::default) form is `tollgate:{<tag>}:<limit>:<id>`. Its tag keeps the limits of one client
-/// together, so that they are decided in one step, and spreads clients over the cluster:
+/// The part of a key in braces is its *hash tag*, which decides its slot in Redis Cluster: keys with the same tag are on the same
+/// node. The [`default`](Self::default) form is `tollgate:{<tag>}:<limit>:<id>`, with the limit's number (or its name, if it has
+/// none), the client's id, and as tag the id's group. It keeps the limits of one client together, so that they are decided
+/// in one step, and spreads clients over the cluster:
 ///
 /// | id | tag |
 /// |---|---|
@@ -38,22 +32,19 @@ use crate::{
 /// # Ok::<_, tollgate::backend::redis::KeyFormError>(())
 /// ```
 ///
+/// A bucket belongs to its algorithm. The limit of a bucket by GCRA is written alone; it is followed by `~w` for a window,
+/// `~q` for a quota, `~c` for a concurrency limit and `~t` for tiers, as in `tollgate:{12345678}:6~w:12345678`. If the limit is in
+/// the braces, these letters follow the braces, so that they do not change the slot.
+///
 /// An id cannot change the structure of its key: braces, `%`, spaces and control characters are percent-encoded, and
 /// an id of more than 128 bytes is replaced by its SHA-256.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyForm {
-    parts: Vec<KeyPart>,
+    /// The text up to the tag or, if there is none, the limit, with the opening brace.
+    before: Box<str>,
+    /// Whether a tag is in the braces, or the limit and the id are.
+    has_tag: bool,
     hashed: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum KeyPart {
-    Text(Box<str>),
-    Limit,
-    /// The letter of the algorithm, which is placed once and outside of the hash tag.
-    Algorithm,
-    Id,
-    Tag,
 }
 
 /// Longer ids are hashed, as are all ids of a form that [hashes](KeyForm::hash_ids).
@@ -66,22 +57,21 @@ const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'{').add(b'}');
 const HASH: &str = "%sha256:";
 
 impl KeyForm {
-    /// Parses a form.
+    /// Parses a form: `prefix:{<tag>}:<limit>:<id>`, or `prefix:{text:<limit>:<id>}`, which scatters a client's limits over a
+    /// cluster.
     ///
     /// # Errors
     ///
-    /// If `<limit>` or `<id>` is missing, because clients or limits would share a bucket; if there is no hash tag,
-    /// more than one, or one that is the same for all clients; if there is an unknown placeholder; or if `<limit>` is
-    /// not separated from its neighbours.
+    /// If it is neither of them, or if the prefix or the text contains a brace or `<`.
     pub fn new(form: &str) -> Result<Self, KeyFormError> {
-        let error = |problem| KeyFormError {
-            form: form.to_owned(),
-            problem,
-        };
-        let parts = parse(form).map_err(error)?;
-        check(form, &parts).map_err(error)?;
+        let tagged = form.strip_suffix("<tag>}:<limit>:<id>");
+        let before = tagged.or_else(|| form.strip_suffix("<limit>:<id>}"));
+        let before = before
+            .filter(|before| before.matches('{').count() == 1 && !before.contains(['}', '<']));
+        let before = before.ok_or_else(|| KeyFormError(form.to_owned()))?;
         Ok(Self {
-            parts: with_algorithm(parts),
+            before: before.into(),
+            has_tag: tagged.is_some(),
             hashed: false,
         })
     }
@@ -117,20 +107,21 @@ impl KeyForm {
     }
 
     /// Writes the key of a member's bucket. `push_id` appends an id or a tag, or so many bytes of its hash.
-    #[inline]
     fn write(&self, member: &Member<'_>, push_id: impl Fn(&mut String, &str, usize)) -> String {
-        let mut key = String::with_capacity(64);
-        for part in &self.parts {
-            match part {
-                KeyPart::Text(text) => key.push_str(text),
-                KeyPart::Limit => match member.key.limit {
-                    LimitKey::Name(name) => key.push_str(name),
-                    LimitKey::Number(number) => key.push_str(itoa::Buffer::new().format(number)),
-                },
-                KeyPart::Algorithm => key.push_str(member.key.algorithm.as_str()),
-                KeyPart::Id => push_id(&mut key, member.key.id, 32),
-                KeyPart::Tag => push_id(&mut key, &member.format.group(member.key.id), 8),
-            }
+        let (algorithm, mut key) = (member.key.algorithm.as_str(), String::with_capacity(64));
+        key.push_str(&self.before);
+        if self.has_tag {
+            push_id(&mut key, &member.format.group(member.key.id), 8);
+            key.push_str("}:");
+        }
+        match member.key.limit {
+            LimitKey::Name(name) => key.push_str(name),
+            LimitKey::Number(number) => key.push_str(itoa::Buffer::new().format(number)),
+        }
+        key.extend([if self.has_tag { algorithm } else { "" }, ":"]);
+        push_id(&mut key, member.key.id, 32);
+        if !self.has_tag {
+            key.extend(["}", algorithm]);
         }
         key
     }
@@ -160,118 +151,15 @@ impl Default for KeyForm {
     }
 }
 
-fn parse(form: &str) -> Result<Vec<KeyPart>, FormProblem> {
-    let mut parts = Vec::new();
-    let mut rest = form;
-    while let Some((text, after)) = rest.split_once('<') {
-        if !text.is_empty() {
-            parts.push(KeyPart::Text(text.into()));
-        }
-        let (place, after) = after.split_once('>').ok_or(FormProblem::Open)?;
-        parts.push(match place {
-            "limit" => KeyPart::Limit,
-            "id" => KeyPart::Id,
-            "tag" => KeyPart::Tag,
-            _ => return Err(FormProblem::Place(place.to_owned())),
-        });
-        rest = after;
-    }
-    if !rest.is_empty() {
-        parts.push(KeyPart::Text(rest.into()));
-    }
-    Ok(parts)
-}
-
-/// Adds the place of the algorithm: after the first limit outside of the hash tag or, if there is none, after the tag. The
-/// parts have one tag.
-fn with_algorithm(mut parts: Vec<KeyPart>) -> Vec<KeyPart> {
-    let has = |brace: char| move |part: &KeyPart| matches!(part, KeyPart::Text(text) if text.contains(brace));
-    let opens = parts.iter().position(has('{')).unwrap_or_default();
-    let closes = parts.iter().position(has('}')).unwrap_or_default();
-    let mut limits = (0..parts.len()).filter(|place| parts[*place] == KeyPart::Limit);
-    if let Some(limit) = limits.find(|limit| *limit < opens || *limit > closes) {
-        parts.insert(limit + 1, KeyPart::Algorithm);
-    } else if let KeyPart::Text(text) = &parts[closes]
-        && let Some((tag, after)) = text.split_once('}')
-    {
-        let tag = KeyPart::Text(format!("{tag}}}").into());
-        let after = (!after.is_empty()).then(|| KeyPart::Text(after.into()));
-        let split = [tag, KeyPart::Algorithm].into_iter().chain(after);
-        parts.splice(closes..=closes, split);
-    }
-    parts
-}
-
-fn check(form: &str, parts: &[KeyPart]) -> Result<(), FormProblem> {
-    for (part, place) in [(KeyPart::Limit, "<limit>"), (KeyPart::Id, "<id>")] {
-        if !parts.contains(&part) {
-            return Err(FormProblem::Missing(place));
-        }
-    }
-    let Some((before, tag)) = form.split_once('{') else {
-        return Err(FormProblem::NoTag);
-    };
-    let (tag, after) = tag.split_once('}').ok_or(FormProblem::NoTag)?;
-    if [before, tag, after]
-        .iter()
-        .any(|part| part.contains(['{', '}']))
-    {
-        return Err(FormProblem::Braces);
-    }
-    if !tag.contains("<tag>") && !tag.contains("<id>") {
-        return Err(FormProblem::OneTag);
-    }
-    match runs_into_its_neighbour(parts) {
-        true => Err(FormProblem::Runs),
-        false => Ok(()),
-    }
-}
-
-/// Returns whether a limit's name or number, of letters, digits, `_`, `.` and `-`, is not separated from its neighbours. The
-/// beginning of the form needs no separator.
-fn runs_into_its_neighbour(parts: &[KeyPart]) -> bool {
-    let of_a_name = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
-    let mut pairs = parts.windows(2).enumerate();
-    pairs.any(|(i, pair)| match pair {
-        [KeyPart::Limit, KeyPart::Text(text)] => text.starts_with(of_a_name),
-        [KeyPart::Text(text), KeyPart::Limit] => i > 0 && text.ends_with(of_a_name),
-        pair => pair.contains(&KeyPart::Limit),
-    })
-}
-
 /// The error for a text that is not a [`KeyForm`].
 #[derive(Clone, PartialEq, Eq, Error)]
-#[error("`{form}` is not a valid key form: {problem}")]
-pub struct KeyFormError {
-    form: String,
-    problem: FormProblem,
-}
+#[error(
+    "`{0}` is not a valid key form: use `prefix:{{<tag>}}:<limit>:<id>`, or `prefix:{{text:<limit>:<id>}}`, with a prefix and a text \
+     without braces and `<`"
+)]
+pub struct KeyFormError(String);
 
 debug_is_message!(KeyFormError);
-
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-enum FormProblem {
-    #[error(
-        "`{0}` is missing, so several buckets would share a key: use `tollgate:{{<tag>}}:<limit>:<id>`"
-    )]
-    Missing(&'static str),
-    #[error("`<{0}>` is not a placeholder: use `<limit>`, `<id>` and `<tag>`")]
-    Place(String),
-    #[error("a `<` is not closed: use `<limit>`, `<id>` and `<tag>`, and no other `<`")]
-    Open,
-    #[error(
-        "it has no hash tag, so a client's limits would be scattered over the cluster: put `<tag>` in braces"
-    )]
-    NoTag,
-    #[error("it has braces outside of its hash tag: remove them")]
-    Braces,
-    #[error(
-        "its hash tag is the same for all clients, so they would all be on one node: put `<tag>` or `<id>` in it"
-    )]
-    OneTag,
-    #[error("`<limit>` is not separated from its neighbour: put a colon between them")]
-    Runs,
-}
 
 #[cfg(test)]
 mod tests {
@@ -329,19 +217,12 @@ mod tests {
                 address,
                 "tollgate:{1.2.3.4}:ip@:1.2.3.4",
             ),
-            ("<limit>:{<id>}", address, "ip@:{1.2.3.4}"),
             (
                 "registry:api:{rate-limit:<limit>:<id>}",
                 address,
                 "registry:api:{rate-limit:ip:1.2.3.4}@",
             ),
-            ("{<limit>:<id>}:v1", address, "{ip:1.2.3.4}@:v1"),
-            ("{<limit>:<tag>}<id>", address, "{ip:1.2.3.4}@1.2.3.4"),
-            (
-                "{<limit>:<id>}/<limit>/<limit>",
-                address,
-                "{ip:1.2.3.4}/ip@/ip",
-            ),
+            ("{<limit>:<id>}", address, "{ip:1.2.3.4}@"),
         ];
         for (form, (limit, format, id), expected) in cases {
             let found = keys(&KeyForm::new(form).unwrap(), limit, format, id);
@@ -354,12 +235,9 @@ mod tests {
     fn no_two_buckets_share_a_key_whatever_the_form() {
         let forms = [
             "{<tag>}:<limit>:<id>",
+            "~w{<tag>}:<limit>:<id>",
             "{<limit>:<id>}",
-            "{<id>/<limit>}",
-            "{<limit>:<tag>}<id>",
-            "{<tag>}:<limit>~<id>",
-            "{<tag>}:<limit>~w:<id>",
-            "<limit>~{<id>}~w",
+            "a:{~w:<limit>:<id>}",
         ];
         let long = "~w".repeat(100);
         let ids = [
@@ -400,24 +278,21 @@ mod tests {
     #[test]
     fn forms_that_would_mix_buckets_up_are_refused() {
         let refused = [
-            ("tollgate:{<tag>}:<id>", "`<limit>` is missing"),
-            ("tollgate:{<tag>}:<limit>", "`<id>` is missing"),
-            ("<limit>:<id>", "no hash tag"),
-            ("}<limit>{:<id>", "no hash tag"),
-            ("{a}{<tag>}:<limit>:<id>", "braces outside"),
-            ("{tollgate}:<limit>:<id>", "same for all clients"),
-            ("{<tag>}:<number>:<id>", "`<number>` is not a placeholder"),
-            ("{<tag>}:<limit:<id>", "is not a placeholder"),
-            ("{<tag>}:<limit>:<id", "not closed"),
-            ("{<tag>}:<limit><id>", "not separated"),
-            ("{<tag>}<id>-<limit>", "not separated"),
-            ("<limit>x{<id>}", "not separated"),
+            "tollgate:{<tag>}:<id>",
+            "tollgate:{<tag>}:<limit>",
+            "<limit>:<id>",
+            "}<limit>{:<id>",
+            "{a}{<tag>}:<limit>:<id>",
+            "{tollgate}:<limit>:<id>",
+            "{<tag>}:<number>:<id>",
+            "{<limit>:<tag>}",
+            "{<tag>}:<limit><id>",
+            "<id>:{<tag>}:<limit>:<id>",
         ];
-        for (form, expected) in refused {
+        for form in refused {
             let error = KeyForm::new(form).unwrap_err().to_string();
-            assert!(error.contains(expected), "{form}: {error}");
+            assert!(error.contains("use `prefix:{<tag>}"), "{form}: {error}");
         }
-        KeyForm::new("limits-<limit>:{<tag>}:<id>").unwrap();
         assert!(KeyForm::with_prefix("a{b}").is_err());
     }
 }

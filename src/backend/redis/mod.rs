@@ -18,7 +18,7 @@
 //! |---|---|---|---|
 //! | one, or behind sentinels | one step | nothing | nobody |
 //! | a cluster, all keys in one slot | one step | nothing | nobody |
-//! | a cluster, several slots, or one that is being moved | checked, then spent slot by slot | nothing | requests of the same clients while a denied batch is refunded, for one round trip |
+//! | a cluster, several slots, or one that is being moved | checked, then spent bucket by bucket | nothing | requests of the same clients while a denied batch is refunded, for one round trip |
 //! | after a failover | | charges that the old master had not replicated | nobody, if the servers' clocks agree |
 //!
 //! A request whose answer is lost stays charged. Commands are never resent, so a lost connection cannot charge twice.
@@ -32,7 +32,7 @@
 //!
 //! # Simultaneous decisions
 //!
-//! Decisions that arrive while a call is in flight share the next one, up to 64 of them. A decision that finds the
+//! Decisions that arrive while a call is in flight share the next one, up to 128 of them. A decision that finds the
 //! connection idle is sent at once; none waits for a timer. Each caller keeps its own answer and deadline. One that
 //! leaves before its call is sent is not charged.
 //!
@@ -48,15 +48,13 @@
 
 mod address;
 mod builder;
-mod cluster;
 mod connection;
 mod error;
-mod inspection;
 mod keys;
 mod link;
 mod multi_slot;
 mod protocol;
-mod script;
+mod servers;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -64,43 +62,29 @@ mod tls;
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use tokio::{
-    runtime::Handle,
-    time::{self, Instant},
-};
+use tokio::{runtime::Handle, time};
 
 pub use self::{
     builder::RedisBackendBuilder,
-    error::{BrokenValue, DisconnectReason, RedisError},
+    error::RedisError,
     keys::{KeyForm, KeyFormError},
 };
-use self::{cluster::Cluster, error::Failure, link::Link, protocol::Call};
+use self::{error::Failure, servers::Servers};
 use super::{Backend, BackendError, Stats};
-use crate::{
-    decision::{Answer, Outcome},
-    metrics::StoreDurations,
-    transaction::Batch,
-};
+use crate::{decision::Outcome, metrics::StoreDurations, transaction::Batch};
 
-/// The slot of all calls to a single server.
-const ONE_SLOT: u16 = 0;
+/// The most transactions of a batch. A server closes the connection at a command of more than 1024 · 1024 arguments, which fails
+/// all other calls.
+const MOST_MEMBERS: usize = 100_000;
 
 /// Keeps buckets in Redis or Valkey: on a single server, behind sentinels, or in a cluster.
 ///
 /// The [module docs](self) state its guarantees. The [guide](crate::guide::redis) covers URLs, sizing, permissions
 /// and clusters.
 pub struct RedisBackend {
-    servers: Servers,
-    form: KeyForm,
+    servers: Arc<Servers>,
     timeout: Duration,
     durations: StoreDurations,
-}
-
-#[derive(Debug)]
-enum Servers {
-    /// One, or one behind sentinels.
-    Single(Link),
-    Cluster(Arc<Cluster>),
 }
 
 impl RedisBackend {
@@ -144,46 +128,17 @@ impl RedisBackend {
     pub async fn connected(&self, timeout: Duration) -> Result<(), RedisError> {
         // A timer panics without one.
         Handle::try_current().map_err(|_| RedisError::no_runtime())?;
-        let connected = async {
-            match &self.servers {
-                Servers::Single(link) => link.connected().await,
-                Servers::Cluster(cluster) => cluster.connected().await,
-            }
-        };
-        let problem = || match &self.servers {
-            Servers::Single(link) => link.problem(),
-            Servers::Cluster(cluster) => cluster.problem(),
-        };
-        let connected = time::timeout(timeout, connected).await;
-        connected.unwrap_or_else(|_| Err(problem().unwrap_or(RedisError::Timeout)))
-    }
-
-    async fn decide(&self, batch: &Batch<'_>) -> Result<Vec<Answer>, Failure> {
-        if let Some(now) = batch.now {
-            now.validate()?;
-        }
-        match &self.servers {
-            Servers::Single(_) if batch.members.is_empty() => Ok(Vec::new()),
-            Servers::Single(link) => {
-                let deadline = Instant::now() + self.timeout;
-                let call = Call::new(batch, &self.form);
-                let reply = link.run(ONE_SLOT, call, false, deadline).await?;
-                reply.answers(batch)
-            }
-            Servers::Cluster(cluster) => {
-                // Boxed, to keep the future of a single server small.
-                Box::pin(multi_slot::apply(cluster, batch, &self.form, self.timeout)).await
-            }
-        }
+        let connected = time::timeout(timeout, self.servers.connected()).await;
+        let problem = || self.servers.problem().unwrap_or(RedisError::Timeout);
+        connected.unwrap_or_else(|_| Err(problem()))
     }
 }
 
 impl fmt::Debug for RedisBackend {
-    /// Names the servers, and never a password.
+    /// Leaves out the servers, because their configuration can contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisBackend")
-            .field("servers", &self.servers)
-            .field("keys", &self.form)
+            .field("keys", &self.servers.form)
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }
@@ -192,27 +147,34 @@ impl fmt::Debug for RedisBackend {
 #[async_trait]
 impl Backend for RedisBackend {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        if let Some(now) = batch.now {
+            now.validate()?;
+        }
+        match batch.members.len() {
+            0 => return Ok(Outcome::new([])),
+            count if count > MOST_MEMBERS => {
+                return Err(BackendError::Undecidable(
+                    RedisError::TooLarge(count).into(),
+                ));
+            }
+            _ => {}
+        }
         let call = self.durations.call(batch.operation);
-        let decided = self.decide(batch).await;
+        let decided = multi_slot::apply(&self.servers, batch, self.timeout).await;
         call.ended(decided.as_ref().map_or_else(Failure::label, |_| "ok"));
         let key = |place: usize| {
-            batch
-                .members
-                .get(place)
-                .map(|member| self.form.shown(member))
+            let member = batch.members.get(place);
+            member.map_or_else(String::new, |member| self.servers.form.shown(member))
         };
         match decided {
             Ok(answers) => Ok(Outcome::new(answers)),
-            Err(failure) => Err(failure.error(|place| key(place).unwrap_or_default())),
+            Err(failure) => Err(failure.error(key)),
         }
     }
 
     fn stats(&self) -> Stats {
         Stats {
-            is_open: Some(match &self.servers {
-                Servers::Single(link) => link.is_open(),
-                Servers::Cluster(cluster) => cluster.is_open(),
-            }),
+            is_open: Some(self.servers.is_open()),
             ..Stats::default()
         }
     }

@@ -1,10 +1,10 @@
 //! TLS with rustls and ring.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use fred::{
     rustls::{
-        self, ClientConfig, RootCertStore,
+        ClientConfig, RootCertStore,
         crypto::ring,
         pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     },
@@ -29,54 +29,46 @@ impl TlsSettings {
     }
 
     pub(super) fn connector(&self) -> Result<TlsConfig, RedisError> {
+        let mut roots = RootCertStore::empty();
+        let trusted = match &self.authorities {
+            Some(pem) => certificates(pem, "the root certificates")?,
+            None => rustls_native_certs::load_native_certs().certs,
+        };
+        roots.add_parsable_certificates(trusted);
+        if roots.is_empty() {
+            return Err(invalid(
+                "there are no root certificates: install `ca-certificates`, or set `root_certificates`",
+            ));
+        }
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(invalid)?
-            .with_root_certificates(self.roots()?);
+            .with_root_certificates(roots);
         let config = match &self.client {
             None => config.with_no_client_auth(),
             Some((chain, key)) => {
                 let chain = certificates(chain, "the client's certificate")?;
-                let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| {
-                    RedisError::config("TLS: the client's key is not a private key in PEM")
-                })?;
+                let key = PrivateKeyDer::from_pem_slice(key);
+                let key =
+                    key.map_err(|_| invalid("the client's key is not a private key in PEM"))?;
                 config.with_client_auth_cert(chain, key).map_err(invalid)?
             }
         };
         Ok(TlsConnector::from(config).into())
-    }
-
-    fn roots(&self) -> Result<RootCertStore, RedisError> {
-        let mut roots = RootCertStore::empty();
-        let Some(authorities) = &self.authorities else {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            return match roots.is_empty() {
-                true => Err(RedisError::config(
-                    "TLS: the system has no root certificates: install `ca-certificates`, or set \
-                     `root_certificates`",
-                )),
-                false => Ok(roots),
-            };
-        };
-        for root in certificates(authorities, "the root certificates")? {
-            roots.add(root).map_err(invalid)?;
-        }
-        Ok(roots)
     }
 }
 
 /// Reads certificates, at least one.
 fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, RedisError> {
     let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
-    match certificates {
-        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        _ => Err(RedisError::Config(format!(
-            "TLS: {what} must be PEM, from `-----BEGIN CERTIFICATE-----` on"
-        ))),
-    }
+    let certificates = certificates.ok().filter(|found| !found.is_empty());
+    certificates.ok_or_else(|| {
+        invalid(format_args!(
+            "{what} must be PEM, from `-----BEGIN CERTIFICATE-----` on"
+        ))
+    })
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it maps an error")]
-fn invalid(error: rustls::Error) -> RedisError {
-    RedisError::Config(format!("TLS: {error}"))
+fn invalid(problem: impl fmt::Display) -> RedisError {
+    RedisError::Config(format!("TLS: {problem}"))
 }

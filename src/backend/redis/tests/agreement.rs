@@ -8,18 +8,17 @@ use fred::types::{
     config::{Config, Server as Address, ServerConfig},
 };
 
-use super::redis_support::Server;
+use super::{redis_support::Server, scale::scaled};
 use crate::{
     algorithm::{Algorithm, Ask, Charge, State, Verb},
     algorithm::{concurrency::Concurrency, gcra::Gcra, window::Window},
     backend::{
         BackendError,
         redis::{
-            connection::Connection,
+            connection::{Connection, SCRIPT},
             error::Failure,
             keys::KeyForm,
             protocol::{self, Call},
-            script,
         },
     },
     clock::Timestamp,
@@ -227,28 +226,18 @@ impl Map {
             LimitKey::Number(number) => (number, member.key.id.to_owned()),
             LimitKey::Name(_) => unreachable!(),
         };
-        // Renewals of one bucket follow each other.
-        let size = if batch.operation == Operation::Renew {
-            1
-        } else {
-            batch.members.len().max(1)
-        };
-        let mut answers = Vec::new();
-        for members in batch.members.chunks(size) {
-            let part = Batch { members, ..*batch };
-            let mut states: Vec<_> = members
-                .iter()
-                .map(|member| self.0.get(&key(member)).cloned())
-                .collect();
-            answers.extend(Outcome::decide(&part, now, &mut states)?.answers);
-            for (member, state) in members.iter().zip(states) {
-                match state {
-                    Some(state) => self.0.insert(key(member), state),
-                    None => self.0.remove(&key(member)),
-                };
-            }
+        let members = batch.members.iter();
+        let mut states: Vec<_> = members
+            .map(|member| self.0.get(&key(member)).cloned())
+            .collect();
+        let answers = Outcome::decide(batch, now, &mut states)?.answers;
+        for (member, state) in batch.members.iter().zip(states) {
+            match state {
+                Some(state) => self.0.insert(key(member), state),
+                None => self.0.remove(&key(member)),
+            };
         }
-        Ok(answers)
+        Ok(answers.into_iter().collect())
     }
 }
 
@@ -268,8 +257,8 @@ async fn connect(server: &Server) -> Connection {
     connection
 }
 
-async fn call(connection: &Connection, calls: &[&Call], around: u64) -> Value {
-    let arguments = protocol::encode(script::TEXT, calls, around);
+async fn call(connection: &Connection, calls: &[&Call]) -> Value {
+    let arguments = protocol::encode(SCRIPT, calls.iter().copied());
     connection
         .send("EVAL", arguments, false, Duration::from_secs(60))
         .await
@@ -278,7 +267,7 @@ async fn call(connection: &Connection, calls: &[&Call], around: u64) -> Value {
 
 /// Runs random groups of batches, each in one call. Every answer must be that of the map.
 #[expect(clippy::too_many_lines, reason = "a comparison in one piece")]
-async fn agree(seed: u64, groups: u64, is_manual: bool) {
+async fn agree(seed: u64, groups: u64) {
     let server = Server::start();
     let connection = connect(&server).await;
     let (limits, form) = (limits(), KeyForm::default());
@@ -298,21 +287,31 @@ async fn agree(seed: u64, groups: u64, is_manual: bool) {
             .map(|_| draw(&mut random, &limits, &known))
             .collect();
         let members: Vec<_> = drawn.iter().map(Drawn::members).collect();
-        let at = is_manual.then(|| Timestamp::from_micros(now));
+        let time = Timestamp::from_micros(now);
+        // Renewals are sent one by one, and nothing is sent of an empty batch.
         let batches: Vec<_> = drawn
             .iter()
             .zip(&members)
-            .map(|(drawn, members)| Batch::new(drawn.operation, members).at(at))
+            .flat_map(|(drawn, members)| {
+                let size = match drawn.operation {
+                    Operation::Renew => 1,
+                    _ => members.len().max(1),
+                };
+                members
+                    .chunks(size)
+                    .map(|members| (drawn.operation, members))
+            })
+            .map(|(operation, members)| Batch::new(operation, members).at(Some(time)))
             .collect();
         let calls: Vec<_> = batches
             .iter()
-            .map(|batch| Call::new(batch, &form))
+            .map(|batch| Call::new(batch, &form, now))
             .collect();
         let calls: Vec<_> = calls.iter().collect();
-        let reply = call(&connection, &calls, 1_767_225_600_000_000).await;
-        let time = Timestamp::from_micros(protocol::time(&reply).unwrap());
-        for (batch, found) in batches.iter().zip(protocol::decode(&calls, &reply)) {
-            let found = found.and_then(|reply| reply.answers(batch));
+        let reply = call(&connection, &calls).await;
+        let replies = protocol::decode(&reply, calls.len()).unwrap();
+        for (batch, found) in batches.iter().zip(replies) {
+            let found = found.answers(batch);
             let expected = map.decide(batch, time);
             match (found, expected) {
                 (Ok(found), Ok(expected)) => {
@@ -350,6 +349,6 @@ async fn agree(seed: u64, groups: u64, is_manual: bool) {
 #[tokio::test]
 async fn script_decides_as_the_arithmetic_of_memory() {
     for seed in 0..4 {
-        agree(seed, 600, true).await;
+        agree(seed, scaled(600)).await;
     }
 }

@@ -1,0 +1,272 @@
+//! The servers of a backend: a link to the only one, or to each master of a cluster, and the table that maps slots to masters.
+//!
+//! fred's cluster client is not used. It stops serving all masters while it reconnects to one, and resends commands. Here, each
+//! master fails by itself, and nothing is sent twice.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::SystemTime,
+};
+
+use fred::{
+    types::{
+        cluster::ClusterRouting,
+        config::{Config, Server, ServerConfig},
+    },
+    util::redis_keyslot,
+};
+use parking_lot::Mutex;
+use tokio::{
+    runtime::Handle,
+    sync::watch,
+    task::JoinHandle,
+    time::{self, Instant},
+};
+
+use super::{
+    error::{Failure, RedisError},
+    keys::KeyForm,
+    link::{Link, RECONNECT_DELAY},
+    protocol::Call,
+};
+use crate::{clock::Timestamp, decision::Answer, random, transaction::Batch};
+
+/// The number of slots of a cluster.
+const SLOTS: usize = 1 << 14;
+
+/// So often a call is sent before it gives up, because its slot has moved, or because the server shows another time.
+const ATTEMPTS: usize = 4;
+
+pub(super) struct Servers {
+    /// The base of every link's configuration, including the password.
+    config: Config,
+    pub(super) form: KeyForm,
+    /// By how many microseconds the servers' clock is ahead of ours, as it was last heard. Only calendars need it.
+    ahead: AtomicI64,
+    table: watch::Sender<Table>,
+    /// Those of a cluster: the masters, and the servers of the URL.
+    links: Mutex<HashMap<Server, Arc<Link>>>,
+    refresher: Mutex<Option<JoinHandle<()>>>,
+    /// Held while the calls of a batch are sent.
+    pub(super) turn: Mutex<()>,
+}
+
+/// The table of slots, and the reason why it could not be read. A single server has all keys in one slot.
+#[derive(Clone, Default)]
+struct Table {
+    /// The master of each slot, as far as it is known.
+    slots: Arc<[Option<Arc<Link>>]>,
+    masters: Vec<Arc<Link>>,
+    trouble: Option<RedisError>,
+}
+
+impl Servers {
+    pub(super) fn new(config: Config, form: KeyForm) -> Self {
+        let mut table = Table::default();
+        if !config.server.is_clustered() {
+            let link = Arc::new(Link::new(config.clone()));
+            table.slots = [Some(Arc::clone(&link))].into();
+            table.masters.push(link);
+        }
+        Self {
+            config,
+            form,
+            ahead: AtomicI64::new(0),
+            table: watch::Sender::new(table),
+            links: Mutex::default(),
+            refresher: Mutex::default(),
+            turn: Mutex::default(),
+        }
+    }
+
+    /// Starts to connect. Fails outside of a runtime.
+    pub(super) fn begin(self: &Arc<Self>) -> Result<(), RedisError> {
+        match self.table.borrow().masters.first() {
+            Some(link) => link.begin(),
+            None => self.refresh_soon(),
+        }
+    }
+
+    /// Waits until all slots have a master that is connected.
+    pub(super) async fn connected(self: &Arc<Self>) -> Result<(), RedisError> {
+        self.begin()?;
+        let mut table = self.table.subscribe();
+        let is_settled = |table: &Table| match &table.trouble {
+            Some(error) => error.is_permanent(),
+            None => !table.masters.is_empty() && table.slots.iter().all(Option::is_some),
+        };
+        let table = table.wait_for(is_settled).await;
+        let Table {
+            masters, trouble, ..
+        } = table.map(|table| table.clone()).unwrap_or_default();
+        for link in masters {
+            link.connected().await?;
+        }
+        trouble.map_or(Ok(()), Err)
+    }
+
+    /// Returns the reason why a master or the table is missing, if one is.
+    pub(super) fn problem(&self) -> Option<RedisError> {
+        let table = self.table.borrow();
+        let of_a_master = table.masters.iter().find_map(|link| link.problem());
+        of_a_master.or_else(|| table.trouble.clone())
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        let table = self.table.borrow();
+        table.masters.iter().any(|link| link.is_open())
+    }
+
+    /// Returns whether one script can decide a batch.
+    pub(super) fn share_a_slot(&self, batch: &Batch<'_>) -> bool {
+        let keys = batch.members.iter().map(|member| self.form.key(member));
+        let mut slots = keys.map(|key| self.slot(key.as_bytes()));
+        let first = slots.next();
+        !self.config.server.is_clustered() || slots.all(|slot| Some(slot) == first)
+    }
+
+    fn slot(&self, key: &[u8]) -> u16 {
+        match self.config.server.is_clustered() {
+            true => redis_keyslot(key),
+            false => 0,
+        }
+    }
+
+    /// Decides a batch whose keys share a slot, and follows that if it has moved.
+    pub(super) async fn run(
+        self: &Arc<Self>,
+        batch: &Batch<'_>,
+        deadline: Instant,
+    ) -> Result<Vec<Answer>, Failure> {
+        let (mut target, mut asking, mut attempts) = (None, false, ATTEMPTS);
+        loop {
+            attempts -= 1;
+            let ours = Timestamp::from(SystemTime::now()).as_micros();
+            let theirs = ours.saturating_add_signed(self.ahead.load(Ordering::Relaxed));
+            let around = batch.now.map_or(theirs, Timestamp::as_micros);
+            let call = Arc::new(Call::new(batch, &self.form, around));
+            let slot = self.slot(call.key());
+            let link = match target.take() {
+                Some(link) => link,
+                None => self.master(slot, deadline).await?,
+            };
+            let reply = link.run(slot, call, asking, deadline).await;
+            let failure = match reply.and_then(|reply| reply.answers(batch)) {
+                Ok(answers) => return Ok(answers),
+                Err(failure) => failure,
+            };
+            asking = matches!(failure, Failure::Redirected { asking: true, .. });
+            let has_moved = matches!(failure, Failure::Redirected { asking: false, .. });
+            let is_clustered = self.config.server.is_clustered();
+            if is_clustered && (has_moved || !failure.is_answer()) {
+                self.refresh_soon()?;
+            }
+            match failure {
+                Failure::Clock(time) if attempts > 0 => {
+                    let ahead = time.wrapping_sub(ours).cast_signed();
+                    self.ahead.store(ahead, Ordering::Relaxed);
+                }
+                Failure::Redirected { host, port, .. } if is_clustered && attempts > 0 => {
+                    // A server leaves out the host if it is its own.
+                    let host = Some(host).filter(|host| !host.is_empty());
+                    let host = host.map_or_else(|| link.server().host, Into::into);
+                    target = Some(self.link_to(Server::new(host, port)));
+                }
+                failure => return Err(failure),
+            }
+        }
+    }
+
+    /// Returns the master of a slot, once the table is known.
+    async fn master(self: &Arc<Self>, slot: u16, deadline: Instant) -> Result<Arc<Link>, Failure> {
+        let of_slot = |table: &Table| table.slots.get(usize::from(slot)).cloned().flatten();
+        let known = of_slot(&self.table.borrow());
+        if let Some(link) = known {
+            return Ok(link);
+        }
+        self.refresh_soon()?;
+        let mut table = self.table.subscribe();
+        let known = table.wait_for(|table| !table.slots.is_empty());
+        match time::timeout_at(deadline, known).await {
+            Ok(Ok(table)) => of_slot(&table).ok_or_else(|| {
+                RedisError::refused("CLUSTERDOWN no master has the keys' slot").into()
+            }),
+            _ => Err(self.problem().unwrap_or(RedisError::Timeout).into()),
+        }
+    }
+
+    /// Reads the table until it is known, in the background, unless that is under way.
+    fn refresh_soon(self: &Arc<Self>) -> Result<(), RedisError> {
+        let mut refresher = self.refresher.lock();
+        if refresher.as_ref().is_none_or(JoinHandle::is_finished) {
+            let runtime = Handle::try_current().map_err(|_| RedisError::no_runtime())?;
+            let servers = Arc::downgrade(self);
+            *refresher = Some(runtime.spawn(async move {
+                let mut is_known = false;
+                while let (false, Some(servers)) = (is_known, servers.upgrade()) {
+                    is_known = servers.refresh().await;
+                    drop(servers);
+                    // Many calls notice the same change at once.
+                    time::sleep(RECONNECT_DELAY / 4).await;
+                }
+            }));
+        }
+        Ok(())
+    }
+
+    /// Asks one server after another for the table, and takes the first answer. Connected ones are first. Their order differs
+    /// from one time to the next, because a server that is cut off from the others has an outdated table.
+    async fn refresh(&self) -> bool {
+        let seeds = self.config.server.hosts().into_iter();
+        seeds.for_each(|seed| drop(self.link_to(seed)));
+        let mut links: Vec<_> = self.links.lock().values().cloned().collect();
+        links.sort_by_cached_key(|link| (link.problem().is_some(), random::number()));
+        let mut trouble = None::<RedisError>;
+        for link in links {
+            match link.routing().await {
+                Ok(routing) if !routing.slots().is_empty() => {
+                    self.adopt(&routing);
+                    return true;
+                }
+                Ok(_) => tracing::debug!("a server has an empty table of slots"),
+                Err(error) => trouble = trouble.filter(RedisError::is_permanent).or(Some(error)),
+            }
+        }
+        self.table.send_modify(|table| table.trouble = trouble);
+        false
+    }
+
+    fn adopt(&self, routing: &ClusterRouting) {
+        let (mut slots, mut masters) = (vec![None; SLOTS], HashMap::new());
+        for range in routing.slots() {
+            let link = self.link_to(range.primary.clone());
+            let slots = slots.get_mut(usize::from(range.start)..=usize::from(range.end));
+            slots.unwrap_or_default().fill(Some(Arc::clone(&link)));
+            masters.insert(range.primary.clone(), link);
+        }
+        let seeds = self.config.server.hosts();
+        let is_needed = |server: &Server| masters.contains_key(server) || seeds.contains(server);
+        self.links.lock().retain(|server, _| is_needed(server));
+        self.table.send_replace(Table {
+            slots: slots.into(),
+            masters: masters.into_values().collect(),
+            trouble: None,
+        });
+    }
+
+    /// Returns the link to a server of a cluster, and creates it if necessary.
+    fn link_to(&self, server: Server) -> Arc<Link> {
+        let mut links = self.links.lock();
+        let link = links.entry(server).or_insert_with_key(|server| {
+            let mut config = self.config.clone();
+            let server = server.clone();
+            config.server = ServerConfig::Centralized { server };
+            Arc::new(Link::new(config))
+        });
+        Arc::clone(link)
+    }
+}

@@ -1,0 +1,264 @@
+//! Configuration that is wrong says what to change.
+
+use std::{net::TcpListener, time::Duration};
+
+use tokio::time::timeout;
+use tollgate::{
+    Limit, Limiter, Limits, RedisBackend, Transaction,
+    backend::redis::{RedisBackendBuilder, RedisError},
+};
+
+use crate::{
+    PATIENCE, SERVER, TIMEOUT,
+    load::{limits, reason, wait_until},
+    redis_support::{Sentinels, Server},
+};
+
+const AUTHORITY: &str = include_str!("../data/tls/ca.pem");
+const CLIENT: &str = include_str!("../data/tls/client.pem");
+const CLIENT_KEY: &str = include_str!("../data/tls/client.key");
+
+const NOT_VALID: &str =
+    "its host, port, path or a parameter is missing or not valid: use `redis://host:6379`";
+const RESERVED: &str = "percent-encode it, or use `.password()`";
+
+#[tokio::test]
+async fn urls_that_cannot_be_used_are_refused() {
+    let cases = [
+        ("localhost", "it has no scheme: use"),
+        ("http://localhost", "it begins with another scheme: use"),
+        ("redis://", NOT_VALID),
+        ("redis-sentinel://localhost:26379", NOT_VALID),
+        ("redis://localhost:port", NOT_VALID),
+        ("redis://localhost:99999", NOT_VALID),
+        ("redis://localhost/a/b", NOT_VALID),
+        ("redis://localhost/300", NOT_VALID),
+        ("redis-cluster://localhost:1?node=other", NOT_VALID),
+        ("redis-cluster://localhost:1?node=other:x", NOT_VALID),
+        ("redis://[::1", NOT_VALID),
+        ("redis://%ff@localhost", NOT_VALID),
+        ("redis+unix://", "it has no path to a socket: write"),
+        ("redis+unix:///", "it has no path to a socket: write"),
+        ("redis://localhost?db=3", "write `/3` after the host"),
+        (
+            "redis-sentinel://localhost?sentinelServiceName=a&database=x",
+            "write `/number`",
+        ),
+        (
+            "redis-cluster://localhost?db=3",
+            "a cluster has no databases",
+        ),
+        ("redis-cluster://localhost/3", "a cluster has no databases"),
+        ("redis+unix:///socket?db=3", "only database 0"),
+        (
+            "redis://localhost?password=a",
+            "use `.user()` and `.password()`",
+        ),
+        ("redis://localhost?timeout=1s", "use `.timeout()`"),
+        ("redis://localhost?ssl=true", "use `rediss://`"),
+        ("redis://localhost?node=other:1", "remove it"),
+        (
+            "redis://localhost#there",
+            "nothing reads what follows the `#`",
+        ),
+        ("redis://:pass@word@localhost", RESERVED),
+        ("redis://:pass:word@localhost", RESERVED),
+        ("redis://:pass/word@localhost", RESERVED),
+        ("redis://:pass?word@localhost", RESERVED),
+        ("redis://:pass#word@localhost", RESERVED),
+        ("redis-cluster://user:pass/word@localhost:1", RESERVED),
+        ("redis+unix://user:pass/word@unix/path", RESERVED),
+    ];
+    for (url, part) in cases {
+        let error = RedisBackend::new(url).unwrap_err().to_string();
+        assert!(error.contains(part), "{url}: {error}");
+        assert!(!error.contains("pass@word"), "{error}");
+    }
+    for fitting in [
+        "valkey://user:pass%40word@localhost:1/3",
+        "redis-cluster://[::1]:1?node=a:2",
+    ] {
+        RedisBackend::new(fitting).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn settings_that_do_not_fit_are_refused() {
+    let (plain, tls) = (
+        || RedisBackend::builder("redis://localhost"),
+        || RedisBackend::builder("rediss://localhost").root_certificates(AUTHORITY),
+    );
+    let cases = [
+        (plain().root_certificates("-"), "use `rediss://`"),
+        (plain().client_certificate("-", "-"), "use `rediss://`"),
+        (plain().sentinel_password("-"), "use `redis-sentinel://`"),
+        (plain().timeout(Duration::ZERO), "for example, 250 ms"),
+        (
+            tls().root_certificates(""),
+            "the root certificates must be PEM",
+        ),
+        (
+            tls().root_certificates(CLIENT_KEY),
+            "the root certificates must be PEM",
+        ),
+        (
+            tls().client_certificate("x", CLIENT_KEY),
+            "the client's certificate must be PEM",
+        ),
+        (
+            tls().client_certificate(CLIENT, CLIENT),
+            "not a private key in PEM",
+        ),
+    ];
+    for (builder, part) in cases {
+        let error = builder.build().unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+/// Starts a server that asks clients for certificates, and returns its address.
+fn start_with_tls() -> (Server, String) {
+    let file = |name: &str| format!("{}/tests/data/tls/{name}", env!("CARGO_MANIFEST_DIR"));
+    let (ca, certificate, key) = (file("ca.pem"), file("server.pem"), file("server.key"));
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port().to_string();
+    drop(free);
+    let server = Server::start_with(&[
+        "--tls-port",
+        &port,
+        "--tls-ca-cert-file",
+        &ca,
+        "--tls-cert-file",
+        &certificate,
+        "--tls-key-file",
+        &key,
+    ]);
+    (server, format!("127.0.0.1:{port}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_will_not_connect_is_said_at_once() {
+    let locked = Server::start_with(&["--requirepass", "secret"]);
+    let (locked_at, socket) = (locked.addr(), locked.unix_path());
+    let (single, socket) = (SERVER.addr(), socket.display());
+    let (_tls, tls_at) = start_with_tls();
+    let of_socket = "write the user and the password as `redis+unix://user:password@";
+    for (url, parts) in [
+        (
+            format!("redis://:wrong@{locked_at}"),
+            ["WRONGPASS", "check the user"],
+        ),
+        (
+            format!("redis://{locked_at}"),
+            ["NOAUTH", "put the password in the URL"],
+        ),
+        (
+            format!("redis-cluster://:wrong@{locked_at}"),
+            ["WRONGPASS", "check the user"],
+        ),
+        (format!("redis+unix://{socket}"), ["NOAUTH", of_socket]),
+        (
+            format!("redis+unix://:wrong@unix{socket}"),
+            ["WRONGPASS", of_socket],
+        ),
+        (
+            format!("redis-cluster://{single}"),
+            ["this is no cluster", "use `redis://`"],
+        ),
+        (
+            format!("redis-sentinel://{single}?sentinelServiceName=name"),
+            ["this is no sentinel", "use `redis://`"],
+        ),
+        (
+            format!("rediss://{single}"),
+            ["the server is without TLS", "use `redis://`"],
+        ),
+        (
+            format!("redis://{tls_at}"),
+            ["the server expects TLS", "use `rediss://`"],
+        ),
+    ] {
+        let mut builder = RedisBackend::builder(&url).timeout(crate::load::TIMEOUT);
+        if url.starts_with("rediss") {
+            builder = builder.root_certificates(AUTHORITY);
+        }
+        let backend = builder.build().unwrap();
+        // It is said long before this.
+        let connected = timeout(PATIENCE, backend.connected(Duration::MAX)).await;
+        let error = connected.expect("it is said at once").unwrap_err();
+        assert!(error.is_permanent(), "{url}: {error}");
+        let says = |text: String| parts.iter().all(|part| text.contains(part));
+        assert!(says(error.to_string()), "{url}: {error}");
+        let limiter = Limiter::new(limits(), backend);
+        wait_until(parts[0], async || {
+            let spent = limiter.spend(&Transaction::new("one", "id")).await;
+            says(reason(&spent.unwrap_err()).to_string())
+        })
+        .await;
+    }
+}
+
+async fn connect(
+    builder: RedisBackendBuilder,
+    within: Duration,
+) -> Result<RedisBackend, RedisError> {
+    let backend = builder.timeout(TIMEOUT).build()?;
+    backend.connected(within).await?;
+    Ok(backend)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn password_of_sentinels_is_another_one_than_that_of_the_servers() {
+    let sentinels = Sentinels::start();
+    for sentinel in sentinels.sentinels() {
+        let set = ["ACL", "SETUSER", "default", "resetpass", ">secret"];
+        sentinel.command(&set).expect_success();
+    }
+    let url = sentinels.url();
+    let by_url = RedisBackend::builder(format!("{url}&sentinelPassword=secret"));
+    let by_setter = RedisBackend::builder(&url).sentinel_password("secret");
+    for builder in [by_url, by_setter] {
+        connect(builder, PATIENCE).await.unwrap();
+    }
+    let builder = || RedisBackend::builder(&url);
+    let of_servers = builder()
+        .sentinel_password("secret")
+        .user("nobody")
+        .password("wrong");
+    for (builder, part) in [
+        (builder(), "NOAUTH"),
+        (builder().sentinel_password("wrong"), "all sentinel nodes"),
+        (of_servers, "WRONGPASS"),
+    ] {
+        let error = connect(builder, Duration::from_secs(3))
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(part), "{error}");
+        assert!(error.contains("or `.sentinel_password()`"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn certificates_are_those_that_were_set() {
+    let (_server, address) = start_with_tls();
+    let url = format!("rediss://{address}");
+    let trusting = || RedisBackend::builder(&url).root_certificates(AUTHORITY);
+    let known = trusting().client_certificate(CLIENT, CLIENT_KEY);
+    let limits = Limits::builder()
+        .limit("requests", Limit::per_hour(1))
+        .build();
+    let limiter = Limiter::new(limits.unwrap(), connect(known, PATIENCE).await.unwrap());
+    let spend = async || limiter.spend(&Transaction::new("requests", "tls")).await;
+    assert!(spend().await.unwrap().allowed());
+    assert!(!spend().await.unwrap().allowed());
+
+    let of_another = RedisBackend::builder(&url).root_certificates(CLIENT);
+    for stranger in [
+        trusting(),
+        of_another.client_certificate(CLIENT, CLIENT_KEY),
+    ] {
+        let refused = connect(stranger, Duration::from_secs(1)).await;
+        assert!(refused.is_err(), "{refused:?}");
+    }
+}
