@@ -4,22 +4,17 @@ use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use serde_json::{Value, json};
 
-use super::story::STORY;
+use super::{dashboard, story::STORY};
 use crate::redis_support::new_home;
 
 const RULES: &str = include_str!("../../../docs/alerts.yml");
 
 /// The names of the alerts in the file.
-pub(crate) fn names() -> Vec<&'static str> {
+fn names() -> Vec<&'static str> {
     let lines = RULES.lines().map(str::trim_start);
     lines
         .filter_map(|line| line.strip_prefix("- alert: "))
         .collect()
-}
-
-/// Writes the file of rules.
-pub(crate) fn write_rules(path: &Path) {
-    fs::write(path, RULES).unwrap();
 }
 
 /// What happens, a sample each 15 seconds, when the alert must be silent, and when it must fire, with which labels.
@@ -179,25 +174,41 @@ impl Case {
     }
 }
 
+/// Runs Prometheus's tool in a folder, and expects that it finds no mistake.
+#[track_caller]
+fn promtool(home: &Path, args: [&str; 3]) {
+    let output = Command::new("promtool")
+        .args(args)
+        .current_dir(home)
+        .output()
+        .expect("promtool is installed (Debian: `apt-get install prometheus`)");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(output.status.success(), "{said}");
+}
+
 #[test]
 fn each_alert_fires_when_it_should_and_is_silent_before() {
     assert_eq!(names(), CASES.map(|case| case.alert), "each has a case");
     let home = new_home();
-    write_rules(&home.join("rules.yml"));
+    fs::write(home.join("rules.yml"), RULES).unwrap();
     let cases = json!({
         "rule_files": ["rules.yml"],
         "tests": CASES.map(|case| case.to_json()),
     });
-    let tests = home.join("tests.yml");
-    fs::write(&tests, cases.to_string()).unwrap();
-    let output = Command::new("promtool")
-        .args(["test", "rules"])
-        .arg(&tests)
-        .output()
-        .expect("promtool is installed (Debian: `apt-get install prometheus`)");
-    let told = [output.stdout, output.stderr].concat();
-    let told = String::from_utf8_lossy(&told);
-    assert!(output.status.success(), "{told}");
+    fs::write(home.join("tests.yml"), cases.to_string()).unwrap();
+    promtool(&home, ["test", "rules", "tests.yml"]);
+    fs::remove_dir_all(home).unwrap();
+}
+
+#[test]
+fn prometheus_reads_what_the_dashboard_asks_for() {
+    let home = new_home();
+    let rules = dashboard::expressions().into_iter().enumerate();
+    let rules = rules.map(|(i, expr)| json!({"record": format!("panel_{i}"), "expr": expr}));
+    let groups = json!({"groups": [{"name": "panels", "rules": rules.collect::<Vec<_>>()}]});
+    fs::write(home.join("panels.yml"), groups.to_string()).unwrap();
+    promtool(&home, ["check", "rules", "panels.yml"]);
     fs::remove_dir_all(home).unwrap();
 }
 
