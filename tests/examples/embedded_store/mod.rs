@@ -23,6 +23,7 @@ use tollgate::{
     backend::{Backend, BackendError, Stats, async_trait},
     clock::ManualClock,
     decision::Outcome,
+    testing::conformance,
     transaction::Batch,
 };
 
@@ -94,6 +95,8 @@ impl Backend for Temporary {
         self.store.stats()
     }
 }
+
+conformance!(by_the_suite, Temporary::new());
 
 fn per_minute() -> Limits {
     let limits = Limits::builder().limit("l", Limit::per_minute(3));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::process::{Service, T0, without_receipts};
+use super::process::{Service, T0, fields, without_receipts};
 
 const TIERS: &str = "
 Prison:
@@ -34,17 +34,19 @@ fn group(limit: &str, least: u32, most: u32) -> Value {
 
 /// The fields that tell of one decision.
 fn figures(answer: &Value) -> Value {
-    let fields = [
-        "allowed",
-        "granted",
-        "tier",
-        "split",
-        "remaining",
-        "retry_after_us",
-        "next_after_us",
-        "reset_after_us",
-    ];
-    fields.iter().map(|field| answer[field].clone()).collect()
+    fields(
+        answer,
+        &[
+            "allowed",
+            "granted",
+            "tier",
+            "split",
+            "remaining",
+            "retry_after_us",
+            "next_after_us",
+            "reset_after_us",
+        ],
+    )
 }
 
 #[test]
