@@ -477,23 +477,3 @@ async fn another_parser_reads_the_fields_of_every_kind_of_limit() {
         }
     }
 }
-
-#[tokio::test]
-async fn lists_of_many_limits_and_layers_are_one_list() {
-    let layer = |names: &[&'static str]| {
-        let limits = names.iter().fold(Limits::builder(), |limits, name| {
-            limits.limit(*name, Limit::per_minute(3))
-        });
-        let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
-        let layer = RateLimitLayer::with_limiter(limiter);
-        names
-            .iter()
-            .fold(layer, |layer, name| layer.rule(Rule::new(*name, Everyone)))
-    };
-    const LONG: &str = "a-name-of-sixty-four-letters-which-is-the-longest-of-all-of-them";
-    let names = ["a", "b.c-d_e", LONG, "c", "d", "e", "h"];
-    let stack = layer(&names).layer(layer(&["f", "g"]).layer(Hello));
-    let response = stack.oneshot(from_ip(IP)).await.unwrap();
-    let expected = [&["f", "g"][..], &names].concat();
-    assert_eq!(check(response.headers()), expected);
-}
