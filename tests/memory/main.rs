@@ -7,7 +7,6 @@ mod blocks;
 mod bounds;
 mod clocks;
 mod deny_cache;
-mod docs;
 #[cfg(feature = "failure-policy")]
 mod failure_policy;
 mod flood;
