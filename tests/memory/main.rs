@@ -10,15 +10,10 @@ mod deny_cache;
 #[cfg(feature = "failure-policy")]
 mod failure_policy;
 mod flood;
-#[cfg(feature = "failure-policy")]
-#[path = "../linear/mod.rs"]
-mod histories;
 mod ids;
 #[cfg(feature = "failure-policy")]
 mod lease;
 mod line;
-#[cfg(feature = "failure-policy")]
-mod linear;
 #[cfg(feature = "failure-policy")]
 mod outages;
 mod permits;
