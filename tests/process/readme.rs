@@ -142,6 +142,14 @@ fn pages() -> BTreeMap<String, String> {
     pages
 }
 
+#[test]
+fn pages_open_with_the_code_that_most_readers_come_for() {
+    for (name, page) in pages() {
+        let mut lines = page.lines().take(12);
+        assert!(lines.any(|line| line.starts_with("```")), "{name}");
+    }
+}
+
 /// The anchor that rustdoc gives a heading.
 fn anchor(heading: &str) -> String {
     let title = heading.trim_start_matches('#').trim().to_lowercase();
