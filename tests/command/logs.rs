@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::{
     program::{expect_refusal, file, json_of, replay, run, run_with, stderr},
-    traffic::{Numbers, day, log, request},
+    scale::Random,
+    traffic::{day, log, request},
 };
 
 /// The second request of a client is denied.
@@ -219,7 +220,7 @@ fn gzip_is_read_and_has_to_be_whole() {
 fn requests_are_put_in_order_within_and_between_logs() {
     let mut requests = day(20, 3);
     let expected = replayed(log(&requests).as_bytes(), &[]);
-    let mut numbers = Numbers(9);
+    let mut numbers = Random(9);
     let (one, other): (Vec<_>, Vec<_>) = requests
         .iter()
         .cloned()

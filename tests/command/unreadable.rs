@@ -3,7 +3,7 @@
 use crate::{
     logs::ONE_PER_HOUR,
     program::{file, json_of, json_with_code, replay, run, run_with, stderr},
-    traffic::Numbers,
+    scale::Random,
 };
 
 const GOOD: &str = r#"203.0.113.7 - - [01/Nov/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 1"#;
@@ -143,7 +143,7 @@ fn exit_code_is_1_and_the_last_line_is_the_remedy_if_nothing_counts() {
 
 #[test]
 fn mutated_lines_never_panic() {
-    let mut numbers = Numbers(5);
+    let mut numbers = Random(5);
     let seeds = [
         GOOD.as_bytes(),
         br#"{"ts":1793494805.52,"request":{"client_ip":"203.0.113.7","method":"GET","uri":"/a?b"},"a":["b",{"c":null}]}"#,

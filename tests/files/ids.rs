@@ -140,37 +140,7 @@ fn keys_are_split_at_their_first_colon() {
 }
 
 /// Names of limits and ids, and below them what is to be done.
-const REFUSED: &str = "\
-ip | 10.0.0.256 | 10.0.0.0/8 | [::1]:80 | example.com
-    use an address such as `203.0.113.7` or `2001:db8::1`, without port or mask
-ip | fe80::1%eth0
-    it belongs to `fe80::1`, which shares one bucket: write that if you mean all of it
-range | 2001:db8::/32 | 10.0.0.0/8
-    use an IPv6 range with a mask of 48 bits, such as `2001:db8::/48`
-range | 2001:db8::1 | 2001:db8:0:1::/48
-    it belongs to `2001:db8::/48`, which shares one bucket: write that if you mean all of it
-range | 10.0.0.1
-    an IPv4 address is in no such range: leave it out
-account | 0012 | 12  | 18446744073709551616
-    use a whole number up to 18446744073709551615, without sign or leading zeros
-domain | com | müller.de | http://example.com
-    use a name of two labels or more, such as `example.com`, in ASCII letters, digits and `-`
-domain | www.example.com | *.example.com
-    it belongs to `example.com`, which shares one bucket: write that if you mean all of it
-domain | 10.0.0.1
-    an address has no registered domain: use a name
-set | example.com, example.org | example.com, | a379a6f6eeafb9a55e378c118034e2751e682fab9f2d30ab13d2125586ce1947
-    use names of two labels or more in ASCII, or addresses, with a comma and no space between them
-account_domain | 12345678
-    use an account's number, a colon, and a name or names: `12345678:example.com`
-account_domain | example.com:12345678 | 07:example.com
-    use a whole number up to 18446744073709551615, without sign or leading zeros
-account_domain | 7:com
-    use a name of two labels or more, such as `example.com`, in ASCII letters, digits and `-`
-account_domain | 7:www.example.com
-    it belongs to `7:example.com`, which shares one bucket: write that if you mean all of it
-account_set | 7: | 7:example.com example.org
-    use names of two labels or more in ASCII, or addresses, with a comma and no space between them";
+const REFUSED: &str = include_str!("../data/mistakes/ids.txt");
 
 /// The limit, the id, and what is said of it, after the place.
 fn cases() -> Vec<(&'static str, &'static str, String)> {

@@ -9,7 +9,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tokio::runtime::Builder;
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
-    backend::{Backend, DenyCache, FailurePolicy},
+    backend::{Backend, FailurePolicy},
     clock::ManualClock,
     decision::Source,
     id::IdFormat,
@@ -95,24 +95,6 @@ fn limiter(backend: impl Backend) -> Limiter {
 }
 
 #[test]
-fn withheld_is_what_another_limit_has_denied() {
-    let batch = [Transaction::new("one", "a"), Transaction::new("ten", "a")];
-    let fates = fates(async {
-        let limiter = limiter(MemoryBackend::new());
-        for _ in 0..3 {
-            limiter.spend_batch(&batch).await.unwrap();
-        }
-    });
-    let expected = [
-        ("one acquired", 1),
-        ("one rejected", 2),
-        ("ten acquired", 1),
-        ("ten withheld", 2),
-    ];
-    assert_eq!(fates, pairs(expected));
-}
-
-#[test]
 fn skipped_is_what_has_no_vote_and_does_not_fit() {
     let fates = fates(async {
         let limiter = limiter(MemoryBackend::new());
@@ -122,38 +104,6 @@ fn skipped_is_what_has_no_vote_and_does_not_fit() {
         }
     });
     assert_eq!(fates, pairs([("one acquired", 1), ("one skipped", 2)]));
-}
-
-#[test]
-fn cache_rejected_is_what_the_store_was_not_asked_for() {
-    let fates = fates(async {
-        let store = Store::default();
-        // By the clock of the store: what another one decides is not remembered.
-        let limiter = Limiter::new(limits(), DenyCache::new(store));
-        for _ in 0..5 {
-            limiter.spend(&Transaction::new("one", "a")).await.unwrap();
-        }
-    });
-    let expected = [
-        ("one acquired", 1),
-        ("one cache_rejected", 3),
-        ("one rejected", 1),
-    ];
-    assert_eq!(fates, pairs(expected));
-}
-
-#[test]
-fn error_is_what_nobody_has_decided() {
-    let batch = [Transaction::new("one", "a"), Transaction::new("ten", "a")];
-    let fates = fates(async {
-        let limiter = limiter(Store::new(Fate::Away));
-        limiter
-            .spend(&Transaction::new("one", "a"))
-            .await
-            .unwrap_err();
-        limiter.spend_batch(&batch).await.unwrap_err();
-    });
-    assert_eq!(fates, pairs([("one error", 2), ("ten error", 1)]));
 }
 
 #[test]
@@ -274,31 +224,6 @@ fn utilization_is_of_sets_of_names_and_shared_buckets_too() {
         let samples = asked.get("override.utilization one");
         assert_eq!(samples, Some(&1), "{format} {id:?}");
     }
-}
-
-#[test]
-fn reloads_are_counted_whether_applied_or_refused() {
-    let other = || {
-        let name = LimitName::new("one", 7, tollgate::id::IdFormat::IpAddress);
-        Limits::builder()
-            .limit(name, Limit::per_hour(1))
-            .build()
-            .unwrap()
-    };
-    let counted = counted(async {
-        let limiter = limiter(MemoryBackend::new());
-        limiter.reload(limits()).unwrap();
-        limiter.reload(limits()).unwrap();
-        limiter.reload(other()).unwrap_err();
-        // Counts go on where they were.
-        limiter.spend(&Transaction::new("one", "a")).await.unwrap();
-        limiter.reload(limits()).unwrap();
-        limiter.spend(&Transaction::new("one", "a")).await.unwrap();
-    });
-    assert_eq!(counted["config.reloads applied"], 3);
-    assert_eq!(counted["config.reloads refused"], 1);
-    assert_eq!(counted["requests one acquired"], 1);
-    assert_eq!(counted["requests one rejected"], 1);
 }
 
 #[test]
