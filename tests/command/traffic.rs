@@ -81,14 +81,14 @@ pub(crate) fn day(people: u64, seed: u64) -> Vec<Request> {
         }
     }
     // One that is fast, one that changes its address, and never stops.
-    for i in 0..30_000 {
+    for i in 0..8_000 {
         requests.push(request(10_000 + i / 4, "198.51.100.7", "/products"));
     }
-    for i in 0..15_000 {
+    for i in 0..5_000 {
         let ip = format!("2001:db8:5:6::{:x}", 1 + numbers.below(60_000));
         requests.push(request(5_000 + i * 2, &ip, "/articles"));
     }
-    for round in 0..40 {
+    for round in 0..20 {
         for i in 0..150 {
             requests.push(request(
                 30_000 + round * 120 + i / 50,

@@ -19,6 +19,11 @@ GET /buckets/any/ | 404 | not_found | /buckets/{limit}/{id}
 GET / | 404 | not_found | there are /limits
 POST /limits | 405 | method_not_allowed | GET /limits
 PUT /buckets/any/x | 405 | method_not_allowed | GET or DELETE
+PUT /blocks/unpaid/7 | 400 | invalid_query | write `?for=24h`
+PUT /blocks/unpaid/7?for=long | 400 | invalid_query | long
+PUT /blocks/unpaid/alice?for=1h | 400 | invalid_id | regId
+PUT /blocks/others/7?for=1h | 404 | unknown_limit | unpaid
+PUT /blocks/any/7?for=1h | 400 | invalid_request | not a list of blocked clients
 ";
 
 #[tokio::test]
