@@ -9,6 +9,8 @@ mod alerts;
 #[cfg(all(feature = "axum", feature = "redis", feature = "reload"))]
 mod dashboard;
 #[cfg(all(feature = "failure-policy", feature = "reload"))]
+mod gauges;
+#[cfg(all(feature = "failure-policy", feature = "reload"))]
 mod recorder;
 #[cfg(all(feature = "axum", feature = "redis", feature = "reload"))]
 mod scrape;
