@@ -103,21 +103,6 @@ fn configuration_is_in_the_address_and_comes_back_from_it() {
     assert_eq!(rate, "5 at once, each for 6 s");
 }
 
-#[test]
-fn malformed_list_in_the_address_counts_as_a_whole_as_five_a_second() {
-    let page = Page::open("");
-    let five_a_second = page.query();
-    for list in [
-        "tiers=9,9,9",
-        "tiers=9,9,9,x&gcra=1,2",
-        "window=9&quota=9,9,9",
-        "window=9,-1&quota=,9&concurrent=9",
-    ] {
-        page.go(&format!("?{list}"));
-        assert_eq!(page.query(), five_a_second, "{list}");
-    }
-}
-
 /// Waits for an error on the page, and returns it.
 fn error(page: &Page) -> String {
     page.browser.wait_for("#error:not([hidden])");

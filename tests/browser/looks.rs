@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::{
+    browser::{FAINT, NAMELESS},
     page::Page,
-    scrutiny::{FAINT, NAMELESS},
 };
 
 const PENALTIES: &str = "?tiers=5,1,30,0,50,5,5,15&gcra=50,5,1";
@@ -67,7 +67,7 @@ fn timeline_moves_while_the_clock_runs_and_stands_still_while_it_does_not() {
 }
 
 #[test]
-fn page_is_drawn_in_light_and_in_dark_at_any_width() {
+fn page_is_drawn_in_light_and_in_dark_at_any_width_and_operable_without_a_mouse() {
     let page = Page::open(PENALTIES);
     let mut grounds = Vec::new();
     for (scheme, device, (width, height, ratio)) in [
@@ -90,33 +90,6 @@ fn page_is_drawn_in_light_and_in_dark_at_any_width() {
             .screenshot(&format!("simulator-{device}-{scheme}"));
     }
     assert_ne!(grounds[0], grounds[1], "dark is another colour");
-}
-
-#[test]
-fn presets_are_drawn_without_a_complaint_and_operable_without_a_mouse() {
-    let page = Page::open("");
-    page.browser.screen(1280, 1500, 1);
-    for (name, query, pattern) in [
-        ("simple", "?tiers=5,1,1,0&gcra=5,5,1", "busy"),
-        ("penalties", "?tiers=5,1,1,0,50,5,5,15&gcra=50,5,1", "busy"),
-        ("punishment", "?tiers=5,1,1,0,1,15,15,0&gcra=5,5,1", "busy"),
-        (
-            "four-tiers",
-            "?tiers=5,1,1,0,8,2,2,4,15,4,4,6,20,8,8,12&gcra=20,5,1",
-            "busy",
-        ),
-        ("batch", "?tiers=50,15,15,30&gcra=50,50,45", "nightly"),
-        (
-            "hard-numbers",
-            "?tiers=5,15,15,0&gcra=5,5,15&window=5,15&quota=5,15&concurrent=5,15",
-            "bursts",
-        ),
-        ("slow-work", "?tiers=5,1,1,0&concurrent=5,5", "steady"),
-    ] {
-        page.go(query);
-        page.play(pattern, "all");
-        page.browser.screenshot(&format!("simulator-{name}"));
-    }
     assert_eq!(page.browser.run(NAMELESS), json!([]));
     let body = page.browser.find("body");
     body.send_keys("\u{e004}");

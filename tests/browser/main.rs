@@ -6,7 +6,6 @@ mod browser;
 mod controls;
 #[cfg(all(feature = "metrics", feature = "redis"))]
 mod dashboard;
-mod driver;
 mod looks;
 mod page;
 mod plays;
@@ -14,6 +13,5 @@ mod plays;
 mod programs;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
-mod scrutiny;
 mod server;
 mod webdriver;

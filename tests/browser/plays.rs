@@ -103,35 +103,6 @@ fn every_pattern_on_every_preset_is_granted_what_the_arithmetic_grants() {
 }
 
 #[test]
-fn hard_numbers_differ_from_the_bound_of_a_token_bucket() {
-    // Four requests a second, for twenty seconds.
-    let page = Page::open("?tiers=5,15,15,0&gcra=5,5,15&window=5,15&quota=5,15");
-    page.play("steady", "all");
-    let granted = |limit: &str| page.totals().plain[limit][0];
-    // Five at once, and one each three seconds.
-    assert_eq!(granted("gcra"), 5 + 6);
-    // In the first second, and fifteen seconds later.
-    assert_eq!((granted("window"), granted("quota")), (10, 10));
-    let summary = page.browser.text("#last");
-    let plain = "GCRA 11 and 69, the window 10 and 70, the quota 10 and 70, the concurrency limit 80 and 0.";
-    assert!(summary.ends_with(plain), "{summary}");
-}
-
-#[test]
-fn work_that_lasts_longer_lets_fewer_begin() {
-    // Four requests a second, for twenty seconds.
-    let page = Page::open("");
-    for (work, granted) in [(0, 80), (1, 80), (2, 50), (5, 20), (100, 5)] {
-        page.go(&format!("?concurrent=5,{work}"));
-        page.play("steady", "all");
-        let [begun, refused] = page.totals().plain["concurrent"];
-        assert_eq!((begun, refused), (granted, 80 - granted), "{work} s");
-    }
-    // Five have begun in the first second, and work on.
-    assert_eq!(page.browser.text("#concurrent-left"), "0 of 5");
-}
-
-#[test]
 fn known_plays_have_known_totals_at_any_speed() {
     let page = Page::open("?tiers=5,1,1,0,50,5,5,15&gcra=50,5,1");
     page.play("bursts", "all");

@@ -56,53 +56,6 @@ fn decisions_are_told_with_how_things_stand() {
 }
 
 #[test]
-fn window_counts_each_request_and_a_quota_from_the_first_use() {
-    let (_program, server) = start();
-    let id = simulation(&server, "?window=5,2&quota=5,2");
-    let asked = json!({"steps": [
-        {"at": 0, "units": 1}, {"at": 1900, "units": 4}, {"at": 2100, "units": 4}, {"at": 3900, "units": 4},
-    ]});
-    let seen = steps(&server, &id, &asked.to_string()).json();
-    let granted = |limit: &str| -> Vec<_> {
-        let seen = seen.as_array().unwrap().iter();
-        let granted = seen.map(|seen| seen["decision"]["plain"][limit]["granted"].clone());
-        granted.collect()
-    };
-    assert_eq!(granted("window"), [true, true, false, true]);
-    assert_eq!(granted("quota"), [true, true, true, false]);
-}
-
-#[test]
-fn permits_come_back_when_their_work_ends_and_not_before() {
-    let (_program, server) = start();
-    let id = simulation(&server, "?concurrent=3,2");
-    let asked = json!({"steps": [
-        {"at": 0, "units": 2}, {"at": 500, "units": 2}, {"at": 500, "units": 1}, {"at": 1999},
-        {"at": 1999, "units": 1}, {"at": 2000}, {"at": 2000, "units": 3}, {"at": 2499, "units": 2},
-        {"at": 2500, "units": 3}, {"at": 900_000_000, "units": 3},
-    ]});
-    let seen = steps(&server, &id, &asked.to_string()).json();
-    let seen = seen.as_array().unwrap().iter();
-    let seen = seen.map(|seen| {
-        let granted = seen["decision"]["plain"]["concurrent"]["granted"].as_bool();
-        (granted, seen["left"]["concurrent"].as_u64().unwrap())
-    });
-    let expected = [
-        (Some(true), 1),
-        (Some(false), 1),
-        (Some(true), 0),
-        (None, 0),
-        (Some(false), 0),
-        (None, 2),
-        (Some(false), 2),
-        (Some(true), 0),
-        (Some(false), 1),
-        (Some(true), 0),
-    ];
-    assert_eq!(seen.collect::<Vec<_>>(), expected);
-}
-
-#[test]
 fn malformed_list_counts_as_five_a_second_as_a_whole() {
     let (_program, server) = start();
     for list in [

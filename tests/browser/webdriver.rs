@@ -1,8 +1,16 @@
 //! Just enough of WebDriver (<https://www.w3.org/TR/webdriver2/>) to drive one browser.
 
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
 use serde_json::{Value, json};
 
-use crate::{driver::Driver, programs::Server};
+use crate::{
+    programs::Server,
+    redis_support::{Process, comes_true, new_home},
+};
 
 /// The key of what stands for an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
@@ -136,4 +144,61 @@ impl Element<'_> {
         let path = format!("element/{}/{what}", self.id);
         self.session.post(&path, body);
     }
+}
+
+/// How long the browser may take for anything.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How often a condition is looked at.
+pub(crate) const POLL: Duration = Duration::from_millis(20);
+
+/// What chromedriver prints before its port.
+const LISTENS: &str = "started successfully on port ";
+
+/// The words in its output when it cannot listen on its port.
+const ENDS: &str = "Exiting...";
+
+/// The program that drives browsers. It is killed when dropped, and at the latest with the process of the test.
+pub(crate) struct Driver {
+    process: Process,
+    address: SocketAddr,
+}
+
+impl Driver {
+    /// Starts one on a port, or on any if this is 0. The error is what it has printed if it does not listen.
+    ///
+    /// It finds a free port of IPv6, and ends if somebody uses the same one of IPv4.
+    pub(crate) fn start(port: u16) -> Result<Self, String> {
+        let args = [format!("--port={port}"), "--enable-chrome-logs".to_owned()];
+        let process = Process::new(new_home(), "chromedriver", &args);
+        process.start();
+        let mut listens = None;
+        comes_true(|| {
+            let output = process.log();
+            listens = port_in(&output);
+            listens.is_some() || output.contains(ENDS)
+        });
+        let Some(port) = listens else {
+            return Err(process.log());
+        };
+        let address = (Ipv4Addr::LOCALHOST, port).into();
+        Ok(Self { process, address })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it and its browsers have printed so far.
+    pub(crate) fn output(&self) -> String {
+        self.process.log()
+    }
+}
+
+/// The port on which it says that it listens.
+fn port_in(output: &str) -> Option<u16> {
+    let (_, rest) = output.split_once(LISTENS)?;
+    let (port, _) = rest.split_once('.')?;
+    port.parse().ok()
 }

@@ -6,8 +6,9 @@ use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 
 use crate::{
-    program::{expect_refusal, file, json, json_of, run, run_with, stderr},
-    traffic::{Numbers, day, log, request},
+    program::{expect_refusal, file, json_of, replay, run, run_with, stderr},
+    scale::Random,
+    traffic::{day, log, request},
 };
 
 /// The second request of a client is denied.
@@ -15,9 +16,7 @@ pub(crate) const ONE_PER_HOUR: &str = "requests: 1/h\n";
 
 /// Replays a log, and returns the figures of the limit.
 fn replayed(log: &[u8], more: &[&str]) -> Value {
-    let limits = file("yml", ONE_PER_HOUR);
-    let args = [&["replay", "--limits", &limits, "--json"], more].concat();
-    let output = run_with(&args, log);
+    let output = replay(ONE_PER_HOUR, more, log);
     let told = json_of(&output);
     assert_eq!(told["unreadable"], 0, "{}", stderr(&output));
     told["limits"]["requests"].clone()
@@ -221,7 +220,7 @@ fn gzip_is_read_and_has_to_be_whole() {
 fn requests_are_put_in_order_within_and_between_logs() {
     let mut requests = day(20, 3);
     let expected = replayed(log(&requests).as_bytes(), &[]);
-    let mut numbers = Numbers(9);
+    let mut numbers = Random(9);
     let (one, other): (Vec<_>, Vec<_>) = requests
         .iter()
         .cloned()
@@ -242,14 +241,7 @@ fn request_that_is_far_too_late_counts_at_the_latest_instant() {
         .map(|i| request(i / 2, "203.0.113.7", "/"))
         .collect();
     requests.push(request(5, "203.0.113.8", "/"));
-    let limits = file("yml", ONE_PER_HOUR);
-    let output = run(&[
-        "replay",
-        "--limits",
-        &limits,
-        "--json",
-        &file("log", log(&requests)),
-    ]);
+    let output = replay(ONE_PER_HOUR, &[], log(&requests));
     assert_eq!(json_of(&output)["limits"]["requests"]["clients"], 2);
     let told = stderr(&output);
     assert!(
@@ -261,6 +253,6 @@ fn request_that_is_far_too_late_counts_at_the_latest_instant() {
         request(0, "203.0.113.7", "/"),
         request(0, "203.0.113.7", "/"),
     ]);
-    let told = json(&["replay", "--limits", &limits, "--json", &file("log", far)]);
+    let told = json_of(&replay(ONE_PER_HOUR, &[], far));
     assert_eq!(told["limits"]["requests"]["denied"], 1);
 }

@@ -9,6 +9,9 @@ mod program;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
 mod replay;
+#[allow(dead_code, reason = "it uses a part of it")]
+#[path = "../support/scale.rs"]
+mod scale;
 mod suggest;
 mod traffic;
 mod unreadable;

@@ -44,6 +44,13 @@ pub(crate) fn run_with<S: AsRef<OsStr>>(args: &[S], input: &[u8]) -> Output {
     child.wait_with_output().expect("the command ends")
 }
 
+/// Replays a log by these limits, with `--json`.
+pub(crate) fn replay(limits: &str, more: &[&str], log: impl AsRef<[u8]>) -> Output {
+    let limits = file("yml", limits);
+    let args = ["replay", "--json", "--limits", &limits];
+    run_with(&[&args, more].concat(), log.as_ref())
+}
+
 pub(crate) fn stdout(output: &Output) -> &str {
     str::from_utf8(&output.stdout).expect("it is UTF-8")
 }
@@ -61,7 +68,13 @@ pub(crate) fn json<S: AsRef<OsStr>>(args: &[S]) -> Value {
 /// Expects one line of JSON, and success.
 #[track_caller]
 pub(crate) fn json_of(output: &Output) -> Value {
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+    json_with_code(output, 0)
+}
+
+/// Expects one line of JSON, and this exit code.
+#[track_caller]
+pub(crate) fn json_with_code(output: &Output, code: i32) -> Value {
+    assert_eq!(output.status.code(), Some(code), "{}", stderr(output));
     let text = stdout(output);
     assert_eq!(text.lines().count(), 1, "{text}");
     serde_json::from_str(text).expect(text)

@@ -10,7 +10,7 @@ use tollgate::{
 
 use crate::{
     logs::ONE_PER_HOUR,
-    program::{expect_refusal, file, json, json_of, run, run_with, stderr, stdout},
+    program::{expect_refusal, file, json_of, replay, run, stderr, stdout},
     traffic::{Request, START, day, log, request},
 };
 
@@ -70,41 +70,9 @@ fn replay_says_the_same_as_a_server() {
         // Both are charged, or none.
         (two, &["short", "long"]),
     ] {
-        let told = json(&[
-            "replay",
-            "--limits",
-            &file("yml", limits),
-            "--json",
-            &file("log", log(&requests)),
-        ]);
+        let told = json_of(&replay(limits, &[], log(&requests)));
         assert_eq!(told, served(limits, names, &requests), "{limits}");
     }
-}
-
-#[test]
-fn unreadable_lines_are_named() {
-    let requests: Vec<_> = [0, 0, 1, 2]
-        .map(|at| request(at, "203.0.113.7", "/"))
-        .into();
-    let log = file("log", log(&requests) + "nonsense\n");
-    let output = run(&[
-        "replay",
-        "--limits",
-        &file("yml", ONE_PER_HOUR),
-        "--json",
-        &log,
-    ]);
-    let figures = json!({"requests": 4, "clients": 1, "denied": 3, "clients_denied": 1, "most_denied": [
-        {"id": "203.0.113.7", "denied": 3, "first": "2026-11-01T00:00:00Z"}]});
-    assert_eq!(
-        json_of(&output),
-        json!({"lines": 5, "unreadable": 1, "limits": {"requests": figures}})
-    );
-    let told = stderr(&output);
-    assert!(
-        told.contains(&format!("{log}:5: ")) && told.contains("nonsense"),
-        "{told}"
-    );
 }
 
 #[test]
@@ -112,20 +80,9 @@ fn overrides_shadow_mode_and_blocks_apply() {
     let requests: Vec<_> = (0..20)
         .map(|i| request(0, ["203.0.113.7", "203.0.113.8"][i % 2], "/"))
         .collect();
-    let limits = file(
-        "yml",
-        "a: {burst: 4, count: 1, period: 1s, shadow: true}\nb: {blocked: true, shadow: true}\nc: {concurrent: 4}\n",
-    );
+    let limits = "a: {burst: 4, count: 1, period: 1s, shadow: true}\nb: {blocked: true, shadow: true}\nc: {concurrent: 4}\n";
     let overrides = file("yml", "- a: {unlimited: true, ids: [203.0.113.7]}\n");
-    let output = run(&[
-        "replay",
-        "--json",
-        "--limits",
-        &limits,
-        "--overrides",
-        &overrides,
-        &file("log", log(&requests)),
-    ]);
+    let output = replay(limits, &["--overrides", &overrides], log(&requests));
     let told = &json_of(&output)["limits"];
     assert_eq!(
         (&told["a"]["denied"], &told["a"]["most_denied"][0]["id"]),
@@ -170,7 +127,6 @@ fn text_has_shares_waits_and_clients() {
 
 #[test]
 fn rules_choose_paths_and_methods() {
-    let limits = file("yml", "logins: 2/h\nfiles: 2/h\n");
     let rules = file(
         "yml",
         "- {limit: logins, path: /login, method: POST}\n- {limit: files, key: everyone, path: [/files/*]}\n",
@@ -192,15 +148,8 @@ fn rules_choose_paths_and_methods() {
         get("/files"),
         get("/files/../login"),
     ];
-    let told = json(&[
-        "replay",
-        "--limits",
-        &limits,
-        "--rules",
-        &rules,
-        "--json",
-        &file("log", log(&requests)),
-    ]);
+    let limits = "logins: 2/h\nfiles: 2/h\n";
+    let told = json_of(&replay(limits, &["--rules", &rules], log(&requests)));
     let figures = ["logins", "files"].map(|limit| {
         (
             &told["limits"][limit]["requests"],
@@ -218,15 +167,12 @@ fn fields_are_keys_and_costs_are_charged() {
         )
     };
     let log: String = ["7", "\"7\"", "8", "null", "[]"].map(line).concat();
-    let limits = file("yml", "accounts: {burst: 3, count: 1, period: 1h}\n");
+    let limits = "accounts: {burst: 3, count: 1, period: 1h}\n";
     let rules = file(
         "yml",
         "- {limit: accounts, key: user.account, cost: 2}\n- {limit: accounts, key: user.account}\n",
     );
-    let told = json_of(&run_with(
-        &["replay", "--limits", &limits, "--rules", &rules, "--json"],
-        log.as_bytes(),
-    ));
+    let told = json_of(&replay(limits, &["--rules", &rules], log));
     // Two rules for one bucket charge the sum of their costs.
     let most = json!([{"id": "7", "denied": 1, "first": "2026-11-01T00:00:00Z"}]);
     assert_eq!(
@@ -237,20 +183,14 @@ fn fields_are_keys_and_costs_are_charged() {
 
 #[test]
 fn what_does_not_count_is_noted() {
-    let limits = file(
-        "yml",
-        "accounts: {id: regId, burst: 1, count: 1, period: 1s}\nothers: 1/s\n",
-    );
+    let limits = "accounts: {id: regId, burst: 1, count: 1, period: 1s}\nothers: 1/s\n";
     let rules = file(
         "yml",
         "- {limit: accounts, key: account}\n- {limit: others, method: get}\n",
     );
     let log = "{\"ts\":1793491200.5,\"account\":\"x\"}\n{\"ts\":1793491200.5,\"account\":12}\n";
     let log = log.replace("}", ",\"ip\":\"203.0.113.7\"}");
-    let output = run_with(
-        &["replay", "--limits", &limits, "--rules", &rules, "--json"],
-        log.as_bytes(),
-    );
+    let output = replay(limits, &["--rules", &rules], log);
     assert_eq!(json_of(&output)["limits"]["accounts"]["requests"], 1);
     for note in [
         "does not admit their id or cost, and did not count there: 1\n",

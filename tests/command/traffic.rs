@@ -7,6 +7,8 @@ use std::{
 
 use jiff::{Timestamp, tz::TimeZone};
 
+use crate::scale::Random;
+
 /// The second in which all traffic starts: 2026-11-01T00:00:00Z.
 pub(crate) const START: i64 = 1_793_491_200;
 
@@ -30,19 +32,6 @@ impl Request {
                 Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).to_string()
             }
         }
-    }
-}
-
-/// Numbers that look random, and are the same in every run.
-pub(crate) struct Numbers(pub(crate) u64);
-
-impl Numbers {
-    /// A number below this.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 8) % end
     }
 }
 
@@ -77,7 +66,7 @@ pub(crate) fn log(requests: &[Request]) -> String {
 
 /// A day of people who look at pages, two crawlers, and a client that repeats what fails, sorted by time.
 pub(crate) fn day(people: u64, seed: u64) -> Vec<Request> {
-    let mut numbers = Numbers(seed);
+    let mut numbers = Random(seed);
     let mut requests = Vec::new();
     for person in 0..people {
         let ip = format!("10.1.{}.{}", person / 250, person % 250);
@@ -92,14 +81,14 @@ pub(crate) fn day(people: u64, seed: u64) -> Vec<Request> {
         }
     }
     // One that is fast, one that changes its address, and never stops.
-    for i in 0..30_000 {
+    for i in 0..8_000 {
         requests.push(request(10_000 + i / 4, "198.51.100.7", "/products"));
     }
-    for i in 0..15_000 {
+    for i in 0..5_000 {
         let ip = format!("2001:db8:5:6::{:x}", 1 + numbers.below(60_000));
         requests.push(request(5_000 + i * 2, &ip, "/articles"));
     }
-    for round in 0..40 {
+    for round in 0..20 {
         for i in 0..150 {
             requests.push(request(
                 30_000 + round * 120 + i / 50,

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     programs::{self, Program, Response, file, run},
@@ -100,27 +100,6 @@ fn hundred_pass_and_the_next_is_told_what_the_registry_says() {
     let ttl = redis.command(&["PTTL", key]).integer();
     assert!((1..=100_000).contains(&ttl), "{ttl}");
     assert_eq!(server.get("/v2/_catalog", "").status, 200);
-}
-
-#[test]
-fn client_is_the_second_entry_then_the_real_ip_then_the_peer() {
-    let redis = Server::start();
-    let (_program, server) = start(&enabled(&redis.addr().to_string()));
-    let cases = [
-        (
-            "x-forwarded-for: 192.168.1.1, 142.250.70.175\r\nx-real-ip: 198.51.100.1\r\n",
-            "142.250.70.175",
-        ),
-        ("x-real-ip: 2001:db8::7\r\n", "2001:db8::7"),
-        ("", "127.0.0.1"),
-    ];
-    for (headers, client) in cases {
-        redis.command(&["FLUSHALL"]).expect_success();
-        let response = server.get("/v2/alpine/tags/list", headers);
-        assert_eq!(response.json()["tags"], json!(["latest"]));
-        let key = format!("registry:api:{{rate-limit:ip:{client}}}");
-        assert_eq!(keys(&redis), [key], "{headers}");
-    }
 }
 
 #[test]

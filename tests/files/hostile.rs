@@ -173,19 +173,6 @@ const WHOLE: [(Language, &str); 4] = [
 ];
 
 #[test]
-fn truncated_files_are_read_or_refused() {
-    for (language, text) in WHOLE.into_iter().filter(|(language, _)| reads(language)) {
-        for end in (0..=text.len()).filter(|end| text.is_char_boundary(*end)) {
-            for build in [defaults, overrides] {
-                if let Err(error) = build(language, &text[..end]) {
-                    assert!(error.to_string().starts_with("limits"), "{error}");
-                }
-            }
-        }
-    }
-}
-
-#[test]
 fn files_with_one_wrong_character_are_read_or_refused() {
     for (language, text) in WHOLE.into_iter().filter(|(language, _)| reads(language)) {
         for (i, c) in text.char_indices() {

@@ -15,61 +15,6 @@ fn secs(secs: u64) -> Duration {
 }
 
 #[test]
-fn tiers_are_the_same_in_each_language() {
-    let texts = [
-        (
-            YAML,
-            "a:\n  number: 6\n  tiers:\n  - {limit: 5, window: 1s}\n  - limit: 50\n    window: 5s\n    active: 5s\n    \
-             cooldown: 15s\n    skippable: true\n  - {limit: 1, window: infinite, active: infinite, skippable: false}\n",
-        ),
-        (
-            JSON,
-            r#"{"a": {"number": 6, "tiers": [{"limit": 5, "window": "1s"},
-            {"limit": 50, "window": "5s", "active": "5s", "cooldown": "15s", "skippable": true},
-            {"limit": "1", "window": "infinite", "active": "infinite", "cooldown": "0s"}]}}"#,
-        ),
-        (
-            TOML,
-            "[a]\nnumber = 6\n[[a.tiers]]\nlimit = 5\nwindow = '1s'\n[[a.tiers]]\nlimit = 50\nwindow = '5s'\n\
-             active = '5s'\ncooldown = '15s'\nskippable = true\n[[a.tiers]]\nlimit = 1\nwindow = 'infinite'\n\
-             active = 'infinite'\n",
-        ),
-    ];
-    let burst = Tier::new(50, secs(5)).active(secs(5)).cooldown(secs(15));
-    // The lowest is active for ever if it is not said; no cooldown is none.
-    let expected = Limit::tiers([
-        Tier::new(5, secs(1)),
-        burst.skippable(),
-        Tier::new(1, Tier::FOREVER),
-    ]);
-    let expected = Some(expected.unwrap());
-    for (language, text) in texts.into_iter().filter(|(language, _)| reads(language)) {
-        let limits = defaults(language, text).unwrap();
-        assert_eq!(
-            limits.get("a").unwrap().limit(),
-            expected.as_ref(),
-            "{text}"
-        );
-        assert_eq!(limits.get("a").unwrap().number(), Some(6));
-    }
-}
-
-#[test]
-fn more_than_sixteen_are_too_many() {
-    let of = |count: usize| {
-        let tier = r#"{"limit": 1, "window": "1s", "active": "1s", "cooldown": "1s"}"#;
-        let tiers = vec![tier; count].join(",\n");
-        defaults(JSON, &format!("{{\"a\":\n{{\"tiers\":\n[{tiers}]}}}}"))
-    };
-    assert!(of(16).is_ok());
-    let error = of(17).unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "limits.json:3: limit `a`: 17 tiers are more than 16: remove some"
-    );
-}
-
-#[test]
 fn short_cooldown_above_the_lowest_is_told() {
     let of = |tier: Tier| {
         let (log, guard) = Log::capture();
@@ -89,47 +34,6 @@ fn short_cooldown_above_the_lowest_is_told() {
     assert_eq!(of(burst.cooldown(Tier::FOREVER)), (0, 0));
     assert_eq!(of(Tier::new(1, secs(10)).active(secs(10))), (0, 0));
     assert_eq!(of(Tier::new(1, secs(10)).active(secs(9))), (1, 1));
-}
-
-const WAIT: Duration = Duration::from_millis(2500);
-
-#[test]
-fn max_wait_is_read_and_written() {
-    let text = r#"{
-        "Orders": {"burst": 20, "count": 10, "period": "1s", "max_wait": "2.5s"},
-        "Off": {"burst": 5, "count": 5, "period": "1s", "max_wait": "0s"}
-    }"#;
-    let own = r#"[
-        {"Orders": {"burst": 1, "count": 1, "period": "1s", "ids": ["never"]}},
-        {"Off": {"burst": 1, "count": 1, "period": "1s", "max_wait": "2500ms", "ids": ["a"]}}
-    ]"#;
-    let limits = Limits::builder()
-        .defaults_text(JSON, text)
-        .overrides_text(JSON, own)
-        .overrides_text(
-            JSON,
-            r#"{"Off:b": {"burst": 1, "count": 1, "period": "1s", "max_wait": "2.5s"}}"#,
-        )
-        .build()
-        .unwrap();
-    let orders = Limit::per_second(10).burst(20).max_wait(WAIT);
-    let one = Limit::per_second(1);
-    let found = [
-        ("Orders", "any", orders),
-        ("Orders", "never", one.clone()),
-        ("Off", "any", Limit::per_second(5)),
-        ("Off", "a", one.clone().max_wait(WAIT)),
-        ("Off", "b", one.max_wait(WAIT)),
-    ];
-    for (name, id, limit) in found {
-        assert_eq!(limit_of(&limits, name, id), Some(&limit), "{name} {id}");
-    }
-    let written = |name| serde_json::to_string(limits.get(name).unwrap().limit().unwrap()).unwrap();
-    assert_eq!(
-        written("Orders"),
-        r#"{"burst":20,"count":10,"period":"1s","max_wait":"2.5s"}"#
-    );
-    assert_eq!(written("Off"), r#"{"burst":5,"count":5,"period":"1s"}"#);
 }
 
 const QUARTER: Duration = Duration::from_secs(15 * 60);
@@ -192,24 +96,5 @@ fn override_may_have_another_algorithm_than_the_default() {
         ("z", Limit::quota(8, Per::Day.at_offset(ahead))),
     ] {
         assert_eq!(limit_of(&limits, "any", id), Some(&expected), "{id}");
-    }
-}
-
-const WHOLE: &str = "write its values, such as `10/s burst 20`, or `{}` to turn it off";
-
-#[test]
-fn what_is_missing_is_named() {
-    for (text, field) in [
-        (r#"{"a": {"limit": 5}}"#, "window is"),
-        (r#"{"a": {"window": "1s"}}"#, "limit is"),
-        (r#"{"a": {"quota": 5}}"#, "per is"),
-        (r#"{"a": {"per": "day"}}"#, "quota is"),
-        (r#"{"a": {"utc_offset": "+02:00"}}"#, "quota and per are"),
-    ] {
-        let error = defaults(JSON, text).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            format!("limits.json:1: limit `a`: {field} missing: {WHOLE}")
-        );
     }
 }

@@ -69,26 +69,6 @@ fn language_is_told_by_the_extension() {
 }
 
 #[test]
-fn defaults_and_overrides_come_from_two_files() {
-    let folder = Folder::new("both");
-    let defaults = folder.write(
-        "defaults.json",
-        r#"{"ip": {"burst": 1, "count": 2, "period": "3s"}}"#,
-    );
-    let overrides = folder.write(
-        "overrides.json",
-        r#"[{"ip": {"burst": 4, "count": 5, "period": "6s", "ids": ["10.0.0.2"]}}]"#,
-    );
-    let recipe = names().overrides_file(&overrides).defaults_file(defaults);
-    let limits = recipe.build().unwrap();
-    assert_eq!(limit_of(&limits, "ip", "10.0.0.2"), Some(&limit(4, 5, 6)));
-    assert_eq!(limit_of(&limits, "ip", "10.0.0.5"), Some(&limit(1, 2, 3)));
-    fs::write(&overrides, "[]").unwrap();
-    let limits = recipe.build().unwrap();
-    assert_eq!(limit_of(&limits, "ip", "10.0.0.2"), Some(&limit(1, 2, 3)));
-}
-
-#[test]
 fn other_names_say_no_language() {
     let folder = Folder::new("extensions");
     for name in [
@@ -107,17 +87,6 @@ fn other_names_say_no_language() {
             "{name}"
         );
     }
-}
-
-#[test]
-fn missing_file_and_folder_are_named() {
-    let folder = Folder::new("unread");
-    let missing = refusal(&folder.0.join("missing.json"));
-    assert!(missing.starts_with(": cannot read it: "), "{missing}");
-    let path = folder.0.join("folder.json");
-    fs::create_dir(&path).unwrap();
-    let error = refusal(&path);
-    assert!(error.starts_with(": cannot read it: "), "{error}");
 }
 
 #[test]

@@ -71,30 +71,6 @@ fn survives(limits: &Limits) {
     assert_eq!(written(&again), texts);
 }
 
-#[cfg(feature = "domains")]
-#[test]
-fn every_format_survives() {
-    let values = r#""burst": 3, "count": 7, "period": "1h0.5s""#;
-    let yaml_like = [
-        "~", "- x", "a: b", "#", "'\"\\", "a\nb", "\u{7f}", "", " x ",
-    ]
-    .map(|id| format!("_{id}"));
-    let builder = yaml_like.iter().fold(crate::names(), |builder, id| {
-        builder.override_for("any", id, crate::limit(1, 2, 3))
-    });
-    let json = format!(
-        r#"[{{"ip": {{{values}, "ids": ["10.0.0.2", {{"id": "2001:0db8::1", "comment": "a \"b\"\n"}}]}}}},
-            {{"range": {{{values}, "ids": ["2001:0db8:0000::/48"]}}}},
-            {{"account": {{{values}, "ids": [12345678, 18446744073709551615]}}}},
-            {{"domain": {{{values}, "ids": ["Example.com", "github.io"]}}}},
-            {{"set": {{{values}, "ids": ["b.com,A.com", "::1,a.com"]}}}},
-            {{"account_domain": {{{values}, "ids": ["7:Example.com."]}}}},
-            {{"account_set": {{{values}, "ids": ["7:b.com,a.com"]}}}},
-            {{"ip": {{{values}, "ids": [{{"id": "::1", "comment": ""}}]}}}}]"#
-    );
-    survives(&builder.overrides_text(JSON, &json).build().unwrap());
-}
-
 fn span() -> impl Strategy<Value = Duration> {
     (1..=86_400_000_000_u64).prop_map(Duration::from_micros)
 }

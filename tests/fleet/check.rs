@@ -188,8 +188,7 @@ async fn recovery(fleet: &Fleet) {
 
 /// A process logs once that it begins to decide without the store, and once that it ends.
 fn logs(fleet: &Fleet) {
-    let lines = fleet.lines.lock().unwrap();
-    let count = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+    let count = |text| fleet.log.count(text);
     let (begins, ends) = (count("deciding without it"), count("answers again"));
     let restarts = fleet.record().restarts.len();
     // Those that were killed could not log the end.

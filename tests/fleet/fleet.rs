@@ -12,7 +12,7 @@ use tollgate::testing::simulate;
 use crate::{
     check,
     clock::SimulatedClock,
-    logs::{Lines, Log},
+    log::Log,
     network::Network,
     plan::{Event, Fault, MILLI, Plan, Setup},
     process::Process,
@@ -25,7 +25,7 @@ pub(crate) struct Fleet {
     pub(crate) clock: Arc<SimulatedClock>,
     pub(crate) network: Arc<Network>,
     pub(crate) record: Arc<Mutex<Record>>,
-    pub(crate) lines: Lines,
+    pub(crate) log: Log,
     pub(crate) processes: Vec<Process>,
     /// When a process that was killed starts again.
     starts: Vec<(u64, usize)>,
@@ -40,11 +40,14 @@ pub(crate) fn run(plan: &Plan) -> (Vec<String>, Vec<String>) {
         .expect("there is memory for it");
     let clock = runtime.block_on(async { Arc::new(SimulatedClock::new()) });
     let shown = Arc::clone(&clock);
-    let lines = Lines::default();
-    let _logged = tracing::subscriber::set_default(Log(Arc::clone(&lines)));
+    let log = Log::default();
+    let writer = log.clone();
+    // What an operator would see.
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone());
+    let _logged = tracing::subscriber::set_default(subscriber.finish());
     simulate(Rc::new(move || shown.now()), plan.seed, || {
         runtime.block_on(async {
-            let mut fleet = Fleet::new(plan, clock, lines);
+            let mut fleet = Fleet::new(plan, clock, log);
             fleet.play().await;
             check::check(&mut fleet).await;
             let problems = std::mem::take(&mut fleet.record().problems);
@@ -54,7 +57,7 @@ pub(crate) fn run(plan: &Plan) -> (Vec<String>, Vec<String>) {
 }
 
 impl Fleet {
-    fn new(plan: &Plan, clock: Arc<SimulatedClock>, lines: Lines) -> Self {
+    fn new(plan: &Plan, clock: Arc<SimulatedClock>, log: Log) -> Self {
         let setup = &plan.setup;
         let store_clock = Arc::new(SimulatedClock::new());
         let network = Network::new(store_clock, plan.seed, setup.latency, setup.lanes);
@@ -65,7 +68,7 @@ impl Fleet {
             processes: processes.collect(),
             plan,
             clock,
-            lines,
+            log,
             network,
             record,
             starts: Vec::new(),

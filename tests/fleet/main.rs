@@ -16,7 +16,9 @@ mod clock;
 mod draw;
 mod fleet;
 mod link;
-mod logs;
+#[allow(dead_code, reason = "it uses a part of it")]
+#[path = "../support/log.rs"]
+mod log;
 mod network;
 mod plan;
 mod process;

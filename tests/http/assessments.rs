@@ -24,7 +24,7 @@ use tollgate::{
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::support::{
-    assessed, bucket, from_ip, layer, limiter, limiter_of,
+    assessed, bucket, from_ip, limiter, limiter_of,
     patience::{Slow, poll, settle},
     send,
     store::{Fate, Store},
@@ -60,20 +60,6 @@ async fn handler_sees_the_decisions_of_all_layers_around_it() {
     let service = of("outer").layer(of("inner").layer(handler));
     let response = service.oneshot(from_ip(IP)).await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);
-}
-
-#[tokio::test]
-async fn assessment_is_there_only_if_the_layer_is_told_so() {
-    for extends in [false, true] {
-        let layer = layer(&limiter(&ManualClock::default())).extensions(extends);
-        let handler = service_fn(move |request: Request<Full<Bytes>>| {
-            let assessment = request.extensions().get::<Assessment>();
-            assert_eq!(assessment.is_some(), extends);
-            ready(Ok::<_, Infallible>(Response::new(Full::<Bytes>::default())))
-        });
-        let response = layer.layer(handler).oneshot(from_ip(IP)).await.unwrap();
-        assert!(response.extensions().get::<Assessment>().is_none());
-    }
 }
 
 #[tokio::test]

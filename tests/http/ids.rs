@@ -2,7 +2,7 @@
 
 use http::{HeaderValue, Method, Request, StatusCode, request::Parts};
 use tollgate::{
-    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
     clock::ManualClock,
     id::{Id, IdFormat},
     key::{ExtensionId, HeaderId, KeyExtractor, MissingId},
@@ -12,7 +12,7 @@ use tollgate::{
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, Log, as_grpc, charged, from_ip, id_formats, text};
+use crate::support::{Hello, Log, as_grpc, charged, from_ip, text};
 
 type Body = http_body_util::Full<bytes::Bytes>;
 
@@ -300,32 +300,6 @@ async fn client_is_told_what_is_wrong_with_its_id() {
     let grpc = as_grpc(request(&[]), "application/grpc");
     let response = layer.layer(Hello).oneshot(grpc).await.unwrap();
     assert_eq!(response.headers()["grpc-status"], "3");
-}
-
-#[tokio::test]
-async fn requests_without_an_id_share_a_bucket_that_nobody_can_name() {
-    const MISSING: &str = "\u{ab}missing\u{bb}";
-    for format in id_formats() {
-        let limits = Limits::builder().limit(LimitName::new("l", 1, format), Limit::per_hour(3));
-        let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
-        let rule = Rule::new("l", HeaderId::new("x-id")).on_missing(OnMissing::Shared);
-        let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
-        assert_eq!(statuses(&layer).await, [200, 200, 200, 429], "{format}");
-        // It can be looked at and reset like any other.
-        let shared = Transaction::missing("l");
-        limiter.reset(&[shared]).await.unwrap();
-        assert!(limiter.check(&shared).await.unwrap().allowed());
-        assert!(
-            limiter
-                .spend(&Transaction::new("l", MISSING))
-                .await
-                .is_err()
-        );
-    }
-    let named = layer(Rule::new("per-key", |_: &Parts| Some(MISSING)));
-    assert_eq!(status(&named, request(&[])).await, 400);
-    let empty = layer(Rule::new("per-key", |_: &Parts| Some(String::new())));
-    assert_eq!(status(&empty, request(&[])).await, 400);
 }
 
 const CHALLENGE: &str = "Bearer realm=\"api\"";

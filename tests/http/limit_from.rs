@@ -137,22 +137,6 @@ async fn limit_that_the_rule_cannot_take_is_refused_and_logged_once() {
 }
 
 #[tokio::test]
-async fn limit_that_the_backend_does_not_admit_is_refused_and_logged_once() {
-    let (log, _guard) = Log::capture();
-    let backend = MemoryBackend::with_max_buckets(10).max_history_bytes(1000);
-    let limiter = Limiter::new(limits().build().unwrap(), backend);
-    let rule = Rule::new("requests", customer()).limit_from(plan);
-    let layer = RateLimitLayer::with_limiter(limiter).rule(rule);
-    let window = Limit::window(4096, Duration::from_secs(60));
-    assert_eq!(statuses(&layer, "a", Some(window)).await, [500; 4]);
-    assert_eq!(
-        log.count("raise `MemoryBackend::max_history_bytes`"),
-        1,
-        "{log:?}"
-    );
-}
-
-#[tokio::test]
 async fn cost_above_the_burst_of_the_request_is_too_costly() {
     let layer = layer_of(&limits(), Rule::new("requests", customer()).cost_by(|_| 5));
     let response = sent(&layer, request("a", Some(Limit::per_hour(4)))).await;
@@ -173,11 +157,4 @@ async fn permits_and_refunds_are_those_of_the_request() {
     assert_eq!(sent(&layer, request("a", plan())).await.status(), 429);
     drop(held);
     assert_eq!(sent(&layer, request("a", plan())).await.status(), 200);
-}
-
-#[test]
-#[should_panic = "two rules charge it for every request"]
-fn same_rule_twice_is_a_mistake() {
-    let rule = || Rule::new("requests", customer());
-    let _layer = layer_of(&limits(), rule()).rule(rule());
 }

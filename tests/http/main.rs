@@ -16,8 +16,10 @@ mod permits;
 mod recipes;
 mod refusals;
 mod rules;
+mod secrets;
 #[cfg(feature = "axum")]
 mod stacks;
 #[path = "../support/mod.rs"]
 mod support;
 mod waiting;
+mod x_fields;

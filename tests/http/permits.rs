@@ -190,7 +190,7 @@ async fn permits_of_clients_that_disconnect_are_given_back_at_any_await() {
 }
 
 /// Upgrades a connection, and keeps the permits of all layers around it.
-async fn upgraded(limiter: &Limiter, kept: &Mutex<Option<Permit>>, layers: &[RateLimitLayer]) {
+async fn upgraded(kept: &Mutex<Option<Permit>>, layers: &[RateLimitLayer]) {
     let handler = service_fn(|request: Request<Empty<Bytes>>| {
         let assessment = request.extensions().get::<Assessment>();
         *kept.lock().unwrap() = assessment.and_then(Assessment::permits);
@@ -207,7 +207,6 @@ async fn upgraded(limiter: &Limiter, kept: &Mutex<Option<Permit>>, layers: &[Rat
         _ => unreachable!("one or two"),
     }
     settle().await;
-    let _ = limiter;
 }
 
 #[tokio::test]
@@ -223,7 +222,7 @@ async fn work_that_outlasts_its_response_holds_the_permits_of_all_layers_around_
             (vec![plain(), permits()], [0, 1]),
         ] {
             let kept = Mutex::new(None);
-            upgraded(&limiter, &kept, &layers).await;
+            upgraded(&kept, &layers).await;
             let now = [left(&limiter).await, left_of(&limiter, "others").await];
             assert_eq!(now, held);
             assert!(kept.lock().unwrap().take().is_some());
@@ -238,7 +237,7 @@ async fn connection_that_is_upgraded_without_its_permits_is_logged() {
     let (log, _guard) = Log::capture();
     let limiter = limiter(MemoryBackend::new());
     for _ in 0..2 {
-        upgraded(&limiter, &Mutex::default(), &[of(&limiter, "exports")]).await;
+        upgraded(&Mutex::default(), &[of(&limiter, "exports")]).await;
         assert_eq!(left(&limiter).await, 1);
     }
     assert_eq!(

@@ -1,7 +1,5 @@
 //! What a rule makes of a request: whether it is for it, which limit, what it costs; and which rules fit.
 
-use std::time::Duration;
-
 use http::{Method, Request, StatusCode, request::Parts};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
@@ -256,41 +254,6 @@ async fn unknown_limit_is_no_missing_id() {
         let request = with(&[("x-account", "a"), ("x-plan", plan)]);
         assert_eq!(answer(&layer, request).await, status, "{plan}");
     }
-}
-
-#[tokio::test]
-async fn limit_comes_from_the_request_unless_an_override_says_otherwise() {
-    let (log, _guard) = Log::capture();
-    let limits = plans().override_for("free", "b", Limit::per_hour(1));
-    let own = |parts: &Parts| match plan(parts)? {
-        "window" => Some(Limit::window(3, Duration::from_secs(60))),
-        "unlimited" => Some(Limit::UNLIMITED),
-        "permits" => Some(Limit::concurrent(3)),
-        _ => None,
-    };
-    let rule = Rule::new("free", HeaderId::new("x-account")).limit_from(own);
-    let layer = layer_of(&limits, rule.refund_if(|_| false));
-    for (account, plan, passes) in [
-        ("a", "window", 3),
-        ("a", "free", 2),
-        ("c", "unlimited", 9),
-        ("b", "window", 1),
-    ] {
-        for i in 0..9 {
-            let status = answer(&layer, with(&[("x-account", account), ("x-plan", plan)])).await;
-            assert_eq!(status == StatusCode::OK, i < passes, "{account} {plan} {i}");
-        }
-    }
-    // One that the rule cannot take.
-    for _ in 0..2 {
-        let request = with(&[("x-account", "d"), ("x-plan", "permits")]);
-        assert_eq!(answer(&layer, request).await, 500);
-    }
-    assert_eq!(
-        log.count("because of the limit that they bring"),
-        1,
-        "{log:?}"
-    );
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 use tower_http::cors::CorsLayer;
 
 use crate::support::{
-    Hello, from_ip, layer, limiter, limiter_of,
+    Hello, from_ip, layer, limiter_of,
     patience::{Gates, Slow, poll, settle},
     send,
 };
@@ -35,17 +35,6 @@ const IP: &str = "203.0.113.7";
 /// A layer that lets one request of an address pass.
 fn one_per_minute() -> RateLimitLayer {
     layer(&limiter_of(&ManualClock::default(), Limit::per_minute(1)))
-}
-
-#[tokio::test]
-async fn services_of_one_layer_share_their_buckets() {
-    let layer = layer(&limiter(&ManualClock::default()));
-    let (mut one, mut other) = (layer.layer(Hello), layer.clone().layer(Hello));
-    for i in 0..21 {
-        let service = if i % 2 == 0 { &mut one } else { &mut other };
-        let status = service.call(from_ip(IP)).await.unwrap().status();
-        assert_eq!(status == StatusCode::OK, i < 20, "request {i}");
-    }
 }
 
 #[tokio::test]

@@ -12,11 +12,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
-use tokio::{
-    runtime::Builder,
-    task::{JoinSet, yield_now},
-    time::Instant,
-};
+use tokio::time::Instant;
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     backend::Backend,
@@ -30,8 +26,7 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::support::{
     Hello, bucket, from_ip,
-    patience::{Answer, LINE, Slow, T, backends, poll, request, runtimes, settle},
-    store::{Fate, Store},
+    patience::{Answer, LINE, Slow, T, backends, poll, request, settle},
     text,
 };
 
@@ -91,32 +86,6 @@ async fn in_line<const N: usize>(
         assert!(poll(request.as_mut()).is_pending());
     }
     sent
-}
-
-#[tokio::test(start_paused = true)]
-async fn requests_start_in_order_each_at_its_instant() {
-    for backend in backends() {
-        let limiter = limiter(backend);
-        let (layer, began) = (layer(&limiter), Instant::now());
-        let mut requests = JoinSet::new();
-        for number in 0..30_u32 {
-            let sent = request(&layer);
-            requests.spawn(async move { (number, sent.await.status(), began.elapsed()) });
-            settle().await;
-        }
-        let mut started = Vec::new();
-        while let Some(ended) = requests.join_next().await {
-            match ended.unwrap() {
-                (number, StatusCode::OK, at) => started.push((number, at)),
-                (number, status, at) => {
-                    assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
-                    assert!(at.is_zero() && number >= 22, "the line holds twenty");
-                }
-            }
-        }
-        let expected = (0..22_u32).map(|number| (number, T * number.saturating_sub(1)));
-        assert_eq!(started, expected.collect::<Vec<_>>());
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -370,35 +339,6 @@ async fn request_is_decided_by_the_limits_with_which_it_began_and_leaves_their_l
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn neither_a_reload_nor_a_store_that_fails_moves_requests_that_wait() {
-    let store = Store::default();
-    let limiter = limiter(store.clone());
-    let layer = layer(&limiter);
-    use_up(&limiter).await;
-    let [first, second, third] = in_line(&layer).await;
-    let began = Instant::now();
-    limiter
-        .reload(limits(Limit::per_second(10).burst(2)))
-        .unwrap();
-    assert_eq!(
-        request(&layer).await.status(),
-        StatusCode::TOO_MANY_REQUESTS
-    );
-    store.becomes(Fate::Away);
-    assert_eq!(
-        request(&layer).await.status(),
-        StatusCode::SERVICE_UNAVAILABLE
-    );
-    drop(third);
-    settle().await;
-    assert_eq!(first.await.status(), StatusCode::OK);
-    assert_eq!(second.await.status(), StatusCode::OK);
-    assert_eq!(began.elapsed(), 2 * T);
-    store.becomes(Fate::Works);
-    assert_eq!(taken(&limiter).await, 3 * T, "the refund was lost");
-}
-
 #[test]
 fn request_outside_of_a_runtime_is_refused_instead_of_waiting() {
     let limiter = Limiter::new(limits(LINE), MemoryBackend::new());
@@ -422,22 +362,5 @@ async fn response_shows_the_figures_after_the_wait() {
         let answer = waits.await;
         let state = "\"requests\";r=0;t=1, \"plan\";r=99;t=59";
         assert_eq!(answer.headers()["ratelimit"], state);
-    }
-}
-
-#[test]
-fn runtime_that_ends_gives_back_the_charges_of_requests_in_line() {
-    for runtime in runtimes() {
-        let limiter = limiter(MemoryBackend::new()).with_clock(ManualClock::default());
-        runtime.block_on(async {
-            use_up(&limiter).await;
-            tokio::spawn(request(&layer(&limiter)));
-            while taken(&limiter).await < 3 * T {
-                yield_now().await;
-            }
-        });
-        drop(runtime);
-        let another = Builder::new_current_thread().build().unwrap();
-        assert_eq!(another.block_on(taken(&limiter)), 2 * T);
     }
 }

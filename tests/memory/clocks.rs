@@ -6,7 +6,6 @@ use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, Transaction,
     backend::Backend,
     clock::{Clock, ManualClock, SystemClock, Timestamp},
-    limiter::LimiterError,
 };
 
 const ONE: Duration = Duration::from_micros(1);
@@ -56,18 +55,6 @@ fn manual_clock_never_steps_back_by_an_advance() {
     assert!(clock.now() >= Timestamp::END);
     clock.set(Timestamp::from_micros(7));
     assert_eq!(clock.now().as_micros(), 7);
-}
-
-#[tokio::test]
-async fn instant_beyond_the_end_is_an_error_that_charges_nothing() {
-    let clock = ManualClock::new(Timestamp::END);
-    let limiter = limiter(MemoryBackend::new()).with_clock(clock.clone());
-    let one = Transaction::new("rate", "a");
-    let error = limiter.spend(&one).await.unwrap_err();
-    assert!(matches!(error, LimiterError::InvalidNow(_)), "{error}");
-    clock.set(Timestamp::from_micros(Timestamp::END.as_micros() - 1));
-    let spent = limiter.spend(&one).await.unwrap();
-    assert_eq!((spent.allowed(), spent.remaining()), (true, Some(0)));
 }
 
 #[tokio::test]

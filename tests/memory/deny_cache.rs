@@ -9,7 +9,7 @@ use futures_util::{
 use tokio::time::{advance, sleep, timeout};
 use tollgate::{
     Limit, Limiter, Limits, Transaction, backend::DenyCache, clock::TokioClock, decision::Source,
-    quota::Per, tiers::Tier, transaction::Mode,
+    tiers::Tier, transaction::Mode,
 };
 
 use crate::{
@@ -281,23 +281,6 @@ async fn request_that_may_wait_is_not_denied_because_another_one_may_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn windows_and_quotas_are_denied_until_they_have_room() {
-    let quota = (Limit::quota(3, Per::first_use(4 * SECOND)), 4 * SECOND);
-    for (limit, time) in [(Limit::window(3, 4 * SECOND), 4 * SECOND), quota] {
-        let store = Store::default();
-        let limiter = cached(&store, limit.clone());
-        assert!(spend(&limiter, one().cost(3)).await.allowed());
-        assert!(!spend(&limiter, one()).await.allowed());
-        store.calls();
-        advance(time - MS).await;
-        assert!(!spend(&limiter, one()).await.allowed(), "{limit}");
-        assert_eq!(store.calls(), 0, "{limit}");
-        advance(MS).await;
-        assert!(spend(&limiter, one()).await.allowed(), "{limit}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn permits_are_never_cached() {
     let store = Store::default();
     let limiter = cached(&store, Limit::concurrent(1));
@@ -316,21 +299,6 @@ fn tiers() -> Limit {
         .active(5 * SECOND)
         .cooldown(60 * SECOND);
     Limit::tiers([first, second]).unwrap()
-}
-
-#[tokio::test(start_paused = true)]
-async fn prisoner_of_tiers_costs_the_store_nothing() {
-    let store = Store::default();
-    let limiter = cached(&store, tiers());
-    assert!(spend(&limiter, one().cost(55)).await.allowed());
-    assert!(!spend(&limiter, one()).await.allowed());
-    store.calls();
-    advance(4 * SECOND).await;
-    assert!(!spend(&limiter, one()).await.allowed());
-    assert!(!spend(&limiter, one().cost(3)).await.allowed());
-    assert_eq!(store.calls(), 0);
-    advance(SECOND + MS).await;
-    assert!(spend(&limiter, one()).await.allowed());
 }
 
 /// A grant to a smaller request enters the next tier, where the larger one passes.

@@ -9,7 +9,10 @@ use tokio::{
 };
 use tollgate::{
     Limit, Limiter, Limits, Transaction,
-    backend::{DenyCache, FailurePolicy, Lease},
+    backend::{
+        Backend, BackendError, FailurePolicy, Lease, async_trait,
+        custom::{Batch, Outcome},
+    },
     clock::TokioClock,
     decision::Source,
     limit::LimitName,
@@ -398,20 +401,6 @@ async fn held_units_are_spent_while_the_store_does_not_answer() {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn at_the_limit_a_deny_cache_saves_the_calls() {
-    let store = Store::new(SOON);
-    let limiter = Limiter::new(limits(), Lease::new(DenyCache::new(store.clone()), 4));
-    while spend(&limiter, one()).await.allowed() {}
-    sleep(2 * MS).await;
-    while spend(&limiter, one()).await.allowed() {}
-    store.calls();
-    for _ in 0..100 {
-        assert_eq!(spend(&limiter, one()).await.source(), Source::Cache);
-    }
-    assert_eq!(store.calls(), 0);
-}
-
 /// As with a runtime for each test, or for each call of a blocking client.
 #[test]
 fn units_are_leased_and_returned_in_the_next_runtime() {
@@ -445,4 +434,27 @@ fn units_are_leased_and_returned_in_the_next_runtime() {
             "idle units were returned"
         );
     });
+}
+
+/// A wrapper that changes nothing, as one outside of this crate.
+#[derive(Debug)]
+struct Outsider<B>(B);
+
+#[async_trait]
+impl<B: Backend> Backend for Outsider<B> {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        self.0.apply(batch).await
+    }
+
+    fn wrapped(&self) -> Option<&dyn Backend> {
+        Some(&self.0)
+    }
+}
+
+#[tokio::test]
+async fn wrapper_of_others_does_not_hide_the_leases_inside_it() {
+    let leases = Lease::new(Store::default(), 4);
+    let limiter = Limiter::new(limits(), Outsider(leases));
+    let error = limiter.spend(&one().cost(100)).await.unwrap_err();
+    assert!(error.to_string().contains("at once, 60:"), "{error}");
 }

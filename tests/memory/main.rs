@@ -7,19 +7,13 @@ mod blocks;
 mod bounds;
 mod clocks;
 mod deny_cache;
-mod docs;
 #[cfg(feature = "failure-policy")]
 mod failure_policy;
 mod flood;
-#[cfg(feature = "failure-policy")]
-#[path = "../linear/mod.rs"]
-mod histories;
 mod ids;
 #[cfg(feature = "failure-policy")]
 mod lease;
 mod line;
-#[cfg(feature = "failure-policy")]
-mod linear;
 #[cfg(feature = "failure-policy")]
 mod outages;
 mod permits;

@@ -23,7 +23,7 @@ use crate::{
     failure_policy::{MS, limiter, one, passed, until_probed},
     refund, spend,
     support::{
-        Log, OnEvent,
+        Log,
         store::{Fate, Store},
     },
 };
@@ -315,12 +315,13 @@ async fn subscriber_may_call_the_limiter_whenever_something_is_logged() {
     let limiter = limiter(FailurePolicy::new(store.clone()));
     let (calls, inner) = (Arc::new(AtomicUsize::new(0)), limiter.clone());
     let counted = Arc::clone(&calls);
-    let on_event = OnEvent(move || {
+    let subscriber = tracing_subscriber::fmt().with_writer(move || {
         counted.fetch_add(1, Ordering::SeqCst);
         let _ = inner.spend(&one("allow")).now_or_never();
         let _ = inner.stats();
+        std::io::sink()
     });
-    let _guard = tracing::subscriber::set_default(on_event);
+    let _guard = tracing::subscriber::set_default(subscriber.finish());
     store.becomes(Fate::Away);
     passed(&limiter, "local", 9).await;
     store.becomes(Fate::Works);

@@ -114,28 +114,6 @@ async fn shadow_decides_and_charges_and_never_refuses() {
 }
 
 #[tokio::test]
-async fn all_limits_are_put_in_shadow_and_taken_out_by_a_reload() {
-    let limits = |shadow| {
-        Limits::builder()
-            .limit("l", Limit::per_hour(1))
-            .shadow(shadow)
-    };
-    let limiter = limiter(&limits(true));
-    let one = Transaction::new("l", "x");
-    for passed in [true, false] {
-        let decision = limiter.spend(&one).await.unwrap();
-        assert_eq!(
-            (decision.allowed(), decision.would_be_denied()),
-            (true, !passed)
-        );
-    }
-    limiter.reload(limits(false).build().unwrap()).unwrap();
-    assert!(!limiter.spend(&one).await.unwrap().allowed());
-    let error = limiter.spend(&one.cost(2)).await.unwrap_err();
-    assert!(matches!(error, LimiterError::CostAboveBurst { .. }));
-}
-
-#[tokio::test]
 async fn peek_shows_the_bucket_and_charges_nothing() {
     let limiter = limiter(&exceptions());
     let one = Transaction::new("l", "x");

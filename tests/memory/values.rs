@@ -18,21 +18,6 @@ fn limiter() -> Limiter {
     Limiter::new(limits.build().unwrap(), backend).with_clock(ManualClock::default())
 }
 
-#[tokio::test]
-async fn values_replace_the_default_and_an_override_replaces_them() {
-    let (limiter, gold) = (limiter(), Limit::per_hour(50));
-    let spend = async |id: &str, values: &Limit| {
-        let spend = Transaction::new("plan", id).limit_values(values);
-        let spent = limiter.spend(&spend).await.unwrap();
-        (spent.allowed(), spent.remaining())
-    };
-    assert_eq!(spend("alice", &gold).await, (true, Some(49)));
-    assert_eq!(spend("own", &gold).await, (true, Some(4)));
-    assert_eq!(spend("banned", &gold).await, (false, Some(0)));
-    assert_eq!(spend("alice", &Limit::BLOCKED).await, (false, Some(0)));
-    assert_eq!(spend("alice", &Limit::UNLIMITED).await, (true, None));
-}
-
 /// A plan that changes does not fill the bucket.
 #[tokio::test]
 async fn bucket_is_that_of_the_named_limit() {

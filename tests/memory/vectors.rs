@@ -6,7 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-use std::{collections::BTreeMap, thread, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::Deserialize;
 use tollgate::{
@@ -28,7 +28,6 @@ const TOLERANCE: u64 = 1;
 struct File {
     limits: BTreeMap<String, Parameters>,
     suites: Vec<Suite>,
-    race_traces: Vec<Trace>,
 }
 
 #[derive(Deserialize)]
@@ -97,21 +96,6 @@ struct Figures {
     retry_in: u64,
     reset_in: u64,
     new_tat: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Trace {
-    id: String,
-    limit: String,
-    atomic: Atomic,
-}
-
-#[derive(Deserialize)]
-struct Atomic {
-    final_tat: u64,
-    allowed: Option<usize>,
-    remaining_at_1s: Option<u32>,
-    charged_tokens: Option<u32>,
 }
 
 /// How often each way of replaying a step was taken.
@@ -340,57 +324,4 @@ fn every_step_of_every_suite_is_as_boulder_has_it() {
         };
         assert_eq!((file.suites.len(), replayed), (12, all));
     }
-}
-
-/// Sends `n` requests of cost 1 at once and returns how many passed.
-fn race(replay: &Replay, limit: &str, n: usize) -> usize {
-    thread::scope(|scope| {
-        let spend = || {
-            let transaction = Transaction::new(limit, "raced");
-            replay.decide(Op::Spend, &[transaction]).unwrap().allowed()
-        };
-        let threads: Vec<_> = (0..n).map(|_| scope.spawn(spend)).collect();
-        let passed = threads.into_iter().map(|thread| thread.join().unwrap());
-        passed.filter(|passed| *passed).count()
-    })
-}
-
-#[test]
-fn races_that_boulder_loses_are_won() {
-    let file = file();
-    for Trace { id, limit, atomic } in &file.race_traces {
-        println!("{id}");
-        let replay = Replay::new(&file, Api::Single);
-        let cost = |cost| [Transaction::new(limit, "raced").cost(cost)];
-        let passed = match id.as_str() {
-            "cold_start_25" => race(&replay, limit, 25),
-            "stale_10" => {
-                replay.clock.set(Timestamp::from_micros(T0 - 1_000_000));
-                replay.decide(Op::Spend, &cost(1)).unwrap();
-                replay.set(0);
-                race(&replay, limit, 10)
-            }
-            "refund_below_now_then_incr" => {
-                replay.decide(Op::Spend, &cost(1)).unwrap();
-                assert!(replay.decide(Op::Refund, &cost(5)).unwrap().allowed());
-                race(&replay, limit, 1)
-            }
-            other => panic!("unknown trace {other}"),
-        };
-        assert_eq!(replay.tat(limit, "raced"), atomic.final_tat / 1000);
-        assert_eq!(passed, atomic.allowed.unwrap_or(passed));
-        let charged = 20
-            - replay
-                .decide(Op::Check, &cost(0))
-                .unwrap()
-                .remaining()
-                .unwrap();
-        assert_eq!(charged, atomic.charged_tokens.unwrap_or(charged));
-        if let Some(remaining) = atomic.remaining_at_1s {
-            replay.set(1_000_000);
-            let probe = replay.decide(Op::Check, &cost(0)).unwrap();
-            assert_eq!(probe.remaining(), Some(remaining));
-        }
-    }
-    assert_eq!(file.race_traces.len(), 3);
 }

@@ -22,6 +22,7 @@ use tollgate::{
     transaction::Mode,
 };
 use tower::{Layer, Service, service_fn};
+use tracing::subscriber::NoSubscriber;
 
 use crate::support::id_formats;
 
@@ -49,6 +50,8 @@ fn now<T>(future: impl Future<Output = T>) -> T {
 
 /// How often it allocates once tables, thread locals and counters are there: of what passes first, and is denied then, too.
 fn allocations<T>(mut run: impl FnMut() -> T) -> u64 {
+    // Other tests listen to events, each of which has an id.
+    let _silent = tracing::subscriber::set_default(NoSubscriber::default());
     let mut total = 0;
     drop(run());
     drop(run());
@@ -214,168 +217,5 @@ fn layer_with_several_rules_adds_no_allocation() {
         let mut limited = layer.layer(service_fn(bare));
         let count = allocations_of(&mut limited, peer, StatusCode::OK);
         assert_eq!(count, plain, "{applying:?} and {others} others");
-    }
-}
-
-/// Stacks of wrappers around a store whose decisions have to be waited for.
-#[cfg(feature = "failure-policy")]
-mod stacks {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    };
-
-    use tokio::{runtime, time::Duration};
-    use tollgate::{
-        Limit, Limiter, Limits, MemoryBackend, Transaction,
-        backend::{
-            Backend, BackendError, DenyCache, FailurePolicy, Lease, async_trait,
-            custom::{Answer, Batch, Outcome},
-        },
-        decision::Source,
-        limit::LimitName,
-    };
-
-    use super::now;
-
-    /// A store that decides in memory, but in a future, and counts how often it is asked.
-    #[derive(Clone, Debug, Default)]
-    struct Awaited(Arc<Counted>);
-
-    #[derive(Debug, Default)]
-    struct Counted {
-        memory: MemoryBackend,
-        tried: AtomicU64,
-        applied: AtomicU64,
-    }
-
-    #[async_trait]
-    impl Backend for Awaited {
-        async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-            self.0.applied.fetch_add(1, Ordering::Relaxed);
-            self.0.memory.apply(batch).await
-        }
-
-        fn try_apply(
-            &self,
-            _: &Batch<'_>,
-            _: &mut [Answer],
-        ) -> Option<Result<Source, BackendError>> {
-            self.0.tried.fetch_add(1, Ordering::Relaxed);
-            None
-        }
-    }
-
-    impl Awaited {
-        /// Returns how often it was tried and asked since the last call of this.
-        fn asked(&self) -> (u64, u64) {
-            let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
-            (take(&self.0.tried), take(&self.0.applied))
-        }
-    }
-
-    /// A wrapper that changes nothing, as one outside of this crate.
-    #[derive(Debug)]
-    struct Outsider<B>(B);
-
-    #[async_trait]
-    impl<B: Backend> Backend for Outsider<B> {
-        async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-            self.0.apply(batch).await
-        }
-
-        fn try_apply(
-            &self,
-            batch: &Batch<'_>,
-            answers: &mut [Answer],
-        ) -> Option<Result<Source, BackendError>> {
-            self.0.try_apply(batch, answers)
-        }
-
-        fn wrapped(&self) -> Option<&dyn Backend> {
-            Some(&self.0)
-        }
-    }
-
-    fn limiter(backend: impl Backend) -> Limiter {
-        let limit = || Limit::per_second(1).burst(100_000);
-        let limits = Limits::builder()
-            .limit("requests", limit())
-            .limit("others", limit())
-            .limit(LimitName::from("leased").lease(1, 2), limit());
-        Limiter::new(limits.build().unwrap(), backend)
-    }
-
-    /// A policy whose store may take as long as it likes.
-    fn policy<B: Backend>(store: B) -> FailurePolicy<B> {
-        FailurePolicy::new(store).deadline(Duration::from_secs(3600))
-    }
-
-    /// The name of a stack, and its limiter.
-    type Stack = (&'static str, Limiter);
-
-    fn stacks(store: &Awaited) -> Vec<Stack> {
-        let store = || store.clone();
-        let cache = || DenyCache::new(store());
-        let lease = || Lease::new(cache(), 4);
-        let of_any_type: Arc<dyn Backend> = Arc::new(policy(lease()));
-        vec![
-            ("store", limiter(store())),
-            ("cache", limiter(cache())),
-            ("lease", limiter(Lease::new(store(), 4))),
-            ("lease, cache", limiter(lease())),
-            ("policy", limiter(policy(store()))),
-            ("policy, cache", limiter(policy(cache()))),
-            ("policy, lease", limiter(policy(Lease::new(store(), 4)))),
-            ("policy, lease, cache", limiter(policy(lease()))),
-            ("policy, lease, cache, of any type", limiter(of_any_type)),
-        ]
-    }
-
-    fn in_runtime(test: impl FnOnce()) {
-        let runtime = runtime::Builder::new_current_thread().enable_time().build();
-        let runtime = runtime.unwrap();
-        let _entered = runtime.enter();
-        test();
-    }
-
-    /// Asks for a decision several times. Each time, the store must be asked once, and tried as often as this.
-    fn asks_once(name: &str, store: &Awaited, tries: u64, mut decide: impl FnMut()) {
-        const DECISIONS: u64 = 100;
-        store.asked();
-        (0..DECISIONS).for_each(|_| decide());
-        assert_eq!(store.asked(), (tries * DECISIONS, DECISIONS), "{name}");
-    }
-
-    #[test]
-    fn every_stack_looks_once_at_a_batch() {
-        in_runtime(|| {
-            let store = Awaited::default();
-            let one = Transaction::new("requests", "203.0.113.7");
-            let two = [one, Transaction::new("others", "203.0.113.7")];
-            for (name, limiter) in stacks(&store) {
-                asks_once(name, &store, 1, || {
-                    assert!(now(limiter.spend(&one)).unwrap().allowed());
-                });
-                asks_once(name, &store, 1, || {
-                    assert!(now(limiter.refund(&one)).unwrap().allowed());
-                });
-                asks_once(name, &store, 1, || {
-                    assert!(now(limiter.spend_batch(&two)).unwrap().allowed());
-                });
-            }
-        });
-    }
-
-    #[test]
-    fn wrapper_of_others_does_not_hide_the_leases_inside_it() {
-        in_runtime(|| {
-            let store = Awaited::default();
-            let limiter = limiter(Outsider(Lease::new(store.clone(), 4)));
-            let one = Transaction::new("leased", "203.0.113.7");
-            let all = now(limiter.spend(&one.cost(100_000)));
-            let error = all.unwrap_err().to_string();
-            assert!(error.contains("50004"), "{error}");
-        });
     }
 }

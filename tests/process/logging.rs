@@ -2,32 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
-
-use futures_util::FutureExt;
 use http::{Request, StatusCode};
-use tokio::time::advance;
 use tollgate::{
-    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
-    backend::{
-        Backend, BackendError, async_trait,
-        custom::{Batch, Outcome},
-    },
+    ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     clock::ManualClock,
     id::IdFormat,
-    key::ExtensionId,
+    key::{Everyone, ExtensionId},
     limit::LimitName,
     rule::OnMissing,
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, Log, OnEvent, from_ip, limiter, send, text};
+use crate::support::{Hello, Log, from_ip, limiter, text};
+
+#[derive(Clone)]
+struct User(&'static str);
 
 /// Sends five requests without a peer, and returns their statuses.
 async fn statuses_without_a_peer(rule: Rule) -> Vec<StatusCode> {
@@ -69,9 +58,6 @@ async fn server_that_hides_its_peers_is_told_once_whatever_becomes_of_requests()
 
 #[tokio::test]
 async fn id_that_the_server_makes_wrongly_is_told_to_nobody_but_what_is_wrong_is() {
-    #[derive(Clone)]
-    struct User(&'static str);
-
     let (log, _guard) = Log::capture();
     let name = LimitName::new("l", 1, IdFormat::RegId);
     let limits = Limits::builder()
@@ -89,70 +75,6 @@ async fn id_that_the_server_makes_wrongly_is_told_to_nobody_but_what_is_wrong_is
     }
     assert_eq!(log.count("its value is not an id in the format regId"), 1);
     assert_eq!(log.count("internal-7"), 0);
-}
-
-/// A backend that answers the sixth batch and all after it.
-#[derive(Debug, Default)]
-struct Flaky {
-    inner: MemoryBackend,
-    batches: AtomicU32,
-}
-
-#[async_trait]
-impl Backend for Flaky {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        match self.batches.fetch_add(1, Ordering::Relaxed) {
-            0..5 => Err(BackendError::unavailable("connection refused")),
-            _ => self.inner.apply(batch).await,
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn backend_is_told_of_when_it_fails_and_when_it_recovers() {
-    let (log, _guard) = Log::capture();
-    let limits = Limits::builder()
-        .limit("requests", Limit::per_minute(9))
-        .build()
-        .unwrap();
-    let layer = RateLimitLayer::with_limiter(Limiter::new(limits, Flaky::default()))
-        .rule(Rule::new("requests", ClientIp::peer()));
-    for _ in 0..8 {
-        send(&layer, "203.0.113.7").await;
-        advance(Duration::from_secs(1)).await;
-    }
-    for told in [
-        "rate limits cannot be decided",
-        "connection refused",
-        "rate limits can be decided again",
-    ] {
-        assert_eq!(log.count(told), 1, "{told}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn subscriber_may_send_requests_when_a_layer_fails_and_recovers() {
-    let limits = Limits::builder()
-        .limit("requests", Limit::per_minute(9))
-        .build()
-        .unwrap();
-    let layer = RateLimitLayer::with_limiter(Limiter::new(limits, Flaky::default()))
-        .rule(Rule::new("requests", ClientIp::peer()));
-    let lines = Arc::<AtomicU32>::default();
-    let (caller, count) = (layer.clone(), Arc::clone(&lines));
-    let _guard = tracing::subscriber::set_default(OnEvent(move || {
-        count.fetch_add(1, Ordering::Relaxed);
-        // These fail until the last one is decided, while the failure is being logged.
-        for _ in 0..5 {
-            let sent = send(&caller, "203.0.113.7").now_or_never();
-            assert!(sent.is_some(), "it need not wait");
-        }
-    }));
-    for _ in 0..8 {
-        send(&layer, "203.0.113.7").await;
-        advance(Duration::from_secs(1)).await;
-    }
-    assert_eq!(lines.load(Ordering::Relaxed), 2);
 }
 
 #[test]
@@ -176,4 +98,82 @@ fn layer_that_limits_nobody_is_told_once() {
         log.count("a RateLimitLayer without rules limits nothing"),
         1
     );
+}
+
+#[tokio::test]
+async fn nothing_that_goes_wrong_logs_an_id() {
+    let (log, _guard) = Log::capture_at(tracing::Level::TRACE);
+    let name = LimitName::new("l", 6, IdFormat::RegId);
+    let limits = Limits::builder()
+        .redact_ids(true)
+        .limit(name, Limit::per_hour(1000))
+        .override_for("l", "424242", Limit::per_hour(2));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let by_user = ExtensionId::new(|user: &User| user.0);
+    let rule = || Rule::new("l", by_user.clone());
+    let layer = |rule| RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+    let layers = [
+        layer(rule()),
+        layer(rule().refund_if(|_| true)),
+        layer(rule().cost_by(|_| 20)),
+        layer(rule().settle_by(|_| 2000)),
+    ];
+    for user in ["424242", "a-secret@example.com", "77777777"] {
+        for layer in &layers {
+            for _ in 0..3 {
+                let mut request = from_ip("10.0.0.1");
+                request.extensions_mut().insert(User(user));
+                let _ = layer.layer(Hello).oneshot(request).await.unwrap();
+            }
+        }
+    }
+    for id in ["424242", "a-secret", "77777777"] {
+        assert_eq!(log.count(id), 0, "{log:?}");
+    }
+    assert!(log.count("redacted-") > 0, "{log:?}");
+    assert!(
+        log.count("its value is not an id in the format regId") > 0,
+        "{log:?}"
+    );
+}
+
+#[tokio::test]
+async fn shadow_is_not_blamed_for_what_another_limit_denies() {
+    let (log, _guard) = Log::capture_at(tracing::Level::TRACE);
+    let limits = Limits::builder()
+        .limit(LimitName::from("shady").shadow(true), Limit::per_hour(9))
+        .limit("requests", Limit::per_hour(1));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let rule = |limit: &'static str| Rule::new(limit, Everyone);
+    let layer = RateLimitLayer::with_limiter(limiter)
+        .rule(rule("shady"))
+        .rule(rule("requests"));
+    for status in [200, 429] {
+        let response = layer
+            .layer(Hello)
+            .oneshot(from_ip("10.0.0.1"))
+            .await
+            .unwrap();
+        assert_eq!(response.status(), status);
+    }
+    assert_eq!(log.count("result=\"rejected\""), 1, "{log:?}");
+    assert_eq!(log.count("result=\"withheld\""), 1, "{log:?}");
+}
+
+#[tokio::test]
+async fn id_is_shown_as_its_bucket_is_kept_however_it_was_written() {
+    let (log, _guard) = Log::capture_at(tracing::Level::TRACE);
+    let name = LimitName::new("l", 1, IdFormat::IpAddress);
+    let limits = Limits::builder().limit(name, Limit::per_hour(1000));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let written = "2001:0DB8:0:0::1";
+    let charged = limiter.spend(&Transaction::new("l", written)).await;
+    assert!(charged.unwrap().allowed());
+    let by_user = ExtensionId::new(|user: &User| user.0);
+    let layer = RateLimitLayer::with_limiter(limiter).rule(Rule::new("l", by_user));
+    let mut request = from_ip("10.0.0.1");
+    request.extensions_mut().insert(User(written));
+    let _ = layer.layer(Hello).oneshot(request).await.unwrap();
+    assert_eq!(log.count("id=\"2001:db8::1\""), 2, "{log:?}");
+    assert_eq!(log.count(written), 0, "{log:?}");
 }

@@ -2,14 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-mod algorithms;
 mod allocations;
-mod alone;
 mod checks;
-mod events;
-mod item_docs;
 mod logging;
-mod modules;
 mod observability;
 #[cfg(all(feature = "axum", feature = "redis"))]
 #[path = "../programs/mod.rs"]
@@ -18,8 +13,7 @@ mod readme;
 #[cfg(all(feature = "axum", feature = "redis"))]
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
-mod source_files;
+mod structure;
 #[path = "../support/mod.rs"]
 mod support;
 mod tiers_memory;
-mod type_names;

@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 fn read(path: &str) -> String {
@@ -36,44 +36,6 @@ fn cell(text: &str, label: &str, column: usize) -> String {
 fn readme_has_at_most_800_words() {
     let words = read("README.md").split_whitespace().count();
     assert!(words <= 800, "{words} words");
-}
-
-/// The lines of a text that show a command, with their numbers.
-fn commands(text: &str) -> Vec<(usize, &str)> {
-    let lines = text.lines().enumerate();
-    lines
-        .filter_map(|(number, line)| Some((number, line.strip_prefix("$ ")?)))
-        .collect()
-}
-
-#[test]
-fn readme_starts_from_a_clone() {
-    let text = read("README.md");
-    let commands = commands(&text);
-    let [(_, run), (_, test), (last, doc), others @ ..] = &*commands else {
-        panic!("{commands:?}")
-    };
-    assert_eq!(
-        [*run, *test],
-        ["cargo run --example quickstart", "script/test"]
-    );
-    assert!(doc.starts_with("cargo doc --open"), "{doc}");
-    assert!(*last < 20, "{last}");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    assert!(root.join("examples/quickstart.rs").is_file() && root.join(test).is_file());
-    // Nobody can add it by its name alone before it is published.
-    let mut additions = others
-        .iter()
-        .filter(|(_, command)| command.contains("tollgate"));
-    assert!(
-        additions
-            .all(|(_, command)| !command.starts_with("cargo add") || command.contains("--path"))
-    );
-    assert!(
-        others
-            .iter()
-            .any(|(_, command)| command.starts_with("cargo add"))
-    );
 }
 
 #[test]
@@ -113,6 +75,40 @@ fn figures_are_those_of_the_benches() {
     assert_eq!(shown, pairs.len() + 2);
 }
 
+/// All files of a kind below a folder, with their texts.
+fn texts(folder: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("it can be read") {
+            let path = entry.expect("it can be read").path();
+            match path.extension().and_then(|extension| extension.to_str()) {
+                _ if path.is_dir() => folders.push(path),
+                Some("md" | "rs") => {
+                    let text = fs::read_to_string(&path).expect("it can be read");
+                    found.push((path, text));
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// An example that hides an import is shorter than what a reader has to write.
+#[test]
+fn no_example_hides_an_import() {
+    let hides = |line: &str| {
+        let line = line.trim_start();
+        let line = line.trim_start_matches("///").trim_start_matches("//!");
+        let hidden = line.trim_start().strip_prefix("# ");
+        hidden.is_some_and(|line| line.starts_with("use "))
+    };
+    for (path, text) in [texts("docs"), texts("src")].concat() {
+        assert_eq!(text.lines().find(|line| hides(line)), None, "{path:?}");
+    }
+}
+
 /// The addresses of links and images.
 fn links(text: &str) -> BTreeSet<String> {
     let inline = text
@@ -144,6 +140,14 @@ fn pages() -> BTreeMap<String, String> {
         ))
     });
     pages.collect()
+}
+
+#[test]
+fn pages_open_with_the_code_that_most_readers_come_for() {
+    for (name, page) in pages() {
+        let mut lines = page.lines().take(12);
+        assert!(lines.any(|line| line.starts_with("```")), "{name}");
+    }
 }
 
 /// The anchor that rustdoc gives a heading.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-use std::{sync::Arc, time::Duration};
+use std::{env, process::Command, sync::Arc, time::Duration};
 
 use allocation_counter::measure;
 use tollgate::{
@@ -11,9 +11,6 @@ use tollgate::{
     clock::ManualClock,
     tiers::Tier,
 };
-
-#[cfg(target_os = "linux")]
-use crate::alone::alone;
 
 /// As many as one shard holds.
 const CAP: usize = 4096;
@@ -129,15 +126,39 @@ fn resident() -> u64 {
     PAGE * statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap()
 }
 
+/// The variable that tells a process that it is one of these.
+#[cfg(target_os = "linux")]
+const ALONE: &str = "TOLLGATE_TEST_ALONE";
+
+/// Whether this process runs nothing but `test`, named as in `cargo test -- --exact`. If not, this runs it in one that does.
+#[cfg(target_os = "linux")]
+#[track_caller]
+fn alone(test: &str) -> bool {
+    if env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "--nocapture", test]);
+    let output = command.env(ALONE, "1").output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && stdout.contains(" 1 passed"),
+        "{stdout}{stderr}"
+    );
+    false
+}
+
 /// Fills a budget in a process of its own, and floods it further. The memory of the process must grow by no more than the
 /// budget, with all that the allocator takes for itself, and with the gaps that growth leaves.
 #[cfg(target_os = "linux")]
-#[track_caller]
-fn takes_its_budget(test: &str, limit: Limit, cost: u32) {
+#[test]
+fn windows_of_one_unit_take_no_more_real_memory_than_their_budget() {
     const BUDGET: u64 = 24 << 20;
-    if !alone(&format!("tiers_memory::{test}")) {
+    if !alone("tiers_memory::windows_of_one_unit_take_no_more_real_memory_than_their_budget") {
         return;
     }
+    let (limit, cost) = (Limit::window(1, secs(3600)), 1);
     let limits = Limits::builder().limit("l", limit).build().unwrap();
     // All code and all counters are in memory then.
     let (small, _) = limiter_on(limits.clone(), MemoryBackend::with_max_buckets(1000));
@@ -161,21 +182,6 @@ fn takes_its_budget(test: &str, limit: Limit, cost: u32) {
     // The buckets themselves are not part of it.
     assert!(most <= BUDGET * 9 / 8 + 30 * buckets, "{text}");
     assert!(most >= BUDGET * 3 / 4, "{text}");
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn windows_of_one_unit_take_no_more_real_memory_than_their_budget() {
-    let test = "windows_of_one_unit_take_no_more_real_memory_than_their_budget";
-    takes_its_budget(test, Limit::window(1, secs(3600)), 1);
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn tiers_that_slide_take_no_more_real_memory_than_their_budget() {
-    let test = "tiers_that_slide_take_no_more_real_memory_than_their_budget";
-    let slides = Tier::new(9, secs(60)).active(secs(3600));
-    takes_its_budget(test, Limit::tiers([slides, slides]).unwrap(), 10);
 }
 
 #[test]
@@ -232,31 +238,6 @@ fn limit_whose_history_never_fits_is_refused_through_all_wrappers() {
         let local = FailurePolicy::new(MemoryBackend::new()).memory(small());
         assert_eq!(refusal(local), refused);
     }
-}
-
-#[test]
-fn reload_refuses_what_does_not_fit() {
-    let of = |limit| Limits::builder().limit("window", limit);
-    let tiers = |limit| Limit::tiers([Tier::new(limit, secs(60))]).unwrap();
-    let backend = MemoryBackend::with_max_buckets(1000);
-    let limiter = Limiter::new(of(tiers(5)).build().unwrap(), backend);
-    let error = limiter
-        .reload(of(tiers(4096)).build().unwrap())
-        .unwrap_err();
-    let text = error.to_string();
-    assert!(
-        text.starts_with("limit `window`: it does not fit the backend: "),
-        "{text}"
-    );
-    let own = of(tiers(5)).override_for("window", "alice", tiers(4096));
-    let text = limiter
-        .reload(own.build().unwrap())
-        .unwrap_err()
-        .to_string();
-    assert!(text.contains("id `alice`"), "{text}");
-    let limits = limiter.limits();
-    let in_force = limits.get("window").unwrap().limit().unwrap();
-    assert_eq!(*in_force, tiers(5), "the old limit stays");
 }
 
 #[test]

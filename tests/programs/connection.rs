@@ -23,13 +23,6 @@ impl Connection {
         sent.expect("it is sent");
     }
 
-    /// Sends a part of a body whose length was not announced; an empty one ends it.
-    pub(crate) fn send_chunk(&mut self, chunk: impl AsRef<[u8]>) {
-        let chunk = chunk.as_ref();
-        let size = format!("{:x}\r\n", chunk.len());
-        self.send([size.as_bytes(), chunk, b"\r\n"].concat());
-    }
-
     pub(crate) fn response(&mut self) -> Response {
         Response::read(&mut self.0)
     }

@@ -7,11 +7,7 @@ use std::{
     sync::{Arc, Mutex, Once},
 };
 
-use tracing::{
-    Event, Metadata, Subscriber,
-    span::{Attributes, Id, Record},
-    subscriber::DefaultGuard,
-};
+use tracing::subscriber::DefaultGuard;
 
 /// What is logged.
 #[derive(Clone, Default)]
@@ -64,29 +60,4 @@ pub(crate) fn listen() {
     LISTENER.call_once(|| {
         tracing::subscriber::set_global_default(tracing_subscriber::registry()).unwrap();
     });
-}
-
-/// A subscriber that calls back whenever something is logged at `INFO` or above.
-pub(crate) struct OnEvent<F>(pub(crate) F);
-
-impl<F: Fn() + 'static> Subscriber for OnEvent<F> {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= tracing::Level::INFO
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, _: &Event<'_>) {
-        (self.0)();
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
 }

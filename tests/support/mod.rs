@@ -29,7 +29,7 @@ use tollgate::{
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 #[allow(unused_imports, reason = "as above")]
-pub(crate) use self::log::{Log, OnEvent, listen};
+pub(crate) use self::log::{Log, listen};
 
 /// The id formats that this build has.
 pub(crate) fn id_formats() -> Vec<IdFormat> {

@@ -61,15 +61,6 @@ impl Store {
         store
     }
 
-    /// Returns another way to the same buckets, with faults and calls of its own.
-    pub(crate) fn another_way(&self) -> Self {
-        Self(Arc::new(StoreState {
-            memory: self.memory(),
-            clock: self.0.clock.clone(),
-            ..StoreState::default()
-        }))
-    }
-
     /// Sets what happens to calls from now on.
     pub(crate) fn becomes(&self, fate: Fate) {
         *self.0.fate.lock().unwrap() = fate;

@@ -4,7 +4,6 @@ mod access;
 mod bucket;
 mod clients;
 mod counts;
-mod keyboard;
 mod looks;
 mod page;
 mod store;

@@ -1,7 +1,7 @@
 //! The page while the store, or the server, is away.
 
-use super::page::{Dashboard, TOKEN};
-use crate::{browser::comes_true, programs::run_in, redis_support::Server as Redis};
+use super::page::Dashboard;
+use crate::{browser::comes_true, redis_support::Server as Redis};
 
 /// Holds the answers about buckets back.
 const HOLD: &str = r"
@@ -96,20 +96,4 @@ fn page_says_when_its_server_does_not_answer() {
     drop(servers);
     browser.wait_until("document.getElementById('connection').textContent === 'no answer'");
     browser.wait_for("#connection[data-kind=bad]");
-}
-
-#[test]
-fn address_that_is_none_is_an_error() {
-    let variables = [
-        ("ADMIN_TOKEN", TOKEN),
-        ("ADDR", "127.0.0.1:0"),
-        ("ADMIN_ADDR", "nowhere"),
-    ];
-    let output = run_in("dashboard", &variables);
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{message}");
-    assert!(
-        message.contains("ADMIN_ADDR: cannot listen on `nowhere`"),
-        "{message}"
-    );
 }

@@ -25,6 +25,7 @@ use tollgate::{
         custom::{Batch, Outcome},
     },
     clock::ManualClock,
+    testing::conformance,
 };
 
 use self::store::EmbeddedStore;
@@ -95,6 +96,8 @@ impl Backend for Temporary {
         self.store.stats()
     }
 }
+
+conformance!(by_the_suite, Temporary::new());
 
 fn per_minute() -> Limits {
     let limits = Limits::builder().limit("l", Limit::per_minute(3));

@@ -67,26 +67,3 @@ async fn block_by_an_override_stays() {
         assert_eq!(shown, [json!(true), json!(null), json!(true)]);
     }
 }
-
-#[tokio::test]
-async fn mistakes_say_what_to_change() {
-    let admin = Admin::start().await;
-    for (path, status, code, text) in [
-        ("/blocks/unpaid/7", 400, "invalid_query", "write `?for=24h`"),
-        ("/blocks/unpaid/7?for=long", 400, "invalid_query", "long"),
-        ("/blocks/unpaid/alice?for=1h", 400, "invalid_id", "regId"),
-        ("/blocks/others/7?for=1h", 404, "unknown_limit", "unpaid"),
-        (
-            "/blocks/any/7?for=1h",
-            400,
-            "invalid_request",
-            "not a list of blocked clients",
-        ),
-    ] {
-        let (answered, body) = admin.put(path).await;
-        assert_eq!(answered.as_u16(), status, "{path}: {body}");
-        assert_eq!(body["error"]["code"], code, "{path}");
-        let message = body["error"]["message"].as_str().unwrap();
-        assert!(message.contains(text), "{path}: {message}");
-    }
-}

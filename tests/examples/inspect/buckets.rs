@@ -71,20 +71,6 @@ async fn bucket_is_shown_and_not_charged() {
 }
 
 #[tokio::test]
-async fn debt_is_shown() {
-    let admin = Admin::start().await;
-    let debit = Transaction::new("any", "x").cost(25).mode(Mode::Debit);
-    admin.limiter.spend(&debit).await.unwrap();
-    let (_, state) = admin.get("/buckets/any/x").await;
-    let figures = ["passes", "remaining", "next_after_us", "reset_after_us"];
-    let figures = figures.map(|figure| state[figure].clone());
-    assert_eq!(
-        figures,
-        [json!(false), json!(0), json!(600_000), json!(2_500_000)]
-    );
-}
-
-#[tokio::test]
 async fn reset_tells_what_it_has_done() {
     let admin = Admin::start().await;
     for (bucket, key, reason) in [

@@ -2,7 +2,7 @@
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 
-use super::clients::{at_once, count, start};
+use super::{at_once, count, start};
 use crate::programs::{Response, Server};
 
 const LOGIN: &str = "POST /login";
@@ -96,28 +96,4 @@ fn garbage_is_a_failure_of_its_address() {
         assert_eq!(response.status, 401, "{}", header.escape_ascii());
     }
     assert_eq!(server.request(LOGIN, b"", b"").status, 429);
-}
-
-#[test]
-fn what_is_no_login_is_no_failure() {
-    let (_program, server) = start("login_failures");
-    let header = format!(
-        "authorization: Basic {}\r\n",
-        BASE64_STANDARD.encode("alice:x")
-    );
-    for _ in 0..10 {
-        assert_eq!(server.get("/login", &header).status, 405);
-        let elsewhere = server.request("POST /", header.as_bytes(), b"");
-        assert_eq!(elsewhere.status, 404);
-    }
-    assert_eq!(login(&server, "alice", "guess").status, 401);
-}
-
-#[test]
-fn of_failures_at_once_an_address_has_twenty() {
-    let (_program, server) = start("login_failures");
-    let guesses = at_once(40, |i| login(&server, &format!("user{i}"), "123456"));
-    assert_eq!(count(&guesses, 401), 20);
-    assert_eq!(count(&guesses, 429), 20);
-    assert_eq!(login(&server, "bob", "builder").status, 429);
 }

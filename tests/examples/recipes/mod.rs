@@ -3,6 +3,42 @@
 #![cfg(all(feature = "axum", feature = "yaml"))]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-mod clients;
 mod login_failures;
 mod plans;
+
+use std::thread;
+
+use crate::programs::{Program, Response, Server};
+
+fn start(name: &str) -> (Program, Server) {
+    let program = Program::start(name, &["127.0.0.1:0"]);
+    let server = program.next_server();
+    (program, server)
+}
+
+/// What each of several clients comes back with, who do the same at the same time.
+fn at_once<T: Send>(clients: usize, request: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    thread::scope(|scope| {
+        let request = &request;
+        let clients = (0..clients).map(|client| scope.spawn(move || request(client)));
+        let clients: Vec<_> = clients.collect();
+        let done = clients.into_iter().map(|client| client.join().unwrap());
+        done.collect()
+    })
+}
+
+/// How many responses have a status.
+fn count(responses: &[Response], status: u16) -> usize {
+    let with = responses
+        .iter()
+        .filter(|response| response.status == status);
+    with.count()
+}
+
+/// How much the one limit of a response's `RateLimit` has left.
+fn remaining(response: &Response) -> u32 {
+    let field = response.header("ratelimit").unwrap();
+    let (_, remaining) = field.split_once(";r=").unwrap();
+    let (remaining, _) = remaining.split_once(';').unwrap_or((remaining, ""));
+    remaining.parse().unwrap()
+}

@@ -1,6 +1,6 @@
 //! Plans: each account has its own plan's limit, and some have none.
 
-use super::clients::{at_once, count, remaining, start};
+use super::{at_once, count, remaining, start};
 use crate::programs::{Response, Server};
 
 fn get(server: &Server, key: &str) -> Response {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::process::{Service, T0, without_receipts};
+use super::process::{Service, T0, fields, without_receipts};
 
 /// One transaction of cost 1.
 fn one(limit: &str, id: &str) -> Value {
@@ -15,12 +15,6 @@ fn with_modes(members: &[(&str, &str, u32)]) -> Value {
         .iter()
         .map(|(limit, mode, cost)| json!({"limit": limit, "id": "a", "cost": cost, "mode": mode}))
         .collect()
-}
-
-/// One field of each member.
-fn each(answer: &Value, field: &str) -> Vec<Value> {
-    let members = answer["transactions"].as_array().expect("members");
-    members.iter().map(|member| member[field].clone()).collect()
 }
 
 #[test]
@@ -40,33 +34,6 @@ fn spend_answers_with_every_figure() {
         without_receipts(service.decide("spend", T0, &asked)),
         expected
     );
-}
-
-#[test]
-fn members_that_do_not_vote_keep_their_own_figures() {
-    let service = Service::start();
-    let members = [("Slow", "debit", 7), ("Orders", "spend_only", 5)];
-    let answer = service.decide("spend", T0, &with_modes(&members));
-    let expected = json!({
-        "allowed": true, "limited": false, "limit": null, "id": null,
-        "remaining": null, "retry_after_us": null, "next_after_us": null, "reset_after_us": null,
-        "transactions": [{
-            "limit": "Slow", "id": "a", "allowed": true, "limited": true, "remaining": 0,
-            "retry_after_us": 0, "next_after_us": 6_480_000_000_u64,
-            "reset_after_us": 5_040_000_000_u64,
-        }, {
-            "limit": "Orders", "id": "a", "allowed": true, "limited": true, "remaining": 15,
-            "retry_after_us": 0, "next_after_us": 0, "reset_after_us": 250_000,
-        }],
-    });
-    assert_eq!(without_receipts(answer), expected);
-    // A spend that does not vote is skipped whole if it does not fit.
-    let skipped = service.decide("spend", T0, &with_modes(&[("Orders", "spend_only", 16)]));
-    assert_eq!(skipped["allowed"], true);
-    assert_eq!(each(&skipped, "allowed"), [false]);
-    assert_eq!(each(&skipped, "remaining"), [15]);
-    assert_eq!(each(&skipped, "retry_after_us"), [50_000]);
-    assert_eq!(each(&skipped, "next_after_us"), [50_000]);
 }
 
 #[test]
@@ -130,4 +97,95 @@ fn refund_answers_with_every_figure() {
         }],
     });
     assert_eq!(service.decide("refund", T0, &refund), expected);
+}
+
+const CHARGED: &str = "
+Logins: {number: 5, limit: 5, window: 15m}
+Hourly: {quota: 3, per: hour, utc_offset: \"+00:30\"}
+Monthly: {quota: 1000, per: month}
+Trial: {quota: 2, per: 24h}
+Orders: {number: 6, burst: 20, count: 20, period: 1s}
+Tiers: {tiers: [{limit: 2, window: 1s}]}
+";
+
+/// Spends, and returns the receipt of each member.
+fn receipts(service: &Service, now: u64, asked: &Value) -> Vec<Value> {
+    let mut answer = service.decide("spend", now, asked);
+    let members = answer["transactions"].as_array_mut().unwrap();
+    members
+        .iter_mut()
+        .map(|member| member["receipt"].take())
+        .collect()
+}
+
+#[test]
+fn charged_members_have_receipts() {
+    let service = Service::start_on(CHARGED, &["--manual-clock"]);
+    let asked = json!([
+        {"limit": "Logins", "id": "a", "cost": 2}, {"limit": "Orders", "id": "a", "mode": "check_only"},
+        {"limit": "Monthly", "id": "a", "mode": "debit"}, {"limit": "Tiers", "id": "a"},
+        {"limit": "Orders", "id": "b"}, {"limit": "Trial", "id": "b", "cost": 0},
+    ]);
+    let receipts = receipts(&service, T0, &asked);
+    let are_there: Vec<_> = receipts.iter().map(Value::is_string).collect();
+    assert_eq!(are_there, [true, false, true, false, true, false]);
+    assert!(receipts.iter().all(|one| one.is_string() || one.is_null()));
+    let texts = receipts.iter().filter_map(Value::as_str);
+    assert!(texts.clone().all(|text| text.len() <= 400), "{texts:?}");
+    let checked = service.decide("check", T0, &asked);
+    assert_eq!(checked["transactions"][0].get("receipt"), None);
+    let denied = service.decide(
+        "spend",
+        T0,
+        &json!([{"limit": "Logins", "id": "a", "cost": 4}]),
+    );
+    assert_eq!(denied["transactions"][0]["receipt"], Value::Null);
+}
+
+const LINES: &str = "
+Line: {burst: 2, count: 1, period: 1s, max_wait: 2s}
+Long: {burst: 1, count: 1, period: 1s, max_wait: 1m}
+Orders: {burst: 20, count: 20, period: 1s}
+Prison: {tiers: [{limit: 5, window: 1s}]}
+";
+
+/// The fields that tell of one decision on a limit with a line.
+const OF_LINES: [&str; 6] = [
+    "allowed",
+    "delay_us",
+    "remaining",
+    "retry_after_us",
+    "next_after_us",
+    "reset_after_us",
+];
+
+#[test]
+fn answers_on_limits_with_a_line_carry_the_delay() {
+    let service = Service::start_on(LINES, &["--manual-clock"]);
+    let line = json!([one("Line", "a")]);
+    let expected = [
+        json!([true, 0, 1, 0, 0, 1_000_000]),
+        json!([true, 0, 0, 0, 0, 2_000_000]),
+        json!([true, 1_000_000, 0, 0, 0, 3_000_000]),
+        json!([true, 2_000_000, 0, 0, 1_000_000, 4_000_000]),
+        json!([false, 0, 0, 1_000_000, 1_000_000, 4_000_000]),
+    ];
+    for expected in expected {
+        for op in ["check", "spend"] {
+            let answer = service.decide(op, T0, &line);
+            assert_eq!(fields(&answer, &OF_LINES), expected, "{op}");
+            assert_eq!(
+                fields(&answer["transactions"][0], &OF_LINES),
+                expected,
+                "{op}"
+            );
+        }
+    }
+    let no_wait = json!([{"limit": "Line", "id": "a", "no_wait": true}]);
+    let denied = service.decide("spend", T0 + 1_000_000, &no_wait);
+    let expected = json!([false, 0, 0, 2_000_000, 2_000_000, 3_000_000]);
+    assert_eq!(fields(&denied, &OF_LINES), expected);
+    let refunded = service.decide("refund", T0 + 1_000_000, &line);
+    assert_eq!(refunded["refunded"], false, "somebody waits");
+    assert_eq!(refunded["delay_us"], 0);
 }

@@ -10,5 +10,3 @@ mod permits;
 mod process;
 mod refusals;
 mod tiers;
-mod waiting;
-mod windows;

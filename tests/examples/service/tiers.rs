@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::process::{Service, T0, without_receipts};
+use super::process::{Service, T0, fields, without_receipts};
 
 const TIERS: &str = "
 Prison:
@@ -34,17 +34,19 @@ fn group(limit: &str, least: u32, most: u32) -> Value {
 
 /// The fields that tell of one decision.
 fn figures(answer: &Value) -> Value {
-    let fields = [
-        "allowed",
-        "granted",
-        "tier",
-        "split",
-        "remaining",
-        "retry_after_us",
-        "next_after_us",
-        "reset_after_us",
-    ];
-    fields.iter().map(|field| answer[field].clone()).collect()
+    fields(
+        answer,
+        &[
+            "allowed",
+            "granted",
+            "tier",
+            "split",
+            "remaining",
+            "retry_after_us",
+            "next_after_us",
+            "reset_after_us",
+        ],
+    )
 }
 
 #[test]
@@ -72,43 +74,4 @@ fn answers_have_every_figure_of_tiers() {
     for field in ["granted", "tier", "split"] {
         assert_eq!(gcra.get(field), None, "{field} is for tiers");
     }
-}
-
-#[test]
-fn what_tiers_cannot_do_has_its_code() {
-    let service = start();
-    let cases = [
-        ("spend", json!({"mode": "debit"}), "invalid_mode"),
-        ("check", json!({"mode": "debit"}), "invalid_mode"),
-        ("refund", json!({}), "invalid_mode"),
-        ("spend", json!({"cost": 0}), "invalid_cost"),
-        ("spend", json!({"cost": 2, "min_cost": 3}), "invalid_cost"),
-        ("spend", json!({"cost": 2, "min_cost": 0}), "invalid_cost"),
-        ("spend", json!({"cost": 2, "min_cost": -1}), "invalid_cost"),
-        ("spend", json!({"cost": 2, "min_cost": 1.5}), "invalid_cost"),
-        ("spend", json!({"cost": 2, "min_cost": "1"}), "invalid_cost"),
-        (
-            "spend",
-            json!({"limit": "Orders", "min_cost": 1}),
-            "invalid_cost",
-        ),
-    ];
-    for (op, fields, code) in cases {
-        let mut transaction = json!({"limit": "Prison", "id": "a"});
-        for (name, value) in fields.as_object().expect("fields") {
-            transaction[name] = value.clone();
-        }
-        let body = json!({"op": op, "now_us": T0, "transactions": [transaction]});
-        let response = service.post(&body);
-        assert_eq!(
-            (response.status, response.code()),
-            (400, code),
-            "{body}: {}",
-            response.body
-        );
-    }
-    assert_eq!(
-        service.decide("spend", T0, &group("Prison", 6, 6))["granted"],
-        6
-    );
 }

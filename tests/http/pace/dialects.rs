@@ -2,23 +2,29 @@
 
 use std::{
     collections::VecDeque,
-    convert::Infallible,
+    future::ready,
     sync::{Arc, Mutex},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Response, StatusCode};
 use http_body_util::Full;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
 use tollgate::pace::PaceLayer;
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::{Layer, ServiceExt, service_fn};
 
-use super::{SECOND, ms, request};
+use super::{
+    SECOND, Way, ms, request,
+    simulated::{BEGINNING, World},
+};
 use crate::support::scale::{Random, scaled};
+
+/// By how much a server's seconds begin earlier than those of the client.
+const AHEAD: Duration = ms(480);
 
 /// How a server counts.
 #[derive(Clone, Copy, Debug)]
@@ -115,94 +121,20 @@ impl Limit {
     }
 }
 
-/// A server, the way to it, and the requests that it has got.
-#[derive(Clone)]
-struct Server {
-    dialect: Dialect,
-    limit: Arc<Mutex<Limit>>,
-    way: Duration,
-    varies: Duration,
-    random: Arc<Mutex<Random>>,
-    began: Instant,
-    /// The server's time at the beginning.
-    epoch: Duration,
-    log: Arc<Mutex<Vec<(Duration, bool)>>>,
-}
-
-impl Server {
-    fn new(dialect: Dialect, counting: Counting, quota: usize, window: Duration) -> Self {
-        let limit = Limit {
-            counting,
-            quota,
-            window,
-            taken: VecDeque::new(),
-        };
-        Self {
-            dialect,
-            limit: Arc::new(Mutex::new(limit)),
-            way: Duration::ZERO,
-            varies: Duration::ZERO,
-            random: Arc::new(Mutex::new(Random(7))),
-            began: Instant::now(),
-            epoch: ms(1_767_225_600_480),
-            log: Arc::default(),
-        }
-    }
-
-    fn answer(&self) -> Response<Full<Bytes>> {
-        let now = self.epoch + self.began.elapsed();
-        let mut limit = self.limit.lock().unwrap();
-        let (passes, left, reset) = limit.decide(now);
-        self.log
-            .lock()
-            .unwrap()
-            .push((self.began.elapsed(), passes));
-        let status = match passes {
-            true => StatusCode::OK,
-            false => StatusCode::TOO_MANY_REQUESTS,
-        };
-        let mut response = Response::builder().status(status);
-        for (name, value) in self.dialect.fields(&limit, left, reset, now) {
-            response = response.header(name, value);
-        }
-        if !passes {
-            response = response.header("retry-after", ceil(reset));
-        }
-        let response = response.header("date", floor_date(now));
-        response.body(Full::default()).unwrap()
-    }
-
-    fn service(
-        &self,
-    ) -> impl Service<
-        Request<Full<Bytes>>,
-        Response = Response<Full<Bytes>>,
-        Error = Infallible,
-        Future: Send,
-    > + Clone
-    + Send
-    + use<> {
-        let server = self.clone();
-        service_fn(move |_: Request<Full<Bytes>>| {
-            let server = server.clone();
-            async move {
-                sleep(server.one_way()).await;
-                let answer = server.answer();
-                sleep(server.one_way()).await;
-                Ok(answer)
-            }
-        })
-    }
-
-    fn one_way(&self) -> Duration {
-        let most = u64::try_from(self.varies.as_millis()).unwrap();
-        self.way + ms(self.random.lock().unwrap().below(most + 1))
-    }
-
-    fn refused(&self) -> usize {
-        let log = self.log.lock().unwrap();
-        log.iter().filter(|(_, passed)| !passed).count()
-    }
+/// A server of another make.
+fn world(dialect: Dialect, counting: Counting, quota: usize, window: Duration) -> World {
+    let began = Instant::now();
+    let limit = Arc::new(Mutex::new(Limit {
+        counting,
+        quota,
+        window,
+        taken: VecDeque::new(),
+    }));
+    let server = service_fn(move |_| {
+        let now = BEGINNING + AHEAD + began.elapsed();
+        ready(Ok(dialect.answer(&mut limit.lock().unwrap(), now)))
+    });
+    World::new(Way::new(server), AHEAD)
 }
 
 impl Dialect {
@@ -212,6 +144,20 @@ impl Dialect {
             Self::Draft11WithoutReset => Counting::TokenBucket,
             _ => usual,
         }
+    }
+
+    fn answer(self, limit: &mut Limit, now: Duration) -> Response<Full<Bytes>> {
+        let (passes, left, reset) = limit.decide(now);
+        let mut response = Response::builder();
+        for (name, value) in self.fields(limit, left, reset, now) {
+            response = response.header(name, value);
+        }
+        if !passes {
+            response = response
+                .status(StatusCode::TOO_MANY_REQUESTS)
+                .header("retry-after", ceil(reset));
+        }
+        response.body(Full::default()).unwrap()
     }
 
     fn fields(
@@ -273,10 +219,6 @@ fn fraction(time: Duration) -> String {
     format!("{}.{:03}", ms / 1000, ms % 1000)
 }
 
-fn floor_date(at: Duration) -> String {
-    httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + at)
-}
-
 #[tokio::test(start_paused = true)]
 async fn client_that_is_alone_is_never_refused() {
     let mut random = Random(11);
@@ -284,11 +226,11 @@ async fn client_that_is_alone_is_never_refused() {
         let dialect = DIALECTS[case % DIALECTS.len()];
         let counting = dialect.counting(COUNTINGS[case / DIALECTS.len() % COUNTINGS.len()]);
         let quota = usize::try_from(1 + random.below(20)).unwrap();
-        let mut server = Server::new(dialect, counting, quota, ms(200 + random.below(9800)));
-        (server.way, server.varies) = (ms(random.below(60)), ms(random.below(80)));
-        let until = server.began + 30 * SECOND;
+        let world = world(dialect, counting, quota, ms(200 + random.below(9800)));
+        let world = world.way(ms(random.below(60)), ms(random.below(80)));
+        let until = world.began + 30 * SECOND;
         let pace = PaceLayer::new().max_wait(3600 * SECOND);
-        let pace = pace.layer(server.service());
+        let pace = pace.layer(world.service());
         let (mut tasks, pause) = (JoinSet::new(), 1 + random.below(1000));
         for task in 0..1 + random.below(12) {
             let (pace, mut random) = (pace.clone(), Random(task));
@@ -300,9 +242,13 @@ async fn client_that_is_alone_is_never_refused() {
             });
         }
         tasks.join_all().await;
-        let asked = server.log.lock().unwrap().len();
-        assert!(asked > 2, "case {case}");
-        assert_eq!(server.refused(), 0, "case {case}: {dialect:?} {counting:?}");
+        let outcome = world.outcome(Duration::MAX);
+        assert!(outcome.0.len() > 2, "case {case}");
+        assert_eq!(
+            outcome.refused(),
+            0,
+            "case {case}: {dialect:?} {counting:?}"
+        );
     }
 }
 
@@ -310,13 +256,14 @@ async fn client_that_is_alone_is_never_refused() {
 async fn calls_somewhat_above_the_rate_of_a_window_see_no_refusal_in_a_minute() {
     for dialect in DIALECTS {
         let counting = dialect.counting(Counting::FixedWindow);
-        let server = Server::new(dialect, counting, 20, 10 * SECOND);
-        let pace = PaceLayer::new().layer(server.service());
+        let world = world(dialect, counting, 20, 10 * SECOND);
+        let pace = PaceLayer::new().layer(world.service());
         let mut tasks = JoinSet::new();
-        while server.began.elapsed() < 60 * SECOND {
+        while world.began.elapsed() < 60 * SECOND {
             tasks.spawn(pace.clone().oneshot(request("a")));
             sleep(ms(440)).await;
         }
-        assert_eq!(server.refused(), 0, "{dialect:?}");
+        let refused = world.outcome(Duration::MAX).refused();
+        assert_eq!(refused, 0, "{dialect:?}");
     }
 }

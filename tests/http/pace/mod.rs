@@ -10,6 +10,7 @@ mod simulated;
 use std::{
     collections::VecDeque,
     convert::Infallible,
+    future::ready,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -19,7 +20,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use tokio::{sync::oneshot, task::JoinSet, time::Instant};
 use tollgate::pace::PaceLayer;
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::{Layer, Service, ServiceExt, service_fn, util::BoxCloneSyncService};
 
 use crate::support::patience::settle;
 
@@ -54,6 +55,9 @@ fn request(host: &str) -> Request<Full<Bytes>> {
     Request::get(uri).body(Full::default()).unwrap()
 }
 
+/// The way of a client to a server.
+type Way = BoxCloneSyncService<Request<Full<Bytes>>, Response<Full<Bytes>>, Infallible>;
+
 /// A server that answers by scripts, the last one for ever, and notes when it is asked.
 #[derive(Clone)]
 struct Server {
@@ -80,21 +84,9 @@ impl Server {
         }
     }
 
-    fn service(
-        &self,
-    ) -> impl Service<
-        Request<Full<Bytes>>,
-        Response = Response<Full<Bytes>>,
-        Error = Infallible,
-        Future: Send,
-    > + Clone
-    + Send
-    + use<> {
+    fn service(&self) -> Way {
         let server = self.clone();
-        service_fn(move |_: Request<Full<Bytes>>| {
-            let answer = server.answer();
-            async { Ok(answer) }
-        })
+        Way::new(service_fn(move |_| ready(Ok(server.answer()))))
     }
 
     fn asked(&self) -> Vec<Duration> {
@@ -106,25 +98,15 @@ impl Server {
 type Owed = Arc<Mutex<Vec<oneshot::Sender<Script>>>>;
 
 /// A server that answers each request on order, and the answers that it owes.
-fn gated() -> (
-    impl Service<
-        Request<Full<Bytes>>,
-        Response = Response<Full<Bytes>>,
-        Error = Infallible,
-        Future: Send,
-    > + Clone
-    + Send
-    + use<>,
-    Owed,
-) {
+fn gated() -> (Way, Owed) {
     let owed = Arc::new(Mutex::new(Vec::new()));
     let queue = Arc::clone(&owed);
-    let service = service_fn(move |_: Request<Full<Bytes>>| {
+    let service = service_fn(move |_| {
         let (answer, answered) = oneshot::channel::<Script>();
         queue.lock().unwrap().push(answer);
-        async { Ok::<_, Infallible>(response(answered.await.unwrap())) }
+        async { Ok(response(answered.await.unwrap())) }
     });
-    (service, owed)
+    (Way::new(service), owed)
 }
 
 /// How long the second request is held back after such a response to the first.

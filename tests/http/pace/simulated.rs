@@ -1,9 +1,8 @@
-//! A server of this crate and its clients, in simulated time.
+//! The way to a server, and servers of this crate with their clients, in simulated time.
 
 use std::{
-    convert::Infallible,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use bytes::Bytes;
@@ -17,16 +16,21 @@ use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::TokioClock, key::Everyone,
     pace::PaceLayer, quota::Per, response::Headers,
 };
-use tower::{Layer, Service, ServiceExt, service_fn, util::BoxCloneSyncService};
+use tower::{Layer, ServiceExt, service_fn};
 
-use super::{ms, request};
-use crate::support::scale::Random;
+use super::{Way, ms, request};
+use crate::support::{Hello, scale::Random};
+
+/// The server's time at the beginning, which is not that of the client.
+pub(super) const BEGINNING: Duration = Duration::from_secs(1_767_225_600);
 
 /// The way to a server, and what happened on it.
 #[derive(Clone)]
-struct World {
-    server: BoxCloneSyncService<Request<Full<Bytes>>, Response<()>, Infallible>,
-    began: Instant,
+pub(super) struct World {
+    server: Way,
+    pub(super) began: Instant,
+    /// By how much the server's time is ahead of [`BEGINNING`] when all begins.
+    ahead: Duration,
     way: Duration,
     /// The most by which each way varies.
     varies: Duration,
@@ -49,15 +53,11 @@ fn layer(limits: &[(&'static str, Limit, u32)]) -> RateLimitLayer {
 }
 
 impl World {
-    fn new(layer: &RateLimitLayer) -> Self {
-        let hello = service_fn(async |_: Request<Full<Bytes>>| {
-            Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
-        });
-        let server = layer.layer(hello);
-        let server = server.map_response(|response: Response<_>| response.map(|_| ()));
+    pub(super) fn new(server: Way, ahead: Duration) -> Self {
         Self {
-            server: BoxCloneSyncService::new(server),
+            server,
             began: Instant::now(),
+            ahead,
             way: Duration::ZERO,
             varies: Duration::ZERO,
             random: Arc::new(Mutex::new(Random(7))),
@@ -65,13 +65,25 @@ impl World {
         }
     }
 
+    /// A server of this crate.
+    fn behind(layer: &RateLimitLayer) -> Self {
+        let server = service_fn({
+            let server = layer.layer(Hello);
+            move |request: Request<Full<Bytes>>| {
+                let answer = server.clone().oneshot(request);
+                async { Ok(answer.await?.map(|_| Full::default())) }
+            }
+        });
+        Self::new(Way::new(server), Duration::ZERO)
+    }
+
     /// A server with one limit, and exact figures.
     fn of(limit: Limit) -> Self {
-        Self::new(&layer(&[("requests", limit, 1)]))
+        Self::behind(&layer(&[("requests", limit, 1)]))
     }
 
     /// Sets the time that requests and responses take each, and by how much it varies.
-    fn way(mut self, way: Duration, varies: Duration) -> Self {
+    pub(super) fn way(mut self, way: Duration, varies: Duration) -> Self {
         (self.way, self.varies) = (way, varies);
         self
     }
@@ -81,16 +93,13 @@ impl World {
         self.way + ms(self.random.lock().unwrap().below(most + 1))
     }
 
-    /// The server's time, which is not that of the client.
     fn date(&self) -> HeaderValue {
-        let secs = self.began.elapsed().as_secs();
-        let (minutes, secs) = (secs / 60, secs % 60);
-        let date = format!("Thu, 01 Jan 2026 00:{minutes:02}:{secs:02} GMT");
-        date.parse().unwrap()
+        let now = SystemTime::UNIX_EPOCH + BEGINNING + self.ahead + self.began.elapsed();
+        httpdate::fmt_http_date(now).parse().unwrap()
     }
 
     /// Answers a request, after its way to the server and back.
-    async fn answer(&self, request: Request<Full<Bytes>>) -> Response<()> {
+    async fn answer(&self, request: Request<Full<Bytes>>) -> Response<Full<Bytes>> {
         sleep(self.one_way()).await;
         let mut response = self.server.clone().oneshot(request).await.unwrap();
         response.headers_mut().insert(DATE, self.date());
@@ -101,21 +110,12 @@ impl World {
     }
 
     /// The way of a client to the server.
-    fn service(
-        &self,
-    ) -> impl Service<
-        Request<Full<Bytes>>,
-        Response = Response<()>,
-        Error = Infallible,
-        Future: Send,
-    > + Clone
-    + Send
-    + use<> {
+    pub(super) fn service(&self) -> Way {
         let world = self.clone();
-        service_fn(move |request| {
+        Way::new(service_fn(move |request| {
             let world = world.clone();
             async move { Ok(world.answer(request).await) }
-        })
+        }))
     }
 
     /// Adds a client that asks without a pause until then.
@@ -144,7 +144,7 @@ impl World {
         self.outcome(time)
     }
 
-    fn outcome(&self, time: Duration) -> Outcome {
+    pub(super) fn outcome(&self, time: Duration) -> Outcome {
         let log = self.log.lock().unwrap();
         let log = log.iter().filter(|(at, _)| *at <= time);
         Outcome(log.map(|(at, status)| (*at, *status == 200)).collect())
@@ -153,14 +153,14 @@ impl World {
 
 /// The requests that reached a server, and whether they passed.
 #[derive(Debug)]
-struct Outcome(Vec<(Duration, bool)>);
+pub(super) struct Outcome(pub(super) Vec<(Duration, bool)>);
 
 impl Outcome {
     fn passed(&self) -> usize {
         self.0.iter().filter(|(_, passed)| *passed).count()
     }
 
-    fn refused(&self) -> usize {
+    pub(super) fn refused(&self) -> usize {
         self.0.len() - self.passed()
     }
 
@@ -228,7 +228,7 @@ async fn client_is_never_refused_and_gets_the_burst_of_each_second() {
             for (way, varies) in [(0, 0), (3, 0), (10, 20)] {
                 let limit = Limit::per_second(per_second).burst(burst);
                 let layer = layer(&[("requests", limit, 1)]).headers(headers);
-                let world = World::new(&layer).way(ms(way), ms(varies));
+                let world = World::behind(&layer).way(ms(way), ms(varies));
                 let outcome = world.run(1, TIME).await;
                 let what = (per_second, burst, headers, way, varies);
                 assert_eq!(outcome.refused(), 0, "{what:?}");

@@ -8,8 +8,8 @@
 mod alerts;
 #[cfg(all(feature = "axum", feature = "redis", feature = "reload"))]
 mod dashboard;
-#[cfg(all(feature = "axum", feature = "redis", feature = "reload"))]
-mod prometheus;
+#[cfg(all(feature = "failure-policy", feature = "reload"))]
+mod gauges;
 #[cfg(all(feature = "failure-policy", feature = "reload"))]
 mod recorder;
 #[cfg(all(feature = "axum", feature = "redis", feature = "reload"))]
@@ -22,7 +22,3 @@ mod stores;
 mod story;
 #[cfg(all(feature = "failure-policy", feature = "reload"))]
 mod traces;
-#[cfg(all(feature = "axum", feature = "redis", feature = "reload"))]
-mod traffic;
-#[cfg(all(feature = "failure-policy", feature = "reload"))]
-mod volume;

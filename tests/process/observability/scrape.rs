@@ -29,11 +29,6 @@ impl App {
         }
     }
 
-    /// Where it is scraped.
-    pub(crate) fn metrics_address(&self) -> &str {
-        self.metrics.address()
-    }
-
     /// Sends so many requests of an account, and returns their statuses.
     pub(crate) fn send(&self, times: usize, path: &str, account: &str) -> Vec<u16> {
         let account = format!("x-account: {account}\r\n");

@@ -99,3 +99,24 @@ fn labels_are_of_few_values_and_never_an_id() {
         BTreeSet::from(["exports", "requests", "searches"])
     );
 }
+
+#[test]
+fn kinds_of_families_are_as_documented() {
+    let kinds = STORY.all.families.iter();
+    let kinds: Vec<_> = kinds.map(|(name, kind)| (&**name, &**kind)).collect();
+    let expected = [
+        ("rate_limiting_buckets", "gauge"),
+        ("rate_limiting_circuit_state", "gauge"),
+        ("rate_limiting_circuit_transitions_total", "counter"),
+        ("rate_limiting_config_reloads_total", "counter"),
+        ("rate_limiting_decision_duration_seconds", "histogram"),
+        ("rate_limiting_evictions_total", "counter"),
+        ("rate_limiting_fallback_requests_total", "counter"),
+        ("rate_limiting_override_utilization", "histogram"),
+        ("rate_limiting_refusals_total", "counter"),
+        ("rate_limiting_requests_total", "counter"),
+        ("rate_limiting_store_duration_seconds", "histogram"),
+        ("rate_limiting_waiting", "gauge"),
+    ];
+    assert_eq!(kinds, expected);
+}

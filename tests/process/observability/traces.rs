@@ -1,6 +1,6 @@
 //! Events of what is decided and of what changes, and what is recorded on a request's span.
 
-use std::{fs, time::Duration};
+use std::time::Duration;
 
 use http::Request;
 use http_body_util::Full;
@@ -11,7 +11,6 @@ use tollgate::{
     id::IdFormat,
     key::HeaderId,
     limit::{LimitName, LimitsBuilder},
-    reload::Reloader,
     transaction::Mode,
 };
 use tower::{Layer, ServiceExt};
@@ -113,73 +112,6 @@ async fn denials_name_the_values_of_the_limit_and_whether_they_are_an_override()
     assert_eq!(seen, expected);
 }
 
-#[tokio::test]
-async fn redacted_ids_are_the_same_each_time_and_nowhere_as_they_are() {
-    let (trace, _guard) = Trace::capture();
-    let limiter = limiter(&limits().redact_ids(true), MemoryBackend::new());
-    let layer = RateLimitLayer::with_limiter(limiter.clone())
-        .rule(Rule::new("two", HeaderId::new("x-account")))
-        .rule(Rule::new("shadow", HeaderId::new("x-account")));
-    for id in ["alice", "alice", "spammer", "alice"] {
-        send(&layer, id).await;
-    }
-    // What a client cannot be called is not told either.
-    let accounts = LimitName::new("accounts", 9, IdFormat::RegId);
-    let accounts = limits()
-        .limit(accounts, Limit::per_hour(1))
-        .redact_ids(true);
-    let accounts = self::limiter(&accounts, MemoryBackend::new());
-    let rule = Rule::new("accounts", HeaderId::new("x-account"));
-    let layer = RateLimitLayer::with_limiter(accounts).rule(rule);
-    assert!(send(&layer, "alice").await >= 400);
-    // A limiter of the same process calls them the same.
-    let other = self::limiter(
-        &limits().redact_ids(true),
-        FailurePolicy::new(Store::new(Fate::Away)),
-    );
-    other
-        .spend(&Transaction::new("two", "alice"))
-        .await
-        .unwrap();
-
-    let shown = format!("{:?}", trace.events()) + &format!("{:?}", trace.spans());
-    assert!(
-        !shown.contains("alice") && !shown.contains("spammer"),
-        "{shown}"
-    );
-    let ids = trace.decisions().into_iter();
-    let mut ids: Vec<_> = ids
-        .map(|(_, fields)| fields.of("id").unwrap().to_owned())
-        .collect();
-    // Of a client that is blocked, the other limits are not looked at.
-    assert_eq!(ids.len(), 8);
-    assert!(ids.iter().all(|id| id.starts_with("redacted-")), "{ids:?}");
-    ids.sort_unstable();
-    ids.dedup();
-    assert_eq!(ids.len(), 2, "one for each");
-}
-
-#[tokio::test]
-async fn ids_of_headers_are_secret_unless_they_are_shown() {
-    let (trace, _guard) = Trace::capture();
-    let limiter = limiter(&limits(), MemoryBackend::new());
-    let by =
-        |account| RateLimitLayer::with_limiter(limiter.clone()).rule(Rule::new("two", account));
-    let (secret, shown) = (
-        by(HeaderId::new("x-account")),
-        by(HeaderId::new("x-account").shown()),
-    );
-    for (layer, status) in [(&secret, 200), (&shown, 200), (&secret, 429), (&shown, 429)] {
-        assert_eq!(send(layer, "alice").await, status);
-    }
-    let ids = trace.decisions().into_iter();
-    let ids: Vec<_> = ids
-        .map(|(_, fields)| fields.of("id").unwrap().to_owned())
-        .collect();
-    assert!(ids[0].starts_with("redacted-"), "{ids:?}");
-    assert_eq!(ids, [&*ids[0], "alice", &*ids[0], "alice"]);
-}
-
 /// Sends a request of an account in a span that has the fields.
 async fn send(layer: &RateLimitLayer, account: &str) -> u16 {
     let request = Request::builder().header("x-account", account);
@@ -260,46 +192,4 @@ async fn breaker_and_what_is_decided_meanwhile_are_events() {
         of(Level::TRACE, "acquired", 1),
     ];
     assert_eq!(results, expected.concat());
-}
-
-#[tokio::test(start_paused = true)]
-async fn reloads_are_events() {
-    let (trace, _guard) = Trace::capture();
-    let name = format!("tollgate-traces-{}.json", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    let temporary = path.with_extension("tmp");
-    let write = |burst: &str| {
-        let text = format!(r#"{{"two": {{{burst}"count": 1, "period": "1h"}}}}"#);
-        fs::write(&temporary, text).unwrap();
-        fs::rename(&temporary, &path).unwrap();
-    };
-    write(r#""burst": 1, "#);
-    let recipe = Limits::builder().defaults_file(&path);
-    let limiter = Limiter::new(recipe.build().unwrap(), MemoryBackend::new());
-    let reloader = Reloader::new(limiter, recipe)
-        .every(Duration::from_secs(1))
-        .run();
-    tokio::pin!(reloader);
-    for (burst, said) in [
-        (r#""burst": 2, "#, "limits were reloaded"),
-        (
-            "",
-            "limits were not reloaded: the current ones stay in force",
-        ),
-        (
-            r#""burst": 2, "#,
-            "the files match the limits in force again",
-        ),
-    ] {
-        write(burst);
-        while trace
-            .messages(Level::INFO)
-            .last()
-            .is_none_or(|last| last != said)
-        {
-            let _ = tokio::time::timeout(Duration::from_millis(100), &mut reloader).await;
-        }
-    }
-    assert_eq!(trace.messages(Level::INFO).len(), 3, "each once");
-    fs::remove_file(&path).unwrap();
 }
