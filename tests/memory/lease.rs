@@ -306,13 +306,15 @@ async fn refunds_debits_and_peeks_go_to_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn charge_of_unknown_outcome_is_not_handed_out() {
+async fn charge_of_unknown_outcome_is_neither_handed_out_nor_refunded() {
     let store = Store::new(SOON);
     let limiter = process(&store);
     spend(&limiter, one()).await;
     store.becomes(Fate::Forgets);
     assert!(limiter.spend(&one()).await.is_err());
+    sleep(MS).await;
     store.becomes(SOON);
+    assert_eq!(left(&store, "leased").await, 88, "all is charged");
     assert_eq!(spend(&limiter, one()).await.source(), Source::Store);
     sleep(2 * MS).await;
     assert_eq!(

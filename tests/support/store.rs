@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::sleep;
+use tokio::{task::yield_now, time::sleep};
 use tollgate::{
     MemoryBackend,
     backend::{
@@ -93,6 +93,7 @@ impl Backend for Store {
             Fate::Hangs => pending().await,
             Fate::Forgets => {
                 decided().await?;
+                yield_now().await;
                 return Err(BackendError::unavailable("forgotten"));
             }
             Fate::Takes(time) => {
