@@ -7,7 +7,7 @@ use super::{
     table::{Table, Value},
 };
 use crate::{
-    algorithm::{Figures, Kept, gcra::Ticks, quota::Usage, tiers::History, window::Units},
+    algorithm::{Figures, Kept, State, gcra::Ticks, quota::Usage, tiers::History, window::Units},
     decision::{Buckets, Keep},
     transaction::Member,
 };
@@ -39,15 +39,63 @@ impl Buckets for Locked<'_> {
     }
 }
 
-/// A state that fits into an entry of a table: an instant, after which the bucket is as new, and a number.
-trait InEntry {
-    fn of(value: Value) -> Self;
-    fn parts(&self) -> (u64, u32);
+impl<S: Stored> Keep<S> for Locked<'_> {
+    #[inline]
+    fn take(&mut self, _: usize, member: &Member<'_>) -> S {
+        S::take(self.table(member), member.print.bucket)
+    }
+
+    #[inline]
+    fn put_back(&mut self, _: usize, member: &Member<'_>, state: S) {
+        state.put_back(self.table(member), member.print.bucket);
+    }
+
+    #[inline]
+    fn store(
+        &mut self,
+        _: usize,
+        member: &Member<'_>,
+        state: S,
+        full_at: u64,
+        figures: &Figures,
+        now: u64,
+    ) {
+        let (batch, print) = (self.members, member.print.bucket);
+        let table = self.table(member);
+        if full_at <= now {
+            return table.remove(print);
+        }
+        let value = state.value(full_at, level(figures));
+        let evicted = match state.history() {
+            None => table.set(print, value, batch, now),
+            Some(history) => table.set_history(print, value, history, batch, now),
+        };
+        self.backend.note_evictions(evicted);
+    }
 }
 
-impl InEntry for Ticks {
+/// A state, as a table stores it: in the entry of the bucket or, with a history, apart.
+trait Stored: Sized {
+    /// Returns the state of a bucket. A history is taken out.
+    fn take(table: &mut Table, print: u64) -> Self;
+
+    /// Puts a history back that has not changed.
+    fn put_back(self, _table: &mut Table, _print: u64) {}
+
+    fn value(&self, full_at: u64, level: u16) -> Value {
+        Value::new(full_at, level, 0)
+    }
+
+    /// Returns the history and its bytes on the heap.
+    fn history(self) -> Option<(State, usize)> {
+        None
+    }
+}
+
+impl Stored for Ticks {
     #[inline]
-    fn of(value: Value) -> Self {
+    fn take(table: &mut Table, print: u64) -> Self {
+        let value = table.get(print).unwrap_or_default();
         Self {
             us: value.instant(),
             frac: value.number,
@@ -55,14 +103,15 @@ impl InEntry for Ticks {
     }
 
     #[inline]
-    fn parts(&self) -> (u64, u32) {
-        (self.us, self.frac)
+    fn value(&self, _: u64, level: u16) -> Value {
+        Value::new(self.us, level, self.frac)
     }
 }
 
-impl InEntry for Usage {
+impl Stored for Usage {
     #[inline]
-    fn of(value: Value) -> Self {
+    fn take(table: &mut Table, print: u64) -> Self {
+        let value = table.get(print).unwrap_or_default();
         Self {
             end: value.instant(),
             used: value.number,
@@ -70,138 +119,49 @@ impl InEntry for Usage {
     }
 
     #[inline]
-    fn parts(&self) -> (u64, u32) {
-        (self.end, self.used)
+    fn value(&self, _: u64, level: u16) -> Value {
+        Value::new(self.end, level, self.used)
     }
 }
 
-impl<S: InEntry> Keep<S> for Locked<'_> {
-    #[inline]
-    fn take(&mut self, _: usize, member: &Member<'_>) -> S {
-        let value = self.table(member).get(member.print.bucket);
-        S::of(value.unwrap_or_default())
+impl Stored for Units {
+    fn take(table: &mut Table, print: u64) -> Self {
+        take_history(table, print)
     }
 
-    #[inline]
-    fn put_back(&mut self, _: usize, _: &Member<'_>, _: S) {}
+    fn put_back(self, table: &mut Table, print: u64) {
+        put_history_back(self, table, print);
+    }
 
-    #[inline]
-    fn store(
-        &mut self,
-        _: usize,
-        member: &Member<'_>,
-        state: S,
-        full_at: u64,
-        figures: &Figures,
-        now: u64,
-    ) {
-        let (members, print) = (self.members, member.print.bucket);
-        let table = self.table(member);
-        if full_at <= now {
-            return table.remove(print);
-        }
-        let (instant, number) = state.parts();
-        let evicted = table.set(
-            print,
-            Value::new(instant, level(figures), number),
-            members,
-            now,
-        );
-        self.backend.note_evictions(evicted);
+    fn history(self) -> Option<(State, usize)> {
+        let bytes = self.heap_bytes();
+        Some((self.into_state(), bytes))
     }
 }
 
-/// A state that is a history: the instants of units.
-trait InHistory: Kept {
-    fn heap_bytes(&self) -> usize;
-}
+impl Stored for History {
+    fn take(table: &mut Table, print: u64) -> Self {
+        take_history(table, print)
+    }
 
-impl InHistory for Units {
-    fn heap_bytes(&self) -> usize {
-        self.heap_bytes()
+    fn put_back(self, table: &mut Table, print: u64) {
+        put_history_back(self, table, print);
+    }
+
+    fn history(self) -> Option<(State, usize)> {
+        let bytes = self.heap_bytes();
+        Some((self.into_state(), bytes))
     }
 }
 
-impl InHistory for History {
-    fn heap_bytes(&self) -> usize {
-        self.heap_bytes()
-    }
+fn take_history<S: Kept>(table: &mut Table, print: u64) -> S {
+    let history = table.history_mut(print).and_then(Option::take);
+    history.and_then(S::of_state).unwrap_or_default()
 }
 
-impl Keep<Units> for Locked<'_> {
-    fn take(&mut self, _: usize, member: &Member<'_>) -> Units {
-        self.take_history(member)
-    }
-
-    fn put_back(&mut self, _: usize, member: &Member<'_>, units: Units) {
-        self.put_history_back(member, units);
-    }
-
-    fn store(
-        &mut self,
-        _: usize,
-        member: &Member<'_>,
-        units: Units,
-        full_at: u64,
-        figures: &Figures,
-        now: u64,
-    ) {
-        self.store_history(member, units, full_at, figures, now);
-    }
-}
-
-impl Keep<History> for Locked<'_> {
-    fn take(&mut self, _: usize, member: &Member<'_>) -> History {
-        self.take_history(member)
-    }
-
-    fn put_back(&mut self, _: usize, member: &Member<'_>, history: History) {
-        self.put_history_back(member, history);
-    }
-
-    fn store(
-        &mut self,
-        _: usize,
-        member: &Member<'_>,
-        history: History,
-        full_at: u64,
-        figures: &Figures,
-        now: u64,
-    ) {
-        self.store_history(member, history, full_at, figures, now);
-    }
-}
-
-impl Locked<'_> {
-    fn take_history<S: InHistory>(&mut self, member: &Member<'_>) -> S {
-        let history = self.table(member).history_mut(member.print.bucket);
-        let state = history.and_then(Option::take);
-        state.and_then(S::of_state).unwrap_or_default()
-    }
-
-    fn put_history_back<S: InHistory>(&mut self, member: &Member<'_>, state: S) {
-        if let Some(history) = self.table(member).history_mut(member.print.bucket) {
-            *history = Some(state.into_state());
-        }
-    }
-
-    fn store_history<S: InHistory>(
-        &mut self,
-        member: &Member<'_>,
-        state: S,
-        full_at: u64,
-        figures: &Figures,
-        now: u64,
-    ) {
-        let (members, print) = (self.members, member.print.bucket);
-        let table = self.table(member);
-        if full_at <= now {
-            return table.remove(print);
-        }
-        let bytes = state.heap_bytes();
-        let value = Value::new(full_at.min(Value::LATEST), level(figures), 0);
-        let evicted = table.set_history(print, value, (state.into_state(), bytes), members, now);
-        self.backend.note_evictions(evicted);
+fn put_history_back(state: impl Kept, table: &mut Table, print: u64) {
+    if let Some(history) = table.history_mut(print) {
+        *history = Some(state.into_state());
     }
 }
 
