@@ -88,6 +88,11 @@ impl RedisError {
         }
     }
 
+    /// Creates the error for a connection that has ended for a reason of our own.
+    pub(super) fn ended(reason: &str) -> Self {
+        Self::Disconnected(reason.to_owned())
+    }
+
     /// Creates the error for an error answer of Redis, with a remedy.
     pub(super) fn refused(reply: &str) -> Self {
         Self::Refused(with_remedy(reply, remedy(reply)))

@@ -10,7 +10,7 @@
 //!
 //! Calls share a command if their keys are in one slot and their clocks show the same time. If nothing is in flight, what has
 //! come in is sent at once. While something is in flight, calls are collected; they leave when it has returned, or as soon as
-//! they fill a command, which nothing could join any more. So nothing waits for a timer.
+//! they nearly fill a command. So nothing waits for a timer.
 //!
 //! Each call is sent once. It is sent again only if the server says that it has done nothing: because it does not have the
 //! script, or because a call in a shared command cannot be decided. Then, each of them is sent alone. A call whose caller has
@@ -27,7 +27,6 @@ use fred::{
     error::{Error, ErrorKind},
     types::{
         Value,
-        cluster::ClusterRouting,
         config::{Config, Server, ServerConfig},
     },
 };
@@ -40,7 +39,7 @@ use tokio::{
 };
 
 use super::{
-    connection::{Connection, Ending, PATIENCE, SCRIPT, SHA},
+    connection::{Connection, Ending, SCRIPT, SHA},
     error::{Failure, RedisError},
     protocol::{self, Call, Reply},
 };
@@ -163,12 +162,15 @@ impl Link {
         // A queue longer than the deadlines of its callers is useless.
         inbox.try_send(waiting).map_err(|_| RedisError::Busy)?;
         // A call is dropped without an answer if its connection or its runtime has ended.
-        let ended = || RedisError::Disconnected("the connection has ended".to_owned());
-        match time::timeout_at(deadline, answer).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(Failure::Unknown(self.problem().unwrap_or_else(ended))),
-            Err(_) => Err(Failure::Unknown(RedisError::Timeout)),
-        }
+        Err(Failure::Unknown(
+            match time::timeout_at(deadline, answer).await {
+                Ok(Ok(answer)) => return answer,
+                Ok(Err(_)) => {
+                    (self.problem()).unwrap_or_else(|| RedisError::ended("it was closed"))
+                }
+                Err(_) => RedisError::Timeout,
+            },
+        ))
     }
 
     /// Starts to connect, and waits until the server is connected, or returns a permanent error.
@@ -198,19 +200,14 @@ impl Link {
         self.shared.breaker.is_open()
     }
 
-    /// Asks the server for the table of slots. If there is no connection yet, starts to connect.
-    pub(super) async fn routing(&self) -> Result<ClusterRouting, RedisError> {
+    /// Returns the connection. If there is none yet, starts to connect.
+    pub(super) fn connection(&self) -> Result<Connection, RedisError> {
         self.begin()?;
-        let connection = match &*self.shared.standing.borrow() {
-            Standing::Connected(connection) => connection.clone(),
-            Standing::Failed(error) => return Err(error.clone()),
-            Standing::Connecting => return Err(RedisError::Timeout),
-        };
-        let slots = vec![Value::from_static_str("SLOTS")];
-        let slots = connection.send("CLUSTER", slots, false, PATIENCE).await;
-        slots
-            .and_then(|slots| ClusterRouting::from_cluster_slots(slots, self.server().host))
-            .map_err(|error| RedisError::of(&error))
+        match &*self.shared.standing.borrow() {
+            Standing::Connected(connection) => Ok(connection.clone()),
+            Standing::Failed(error) => Err(error.clone()),
+            Standing::Connecting => Err(RedisError::Timeout),
+        }
     }
 
     /// Returns the server of this link.
@@ -231,21 +228,21 @@ impl Waiting {
     }
 }
 
+/// Calls that have travelled together, and the answer to their command.
+type Flight = (Vec<Waiting>, Result<Value, Error>);
+
 /// The task of a link.
 struct Desk {
     shared: Arc<Shared>,
     config: Config,
     inbox: mpsc::Receiver<Waiting>,
-    /// The calls that have come in, and their weight.
+    /// The calls that have come in, and the weight of those since it was looked through.
     queue: Vec<Waiting>,
     weight: usize,
     flights: FuturesUnordered<BoxFuture<'static, Flight>>,
     /// When the server counts as lost, unless it answers.
     lost_at: Option<Instant>,
 }
-
-/// Calls that have travelled together, and the answer to their command.
-type Flight = (Vec<Waiting>, Result<Value, Error>);
 
 impl Desk {
     /// Serves the link until that is dropped.
@@ -293,8 +290,7 @@ impl Desk {
                     return Some(RedisError::disconnected(&error, &self.config.server));
                 }
                 () = time::sleep_until(lost_at.unwrap_or_else(Instant::now)), if lost_at.is_some() => {
-                    let silence = "the server has answered nothing for two seconds";
-                    return Some(RedisError::Disconnected(silence.to_owned()));
+                    return Some(RedisError::ended("the server has answered nothing for two seconds"));
                 }
             }
             self.depart(connection);
@@ -306,18 +302,22 @@ impl Desk {
         self.queue.push(call);
     }
 
-    /// Collects what is in the channel, and sends it all if nothing is in flight, or if nothing more could join.
+    /// Collects what is in the channel, and sends it if nothing is in flight. Otherwise, only large groups leave.
     fn depart(&mut self, connection: &Connection) {
         while self.queue.len() < MOST_WAITING
             && let Ok(call) = self.inbox.try_recv()
         {
             self.collect(call);
         }
-        let is_full = self.weight >= MOST_TOGETHER && self.flights.len() < MOST_IN_FLIGHT;
-        if is_full || self.flights.is_empty() {
+        let (is_idle, is_full) = (self.flights.is_empty(), self.weight >= MOST_TOGETHER);
+        if is_idle || is_full && self.flights.len() < MOST_IN_FLIGHT {
             self.weight = 0;
             for calls in together(mem::take(&mut self.queue)) {
-                self.send(connection, calls, false);
+                let weight: usize = calls.iter().map(|call| call.call.weight).sum();
+                match is_idle || weight > MOST_TOGETHER / 2 {
+                    true => self.send(connection, calls, false),
+                    false => self.queue.extend(calls),
+                }
             }
         }
     }
@@ -399,7 +399,7 @@ fn together(calls: Vec<Waiting>) -> Vec<Vec<Waiting>> {
     calls.retain(|call| !call.reply.is_closed());
     let are_single = calls.iter().all(|call| call.call.bucket.is_some());
     let bucket = |call: &Waiting| call.call.bucket.filter(|_| are_single);
-    calls.sort_by_key(|call| (call.slot, call.call.now, bucket(call)));
+    calls.sort_by_cached_key(|call| (call.slot, call.call.now, bucket(call)));
     let (mut groups, mut weight) = (Vec::<Vec<Waiting>>::new(), 0);
     for call in calls {
         weight += call.call.weight;

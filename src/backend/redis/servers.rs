@@ -14,6 +14,7 @@ use std::{
 
 use fred::{
     types::{
+        Value,
         cluster::ClusterRouting,
         config::{Config, Server, ServerConfig},
     },
@@ -28,6 +29,7 @@ use tokio::{
 };
 
 use super::{
+    connection::PATIENCE,
     error::{Failure, RedisError},
     keys::KeyForm,
     link::{Link, RECONNECT_DELAY},
@@ -227,7 +229,7 @@ impl Servers {
         links.sort_by_cached_key(|link| (link.problem().is_some(), random::number()));
         let mut trouble = None::<RedisError>;
         for link in links {
-            match link.routing().await {
+            match routing(&link).await {
                 Ok(routing) if !routing.slots().is_empty() => {
                     self.adopt(&routing);
                     return true;
@@ -269,4 +271,14 @@ impl Servers {
         });
         Arc::clone(link)
     }
+}
+
+/// Asks a server for the table of slots.
+async fn routing(link: &Link) -> Result<ClusterRouting, RedisError> {
+    let slots = vec![Value::from_static_str("SLOTS")];
+    let slots = link.connection()?.send("CLUSTER", slots, false, PATIENCE);
+    let routing = slots
+        .await
+        .and_then(|slots| ClusterRouting::from_cluster_slots(slots, link.server().host));
+    routing.map_err(|error| RedisError::of(&error))
 }
