@@ -21,7 +21,8 @@ pub(super) struct Table {
 
 /// The buckets that are compared before one is evicted.
 const SAMPLE: usize = 16;
-const MIN_HOMES: usize = 64;
+/// The fewest homes: 5 KB, so that busy shards seldom make room for clients that come back at once.
+const MIN_HOMES: usize = 256;
 /// The fewest and the most entries behind the last home.
 const SLACK: RangeInclusive<usize> = 16..=256;
 
