@@ -1,4 +1,4 @@
-//! Clients in bounded memory: how many there are, which ones are denied most, and what they are called.
+//! Clients in bounded memory: how many there are, and which ones are denied most.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -7,10 +7,8 @@ use std::{
 
 use ahash::AHasher;
 
-use crate::output::shown;
-
 /// The most clients of which more than a hash is kept.
-pub(crate) const KEPT: usize = 65_536;
+const KEPT: usize = 65_536;
 
 /// The most hashes that are kept. Each takes some ten bytes.
 const HASHES: usize = 1 << 20;
@@ -83,7 +81,7 @@ impl DeniedClients {
             denials.last = at;
             return;
         }
-        make_room(&mut self.0, |denials| denials.denied);
+        self.make_room();
         let denials = Denials {
             id: id(),
             denied: 1,
@@ -93,53 +91,33 @@ impl DeniedClients {
         self.0.insert(client, denials);
     }
 
+    fn make_room(&mut self) {
+        if self.0.len() < KEPT {
+            return;
+        }
+        let mut counts: Vec<_> = self.0.values().map(|client| client.denied).collect();
+        let middle = counts.len() / 2;
+        let median = *counts.select_nth_unstable(middle).1;
+        self.0.retain(|_, client| client.denied > median);
+    }
+
     /// All clients, the most denied one first.
     pub(crate) fn sorted(self) -> Vec<Denials> {
         let mut clients: Vec<_> = self.0.into_values().collect();
-        clients.sort_by(|a, b| {
-            let order = b.denied.cmp(&a.denied).then(a.first.cmp(&b.first));
-            order.then_with(|| a.id.cmp(&b.id))
-        });
+        sort(&mut clients);
         clients
     }
 }
 
-/// The ids of the busiest clients, by hash. When there are too many, the half with the fewest requests is forgotten.
-#[derive(Debug, Default)]
-pub(crate) struct Names(HashMap<u64, (u64, String)>);
-
-impl Names {
-    pub(crate) fn add(&mut self, client: u64, id: &str) {
-        if let Some((requests, _)) = self.0.get_mut(&client) {
-            *requests += 1;
-            return;
-        }
-        make_room(&mut self.0, |(requests, _)| *requests);
-        self.0.insert(client, (1, kept(id)));
-    }
-
-    /// The id of a client, or what stands for it.
-    pub(crate) fn of(&self, client: u64) -> String {
-        match self.0.get(&client) {
-            Some((_, id)) => shown(id),
-            None => format!("(a client with few requests, {client:016x})"),
-        }
-    }
+/// Sorts clients, the most denied one first.
+pub(crate) fn sort(clients: &mut [Denials]) {
+    clients.sort_by(|a, b| {
+        let order = b.denied.cmp(&a.denied).then(a.first.cmp(&b.first));
+        order.then_with(|| a.id.cmp(&b.id))
+    });
 }
 
 /// The part of an id that is kept.
 pub(crate) fn kept(id: &str) -> String {
     id.chars().take(LONGEST_ID).collect()
-}
-
-/// Makes room for another client: if there are as many as can be kept, the half with the lowest counts is forgotten.
-fn make_room<V>(clients: &mut HashMap<u64, V>, count: impl Fn(&V) -> u64) {
-    if clients.len() < KEPT {
-        return;
-    }
-    let mut counts: Vec<_> = clients.values().map(&count).collect();
-    let middle = counts.len() / 2;
-    let (_, median, _) = counts.select_nth_unstable(middle);
-    let median = *median;
-    clients.retain(|_, client| count(client) > median);
 }

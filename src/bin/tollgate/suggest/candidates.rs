@@ -15,12 +15,9 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 const WEEK: u64 = 7 * DAY;
 
-/// The number of candidates.
-pub(super) const ALL: usize = 40;
-
 /// The largest burst or quota, and the largest number that a window remembers.
 const MOST: u64 = u32::MAX as u64;
-pub(super) const WINDOW_UNITS: u64 = 4096;
+const WINDOW_UNITS: u64 = 4096;
 
 /// Numbers of requests in a period, from the lowest rate to the highest.
 const RATES: [(&[u64], u64); 5] = [

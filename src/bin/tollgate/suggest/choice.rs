@@ -39,7 +39,7 @@ pub(super) fn choose(measured: &Measured, at_most: usize) -> Vec<Choice> {
 }
 
 /// The clients that stand out most, if at most this many do.
-pub(super) fn outstanding(measured: &Measured, at_most: usize) -> Vec<u64> {
+pub(super) fn outstanding(measured: &Measured, at_most: usize) -> Vec<usize> {
     let gaps = Kind::ALL.map(|kind| Gap::clearest(measured, kind, at_most));
     let best = gaps.into_iter().flatten().max_by_key(Gap::rank);
     best.map_or_else(Vec::new, |gap| gap.clients(measured).collect())
@@ -166,7 +166,7 @@ impl Gap {
     }
 
     /// The clients before it.
-    fn clients(self, measured: &Measured) -> impl Iterator<Item = u64> {
+    fn clients(self, measured: &Measured) -> impl Iterator<Item = usize> {
         let tops = measured.tops[self.place][..self.stopped].iter();
         tops.map(|(_, client)| *client)
     }

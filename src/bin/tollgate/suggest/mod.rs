@@ -1,9 +1,8 @@
 //! `tollgate suggest`: limits that would have denied at most a share of the clients.
 //!
-//! Reading the log writes 16 bytes for each request to a temporary file: the instant, and a hash of the client. Passes over that
-//! file then find out what each client needs: at each rate the smallest burst, in each window and period the smallest limit
-//! with which it would never have been denied. A pass looks at a part of the clients only, so memory is bounded whatever
-//! their number, and nothing is estimated.
+//! The log is kept in memory, 16 bytes for each request, and sorted by client. What each client needs is then found out: at each
+//! rate the smallest burst, in each window and period the smallest limit with which it would never have been denied. Nothing is
+//! estimated.
 
 mod candidates;
 mod choice;
@@ -21,12 +20,11 @@ use serde_json::{Value, json};
 
 use self::{
     candidates::Kind,
-    measure::{Measured, Spool},
+    measure::{Measured, Traffic},
     verify::Recommendation,
 };
 use crate::{
     NOT_DONE,
-    clients::{Distinct, Names, hash},
     limits::Bound,
     log::{Key, LogArgs, LogEnd, Wanted},
     output::{
@@ -36,7 +34,7 @@ use crate::{
 };
 
 /// The most clients that are named if the share rounds down to nobody.
-const NAMED: u64 = 5;
+const NAMED: usize = 5;
 
 /// What `suggest` is asked.
 #[derive(Args, Debug)]
@@ -55,32 +53,19 @@ pub(crate) struct SuggestArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &SuggestArgs) -> Result<u8> {
-    let (mut spool, end, names, clients) = read(args)?;
-    let (about, share) = (clients.count(), args.deny_at_most);
-    let kept = share.of(about + about / 50).max(NAMED) + 2;
-    let measured = measure::measure(&mut spool, about, kept)?;
-    let by_share = share.of(measured.clients);
-    let at_most = by_share.min(measured.most_denied());
-    if at_most < by_share {
-        say(format_args!(
-            "--deny-at-most would be {}, and at most {} are remembered: the share is cut to these",
-            counted(by_share, "client"),
-            grouped(at_most)
-        ));
-    }
-    let at_most = usize::try_from(at_most)?;
-    let choices = match measured.clients {
-        0 => Vec::new(),
-        _ => choice::choose(&measured, at_most),
-    };
-    let recommendations = verify::verify(&mut spool, &measured, choices, &names)?;
+    let (traffic, end) = read(args)?;
+    let at_most = usize::try_from(args.deny_at_most.of(traffic.clients()))?;
+    let measured = measure::measure(&traffic, at_most.max(NAMED) + 2);
+    let tried = choice::choose(&measured, at_most).into_iter();
+    let tried = tried.filter_map(|choice| verify::verify(&traffic, &measured, choice));
+    let recommendations = tried.collect();
     let suggestion = Suggestion {
         args,
         end,
         at_most,
         measured,
         recommendations,
-        names,
+        traffic,
     };
     match args.report.json {
         true => print_json(&suggestion.as_json())?,
@@ -92,21 +77,18 @@ pub(crate) fn run(args: &SuggestArgs) -> Result<u8> {
     }))
 }
 
-/// Reads the log into a spool.
-fn read(args: &SuggestArgs) -> Result<(Spool, LogEnd, Names, Distinct)> {
+fn read(args: &SuggestArgs) -> Result<(Traffic, LogEnd)> {
     let mut wanted = Wanted::default();
     let key = wanted.key(args.key.clone());
-    let mut spool = Spool::create()?;
-    let (mut names, mut clients) = (Names::default(), Distinct::default());
+    let mut traffic = Traffic::default();
     let mut log = args.log.open(wanted)?;
     while let Some(record) = log.next_record()? {
-        let Some(id) = &record.ids[key] else { continue };
-        let client = hash(id);
-        clients.add(client);
-        names.add(client, id);
-        spool.push(record.at, client)?;
+        if let Some(id) = &record.ids[key] {
+            traffic.add(id, record.at)?;
+        }
     }
-    Ok((spool, log.end(), names, clients))
+    traffic.sort();
+    Ok((traffic, log.end()))
 }
 
 /// The result.
@@ -117,7 +99,7 @@ struct Suggestion<'a> {
     at_most: usize,
     measured: Measured,
     recommendations: Vec<Recommendation>,
-    names: Names,
+    traffic: Traffic,
 }
 
 impl Suggestion<'_> {
@@ -184,12 +166,12 @@ impl Suggestion<'_> {
         if self.at_most > 0 || share.is_zero() || clients == 0 {
             return None;
         }
-        let most = usize::try_from(NAMED.min(clients / 2)).ok()?;
+        let most = NAMED.min(usize::try_from(clients / 2).ok()?);
         let outstanding = choice::outstanding(&self.measured, most);
         let needed = Share::reaching(outstanding.len() as u64, clients);
         let names = outstanding
             .iter()
-            .map(|client| shown(&self.names.of(*client)));
+            .map(|client| shown(self.traffic.id(*client)));
         let names: Vec<_> = names.collect();
         (!names.is_empty()).then(|| {
             let argument = needed.to_string().replace(' ', "");

@@ -1,24 +1,19 @@
 //! Decides the requests of the clients that a choice stops by the crate's limiter, as `replay` does.
 
-use std::collections::HashSet;
-
-use anyhow::Result;
 use tollgate::{Limit, Limits, Transaction};
 
 use super::{
     choice::Choice,
-    measure::{Measured, Spool},
+    measure::{Measured, Traffic},
 };
 use crate::{
-    clients::{Denials, DeniedClients, Names},
+    clients::{Denials, sort},
     limits::Clocked,
     log::Key,
 };
 
 /// The most bytes of windows.
 const HISTORY_BYTES: usize = 512 * 1024 * 1024;
-
-const BUCKETS: usize = 250_000;
 
 const LIMIT: &str = "suggested";
 
@@ -47,67 +42,41 @@ impl Recommendation {
     }
 }
 
-/// A choice, with a limiter for it.
-struct Trial {
-    choice: Choice,
-    limit: Limit,
-    limiter: Clocked,
-    /// The clients that need more than the limit admits. No other client can be denied.
-    stopped: HashSet<u64>,
-    denied: DeniedClients,
-}
-
-/// Tries the choices.
+/// Tries a choice.
 pub(super) fn verify(
-    spool: &mut Spool,
+    traffic: &Traffic,
     measured: &Measured,
-    choices: Vec<Choice>,
-    names: &Names,
-) -> Result<Vec<Recommendation>> {
-    let trials = choices.into_iter();
-    let trials = trials.filter_map(|choice| Trial::new(measured, choice));
-    let mut trials: Vec<_> = trials.collect();
-    if trials.iter().any(|trial| !trial.stopped.is_empty()) {
-        spool.visit(|at, client| {
-            let concerned = trials.iter_mut();
-            concerned
-                .filter(|trial| trial.stopped.contains(&client))
-                .for_each(|trial| trial.request(at, client, names));
-        })?;
-    }
-    let tried = trials.into_iter().map(|trial| {
-        let clients = trial.denied.sorted();
-        Recommendation {
-            choice: trial.choice,
-            limit: trial.limit,
-            denied: clients.iter().map(|denials| denials.denied).sum(),
-            clients,
-        }
-    });
-    Ok(tried.collect())
+    choice: Choice,
+) -> Option<Recommendation> {
+    let limit = choice.candidate.limit(choice.size)?;
+    let limits = Limits::builder().limit(LIMIT, limit.clone()).build().ok()?;
+    // No client can be denied that needs no more than the limit admits.
+    let tops = measured.tops[choice.place].iter();
+    let stopped = tops.take_while(|(need, _)| *need > u64::from(choice.size));
+    let denied = stopped.filter_map(|(_, client)| denials(traffic, &limits, *client));
+    let mut clients: Vec<_> = denied.collect();
+    sort(&mut clients);
+    Some(Recommendation {
+        choice,
+        limit,
+        denied: clients.iter().map(|denials| denials.denied).sum(),
+        clients,
+    })
 }
 
-impl Trial {
-    fn new(measured: &Measured, choice: Choice) -> Option<Self> {
-        let limit = choice.candidate.limit(choice.size)?;
-        let limits = Limits::builder().limit(LIMIT, limit.clone()).build().ok()?;
-        let tops = measured.tops[choice.place].iter();
-        let stopped = tops.filter(|(need, _)| *need > u64::from(choice.size));
-        Some(Self {
-            limiter: Clocked::new(limits, BUCKETS, HISTORY_BYTES),
-            stopped: stopped.map(|(_, client)| *client).collect(),
-            denied: DeniedClients::default(),
-            choice,
-            limit,
-        })
-    }
-
-    fn request(&mut self, at: u64, client: u64, names: &Names) {
-        let id = format!("{client:016x}");
-        let transaction = Transaction::new(LIMIT, &id);
-        let decision = self.limiter.at(at).try_spend(&transaction);
-        if decision.is_some_and(|decision| decision.is_ok_and(|decision| !decision.allowed())) {
-            self.denied.add(client, at, || names.of(client));
-        }
-    }
+/// What a limiter denies to a client, if anything.
+fn denials(traffic: &Traffic, limits: &Limits, client: usize) -> Option<Denials> {
+    let limiter = Clocked::new(limits.clone(), 1, HISTORY_BYTES);
+    let transaction = Transaction::new(LIMIT, traffic.id(client));
+    let denied = traffic.of(client).filter(|at| {
+        let decision = limiter.at(*at).try_spend(&transaction);
+        decision.is_some_and(|decision| decision.is_ok_and(|decision| !decision.allowed()))
+    });
+    let denied: Vec<_> = denied.collect();
+    Some(Denials {
+        id: traffic.id(client).to_owned(),
+        denied: denied.len() as u64,
+        first: *denied.first()?,
+        last: *denied.last()?,
+    })
 }
