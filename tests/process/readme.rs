@@ -54,8 +54,8 @@ fn figures_are_those_of_the_benches() {
             "layer overhead, allowed, plain",
         ),
         (
-            "overhead of the layer with headers and extensions, to the same",
-            "layer overhead, allowed, headers and extensions",
+            "overhead of the layer with headers, to the same",
+            "layer overhead, allowed, headers",
         ),
         (
             "memory per client (governor: 55.4 B)",
