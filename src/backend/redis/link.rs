@@ -42,20 +42,15 @@ use super::{
     connection::{Connection, Ending, SCRIPT, SHA},
     error::{Failure, RedisError},
     protocol::{self, Call, Reply},
+    waiting::{MOST_TOGETHER, Waiting, answer_all, together},
 };
-use crate::{
-    backend::breaker::{Attempt, Breaker},
-    random,
-};
+use crate::{backend::breaker::Breaker, random};
 
 /// The most calls that wait in the channel of a link, and the most that it has collected.
 const MOST_WAITING: usize = 4096;
 
 /// The most commands in flight for which a full one is sent. A silent server answers none of them.
 const MOST_IN_FLIGHT: usize = 32;
-
-/// The most buckets in a shared command. Twice as many would save little more, and block the server for twice as long.
-const MOST_TOGETHER: usize = 128;
 
 /// A server that has answered nothing for so long after a call has timed out counts as lost.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -82,17 +77,6 @@ enum Standing {
     Connecting,
     Connected(Connection),
     Failed(RedisError),
-}
-
-/// A call that waits for its answer.
-struct Waiting {
-    call: Arc<Call>,
-    slot: u16,
-    /// Whether the server is importing the slot.
-    asking: bool,
-    deadline: Instant,
-    attempt: Attempt,
-    reply: oneshot::Sender<Result<Reply, Failure>>,
 }
 
 impl Link {
@@ -213,18 +197,6 @@ impl Link {
     /// Returns the server of this link.
     pub(super) fn server(&self) -> Server {
         self.shared.config.server.hosts().swap_remove(0)
-    }
-}
-
-impl Waiting {
-    /// Hands out the answer. One that comes after the deadline is a failure, even if the caller has left.
-    fn answer(self, answer: Result<Reply, Failure>, now: Instant) {
-        let is_answer = answer.as_ref().map_or_else(Failure::is_answer, |_| true);
-        match is_answer && now < self.deadline {
-            true => self.attempt.succeeded(),
-            false => self.attempt.failed(),
-        }
-        let _caller_has_left = self.reply.send(answer);
     }
 }
 
@@ -386,43 +358,5 @@ impl Desk {
         answer_all(mem::take(&mut self.queue), &failure);
         answer_all(iter::from_fn(|| self.inbox.try_recv().ok()), &failure);
         (self.lost_at, self.weight) = (None, 0);
-    }
-}
-
-/// Splits calls into those that can share a command. Equal ones become neighbours, because the script decides them in less time.
-/// Calls about one bucket stay in their order, and others do not depend on each other, unless one is about several buckets. Those
-/// whose callers have left, or whose time is over, are not sent.
-fn together(calls: Vec<Waiting>) -> Vec<Vec<Waiting>> {
-    let now = Instant::now();
-    let (late, mut calls): (Vec<_>, _) = calls.into_iter().partition(|call| now >= call.deadline);
-    answer_all(late, &Failure::NotDone(RedisError::Timeout));
-    calls.retain(|call| !call.reply.is_closed());
-    let are_single = calls.iter().all(|call| call.call.bucket.is_some());
-    let bucket = |call: &Waiting| call.call.bucket.filter(|_| are_single);
-    calls.sort_by_cached_key(|call| (call.slot, call.call.now, bucket(call)));
-    let (mut groups, mut weight) = (Vec::<Vec<Waiting>>::new(), 0);
-    for call in calls {
-        weight += call.call.weight;
-        let joins = |group: &&mut Vec<Waiting>| {
-            let is_alike =
-                |first: &Waiting| (first.slot, first.call.now) == (call.slot, call.call.now);
-            let are_asking = call.asking || group[0].asking;
-            weight <= MOST_TOGETHER && is_alike(&group[0]) && !are_asking
-        };
-        match groups.last_mut().filter(joins) {
-            Some(group) => group.push(call),
-            None => {
-                weight = call.call.weight;
-                groups.push(vec![call]);
-            }
-        }
-    }
-    groups
-}
-
-fn answer_all(calls: impl IntoIterator<Item = Waiting>, failure: &Failure) {
-    let now = Instant::now();
-    for call in calls {
-        call.answer(Err(failure.clone()), now);
     }
 }

@@ -58,6 +58,7 @@ mod servers;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod waiting;
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -1,0 +1,75 @@
+//! Calls that wait for their answers, and which of them can travel together.
+
+use std::sync::Arc;
+
+use tokio::{sync::oneshot, time::Instant};
+
+use super::{
+    error::{Failure, RedisError},
+    protocol::{Call, Reply},
+};
+use crate::backend::breaker::Attempt;
+
+/// The most buckets in a shared command. Twice as many would save little more, and block the server for twice as long.
+pub(super) const MOST_TOGETHER: usize = 128;
+
+/// A call that waits for its answer.
+pub(super) struct Waiting {
+    pub(super) call: Arc<Call>,
+    pub(super) slot: u16,
+    /// Whether the server is importing the slot.
+    pub(super) asking: bool,
+    pub(super) deadline: Instant,
+    pub(super) attempt: Attempt,
+    pub(super) reply: oneshot::Sender<Result<Reply, Failure>>,
+}
+
+impl Waiting {
+    /// Hands out the answer. One that comes after the deadline is a failure, even if the caller has left.
+    pub(super) fn answer(self, answer: Result<Reply, Failure>, now: Instant) {
+        let is_answer = answer.as_ref().map_or_else(Failure::is_answer, |_| true);
+        match is_answer && now < self.deadline {
+            true => self.attempt.succeeded(),
+            false => self.attempt.failed(),
+        }
+        let _caller_has_left = self.reply.send(answer);
+    }
+}
+
+/// Splits calls into those that can share a command. Equal ones become neighbours, because the script decides them in less time.
+/// Calls about one bucket stay in their order, and others do not depend on each other, unless one is about several buckets. Those
+/// whose callers have left, or whose time is over, are not sent.
+pub(super) fn together(calls: Vec<Waiting>) -> Vec<Vec<Waiting>> {
+    let now = Instant::now();
+    let (late, mut calls): (Vec<_>, _) = calls.into_iter().partition(|call| now >= call.deadline);
+    answer_all(late, &Failure::NotDone(RedisError::Timeout));
+    calls.retain(|call| !call.reply.is_closed());
+    let are_single = calls.iter().all(|call| call.call.bucket.is_some());
+    let bucket = |call: &Waiting| call.call.bucket.filter(|_| are_single);
+    calls.sort_by_cached_key(|call| (call.slot, call.call.now, bucket(call)));
+    let (mut groups, mut weight) = (Vec::<Vec<Waiting>>::new(), 0);
+    for call in calls {
+        weight += call.call.weight;
+        let joins = |group: &&mut Vec<Waiting>| {
+            let is_alike =
+                |first: &Waiting| (first.slot, first.call.now) == (call.slot, call.call.now);
+            let are_asking = call.asking || group[0].asking;
+            weight <= MOST_TOGETHER && is_alike(&group[0]) && !are_asking
+        };
+        match groups.last_mut().filter(joins) {
+            Some(group) => group.push(call),
+            None => {
+                weight = call.call.weight;
+                groups.push(vec![call]);
+            }
+        }
+    }
+    groups
+}
+
+pub(super) fn answer_all(calls: impl IntoIterator<Item = Waiting>, failure: &Failure) {
+    let now = Instant::now();
+    for call in calls {
+        call.answer(Err(failure.clone()), now);
+    }
+}
