@@ -60,7 +60,7 @@ pub enum State {
     Gcra(Ticks),
     /// The instants of the units of a window, or of the permits of a concurrency limit.
     Units(Units),
-    /// What is used of a quota.
+    /// The used amount of a quota.
     Quota(Usage),
     /// The grants of tiers.
     Tiers(History),
@@ -137,7 +137,7 @@ impl Algorithm {
         self.parameters().capacity()
     }
 
-    /// What does not depend on a bucket.
+    /// Returns the parameters, which do not depend on a bucket.
     pub(crate) fn parameters(&self) -> &dyn Parameters {
         match self {
             Self::Gcra(gcra) => gcra,

@@ -37,7 +37,7 @@ pub use self::{
 /// The longest span of a limit, and the deepest debt of a bucket: 2⁵¹ µs, about 71 years.
 pub(crate) const LONGEST_US: u64 = 1 << 51;
 
-/// What does not depend on a bucket.
+/// The parts of a limit that do not depend on a bucket.
 pub(crate) trait Parameters {
     /// Returns the most units that can be taken at once.
     fn capacity(&self) -> u32;
@@ -92,7 +92,7 @@ pub(crate) enum Refill {
 
 /// The arithmetic of one limit. Instants are in microseconds since the Unix epoch.
 pub(crate) trait Arithmetic {
-    /// What is stored of a bucket. The default is a bucket that nobody has used.
+    /// The state that is stored for a bucket. The default is a bucket that nobody has used.
     type State: Default;
 
     /// Checks that the algorithm can answer the question at all, whatever the state.
@@ -119,7 +119,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Ask<'a> {
-    /// What is done with the units.
+    /// The use of the units.
     pub verb: Verb,
     /// The number of units.
     pub cost: u32,
@@ -133,7 +133,7 @@ pub struct Ask<'a> {
     pub(crate) charge: Option<&'a Charge>,
 }
 
-/// What is done with units.
+/// The use of units.
 /// The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -19,7 +19,7 @@ use super::{
     WrittenFields, format_duration, notation::Form, span_us,
 };
 
-/// A bucket of `burst` tokens, of which `count` come back in each period. [`Limit::new`](crate::Limit::new) creates one.
+/// A bucket of `burst` tokens, which gets `count` tokens back in each period. [`Limit::new`](crate::Limit::new) creates one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Gcra {
     burst: u32,
@@ -33,7 +33,7 @@ pub struct Gcra {
 }
 
 impl Gcra {
-    /// Creates a limit of `burst` tokens, of which `count` come back in each `period`.
+    /// Creates a limit of `burst` tokens that gets `count` tokens back in each `period`.
     pub(crate) const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, Invalid> {
         let (field, message) = match (burst, count) {
             (_, 0) => (

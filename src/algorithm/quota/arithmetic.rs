@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use super::Quota;
 use crate::algorithm::{Arithmetic, Ask, AskError, Charge, Figures, Verb, Wait};
 
-/// What is used of a quota. It counts before the end of its period. The default is an unused bucket.
+/// The used amount of a quota. It counts before the end of its period. The default is an unused bucket.
 /// The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {

@@ -7,7 +7,7 @@ use super::{
     table::{Table, Value},
 };
 use crate::{
-    algorithm::{Figures, Kept, State, gcra::Ticks, quota::Usage, tiers::History, window::Units},
+    algorithm::{Figures, Kept, gcra::Ticks, quota::Usage, tiers::History, window::Units},
     decision::{Buckets, Keep},
     transaction::Member,
 };
@@ -66,28 +66,38 @@ impl<S: Stored> Keep<S> for Locked<'_> {
             return table.remove(print);
         }
         let value = state.value(full_at, level(figures));
-        let evicted = match state.history() {
+        let evicted = match state.history_bytes() {
             None => table.set(print, value, batch, now),
-            Some(history) => table.set_history(print, value, history, batch, now),
+            Some(bytes) => {
+                let history = (state.into_state(), bytes);
+                table.set_history(print, value, history, batch, now)
+            }
         };
         self.backend.note_evictions(evicted);
     }
 }
 
-/// A state, as a table stores it: in the entry of the bucket or, with a history, apart.
-trait Stored: Sized {
+/// A state, as a table stores it: apart, as a history, or in the entry of the bucket.
+trait Stored: Kept {
     /// Returns the state of a bucket. A history is taken out.
-    fn take(table: &mut Table, print: u64) -> Self;
+    fn take(table: &mut Table, print: u64) -> Self {
+        let history = table.history_mut(print).and_then(Option::take);
+        history.and_then(Self::of_state).unwrap_or_default()
+    }
 
     /// Puts a history back that has not changed.
-    fn put_back(self, _table: &mut Table, _print: u64) {}
+    fn put_back(self, table: &mut Table, print: u64) {
+        if let Some(history) = table.history_mut(print) {
+            *history = Some(self.into_state());
+        }
+    }
 
     fn value(&self, full_at: u64, level: u16) -> Value {
         Value::new(full_at, level, 0)
     }
 
-    /// Returns the history and its bytes on the heap.
-    fn history(self) -> Option<(State, usize)> {
+    /// Returns the bytes on the heap of a history; `None` if the entry holds the state.
+    fn history_bytes(&self) -> Option<usize> {
         None
     }
 }
@@ -101,6 +111,9 @@ impl Stored for Ticks {
             frac: value.number,
         }
     }
+
+    #[inline]
+    fn put_back(self, _: &mut Table, _: u64) {}
 
     #[inline]
     fn value(&self, _: u64, level: u16) -> Value {
@@ -119,49 +132,23 @@ impl Stored for Usage {
     }
 
     #[inline]
+    fn put_back(self, _: &mut Table, _: u64) {}
+
+    #[inline]
     fn value(&self, _: u64, level: u16) -> Value {
         Value::new(self.end, level, self.used)
     }
 }
 
 impl Stored for Units {
-    fn take(table: &mut Table, print: u64) -> Self {
-        take_history(table, print)
-    }
-
-    fn put_back(self, table: &mut Table, print: u64) {
-        put_history_back(self, table, print);
-    }
-
-    fn history(self) -> Option<(State, usize)> {
-        let bytes = self.heap_bytes();
-        Some((self.into_state(), bytes))
+    fn history_bytes(&self) -> Option<usize> {
+        Some(self.heap_bytes())
     }
 }
 
 impl Stored for History {
-    fn take(table: &mut Table, print: u64) -> Self {
-        take_history(table, print)
-    }
-
-    fn put_back(self, table: &mut Table, print: u64) {
-        put_history_back(self, table, print);
-    }
-
-    fn history(self) -> Option<(State, usize)> {
-        let bytes = self.heap_bytes();
-        Some((self.into_state(), bytes))
-    }
-}
-
-fn take_history<S: Kept>(table: &mut Table, print: u64) -> S {
-    let history = table.history_mut(print).and_then(Option::take);
-    history.and_then(S::of_state).unwrap_or_default()
-}
-
-fn put_history_back(state: impl Kept, table: &mut Table, print: u64) {
-    if let Some(history) = table.history_mut(print) {
-        *history = Some(state.into_state());
+    fn history_bytes(&self) -> Option<usize> {
+        Some(self.heap_bytes())
     }
 }
 

@@ -34,7 +34,7 @@ struct Entry {
     value: Value,
 }
 
-/// What is stored of a bucket: an instant and a number whose meaning its algorithm knows, and how much of its limit was
+/// The stored part of a bucket: an instant and a number whose meaning its algorithm knows, and how much of its limit was
 /// used. The bucket is as new after the instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, packed(4))]
