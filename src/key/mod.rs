@@ -103,6 +103,8 @@ pub(crate) use self::host::host_of;
 #[cfg(feature = "reload")]
 pub use self::ip_list::IpList;
 #[cfg(feature = "axum")]
+pub(crate) use self::route::route_of;
+#[cfg(feature = "axum")]
 pub use self::route::{MatchedPath, PathParam};
 pub use self::{
     client_ip::{ClientIp, Ipv6Range},

@@ -30,7 +30,7 @@ pub struct MatchedPath;
 impl KeyExtractor for MatchedPath {
     fn extract(&self, parts: &Parts) -> Result<Option<Id>, MissingId> {
         // It differs from every route, because routes begin with a slash.
-        Ok(Some(route(parts).unwrap_or("unmatched").into()))
+        Ok(Some(route_of(parts).unwrap_or("unmatched").into()))
     }
 
     fn fits(&self, format: IdFormat) -> bool {
@@ -99,7 +99,7 @@ impl KeyExtractor for PathParam {
         // Nested routers remove their prefix from the URI.
         let original = parts.extensions.get::<OriginalUri>();
         let path = original.map_or(&parts.uri, |uri| &uri.0).path();
-        let value = route(parts).and_then(|route| param(route, path, &self.name));
+        let value = route_of(parts).and_then(|route| param(route, path, &self.name));
         match value.map(|value| percent_decode_str(value).decode_utf8()) {
             Some(Ok(value)) if value.len() > MAX_LEN => {
                 Err(self.refused(" is longer than 1024 bytes"))
@@ -123,8 +123,9 @@ impl KeyExtractor for PathParam {
     }
 }
 
-fn route(parts: &Parts) -> Option<&str> {
-    let path = parts.extensions.get::<axum::extract::MatchedPath>();
+/// Returns the route that axum has matched, as written in the router.
+pub(crate) fn route_of(request: &Parts) -> Option<&str> {
+    let path = request.extensions.get::<axum::extract::MatchedPath>();
     path.map(axum::extract::MatchedPath::as_str)
 }
 

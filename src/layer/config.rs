@@ -40,7 +40,7 @@ pub(super) struct Bound {
 
 impl Bound {
     fn new(rules: Rules, limits: &Arc<Limits>) -> Self {
-        let in_force = InForce::new(Arc::clone(limits), &rules);
+        let in_force = InForce::new(Arc::clone(limits));
         let settles = rules.iter().any(|rule| rule.charging().is_open());
         Self {
             rules,
@@ -56,7 +56,7 @@ impl LimitsUser for Bound {
     }
 
     fn adopt(&self, limits: &Arc<Limits>) {
-        let in_force = InForce::new(Arc::clone(limits), &self.rules);
+        let in_force = InForce::new(Arc::clone(limits));
         self.in_force.store(Arc::new(in_force));
     }
 }

@@ -191,7 +191,7 @@ impl Config {
     /// Returns whether a charge may have to wait in line.
     #[inline]
     fn may_wait(&self, in_force: &InForce, charge: &Charge) -> bool {
-        let has_line = |(limit, _): (&Limit, bool)| limit.line().is_some();
+        let has_line = |limit: &Limit| limit.line().is_some();
         self.rule(charge.rule).waits()
             && in_force.limit_of(charge).is_some_and(has_line)
             && !in_force.named(charge).is_shadow()

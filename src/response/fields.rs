@@ -4,7 +4,7 @@ use std::{mem, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use super::{decided::Decided, policy::LARGEST};
+use super::policy::{Decided, LARGEST};
 use crate::clock::Timestamp;
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -71,9 +71,9 @@ impl Headers {
             Self::None => {}
             Self::Draft11 | Self::Exact => {
                 state(decided, is_exact, &mut fields.state);
-                fields.policy = match decided.in_force.joined(decided.charges) {
-                    Some(joined) if !is_exact => Some(joined.clone()),
-                    _ => policies(decided, is_exact),
+                fields.policy = match is_exact {
+                    true => decided.in_force.written(decided, true),
+                    false => decided.in_force.policy(decided),
                 };
             }
             Self::XRateLimitEpoch => fields.x = XRateLimit::new(decided, Some(now())),
@@ -155,25 +155,6 @@ fn push_number(rest: &mut &mut [u8], number: u64) {
     push(rest, itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Writes `RateLimit-Policy` of some limits, or of values that are not the defaults.
-#[inline(never)]
-fn policies(decided: Decided<'_>, is_exact: bool) -> Option<HeaderValue> {
-    let mut shown = decided.shown();
-    if let (Some((charge, _)), None, false) = (shown.next(), shown.next(), is_exact)
-        && let Some(policy) = decided.in_force.other(charge)
-    {
-        return Some(policy);
-    }
-    let mut list = String::new();
-    for (charge, _) in decided.shown() {
-        if !list.is_empty() {
-            list.push_str(", ");
-        }
-        decided.in_force.write_item(charge, is_exact, &mut list);
-    }
-    (!list.is_empty()).then(|| value(list.as_bytes()))
-}
-
 /// The three fields of one limit.
 #[derive(Debug)]
 struct XRateLimit {
@@ -187,7 +168,7 @@ impl XRateLimit {
     /// Takes the fields of the strictest limit. The reset is counted from 1970 if the time is given, and else from now.
     fn new(decided: Decided<'_>, now: Option<Timestamp>) -> Option<Box<Self>> {
         let (charge, decision) = decided.strictest()?;
-        let (limit, _) = decided.in_force.limit_of(charge)?;
+        let limit = decided.in_force.limit_of(charge)?;
         let since = now.map_or(Duration::ZERO, |now| Duration::from_micros(now.as_micros()));
         // Rounded once, so that it stays the same while the bucket is not used.
         let reset = decision
@@ -218,7 +199,7 @@ impl XRateLimit {
 }
 
 /// Returns whole seconds, rounded up.
-fn seconds(time: Duration) -> u64 {
+pub(super) fn seconds(time: Duration) -> u64 {
     micros(time).div_ceil(1_000_000)
 }
 

@@ -1,19 +1,14 @@
 //! The formats of refusals.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde::Serialize;
+use serde_json::json;
 
-use super::{
-    accept::preferred,
-    refusal::{Reason, Refusal},
-};
+use super::refusal::{Reason, Refusal};
 
-const PROBLEM: &str = "application/problem+json";
-const JSON: &str = "application/json";
-const TEXT: &str = "text/plain";
+const REGISTERED: &str = "https://iana.org/assignments/http-problem-types#";
+const ACME: &str = "urn:ietf:params:acme:error:";
 
 /// Builds the response to a refused request that is not gRPC.
 ///
@@ -99,150 +94,73 @@ impl Problem {
             has_acme_types: true,
         }
     }
-
-    /// Returns the type of the document, and its title. ACME has no titles, so they are the status's own text.
-    fn kind(self, refusal: &Refusal<'_>) -> (&'static str, &'static str) {
-        let phrase = refusal.status.canonical_reason().unwrap_or_default();
-        match (refusal.reason, self.has_acme_types) {
-            (Reason::OverLimit | Reason::Blocked, true) => {
-                ("urn:ietf:params:acme:error:rateLimited", phrase)
-            }
-            (Reason::Listed { .. }, true) => ("urn:ietf:params:acme:error:unauthorized", phrase),
-            (_, true) if refusal.status.is_client_error() => {
-                ("urn:ietf:params:acme:error:malformed", phrase)
-            }
-            (_, true) => ("urn:ietf:params:acme:error:serverInternal", phrase),
-            (Reason::OverLimit, false) => (
-                "https://iana.org/assignments/http-problem-types#quota-exceeded",
-                "Quota Exceeded",
-            ),
-            (Reason::Blocked, false) => (
-                "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
-                "Abnormal Usage Detected",
-            ),
-            (Reason::Unavailable, false) => (
-                "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
-                "Temporary Reduced Capacity",
-            ),
-            (_, false) => ("about:blank", phrase),
-        }
-    }
-
-    fn document(self, refusal: &Refusal<'_>) -> Response<Bytes> {
-        let (kind, title) = self.kind(refusal);
-        json(
-            refusal.status,
-            PROBLEM,
-            &Document {
-                kind,
-                title,
-                status: refusal.status.as_u16(),
-                detail: refusal.message(),
-                refusal_id: refusal.id.to_string(),
-                violated: refusal
-                    .denials()
-                    .iter()
-                    .map(|denial| denial.limit)
-                    .collect(),
-            },
-        )
-    }
-}
-
-impl ResponseFormat for Problem {
-    fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
-        match preferred(&refusal.request.headers, &[PROBLEM, TEXT]) {
-            0 => self.document(refusal),
-            _ => line(refusal),
-        }
-    }
-}
-
-impl ResponseFormat for Registry {
-    fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
-        match preferred(&refusal.request.headers, &[JSON, PROBLEM, TEXT]) {
-            0 => errors(refusal),
-            1 => Problem::new().document(refusal),
-            _ => line(refusal),
-        }
-    }
-}
-
-impl ResponseFormat for PlainText {
-    fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
-        match preferred(&refusal.request.headers, &[TEXT, PROBLEM]) {
-            0 => line(refusal),
-            _ => Problem::new().document(refusal),
-        }
-    }
 }
 
 /// A problem document.
 #[derive(Serialize)]
 struct Document<'a> {
     #[serde(rename = "type")]
-    kind: &'a str,
+    kind: String,
     title: &'a str,
     status: u16,
     detail: String,
     #[serde(rename = "refusal-id")]
-    refusal_id: String,
+    refusal_id: &'a str,
     #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
     violated: Vec<&'a str>,
 }
 
-/// A document of the container registry.
-#[derive(Serialize)]
-struct Errors<'a> {
-    errors: [Error<'a>; 1],
+impl ResponseFormat for Problem {
+    fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
+        let codes = refusal.reason.codes();
+        let phrase = refusal.status.canonical_reason().unwrap_or_default();
+        let (kind, title) = match codes.problem {
+            // ACME has no titles, so they are the status's own text.
+            _ if self.has_acme_types => (format!("{ACME}{}", codes.acme), phrase),
+            Some((kind, title)) => (format!("{REGISTERED}{kind}"), title),
+            None => ("about:blank".into(), phrase),
+        };
+        let violated = refusal.denials().iter().map(|denial| denial.limit);
+        let document = Document {
+            kind,
+            title,
+            status: refusal.status.as_u16(),
+            detail: refusal.message(),
+            refusal_id: &refusal.id,
+            violated: violated.collect(),
+        };
+        json(refusal.status, "application/problem+json", &document)
+    }
 }
 
-#[derive(Serialize)]
-struct Error<'a> {
-    code: &'a str,
-    message: Cow<'a, str>,
-    detail: Detail<'a>,
+impl ResponseFormat for Registry {
+    fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
+        let mut detail = json!({"refusal-id": refusal.id});
+        let message = match refusal.reason {
+            Reason::OverLimit | Reason::Blocked => "too many requests".into(),
+            _ => refusal.message(),
+        };
+        if let Some(denial) = refusal.denials().first() {
+            detail["limiter"] = denial.limit.into();
+            if let Some(client) = denial.client() {
+                detail["entity"] = client.into();
+            }
+        }
+        let code = refusal.reason.codes().registry;
+        let error = json!({"code": code, "message": message, "detail": detail});
+        json(
+            refusal.status,
+            "application/json",
+            &json!({"errors": [error]}),
+        )
+    }
 }
 
-#[derive(Serialize)]
-struct Detail<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limiter: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    entity: Option<Cow<'a, str>>,
-    #[serde(rename = "refusal-id")]
-    refusal_id: String,
-}
-
-fn errors(refusal: &Refusal<'_>) -> Response<Bytes> {
-    let code = match refusal.reason {
-        Reason::OverLimit | Reason::Blocked => "TOOMANYREQUESTS",
-        Reason::TooCostly { .. } => "TOOCOSTLY",
-        Reason::Listed { .. } => "DENIED",
-        Reason::NoId(missing) if missing.challenge().is_some() => "UNAUTHORIZED",
-        Reason::NoId(missing) if !missing.status().is_server_error() => "BADREQUEST",
-        Reason::Unavailable => "UNAVAILABLE",
-        Reason::NoId(_) | Reason::Misconfigured => "INTERNAL",
-    };
-    let denial = refusal.denials().first();
-    let error = Error {
-        code,
-        message: match denial {
-            Some(_) => "too many requests".into(),
-            None => refusal.message().into(),
-        },
-        detail: Detail {
-            limiter: denial.map(|denial| denial.limit),
-            entity: denial.and_then(|denial| denial.client()),
-            refusal_id: refusal.id.to_string(),
-        },
-    };
-    json(refusal.status, JSON, &Errors { errors: [error] })
-}
-
-fn line(refusal: &Refusal<'_>) -> Response<Bytes> {
-    let text = format!("{}, refusal-id {}\n", refusal.message(), refusal.id);
-    response(refusal.status, "text/plain; charset=utf-8", text)
+impl ResponseFormat for PlainText {
+    fn respond(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
+        let text = format!("{}, refusal-id {}\n", refusal.message(), refusal.id);
+        response(refusal.status, "text/plain; charset=utf-8", text)
+    }
 }
 
 fn json(status: StatusCode, kind: &'static str, document: &impl Serialize) -> Response<Bytes> {

@@ -8,10 +8,7 @@ use http::{
 };
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-use super::{
-    format::response,
-    refusal::{Reason, Refusal},
-};
+use super::{format::response, refusal::Refusal};
 
 const GRPC: &str = "application/grpc";
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -23,28 +20,14 @@ const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 /// Returns whether a request is certainly one of gRPC, which is `POST` over HTTP/2 with `te: trailers`, or of gRPC-Web, which is
 /// `POST` over any version.
 pub(super) fn is_grpc(request: &Parts) -> bool {
+    let content_type = request.headers.get(header::CONTENT_TYPE);
+    let bytes = content_type.map_or(&b""[..], HeaderValue::as_bytes);
+    let kind = bytes.split(|byte| b"+;".contains(byte)).next();
     request.method == Method::POST
-        && match protocol(request) {
-            Some(Protocol::Grpc) => request.version == Version::HTTP_2 && takes_trailers(request),
-            Some(Protocol::Web) => true,
-            None => false,
+        && match kind.unwrap_or_default() {
+            b"application/grpc" => request.version == Version::HTTP_2 && takes_trailers(request),
+            kind => matches!(kind, b"application/grpc-web" | b"application/grpc-web-text"),
         }
-}
-
-/// The two protocols, which have their own content types.
-enum Protocol {
-    Grpc,
-    Web,
-}
-
-fn protocol(request: &Parts) -> Option<Protocol> {
-    let content_type = request.headers.get(header::CONTENT_TYPE)?.as_bytes();
-    let end = content_type.iter().position(|byte| b"+;".contains(byte));
-    match &content_type[..end.unwrap_or(content_type.len())] {
-        b"application/grpc" => Some(Protocol::Grpc),
-        b"application/grpc-web" | b"application/grpc-web-text" => Some(Protocol::Web),
-        _ => None,
-    }
 }
 
 fn takes_trailers(request: &Parts) -> bool {
@@ -54,7 +37,7 @@ fn takes_trailers(request: &Parts) -> bool {
 }
 
 pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
-    let (code, message) = (code(&refusal.reason), refusal.message());
+    let (code, message) = (refusal.reason.codes().grpc, refusal.message());
     let mut response = response(StatusCode::OK, GRPC, Bytes::new());
     let headers = response.headers_mut();
     // gRPC-Web has its own content types, and a client expects the type that it sent.
@@ -69,17 +52,6 @@ pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
     headers.insert(MESSAGE, message);
     headers.insert(PUSHBACK, pushback(refusal.retry_after()).into());
     response
-}
-
-fn code(reason: &Reason<'_>) -> i32 {
-    match reason {
-        Reason::OverLimit | Reason::Blocked | Reason::TooCostly { .. } => 8,
-        Reason::Listed { .. } => 7,
-        Reason::NoId(missing) if missing.challenge().is_some() => 16,
-        Reason::NoId(missing) if !missing.status().is_server_error() => 3,
-        Reason::Unavailable => 14,
-        Reason::NoId(_) | Reason::Misconfigured => 13,
-    }
 }
 
 /// Returns the milliseconds after which a client may retry, rounded up; -1 means never.
@@ -102,21 +74,17 @@ mod details {
 
     pub(super) fn put_on(headers: &mut HeaderMap, code: i32, message: &str, refusal: &Refusal<'_>) {
         let mut details = ErrorDetails::new();
-        details.set_request_info(refusal.id.to_string(), "");
+        details.set_request_info(&refusal.id, "");
         if let Some(wait) = refusal.retry_after() {
             details.set_retry_info(Some(wait));
         }
-        let limits = match refusal.reason {
-            Reason::TooCostly { .. } => refusal.limits(),
-            _ => refusal.denials(),
-        };
-        for limit in limits {
+        for limit in refusal.denials() {
             let subject = match limit.client() {
                 Some(id) => format!("{}:{id}", limit.limit),
                 None => limit.limit.into(),
             };
-            let description = match refusal.denials() {
-                [] => refusal.message(),
+            let description = match refusal.reason {
+                Reason::TooCostly { .. } => message.to_owned(),
                 _ => limit.to_string(),
             };
             details.add_quota_failure_violation(subject, description);

@@ -11,21 +11,21 @@
 //!
 //! The [guide](crate::guide::responses) lists statuses, formats and fields, for HTTP and gRPC.
 
-mod accept;
-mod decided;
 mod fields;
 mod format;
 mod grpc;
 mod policy;
 mod refusal;
-mod refusal_id;
 mod responder;
 mod wait;
 
-pub(crate) use self::{decided::Decided, fields::Fields, policy::InForce, responder::Responder};
+pub(crate) use self::{
+    fields::Fields,
+    policy::{Decided, InForce},
+    responder::Responder,
+};
 pub use self::{
     fields::Headers,
     format::{PlainText, Problem, Registry, ResponseFormat},
     refusal::{Denial, Reason, Refusal},
-    refusal_id::{RefusalId, RefusalIdError},
 };

@@ -1,15 +1,19 @@
-//! What clients are told of the limits in force. It does not depend on the request, so it is written once.
+//! What clients see of the decisions and of the limits in force. These are written once for those that most requests meet.
 
-use std::{fmt::Write, sync::Arc};
+use std::{
+    fmt::Write,
+    sync::{Arc, OnceLock},
+};
 
-use arc_swap::ArcSwap;
 use http::HeaderValue;
+use smallvec::SmallVec;
 
-use super::fields::value;
+use super::fields::{seconds, value};
 use crate::{
     algorithm::{Refill, Terms},
+    decision::Decision,
     limit::{Limit, Limits, NamedLimit},
-    rule::{Charge, Rules},
+    rule::Charge,
 };
 
 /// What follows the name of a limit in `RateLimit`.
@@ -18,96 +22,119 @@ const REMAINING: &str = ";r=";
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).
 pub(super) const LARGEST: u128 = 999_999_999_999_999;
 
+/// The decisions on the charges of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decided<'a> {
+    pub(crate) in_force: &'a InForce,
+    pub(crate) charges: &'a [Charge],
+    pub(crate) decisions: &'a [Decision],
+}
+
+impl<'a> Decided<'a> {
+    pub(crate) fn iter(self) -> impl Iterator<Item = (&'a Charge, &'a Decision)> {
+        self.charges.iter().zip(self.decisions)
+    }
+
+    /// Returns what clients see.
+    #[inline]
+    pub(super) fn shown(self) -> impl Iterator<Item = (&'a Charge, &'a Decision)> {
+        self.iter()
+            .filter(move |(charge, decision)| decision.limited() && !self.in_force.hides(charge))
+    }
+
+    #[inline]
+    pub(crate) fn is_denied(self) -> bool {
+        self.decisions.iter().any(Decision::denies)
+    }
+
+    /// Returns the strictest limit that clients see, the first of several that are equal.
+    pub(super) fn strictest(self) -> Option<(&'a Charge, &'a Decision)> {
+        self.shown().reduce(|first, second| {
+            let is_stricter = second.1.strictness() > first.1.strictness();
+            if is_stricter { second } else { first }
+        })
+    }
+}
+
 /// The limits in force, and how they are written for the clients of a layer.
 #[derive(Debug)]
 pub(crate) struct InForce {
     pub(crate) limits: Arc<Limits>,
     /// At the places of the limits.
     policies: Box<[Policy]>,
-    /// The places of the limits of a request that all rules charge, each its own limit.
-    usual: Option<Box<[u32]>>,
-    /// `RateLimit-Policy` of such a request, if no client has other values than the defaults.
-    joined: Option<HeaderValue>,
-    /// `RateLimit-Policy` of clients with values of their own.
-    others: ArcSwap<Vec<Other>>,
+    known: [OnceLock<Known>; MOST_KNOWN],
 }
 
-/// `RateLimit-Policy` of requests with one limit, whose values are not the default's.
-#[derive(Clone, Debug)]
-struct Other {
-    place: u32,
-    limit: Limit,
-    policy: HeaderValue,
+/// `RateLimit-Policy` of requests that meet these limits.
+#[derive(Debug)]
+struct Known {
+    /// Their places, and the values that hold in place of the default.
+    limits: Box<[(u32, Option<Limit>)]>,
+    field: HeaderValue,
 }
 
-/// The most of them that are kept. Those of further plans and customers are written for each request.
-const MOST_OTHERS: usize = 16;
+/// The most of them that are kept: those of the first routes and plans. Others are written for each request.
+const MOST_KNOWN: usize = 16;
 
 /// What clients are told of a limit.
 #[derive(Debug)]
 struct Policy {
     /// Its item of `RateLimit` up to its first number.
     lead: Box<str>,
-    /// Its item of `RateLimit-Policy` with the values of the default, if it has one.
-    item: Option<Box<str>>,
-    has_overrides: bool,
     /// Whether clients see nothing of the limit.
     is_hidden: bool,
 }
 
 impl InForce {
-    pub(crate) fn new(limits: Arc<Limits>, rules: &Rules) -> Self {
-        let policies: Box<[_]> = limits.iter().map(Policy::new).collect();
-        let usual: Option<Box<[_]>> = rules.iter().map(|rule| rule.own_limit(&limits)).collect();
-        let usual = usual.filter(|_| rules.chains().all(|chain| chain.len() == 1));
-        let mut items = Vec::new();
-        for place in usual.iter().flatten() {
-            let policy = &policies[*place as usize];
-            items.extend(policy.item.as_deref().filter(|_| !policy.is_hidden));
-        }
-        let joined = (!items.is_empty()).then(|| value(items.join(", ").as_bytes()));
+    pub(crate) fn new(limits: Arc<Limits>) -> Self {
         Self {
+            policies: limits.iter().map(Policy::new).collect(),
+            known: Default::default(),
             limits,
-            policies,
-            usual,
-            joined,
-            others: ArcSwap::default(),
         }
     }
 
-    /// Returns `RateLimit-Policy` of charges that all rules have made, if their clients have no values of their own.
+    /// Returns `RateLimit-Policy` of the limits that a client sees.
     #[inline]
-    pub(super) fn joined(&self, charges: &[Charge]) -> Option<&HeaderValue> {
-        let joined = self.joined.as_ref()?;
-        let usual = self.usual.as_deref()?;
-        let is_usual = |(charge, place): (&Charge, &u32)| {
-            charge.limit == *place && self.values_of(charge).is_none()
+    pub(super) fn policy(&self, decided: Decided<'_>) -> Option<HeaderValue> {
+        let shown = decided.shown();
+        let shown: SmallVec<[_; 4]> = shown
+            .map(|(charge, _)| (charge.limit, self.values_of(charge)))
+            .collect();
+        let is_of_these = |known: &Known| {
+            let limits = known.limits.iter();
+            limits
+                .map(|(place, own)| (*place, own.as_ref()))
+                .eq(shown.iter().copied())
         };
-        let are_usual = charges.len() == usual.len() && charges.iter().zip(usual).all(is_usual);
-        are_usual.then_some(joined)
+        let mut places = self.known.iter();
+        let place = places.find(|place| place.get().is_none_or(is_of_these));
+        if let Some(known) = place.and_then(OnceLock::get) {
+            return Some(known.field.clone());
+        }
+        let field = self.written(decided, false)?;
+        if let Some(place) = place {
+            let limits = shown.into_iter();
+            let known = Known {
+                limits: limits.map(|(place, own)| (place, own.cloned())).collect(),
+                field: field.clone(),
+            };
+            // If another request was faster, the next one of these limits finds another place.
+            let _ = place.set(known);
+        }
+        Some(field)
     }
 
-    /// Returns `RateLimit-Policy` of the only charge of a request, if its client has values of its own.
-    pub(super) fn other(&self, charge: &Charge) -> Option<HeaderValue> {
-        let (place, limit) = (charge.limit, self.values_of(charge)?);
-        let others = self.others.load();
-        let is_known = |other: &&Other| other.place == place && other.limit == *limit;
-        if let Some(known) = others.iter().find(is_known) {
-            return Some(known.policy.clone());
+    /// Writes `RateLimit-Policy`.
+    pub(super) fn written(&self, decided: Decided<'_>, is_exact: bool) -> Option<HeaderValue> {
+        let mut list = String::new();
+        for (charge, _) in decided.shown() {
+            if !list.is_empty() {
+                list.push_str(", ");
+            }
+            self.write_item(charge, is_exact, &mut list);
         }
-        let item = self.policies[place as usize].item(&terms(limit)?);
-        let policy = value(item.as_bytes());
-        if others.len() < MOST_OTHERS {
-            let (limit, policy) = (limit.clone(), policy.clone());
-            let other = Other {
-                place,
-                limit,
-                policy,
-            };
-            let more = others.iter().cloned().chain([other]).collect();
-            self.others.store(Arc::new(more));
-        }
-        Some(policy)
+        (!list.is_empty()).then(|| value(list.as_bytes()))
     }
 
     /// Returns the beginning of the item of `RateLimit` of a charge.
@@ -126,70 +153,44 @@ impl InForce {
         self.limits.at(charge.limit)
     }
 
-    #[inline]
-    fn override_of(&self, charge: &Charge) -> Option<&Limit> {
-        match self.policies[charge.limit as usize].has_overrides {
-            true => self.named(charge).own(charge.client()),
-            false => None,
-        }
-    }
-
     /// Returns the values that hold for a client in place of the default.
     #[inline]
     fn values_of<'a>(&'a self, charge: &'a Charge) -> Option<&'a Limit> {
-        self.override_of(charge).or(charge.values.as_deref())
+        let own = self.named(charge).own(charge.client());
+        own.or(charge.values.as_deref())
     }
 
-    /// Returns the limit of a client, and whether it is an override.
-    pub(crate) fn limit_of<'a>(&'a self, charge: &'a Charge) -> Option<(&'a Limit, bool)> {
-        let own = self.override_of(charge).map(|own| (own, true));
-        let brought = || Some((charge.values.as_deref()?, false));
-        own.or_else(brought)
-            .or_else(|| Some((self.named(charge).limit()?, false)))
+    /// Returns the limit of a client.
+    pub(crate) fn limit_of<'a>(&'a self, charge: &'a Charge) -> Option<&'a Limit> {
+        self.values_of(charge)
+            .or_else(|| self.named(charge).limit())
     }
 
     /// Writes the item of `RateLimit-Policy` of a charge.
-    pub(super) fn write_item(&self, charge: &Charge, is_exact: bool, list: &mut String) {
-        let policy = &self.policies[charge.limit as usize];
-        match (&policy.item, self.values_of(charge)) {
-            (Some(item), None) if !is_exact => list.push_str(item),
-            (_, own) => {
-                let limit = own.or_else(|| self.named(charge).limit());
-                if let Some(terms) = limit.and_then(terms) {
-                    list.push_str(&policy.item(&terms));
-                    if is_exact {
-                        write_exactly(&terms, charge.cost, list);
-                    }
-                }
-            }
+    fn write_item(&self, charge: &Charge, is_exact: bool, list: &mut String) {
+        let Some(terms) = self.limit_of(charge).and_then(terms) else {
+            return;
+        };
+        list.push_str(self.lead(charge).trim_end_matches(REMAINING));
+        let _ = write!(list, ";q={}", terms.quota);
+        if let Refill::Permits = terms.refill {
+            list.push_str(";qu=\"concurrent-requests\"");
+        }
+        if let Some(window) = terms.window {
+            let _ = write!(list, ";w={}", seconds(window));
+        }
+        if is_exact {
+            write_exactly(&terms, charge.cost, list);
         }
     }
 }
 
 impl Policy {
     fn new(named: &NamedLimit) -> Self {
-        let mut policy = Self {
+        Self {
             lead: format!("\"{}\"{REMAINING}", named.name()).into(),
-            item: None,
-            has_overrides: named.overrides().len() > 0,
             is_hidden: named.is_shadow() || named.is_block(),
-        };
-        let terms = named.limit().and_then(terms);
-        policy.item = terms.map(|terms| policy.item(&terms).into());
-        policy
-    }
-
-    fn item(&self, terms: &Terms) -> String {
-        let name = &self.lead[..self.lead.len() - REMAINING.len()];
-        let mut item = format!("{name};q={}", terms.quota);
-        if let Refill::Permits = terms.refill {
-            item.push_str(";qu=\"concurrent-requests\"");
         }
-        if let Some(window) = terms.window {
-            let secs = window.as_micros().div_ceil(1_000_000);
-            let _ = write!(item, ";w={secs}");
-        }
-        item
     }
 }
 

@@ -2,18 +2,35 @@ use std::{borrow::Cow, cmp::Reverse, fmt, time::Duration};
 
 use http::{StatusCode, request::Parts};
 
-use super::{decided::Decided, policy::InForce, refusal_id::RefusalId, wait};
+use super::{
+    fields::seconds,
+    policy::{Decided, InForce},
+    wait,
+};
 use crate::{
     decision::Decision,
     id::{Id, redacted},
     key::MissingId,
     limit::{Limit, NamedLimit},
     limiter::LimiterError,
+    random,
     rule::Charge,
 };
 
 /// The time after which a client should come back if nobody knows better: to a store that does not answer, and for a permit.
 const SOON: Duration = Duration::from_secs(1);
+
+/// Registered types of problem documents, with their titles.
+const QUOTA: Option<(&str, &str)> = Some(("quota-exceeded", "Quota Exceeded"));
+const ABNORMAL: Option<(&str, &str)> = Some(("abnormal-usage-detected", "Abnormal Usage Detected"));
+const REDUCED: Option<(&str, &str)> =
+    Some(("temporary-reduced-capacity", "Temporary Reduced Capacity"));
+
+/// Types of ACME.
+const LIMITED: &str = "rateLimited";
+const MALFORMED: &str = "malformed";
+const UNAUTHORIZED: &str = "unauthorized";
+const INTERNAL: &str = "serverInternal";
 
 /// A refused request: everything that a [`ResponseFormat`](super::ResponseFormat) can show.
 #[derive(Clone)]
@@ -25,11 +42,12 @@ pub struct Refusal<'a> {
     pub reason: Reason<'a>,
     /// The head of the request.
     pub request: &'a Parts,
-    /// The reference, by which an operator finds the [event](crate::guide::why_denied) of the refusal.
-    pub id: RefusalId,
+    /// The reference: twelve random letters and digits, such as `4zk9w2m7q1xd`, by which an operator finds the
+    /// [event](crate::guide::why_denied) of the refusal. It is not a secret, and allows nothing.
+    pub id: String,
     /// The limits that deny the request or, for other reasons, could not be decided.
-    limits: Vec<Denial<'a>>,
-    wait: Option<Duration>,
+    pub(super) limits: Vec<Denial<'a>>,
+    pub(super) wait: Option<Duration>,
 }
 
 /// The reason for a refusal. The [guide](crate::guide::responses) lists the status for each.
@@ -78,32 +96,45 @@ pub struct Denial<'a> {
     /// The decision on the limit.
     pub decision: &'a Decision,
     named: &'a NamedLimit,
-    /// The values for this client, and whether they are an override.
-    pub(super) values: Option<(&'a Limit, bool)>,
+    /// The values for this client.
+    pub(super) values: Option<&'a Limit>,
+    pub(super) is_overridden: bool,
+}
+
+/// What the protocols and the metrics call a reason.
+pub(super) struct Codes {
+    /// In metrics and events.
+    pub(super) name: &'static str,
+    status: StatusCode,
+    pub(super) grpc: i32,
+    /// The registered type of a problem document, and its title.
+    pub(super) problem: Option<(&'static str, &'static str)>,
+    pub(super) acme: &'static str,
+    pub(super) registry: &'static str,
 }
 
 impl Reason<'_> {
-    /// Returns the reason in the words of the metrics.
-    pub(super) const fn as_str(&self) -> &'static str {
-        match self {
-            Self::OverLimit => "over_limit",
-            Self::Blocked => "blocked",
-            Self::TooCostly { .. } => "too_costly",
-            Self::Listed { .. } => "listed",
-            Self::NoId(_) => "no_id",
-            Self::Unavailable => "unavailable",
-            Self::Misconfigured => "misconfigured",
-        }
-    }
-
-    fn status(&self) -> StatusCode {
-        match self {
-            Self::OverLimit | Self::Blocked => StatusCode::TOO_MANY_REQUESTS,
-            Self::TooCostly { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Listed { .. } => StatusCode::FORBIDDEN,
-            Self::NoId(missing) => missing.status(),
-            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
+    pub(super) fn codes(&self) -> Codes {
+        let (name, status, grpc, problem, acme, registry) = match self {
+            Self::OverLimit => ("over_limit", 429, 8, QUOTA, LIMITED, "TOOMANYREQUESTS"),
+            Self::Blocked => ("blocked", 429, 8, ABNORMAL, LIMITED, "TOOMANYREQUESTS"),
+            Self::TooCostly { .. } => ("too_costly", 413, 8, None, MALFORMED, "TOOCOSTLY"),
+            Self::Listed { .. } => ("listed", 403, 7, None, UNAUTHORIZED, "DENIED"),
+            Self::NoId(missing) => match missing.status().as_u16() {
+                400 => ("no_id", 400, 3, None, MALFORMED, "BADREQUEST"),
+                401 => ("no_id", 401, 16, None, MALFORMED, "UNAUTHORIZED"),
+                _ => ("no_id", 500, 13, None, INTERNAL, "INTERNAL"),
+            },
+            Self::Unavailable => ("unavailable", 503, 14, REDUCED, INTERNAL, "UNAVAILABLE"),
+            Self::Misconfigured => ("misconfigured", 500, 13, None, INTERNAL, "INTERNAL"),
+        };
+        Codes {
+            name,
+            status: StatusCode::from_u16(status).expect("these are known"),
+            grpc,
+            problem,
+            acme,
+            registry,
         }
     }
 }
@@ -112,10 +143,10 @@ impl<'a> Refusal<'a> {
     pub(crate) fn new(request: &'a Parts, reason: Reason<'a>) -> Self {
         let wait = matches!(reason, Reason::Unavailable).then_some(SOON);
         Self {
-            status: reason.status(),
+            status: reason.codes().status,
             reason,
             request,
-            id: RefusalId::random(),
+            id: reference(),
             limits: Vec::new(),
             wait,
         }
@@ -162,11 +193,6 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// Lengthens the wait, if there is one.
-    pub(super) fn delay(&mut self, by: Duration) {
-        self.wait = self.wait.map(|wait| wait.saturating_add(by));
-    }
-
     /// Returns the time that the client should wait, exact to a microsecond; `None` if waiting is pointless. It is the
     /// same on each call, and in gRPC's `RetryInfo`.
     #[must_use]
@@ -177,53 +203,40 @@ impl<'a> Refusal<'a> {
     /// Returns [`retry_after`](Self::retry_after) in whole seconds, rounded up, at least 1, as in `Retry-After`.
     #[must_use]
     pub fn retry_after_secs(&self) -> Option<u64> {
-        let wait = self.wait?;
         // 0 would invite the next request at once.
-        Some(
-            wait.as_secs()
-                .saturating_add(u64::from(wait.subsec_nanos() > 0))
-                .max(1),
-        )
+        self.wait.map(|wait| seconds(wait).max(1))
     }
 
-    /// All limits that deny the request, the strictest first.
+    /// All limits that deny the request, the strictest first, or the one whose most its cost exceeds.
     #[must_use]
     pub fn denials(&self) -> &[Denial<'a>] {
         match self.reason {
-            Reason::OverLimit | Reason::Blocked => &self.limits,
+            Reason::OverLimit | Reason::Blocked | Reason::TooCostly { .. } => &self.limits,
             _ => &[],
         }
     }
 
-    /// Returns the limits that deny the request, or could not be decided.
-    pub(super) fn limits(&self) -> &[Denial<'a>] {
-        &self.limits
-    }
-
     /// Returns the link to documentation of the limit that is the reason.
     pub(super) fn docs(&self) -> Option<&'a str> {
-        match self.reason {
-            Reason::OverLimit | Reason::Blocked | Reason::TooCostly { .. } => {
-                self.limits.first()?.docs
-            }
-            _ => None,
-        }
+        self.denials().first()?.docs
     }
 
     /// The message for humans: one sentence without a full stop, such as `too many new orders (300 per 3h0m0s, 300 at
     /// once) from 12345678: retry in 36 s, see https://example.com/limits`.
     #[must_use]
     pub fn message(&self) -> String {
+        let wait = self.retry_after_secs().map(wait::in_words);
         let mut message = match (&self.reason, self.limits.first()) {
-            (Reason::OverLimit, Some(denial)) => match self.retry_after_secs() {
-                Some(secs) => format!("{denial}: retry in {}", wait::in_words(secs)),
-                None => format!("{denial}: this limit admits no more requests"),
+            (Reason::OverLimit | Reason::Blocked, Some(denial)) => match (wait, self.reason) {
+                (Some(wait), _) => format!("{denial}: retry in {wait}"),
+                (None, Reason::Blocked) => denial.to_string(),
+                (None, _) => format!("{denial}: this limit admits no more requests"),
             },
-            (Reason::Blocked, Some(denial)) => match self.retry_after_secs() {
-                Some(secs) => format!("{denial}, retry in {}", wait::in_words(secs)),
-                None => denial.to_string(),
-            },
-            (Reason::TooCostly { most }, Some(denial)) => denial.too_costly(*most),
+            (Reason::TooCostly { most }, Some(denial)) => format!(
+                "{} at once: the request costs {}, and at most {most} can pass",
+                denial.exceeded(),
+                denial.cost
+            ),
             (Reason::Listed { list }, _) => format!("access is denied by the list `{list}`"),
             (Reason::NoId(missing), _) => missing.reason_for_clients().into(),
             (Reason::Unavailable, _) => "the rate limit cannot be checked right now".into(),
@@ -235,6 +248,15 @@ impl<'a> Refusal<'a> {
         }
         message
     }
+}
+
+/// Returns the reference of a refusal. Of a thousand million refusals, two have the same one with a probability of 0.35.
+fn reference() -> String {
+    // Crockford's leave out I, L, O and U, which people misread.
+    const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let random = random::number();
+    let digits = (0..12).map(|place| DIGITS[(random >> (5 * place) & 31) as usize]);
+    digits.map(char::from).collect()
 }
 
 /// Leaves out the headers and the URI of the request, which can contain secrets.
@@ -261,6 +283,7 @@ impl<'a> Denial<'a> {
             decision,
             named,
             values: in_force.limit_of(charge),
+            is_overridden: named.own(charge.client()).is_some(),
         }
     }
 
@@ -288,7 +311,7 @@ impl<'a> Denial<'a> {
     }
 
     fn reason(&self) -> Reason<'static> {
-        let most = self.values.and_then(|(limit, _)| limit.max_cost());
+        let most = self.values.and_then(Limit::max_cost);
         match most.filter(|most| self.cost > *most) {
             _ if self.is_blocked() => Reason::Blocked,
             // Only tiers are asked for it.
@@ -316,16 +339,11 @@ impl<'a> Denial<'a> {
             .or((self.limit == "requests").then_some("requests"))
     }
 
-    /// Writes `too many new orders at once: the request costs 400, and at most 300 can pass`.
-    fn too_costly(&self, most: u32) -> String {
-        let what = match self.what() {
-            Some(what) => format!("too many {what} at once"),
-            None => format!("limit `{}` exceeded at once", self.limit),
-        };
-        format!(
-            "{what}: the request costs {}, and at most {most} can pass",
-            self.cost
-        )
+    fn exceeded(&self) -> String {
+        match self.what() {
+            Some(what) => format!("too many {what}"),
+            None => format!("limit `{}` exceeded", self.limit),
+        }
     }
 }
 
@@ -337,19 +355,16 @@ impl fmt::Display for Denial<'_> {
             return f.write_str(reason);
         }
         let is_blocked = self.is_blocked();
-        match (self.what(), is_blocked) {
-            (Some(what), true) => write!(f, "{what} are blocked")?,
-            (Some(what), false) => write!(f, "too many {what}")?,
-            (None, true) => write!(f, "limit `{}` is blocked", self.limit)?,
-            (None, false) => write!(f, "limit `{}` exceeded", self.limit)?,
+        match self.what() {
+            _ if !is_blocked => f.write_str(&self.exceeded())?,
+            Some(what) => write!(f, "{what} are blocked")?,
+            None => write!(f, "limit `{}` is blocked", self.limit)?,
         }
-        if let Some((values, _)) = self.values.filter(|_| !is_blocked) {
+        if let Some(values) = self.values.filter(|_| !is_blocked) {
             write!(f, " ({values})")?;
         }
-        match self.client() {
-            Some(client) if is_blocked => write!(f, " for {client}"),
-            Some(client) => write!(f, " from {client}"),
-            None => Ok(()),
-        }
+        let preposition = if is_blocked { "for" } else { "from" };
+        let client = self.client();
+        client.map_or(Ok(()), |client| write!(f, " {preposition} {client}"))
     }
 }

@@ -1,7 +1,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Response, header};
 use tracing::{Level, Span, field};
 
 use super::{
@@ -10,6 +10,8 @@ use super::{
     grpc,
     refusal::{Denial, Reason, Refusal},
 };
+#[cfg(feature = "axum")]
+use crate::key::route_of;
 use crate::{decision::Decision, limiter::is_listened_to, metrics, random, rule::Refused};
 
 /// Builds a layer's refusals.
@@ -25,36 +27,34 @@ pub(crate) struct Responder {
 impl Responder {
     /// Builds the response to a refused request, with the fields that show how much is left.
     pub(crate) fn respond(&self, mut refusal: Refusal<'_>, fields: &mut Fields) -> Response<Bytes> {
-        refusal.delay(varied(self.jitter));
+        let delay = varied(self.jitter);
+        refusal.wait = refusal.wait.map(|wait| wait.saturating_add(delay));
         record(&refusal);
         let is_grpc = self.speaks_grpc && grpc::is_grpc(refusal.request);
         let mut response = match is_grpc {
             true => grpc::refused(&refusal),
             false => self.format.respond(&refusal),
         };
-        let headers = response.headers_mut();
-        add_common(headers, &refusal);
-        match is_grpc {
+        if is_grpc {
             // Closures that charge by outcome see the status that the reason has in HTTP.
-            true => drop(response.extensions_mut().insert(Refused(refusal.status))),
-            false => add_http(headers, &refusal),
+            response.extensions_mut().insert(Refused(refusal.status));
         }
+        add_common(response.headers_mut(), &refusal, is_grpc);
         fields.add_to(response.headers_mut());
         response
     }
 }
 
 /// Adds the header fields of all refusals, unless the format has set them.
-fn add_common(headers: &mut HeaderMap, refusal: &Refusal<'_>) {
+fn add_common(headers: &mut HeaderMap, refusal: &Refusal<'_>, is_grpc: bool) {
     if let Some(secs) = refusal.retry_after_secs() {
         headers.entry(header::RETRY_AFTER).or_insert(secs.into());
     }
     let no_store = HeaderValue::from_static("no-store");
     headers.entry(header::CACHE_CONTROL).or_insert(no_store);
-}
-
-/// Adds the header fields that only HTTP has.
-fn add_http(headers: &mut HeaderMap, refusal: &Refusal<'_>) {
+    if is_grpc {
+        return;
+    }
     if let Reason::NoId(missing) = refusal.reason
         && let Some(challenge) = missing.challenge()
     {
@@ -69,16 +69,16 @@ fn add_http(headers: &mut HeaderMap, refusal: &Refusal<'_>) {
 /// Counts a refusal, records it on the span of the request, and emits an event for each limit that refuses it, the strictest
 /// first.
 fn record(refusal: &Refusal<'_>) {
-    let reason = refusal.reason.as_str();
+    let reason = refusal.reason.codes().name;
     metrics::refused(reason);
     if !is_listened_to() {
         return;
     }
-    let (span, id) = (Span::current(), field::display(refusal.id));
+    let (span, id) = (Span::current(), field::display(&refusal.id));
     span.record("rate_limiting.refusal", reason);
     span.record("rate_limiting.refusal_id", &id);
     if tracing::enabled!(Level::DEBUG) {
-        match refusal.limits() {
+        match &*refusal.limits {
             [] => emit(refusal, None),
             limits => limits.iter().for_each(|limit| emit(refusal, Some(limit))),
         }
@@ -92,54 +92,40 @@ fn emit(refusal: &Refusal<'_>, denial: Option<&Denial<'_>>) {
         .map(|denial| denial.decision)
         .filter(|decision| decision.limited());
     let values = denial.and_then(|denial| denial.values);
+    let detail = match refusal.reason {
+        Reason::Listed { list } => Some(list),
+        Reason::NoId(missing) => Some(missing.reason()),
+        _ => denial.and_then(Denial::block),
+    };
     tracing::debug!(
-        refusal_id = field::display(refusal.id),
-        reason = refusal.reason.as_str(),
-        detail = detail(refusal, denial),
+        refusal_id = field::display(&refusal.id),
+        reason = refusal.reason.codes().name,
+        detail,
         limit = denial.map(|denial| denial.limit),
-        values = values.map(|(limit, _)| field::display(limit)),
-        overridden = values.map(|(_, is_override)| is_override),
+        values = values.map(field::display),
+        overridden = values.and(denial).map(|denial| denial.is_overridden),
         id = denial.and_then(Denial::client_in_events).as_deref(),
         cost = denial.map(|denial| denial.cost),
         remaining = decision.and_then(Decision::remaining),
         next_after = decision.and_then(Decision::next_after).map(field::debug),
         reset_after = decision.and_then(Decision::reset_after).map(field::debug),
         source = decision.map(|decision| field::debug(decision.source())),
-        path = route(refusal.request),
+        path = route_of(refusal.request),
         retry_after = refusal.retry_after().map(field::debug),
         "refused"
     );
 }
 
-/// Returns the list, the reason for a missing id, or that of a block, for operators.
-fn detail<'a>(refusal: &Refusal<'a>, denial: Option<&Denial<'a>>) -> Option<&'a str> {
-    match refusal.reason {
-        Reason::Listed { list } => Some(list),
-        Reason::NoId(missing) => Some(missing.reason()),
-        _ => denial?.block(),
-    }
-}
-
-/// Returns the route that axum has matched, as written in the router.
-#[cfg(feature = "axum")]
-fn route(request: &Parts) -> Option<&str> {
-    let path = request.extensions.get::<axum::extract::MatchedPath>();
-    path.map(axum::extract::MatchedPath::as_str)
-}
-
+/// Without axum, no route is known.
 #[cfg(not(feature = "axum"))]
-fn route(_: &Parts) -> Option<&str> {
+fn route_of(_: &http::request::Parts) -> Option<&str> {
     None
 }
 
 /// Returns a random wait of whole microseconds, up to `most`.
 fn varied(most: Duration) -> Duration {
     let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
-    match most.checked_add(1) {
-        Some(1) => Duration::ZERO,
-        Some(choices) => Duration::from_micros(random::number() % choices),
-        None => Duration::from_micros(random::number()),
-    }
+    Duration::from_micros(random::number() % most.saturating_add(1))
 }
 
 impl Default for Responder {

@@ -324,11 +324,6 @@ impl BoundRule {
         }
     }
 
-    /// Returns the place of the rule's own limit.
-    pub(crate) fn own_limit(&self, limits: &Limits) -> Option<u32> {
-        limits.place_of(LimitRef::remembered(&self.rule.limit, &self.place))
-    }
-
     pub(crate) fn mode(&self) -> Mode {
         self.mode
     }

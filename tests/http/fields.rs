@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::{HeaderMap, Method, request::Parts};
 use sfv::{List, ListEntry, Parser};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
@@ -11,10 +11,13 @@ use tollgate::{
     limit::LimitName,
     quota::{Per, UtcOffset},
     response::Headers,
+    rule::methods,
     tiers::Tier,
 };
 
-use crate::support::{layer, limiter, limiter_of, send};
+use tower::{Layer, ServiceExt};
+
+use crate::support::{Hello, from_ip, layer, limiter, limiter_of, send};
 
 const IP: &str = "203.0.113.7";
 const DAY: u64 = 86_400;
@@ -344,5 +347,40 @@ async fn another_parser_reads_the_fields_of_every_kind_of_limit() {
             let has_ours = format!("{fields:?}").contains("tollgate-");
             assert!(!has_ours || headers == Headers::Exact);
         }
+    }
+}
+
+#[tokio::test]
+async fn each_plan_and_route_has_its_own_policy_however_many_there_are() {
+    let own = "203.0.113.9";
+    let limits = Limits::builder()
+        .limit("requests", Limit::per_second(9))
+        .limit("writes", Limit::per_minute(7))
+        .override_for("requests", own, Limit::per_second(1000));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let plan = |parts: &Parts| parts.headers.get("plan")?.to_str().ok()?.parse().ok();
+    let layer = RateLimitLayer::with_limiter(limiter.with_clock(ManualClock::default()))
+        .rule(Rule::new("requests", ClientIp::peer()).limit_from(plan))
+        .rule(Rule::new("writes", ClientIp::peer()).only_if(methods([Method::POST])));
+    let plans = || (10..30).map(Some).chain([None]);
+    let clients = plans().flat_map(|plan| [(IP, plan), (own, plan)]);
+    let requests = clients.flat_map(|client| [(client, Method::GET), (client, Method::POST)]);
+    let requests: Vec<_> = requests.collect();
+    // The second time, some of them are known.
+    for ((ip, plan), method) in requests.iter().chain(&requests) {
+        let mut request = from_ip(ip);
+        *request.method_mut() = method.clone();
+        if let Some(plan) = plan {
+            let plan = format!("{plan}/s").parse().unwrap();
+            request.headers_mut().insert("plan", plan);
+        }
+        let response = layer.layer(Hello).oneshot(request).await.unwrap();
+        let q = if *ip == own { 1000 } else { plan.unwrap_or(9) };
+        let writes = match *method {
+            Method::POST => ", \"writes\";q=7;w=60",
+            _ => "",
+        };
+        let policy = format!("\"requests\";q={q};w=1{writes}");
+        assert_eq!(response.headers()["ratelimit-policy"], policy);
     }
 }

@@ -12,7 +12,7 @@ use tollgate::{
     id::IdFormat,
     key::{Everyone, HeaderId, Ipv6Range},
     limit::LimitName,
-    response::{PlainText, Problem, Reason, Refusal, RefusalId, Registry},
+    response::{PlainText, Problem, Reason, Refusal, Registry},
     rule::OnMissing,
 };
 use tower::{Layer, ServiceExt};
@@ -38,16 +38,17 @@ async fn document(response: Answer) -> Value {
 }
 
 /// The reference in a document, which leaves it.
-fn take_id(document: &mut Value) -> RefusalId {
-    let id = document
-        .as_object_mut()
-        .unwrap()
-        .remove("refusal-id")
-        .unwrap();
+fn take_id(document: &mut Value) -> String {
+    let document = document.as_object_mut().unwrap();
+    let id = document.remove("refusal-id").unwrap();
     let id = id.as_str().unwrap();
-    let parsed: RefusalId = id.parse().unwrap();
-    assert_eq!(parsed.to_string(), id);
-    parsed
+    assert!(is_reference(id), "{id}");
+    id.to_owned()
+}
+
+pub(crate) fn is_reference(text: &str) -> bool {
+    let is_digit = |c: char| c.is_ascii_digit() || c.is_ascii_lowercase() && !"ilou".contains(c);
+    text.len() == 12 && text.chars().all(is_digit)
 }
 
 #[tokio::test]
@@ -132,43 +133,39 @@ async fn acme_client_is_told_as_boulder_would() {
     let text = text(response).await;
     let (message, id) = text.trim_end().rsplit_once(", refusal-id ").unwrap();
     assert_eq!(message, detail);
-    assert!(id.parse::<RefusalId>().is_ok(), "{id}");
+    assert!(is_reference(id), "{id}");
 }
 
 #[tokio::test]
-async fn client_gets_what_it_likes_best() {
+async fn format_is_the_same_whatever_a_client_accepts() {
     let closure = |refusal: &Refusal<'_>| {
         let mut response = Response::new(Bytes::from("no"));
         *response.status_mut() = refusal.status;
         response
     };
-    let (json, problem) = ("application/json", "application/problem+json");
-    let plain = "text/plain; charset=utf-8";
-    let of = one_per_hour;
-    for (layer, accept, content_type) in [
-        (of(), "*/*", Some(problem)),
-        (of(), json, Some(problem)),
-        (of(), "text/*, */*;q=0.1", Some(plain)),
-        (of(), "image/png", Some(problem)),
-        (of().respond_with(Registry), "*/*", Some(json)),
-        (of().respond_with(Registry), problem, Some(problem)),
-        (of().respond_with(PlainText), problem, Some(problem)),
-        (of().respond_with(PlainText), "*/*", Some(plain)),
-        (of().respond_with(closure), problem, None),
+    for (layer, content_type) in [
+        (one_per_hour(), Some("application/problem+json")),
+        (
+            one_per_hour().respond_with(Registry),
+            Some("application/json"),
+        ),
+        (
+            one_per_hour().respond_with(PlainText),
+            Some("text/plain; charset=utf-8"),
+        ),
+        (one_per_hour().respond_with(closure), None),
     ] {
         send(&layer, IP).await;
-        let mut request = from_ip(IP);
-        request
-            .headers_mut()
-            .insert("accept", accept.parse().unwrap());
-        let response = layer.layer(Hello).oneshot(request).await.unwrap();
-        assert_eq!(response.status(), 429, "{accept}");
-        let found = response.headers().get("content-type");
-        assert_eq!(
-            found.map(|value| value.to_str().unwrap()),
-            content_type,
-            "{accept}"
-        );
+        for accept in ["*/*", "text/html, text/plain;q=0.9", "image/png"] {
+            let mut request = from_ip(IP);
+            let headers = request.headers_mut();
+            headers.insert("accept", accept.parse().unwrap());
+            let response = layer.layer(Hello).oneshot(request).await.unwrap();
+            assert_eq!(response.status(), 429, "{accept}");
+            let found = response.headers().get("content-type");
+            let found = found.map(|value| value.to_str().unwrap());
+            assert_eq!(found, content_type, "{accept}");
+        }
     }
 }
 
@@ -194,7 +191,7 @@ async fn closure_sees_the_refusal_and_keeps_what_it_sets() {
     assert_eq!(denied.headers()["ratelimit"], "\"requests\";r=0;t=3600");
     let text = text(denied).await;
     let id = text.strip_prefix("requests 203.0.113.7 / ").unwrap();
-    assert!(id.parse::<RefusalId>().is_ok(), "{id}");
+    assert!(is_reference(id), "{id}");
 }
 
 #[tokio::test]
@@ -312,7 +309,7 @@ async fn blocked_client_is_told_the_reason_and_charged_nothing() {
         assert_eq!(document["title"], "Abnormal Usage Detected");
         let detail = document["detail"].as_str().unwrap();
         assert!(
-            detail.starts_with(&format!("{REASON}, retry in ")),
+            detail.starts_with(&format!("{REASON}: retry in ")),
             "{detail}"
         );
         assert_eq!(document["violated-policies"], json!(["abuse"]));
