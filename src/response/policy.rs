@@ -6,7 +6,6 @@ use std::{
 };
 
 use http::HeaderValue;
-use smallvec::SmallVec;
 
 use super::fields::{seconds, value};
 use crate::{
@@ -81,6 +80,7 @@ const MOST_KNOWN: usize = 16;
 struct Policy {
     /// Its item of `RateLimit` up to its first number.
     lead: Box<str>,
+    has_overrides: bool,
     /// Whether clients see nothing of the limit.
     is_hidden: bool,
 }
@@ -97,15 +97,13 @@ impl InForce {
     /// Returns `RateLimit-Policy` of the limits that a client sees.
     #[inline]
     pub(super) fn policy(&self, decided: Decided<'_>) -> Option<HeaderValue> {
-        let shown = decided.shown();
-        let shown: SmallVec<[_; 4]> = shown
-            .map(|(charge, _)| (charge.limit, self.values_of(charge)))
-            .collect();
         let is_of_these = |known: &Known| {
-            let limits = known.limits.iter();
-            limits
-                .map(|(place, own)| (*place, own.as_ref()))
-                .eq(shown.iter().copied())
+            let mut limits = known.limits.iter();
+            let mut is_next = |charge: &Charge| {
+                let same = limits.next().filter(|(place, _)| *place == charge.limit);
+                same.is_some_and(|(_, own)| own.as_ref() == self.values_of(charge))
+            };
+            decided.shown().all(|(charge, _)| is_next(charge)) && limits.next().is_none()
         };
         let mut places = self.known.iter();
         let place = places.find(|place| place.get().is_none_or(is_of_these));
@@ -114,9 +112,12 @@ impl InForce {
         }
         let field = self.written(decided, false)?;
         if let Some(place) = place {
-            let limits = shown.into_iter();
+            let own = |charge| self.values_of(charge).cloned();
+            let limits = decided
+                .shown()
+                .map(|(charge, _)| (charge.limit, own(charge)));
             let known = Known {
-                limits: limits.map(|(place, own)| (place, own.cloned())).collect(),
+                limits: limits.collect(),
                 field: field.clone(),
             };
             // If another request was faster, the next one of these limits finds another place.
@@ -156,7 +157,9 @@ impl InForce {
     /// Returns the values that hold for a client in place of the default.
     #[inline]
     fn values_of<'a>(&'a self, charge: &'a Charge) -> Option<&'a Limit> {
-        let own = self.named(charge).own(charge.client());
+        let has_overrides = self.policies[charge.limit as usize].has_overrides;
+        let own = || self.named(charge).own(charge.client());
+        let own = has_overrides.then(own).flatten();
         own.or(charge.values.as_deref())
     }
 
@@ -189,6 +192,7 @@ impl Policy {
     fn new(named: &NamedLimit) -> Self {
         Self {
             lead: format!("\"{}\"{REMAINING}", named.name()).into(),
+            has_overrides: named.has_overrides(),
             is_hidden: named.is_shadow() || named.is_block(),
         }
     }

@@ -233,9 +233,8 @@ impl<'a> Refusal<'a> {
                 (None, _) => format!("{denial}: this limit admits no more requests"),
             },
             (Reason::TooCostly { most }, Some(denial)) => format!(
-                "{} at once: the request costs {}, and at most {most} can pass",
-                denial.exceeded(),
-                denial.cost
+                "the request costs {}, and limit `{}` admits at most {most} at once",
+                denial.cost, denial.limit
             ),
             (Reason::Listed { list }, _) => format!("access is denied by the list `{list}`"),
             (Reason::NoId(missing), _) => missing.reason_for_clients().into(),
@@ -332,19 +331,6 @@ impl<'a> Denial<'a> {
             wait => wait,
         }
     }
-
-    /// Returns the words that follow "too many", if they are known. The limit of a layer with one limit is called `requests`.
-    fn what(&self) -> Option<&'a str> {
-        self.description
-            .or((self.limit == "requests").then_some("requests"))
-    }
-
-    fn exceeded(&self) -> String {
-        match self.what() {
-            Some(what) => format!("too many {what}"),
-            None => format!("limit `{}` exceeded", self.limit),
-        }
-    }
 }
 
 impl fmt::Display for Denial<'_> {
@@ -355,10 +341,13 @@ impl fmt::Display for Denial<'_> {
             return f.write_str(reason);
         }
         let is_blocked = self.is_blocked();
-        match self.what() {
-            _ if !is_blocked => f.write_str(&self.exceeded())?,
-            Some(what) => write!(f, "{what} are blocked")?,
-            None => write!(f, "limit `{}` is blocked", self.limit)?,
+        // The limit of a layer with one limit is called `requests`.
+        let requests = (self.limit == "requests").then_some("requests");
+        match (self.description.or(requests), is_blocked) {
+            (Some(what), true) => write!(f, "{what} are blocked")?,
+            (Some(what), false) => write!(f, "too many {what}")?,
+            (None, true) => write!(f, "limit `{}` is blocked", self.limit)?,
+            (None, false) => write!(f, "limit `{}` exceeded", self.limit)?,
         }
         if let Some(values) = self.values.filter(|_| !is_blocked) {
             write!(f, " ({values})")?;
