@@ -49,7 +49,7 @@ pub struct Assessment {
 /// The decisions of one layer on a request, and the permits that it holds.
 #[derive(Debug)]
 pub(super) struct LayerDecisions {
-    all: Box<[Assessed]>,
+    pub(super) all: Box<[Assessed]>,
     permits: LentPermit,
 }
 
@@ -181,21 +181,6 @@ impl LayerDecisions {
             all: assessed.collect(),
             permits: permits.lend(),
         })
-    }
-
-    pub(super) fn at(&self, place: usize) -> &Assessed {
-        &self.all[place]
-    }
-
-    /// Returns the places of the decisions that some rules settle, if they let the request pass.
-    pub(super) fn settled_by(&self, settles: impl Fn(u32) -> bool) -> SmallVec<[usize; 2]> {
-        let passes = |decision: &Decision| {
-            decision.limited() && decision.allowed() && !decision.would_be_denied()
-        };
-        let all = self.all.iter().enumerate();
-        let settled =
-            all.filter(|(_, assessed)| passes(&assessed.decision) && settles(assessed.rule));
-        settled.map(|(place, _)| place).collect()
     }
 }
 

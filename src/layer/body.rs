@@ -28,7 +28,7 @@ pin_project! {
     enum Kind<B> {
         Inner { #[pin] body: B },
         Watched { watched: Pin<Box<Watched<B>>> },
-        Refusal { bytes: Option<Box<Bytes>> },
+        Refusal { bytes: Box<Bytes> },
     }
 }
 
@@ -83,9 +83,8 @@ impl<B> ResponseBody<B> {
         Self { kind }
     }
 
-    pub(super) fn refusal(mut bytes: Bytes) -> Self {
-        let bytes = mem::take(&mut bytes);
-        let bytes = (!bytes.is_empty()).then(|| Box::new(bytes));
+    pub(super) fn refusal(bytes: Bytes) -> Self {
+        let bytes = Box::new(bytes);
         let kind = Kind::Refusal { bytes };
         Self { kind }
     }
@@ -110,7 +109,8 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
             KindProj::Inner { body } => body.poll_frame(cx),
             KindProj::Watched { watched } => watched.as_mut().poll_frame(cx),
             KindProj::Refusal { bytes } => {
-                Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(*bytes))))
+                let bytes = mem::take(&mut **bytes);
+                Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
             }
         }
     }
@@ -120,7 +120,7 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
         match &self.kind {
             Kind::Inner { body } => body.is_end_stream(),
             Kind::Watched { watched } => watched.body.is_end_stream(),
-            Kind::Refusal { bytes } => bytes.is_none(),
+            Kind::Refusal { bytes } => bytes.is_empty(),
         }
     }
 
@@ -129,9 +129,7 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
         match &self.kind {
             Kind::Inner { body } => body.size_hint(),
             Kind::Watched { watched } => watched.body.size_hint(),
-            Kind::Refusal { bytes } => {
-                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len()) as u64)
-            }
+            Kind::Refusal { bytes } => SizeHint::with_exact(bytes.len() as u64),
         }
     }
 }

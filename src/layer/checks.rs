@@ -2,13 +2,14 @@
 
 use std::{
     error::Error,
-    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
-use ahash::RandomState;
-use http::{HeaderName, Method, header, request::Parts};
+use http::{HeaderName, HeaderValue, Method, header, request::Parts};
+use parking_lot::Mutex;
 
 use crate::{
+    id::Id,
     key::IdSource,
     limiter::LimiterError,
     outage_log::OutageLog,
@@ -31,34 +32,23 @@ const FORWARDING: [HeaderName; 3] = [
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     seen: AtomicU32,
-    one: OneId,
+    has_several_ids: AtomicBool,
+    one: Mutex<OneId>,
     outages: OutageLog,
-    told: Told,
-}
-
-/// What was logged.
-#[derive(Debug, Default)]
-struct Told {
-    no_rules: AtomicBool,
-    source: AtomicBool,
-    forwarding: AtomicBool,
-    one_id: AtomicBool,
-    preflight: AtomicBool,
-    upgrade: AtomicBool,
-    misuse: AtomicBool,
+    /// The mistakes that were logged.
+    told: Mutex<Vec<&'static str>>,
 }
 
 impl Checks {
     /// Looks at the rules of a layer that is put around a service.
     pub(super) fn built(&self, rules: &Rules, is_idle: bool) {
-        if is_idle && is_first(&self.told.no_rules) {
-            tracing::warn!(
-                "a RateLimitLayer without rules limits nothing: add one with `.rule(..)`"
-            );
+        if is_idle {
+            let remedy = "a RateLimitLayer without rules limits nothing: add one with `.rule(..)`";
+            self.warn("no-rules", remedy);
         }
         let mut rules = rules.iter();
-        if let Some((code, remedy)) = rules.find_map(|rule| rule.source().mistake()) {
-            warn(&self.told.source, code, remedy);
+        if let Some((check, remedy)) = rules.find_map(|rule| rule.source().mistake()) {
+            self.warn(check, remedy);
         }
     }
 
@@ -85,12 +75,12 @@ impl Checks {
         if source == IdSource::Peer && forwards() {
             let remedy = "a request names a client behind a proxy, and a rule counts by the peer's address: use \
                           `ClientIp::behind(Proxies::trusted(..))`, or remove such headers if there is no proxy";
-            warn(&self.told.forwarding, "forwarding-header-ignored", remedy);
+            self.warn("forwarding-header-ignored", remedy);
         }
-        if source != IdSource::Shared && self.one.is_suspicious(charge, request) {
+        if source != IdSource::Shared && self.is_suspicious(charge, request) {
             let remedy = "a thousand requests of several user agents have one id: behind a proxy, use \
                           `ClientIp::behind(..)`; if all clients should share a bucket, use `key::Everyone`";
-            warn(&self.told.one_id, "one-id", remedy);
+            self.warn("one-id", remedy);
         }
     }
 
@@ -102,7 +92,7 @@ impl Checks {
         {
             let remedy = "a CORS preflight request was refused: put the CORS layer outside of this one, so that it answers \
                           preflight requests: in axum, add it after this one";
-            warn(&self.told.preflight, "preflight-refused", remedy);
+            self.warn("preflight-refused", remedy);
         }
     }
 
@@ -110,7 +100,7 @@ impl Checks {
     pub(super) fn upgraded_without_permits(&self) {
         let remedy = "a connection was upgraded and no longer counts for its concurrency limit: hold \
                       `Assessment::permits()` in the handler for as long as the connection is open";
-        warn(&self.told.upgrade, "upgrade-not-counted", remedy);
+        self.warn("upgrade-not-counted", remedy);
     }
 
     #[inline]
@@ -131,54 +121,50 @@ impl Checks {
             // The client asks for more than the limit can admit, and the response says so.
             LimiterError::CostAboveBurst { .. } => {}
             error => {
-                if is_first(&self.told.misuse) {
+                if self.is_first("misuse") {
                     tracing::error!(%error, "requests are refused because their rules are misconfigured");
                 }
             }
         }
+    }
+
+    /// Returns whether all requests have had one id, and this is the thousandth.
+    fn is_suspicious(&self, charge: &Charge, request: &Parts) -> bool {
+        if self.has_several_ids.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut one = self.one.lock();
+        if one.requests > 0 && one.id != charge.id {
+            self.has_several_ids.store(true, Ordering::Relaxed);
+        }
+        let agent = request.headers.get(header::USER_AGENT);
+        one.changes += u32::from(one.agent.as_ref() != agent);
+        (one.id, one.agent) = (charge.id.clone(), agent.cloned());
+        one.requests += 1;
+        one.requests == REQUESTS_OF_ONE && one.changes >= AGENTS
+    }
+
+    /// Logs a mistake the first time.
+    fn warn(&self, check: &'static str, remedy: &str) {
+        if self.is_first(check) {
+            tracing::warn!(check, "{remedy}");
+        }
+    }
+
+    fn is_first(&self, check: &'static str) -> bool {
+        let mut told = self.told.lock();
+        let is_first = !told.contains(&check);
+        told.extend(is_first.then_some(check));
+        is_first
     }
 }
 
 /// The requests before the first one with another id.
 #[derive(Debug, Default)]
 struct OneId {
-    hasher: RandomState,
-    id: AtomicU64,
-    is_over: AtomicBool,
-    requests: AtomicU32,
-    agent: AtomicU64,
+    id: Option<Id>,
+    requests: u32,
+    agent: Option<HeaderValue>,
     /// How often a request was from another user agent than the one before it.
-    changes: AtomicU32,
-}
-
-impl OneId {
-    /// Returns whether all requests have had one id, and this is the thousandth.
-    fn is_suspicious(&self, charge: &Charge, request: &Parts) -> bool {
-        if self.is_over.load(Ordering::Relaxed) {
-            return false;
-        }
-        let id = self.hasher.hash_one(charge.client());
-        if self.requests.load(Ordering::Relaxed) > 0 && self.id.load(Ordering::Relaxed) != id {
-            self.is_over.store(true, Ordering::Relaxed);
-            return false;
-        }
-        self.id.store(id, Ordering::Relaxed);
-        let agent = request.headers.get(header::USER_AGENT);
-        let agent = self.hasher.hash_one(agent.map(|agent| agent.as_bytes()));
-        if self.agent.swap(agent, Ordering::Relaxed) != agent {
-            self.changes.fetch_add(1, Ordering::Relaxed);
-        }
-        let requests = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
-        requests == REQUESTS_OF_ONE && self.changes.load(Ordering::Relaxed) >= AGENTS
-    }
-}
-
-fn warn(told: &AtomicBool, check: &str, remedy: &str) {
-    if is_first(told) {
-        tracing::warn!(check, "{remedy}");
-    }
-}
-
-fn is_first(told: &AtomicBool) -> bool {
-    !told.swap(true, Ordering::Relaxed)
+    changes: u32,
 }

@@ -3,14 +3,21 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
 
-use super::{checks::Checks, waiting::Line};
+use super::checks::Checks;
 use crate::{
     limit::{Limits, LimitsError},
     limiter::{Limiter, LimitsUser},
     response::{Headers, InForce, Responder},
     rule::{BoundRule, Conditions, Rule, Rules},
 };
+
+/// The most requests of a layer that wait in line at once. Further ones do not wait.
+const MOST: usize = 10_000;
 
 /// What the services of a layer share.
 #[derive(Clone, Debug)]
@@ -25,7 +32,8 @@ pub(super) struct Config {
     pub(super) exempt: Conditions,
     /// The lists of denied requests.
     pub(super) listed: Vec<(Arc<str>, Conditions)>,
-    pub(super) line: Arc<Line>,
+    /// The seats of requests that wait in line, or that may have to.
+    seats: Arc<Semaphore>,
     pub(super) checks: Arc<Checks>,
 }
 
@@ -41,7 +49,7 @@ pub(super) struct Bound {
 impl Bound {
     fn new(rules: Rules, limits: &Arc<Limits>) -> Self {
         let in_force = InForce::new(Arc::clone(limits));
-        let settles = rules.iter().any(|rule| rule.charging().is_open());
+        let settles = rules.iter().any(|bound| bound.rule.by_outcome.is_some());
         Self {
             rules,
             in_force: ArcSwap::from_pointee(in_force),
@@ -72,24 +80,13 @@ impl Config {
             extends: false,
             exempt: Conditions::default(),
             listed: Vec::new(),
-            line: Arc::default(),
+            seats: Arc::new(Semaphore::new(MOST)),
             checks: Arc::default(),
         }
     }
 
-    /// Decides by another limiter from now on, and by these rules.
-    pub(super) fn decide_by(
-        &mut self,
-        limiter: Limiter,
-        rules: impl IntoIterator<Item = Rule>,
-    ) -> Result<(), LimitsError> {
-        let new = Self::new(limiter);
-        (self.limiter, self.bound) = (new.limiter, new.bound);
-        rules.into_iter().try_for_each(|rule| self.add_rule(rule))
-    }
-
     pub(super) fn add_rule(&mut self, rule: Rule) -> Result<(), LimitsError> {
-        let rules = self.bound.rules.with(rule, &self.limiter.limits())?;
+        let rules = self.bound.rules.with(rule, &self.limiter.limits());
         self.bound = self.limiter.register(|limits| Bound::new(rules, limits))?;
         self.checks = Arc::default();
         Ok(())
@@ -102,5 +99,16 @@ impl Config {
     #[inline]
     pub(super) fn rule(&self, place: u32) -> &BoundRule {
         self.bound.rules.at(place)
+    }
+
+    /// Takes a seat for a request that may have to wait in line. Without a runtime, no request can.
+    ///
+    /// It is taken before the request is decided: one that is admitted to a line and then finds no seat would leave a slot behind
+    /// that nobody uses.
+    #[inline]
+    pub(super) fn seat_if(&self, may_wait: impl FnOnce() -> bool) -> Option<OwnedSemaphorePermit> {
+        let can_wait = may_wait() && Handle::try_current().is_ok();
+        let seat = || Arc::clone(&self.seats).try_acquire_owned().ok();
+        can_wait.then(seat).flatten()
     }
 }

@@ -32,13 +32,6 @@ const OPEN: Decision = Decision::NOT_LIMITED;
 
 pub(super) type Refused = Box<Response<Bytes>>;
 
-/// What follows for a request.
-pub(super) enum Step {
-    Proceed,
-    Refuse(Refused),
-    Wait(Waiting),
-}
-
 /// What the response of the inner service gets, and what is open until it has ended.
 #[derive(Debug, Default)]
 pub(super) struct Additions {
@@ -114,14 +107,24 @@ impl<'a> Asked<'a> {
 }
 
 impl Config {
-    /// Decides a request, at once if the backend can. The additions are written where they stay.
+    /// Decides a request, at once if the backend can. Otherwise, the request waits. The additions are written where they stay.
     #[inline]
-    pub(super) fn start(self: &Arc<Self>, request: &mut Parts, additions: &mut Additions) -> Step {
-        if let Some(step) = self.by_lists(request) {
-            return step;
+    pub(super) fn start(
+        self: &Arc<Self>,
+        request: &mut Parts,
+        additions: &mut Additions,
+    ) -> Result<Option<Waiting>, Refused> {
+        if self.exempt.hold(request) {
+            self.pass(request);
+            return Ok(None);
+        }
+        let mut listed = self.listed.iter();
+        if let Some((list, _)) = listed.find(|(_, conditions)| conditions.may_hold(request)) {
+            let refusal = Refusal::new(request, Reason::Listed { list });
+            return Err(self.refuse(refusal, &mut Fields::default()));
         }
         // One path, with places of three sizes: vectors take 20 ns for one rule.
-        match self.rules().len() {
+        match self.rules().iter().len() {
             0..=1 => self.decide(request, &mut places::<1>(), &mut [OPEN], additions),
             2..=4 => self.decide(request, &mut places::<4>(), &mut [OPEN; 4], additions),
             rules => {
@@ -132,18 +135,6 @@ impl Config {
         }
     }
 
-    /// Concludes a request that is on a list.
-    #[inline]
-    fn by_lists(&self, request: &mut Parts) -> Option<Step> {
-        if self.exempt.hold(request) {
-            return Some(self.pass(request));
-        }
-        let mut listed = self.listed.iter();
-        let (list, _) = listed.find(|(_, conditions)| conditions.may_hold(request))?;
-        let refusal = Refusal::new(request, Reason::Listed { list });
-        Some(self.refuse(refusal, &mut Fields::default()))
-    }
-
     /// Decides a request by the rules. There is a place for the charge of each, and for its decision.
     #[inline(never)]
     fn decide(
@@ -152,7 +143,7 @@ impl Config {
         charges: &mut [Charge],
         decisions: &mut [Decision],
         additions: &mut Additions,
-    ) -> Step {
+    ) -> Result<Option<Waiting>, Refused> {
         let in_force = self.bound.in_force.load();
         let mut missing = None;
         let len = self
@@ -162,7 +153,7 @@ impl Config {
         self.checks.look_at(request, self.rules(), &charges[..len]);
         // A request that is refused in any case takes no place in a line.
         let may_wait = |charge: &Charge| missing.is_none() && self.may_wait(&in_force, charge);
-        let seat = self.line.seat_if(|| charges[..len].iter().any(may_wait));
+        let seat = self.seat_if(|| charges[..len].iter().any(may_wait));
         let asked = Asked {
             config: self,
             in_force: &in_force,
@@ -171,21 +162,25 @@ impl Config {
         };
         let is_decided = match asked.try_decide(decisions) {
             Ok(is_decided) => is_decided,
-            Err(error) => return self.fail(request, asked, &error, missing.as_ref()),
+            Err(error) => {
+                let failed = self.fail(request, asked, &error, missing.as_ref());
+                return failed.map(|()| None);
+            }
         };
         let has_to_wait =
             seat.is_some() && decisions.iter().any(|decision| !decision.delay().is_zero());
         if is_decided && !has_to_wait {
             let open = asked.open(decisions, || RequestStart::of(request), None);
-            return match open {
+            let concluded = match open {
                 Ok(open) => self.conclude(request, asked.with(decisions), open, missing, additions),
                 Err(error) => self.fail(request, asked, &error, missing.as_ref()),
             };
+            return concluded.map(|()| None);
         }
         let decisions = is_decided.then(|| decisions.to_vec());
         let charges = charges[..len].iter_mut().map(std::mem::take).collect();
         let waited = Waited::new(self, request, Guard::into_inner(in_force), charges, missing);
-        Step::Wait(waited.wait(decisions, seat))
+        Ok(Some(waited.wait(decisions, seat)))
     }
 
     /// Returns whether a charge may have to wait in line.
@@ -205,7 +200,7 @@ impl Config {
         open: Option<Box<Open>>,
         missing: Option<MissingId>,
         additions: &mut Additions,
-    ) -> Step {
+    ) -> Result<(), Refused> {
         self.checks.decided();
         if is_listened_to() {
             self.record(decided);
@@ -216,10 +211,10 @@ impl Config {
         } = additions;
         self.headers.write(decided, || self.limiter.time(), fields);
         if let Some(missing) = missing {
-            return self.refuse_without_id(request, &missing, open, fields);
+            return Err(self.refuse_without_id(request, &missing, open, fields));
         }
         if decided.is_denied() {
-            return self.refuse(Refusal::denied(request, decided), fields);
+            return Err(self.refuse(Refusal::denied(request, decided), fields));
         }
         if let Some(open) = &open
             && self.extends
@@ -228,21 +223,20 @@ impl Config {
             request.extensions.insert(assessment);
         }
         *place = open.filter(|open| open.is_needed());
-        Step::Proceed
+        Ok(())
     }
 
     /// Lets a request proceed without charges. Its handler gets an assessment without decisions, or that of outer layers.
-    fn pass(&self, request: &mut Parts) -> Step {
+    fn pass(&self, request: &mut Parts) {
         if self.extends && request.extensions.get::<Assessment>().is_none() {
             request.extensions.insert(Assessment::default());
         }
-        Step::Proceed
     }
 
     #[cold]
-    fn refuse(&self, refusal: Refusal<'_>, fields: &mut Fields) -> Step {
+    fn refuse(&self, refusal: Refusal<'_>, fields: &mut Fields) -> Refused {
         self.checks.refused(refusal.request);
-        Step::Refuse(Box::new(self.responder.respond(refusal, fields)))
+        Box::new(self.responder.respond(refusal, fields))
     }
 
     /// Refuses a request for which a rule has found no id. For the other rules, this ends the request.
@@ -253,16 +247,13 @@ impl Config {
         missing: &MissingId,
         open: Option<Box<Open>>,
         fields: &mut Fields,
-    ) -> Step {
-        let step = self.refuse(Refusal::new(request, Reason::NoId(missing)), fields);
-        let Step::Refuse(response) = step else {
-            return step;
-        };
+    ) -> Refused {
+        let response = self.refuse(Refusal::new(request, Reason::NoId(missing)), fields);
         let (head, body) = response.into_parts();
         if let Some(mut open) = open {
             open.end(Outcome::Response(&head, body.len() as u64));
         }
-        Step::Refuse(Box::new(Response::from_parts(head, body)))
+        Box::new(Response::from_parts(head, body))
     }
 
     /// Concludes a request that could not be decided. One that only meets limits in shadow mode proceeds.
@@ -273,15 +264,18 @@ impl Config {
         asked: Asked<'_>,
         error: &LimiterError,
         missing: Option<&MissingId>,
-    ) -> Step {
+    ) -> Result<(), Refused> {
         self.checks.failed(error);
         let is_harmless = |charge| asked.in_force.named(charge).is_shadow();
         let refusal = match missing {
             Some(missing) => Refusal::new(request, Reason::NoId(missing)),
-            None if asked.charges.iter().all(is_harmless) => return self.pass(request),
+            None if asked.charges.iter().all(is_harmless) => {
+                self.pass(request);
+                return Ok(());
+            }
             None => Refusal::failed(request, error, asked.in_force, asked.charges),
         };
-        self.refuse(refusal, &mut Fields::default())
+        Err(self.refuse(refusal, &mut Fields::default()))
     }
 
     /// Records the strictest decision on the request's span, if that has fields for it.
@@ -300,7 +294,7 @@ impl Config {
             .or_else(|| strictest(decisions));
         let told = told.or_else(|| decisions.iter().position(Decision::limited));
         if let Some((charge, decision)) = told.and_then(|place| decided.iter().nth(place)) {
-            let mode = self.rule(charge.rule).mode();
+            let mode = self.rule(charge.rule).mode;
             let label = ResultLabel::of(decision, mode, !decided.is_denied());
             span.record(
                 "rate_limiting.policy",

@@ -13,7 +13,7 @@ use tower_service::Service;
 
 use super::{
     body::ResponseBody,
-    decide::{Additions, Refused, Step},
+    decide::{Additions, Refused},
     waiting::Waiting,
 };
 
@@ -118,17 +118,11 @@ where
         let waited = ready!(waiting.waiting.as_mut().poll(cx));
         let mut request = pending.take().expect("as above");
         Poll::Ready(match waited.conclude(&mut request.parts, additions) {
-            Step::Proceed => {
+            Ok(()) => {
                 let parts = Request::from_parts(request.parts, request.body);
                 State::inner(request.ready.call(parts))
             }
-            Step::Refuse(response) => State::refused(response),
-            Step::Wait(waiting) => {
-                request.waiting = waiting;
-                State::Waiting {
-                    pending: Some(request),
-                }
-            }
+            Err(response) => State::refused(response),
         })
     }
 }

@@ -327,9 +327,11 @@ impl RateLimitLayer {
 
     /// Decides by these limits alone, whose buckets are in a backend.
     fn decide_in(mut self, backend: impl Backend, own: &OwnLimits) -> Result<Self, LimitsError> {
-        let limiter = own.limiter(backend)?;
-        self.config_mut()
-            .decide_by(limiter, own.rules.iter().cloned())?;
+        let new = Config::new(own.limiter(backend)?);
+        let config = self.config_mut();
+        (config.limiter, config.bound) = (new.limiter, new.bound);
+        let mut rules = own.rules.iter().cloned();
+        rules.try_for_each(|rule| config.add_rule(rule))?;
         Ok(self)
     }
 
@@ -351,7 +353,7 @@ impl<S> Layer<S> for RateLimitLayer {
 
     fn layer(&self, inner: S) -> RateLimit<S> {
         let config = &self.config;
-        let is_idle = config.rules().len() == 0 && config.listed.is_empty();
+        let is_idle = config.rules().iter().len() == 0 && config.listed.is_empty();
         config.checks.built(config.rules(), is_idle);
         RateLimit::new(inner, Arc::clone(config))
     }

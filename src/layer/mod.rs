@@ -82,8 +82,6 @@ mod open;
 mod service;
 mod waiting;
 
-#[cfg(feature = "axum")]
-pub use self::extractor::MissingAssessment;
 pub use self::{
     assessment::{Assessed, Assessment},
     body::ResponseBody,

@@ -12,7 +12,7 @@ use http_body::Body;
 use smallvec::SmallVec;
 
 use super::{
-    assessment::{Assessment, LayerDecisions},
+    assessment::{Assessed, Assessment, LayerDecisions},
     body::ResponseBody,
     config::Config,
 };
@@ -56,8 +56,15 @@ impl Open {
         decisions: Arc<LayerDecisions>,
         permits: Permit,
     ) -> Box<Self> {
-        let charging = |rule| config.rule(rule).charging();
-        let due = decisions.settled_by(|rule| charging(rule).is_open());
+        let is_due = |assessed: &Assessed| {
+            let decision = &assessed.decision;
+            let passes = decision.allowed() && !decision.would_be_denied();
+            let rule = &config.rule(assessed.rule).rule;
+            decision.limited() && passes && rule.by_outcome.is_some()
+        };
+        let all = decisions.all.iter().enumerate();
+        let due = all.filter(|(_, assessed)| is_due(assessed));
+        let due = due.map(|(place, _)| place).collect();
         Box::new(Self {
             config: Arc::clone(config),
             decisions,
@@ -120,15 +127,20 @@ impl Open {
 
     fn settle(&mut self, outcome: Outcome<'_>, is_last: bool) {
         for place in mem::take(&mut self.due) {
-            let assessed = self.decisions.at(place);
-            let charging = self.config.rule(assessed.rule).charging();
-            if charging.is_by_end() && !is_last {
+            let assessed = &self.decisions.all[place];
+            let rule = &self.config.rule(assessed.rule).rule;
+            let Some(by_outcome) = &rule.by_outcome else {
+                continue;
+            };
+            if by_outcome.is_by_end && !is_last {
                 self.due.push(place);
                 continue;
             }
-            let end = RequestEnd::new(&self.request, outcome);
+            let request = &self.request;
+            let end = RequestEnd { request, outcome };
             // A panic must neither reach the others nor, while another one unwinds, end the process.
-            match catch_unwind(AssertUnwindSafe(|| charging.due(assessed.cost, &end))) {
+            let due = || (by_outcome.due)(assessed.cost, &end);
+            match catch_unwind(AssertUnwindSafe(due)) {
                 Ok(Some(cost)) => assessed.settle_later(cost),
                 Ok(None) => {}
                 Err(_) => {

@@ -12,7 +12,7 @@ use tower_service::Service;
 use super::{
     body::ResponseBody,
     config::Config,
-    decide::{Additions, Step},
+    decide::Additions,
     future::{ResponseFuture, State},
 };
 
@@ -65,9 +65,9 @@ where
         let (mut parts, body) = request.into_parts();
         let mut additions = Additions::default();
         let state = match self.config.start(&mut parts, &mut additions) {
-            Step::Proceed => State::inner(self.inner.call(Request::from_parts(parts, body))),
-            Step::Refuse(response) => State::refused(response),
-            Step::Wait(waiting) => {
+            Ok(None) => State::inner(self.inner.call(Request::from_parts(parts, body))),
+            Err(response) => State::refused(response),
+            Ok(Some(waiting)) => {
                 // The service that was polled ready is the one to call; its clone is not.
                 let clone = self.inner.clone();
                 let ready = mem::replace(&mut self.inner, clone);

@@ -1,23 +1,13 @@
 //! Requests that wait: for the decision of a store, or for their turn in line.
 
-use std::{
-    future::Future,
-    iter::zip,
-    mem,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{future::Future, iter::zip, mem, pin::Pin, sync::Arc, time::Duration};
 
 use http::request::Parts;
-use tokio::{runtime::Handle, time::Instant};
+use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use super::{
     config::Config,
-    decide::{Additions, Asked, Step},
+    decide::{Additions, Asked, Refused},
     open::{Open, RequestStart},
 };
 use crate::{
@@ -30,9 +20,6 @@ use crate::{
     task::detached,
     transaction::Operation,
 };
-
-/// The most requests of a layer that wait in line at once. Further ones do not wait.
-const MOST: usize = 10_000;
 
 pub(super) type Waiting = Pin<Box<dyn Future<Output = Waited> + Send>>;
 
@@ -99,7 +86,7 @@ impl Waited {
     pub(super) fn wait(
         mut self,
         decisions: Option<Vec<Decision>>,
-        mut seat: Option<Seat>,
+        seat: Option<OwnedSemaphorePermit>,
     ) -> Waiting {
         self.can_wait = seat.is_some();
         Box::pin(async move {
@@ -110,7 +97,7 @@ impl Waited {
             };
             let delay = waited.delay();
             if !delay.is_zero() {
-                seat.iter_mut().for_each(Seat::wait);
+                let _place = seat.map(PlaceInLine::new);
                 tokio::time::sleep(delay).await;
                 let decisions = waited.decided.iter_mut().flatten();
                 decisions.for_each(|decision| decision.has_waited(delay));
@@ -154,22 +141,19 @@ impl Waited {
         self
     }
 
-    pub(super) fn conclude(self, request: &mut Parts, additions: &mut Additions) -> Step {
-        let asked = Asked {
-            config: &self.config,
-            in_force: &self.in_force,
-            charges: &self.charges,
-            can_wait: self.can_wait,
-        };
+    pub(super) fn conclude(
+        mut self,
+        request: &mut Parts,
+        additions: &mut Additions,
+    ) -> Result<(), Refused> {
+        let (held, missing) = (mem::take(&mut self.held), self.missing.take());
+        let (config, asked) = (&self.config, self.asked());
         match &self.decided {
             Ok(decisions) => {
-                let (decided, open) = (asked.with(decisions), self.held.proceed());
-                self.config
-                    .conclude(request, decided, open, self.missing, additions)
+                let decided = asked.with(decisions);
+                config.conclude(request, decided, held.proceed(), missing, additions)
             }
-            Err(error) => self
-                .config
-                .fail(request, asked, error, self.missing.as_ref()),
+            Err(error) => config.fail(request, asked, error, missing.as_ref()),
         }
     }
 
@@ -192,51 +176,18 @@ impl Waited {
     }
 }
 
-/// The line of a layer.
-#[derive(Debug, Default)]
-pub(super) struct Line {
-    /// The seats of requests that wait, or that may have to.
-    taken: AtomicUsize,
-}
+/// A place in line, which the metrics count.
+struct PlaceInLine(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
 
-/// A place in line. It is taken before the request is decided: one that is admitted to a line and then finds no seat would leave
-/// a slot behind that nobody uses.
-pub(super) struct Seat {
-    line: Arc<Line>,
-    waits: bool,
-}
-
-impl Line {
-    /// Takes a seat for a request that may have to wait. Without a runtime, no request can.
-    #[inline]
-    pub(super) fn seat_if(self: &Arc<Self>, may_wait: impl FnOnce() -> bool) -> Option<Seat> {
-        if !may_wait() || Handle::try_current().is_err() {
-            return None;
-        }
-        let more = |taken| (taken < MOST).then_some(taken + 1);
-        let taken = self
-            .taken
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        let seat = || Seat {
-            line: Arc::clone(self),
-            waits: false,
-        };
-        taken.is_ok().then(seat)
-    }
-}
-
-impl Seat {
-    fn wait(&mut self) {
-        self.waits = true;
+impl PlaceInLine {
+    fn new(seat: OwnedSemaphorePermit) -> Self {
         metrics::waits(true);
+        Self(seat)
     }
 }
 
-impl Drop for Seat {
+impl Drop for PlaceInLine {
     fn drop(&mut self) {
-        self.line.taken.fetch_sub(1, Ordering::Relaxed);
-        if self.waits {
-            metrics::waits(false);
-        }
+        metrics::waits(false);
     }
 }

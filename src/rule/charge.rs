@@ -7,11 +7,11 @@ use std::{
 
 use http::request::Parts;
 
-use super::{Charging, Cost, Rule, check::LOOKS_ONLY};
+use super::Rule;
 use crate::{
-    id::{Id, IdFormat, MISSING, shortened},
+    id::{Id, MISSING, shortened},
     key::{IdSource, MissingId},
-    limit::{Limit, Limits, LimitsError},
+    limit::{Limit, Limits, NamedLimit},
     limiter::Transaction,
     message::did_you_mean,
     transaction::{LimitPlace, LimitRef, Mode},
@@ -38,15 +38,13 @@ pub(crate) struct Rules(Arc<[BoundRule]>);
 /// A rule of a layer, with what does not depend on the request.
 #[derive(Clone, Debug)]
 pub(crate) struct BoundRule {
-    pub(super) rule: Rule,
+    pub(crate) rule: Rule,
     /// Whether it is for requests that the rule before it leaves.
     is_alternative: bool,
     /// Whether the rule after it is for requests that this one leaves.
     has_alternative: bool,
-    /// The format of the limit's ids, which no reload changes.
-    format: IdFormat,
     place: Arc<LimitPlace>,
-    mode: Mode,
+    pub(crate) mode: Mode,
 }
 
 /// The treatment of a request without a valid id. If the server is at fault, the remedy is logged once.
@@ -92,7 +90,7 @@ impl Charge {
 
 impl Rules {
     /// Adds a rule and its alternatives.
-    pub(crate) fn with(&self, mut rule: Rule, limits: &Limits) -> Result<Self, LimitsError> {
+    pub(crate) fn with(&self, mut rule: Rule, limits: &Limits) -> Self {
         let others = std::mem::take(&mut rule.others);
         let last = others.len();
         let mut rules = self.0.to_vec();
@@ -100,17 +98,13 @@ impl Rules {
             rules.push(BoundRule {
                 is_alternative: i > 0,
                 has_alternative: i < last,
-                ..BoundRule::new(rule, limits)?
+                ..BoundRule::new(rule, limits)
             });
         }
-        Ok(Self(rules.into()))
+        Self(rules.into())
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &BoundRule> {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &BoundRule> {
         self.0.iter()
     }
 
@@ -141,7 +135,12 @@ impl Rules {
             }
             let (others, rest) = charges.split_at_mut(len);
             let charge = &mut rest[0];
-            applied = bound.charge(request, limits, charge, missing);
+            applied = bound
+                .charge(request, limits, charge)
+                .unwrap_or_else(|reason| {
+                    missing.get_or_insert(reason);
+                    Applied::ChargesNothing
+                });
             if applied == Applied::Charges {
                 charge.rule = place;
                 match others.iter_mut().find(|other| other.meets(charge)) {
@@ -155,147 +154,127 @@ impl Rules {
 }
 
 impl BoundRule {
-    fn new(mut rule: Rule, limits: &Limits) -> Result<Self, LimitsError> {
-        let named = limits.get(&rule.limit);
-        let mut mode = rule.charging.mode();
-        if named.is_some_and(|named| named.is_block()) {
+    fn new(mut rule: Rule, limits: &Limits) -> Self {
+        let outcome = rule.by_outcome.as_ref();
+        let mut mode = outcome.map_or(Mode::CheckAndSpend, |outcome| outcome.mode);
+        let is_block = limits.get(&rule.limit).is_some_and(NamedLimit::is_block);
+        if is_block && rule.cost == 1 {
             // A list of blocked clients is looked at, and not charged.
-            let is_plain = matches!(rule.cost, Cost::Fixed(1)) && !rule.charging.is_open();
-            if !is_plain || rule.choice.is_some() || rule.values.is_some() {
-                return Err(LimitsError::of_limit(&rule.limit, LOOKS_ONLY));
-            }
-            (rule.cost, mode) = (Cost::Fixed(0), Mode::CheckOnly);
+            (rule.cost, mode) = (0, Mode::CheckOnly);
         }
-        Ok(Self {
-            format: named.map_or_else(IdFormat::default, |named| named.format()),
+        Self {
             place: Arc::default(),
             is_alternative: false,
             has_alternative: false,
             mode,
             rule,
-        })
+        }
     }
 
-    /// Writes what a request is charged.
+    /// Writes what a request is charged. The error refuses the request.
     #[inline]
     fn charge(
         &self,
         request: &Parts,
         limits: &Limits,
         charge: &mut Charge,
-        missing: &mut Option<MissingId>,
-    ) -> Applied {
+    ) -> Result<Applied, MissingId> {
         let rule = &self.rule;
         if rule.skips.hold(request) {
-            return Applied::LeavesIt;
+            return Ok(Applied::LeavesIt);
         }
-        let (limit, format) = match self.limit_for(request, limits) {
-            Ok(found) => found,
-            Err(unknown) => {
-                missing.get_or_insert(unknown);
-                return Applied::ChargesNothing;
-            }
-        };
+        let limit = self.limit_for(request, limits)?;
         charge.values = None;
         if let Some(values) = &rule.values {
             charge.values = values(request).map(Box::new);
-            if let Some(misfit) = charge.values.as_deref().and_then(|own| self.misfit(own)) {
-                missing.get_or_insert(misfit);
-                return Applied::ChargesNothing;
-            }
+            let misfit = charge.values.as_deref().and_then(|own| self.misfit(own));
+            misfit.map_or(Ok(()), Err)?;
         }
-        let found = rule.extractor.extract_as(request, format);
+        let found = rule
+            .extractor
+            .extract_as(request, limits.at(limit).format());
         if self.has_alternative && !matches!(found, Ok(Some(_))) {
             if let Err(missing) = found {
                 missing.log_before_fallback(&rule.logged);
             }
-            return Applied::LeavesIt;
+            return Ok(Applied::LeavesIt);
         }
-        let cost = match &rule.cost {
-            Cost::Fixed(cost) => *cost,
-            Cost::By(cost) => match cost(request) {
-                0 => return Applied::ChargesNothing,
+        let cost = match &rule.cost_by {
+            None => rule.cost,
+            Some(cost) => match cost(request) {
+                0 => return Ok(Applied::ChargesNothing),
                 cost => cost,
             },
         };
         charge.id = match found {
             Ok(Some(id)) => Some(id),
-            Ok(None) => return Applied::ChargesNothing,
-            Err(reason) => {
-                self.log_once(&reason);
-                if rule.on_missing != OnMissing::Shared {
-                    let never_refuses = limits.at(limit).is_shadow();
-                    if rule.on_missing == OnMissing::Refuse && !never_refuses {
-                        missing.get_or_insert(reason);
-                    }
-                    return Applied::ChargesNothing;
+            Ok(None) => return Ok(Applied::ChargesNothing),
+            Err(missing) => {
+                self.log_missing(&missing);
+                match rule.on_missing {
+                    OnMissing::Shared => None,
+                    OnMissing::Refuse if !limits.at(limit).is_shadow() => return Err(missing),
+                    _ => return Ok(Applied::ChargesNothing),
                 }
-                None
             }
         };
         (charge.limit, charge.cost) = (limit, cost);
-        Applied::Charges
+        Ok(Applied::Charges)
     }
 
-    /// Returns the place of the limit for a request, and the format of its ids.
+    /// Returns the place of the limit for a request.
     #[inline]
-    fn limit_for(&self, request: &Parts, limits: &Limits) -> Result<(u32, IdFormat), MissingId> {
-        let rule = &self.rule;
-        let chosen = rule.choice.as_ref();
+    fn limit_for(&self, request: &Parts, limits: &Limits) -> Result<u32, MissingId> {
+        let chosen = self.rule.choice.as_ref();
         let chosen = chosen.and_then(|choice| (choice.choose)(request));
         let limit = match chosen {
-            None => LimitRef::remembered(&rule.limit, &self.place),
+            None => LimitRef::remembered(&self.rule.limit, &self.place),
             Some(name) => name.into(),
         };
         // A list of blocked clients cannot be chosen: it is not charged.
         let place = limits.place_of(limit);
         let place = place.filter(|place| chosen.is_none() || !limits.at(*place).is_block());
-        match (place, chosen) {
-            (Some(place), None) => Ok((place, self.format)),
-            (Some(place), Some(_)) => Ok((place, limits.at(place).format())),
-            (None, _) => Err(self.unknown(limit.as_str(), limits)),
-        }
+        place.ok_or_else(|| self.unknown(limit.as_str(), limits))
     }
 
     #[cold]
     fn unknown(&self, limit: &str, limits: &Limits) -> MissingId {
-        if !self.rule.logged.swap(true, Ordering::Relaxed) {
+        self.log_once("are refused", || {
             let (limit, hint) = (shortened(limit), did_you_mean(limit, &limits.names()));
-            tracing::error!(
-                rule = &*self.rule.limit,
-                limit,
-                "requests are refused, because their rule has chosen a limit that is not known: {hint}"
-            );
-        }
+            format!("their rule has chosen the limit `{limit}`, which is not known: {hint}")
+        });
         MissingId::limit("the server has chosen a limit that it does not have")
     }
 
     /// Says why the limit that a request has brought does not fit the rule, if it does not.
     fn misfit(&self, limit: &Limit) -> Option<MissingId> {
         let reason = self.rule.refuses(limit)?;
-        if !self.rule.logged.swap(true, Ordering::Relaxed) {
-            let rule = &*self.rule.limit;
-            tracing::error!(rule, %limit, "requests are refused, because of the limit that they bring: {reason}");
-        }
+        let why = || format!("they bring the limit `{limit}`: {reason}");
+        self.log_once("are refused", why);
         Some(MissingId::limit(
             "the limit that the server has for this client does not fit its rule",
         ))
     }
 
+    #[cold]
+    fn log_missing(&self, missing: &MissingId) {
+        let consequence = match self.rule.on_missing {
+            OnMissing::Refuse => "are refused",
+            OnMissing::Skip => "are not limited",
+            OnMissing::Shared => "share one bucket",
+        };
+        if missing.status().is_server_error() {
+            let why = || format!("they have no valid id: {}", missing.reason());
+            self.log_once(consequence, why);
+        }
+    }
+
     /// Logs a mistake of the server.
     #[cold]
-    fn log_once(&self, missing: &MissingId) {
-        if missing.status().is_server_error() && !self.rule.logged.swap(true, Ordering::Relaxed) {
-            let consequence = match self.rule.on_missing {
-                OnMissing::Refuse => "are refused",
-                OnMissing::Skip => "are not limited",
-                OnMissing::Shared => "share one bucket",
-            };
-            let (limit, reason) = (&*self.rule.limit, missing.reason());
-            tracing::error!(
-                limit,
-                "requests {consequence}, because they have no valid id: {reason}"
-            );
+    fn log_once(&self, consequence: &str, why: impl FnOnce() -> String) {
+        if !self.rule.logged.swap(true, Ordering::Relaxed) {
+            let (limit, why) = (&*self.rule.limit, why());
+            tracing::error!(limit, "requests {consequence}, because {why}");
         }
     }
 
@@ -322,14 +301,6 @@ impl BoundRule {
             is_secret: charge.id.as_ref().is_some_and(Id::is_secret),
             ..Transaction::new(limit, "")
         }
-    }
-
-    pub(crate) fn mode(&self) -> Mode {
-        self.mode
-    }
-
-    pub(crate) fn charging(&self) -> &Charging {
-        &self.rule.charging
     }
 
     /// Returns whether a request may have to wait in line, as far as the rule is concerned.

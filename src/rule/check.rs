@@ -1,17 +1,14 @@
 //! What rules need of the limits, when they are added to a layer and on each reload.
 
 use super::{
-    Cost, Rule,
+    Rule,
     charge::{BoundRule, Rules},
 };
 use crate::{
     algorithm::{Ask, AskError, Charge, Verb},
     limit::{Limit, Limits, LimitsError, NamedLimit},
+    transaction::Mode,
 };
-
-/// What is wrong with other rules for a list of blocked clients.
-pub(super) const LOOKS_ONLY: &str = "it is a list of blocked clients, which a rule only looks at: give it a rule without a cost, \
-                                     other limits or a charge by outcome";
 
 impl Rules {
     /// Checks that the limits have what the rules need. `before` are the limits that they would replace.
@@ -37,8 +34,12 @@ impl Rules {
                         "a rule uses it, and it has no values any more: add them again, or write `{name}: {{}}` to turn it off"
                     )));
                 }
-                if named.is_block() && rule.choice.is_some() {
-                    return Err(mistaken(LOOKS_ONLY.into()));
+                if named.is_block() && !rule.only_looks() {
+                    return Err(mistaken(
+                        "it is a list of blocked clients, which a rule only looks at: give it a rule without a cost, other \
+                         limits or a charge by outcome"
+                            .into(),
+                    ));
                 }
                 rule.check_limit(named).map_err(mistaken)?;
                 let alike = |chain: &&[BoundRule]| matches!(chain, [one] if one.rule.repeats(rule));
@@ -56,22 +57,20 @@ impl Rules {
     }
 
     /// Checks what rules of one limit cost a request that meets them all in one bucket.
-    fn check_costs(&self, rule: &Rule, named: &NamedLimit) -> Result<(), LimitsError> {
-        let is_of_limit =
-            |bound: &&BoundRule| bound.rule.limits().any(|name| **name == *named.name());
-        let costs = self.chains().filter_map(|chain| {
-            let of_limit = chain.iter().filter(is_of_limit);
-            of_limit.map(|bound| bound.rule.known_cost()).max()
-        });
+    fn check_costs<'a>(&'a self, rule: &Rule, named: &NamedLimit) -> Result<(), LimitsError> {
+        let is_of_limit = |rule: &&Rule| rule.limits().any(|name| **name == *named.name());
+        let of_limit = |chain: &'a [BoundRule]| -> Vec<&'a Rule> {
+            let rules = chain.iter().map(|bound| &bound.rule);
+            rules.filter(is_of_limit).collect()
+        };
+        let chains: Vec<_> = self.chains().map(of_limit).collect();
+        let costs = chains
+            .iter()
+            .filter_map(|rules| rules.iter().map(|rule| rule.cost).max());
         let (count, cost) = costs.fold((0, 0_u32), |(count, sum), cost| {
             (count + 1, sum.saturating_add(cost))
         });
-        let others = self.iter().filter(is_of_limit);
-        if count > 1
-            && !others
-                .map(|other| &other.rule)
-                .all(|other| rule.agrees_with(other))
-        {
+        if count > 1 && !chains.iter().flatten().all(|other| rule.agrees_with(other)) {
             return Err(LimitsError::of_limit(
                 named.name(),
                 "it has several rules, and their charges in one bucket are added up: give them the same `on_failure` and \
@@ -80,21 +79,16 @@ impl Rules {
         }
         let default = named.limit().map(|limit| (None, limit));
         let overrides = named.overrides().map(|own| (Some(own.id()), own.limit()));
-        let limits = default.into_iter().chain(overrides);
-        let mut costly = limits
-            .filter_map(|(id, limit)| Some((id, limit.max_cost().filter(|most| *most < cost)?)));
-        let Some((id, most)) = costly.next() else {
-            return Ok(());
-        };
-        let by = match count {
-            1 => "a request of a rule costs",
-            _ => "the rules of this limit cost a request",
-        };
-        let message = format!(
-            "{by} {cost}, and at most {most} can ever pass: lower the cost, or raise the limit"
-        );
-        let error = LimitsError::of_limit(named.name(), message);
-        Err(id.map_or(error.clone(), |id| error.of_id(id)))
+        let mut limits = default.into_iter().chain(overrides);
+        let costly = limits
+            .find_map(|(id, limit)| Some((id, limit.max_cost().filter(|most| *most < cost)?)));
+        costly.map_or(Ok(()), |(id, most)| {
+            let message = format!(
+                "a request that meets its rules costs {cost}, and at most {most} can ever pass: lower the cost, or raise the limit"
+            );
+            let error = LimitsError::of_limit(named.name(), message);
+            Err(id.map_or(error.clone(), |id| error.of_id(id)))
+        })
     }
 }
 
@@ -119,29 +113,31 @@ impl Rule {
     pub(super) fn refuses(&self, limit: &Limit) -> Option<String> {
         let algorithm = limit.algorithm()?;
         if let Err(reason @ AskError::Minimum(_)) =
-            algorithm.accepts(&Ask::new(Verb::Spend, self.known_cost()))
+            algorithm.accepts(&Ask::new(Verb::Spend, self.cost))
         {
             return Some(format!("{reason}: change `cost`"));
         }
-        if self.charging.is_open() && algorithm.hold().is_some() {
-            return Some(AskError::Correction(self.charging.setter()).to_string());
+        let outcome = self.by_outcome.as_ref()?;
+        if algorithm.hold().is_some() {
+            return Some(AskError::Correction(outcome.setter).to_string());
         }
-        if !self.charging.corrects() {
+        if outcome.mode == Mode::CheckOnly {
+            // Nothing is given back.
             return None;
         }
         let charge = Charge::default();
         let refund = Ask::new(Verb::Refund, 1).of(Some(&charge));
         let reason = algorithm.accepts(&refund).err()?;
-        let setter = self.charging.setter();
-        Some(format!("{reason}: remove `{setter}` from its rule"))
+        Some(format!(
+            "{reason}: remove `{}` from its rule",
+            outcome.setter
+        ))
     }
 
-    /// Returns the cost that is known at startup.
-    fn known_cost(&self) -> u32 {
-        match self.cost {
-            Cost::Fixed(cost) => cost,
-            Cost::By(_) => 1,
-        }
+    /// Returns whether the rule is one for a list of blocked clients.
+    fn only_looks(&self) -> bool {
+        let is_plain = self.choice.is_none() && self.values.is_none() && self.by_outcome.is_none();
+        is_plain && self.cost == 0 && self.cost_by.is_none()
     }
 
     /// Returns whether both charge every request to one limit in the same way.
@@ -156,7 +152,7 @@ impl Rule {
     /// Returns whether the charges of both can be one.
     fn agrees_with(&self, other: &Self) -> bool {
         let settings = |rule: &Self| (rule.on_failure, rule.no_wait);
-        let is_plain = |rule: &Self| rule.values.is_none() && !rule.charging.is_open();
+        let is_plain = |rule: &Self| rule.values.is_none() && rule.by_outcome.is_none();
         settings(self) == settings(other) && is_plain(self) && is_plain(other)
     }
 }

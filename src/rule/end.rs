@@ -1,6 +1,6 @@
 //! The end of a request, and what a rule charges for it.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use http::{Extensions, StatusCode, response::Parts};
 
@@ -13,8 +13,8 @@ use crate::transaction::Mode;
 /// response or the service panicked.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestEnd<'a> {
-    request: &'a Extensions,
-    outcome: Outcome<'a>,
+    pub(crate) request: &'a Extensions,
+    pub(crate) outcome: Outcome<'a>,
 }
 
 /// How a request ended.
@@ -31,10 +31,6 @@ pub(crate) enum Outcome<'a> {
 pub(crate) struct Refused(pub(crate) StatusCode);
 
 impl<'a> RequestEnd<'a> {
-    pub(crate) const fn new(request: &'a Extensions, outcome: Outcome<'a>) -> Self {
-        Self { request, outcome }
-    }
-
     /// The extensions that the request had when it passed the layer: those of outer layers, without later ones. A
     /// counter behind an [`Arc`] is available here however the request ends.
     #[must_use]
@@ -92,70 +88,18 @@ impl<'a> RequestEnd<'a> {
     }
 }
 
-type Judge = dyn Fn(&RequestEnd<'_>) -> bool + Send + Sync;
-type Price = dyn Fn(&RequestEnd<'_>) -> Option<u32> + Send + Sync;
+/// The final cost of a request, if it is not what was charged before the request.
+type Due = dyn Fn(u32, &RequestEnd<'_>) -> Option<u32> + Send + Sync;
 
-/// When a rule charges.
-#[derive(Clone, Default)]
-pub(crate) enum Charging {
-    /// Before the request.
-    #[default]
-    Before,
-    /// After the head of the response, if the closure says so. The limit is checked before the request.
-    After(Arc<Judge>),
-    /// Before the request, and refunded after the head of the response if the closure says so.
-    Refunded(Arc<Judge>),
-    /// Before the request, and corrected after the end of the response to what the closure returns.
-    Settled(Arc<Price>),
-}
-
-impl Charging {
-    /// Returns whether the end of a request matters.
-    pub(crate) fn is_open(&self) -> bool {
-        !matches!(self, Self::Before)
-    }
-
-    /// Returns whether the charge is settled at the end of the response, and not at its head.
-    pub(crate) fn is_by_end(&self) -> bool {
-        matches!(self, Self::Settled(_))
-    }
-
-    /// Returns the setter of [`Rule`](super::Rule) that has chosen it.
-    pub(super) fn setter(&self) -> &'static str {
-        match self {
-            Self::Before => "cost",
-            Self::After(_) => "charge_if",
-            Self::Refunded(_) => "refund_if",
-            Self::Settled(_) => "settle_by",
-        }
-    }
-
-    /// Returns whether charges can be given back.
-    pub(super) fn corrects(&self) -> bool {
-        matches!(self, Self::Refunded(_) | Self::Settled(_))
-    }
-
-    /// Returns how a request is decided.
-    pub(super) fn mode(&self) -> Mode {
-        match self {
-            Self::After(_) => Mode::CheckOnly,
-            _ => Mode::CheckAndSpend,
-        }
-    }
-
-    /// Returns the final cost, if it is not what was charged before the request.
-    pub(crate) fn due(&self, cost: u32, end: &RequestEnd<'_>) -> Option<u32> {
-        match self {
-            Self::Before => None,
-            Self::After(judge) => judge(end).then_some(cost),
-            Self::Refunded(judge) => judge(end).then_some(0),
-            Self::Settled(price) => price(end),
-        }
-    }
-}
-
-impl fmt::Debug for Charging {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.setter())
-    }
+/// A charge that depends on how the request ends.
+#[derive(Clone)]
+pub(crate) struct ByOutcome {
+    /// The setter of [`Rule`](super::Rule) that has chosen it.
+    pub(super) setter: &'static str,
+    /// How the request is decided.
+    pub(super) mode: Mode,
+    /// Whether it is settled at the end of the response, and not at its head.
+    pub(crate) is_by_end: bool,
+    /// Takes the cost that was decided.
+    pub(crate) due: Arc<Due>,
 }

@@ -40,9 +40,13 @@ pub use self::{
 pub(crate) use self::{
     charge::{BoundRule, Charge, Rules},
     conditions::{Condition, Conditions},
-    end::{Charging, Outcome, Refused},
+    end::{ByOutcome, Outcome, Refused},
 };
-use crate::{key::KeyExtractor, limit::Limit, transaction::OnFailure};
+use crate::{
+    key::KeyExtractor,
+    limit::Limit,
+    transaction::{Mode, OnFailure},
+};
 
 /// A limit for requests: its name, the client, the cost, and when it is charged. The [guide](crate::guide::rules)
 /// explains each.
@@ -63,8 +67,10 @@ pub struct Rule {
     extractor: Arc<dyn KeyExtractor>,
     /// The type of the extractor.
     extracts: TypeId,
-    cost: Cost,
-    charging: Charging,
+    /// The cost of a request, or the least of one if it is computed.
+    cost: u32,
+    cost_by: Option<Arc<CostBy>>,
+    pub(crate) by_outcome: Option<ByOutcome>,
     on_missing: OnMissing,
     on_failure: Option<OnFailure>,
     no_wait: bool,
@@ -76,6 +82,7 @@ pub struct Rule {
 }
 
 type LimitFrom = dyn Fn(&Parts) -> Option<Limit> + Send + Sync;
+type CostBy = dyn Fn(&Parts) -> u32 + Send + Sync;
 type LimitBy = dyn Fn(&Parts) -> Option<&str> + Send + Sync;
 
 /// How a request chooses its limit.
@@ -84,13 +91,6 @@ struct Choice {
     /// The names that are checked at startup.
     others: Arc<[Arc<str>]>,
     choose: Arc<LimitBy>,
-}
-
-/// The cost of a request.
-#[derive(Clone)]
-enum Cost {
-    Fixed(u32),
-    By(Arc<dyn Fn(&Parts) -> u32 + Send + Sync>),
 }
 
 impl Rule {
@@ -103,8 +103,9 @@ impl Rule {
             values: None,
             extractor: Arc::new(extractor),
             extracts: TypeId::of::<E>(),
-            cost: Cost::Fixed(1),
-            charging: Charging::default(),
+            cost: 1,
+            cost_by: None,
+            by_outcome: None,
             on_missing: OnMissing::default(),
             on_failure: None,
             no_wait: false,
@@ -176,7 +177,7 @@ impl Rule {
 
     /// Sets what a request costs, in tokens.
     pub fn cost(self, cost: u32) -> Self {
-        self.set(|rule| rule.cost = Cost::Fixed(cost))
+        self.set(|rule| (rule.cost, rule.cost_by) = (cost, None))
     }
 
     /// Computes the cost of each request, in tokens. If it is 0, the rule is skipped, even for clients over the
@@ -195,8 +196,8 @@ impl Rule {
     /// # let _ = kilobytes;
     /// ```
     pub fn cost_by(self, cost: impl Fn(&Parts) -> u32 + Send + Sync + 'static) -> Self {
-        let cost = Cost::By(Arc::new(cost));
-        self.set(|rule| rule.cost = cost.clone())
+        let cost: Arc<CostBy> = Arc::new(cost);
+        self.set(|rule| (rule.cost, rule.cost_by) = (1, Some(Arc::clone(&cost))))
     }
 
     /// Skips requests for which the condition holds. If called several times, any of the conditions is enough.
@@ -233,8 +234,12 @@ impl Rule {
         self,
         judge: impl Fn(&RequestEnd<'_>) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let charging = Charging::After(Arc::new(judge));
-        self.set(|rule| rule.charging = charging.clone())
+        self.by_outcome(&ByOutcome {
+            setter: "charge_if",
+            mode: Mode::CheckOnly,
+            is_by_end: false,
+            due: Arc::new(move |cost, ending| judge(ending).then_some(cost)),
+        })
     }
 
     /// Refunds the charge after the response head if the closure returns `true`. Limits with tiers cannot be
@@ -254,8 +259,12 @@ impl Rule {
         self,
         judge: impl Fn(&RequestEnd<'_>) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let charging = Charging::Refunded(Arc::new(judge));
-        self.set(|rule| rule.charging = charging.clone())
+        self.by_outcome(&ByOutcome {
+            setter: "refund_if",
+            mode: Mode::CheckAndSpend,
+            is_by_end: false,
+            due: Arc::new(move |_, ending| judge(ending).then_some(0)),
+        })
     }
 
     /// Corrects the charge to the cost that the closure returns, when the response body has ended or was dropped, or
@@ -298,8 +307,12 @@ impl Rule {
         self,
         price: impl Fn(&RequestEnd<'_>) -> C + Send + Sync + 'static,
     ) -> Self {
-        let charging = Charging::Settled(Arc::new(move |ending| price(ending).into()));
-        self.set(|rule| rule.charging = charging.clone())
+        self.by_outcome(&ByOutcome {
+            setter: "settle_by",
+            mode: Mode::CheckAndSpend,
+            is_by_end: true,
+            due: Arc::new(move |_, ending| price(ending).into()),
+        })
     }
 
     /// Sets what happens to a request without an id.
@@ -354,6 +367,10 @@ impl Rule {
         self
     }
 
+    fn by_outcome(self, by_outcome: &ByOutcome) -> Self {
+        self.set(|rule| rule.by_outcome = Some(by_outcome.clone()))
+    }
+
     /// Returns the same rule for another limit.
     pub(crate) fn of_limit(self, limit: Arc<str>) -> Self {
         Self { limit, ..self }
@@ -375,16 +392,8 @@ impl Rule {
 
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut f = f.debug_struct("Rule");
-        f.field("limits", &self.limits().collect::<Vec<_>>());
-        match self.cost {
-            Cost::Fixed(cost) => f.field("cost", &cost),
-            Cost::By(_) => f.field("cost", &"by request"),
-        };
-        f.field("charging", &self.charging)
-            .field("on_missing", &self.on_missing)
-            .field("on_failure", &self.on_failure)
-            .field("no_wait", &self.no_wait)
+        f.debug_struct("Rule")
+            .field("limits", &self.limits().collect::<Vec<_>>())
             .field("or_else", &self.others)
             .finish_non_exhaustive()
     }

@@ -139,7 +139,7 @@ fn last_good_limits_stay() {
         // One that would break the rule.
         (
             "- orders: {burst: 7, count: 10, period: 1s, ids: [9]}",
-            "limit `orders`: id `9`: a request of a rule costs 8, and at most 7 can ever pass",
+            "limit `orders`: id `9`: a request that meets its rules costs 8, and at most 7 can ever pass",
         ),
     ] {
         files.write("overrides.yml", text);

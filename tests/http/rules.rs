@@ -325,7 +325,7 @@ fn rules_that_do_not_fit_their_limits_are_errors_that_say_what_to_change() {
     let of_pro = Rule::new("pro", Everyone);
     refused("limit `pro`: id `poor`: a request", &[of_pro.cost(2)]);
     refused(
-        "cost a request 3",
+        "costs 3",
         &[by("a"), by("b").cost(2).skip_if(put())],
     );
     assert!(
