@@ -324,10 +324,7 @@ fn rules_that_do_not_fit_their_limits_are_errors_that_say_what_to_change() {
     refused("costs 3, and at most 2 can", &[everyone().cost(3)]);
     let of_pro = Rule::new("pro", Everyone);
     refused("limit `pro`: id `poor`: a request", &[of_pro.cost(2)]);
-    refused(
-        "costs 3",
-        &[by("a"), by("b").cost(2).skip_if(put())],
-    );
+    refused("costs 3", &[by("a"), by("b").cost(2).skip_if(put())]);
     assert!(
         layer()
             .rule(by("a"))
