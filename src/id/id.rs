@@ -26,7 +26,16 @@ use compact_str::CompactString;
 #[derive(Clone)]
 pub struct Id {
     text: CompactString,
-    is_secret: bool,
+    shown: Shown,
+}
+
+/// Whether people see the id. It is a whole word, because compilers move the gap behind a byte in pieces, which takes longer
+/// than the id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+enum Shown {
+    AsItIs,
+    Hashed,
 }
 
 impl Id {
@@ -36,8 +45,8 @@ impl Id {
     }
 
     fn new(text: CompactString) -> Self {
-        let is_secret = false;
-        Self { text, is_secret }
+        let shown = Shown::AsItIs;
+        Self { text, shown }
     }
 
     /// Marks the id as a secret, such as an API key. It is used and stored as before, but texts for people contain a hash of it.
@@ -62,7 +71,9 @@ impl Id {
     /// Marks the id as a secret if `is_secret`.
     #[inline]
     pub(crate) fn secret_if(mut self, is_secret: bool) -> Self {
-        self.is_secret |= is_secret;
+        if is_secret {
+            self.shown = Shown::Hashed;
+        }
         self
     }
 
@@ -70,7 +81,7 @@ impl Id {
     #[must_use]
     #[inline]
     pub fn is_secret(&self) -> bool {
-        self.is_secret
+        self.shown == Shown::Hashed
     }
 
     /// The text itself, also of a secret id.
@@ -84,9 +95,9 @@ impl Id {
     /// on restart, and does not reveal the id.
     #[must_use]
     pub fn shown(&self) -> Cow<'_, str> {
-        match self.is_secret {
-            true => redacted(&self.text).into(),
-            false => self.as_str().into(),
+        match self.shown {
+            Shown::AsItIs => self.as_str().into(),
+            Shown::Hashed => redacted(&self.text).into(),
         }
     }
 }
@@ -169,6 +180,7 @@ impl From<Ipv6Addr> for Id {
 }
 
 impl From<IpAddr> for Id {
+    #[inline]
     fn from(ip: IpAddr) -> Self {
         match ip {
             IpAddr::V4(ip) => ip.into(),

@@ -297,6 +297,15 @@ type Find = dyn Fn(&Parts) -> Option<IpAddr> + Send + Sync;
 impl Address {
     #[inline]
     pub(super) fn find(&self, parts: &Parts) -> Result<IpAddr, MissingId> {
+        match self {
+            Self::Peer => peer(parts),
+            _ => self.find_behind_proxies(parts),
+        }
+    }
+
+    /// Does the same where there is more to look at than the connection.
+    #[inline(never)]
+    fn find_behind_proxies(&self, parts: &Parts) -> Result<IpAddr, MissingId> {
         let headers = &parts.headers;
         match self {
             Self::Peer => peer(parts),

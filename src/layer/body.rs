@@ -14,7 +14,7 @@ use crate::rule::Outcome;
 
 pin_project! {
     /// The body of a response from [`RateLimit`](super::RateLimit): that of the inner service, or that of a refusal.
-    // What few responses have is boxed, so that the type is as large as the inner body.
+    // What few responses have is boxed, in one variant, so that the type is as large as the inner body.
     #[derive(Debug)]
     pub struct ResponseBody<B> {
         #[pin]
@@ -27,18 +27,17 @@ pin_project! {
     #[derive(Debug)]
     enum Kind<B> {
         Inner { #[pin] body: B },
-        Watched { watched: Pin<Box<Watched<B>>> },
-        Refusal { bytes: Box<Bytes> },
+        Ours { body: Pin<Box<OurBody<B>>> },
     }
 }
 
 pin_project! {
-    /// A body whose end settles what is open of its request.
+    #[project = OurBodyProj]
     #[derive(Debug)]
-    struct Watched<B> {
-        #[pin]
-        body: B,
-        watch: Watch,
+    enum OurBody<B> {
+        /// Its end settles what is open of its request.
+        Watched { #[pin] body: B, watch: Watch },
+        Refusal { bytes: Bytes },
     }
 }
 
@@ -78,14 +77,16 @@ impl<B> ResponseBody<B> {
             head,
             sent: 0,
         };
-        let watched = Box::pin(Watched { body, watch });
-        let kind = Kind::Watched { watched };
-        Self { kind }
+        Self::ours(OurBody::Watched { body, watch })
     }
 
     pub(super) fn refusal(bytes: Bytes) -> Self {
-        let bytes = Box::new(bytes);
-        let kind = Kind::Refusal { bytes };
+        Self::ours(OurBody::Refusal { bytes })
+    }
+
+    fn ours(body: OurBody<B>) -> Self {
+        let body = Box::pin(body);
+        let kind = Kind::Ours { body };
         Self { kind }
     }
 }
@@ -107,11 +108,7 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project().kind.project() {
             KindProj::Inner { body } => body.poll_frame(cx),
-            KindProj::Watched { watched } => watched.as_mut().poll_frame(cx),
-            KindProj::Refusal { bytes } => {
-                let bytes = mem::take(&mut **bytes);
-                Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
-            }
+            KindProj::Ours { body } => body.as_mut().poll_frame(cx),
         }
     }
 
@@ -119,8 +116,7 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
     fn is_end_stream(&self) -> bool {
         match &self.kind {
             Kind::Inner { body } => body.is_end_stream(),
-            Kind::Watched { watched } => watched.body.is_end_stream(),
-            Kind::Refusal { bytes } => bytes.is_empty(),
+            Kind::Ours { body } => body.is_end_stream(),
         }
     }
 
@@ -128,29 +124,52 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
             Kind::Inner { body } => body.size_hint(),
-            Kind::Watched { watched } => watched.body.size_hint(),
-            Kind::Refusal { bytes } => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Ours { body } => body.size_hint(),
         }
     }
 }
 
-impl<B: Body<Data = Bytes>> Watched<B> {
+impl<B: Body<Data = Bytes>> Body for OurBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let mut this = self.project();
-        let frame = ready!(this.body.as_mut().poll_frame(cx));
-        match &frame {
-            Some(Ok(frame)) => {
-                this.watch.sent += frame.data_ref().map_or(0, |data| data.len() as u64);
-                // A server does not poll a body again whose length is sent.
-                if this.body.is_end_stream() {
-                    this.watch.end();
+        match self.project() {
+            OurBodyProj::Watched { mut body, watch } => {
+                let frame = ready!(body.as_mut().poll_frame(cx));
+                match &frame {
+                    Some(Ok(frame)) => {
+                        watch.sent += frame.data_ref().map_or(0, |data| data.len() as u64);
+                        // A server does not poll a body again whose length is sent.
+                        if body.is_end_stream() {
+                            watch.end();
+                        }
+                    }
+                    Some(Err(_)) | None => watch.end(),
                 }
+                Poll::Ready(frame)
             }
-            Some(Err(_)) | None => this.watch.end(),
+            OurBodyProj::Refusal { bytes } => {
+                let bytes = mem::take(bytes);
+                Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
+            }
         }
-        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Watched { body, .. } => body.is_end_stream(),
+            Self::Refusal { bytes } => bytes.is_empty(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Watched { body, .. } => body.size_hint(),
+            Self::Refusal { bytes } => SizeHint::with_exact(bytes.len() as u64),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What a layer does with a request.
 
-use std::{array, sync::Arc};
+use std::sync::Arc;
 
 use arc_swap::Guard;
 use bytes::Bytes;
@@ -27,6 +27,8 @@ use crate::{
     transaction::Operation,
 };
 
+/// The place of a charge.
+const NONE: Charge = Charge::NONE;
 /// The place of a decision.
 const OPEN: Decision = Decision::NOT_LIMITED;
 
@@ -46,10 +48,22 @@ impl Additions {
         &mut self,
         result: Result<Response<B>, E>,
     ) -> Result<Response<ResponseBody<B>>, E> {
-        let mut response = match self.open.take() {
-            None => result?.map(ResponseBody::inner),
-            Some(open) => open.end_with(result)?,
-        };
+        if let Some(open) = self.open.take() {
+            return self.end(open, result);
+        }
+        let mut response = result?.map(ResponseBody::inner);
+        self.fields.add_to(response.headers_mut());
+        Ok(response)
+    }
+
+    /// Does the same for a request of which something is open. Out of line, it leaves others in their place.
+    #[inline(never)]
+    fn end<B: Body<Data = Bytes>, E>(
+        &mut self,
+        open: Box<Open>,
+        result: Result<Response<B>, E>,
+    ) -> Result<Response<ResponseBody<B>>, E> {
+        let mut response = open.end_with(result)?;
         self.fields.add_to(response.headers_mut());
         Ok(response)
     }
@@ -125,11 +139,11 @@ impl Config {
         }
         // One path, with places of three sizes: vectors take 20 ns for one rule.
         match self.rules().iter().len() {
-            0..=1 => self.decide(request, &mut places::<1>(), &mut [OPEN], additions),
-            2..=4 => self.decide(request, &mut places::<4>(), &mut [OPEN; 4], additions),
+            0..=1 => self.decide(request, &mut [NONE; 1], &mut [OPEN; 1], additions),
+            2..=4 => self.decide(request, &mut [NONE; 4], &mut [OPEN; 4], additions),
             rules => {
                 let mut charges = Vec::new();
-                charges.resize_with(rules, Charge::default);
+                charges.resize(rules, NONE);
                 self.decide(request, &mut charges, &mut vec![OPEN; rules], additions)
             }
         }
@@ -346,8 +360,4 @@ impl Asked<'_> {
         let decisions = LayerDecisions::new(self, decisions, &permits);
         Ok(Open::new(self.config, start, decisions, permits))
     }
-}
-
-fn places<const N: usize>() -> [Charge; N] {
-    array::from_fn(|_| Charge::default())
 }

@@ -84,7 +84,8 @@ impl Headers {
 
 impl Fields {
     /// Adds the fields to those of inner layers. A single one shows the layer that has less left.
-    #[inline]
+    // Inline, it would keep its caller from being so, which then moves the response twice.
+    #[inline(never)]
     pub(crate) fn add_to(&mut self, headers: &mut HeaderMap) {
         if let Some(policy) = self.policy.take() {
             headers.append(RATELIMIT_POLICY, policy);

@@ -31,6 +31,17 @@ pub(crate) struct Charge {
     pub(crate) values: Option<Box<Limit>>,
 }
 
+impl Charge {
+    /// The place of a charge.
+    pub(crate) const NONE: Self = Self {
+        id: None,
+        cost: 0,
+        limit: 0,
+        rule: 0,
+        values: None,
+    };
+}
+
 /// The rules of a layer. Of those that are joined by [`Rule::or_else`], at most one charges a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules(Arc<[BoundRule]>);
