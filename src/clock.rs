@@ -137,12 +137,6 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     fn now(&self) -> Timestamp;
 }
 
-impl<C: Clock + ?Sized> Clock for Arc<C> {
-    fn now(&self) -> Timestamp {
-        (**self).now()
-    }
-}
-
 /// An instant is a clock that stands still.
 impl Clock for Timestamp {
     fn now(&self) -> Timestamp {

@@ -112,36 +112,22 @@ pub const DURATION_BUCKETS: &[f64] = &[
 pub const UTILIZATION_BUCKETS: &[f64] = &[0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0];
 
 /// Every counter except [`REQUESTS`] and [`EVICTIONS`], with its label and all values of the label.
-const COUNTERS: [(&str, &str, &[&str]); 4] = [
-    (
-        REFUSALS,
-        "reason",
-        &[
-            "over_limit",
-            "blocked",
-            "too_costly",
-            "listed",
-            "no_id",
-            "unavailable",
-            "misconfigured",
-        ],
-    ),
-    (CIRCUIT_TRANSITIONS, "to", &["open", "closed"]),
-    (FALLBACK_REQUESTS, "action", &["local", "allow", "refuse"]),
-    (
-        CONFIG_RELOADS,
-        "outcome",
-        &["applied", "refused", "unreadable"],
-    ),
+const COUNTERS: [(&str, &str, &str); 4] = [
+    (REFUSALS, "reason", REASONS),
+    (CIRCUIT_TRANSITIONS, "to", "open closed"),
+    (FALLBACK_REQUESTS, "action", "local allow refuse"),
+    (CONFIG_RELOADS, "outcome", "applied refused unreadable"),
 ];
+
+const REASONS: &str = "over_limit blocked too_costly listed no_id unavailable misconfigured";
 
 /// Describes the metrics and their units to the recorder, and starts the counters at 0. Call it once, after the
 /// exporter is installed and before limiters are created. The [guide](crate::guide::operating#metrics) has an
 /// example.
 pub fn describe() {
     for (name, label, values) in COUNTERS {
-        for value in values {
-            counter!(name, label => *value).increment(0);
+        for value in values.split(' ') {
+            counter!(name, label => value).increment(0);
         }
     }
     gauge!(WAITING).increment(0.0);
@@ -158,14 +144,14 @@ pub fn describe() {
     for (name, meaning) in [
         (BUCKETS, "Buckets held in memory"),
         (WAITING, "Requests that wait in line in layers"),
+        (PERMITS, "Permits that work in this process holds"),
+        (
+            CIRCUIT_STATE,
+            "1 while the process decides without the store",
+        ),
     ] {
         describe_gauge!(name, Unit::Count, meaning);
     }
-    describe_gauge!(PERMITS, "Permits that work in this process holds");
-    describe_gauge!(
-        CIRCUIT_STATE,
-        "0 while the store decides, 1 while the process decides without it"
-    );
     let seconds = Unit::Seconds;
     describe_histogram!(DECISION_DURATION, seconds, "Duration of decisions");
     describe_histogram!(STORE_DURATION, seconds, "Duration of calls to Redis");
@@ -210,11 +196,14 @@ struct Series {
 }
 
 impl Meter {
-    /// Starts the counters of a limit at 0. They are registered again at their first use, because the recorder may be
+    /// Starts the series of a limit at 0. They are registered again at their first use, because the recorder may be
     /// installed later.
-    pub(crate) fn begin(policy: &str) {
+    pub(crate) fn begin(policy: &str, has_permits: bool) {
         for label in ResultLabel::ALL {
             requests(policy, label).increment(0);
+        }
+        if has_permits {
+            permits(policy).increment(0.0);
         }
     }
 
@@ -224,11 +213,6 @@ impl Meter {
         self.0.requests[label as usize]
             .get_or_init(new)
             .increment(1);
-    }
-
-    /// Starts the gauge of a concurrency limit at 0.
-    pub(crate) fn begin_permits(policy: &str) {
-        permits(policy).increment(0.0);
     }
 
     /// Counts permits for as long as the value that is returned exists.
@@ -278,22 +262,14 @@ pub(crate) fn circuit_is(to: &'static str) {
     count(CIRCUIT_TRANSITIONS, "to", to);
 }
 
-/// The numbers of batches decided without the store, each registered at its first use.
-#[derive(Debug, Default)]
-pub(crate) struct Fallbacks([OnceLock<Counter>; 3]);
-
-impl Fallbacks {
-    /// Counts a batch that was decided like this.
-    #[inline]
-    pub(crate) fn count(&self, action: OnFailure) {
-        let name = match action {
-            OnFailure::Local => "local",
-            OnFailure::Allow => "allow",
-            OnFailure::Refuse => "refuse",
-        };
-        let new = || counter!(FALLBACK_REQUESTS, "action" => name);
-        self.0[action as usize].get_or_init(new).increment(1);
-    }
+/// Counts a batch that was decided like this, without the store.
+pub(crate) fn fell_back(action: OnFailure) {
+    let name = match action {
+        OnFailure::Local => "local",
+        OnFailure::Allow => "allow",
+        OnFailure::Refuse => "refuse",
+    };
+    count(FALLBACK_REQUESTS, "action", name);
 }
 
 /// Counts a request that a layer has refused.
@@ -303,10 +279,7 @@ pub(crate) fn refused(reason: &'static str) {
 
 /// Counts a request that begins to wait in line, or stops.
 pub(crate) fn waits(begins: bool) {
-    match begins {
-        true => gauge!(WAITING).increment(1.0),
-        false => gauge!(WAITING).decrement(1.0),
-    }
+    gauge!(WAITING).increment(if begins { 1.0 } else { -1.0 });
 }
 
 /// Counts a reload, by its outcome.
@@ -317,6 +290,9 @@ pub(crate) fn reloaded(outcome: &'static str) {
 /// Counts one event, in one of the series that began at 0.
 fn count(name: &'static str, label: &'static str, value: &'static str) {
     let mut known = COUNTERS.iter().filter(|counter| counter.0 == name);
-    debug_assert!(known.any(|counter| counter.2.contains(&value)), "{value}");
+    debug_assert!(
+        known.any(|counter| counter.2.split(' ').any(|known| known == value)),
+        "{value}"
+    );
     counter!(name, label => value).increment(1);
 }

@@ -161,26 +161,24 @@ impl Reloader {
     ///
     /// If the files have a mistake, or the rules do not fit the new limits. The old limits then stay in force.
     pub fn reload(&self) -> Result<bool, LimitsError> {
-        let (_new, lists) = self.look_at_lists();
+        let (_, lists) = self.look_at_lists();
         let is_new = self.look(true)?;
         lists.map(|()| is_new)
     }
 
     /// Reads all lists again. Returns the lists that have changed, and the first error in any other list.
-    fn look_at_lists(&self) -> (Vec<&IpList>, Result<(), LimitsError>) {
+    fn look_at_lists(&self) -> (Vec<IpList>, Result<(), LimitsError>) {
         let (mut new, mut looked) = (Vec::new(), Ok(()));
         for list in &self.lists {
             match list.reload() {
                 Ok(false) => {}
                 Ok(true) => {
                     metrics::reloaded("applied");
-                    new.push(list);
+                    new.push(list.clone());
                 }
                 Err(error) => {
-                    metrics::reloaded(match &error {
-                        error if error.source().is_some() => "unreadable",
-                        _ => "refused",
-                    });
+                    let is_read = error.source().is_none();
+                    metrics::reloaded(if is_read { "refused" } else { "unreadable" });
                     looked = looked.and(Err(error));
                 }
             }
@@ -191,9 +189,8 @@ impl Reloader {
     /// Reads the files, and returns whether they are new. Refused files are tried again only on request.
     fn look(&self, asked: bool) -> Result<bool, LimitsError> {
         let mut refused = self.refused.lock();
-        let (documents, digest) = self
-            .read()
-            .inspect_err(|_| metrics::reloaded("unreadable"))?;
+        let read = self.read();
+        let (documents, digest) = read.inspect_err(|_| metrics::reloaded("unreadable"))?;
         if digest == self.limiter.limits().digest {
             *refused = None;
             return Ok(false);
@@ -214,34 +211,25 @@ impl Reloader {
     /// Reads the files until two reads are identical, so that old and new files are never combined.
     fn read(&self) -> Result<(Vec<Document>, u64), LimitsError> {
         const TRIES: usize = 10;
-        let read = || {
+        let mut before = self.limiter.limits().digest;
+        let mut tries = 0;
+        loop {
             let documents = self.recipe.read()?;
             let digest = self.recipe.digest(&documents);
-            Ok::<_, LimitsError>((documents, digest))
-        };
-        let mut last = read()?;
-        for _ in 0..TRIES {
-            if last.1 == self.limiter.limits().digest {
-                break;
+            tries += 1;
+            if digest == before || tries == TRIES {
+                return Ok((documents, digest));
             }
-            let before = last.1;
-            last = read()?;
-            if last.1 == before {
-                break;
-            }
+            before = digest;
         }
-        Ok(last)
     }
 
     /// Reads the files on a thread for blocking work, and logs the changes.
     async fn look_elsewhere(&self, asked: bool) -> Result<bool, String> {
         let reloader = self.clone();
-        let looked = task::spawn_blocking(move || {
-            let (new, lists) = reloader.look_at_lists();
-            let new: Vec<_> = new.into_iter().cloned().collect();
-            (new, lists, reloader.look(asked))
-        });
-        let (new, lists, limits) = looked.await.map_err(|error| error.to_string())?;
+        let look = move || (reloader.look_at_lists(), reloader.look(asked));
+        let looked = task::spawn_blocking(look).await;
+        let ((new, lists), limits) = looked.map_err(|error| error.to_string())?;
         for list in new {
             tracing::info!(path = %list.path().display(), "a list of addresses is reloaded");
         }

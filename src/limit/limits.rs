@@ -140,10 +140,9 @@ impl Limits {
     /// Starts the counters of all limits at 0.
     pub(crate) fn begin_counters(&self) {
         for named in self.iter() {
-            Meter::begin(named.name());
-            if let Some(Algorithm::Concurrency(_)) = named.limit().and_then(Limit::algorithm) {
-                Meter::begin_permits(named.name());
-            }
+            let algorithm = named.limit().and_then(Limit::algorithm);
+            let has_permits = matches!(algorithm, Some(Algorithm::Concurrency(_)));
+            Meter::begin(named.name(), has_permits);
         }
     }
 

@@ -1,12 +1,9 @@
 //! How long decisions and calls to a store take.
 
-use std::{
-    sync::{LazyLock, OnceLock},
-    time::Duration,
-};
+use std::{sync::OnceLock, time::Duration};
 
 use metrics::{Histogram, histogram};
-use quanta::Clock;
+use quanta::Instant;
 
 use super::{DECISION_DURATION, STORE_DURATION};
 use crate::transaction::Operation;
@@ -30,19 +27,17 @@ impl Durations {
 /// The start of a measurement. Uses the processor's counter where that is reliable, because the system's clock takes
 /// several times as long to read.
 #[derive(Clone, Copy)]
-pub(crate) struct Stopwatch(u64);
-
-static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::new);
+pub(crate) struct Stopwatch(Instant);
 
 impl Stopwatch {
     #[inline]
     pub(crate) fn start() -> Self {
-        Self(CLOCK.raw())
+        Self(Instant::now())
     }
 
     #[inline]
     fn elapsed(self) -> Duration {
-        CLOCK.delta(self.0, CLOCK.raw())
+        self.0.elapsed()
     }
 }
 

@@ -1,7 +1,9 @@
 //! A stand-in for the metrics, which counts nothing without the feature `metrics`.
 
-use crate::transaction::OnFailure;
-use crate::{decision::ResultLabel, transaction::Operation};
+use crate::{
+    decision::ResultLabel,
+    transaction::{OnFailure, Operation},
+};
 
 /// All counters and stopwatches.
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,14 +13,11 @@ pub(crate) type Meter = Off;
 pub(crate) type PermitCount = Off;
 pub(crate) type Durations = Off;
 pub(crate) type Stopwatch = Off;
-pub(crate) type Fallbacks = Off;
 pub(crate) type StoreDurations = Off;
 
 #[expect(clippy::unused_self, reason = "those that count need it")]
 impl Off {
-    pub(crate) fn begin(_policy: &str) {}
-
-    pub(crate) fn begin_permits(_policy: &str) {}
+    pub(crate) fn begin(_policy: &str, _has_permits: bool) {}
 
     #[inline]
     pub(crate) fn decided(self, _policy: &str, _label: ResultLabel) {}
@@ -38,14 +37,14 @@ impl Off {
     #[inline]
     pub(crate) fn record(self, _operation: Operation, _since: Self) {}
 
-    pub(crate) fn count(self, _action: OnFailure) {}
-
     pub(crate) fn call(self, _operation: Operation) -> Self {
         Self
     }
 
     pub(crate) fn ended(self, _result: &'static str) {}
 }
+
+pub(crate) fn fell_back(_action: OnFailure) {}
 
 pub(crate) fn circuit_is(_to: &'static str) {}
 

@@ -6,7 +6,7 @@ use crate::{
     algorithm::{Algorithm, Ask, Share, Wait},
     backend::{Backend, BackendError, MemoryBackend, UnsupportedLimit},
     decision::{Answer, Outcome, Source},
-    metrics::Fallbacks,
+    metrics,
     transaction::{Batch, Member, Mode, OnFailure, Operation},
 };
 
@@ -17,7 +17,6 @@ pub(super) struct Local {
     pub(super) share: Share,
     /// What happens to limits that do not say it.
     pub(super) on_failure: OnFailure,
-    fallbacks: Fallbacks,
 }
 
 impl Local {
@@ -42,7 +41,7 @@ impl Local {
         let actions = batch.members.iter().map(|member| self.action(member));
         let action = actions.reduce(OnFailure::stricter).unwrap_or_default();
         if batch.operation != Peek {
-            self.fallbacks.count(action);
+            metrics::fell_back(action);
         }
         if action == OnFailure::Refuse {
             return Err(error);
