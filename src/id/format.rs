@@ -196,11 +196,9 @@ impl IdFormat {
 }
 
 fn number(text: &str) -> Result<&str, Remedy> {
-    let is_written_so = |number| itoa::Buffer::new().format(number) == text;
-    match text.parse::<u64>() {
-        Ok(number) if is_written_so(number) => Ok(text),
-        _ => Err(NO_NUMBER),
-    }
+    let number = text.parse::<u64>();
+    let is_number = number.is_ok_and(|number| itoa::Buffer::new().format(number) == text);
+    is_number.then_some(text).ok_or(NO_NUMBER)
 }
 
 fn pair(

@@ -141,21 +141,18 @@ impl From<String> for Id {
 /// The digits of each octet and a dot, the first in the lowest byte.
 const OCTETS: [u32; 256] = {
     let mut octets = [0; 256];
-    let mut octet = 0;
-    while octet < 256 {
-        #[expect(clippy::cast_possible_truncation, reason = "it is below 256")]
-        let (mut rest, mut text) = (octet as u32, b'.' as u32);
-        loop {
-            text = (text << 8) | (b'0' as u32 + rest % 10);
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
+    let mut octet = 0_u8;
+    loop {
+        let digits = [octet / 100, octet / 10 % 10, octet % 10];
+        let [hundreds, tens, ones] = digits;
+        let text = [b'0' + hundreds, b'0' + tens, b'0' + ones, b'.'];
+        let zeros = (octet < 10) as u32 + (octet < 100) as u32;
+        octets[octet as usize] = u32::from_le_bytes(text) >> (8 * zeros);
+        if octet == u8::MAX {
+            break octets;
         }
-        octets[octet] = text;
         octet += 1;
     }
-    octets
 };
 
 // `Display` takes several times as long as all else of an address, and bytes that are written one by one are read slowly.

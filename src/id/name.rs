@@ -44,10 +44,8 @@ pub(super) fn fold_set(text: &str) -> Result<Cow<'_, str>, Remedy> {
     members.sort_unstable();
     members.dedup();
     let hash = Hash::hash(members.join(",").as_bytes());
-    let digits = hash.into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    Ok(digits
-        .filter_map(|digit| char::from_digit(digit.into(), 16))
-        .collect())
+    let digits = hash.map(|byte| format!("{byte:02x}"));
+    Ok(digits.concat().into())
 }
 
 /// Canonicalizes an address, or a name with or without a wildcard.

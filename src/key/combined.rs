@@ -23,7 +23,7 @@ impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for OrElse<A, B> {
         match self.first.extract_as(parts, format) {
             Ok(Some(id)) => return Ok(Some(id)),
             Ok(None) => {}
-            Err(missing) => missing.log_before_fallback(&self.logged),
+            Err(missing) => missing.log_once(None, "fall back to another id", &self.logged),
         }
         self.other.extract_as(parts, format)
     }
@@ -116,21 +116,14 @@ fn join(
             return Ok(None);
         };
         is_secret |= id.is_secret();
-        match i + 1 == extractors.len() {
-            true => joined.push_str(id.as_str()),
-            false => push_escaped(&mut joined, id.as_str()),
+        if i > 0 {
+            joined.push(':');
+        }
+        let (part, is_last) = (id.as_str(), i + 1 == extractors.len());
+        match is_last || !part.contains([':', '%']) {
+            true => joined.push_str(part),
+            false => joined.push_str(&part.replace('%', "%25").replace(':', "%3A")),
         }
     }
     Ok(Some(Id::from(joined).secret_if(is_secret)))
-}
-
-fn push_escaped(joined: &mut String, id: &str) {
-    for c in id.chars() {
-        match c {
-            ':' => joined.push_str("%3A"),
-            '%' => joined.push_str("%25"),
-            c => joined.push(c),
-        }
-    }
-    joined.push(':');
 }

@@ -47,10 +47,9 @@ pub trait KeyExtractor: Send + Sync + 'static {
     }
 
     /// Returns whether the ids can have a format. A rule whose limit has another format is an error at startup, because it would
-    /// refuse every request. By default, they can have any.
+    /// refuse every request. By default, they can have any, but those of [`IdSource::Shared`] are opaque.
     fn fits(&self, format: IdFormat) -> bool {
-        let _ = format;
-        true
+        format == IdFormat::Opaque || self.source() != IdSource::Shared
     }
 
     /// Returns where the ids come from. The layer looks for mistakes in its configuration with it.
@@ -134,11 +133,9 @@ pub enum IdSource {
 impl IdSource {
     /// Returns the source of ids that come from one extractor or else from another.
     pub(super) fn or_else(self, other: Self) -> Self {
-        let is_address = |source| matches!(source, Self::Address | Self::Peer | Self::AnyHeader);
-        let collide = |a, b| a == Self::Client && is_address(b);
-        match collide(self, other) || collide(other, self) {
-            true => Self::Colliding,
-            false => self.max(other),
+        match (self.min(other), self.max(other)) {
+            (Self::Client, Self::Address | Self::Peer | Self::AnyHeader) => Self::Colliding,
+            (_, last) => last,
         }
     }
 
@@ -172,36 +169,28 @@ struct Missing {
     status: StatusCode,
     reason: Cow<'static, str>,
     challenge: Option<&'static str>,
-    fault: Fault,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    Absent,
-    /// The server has found an id, but none in the limit's format.
-    Malformed,
-    /// The server has chosen a limit that it cannot apply.
-    Limit,
+    /// Whether clients see the reason.
+    is_shown: bool,
 }
 
 impl MissingId {
     /// The client has not sent it. The request is refused with 400 and this reason, which should say what to send.
     pub fn client(reason: impl Into<Cow<'static, str>>) -> Self {
-        Self::of(StatusCode::BAD_REQUEST, reason.into())
+        Self::of(StatusCode::BAD_REQUEST, reason.into(), true)
     }
 
     /// The server is not configured to find it. The request is refused with 500. The reason, which should say what to
     /// change, is logged once.
     pub fn server(reason: impl Into<Cow<'static, str>>) -> Self {
-        Self::of(StatusCode::INTERNAL_SERVER_ERROR, reason.into())
+        Self::of(StatusCode::INTERNAL_SERVER_ERROR, reason.into(), false)
     }
 
-    fn of(status: StatusCode, reason: Cow<'static, str>) -> Self {
+    fn of(status: StatusCode, reason: Cow<'static, str>, is_shown: bool) -> Self {
         Self(Box::new(Missing {
             status,
             reason,
             challenge: None,
-            fault: Fault::Absent,
+            is_shown,
         }))
     }
 
@@ -230,24 +219,16 @@ impl MissingId {
         self
     }
 
-    /// Marks the id as one that the server has found, but that is not in the limit's format.
-    pub(super) fn malformed(mut self) -> Self {
-        self.0.fault = Fault::Malformed;
-        self
-    }
-
     /// The server has chosen a limit that it cannot apply. Clients see the reason.
     pub(crate) fn limit(reason: &'static str) -> Self {
-        let mut missing = Self::server(reason);
-        missing.0.fault = Fault::Limit;
-        missing
+        Self::of(StatusCode::INTERNAL_SERVER_ERROR, reason.into(), true)
     }
 
     /// Returns the reason for clients. What the server would have to change is not for them.
     pub(crate) fn reason_for_clients(&self) -> &str {
-        match self.status().is_server_error() && self.0.fault != Fault::Limit {
-            true => "the server cannot identify the client",
-            false => self.reason(),
+        match self.0.is_shown {
+            true => self.reason(),
+            false => "the server cannot identify the client",
         }
     }
 
@@ -267,13 +248,14 @@ impl MissingId {
         self.0.challenge.map(HeaderValue::from_static)
     }
 
-    /// Logs an id that the server has found malformed, before another extractor or rule is asked for one. That an id is absent is
-    /// nobody's mistake there.
-    pub(crate) fn log_before_fallback(&self, logged: &AtomicBool) {
-        if self.0.fault == Fault::Malformed && !logged.swap(true, Ordering::Relaxed) {
+    /// Logs a mistake of the server, once.
+    #[cold]
+    pub(crate) fn log_once(&self, limit: Option<&str>, consequence: &str, logged: &AtomicBool) {
+        if self.status().is_server_error() && !logged.swap(true, Ordering::Relaxed) {
             let reason = self.reason();
             tracing::error!(
-                "requests fall back to another id, because theirs is not valid: {reason}"
+                limit,
+                "requests {consequence}, because they have no valid id: {reason}"
             );
         }
     }

@@ -3,7 +3,7 @@ use std::net::Ipv6Addr;
 use http::{Uri, request::Parts};
 
 use super::extractor::{IdSource, KeyExtractor, MissingId};
-use crate::id::{Id, IdFormat};
+use crate::id::Id;
 
 /// The server that a request is sent to, by the authority of its URI: `api.example.com`, or `api.example.com:8443` if
 /// the port is not the scheme's default. It is for limits on the requests that a client sends.
@@ -36,10 +36,6 @@ impl KeyExtractor for Host {
                 "the URI has no authority: send requests with absolute URIs, such as `https://example.com/`",
             )),
         }
-    }
-
-    fn fits(&self, format: IdFormat) -> bool {
-        format == IdFormat::Opaque
     }
 
     fn source(&self) -> IdSource {

@@ -4,6 +4,7 @@
 //! right: the items from our proxies are well formed, and nothing to their left can change how they are read.
 
 use std::{
+    borrow::Cow,
     iter,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
@@ -147,9 +148,9 @@ fn client(element: &[u8]) -> Option<IpAddr> {
     let pairs = parts(element.trim_ascii(), b';');
     for pair in pairs.filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_at_checked(pair.iter().position(|byte| *byte == b'=')?)?;
-        let value = &value[1..];
+        let value = unquoted(&value[1..])?;
         let is_repeated = names.iter().any(|other| name.eq_ignore_ascii_case(other));
-        if !is_token(name) || !is_value(value) || is_repeated || names.len() == MAX_PARAMETERS {
+        if !is_token(name) || is_repeated || names.len() == MAX_PARAMETERS {
             return None;
         }
         names.push(name);
@@ -158,8 +159,7 @@ fn client(element: &[u8]) -> Option<IpAddr> {
         }
     }
     // An IPv6 address is in brackets, and a port can be obfuscated.
-    let node = unescaped(client?)?;
-    with_port(text(&node)?, |port| is_port(port) || is_obfuscated(port))
+    with_port(text(&client?)?, |port| is_port(port) || is_obfuscated(port))
 }
 
 fn is_token(text: &[u8]) -> bool {
@@ -167,34 +167,24 @@ fn is_token(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(is_of_token)
 }
 
-/// Returns whether a text is a token or a quoted string. A header's value has no control characters, so this need not reject any.
-fn is_value(text: &[u8]) -> bool {
-    let [b'"', quoted @ .., b'"'] = text else {
-        return is_token(text);
+/// Returns a token, or the text of a quoted string without its backslashes. A header's value has no control characters, so this
+/// need not reject any.
+fn unquoted(value: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let [b'"', quoted @ .., b'"'] = value else {
+        return is_token(value).then_some(value.into());
     };
-    let mut escaped = false;
-    let has_quote = quoted.iter().any(|byte| {
-        let ends = *byte == b'"' && !escaped;
-        escaped = *byte == b'\\' && !escaped;
-        ends
-    });
-    !has_quote && !escaped
-}
-
-/// Returns a value without its quotes and backslashes, or `None` if it is too long for an address.
-fn unescaped(value: &[u8]) -> Option<SmallVec<[u8; MAX_LEN]>> {
-    let mut text = SmallVec::new();
-    let quoted = value.strip_prefix(b"\"");
-    let mut bytes = quoted
-        .map_or(value, |value| &value[..value.len() - 1])
-        .iter();
-    while let Some(&byte) = bytes.next() {
-        if text.len() == MAX_LEN {
-            return None;
-        }
-        text.push(if byte == b'\\' { *bytes.next()? } else { byte });
+    let mut text = Vec::new();
+    let mut bytes = quoted.iter();
+    while let Some(byte) = bytes.next() {
+        let byte = match byte {
+            b'"' => return None,
+            b'\\' => *bytes.next()?,
+            byte => *byte,
+        };
+        // A longer text is no address.
+        text.extend((text.len() <= MAX_LEN).then_some(byte));
     }
-    Some(text)
+    Some(text.into())
 }
 
 #[cfg(test)]

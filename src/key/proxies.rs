@@ -16,6 +16,7 @@ use super::{
     extractor::{IdSource, MissingId},
     items,
     ranges::{ProxiesError, Ranges},
+    value::header_name,
 };
 use crate::id::canonical_ip;
 
@@ -162,19 +163,11 @@ impl ProxyHeader {
     ///
     /// # Panics
     ///
-    /// If `name` is not a valid header name, or if the header has its own variant: `X-Forwarded-For`, `Forwarded` and
-    /// `CloudFront-Viewer-Address`.
+    /// If `name` is not a valid header name.
     #[must_use]
     #[track_caller]
     pub fn single(name: &str) -> Self {
-        let Ok(parsed) = name.parse() else {
-            panic!("`{name}` is not a header name: use ASCII letters, digits and `-`");
-        };
-        let header = Self::Single(parsed);
-        match header.misread() {
-            Some(misread) => panic!("{misread}"),
-            None => header,
-        }
+        Self::Single(header_name(name))
     }
 
     /// Returns the mistake, if a header with its own variant is read as a single address.

@@ -10,7 +10,7 @@ use super::{
     extractor::{IdSource, KeyExtractor, MissingId},
     value::MAX_LEN,
 };
-use crate::id::{Id, IdError, IdFormat};
+use crate::id::{Id, IdError};
 
 /// The route that axum has matched, as written in the router: `/users/{id}`. Alone, it gives each route one bucket.
 /// In a tuple with another extractor, it gives each client one bucket per route.
@@ -31,10 +31,6 @@ impl KeyExtractor for MatchedPath {
     fn extract(&self, parts: &Parts) -> Result<Option<Id>, MissingId> {
         // It differs from every route, because routes begin with a slash.
         Ok(Some(route_of(parts).unwrap_or("unmatched").into()))
-    }
-
-    fn fits(&self, format: IdFormat) -> bool {
-        format == IdFormat::Opaque
     }
 
     fn source(&self) -> IdSource {

@@ -5,7 +5,7 @@ use std::{any::type_name, fmt, sync::Arc};
 use http::{HeaderName, HeaderValue, request::Parts};
 
 use super::extractor::{IdSource, KeyExtractor, MissingId};
-use crate::id::{Id, IdError, IdFormat};
+use crate::id::{Id, IdError};
 
 /// The maximum length of an id that clients choose, in bytes.
 pub(super) const MAX_LEN: usize = 1024;
@@ -41,11 +41,8 @@ impl HeaderId {
     #[must_use]
     #[track_caller]
     pub fn new(name: &str) -> Self {
-        let Ok(name) = name.parse() else {
-            panic!("`{name}` is not a header name: use ASCII letters, digits and `-`");
-        };
         Self {
-            name,
+            name: header_name(name),
             is_shown: false,
             challenge: None,
         }
@@ -78,6 +75,14 @@ impl HeaderId {
             Some(challenge) => missing.unauthorized(challenge),
             None => missing,
         }
+    }
+}
+
+#[track_caller]
+pub(super) fn header_name(name: &str) -> HeaderName {
+    match name.parse() {
+        Ok(name) => name,
+        Err(_) => panic!("`{name}` is not a header name: use ASCII letters, digits and `-`"),
     }
 }
 
@@ -178,7 +183,7 @@ impl<T: Send + Sync + 'static> KeyExtractor for ExtensionId<T> {
     fn invalid(&self, error: &IdError) -> MissingId {
         // Neither the client nor the log should see the id.
         let error = error.clone().secret_if(true);
-        MissingId::server(format!("extension `{}`: {error}", type_name::<T>())).malformed()
+        MissingId::server(format!("extension `{}`: {error}", type_name::<T>()))
     }
 }
 
@@ -197,10 +202,6 @@ pub struct Everyone;
 impl KeyExtractor for Everyone {
     fn extract(&self, _: &Parts) -> Result<Option<Id>, MissingId> {
         Ok(Some("everyone".into()))
-    }
-
-    fn fits(&self, format: IdFormat) -> bool {
-        format == IdFormat::Opaque
     }
 
     fn source(&self) -> IdSource {

@@ -263,22 +263,16 @@ impl Charges {
             true => transaction.mode(Mode::SpendOnly).min_cost(1),
             false => transaction.mode(Mode::Debit),
         };
-        match self
-            .client
-            .limiter
-            .one(Operation::Spend, &transaction)
-            .await
-        {
-            Ok(decision) => match decision.receipt() {
-                Some(receipt) => charged.receipts.push(receipt),
-                None => charged.others = charged.others.saturating_add(decision.granted()),
-            },
-            Err(error) => {
-                if may_be_done(&error) {
-                    charged.others = charged.others.saturating_add(units);
-                }
-                return Err(error);
+        let limiter = &self.client.limiter;
+        let decided = limiter.one(Operation::Spend, &transaction).await;
+        let decision = decided.inspect_err(|error| {
+            if may_be_done(error) {
+                charged.others = charged.others.saturating_add(units);
             }
+        })?;
+        match decision.receipt() {
+            Some(receipt) => charged.receipts.push(receipt),
+            None => charged.others = charged.others.saturating_add(decision.granted()),
         }
         Ok(())
     }

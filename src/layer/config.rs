@@ -1,6 +1,6 @@
 //! What the services of a layer share.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use arc_swap::ArcSwap;
 use tokio::{
@@ -20,7 +20,7 @@ use crate::{
 const MOST: usize = 10_000;
 
 /// What the services of a layer share.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Config {
     pub(super) limiter: Limiter,
     pub(super) bound: Arc<Bound>,
@@ -110,5 +110,14 @@ impl Config {
         let can_wait = may_wait() && Handle::try_current().is_ok();
         let seat = || Arc::clone(&self.seats).try_acquire_owned().ok();
         can_wait.then(seat).flatten()
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("limiter", &self.limiter)
+            .field("rules", self.rules())
+            .finish_non_exhaustive()
     }
 }

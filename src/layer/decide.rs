@@ -20,7 +20,7 @@ use super::{
 use crate::{
     decision::{Decision, ResultLabel, strictest},
     key::MissingId,
-    limit::Limit,
+    limit::{Limit, NamedLimit},
     limiter::{LimiterError, Permit, Transaction, is_listened_to},
     response::{Decided, Fields, InForce, Reason, Refusal},
     rule::{Charge, Outcome},
@@ -280,13 +280,16 @@ impl Config {
         missing: Option<&MissingId>,
     ) -> Result<(), Refused> {
         self.checks.failed(error);
-        let is_harmless = |charge| asked.in_force.named(charge).is_shadow();
+        let mut limits = asked
+            .charges
+            .iter()
+            .map(|charge| asked.in_force.named(charge));
+        if missing.is_none() && limits.all(NamedLimit::is_shadow) {
+            self.pass(request);
+            return Ok(());
+        }
         let refusal = match missing {
             Some(missing) => Refusal::new(request, Reason::NoId(missing)),
-            None if asked.charges.iter().all(is_harmless) => {
-                self.pass(request);
-                return Ok(());
-            }
             None => Refusal::failed(request, error, asked.in_force, asked.charges),
         };
         Err(self.refuse(refusal, &mut Fields::default()))
@@ -299,14 +302,11 @@ impl Config {
             return;
         }
         let decisions = decided.decisions;
+        let place_of = |is: fn(&Decision) -> bool| decisions.iter().position(is);
         // A limit in shadow mode has no vote.
-        let told = decisions
-            .iter()
-            .position(|decision| decision.would_be_denied());
-        let told = told
-            .filter(|_| !decided.is_denied())
-            .or_else(|| strictest(decisions));
-        let told = told.or_else(|| decisions.iter().position(Decision::limited));
+        let shadow = place_of(Decision::would_be_denied).filter(|_| !decided.is_denied());
+        let told = shadow.or_else(|| strictest(decisions));
+        let told = told.or_else(|| place_of(Decision::limited));
         if let Some((charge, decision)) = told.and_then(|place| decided.iter().nth(place)) {
             let mode = self.rule(charge.rule).mode;
             let label = ResultLabel::of(decision, mode, !decided.is_denied());

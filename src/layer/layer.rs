@@ -36,16 +36,6 @@ struct OwnLimits {
     rules: Vec<Rule>,
 }
 
-impl OwnLimits {
-    fn limiter(&self, backend: impl Backend) -> Result<Limiter, LimitsError> {
-        let limits = self.limits.iter().cloned();
-        let limits = limits.fold(Limits::builder(), |all, (name, limit)| {
-            all.limit(name, limit)
-        });
-        Limiter::try_new(limits.build()?, backend)
-    }
-}
-
 impl RateLimitLayer {
     /// A layer with one limit for each client that `extractor` finds. [`limit`](Self::limit) adds others. This layer and
     /// its clones keep their buckets in memory, and no other layer shares them.
@@ -67,12 +57,11 @@ impl RateLimitLayer {
     #[must_use]
     #[track_caller]
     pub fn new(limit: Limit, extractor: impl KeyExtractor) -> Self {
-        let without = OwnLimits::default().limiter(MemoryBackend::new());
-        let without = without.map(|limiter| Self {
+        let without = Self {
             own: Some(OwnLimits::default()),
-            ..Self::with_limiter(limiter)
-        });
-        valid(without).limit(NAME, limit, extractor)
+            ..Self::with_limiter(Limiter::new(Limits::default(), MemoryBackend::new()))
+        };
+        without.limit(NAME, limit, extractor)
     }
 
     /// A layer that uses a limiter. It lets everything pass until you add a [`rule`](Self::rule).
@@ -152,11 +141,9 @@ impl RateLimitLayer {
         own.rules
             .push(options(Rule::new(Arc::clone(&name.name), extractor)));
         own.limits.push((name, limit));
-        let layer = valid(self.decide_in(MemoryBackend::new(), &own));
-        Self {
-            own: Some(own),
-            ..layer
-        }
+        self.decide_in(MemoryBackend::new(), &own);
+        self.own = Some(own);
+        self
     }
 
     /// Keeps the buckets in a backend, with this name for the limit of [`new`](Self::new). Layers in the same store share
@@ -186,7 +173,8 @@ impl RateLimitLayer {
             *rule = rule.clone().of_limit(Arc::clone(&name.name));
             *first = name;
         }
-        valid(self.decide_in(backend, &own))
+        self.decide_in(backend, &own);
+        self
     }
 
     /// Adds a rule. A request is charged by all rules of a layer or, if one of them denies it, by none.
@@ -326,13 +314,19 @@ impl RateLimitLayer {
     }
 
     /// Decides by these limits alone, whose buckets are in a backend.
-    fn decide_in(mut self, backend: impl Backend, own: &OwnLimits) -> Result<Self, LimitsError> {
-        let new = Config::new(own.limiter(backend)?);
-        let config = self.config_mut();
+    #[track_caller]
+    fn decide_in(&mut self, backend: impl Backend, own: &OwnLimits) {
+        let limits = own.limits.iter().cloned();
+        let limits = limits.fold(Limits::builder(), |all, (name, limit)| {
+            all.limit(name, limit)
+        });
+        let limits = limits.build();
+        let limiter = valid(limits.and_then(|limits| Limiter::try_new(limits, backend)));
+        let (new, config) = (Config::new(limiter), self.config_mut());
         (config.limiter, config.bound) = (new.limiter, new.bound);
-        let mut rules = own.rules.iter().cloned();
-        rules.try_for_each(|rule| config.add_rule(rule))?;
-        Ok(self)
+        for rule in &own.rules {
+            valid(config.add_rule(rule.clone()));
+        }
     }
 
     fn config_mut(&mut self) -> &mut Config {

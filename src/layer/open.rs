@@ -29,8 +29,7 @@ pub(super) struct Open {
     permits: Permit,
     /// The places of the charges that are not settled.
     due: SmallVec<[usize; 2]>,
-    request: Extensions,
-    is_connect: bool,
+    start: RequestStart,
 }
 
 /// What has to be known of a request when it ends.
@@ -52,7 +51,7 @@ impl RequestStart {
 impl Open {
     pub(super) fn new(
         config: &Arc<Config>,
-        request: RequestStart,
+        start: RequestStart,
         decisions: Arc<LayerDecisions>,
         permits: Permit,
     ) -> Box<Self> {
@@ -70,8 +69,7 @@ impl Open {
             decisions,
             permits,
             due,
-            request: request.extensions,
-            is_connect: request.is_connect,
+            start,
         })
     }
 
@@ -136,7 +134,7 @@ impl Open {
                 self.due.push(place);
                 continue;
             }
-            let request = &self.request;
+            let request = &self.start.extensions;
             let end = RequestEnd { request, outcome };
             // A panic must neither reach the others nor, while another one unwinds, end the process.
             let due = || (by_outcome.due)(assessed.cost, &end);
@@ -156,7 +154,7 @@ impl Open {
 
     /// Returns whether the connection, or a stream of it, is upgraded (RFC 9110, sections 9.3.6 and 15.2.2; RFC 8441).
     fn becomes_a_tunnel(&self, status: StatusCode) -> bool {
-        status == StatusCode::SWITCHING_PROTOCOLS || self.is_connect && status.is_success()
+        status == StatusCode::SWITCHING_PROTOCOLS || self.start.is_connect && status.is_success()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Requests that wait: for the decision of a store, or for their turn in line.
 
-use std::{future::Future, iter::zip, mem, pin::Pin, sync::Arc, time::Duration};
+use std::{future::Future, iter::zip, mem, pin::Pin, sync::Arc};
 
 use http::request::Parts;
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
@@ -95,7 +95,8 @@ impl Waited {
                 // If the client leaves, it goes on, and then drops what the request holds.
                 None => detached(self.decide()).await,
             };
-            let delay = waited.delay();
+            let decisions = waited.decided.iter().flatten();
+            let delay = decisions.map(Decision::delay).max().unwrap_or_default();
             if !delay.is_zero() {
                 let _place = seat.map(PlaceInLine::new);
                 tokio::time::sleep(delay).await;
@@ -155,15 +156,6 @@ impl Waited {
             }
             Err(error) => config.fail(request, asked, error, missing.as_ref()),
         }
-    }
-
-    fn delay(&self) -> Duration {
-        let decisions = self.decided.as_deref().unwrap_or_default();
-        decisions
-            .iter()
-            .map(Decision::delay)
-            .max()
-            .unwrap_or_default()
     }
 
     fn asked(&self) -> Asked<'_> {

@@ -1,4 +1,4 @@
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, header};
@@ -135,15 +135,6 @@ impl Default for Responder {
             speaks_grpc: true,
             jitter: Duration::ZERO,
         }
-    }
-}
-
-impl fmt::Debug for Responder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Responder")
-            .field("speaks_grpc", &self.speaks_grpc)
-            .field("jitter", &self.jitter)
-            .finish_non_exhaustive()
     }
 }
 

@@ -85,6 +85,16 @@ enum Applied {
     LeavesIt,
 }
 
+impl OnMissing {
+    fn consequence(self) -> &'static str {
+        match self {
+            Self::Refuse => "are refused",
+            Self::Skip => "are not limited",
+            Self::Shared => "share one bucket",
+        }
+    }
+}
+
 impl Charge {
     /// Returns the client as its bucket names it.
     #[inline]
@@ -206,7 +216,7 @@ impl BoundRule {
             .extract_as(request, limits.at(limit).format());
         if self.has_alternative && !matches!(found, Ok(Some(_))) {
             if let Err(missing) = found {
-                missing.log_before_fallback(&rule.logged);
+                missing.log_once(Some(&rule.limit), "try another rule", &rule.logged);
             }
             return Ok(Applied::LeavesIt);
         }
@@ -221,7 +231,8 @@ impl BoundRule {
             Ok(Some(id)) => Some(id),
             Ok(None) => return Ok(Applied::ChargesNothing),
             Err(missing) => {
-                self.log_missing(&missing);
+                let consequence = rule.on_missing.consequence();
+                missing.log_once(Some(&rule.limit), consequence, &rule.logged);
                 match rule.on_missing {
                     OnMissing::Shared => None,
                     OnMissing::Refuse if !limits.at(limit).is_shadow() => return Err(missing),
@@ -250,7 +261,7 @@ impl BoundRule {
 
     #[cold]
     fn unknown(&self, limit: &str, limits: &Limits) -> MissingId {
-        self.log_once("are refused", || {
+        self.log_once(|| {
             let (limit, hint) = (shortened(limit), did_you_mean(limit, &limits.names()));
             format!("their rule has chosen the limit `{limit}`, which is not known: {hint}")
         });
@@ -260,32 +271,18 @@ impl BoundRule {
     /// Says why the limit that a request has brought does not fit the rule, if it does not.
     fn misfit(&self, limit: &Limit) -> Option<MissingId> {
         let reason = self.rule.refuses(limit)?;
-        let why = || format!("they bring the limit `{limit}`: {reason}");
-        self.log_once("are refused", why);
+        self.log_once(|| format!("they bring the limit `{limit}`: {reason}"));
         Some(MissingId::limit(
             "the limit that the server has for this client does not fit its rule",
         ))
     }
 
-    #[cold]
-    fn log_missing(&self, missing: &MissingId) {
-        let consequence = match self.rule.on_missing {
-            OnMissing::Refuse => "are refused",
-            OnMissing::Skip => "are not limited",
-            OnMissing::Shared => "share one bucket",
-        };
-        if missing.status().is_server_error() {
-            let why = || format!("they have no valid id: {}", missing.reason());
-            self.log_once(consequence, why);
-        }
-    }
-
     /// Logs a mistake of the server.
     #[cold]
-    fn log_once(&self, consequence: &str, why: impl FnOnce() -> String) {
+    fn log_once(&self, why: impl FnOnce() -> String) {
         if !self.rule.logged.swap(true, Ordering::Relaxed) {
             let (limit, why) = (&*self.rule.limit, why());
-            tracing::error!(limit, "requests {consequence}, because {why}");
+            tracing::error!(limit, "requests are refused, because {why}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Conditions on requests.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use http::{Method, Uri, request::Parts, uri::PathAndQuery};
 
@@ -35,12 +35,6 @@ impl Conditions {
     pub(crate) fn may_hold(&self, request: &Parts) -> bool {
         let one_holds = |request: &Parts| self.0.iter().any(|condition| condition(request));
         one_holds(request) || undisguised(request).is_some_and(|other| one_holds(&other))
-    }
-}
-
-impl fmt::Debug for Conditions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} conditions", self.0.len())
     }
 }
 

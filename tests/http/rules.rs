@@ -300,7 +300,6 @@ async fn rules_that_meet_in_one_bucket_are_one_charge() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one case after the other")]
 fn rules_that_do_not_fit_their_limits_are_errors_that_say_what_to_change() {
     let limits = plans()
         .block("abuse", "this address is paused")
