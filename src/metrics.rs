@@ -152,9 +152,8 @@ pub fn describe() {
     ] {
         describe_gauge!(name, Unit::Count, meaning);
     }
-    let seconds = Unit::Seconds;
-    describe_histogram!(DECISION_DURATION, seconds, "Duration of decisions");
-    describe_histogram!(STORE_DURATION, seconds, "Duration of calls to Redis");
+    describe_histogram!(DECISION_DURATION, Unit::Seconds, "Duration of decisions");
+    describe_histogram!(STORE_DURATION, Unit::Seconds, "Duration of calls to Redis");
     describe_histogram!(
         OVERRIDE_UTILIZATION,
         "Used part of the buckets of clients with an override"

@@ -40,17 +40,14 @@ impl Ranges {
     ) -> Result<Self, ProxiesError> {
         let ranges = Self::parse(entries)?;
         if ranges.0.is_empty() {
-            let message =
-                "the list of trusted proxies is empty: add your proxies, or use `ClientIp::peer()`";
+            let message = "no proxies are trusted: add them, or use `ClientIp::peer()`";
             return Err(message.to_owned().into());
         }
         let whole = ranges.0.iter().find(|range| range.prefix_len() == 0);
         whole.map_or(Ok(ranges.clone()), |whole| {
+            let message = "trusts everyone, so clients could choose their address";
             let remedy = "list the ranges of the proxies, or use `Proxies::hops`";
-            Err(format!(
-                "`{whole}` trusts everyone, so clients could choose their address: {remedy}"
-            )
-            .into())
+            Err(format!("`{whole}` {message}: {remedy}").into())
         })
     }
 
@@ -196,10 +193,7 @@ mod tests {
                 .starts_with("`0.0.0.0/0` trusts everyone")
         );
         let none = Ranges::of_proxies::<&str>([]).unwrap_err().to_string();
-        assert!(
-            none.starts_with("the list of trusted proxies is empty"),
-            "{none}"
-        );
+        assert!(none.starts_with("no proxies are trusted"), "{none}");
     }
 
     #[test]
