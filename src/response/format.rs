@@ -7,9 +7,6 @@ use serde_json::json;
 
 use super::refusal::{Reason, Refusal};
 
-const REGISTERED: &str = "https://iana.org/assignments/http-problem-types#";
-const ACME: &str = "urn:ietf:params:acme:error:";
-
 /// Builds the response to a refused request that is not gRPC.
 ///
 /// A format chooses the status, the content type and the body. The layer then adds these headers, unless the format
@@ -100,7 +97,7 @@ impl Problem {
 #[derive(Serialize)]
 struct Document<'a> {
     #[serde(rename = "type")]
-    kind: String,
+    kind: &'a str,
     title: &'a str,
     status: u16,
     detail: String,
@@ -116,9 +113,8 @@ impl ResponseFormat for Problem {
         let phrase = refusal.status.canonical_reason().unwrap_or_default();
         let (kind, title) = match codes.problem {
             // ACME has no titles, so they are the status's own text.
-            _ if self.has_acme_types => (format!("{ACME}{}", codes.acme), phrase),
-            Some((kind, title)) => (format!("{REGISTERED}{kind}"), title),
-            None => ("about:blank".into(), phrase),
+            _ if self.has_acme_types => (codes.acme, phrase),
+            problem => problem.unwrap_or(("about:blank", phrase)),
         };
         let violated = refusal.denials().iter().map(|denial| denial.limit);
         let document = Document {

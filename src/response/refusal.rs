@@ -21,16 +21,23 @@ use crate::{
 const SOON: Duration = Duration::from_secs(1);
 
 /// Registered types of problem documents, with their titles.
-const QUOTA: Option<(&str, &str)> = Some(("quota-exceeded", "Quota Exceeded"));
-const ABNORMAL: Option<(&str, &str)> = Some(("abnormal-usage-detected", "Abnormal Usage Detected"));
-const REDUCED: Option<(&str, &str)> =
-    Some(("temporary-reduced-capacity", "Temporary Reduced Capacity"));
-
+const QUOTA: Option<(&str, &str)> = Some((
+    "https://iana.org/assignments/http-problem-types#quota-exceeded",
+    "Quota Exceeded",
+));
+const ABNORMAL: Option<(&str, &str)> = Some((
+    "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
+    "Abnormal Usage Detected",
+));
+const REDUCED: Option<(&str, &str)> = Some((
+    "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+    "Temporary Reduced Capacity",
+));
 /// Types of ACME.
-const LIMITED: &str = "rateLimited";
-const MALFORMED: &str = "malformed";
-const UNAUTHORIZED: &str = "unauthorized";
-const INTERNAL: &str = "serverInternal";
+const LIMITED: &str = "urn:ietf:params:acme:error:rateLimited";
+const MALFORMED: &str = "urn:ietf:params:acme:error:malformed";
+const UNAUTHORIZED: &str = "urn:ietf:params:acme:error:unauthorized";
+const INTERNAL: &str = "urn:ietf:params:acme:error:serverInternal";
 
 /// A refused request: everything that a [`ResponseFormat`](super::ResponseFormat) can show.
 #[derive(Clone)]
