@@ -261,7 +261,7 @@ impl Charges {
             self.charge(cost - before, &mut charged).await
         } else if self.has_tiers {
             let transaction = self.client.transaction();
-            let limit = transaction.limit.as_str();
+            let limit = transaction.limit;
             Err(LimiterError::not_corrected(limit, AskError::RefundOfTiers))
         } else {
             self.refund(before - cost, &mut charged).await

@@ -169,9 +169,13 @@ impl Config {
     ) -> Step {
         let in_force = self.bound.in_force.load();
         let mut missing = None;
-        let len = self
-            .rules()
-            .charge(request, &in_force.limits, charges, &mut missing);
+        let len = self.rules().charge(
+            request,
+            &in_force.limits,
+            &in_force.own,
+            charges,
+            &mut missing,
+        );
         let decisions = &mut decisions[..len];
         self.checks.look_at(request, self.rules(), &charges[..len]);
         // A request that is refused in any case takes no place in a line.

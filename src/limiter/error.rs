@@ -160,7 +160,7 @@ impl LimiterError {
         let Some(member) = members.get(place) else {
             return Self::Backend(error);
         };
-        let limit = transactions[member.place].limit.to_string();
+        let limit = transactions[member.place].limit.to_owned();
         match most {
             Some(burst) => Self::CostAboveBurst {
                 limit,

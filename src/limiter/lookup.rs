@@ -79,8 +79,8 @@ impl<'a> Call<'a> {
         folded: &'a mut Option<Id>,
         add: impl FnOnce(Member<'a>),
     ) -> Result<Option<Without>, Failed> {
-        let Some(named) = self.limits.find(transaction.limit) else {
-            let name = transaction.limit.as_str();
+        let Some(named) = transaction.named(self.limits) else {
+            let name = transaction.limit;
             return Err(Box::new(LimiterError::unknown_limit(name, self.limits)));
         };
         let id = canonical(named, transaction, folded)?;
@@ -175,7 +175,7 @@ impl<'a> Call<'a> {
                 Ok(Some(without_a_chance(member.mode, member.shadow)))
             }
             Err(error) => {
-                let (limit, cost) = (transaction.limit.as_str(), transaction.cost);
+                let (limit, cost) = (transaction.limit, transaction.cost);
                 Err(Box::new(LimiterError::not_accepted(limit, cost, error)))
             }
         }
@@ -206,7 +206,7 @@ impl<'a> Call<'a> {
         // The charge can be in a bucket of another algorithm, which is no longer used.
         let is_current = receipt.algorithm() == algorithm;
         if is_current && !receipt.is_for(print) {
-            let limit = transaction.limit.as_str();
+            let limit = transaction.limit;
             return Err(Box::new(LimiterError::foreign_receipt(limit)));
         }
         let is_ours = is_current && !receipt.is_local();
@@ -221,7 +221,7 @@ impl<'a> Call<'a> {
     fn admit(&self, transaction: &Transaction<'_>, member: &Member<'_>) -> Result<(), Failed> {
         let admitted = self.limiter.shared.backend.admits(member);
         admitted.map_err(|error| {
-            let limit = transaction.limit.as_str();
+            let limit = transaction.limit;
             Box::new(LimiterError::unsupported(limit, error.to_string()))
         })
     }
@@ -255,7 +255,7 @@ fn fold<'i>(
 ) -> Result<&'i str, Failed> {
     named.format().fold_into(id, folded).map_err(|source| {
         Box::new(LimiterError::InvalidId {
-            limit: transaction.limit.to_string(),
+            limit: transaction.limit.to_owned(),
             source: source.secret_if(transaction.is_secret),
         })
     })
@@ -266,11 +266,8 @@ pub(super) fn limit_of<'a>(
     limits: &'a Limits,
     transaction: &Transaction<'a>,
 ) -> Result<Option<&'a Limit>, LimiterError> {
-    let Some(named) = limits.find(transaction.limit) else {
-        return Err(LimiterError::unknown_limit(
-            transaction.limit.as_str(),
-            limits,
-        ));
+    let Some(named) = transaction.named(limits) else {
+        return Err(LimiterError::unknown_limit(transaction.limit, limits));
     };
     let mut folded = None;
     let id = canonical(named, transaction, &mut folded).map_err(|error| *error)?;

@@ -57,8 +57,8 @@ impl Call<'_> {
             return;
         }
         for transaction in transactions {
-            if let Some(named) = self.limits.find(transaction.limit) {
-                let (limit, label) = (transaction.limit.as_str(), ResultLabel::Error);
+            if let Some(named) = transaction.named(self.limits) {
+                let (limit, label) = (transaction.limit, ResultLabel::Error);
                 named.meter().decided(limit, label);
                 tracing::debug!(limit, result = label.as_str(), %error, "not decided");
             }
@@ -78,10 +78,10 @@ impl Call<'_> {
         for (transaction, decision) in transactions.iter().zip(decisions) {
             let label = ResultLabel::of(decision, transaction.mode, passes);
             let label = label.filter(|_| !transaction.is_correction);
-            let Some((label, named)) = label.zip(self.limits.find(transaction.limit)) else {
+            let Some((label, named)) = label.zip(transaction.named(self.limits)) else {
                 continue;
             };
-            named.meter().decided(transaction.limit.as_str(), label);
+            named.meter().decided(transaction.limit, label);
             if cfg!(feature = "metrics") && named.has_overrides() {
                 record_utilization(named, transaction, decision);
             }
@@ -102,9 +102,7 @@ fn record_utilization(named: &NamedLimit, transaction: &Transaction<'_>, decisio
     let limit = own_limit(named, transaction).filter(|(_, is_own)| *is_own);
     let most = limit.and_then(|(limit, _)| limit.max_cost());
     if let Some((most, remaining)) = most.zip(decision.remaining()) {
-        named
-            .meter()
-            .used(transaction.limit.as_str(), remaining, most);
+        named.meter().used(transaction.limit, remaining, most);
     }
 }
 
@@ -115,7 +113,7 @@ fn emit(
     decision: &Decision,
     label: ResultLabel,
 ) {
-    let (limit, cost) = (transaction.limit.as_str(), transaction.cost);
+    let (limit, cost) = (transaction.limit, transaction.cost);
     let (result, remaining) = (label.as_str(), decision.remaining());
     if label == ResultLabel::Acquired {
         if tracing::enabled!(Level::TRACE) {

@@ -24,9 +24,9 @@ pub(crate) struct InForce {
     pub(crate) limits: Arc<Limits>,
     /// At the places of the limits.
     policies: Box<[Policy]>,
-    /// The places of the limits of a request that all rules charge, each its own limit.
-    usual: Option<Box<[u32]>>,
-    /// `RateLimit-Policy` of such a request, if no client has other values than the defaults.
+    /// The places of the rules' own limits.
+    pub(crate) own: Box<[u32]>,
+    /// `RateLimit-Policy` of a request that all rules charge, each its own limit with the values of the default.
     joined: Option<HeaderValue>,
     /// `RateLimit-Policy` of clients with values of their own.
     others: ArcSwap<Vec<Other>>,
@@ -58,18 +58,22 @@ struct Policy {
 impl InForce {
     pub(crate) fn new(limits: Arc<Limits>, rules: &Rules) -> Self {
         let policies: Box<[_]> = limits.iter().map(Policy::new).collect();
-        let usual: Option<Box<[_]>> = rules.iter().map(|rule| rule.own_limit(&limits)).collect();
-        let usual = usual.filter(|_| rules.chains().all(|chain| chain.len() == 1));
+        // A rule whose limit does not exist is rejected before it charges anything.
+        let own = rules
+            .iter()
+            .map(|rule| rule.own_limit(&limits).unwrap_or_default());
+        let own: Box<[_]> = own.collect();
         let mut items = Vec::new();
-        for place in usual.iter().flatten() {
-            let policy = &policies[*place as usize];
-            items.extend(policy.item.as_deref().filter(|_| !policy.is_hidden));
+        if rules.chains().all(|chain| chain.len() == 1) {
+            let all = own.iter().filter_map(|place| policies.get(*place as usize));
+            let shown = all.filter(|policy| !policy.is_hidden);
+            items.extend(shown.filter_map(|policy| policy.item.as_deref()));
         }
         let joined = (!items.is_empty()).then(|| value(items.join(", ").as_bytes()));
         Self {
             limits,
             policies,
-            usual,
+            own,
             joined,
             others: ArcSwap::default(),
         }
@@ -79,11 +83,11 @@ impl InForce {
     #[inline]
     pub(super) fn joined(&self, charges: &[Charge]) -> Option<&HeaderValue> {
         let joined = self.joined.as_ref()?;
-        let usual = self.usual.as_deref()?;
         let is_usual = |(charge, place): (&Charge, &u32)| {
             charge.limit == *place && self.values_of(charge).is_none()
         };
-        let are_usual = charges.len() == usual.len() && charges.iter().zip(usual).all(is_usual);
+        let are_usual =
+            charges.len() == self.own.len() && charges.iter().zip(&self.own).all(is_usual);
         are_usual.then_some(joined)
     }
 

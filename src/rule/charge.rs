@@ -14,7 +14,7 @@ use crate::{
     limit::{Limit, Limits, LimitsError},
     limiter::Transaction,
     message::did_you_mean,
-    transaction::{LimitPlace, LimitRef, Mode},
+    transaction::Mode,
 };
 
 /// What a request is charged by a rule, or by several that meet in one bucket.
@@ -56,7 +56,6 @@ pub(crate) struct BoundRule {
     has_alternative: bool,
     /// The format of the limit's ids, which no reload changes.
     format: IdFormat,
-    place: Arc<LimitPlace>,
     mode: Mode,
 }
 
@@ -136,23 +135,25 @@ impl Rules {
     }
 
     /// Writes the charges of a request, one for each bucket, and returns their number. If a rule finds no id and refuses the
-    /// request for that, `missing` becomes the reason. There is a place for each rule.
+    /// request for that, `missing` becomes the reason. `own` are the places of the rules' own limits, and there is a place for the
+    /// charge of each rule.
     #[inline]
     pub(crate) fn charge(
         &self,
         request: &Parts,
         limits: &Limits,
+        own: &[u32],
         charges: &mut [Charge],
         missing: &mut Option<MissingId>,
     ) -> usize {
         let (mut len, mut applied) = (0, Applied::LeavesIt);
-        for (place, bound) in (0..).zip(&*self.0) {
+        for ((place, bound), own) in (0..).zip(&*self.0).zip(own) {
             if bound.is_alternative && applied != Applied::LeavesIt {
                 continue;
             }
             let (others, rest) = charges.split_at_mut(len);
             let charge = &mut rest[0];
-            applied = bound.charge(request, limits, charge, missing);
+            applied = bound.charge(request, limits, *own, charge, missing);
             if applied == Applied::Charges {
                 charge.rule = place;
                 match others.iter_mut().find(|other| other.meets(charge)) {
@@ -179,7 +180,6 @@ impl BoundRule {
         }
         Ok(Self {
             format: named.map_or_else(IdFormat::default, |named| named.format()),
-            place: Arc::default(),
             is_alternative: false,
             has_alternative: false,
             mode,
@@ -193,6 +193,7 @@ impl BoundRule {
         &self,
         request: &Parts,
         limits: &Limits,
+        own: u32,
         charge: &mut Charge,
         missing: &mut Option<MissingId>,
     ) -> Applied {
@@ -200,7 +201,7 @@ impl BoundRule {
         if rule.skips.hold(request) {
             return Applied::LeavesIt;
         }
-        let (limit, format) = match self.limit_for(request, limits) {
+        let (limit, format) = match self.limit_for(request, limits, own) {
             Ok(found) => found,
             Err(unknown) => {
                 missing.get_or_insert(unknown);
@@ -250,21 +251,21 @@ impl BoundRule {
 
     /// Returns the place of the limit for a request, and the format of its ids.
     #[inline]
-    fn limit_for(&self, request: &Parts, limits: &Limits) -> Result<(u32, IdFormat), MissingId> {
-        let rule = &self.rule;
-        let chosen = rule.choice.as_ref();
-        let chosen = chosen.and_then(|choice| (choice.choose)(request));
-        let limit = match chosen {
-            None => LimitRef::remembered(&rule.limit, &self.place),
-            Some(name) => name.into(),
+    fn limit_for(
+        &self,
+        request: &Parts,
+        limits: &Limits,
+        own: u32,
+    ) -> Result<(u32, IdFormat), MissingId> {
+        let choice = self.rule.choice.as_ref();
+        let Some(name) = choice.and_then(|choice| (choice.choose)(request)) else {
+            return Ok((own, self.format));
         };
         // A list of blocked clients cannot be chosen: it is not charged.
-        let place = limits.place_of(limit);
-        let place = place.filter(|place| chosen.is_none() || !limits.at(*place).is_block());
-        match (place, chosen) {
-            (Some(place), None) => Ok((place, self.format)),
-            (Some(place), Some(_)) => Ok((place, limits.at(place).format())),
-            (None, _) => Err(self.unknown(limit.as_str(), limits)),
+        let place = limits.place_of(name);
+        match place.filter(|place| !limits.at(*place).is_block()) {
+            Some(place) => Ok((place, limits.at(place).format())),
+            None => Err(self.unknown(name, limits)),
         }
     }
 
@@ -318,11 +319,8 @@ impl BoundRule {
         limits: &'a Limits,
         can_wait: bool,
     ) -> Transaction<'a> {
-        let limit = match &self.rule.choice {
-            None => LimitRef::remembered(&self.rule.limit, &self.place),
-            Some(_) => limits.at(charge.limit).name().into(),
-        };
         Transaction {
+            place: Some(charge.limit),
             id: charge.id.as_ref().map(Id::as_str),
             cost: charge.cost,
             mode: self.mode,
@@ -331,13 +329,13 @@ impl BoundRule {
             values: charge.values.as_deref(),
             is_canonical: true,
             is_secret: charge.id.as_ref().is_some_and(Id::is_secret),
-            ..Transaction::new(limit, "")
+            ..Transaction::new(limits.at(charge.limit).name(), "")
         }
     }
 
     /// Returns the place of the rule's own limit.
     pub(crate) fn own_limit(&self, limits: &Limits) -> Option<u32> {
-        limits.place_of(LimitRef::remembered(&self.rule.limit, &self.place))
+        limits.place_of(&self.rule.limit)
     }
 
     pub(crate) fn mode(&self) -> Mode {
