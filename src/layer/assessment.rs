@@ -216,7 +216,7 @@ impl Assessed {
     pub async fn settle(&self, cost: u32) -> Result<(), LimiterError> {
         if self.decision.has_permits() {
             let error = AskError::Correction("settle");
-            return Err(LimiterError::not_corrected(&self.limit, error));
+            return Err(LimiterError::unsupported(&self.limit, error));
         }
         match self.is_settled() {
             true => Ok(()),
@@ -262,7 +262,7 @@ impl Charges {
         } else if self.has_tiers {
             let transaction = self.client.transaction();
             let limit = transaction.limit;
-            Err(LimiterError::not_corrected(limit, AskError::RefundOfTiers))
+            Err(LimiterError::unsupported(limit, AskError::RefundOfTiers))
         } else {
             self.refund(before - cost, &mut charged).await
         }

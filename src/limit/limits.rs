@@ -91,7 +91,8 @@ impl Limits {
         let Some(named) = limits.named.get_mut(name) else {
             return Err(LimitsError::of_limit(name, self.unknown(name)));
         };
-        let mistaken = |error: IdError| LimitsError::of_limit(name, error.to_string()).of_id(id);
+        let mistaken =
+            |error: IdError| LimitsError::of_limit(name, error.to_string()).of_id(Some(id));
         let folded = named.format.canonical(id).map_err(mistaken)?;
         let own =
             |limit: Limit| Override::new(id, folded.as_str(), limit.into(), Origin::default());
