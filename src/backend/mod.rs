@@ -8,12 +8,14 @@
 #[cfg(feature = "failure-policy")]
 mod breaker;
 pub mod custom;
+mod decide;
 mod deny_cache;
 #[cfg(feature = "failure-policy")]
 mod failure;
 #[cfg(feature = "failure-policy")]
 mod lease;
 mod memory;
+mod owned_batch;
 #[cfg(feature = "redis")]
 pub mod redis;
 
@@ -27,10 +29,9 @@ pub use self::redis::RedisBackend;
 pub use self::{deny_cache::DenyCache, memory::MemoryBackend};
 #[cfg(feature = "failure-policy")]
 pub use self::{failure::FailurePolicy, lease::Lease};
-pub use crate::decision::stats::Stats;
 use crate::{
     clock::InvalidNow,
-    decision::{Answer, DecideError, NoRoom, Outcome, Source},
+    decision::{Answer, Outcome, Source},
     message::debug_is_message,
     transaction::{Batch, Member},
 };
@@ -151,6 +152,20 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
     }
 }
 
+/// Figures of a backend. [`Limiter::stats`](crate::Limiter::stats) returns them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The number of buckets in this process, including those that are as new and have not been replaced yet.
+    pub buckets: Option<usize>,
+    /// The most buckets that this process keeps.
+    pub max_buckets: Option<usize>,
+    /// The number of buckets evicted since the start.
+    pub evictions: Option<u64>,
+    /// Whether this process decides without a store, for some buckets or all. `None` if the backend has no circuit breaker.
+    pub is_open: Option<bool>,
+}
+
 /// The error for a limit whose buckets a backend cannot keep. Returned by [`Backend::admits`].
 /// The page for [authors](custom) has an example.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -202,21 +217,6 @@ pub enum BackendError {
 }
 
 debug_is_message!(BackendError);
-
-impl From<DecideError> for BackendError {
-    fn from(error: DecideError) -> Self {
-        match error {
-            DecideError::InvalidNow(error) => error.into(),
-            DecideError::NoRoom { member } => Self::NoRoom { member },
-        }
-    }
-}
-
-impl From<NoRoom> for BackendError {
-    fn from(NoRoom(member): NoRoom) -> Self {
-        Self::NoRoom { member }
-    }
-}
 
 impl BackendError {
     /// Creates the error for a store that did not answer.

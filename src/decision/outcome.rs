@@ -1,11 +1,8 @@
 use smallvec::SmallVec;
-use thiserror::Error;
 
-use super::judge::{Buckets, Keep, NoRoom, decide};
 use crate::{
-    algorithm::{Charge, Figures, Kept, State},
-    clock::{InvalidNow, Timestamp},
-    transaction::{Batch, Member, Operation},
+    algorithm::{Charge, Figures},
+    transaction::Batch,
 };
 
 /// A backend's answer to a [`Batch`]. The [backend docs](crate::backend::custom) have an example.
@@ -90,113 +87,5 @@ impl Outcome {
     pub const fn by(mut self, source: Source) -> Self {
         self.source = source;
         self
-    }
-
-    /// Decides a batch at `now`, with the state of each member's bucket in the members' order, and changes these states. The
-    /// caller must store them before anyone else reads them. `None` is a bucket that nobody has used. Of a bucket with several
-    /// renewals, the state at the first place counts, and the changed one is written to each.
-    ///
-    /// # Errors
-    ///
-    /// If `now` is at or beyond [`Timestamp::END`], or if a debit does not fit into its window. The states are then unchanged.
-    pub fn decide(
-        batch: &Batch<'_>,
-        now: Timestamp,
-        states: &mut [Option<State>],
-    ) -> Result<Self, DecideError> {
-        now.validate()?;
-        let mut answers = SmallVec::from_elem(Answer::default(), batch.members.len());
-        let mut shared = States { batch, states };
-        decide(batch, &mut answers, &mut shared, now.as_micros())?;
-        shared.copy_to_all_places();
-        Ok(Self {
-            answers,
-            source: Source::Store,
-        })
-    }
-}
-
-/// The error for a batch that has no decision, whoever decides. A [`BackendError`](crate::backend::BackendError) can be made from
-/// it. Returned by [`Outcome::decide`]. The [backend docs](crate::backend::custom) have an example.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum DecideError {
-    /// The time of the decision is out of range.
-    #[error(transparent)]
-    InvalidNow(#[from] InvalidNow),
-    /// A debit does not fit into its window.
-    #[error("the debit of member {member} has no room in its window")]
-    NoRoom {
-        /// The index of the member.
-        member: usize,
-    },
-}
-
-impl From<NoRoom> for DecideError {
-    fn from(NoRoom(member): NoRoom) -> Self {
-        Self::NoRoom { member }
-    }
-}
-
-/// The states of the members' buckets, at their places in the batch.
-struct States<'a> {
-    batch: &'a Batch<'a>,
-    states: &'a mut [Option<State>],
-}
-
-impl States<'_> {
-    /// Returns the first place of a member's bucket. Only renewals can be of one bucket.
-    fn first(&self, place: usize) -> usize {
-        let members = match self.batch.operation {
-            Operation::Renew => &self.batch.members[..place],
-            _ => &[],
-        };
-        let key = self.batch.members[place].key;
-        let first = members.iter().position(|member| member.key == key);
-        first.unwrap_or(place)
-    }
-
-    fn copy_to_all_places(&mut self) {
-        if self.batch.operation != Operation::Renew {
-            return;
-        }
-        for place in 0..self.batch.members.len() {
-            let first = self.first(place);
-            if first < place {
-                self.states[place] = self.states[first].clone();
-            }
-        }
-    }
-}
-
-impl Buckets for States<'_> {
-    fn reset(&mut self, place: usize, _: &Member<'_>) {
-        self.states[place] = None;
-    }
-}
-
-impl<S: Kept> Keep<S> for States<'_> {
-    fn take(&mut self, place: usize, _: &Member<'_>) -> S {
-        let place = self.first(place);
-        let state = self.states[place].take();
-        state.and_then(S::of_state).unwrap_or_default()
-    }
-
-    fn put_back(&mut self, place: usize, _: &Member<'_>, state: S) {
-        let place = self.first(place);
-        self.states[place] = (state != S::default()).then(|| state.into_state());
-    }
-
-    fn store(
-        &mut self,
-        place: usize,
-        _: &Member<'_>,
-        state: S,
-        full_at: u64,
-        _: &Figures,
-        now: u64,
-    ) {
-        let place = self.first(place);
-        self.states[place] = (full_at > now).then(|| state.into_state());
     }
 }

@@ -46,10 +46,8 @@ impl KeyExtractor for Host {
 /// Returns the host in its usual spelling, with the port if it is not the scheme's default.
 pub(crate) fn host_of(uri: &Uri) -> Option<String> {
     let host = uri.host()?;
-    let host = host.strip_suffix('.').unwrap_or(host);
-    if host.is_empty() {
-        return None;
-    }
+    let host = Some(host.strip_suffix('.').unwrap_or(host));
+    let host = host.filter(|host| !host.is_empty())?;
     let ip = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'));

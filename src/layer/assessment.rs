@@ -201,7 +201,7 @@ impl Assessed {
     pub async fn settle(&self, cost: u32) -> Result<(), LimiterError> {
         if self.decision.has_permits() {
             let error = AskError::Correction("settle");
-            return Err(LimiterError::not_corrected(&self.limit, error));
+            return Err(LimiterError::unsupported(&self.limit, error));
         }
         match self.is_settled() {
             true => Ok(()),
@@ -246,8 +246,8 @@ impl Charges {
             self.charge(cost - before, &mut charged).await
         } else if self.has_tiers {
             let transaction = self.client.transaction();
-            let limit = transaction.limit.as_str();
-            Err(LimiterError::not_corrected(limit, AskError::RefundOfTiers))
+            let limit = transaction.limit;
+            Err(LimiterError::unsupported(limit, AskError::RefundOfTiers))
         } else {
             self.refund(before - cost, &mut charged).await
         }

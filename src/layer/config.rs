@@ -48,7 +48,7 @@ pub(super) struct Bound {
 
 impl Bound {
     fn new(rules: Rules, limits: &Arc<Limits>) -> Self {
-        let in_force = InForce::new(Arc::clone(limits));
+        let in_force = InForce::new(Arc::clone(limits), &rules);
         let settles = rules.iter().any(|bound| bound.rule.by_outcome.is_some());
         Self {
             rules,
@@ -64,7 +64,7 @@ impl LimitsUser for Bound {
     }
 
     fn adopt(&self, limits: &Arc<Limits>) {
-        let in_force = InForce::new(Arc::clone(limits));
+        let in_force = InForce::new(Arc::clone(limits), &self.rules);
         self.in_force.store(Arc::new(in_force));
     }
 }

@@ -160,9 +160,9 @@ impl Config {
     ) -> Result<Option<Waiting>, Refused> {
         let in_force = self.bound.in_force.load();
         let mut missing = None;
-        let len = self
-            .rules()
-            .charge(request, &in_force.limits, charges, &mut missing);
+        let (limits, own) = (&in_force.limits, &in_force.own);
+        let rules = self.rules();
+        let len = rules.charge(request, limits, own, charges, &mut missing);
         let decisions = &mut decisions[..len];
         self.checks.look_at(request, self.rules(), &charges[..len]);
         // A request that is refused in any case takes no place in a line.

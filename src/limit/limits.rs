@@ -1,7 +1,4 @@
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 
 use ahash::RandomState;
 use indexmap::IndexMap;
@@ -12,20 +9,13 @@ use super::{
     named::NamedLimit,
     overrides::Override,
 };
-use crate::{
-    algorithm::Algorithm, id::IdError, message::did_you_mean, metrics::Meter, transaction::LimitRef,
-};
-
-/// The generation of the next limits. The first one is 1.
-static GENERATION: AtomicU64 = AtomicU64::new(1);
+use crate::{algorithm::Algorithm, id::IdError, message::did_you_mean, metrics::Meter};
 
 /// All limits of an application: for each name a default, and overrides for single clients. Created by
 /// [`Limits::builder`].
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     pub(super) named: IndexMap<Arc<str>, NamedLimit, RandomState>,
-    /// Distinguishes the indices of these limits from those of others. A copy with another override has the same.
-    generation: u64,
     /// A hash of all sources. Within one process, limits with the same hash are of the same sources.
     pub(crate) digest: u64,
 }
@@ -34,7 +24,6 @@ impl Limits {
     /// Completes limits from sources with this hash.
     pub(super) fn finished(mut self, digest: u64, is_shadow: bool, redacts_ids: bool) -> Self {
         self.digest = digest;
-        self.generation = GENERATION.fetch_add(1, Ordering::Relaxed);
         for named in self.named.values_mut() {
             named.is_shadow = is_shadow || named.declared.shadow == Some(true);
             named.redacts_ids = redacts_ids;
@@ -57,29 +46,9 @@ impl Limits {
         }
     }
 
-    /// Finds a limit.
-    #[inline]
-    pub(crate) fn find(&self, limit: LimitRef<'_>) -> Option<&NamedLimit> {
-        match limit.place() {
-            Some(_) => Some(self.at(self.place_of(limit)?)),
-            None => self.get(limit.as_str()),
-        }
-    }
-
-    /// Returns the place of a limit: the one that the reference has for these limits, or else that of the name.
-    #[inline]
-    pub(crate) fn place_of(&self, limit: LimitRef<'_>) -> Option<u32> {
-        let remembered = limit
-            .place()
-            .and_then(|place| place.within(self.generation));
-        if remembered.is_some() {
-            return remembered;
-        }
-        let place = u32::try_from(self.named.get_index_of(limit.as_str())?).ok()?;
-        if let Some(remembering) = limit.place() {
-            remembering.remember(self.generation, place);
-        }
-        Some(place)
+    /// Returns the place of a limit.
+    pub(crate) fn place_of(&self, name: &str) -> Option<u32> {
+        u32::try_from(self.named.get_index_of(name)?).ok()
     }
 
     /// Returns the limit at a place.
@@ -122,7 +91,8 @@ impl Limits {
         let Some(named) = limits.named.get_mut(name) else {
             return Err(LimitsError::of_limit(name, self.unknown(name)));
         };
-        let mistaken = |error: IdError| LimitsError::of_limit(name, error.to_string()).of_id(id);
+        let mistaken =
+            |error: IdError| LimitsError::of_limit(name, error.to_string()).of_id(Some(id));
         let folded = named.format.canonical(id).map_err(mistaken)?;
         let own =
             |limit: Limit| Override::new(id, folded.as_str(), limit.into(), Origin::default());
@@ -159,7 +129,6 @@ mod tests {
     use crate::{
         id::{IdFormat, MISSING},
         limit::{LimitName, LimitsBuilder},
-        transaction::LimitPlace,
     };
 
     fn builder() -> LimitsBuilder {
@@ -216,30 +185,19 @@ mod tests {
     }
 
     #[test]
-    fn few_names_and_many_are_found_by_name_and_by_reference() {
+    fn few_names_and_many_are_found_by_name_and_by_place() {
         for count in [1, 8, 9, 200] {
             let names: Vec<_> = (0..count).map(|i| format!("n{i}")).collect();
-            let build = |names: &mut dyn Iterator<Item = &String>| {
-                let limit = |builder: LimitsBuilder, name: &String| {
-                    builder.limit(name.as_str(), Limit::per_second(1))
-                };
-                names.fold(Limits::builder(), limit).build().unwrap()
+            let limit = |builder: LimitsBuilder, name: &String| {
+                builder.limit(name.as_str(), Limit::per_second(1))
             };
-            let limits = build(&mut names.iter());
-            let reversed = build(&mut names.iter().rev());
+            let limits = names.iter().fold(Limits::builder(), limit).build().unwrap();
             for name in &names {
-                let place = LimitPlace::default();
-                for limits in [&limits, &limits, &reversed, &limits] {
-                    let found = limits.find(LimitRef::remembered(name, &place)).unwrap();
-                    assert_eq!(
-                        (found.name(), limits.get(name).unwrap().name()),
-                        (&**name, &**name)
-                    );
-                }
+                let place = limits.place_of(name).unwrap();
+                let found = (limits.get(name).unwrap().name(), limits.at(place).name());
+                assert_eq!(found, (&**name, &**name));
             }
-            let place = LimitPlace::default();
-            assert!(limits.get("n").is_none());
-            assert!(limits.find(LimitRef::remembered("n", &place)).is_none());
+            assert!(limits.get("n").is_none() && limits.place_of("n").is_none());
         }
     }
 

@@ -86,10 +86,10 @@ impl LimitsError {
         Self([report.mistake(message)].into())
     }
 
-    /// Names the id.
-    pub(crate) fn of_id(self, id: &str) -> Self {
+    /// Names the id, if there is one.
+    pub(crate) fn of_id(self, id: Option<&str>) -> Self {
         let mut mistake = self.0[0].clone();
-        mistake.id = Some(id.into());
+        mistake.id = id.map(Into::into);
         Self([mistake].into())
     }
 }

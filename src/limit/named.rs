@@ -110,6 +110,13 @@ impl NamedLimit {
         self.overrides.iter()
     }
 
+    /// Returns the default, if there is one, and the overrides, each with its id.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Option<&str>, &Limit)> {
+        let default = self.limit().map(|limit| (None, limit));
+        let overrides = self.overrides().map(|own| (Some(own.id()), own.limit()));
+        default.into_iter().chain(overrides)
+    }
+
     /// The key of a client's bucket, such as `6:12345678`.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ impl Client {
     pub(crate) fn of(limiter: &Limiter, transaction: &Transaction<'_>) -> Self {
         Self {
             limiter: limiter.clone(),
-            limit: transaction.limit.as_str().into(),
+            limit: transaction.limit.into(),
             id: transaction.id.map(Into::into),
             values: transaction.values.cloned().map(Box::new),
             is_secret: transaction.is_secret,

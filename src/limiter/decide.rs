@@ -4,11 +4,7 @@ use std::{iter::zip, slice};
 
 use smallvec::SmallVec;
 
-use super::{
-    Limiter, Transaction,
-    error::LimiterError,
-    lookup::{Without, rooms},
-};
+use super::{Limiter, Transaction, error::LimiterError, lookup::rooms};
 use crate::{
     backend::BackendError,
     decision::{Answer, Decision, Source},
@@ -76,11 +72,12 @@ impl Limiter {
         let (mut folded, mut member) = (None, None);
         let add = |found| member = Some(found);
         let mut without = call.look_up(transaction, 0, &mut folded, add)?;
-        if let Some(member) = &member {
+        if let Some(member) = &mut member {
             without = call.accept(transaction, member)?;
         }
-        let (Some(member), None) = (&member, without) else {
-            return Ok(Some(call.without_bucket(transaction, without)));
+        let (Some(member), None) = (&member, &without) else {
+            call.record(slice::from_ref(transaction), without.as_slice());
+            return Ok(without);
         };
         let mut answer = Answer::default();
         let (members, answers) = (slice::from_ref(member), slice::from_mut(&mut answer));
@@ -88,12 +85,12 @@ impl Limiter {
             return Ok(None);
         };
         let passes = answer.passed || !call.batch(members).votes(member);
+        let decision = || Decision::new(operation, member, &answer, source, passes);
+        // One that is borrowed is not made where it is returned.
         if call.is_recorded() {
-            call.record_one(transaction, member, &answer, source, passes);
+            call.record(slice::from_ref(transaction), slice::from_ref(&decision()));
         }
-        Ok(Some(Decision::new(
-            operation, member, &answer, source, passes,
-        )))
+        Ok(Some(decision()))
     }
 
     /// Decides transactions, if the backend answers at once. Each decision is written to the place of its transaction.
@@ -164,15 +161,6 @@ impl<'a> Call<'a> {
     #[inline]
     fn batch<'m>(&self, members: &'m [Member<'m>]) -> Batch<'m> {
         Batch::new(self.operation, members).at(self.limiter.now())
-    }
-
-    #[cold]
-    fn without_bucket(&self, transaction: &Transaction<'_>, without: Option<Without>) -> Decision {
-        let decision = without.map_or(Decision::NOT_LIMITED, |without| {
-            self.decision_without(without)
-        });
-        self.record(slice::from_ref(transaction), slice::from_ref(&decision));
-        decision
     }
 
     /// Asks the backend, if it answers at once. A batch without members needs no backend.

@@ -94,16 +94,11 @@ impl LimiterError {
     }
 
     #[cold]
-    pub(super) fn unsupported(limit: &str, reason: impl Into<String>) -> Self {
+    pub(crate) fn unsupported(limit: &str, reason: impl ToString) -> Self {
         Self::Unsupported {
             limit: limit.to_owned(),
-            reason: reason.into(),
+            reason: reason.to_string(),
         }
-    }
-
-    #[cold]
-    pub(crate) fn not_corrected(limit: &str, error: AskError) -> Self {
-        Self::unsupported(limit, error.to_string())
     }
 
     #[cold]
@@ -140,7 +135,7 @@ impl LimiterError {
                 limit,
                 reason: "it counts permits, and only a receipt says which of them are meant: use the receipt of the charge",
             },
-            _ => Self::unsupported(&limit, error.to_string()),
+            _ => Self::unsupported(&limit, error),
         }
     }
 
@@ -160,7 +155,7 @@ impl LimiterError {
         let Some(member) = members.get(place) else {
             return Self::Backend(error);
         };
-        let limit = transactions[member.place].limit.to_string();
+        let limit = transactions[member.place].limit.to_owned();
         match most {
             Some(burst) => Self::CostAboveBurst {
                 limit,

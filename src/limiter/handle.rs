@@ -3,11 +3,12 @@ use std::{fmt, slice, sync::Arc};
 use super::{Limiter, LimiterError, Transaction};
 use crate::{
     decision::Decision,
-    transaction::{LimitPlace, LimitRef, Operation, Receipt},
+    limiter::charged::Charged,
+    task::detached,
+    transaction::{Operation, Receipt},
 };
-use crate::{limiter::charged::Charged, task::detached};
 
-/// A handle on one limit of a [`Limiter`], which is looked up once. Created by [`Limiter::limit`].
+/// A handle on one limit of a [`Limiter`]. Created by [`Limiter::limit`].
 ///
 /// A handle is cheap to clone, and stays correct across reloads. If a reload removes its name, its calls return
 /// [`UnknownLimit`](LimiterError::UnknownLimit); a handle does not prevent such a reload. If the limit has no values,
@@ -29,19 +30,13 @@ use crate::{limiter::charged::Charged, task::detached};
 #[derive(Clone)]
 #[must_use = "a handle does nothing by itself"]
 pub struct LimitHandle {
-    limit: Arc<NamedHandle>,
+    limiter: Limiter,
+    name: Arc<str>,
     cost: u32,
 }
 
-/// The part of a handle that its clones share.
-struct NamedHandle {
-    limiter: Limiter,
-    name: Box<str>,
-    place: LimitPlace,
-}
-
 impl Limiter {
-    /// Returns a handle on a limit, for callers that use it often, or that want to know at startup whether it exists.
+    /// Returns a handle on a limit, for callers that use it often, and want to know at startup that it exists.
     ///
     /// # Errors
     ///
@@ -49,34 +44,27 @@ impl Limiter {
     pub fn limit(&self, name: &str) -> Result<LimitHandle, LimiterError> {
         let limits = self.in_force();
         match limits.get(name) {
-            Some(_) => Ok(LimitHandle::new(self.clone(), name)),
+            Some(_) => Ok(LimitHandle {
+                limiter: self.clone(),
+                name: name.into(),
+                cost: 1,
+            }),
             None => Err(LimiterError::unknown_limit(name, &limits)),
         }
     }
 }
 
 impl LimitHandle {
-    pub(super) fn new(limiter: Limiter, name: &str) -> Self {
-        Self {
-            limit: Arc::new(NamedHandle {
-                limiter,
-                name: name.into(),
-                place: LimitPlace::default(),
-            }),
-            cost: 1,
-        }
-    }
-
     /// The limit's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.limit.name
+        &self.name
     }
 
     /// The limiter that decides.
     #[must_use]
     pub fn limiter(&self) -> &Limiter {
-        &self.limit.limiter
+        &self.limiter
     }
 
     /// The same limit at another cost, in tokens. See [`Transaction::cost`].
@@ -91,7 +79,7 @@ impl LimitHandle {
     #[must_use]
     #[inline]
     pub fn transaction<'a>(&'a self, id: &'a str) -> Transaction<'a> {
-        Transaction::new(self, id).cost(self.cost)
+        Transaction::new(&self.name, id).cost(self.cost)
     }
 
     /// Charges the client if the cost fits.
@@ -127,7 +115,7 @@ impl LimitHandle {
         id: &str,
         receipt: Receipt,
     ) -> Result<Decision, LimiterError> {
-        let transaction = Transaction::new(self, id).of_receipt(&receipt);
+        let transaction = self.transaction(id).of_receipt(&receipt);
         self.limiter().refund(&transaction).await
     }
 
@@ -212,13 +200,6 @@ impl LimitHandle {
     #[must_use = "`None` means that nothing has been decided"]
     pub fn try_spend(&self, id: &str) -> Option<Result<Decision, LimiterError>> {
         self.limiter().try_spend(&self.transaction(id))
-    }
-}
-
-impl<'a> From<&'a LimitHandle> for LimitRef<'a> {
-    #[inline]
-    fn from(handle: &'a LimitHandle) -> Self {
-        Self::remembered(&handle.limit.name, &handle.limit.place)
     }
 }
 

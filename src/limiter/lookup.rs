@@ -10,31 +10,12 @@ use super::{
     error::LimiterError,
 };
 use crate::{
-    algorithm::{Algorithm, AlgorithmKey, Ask, AskError, Charge, Verb},
+    algorithm::{Algorithm, Ask, AskError, Verb},
     decision::Decision,
     id::{Id, MISSING},
     limit::{Limit, Limits, NamedLimit},
-    transaction::{BucketKey, Fingerprint, Member, Mode, Operation, Receipt},
+    transaction::{BucketKey, Member, Mode, Operation, Receipt},
 };
-
-/// Why a transaction asks nothing of a bucket.
-#[derive(Clone, Copy)]
-pub(super) enum Without {
-    /// No limit is configured.
-    Limit,
-    /// It cannot pass, in any state.
-    Chance { votes: bool, is_shadow: bool },
-}
-
-/// The charge of a receipt.
-#[derive(Clone, Copy, Default)]
-struct ChargeOf<'a> {
-    charge: Option<&'a Charge>,
-    /// Whether this process has decided it alone.
-    is_local: bool,
-    /// What is asked instead, if the store does not have the charge.
-    verb: Option<Verb>,
-}
 
 impl<'a> Call<'a> {
     /// Looks all transactions up. Those without a member have their decision then. If one of them denies the batch, the batch
@@ -51,12 +32,12 @@ impl<'a> Call<'a> {
             let before = members.len();
             let add = |member| members.push(member);
             let mut without = self.look_up(transaction, place, folded, add)?;
-            if let Some(member) = members.get(before) {
+            if let Some(member) = members.get_mut(before) {
                 without = self.accept(transaction, member)?;
             }
             if let Some(without) = without {
                 members.truncate(before);
-                *decision = self.decision_without(without);
+                *decision = without;
             }
         }
         if self.operation != Operation::Renew
@@ -70,7 +51,7 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Looks up the limit of a transaction, folds and hashes its id, and adds a member, or says why there is none.
+    /// Looks up the limit of a transaction, folds and hashes its id, and adds a member, or returns the decision without one.
     #[inline]
     pub(super) fn look_up(
         &self,
@@ -78,9 +59,9 @@ impl<'a> Call<'a> {
         place: usize,
         folded: &'a mut Option<Id>,
         add: impl FnOnce(Member<'a>),
-    ) -> Result<Option<Without>, Failed> {
-        let Some(named) = self.limits.find(transaction.limit) else {
-            let name = transaction.limit.as_str();
+    ) -> Result<Option<Decision>, Failed> {
+        let Some(named) = transaction.named(self.limits) else {
+            let name = transaction.limit;
             return Err(Box::new(LimiterError::unknown_limit(name, self.limits)));
         };
         let id = canonical(named, transaction, folded)?;
@@ -94,15 +75,10 @@ impl<'a> Call<'a> {
             let is_blocked = limit.is_some_and(Limit::is_blocked);
             return Ok(Some(
                 match is_blocked && self.operation != Operation::Reset {
-                    true => without_a_chance(mode, is_shadow),
-                    false => Without::Limit,
+                    true => Decision::refused(self.operation, mode.votes(), is_shadow),
+                    false => Decision::NOT_LIMITED,
                 },
             ));
-        };
-        let print = named.seed().fingerprint(algorithm.key(), id);
-        let charge = match transaction.receipt {
-            Some(receipt) => self.charge_of(receipt, transaction, algorithm.key(), print)?,
-            None => ChargeOf::default(),
         };
         // It is made where it stays: copies take longer than the arithmetic.
         add(Member {
@@ -113,7 +89,7 @@ impl<'a> Call<'a> {
             },
             algorithm,
             ask: Ask {
-                verb: charge.verb.unwrap_or(self.operation.verb(mode)),
+                verb: self.operation.verb(mode),
                 cost: transaction.cost,
                 min_cost: match transaction.min_cost {
                     Some(min_cost) if transaction.receipt.is_none() => min_cost,
@@ -121,7 +97,7 @@ impl<'a> Call<'a> {
                 },
                 waits: mode == Mode::CheckAndSpend && !transaction.no_wait,
                 saturates: is_shadow || transaction.is_correction,
-                charge: charge.charge,
+                charge: None,
             },
             mode,
             format: named.format(),
@@ -129,22 +105,26 @@ impl<'a> Call<'a> {
             shadow: is_shadow,
             secret: transaction.is_secret || named.redacts_ids(),
             lease: named.lease(),
-            is_local: charge.is_local,
+            is_local: false,
             place,
-            print,
+            print: named.seed().fingerprint(algorithm.key(), id),
         });
         Ok(None)
     }
 
-    /// Checks that the algorithm of a member can answer at all, whatever the state of the bucket.
+    /// Checks that the algorithm of a member can answer at all, whatever the state of the bucket. Returns the decision if it
+    /// always denies.
     #[inline]
     pub(super) fn accept(
         &self,
-        transaction: &Transaction<'_>,
-        member: &Member<'_>,
-    ) -> Result<Option<Without>, Failed> {
+        transaction: &Transaction<'a>,
+        member: &mut Member<'a>,
+    ) -> Result<Option<Decision>, Failed> {
         if transaction.values.is_some() {
             self.admit(transaction, member)?;
+        }
+        if let Some(receipt) = transaction.receipt {
+            self.ask_for_charge(receipt, transaction, member)?;
         }
         let ask = &member.ask;
         let verb = match self.operation {
@@ -172,57 +152,47 @@ impl<'a> Call<'a> {
                 Ok(None)
             }
             Err(AskError::TooCostly(_)) if transaction.is_lenient || member.shadow => {
-                Ok(Some(without_a_chance(member.mode, member.shadow)))
+                let (votes, is_shadow) = (member.mode.votes(), member.shadow);
+                Ok(Some(Decision::refused(self.operation, votes, is_shadow)))
             }
             Err(error) => {
-                let (limit, cost) = (transaction.limit.as_str(), transaction.cost);
+                let (limit, cost) = (transaction.limit, transaction.cost);
                 Err(Box::new(LimiterError::not_accepted(limit, cost, error)))
             }
         }
     }
 
+    /// Lets a refund or a renewal be about the charge of a receipt.
     #[cold]
-    pub(super) fn decision_without(&self, without: Without) -> Decision {
-        match without {
-            Without::Limit => Decision::NOT_LIMITED,
-            Without::Chance { votes, is_shadow } => {
-                Decision::refused(self.operation, votes, is_shadow)
-            }
-        }
-    }
-
-    /// Returns what a refund or a renewal of a receipt asks of the bucket.
-    #[cold]
-    fn charge_of(
+    fn ask_for_charge(
         &self,
         receipt: &'a Receipt,
         transaction: &Transaction<'_>,
-        algorithm: AlgorithmKey,
-        print: Fingerprint,
-    ) -> Result<ChargeOf<'a>, Failed> {
+        member: &mut Member<'a>,
+    ) -> Result<(), Failed> {
         if !matches!(self.operation, Operation::Refund | Operation::Renew) {
-            return Ok(ChargeOf::default());
+            return Ok(());
         }
         // The charge can be in a bucket of another algorithm, which is no longer used.
-        let is_current = receipt.algorithm() == algorithm;
-        if is_current && !receipt.is_for(print) {
-            let limit = transaction.limit.as_str();
-            return Err(Box::new(LimiterError::foreign_receipt(limit)));
+        let is_current = receipt.algorithm() == member.key.algorithm;
+        if is_current && !receipt.is_for(member.print) {
+            return Err(Box::new(LimiterError::foreign_receipt(transaction.limit)));
         }
-        let is_ours = is_current && !receipt.is_local();
-        Ok(ChargeOf {
-            charge: Some(receipt.charge()),
-            is_local: is_current && receipt.is_local() && !receipt.is_elsewhere(),
-            verb: (!is_ours).then_some(Verb::Peek),
-        })
+        member.ask.charge = Some(receipt.charge());
+        member.is_local = is_current && receipt.is_local() && !receipt.is_elsewhere();
+        // The store does not have it.
+        if !is_current || receipt.is_local() {
+            member.ask.verb = Verb::Peek;
+        }
+        Ok(())
     }
 
     /// Checks that the backend can keep a bucket of a limit that the transaction has brought.
     fn admit(&self, transaction: &Transaction<'_>, member: &Member<'_>) -> Result<(), Failed> {
         let admitted = self.limiter.shared.backend.admits(member);
         admitted.map_err(|error| {
-            let limit = transaction.limit.as_str();
-            Box::new(LimiterError::unsupported(limit, error.to_string()))
+            let limit = transaction.limit;
+            Box::new(LimiterError::unsupported(limit, error))
         })
     }
 }
@@ -255,7 +225,7 @@ fn fold<'i>(
 ) -> Result<&'i str, Failed> {
     named.format().fold_into(id, folded).map_err(|source| {
         Box::new(LimiterError::InvalidId {
-            limit: transaction.limit.to_string(),
+            limit: transaction.limit.to_owned(),
             source: source.secret_if(transaction.is_secret),
         })
     })
@@ -266,23 +236,12 @@ pub(super) fn limit_of<'a>(
     limits: &'a Limits,
     transaction: &Transaction<'a>,
 ) -> Result<Option<&'a Limit>, LimiterError> {
-    let Some(named) = limits.find(transaction.limit) else {
-        return Err(LimiterError::unknown_limit(
-            transaction.limit.as_str(),
-            limits,
-        ));
+    let Some(named) = transaction.named(limits) else {
+        return Err(LimiterError::unknown_limit(transaction.limit, limits));
     };
     let mut folded = None;
     let id = canonical(named, transaction, &mut folded).map_err(|error| *error)?;
     Ok(named.in_force(id, transaction.values))
-}
-
-#[cold]
-fn without_a_chance(mode: Mode, is_shadow: bool) -> Without {
-    Without::Chance {
-        votes: mode.votes(),
-        is_shadow,
-    }
 }
 
 /// Returns a member whose bucket is that of an earlier one, too.

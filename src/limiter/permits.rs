@@ -144,15 +144,17 @@ impl Permit {
         decision: &Decision,
         since: Instant,
     ) -> Result<Self, LimiterError> {
-        let hold = limiter.hold_of(transaction);
+        // The limits can be other ones by now, so the limit is looked up by its name.
+        let client = Client::of(limiter, transaction);
+        let hold = limiter.hold_of(&client.transaction());
         let (Some(receipt), Some(hold)) = (decision.receipt(), hold) else {
             return Ok(Self::default());
         };
         let limits = limiter.in_force();
-        let named = limits.find(transaction.limit);
+        let named = limits.get(transaction.limit);
         let counted = named.map(|named| named.meter().held(named.name(), receipt.cost()));
         let record = limiter.shared.permits.keep(|number| PermitRecord {
-            client: Client::of(limiter, transaction),
+            client,
             number,
             runtime: Handle::try_current().ok(),
             receipt: Arc::new(AsyncMutex::new(Some(receipt))),
@@ -168,7 +170,7 @@ impl Permit {
         let permit = Self(smallvec![Arc::new(Work(record))]);
         // An error drops the permit, which gives it back.
         let renewing = limiter.shared.permits.renew_here();
-        let limit = transaction.limit.as_str();
+        let limit = transaction.limit;
         renewing.map_err(|reason| LimiterError::unsupported(limit, reason))?;
         Ok(permit)
     }
@@ -348,7 +350,7 @@ impl PermitRecord {
 
     fn log_loss(&self) {
         let transaction = self.client.transaction();
-        let limit = transaction.limit.as_str();
+        let limit = transaction.limit;
         tracing::warn!(
             limit,
             "a permit was lost while its work goes on: the process was paused or cut off for longer than the hold, which a \
@@ -372,7 +374,7 @@ impl Limiter {
         let limit = limit_of(&limits, transaction)?;
         match limit.and_then(Limit::algorithm).map(Algorithm::hold) {
             Some(None) => Err(LimiterError::unsupported(
-                transaction.limit.as_str(),
+                transaction.limit,
                 "it has no permits: only a limit of what runs at once (`concurrent`) has them",
             )),
             _ => Ok(()),

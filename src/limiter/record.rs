@@ -1,16 +1,14 @@
 //! Records decisions: metrics, and events for subscribers that listen. Only spends are counted, not refunds.
 
-use std::slice;
-
 use tracing::{Level, level_filters::LevelFilter};
 
 use super::{Transaction, decide::Call, error::LimiterError, lookup::canonical};
 use crate::{
-    decision::{Answer, Decision, ResultLabel, Source},
+    decision::{Decision, ResultLabel, Source},
     id::{Id, MISSING},
     limit::{Limit, NamedLimit},
     metrics::Stopwatch,
-    transaction::{Member, Operation},
+    transaction::Operation,
 };
 
 /// Returns whether a subscriber may receive anything. `dispatcher::has_been_set` would not do: it stays true after the first
@@ -25,21 +23,6 @@ impl Call<'_> {
     #[inline]
     pub(super) fn record_duration(&self, since: Stopwatch) {
         self.limiter.shared.durations.record(self.operation, since);
-    }
-
-    /// Records the decision on one transaction. It makes a decision of its own, because one that is borrowed is not made where it
-    /// is returned.
-    #[inline(never)]
-    pub(super) fn record_one(
-        &self,
-        transaction: &Transaction<'_>,
-        member: &Member<'_>,
-        answer: &Answer,
-        source: Source,
-        passes: bool,
-    ) {
-        let decision = Decision::new(self.operation, member, answer, source, passes);
-        self.record_all(slice::from_ref(transaction), slice::from_ref(&decision));
     }
 
     /// Records the decisions on transactions.
@@ -57,8 +40,8 @@ impl Call<'_> {
             return;
         }
         for transaction in transactions {
-            if let Some(named) = self.limits.find(transaction.limit) {
-                let (limit, label) = (transaction.limit.as_str(), ResultLabel::Error);
+            if let Some(named) = transaction.named(self.limits) {
+                let (limit, label) = (transaction.limit, ResultLabel::Error);
                 named.meter().decided(limit, label);
                 tracing::debug!(limit, result = label.as_str(), %error, "not decided");
             }
@@ -78,10 +61,10 @@ impl Call<'_> {
         for (transaction, decision) in transactions.iter().zip(decisions) {
             let label = ResultLabel::of(decision, transaction.mode, passes);
             let label = label.filter(|_| !transaction.is_correction);
-            let Some((label, named)) = label.zip(self.limits.find(transaction.limit)) else {
+            let Some((label, named)) = label.zip(transaction.named(self.limits)) else {
                 continue;
             };
-            named.meter().decided(transaction.limit.as_str(), label);
+            named.meter().decided(transaction.limit, label);
             if cfg!(feature = "metrics") && named.has_overrides() {
                 record_utilization(named, transaction, decision);
             }
@@ -102,9 +85,7 @@ fn record_utilization(named: &NamedLimit, transaction: &Transaction<'_>, decisio
     let limit = own_limit(named, transaction).filter(|(_, is_own)| *is_own);
     let most = limit.and_then(|(limit, _)| limit.max_cost());
     if let Some((most, remaining)) = most.zip(decision.remaining()) {
-        named
-            .meter()
-            .used(transaction.limit.as_str(), remaining, most);
+        named.meter().used(transaction.limit, remaining, most);
     }
 }
 
@@ -115,7 +96,7 @@ fn emit(
     decision: &Decision,
     label: ResultLabel,
 ) {
-    let (limit, cost) = (transaction.limit.as_str(), transaction.cost);
+    let (limit, cost) = (transaction.limit, transaction.cost);
     let (result, remaining) = (label.as_str(), decision.remaining());
     if label == ResultLabel::Acquired {
         if tracing::enabled!(Level::TRACE) {

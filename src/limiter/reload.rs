@@ -105,9 +105,7 @@ impl Limiter {
 /// Rejects limits whose buckets the backend cannot keep.
 pub(super) fn admit(limits: &Limits, backend: &dyn Backend) -> Result<(), LimitsError> {
     for named in limits.iter() {
-        let default = named.limit().map(|limit| (None, limit));
-        let overrides = named.overrides().map(|own| (Some(own.id()), own.limit()));
-        for (id, limit) in default.into_iter().chain(overrides) {
+        for (id, limit) in named.all() {
             let Some(algorithm) = limit.algorithm() else {
                 continue;
             };
@@ -122,11 +120,8 @@ pub(super) fn admit(limits: &Limits, backend: &dyn Backend) -> Result<(), Limits
                 )
             };
             backend.admits(&member).map_err(|reason| {
-                let error = LimitsError::of_limit(
-                    named.name(),
-                    format!("it does not fit the backend: {reason}"),
-                );
-                id.map_or(error.clone(), |id| error.of_id(id))
+                let message = format!("it does not fit the backend: {reason}");
+                LimitsError::of_limit(named.name(), message).of_id(id)
             })?;
         }
     }

@@ -2,11 +2,11 @@ use std::fmt;
 
 use crate::{
     id::Id,
-    limit::Limit,
-    transaction::{LimitRef, Mode, OnFailure, Receipt},
+    limit::{Limit, Limits, NamedLimit},
+    transaction::{Mode, OnFailure, Receipt},
 };
 
-/// One client's use of one limit, given by name or by [handle](crate::limiter::LimitHandle).
+/// One client's use of one limit.
 ///
 /// ```
 /// use tollgate::{Transaction, transaction::Mode};
@@ -18,7 +18,9 @@ use crate::{
 /// ```
 #[derive(Clone, Copy)]
 pub struct Transaction<'a> {
-    pub(crate) limit: LimitRef<'a>,
+    pub(crate) limit: &'a str,
+    /// The place of the limit, if it is known, among the limits that decide.
+    pub(crate) place: Option<u32>,
     /// The id of the client; `None` for the bucket that requests without an id share.
     pub(crate) id: Option<&'a str>,
     pub(crate) cost: u32,
@@ -44,9 +46,10 @@ impl<'a> Transaction<'a> {
     /// Creates a transaction of cost 1 that is checked and spent.
     #[must_use]
     #[inline]
-    pub fn new(limit: impl Into<LimitRef<'a>>, id: &'a str) -> Self {
+    pub const fn new(limit: &'a str, id: &'a str) -> Self {
         Self {
-            limit: limit.into(),
+            limit,
+            place: None,
             id: Some(id),
             cost: 1,
             min_cost: None,
@@ -62,10 +65,19 @@ impl<'a> Transaction<'a> {
         }
     }
 
+    /// Returns the limit, if there is one of its name.
+    #[inline]
+    pub(super) fn named<'l>(&self, limits: &'l Limits) -> Option<&'l NamedLimit> {
+        match self.place {
+            Some(place) => Some(limits.at(place)),
+            None => limits.get(self.limit),
+        }
+    }
+
     /// Creates a transaction for the bucket that requests without an id share
     /// ([`OnMissing::Shared`](crate::rule::OnMissing::Shared)), to look at it or reset it.
     #[must_use]
-    pub fn missing(limit: impl Into<LimitRef<'a>>) -> Self {
+    pub const fn missing(limit: &'a str) -> Self {
         Self {
             id: None,
             ..Self::new(limit, "")

@@ -12,7 +12,7 @@ use crate::{
     algorithm::{Refill, Terms},
     decision::Decision,
     limit::{Limit, Limits, NamedLimit},
-    rule::Charge,
+    rule::{BoundRule, Charge, Rules},
 };
 
 /// What follows the name of a limit in `RateLimit`.
@@ -61,6 +61,8 @@ pub(crate) struct InForce {
     pub(crate) limits: Arc<Limits>,
     /// At the places of the limits.
     policies: Box<[Policy]>,
+    /// The places of the rules' own limits.
+    pub(crate) own: Box<[u32]>,
     known: [OnceLock<Known>; MOST_KNOWN],
 }
 
@@ -86,9 +88,12 @@ struct Policy {
 }
 
 impl InForce {
-    pub(crate) fn new(limits: Arc<Limits>) -> Self {
+    pub(crate) fn new(limits: Arc<Limits>, rules: &Rules) -> Self {
+        // A rule whose limit does not exist is rejected before it charges anything.
+        let own = |rule: &BoundRule| limits.place_of(&rule.rule.limit).unwrap_or_default();
         Self {
             policies: limits.iter().map(Policy::new).collect(),
+            own: rules.iter().map(own).collect(),
             known: Default::default(),
             limits,
         }

@@ -14,7 +14,7 @@ use crate::{
     limit::{Limit, Limits, NamedLimit},
     limiter::Transaction,
     message::did_you_mean,
-    transaction::{LimitPlace, LimitRef, Mode},
+    transaction::Mode,
 };
 
 /// What a request is charged by a rule, or by several that meet in one bucket.
@@ -54,7 +54,6 @@ pub(crate) struct BoundRule {
     is_alternative: bool,
     /// Whether the rule after it is for requests that this one leaves.
     has_alternative: bool,
-    place: Arc<LimitPlace>,
     pub(crate) mode: Mode,
 }
 
@@ -140,24 +139,26 @@ impl Rules {
     }
 
     /// Writes the charges of a request, one for each bucket, and returns their number. If a rule finds no id and refuses the
-    /// request for that, `missing` becomes the reason. There is a place for each rule.
+    /// request for that, `missing` becomes the reason. `own` are the places of the rules' own limits, and there is a place for the
+    /// charge of each rule.
     #[inline]
     pub(crate) fn charge(
         &self,
         request: &Parts,
         limits: &Limits,
+        own: &[u32],
         charges: &mut [Charge],
         missing: &mut Option<MissingId>,
     ) -> usize {
         let (mut len, mut applied) = (0, Applied::LeavesIt);
-        for (place, bound) in (0..).zip(&*self.0) {
+        for ((place, bound), own) in (0..).zip(&*self.0).zip(own) {
             if bound.is_alternative && applied != Applied::LeavesIt {
                 continue;
             }
             let (others, rest) = charges.split_at_mut(len);
             let charge = &mut rest[0];
             applied = bound
-                .charge(request, limits, charge)
+                .charge(request, limits, *own, charge)
                 .unwrap_or_else(|reason| {
                     missing.get_or_insert(reason);
                     Applied::ChargesNothing
@@ -184,7 +185,6 @@ impl BoundRule {
             (rule.cost, mode) = (0, Mode::CheckOnly);
         }
         Self {
-            place: Arc::default(),
             is_alternative: false,
             has_alternative: false,
             mode,
@@ -198,13 +198,14 @@ impl BoundRule {
         &self,
         request: &Parts,
         limits: &Limits,
+        own: u32,
         charge: &mut Charge,
     ) -> Result<Applied, MissingId> {
         let rule = &self.rule;
         if rule.skips.hold(request) {
             return Ok(Applied::LeavesIt);
         }
-        let limit = self.limit_for(request, limits)?;
+        let limit = self.limit_for(request, limits, own)?;
         charge.values = None;
         if let Some(values) = &rule.values {
             charge.values = values(request).map(Box::new);
@@ -246,17 +247,15 @@ impl BoundRule {
 
     /// Returns the place of the limit for a request.
     #[inline]
-    fn limit_for(&self, request: &Parts, limits: &Limits) -> Result<u32, MissingId> {
-        let chosen = self.rule.choice.as_ref();
-        let chosen = chosen.and_then(|choice| (choice.choose)(request));
-        let limit = match chosen {
-            None => LimitRef::remembered(&self.rule.limit, &self.place),
-            Some(name) => name.into(),
+    fn limit_for(&self, request: &Parts, limits: &Limits, own: u32) -> Result<u32, MissingId> {
+        let choice = self.rule.choice.as_ref();
+        let Some(name) = choice.and_then(|choice| (choice.choose)(request)) else {
+            return Ok(own);
         };
         // A list of blocked clients cannot be chosen: it is not charged.
-        let place = limits.place_of(limit);
-        let place = place.filter(|place| chosen.is_none() || !limits.at(*place).is_block());
-        place.ok_or_else(|| self.unknown(limit.as_str(), limits))
+        let place = limits.place_of(name);
+        let place = place.filter(|place| !limits.at(*place).is_block());
+        place.ok_or_else(|| self.unknown(name, limits))
     }
 
     #[cold]
@@ -294,11 +293,8 @@ impl BoundRule {
         limits: &'a Limits,
         can_wait: bool,
     ) -> Transaction<'a> {
-        let limit = match &self.rule.choice {
-            None => LimitRef::remembered(&self.rule.limit, &self.place),
-            Some(_) => limits.at(charge.limit).name().into(),
-        };
         Transaction {
+            place: Some(charge.limit),
             id: charge.id.as_ref().map(Id::as_str),
             cost: charge.cost,
             mode: self.mode,
@@ -307,7 +303,7 @@ impl BoundRule {
             values: charge.values.as_deref(),
             is_canonical: true,
             is_secret: charge.id.as_ref().is_some_and(Id::is_secret),
-            ..Transaction::new(limit, "")
+            ..Transaction::new(limits.at(charge.limit).name(), "")
         }
     }
 

@@ -77,17 +77,14 @@ impl Rules {
                  `no_wait`, no charge by outcome and no `limit_from`, or use two limits",
             ));
         }
-        let default = named.limit().map(|limit| (None, limit));
-        let overrides = named.overrides().map(|own| (Some(own.id()), own.limit()));
-        let mut limits = default.into_iter().chain(overrides);
+        let mut limits = named.all();
         let costly = limits
             .find_map(|(id, limit)| Some((id, limit.max_cost().filter(|most| *most < cost)?)));
         costly.map_or(Ok(()), |(id, most)| {
             let message = format!(
                 "a request that meets its rules costs {cost}, and at most {most} can ever pass: lower the cost, or raise the limit"
             );
-            let error = LimitsError::of_limit(named.name(), message);
-            Err(id.map_or(error.clone(), |id| error.of_id(id)))
+            Err(LimitsError::of_limit(named.name(), message).of_id(id))
         })
     }
 }
@@ -102,11 +99,8 @@ impl Rule {
                  give the limit another format"
             ));
         }
-        let overrides = named.overrides().map(|own| own.limit());
-        let mut limits = named.limit().into_iter().chain(overrides);
-        limits
-            .find_map(|limit| self.refuses(limit))
-            .map_or(Ok(()), Err)
+        let mut reasons = named.all().filter_map(|(_, limit)| self.refuses(limit));
+        reasons.next().map_or(Ok(()), Err)
     }
 
     /// Says why a limit cannot be charged by the rule, or corrected after the request. A cost above its burst is not meant.

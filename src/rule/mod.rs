@@ -61,7 +61,7 @@ use crate::{
 #[derive(Clone)]
 #[must_use = "a rule does nothing until it is given to a layer"]
 pub struct Rule {
-    limit: Arc<str>,
+    pub(crate) limit: Arc<str>,
     choice: Option<Choice>,
     values: Option<Arc<LimitFrom>>,
     extractor: Arc<dyn KeyExtractor>,

@@ -15,6 +15,7 @@ use self::local::Local;
 use super::{
     Backend, BackendError, MemoryBackend, Stats, UnsupportedLimit,
     breaker::{Attempt, Breaker},
+    owned_batch::OwnedBatch,
 };
 use crate::{
     algorithm::Share,
@@ -22,7 +23,7 @@ use crate::{
     metrics,
     outage_log::{OutageLog, Seldom},
     task::detached,
-    transaction::{Batch, Member, OnFailure, OwnedBatch},
+    transaction::{Batch, Member, OnFailure},
 };
 
 /// Bounds what a failing store can do: each decision has a deadline, a store that keeps failing is not asked, and each limit

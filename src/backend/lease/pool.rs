@@ -7,8 +7,9 @@ use tokio::time::Instant;
 use super::{Split, is_leased};
 use crate::{
     algorithm::{Algorithm, Ask, Charge, Figures, LeaseShare, Wait},
+    backend::owned_batch::OwnedMember,
     decision::Answer,
-    transaction::{Batch, Member, Mode, Operation, OwnedMember},
+    transaction::{Batch, Member, Mode, Operation},
 };
 
 /// If more buckets are busy, the store decides for the rest.

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     algorithm::{Figures, Kept, gcra::Ticks, quota::Usage, tiers::History, window::Units},
-    decision::{Buckets, Keep},
+    backend::decide::{Buckets, Keep},
     transaction::Member,
 };
 

@@ -15,10 +15,10 @@ use std::{
 use parking_lot::Mutex;
 
 use self::{buckets::Locked, table::Table};
-use super::{Backend, BackendError, Stats, UnsupportedLimit, async_trait};
+use super::{Backend, BackendError, Stats, UnsupportedLimit, async_trait, decide::decide};
 use crate::{
     clock::{Clock, SystemClock},
-    decision::{Answer, Outcome, Source, decide},
+    decision::{Answer, Outcome, Source},
     transaction::{Batch, Member},
 };
 

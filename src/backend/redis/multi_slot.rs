@@ -30,8 +30,9 @@ use super::{
 };
 use crate::{
     algorithm::{Algorithm, Ask, Charge, Verb},
+    backend::owned_batch::OwnedBatch,
     decision::Answer,
-    transaction::{Batch, Member, Operation, OwnedBatch},
+    transaction::{Batch, Member, Operation},
 };
 
 type Found = Result<Answer, Failure>;

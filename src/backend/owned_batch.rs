@@ -1,14 +1,10 @@
 use smallvec::SmallVec;
 
-use super::{
-    batch::{Batch, Member, Operation},
-    bucket_key::{BucketKey, Fingerprint, LimitKey},
-    mode::{Mode, OnFailure},
-};
 use crate::{
     algorithm::{Algorithm, Ask, Charge, LeaseShare},
     clock::Timestamp,
     id::IdFormat,
+    transaction::{Batch, BucketKey, Fingerprint, LimitKey, Member, Mode, OnFailure, Operation},
 };
 
 /// A copy of a [`Batch`] that borrows nothing: for a backend that decides on another thread, because its store blocks.

@@ -1,9 +1,15 @@
-use super::outcome::Answer;
+//! How a batch is decided, wherever the states of its buckets are.
+
+use smallvec::SmallVec;
+
+use super::BackendError;
 use crate::{
     algorithm::{
-        Algorithm, Arithmetic, Figures, Verb, Wait, gcra::Ticks, quota::Usage, tiers::History,
-        window::Units,
+        Algorithm, Arithmetic, Figures, Kept, State, Verb, Wait, gcra::Ticks, quota::Usage,
+        tiers::History, window::Units,
     },
+    clock::Timestamp,
+    decision::{Answer, Outcome, Source},
     transaction::{Batch, Member, Operation},
 };
 
@@ -33,17 +39,13 @@ pub(crate) trait Keep<S> {
     );
 }
 
-/// A debit does not fit into its window. It is at this place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoRoom(pub(crate) usize);
-
 /// Decides a batch in one step: judges all members, and changes all buckets or none. The answers are written to their places.
 pub(crate) fn decide<B: Buckets>(
     batch: &Batch<'_>,
     answers: &mut [Answer],
     buckets: &mut B,
     now: u64,
-) -> Result<(), NoRoom> {
+) -> Result<(), BackendError> {
     if batch.operation == Operation::Reset {
         for (place, member) in batch.members.iter().enumerate() {
             buckets.reset(place, member);
@@ -73,7 +75,7 @@ fn decide_together<B: Buckets>(
     answers: &mut [Answer],
     buckets: &mut B,
     now: u64,
-) -> Result<(), NoRoom> {
+) -> Result<(), BackendError> {
     let (Some((last, others)), Some((answer, answers))) =
         (members.split_last(), answers.split_last_mut())
     else {
@@ -94,7 +96,10 @@ fn decide_together<B: Buckets>(
     for ((place, member), answer) in (first..).zip(others).zip(answers) {
         visit(&mut decided, Step::Settle, buckets, place, member, answer);
     }
-    decided.no_room.map_or(Ok(()), Err)
+    match decided.no_room {
+        Some(member) => Err(BackendError::NoRoom { member }),
+        None => Ok(()),
+    }
 }
 
 /// What is known of members that are decided together.
@@ -102,8 +107,8 @@ struct Decided<'a> {
     batch: &'a Batch<'a>,
     now: u64,
     passes: bool,
-    /// The debit for which the batch fails, if it passes otherwise.
-    no_room: Option<NoRoom>,
+    /// The place of a debit that does not fit into its window. The batch fails for it, if it passes otherwise.
+    no_room: Option<usize>,
 }
 
 /// What is done with a member.
@@ -151,7 +156,7 @@ impl Decided<'_> {
             answer.passed = by.judge(&member.ask, &state, self.now);
             self.passes &= answer.passed || !self.batch.votes(member);
             if !answer.passed && member.ask.verb == Verb::Debit {
-                self.no_room.get_or_insert(NoRoom(place));
+                self.no_room.get_or_insert(place);
             }
         }
         if step == Step::Judge {
@@ -183,5 +188,93 @@ impl Decided<'_> {
                 buckets.store(place, member, state, full_at, figures, self.now);
             }
         }
+    }
+}
+
+impl Outcome {
+    /// Decides a batch at `now`, with the state of each member's bucket in the members' order, and changes these states. The
+    /// caller must store them before anyone else reads them. `None` is a bucket that nobody has used. Of a bucket with several
+    /// renewals, the state at the first place counts, and the changed one is written to each.
+    ///
+    /// # Errors
+    ///
+    /// If `now` is at or beyond [`Timestamp::END`], or if a debit does not fit into its window. The states are then unchanged.
+    pub fn decide(
+        batch: &Batch<'_>,
+        now: Timestamp,
+        states: &mut [Option<State>],
+    ) -> Result<Self, BackendError> {
+        now.validate()?;
+        let mut answers = SmallVec::from_elem(Answer::default(), batch.members.len());
+        let mut shared = States { batch, states };
+        decide(batch, &mut answers, &mut shared, now.as_micros())?;
+        shared.copy_to_all_places();
+        Ok(Self {
+            answers,
+            source: Source::Store,
+        })
+    }
+}
+
+/// The states of the members' buckets, at their places in the batch.
+struct States<'a> {
+    batch: &'a Batch<'a>,
+    states: &'a mut [Option<State>],
+}
+
+impl States<'_> {
+    /// Returns the first place of a member's bucket. Only renewals can be of one bucket.
+    fn first(&self, place: usize) -> usize {
+        let members = match self.batch.operation {
+            Operation::Renew => &self.batch.members[..place],
+            _ => &[],
+        };
+        let key = self.batch.members[place].key;
+        let first = members.iter().position(|member| member.key == key);
+        first.unwrap_or(place)
+    }
+
+    fn copy_to_all_places(&mut self) {
+        if self.batch.operation != Operation::Renew {
+            return;
+        }
+        for place in 0..self.batch.members.len() {
+            let first = self.first(place);
+            if first < place {
+                self.states[place] = self.states[first].clone();
+            }
+        }
+    }
+}
+
+impl Buckets for States<'_> {
+    fn reset(&mut self, place: usize, _: &Member<'_>) {
+        self.states[place] = None;
+    }
+}
+
+impl<S: Kept> Keep<S> for States<'_> {
+    fn take(&mut self, place: usize, _: &Member<'_>) -> S {
+        let place = self.first(place);
+        let state = self.states[place].take();
+        state.and_then(S::of_state).unwrap_or_default()
+    }
+
+    fn put_back(&mut self, place: usize, _: &Member<'_>, state: S) {
+        let place = self.first(place);
+        self.states[place] = (state != S::default()).then(|| state.into_state());
+    }
+
+    fn store(
+        &mut self,
+        place: usize,
+        _: &Member<'_>,
+        state: S,
+        full_at: u64,
+        _: &Figures,
+        now: u64,
+    ) {
+        let place = self.first(place);
+        self.states[place] = (full_at > now).then(|| state.into_state());
     }
 }
