@@ -85,12 +85,12 @@ impl Limiter {
             return Ok(None);
         };
         let passes = answer.passed || !call.batch(members).votes(member);
-        let decision = || Decision::new(operation, member, &answer, source, passes);
-        // One that is borrowed is not made where it is returned.
         if call.is_recorded() {
-            call.record(slice::from_ref(transaction), slice::from_ref(&decision()));
+            call.record_one(transaction, member, &answer, source, passes);
         }
-        Ok(Some(decision()))
+        Ok(Some(Decision::new(
+            operation, member, &answer, source, passes,
+        )))
     }
 
     /// Decides transactions, if the backend answers at once. Each decision is written to the place of its transaction.

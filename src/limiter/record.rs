@@ -1,14 +1,16 @@
 //! Records decisions: metrics, and events for subscribers that listen. Only spends are counted, not refunds.
 
+use std::slice;
+
 use tracing::{Level, level_filters::LevelFilter};
 
 use super::{Transaction, decide::Call, error::LimiterError, lookup::canonical};
 use crate::{
-    decision::{Decision, ResultLabel, Source},
+    decision::{Answer, Decision, ResultLabel, Source},
     id::{Id, MISSING},
     limit::{Limit, NamedLimit},
     metrics::Stopwatch,
-    transaction::Operation,
+    transaction::{Member, Operation},
 };
 
 /// Returns whether a subscriber may receive anything. `dispatcher::has_been_set` would not do: it stays true after the first
@@ -23,6 +25,21 @@ impl Call<'_> {
     #[inline]
     pub(super) fn record_duration(&self, since: Stopwatch) {
         self.limiter.shared.durations.record(self.operation, since);
+    }
+
+    /// Records the decision on one transaction. It makes a decision of its own, because one that is borrowed is not made where it
+    /// is returned.
+    #[inline(never)]
+    pub(super) fn record_one(
+        &self,
+        transaction: &Transaction<'_>,
+        member: &Member<'_>,
+        answer: &Answer,
+        source: Source,
+        passes: bool,
+    ) {
+        let decision = Decision::new(self.operation, member, answer, source, passes);
+        self.record_all(slice::from_ref(transaction), slice::from_ref(&decision));
     }
 
     /// Records the decisions on transactions.
