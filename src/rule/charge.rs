@@ -9,7 +9,7 @@ use http::request::Parts;
 
 use super::Rule;
 use crate::{
-    id::{Id, MISSING, shortened},
+    id::{Id, IdFormat, MISSING, shortened},
     key::{IdSource, MissingId},
     limit::{Limit, Limits, NamedLimit},
     limiter::Transaction,
@@ -54,6 +54,8 @@ pub(crate) struct BoundRule {
     is_alternative: bool,
     /// Whether the rule after it is for requests that this one leaves.
     has_alternative: bool,
+    /// The format of the limit's ids, which no reload changes.
+    format: IdFormat,
     pub(crate) mode: Mode,
 }
 
@@ -179,12 +181,13 @@ impl BoundRule {
     fn new(mut rule: Rule, limits: &Limits) -> Self {
         let outcome = rule.by_outcome.as_ref();
         let mut mode = outcome.map_or(Mode::CheckAndSpend, |outcome| outcome.mode);
-        let is_block = limits.get(&rule.limit).is_some_and(NamedLimit::is_block);
-        if is_block && rule.cost == 1 {
+        let named = limits.get(&rule.limit);
+        if named.is_some_and(NamedLimit::is_block) && rule.cost == 1 {
             // A list of blocked clients is looked at, and not charged.
             (rule.cost, mode) = (0, Mode::CheckOnly);
         }
         Self {
+            format: named.map_or_else(IdFormat::default, NamedLimit::format),
             is_alternative: false,
             has_alternative: false,
             mode,
@@ -205,16 +208,14 @@ impl BoundRule {
         if rule.skips.hold(request) {
             return Ok(Applied::LeavesIt);
         }
-        let limit = self.limit_for(request, limits, own)?;
+        let (limit, format) = self.limit_for(request, limits, own)?;
         charge.values = None;
         if let Some(values) = &rule.values {
             charge.values = values(request).map(Box::new);
             let misfit = charge.values.as_deref().and_then(|own| self.misfit(own));
             misfit.map_or(Ok(()), Err)?;
         }
-        let found = rule
-            .extractor
-            .extract_as(request, limits.at(limit).format());
+        let found = rule.extractor.extract_as(request, format);
         if self.has_alternative && !matches!(found, Ok(Some(_))) {
             if let Err(missing) = found {
                 missing.log_once(Some(&rule.limit), "try another rule", &rule.logged);
@@ -245,17 +246,24 @@ impl BoundRule {
         Ok(Applied::Charges)
     }
 
-    /// Returns the place of the limit for a request.
+    /// Returns the place of the limit for a request, and the format of its ids.
     #[inline]
-    fn limit_for(&self, request: &Parts, limits: &Limits, own: u32) -> Result<u32, MissingId> {
+    fn limit_for(
+        &self,
+        request: &Parts,
+        limits: &Limits,
+        own: u32,
+    ) -> Result<(u32, IdFormat), MissingId> {
         let choice = self.rule.choice.as_ref();
         let Some(name) = choice.and_then(|choice| (choice.choose)(request)) else {
-            return Ok(own);
+            return Ok((own, self.format));
         };
         // A list of blocked clients cannot be chosen: it is not charged.
         let place = limits.place_of(name);
-        let place = place.filter(|place| !limits.at(*place).is_block());
-        place.ok_or_else(|| self.unknown(name, limits))
+        match place.filter(|place| !limits.at(*place).is_block()) {
+            Some(place) => Ok((place, limits.at(place).format())),
+            None => Err(self.unknown(name, limits)),
+        }
     }
 
     #[cold]
