@@ -47,13 +47,12 @@ pub trait KeyExtractor: Send + Sync + 'static {
     }
 
     /// Returns whether the ids can have a format. A rule whose limit has another format is an error at startup, because it would
-    /// refuse every request. By default, they can have any.
+    /// refuse every request. By default, they can have any, but those of [`IdSource::Shared`] are opaque.
     fn fits(&self, format: IdFormat) -> bool {
         format == IdFormat::Opaque || self.source() != IdSource::Shared
     }
 
-    /// Returns where the ids come from. Layers look for mistakes in their configuration with it.
-    #[doc(hidden)]
+    /// Returns where the ids come from. The layer looks for mistakes in its configuration with it.
     fn source(&self) -> IdSource {
         IdSource::Unknown
     }
@@ -110,13 +109,11 @@ where
     }
 }
 
-/// The source of the ids of a [`KeyExtractor`], for checks alone. Of several extractors in one, the source that comes last here
-/// counts.
-#[doc(hidden)]
+/// The source of the ids of a [`KeyExtractor`]. Of several extractors in one, the source that comes last here counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum IdSource {
-    /// All requests share one id, or a few, on purpose. It is opaque.
+    /// All requests share one id, or a few, on purpose.
     Shared,
     /// Unknown.
     #[default]
