@@ -69,7 +69,10 @@ use metrics::{
 };
 
 pub(crate) use self::durations::{Durations, Stopwatch, StoreDurations};
-use crate::{backend::Stats, decision::ResultLabel, transaction::OnFailure};
+use crate::{
+    decision::{ResultLabel, stats::Stats},
+    transaction::OnFailure,
+};
 
 /// Decided transactions. The [module docs](self) describe each metric.
 pub const REQUESTS: &str = "rate_limiting.requests";

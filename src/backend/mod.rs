@@ -29,6 +29,7 @@ pub use self::redis::RedisBackend;
 pub use self::{deny_cache::DenyCache, memory::MemoryBackend};
 #[cfg(feature = "failure-policy")]
 pub use self::{failure::FailurePolicy, lease::Lease};
+pub use crate::decision::stats::Stats;
 use crate::{
     clock::InvalidNow,
     decision::{Answer, Outcome, Source},
@@ -150,20 +151,6 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
     fn stats(&self) -> Stats {
         (**self).stats()
     }
-}
-
-/// Figures of a backend. [`Limiter::stats`](crate::Limiter::stats) returns them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// The number of buckets in this process, including those that are as new and have not been replaced yet.
-    pub buckets: Option<usize>,
-    /// The most buckets that this process keeps.
-    pub max_buckets: Option<usize>,
-    /// The number of buckets evicted since the start.
-    pub evictions: Option<u64>,
-    /// Whether this process decides without a store, for some buckets or all. `None` if the backend has no circuit breaker.
-    pub is_open: Option<bool>,
 }
 
 /// The error for a limit whose buckets a backend cannot keep. Returned by [`Backend::admits`].

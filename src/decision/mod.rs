@@ -7,6 +7,7 @@ mod batch_decision;
 mod decision;
 pub(crate) mod outcome;
 mod result_label;
+pub(crate) mod stats;
 
 pub use self::{batch_decision::BatchDecision, decision::Decision, outcome::Source};
 pub(crate) use self::{

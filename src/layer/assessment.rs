@@ -201,7 +201,7 @@ impl Assessed {
     pub async fn settle(&self, cost: u32) -> Result<(), LimiterError> {
         if self.decision.has_permits() {
             let error = AskError::Correction("settle");
-            return Err(LimiterError::unsupported(&self.limit, error));
+            return Err(LimiterError::unsupported(&self.limit, error.to_string()));
         }
         match self.is_settled() {
             true => Ok(()),
@@ -247,7 +247,10 @@ impl Charges {
         } else if self.has_tiers {
             let transaction = self.client.transaction();
             let limit = transaction.limit;
-            Err(LimiterError::unsupported(limit, AskError::RefundOfTiers))
+            Err(LimiterError::unsupported(
+                limit,
+                AskError::RefundOfTiers.to_string(),
+            ))
         } else {
             self.refund(before - cost, &mut charged).await
         }

@@ -45,7 +45,7 @@ impl Client {
             is_secret: self.is_secret,
             is_canonical: self.is_canonical,
             is_correction: true,
-            ..Transaction::new(&*self.limit, "")
+            ..Transaction::new(&self.limit, "")
         }
     }
 }

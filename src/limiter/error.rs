@@ -94,10 +94,10 @@ impl LimiterError {
     }
 
     #[cold]
-    pub(crate) fn unsupported(limit: &str, reason: impl ToString) -> Self {
+    pub(crate) fn unsupported(limit: &str, reason: impl Into<String>) -> Self {
         Self::Unsupported {
             limit: limit.to_owned(),
-            reason: reason.to_string(),
+            reason: reason.into(),
         }
     }
 
@@ -135,7 +135,7 @@ impl LimiterError {
                 limit,
                 reason: "it counts permits, and only a receipt says which of them are meant: use the receipt of the charge",
             },
-            _ => Self::unsupported(&limit, error),
+            _ => Self::unsupported(&limit, error.to_string()),
         }
     }
 

@@ -192,7 +192,7 @@ impl<'a> Call<'a> {
         let admitted = self.limiter.shared.backend.admits(member);
         admitted.map_err(|error| {
             let limit = transaction.limit;
-            Box::new(LimiterError::unsupported(limit, error))
+            Box::new(LimiterError::unsupported(limit, error.to_string()))
         })
     }
 }
