@@ -34,7 +34,7 @@ impl Random {
         limit: usize,
         charges: &[(Question, Charge)],
     ) -> Option<Question> {
-        let cost = u32::try_from(self.below(8)).expect("it is small");
+        let cost = u32::try_from(self.below(12)).expect("it is small");
         let id = self.below(2);
         let question = Question::new(limit, id, cost);
         let of = charges
