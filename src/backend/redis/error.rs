@@ -211,14 +211,37 @@ impl Failure {
     }
 
     /// Returns whether one of the calls in a command can be the reason. Then the others succeed alone.
-    pub(super) fn is_of_one_call(&self) -> bool {
+    pub(super) const fn is_of_one_call(&self) -> bool {
+        matches!(self, Self::TryAgain | Self::NotDone(RedisError::Refused(_)))
+    }
+
+    /// Returns the error of a server that is a replica.
+    pub(super) fn replica(&self) -> Option<RedisError> {
         match self {
-            Self::TryAgain | Self::NotABucket(..) | Self::Clock(_) => true,
-            Self::NotDone(error) => {
-                matches!(error, RedisError::Refused(_)) && !error.is_read_only()
-            }
-            _ => false,
+            Self::NotDone(error) if error.is_read_only() => Some(error.clone()),
+            _ => None,
         }
+    }
+
+    /// Reads the script's reason for which a batch cannot be decided: the place of a member, and an error.
+    pub(super) fn of_script(reason: &str) -> Option<Self> {
+        let (place, error) = reason.split_once(' ')?;
+        let place = place.parse().ok()?;
+        let clock = error
+            .strip_prefix("CLOCK ")
+            .and_then(|time| time.parse().ok());
+        Some(match (clock, code(error)) {
+            (Some(time), _) => Self::Clock(time),
+            (_, "PARTLY") => Self::Unknown(RedisError::refused(error)),
+            _ if error.contains("WRONGTYPE") => {
+                Self::NotABucket(place, "its value is of another type (WRONGTYPE)")
+            }
+            (_, code) if code != "BROKEN" && is_code(code) => {
+                Self::NotDone(RedisError::refused(error))
+            }
+            // Errors of Lua have no code: it has met a value that it cannot read.
+            _ => Self::NotABucket(place, "tollgate has not written its value"),
+        })
     }
 
     /// Returns whether the server has answered as it should, so that a circuit breaker counts it as a success.
@@ -282,17 +305,15 @@ impl From<RedisError> for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let reply = error.details();
-        let mut words = reply.splitn(3, ' ');
-        let [first, second, rest] = [(); 3].map(|()| words.next().unwrap_or_default());
+        let (first, rest) = reply.split_once(' ').unwrap_or_default();
         let read = match first {
             "TRYAGAIN" => Some(Self::TryAgain),
             "MOVED" | "ASK" => redirected(rest, first == "ASK"),
-            "FAILED" => second.parse().ok().map(|member| of_script(member, rest)),
             _ => None,
         };
         // An error within the script can come after its writes. Errors that end a connection fail all calls that wait on it.
         let is_unknown = match code(reply) {
-            "PARTLY" | "CLUSTERDOWN" => true,
+            "CLUSTERDOWN" => true,
             "ERR" => reply.contains("user_script"),
             code => !is_code(code),
         };
@@ -304,28 +325,10 @@ impl From<Error> for Failure {
     }
 }
 
-/// Reads the script's reason for which the batch of a member, by its number, cannot be decided.
-fn of_script(member: usize, reason: &str) -> Failure {
-    let not_a_bucket = |found| Failure::NotABucket(member.saturating_sub(1), found);
-    let clock = reason
-        .strip_prefix("CLOCK ")
-        .and_then(|time| time.parse().ok());
-    match (clock, code(reason)) {
-        (Some(time), _) => Failure::Clock(time),
-        _ if reason.contains("WRONGTYPE") => {
-            not_a_bucket("its value is of another type (WRONGTYPE)")
-        }
-        (_, code) if code != "BROKEN" && is_code(code) => {
-            Failure::NotDone(RedisError::refused(reason))
-        }
-        // Errors of Lua have no code: it has met a value that it cannot read.
-        _ => not_a_bucket("tollgate has not written its value"),
-    }
-}
-
-/// Reads the target of a redirection, such as `127.0.0.1:6381`.
+/// Reads the target of a redirection, such as `3999 127.0.0.1:6381`.
 fn redirected(target: &str, asking: bool) -> Option<Failure> {
-    let (host, port) = target.rsplit_once(':')?;
+    let (_slot, address) = target.split_once(' ')?;
+    let (host, port) = address.rsplit_once(':')?;
     Some(Failure::Redirected {
         host: host.trim_matches(['[', ']']).to_owned(),
         port: port.parse().ok()?,

@@ -135,17 +135,22 @@ pub(super) struct Reply {
 
 /// Splits the script's answer into those to each call.
 #[expect(clippy::cast_possible_truncation, reason = "they are whole")]
-pub(super) fn decode(answer: &Value, calls: usize) -> Option<Vec<Reply>> {
-    let doubles = answer.as_bytes()?.chunks_exact(8);
+pub(super) fn decode(answer: &Value, calls: usize) -> Option<Vec<Result<Reply, Failure>>> {
+    let (text, reasons) = match answer {
+        Value::Array(all) => all.split_first()?,
+        text => (text, &[][..]),
+    };
+    let doubles = text.as_bytes()?.chunks_exact(8);
     let mut numbers =
         doubles.map(|bytes| bytes.try_into().map_or(f64::NAN, f64::from_le_bytes) as i64);
     let now = numbers.next()?.try_into().ok()?;
-    let mut next = || {
-        let length = numbers.next()?.try_into().ok()?;
-        Some(Reply {
+    let mut reasons = reasons.iter();
+    let mut next = || match usize::try_from(numbers.next()?) {
+        Ok(length) => Some(Ok(Reply {
             now,
             numbers: numbers.by_ref().take(length).collect(),
-        })
+        })),
+        Err(_) => Some(Err(Failure::of_script(&reasons.next()?.as_str()?)?)),
     };
     (0..calls).map(|_| next()).collect()
 }

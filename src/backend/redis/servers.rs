@@ -125,10 +125,14 @@ impl Servers {
 
     /// Returns whether one script can decide a batch.
     pub(super) fn share_a_slot(&self, batch: &Batch<'_>) -> bool {
-        let keys = batch.members.iter().map(|member| self.form.key(member));
-        let mut slots = keys.map(|key| self.slot(key.as_bytes()));
-        let first = slots.next();
-        !self.config.server.is_clustered() || slots.all(|slot| Some(slot) == first)
+        let mut slots = batch
+            .members
+            .iter()
+            .map(|member| self.slot(self.form.key(member).as_bytes()));
+        !self.config.server.is_clustered()
+            || slots
+                .next()
+                .is_none_or(|first| slots.all(|slot| slot == first))
     }
 
     fn slot(&self, key: &[u8]) -> u16 {
@@ -150,7 +154,7 @@ impl Servers {
             let ours = Timestamp::from(SystemTime::now()).as_micros();
             let theirs = ours.saturating_add_signed(self.ahead.load(Ordering::Relaxed));
             let around = batch.now.map_or(theirs, Timestamp::as_micros);
-            let call = Arc::new(Call::new(batch, &self.form, around));
+            let call = Call::new(batch, &self.form, around);
             let slot = self.slot(call.key());
             let link = match target.take() {
                 Some(link) => link,
