@@ -151,9 +151,9 @@ impl Servers {
         let (mut target, mut asking, mut attempts) = (None, false, ATTEMPTS);
         loop {
             attempts -= 1;
-            let ours = Timestamp::from(SystemTime::now()).as_micros();
-            let theirs = ours.saturating_add_signed(self.ahead.load(Ordering::Relaxed));
-            let around = batch.now.map_or(theirs, Timestamp::as_micros);
+            let ours = || Timestamp::from(SystemTime::now()).as_micros();
+            let theirs = || ours().saturating_add_signed(self.ahead.load(Ordering::Relaxed));
+            let around = || batch.now.map_or_else(theirs, Timestamp::as_micros);
             let call = Call::new(batch, &self.form, around);
             let slot = self.slot(call.key());
             let link = match target.take() {
@@ -173,7 +173,7 @@ impl Servers {
             }
             match failure {
                 Failure::Clock(time) if attempts > 0 => {
-                    let ahead = time.wrapping_sub(ours).cast_signed();
+                    let ahead = time.wrapping_sub(ours()).cast_signed();
                     self.ahead.store(ahead, Ordering::Relaxed);
                 }
                 Failure::Redirected { host, port, .. } if is_clustered && attempts > 0 => {

@@ -305,7 +305,7 @@ async fn agree(seed: u64, groups: u64) {
             .collect();
         let calls: Vec<_> = batches
             .iter()
-            .map(|batch| Call::new(batch, &form, now))
+            .map(|batch| Call::new(batch, &form, || now))
             .collect();
         let calls: Vec<_> = calls.iter().collect();
         let reply = call(&connection, &calls).await;
