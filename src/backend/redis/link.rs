@@ -31,7 +31,11 @@ use fred::{
         config::{Config, Server, ServerConfig},
     },
 };
-use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures_util::{
+    FutureExt, StreamExt,
+    future::{self, BoxFuture},
+    stream::FuturesUnordered,
+};
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
@@ -309,7 +313,12 @@ impl Desk {
         let arguments = protocol::encode(script, calls.iter().map(|call| &*call.call));
         let asking = calls.iter().any(|call| call.asking);
         let reply = connection.send(command, arguments, asking, deadline - now);
-        self.flights.push(reply.map(|reply| (calls, reply)).boxed());
+        let mut flight = reply.map(|reply| (calls, reply)).boxed();
+        // The first poll sends it. Otherwise, it would wait while another answer is handed out.
+        match (&mut flight).now_or_never() {
+            Some(flight) => self.flights.push(future::ready(flight).boxed()),
+            None => self.flights.push(flight),
+        }
     }
 
     /// Hands out answers, or sends the calls again. Returns the reason if the connection has to be replaced.
