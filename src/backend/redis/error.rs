@@ -80,9 +80,9 @@ impl RedisError {
     /// Creates the error for a connection that has ended, or could not be made to these servers.
     pub(super) fn disconnected(error: &Error, servers: &ServerConfig) -> Self {
         let reason = error.details();
-        let text = with_remedy(reason, login_remedy(reason, servers));
+        let text = with_remedy(reason, Some(servers));
         match Self::of(error) {
-            Self::Refused(_) if text.len() > reason.len() => Self::Refused(text),
+            Self::Refused(_) => Self::Refused(text),
             Self::Timeout | Self::Disconnected(_) => Self::Disconnected(text),
             error => error,
         }
@@ -95,7 +95,7 @@ impl RedisError {
 
     /// Creates the error for an error answer of Redis, with a remedy.
     pub(super) fn refused(reply: &str) -> Self {
-        Self::Refused(with_remedy(reply, remedy(reply)))
+        Self::Refused(with_remedy(reply, None))
     }
 
     /// Returns whether a server refused to write because it is a replica. This happens after a failover, and the client then
@@ -117,7 +117,8 @@ impl RedisError {
     }
 }
 
-fn with_remedy(reply: &str, remedy: Option<&str>) -> String {
+fn with_remedy(reply: &str, servers: Option<&ServerConfig>) -> String {
+    let remedy = remedy(reply, servers);
     remedy.map_or_else(|| reply.to_owned(), |remedy| format!("{reply} ({remedy})"))
 }
 
@@ -138,24 +139,35 @@ fn code(reply: &str) -> &str {
     }
 }
 
-/// Returns what to change, for an error that is caused by a server's configuration.
-fn remedy(reply: &str) -> Option<&'static str> {
-    Some(match code(reply) {
-        "NOAUTH" => {
+/// The remedy if sentinels refuse the password or its absence, or none of them answers.
+const SENTINELS: &str = "the user and the password in the URL are those of the servers: sentinels with a password of their own need \
+    `sentinelPassword` in the URL, or `.sentinel_password()`";
+
+/// Returns what to change, for an error that is caused by the configuration of a client or a server.
+fn remedy(reply: &str, servers: Option<&ServerConfig>) -> Option<&'static str> {
+    Some(match (code(reply), servers) {
+        ("NOAUTH" | "WRONGPASS", Some(ServerConfig::Sentinel { .. })) => SENTINELS,
+        (_, Some(ServerConfig::Sentinel { .. })) if reply.contains("all sentinel nodes") => {
+            SENTINELS
+        }
+        ("NOAUTH" | "WRONGPASS", Some(ServerConfig::Unix { .. })) => {
+            "write the user and the password as `redis+unix://user:password@unix/path/to.sock`, or use `.password()`"
+        }
+        ("NOAUTH", _) => {
             "put the password in the URL, as `redis://:password@host`, or use `.password()`"
         }
-        "WRONGPASS" => "check the user and the password in the URL",
-        "NOPERM" => {
+        ("WRONGPASS", _) => "check the user and the password in the URL",
+        ("NOPERM", _) => {
             "allow the user `+eval +evalsha +time +get +set +append +pttl +pexpire +del +ping +client|id +info` on these \
              keys, and `+select` for a database"
         }
-        "OOM" => "the server is out of memory: raise `maxmemory`",
-        "NOREPLICAS" => "start the master's replicas, or lower `min-replicas-to-write`",
-        "MISCONF" => {
+        ("OOM", _) => "the server is out of memory: raise `maxmemory`",
+        ("NOREPLICAS", _) => "start the master's replicas, or lower `min-replicas-to-write`",
+        ("MISCONF", _) => {
             "the server cannot save its data: free its disk, or look for the reason in its log"
         }
-        "MOVED" | "ASK" | "CROSSSLOT" => "this is a cluster: use `redis-cluster://`",
-        "READONLY" => {
+        ("MOVED" | "ASK" | "CROSSSLOT", _) => "this is a cluster: use `redis-cluster://`",
+        ("READONLY", _) => {
             "if this lasts, name the master, or use `redis-sentinel://` or `redis-cluster://`"
         }
         _ if reply.contains("cluster support disabled") => "this is no cluster: use `redis://`",
@@ -165,21 +177,6 @@ fn remedy(reply: &str) -> Option<&'static str> {
         }
         _ => return None,
     })
-}
-
-/// Returns what to change if a server has refused the password or its absence, or no sentinel has answered.
-fn login_remedy(reply: &str, servers: &ServerConfig) -> Option<&'static str> {
-    let is_login = ["NOAUTH", "WRONGPASS"].contains(&code(reply));
-    match servers {
-        ServerConfig::Sentinel { .. } if is_login || reply.contains("all sentinel nodes") => Some(
-            "the user and the password in the URL are those of the servers: sentinels with a password of their own need \
-             `sentinelPassword` in the URL, or `.sentinel_password()`",
-        ),
-        ServerConfig::Unix { .. } if is_login => Some(
-            "write the user and the password as `redis+unix://user:password@unix/path/to.sock`, or use `.password()`",
-        ),
-        _ => None,
-    }
 }
 
 /// The reason why a call has not led to a decision.
