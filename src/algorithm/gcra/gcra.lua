@@ -23,7 +23,7 @@ function algorithms.G()
       us, frac = now, 0
     end
     -- The fraction can come from a limit with another count.
-    us, frac = us + term[2], min(frac, count - 1) + term[3]
+    us, frac = us + term[2], (frac < count and frac or count - 1) + term[3]
     if frac >= count then
       us, frac = us + 1, frac - count
     end

@@ -84,26 +84,14 @@ fn check_query(rest: &str, scheme: &str, known: &[&str]) -> Result<(), RedisErro
         ));
     }
     let (_, query) = rest.split_once('?').unwrap_or_default();
-    for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
-        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        if known.contains(&name) {
-            continue;
-        }
-        let remedy = match (&*name.to_ascii_lowercase(), scheme) {
-            ("db" | "database", "redis-cluster") => "a cluster has no databases, so remove it",
-            ("db" | "database", "redis+unix") => {
-                "only database 0 can be used over a socket, so remove it"
+    let parameters = query.split('&').filter(|parameter| !parameter.is_empty());
+    for (name, value) in parameters.map(|text| text.split_once('=').unwrap_or((text, ""))) {
+        let remedy = match (name, value.parse::<u8>()) {
+            _ if known.contains(&name) => continue,
+            ("db" | "database", Ok(number)) if ["redis", "redis-sentinel"].contains(&scheme) => {
+                &format!("write `/{number}` after the host")
             }
-            ("db" | "database", _) => &match value.parse::<u8>() {
-                Ok(number) => format!("write `/{number}` after the host"),
-                Err(_) => "write `/number` after the host".to_owned(),
-            },
-            ("user" | "username" | "password", _) => {
-                "write `user:password@` before the host, or use `.user()` and `.password()`"
-            }
-            ("timeout", _) => "use `.timeout()`",
-            ("tls" | "ssl", _) => "use `rediss://`",
-            _ => "remove it",
+            _ => "remove it, or use a setter of the builder",
         };
         let unread = format!("nothing reads a query parameter of its URL: {remedy}");
         return Err(RedisError::Config(unread));

@@ -1,19 +1,18 @@
--- Decides batches, one after the other, each completely or not at all. Each bucket is read and written once, however many of
--- the batches are about it. The files of the algorithms follow this one.
+-- Decides batches, one after the other, each completely or not at all. The files of the algorithms follow this one.
 --
 -- KEYS: the bucket of each member of each batch.
 -- ARGV: the time in microseconds, or -1 for the server's; the term of each member; and, if batches are repeated, a text with a
--- byte for each member, which for the last one of a batch is the number of batches that are equal to it.
+-- byte for each member, which for the only one of a batch is the number of batches that are equal to it.
 -- A term is a text: the letter of an algorithm; a verb and a zero; a byte of 1 if it votes, plus 2 if it writes, plus 4 if it is
 -- the last one of its batch; and, as doubles, the numbers that the file of the algorithm describes. The verbs: `spend`, `debit`,
 -- `refund`, `renew`, `look`, which never passes, and `reset`.
 -- A batch passes if all its members that vote do. Answers a text of doubles: the time and, for each batch, how many doubles are
 -- about it, and these. For each member, they are its units, or -1 if it does not pass, and what its algorithm shows: numbers of
 -- the bucket after the change if the batch and the member pass, and of the stored one otherwise.
--- If a batch cannot be decided, nothing has changed, and the answer is the error `FAILED`, with the number of the member and the
--- reason. An error of a server that refuses to write is answered as it is: nothing has changed, unless it begins with `PARTLY`.
+-- If batches cannot be decided, the answer is a list: of this text, in which -1 stands alone for each of them, and of their
+-- reasons, each with the place of a member from 0 on, and an error. They have changed nothing, unless it begins with `PARTLY`.
 
-local KEYS, ARGV, call, try = KEYS, ARGV, redis.call, redis.pcall
+local KEYS, ARGV, call = KEYS, ARGV, redis.call
 local floor, min, max, huge = math.floor, math.min, math.max, math.huge
 local byte, format, match, rep, sub = string.byte, string.format, string.match, string.rep, string.sub
 local pack, unpack, list = struct.pack, struct.unpack, unpack
@@ -36,138 +35,139 @@ end
 -- last one; `dump` returns the value of a state and the instant until which it counts, or nil for a bucket that is as new, and
 -- whether the value is only the end that the stored one lacks. A verb returns the state after a request and the units, or nil
 -- if it does not pass. A state is two values, which never change. Terms share it, so it contains nothing that depends on one.
-local algorithms, made, terms = {}, {}, {}
+local algorithms, made = {}, {}
 
 local function show_state(state, other, _, reply, at)
   reply[at + 1], reply[at + 2] = state, other
   return at + 2
 end
 
-local function read_term(text)
+-- By text, the terms. A reset does not read, so it also removes a broken value.
+local terms = setmetatable({}, {__index = function(terms, text)
   local letter, verb, mode, at = unpack('<c1sB', text)
   local by = made[letter] or algorithms[letter]()
-  local term = {
-    load = by.load, ask = by[verb] or function() end, show = by.show, dump = by.dump, resets = verb == 'reset',
+  made[letter], terms[text] = by, {
+    load = by.load, ask = by[verb] or function() end, show = by.show, dump = by.dump, reads = verb ~= 'reset',
     votes = mode % 2 == 1, writes = mode % 4 > 1, is_last = mode > 3,
     unpack('<' .. rep('d', (#text - at + 1) / 8), text, at),
   }
-  terms[text], made[letter] = term, by
-  return term
+  return terms[text]
+end})
+
+-- The first member of the batch that is being decided, the one that is read or written, whether one has been written, and the
+-- number of doubles in the reply.
+local first, member, has_written, filled = 1, 1, false, 1
+local reply, answers, repeats, milli = {now}, {''}, ARGV[#KEYS + 2], floor(now / 1000) - grace
+
+local function write(key, term, state, other)
+  local text, last, grows = term.dump(state, other, term)
+  -- The remainder is at most 0, so this rounds up.
+  local ms = text and (last - last % -1000) / 1000 - milli
+  if not text then
+    call('DEL', key)
+  elseif last == huge then
+    call('SET', key, text)
+  elseif not grows then
+    call('SET', key, text, 'PX', format(whole, ms))
+  else
+    -- The key lives longer than it needs, so that not each unit moves its end.
+    if call('PTTL', key) < ms then
+      call('PEXPIRE', key, format(whole, ms + floor(ms / 8)))
+    end
+    call('APPEND', key, text)
+  end
+  has_written = true
 end
 
--- By key, the states of buckets, and for those that have changed a term that knows how to write them; and the member that is
--- being decided.
-local states, others, changed, member = {}, {}, {}, 0
-local reply, after, after_other, units = {now}, {}, {}, {}
-
--- Decides equal batches of one member. Returns the number of doubles in the reply, as the next two functions do.
-local function decide_alone(key, term, count, filled)
-  local state, other, ask, show, writes = states[key], others[key], term.ask, term.show, term.writes
-  for _ = 1, count do
-    local start, after, after_other, units = filled + 1, ask(state, other, term)
+-- Decides equal batches of one member, and returns 1. Their bucket is read and written once.
+local function decide_alone(term)
+  local stored, stored_other = term.load(term.reads and call('GET', KEYS[first]), term)
+  local state, other, ask, show, to = stored, stored_other, term.ask, term.show, filled
+  for _ = 1, repeats and byte(repeats, first) or 1 do
+    local start, after, after_other, units = to + 1, ask(state, other, term)
     if after == nil then
       after, after_other, units = state, other, -1
     end
     reply[start + 1] = units
-    filled = show(after, after_other, term, reply, start + 1)
-    reply[start] = filled - start
-    if writes then
+    to = show(after, after_other, term, reply, start + 1)
+    reply[start] = to - start
+    if term.writes then
       state, other = after, after_other
     end
   end
-  if state ~= states[key] or other ~= others[key] then
-    states[key], others[key], changed[key] = state, other, term
+  if state ~= stored or other ~= stored_other or not term.reads then
+    write(KEYS[first], term, state, other)
   end
-  return filled
+  filled = to
+  return 1
 end
 
--- Decides a batch of several members. `after`, `after_other` and `units` are what they lead to.
-local function decide_together(first, last, filled)
-  local passes, start = true, filled + 1
-  for i = first, last do
-    local key, term = KEYS[i], terms[ARGV[i + 1]]
-    member, after[i], after_other[i], units[i] = i, term.ask(states[key], others[key], term)
-    passes = passes and (after[i] ~= nil or not term.votes)
-  end
-  filled = start
-  for i = first, last do
-    local key, term, state, other, passed = KEYS[i], terms[ARGV[i + 1]], after[i], after_other[i], after[i] ~= nil
-    if not (passed and passes) then
-      state, other = states[key], others[key]
-    elseif term.writes and (state ~= states[key] or other ~= others[key]) then
-      states[key], others[key], changed[key] = state, other, term
+-- The states of a batch's members, what these become, and the units.
+local states, others, after, after_other, units = {}, {}, {}, {}, {}
+
+-- Decides a batch of several members, and returns their number.
+local function decide_together()
+  local passes, size, to = true, 0, filled + 1
+  repeat
+    member, size = first + size, size + 1
+    local term, n = terms[ARGV[member + 1]], size
+    local state, other = term.load(term.reads and call('GET', KEYS[member]), term)
+    local next_state, next_other, taken = term.ask(state, other, term)
+    if next_state == nil then
+      next_state, next_other, taken, passes = state, other, -1, passes and not term.votes
     end
-    reply[filled + 1] = passed and units[i] or -1
-    filled = term.show(state, other, term, reply, filled + 1)
+    states[n], others[n], after[n], after_other[n], units[n] = state, other, next_state, next_other, taken
+  until term.is_last
+  for n = 1, size do
+    local term, state, other = terms[ARGV[first + n]], states[n], others[n]
+    if passes then
+      state, other = after[n], after_other[n]
+      if term.writes and (state ~= states[n] or other ~= others[n]) or not term.reads then
+        member = first + n - 1
+        write(KEYS[member], term, state, other)
+      end
+    end
+    reply[to + 1] = units[n]
+    to = term.show(state, other, term, reply, to + 1)
   end
-  reply[start] = filled - start
-  return filled
+  reply[filled + 1] = to - filled - 1
+  filled = to
+  return size
 end
 
--- Decides all batches.
 local function decide()
-  if now >= 4503599627370496 then
-    -- 2^52, in the year 2112, so that an instant and the longest span stay below 2^53.
-    error(CLOCK .. format(whole, now), 0)
+  while first <= #KEYS do
+    local term = terms[ARGV[first + 1]]
+    member, has_written = first, false
+    first = first + (term.is_last and decide_alone(term) or decide_together())
   end
-  local filled, first, counts = 1, 1, ARGV[#KEYS + 2]
-  for i = 1, #KEYS do
-    local key, text = KEYS[i], ARGV[i + 1]
-    local term = terms[text] or read_term(text)
-    member = i
-    if states[key] == nil or term.resets then
-      -- A reset does not read, so it also removes a broken value.
-      states[key], others[key] = term.load(not term.resets and call('GET', key), term)
-      changed[key] = term.resets and term or nil
-    end
-    if term.is_last then
-      filled = first < i and decide_together(first, i, filled)
-        or decide_alone(key, term, counts and byte(counts, i) or 1, filled)
-      first = i + 1
-    end
-  end
-  return filled
 end
 
--- Appends to the value of a bucket, whose key lives longer than it needs, so that not each unit moves its end.
-local function append(key, text, ms)
-  local left = try('PTTL', key)
-  local answer = type(left) == 'number' and left < ms and try('PEXPIRE', key, format(whole, ms + floor(ms / 8))) or left
-  return type(answer) == 'number' and try('APPEND', key, text) or answer
-end
-
--- Writes the buckets that have changed. Returns the error of a server that does not.
-local function write()
-  local has_written, milli = false, floor(now / 1000) - grace
-  for key, term in pairs(changed) do
-    local text, last, grows = term.dump(states[key], others[key], term)
-    local answer
-    if not text then
-      answer = try('DEL', key)
-    elseif last == huge then
-      answer = try('SET', key, text)
-    else
-      -- The remainder is at most 0, so this rounds up.
-      local ms = (last - last % -1000) / 1000 - milli
-      answer = grows and append(key, text, ms) or try('SET', key, text, 'PX', format(whole, ms))
-    end
-    if type(answer) == 'table' and answer.err then
-      -- A server that takes no writes refuses the first one.
-      return {err = (has_written and 'PARTLY ' or '') .. answer.err}
-    end
-    has_written = true
+-- Answers the batch that cannot be decided, and those that are equal to it.
+local function fail(problem)
+  local text, place = type(problem) == 'table' and problem.err or problem, member - first
+  while not terms[ARGV[first + 1]].is_last do
+    first = first + 1
   end
+  for _ = 1, repeats and byte(repeats, first) or 1 do
+    filled = filled + 1
+    reply[filled], answers[#answers + 1] = -1, place .. (has_written and ' PARTLY ' or ' ') .. text
+  end
+  first = first + 1
 end
 
 local function run()
-  local done, filled = pcall(decide)
-  if not done then
-    return {err = 'FAILED ' .. member .. ' ' .. (type(filled) == 'table' and filled.err or filled)}
-  end
-  local refusal, texts = write(), {}
+  repeat
+    local done, problem = pcall(decide)
+    if not done then
+      fail(problem)
+    end
+  until done
+  local texts = {}
   for from = 1, filled, 200 do
     local to = min(from + 199, filled)
     texts[#texts + 1] = pack('<' .. rep('d', to - from + 1), list(reply, from, to))
   end
-  return refusal or table.concat(texts)
+  answers[1] = table.concat(texts)
+  return #answers > 1 and answers or answers[1]
 end

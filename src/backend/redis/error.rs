@@ -80,9 +80,9 @@ impl RedisError {
     /// Creates the error for a connection that has ended, or could not be made to these servers.
     pub(super) fn disconnected(error: &Error, servers: &ServerConfig) -> Self {
         let reason = error.details();
-        let text = with_remedy(reason, login_remedy(reason, servers));
+        let text = with_remedy(reason, Some(servers));
         match Self::of(error) {
-            Self::Refused(_) if text.len() > reason.len() => Self::Refused(text),
+            Self::Refused(_) => Self::Refused(text),
             Self::Timeout | Self::Disconnected(_) => Self::Disconnected(text),
             error => error,
         }
@@ -95,7 +95,7 @@ impl RedisError {
 
     /// Creates the error for an error answer of Redis, with a remedy.
     pub(super) fn refused(reply: &str) -> Self {
-        Self::Refused(with_remedy(reply, remedy(reply)))
+        Self::Refused(with_remedy(reply, None))
     }
 
     /// Returns whether a server refused to write because it is a replica. This happens after a failover, and the client then
@@ -117,7 +117,8 @@ impl RedisError {
     }
 }
 
-fn with_remedy(reply: &str, remedy: Option<&str>) -> String {
+fn with_remedy(reply: &str, servers: Option<&ServerConfig>) -> String {
+    let remedy = remedy(reply, servers);
     remedy.map_or_else(|| reply.to_owned(), |remedy| format!("{reply} ({remedy})"))
 }
 
@@ -138,24 +139,35 @@ fn code(reply: &str) -> &str {
     }
 }
 
-/// Returns what to change, for an error that is caused by a server's configuration.
-fn remedy(reply: &str) -> Option<&'static str> {
-    Some(match code(reply) {
-        "NOAUTH" => {
+/// The remedy if sentinels refuse the password or its absence, or none of them answers.
+const SENTINELS: &str = "the user and the password in the URL are those of the servers: sentinels with a password of their own need \
+    `sentinelPassword` in the URL, or `.sentinel_password()`";
+
+/// Returns what to change, for an error that is caused by the configuration of a client or a server.
+fn remedy(reply: &str, servers: Option<&ServerConfig>) -> Option<&'static str> {
+    Some(match (code(reply), servers) {
+        ("NOAUTH" | "WRONGPASS", Some(ServerConfig::Sentinel { .. })) => SENTINELS,
+        (_, Some(ServerConfig::Sentinel { .. })) if reply.contains("all sentinel nodes") => {
+            SENTINELS
+        }
+        ("NOAUTH" | "WRONGPASS", Some(ServerConfig::Unix { .. })) => {
+            "write the user and the password as `redis+unix://user:password@unix/path/to.sock`, or use `.password()`"
+        }
+        ("NOAUTH", _) => {
             "put the password in the URL, as `redis://:password@host`, or use `.password()`"
         }
-        "WRONGPASS" => "check the user and the password in the URL",
-        "NOPERM" => {
+        ("WRONGPASS", _) => "check the user and the password in the URL",
+        ("NOPERM", _) => {
             "allow the user `+eval +evalsha +time +get +set +append +pttl +pexpire +del +ping +client|id +info` on these \
              keys, and `+select` for a database"
         }
-        "OOM" => "the server is out of memory: raise `maxmemory`",
-        "NOREPLICAS" => "start the master's replicas, or lower `min-replicas-to-write`",
-        "MISCONF" => {
+        ("OOM", _) => "the server is out of memory: raise `maxmemory`",
+        ("NOREPLICAS", _) => "start the master's replicas, or lower `min-replicas-to-write`",
+        ("MISCONF", _) => {
             "the server cannot save its data: free its disk, or look for the reason in its log"
         }
-        "MOVED" | "ASK" | "CROSSSLOT" => "this is a cluster: use `redis-cluster://`",
-        "READONLY" => {
+        ("MOVED" | "ASK" | "CROSSSLOT", _) => "this is a cluster: use `redis-cluster://`",
+        ("READONLY", _) => {
             "if this lasts, name the master, or use `redis-sentinel://` or `redis-cluster://`"
         }
         _ if reply.contains("cluster support disabled") => "this is no cluster: use `redis://`",
@@ -165,21 +177,6 @@ fn remedy(reply: &str) -> Option<&'static str> {
         }
         _ => return None,
     })
-}
-
-/// Returns what to change if a server has refused the password or its absence, or no sentinel has answered.
-fn login_remedy(reply: &str, servers: &ServerConfig) -> Option<&'static str> {
-    let is_login = ["NOAUTH", "WRONGPASS"].contains(&code(reply));
-    match servers {
-        ServerConfig::Sentinel { .. } if is_login || reply.contains("all sentinel nodes") => Some(
-            "the user and the password in the URL are those of the servers: sentinels with a password of their own need \
-             `sentinelPassword` in the URL, or `.sentinel_password()`",
-        ),
-        ServerConfig::Unix { .. } if is_login => Some(
-            "write the user and the password as `redis+unix://user:password@unix/path/to.sock`, or use `.password()`",
-        ),
-        _ => None,
-    }
 }
 
 /// The reason why a call has not led to a decision.
@@ -211,14 +208,37 @@ impl Failure {
     }
 
     /// Returns whether one of the calls in a command can be the reason. Then the others succeed alone.
-    pub(super) fn is_of_one_call(&self) -> bool {
+    pub(super) const fn is_of_one_call(&self) -> bool {
+        matches!(self, Self::TryAgain | Self::NotDone(RedisError::Refused(_)))
+    }
+
+    /// Returns the error of a server that is a replica.
+    pub(super) fn replica(&self) -> Option<RedisError> {
         match self {
-            Self::TryAgain | Self::NotABucket(..) | Self::Clock(_) => true,
-            Self::NotDone(error) => {
-                matches!(error, RedisError::Refused(_)) && !error.is_read_only()
-            }
-            _ => false,
+            Self::NotDone(error) if error.is_read_only() => Some(error.clone()),
+            _ => None,
         }
+    }
+
+    /// Reads the script's reason for which a batch cannot be decided: the place of a member, and an error.
+    pub(super) fn of_script(reason: &str) -> Option<Self> {
+        let (place, error) = reason.split_once(' ')?;
+        let place = place.parse().ok()?;
+        let clock = error
+            .strip_prefix("CLOCK ")
+            .and_then(|time| time.parse().ok());
+        Some(match (clock, code(error)) {
+            (Some(time), _) => Self::Clock(time),
+            (_, "PARTLY") => Self::Unknown(RedisError::refused(error)),
+            _ if error.contains("WRONGTYPE") => {
+                Self::NotABucket(place, "its value is of another type (WRONGTYPE)")
+            }
+            (_, code) if code != "BROKEN" && is_code(code) => {
+                Self::NotDone(RedisError::refused(error))
+            }
+            // Errors of Lua have no code: it has met a value that it cannot read.
+            _ => Self::NotABucket(place, "tollgate has not written its value"),
+        })
     }
 
     /// Returns whether the server has answered as it should, so that a circuit breaker counts it as a success.
@@ -282,17 +302,15 @@ impl From<RedisError> for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let reply = error.details();
-        let mut words = reply.splitn(3, ' ');
-        let [first, second, rest] = [(); 3].map(|()| words.next().unwrap_or_default());
+        let (first, rest) = reply.split_once(' ').unwrap_or_default();
         let read = match first {
             "TRYAGAIN" => Some(Self::TryAgain),
             "MOVED" | "ASK" => redirected(rest, first == "ASK"),
-            "FAILED" => second.parse().ok().map(|member| of_script(member, rest)),
             _ => None,
         };
         // An error within the script can come after its writes. Errors that end a connection fail all calls that wait on it.
         let is_unknown = match code(reply) {
-            "PARTLY" | "CLUSTERDOWN" => true,
+            "CLUSTERDOWN" => true,
             "ERR" => reply.contains("user_script"),
             code => !is_code(code),
         };
@@ -304,28 +322,10 @@ impl From<Error> for Failure {
     }
 }
 
-/// Reads the script's reason for which the batch of a member, by its number, cannot be decided.
-fn of_script(member: usize, reason: &str) -> Failure {
-    let not_a_bucket = |found| Failure::NotABucket(member.saturating_sub(1), found);
-    let clock = reason
-        .strip_prefix("CLOCK ")
-        .and_then(|time| time.parse().ok());
-    match (clock, code(reason)) {
-        (Some(time), _) => Failure::Clock(time),
-        _ if reason.contains("WRONGTYPE") => {
-            not_a_bucket("its value is of another type (WRONGTYPE)")
-        }
-        (_, code) if code != "BROKEN" && is_code(code) => {
-            Failure::NotDone(RedisError::refused(reason))
-        }
-        // Errors of Lua have no code: it has met a value that it cannot read.
-        _ => not_a_bucket("tollgate has not written its value"),
-    }
-}
-
-/// Reads the target of a redirection, such as `127.0.0.1:6381`.
+/// Reads the target of a redirection, such as `3999 127.0.0.1:6381`.
 fn redirected(target: &str, asking: bool) -> Option<Failure> {
-    let (host, port) = target.rsplit_once(':')?;
+    let (_slot, address) = target.split_once(' ')?;
+    let (host, port) = address.rsplit_once(':')?;
     Some(Failure::Redirected {
         host: host.trim_matches(['[', ']']).to_owned(),
         port: port.parse().ok()?,

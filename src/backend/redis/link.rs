@@ -8,12 +8,13 @@
 //! | connected | the connection ends, the server is silent, or it is a replica | failed: the calls in flight fail, and may be charged |
 //! | any | the runtime of the task ends | the next call starts a task in its own runtime |
 //!
-//! Calls share a command if their keys are in one slot and their clocks show the same time. If nothing is in flight, what has
-//! come in is sent at once. While something is in flight, calls are collected; they leave when it has returned, or as soon as
-//! they nearly fill a command. So nothing waits for a timer.
+//! Calls share a command if their keys are in one slot and their clocks show the same time. A call that comes in lets the other
+//! callers that are ready call first. Then, what has come in is sent if nothing is in flight. While something is in flight, only
+//! large groups leave, and the rest when it has returned. So server and client work at the same time, and nothing waits for a
+//! timer.
 //!
 //! Each call is sent once. It is sent again only if the server says that it has done nothing: because it does not have the
-//! script, or because a call in a shared command cannot be decided. Then, each of them is sent alone. A call whose caller has
+//! script, or because it refuses a shared command for one of its keys. Then, each call is sent alone. A call whose caller has
 //! left is not sent. Once it is, it is charged.
 
 use std::{
@@ -30,11 +31,16 @@ use fred::{
         config::{Config, Server, ServerConfig},
     },
 };
-use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures_util::{
+    FutureExt, StreamExt,
+    future::{self, BoxFuture},
+    stream::FuturesUnordered,
+};
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
     sync::{mpsc, oneshot, watch},
+    task,
     time::{self, Instant},
 };
 
@@ -42,7 +48,7 @@ use super::{
     connection::{Connection, Ending, SCRIPT, SHA},
     error::{Failure, RedisError},
     protocol::{self, Call, Reply},
-    waiting::{MOST_TOGETHER, Waiting, answer_all, together},
+    waiting::{LARGE, MOST_TOGETHER, Waiting, answer_all, together, weight},
 };
 use crate::{backend::breaker::Breaker, random};
 
@@ -110,7 +116,7 @@ impl Link {
             config: self.shared.config.clone(),
             inbox: receiver,
             queue: Vec::new(),
-            weight: 0,
+            looked: 0,
             flights: FuturesUnordered::new(),
             lost_at: None,
         };
@@ -123,7 +129,7 @@ impl Link {
     pub(super) async fn run(
         &self,
         slot: u16,
-        call: Arc<Call>,
+        call: Call,
         asking: bool,
         deadline: Instant,
     ) -> Result<Reply, Failure> {
@@ -136,7 +142,7 @@ impl Link {
         }
         let (reply, answer) = oneshot::channel();
         let waiting = Waiting {
-            call,
+            call: Box::new(call),
             slot,
             asking,
             deadline,
@@ -208,9 +214,9 @@ struct Desk {
     shared: Arc<Shared>,
     config: Config,
     inbox: mpsc::Receiver<Waiting>,
-    /// The calls that have come in, and the weight of those since it was looked through.
+    /// The calls that have come in, and how many of them had no large group.
     queue: Vec<Waiting>,
-    weight: usize,
+    looked: usize,
     flights: FuturesUnordered<BoxFuture<'static, Flight>>,
     /// When the server counts as lost, unless it answers.
     lost_at: Option<Instant>,
@@ -246,7 +252,7 @@ impl Desk {
     /// Sends calls and hands out answers until the connection is lost. Returns the reason, or nothing if the link is dropped.
     async fn serve(&mut self, connection: &Connection, mut ending: Ending) -> Option<RedisError> {
         loop {
-            let lost_at = self.lost_at;
+            let (lost_at, room) = (self.lost_at, MOST_WAITING - self.queue.len());
             tokio::select! {
                 // An answer that is there counts, even if the connection has ended since.
                 biased;
@@ -255,8 +261,10 @@ impl Desk {
                         return Some(error);
                     }
                 }
-                call = self.inbox.recv(), if self.queue.len() < MOST_WAITING => {
-                    self.collect(call?);
+                count = self.inbox.recv_many(&mut self.queue, room), if room > 0 => {
+                    if count == 0 {
+                        return None;
+                    }
                 }
                 error = ending.ended() => {
                     return Some(RedisError::disconnected(&error, &self.config.server));
@@ -265,32 +273,33 @@ impl Desk {
                     return Some(RedisError::ended("the server has answered nothing for two seconds"));
                 }
             }
+            self.gather().await;
             self.depart(connection);
         }
     }
 
-    fn collect(&mut self, call: Waiting) {
-        self.weight += call.call.weight;
-        self.queue.push(call);
+    /// Lets the callers that are ready call first, so that their calls travel together.
+    async fn gather(&mut self) {
+        let mut count = 1;
+        while count > 0 && self.queue.len() < MOST_TOGETHER {
+            task::yield_now().await;
+            let calls = self.inbox.recv_many(&mut self.queue, MOST_TOGETHER);
+            count = calls.now_or_never().unwrap_or(0);
+        }
     }
 
-    /// Collects what is in the channel, and sends it if nothing is in flight. Otherwise, only large groups leave.
+    /// Sends what has come in if nothing is in flight. Otherwise, only large groups leave.
     fn depart(&mut self, connection: &Connection) {
-        while self.queue.len() < MOST_WAITING
-            && let Ok(call) = self.inbox.try_recv()
-        {
-            self.collect(call);
-        }
-        let (is_idle, is_full) = (self.flights.is_empty(), self.weight >= MOST_TOGETHER);
-        if is_idle || is_full && self.flights.len() < MOST_IN_FLIGHT {
-            self.weight = 0;
+        let is_idle = self.flights.is_empty();
+        let is_large = weight(&self.queue[self.looked..]) >= LARGE;
+        if is_idle || is_large && self.flights.len() < MOST_IN_FLIGHT {
             for calls in together(mem::take(&mut self.queue)) {
-                let weight: usize = calls.iter().map(|call| call.call.weight).sum();
-                match is_idle || weight > MOST_TOGETHER / 2 {
+                match is_idle || weight(&calls) >= LARGE {
                     true => self.send(connection, calls, false),
                     false => self.queue.extend(calls),
                 }
             }
+            self.looked = self.queue.len();
         }
     }
 
@@ -304,7 +313,12 @@ impl Desk {
         let arguments = protocol::encode(script, calls.iter().map(|call| &*call.call));
         let asking = calls.iter().any(|call| call.asking);
         let reply = connection.send(command, arguments, asking, deadline - now);
-        self.flights.push(reply.map(|reply| (calls, reply)).boxed());
+        let mut flight = reply.map(|reply| (calls, reply)).boxed();
+        // The first poll sends it. Otherwise, it would wait while another answer is handed out.
+        match (&mut flight).now_or_never() {
+            Some(flight) => self.flights.push(future::ready(flight).boxed()),
+            None => self.flights.push(flight),
+        }
     }
 
     /// Hands out answers, or sends the calls again. Returns the reason if the connection has to be replaced.
@@ -324,8 +338,11 @@ impl Desk {
         let failure = match reply {
             Ok(reply) => match protocol::decode(&reply, calls.len()) {
                 Some(replies) => {
-                    zip(calls, replies).for_each(|(call, reply)| call.answer(Ok(reply), now));
-                    return None;
+                    let replica = replies
+                        .iter()
+                        .find_map(|reply| reply.as_ref().err()?.replica());
+                    zip(calls, replies).for_each(|(call, reply)| call.answer(reply, now));
+                    return replica;
                 }
                 None => Failure::garbled(&reply),
             },
@@ -342,10 +359,7 @@ impl Desk {
             return None;
         }
         answer_all(calls, &failure);
-        match failure {
-            Failure::NotDone(error) if error.is_read_only() => Some(error),
-            _ => None,
-        }
+        failure.replica()
     }
 
     /// Fails all calls, because there is no connection. Those in flight may be charged: they are dropped, and their callers
@@ -357,6 +371,6 @@ impl Desk {
         let failure = Failure::NotDone(error.clone());
         answer_all(mem::take(&mut self.queue), &failure);
         answer_all(iter::from_fn(|| self.inbox.try_recv().ok()), &failure);
-        (self.lost_at, self.weight) = (None, 0);
+        (self.lost_at, self.looked) = (None, 0);
     }
 }

@@ -1,8 +1,8 @@
 //! A batch whose buckets are in several slots of a cluster. A script can only use the keys of one slot, so no script sees all
 //! of them. The batch is decided member by member, in phases:
 //!
-//! 1. All members are checked. If a voting one is denied, nothing is charged. So a client that is denied anyway never takes from
-//!    others' buckets, even for a moment.
+//! 1. All members are checked. If a voting one is denied, nothing is charged, and the figures of the others are looked up. So a
+//!    client that is denied anyway never takes from others' buckets, even for a moment.
 //! 2. The members are spent, all at once; those whose charges cannot be refunded (tiers) last, one by one.
 //!
 //! If a member is denied in phase 2, because another request has come in between, or fails, all confirmed charges are refunded
@@ -126,31 +126,30 @@ impl Split<'_> {
     }
 
     async fn check_and_spend(&self) -> Result<Vec<Answer>, Failure> {
-        let batch = self.batch;
-        let checks = self.ask_all(Operation::Check, self.all());
-        let looks = self.ask_all(Operation::Peek, self.all());
-        let (checked, stored) = futures_util::join!(checks, looks);
+        let (batch, members) = (self.batch, self.batch.members);
+        let checked = self.ask_all(Operation::Check, self.all()).await;
         let mut answers = checked.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let mut stored = stored.into_iter().collect::<Result<Vec<_>, _>>()?;
-        // If the batch is denied, its members have the figures of what is stored.
-        for ((member, answer), stored) in zip(zip(batch.members, &answers), &mut stored) {
-            stored.passed = answer.passed && batch.votes(member);
+        let mut all = zip(members, &answers);
+        let mut passes = all.all(|(member, answer)| answer.passed || !batch.votes(member));
+        if passes && members.iter().any(|member| batch.writes(member)) {
+            let (spent_all, spent) = self.spend().await?;
+            passes = spent_all;
+            for (place, answer) in spent {
+                // What has passed in a denied batch is refunded.
+                if passes || !answer.passed {
+                    answers[place] = answer;
+                }
+            }
         }
-        let mut members = zip(batch.members, &answers);
-        if !members.all(|(member, answer)| answer.passed || !batch.votes(member)) {
-            return Ok(stored);
-        }
-        if !batch.members.iter().any(|member| batch.writes(member)) {
-            return Ok(answers);
-        }
-        let (passes, spent) = self.spend().await?;
         if !passes {
-            answers = stored;
-        }
-        for (place, answer) in spent {
-            // What has passed in a denied batch is refunded.
-            if passes || !answer.passed {
-                answers[place] = answer;
+            // The members of a denied batch have the figures of what is stored, as those that are denied have already.
+            let passed: Vec<_> = (self.all().into_iter())
+                .filter(|place| answers[*place].passed)
+                .collect();
+            let stored = self.ask_all(Operation::Peek, passed.clone()).await;
+            for (place, stored) in zip(passed, stored) {
+                let passed = batch.votes(&members[place]);
+                answers[place] = Answer { passed, ..stored? };
             }
         }
         Ok(answers)

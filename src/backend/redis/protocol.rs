@@ -27,11 +27,11 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Writes a batch that is decided `around` a time.
-    pub(super) fn new(batch: &Batch<'_>, form: &KeyForm, around: u64) -> Self {
+    /// Writes a batch that is decided `around` a time, if that matters.
+    pub(super) fn new(batch: &Batch<'_>, form: &KeyForm, around: impl Fn() -> u64) -> Self {
         let members = zip(1.., batch.members).map(|(nth, member)| {
             let is_last = nth == batch.members.len();
-            let term = term(batch, member, is_last, around);
+            let term = term(batch, member, is_last, &around);
             (form.key(member).into(), term)
         });
         // The answer for tiers has as many instants as the smallest acceptable grant.
@@ -58,13 +58,13 @@ impl Call {
 
 /// Writes what is asked of a member. All numbers are below 2⁵³, apart from the largest, which stands for -1.
 #[expect(clippy::cast_precision_loss, reason = "doubles hold them exactly")]
-fn term(batch: &Batch<'_>, member: &Member<'_>, is_last: bool, around: u64) -> Value {
+fn term(batch: &Batch<'_>, member: &Member<'_>, is_last: bool, around: impl Fn() -> u64) -> Value {
     let ask = &member.ask;
     let (letter, mut numbers): (_, SmallVec<[u64; 8]>) = match member.algorithm {
         Algorithm::Gcra(gcra) => ("G", gcra.term(ask).into_iter().collect()),
         Algorithm::Window(window) => ("W", window.term(ask).into_iter().collect()),
         Algorithm::Concurrency(limit) => ("C", limit.term(ask).into_iter().collect()),
-        Algorithm::Quota(quota) => ("Q", quota.term(ask, around).into_iter().collect()),
+        Algorithm::Quota(quota) => ("Q", quota.term(ask, around()).into_iter().collect()),
         Algorithm::Tiers(tiers) => ("T", tiers.term(ask).collect()),
     };
     let verb = match ask.verb {
@@ -84,10 +84,13 @@ fn term(batch: &Batch<'_>, member: &Member<'_>, is_last: bool, around: u64) -> V
     let votes = batch.votes(member) || ask.verb == Verb::Debit;
     let mode = u8::from(votes) + 2 * u8::from(batch.writes(member)) + 4 * u8::from(is_last);
     let mut text = Vec::with_capacity(9 + 8 * numbers.len());
-    text.extend([letter, verb, "\0"].map(str::as_bytes).concat());
+    for part in [letter, verb, "\0"] {
+        text.extend_from_slice(part.as_bytes());
+    }
     text.push(mode);
-    let doubles = numbers.iter().map(|number| number.cast_signed() as f64);
-    text.extend(doubles.flat_map(f64::to_le_bytes));
+    for number in numbers {
+        text.extend_from_slice(&(number.cast_signed() as f64).to_le_bytes());
+    }
     Value::Bytes(text.into())
 }
 
@@ -135,17 +138,22 @@ pub(super) struct Reply {
 
 /// Splits the script's answer into those to each call.
 #[expect(clippy::cast_possible_truncation, reason = "they are whole")]
-pub(super) fn decode(answer: &Value, calls: usize) -> Option<Vec<Reply>> {
-    let doubles = answer.as_bytes()?.chunks_exact(8);
+pub(super) fn decode(answer: &Value, calls: usize) -> Option<Vec<Result<Reply, Failure>>> {
+    let (text, reasons) = match answer {
+        Value::Array(all) => all.split_first()?,
+        text => (text, &[][..]),
+    };
+    let doubles = text.as_bytes()?.chunks_exact(8);
     let mut numbers =
         doubles.map(|bytes| bytes.try_into().map_or(f64::NAN, f64::from_le_bytes) as i64);
     let now = numbers.next()?.try_into().ok()?;
-    let mut next = || {
-        let length = numbers.next()?.try_into().ok()?;
-        Some(Reply {
+    let mut reasons = reasons.iter();
+    let mut next = || match usize::try_from(numbers.next()?) {
+        Ok(length) => Some(Ok(Reply {
             now,
             numbers: numbers.by_ref().take(length).collect(),
-        })
+        })),
+        Err(_) => Some(Err(Failure::of_script(&reasons.next()?.as_str()?)?)),
     };
     (0..calls).map(|_| next()).collect()
 }

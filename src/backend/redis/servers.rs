@@ -125,10 +125,14 @@ impl Servers {
 
     /// Returns whether one script can decide a batch.
     pub(super) fn share_a_slot(&self, batch: &Batch<'_>) -> bool {
-        let keys = batch.members.iter().map(|member| self.form.key(member));
-        let mut slots = keys.map(|key| self.slot(key.as_bytes()));
-        let first = slots.next();
-        !self.config.server.is_clustered() || slots.all(|slot| Some(slot) == first)
+        let mut slots = batch
+            .members
+            .iter()
+            .map(|member| self.slot(self.form.key(member).as_bytes()));
+        !self.config.server.is_clustered()
+            || slots
+                .next()
+                .is_none_or(|first| slots.all(|slot| slot == first))
     }
 
     fn slot(&self, key: &[u8]) -> u16 {
@@ -147,10 +151,10 @@ impl Servers {
         let (mut target, mut asking, mut attempts) = (None, false, ATTEMPTS);
         loop {
             attempts -= 1;
-            let ours = Timestamp::from(SystemTime::now()).as_micros();
-            let theirs = ours.saturating_add_signed(self.ahead.load(Ordering::Relaxed));
-            let around = batch.now.map_or(theirs, Timestamp::as_micros);
-            let call = Arc::new(Call::new(batch, &self.form, around));
+            let ours = || Timestamp::from(SystemTime::now()).as_micros();
+            let theirs = || ours().saturating_add_signed(self.ahead.load(Ordering::Relaxed));
+            let around = || batch.now.map_or_else(theirs, Timestamp::as_micros);
+            let call = Call::new(batch, &self.form, around);
             let slot = self.slot(call.key());
             let link = match target.take() {
                 Some(link) => link,
@@ -169,7 +173,7 @@ impl Servers {
             }
             match failure {
                 Failure::Clock(time) if attempts > 0 => {
-                    let ahead = time.wrapping_sub(ours).cast_signed();
+                    let ahead = time.wrapping_sub(ours()).cast_signed();
                     self.ahead.store(ahead, Ordering::Relaxed);
                 }
                 Failure::Redirected { host, port, .. } if is_clustered && attempts > 0 => {

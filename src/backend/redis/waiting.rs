@@ -1,7 +1,5 @@
 //! Calls that wait for their answers, and which of them can travel together.
 
-use std::sync::Arc;
-
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
@@ -13,9 +11,12 @@ use crate::backend::breaker::Attempt;
 /// The most buckets in a shared command. Twice as many would save little more, and block the server for twice as long.
 pub(super) const MOST_TOGETHER: usize = 128;
 
+/// As many buckets leave while other commands are in flight, so that server and client work at the same time.
+pub(super) const LARGE: usize = MOST_TOGETHER / 2;
+
 /// A call that waits for its answer.
 pub(super) struct Waiting {
-    pub(super) call: Arc<Call>,
+    pub(super) call: Box<Call>,
     pub(super) slot: u16,
     /// Whether the server is importing the slot.
     pub(super) asking: bool,
@@ -65,6 +66,10 @@ pub(super) fn together(calls: Vec<Waiting>) -> Vec<Vec<Waiting>> {
         }
     }
     groups
+}
+
+pub(super) fn weight(calls: &[Waiting]) -> usize {
+    calls.iter().map(|call| call.call.weight).sum()
 }
 
 pub(super) fn answer_all(calls: impl IntoIterator<Item = Waiting>, failure: &Failure) {

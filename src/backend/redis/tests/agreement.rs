@@ -305,13 +305,13 @@ async fn agree(seed: u64, groups: u64) {
             .collect();
         let calls: Vec<_> = batches
             .iter()
-            .map(|batch| Call::new(batch, &form, now))
+            .map(|batch| Call::new(batch, &form, || now))
             .collect();
         let calls: Vec<_> = calls.iter().collect();
         let reply = call(&connection, &calls).await;
         let replies = protocol::decode(&reply, calls.len()).unwrap();
         for (batch, found) in batches.iter().zip(replies) {
-            let found = found.answers(batch);
+            let found = found.and_then(|reply| reply.answers(batch));
             let expected = map.decide(batch, time);
             match (found, expected) {
                 (Ok(found), Ok(expected)) => {
