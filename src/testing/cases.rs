@@ -174,6 +174,16 @@ pub async fn clock_that_steps_back_frees_nobody(driver: Driver) {
             "{limit}"
         );
     }
+    // What is taken then is over first.
+    for (now, cost, passes) in [
+        (START, 5, true),
+        (START - SECOND, 3, true),
+        (START + SECOND, 6, false),
+        (START + SECOND, 5, true),
+    ] {
+        let question = Question::new(WINDOW, 2, cost);
+        assert_eq!(driver.spends(now, &[question]).await, passes, "{cost}");
+    }
 }
 
 pub async fn equality_passes_and_a_microsecond_less_does_not(driver: Driver) {
@@ -219,8 +229,19 @@ pub async fn empty_batch_is_decided(driver: Driver) {
 }
 
 pub async fn refund_gives_back_up_to_full(driver: Driver) {
-    for limit in [GCRA, SEVENTHS, WINDOW, QUOTA] {
-        assert!(driver.spends(START, &[Question::new(limit, 1, 4)]).await);
+    // Nobody waits in the line of a bucket that is just empty.
+    for (limit, spent) in [
+        (GCRA, 4),
+        (SEVENTHS, 4),
+        (LINE, 10),
+        (WINDOW, 4),
+        (QUOTA, 4),
+    ] {
+        assert!(
+            driver
+                .spends(START, &[Question::new(limit, 1, spent)])
+                .await
+        );
         let refund = [Question::new(limit, 1, 10)];
         for gives_back in [true, false] {
             let answers = driver.ask(START, Operation::Refund, &refund).await;
@@ -232,7 +253,7 @@ pub async fn refund_gives_back_up_to_full(driver: Driver) {
         }
         assert!(
             driver.spends(START, &refund).await
-                && !driver.spends(START, &[Question::new(limit, 1, 1)]).await
+                && !driver.spends(START, &[Question::new(limit, 1, 6)]).await
         );
     }
 }
@@ -259,6 +280,18 @@ pub async fn charge_gives_back_and_renews_its_own_permits_only(driver: Driver) {
         assert_eq!(refund.expect("it decides")[0].passed, gives_back);
     }
     assert!(driver.spends(START + 6 * SECOND, &[five]).await);
+    // Of a charge that is given back in part, the rest is renewed.
+    let some = |cost| Question::new(PERMITS, 2, cost);
+    let three = driver.ask(START, Operation::Spend, &[some(3)]).await;
+    let three = three.expect("it decides")[0];
+    for (operation, cost, passes) in [
+        (Operation::Refund, 1, true),
+        (Operation::Renew, 3, false),
+        (Operation::Renew, 2, true),
+    ] {
+        let answers = driver.ask(START, operation, &[some(cost).of(&three)]).await;
+        assert_eq!(answers.expect("it decides")[0].passed, passes, "{cost}");
+    }
 }
 
 pub async fn renewals_of_one_bucket_are_decided_in_order(driver: Driver) {
