@@ -168,6 +168,7 @@ mod tests {
             ("1.5ms", 1_500_000),
             ("1h1m1s1ms1us1ns", 3_661_001_001_001),
             ("0.000000001s", 1),
+            ("0.0000000000025h", 9),
         ];
         for (text, nanos) in cases {
             assert_eq!(
@@ -206,6 +207,7 @@ mod tests {
             ("18446744073709551615h", "too long"),
             ("0.1ns", "fraction of a nanosecond"),
             ("0.0000000001s", "fraction of a nanosecond"),
+            ("0.00000000000025h", "fraction of a nanosecond"),
         ];
         for (text, reason) in cases {
             let error = read_duration(text).unwrap_err();

@@ -158,7 +158,12 @@ mod tests {
                 15 * Duration::from_secs(1),
                 Some(15 * 5 + 50),
             ),
-            (tiers, Duration::from_secs(15) + 2 * MICRO, Some(75 + 100)),
+            (
+                tiers.clone(),
+                Duration::from_secs(15) + 2 * MICRO,
+                Some(75 + 100),
+            ),
+            (tiers, Duration::from_secs(35) + 3 * MICRO, Some(175 + 150)),
             (Limit::concurrent(4), DAY, None),
             (Limit::UNLIMITED, DAY, None),
             (Limit::BLOCKED, DAY, Some(0)),

@@ -336,6 +336,10 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const DAY: Duration = Duration::from_secs(86_400);
+    const MICRO: Duration = Duration::from_micros(1);
+    /// 71 years.
+    const LONGEST: Duration = Duration::from_micros(1 << 51);
 
     #[test]
     fn setters_keep_the_rest() {
@@ -354,20 +358,36 @@ mod tests {
         assert_eq!(HELD.to_string(), "4 at once, held for 9s");
     }
 
+    #[test]
+    fn longest_times_are_limits() {
+        let line = Limit::per(1, LONGEST - SECOND).max_wait(SECOND);
+        assert_eq!(line.line(), Some(SECOND));
+        assert_eq!(Limit::per(1, LONGEST).period(), Some(LONGEST));
+        let held = Limit::concurrent(1).hold(DAY);
+        assert_eq!(held.to_string(), "1 at once, held for 24h0m0s");
+    }
+
     const NO_LINE: &str = "has a line to wait in: remove `max_wait`";
     const NO_BURST: &str = "only a limit per period has a burst";
 
     type Faulty = fn() -> Limit;
 
-    const PANICS: [(Faulty, &str); 14] = [
+    const PANICS: [(Faulty, &str); 18] = [
         (|| Limit::per_second(0), "count is 0"),
         (|| Limit::per(1, Duration::ZERO), "period is 0"),
         (|| Limit::per_second(1).burst(0), "burst is 0"),
         (|| Limit::per_day(1).burst(u32::MAX), "lower the burst"),
+        // A third of a microsecond too long, and 2⁶⁴ of them.
+        (
+            || Limit::new(1, 3, 3 * LONGEST + MICRO).unwrap(),
+            "lower the burst",
+        ),
+        (|| Limit::per(1, LONGEST * (1 << 13)), "lower the burst"),
         (|| Limit::window(5000, SECOND), "above 4096"),
         (|| Limit::quota(0, Per::Day), "quota is 0"),
         (|| Limit::concurrent(0), "concurrent is 0"),
         (|| Limit::concurrent(1).hold(Duration::ZERO), "1 s to 24 h"),
+        (|| Limit::concurrent(1).hold(DAY + MICRO), "1 s to 24 h"),
         (
             || Limit::per_second(1).hold(SECOND),
             "use `Limit::concurrent`",
@@ -375,6 +395,10 @@ mod tests {
         (
             || Limit::per_second(1).max_wait(Duration::from_nanos(1)),
             "max_wait is not",
+        ),
+        (
+            || Limit::per(1, LONGEST - SECOND).max_wait(SECOND + MICRO),
+            "together",
         ),
         (|| Limit::concurrent(4).max_wait(SECOND), NO_LINE),
         (|| Limit::window(5, SECOND).max_wait(SECOND), NO_LINE),

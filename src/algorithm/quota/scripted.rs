@@ -67,8 +67,8 @@ mod tests {
                     let [start, first, second, third] = per.periods(at);
                     assert!(first <= at && at < second, "{per:?} {at}");
                     assert_eq!(
-                        [start, first, second].map(|start| per.end(start)),
-                        [first, second, third]
+                        [start - 1, start, first, second].map(|at| per.end(at)),
+                        [start, first, second, third]
                     );
                 }
                 instant = per.end(instant);

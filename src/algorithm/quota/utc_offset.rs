@@ -103,6 +103,7 @@ mod tests {
             assert_eq!(offset.to_string().parse(), Ok(offset));
         }
         assert_eq!(UtcOffset::minutes(-210).to_string(), "-03:30");
+        assert_eq!(UtcOffset::UTC.to_string(), "+00:00");
     }
 
     #[test]

@@ -324,6 +324,15 @@ fn lowered_limit_has_no_room_until_enough_units_have_left() {
 }
 
 #[test]
+fn tier_above_a_lowered_limit_has_room_when_its_cooldown_ends() {
+    let above = Tier::new(1, secs(10)).active(secs(10)).cooldown(secs(10));
+    let of = |limit| tiers([Tier::new(limit, secs(100)), above]);
+    let mut history = History::default();
+    request(&of(5), &mut history, 0, 6, 6);
+    assert_eq!(seen(&of(2), &history, 1, 1).1[0], 20 * SECOND);
+}
+
+#[test]
 fn share_is_of_each_limit() {
     let Algorithm::Tiers(shared) = penalty().share(Share::of_fleet(4)) else {
         panic!("they stay tiers")

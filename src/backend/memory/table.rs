@@ -304,3 +304,45 @@ fn is_in(batch: &[Member<'_>], entry: Entry) -> bool {
     let print = entry.print;
     batch.iter().any(|member| member.print.bucket == print)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::testing::history::Random;
+
+    /// A third of the fingerprints are at the end, where more entries than there is room for follow the last home.
+    #[test]
+    fn table_is_a_map_without_buckets_that_are_as_new() {
+        let (mut random, mut table) = (Random(5), Table::new(usize::MAX, 0));
+        let (mut expected, mut most) = (BTreeMap::new(), 0);
+        for step in 0..10_000 {
+            let (now, print) = (u64::from(step), random.below(600));
+            let print = match random.below(3) {
+                0 => print,
+                1 => print << 54,
+                _ => u64::MAX - 1 - print,
+            };
+            if random.below(5) == 0 {
+                table.remove(print);
+                expected.remove(&print);
+            } else {
+                let value = Value::new(now + random.below(4000), 0, step);
+                table.set(print, value, &[], now);
+                expected.insert(print, value);
+            }
+            if now % 50 == 0 {
+                let lasts = |value: &Value| value.instant() >= now;
+                expected.retain(|_, value| lasts(value));
+                for (print, value) in &expected {
+                    assert_eq!(table.get(*print).filter(lasts), Some(*value));
+                }
+                // It grows at 80 % to 67 %.
+                most = most.max(expected.len());
+                assert!(table.len() * 4 <= most.max(MIN_HOMES) * 5);
+            }
+        }
+        assert!(most > 2 * MIN_HOMES);
+    }
+}
