@@ -79,6 +79,40 @@ fn row(len: u64) -> Vec<u64> {
 }
 
 #[test]
+fn state_says_when_its_bucket_is_as_new() {
+    let tiers = |tier| Limit::tiers([tier]).unwrap();
+    let tier = Tier::new(2, us(9));
+    for (limit, after) in [
+        (Limit::per(1, us(3)), Some(3)),
+        (Limit::window(2, us(5)), Some(5)),
+        (Limit::quota(2, Per::first_use(us(7))), Some(7)),
+        (Limit::concurrent(2).hold(us(HOUR)), Some(HOUR)),
+        // A unit counts, and a tier is active, for a microsecond longer.
+        (tiers(tier), Some(10)),
+        (tiers(tier.active(us(9)).cooldown(us(9))), Some(19)),
+        (tiers(tier.cooldown(Tier::FOREVER).active(us(9))), None),
+    ] {
+        let mut state = None;
+        assert!(asks_for_one(&limit, &mut state, T));
+        let full_at = limit.algorithm().unwrap().full_at(&state.unwrap());
+        assert_eq!(full_at, after.map(|after| T + after), "{limit}");
+    }
+}
+
+/// It can come from a limit with another count.
+#[test]
+fn stored_fraction_is_below_the_count() {
+    let state = |us, frac| serde_json::json!({"Gcra": {"us": us, "frac": frac}});
+    let mut stored = serde_json::from_value(state(T, 9)).unwrap();
+    assert!(asks_for_one(
+        &Limit::new(3, 3, us(1)).unwrap(),
+        &mut stored,
+        T
+    ));
+    assert_eq!(serde_json::to_value(stored).unwrap(), state(T + 1, 0));
+}
+
+#[test]
 fn rate_admits_burst_and_what_comes_back_within_a_span() {
     for (burst, period) in [(1, 1), (1, 2), (2, 2), (3, 2), (2, 3)] {
         let limit = Limit::per(1, us(period)).burst(burst);

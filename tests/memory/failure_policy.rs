@@ -87,6 +87,20 @@ async fn each_limit_says_what_happens_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn share_of_a_limit_with_a_line_has_one() {
+    let limit = Limit::per_second(1).burst(2).max_wait(4000 * MS);
+    let limits = Limits::builder().limit("local", limit).build().unwrap();
+    let policy = FailurePolicy::new(Store::new(Fate::Fails)).fleet(2);
+    let limiter = Limiter::new(limits, policy).with_clock(TokioClock::default());
+    for delay in [0, 2000, 4000] {
+        let decision = spend(&limiter, one("local")).await;
+        assert!(decision.allowed());
+        assert_eq!(decision.delay(), delay * MS);
+    }
+    assert!(!spend(&limiter, one("local")).await.allowed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn limits_that_say_nothing_do_as_the_policy_does() {
     let policy = || FailurePolicy::new(Store::new(Fate::Fails));
     let allowing = limiter(policy().on_failure(OnFailure::Allow));

@@ -38,11 +38,15 @@ fn spend(limiter: &Limiter, name: &str, id: &str, cost: u32) -> bool {
     spent.unwrap().unwrap().allowed()
 }
 
-/// How many of 100 clients that have used all they have are still denied, after a flood of clients of another kind, or of
-/// the same.
-fn survivors(limiter: &Limiter, throttled: &str, flood: &str, cost: u32) -> usize {
+/// How many of 100 clients that have used so many of four units are still denied, after a flood of clients of another kind, or
+/// of the same.
+fn survivors(
+    limiter: &Limiter,
+    (throttled, used): (&str, u32),
+    (flood, cost): (&str, u32),
+) -> usize {
     for client in 0..100 {
-        assert!(spend(limiter, throttled, &client.to_string(), 4));
+        assert!(spend(limiter, throttled, &client.to_string(), used));
     }
     for client in 0..5000 {
         let id = format!("flood-{client}");
@@ -51,7 +55,8 @@ fn survivors(limiter: &Limiter, throttled: &str, flood: &str, cost: u32) -> usiz
             "a newcomer always gets in"
         );
     }
-    let denied = (0..100).filter(|client| !spend(limiter, throttled, &client.to_string(), 1));
+    let more = 5 - used;
+    let denied = (0..100).filter(|client| !spend(limiter, throttled, &client.to_string(), more));
     denied.count()
 }
 
@@ -65,7 +70,7 @@ fn throttled_clients_outlive_a_flood_of_any_kind_at_the_cap() {
         let small = MemoryBackend::with_max_buckets(1000).max_history_bytes(256 * 1024);
         let (limiter, _) = limiter(small);
         assert_eq!(
-            survivors(&limiter, throttled, flood, 1),
+            survivors(&limiter, (throttled, 4), (flood, 1)),
             100,
             "{throttled} beside {flood}"
         );
@@ -75,11 +80,24 @@ fn throttled_clients_outlive_a_flood_of_any_kind_at_the_cap() {
     }
 }
 
+/// A limit that is used up counts as more than any part of another.
+#[test]
+fn clients_outlive_a_flood_that_uses_a_smaller_part_of_another_limit() {
+    for (used, cost) in [(4, 6), (3, 1)] {
+        let quota = |quota| Limit::quota(quota, Per::first_use(DAY));
+        let limits = Limits::builder().limit("four", quota(4));
+        let limits = limits.limit("seven", quota(7)).build().unwrap();
+        let limiter = Limiter::new(limits, MemoryBackend::with_max_buckets(1000));
+        let limiter = limiter.with_clock(ManualClock::default());
+        assert_eq!(survivors(&limiter, ("four", used), ("seven", cost)), 100);
+    }
+}
+
 #[test]
 fn no_client_is_forgotten_while_there_is_room() {
     for ((throttled, _), (flood, _)) in kinds().into_iter().zip(kinds().into_iter().rev()) {
         let (limiter, _) = limiter(MemoryBackend::new());
-        assert_eq!(survivors(&limiter, throttled, flood, 4), 100);
+        assert_eq!(survivors(&limiter, (throttled, 4), (flood, 4)), 100);
         assert_eq!(limiter.stats().evictions, Some(0));
     }
 }
@@ -109,6 +127,20 @@ fn one_bucket_is_enough_to_work_with() {
         assert!(spend(&limiter, "l", &client.to_string(), 20));
     }
     assert_eq!(limiter.stats().buckets, Some(1));
+}
+
+#[test]
+fn newcomer_does_not_replace_another_of_its_batch() {
+    for nth in 0..20 {
+        let (limiter, _) = limiter(MemoryBackend::with_max_buckets(3));
+        for id in ["x", "y", "z"] {
+            assert!(spend(&limiter, "gcra", id, 4));
+        }
+        let ids = [nth, nth + 1].map(|id: u32| id.to_string());
+        let batch = ids.each_ref().map(|id| Transaction::new("gcra", id));
+        assert!(limiter.try_spend_batch(&batch).unwrap().unwrap().allowed());
+        assert!(ids.iter().all(|id| !spend(&limiter, "gcra", id, 4)));
+    }
 }
 
 #[test]

@@ -22,7 +22,10 @@ use tollgate::{
     limiter::{LimitHandle, LimiterError, Permit},
 };
 
-use crate::support::patience::{poll, settle};
+use crate::support::{
+    Log,
+    patience::{poll, settle},
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -140,7 +143,9 @@ async fn permits_are_given_back_when_they_are_dropped_or_released() {
         assert_eq!((left(&limit, "a").await, third.is_held()), (1, true));
         assert!(enter(&limit.cost(2), "a").await.is_none());
         assert!(third.release().await.unwrap());
-        assert!(enter(&limit.cost(2), "a").await.is_some());
+        let both = enter(&limit.cost(2), "a").await.unwrap();
+        limit.reset("a").await.unwrap();
+        assert!(!both.release().await.unwrap(), "it was gone");
     }
 }
 
@@ -166,6 +171,7 @@ async fn permits_are_renewed_as_long_as_they_are_held() {
 
 #[tokio::test(start_paused = true)]
 async fn permits_of_a_process_that_was_paused_are_lost() {
+    let (log, _guard) = Log::capture();
     let (limit, clock) = two(MemoryBackend::new());
     let permit = enter(&limit.cost(2), "a").await.unwrap();
     clock.advance(3 * SECOND);
@@ -174,6 +180,12 @@ async fn permits_of_a_process_that_was_paused_are_lost() {
     assert!(!permit.is_held());
     assert!(!permit.release().await.unwrap());
     assert_eq!(left(&limit, "a").await, 2);
+    assert_eq!(log.count("a permit was lost"), 1, "{log:?}");
+    let permit = enter(&limit, "a").await.unwrap();
+    limit.limiter().reload(limits(Limit::UNLIMITED)).unwrap();
+    pass(&clock, 2 * SECOND).await;
+    assert_eq!(log.count("a permit was lost"), 1, "its limit has gone");
+    drop(permit);
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,6 +225,22 @@ async fn permits_are_not_lost_with_the_answer_to_a_renewal() {
     assert!(!permit.release().await.unwrap());
 }
 
+/// The permit that has moved counts as well, so the limit looks full.
+#[tokio::test(start_paused = true)]
+async fn permit_whose_renewal_was_not_heard_of_waits_for_room() {
+    let store = Waits::new(0);
+    let (limit, clock) = two(store.clone());
+    let permit = enter(&limit, "a").await.unwrap();
+    store.loses(true);
+    pass(&clock, 11 * SECOND / 10).await;
+    store.loses(false);
+    let other = enter(&limit, "a").await.unwrap();
+    pass(&clock, SECOND / 2).await;
+    drop(other);
+    pass(&clock, 2 * SECOND).await;
+    assert!(permit.is_held());
+}
+
 #[tokio::test(start_paused = true)]
 async fn hold_begins_when_the_store_is_asked() {
     let store = Waits::new(0);
@@ -222,7 +250,7 @@ async fn hold_begins_when_the_store_is_asked() {
     store.fails(true);
     pass(&clock, 9 * SECOND / 10).await;
     assert!(permit.is_held());
-    pass(&clock, SECOND / 5).await;
+    pass(&clock, SECOND / 10).await;
     assert!(!permit.is_held());
 }
 
@@ -272,6 +300,17 @@ async fn permits_that_end_during_a_renewal_are_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn close_waits_for_permits_that_are_given_back() {
+    let store = Waits::new(5);
+    let (limit, _) = two(store.clone());
+    let permits = [enter(&limit, "a").await, enter(&limit, "b").await];
+    assert_eq!(store.0.memory.stats().buckets, Some(2));
+    drop(permits);
+    limit.limiter().close().await.unwrap();
+    assert_eq!(store.0.memory.stats().buckets, Some(0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn callers_that_leave_at_any_await_leave_no_permit_behind() {
     let (limit, _) = two(Waits::new(2));
     let mut completed = 0;
@@ -301,10 +340,12 @@ async fn thousand_permits_are_renewed_once_in_a_third_of_their_hold() {
     for nth in 0..1000 {
         permits.push(enter(&limit, &(nth % 10).to_string()).await.unwrap());
     }
-    settle().await;
-    advance(SECOND).await;
-    settle().await;
-    assert_eq!(store.0.renewals.load(Ordering::SeqCst), 1000);
+    for renewals in [0, 1000, 1000] {
+        settle().await;
+        advance(SECOND / 2).await;
+        settle().await;
+        assert_eq!(store.0.renewals.load(Ordering::SeqCst), renewals);
+    }
     assert!(permits.iter().all(Permit::is_held));
     limiter.close().await.unwrap();
     assert_eq!(left(&limit, "7").await, 100);

@@ -106,22 +106,23 @@ async fn receipt_is_good_for_its_own_bucket_only() {
 
 #[tokio::test]
 async fn receipt_of_another_algorithm_gives_nothing_back() {
-    let limiter = limiter(Limit::per_hour(20));
-    let limit = limiter.limit("l").unwrap();
-    let receipt = limit
-        .cost(6)
-        .spend("alice")
-        .await
-        .unwrap()
-        .receipt()
-        .unwrap();
-    limiter.reload(limits(Limit::window(20, HOUR))).unwrap();
-    limit.cost(8).spend("alice").await.unwrap();
-    let refunded = limit.refund_receipt("alice", receipt).await.unwrap();
-    assert_eq!(
-        (refunded.refunded(), refunded.remaining()),
-        (false, Some(12))
-    );
+    for other in [
+        Limit::window(20, HOUR),
+        Limit::concurrent(20),
+        Limit::tiers([Tier::new(20, HOUR)]).unwrap(),
+    ] {
+        let limiter = limiter(Limit::per_hour(20));
+        let limit = limiter.limit("l").unwrap();
+        let charged = limit.cost(6).spend("alice").await.unwrap();
+        limiter.reload(limits(other)).unwrap();
+        limit.cost(8).spend("alice").await.unwrap();
+        let receipt = charged.receipt().unwrap();
+        let refunded = limit.refund_receipt("alice", receipt).await.unwrap();
+        assert_eq!(
+            (refunded.refunded(), refunded.remaining()),
+            (false, Some(12))
+        );
+    }
 }
 
 #[tokio::test]

@@ -97,6 +97,7 @@ fn unknown_name_is_an_error_at_once() {
 async fn handle_charges_its_cost() {
     let a = limiter(limits(&[("a", 10)])).limit("a").unwrap();
     let five = a.cost(5);
+    assert_eq!(five.name(), "a");
     assert_eq!(five.spend("x").await.unwrap().remaining(), Some(5));
     assert_eq!(a.spend("x").await.unwrap().remaining(), Some(4));
     assert!(!five.check("x").await.unwrap().allowed());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, Transaction, clock::ManualClock, limiter::LimiterError,
-    transaction::Mode,
+    quota::Per, tiers::Tier, transaction::Mode,
 };
 
 /// Ten per hour, but five for `own`, and `banned` is blocked.
@@ -39,16 +39,18 @@ async fn values_that_the_backend_cannot_keep_are_an_error_of_the_batch() {
     let limiter = limiter();
     let other = Transaction::new("other", "alice");
     let window = Limit::window(4000, Duration::from_secs(60));
-    let batch = [
-        other,
-        Transaction::new("plan", "alice").limit_values(&window),
-    ];
-    let error = limiter.spend_batch(&batch).await.unwrap_err();
-    assert!(
-        matches!(&error, LimiterError::Unsupported { limit, reason } if limit == "plan" && reason.contains("history")),
-        "{error}"
-    );
-    assert_eq!(limiter.peek(&other).await.unwrap().remaining(), Some(10));
+    for values in [window, Limit::concurrent(4000)] {
+        let batch = [
+            other,
+            Transaction::new("plan", "alice").limit_values(&values),
+        ];
+        let error = limiter.spend_batch(&batch).await.unwrap_err();
+        assert!(
+            matches!(&error, LimiterError::Unsupported { limit, reason } if limit == "plan" && reason.contains("history")),
+            "{error}"
+        );
+        assert_eq!(limiter.peek(&other).await.unwrap().remaining(), Some(10));
+    }
 }
 
 #[tokio::test]
@@ -74,4 +76,75 @@ async fn cost_is_checked_by_the_values() {
     let debit = twenty.mode(Mode::Debit).limit_values(&permits);
     let error = limiter.spend(&debit).await.unwrap_err();
     assert!(matches!(error, LimiterError::Unsupported { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn question_that_no_bucket_can_answer_is_an_error() {
+    let minute = Duration::from_secs(60);
+    for (limit, is_renewed) in [
+        (Limit::per_minute(4), false),
+        (Limit::window(4, minute), false),
+        (Limit::quota(4, Per::Hour), false),
+        (Limit::concurrent(4), true),
+    ] {
+        let limits = Limits::builder().limit("l", limit).build().unwrap();
+        let (limiter, one) = (
+            Limiter::new(limits, MemoryBackend::new()),
+            Transaction::new("l", "a"),
+        );
+        let error = limiter.spend(&one.cost(5)).await.unwrap_err();
+        assert!(
+            matches!(error, LimiterError::CostAboveBurst { burst: 4, .. }),
+            "{error}"
+        );
+        for cost in [4, 5] {
+            let part = one.cost(cost).min_cost(2);
+            let error = limiter.spend(&part).await.unwrap_err();
+            assert!(matches!(error, LimiterError::InvalidCost { .. }), "{error}");
+        }
+        let receipt = limiter.spend(&one).await.unwrap().receipt().unwrap();
+        match limiter.renew(&[one.of_receipt(&receipt)]).await {
+            Ok(renewed) => assert!(is_renewed && renewed.members()[0].renewed()),
+            Err(error) => assert!(
+                !is_renewed && matches!(error, LimiterError::Unsupported { .. }),
+                "{error}"
+            ),
+        }
+        if is_renewed {
+            for error in [
+                limiter.refund(&one).await.unwrap_err(),
+                limiter.renew(&[one]).await.unwrap_err(),
+            ] {
+                assert!(
+                    matches!(error, LimiterError::InvalidReceipt { .. }),
+                    "{error}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn group_request_is_granted_what_there_is_from_its_minimum_on() {
+    let tiers = Limit::tiers([Tier::new(4, Duration::from_secs(60))]).unwrap();
+    let limits = Limits::builder().limit("l", tiers).build().unwrap();
+    let limiter = Limiter::new(limits, MemoryBackend::new());
+    for (least, granted) in [(5, 0), (2, 4)] {
+        let group = Transaction::new("l", "a").cost(6).min_cost(least);
+        assert_eq!(limiter.spend(&group).await.unwrap().granted(), granted);
+    }
+}
+
+#[tokio::test]
+async fn figures_are_exact_where_64_bits_are_too_few() {
+    let month = Duration::from_secs(30 * 86_400);
+    let limits = Limits::builder().limit("l", Limit::new(u32::MAX, u32::MAX, month).unwrap());
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let limiter = limiter.with_clock(ManualClock::default());
+    let spent = limiter.spend(&Transaction::new("l", "a")).await.unwrap();
+    // A token takes 603.5 us.
+    assert_eq!(
+        (spent.remaining(), spent.more_after()),
+        (Some(u32::MAX - 1), Some(Duration::from_micros(604)))
+    );
 }
