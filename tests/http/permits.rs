@@ -211,6 +211,7 @@ async fn upgraded(kept: &Mutex<Option<Permit>>, layers: &[RateLimitLayer]) {
 
 #[tokio::test]
 async fn work_that_outlasts_its_response_holds_the_permits_of_all_layers_around_it() {
+    let (log, _guard) = Log::capture();
     for limiter in limiters() {
         let permits = || of(&limiter, "exports").extensions(true);
         let others = || of(&limiter, "others").extensions(true);
@@ -230,6 +231,7 @@ async fn work_that_outlasts_its_response_holds_the_permits_of_all_layers_around_
             assert_eq!(left_of(&limiter, "others").await, 1);
         }
     }
+    assert_eq!(log.count("upgrade-not-counted"), 0, "{log:?}");
 }
 
 #[tokio::test]

@@ -33,6 +33,7 @@ fn limits() -> Limits {
     Limits::builder()
         .limit("gcra", day)
         .limit("burst", Limit::per_hour(1).burst(100))
+        .limit("units", Limit::window(4096, secs(60)))
         .limit("window", Limit::tiers([window]).unwrap())
         .limit("short", Limit::tiers([short]).unwrap())
         .limit("prison", Limit::tiers([short, prison]).unwrap())
@@ -85,7 +86,8 @@ fn no_flood_takes_more_than_its_budget() {
     // (floods; what they may take at most, and at last, in parts of one budget). The map of a shard is copied as it
     // grows, and here there is only one. At the cap, evicted histories leave marks in its index, more or less by chance,
     // and when they fill it, the map grows by an eighth once more.
-    let floods: [(&[_], [f64; 2]); 7] = [
+    let floods: [(&[_], [f64; 2]); 8] = [
+        (&[("units", 400, 2000)], [1.45, 1.0]),
         (&[("window", 1, 8000)], [1.45, 1.0]),
         (&[("window", 5, 8000)], [1.45, 1.0]),
         (&[("prison", 2, 8000)], [1.45, 1.0]),

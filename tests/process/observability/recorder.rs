@@ -159,6 +159,7 @@ fn fallback_is_counted_with_any_share() {
             }
             let refused = Transaction::new("refuses", "a");
             limiter.spend(&refused).await.unwrap_err();
+            limiter.refund(&refused).await.unwrap_err();
         });
         let counted = |name: &str| counted.get(name).copied();
         assert_eq!(counted("requests one fallback_acquired"), Some(1));
