@@ -34,7 +34,11 @@ impl Random {
         limit: usize,
         charges: &[(Question, Charge)],
     ) -> Option<Question> {
-        let cost = u32::try_from(self.below(12)).expect("it is small");
+        // Tiers reject a cost of 0.
+        let least = u32::from(limit == TIERS);
+        let cost = u32::try_from(self.below(12))
+            .expect("it is small")
+            .max(least);
         let id = self.below(2);
         let question = Question::new(limit, id, cost);
         let of = charges
@@ -70,13 +74,7 @@ impl Random {
                 } else {
                     &modes
                 };
-                Some(
-                    Question {
-                        cost: cost.max(u32::from(limit == TIERS)),
-                        ..question
-                    }
-                    .mode(self.of(some)),
-                )
+                Some(question.mode(self.of(some)))
             }
             _ => Some(question),
         }

@@ -232,7 +232,7 @@ async fn permit_whose_renewal_was_not_heard_of_waits_for_room() {
     let (limit, clock) = two(store.clone());
     let permit = enter(&limit, "a").await.unwrap();
     store.loses(true);
-    pass(&clock, 9 * SECOND / 10).await;
+    pass(&clock, 11 * SECOND / 10).await;
     store.loses(false);
     let other = enter(&limit, "a").await.unwrap();
     pass(&clock, SECOND / 2).await;
