@@ -189,3 +189,21 @@ async fn decision_of_a_full_window_writes_at_most_100_bytes() {
     let each = (written() - before) / UNITS;
     assert!((8..=100).contains(&each), "{each} bytes");
 }
+
+/// Units that a clock has left ahead do not make those that are taken behind them expire, however many these are.
+#[tokio::test]
+async fn units_count_behind_those_of_a_clock_that_has_stepped_back() {
+    let server = Server::start();
+    let clock = ManualClock::new(Timestamp::from_micros(NOW));
+    let limits = Limits::builder().limit("window", Limit::window(300, Duration::from_millis(22)));
+    let limiter = Limiter::new(limits.build().unwrap(), connect(server.url()).await);
+    let limiter = limiter.with_clock(clock.clone());
+    let spend = async |cost| {
+        let units = Transaction::new("window", "a").cost(cost);
+        limiter.spend(&units).await.unwrap().remaining()
+    };
+    assert_eq!(spend(1).await, Some(299));
+    clock.set(Timestamp::from_micros(NOW - 2_000_000));
+    assert_eq!(spend(68).await, Some(231));
+    assert_eq!(spend(1).await, Some(230));
+}

@@ -80,7 +80,7 @@ function algorithms.W()
   -- has stepped back by more than the window, new ones are taken at the first instant at which they count there.
   local function add(value, stored, first, cost, span)
     local all = count(value)
-    local instant = all > SMALL and max(now, at(value, all - 1) - span + 1) or now
+    local instant = all > 0 and all + cost > SMALL and max(now, at(value, all - 1) - span + 1) or now
     local place, new = after(value, first, instant), units.new(cost, instant)
     if all > SMALL and place == all and first <= all / 2 and cost > 0 then
       return value .. new, stored, cost

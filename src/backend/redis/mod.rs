@@ -33,8 +33,8 @@
 //! # Simultaneous decisions
 //!
 //! Decisions that arrive while a call is in flight share the next one, up to 128 of them. A decision that finds the
-//! connection idle is sent at once; none waits for a timer. Each caller keeps its own answer and deadline. One that
-//! leaves before its call is sent is not charged.
+//! connection idle is sent with those of the other tasks that are ready; none waits for a timer. Each caller keeps its own
+//! answer and deadline. One that leaves before its call is sent is not charged.
 //!
 //! # A server that fails
 //!
