@@ -91,10 +91,7 @@ impl<'a> Call<'a> {
             ask: Ask {
                 verb: self.operation.verb(mode),
                 cost: transaction.cost,
-                min_cost: match transaction.min_cost {
-                    Some(min_cost) if transaction.receipt.is_none() => min_cost,
-                    _ => transaction.cost,
-                },
+                min_cost: transaction.min_cost.unwrap_or(transaction.cost),
                 waits: mode == Mode::CheckAndSpend && !transaction.no_wait,
                 saturates: is_shadow || transaction.is_correction,
                 charge: None,

@@ -92,10 +92,7 @@ impl Limiter {
         let limits = self.limits();
         let user = Arc::new(new(&limits));
         user.check(None, &limits)?;
-        // When the list is full, dropped users are removed first.
-        if users.len() == users.capacity() {
-            users.retain(|user| user.strong_count() > 0);
-        }
+        users.retain(|user| user.strong_count() > 0);
         let weak: Weak<U> = Arc::downgrade(&user);
         users.push(weak);
         Ok(user)
