@@ -122,7 +122,7 @@ impl Engine {
         let names = &self.rules.limits;
         let batch = charges
             .iter()
-            .map(|charge| Transaction::new(&*names[charge.limit], &charge.id).cost(charge.cost));
+            .map(|charge| Transaction::new(&names[charge.limit], &charge.id).cost(charge.cost));
         let batch: Vec<_> = batch.collect();
         let Some(Ok(decided)) = self.limiter.at(record.at).try_spend_batch(&batch) else {
             self.misfits += 1;
