@@ -66,7 +66,7 @@ async fn charge(
         .collect();
     let transactions = charges
         .iter()
-        .map(|(limit, id)| Transaction::new(*limit, id));
+        .map(|(limit, id)| Transaction::new(limit, id));
     let transactions: Vec<_> = transactions.collect();
     let spent = limiter.spend_batch(&transactions).await?;
     match spent.strictest() {
