@@ -117,7 +117,7 @@ impl OpenBuckets<'_> {
         let mut after = before.clone();
         let outcome = match Outcome::decide(batch, now, &mut after) {
             Ok(outcome) => outcome,
-            Err(error) => return Ok(Err(error.into())),
+            Err(error) => return Ok(Err(error)),
         };
         for (i, member) in batch.members.iter().enumerate() {
             if after[i] != before[i] {

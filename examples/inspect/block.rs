@@ -97,7 +97,7 @@ pub(crate) async fn unblock(
 /// Whether a client is blocked, why, and for how long. A block by an override has no end.
 async fn state(limiter: &Limiter, path: BucketPath) -> Result<Value, Refusal> {
     let found = client(limiter, path)?;
-    let nothing = Transaction::new(&*found.limit, &found.id).cost(0);
+    let nothing = Transaction::new(&found.limit, &found.id).cost(0);
     let bucket = limiter.peek(&nothing).await?;
     let is_blocked = bucket.next_after() != Some(Duration::ZERO) && bucket.limited();
     let limits = limiter.limits();
