@@ -29,7 +29,7 @@ fn served(limits: &str, names: &[&str], requests: &[Request]) -> Value {
         let id = request.id();
         let batch: Vec<_> = names
             .iter()
-            .map(|name| Transaction::new(*name, &id))
+            .map(|name| Transaction::new(name, &id))
             .collect();
         let decided = limiter.try_spend_batch(&batch).unwrap().unwrap();
         for (denied, decision) in denied.iter_mut().zip(decided.members()) {
