@@ -222,7 +222,7 @@ fn kinds(limiter: &Limiter) -> Vec<Ends<'_>> {
         async move {
             let batch: Vec<_> = limits
                 .iter()
-                .map(|limit| Transaction::new(*limit, "a"))
+                .map(|limit| Transaction::new(limit, "a"))
                 .collect();
             limiter.spend_batch(&batch).await.map(drop)
         }

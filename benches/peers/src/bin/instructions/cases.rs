@@ -518,7 +518,7 @@ fn name_of_limit() {
 
 fn names(limits: usize) {
     let limiter = several(limits, large());
-    let transaction = |name: &&'static str| Transaction::new(*name, "203.0.113.7");
+    let transaction = |name: &&'static str| Transaction::new(name, "203.0.113.7");
     let batch: Vec<_> = NAMES[..limits].iter().map(transaction).collect();
     repeat(|| {
         black_box(limiter.try_spend_batch(black_box(&batch)).is_some());
