@@ -32,7 +32,7 @@
 //!         for (key, state) in keys.into_iter().zip(states) {
 //!             buckets.extend(state.map(|state| (key, state)));
 //!         }
-//!         Ok(outcome?)
+//!         outcome
 //!     }
 //! }
 //!

@@ -241,11 +241,12 @@ pub(super) fn limit_of<'a>(
     Ok(named.in_force(id, transaction.values))
 }
 
-/// Returns a member whose bucket is that of an earlier one, too.
+/// Returns a member whose bucket is that of another one, too.
 fn duplicate<'m, 'a>(members: &'m [Member<'a>]) -> Option<&'m Member<'a>> {
-    let is_same = |one: &Member<'_>, other: &Member<'_>| one.print.bucket == other.print.bucket;
-    let mut places = members.iter().enumerate();
-    let found =
-        places.find(|(place, one)| members[..*place].iter().any(|other| is_same(one, other)));
-    found.map(|(_, member)| member)
+    let buckets = members.iter().map(|member| member.print.bucket);
+    let mut sorted: SmallVec<[u64; 8]> = buckets.collect();
+    sorted.sort_unstable();
+    let same = sorted.windows(2).find(|pair| pair[0] == pair[1])?;
+    let mut latest = members.iter().rev();
+    latest.find(|member| member.print.bucket == same[0])
 }

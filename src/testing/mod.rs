@@ -108,7 +108,7 @@ impl Backend for MapBackend {
         for (key, state) in keys.into_iter().zip(states) {
             buckets.extend(state.map(|state| (key, state)));
         }
-        Ok(outcome?)
+        outcome
     }
 }
 
