@@ -136,6 +136,7 @@ impl Checks {
         let mut one = self.one.lock();
         if one.requests > 0 && one.id != charge.id {
             self.has_several_ids.store(true, Ordering::Relaxed);
+            return false;
         }
         let agent = request.headers.get(header::USER_AGENT);
         one.changes += u32::from(one.agent.as_ref() != agent);

@@ -45,6 +45,7 @@ async fn urls_that_cannot_be_used_are_refused() {
             "redis://localhost?timeout=1s",
             "use a setter of the builder",
         ),
+        ("redis://localhost?tls=true", "write `rediss://` for TLS"),
         ("redis://localhost?node=other:1", "remove it"),
         (
             "redis://localhost#there",

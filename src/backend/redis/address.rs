@@ -91,6 +91,10 @@ fn check_query(rest: &str, scheme: &str, known: &[&str]) -> Result<(), RedisErro
             ("db" | "database", Ok(number)) if ["redis", "redis-sentinel"].contains(&scheme) => {
                 &format!("write `/{number}` after the host")
             }
+            ("tls" | "ssl", _) => {
+                let scheme = scheme.replacen("redis", "rediss", 1);
+                &format!("remove it, and write `{scheme}://` for TLS")
+            }
             _ => "remove it, or use a setter of the builder",
         };
         let unread = format!("nothing reads a query parameter of its URL: {remedy}");

@@ -208,8 +208,9 @@ impl Failure {
     }
 
     /// Returns whether one of the calls in a command can be the reason. Then the others succeed alone.
-    pub(super) const fn is_of_one_call(&self) -> bool {
+    pub(super) fn is_of_one_call(&self) -> bool {
         matches!(self, Self::TryAgain | Self::NotDone(RedisError::Refused(_)))
+            && self.replica().is_none()
     }
 
     /// Returns the error of a server that is a replica.

@@ -145,6 +145,7 @@ impl Link {
             call: Box::new(call),
             slot,
             asking,
+            is_overtaken: false,
             deadline,
             attempt,
             reply,
@@ -278,25 +279,31 @@ impl Desk {
         }
     }
 
-    /// Lets the callers that are ready call first, so that their calls travel together.
+    /// Lets the callers that are ready call first, so that their calls travel together. They get two turns and no more, because
+    /// no answer is handed out meanwhile.
     async fn gather(&mut self) {
-        let mut count = 1;
-        while count > 0 && self.queue.len() < MOST_TOGETHER {
+        for _ in 0..2 {
+            if self.queue.is_empty() || self.queue.len() >= MOST_TOGETHER {
+                return;
+            }
             task::yield_now().await;
             let calls = self.inbox.recv_many(&mut self.queue, MOST_TOGETHER);
-            count = calls.now_or_never().unwrap_or(0);
+            calls.now_or_never();
         }
     }
 
-    /// Sends what has come in if nothing is in flight. Otherwise, only large groups leave.
+    /// Sends what has come in if nothing is in flight. Otherwise, only large groups leave, and what such a group has overtaken.
     fn depart(&mut self, connection: &Connection) {
         let is_idle = self.flights.is_empty();
         let is_large = weight(&self.queue[self.looked..]) >= LARGE;
         if is_idle || is_large && self.flights.len() < MOST_IN_FLIGHT {
-            for calls in together(mem::take(&mut self.queue)) {
-                match is_idle || weight(&calls) >= LARGE {
-                    true => self.send(connection, calls, false),
-                    false => self.queue.extend(calls),
+            for mut calls in together(mem::take(&mut self.queue)) {
+                let is_overtaken = calls.iter().any(|call| call.is_overtaken);
+                if is_idle || is_overtaken || weight(&calls) >= LARGE {
+                    self.send(connection, calls, false);
+                } else {
+                    calls.iter_mut().for_each(|call| call.is_overtaken = true);
+                    self.queue.extend(calls);
                 }
             }
             self.looked = self.queue.len();

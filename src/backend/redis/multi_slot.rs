@@ -148,8 +148,12 @@ impl Split<'_> {
                 .collect();
             let stored = self.ask_all(Operation::Peek, passed.clone()).await;
             for (place, stored) in zip(passed, stored) {
-                let passed = batch.votes(&members[place]);
-                answers[place] = Answer { passed, ..stored? };
+                // It is denied in any case: without an answer, it has the figures of the check.
+                answers[place] = Answer {
+                    passed: batch.votes(&members[place]),
+                    charge: Charge::default(),
+                    ..stored.unwrap_or(answers[place])
+                };
             }
         }
         Ok(answers)

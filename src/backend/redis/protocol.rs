@@ -81,7 +81,8 @@ fn term(batch: &Batch<'_>, member: &Member<'_>, is_last: bool, around: impl Fn()
         numbers.extend(charge.unwrap_or([u64::MAX, 0]));
     }
     // A debit without room denies its batch.
-    let votes = batch.votes(member) || ask.verb == Verb::Debit;
+    let is_debit = ask.verb == Verb::Debit && batch.operation != Operation::Reset;
+    let votes = batch.votes(member) || is_debit;
     let mode = u8::from(votes) + 2 * u8::from(batch.writes(member)) + 4 * u8::from(is_last);
     let mut text = Vec::with_capacity(9 + 8 * numbers.len());
     for part in [letter, verb, "\0"] {

@@ -20,6 +20,8 @@ pub(super) struct Waiting {
     pub(super) slot: u16,
     /// Whether the server is importing the slot.
     pub(super) asking: bool,
+    /// Whether calls that came later may have left before it.
+    pub(super) is_overtaken: bool,
     pub(super) deadline: Instant,
     pub(super) attempt: Attempt,
     pub(super) reply: oneshot::Sender<Result<Reply, Failure>>,
