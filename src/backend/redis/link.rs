@@ -58,6 +58,9 @@ const MOST_WAITING: usize = 4096;
 /// The most commands in flight for which a full one is sent. A silent server answers none of them.
 const MOST_IN_FLIGHT: usize = 32;
 
+/// The longest that callers are let go first. Callers that are ready need a fraction of it.
+const LONGEST_GATHERING: Duration = Duration::from_micros(500);
+
 /// A server that has answered nothing for so long after a call has timed out counts as lost.
 const SILENCE: Duration = Duration::from_secs(2);
 
@@ -279,16 +282,14 @@ impl Desk {
         }
     }
 
-    /// Lets the callers that are ready call first, so that their calls travel together. They get two turns and no more, because
-    /// no answer is handed out meanwhile.
+    /// Lets the callers that are ready call first, so that their calls travel together. It ends soon, because no answer is handed
+    /// out meanwhile.
     async fn gather(&mut self) {
-        for _ in 0..2 {
-            if self.queue.is_empty() || self.queue.len() >= MOST_TOGETHER {
-                return;
-            }
+        let (since, mut count) = (Instant::now(), 1);
+        while count > 0 && self.queue.len() < MOST_TOGETHER && since.elapsed() < LONGEST_GATHERING {
             task::yield_now().await;
             let calls = self.inbox.recv_many(&mut self.queue, MOST_TOGETHER);
-            calls.now_or_never();
+            count = calls.now_or_never().unwrap_or(0);
         }
     }
 

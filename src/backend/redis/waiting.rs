@@ -39,7 +39,8 @@ impl Waiting {
     }
 }
 
-/// Splits calls into those that can share a command. Equal ones become neighbours, because the script decides them in less time.
+/// Splits calls into those that can share a command, those first that others have overtaken. Equal ones become neighbours, because
+/// the script decides them in less time.
 /// Calls about one bucket stay in their order, and others do not depend on each other, unless one is about several buckets. Those
 /// whose callers have left, or whose time is over, are not sent.
 pub(super) fn together(calls: Vec<Waiting>) -> Vec<Vec<Waiting>> {
@@ -49,7 +50,10 @@ pub(super) fn together(calls: Vec<Waiting>) -> Vec<Vec<Waiting>> {
     calls.retain(|call| !call.reply.is_closed());
     let are_single = calls.iter().all(|call| call.call.bucket.is_some());
     let bucket = |call: &Waiting| call.call.bucket.filter(|_| are_single);
-    calls.sort_by_cached_key(|call| (call.slot, call.call.now, bucket(call)));
+    calls.sort_by_cached_key(|call| {
+        let is_new = !call.is_overtaken;
+        (call.slot, call.call.now, is_new, bucket(call))
+    });
     let (mut groups, mut weight) = (Vec::<Vec<Waiting>>::new(), 0);
     for call in calls {
         weight += call.call.weight;
