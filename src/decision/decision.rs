@@ -383,7 +383,8 @@ impl Decision {
 
 /// Returns whole seconds, rounded up.
 pub(crate) fn ceil_secs(duration: Duration) -> u64 {
-    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+    let part = duration.subsec_nanos() > 0;
+    duration.as_secs().saturating_add(u64::from(part))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub(crate) mod stats;
 pub use self::{batch_decision::BatchDecision, decision::Decision, outcome::Source};
 pub(crate) use self::{
     batch_decision::strictest,
+    decision::ceil_secs,
     outcome::{Answer, Outcome},
     result_label::ResultLabel,
 };

@@ -14,7 +14,7 @@ use crate::rule::Outcome;
 
 pin_project! {
     /// The body of a response from [`RateLimit`](super::RateLimit): that of the inner service, or that of a refusal.
-    // What few responses have is boxed, in one variant, so that the type is as large as the inner body.
+    // The rare bodies share one boxed variant, so the type is as large as the inner body.
     #[derive(Debug)]
     pub struct ResponseBody<B> {
         #[pin]

@@ -1,6 +1,6 @@
 //! What a layer does with a request.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use arc_swap::Guard;
 use bytes::Bytes;
@@ -56,7 +56,7 @@ impl Additions {
         Ok(response)
     }
 
-    /// Does the same for a request of which something is open. Out of line, it leaves others in their place.
+    /// Does the same for a request that holds something until it ends. It is out of line to keep the common path small.
     #[inline(never)]
     fn end<B: Body<Data = Bytes>, E>(
         &mut self,
@@ -192,7 +192,10 @@ impl Config {
             return concluded.map(|()| None);
         }
         let decisions = is_decided.then(|| decisions.to_vec());
-        let charges = charges[..len].iter_mut().map(std::mem::take).collect();
+        let charges = charges[..len]
+            .iter_mut()
+            .map(|charge| mem::replace(charge, NONE))
+            .collect();
         let waited = Waited::new(self, request, Guard::into_inner(in_force), charges, missing);
         Ok(Some(waited.wait(decisions, seat)))
     }

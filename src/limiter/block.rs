@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Limiter, Transaction, error::LimiterError};
 use crate::{
-    decision::Decision,
+    decision::{Decision, ceil_secs},
     transaction::{Mode, OnFailure, Operation},
 };
 
@@ -28,7 +28,7 @@ impl Limiter {
     pub async fn block(&self, limit: &str, id: &str, time: Duration) -> Result<(), LimiterError> {
         self.ensure_block(limit)?;
         // A fresh bucket has the token of one second, which is gone before its debt begins.
-        let spent = Duration::from_secs(whole_secs(time).clamp(1, LONGEST) + 1);
+        let spent = Duration::from_secs(ceil_secs(time).clamp(1, LONGEST) + 1);
         // The store answers a debit, even of nothing. A look could be answered by a cache.
         let before = self.debit(limit, id, Duration::ZERO).await?;
         if before.blocked() {
@@ -62,7 +62,7 @@ impl Limiter {
 
     /// Puts a client's bucket into debt, and returns its state.
     async fn debit(&self, limit: &str, id: &str, debt: Duration) -> Result<Decision, LimiterError> {
-        let cost = u32::try_from(whole_secs(debt)).unwrap_or(u32::MAX);
+        let cost = u32::try_from(ceil_secs(debt)).unwrap_or(u32::MAX);
         let debit = Transaction::new(limit, id).mode(Mode::Debit).cost(cost);
         let debit = debit.on_failure(OnFailure::Refuse);
         self.one(Operation::Spend, &debit).await
@@ -79,10 +79,4 @@ impl Limiter {
             )),
         }
     }
-}
-
-/// Returns a duration in seconds, rounded up.
-fn whole_secs(duration: Duration) -> u64 {
-    let part = duration.subsec_nanos() > 0;
-    duration.as_secs().saturating_add(u64::from(part))
 }

@@ -5,7 +5,7 @@ use std::{mem, time::Duration};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::policy::{Decided, LARGEST};
-use crate::clock::Timestamp;
+use crate::{clock::Timestamp, decision::ceil_secs};
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -130,7 +130,7 @@ fn state(decided: Decided<'_>, is_exact: bool, field: &mut Option<HeaderValue>) 
         push_number(&mut rest, decision.remaining().unwrap_or_default().into());
         if let Some(wait) = decision.more_after().filter(|wait| !wait.is_zero()) {
             push(&mut rest, b";t=");
-            push_number(&mut rest, seconds(wait));
+            push_number(&mut rest, ceil_secs(wait));
             if is_exact && wait.as_micros() <= LARGEST {
                 push(&mut rest, b";tollgate-t=");
                 push_number(&mut rest, micros(wait));
@@ -174,7 +174,7 @@ impl XRateLimit {
         // Rounded once, so that it stays the same while the bucket is not used.
         let reset = decision
             .reset_after()
-            .map(|after| seconds(since.saturating_add(after)));
+            .map(|after| ceil_secs(since.saturating_add(after)));
         Some(Box::new(Self {
             limit: limit.max_cost().unwrap_or_default(),
             remaining: decision.remaining()?,
@@ -197,11 +197,6 @@ impl XRateLimit {
             None => headers.remove(X_RESET),
         };
     }
-}
-
-/// Returns whole seconds, rounded up.
-pub(super) fn seconds(time: Duration) -> u64 {
-    micros(time).div_ceil(1_000_000)
 }
 
 fn micros(time: Duration) -> u64 {

@@ -1,4 +1,4 @@
-//! What clients see of the decisions and of the limits in force. These are written once for those that most requests meet.
+//! The decisions and limits that clients see. The texts for common combinations of limits are written once.
 
 use std::{
     fmt::Write,
@@ -7,10 +7,10 @@ use std::{
 
 use http::HeaderValue;
 
-use super::fields::{seconds, value};
+use super::fields::value;
 use crate::{
     algorithm::{Refill, Terms},
-    decision::Decision,
+    decision::{Decision, ceil_secs},
     limit::{Limit, Limits, NamedLimit},
     rule::{BoundRule, Charge, Rules},
 };
@@ -185,7 +185,7 @@ impl InForce {
             list.push_str(";qu=\"concurrent-requests\"");
         }
         if let Some(window) = terms.window {
-            let _ = write!(list, ";w={}", seconds(window));
+            let _ = write!(list, ";w={}", ceil_secs(window));
         }
         if is_exact {
             write_exactly(&terms, charge.cost, list);

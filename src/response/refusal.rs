@@ -3,12 +3,11 @@ use std::{borrow::Cow, cmp::Reverse, fmt, time::Duration};
 use http::{StatusCode, request::Parts};
 
 use super::{
-    fields::seconds,
     policy::{Decided, InForce},
     wait,
 };
 use crate::{
-    decision::Decision,
+    decision::{Decision, ceil_secs},
     id::{Id, redacted},
     key::MissingId,
     limit::{Limit, NamedLimit},
@@ -108,7 +107,7 @@ pub struct Denial<'a> {
     pub(super) is_overridden: bool,
 }
 
-/// What the protocols and the metrics call a reason.
+/// The names and codes of a reason in the protocols and the metrics.
 pub(super) struct Codes {
     /// In metrics and events.
     pub(super) name: &'static str,
@@ -211,7 +210,7 @@ impl<'a> Refusal<'a> {
     #[must_use]
     pub fn retry_after_secs(&self) -> Option<u64> {
         // 0 would invite the next request at once.
-        self.wait.map(|wait| seconds(wait).max(1))
+        self.wait.map(|wait| ceil_secs(wait).max(1))
     }
 
     /// All limits that deny the request, the strictest first, or the one whose most its cost exceeds.

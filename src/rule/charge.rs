@@ -2,7 +2,10 @@
 
 use std::{
     iter,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use http::request::Parts;
@@ -18,7 +21,7 @@ use crate::{
 };
 
 /// What a request is charged by a rule, or by several that meet in one bucket.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Charge {
     /// The client in the canonical form of the limit's ids; `None` if requests without an id share a bucket.
     pub(crate) id: Option<Id>,
@@ -54,6 +57,8 @@ pub(crate) struct BoundRule {
     is_alternative: bool,
     /// Whether the rule after it is for requests that this one leaves.
     has_alternative: bool,
+    /// Whether a mistake of the server was logged for which requests try the next rule.
+    falls_back: Arc<AtomicBool>,
     /// The format of the limit's ids, which no reload changes.
     format: IdFormat,
     pub(crate) mode: Mode,
@@ -190,6 +195,7 @@ impl BoundRule {
             format: named.map_or_else(IdFormat::default, NamedLimit::format),
             is_alternative: false,
             has_alternative: false,
+            falls_back: Arc::default(),
             mode,
             rule,
         }
@@ -218,7 +224,7 @@ impl BoundRule {
         let found = rule.extractor.extract_as(request, format);
         if self.has_alternative && !matches!(found, Ok(Some(_))) {
             if let Err(missing) = found {
-                missing.log_once(Some(&rule.limit), "try another rule", &rule.logged);
+                missing.log_once(Some(&rule.limit), "try another rule", &self.falls_back);
             }
             return Ok(Applied::LeavesIt);
         }

@@ -174,7 +174,7 @@ pub async fn clock_that_steps_back_frees_nobody(driver: Driver) {
             "{limit}"
         );
     }
-    // What is taken then is over first.
+    // Units taken after the clock has stepped back expire first.
     for (now, cost, passes) in [
         (START, 5, true),
         (START - SECOND, 3, true),

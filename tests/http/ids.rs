@@ -261,6 +261,20 @@ async fn optional_extension_is_absent_in_silence_and_a_required_or_wrong_one_is_
     }
     let remedy = "use `ExtensionId::optional` if requests may come without it";
     assert_eq!((log.count("ERROR"), log.count(remedy)), (1, 1), "{log:?}");
+    // A mistake that refuses requests is logged as well.
+    let required = ExtensionId::new(|user: &User| user.0);
+    let chooses = Rule::new("per-key", required).limit_by(["per-ip"], |parts| {
+        parts.headers.get("x-plan").map(|_| "nothing")
+    });
+    let chooses = layer(chooses.or_else(per_ip()));
+    assert_eq!(charged(&chooses, request(&[])).await, by_ip());
+    let refused = chooses.layer(Hello).oneshot(request(&[("x-plan", b"x")]));
+    assert_eq!(refused.await.unwrap().status(), 500);
+    assert_eq!(
+        log.count("limit `nothing`, which is not known"),
+        1,
+        "{log:?}"
+    );
     let other = |_: &Parts| Some("7");
     let by_rule = Rule::new("per-account", optional()).or_else(per_ip());
     let by_extractor = Rule::new("per-account", optional().or_else(other));

@@ -369,7 +369,7 @@ async fn limits_of_all_rules_outlive_a_reload() {
     let limiter = limiter(&plans());
     let rule = by_plan().or_else(Rule::new("pro", ClientIp::peer()).cost(3));
     let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
-    // They remove those that are dropped from the list of users, and no others.
+    // Each registration drops the layers that are gone from the list of users, and no others.
     let _later = [(); 8].map(|()| RateLimitLayer::with_limiter(limiter.clone()).rule(by_plan()));
     let one = |name: &str| Limits::builder().limit(name, Limit::per_hour(5));
     let too_small = plans().override_for("pro", "a", Limit::per_hour(2));

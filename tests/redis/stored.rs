@@ -190,7 +190,7 @@ async fn decision_of_a_full_window_writes_at_most_100_bytes() {
     assert!((8..=100).contains(&each), "{each} bytes");
 }
 
-/// Units that a clock has left ahead do not make those that are taken behind them expire, however many these are.
+/// After the clock has stepped back, new units count beside those with later instants, however many they are.
 #[tokio::test]
 async fn units_count_behind_those_of_a_clock_that_has_stepped_back() {
     let server = Server::start();

@@ -135,20 +135,20 @@ impl Split<'_> {
             let (spent_all, spent) = self.spend().await?;
             passes = spent_all;
             for (place, answer) in spent {
-                // What has passed in a denied batch is refunded.
+                // A denied batch has refunded the members that passed.
                 if passes || !answer.passed {
                     answers[place] = answer;
                 }
             }
         }
         if !passes {
-            // The members of a denied batch have the figures of what is stored, as those that are denied have already.
+            // A denied batch shows what is stored. Denied members show it already.
             let passed: Vec<_> = (self.all().into_iter())
                 .filter(|place| answers[*place].passed)
                 .collect();
             let stored = self.ask_all(Operation::Peek, passed.clone()).await;
             for (place, stored) in zip(passed, stored) {
-                // It is denied in any case: without an answer, it has the figures of the check.
+                // The batch is denied in any case. Without an answer, the figures of the check remain.
                 answers[place] = Answer {
                     passed: batch.votes(&members[place]),
                     charge: Charge::default(),

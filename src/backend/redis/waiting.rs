@@ -39,9 +39,10 @@ impl Waiting {
     }
 }
 
-/// Splits calls into those that can share a command, those first that others have overtaken. Equal ones become neighbours, because
-/// the script decides them in less time.
-/// Calls about one bucket stay in their order, and others do not depend on each other, unless one is about several buckets. Those
+/// Groups the calls that can share a command. Overtaken calls come first. Equal calls become neighbours, because the script
+/// decides them faster.
+///
+/// Calls about one bucket stay in their order, and others do not depend on each other, unless one is about several buckets. Calls
 /// whose callers have left, or whose time is over, are not sent.
 pub(super) fn together(calls: Vec<Waiting>) -> Vec<Vec<Waiting>> {
     let now = Instant::now();
