@@ -78,6 +78,25 @@ async fn cost_is_checked_by_the_values() {
     assert!(matches!(error, LimiterError::Unsupported { .. }), "{error}");
 }
 
+/// A debit has no bound, and so its refund has none.
+#[tokio::test]
+async fn refund_above_the_burst_is_an_error_unless_it_is_that_of_a_debit() {
+    let limits = Limits::builder().limit("l", Limit::per_minute(4));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let limiter = limiter.with_clock(ManualClock::default());
+    let five = Transaction::new("l", "a").cost(5);
+    for mode in [Mode::CheckAndSpend, Mode::CheckOnly, Mode::SpendOnly] {
+        let error = limiter.refund(&five.mode(mode)).await.unwrap_err();
+        assert!(
+            matches!(error, LimiterError::CostAboveBurst { burst: 4, .. }),
+            "{error}"
+        );
+    }
+    let debit = five.mode(Mode::Debit);
+    assert_eq!(limiter.spend(&debit).await.unwrap().remaining(), Some(0));
+    assert_eq!(limiter.refund(&debit).await.unwrap().remaining(), Some(4));
+}
+
 #[tokio::test]
 async fn question_that_no_bucket_can_answer_is_an_error() {
     let minute = Duration::from_secs(60);
@@ -103,12 +122,18 @@ async fn question_that_no_bucket_can_answer_is_an_error() {
             assert!(matches!(error, LimiterError::InvalidCost { .. }), "{error}");
         }
         let receipt = limiter.spend(&one).await.unwrap().receipt().unwrap();
-        match limiter.renew(&[one.of_receipt(&receipt)]).await {
-            Ok(renewed) => assert!(is_renewed && renewed.members()[0].renewed()),
-            Err(error) => assert!(
-                !is_renewed && matches!(error, LimiterError::Unsupported { .. }),
-                "{error}"
-            ),
+        let renewal = one.of_receipt(&receipt);
+        for (renewal, renews) in [(renewal, true), (renewal.mode(Mode::CheckOnly), false)] {
+            match limiter.renew(&[renewal]).await {
+                Ok(renewed) => {
+                    assert!(is_renewed);
+                    assert_eq!(renewed.members()[0].renewed(), renews);
+                }
+                Err(error) => assert!(
+                    !is_renewed && matches!(error, LimiterError::Unsupported { .. }),
+                    "{error}"
+                ),
+            }
         }
         if is_renewed {
             for error in [

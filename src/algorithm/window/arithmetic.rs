@@ -145,11 +145,9 @@ impl Units {
 
     /// Returns the places of the units that count, each for the length of a window.
     pub(in crate::algorithm) fn live(&self, window: u64, now: u64) -> Range<usize> {
-        let has_expired = |taken: &u64| taken.saturating_add(window) <= now;
-        let expired = match self.0.front() {
-            Some(oldest) if has_expired(oldest) => self.0.partition_point(has_expired),
-            _ => 0,
-        };
+        let expired = self
+            .0
+            .partition_point(|taken| taken.saturating_add(window) <= now);
         expired..self.0.len()
     }
 
@@ -168,10 +166,7 @@ impl Units {
 
     /// Returns the number of units that were taken at or before an instant.
     fn until(&self, instant: u64) -> usize {
-        match self.0.back() {
-            Some(newest) if *newest > instant => self.0.partition_point(|taken| *taken <= instant),
-            _ => self.0.len(),
-        }
+        self.0.partition_point(|taken| *taken <= instant)
     }
 
     pub(in crate::algorithm) fn remove(&mut self, places: Range<usize>) {
