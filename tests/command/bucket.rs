@@ -1,6 +1,6 @@
 //! `tollgate show` and `tollgate reset`, on a server of Redis.
 
-use std::process::Output;
+use std::{process::Output, time::Duration};
 
 use serde_json::{Value, json};
 use tollgate::{Limiter, Limits, RedisBackend, Transaction};
@@ -14,8 +14,8 @@ const LIMITS: &str = "orders: {number: 6, id: regId, burst: 5, count: 1, period:
 
 async fn spend(server: &Server, times: usize) {
     let limits = Limits::builder().defaults_text("limits.yml", LIMITS);
-    let backend = RedisBackend::new(server.url()).unwrap();
-    let limiter = Limiter::new(limits.build().unwrap(), backend);
+    let backend = RedisBackend::builder(server.url()).timeout(Duration::from_secs(120));
+    let limiter = Limiter::new(limits.build().unwrap(), backend.build().unwrap());
     for _ in 0..times {
         assert!(
             limiter

@@ -21,6 +21,9 @@ use crate::{
     output::{print, print_json, say, shown},
 };
 
+/// How long Redis may take to be connected and to answer. A person waits longer than a request.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
 /// A bucket on Redis.
 #[derive(Args, Debug)]
 pub(crate) struct BucketArgs {
@@ -117,7 +120,7 @@ pub(crate) fn reset(args: &ResetArgs) -> Result<u8> {
 
 impl BucketArgs {
     fn limiter(&self, limits: Limits) -> Result<Limiter> {
-        let mut builder = RedisBackend::builder(&self.redis);
+        let mut builder = RedisBackend::builder(&self.redis).timeout(TIMEOUT);
         if let Some(prefix) = &self.prefix {
             builder = builder.keys(KeyForm::with_prefix(prefix)?);
         }
