@@ -147,13 +147,10 @@ impl Limiter {
     ///
     /// If the store does not answer. The rest then stays charged until time has replaced it.
     pub async fn close(&self) -> Result<(), LimiterError> {
-        self.shared.permits.close().await;
+        let released = self.shared.permits.close().await;
         self.shared.corrections.ended().await;
-        self.shared
-            .backend
-            .close()
-            .await
-            .map_err(LimiterError::Backend)
+        let closed = self.shared.backend.close().await;
+        released.and(closed.map_err(LimiterError::Backend))
     }
 
     /// Returns the limits in force.

@@ -16,7 +16,7 @@ use tokio::{
 };
 use tracing::instrument::WithSubscriber;
 
-use super::permits::PermitRecord;
+use super::{error::LimiterError, permits::PermitRecord};
 
 /// How often permits that are due for a renewal are looked for: four times within the shortest hold.
 const TICK: Duration = Duration::from_millis(250);
@@ -81,13 +81,19 @@ impl PermitKeeper {
     }
 
     /// Gives all permits back, before the process ends.
-    pub(super) async fn close(&self) {
+    pub(super) async fn close(&self) -> Result<(), LimiterError> {
         let records: Vec<_> = self.0.lock().records.values().cloned().collect();
         let mut released = JoinSet::new();
         for record in records {
             released.spawn(record.release());
         }
-        while released.join_next().await.is_some() {}
+        let mut result = Ok(());
+        while let Some(ended) = released.join_next().await {
+            if let Ok(Err(error)) = ended {
+                result = Err(error);
+            }
+        }
+        result
     }
 }
 

@@ -111,6 +111,10 @@ async fn holder(limiter: &Limiter) {
                 println!("held {held}");
             }
             Some("end") => {
+                // After a failover, it may have to reach the store first.
+                while limit.peek("all").await.is_err() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
                 limiter.close().await.unwrap();
                 println!("ended");
             }

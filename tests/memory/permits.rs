@@ -204,6 +204,18 @@ async fn permits_outlive_a_store_that_is_down_for_less_than_their_hold() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn permits_that_cannot_be_given_back_at_shutdown_are_an_error() {
+    let store = Waits::new(1);
+    let (limit, _) = two(store.clone());
+    let permit = enter(&limit.cost(2), "a").await.unwrap();
+    store.fails(true);
+    assert!(limit.limiter().close().await.is_err());
+    store.fails(false);
+    assert_eq!(left(&limit, "a").await, 0);
+    drop(permit);
+}
+
+#[tokio::test(start_paused = true)]
 async fn permits_are_not_lost_with_the_answer_to_a_renewal() {
     let store = Waits::new(2);
     let (limit, clock) = two(store.clone());
