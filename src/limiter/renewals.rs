@@ -80,7 +80,7 @@ impl PermitKeeper {
         }
     }
 
-    /// Gives all permits back, before the process ends.
+    /// Gives all permits back, before the process ends. Fails if any of them could not be given back.
     pub(super) async fn close(&self) -> Result<(), LimiterError> {
         let records: Vec<_> = self.0.lock().records.values().cloned().collect();
         let mut released = JoinSet::new();
@@ -89,6 +89,7 @@ impl PermitKeeper {
         }
         let mut result = Ok(());
         while let Some(ended) = released.join_next().await {
+            // A task without a result was cancelled with its runtime.
             if let Ok(Err(error)) = ended {
                 result = Err(error);
             }

@@ -112,9 +112,12 @@ async fn holder(limiter: &Limiter) {
             }
             Some("end") => {
                 // After a failover, it may have to reach the store first.
-                while limit.peek("all").await.is_err() {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
+                let reached = async {
+                    while limit.peek("all").await.is_err() {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                };
+                tokio::time::timeout(PATIENCE, reached).await.unwrap();
                 limiter.close().await.unwrap();
                 println!("ended");
             }
