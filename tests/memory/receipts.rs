@@ -88,6 +88,44 @@ async fn only_charges_have_receipts() {
 }
 
 #[tokio::test]
+async fn only_permits_are_renewed() {
+    let one = Transaction::new("l", "a");
+    for limit in [
+        Limit::per_hour(4),
+        Limit::window(4, HOUR),
+        Limit::quota(4, Per::Hour),
+    ] {
+        let limiter = limiter(limit);
+        let receipt = limiter.spend(&one).await.unwrap().receipt().unwrap();
+        let renewal = one.of_receipt(&receipt);
+        for mode in [Mode::CheckAndSpend, Mode::CheckOnly] {
+            let error = limiter.renew(&[renewal.mode(mode)]).await.unwrap_err();
+            assert!(matches!(error, LimiterError::Unsupported { .. }), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn permits_are_renewed_and_given_back_by_their_receipts_only() {
+    let (limiter, one) = (limiter(Limit::concurrent(4)), Transaction::new("l", "a"));
+    let receipt = limiter.spend(&one).await.unwrap().receipt().unwrap();
+    let renewal = one.of_receipt(&receipt);
+    for (renewal, renews) in [(renewal, true), (renewal.mode(Mode::CheckOnly), false)] {
+        let renewed = limiter.renew(&[renewal]).await.unwrap();
+        assert_eq!(renewed.members()[0].renewed(), renews);
+    }
+    for error in [
+        limiter.refund(&one).await.unwrap_err(),
+        limiter.renew(&[one]).await.unwrap_err(),
+    ] {
+        assert!(
+            matches!(error, LimiterError::InvalidReceipt { .. }),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn receipt_is_good_for_its_own_bucket_only() {
     let limiter = limiter(Limit::per_hour(20));
     let (limit, other) = (limiter.limit("l").unwrap(), limiter.limit("other").unwrap());
