@@ -122,7 +122,8 @@ fn without_dots(path: &str) -> String {
         }
     }
     let last = path.rsplit('/').next().unwrap_or_default();
-    let is_folder = matches!(name(last), "" | "." | "..") && !kept.is_empty();
+    // What ends with a segment that is left out is a folder.
+    let is_folder = kept.last().is_some_and(|kept| *kept != last);
     format!("/{}{}", kept.join("/"), if is_folder { "/" } else { "" })
 }
 
@@ -168,6 +169,7 @@ mod tests {
             ("/a/..;x=1/b", "/b"),
             ("/a/..%3bx/b", "/b"),
             ("/a/.;/b;c", "/a/b;c"),
+            ("/a\\;b", "/a/;b"),
             ("/%6c%6F%67in", "/login"),
             ("/%252e%25252e/b", "/b"),
             ("/%%32%65./b", "/b"),
