@@ -122,7 +122,7 @@ fn without_dots(path: &str) -> String {
         }
     }
     let last = path.rsplit('/').next().unwrap_or_default();
-    // What ends with a segment that is left out is a folder.
+    // The path of a folder ends with `/`: its last segment is empty or was left out.
     let is_folder = kept.last().is_some_and(|kept| *kept != last);
     format!("/{}{}", kept.join("/"), if is_folder { "/" } else { "" })
 }
