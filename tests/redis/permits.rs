@@ -101,6 +101,6 @@ async fn permits_are_not_lost_with_the_answer_to_a_renewal() {
     proxy.delay(Duration::ZERO);
     comes_to(&direct, "a", 1).await;
     assert!(permit.is_held());
-    assert!(permit.release().await.unwrap());
+    drop(permit);
     comes_to(&direct, "a", 2).await;
 }
