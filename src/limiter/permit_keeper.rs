@@ -1,13 +1,12 @@
 //! The tasks that renew permits, and give back those whose work has ended.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     mem, panic,
     sync::Arc,
     time::Duration,
 };
 
-use ahash::RandomState;
 use parking_lot::Mutex;
 use tokio::{
     runtime::{Handle, Id as RuntimeId},
@@ -30,7 +29,8 @@ pub(super) struct PermitKeeper(Mutex<KeptPermits>);
 
 #[derive(Default)]
 struct KeptPermits {
-    records: HashMap<u64, Arc<PermitRecord>, RandomState>,
+    /// By number, so that they are renewed in their order.
+    records: BTreeMap<u64, Arc<PermitRecord>>,
     next: u64,
     /// The runtimes with a task.
     running: HashSet<RuntimeId>,
