@@ -4,7 +4,7 @@ use std::{iter::zip, slice};
 
 use smallvec::SmallVec;
 
-use super::{Limiter, Transaction, error::LimiterError, lookup::rooms, permits::AskedPermits};
+use super::{Limiter, Transaction, error::LimiterError, lookup::rooms, permits::UnansweredPermits};
 use crate::{
     backend::BackendError,
     decision::{Answer, Decision, Source},
@@ -126,7 +126,7 @@ impl Limiter {
         looked.map_err(|error| *error)?;
         let batch = call.batch(&members);
         let since = Stopwatch::start();
-        let permits = AskedPermits::new(self, &batch, transactions);
+        let permits = UnansweredPermits::of_batch(self, &batch, transactions);
         let outcome = self.shared.backend.apply(&batch).await;
         call.record_duration(since);
         let error = match outcome {

@@ -1,6 +1,6 @@
 use std::{fmt, slice, sync::Arc};
 
-use super::{Limiter, LimiterError, Transaction};
+use super::{Limiter, LimiterError, Transaction, permits::UnansweredPermits};
 use crate::{
     decision::Decision,
     limiter::charged::Charged,
@@ -105,7 +105,7 @@ impl LimitHandle {
     /// The receipt must come from this limiter, or from another one on the same backend.
     ///
     /// The receipt is consumed. After an error, it is unknown whether anything was refunded, so a second attempt
-    /// could refund twice.
+    /// could refund twice. Permits are given back in the background then, or if the future is dropped.
     ///
     /// # Errors
     ///
@@ -115,8 +115,14 @@ impl LimitHandle {
         id: &str,
         receipt: Receipt,
     ) -> Result<Decision, LimiterError> {
+        let limiter = self.limiter();
         let transaction = self.transaction(id).of_receipt(&receipt);
-        self.limiter().refund(&transaction).await
+        let permits = UnansweredPermits::of_refund(limiter, &transaction, &receipt);
+        let refunded = limiter.refund(&transaction).await;
+        if !matches!(refunded, Err(LimiterError::Backend(_))) {
+            permits.are_answered();
+        }
+        refunded
     }
 
     /// Charges the client and, if it is admitted to the line of a limit with [`max_wait`](crate::Limit::max_wait), waits until

@@ -181,17 +181,19 @@ impl fmt::Debug for Permit {
     }
 }
 
-/// Permits that the store was asked for, until its answer is there. If none comes, they are given back by their names.
-pub(super) struct AskedPermits(SmallVec<[AskedPermit; 1]>);
+/// Permits that the store was asked for, or asked to take back, until its answer is there. If none comes, they are given back by
+/// their names in the background.
+pub(super) struct UnansweredPermits(SmallVec<[UnansweredPermit; 1]>);
 
-struct AskedPermit {
+struct UnansweredPermit {
     client: Client,
     receipt: Receipt,
     hold: Duration,
 }
 
-impl AskedPermits {
-    pub(super) fn new(
+impl UnansweredPermits {
+    /// Those that a batch spends.
+    pub(super) fn of_batch(
         limiter: &Limiter,
         batch: &Batch<'_>,
         transactions: &[Transaction<'_>],
@@ -200,7 +202,7 @@ impl AskedPermits {
             let hold = member.algorithm.hold()?;
             let charge = member.ask.charge.filter(|_| batch.writes(member))?;
             let is_spent = batch.operation == Operation::Spend;
-            is_spent.then(|| AskedPermit {
+            is_spent.then(|| UnansweredPermit {
                 client: Client::of(limiter, &transactions[member.place]),
                 receipt: Receipt::new(member.key.algorithm, charge, false, member.print.short()),
                 hold,
@@ -209,14 +211,28 @@ impl AskedPermits {
         Self(asked.collect())
     }
 
+    /// Those of a receipt that is refunded.
+    pub(super) fn of_refund(
+        limiter: &Limiter,
+        transaction: &Transaction<'_>,
+        receipt: &Receipt,
+    ) -> Self {
+        let permits = limiter.hold_of(transaction).map(|hold| UnansweredPermit {
+            client: Client::of(limiter, transaction),
+            receipt: receipt.copy(),
+            hold,
+        });
+        Self(permits.into_iter().collect())
+    }
+
     pub(super) fn are_answered(mut self) {
         self.0.clear();
     }
 }
 
-impl Drop for AskedPermits {
+impl Drop for UnansweredPermits {
     fn drop(&mut self) {
-        for AskedPermit {
+        for UnansweredPermit {
             client,
             receipt,
             hold,

@@ -87,6 +87,11 @@ impl Receipt {
         }
     }
 
+    /// Returns another receipt of the same charge, for a refund that can be repeated: that of permits.
+    pub(crate) fn copy(&self) -> Self {
+        Self { ..*self }
+    }
+
     /// Returns whether the charge was made to this bucket, or cannot be known not to be. Only a process that has received the
     /// receipt can tell.
     pub(crate) fn is_for(&self, print: Fingerprint) -> bool {

@@ -60,7 +60,7 @@ fn bounds(fleet: &Fleet, record: &Record, bucket: &Bucket, charges: &[Charge]) -
                 None => most_of_store(fleet, record, bucket, interval),
             };
             let terms = fleet.setup().limits[bucket.0].terms;
-            most + refunds(terms, record, &charges, interval)
+            most + refunds(terms, record, (bucket, &charges), interval)
         };
         exceeded(&charges, most).map(|excess| match process {
             Some(process) => format!("{bucket:?} is granted by process {process}: {excess}"),
@@ -135,11 +135,20 @@ fn most_of_process(
 }
 
 /// What came back in an interval although it was charged before. That lets others pass if it is of a rate, because time gives
-/// tokens back as well, or if the store has lost the charge in between.
-fn refunds(terms: Terms, record: &Record, charges: &[&Charge], (from, _): (u64, u64)) -> u64 {
+/// tokens back as well, or if the store has lost the charge in between, or the bucket was reset.
+fn refunds(
+    terms: Terms,
+    record: &Record,
+    (bucket, charges): (&Bucket, &[&Charge]),
+    (from, _): (u64, u64),
+) -> u64 {
     let was_lost = |charge: &Charge, until: u64| {
         let mut losses = record.data_losses.iter();
+        let mut resets = record.resets.iter();
         losses.any(|at| is_within((charge.begun, until))(*at))
+            || resets.any(|(other, (begun, ended))| {
+                other == bucket && *begun <= until && *ended >= charge.begun
+            })
     };
     let came_back = |charge: &&&Charge| {
         charge.begun < from

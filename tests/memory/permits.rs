@@ -284,6 +284,25 @@ async fn permits_of_work_that_has_ended_are_given_back_when_the_store_answers_ag
 }
 
 #[tokio::test(start_paused = true)]
+async fn receipts_of_permits_are_refunded_whatever_their_caller_does() {
+    let store = Waits::new(1);
+    let (limit, clock) = two(store.clone());
+    let [first, second] = [limit.spend("a").await, limit.spend("a").await];
+    let receipt = first.unwrap().receipt().unwrap();
+    let mut refund = Box::pin(limit.refund_receipt("a", receipt));
+    assert!(poll(refund.as_mut()).is_pending());
+    drop(refund);
+    settle().await;
+    assert_eq!(left(&limit, "a").await, 1);
+    store.fails(true);
+    let receipt = second.unwrap().receipt().unwrap();
+    assert!(limit.refund_receipt("a", receipt).await.is_err());
+    store.fails(false);
+    pass(&clock, SECOND / 2).await;
+    assert_eq!(left(&limit, "a").await, 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn permits_whose_answer_was_lost_are_given_back_by_name() {
     let store = Waits::new(1);
     let (limit, _) = two(store.clone());

@@ -24,9 +24,21 @@ function algorithms.C()
     return field(list, nth, 2)
   end
 
+  -- Reads a value of an earlier version: `W`, and the instants of permits without names, in ascending order.
+  local function of_instants(value)
+    local list, count = {}, (#value - 1) / 8
+    for nth = 1, count do
+      list[nth] = sub(value, 8 * nth - 6, 8 * nth + 1) .. pack('<dd', 0, 1)
+    end
+    return table.concat(list), count
+  end
+
   function permits.load(value)
     if not value then
       return '', 0
+    end
+    if sub(value, 1, 1) == 'W' then
+      return of_instants(value)
     end
     if sub(value, 1, 1) ~= 'C' or #value < 9 or (#value - 9) % SIZE > 0 then
       error(BROKEN, 0)
