@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Arithmetic, Ask, AskError, Charge, FieldReader, NEVER, Notation, Parameters,
+    block::Block,
     concurrency::{Concurrency, Permits, new_name},
     gcra::{Gcra, Ticks},
     notation::Form,
@@ -26,6 +27,8 @@ pub enum Algorithm {
     Concurrency(Concurrency),
     /// Burst tiers.
     Tiers(Tiers),
+    /// A list of blocked clients.
+    Block(Block),
 }
 
 /// The part of a [`BucketKey`](crate::backend::custom::BucketKey) that stands for the algorithm: nothing for GCRA, or `~` and a
@@ -49,6 +52,8 @@ pub enum AlgorithmKey {
     Concurrency,
     /// Tiers, written `~t`.
     Tiers,
+    /// A list of blocked clients, written `~b`.
+    Block,
 }
 
 /// The state of a bucket, for backends that keep it themselves.
@@ -56,7 +61,7 @@ pub enum AlgorithmKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum State {
-    /// The theoretical arrival time of a token bucket.
+    /// The theoretical arrival time of a token bucket, or the end of a block.
     Gcra(Ticks),
     /// The instants of the units of a window.
     Units(Units),
@@ -69,13 +74,13 @@ pub enum State {
 }
 
 impl AlgorithmKey {
-    /// All algorithms, in the order in which their fields are listed.
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Gcra,
-        Self::Window,
-        Self::Quota,
-        Self::Concurrency,
-        Self::Tiers,
+    /// The algorithms of limits in files with their fields, in the order in which these are listed.
+    pub(crate) const FORMS: [(Self, &Form); 5] = [
+        (Self::Gcra, &Gcra::FORM),
+        (Self::Window, &Window::FORM),
+        (Self::Quota, &Quota::FORM),
+        (Self::Concurrency, &Concurrency::FORM),
+        (Self::Tiers, &Tiers::FORM),
     ];
 
     /// The text of the key.
@@ -87,21 +92,11 @@ impl AlgorithmKey {
             Self::Quota => "~q",
             Self::Concurrency => "~c",
             Self::Tiers => "~t",
+            Self::Block => "~b",
         }
     }
 
-    /// The fields of its limits in files.
-    pub(crate) const fn form(self) -> &'static Form {
-        match self {
-            Self::Gcra => &Gcra::FORM,
-            Self::Window => &Window::FORM,
-            Self::Quota => &Quota::FORM,
-            Self::Concurrency => &Concurrency::FORM,
-            Self::Tiers => &Tiers::FORM,
-        }
-    }
-
-    /// Reads the fields of a file. Returns `None` if they have a mistake.
+    /// Reads the fields of a file. Returns `None` if they have a mistake, or if no file has such limits.
     pub(crate) fn read<F: FieldReader>(self, fields: &F) -> Option<Algorithm> {
         Some(match self {
             Self::Gcra => Algorithm::Gcra(Gcra::read(fields)?),
@@ -109,6 +104,7 @@ impl AlgorithmKey {
             Self::Quota => Algorithm::Quota(Quota::read(fields)?),
             Self::Concurrency => Algorithm::Concurrency(Concurrency::read(fields)?),
             Self::Tiers => Algorithm::Tiers(Tiers::read(fields)?),
+            Self::Block => return None,
         })
     }
 }
@@ -130,6 +126,7 @@ impl Algorithm {
             Self::Quota(_) => AlgorithmKey::Quota,
             Self::Concurrency(_) => AlgorithmKey::Concurrency,
             Self::Tiers(_) => AlgorithmKey::Tiers,
+            Self::Block(_) => AlgorithmKey::Block,
         }
     }
 
@@ -147,6 +144,7 @@ impl Algorithm {
             Self::Quota(quota) => quota,
             Self::Concurrency(concurrency) => concurrency,
             Self::Tiers(tiers) => tiers,
+            Self::Block(block) => block,
         }
     }
 
@@ -159,6 +157,7 @@ impl Algorithm {
             Self::Quota(quota) => quota.accepts(ask),
             Self::Concurrency(concurrency) => concurrency.accepts(ask),
             Self::Tiers(tiers) => tiers.accepts(ask),
+            Self::Block(block) => block.accepts(ask),
         }
     }
 
@@ -172,6 +171,7 @@ impl Algorithm {
             (Self::Quota(quota), State::Quota(usage)) => quota.full_at(usage),
             (Self::Concurrency(limit), State::Permits(permits)) => limit.full_at(permits),
             (Self::Tiers(tiers), State::Tiers(history)) => tiers.full_at(history),
+            (Self::Block(block), State::Gcra(end)) => block.full_at(end),
             // Its key is that of another algorithm, so nobody reads it.
             _ => 0,
         };

@@ -31,9 +31,8 @@ impl Algorithm {
         let line = line.replace('/', " per ");
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
         // From the longest form to the shortest.
-        let mut keys = AlgorithmKey::ALL.into_iter().rev();
-        let read = keys.find_map(|key| {
-            let Form { lines, short, .. } = key.form();
+        let mut forms = AlgorithmKey::FORMS.into_iter().rev();
+        let read = forms.find_map(|(key, Form { lines, short, .. })| {
             let mut templates = lines.iter().chain(*short);
             templates.find_map(|template| {
                 let mistake = Cell::new(None);

@@ -6,6 +6,7 @@
 
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod algorithm;
+pub(crate) mod block;
 pub(crate) mod concurrency;
 mod duration;
 pub(crate) mod gcra;

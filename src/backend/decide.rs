@@ -137,6 +137,7 @@ fn visit<B: Buckets>(
         Algorithm::Quota(by) => decided.visit(step, by, buckets, place, member, answer),
         Algorithm::Concurrency(by) => decided.visit(step, by, buckets, place, member, answer),
         Algorithm::Tiers(by) => decided.visit(step, by, buckets, place, member, answer),
+        Algorithm::Block(by) => decided.visit(step, by, buckets, place, member, answer),
     }
 }
 

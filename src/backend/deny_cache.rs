@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{Backend, BackendError};
 use crate::{
-    algorithm::{Algorithm, Figures},
+    algorithm::{Algorithm, Figures, Verb},
     decision::{Answer, Outcome, Source},
     transaction::{Batch, Member, Operation},
 };
@@ -27,10 +27,10 @@ use crate::{
 /// # let _ = cached(MemoryBackend::new());
 /// ```
 ///
-/// Apart from refunds and resets, nothing lets a denied request pass before the store said so. So the cache denies requests
-/// of at least the same cost until then, for at most five seconds. Refunds and resets through this cache take effect at once,
-/// and those of other processes within these five seconds. The same holds for one that the store makes after its caller has
-/// left.
+/// Apart from refunds, resets and shortened blocks, nothing lets a denied request pass before the store said so. So the cache
+/// denies requests of at least the same cost until then, for at most five seconds. Refunds, resets and blocks through this cache
+/// take effect at once, and those of other processes within these five seconds. The same holds for one that the store makes
+/// after its caller has left.
 ///
 /// The wait of a higher cost than the one that was denied is a lower bound. A batch is denied if one of its voting members is,
 /// and the others have no figures then. Permits are never cached, and of tiers only denials of a single unit.
@@ -52,7 +52,7 @@ const LIFETIME: Duration = Duration::from_secs(5);
 struct Shard {
     /// By the fingerprint of the bucket.
     denials: HashMap<u64, Denial, RandomState>,
-    /// The number of refunds and resets that have ended.
+    /// The number of refunds, resets and blocks that have ended.
     given_back: u64,
 }
 
@@ -214,11 +214,16 @@ fn votes(batch: &Batch<'_>, member: &Member<'_>) -> bool {
     batch.votes(member) && batch.now.is_none()
 }
 
+/// Returns whether a batch can let a denied client pass earlier. A block can be replaced by a shorter one.
 fn gives_back(batch: &Batch<'_>) -> bool {
+    let sets_block = |member: &Member<'_>| {
+        member.ask.verb == Verb::Debit && matches!(member.algorithm, Algorithm::Block(_))
+    };
     matches!(batch.operation, Operation::Refund | Operation::Reset)
+        || batch.members.iter().any(sets_block)
 }
 
-/// A refund or a reset that is under way.
+/// A refund, a reset or a block that is under way.
 struct Forgetting<'a, B: Backend> {
     cache: &'a DenyCache<B>,
     batch: &'a Batch<'a>,

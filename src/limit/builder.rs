@@ -10,7 +10,10 @@ use super::{
     mistake::{LimitsError, Mistakes, Reporter},
     name::LimitName,
 };
-use crate::random;
+use crate::{
+    algorithm::{Algorithm, block::Block},
+    random,
+};
 
 /// Builds [`Limits`] from code and files. Files are read when the limits are built.
 ///
@@ -90,9 +93,8 @@ impl LimitsBuilder {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// A block is a bucket in debt: one token per second and a burst of one, and nothing is ever charged but the block. A
-    /// request is refused until the debt is gone. It is asked together with the other limits of the request, in the same round
-    /// trip. So every server that shares the store refuses the client, from its next request on.
+    /// The list is asked together with the other limits of the request, in the same round trip. So every server that shares the
+    /// store refuses the client, from its next request on. Requests change nothing in the list.
     ///
     /// The reason is the [description](LimitName::description) of the name, and the same for all clients on the list. Each
     /// list costs a request one more bucket. The headers that show how much is left leave these lists out.
@@ -104,7 +106,8 @@ impl LimitsBuilder {
     /// [`Limiter::block`]: crate::Limiter::block
     /// [`Limiter::unblock`]: crate::Limiter::unblock
     pub fn block(self, name: impl Into<LimitName>, reason: &str) -> Self {
-        self.limit(name.into().block(reason), Limit::per_second(1))
+        let name = name.into().description(reason);
+        self.limit(name, Limit::of(Algorithm::Block(Block)))
     }
 
     /// Sets another limit for one client: an override.

@@ -35,7 +35,6 @@ pub struct LimitName {
     pub(super) on_failure: Option<OnFailure>,
     pub(super) shadow: Option<bool>,
     pub(super) lease: Option<LeaseShare>,
-    pub(super) is_block: bool,
     pub(super) description: Option<Arc<str>>,
     pub(super) docs: Option<Arc<str>>,
 }
@@ -103,18 +102,11 @@ impl LimitName {
         self
     }
 
-    /// Makes the limit a list of blocked clients, which has nothing to lease.
-    pub(super) fn block(mut self, reason: &str) -> Self {
-        (self.is_block, self.lease) = (true, None);
-        self.description(reason)
-    }
-
     /// Takes over what `given` has beyond number and format.
     pub(super) fn adopt(&mut self, given: &Self) {
         self.on_failure = given.on_failure.or(self.on_failure);
         self.shadow = given.shadow.or(self.shadow);
         self.lease = given.lease.or(self.lease);
-        self.is_block |= given.is_block;
         self.description = given.description.clone().or(self.description.take());
         self.docs = given.docs.clone().or(self.docs.take());
     }
@@ -158,7 +150,6 @@ impl From<&str> for LimitName {
             on_failure: None,
             shadow: None,
             lease: None,
-            is_block: false,
             description: None,
             docs: None,
         }

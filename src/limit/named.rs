@@ -151,7 +151,8 @@ impl NamedLimit {
     /// Returns whether the limit is a list of [blocked clients](super::LimitsBuilder::block). Its description is the reason.
     #[must_use]
     pub fn is_block(&self) -> bool {
-        self.declared.is_block
+        let algorithm = self.limit().and_then(Limit::algorithm);
+        matches!(algorithm, Some(Algorithm::Block(_)))
     }
 
     /// Returns the limit of the client with a folded id. `values` have come with the transaction, and stand in the place of the

@@ -318,15 +318,11 @@ impl<'a> Denial<'a> {
     fn reason(&self) -> Reason<'static> {
         let most = self.values.and_then(Limit::max_cost);
         match most.filter(|most| self.cost > *most) {
-            _ if self.is_blocked() => Reason::Blocked,
+            _ if self.named.is_block() || self.decision.blocked() => Reason::Blocked,
             // Only tiers are asked for it.
             Some(most) => Reason::TooCostly { most },
             None => Reason::OverLimit,
         }
-    }
-
-    fn is_blocked(&self) -> bool {
-        self.named.is_block() || self.decision.blocked()
     }
 
     /// Returns the time until the limit would admit the request; `None` if it never will.
@@ -346,7 +342,7 @@ impl fmt::Display for Denial<'_> {
         if let Some(reason) = self.block() {
             return f.write_str(reason);
         }
-        let is_blocked = self.is_blocked();
+        let is_blocked = self.decision.blocked();
         // The limit of a layer with one limit is called `requests`.
         let requests = (self.limit == "requests").then_some("requests");
         match (self.description.or(requests), is_blocked) {

@@ -1,8 +1,8 @@
 //! The cases. Each is a promise of [`Backend`](crate::backend::Backend)'s contract.
 
 use super::driver::{
-    ALL, Driver, GCRA, LINE, Models, PERMITS, QUOTA, Question, SECOND, SEVENTHS, START, TIERS,
-    WINDOW,
+    ALL, BLOCK, Driver, GCRA, HOURLY, LINE, Models, PERMITS, QUOTA, Question, SECOND, SEVENTHS,
+    START, TIERS, WINDOW,
 };
 use crate::{
     backend::BackendError,
@@ -15,11 +15,10 @@ fn all(id: u64, cost: u32) -> Vec<Question> {
 }
 
 fn exhausting(limit: usize, id: u64) -> Question {
-    // The line of a second has room for five more.
-    Question::new(limit, id, 10).mode(if limit == LINE {
-        Mode::Debit
-    } else {
-        Mode::CheckAndSpend
+    Question::new(limit, id, 10).mode(match limit {
+        // The line of a second has room for five more, and only a debit blocks a client.
+        LINE | BLOCK => Mode::Debit,
+        _ => Mode::CheckAndSpend,
     })
 }
 
@@ -87,7 +86,7 @@ pub async fn members_without_a_vote_deny_nobody(driver: Driver) {
 }
 
 pub async fn simultaneous_spends_admit_the_limit(driver: Driver) {
-    for limit in ALL.into_iter().filter(|limit| *limit != LINE) {
+    for limit in [GCRA, SEVENTHS, WINDOW, QUOTA, PERMITS, TIERS, HOURLY] {
         let tasks = (0..40).map(|_| {
             let driver = driver.clone();
             tokio::spawn(async move { driver.spends(START, &[Question::new(limit, 1, 1)]).await })
@@ -193,6 +192,7 @@ pub async fn equality_passes_and_a_microsecond_less_does_not(driver: Driver) {
         (SEVENTHS, 142_858),
         (WINDOW, 2 * SECOND),
         (QUOTA, 3 * SECOND),
+        (BLOCK, 10 * SECOND),
     ];
     for (limit, wait) in waits
         .into_iter()

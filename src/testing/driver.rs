@@ -12,7 +12,7 @@ use std::{
 
 use super::model::Model;
 use crate::{
-    algorithm::{Algorithm, Charge, Figures, Wait, quota::Per, tiers::Tier},
+    algorithm::{Algorithm, Charge, Figures, Wait, block::Block, quota::Per, tiers::Tier},
     backend::{Backend, BackendError},
     clock::Timestamp,
     decision::Answer,
@@ -36,7 +36,11 @@ pub const QUOTA: usize = 4;
 pub const PERMITS: usize = 5;
 pub const TIERS: usize = 6;
 pub const HOURLY: usize = 7;
-pub const ALL: [usize; 8] = [GCRA, SEVENTHS, LINE, WINDOW, QUOTA, PERMITS, TIERS, HOURLY];
+/// A list of blocked clients, which a debit blocks for a second per unit.
+pub const BLOCK: usize = 8;
+pub const ALL: [usize; 9] = [
+    GCRA, SEVENTHS, LINE, WINDOW, QUOTA, PERMITS, TIERS, HOURLY, BLOCK,
+];
 
 /// A member of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +115,7 @@ impl Driver {
             Limit::concurrent(10).hold(Duration::from_secs(4)),
             Limit::tiers([lowest, burst]).expect("the tiers are right"),
             Limit::quota(10, Per::Hour),
+            Limit::of(Algorithm::Block(Block)),
         ];
         let limits = limits.iter().filter_map(|limit| limit.algorithm().cloned());
         Self {

@@ -57,7 +57,7 @@
 //! | part | to leave it out |
 //! |---|---|
 //! | each decision on one bucket and on batches; simultaneous decisions | not possible |
-//! | refunds, resets and debts | `without: [refunds]`: a wrapper that cannot reach its store |
+//! | refunds, resets, debts and blocks | `without: [refunds]`: a wrapper that cannot reach its store |
 //! | figures of all members of a denied batch | `without: [figures]`: a wrapper that answers from remembered denials |
 //! | random histories, compared with exact models | either |
 //!

@@ -142,7 +142,7 @@ impl Model {
                 end: 0,
                 used: 0,
             },
-            Algorithm::Tiers(_) => return None,
+            Algorithm::Tiers(_) | Algorithm::Block(_) => return None,
         })
     }
 

@@ -29,7 +29,7 @@ impl fmt::Display for LimitKey<'_> {
 }
 
 /// The key of one bucket, written `number:id` (or `name:id`) for GCRA, and `number~w:id` for a window. The letter is `q`
-/// for a quota, `c` for a concurrency limit and `t` for tiers.
+/// for a quota, `c` for a concurrency limit, `t` for tiers and `b` for a list of blocked clients.
 ///
 /// ```
 /// use tollgate::backend::custom::{AlgorithmKey, BucketKey, LimitKey};

@@ -23,6 +23,7 @@ use super::{error::RedisError, protocol};
 pub(super) const SCRIPT: &str = concat!(
     include_str!("driver.lua"),
     include_str!("../../algorithm/gcra/gcra.lua"),
+    include_str!("../../algorithm/block/block.lua"),
     include_str!("../../algorithm/quota/quota.lua"),
     include_str!("../../algorithm/window/window.lua"),
     include_str!("../../algorithm/concurrency/concurrency.lua"),

@@ -33,8 +33,9 @@ use crate::{
 /// ```
 ///
 /// A bucket belongs to its algorithm. The limit of a bucket by GCRA is written alone; it is followed by `~w` for a window,
-/// `~q` for a quota, `~c` for a concurrency limit and `~t` for tiers, as in `tollgate:{12345678}:6~w:12345678`. If the limit is in
-/// the braces, these letters follow the braces, so that they do not change the slot.
+/// `~q` for a quota, `~c` for a concurrency limit, `~t` for tiers and `~b` for a list of blocked clients, as in
+/// `tollgate:{12345678}:6~w:12345678`. If the limit is in the braces, these letters follow the braces, so that they do not change
+/// the slot.
 ///
 /// An id cannot change the structure of its key: braces, `%`, spaces and control characters are percent-encoded, and
 /// an id of more than 128 bytes is replaced by its SHA-256.

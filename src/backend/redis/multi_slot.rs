@@ -3,7 +3,7 @@
 //!
 //! 1. All members are checked. If a voting one is denied, nothing is charged, and the figures of the others are looked up. So a
 //!    client that is denied anyway never takes from others' buckets, even for a moment.
-//! 2. The members are spent, all at once; those whose charges cannot be refunded (tiers) last, one by one.
+//! 2. The members are spent, all at once; those whose charges cannot be refunded (tiers and blocks) last, one by one.
 //!
 //! If a member is denied in phase 2, because another request has come in between, or fails, all confirmed charges are refunded
 //! by their receipts. A task does that, which outlives the request. The error says that nothing was charged only if that is
@@ -192,10 +192,10 @@ impl Split<'_> {
         let mut all = self.all();
         all.retain(|place| self.batch.writes(&members[*place]));
         let can_refund = |place: &usize| can_refund(&members[*place]);
-        let (first, tiers): (_, Vec<_>) = all.into_iter().partition(can_refund);
+        let (first, last): (_, Vec<_>) = all.into_iter().partition(can_refund);
         let (mut places, mut found, mut passes) = (Vec::new(), Vec::new(), true);
-        let tiers = tiers.into_iter().map(|place| vec![place]);
-        for phase in iter::once(first).chain(tiers) {
+        let last = last.into_iter().map(|place| vec![place]);
+        for phase in iter::once(first).chain(last) {
             places.extend(phase.iter().copied());
             found.extend(self.ask_all(Operation::Spend, phase).await);
             passes = zip(&places, &found).all(|(place, found)| {
@@ -247,7 +247,7 @@ struct Spent {
 }
 
 fn can_refund(member: &Member<'_>) -> bool {
-    !matches!(member.algorithm, Algorithm::Tiers(_))
+    !matches!(member.algorithm, Algorithm::Tiers(_) | Algorithm::Block(_))
 }
 
 /// Returns all answers, or a failure. The failure is certain only if none has an unknown outcome, and the changes of the others

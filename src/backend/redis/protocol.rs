@@ -7,7 +7,9 @@ use smallvec::SmallVec;
 
 use super::{error::Failure, keys::KeyForm};
 use crate::{
-    algorithm::{Algorithm, Charge, Verb, Wait, window::Shown},
+    algorithm::{
+        Algorithm, Arithmetic, Charge, Verb, Wait, block::Block, gcra::Ticks, window::Shown,
+    },
     clock::Timestamp,
     decision::Answer,
     transaction::{Batch, Member, Operation},
@@ -66,6 +68,7 @@ fn term(batch: &Batch<'_>, member: &Member<'_>, is_last: bool, around: impl Fn()
         Algorithm::Concurrency(limit) => ("C", limit.term(ask).into_iter().collect()),
         Algorithm::Quota(quota) => ("Q", quota.term(ask, around()).into_iter().collect()),
         Algorithm::Tiers(tiers) => ("T", tiers.term(ask).collect()),
+        Algorithm::Block(_) => ("B", [Block::time(ask)].into_iter().collect()),
     };
     let verb = match ask.verb {
         _ if batch.operation == Operation::Reset => "reset",
@@ -211,6 +214,11 @@ impl Reply {
             }
             Algorithm::Concurrency(limit) => limit.shown(ask, units, take(numbers)?)?,
             Algorithm::Tiers(tiers) => tiers.shown(ask, now, units, numbers)?,
+            Algorithm::Block(block) => {
+                let [us, _] = take(numbers)?;
+                let end = Ticks::micros(us);
+                (block.figures(ask, &end, now), Block::charge(end))
+            }
         };
         Some(Answer {
             passed: taken >= 0,

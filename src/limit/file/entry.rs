@@ -14,8 +14,7 @@ use crate::{
 
 /// The fields for the values of a limit.
 static VALUES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let forms = AlgorithmKey::ALL.map(AlgorithmKey::form);
-    let fields = forms.iter().flat_map(|form| {
+    let fields = AlgorithmKey::FORMS.iter().flat_map(|(_, form)| {
         let options = form.options.iter().map(|(option, _)| *option);
         form.fields.iter().copied().chain(options)
     });
@@ -142,20 +141,19 @@ impl<'a> Entry<'a> {
         let words = WORDS.map(|(word, _)| word).into_iter();
         let words = words.filter(|word| self.flag(word) == Some(true));
         // The last of the algorithms is mentioned first.
-        let mut keys = AlgorithmKey::ALL;
-        keys.rotate_right(1);
-        let by = keys.into_iter().filter_map(|key| {
-            let mut fields = key.form().fields.iter();
+        let mut forms = AlgorithmKey::FORMS;
+        forms.rotate_right(1);
+        let by = forms.into_iter().filter_map(|(key, form)| {
+            let mut fields = form.fields.iter();
             let mark = fields.find(|field| self.get(field).is_some())?;
-            Some((*mark, key.form().words, Some(key)))
+            Some((*mark, form.words, Some(key)))
         });
         words.map(|word| (word, word, None)).chain(by).collect()
     }
 
     fn refuse_options_of_others(&self, key: Option<AlgorithmKey>) {
-        let others = AlgorithmKey::ALL.into_iter();
-        let others = others.filter(|other| Some(*other) != key);
-        for form in others.map(AlgorithmKey::form) {
+        let forms = AlgorithmKey::FORMS.into_iter();
+        for (_, form) in forms.filter(|(other, _)| Some(*other) != key) {
             for (field, reason) in form.options {
                 if self.get(field).is_some() {
                     let only = format!("{field} is only for {}, because {reason}", form.words);

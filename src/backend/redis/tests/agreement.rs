@@ -11,7 +11,7 @@ use fred::types::{
 use super::{redis_support::Server, scale::scaled};
 use crate::{
     algorithm::{Algorithm, Ask, Charge, State, Verb},
-    algorithm::{concurrency::Concurrency, gcra::Gcra, window::Window},
+    algorithm::{block::Block, concurrency::Concurrency, gcra::Gcra, window::Window},
     backend::{
         BackendError,
         redis::{
@@ -85,6 +85,7 @@ fn limits() -> Vec<Vec<Algorithm>> {
             quota(15, Per::Month),
         ],
         vec![quota(5, Per::first_use(micros(500_000)))],
+        vec![Algorithm::Block(Block)],
         vec![window(3, secs(1)), window(40, secs(1))],
         vec![window(300, secs(6))],
         vec![window(4096, secs(30)), window(100, secs(30))],
