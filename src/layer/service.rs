@@ -29,15 +29,6 @@ impl<S> RateLimit<S> {
     pub(super) fn new(inner: S, config: Arc<Config>) -> Self {
         Self { inner, config }
     }
-
-    /// Takes the service that was polled ready, and leaves a clone, which is not.
-    fn take_ready(&mut self) -> S
-    where
-        S: Clone,
-    {
-        let clone = self.inner.clone();
-        mem::replace(&mut self.inner, clone)
-    }
 }
 
 impl<S, B, R> Service<Request<B>> for RateLimit<S>
@@ -61,11 +52,16 @@ where
         let state = match self.config.start(&mut parts, &mut additions) {
             Ok(None) => State::inner(self.inner.call(Request::from_parts(parts, body))),
             Err(response) => {
-                // It may hold a place that others wait for.
-                drop(self.take_ready());
+                // The service that was polled ready may hold a place that others wait for.
+                self.inner = self.inner.clone();
                 State::refused(response)
             }
-            Ok(Some(waiting)) => State::waiting(self.take_ready(), parts, body, waiting),
+            Ok(Some(waiting)) => {
+                // The service that was polled ready is the one to call; its clone is not.
+                let clone = self.inner.clone();
+                let ready = mem::replace(&mut self.inner, clone);
+                State::waiting(ready, parts, body, waiting)
+            }
         };
         ResponseFuture { state, additions }
     }

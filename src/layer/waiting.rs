@@ -17,7 +17,7 @@ use crate::{
     metrics,
     response::InForce,
     rule::Charge,
-    task::detached,
+    task::{detached, runtime_with_timer},
     transaction::Operation,
 };
 
@@ -97,14 +97,27 @@ impl Waited {
             };
             let decisions = waited.decided.iter().flatten();
             let delay = decisions.map(Decision::delay).max().unwrap_or_default();
-            if !delay.is_zero() {
-                let _place = seat.map(PlaceInLine::new);
-                tokio::time::sleep(delay).await;
-                let decisions = waited.decided.iter_mut().flatten();
-                decisions.for_each(|decision| decision.has_waited(delay));
+            if delay.is_zero() {
+                return waited;
             }
+            if let Err(reason) = runtime_with_timer() {
+                waited.decided = Err(waited.cannot_wait(reason));
+                return waited;
+            }
+            let _place = seat.map(PlaceInLine::new);
+            tokio::time::sleep(delay).await;
+            let decisions = waited.decided.iter_mut().flatten();
+            decisions.for_each(|decision| decision.has_waited(delay));
             waited
         })
+    }
+
+    /// Creates the error for a request that is in line where nothing can wake it.
+    fn cannot_wait(&self, reason: &str) -> LimiterError {
+        let mut charges = zip(&self.charges, self.decided.iter().flatten());
+        let in_line = charges.find(|(_, decision)| !decision.delay().is_zero());
+        let limit = in_line.map(|(charge, _)| self.in_force.named(charge).name());
+        LimiterError::unsupported(limit.unwrap_or_default(), reason)
     }
 
     async fn decide(mut self) -> Self {

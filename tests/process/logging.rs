@@ -2,6 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+use std::{
+    panic,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
 use http::{Request, StatusCode};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
@@ -13,7 +19,10 @@ use tollgate::{
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, Log, from_ip, limiter, text};
+use crate::{
+    alone,
+    support::{Hello, Log, from_ip, limiter, text},
+};
 
 #[derive(Clone)]
 struct User(&'static str);
@@ -98,6 +107,33 @@ fn layer_that_limits_nobody_is_told_once() {
         log.count("a RateLimitLayer without rules limits nothing"),
         1
     );
+}
+
+/// tokio tells only by a panic whether a runtime has a timer. In a process of its own, because panics are told to its hook.
+#[test]
+fn runtime_without_a_timer_is_an_error_and_no_panic_that_is_told() {
+    if !alone("logging::runtime_without_a_timer_is_an_error_and_no_panic_that_is_told") {
+        return;
+    }
+    static TOLD: AtomicUsize = AtomicUsize::new(0);
+    panic::set_hook(Box::new(|_| {
+        TOLD.fetch_add(1, Ordering::SeqCst);
+    }));
+    let line = Limit::per_hour(1).max_wait(Duration::from_secs(3600));
+    let limits = Limits::builder()
+        .limit("permits", Limit::concurrent(1))
+        .limit("line", line);
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let handle = |name| limiter.limit(name).unwrap();
+    let without_timer = tokio::runtime::Builder::new_current_thread().build();
+    without_timer.unwrap().block_on(async {
+        assert!(handle("permits").enter("a").await.is_err());
+        assert!(handle("line").acquire("a").await.is_ok());
+        assert!(handle("line").acquire("a").await.is_err());
+    });
+    assert_eq!(TOLD.load(Ordering::SeqCst), 0);
+    assert!(panic::catch_unwind(|| panic!("another panic")).is_err());
+    assert_eq!(TOLD.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
