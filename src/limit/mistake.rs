@@ -79,6 +79,20 @@ impl LimitsError {
         self.0[0].id.as_deref()
     }
 
+    /// Writes the first mistake for events without ids: only its place, if its text can quote an id.
+    #[cfg(feature = "reload")]
+    pub(crate) fn without_ids(&self) -> String {
+        const HIDDEN: &str = "not shown, because ids are redacted (`Reloader::reload` returns it)";
+        let Mistake {
+            origin, limit, id, ..
+        } = &self.0[0];
+        match (origin.line, id, limit) {
+            (Some(_), ..) => format!("{origin}: {HIDDEN}"),
+            (None, Some(_), Some(limit)) => format!("an override of limit `{limit}`: {HIDDEN}"),
+            _ => self.0[0].to_string(),
+        }
+    }
+
     /// Creates the error for a limit that does not fit the rest of the program.
     pub(crate) fn of_limit(limit: &str, message: impl Into<String>) -> Self {
         let mistakes = Mistakes::default();
