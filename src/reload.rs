@@ -233,7 +233,8 @@ impl Reloader {
         for list in new {
             tracing::info!(path = %list.path().display(), "a list of addresses is reloaded");
         }
-        let is_new = limits.map_err(|error| error.to_string())?;
+        let text = |error: LimitsError| error.in_events(self.recipe.redacts_ids);
+        let is_new = limits.map_err(text)?;
         if is_new {
             let limits = self.limiter.limits();
             let overrides: usize = limits.iter().map(|named| named.overrides().len()).sum();
@@ -243,7 +244,7 @@ impl Reloader {
                 "limits were reloaded"
             );
         }
-        lists.map(|()| is_new).map_err(|error| error.to_string())
+        lists.map(|()| is_new).map_err(text)
     }
 }
 

@@ -1,13 +1,17 @@
 //! Work that goes on even if its caller stops waiting.
 
 use std::{
+    cell::Cell,
     future::{self, Future},
     panic,
     pin::{Pin, pin},
+    sync::Once,
     task::{Context, Poll, Waker},
+    thread,
+    time::Duration,
 };
 
-use tokio::{runtime::Handle, task::unconstrained};
+use tokio::{runtime::Handle, task::unconstrained, time};
 use tracing::{Instrument, instrument::WithSubscriber};
 
 /// Work that can go on in a task.
@@ -42,4 +46,37 @@ pub(crate) async fn detached<T: Send + 'static>(
             Err(_) => future::pending().await,
         },
     }
+}
+
+/// Returns the runtime of this thread. Fails, with the remedy, if there is none, or if it has no timer.
+pub(crate) fn runtime_with_timer() -> Result<Handle, &'static str> {
+    match Handle::try_current() {
+        Ok(runtime) if has_timer() => Ok(runtime),
+        Ok(_) => Err("the tokio runtime has no timer: build it with `enable_time` or `enable_all`"),
+        Err(_) => Err("there is no tokio runtime: await this inside of one"),
+    }
+}
+
+/// Returns whether the runtime of this thread has a timer. Only the panic of a new timer tells that, so the process gets a panic
+/// hook that leaves it out and passes all other panics on.
+fn has_timer() -> bool {
+    thread_local!(static TRIES: Cell<bool> = const { Cell::new(false) });
+    static HOOK: Once = Once::new();
+
+    // Where a panic ends the process, it must say why. While a thread panics, it cannot set a hook.
+    if cfg!(panic = "abort") || thread::panicking() {
+        return true;
+    }
+    HOOK.call_once(|| {
+        let hook = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            if !TRIES.get() {
+                hook(panic);
+            }
+        }));
+    });
+    TRIES.set(true);
+    let timer = panic::catch_unwind(|| drop(time::sleep(Duration::ZERO)));
+    TRIES.set(false);
+    timer.is_ok()
 }

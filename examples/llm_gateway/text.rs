@@ -15,7 +15,8 @@ fn is_of_protocol(word: &str) -> bool {
     PROTOCOL.split(' ').any(|known| known == word)
 }
 
-/// The estimate of the tokens of all texts and numbers in a value: one for each four bytes of a text begun.
+/// The estimate of the tokens in a value: one for each number, and one for each four bytes begun of a text, `true`, `false` or
+/// `null`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tokens(u64);
 
@@ -72,8 +73,8 @@ impl<'de> Visitor<'de> for Counter {
         Ok(Tokens(sum))
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Tokens, E> {
-        Ok(Tokens::default())
+    fn visit_bool<E>(self, value: bool) -> Result<Tokens, E> {
+        Ok(Tokens::of(value.to_string().as_bytes()))
     }
 
     /// It can be the id of a token.
@@ -90,7 +91,7 @@ impl<'de> Visitor<'de> for Counter {
     }
 
     fn visit_unit<E>(self) -> Result<Tokens, E> {
-        Ok(Tokens::default())
+        Ok(Tokens::of(b"null"))
     }
 }
 

@@ -38,7 +38,12 @@ pub trait KeyExtractor: Send + Sync + 'static {
             return Ok(None);
         };
         let folded = format.fold_id(id).map(Some);
-        folded.map_err(|error| self.invalid(&error))
+        folded.map_err(|error| {
+            let mut missing = self.invalid(&error);
+            let in_events = self.invalid(&error.secret_if(true));
+            missing.0.in_events = Some(in_events.0.reason);
+            missing
+        })
     }
 
     /// Returns why a request has no id whose id is not in the limit's format. By default, that is the client's mistake.
@@ -168,6 +173,8 @@ pub struct MissingId(
 struct Missing {
     status: StatusCode,
     reason: Cow<'static, str>,
+    /// The reason without the id, if that quotes it.
+    in_events: Option<Cow<'static, str>>,
     challenge: Option<&'static str>,
     /// Whether clients see the reason.
     is_shown: bool,
@@ -189,6 +196,7 @@ impl MissingId {
         Self(Box::new(Missing {
             status,
             reason,
+            in_events: None,
             challenge: None,
             is_shown,
         }))
@@ -238,6 +246,11 @@ impl MissingId {
         &self.0.reason
     }
 
+    /// Returns the reason for events, which does not quote the id.
+    pub(crate) fn reason_in_events(&self) -> &str {
+        self.0.in_events.as_ref().unwrap_or(&self.0.reason)
+    }
+
     /// Returns the status of a response that refuses the request: 400, 401, or 500 if the server is at fault.
     pub(crate) fn status(&self) -> StatusCode {
         self.0.status
@@ -252,7 +265,7 @@ impl MissingId {
     #[cold]
     pub(crate) fn log_once(&self, limit: Option<&str>, consequence: &str, logged: &AtomicBool) {
         if self.status().is_server_error() && !logged.swap(true, Ordering::Relaxed) {
-            let reason = self.reason();
+            let reason = self.reason_in_events();
             tracing::error!(
                 limit,
                 "requests {consequence}, because they have no valid id: {reason}"

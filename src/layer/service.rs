@@ -51,7 +51,11 @@ where
         let mut additions = Additions::default();
         let state = match self.config.start(&mut parts, &mut additions) {
             Ok(None) => State::inner(self.inner.call(Request::from_parts(parts, body))),
-            Err(response) => State::refused(response),
+            Err(response) => {
+                // The service that was polled ready may hold a place that others wait for.
+                self.inner = self.inner.clone();
+                State::refused(response)
+            }
             Ok(Some(waiting)) => {
                 // The service that was polled ready is the one to call; its clone is not.
                 let clone = self.inner.clone();

@@ -17,7 +17,7 @@ use crate::{
     metrics,
     response::InForce,
     rule::Charge,
-    task::detached,
+    task::{detached, runtime_with_timer},
     transaction::Operation,
 };
 
@@ -95,14 +95,22 @@ impl Waited {
                 // If the client leaves, it goes on, and then drops what the request holds.
                 None => detached(self.decide()).await,
             };
-            let decisions = waited.decided.iter().flatten();
-            let delay = decisions.map(Decision::delay).max().unwrap_or_default();
-            if !delay.is_zero() {
-                let _place = seat.map(PlaceInLine::new);
-                tokio::time::sleep(delay).await;
-                let decisions = waited.decided.iter_mut().flatten();
-                decisions.for_each(|decision| decision.has_waited(delay));
+            let decisions = zip(&waited.charges, waited.decided.iter().flatten());
+            let last = decisions.max_by_key(|(_, decision)| decision.delay());
+            let last = last.filter(|(_, decision)| !decision.delay().is_zero());
+            let Some((charge, decision)) = last else {
+                return waited;
+            };
+            let delay = decision.delay();
+            if let Err(reason) = runtime_with_timer() {
+                let limit = waited.in_force.named(charge).name();
+                waited.decided = Err(LimiterError::unsupported(limit, reason));
+                return waited;
             }
+            let _place = seat.map(PlaceInLine::new);
+            tokio::time::sleep(delay).await;
+            let decisions = waited.decided.iter_mut().flatten();
+            decisions.for_each(|decision| decision.has_waited(delay));
             waited
         })
     }

@@ -38,7 +38,7 @@ pub struct LimitsBuilder {
     overrides: Vec<(LimitName, Box<str>, Limit)>,
     sources: Vec<Source>,
     is_shadow: bool,
-    redacts_ids: bool,
+    pub(crate) redacts_ids: bool,
 }
 
 /// Hashes sources, which are compared within this process only.
@@ -159,7 +159,8 @@ impl LimitsBuilder {
     }
 
     /// Replaces all ids in events by hashes. A hash identifies a client within one process, and cannot be traced back to
-    /// the id. Only events of level `DEBUG` and below contain ids. [Secret](crate::id::Id::secret) ids are always hashes there.
+    /// the id. Only events of level `DEBUG` and below contain ids, and those of mistakes in files, which have only the line then.
+    /// [Secret](crate::id::Id::secret) ids are always hashes there.
     pub fn redact_ids(mut self, redact_ids: bool) -> Self {
         self.redacts_ids = redact_ids;
         self

@@ -79,6 +79,20 @@ impl LimitsError {
         self.0[0].id.as_deref()
     }
 
+    /// Writes the mistakes for events. If ids are redacted, that is only the place of the first one, if its text can quote an id.
+    #[cfg(feature = "reload")]
+    pub(crate) fn in_events(&self, redacts_ids: bool) -> String {
+        const HIDDEN: &str = "not shown, because ids are redacted (`Reloader::reload` returns it)";
+        let first = &self.0[0];
+        match (first.origin.line, &first.limit) {
+            (Some(_), _) if redacts_ids => format!("{}: {HIDDEN}", first.origin),
+            (None, Some(limit)) if redacts_ids && first.id.is_some() => {
+                format!("an override of limit `{limit}`: {HIDDEN}")
+            }
+            _ => self.to_string(),
+        }
+    }
+
     /// Creates the error for a limit that does not fit the rest of the program.
     pub(crate) fn of_limit(limit: &str, message: impl Into<String>) -> Self {
         let mistakes = Mistakes::default();

@@ -4,7 +4,7 @@ use super::{Limiter, LimiterError, Transaction, permits::UnansweredPermits};
 use crate::{
     decision::Decision,
     limiter::charged::Charged,
-    task::detached,
+    task::{detached, runtime_with_timer},
     transaction::{Operation, Receipt},
 };
 
@@ -157,11 +157,7 @@ impl LimitHandle {
     ///
     /// # Errors
     ///
-    /// As [`Limiter::spend`].
-    ///
-    /// # Panics
-    ///
-    /// If it has to wait outside of a tokio runtime, or in one without a timer.
+    /// As [`Limiter::spend`], and if it has to wait outside of a tokio runtime with a timer. Nothing is charged then.
     pub async fn acquire(&self, id: &str) -> Result<Decision, LimiterError> {
         let (limit, id) = (self.clone(), Box::<str>::from(id));
         // If the caller leaves, it goes on, and then drops the place, which refunds the charge.
@@ -173,6 +169,8 @@ impl LimitHandle {
         })
         .await?;
         if !decision.delay().is_zero() {
+            runtime_with_timer()
+                .map_err(|reason| LimiterError::unsupported(self.name(), reason))?;
             tokio::time::sleep(decision.delay()).await;
         }
         place.into_iter().for_each(Charged::keep);

@@ -252,7 +252,7 @@ fn fold<'i>(
     named.format().fold_into(id, folded).map_err(|source| {
         Box::new(LimiterError::InvalidId {
             limit: transaction.limit.to_owned(),
-            source: source.secret_if(transaction.is_secret),
+            source: source.secret_if(transaction.is_secret || named.redacts_ids()),
         })
     })
 }

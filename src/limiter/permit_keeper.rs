@@ -2,20 +2,17 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
-    mem, panic,
+    mem,
     sync::Arc,
     time::Duration,
 };
 
 use parking_lot::Mutex;
-use tokio::{
-    runtime::{Handle, Id as RuntimeId},
-    task::JoinSet,
-    time,
-};
+use tokio::{runtime::Id as RuntimeId, task::JoinSet, time};
 use tracing::instrument::WithSubscriber;
 
 use super::{error::LimiterError, permit_record::PermitRecord};
+use crate::task::runtime_with_timer;
 
 /// How often permits that are due are looked for: four times within the shortest hold.
 const TICK: Duration = Duration::from_millis(250);
@@ -52,9 +49,7 @@ impl PermitKeeper {
 
     /// Starts a task on this runtime, unless it has one.
     pub(super) fn run_here(self: &Arc<Self>) -> Result<(), &'static str> {
-        let Ok(runtime) = Handle::try_current() else {
-            return Err("permits are renewed by a task: use it inside a tokio runtime");
-        };
+        let runtime = runtime_with_timer()?;
         let id = runtime.id();
         if !self.0.lock().running.insert(id) {
             return Ok(());
@@ -65,12 +60,6 @@ impl PermitKeeper {
             is_over: false,
             lost: Vec::new(),
         };
-        // There is no other way to ask a runtime for its timer.
-        if panic::catch_unwind(|| drop(time::sleep(TICK))).is_err() {
-            return Err(
-                "permits are renewed by tokio's timer: build the runtime with `enable_time` or `enable_all`",
-            );
-        }
         runtime.spawn(run.until_none_is_left().with_current_subscriber());
         Ok(())
     }

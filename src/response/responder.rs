@@ -94,7 +94,7 @@ fn emit(refusal: &Refusal<'_>, denial: Option<&Denial<'_>>) {
     let values = denial.and_then(|denial| denial.values);
     let detail = match refusal.reason {
         Reason::Listed { list } => Some(list),
-        Reason::NoId(missing) => Some(missing.reason()),
+        Reason::NoId(missing) => Some(missing.reason_in_events()),
         _ => denial.and_then(Denial::block),
     };
     tracing::debug!(

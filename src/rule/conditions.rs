@@ -63,7 +63,7 @@ pub fn methods(
 /// Paths are compared byte by byte, as axum's router does. The layer sees the path at its place in the stack, for
 /// example without the prefix of an outer `nest`.
 ///
-/// A disguised path matches nothing: a path with dot segments (`.`, `..`, `..;x`), empty segments (`//`),
+/// A disguised path matches nothing: a path with dot segments (`.`, `..`), empty segments (`//`), parameters (`;x`),
 /// backslashes, or percent-encoded letters, digits or `-._~/\;%`, in particular `%2e` and `%2f`. So `/static/*` does
 /// not exempt `/static/../login`. [`Rule::skip_if`](super::Rule::skip_if), [`Rule::only_if`](super::Rule::only_if)
 /// and the layer's lists also evaluate the path that it may be resolved to, so that it cannot avoid a limit either.

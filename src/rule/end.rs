@@ -58,7 +58,8 @@ impl<'a> RequestEnd<'a> {
         Some(refused.map_or(parts.status, |Refused(status)| *status))
     }
 
-    /// The gRPC status in the response's head. It is there if the call failed before anything was sent.
+    /// The gRPC status in the response's head. It is there if the call failed before anything was sent. A stream that fails
+    /// half-way has it in its trailers, which are not read.
     #[must_use]
     pub fn grpc_status(&self) -> Option<i32> {
         let status = self.response()?.headers.get("grpc-status")?;
@@ -71,7 +72,7 @@ impl<'a> RequestEnd<'a> {
         matches!(self.outcome, Outcome::Failed)
     }
 
-    /// Returns whether there was neither a response nor an error.
+    /// Returns whether there was neither a response nor an error. If the client leaves after the head, there was a response.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         matches!(self.outcome, Outcome::Abandoned)

@@ -89,13 +89,17 @@ async fn rule_is_for_the_methods_and_paths_that_it_says() {
     }
 }
 
-/// Ways to write `/login` that a router may resolve, and that lead out of `/static/`.
-const DISGUISED: [&str; 5] = [
+/// Ways to write `/login` that a router may resolve. Some lead out of `/static/`.
+const DISGUISED: [&str; 9] = [
     "/static/../login",
     "/static/%2e%2e/login",
     "/static/..%5Clogin",
     "/static/..;x=y/login",
     "/static/../%6cogin?next=/static/a",
+    "/login;x",
+    "/;a/login",
+    "/login%3bx",
+    "/login%253Bx",
 ];
 
 #[tokio::test]
@@ -144,6 +148,7 @@ fn what_is_no_path_panics() {
         "/a/./*",
         "/a//b",
         "/a\\b",
+        "/a;b",
     ] {
         assert!(
             std::panic::catch_unwind(|| paths([path])).is_err(),

@@ -8,7 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
@@ -21,7 +21,9 @@ use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::ManualClock, key::Everyone,
     layer::ResponseFuture, response::Headers,
 };
-use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
+use tower::{
+    Layer, Service, ServiceBuilder, ServiceExt, limit::GlobalConcurrencyLimitLayer, service_fn,
+};
 use tower_http::cors::CorsLayer;
 
 use crate::support::{
@@ -127,6 +129,29 @@ async fn service_that_was_ready_is_the_one_called() {
             .unwrap();
         let response = service.call(from_ip(IP)).await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
+    }
+}
+
+/// Whether a service is ready at once.
+fn is_ready<S: Service<Request<Full<Bytes>>>>(service: &mut S) -> bool {
+    let polled = service.poll_ready(&mut Context::from_waker(Waker::noop()));
+    polled.is_ready()
+}
+
+/// A layer on memory refuses in its call, and one on a store when that has answered.
+#[tokio::test]
+async fn refused_request_leaves_its_place_in_the_service_to_others() {
+    let (slow, gates) = on_a_slow_store();
+    gates.open();
+    for layer in [one_per_minute(), slow] {
+        assert_eq!(send(&layer, IP).await.status(), StatusCode::OK);
+        let one_at_once = GlobalConcurrencyLimitLayer::new(1);
+        let mut limited = layer.layer(one_at_once.layer(Hello));
+        let mut other = one_at_once.layer(Hello);
+        assert!(is_ready(&mut limited) && !is_ready(&mut other));
+        let refused = limited.call(from_ip(IP)).await.unwrap();
+        assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert!(is_ready(&mut other));
     }
 }
 

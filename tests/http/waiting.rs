@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
-use tokio::time::Instant;
+use tokio::{runtime::Builder, time::Instant};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     backend::Backend,
@@ -348,6 +348,23 @@ fn request_outside_of_a_runtime_is_refused_instead_of_waiting() {
             panic!("nobody could wake it")
         };
         assert_eq!(answer.status() == StatusCode::OK, number < 2);
+    }
+}
+
+#[test]
+fn request_that_has_to_wait_without_a_timer_is_an_error_with_a_remedy() {
+    for backend in backends() {
+        let (log, _guard) = Log::capture();
+        let limiter = Limiter::new(limits(LINE), backend).with_clock(ManualClock::default());
+        let layer = layer(&limiter);
+        let without_timer = Builder::new_current_thread().build().unwrap();
+        without_timer.block_on(async {
+            for status in [200, 200, 500, 500] {
+                assert_eq!(request(&layer).await.status(), status);
+            }
+            assert_eq!(taken(&limiter).await, 2 * T);
+        });
+        assert_eq!(log.count("enable_time"), 1);
     }
 }
 

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::time::{advance, sleep};
+use futures_util::FutureExt;
+use tokio::{
+    runtime::Builder,
+    time::{advance, sleep},
+};
 use tollgate::{
     Decision, Limit, Limiter, Limits, MemoryBackend, Transaction,
     backend::{Backend, BackendError, FailurePolicy},
@@ -84,6 +88,23 @@ async fn each_limit_says_what_happens_meanwhile() {
         matches!(refused, LimiterError::Backend(BackendError::NotDone(_))),
         "{refused:?}"
     );
+}
+
+/// It asks nobody, and does not decide by itself either.
+#[test]
+fn policy_without_a_timer_is_an_error() {
+    let store = Store::default();
+    let limiter = limiter(FailurePolicy::new(store.clone()));
+    let without_timer = Builder::new_current_thread().build().unwrap();
+    let in_runtime = without_timer.block_on(limiter.spend(&one("local")));
+    let outside = limiter.spend(&one("local")).now_or_never().unwrap();
+    for (answer, remedy) in [(in_runtime, "enable_time"), (outside, "inside of one")] {
+        let Err(LimiterError::Backend(BackendError::NotDone(source))) = answer else {
+            panic!("{answer:?}")
+        };
+        assert!(source.to_string().contains(remedy), "{source}");
+    }
+    assert_eq!(store.calls(), 0);
 }
 
 #[tokio::test(start_paused = true)]

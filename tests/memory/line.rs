@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use tokio::{
     runtime::{Builder, Runtime},
     task::{JoinSet, yield_now},
@@ -145,6 +146,24 @@ fn taken_after_the_end_of(runtime: Runtime, limit: &LimitHandle) -> Duration {
     drop(runtime);
     let another = Builder::new_current_thread().build().unwrap();
     another.block_on(taken(limit))
+}
+
+/// It gives its slot back.
+#[test]
+fn waiting_without_a_timer_is_an_error() {
+    let limit = line_of(LINE, ManualClock::default(), MemoryBackend::new());
+    let without_timer = Builder::new_current_thread().build().unwrap();
+    for _ in 0..2 {
+        let decision = without_timer.block_on(limit.acquire("a")).unwrap();
+        assert!(decision.allowed());
+    }
+    let in_runtime = without_timer.block_on(limit.acquire("a"));
+    let outside = limit.acquire("a").now_or_never().unwrap();
+    for (answer, remedy) in [(in_runtime, "enable_time"), (outside, "inside of one")] {
+        let error = answer.unwrap_err().to_string();
+        assert!(error.contains(remedy), "{error}");
+    }
+    assert_eq!(without_timer.block_on(taken(&limit)), 2 * T);
 }
 
 #[test]

@@ -2,18 +2,36 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-use http::{Request, StatusCode};
+use std::{
+    panic,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use http::{Request, StatusCode, request::Parts};
+#[cfg(feature = "failure-policy")]
+use tollgate::backend::{DenyCache, FailurePolicy};
+#[cfg(all(feature = "reload", feature = "yaml"))]
+use tollgate::reload::Reloader;
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     clock::ManualClock,
     id::IdFormat,
-    key::{Everyone, ExtensionId},
-    limit::LimitName,
+    key::{Everyone, ExtensionId, KeyExtractor},
+    limit::{LimitName, LimitsBuilder},
     rule::OnMissing,
 };
 use tower::{Layer, ServiceExt};
+use tracing::Level;
 
-use crate::support::{Hello, Log, from_ip, limiter, text};
+use crate::{
+    alone,
+    support::{
+        Hello, Log, from_ip, limiter,
+        store::{Fate, Store},
+        text,
+    },
+};
 
 #[derive(Clone)]
 struct User(&'static str);
@@ -100,16 +118,50 @@ fn layer_that_limits_nobody_is_told_once() {
     );
 }
 
-#[tokio::test]
-async fn nothing_that_goes_wrong_logs_an_id() {
-    let (log, _guard) = Log::capture_at(tracing::Level::TRACE);
-    let name = LimitName::new("l", 6, IdFormat::RegId);
+/// tokio tells only by a panic whether a runtime has a timer. In a process of its own, because panics are told to its hook.
+#[test]
+fn runtime_without_a_timer_is_an_error_and_no_panic_that_is_told() {
+    if !alone("logging::runtime_without_a_timer_is_an_error_and_no_panic_that_is_told") {
+        return;
+    }
+    static TOLD: AtomicUsize = AtomicUsize::new(0);
+    panic::set_hook(Box::new(|_| {
+        TOLD.fetch_add(1, Ordering::SeqCst);
+    }));
+    let line = Limit::per_hour(1).max_wait(Duration::from_secs(3600));
     let limits = Limits::builder()
-        .redact_ids(true)
-        .limit(name, Limit::per_hour(1000))
-        .override_for("l", "424242", Limit::per_hour(2));
+        .limit("permits", Limit::concurrent(1))
+        .limit("line", line);
     let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let handle = |name| limiter.limit(name).unwrap();
+    let without_timer = tokio::runtime::Builder::new_current_thread().build();
+    without_timer.unwrap().block_on(async {
+        assert!(handle("permits").enter("a").await.is_err());
+        assert!(handle("line").acquire("a").await.is_ok());
+        assert!(handle("line").acquire("a").await.is_err());
+    });
+    assert_eq!(TOLD.load(Ordering::SeqCst), 0);
+    assert!(panic::catch_unwind(|| panic!("another panic")).is_err());
+    assert_eq!(TOLD.load(Ordering::SeqCst), 1);
+}
+
+/// Ids of clients, which a redacted log must not have. The last one is in no limit's format.
+const CLIENTS: [&str; 3] = ["424242", "77777777", "a-secret@example.com"];
+
+/// Limits whose ids are redacted. The first client has an override.
+fn redacted() -> LimitsBuilder {
+    let limit = |name, number| LimitName::new(name, number, IdFormat::RegId);
+    Limits::builder()
+        .redact_ids(true)
+        .limit(limit("l", 6), Limit::per_hour(1000))
+        .limit(limit("permits", 7), Limit::concurrent(1))
+        .override_for("l", CLIENTS[0], Limit::per_hour(2))
+}
+
+/// Sends requests of all clients through layers of several kinds.
+async fn send_all(limiter: &Limiter) {
     let by_user = ExtensionId::new(|user: &User| user.0);
+    let by_closure = |request: &Parts| Some(request.extensions.get::<User>()?.0.to_owned());
     let rule = || Rule::new("l", by_user.clone());
     let layer = |rule| RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     let layers = [
@@ -117,8 +169,11 @@ async fn nothing_that_goes_wrong_logs_an_id() {
         layer(rule().refund_if(|_| true)),
         layer(rule().cost_by(|_| 20)),
         layer(rule().settle_by(|_| 2000)),
+        layer(Rule::new("l", by_closure)),
+        layer(Rule::new("l", by_user.clone().or_else(by_closure))),
+        layer(Rule::new("permits", by_closure)).extensions(true),
     ];
-    for user in ["424242", "a-secret@example.com", "77777777"] {
+    for user in CLIENTS {
         for layer in &layers {
             for _ in 0..3 {
                 let mut request = from_ip("10.0.0.1");
@@ -127,19 +182,100 @@ async fn nothing_that_goes_wrong_logs_an_id() {
             }
         }
     }
-    for id in ["424242", "a-secret", "77777777"] {
-        assert_eq!(log.count(id), 0, "{log:?}");
+}
+
+/// Does what a limiter can do for all clients, and logs the errors as a service may.
+async fn ask_all(limiter: &Limiter) {
+    for id in CLIENTS {
+        let one = Transaction::new("l", id);
+        let twice = [one, one];
+        let errors = [
+            limiter.spend(&one).await.err(),
+            limiter.spend(&one.cost(2000)).await.err(),
+            limiter.spend_batch(&twice).await.err(),
+            limiter.peek(&one).await.err(),
+            limiter.refund(&one).await.err(),
+            limiter.reset(&twice[..1]).await.err(),
+        ];
+        for error in errors.into_iter().flatten() {
+            tracing::error!(%error, "a decision has failed");
+        }
     }
+}
+
+/// Lets limits be reloaded from files whose overrides have mistakes.
+#[cfg(all(feature = "reload", feature = "yaml"))]
+async fn reload_all(limiter: &Limiter) {
+    let path = format!(
+        "{}/redacted-{}.yml",
+        env!("CARGO_TARGET_TMPDIR"),
+        std::process::id()
+    );
+    let recipe = redacted().overrides_file(&path);
+    for override_of in [
+        "- l: {burst: 20, count: 9, period: 1s, ids: [424242]}",
+        "- l: {burst: 20, count: 9, period: 1s, ids: [77777777, a-secret@example.com]}",
+        "- l: {burst: 20, count: 9, period: 1s, ids: [{id: 77777777, id: 77777777}]}",
+        "- l: {burst: 20, count: 9, period: 1s, ids: [77777777, 77777777]}",
+        "- l:a-secret@example.com: {burst: 20, count: 9, period: 1s}",
+        "- l:77777777: {burst: 20, count: 9, perod: 1s}",
+        "- :77777777: {burst: 20, count: 9, period: 1s}",
+        "- l77777777: {burst: 20, count: 9, period: 1s}",
+        "77777777",
+        // A cost of a rule does not fit.
+        "- l:77777777: {burst: 1, count: 9, period: 1s}",
+        "- l:77777777: {burst: 20, count: 9, period: 1s}",
+    ] {
+        std::fs::write(&path, override_of).unwrap();
+        let mut running = Box::pin(Reloader::new(limiter.clone(), recipe.clone()).run());
+        let _ = tokio::time::timeout(Duration::from_secs(1), &mut running).await;
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+/// Whatever happens, and however much is logged.
+#[tokio::test(start_paused = true)]
+async fn redacted_ids_stand_in_no_event() {
+    let (log, _guard) = Log::capture_at(Level::TRACE);
+    let limits = redacted().build().unwrap();
+    let limiter = Limiter::new(limits.clone(), MemoryBackend::new());
+    send_all(&limiter).await;
+    ask_all(&limiter).await;
     assert!(log.count("redacted-") > 0, "{log:?}");
     assert!(
         log.count("its value is not an id in the format regId") > 0,
         "{log:?}"
     );
+    for fate in [Fate::Fails, Fate::Away, Fate::Forgets] {
+        let failing = Limiter::new(limits.clone(), Store::new(fate));
+        send_all(&failing).await;
+        ask_all(&failing).await;
+        #[cfg(feature = "failure-policy")]
+        {
+            let backed = FailurePolicy::new(DenyCache::new(Store::new(fate)));
+            let backed = Limiter::new(limits.clone(), backed);
+            send_all(&backed).await;
+            ask_all(&backed).await;
+        }
+    }
+    #[cfg(all(feature = "reload", feature = "yaml"))]
+    {
+        let by_user = ExtensionId::new(|user: &User| user.0);
+        let rule = Rule::new("l", by_user).cost(2);
+        let _layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+        reload_all(&limiter).await;
+        assert_eq!(log.count("limits were reloaded"), 1, "{log:?}");
+        assert_eq!(log.count("limits were not reloaded"), 10, "{log:?}");
+    }
+    for id in CLIENTS {
+        let start = &id[..6];
+        assert_eq!(log.count(start), 0, "{start}: {log:?}");
+    }
 }
 
 #[tokio::test]
 async fn shadow_is_not_blamed_for_what_another_limit_denies() {
-    let (log, _guard) = Log::capture_at(tracing::Level::TRACE);
+    let (log, _guard) = Log::capture_at(Level::TRACE);
     let limits = Limits::builder()
         .limit(LimitName::from("shady").shadow(true), Limit::per_hour(9))
         .limit("requests", Limit::per_hour(1));
@@ -162,7 +298,7 @@ async fn shadow_is_not_blamed_for_what_another_limit_denies() {
 
 #[tokio::test]
 async fn id_is_shown_as_its_bucket_is_kept_however_it_was_written() {
-    let (log, _guard) = Log::capture_at(tracing::Level::TRACE);
+    let (log, _guard) = Log::capture_at(Level::TRACE);
     let name = LimitName::new("l", 1, IdFormat::IpAddress);
     let limits = Limits::builder().limit(name, Limit::per_hour(1000));
     let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());

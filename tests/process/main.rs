@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+use std::{env, process::Command};
+
 mod allocations;
 mod checks;
 mod logging;
@@ -17,3 +19,24 @@ mod structure;
 #[path = "../support/mod.rs"]
 mod support;
 mod tiers_memory;
+
+/// The variable that tells a process that it is one of these.
+const ALONE: &str = "TOLLGATE_TEST_ALONE";
+
+/// Whether this process runs nothing but `test`, named as in `cargo test -- --exact`. If not, this runs it in one that does.
+#[track_caller]
+pub(crate) fn alone(test: &str) -> bool {
+    if env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "--nocapture", test]);
+    let output = command.env(ALONE, "1").output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && stdout.contains(" 1 passed"),
+        "{stdout}{stderr}"
+    );
+    false
+}

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-use std::{env, process::Command, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use allocation_counter::measure;
 use tollgate::{
@@ -128,36 +128,14 @@ fn resident() -> u64 {
     PAGE * statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap()
 }
 
-/// The variable that tells a process that it is one of these.
-#[cfg(target_os = "linux")]
-const ALONE: &str = "TOLLGATE_TEST_ALONE";
-
-/// Whether this process runs nothing but `test`, named as in `cargo test -- --exact`. If not, this runs it in one that does.
-#[cfg(target_os = "linux")]
-#[track_caller]
-fn alone(test: &str) -> bool {
-    if env::var_os(ALONE).is_some() {
-        return true;
-    }
-    let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "--nocapture", test]);
-    let output = command.env(ALONE, "1").output().unwrap();
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && stdout.contains(" 1 passed"),
-        "{stdout}{stderr}"
-    );
-    false
-}
-
 /// Fills a budget in a process of its own, and floods it further. The memory of the process must grow by no more than the
 /// budget, with all that the allocator takes for itself, and with the gaps that growth leaves.
 #[cfg(target_os = "linux")]
 #[test]
 fn windows_of_one_unit_take_no_more_real_memory_than_their_budget() {
     const BUDGET: u64 = 24 << 20;
-    if !alone("tiers_memory::windows_of_one_unit_take_no_more_real_memory_than_their_budget") {
+    if !crate::alone("tiers_memory::windows_of_one_unit_take_no_more_real_memory_than_their_budget")
+    {
         return;
     }
     let (limit, cost) = (Limit::window(1, secs(3600)), 1);

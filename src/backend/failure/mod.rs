@@ -22,7 +22,7 @@ use crate::{
     decision::{Answer, Outcome, Source},
     metrics,
     outage_log::{OutageLog, Seldom},
-    task::detached,
+    task::{detached, runtime_with_timer},
     transaction::{Batch, Member, OnFailure, Operation},
 };
 
@@ -58,8 +58,10 @@ use crate::{
 /// - **Batches.** One limit that [refuses](OnFailure::Refuse) makes the batch an error. Otherwise the limits with
 ///   [local](OnFailure::Local) decisions decide, and those that [allow](OnFailure::Allow) are left out.
 /// - **Refunds and renewals** go to whoever made the charge, as the receipt says. Those that do not reach the store, and
-///   resets, are errors. The deadline is not for refunds of permits, which the limiter
-///   repeats until they are done or the hold has passed.
+///   resets, are errors. The deadline does not apply to refunds of permits, which the limiter repeats until they are done or the
+///   hold has passed.
+///
+/// It needs a tokio runtime with a timer. Elsewhere, decisions of the store are errors.
 ///
 /// In any interval, a client gets at most twice its limit, whatever fails. The [guide](crate::guide::failures) has an example.
 #[derive(Debug)]
@@ -134,6 +136,8 @@ impl<B: Backend> FailurePolicy<B> {
 
     /// Decides a batch by the store, or without it.
     async fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        // That is a mistake of the process, and no outage.
+        runtime_with_timer().map_err(BackendError::not_done)?;
         let asked = match &self.breaker {
             None => self.ask(batch, None).await,
             Some(breaker) => match breaker.attempt() {

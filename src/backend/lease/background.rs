@@ -6,7 +6,6 @@ use std::{
 };
 
 use tokio::{
-    runtime::Handle,
     task::{JoinHandle, JoinSet},
     time::sleep,
 };
@@ -15,7 +14,7 @@ use super::{Shared, Split, pool::Units};
 use crate::{
     backend::{Backend, BackendError},
     decision::{Outcome, Source},
-    task::{Background, begin},
+    task::{Background, begin, runtime_with_timer},
     transaction::{Batch, Member, Operation},
 };
 
@@ -29,7 +28,7 @@ impl<B: Backend> Shared<B> {
     /// Charges units ahead for a member that the store decides. They are in the queue of the store when this returns.
     pub(super) fn charge_ahead(self: &Arc<Self>, member: &Member<'_>, split: &Split) {
         let place = Arc::clone(&self.places).try_acquire_owned();
-        let (Ok(runtime), Ok(place)) = (Handle::try_current(), place) else {
+        let (Ok(runtime), Ok(place)) = (runtime_with_timer(), place) else {
             return;
         };
         let mut task = self.sweep.lock();

@@ -63,10 +63,6 @@ impl RedisError {
         Self::Config(problem.to_owned())
     }
 
-    pub(super) fn no_runtime() -> Self {
-        Self::config("there is no tokio runtime to connect in: await decisions inside of one")
-    }
-
     /// Creates the error for an error of the client.
     pub(super) fn of(error: &Error) -> Self {
         match (error.kind(), error.details()) {

@@ -38,7 +38,6 @@ use futures_util::{
 };
 use parking_lot::Mutex;
 use tokio::{
-    runtime::Handle,
     sync::{mpsc, oneshot, watch},
     task,
     time::{self, Instant},
@@ -50,7 +49,7 @@ use super::{
     protocol::{self, Call, Reply},
     waiting::{LARGE, MOST_TOGETHER, Waiting, answer_all, together, weight},
 };
-use crate::{backend::breaker::Breaker, random};
+use crate::{backend::breaker::Breaker, random, task::runtime_with_timer};
 
 /// The most calls that wait in the channel of a link, and the most that it has collected.
 const MOST_WAITING: usize = 4096;
@@ -111,7 +110,7 @@ impl Link {
         if let Some(sender) = inbox.as_ref().filter(|sender| !sender.is_closed()) {
             return Ok(sender.clone());
         }
-        let runtime = Handle::try_current().map_err(|_| RedisError::no_runtime())?;
+        let runtime = runtime_with_timer().map_err(RedisError::config)?;
         let (sender, receiver) = mpsc::channel(MOST_WAITING);
         self.shared.standing.send_replace(Standing::Connecting);
         let desk = Desk {

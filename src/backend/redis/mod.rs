@@ -63,7 +63,7 @@ mod waiting;
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use tokio::{runtime::Handle, time};
+use tokio::time;
 
 pub use self::{
     builder::RedisBackendBuilder,
@@ -72,7 +72,9 @@ pub use self::{
 };
 use self::{error::Failure, servers::Servers};
 use super::{Backend, BackendError, Stats};
-use crate::{decision::Outcome, metrics::StoreDurations, transaction::Batch};
+use crate::{
+    decision::Outcome, metrics::StoreDurations, task::runtime_with_timer, transaction::Batch,
+};
 
 /// The most transactions of a batch. A server closes the connection at a command of more than 1024 · 1024 arguments, which fails
 /// all other calls.
@@ -127,8 +129,7 @@ impl RedisBackend {
     /// If they are not connected in time, with the last reason; or as soon as waiting is pointless, because the
     /// password is wrong, the user may not run scripts, or the server is of another kind.
     pub async fn connected(&self, timeout: Duration) -> Result<(), RedisError> {
-        // A timer panics without one.
-        Handle::try_current().map_err(|_| RedisError::no_runtime())?;
+        runtime_with_timer().map_err(RedisError::config)?;
         let connected = time::timeout(timeout, self.servers.connected()).await;
         let problem = || self.servers.problem().unwrap_or(RedisError::Timeout);
         connected.unwrap_or_else(|_| Err(problem()))

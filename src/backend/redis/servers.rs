@@ -22,7 +22,6 @@ use fred::{
 };
 use parking_lot::Mutex;
 use tokio::{
-    runtime::Handle,
     sync::watch,
     task::JoinHandle,
     time::{self, Instant},
@@ -35,7 +34,9 @@ use super::{
     link::{Link, RECONNECT_DELAY},
     protocol::Call,
 };
-use crate::{clock::Timestamp, decision::Answer, random, transaction::Batch};
+use crate::{
+    clock::Timestamp, decision::Answer, random, task::runtime_with_timer, transaction::Batch,
+};
 
 /// The number of slots of a cluster.
 const SLOTS: usize = 1 << 14;
@@ -209,7 +210,7 @@ impl Servers {
     fn refresh_soon(self: &Arc<Self>) -> Result<(), RedisError> {
         let mut refresher = self.refresher.lock();
         if refresher.as_ref().is_none_or(JoinHandle::is_finished) {
-            let runtime = Handle::try_current().map_err(|_| RedisError::no_runtime())?;
+            let runtime = runtime_with_timer().map_err(RedisError::config)?;
             let servers = Arc::downgrade(self);
             *refresher = Some(runtime.spawn(async move {
                 let mut is_known = false;

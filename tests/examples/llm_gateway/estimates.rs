@@ -72,6 +72,10 @@ fn all_text_that_the_model_reads_counts() {
         let tokens = reserved(&fields);
         assert!((1000..1020).contains(&tokens), "{tokens}");
     }
+    for (value, tokens) in [(json!(true), 400), (json!(false), 800), (Value::Null, 400)] {
+        let schema = json!({"response_format": {"enum": vec![value; 400]}});
+        assert_eq!(reserved(&schema), 1 + 1 + tokens);
+    }
     let settings = json!({"user": text, "metadata": {"a": text}, "seed": 7, "temperature": 0.5});
     assert_eq!(reserved(&settings), 1);
 }
