@@ -69,26 +69,10 @@ pub(crate) trait Parameters {
 /// The terms of a limit, which do not depend on the state of a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// The most units that can be taken at once.
-    pub(crate) quota: u32,
-    /// The time in which they come back, if it is known.
+    /// The time in which all units come back, if it is known.
     pub(crate) window: Option<Duration>,
     /// The span that the limit is about, if it has one: the shortest, if they differ.
     pub(crate) period: Option<Duration>,
-    pub(crate) refill: Refill,
-}
-
-/// How units come back.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Refill {
-    /// One after the other, `count` in each period.
-    Steady { count: u32, period: Duration },
-    /// Each at most this long after it was taken.
-    Windowed(Duration),
-    /// By a calendar, or by several windows.
-    Other,
-    /// When the work ends that they are for.
-    Permits,
 }
 
 /// The arithmetic of one limit. Instants are in microseconds since the Unix epoch.

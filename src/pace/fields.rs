@@ -4,8 +4,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName};
 
-use super::steady::Figure;
-
 /// The fields of services and of earlier drafts: what remains, and when there is more. The first that is present counts.
 const SEPARATE: [(&str, &[&str]); 3] = [
     ("ratelimit-remaining", &["ratelimit-reset"]),
@@ -22,24 +20,16 @@ const EPOCH_SECS: u64 = 1_000_000_000;
 /// The same bound in milliseconds.
 const EPOCH_MS: u64 = 1_000_000_000_000;
 
-/// The most policies of a server that are followed exactly.
-pub(super) const MOST_POLICIES: usize = 16;
-
-/// The longest name of such a policy.
-const LONGEST_NAME: usize = 128;
-
-/// The longest time in which such a policy fills, and the longest exact wait: ten years.
-const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+/// The most policies of a response that are searched, so that no server makes that slow.
+const MOST_POLICIES: usize = 16;
 
 /// What the fields of a response say.
 #[derive(Debug, Default)]
 pub(super) struct RateFields {
-    /// The number of requests that are accepted now, according to the limits whose `figures` are unknown.
+    /// The number of requests that are accepted now.
     pub(super) remaining: Option<u64>,
     /// If that is none, the time until there are more.
     pub(super) wait: Option<Duration>,
-    /// The limits that are known exactly.
-    pub(super) figures: Vec<Figure>,
 }
 
 impl RateFields {
@@ -75,28 +65,14 @@ fn draft11(headers: &HeaderMap) -> Option<RateFields> {
     let mut policies = list(headers, "ratelimit-policy").unwrap_or_default();
     policies.truncate(MOST_POLICIES);
     let mut fields = RateFields::default();
-    for policy in &policies {
-        let is_new = fields.figures.iter().all(|known| known.name != policy.name);
-        fields.figures.extend(policy.figure().filter(|_| is_new));
-    }
     for state in states {
-        let units = whole(state.get("r")?)?;
+        let remaining = whole(state.get("r")?)?;
         let t = match state.get("t") {
             Some(t) => Some(delta(whole(t)?)),
             None => None,
         };
-        let exact = state.micros("tollgate-t");
-        let mut figures = fields.figures.iter_mut();
-        let figure = figures.find(|figure| figure.name == state.name && figure.left.is_none());
-        if let Some(figure) = figure {
-            let units = u32::try_from(units).unwrap_or(u32::MAX).min(figure.quota);
-            figure.left = Some((units, exact.unwrap_or(figure.interval)));
-            continue;
-        }
         let policy = policies.iter().find(|policy| policy.name == state.name);
-        let cost = policy.and_then(|policy| policy.number("tollgate-cost"));
-        let wait = exact.or(t).or_else(|| policy?.interval());
-        fields.add(units / cost.unwrap_or(1).max(1), wait);
+        fields.add(remaining, t.or_else(|| policy?.interval()));
     }
     Some(fields)
 }
@@ -150,39 +126,11 @@ impl Item<'_> {
         pairs.find_map(|(name, value)| (name == key).then_some(value))
     }
 
-    fn number(&self, key: &str) -> Option<u64> {
-        self.get(key).and_then(whole)
-    }
-
-    fn micros(&self, key: &str) -> Option<Duration> {
-        let time = self.number(key).map(Duration::from_micros);
-        time.filter(|time| *time <= LONGEST)
-    }
-
-    fn units(&self, key: &str) -> Option<u32> {
-        let units = u32::try_from(self.number(key)?).ok();
-        units.filter(|units| *units > 0)
-    }
-
     /// Returns the window, divided by the quota: the average time in which a unit comes back.
     fn interval(&self) -> Option<Duration> {
-        Some(Duration::from_secs(self.number("w")?) / self.units("q")?)
-    }
-
-    /// Reads a policy whose units come back one after the other, at a distance that is known exactly.
-    fn figure(&self) -> Option<Figure> {
-        let (quota, count) = (self.units("q")?, self.units("tollgate-count")?);
-        let period = self.micros("tollgate-period")?;
-        let interval = (period + Duration::from_nanos(u64::from(count) - 1)) / count;
-        let fills = interval.saturating_mul(quota);
-        let is_usable = !fills.is_zero() && fills <= LONGEST && self.name.len() <= LONGEST_NAME;
-        is_usable.then(|| Figure {
-            name: self.name.to_owned(),
-            quota,
-            interval,
-            cost: self.units("tollgate-cost").unwrap_or(1).min(quota),
-            left: None,
-        })
+        let window = Duration::from_secs(whole(self.get("w")?)?);
+        let quota = u32::try_from(whole(self.get("q")?)?).ok()?;
+        window.checked_div(quota)
     }
 }
 

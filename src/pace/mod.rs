@@ -27,7 +27,7 @@
 //!
 //! | fields | of |
 //! |---|---|
-//! | `RateLimit: "name";r=0;t=30`, `RateLimit-Policy` | draft-ietf-httpapi-ratelimit-headers-08 to -11, and the [exact figures](crate::guide::responses#exact-figures) of this crate's servers with [`Headers::Exact`](crate::response::Headers::Exact) |
+//! | `RateLimit: "name";r=0;t=30`, `RateLimit-Policy` | draft-ietf-httpapi-ratelimit-headers-08 to -11 |
 //! | `RateLimit: limit=20, remaining=0, reset=30` | draft 7 |
 //! | `RateLimit-Remaining`, `RateLimit-Reset` | drafts 0 to 6 |
 //! | `X-RateLimit-Remaining`, `X-RateLimit-Reset-After` or `X-RateLimit-Reset` | many services |
@@ -45,12 +45,10 @@
 //! - The first request to a server goes alone. After its response, as many requests are on their way at once as remain, each counted as
 //!   one. When none remain, the others wait for the reset. One request goes first then, and the others follow after its response.
 //! - If `RateLimit` has no `t`, the wait is `w` divided by `q`. A server whose responses have no number is not limited.
-//! - With exact figures, requests follow each other at the rate of the limit, to the millisecond of tokio's timer, and units
-//!   that come back meanwhile are used at once. All other fields have whole seconds, and the layer follows them to the second.
-//! - A client that is alone is not refused. With exact figures, it can be if the burst is small, and the times that requests take
-//!   vary by more than half of the burst takes to come back.
-//! - Clients that share a limit with exact figures leave each other a part of the burst. After a refusal, a client sends at half of its
-//!   rate, varied at random, and becomes faster with each request that leaves half of the burst.
+//! - Fields have whole seconds, and the layer follows them to the second. So a server whose burst is smaller than what comes back
+//!   in a second gives a client [only part of its rate](crate::guide::responses#clients-that-follow-the-fields).
+//! - A client that is alone is not refused if each of its requests costs one unit.
+//! - Clients that share a limit do not know of each other. Each sends as many requests as remain, so some are refused.
 //!
 //! # Waiting requests
 //!
@@ -65,15 +63,14 @@
 //! ignored, and so are the numbers in a response from a cache (`Age` above 0). If the items of `RateLimit` contradict each other, or
 //! responses that arrive at the same time, the lowest number and the longest wait count.
 //!
-//! State is kept for each authority of a URI, for up to 1024 of them, and of each for up to 16 limits with exact figures. Requests
-//! without an authority share one state, such as those of a tonic channel, which has one server anyway. If all of the 1024 are in use or
-//! ask for a wait, requests to further servers are sent immediately.
+//! State is kept for each authority of a URI, for up to 1024 of them. Requests without an authority share one state, such
+//! as those of a tonic channel, which has one server anyway. If all of the 1024 are in use or ask for a wait, requests to further
+//! servers are sent immediately.
 
 mod fields;
 mod origin;
 mod reading;
 mod room;
 mod service;
-mod steady;
 
 pub use self::service::{Pace, PaceLayer, Retried};

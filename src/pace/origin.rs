@@ -13,10 +13,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
-use super::{
-    reading::Reading,
-    room::{Request, Room},
-};
+use super::{reading::Reading, room::Room};
 use crate::key::host_of;
 
 /// The most servers that are remembered.
@@ -85,20 +82,22 @@ impl Origin {
 
     /// Waits until there is room for a request, but not beyond the deadline.
     pub(super) async fn turn(self: &Arc<Self>, deadline: Instant) -> Turn {
-        let request = timeout_at(deadline, self.in_line(deadline)).await;
-        let request = request.unwrap_or_else(|_| lock(&self.room).send(Instant::now(), true));
+        let admitted = timeout_at(deadline, self.in_line(deadline)).await;
+        if admitted.is_err() {
+            lock(&self.room).send();
+        }
         Turn {
             origin: Arc::clone(self),
-            request: Some(request),
+            is_answered: false,
         }
     }
 
-    async fn in_line(&self, deadline: Instant) -> Request {
+    async fn in_line(&self, deadline: Instant) {
         let _first = self.first.lock().await;
         loop {
             let admitted = lock(&self.room).admit(Instant::now());
             let ready = match admitted {
-                Ok(request) => return request,
+                Ok(()) => return,
                 Err(ready) => ready.unwrap_or(deadline),
             };
             tokio::select! {
@@ -113,8 +112,7 @@ impl Origin {
 #[derive(Debug)]
 pub(super) struct Turn {
     origin: Arc<Origin>,
-    /// `None` after the response.
-    request: Option<Request>,
+    is_answered: bool,
 }
 
 impl Turn {
@@ -122,9 +120,8 @@ impl Turn {
     pub(super) fn hear(mut self, reading: &Reading) -> Instant {
         let now = Instant::now();
         let mut room = lock(&self.origin.room);
-        if let Some(request) = self.request.take() {
-            room.hear(request, reading, now);
-        }
+        room.hear(reading, now);
+        self.is_answered = true;
         let wait = reading.fields.wait.unwrap_or_default().min(LONGEST_WAIT);
         room.ready_at(now).max(now + wait)
     }
@@ -132,7 +129,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if self.request.is_some() {
+        if !self.is_answered {
             lock(&self.origin.room).lose();
         }
         self.origin.changed.notify_one();

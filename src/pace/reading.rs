@@ -4,10 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode, header};
 
-use super::{
-    fields::{RateFields, date, rounded_up, single, whole},
-    steady::Figure,
-};
+use super::fields::{RateFields, date, rounded_up, single, whole};
 
 /// The wait after a refusal without a time to wait for.
 const DEFAULT_WAIT: Duration = Duration::from_secs(1);
@@ -59,16 +56,10 @@ impl Reading {
     }
 }
 
-/// Returns the wait after a refusal: what it says, or the time until the fields show room again. An exact time counts instead of
-/// the same in whole seconds. A refusal that says to retry at once, or names a date in the past, waits for the default.
-/// Otherwise, retries would be sent in a loop.
+/// Returns the wait after a refusal: what it says, or the time until the fields show room again. A refusal that says to retry
+/// at once, or names a date in the past, waits for the default. Otherwise, retries would be sent in a loop.
 fn wait_after_refusal(said: Option<Duration>, fields: &RateFields) -> Duration {
-    let exact = fields.figures.iter().filter_map(Figure::denied_for).max();
-    let exact = exact.filter(|exact| {
-        let rounded = *exact + Duration::from_secs(1);
-        fields.remaining.is_none() && said.is_none_or(|said| said <= rounded)
-    });
-    let mut waits = [exact, said, fields.wait].into_iter().flatten();
+    let mut waits = [said, fields.wait].into_iter().flatten();
     waits.find(|wait| !wait.is_zero()).unwrap_or(DEFAULT_WAIT)
 }
 

@@ -4,7 +4,7 @@ use std::{mem, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use super::policy::{Decided, LARGEST};
+use super::policy::Decided;
 use crate::{clock::Timestamp, decision::ceil_secs};
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -25,9 +25,6 @@ pub enum Headers {
     ///     https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-11
     #[default]
     Draft11,
-    /// The fields of [`Draft11`](Self::Draft11) with [parameters of our own](crate::guide::responses#exact-figures): how units
-    /// come back, and when the next one does, in microseconds. [`PaceLayer`](crate::pace::PaceLayer) follows them.
-    Exact,
     /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, this in seconds since the Unix epoch, for the strictest limit.
     XRateLimitEpoch,
     /// The fields of [`XRateLimitEpoch`](Self::XRateLimitEpoch), with the reset in seconds from now.
@@ -50,7 +47,7 @@ impl Headers {
     #[must_use]
     pub fn exposed(self) -> Vec<HeaderName> {
         let fields: &[HeaderName] = match self {
-            Self::Draft11 | Self::Exact => &[RATELIMIT, RATELIMIT_POLICY],
+            Self::Draft11 => &[RATELIMIT, RATELIMIT_POLICY],
             Self::XRateLimitEpoch | Self::XRateLimitDelta => &[X_LIMIT, X_REMAINING, X_RESET],
             Self::None => &[],
         };
@@ -66,15 +63,11 @@ impl Headers {
         now: impl FnOnce() -> Timestamp,
         fields: &mut Fields,
     ) {
-        let is_exact = self == Self::Exact;
         match self {
             Self::None => {}
-            Self::Draft11 | Self::Exact => {
-                state(decided, is_exact, &mut fields.state);
-                fields.policy = match is_exact {
-                    true => decided.in_force.written(decided, true),
-                    false => decided.in_force.policy(decided),
-                };
+            Self::Draft11 => {
+                state(decided, &mut fields.state);
+                fields.policy = decided.in_force.policy(decided);
             }
             Self::XRateLimitEpoch => fields.x = XRateLimit::new(decided, Some(now())),
             Self::XRateLimitDelta => fields.x = XRateLimit::new(decided, None),
@@ -99,14 +92,14 @@ impl Fields {
     }
 }
 
-/// The most bytes of an item of `RateLimit` after its lead: a separator, numbers, and the names of parameters.
-const FIGURES: usize = 2 + 10 + ";t=".len() + 20 + ";tollgate-t=".len() + 20;
+/// The most bytes of an item of `RateLimit` after its lead: a separator, numbers, and the name of a parameter.
+const FIGURES: usize = 2 + 10 + ";t=".len() + 20;
 /// The longest list that is written on the stack, such as that of four limits with short names.
-const SHORT: usize = 384;
+const SHORT: usize = 256;
 
 /// Writes `RateLimit`, which lists the limits that deny a request or, if none does, all of them.
 #[inline]
-fn state(decided: Decided<'_>, is_exact: bool, field: &mut Option<HeaderValue>) {
+fn state(decided: Decided<'_>, field: &mut Option<HeaderValue>) {
     let is_denied = decided.is_denied();
     let listed = || {
         let mut shown = decided.shown();
@@ -131,10 +124,6 @@ fn state(decided: Decided<'_>, is_exact: bool, field: &mut Option<HeaderValue>) 
         if let Some(wait) = decision.more_after().filter(|wait| !wait.is_zero()) {
             push(&mut rest, b";t=");
             push_number(&mut rest, ceil_secs(wait));
-            if is_exact && wait.as_micros() <= LARGEST {
-                push(&mut rest, b";tollgate-t=");
-                push_number(&mut rest, micros(wait));
-            }
         }
     }
     let len = room - rest.len();
@@ -197,10 +186,6 @@ impl XRateLimit {
             None => headers.remove(X_RESET),
         };
     }
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Returns the value of a field that consists of names and numbers.

@@ -9,7 +9,7 @@ use http::HeaderValue;
 
 use super::fields::value;
 use crate::{
-    algorithm::{Refill, Terms},
+    algorithm::Algorithm,
     decision::{Decision, ceil_secs},
     limit::{Limit, Limits, NamedLimit},
     rule::{BoundRule, Charge, Rules},
@@ -17,9 +17,6 @@ use crate::{
 
 /// What follows the name of a limit in `RateLimit`.
 const REMAINING: &str = ";r=";
-
-/// The largest integer of a structured field (RFC 9651, section 3.3.1).
-pub(super) const LARGEST: u128 = 999_999_999_999_999;
 
 /// The decisions on the charges of a request.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +112,7 @@ impl InForce {
         if let Some(known) = place.and_then(OnceLock::get) {
             return Some(known.field.clone());
         }
-        let field = self.written(decided, false)?;
+        let field = self.written(decided)?;
         if let Some(place) = place {
             let own = |charge| self.values_of(charge).cloned();
             let limits = decided
@@ -132,13 +129,13 @@ impl InForce {
     }
 
     /// Writes `RateLimit-Policy`.
-    pub(super) fn written(&self, decided: Decided<'_>, is_exact: bool) -> Option<HeaderValue> {
+    fn written(&self, decided: Decided<'_>) -> Option<HeaderValue> {
         let mut list = String::new();
         for (charge, _) in decided.shown() {
             if !list.is_empty() {
                 list.push_str(", ");
             }
-            self.write_item(charge, is_exact, &mut list);
+            self.write_item(charge, &mut list);
         }
         (!list.is_empty()).then(|| value(list.as_bytes()))
     }
@@ -175,20 +172,21 @@ impl InForce {
     }
 
     /// Writes the item of `RateLimit-Policy` of a charge.
-    fn write_item(&self, charge: &Charge, is_exact: bool, list: &mut String) {
-        let Some(terms) = self.limit_of(charge).and_then(terms) else {
+    fn write_item(&self, charge: &Charge, list: &mut String) {
+        let Some(limit) = self.limit_of(charge) else {
             return;
         };
         list.push_str(self.lead(charge).trim_end_matches(REMAINING));
-        let _ = write!(list, ";q={}", terms.quota);
-        if let Refill::Permits = terms.refill {
+        // A blocked client has a quota of 0.
+        let _ = write!(list, ";q={}", limit.max_cost().unwrap_or_default());
+        let Some(algorithm) = limit.algorithm() else {
+            return;
+        };
+        if let Algorithm::Concurrency(_) = algorithm {
             list.push_str(";qu=\"concurrent-requests\"");
         }
-        if let Some(window) = terms.window {
+        if let Some(window) = algorithm.parameters().terms().window {
             let _ = write!(list, ";w={}", ceil_secs(window));
-        }
-        if is_exact {
-            write_exactly(&terms, charge.cost, list);
         }
     }
 }
@@ -200,41 +198,5 @@ impl Policy {
             has_overrides: named.has_overrides(),
             is_hidden: named.is_shadow() || named.is_block(),
         }
-    }
-}
-
-/// Returns the terms of a limit; `None` if it has no limit.
-fn terms(limit: &Limit) -> Option<Terms> {
-    let blocked = Terms {
-        quota: 0,
-        window: None,
-        period: None,
-        refill: Refill::Other,
-    };
-    let terms = limit
-        .algorithm()
-        .map(|algorithm| algorithm.parameters().terms());
-    terms.or_else(|| (*limit == Limit::BLOCKED).then_some(blocked))
-}
-
-/// Adds the parameters of our own: how units come back, in microseconds, and what the request costs, if it is not 1.
-fn write_exactly(terms: &Terms, cost: u32, item: &mut String) {
-    let (us, refill) = match terms.refill {
-        Refill::Steady { count, period } => {
-            let us = period.as_micros();
-            (us, format!(";tollgate-count={count};tollgate-period={us}"))
-        }
-        Refill::Windowed(window) => {
-            let us = window.as_micros();
-            (us, format!(";tollgate-window={us}"))
-        }
-        Refill::Other | Refill::Permits => return,
-    };
-    if us > LARGEST {
-        return;
-    }
-    item.push_str(&refill);
-    if cost != 1 {
-        let _ = write!(item, ";tollgate-cost={cost}");
     }
 }

@@ -10,7 +10,6 @@ use tollgate::{
     key::Everyone,
     limit::LimitName,
     quota::{Per, UtcOffset},
-    response::Headers,
     rule::methods,
     tiers::Tier,
 };
@@ -75,94 +74,42 @@ async fn every_limit_is_listed_and_a_denial_names_those_that_deny() {
 }
 
 /// The fields of the second request, 0.25 s after the first, of this cost.
-async fn second(limit: Limit, cost: u32, headers: Headers) -> [Option<String>; 2] {
+async fn second(limit: Limit, cost: u32) -> [Option<String>; 2] {
     let clock = ManualClock::default();
     let limits = Limits::builder().limit("l", limit).build().unwrap();
     let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(clock.clone());
-    let layer = RateLimitLayer::with_limiter(limiter)
-        .rule(Rule::new("l", Everyone).cost(cost))
-        .headers(headers);
+    let rule = Rule::new("l", Everyone).cost(cost);
+    let layer = RateLimitLayer::with_limiter(limiter).rule(rule);
     sent(&layer).await;
     clock.advance(Duration::from_millis(250));
     draft(&sent(&layer).await).map(|value| value.map(str::to_owned))
 }
 
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one case after the other")]
-async fn exact_fields_say_how_the_units_of_each_algorithm_come_back() {
-    const STEADY: &str = ";tollgate-count=3;tollgate-period=1000000";
-    const WINDOW: &str = ";tollgate-window=1500000";
-    let steady = Limit::new(5, 3, secs(1)).unwrap();
-    let tiers = Limit::tiers([Tier::new(5, Duration::from_millis(1500))]).unwrap();
-    let of_two = format!("{STEADY};tollgate-cost=2");
-    for (limit, cost, policy, refill, state, next) in [
-        (steady.clone(), 1, "q=5;w=2", STEADY, "r=3;t=1", "83334"),
-        (steady.clone(), 2, "q=5;w=2", &of_two, "r=1;t=1", "83334"),
-        (
-            steady.max_wait(secs(1)),
-            1,
-            "q=5;w=2",
-            STEADY,
-            "r=3;t=1",
-            "83334",
-        ),
-        (
-            Limit::window(5, Duration::from_millis(1500)),
-            1,
-            "q=5;w=2",
-            WINDOW,
-            "r=3;t=2",
-            "1250000",
-        ),
-        (
-            Limit::quota(5, Per::first_use(Duration::from_millis(1500))),
-            1,
-            "q=5;w=2",
-            WINDOW,
-            "r=3;t=2",
-            "1250000",
-        ),
-        (
-            Limit::quota(5, Per::Hour),
-            1,
-            "q=5;w=3600",
-            "",
-            "r=3;t=3600",
-            "3599750000",
-        ),
-        (tiers, 1, "q=5;w=2", "", "r=3;t=2", "1250001"),
+async fn limits_of_each_algorithm_are_written_in_whole_seconds() {
+    let span = Duration::from_millis(1500);
+    let gcra = Limit::new(5, 3, secs(1)).unwrap();
+    let tiers = Limit::tiers([Tier::new(5, span)]).unwrap();
+    let first_use = Limit::quota(5, Per::first_use(span));
+    for (limit, cost, policy, state) in [
+        (gcra.clone(), 1, "q=5;w=2", "r=3;t=1"),
+        (gcra.clone(), 2, "q=5;w=2", "r=1;t=1"),
+        (gcra.max_wait(secs(1)), 1, "q=5;w=2", "r=3;t=1"),
+        (Limit::window(5, span), 1, "q=5;w=2", "r=3;t=2"),
+        (first_use, 1, "q=5;w=2", "r=3;t=2"),
+        (Limit::quota(5, Per::Hour), 1, "q=5;w=3600", "r=3;t=3600"),
+        (tiers, 1, "q=5;w=2", "r=3;t=2"),
         (
             Limit::concurrent(5),
             1,
             "q=5;qu=\"concurrent-requests\"",
-            "",
             "r=4",
-            "",
         ),
-        (Limit::BLOCKED, 1, "q=0", "", "r=0", ""),
-        // What a field cannot hold is left out.
-        (
-            Limit::new(1, 1, secs(2_000_000_000)).unwrap(),
-            1,
-            "q=1;w=2000000000",
-            "",
-            "r=0;t=2000000000",
-            "",
-        ),
+        (Limit::BLOCKED, 1, "q=0", "r=0"),
     ] {
-        let next = match next {
-            "" => String::new(),
-            us => format!(";tollgate-t={us}"),
-        };
-        let item = |standard: &str, ours: &str| Some(format!("\"l\";{standard}{ours}"));
-        let standard = second(limit.clone(), cost, Headers::Draft11).await;
-        assert_eq!(standard, [item(policy, ""), item(state, "")], "{limit:?}");
-        let exact = second(limit.clone(), cost, Headers::Exact).await;
-        assert_eq!(
-            exact,
-            [item(policy, refill), item(state, &next)],
-            "{limit:?}"
-        );
+        let item = |figures| Some(format!("\"l\";{figures}"));
+        let fields = second(limit.clone(), cost).await;
+        assert_eq!(fields, [item(policy), item(state)], "{limit:?}");
     }
 }
 
@@ -275,8 +222,7 @@ async fn full_bucket_promises_no_more() {
     );
 }
 
-/// The items of a list: their names, and the integers of two parameters. There must be no others, except integers of our own
-/// after them.
+/// The items of a list: their names, and the integers of two parameters. There must be no others.
 fn items(headers: &HeaderMap, field: &str, known: [&str; 2]) -> Vec<(String, [Option<i64>; 2])> {
     let lines = headers.get_all(field).iter();
     let lines: Vec<_> = lines.map(|line| line.to_str().unwrap()).collect();
@@ -287,12 +233,8 @@ fn items(headers: &HeaderMap, field: &str, known: [&str; 2]) -> Vec<(String, [Op
         };
         let name = item.bare_item.as_string().expect("a string, not a token");
         let params = item.params;
-        let is_own = |key: &str| key.starts_with("tollgate-");
-        let standard = params.keys().take_while(|key| !is_own(key.as_str()));
         let is_known = |key: &str| known.contains(&key) || key == "qu";
-        assert!(standard.clone().all(|key| is_known(key.as_str())));
-        let mut own = params.iter().skip(standard.count());
-        assert!(own.all(|(key, value)| is_own(key.as_str()) && value.as_integer().is_some()));
+        assert!(params.keys().all(|key| is_known(key.as_str())));
         let integer = |key: &str| {
             let (_, value) = params.iter().find(|(found, _)| found.as_str() == key)?;
             Some(i64::from(value.as_integer().expect("an integer")))
@@ -337,15 +279,10 @@ async fn another_parser_reads_the_fields_of_every_kind_of_limit() {
         Limit::BLOCKED,
     ] {
         let clock = ManualClock::default();
-        let limiter = limiter_of(&clock, limit);
-        for step in 0..100 {
-            let headers = [Headers::Draft11, Headers::Exact][step % 2];
-            let layer = layer(&limiter).headers(headers);
-            clock.advance(Duration::from_micros((step * step * 37) as u64));
-            let fields = sent(&layer).await;
-            check(&fields);
-            let has_ours = format!("{fields:?}").contains("tollgate-");
-            assert!(!has_ours || headers == Headers::Exact);
+        let layer = layer(&limiter_of(&clock, limit));
+        for step in 0..100_u64 {
+            clock.advance(Duration::from_micros(step * step * 37));
+            check(&sent(&layer).await);
         }
     }
 }

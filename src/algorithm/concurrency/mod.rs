@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub(crate) use self::arithmetic::{Permits, new_name};
 use super::{
-    Algorithm, FieldReader, Invalid, Notation, Parameters, Refill, Share, Terms, WrittenFields,
+    Algorithm, FieldReader, Invalid, Notation, Parameters, Share, Terms, WrittenFields,
     format_duration, notation::Form,
 };
 
@@ -98,10 +98,8 @@ impl Parameters for Concurrency {
 
     fn terms(&self) -> Terms {
         Terms {
-            quota: self.limit(),
             window: None,
             period: None,
-            refill: Refill::Permits,
         }
     }
 

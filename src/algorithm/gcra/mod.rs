@@ -15,8 +15,8 @@ use std::time::Duration;
 
 pub(crate) use self::arithmetic::Ticks;
 use super::{
-    Algorithm, FieldReader, Invalid, LONGEST_US, Notation, Parameters, Refill, Share, Terms,
-    WrittenFields, format_duration, notation::Form, span_us,
+    Algorithm, FieldReader, Invalid, LONGEST_US, Notation, Parameters, Share, Terms, WrittenFields,
+    format_duration, notation::Form, span_us,
 };
 
 /// A bucket of `burst` tokens, which gets `count` tokens back in each period. [`Limit::new`](crate::Limit::new) creates one.
@@ -151,12 +151,9 @@ impl Parameters for Gcra {
     }
 
     fn terms(&self) -> Terms {
-        let (count, period) = (self.count, self.period());
         Terms {
-            quota: self.burst,
             window: Some(Duration::from_micros(self.tolerance.ceil())),
-            period: Some(period),
-            refill: Refill::Steady { count, period },
+            period: Some(self.period()),
         }
     }
 

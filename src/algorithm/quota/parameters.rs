@@ -2,8 +2,8 @@ use std::{iter, time::Duration};
 
 use super::{CalendarUnit, Per, UtcOffset};
 use crate::algorithm::{
-    Algorithm, FieldReader, Invalid, LimitError, Notation, Parameters, Refill, Share, Terms,
-    WrittenFields, ceil_micros, format_duration,
+    Algorithm, FieldReader, Invalid, LimitError, Notation, Parameters, Share, Terms, WrittenFields,
+    ceil_micros, format_duration,
     notation::{Form, duration},
 };
 use crate::{clock::Timestamp, id::shortened, message::nearest};
@@ -52,12 +52,9 @@ impl Parameters for Quota {
     }
 
     fn terms(&self) -> Terms {
-        let first_use = self.per.first_use_length();
         Terms {
-            quota: self.quota,
             window: Some(self.per.longest()),
             period: Some(self.per.shortest()),
-            refill: first_use.map_or(Refill::Other, Refill::Windowed),
         }
     }
 

@@ -5,7 +5,7 @@ use super::{
     tier::{MAX_SLIDING, Span, Tier},
 };
 use crate::algorithm::{
-    Algorithm, FieldReader, LimitError, MapForm, NEVER, Notation, Parameters, Refill, Share, Terms,
+    Algorithm, FieldReader, LimitError, MapForm, NEVER, Notation, Parameters, Share, Terms,
     WrittenFields, ceil_micros,
     duration::{format_span, parse_span},
     notation::Form,
@@ -83,11 +83,9 @@ impl Parameters for Tiers {
         let mut windows = self.iter().map(|tier| tier.window);
         let lowest = windows.next().filter(|window| *window != Tier::FOREVER);
         Terms {
-            quota: self.capacity(),
             // Several windows are not one.
             window: lowest.filter(|_| windows.len() == 0),
             period: lowest,
-            refill: Refill::Other,
         }
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub(crate) use self::arithmetic::{Shown, Units};
 use super::{
-    Algorithm, FieldReader, Invalid, Notation, Parameters, Refill, Share, Terms, WrittenFields,
+    Algorithm, FieldReader, Invalid, Notation, Parameters, Share, Terms, WrittenFields,
     ceil_micros, format_duration, notation::Form, span_us,
 };
 
@@ -89,10 +89,8 @@ impl Parameters for Window {
     fn terms(&self) -> Terms {
         let window = self.window();
         Terms {
-            quota: self.limit,
             window: Some(window),
             period: Some(window),
-            refill: Refill::Windowed(window),
         }
     }
 

@@ -44,7 +44,7 @@ use axum::Router;
 use http::StatusCode;
 use http_body_util::BodyExt;
 use tokio::net::TcpListener;
-use tollgate::{ClientIp, response::Headers};
+use tollgate::ClientIp;
 
 #[test]
 fn documented_rate_holds_in_any_second() {
@@ -62,7 +62,7 @@ async fn client_is_answered_by_an_api_with_a_limit() {
     let limit = Limit::per_second(20).burst(3);
     let app = Router::new()
         .route("/", axum::routing::get(|| async { "data" }))
-        .layer(RateLimitLayer::new(limit, ClientIp::peer()).headers(Headers::Exact));
+        .layer(RateLimitLayer::new(limit, ClientIp::peer()));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let uri = format!("http://{}/", listener.local_addr().unwrap());
     let app = app.into_make_service_with_connect_info::<SocketAddr>();

@@ -52,7 +52,6 @@ pub(crate) enum Case {
     BareRealistic,
     Plain,
     Extension,
-    ExactHeaders,
     XRateLimit,
     Default,
     Realistic,
@@ -93,12 +92,11 @@ pub(crate) enum Case {
 }
 
 impl Case {
-    const ALL: [Self; 35] = [
+    const ALL: [Self; 34] = [
         Self::Bare,
         Self::BareRealistic,
         Self::Plain,
         Self::Extension,
-        Self::ExactHeaders,
         Self::XRateLimit,
         Self::Default,
         Self::Realistic,
@@ -150,10 +148,6 @@ pub(crate) fn run(name: &str) -> ExitCode {
             plain(layer(large())).extensions(true).layer(bare()),
             request,
         ),
-        Case::ExactHeaders => {
-            let layer = layer(large()).headers(Headers::Exact);
-            serve(layer.layer(bare()), request)
-        }
         Case::XRateLimit => {
             let layer = layer(large()).headers(Headers::XRateLimitDelta);
             serve(layer.layer(bare()), request)

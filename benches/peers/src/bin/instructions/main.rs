@@ -21,7 +21,7 @@ struct Row {
     peer: Option<Case>,
 }
 
-const ROWS: [Row; 29] = [
+const ROWS: [Row; 28] = [
     row("`Limiter`, by handle", Case::Handle).beside(Case::Governor),
     row("`Limiter`, by name", Case::Name).beside(Case::Governor),
     row("`MemoryBackend` alone", Case::Backend).beside(Case::Governor),
@@ -32,7 +32,6 @@ const ROWS: [Row; 29] = [
     row("layer, headers (the default)", Case::Default)
         .over(Case::Bare)
         .beside(Case::PeerHeaders),
-    row("layer, exact headers", Case::ExactHeaders).over(Case::Bare),
     row("layer, `X-RateLimit-*`", Case::XRateLimit).over(Case::Bare),
     row(
         "the default, with a matched path, five headers, and a content type in the response",
