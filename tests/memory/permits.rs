@@ -15,13 +15,14 @@ use tokio::{
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend,
     backend::{
-        Backend, BackendError, FailurePolicy, async_trait,
+        Backend, BackendError, async_trait,
         custom::{Batch, Operation, Outcome},
     },
     clock::{ManualClock, TokioClock},
     limiter::{LimitHandle, LimiterError, Permit},
-    transaction::OnFailure,
 };
+#[cfg(feature = "failure-policy")]
+use tollgate::{backend::FailurePolicy, transaction::OnFailure};
 
 use crate::support::{
     Log,
@@ -248,6 +249,7 @@ async fn permits_are_not_lost_with_the_answer_to_a_renewal() {
 }
 
 /// Whether other permits are there or not makes no difference: the store knows this one by its name.
+#[cfg(feature = "failure-policy")]
 #[tokio::test(start_paused = true)]
 async fn permit_is_renewed_however_late_the_answers_are() {
     let store = Waits::new(0);
@@ -318,6 +320,7 @@ async fn permits_whose_answer_was_lost_are_given_back_by_name() {
 }
 
 /// The process decides in the store's place, and the store makes the charge all the same.
+#[cfg(feature = "failure-policy")]
 #[tokio::test(start_paused = true)]
 async fn permits_of_answers_that_come_too_late_are_given_back_to_the_store() {
     let store = Waits::new(0);

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use super::{
-    Algorithm, Arithmetic, Ask, AskError, Charge, Figures, LONGEST_US, Parameters, Refill, Share,
-    Terms, Verb, Wait, WrittenFields, gcra::Ticks,
+    Algorithm, Arithmetic, Ask, AskError, Charge, Figures, LONGEST_US, Parameters, Share, Terms,
+    Verb, Wait, WrittenFields, gcra::Ticks,
 };
 
 /// Clients that are blocked, each until an instant of its own.
@@ -79,10 +79,8 @@ impl Parameters for Block {
 
     fn terms(&self) -> Terms {
         Terms {
-            quota: self.capacity(),
             window: None,
             period: None,
-            refill: Refill::Other,
         }
     }
 
