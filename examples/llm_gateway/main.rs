@@ -116,12 +116,12 @@ async fn main() -> Result<(), Failure> {
         None => parrot::start().await?,
     };
     let upstream = Upstream::new(&upstream, env::var("UPSTREAM_KEY").ok().as_deref())?;
-    let layer = keys.plans().layer(&limiter)?;
+    let layers = keys.plans().layers(&limiter)?;
     let gateway = Gateway {
         keys: Arc::clone(&keys),
         limiter: limiter.clone(),
     };
-    let app = app(gateway, upstream, layer);
+    let app = app(gateway, upstream, layers);
 
     let listener = TcpListener::bind(&args.listen).await?;
     let signals = Signals::listen()?;
@@ -134,11 +134,13 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-fn app(gateway: Gateway, upstream: Upstream, layer: RateLimitLayer) -> Router {
+fn app(gateway: Gateway, upstream: Upstream, layers: [RateLimitLayer; 2]) -> Router {
     let gateway = Arc::new(gateway);
+    let [outer, inner] = layers;
     let calls = post(forward::forward)
         .with_state(Arc::new(upstream))
-        .route_layer(layer)
+        .route_layer(inner)
+        .route_layer(outer)
         // The layer added last is the outermost: it finds the key and the model, which determine the limits.
         .route_layer(from_fn_with_state(Arc::clone(&gateway), admission::admit));
     Router::new()

@@ -88,19 +88,28 @@ impl PlanLimits {
         names.any(|mut parts| parts.nth(2) == Some(class))
     }
 
-    /// The layer with one rule for each measure. A call is charged by all of them, or by none.
-    pub(crate) fn layer(&self, limiter: &Limiter) -> Result<RateLimitLayer, LimitsError> {
+    /// The layers, the outer one first. A call is charged by all rules of the outer one, or by none, and may wait there. It counts
+    /// among the calls at once when it is its turn.
+    pub(crate) fn layers(&self, limiter: &Limiter) -> Result<[RateLimitLayer; 2], LimitsError> {
+        let outer = [Measure::Requests, Measure::Tokens, Measure::Month];
+        Ok([
+            self.layer(limiter, &outer)?,
+            self.layer(limiter, &[Measure::Calls])?,
+        ])
+    }
+
+    fn layer(
+        &self,
+        limiter: &Limiter,
+        measures: &[Measure],
+    ) -> Result<RateLimitLayer, LimitsError> {
         let layer = RateLimitLayer::with_limiter(limiter.clone())
             .headers(Headers::None)
             .extensions(true)
             .respond_with(refusal::denied(limiter));
-        Measure::ALL.into_iter().try_fold(layer, |layer, measure| {
-            match self.rule(measure) {
-                Some(rule) => layer.try_rule(rule),
-                // No plan has such a limit.
-                None => Ok(layer),
-            }
-        })
+        // There are measures of which no plan has a limit.
+        let mut rules = measures.iter().filter_map(|measure| self.rule(*measure));
+        rules.try_fold(layer, RateLimitLayer::try_rule)
     }
 
     fn rule(&self, measure: Measure) -> Option<Rule> {

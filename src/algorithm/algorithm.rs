@@ -3,8 +3,8 @@ use std::{fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arithmetic, Ask, AskError, FieldReader, NEVER, Notation, Parameters,
-    concurrency::Concurrency,
+    Arithmetic, Ask, AskError, Charge, FieldReader, NEVER, Notation, Parameters,
+    concurrency::{Concurrency, Permits, new_name},
     gcra::{Gcra, Ticks},
     notation::Form,
     quota::{Quota, Usage},
@@ -58,8 +58,10 @@ pub enum AlgorithmKey {
 pub enum State {
     /// The theoretical arrival time of a token bucket.
     Gcra(Ticks),
-    /// The instants of the units of a window, or of the permits of a concurrency limit.
+    /// The instants of the units of a window.
     Units(Units),
+    /// The permits of a concurrency limit.
+    Permits(Permits),
     /// The used amount of a quota.
     Quota(Usage),
     /// The grants of tiers.
@@ -150,7 +152,7 @@ impl Algorithm {
 
     /// Checks that the algorithm can answer the question at all, whatever the state.
     #[inline]
-    pub(crate) fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
+    pub(crate) fn accepts(&self, ask: &Ask) -> Result<(), AskError> {
         match self {
             Self::Gcra(gcra) => gcra.accepts(ask),
             Self::Window(window) => window.accepts(ask),
@@ -168,7 +170,7 @@ impl Algorithm {
             (Self::Gcra(gcra), State::Gcra(tat)) => gcra.full_at(tat),
             (Self::Window(window), State::Units(units)) => window.full_at(units),
             (Self::Quota(quota), State::Quota(usage)) => quota.full_at(usage),
-            (Self::Concurrency(limit), State::Units(permits)) => limit.full_at(permits),
+            (Self::Concurrency(limit), State::Permits(permits)) => limit.full_at(permits),
             (Self::Tiers(tiers), State::Tiers(history)) => tiers.full_at(history),
             // Its key is that of another algorithm, so nobody reads it.
             _ => 0,
@@ -182,6 +184,19 @@ impl Algorithm {
             Self::Concurrency(concurrency) => Some(concurrency.hold()),
             _ => None,
         }
+    }
+
+    /// Names new permits, if the algorithm has permits.
+    #[inline]
+    pub(crate) fn new_permits(&self, units: u32) -> Option<Charge> {
+        let Self::Concurrency(_) = self else {
+            return None;
+        };
+        Some(Charge {
+            at: new_name(),
+            frac: 0,
+            units,
+        })
     }
 
     /// Returns whether requests can wait in line.
@@ -220,6 +235,19 @@ impl Kept for Units {
     fn of_state(state: State) -> Option<Self> {
         match state {
             State::Units(units) => Some(units),
+            _ => None,
+        }
+    }
+}
+
+impl Kept for Permits {
+    fn into_state(self) -> State {
+        State::Permits(self)
+    }
+
+    fn of_state(state: State) -> Option<Self> {
+        match state {
+            State::Permits(permits) => Some(permits),
             _ => None,
         }
     }

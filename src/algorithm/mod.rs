@@ -96,16 +96,16 @@ pub(crate) trait Arithmetic {
     type State: Default;
 
     /// Checks that the algorithm can answer the question at all, whatever the state.
-    fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError>;
+    fn accepts(&self, ask: &Ask) -> Result<(), AskError>;
 
     /// Returns whether the question passes: whether the cost fits, or there is something to give back or to renew.
-    fn judge(&self, ask: &Ask<'_>, state: &Self::State, now: u64) -> bool;
+    fn judge(&self, ask: &Ask, state: &Self::State, now: u64) -> bool;
 
     /// Changes the state by a question that passes.
-    fn apply(&self, ask: &Ask<'_>, state: &mut Self::State, now: u64) -> Charge;
+    fn apply(&self, ask: &Ask, state: &mut Self::State, now: u64) -> Charge;
 
     /// Returns the figures of a state, for another question like this one.
-    fn figures(&self, ask: &Ask<'_>, state: &Self::State, now: u64) -> Figures;
+    fn figures(&self, ask: &Ask, state: &Self::State, now: u64) -> Figures;
 
     /// Returns the instant from which the bucket is as if nobody had used it, or [`NEVER`].
     fn full_at(&self, state: &Self::State) -> u64;
@@ -118,7 +118,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Ask<'a> {
+pub struct Ask {
     /// The use of the units.
     pub verb: Verb,
     /// The number of units.
@@ -129,8 +129,8 @@ pub struct Ask<'a> {
     pub waits: bool,
     /// Whether a debit takes as much as fits, where a bucket cannot hold all of it.
     pub(crate) saturates: bool,
-    /// The charge that a refund or a renewal is about, if it is known.
-    pub(crate) charge: Option<&'a Charge>,
+    /// The charge that a refund or a renewal is about, if it is known; for a spend of permits, their name.
+    pub(crate) charge: Option<Charge>,
 }
 
 /// The use of units.
@@ -150,7 +150,7 @@ pub enum Verb {
     Peek,
 }
 
-impl Ask<'_> {
+impl Ask {
     pub(crate) const fn new(verb: Verb, cost: u32) -> Self {
         Self {
             verb,
@@ -163,15 +163,8 @@ impl Ask<'_> {
     }
 
     /// Sets the charge that a refund or a renewal is about.
-    pub(crate) const fn of<'b>(self, charge: Option<&'b Charge>) -> Ask<'b> {
-        Ask {
-            verb: self.verb,
-            cost: self.cost,
-            min_cost: self.min_cost,
-            waits: self.waits,
-            saturates: self.saturates,
-            charge,
-        }
+    pub(crate) const fn of(self, charge: Option<Charge>) -> Self {
+        Self { charge, ..self }
     }
 
     /// Rejects a renewal, and a spend of more than a limit can ever grant.
@@ -210,7 +203,8 @@ pub(crate) enum AskError {
 }
 
 /// A change of a bucket. What its instant means is known to its algorithm: the TAT after the charge (GCRA), the end of the
-/// period (quota), or the instant of the units (window, concurrency). For tiers, it is the [grant](tiers::Grant).
+/// period (quota), or the instant of the units (window). For permits, it is their name, and for tiers the
+/// [grant](tiers::Grant).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Charge {
     pub(crate) at: u64,
@@ -260,11 +254,6 @@ impl Wait {
             NEVER => Self::UNKNOWN,
             instant => Self(instant.saturating_sub(now)),
         }
-    }
-
-    /// Returns no time, or an unknown one.
-    const fn unknown_unless(is_over: bool) -> Self {
-        if is_over { Self::ZERO } else { Self::UNKNOWN }
     }
 
     /// Returns the time, or `None` if it is unknown or never ends.

@@ -1,20 +1,20 @@
 //! How a batch is decided, wherever the states of its buckets are.
 
-use smallvec::SmallVec;
-
 use super::BackendError;
 use crate::{
     algorithm::{
-        Algorithm, Arithmetic, Figures, Kept, State, Verb, Wait, gcra::Ticks, quota::Usage,
-        tiers::History, window::Units,
+        Algorithm, Arithmetic, Figures, Kept, State, Verb, Wait, concurrency::Permits, gcra::Ticks,
+        quota::Usage, tiers::History, window::Units,
     },
     clock::Timestamp,
-    decision::{Answer, Outcome, Source},
+    decision::{Answer, Outcome},
     transaction::{Batch, Member, Operation},
 };
 
 /// Where the states of a batch's buckets are, while it is decided.
-pub(crate) trait Buckets: Keep<Ticks> + Keep<Units> + Keep<Usage> + Keep<History> {
+pub(crate) trait Buckets:
+    Keep<Ticks> + Keep<Units> + Keep<Usage> + Keep<Permits> + Keep<History>
+{
     /// Makes a bucket as new.
     fn reset(&mut self, place: usize, member: &Member<'_>);
 }
@@ -205,14 +205,11 @@ impl Outcome {
         states: &mut [Option<State>],
     ) -> Result<Self, BackendError> {
         now.validate()?;
-        let mut answers = SmallVec::from_elem(Answer::default(), batch.members.len());
+        let mut outcome = Self::unanswered(batch);
         let mut shared = States { batch, states };
-        decide(batch, &mut answers, &mut shared, now.as_micros())?;
+        decide(batch, &mut outcome.answers, &mut shared, now.as_micros())?;
         shared.copy_to_all_places();
-        Ok(Self {
-            answers,
-            source: Source::Store,
-        })
+        Ok(outcome)
     }
 }
 

@@ -1,7 +1,7 @@
 use smallvec::SmallVec;
 
 use crate::{
-    algorithm::{Algorithm, Ask, Charge, LeaseShare},
+    algorithm::{Algorithm, Ask, LeaseShare},
     clock::Timestamp,
     id::IdFormat,
     transaction::{Batch, BucketKey, Fingerprint, LimitKey, Member, Mode, OnFailure, Operation},
@@ -35,8 +35,7 @@ pub(crate) struct OwnedMember {
     limit: Result<u32, Box<str>>,
     id: Box<str>,
     algorithm: Algorithm,
-    ask: Ask<'static>,
-    charge: Option<Charge>,
+    ask: Ask,
     mode: Mode,
     format: IdFormat,
     on_failure: Option<OnFailure>,
@@ -85,7 +84,7 @@ impl OwnedMember {
         Member {
             key: BucketKey::new(limit, &self.id).of(self.algorithm.key()),
             algorithm: &self.algorithm,
-            ask: self.ask.of(self.charge.as_ref()),
+            ask: self.ask,
             mode: self.mode,
             format: self.format,
             on_failure: self.on_failure,
@@ -108,8 +107,7 @@ impl From<&Member<'_>> for OwnedMember {
             },
             id: member.key.id.into(),
             algorithm: member.algorithm.clone(),
-            ask: member.ask.of(None),
-            charge: member.ask.charge.copied(),
+            ask: member.ask,
             mode: member.mode,
             format: member.format,
             on_failure: member.on_failure,

@@ -13,6 +13,8 @@ pub struct Outcome {
     pub answers: SmallVec<[Answer; 4]>,
     /// Who has decided.
     pub source: Source,
+    /// Whether a store may have charged the batch although the answers do not show it.
+    pub(crate) may_be_charged: bool,
 }
 
 /// A backend's answer for one member of a batch. The [backend docs](crate::backend::custom) have an example.
@@ -74,6 +76,7 @@ impl Outcome {
         Self {
             answers: answers.into_iter().collect(),
             source: Source::Store,
+            may_be_charged: false,
         }
     }
 

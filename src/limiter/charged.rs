@@ -37,6 +37,10 @@ impl Client {
         }
     }
 
+    pub(super) fn limit(&self) -> &str {
+        &self.limit
+    }
+
     /// Returns a transaction of the client. It corrects a decision that was recorded already.
     pub(crate) fn transaction(&self) -> Transaction<'_> {
         Transaction {

@@ -4,7 +4,7 @@ use std::{iter::zip, slice};
 
 use smallvec::SmallVec;
 
-use super::{Limiter, Transaction, error::LimiterError, lookup::rooms};
+use super::{Limiter, Transaction, error::LimiterError, lookup::rooms, permits::AskedPermits};
 use crate::{
     backend::BackendError,
     decision::{Answer, Decision, Source},
@@ -126,10 +126,14 @@ impl Limiter {
         looked.map_err(|error| *error)?;
         let batch = call.batch(&members);
         let since = Stopwatch::start();
+        let permits = AskedPermits::new(self, &batch, transactions);
         let outcome = self.shared.backend.apply(&batch).await;
         call.record_duration(since);
         let error = match outcome {
             Ok(outcome) if outcome.answers.len() == members.len() => {
+                if !outcome.may_be_charged {
+                    permits.are_answered();
+                }
                 let (answers, source) = (&outcome.answers, outcome.source);
                 call.conclude(transactions, &members, answers, source, decisions);
                 return Ok(());
@@ -137,6 +141,9 @@ impl Limiter {
             Ok(_) => BackendError::unavailable("its answer is one to another batch"),
             Err(error) => error,
         };
+        if !matches!(error, BackendError::Unavailable(_)) {
+            permits.are_answered();
+        }
         Err(*call.failed(transactions, &members, error))
     }
 }

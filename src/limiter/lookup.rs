@@ -48,7 +48,32 @@ impl<'a> Call<'a> {
         if decisions.iter().any(Decision::denies) {
             members.clear();
         }
-        Ok(())
+        self.check_line(transactions, members)
+    }
+
+    /// Rejects a batch that would hold permits while it waits in line.
+    fn check_line(
+        &self,
+        transactions: &[Transaction<'_>],
+        members: &[Member<'_>],
+    ) -> Result<(), Failed> {
+        let waits = |member: &&Member<'_>| member.ask.waits && member.algorithm.has_line();
+        let has_permits = |member: &&Member<'_>| {
+            member.algorithm.hold().is_some() && self.operation.writes(member)
+        };
+        let Some(line) = members.iter().find(waits) else {
+            return Ok(());
+        };
+        let Some(permits) = members.iter().find(has_permits) else {
+            return Ok(());
+        };
+        let reason = format!(
+            "its permits would be held while the request waits in line for limit `{}`: take them in a batch of their own, when \
+             it is the request's turn (in a layer inside of the one with the line), or do not wait (`no_wait`)",
+            transactions[line.place].limit
+        );
+        let limit = transactions[permits.place].limit;
+        Err(Box::new(LimiterError::unsupported(limit, reason)))
     }
 
     /// Looks up the limit of a transaction, folds and hashes its id, and adds a member, or returns the decision without one.
@@ -80,6 +105,7 @@ impl<'a> Call<'a> {
                 },
             ));
         };
+        let verb = self.operation.verb(mode);
         // It is made where it stays: copies take longer than the arithmetic.
         add(Member {
             key: BucketKey {
@@ -89,12 +115,15 @@ impl<'a> Call<'a> {
             },
             algorithm,
             ask: Ask {
-                verb: self.operation.verb(mode),
+                verb,
                 cost: transaction.cost,
                 min_cost: transaction.min_cost.unwrap_or(transaction.cost),
                 waits: mode == Mode::CheckAndSpend && !transaction.no_wait,
                 saturates: is_shadow || transaction.is_correction,
-                charge: None,
+                charge: match verb {
+                    Verb::Spend => algorithm.new_permits(transaction.cost),
+                    _ => None,
+                },
             },
             mode,
             format: named.format(),
@@ -133,7 +162,7 @@ impl<'a> Call<'a> {
             Operation::Peek => Verb::Spend,
             _ => ask.verb,
         };
-        let asks_for_part = transaction.min_cost.is_some() && ask.charge.is_none();
+        let asks_for_part = transaction.min_cost.is_some() && transaction.receipt.is_none();
         let accepted = match member.algorithm.accepts(&Ask { verb, ..*ask }) {
             Ok(()) | Err(AskError::TooCostly(_))
                 if asks_for_part && !matches!(member.algorithm, Algorithm::Tiers(_)) =>
@@ -175,7 +204,7 @@ impl<'a> Call<'a> {
         if is_current && !receipt.is_for(member.print) {
             return Err(Box::new(LimiterError::foreign_receipt(transaction.limit)));
         }
-        member.ask.charge = Some(receipt.charge());
+        member.ask.charge = Some(*receipt.charge());
         member.is_local = is_current && receipt.is_local() && !receipt.is_elsewhere();
         // The store does not have it.
         if !is_current || receipt.is_local() {

@@ -6,10 +6,11 @@ mod decide;
 mod error;
 mod handle;
 mod lookup;
+mod permit_keeper;
+mod permit_record;
 mod permits;
 mod record;
 mod reload;
-mod renewals;
 mod transaction;
 
 use std::{fmt, sync::Arc, sync::Weak};
@@ -19,7 +20,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 pub use self::permits::Permit;
-use self::{charged::Corrections, renewals::PermitKeeper};
+use self::{charged::Corrections, permit_keeper::PermitKeeper};
 pub(crate) use self::{
     charged::{Charged, Client},
     permits::LentPermit,
@@ -145,7 +146,8 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// If the store does not answer. The rest then stays charged until time has replaced it.
+    /// If the store does not answer. What could not be given back stays charged until time has replaced it. Permits stay known:
+    /// they are given back in the background, and another call tries it at once.
     pub async fn close(&self) -> Result<(), LimiterError> {
         let released = self.shared.permits.close().await;
         self.shared.corrections.ended().await;

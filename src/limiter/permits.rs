@@ -2,33 +2,23 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Weak},
     time::Duration,
 };
 
-use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
-use tokio::{
-    runtime::Handle,
-    sync::{Mutex as AsyncMutex, OwnedMutexGuard},
-    time::Instant,
-};
+use tokio::time::Instant;
 
 use super::{
     LimitHandle, Limiter, Transaction, charged::Client, error::LimiterError, lookup::limit_of,
-    renewals::PermitKeeper,
+    permit_record::PermitRecord,
 };
 use crate::{
     algorithm::Algorithm,
-    backend::BackendError,
     decision::Decision,
     limit::Limit,
-    metrics::PermitCount,
     task::detached,
-    transaction::{OnFailure, Operation, Receipt},
+    transaction::{Batch, Operation, Receipt},
 };
 
 /// The right to do a piece of work, on a [concurrency limit](crate::Limit::concurrent). Dropping it ends the work, and lets
@@ -63,33 +53,6 @@ impl Drop for Work {
     }
 }
 
-/// The permits of one charge.
-pub(super) struct PermitRecord {
-    client: Client,
-    /// The place among the permits of the limiter.
-    pub(super) number: u64,
-    /// The runtime that took them. It gives them back, if no other one does.
-    runtime: Option<Handle>,
-    /// Locked during a renewal; `None` once they are given back or lost.
-    receipt: Arc<AsyncMutex<Option<Receipt>>>,
-    /// Whether the work has ended. If that is during a renewal, the renewal gives them back.
-    has_ended: AtomicBool,
-    held: Mutex<Held>,
-}
-
-/// How long permits count.
-struct Held {
-    /// When they were taken or renewed last, at the latest.
-    since: Instant,
-    hold: Duration,
-    /// When the next renewal is due.
-    due: Instant,
-    /// Whether a renewal since then may have moved them, although its answer was lost.
-    may_have_moved: bool,
-    /// Counts them until their work has ended, or they are lost.
-    counted: Option<PermitCount>,
-}
-
 impl LimitHandle {
     /// Takes a permit of a [concurrency limit](crate::Limit::concurrent) for a piece of work, or returns the decision that
     /// denies it.
@@ -115,24 +78,21 @@ impl LimitHandle {
     /// # Cancellation safety
     ///
     /// It is safe to drop the future at any time. A permit that the store has granted by then, or grants later, is given
-    /// back in a task that outlives the future.
+    /// back in the background.
     ///
     /// # Errors
     ///
     /// If the limit is of another algorithm, outside of a tokio runtime with a timer, and as [`Limiter::spend`].
     pub async fn enter(&self, id: &str) -> Result<Result<Permit, Decision>, LimiterError> {
         self.limiter().require_permits(&self.transaction(id))?;
-        let (limit, id, since) = (self.clone(), Box::<str>::from(id), Instant::now());
-        // If the caller leaves, it goes on, and then drops the permit, which gives it back.
-        detached(async move {
-            let (limiter, transaction) = (limit.limiter(), limit.transaction(&id));
-            let decision = limiter.one(Operation::Spend, &transaction).await?;
-            match decision.allowed() {
-                true => Permit::hold(limiter, &transaction, &decision, since).map(Ok),
-                false => Ok(Err(decision)),
-            }
-        })
-        .await
+        let limiter = self.limiter();
+        let transaction = self.transaction(id);
+        let since = Instant::now();
+        let decision = limiter.one(Operation::Spend, &transaction).await?;
+        if !decision.allowed() {
+            return Ok(Err(decision));
+        }
+        Permit::hold(limiter, &transaction, &decision, since).map(Ok)
     }
 }
 
@@ -153,25 +113,15 @@ impl Permit {
         let limits = limiter.in_force();
         let named = limits.get(transaction.limit);
         let counted = named.map(|named| named.meter().held(named.name(), receipt.cost()));
-        let record = limiter.shared.permits.keep(|number| PermitRecord {
-            client,
-            number,
-            runtime: Handle::try_current().ok(),
-            receipt: Arc::new(AsyncMutex::new(Some(receipt))),
-            has_ended: AtomicBool::new(false),
-            held: Mutex::new(Held {
-                since,
-                hold,
-                due: since + hold / 3,
-                may_have_moved: false,
-                counted,
-            }),
-        });
+        let record = limiter
+            .shared
+            .permits
+            .keep(|number| PermitRecord::new(number, client, receipt, (since, hold), counted));
         let permit = Self(smallvec![Arc::new(Work(record))]);
         // An error drops the permit, which gives it back.
-        let renewing = limiter.shared.permits.renew_here();
+        let running = limiter.shared.permits.run_here();
         let limit = transaction.limit;
-        renewing.map_err(|reason| LimiterError::unsupported(limit, reason))?;
+        running.map_err(|reason| LimiterError::unsupported(limit, reason))?;
         Ok(permit)
     }
 
@@ -210,7 +160,7 @@ impl Permit {
     ///
     /// # Errors
     ///
-    /// If the store does not answer. The permit then comes back when its hold is over.
+    /// If the store does not answer. The permit is then given back in the background, as soon as the store answers.
     pub async fn release(self) -> Result<bool, LimiterError> {
         let mut was_held = true;
         for work in self.0 {
@@ -231,138 +181,59 @@ impl fmt::Debug for Permit {
     }
 }
 
-impl Held {
-    /// Returns whether the hold is not over.
-    fn lasts(&self) -> bool {
-        self.since.elapsed() < self.hold
+/// Permits that the store was asked for, until its answer is there. If none comes, they are given back by their names.
+pub(super) struct AskedPermits(SmallVec<[AskedPermit; 1]>);
+
+struct AskedPermit {
+    client: Client,
+    receipt: Receipt,
+    hold: Duration,
+}
+
+impl AskedPermits {
+    pub(super) fn new(
+        limiter: &Limiter,
+        batch: &Batch<'_>,
+        transactions: &[Transaction<'_>],
+    ) -> Self {
+        let asked = batch.members.iter().filter_map(|member| {
+            let hold = member.algorithm.hold()?;
+            let charge = member.ask.charge.filter(|_| batch.writes(member))?;
+            let is_spent = batch.operation == Operation::Spend;
+            is_spent.then(|| AskedPermit {
+                client: Client::of(limiter, &transactions[member.place]),
+                receipt: Receipt::new(member.key.algorithm, charge, false, member.print.short()),
+                hold,
+            })
+        });
+        Self(asked.collect())
     }
 
-    fn may_have_moved(&self) -> bool {
-        self.may_have_moved && self.lasts()
-    }
-
-    fn try_again(&mut self) {
-        self.due = Instant::now() + self.hold / 12;
+    pub(super) fn are_answered(mut self) {
+        self.0.clear();
     }
 }
 
-impl PermitRecord {
-    fn is_held(&self) -> bool {
-        // During a renewal, nobody knows better.
-        let receipt = self.receipt.try_lock();
-        receipt.map_or(true, |receipt| receipt.is_some()) && self.held.lock().lasts()
-    }
-
-    /// Ends the work.
-    fn end(self: &Arc<Self>) {
-        self.has_ended.store(true, Ordering::SeqCst);
-        self.held.lock().counted = None;
-        self.keeper().forget(self.number);
-        // If a renewal has the lock, it gives the permits back.
-        let receipt = self
-            .receipt
-            .try_lock()
-            .ok()
-            .and_then(|mut receipt| receipt.take());
-        if let Some(receipt) = receipt {
-            let client = self.client.clone();
-            let refund = Box::pin(async move {
-                let _logged = client.refund(&receipt).await;
+impl Drop for AskedPermits {
+    fn drop(&mut self) {
+        for AskedPermit {
+            client,
+            receipt,
+            hold,
+        } in self.0.drain(..)
+        {
+            let limiter = client.limiter.clone();
+            let record = limiter.shared.permits.keep(|number| {
+                PermitRecord::new(number, client, receipt, (Instant::now(), hold), None)
             });
-            self.client.limiter.detach_on(self.runtime.as_ref(), refund);
+            record.end();
         }
-    }
-
-    /// Ends the work after a renewal that is under way. Returns whether the permits were still held.
-    pub(super) async fn release(self: Arc<Self>) -> Result<bool, LimiterError> {
-        self.keeper().forget(self.number);
-        self.held.lock().counted = None;
-        let receipt = self.receipt.lock().await.take();
-        match receipt {
-            Some(receipt) => self.client.refund(&receipt).await,
-            None => Ok(false),
-        }
-    }
-
-    fn keeper(&self) -> &Arc<PermitKeeper> {
-        &self.client.limiter.shared.permits
-    }
-
-    /// Lets the permits be renewed soon.
-    pub(super) fn renew_soon(&self) {
-        self.held.lock().due = Instant::now();
-    }
-
-    /// Returns whether the permits have to be renewed within some time.
-    pub(super) fn is_due_within(&self, time: Duration) -> bool {
-        Instant::now() + time >= self.held.lock().due
-    }
-
-    /// Renews the permits. If the task of another runtime is renewing them, it does nothing.
-    pub(super) async fn renew(self: Arc<Self>) {
-        let Ok(mut receipt) = Arc::clone(&self.receipt).try_lock_owned() else {
-            return;
-        };
-        self.renew_by(&mut receipt).await;
-        drop(receipt);
-        if self.has_ended.load(Ordering::SeqCst) {
-            self.end();
-        }
-    }
-
-    async fn renew_by(&self, receipt: &mut OwnedMutexGuard<Option<Receipt>>) {
-        let Some(before) = &**receipt else {
-            return;
-        };
-        let (limiter, since) = (&self.client.limiter, Instant::now());
-        let transaction = self.client.transaction().of_receipt(before);
-        let mut renewed = limiter.one(Operation::Renew, &transaction).await;
-        let is_gone = |decision: &Decision| decision.limited() && !decision.renewed();
-        if renewed.as_ref().is_ok_and(is_gone) && self.held.lock().may_have_moved() {
-            // Nobody knows to when. Those that have moved expire.
-            let again = self.client.transaction().cost(before.cost());
-            let again = again.on_failure(OnFailure::Refuse);
-            renewed = limiter.one(Operation::Spend, &again).await;
-        }
-        let hold = limiter.hold_of(&transaction);
-        let mut held = self.held.lock();
-        match (renewed, hold) {
-            (Ok(renewed), Some(hold)) if renewed.receipt().is_some() => {
-                (held.since, held.hold, held.due) = (since, hold, since + hold / 3);
-                held.may_have_moved = false;
-                **receipt = renewed.receipt();
-            }
-            // They may be there, so another attempt is made before they expire.
-            (Err(error), _) if held.lasts() => {
-                held.may_have_moved |=
-                    !matches!(error, LimiterError::Backend(BackendError::NotDone(_)));
-                held.try_again();
-            }
-            (Ok(renewed), _) if renewed.limited() && held.may_have_moved() => held.try_again(),
-            // The limit has gone.
-            (Ok(renewed), _) if !renewed.limited() => **receipt = None,
-            _ => {
-                (**receipt, held.counted) = (None, None);
-                self.log_loss();
-            }
-        }
-    }
-
-    fn log_loss(&self) {
-        let transaction = self.client.transaction();
-        let limit = transaction.limit;
-        tracing::warn!(
-            limit,
-            "a permit was lost while its work goes on: the process was paused or cut off for longer than the hold, which a \
-             reload can have shortened, or the bucket was reset"
-        );
-        tracing::debug!(limit, id = ?transaction, "the lost permit");
     }
 }
 
 impl Limiter {
     /// Returns how long the permits of a client count; `None` if its limit has none.
-    fn hold_of(&self, transaction: &Transaction<'_>) -> Option<Duration> {
+    pub(super) fn hold_of(&self, transaction: &Transaction<'_>) -> Option<Duration> {
         let limits = self.in_force();
         let limit = limit_of(&limits, transaction).ok()??;
         limit.algorithm()?.hold()

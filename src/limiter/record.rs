@@ -4,7 +4,7 @@ use std::slice;
 
 use tracing::{Level, level_filters::LevelFilter};
 
-use super::{Transaction, decide::Call, error::LimiterError, lookup::canonical};
+use super::{Transaction, charged::Client, decide::Call, error::LimiterError, lookup::canonical};
 use crate::{
     decision::{Answer, Decision, ResultLabel, Source},
     id::{Id, MISSING},
@@ -86,6 +86,22 @@ impl Call<'_> {
                 record_utilization(named, transaction, decision);
             }
             emit(named, transaction, decision, label);
+        }
+    }
+}
+
+impl Client {
+    /// Logs that the client has lost a permit.
+    pub(super) fn log_loss(&self) {
+        let transaction = self.transaction();
+        let limits = self.limiter.in_force();
+        if let Some(named) = transaction.named(&limits) {
+            let id = shown_id(named, &transaction);
+            tracing::debug!(
+                limit = transaction.limit,
+                id = &*id.shown(),
+                "a lost permit"
+            );
         }
     }
 }

@@ -5,7 +5,7 @@ use super::{
     charge::{BoundRule, Rules},
 };
 use crate::{
-    algorithm::{Ask, AskError, Charge, Verb},
+    algorithm::{Algorithm, Ask, AskError, Charge, Verb},
     limit::{Limit, Limits, LimitsError, NamedLimit},
     transaction::Mode,
 };
@@ -53,7 +53,28 @@ impl Rules {
                 self.check_costs(rule, named)?;
             }
         }
-        Ok(())
+        self.check_lines(limits)
+    }
+
+    /// Checks that no request would hold permits while it waits in line.
+    fn check_lines(&self, limits: &Limits) -> Result<(), LimitsError> {
+        let find = |bound: &BoundRule, is: fn(&Limit) -> bool| {
+            let mut named = bound.rule.limits().filter_map(|name| limits.get(name));
+            named.find(|named| named.all().any(|(_, limit)| is(limit)))
+        };
+        let has_permits = |limit: &Limit| limit.algorithm().and_then(Algorithm::hold).is_some();
+        let mut waiting = self.iter().filter(|bound| bound.waits());
+        let line = waiting.find_map(|bound| find(bound, |limit| limit.line().is_some()));
+        let permits = self.iter().find_map(|bound| find(bound, has_permits));
+        let Some((line, permits)) = line.zip(permits) else {
+            return Ok(());
+        };
+        let message = format!(
+            "requests would keep its permits while they wait in line for limit `{}`: put the permits into a layer inside of the \
+             one with the line, where they are taken when it is the request's turn",
+            line.name()
+        );
+        Err(LimitsError::of_limit(permits.name(), message))
     }
 
     /// Checks what rules of one limit cost a request that meets them all in one bucket.
@@ -119,8 +140,7 @@ impl Rule {
             // Nothing is given back.
             return None;
         }
-        let charge = Charge::default();
-        let refund = Ask::new(Verb::Refund, 1).of(Some(&charge));
+        let refund = Ask::new(Verb::Refund, 1).of(Some(Charge::default()));
         let reason = algorithm.accepts(&refund).err()?;
         Some(format!(
             "{reason}: remove `{}` from its rule",

@@ -280,18 +280,59 @@ pub async fn charge_gives_back_and_renews_its_own_permits_only(driver: Driver) {
         assert_eq!(refund.expect("it decides")[0].passed, gives_back);
     }
     assert!(driver.spends(START + 6 * SECOND, &[five]).await);
-    // Of a charge that is given back in part, the rest is renewed.
+    // Of a charge that is given back in part, the rest is renewed and given back.
     let some = |cost| Question::new(PERMITS, 2, cost);
     let three = driver.ask(START, Operation::Spend, &[some(3)]).await;
     let three = three.expect("it decides")[0];
     for (operation, cost, passes) in [
         (Operation::Refund, 1, true),
-        (Operation::Renew, 3, false),
         (Operation::Renew, 2, true),
+        (Operation::Refund, 3, true),
+        (Operation::Renew, 2, false),
     ] {
         let answers = driver.ask(START, operation, &[some(cost).of(&three)]).await;
         assert_eq!(answers.expect("it decides")[0].passed, passes, "{cost}");
     }
+}
+
+pub async fn repeated_and_late_messages_about_permits_change_no_other(driver: Driver) {
+    let four = Question::new(PERMITS, 1, 4);
+    let other = driver.ask(START, Operation::Spend, &[four]).await;
+    let other = four.of(&other.expect("it decides")[0]);
+    let ours = driver.ask(START, Operation::Spend, &[four]).await;
+    let ours = four.of(&ours.expect("it decides")[0]);
+    // The same name twice is one permit, even if there is no room for another one.
+    for _ in 0..2 {
+        assert!(driver.spends(START + 1, &[ours]).await);
+    }
+    let three = [Question::new(PERMITS, 1, 3)];
+    assert!(!driver.spends(START + 1, &three).await);
+    // The second refund and a renewal that comes too late find nothing.
+    let messages = [
+        (Operation::Refund, true),
+        (Operation::Refund, false),
+        (Operation::Renew, false),
+    ];
+    for (operation, passes) in messages {
+        let answers = driver.ask(START + 1, operation, &[ours]).await;
+        assert_eq!(
+            answers.expect("it decides")[0].passed,
+            passes,
+            "{operation:?}"
+        );
+    }
+    let renewed = driver.ask(START + 2, Operation::Renew, &[other]).await;
+    assert!(renewed.expect("it decides")[0].passed);
+    assert!(
+        driver
+            .spends(START + 3, &[Question::new(PERMITS, 1, 6)])
+            .await
+    );
+    assert!(
+        !driver
+            .spends(START + 3, &[Question::new(PERMITS, 1, 1)])
+            .await
+    );
 }
 
 pub async fn renewals_of_one_bucket_are_decided_in_order(driver: Driver) {

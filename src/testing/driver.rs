@@ -195,7 +195,7 @@ impl Driver {
         let algorithm = &self.limits[question.limit];
         let mut member = Member::new(key, algorithm, question.cost, question.mode);
         member.ask.verb = operation.verb(question.mode);
-        member.ask = member.ask.of(question.charge.as_ref());
+        member.ask.charge = question.charge.or(member.ask.charge);
         member
     }
 }

@@ -74,9 +74,27 @@ impl Random {
                 } else {
                     &modes
                 };
-                Some(question.mode(self.of(some)))
+                let charge = (limit == PERMITS).then(|| self.permits(cost, &of));
+                let mode = self.of(some);
+                Some(Question {
+                    charge,
+                    ..question.mode(mode)
+                })
             }
             _ => Some(question),
+        }
+    }
+
+    /// Names new permits, or repeats the question for some that were taken before.
+    fn permits(&mut self, units: u32, before: &[&(Question, Charge)]) -> Charge {
+        if self.below(4) == 0 && !before.is_empty() {
+            let (_, charge) = self.of(before);
+            return *charge;
+        }
+        Charge {
+            at: self.below(1 << 52),
+            frac: 0,
+            units,
         }
     }
 }

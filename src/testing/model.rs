@@ -1,6 +1,6 @@
 //! The algorithms as they are defined, in exact fractions and lists of instants, without the arithmetic of the crate.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use crate::algorithm::{Algorithm, Ask, Charge, Figures, Verb, Wait, quota::Per};
 
@@ -81,12 +81,18 @@ pub(super) enum Model {
         max_wait: Fraction,
         full_at: Fraction,
     },
-    /// Each unit counts for a span. How long permits are held is not known ahead.
+    /// Each unit counts for a span.
     Units {
         limit: u32,
         span: u64,
         taken: Vec<u64>,
-        are_permits: bool,
+    },
+    /// Each permit counts for a time after it was taken or renewed. How long it is held is not known ahead.
+    Permits {
+        limit: u32,
+        hold: u64,
+        /// By name, the instant and the units.
+        held: BTreeMap<u64, (u64, u32)>,
     },
     /// Units count until their period ends.
     Quota {
@@ -109,12 +115,6 @@ fn micros(duration: std::time::Duration) -> u64 {
 impl Model {
     /// Returns an unused bucket, or `None` if its algorithm has no model here.
     pub(super) fn new(algorithm: &Algorithm) -> Option<Self> {
-        let units = |limit, span, are_permits| Self::Units {
-            limit,
-            span,
-            taken: Vec::new(),
-            are_permits,
-        };
         Some(match algorithm {
             Algorithm::Gcra(gcra) => Self::Tokens {
                 burst: gcra.burst(),
@@ -123,8 +123,16 @@ impl Model {
                 max_wait: Fraction::whole(micros(gcra.max_wait()).into()),
                 full_at: Fraction::whole(0),
             },
-            Algorithm::Window(window) => units(window.limit(), micros(window.window()), false),
-            Algorithm::Concurrency(limit) => units(limit.limit(), micros(limit.hold()), true),
+            Algorithm::Window(window) => Self::Units {
+                limit: window.limit(),
+                span: micros(window.window()),
+                taken: Vec::new(),
+            },
+            Algorithm::Concurrency(limit) => Self::Permits {
+                limit: limit.limit(),
+                hold: micros(limit.hold()),
+                held: BTreeMap::new(),
+            },
             Algorithm::Quota(quota) => Self::Quota {
                 quota: quota.quota(),
                 length: match quota.per() {
@@ -140,7 +148,7 @@ impl Model {
 
     /// Answers a question, and changes the bucket if it passes.
     #[expect(clippy::too_many_lines, reason = "an arm for each algorithm")]
-    pub(super) fn ask(&mut self, ask: &Ask<'_>, now: u64) -> bool {
+    pub(super) fn ask(&mut self, ask: &Ask, now: u64) -> bool {
         match self {
             Self::Tokens {
                 burst,
@@ -150,7 +158,7 @@ impl Model {
                 full_at,
             } => {
                 let start = Fraction::whole(now.into());
-                let is_owned = |charge: &Charge| {
+                let is_owned = |charge: Charge| {
                     Fraction::whole(charge.at.into())
                         .plus(Fraction(charge.frac.into(), (*count).into()))
                         == *full_at
@@ -179,9 +187,7 @@ impl Model {
                 }
                 passes
             }
-            Self::Units {
-                limit, span, taken, ..
-            } => {
+            Self::Units { limit, span, taken } => {
                 taken.retain(|unit| now < unit + *span);
                 let used = u32::try_from(taken.len()).expect("few units");
                 let is_meant = |unit: &u64| ask.charge.is_none_or(|charge| charge.at == *unit);
@@ -190,19 +196,39 @@ impl Model {
                     Verb::Spend => used + ask.cost <= *limit,
                     Verb::Debit => true,
                     Verb::Refund => meant > 0 && ask.cost > 0,
-                    Verb::Renew => meant >= ask.cost as usize && ask.cost > 0,
-                    Verb::Peek => false,
+                    Verb::Renew | Verb::Peek => false,
                 };
-                if passes && matches!(ask.verb, Verb::Refund | Verb::Renew) {
+                if passes && ask.verb == Verb::Refund {
                     for _ in 0..meant.min(ask.cost as usize) {
-                        let place = taken.iter().rposition(is_meant).expect("it is there");
-                        taken.remove(place);
+                        let last = taken.iter().rposition(is_meant).expect("it is there");
+                        taken.remove(last);
                     }
-                }
-                if passes && ask.verb != Verb::Refund {
+                } else if passes {
                     taken.extend((0..ask.cost).map(|_| now));
                     taken.sort_unstable();
                 }
+                passes
+            }
+            Self::Permits { limit, hold, held } => {
+                held.retain(|_, (seen, _)| now < *seen + *hold);
+                let used: u32 = held.values().map(|(_, units)| units).sum();
+                let name = ask.charge.map(|charge| charge.at);
+                let known = name.and_then(|name| held.get_mut(&name));
+                let passes = match ask.verb {
+                    Verb::Spend => known.is_some() || used + ask.cost <= *limit,
+                    Verb::Refund | Verb::Renew => known.is_some() && ask.cost > 0,
+                    Verb::Debit | Verb::Peek => false,
+                };
+                match (ask.verb, known) {
+                    _ if !passes || ask.cost == 0 => {}
+                    (Verb::Refund, Some((_, units))) => *units -= ask.cost.min(*units),
+                    (_, Some((seen, _))) => *seen = now,
+                    (_, None) => {
+                        let name = name.expect("the charge of a spend has a name");
+                        held.insert(name, (now, ask.cost));
+                    }
+                }
+                held.retain(|_, (_, units)| *units > 0);
                 passes
             }
             Self::Quota {
@@ -237,7 +263,7 @@ impl Model {
     }
 
     #[expect(clippy::too_many_lines, reason = "an arm for each algorithm")]
-    pub(super) fn figures(&self, ask: &Ask<'_>, now: u64) -> Figures {
+    pub(super) fn figures(&self, ask: &Ask, now: u64) -> Figures {
         match self {
             Self::Tokens {
                 burst,
@@ -267,12 +293,7 @@ impl Model {
                     delay: if waits { beyond.wait() } else { Wait::ZERO },
                 }
             }
-            Self::Units {
-                limit,
-                span,
-                taken,
-                are_permits,
-            } => {
+            Self::Units { limit, span, taken } => {
                 let used_at = |at: u64| {
                     let counts = taken.iter().filter(|unit| at < **unit + span);
                     u32::try_from(counts.count()).expect("few units")
@@ -286,8 +307,7 @@ impl Model {
                         return Wait::ZERO;
                     }
                     let first = instants.iter().find(|end| holds(**end));
-                    let known = first.filter(|_| !are_permits);
-                    known.map_or(Wait::UNKNOWN, |end| Wait::micros(end - now))
+                    first.map_or(Wait::UNKNOWN, |end| Wait::micros(end - now))
                 };
                 let left = left_at(now);
                 let is_unused = used_at(now) == 0;
@@ -297,6 +317,21 @@ impl Model {
                     next_after: until(&|at| used_at(at) + ask.cost <= *limit),
                     more_after: until(&|at| is_unused || left_at(at) > left),
                     reset_after: until(&|at| used_at(at) == 0),
+                    delay: Wait::ZERO,
+                }
+            }
+            Self::Permits { limit, hold, held } => {
+                let counting = held.values().filter(|(seen, _)| now < seen + hold);
+                let used: u32 = counting.map(|(_, units)| units).sum();
+                let unless = |is_now: bool| {
+                    if is_now { Wait::ZERO } else { Wait::UNKNOWN }
+                };
+                Figures {
+                    limit: *limit,
+                    remaining: limit.saturating_sub(used),
+                    next_after: unless(used + ask.cost <= *limit),
+                    more_after: unless(used == 0),
+                    reset_after: unless(used == 0),
                     delay: Wait::ZERO,
                 }
             }

@@ -59,7 +59,7 @@ pub struct Member<'a> {
     /// The algorithm.
     pub algorithm: &'a Algorithm,
     /// What is asked of the bucket.
-    pub ask: Ask<'a>,
+    pub ask: Ask,
     /// The role in the batch.
     pub mode: Mode,
     /// The format of the bucket's id. A store with many nodes uses it to keep the buckets of one client together.
@@ -85,13 +85,14 @@ impl<'a> Member<'a> {
     #[must_use]
     pub fn new(key: BucketKey<'a>, algorithm: &'a Algorithm, cost: u32, mode: Mode) -> Self {
         let key = key.of(algorithm.key());
-        let waits = matches!(mode, Mode::CheckAndSpend);
+        let ask = Ask::new(Operation::Spend.verb(mode), cost);
         Self {
             key,
             algorithm,
             ask: Ask {
-                waits,
-                ..Ask::new(Operation::Spend.verb(mode), cost)
+                waits: matches!(mode, Mode::CheckAndSpend),
+                charge: algorithm.new_permits(cost),
+                ..ask
             },
             mode,
             format: IdFormat::Opaque,

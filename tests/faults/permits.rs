@@ -6,18 +6,20 @@ use std::{
     io::{BufRead, BufReader, Write, stdin},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::Mutex,
+    thread,
     time::Duration,
 };
 
 use tokio::task::{JoinSet, spawn_blocking, yield_now};
 use tollgate::{
     Limit, Limiter, Limits, RedisBackend,
+    backend::{DenyCache, FailurePolicy},
     limiter::{LimitHandle, Permit},
 };
 
 use crate::{
     failover::replicated,
-    redis_support::{Connection, Proxy, Sentinels, Server, wait_for},
+    redis_support::{Cluster, Connection, Proxy, Sentinels, Server, wait_for},
     stack::PATIENCE,
 };
 
@@ -333,4 +335,71 @@ async fn permits_outlive_a_failover() {
     assert_eq!((worker.held(), left(&limiter).await), (AT_ONCE, 0));
     worker.end();
     assert_eq!(left(&limiter).await, AT_ONCE);
+}
+
+/// As services use it: with a short deadline, and local decisions beyond it.
+async fn with_policy(url: String) -> Limiter {
+    let redis = RedisBackend::new(url).unwrap();
+    redis.connected(PATIENCE).await.unwrap();
+    let limit = Limit::concurrent(AT_ONCE).hold(Duration::from_secs(LONG));
+    let limits = Limits::builder().limit("work", limit).build().unwrap();
+    Limiter::new(limits, FailurePolicy::new(DenyCache::new(redis)))
+}
+
+/// Waits until the store has all permits of clients back.
+async fn come_back(url: &str, clients: u32) {
+    let direct = limiter(url, LONG).await;
+    let limit = direct.limit("work").unwrap().cost(0);
+    for client in 0..clients {
+        let comes = async {
+            let id = client.to_string();
+            while limit.check(&id).await.unwrap().remaining() != Some(AT_ONCE) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let came = tokio::time::timeout(PATIENCE, comes).await;
+        came.unwrap_or_else(|_| panic!("permits of {client} stay out"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_come_back_however_late_the_store_is() {
+    let server = Server::start();
+    let limiter = with_policy(server.url()).await;
+    let limit = limiter.limit("work").unwrap();
+    let mut permits = Vec::new();
+    for client in 0..8 {
+        for _ in 0..2 {
+            permits.push(limit.enter(&client.to_string()).await.unwrap().unwrap());
+        }
+    }
+    server.pause();
+    permits.truncate(8);
+    // The store makes these charges after the process has decided alone.
+    for client in 0..8 {
+        drop(limit.enter(&client.to_string()).await.unwrap().unwrap());
+    }
+    drop(permits);
+    server.resume();
+    come_back(&server.url(), 8).await;
+    limiter.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_that_end_in_a_failover_come_back() {
+    let cluster = Cluster::start();
+    let limiter = with_policy(cluster.url()).await;
+    let limit = limiter.limit("work").unwrap();
+    let mut permits = Vec::new();
+    for client in 0..40 {
+        permits.push(limit.enter(&client.to_string()).await.unwrap().unwrap());
+    }
+    let master = cluster.masters()[0];
+    replicated(master);
+    thread::scope(|scope| {
+        scope.spawn(|| cluster.fail_over(master));
+        wait_for("the master is down", || !master.is_up());
+        drop(permits);
+    });
+    come_back(&cluster.url(), 40).await;
 }

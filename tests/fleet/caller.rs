@@ -24,7 +24,7 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{
     network::Network,
-    plan::{Ask, Bucket, Call, Plan, Work},
+    plan::{Ask, Bucket, Call, Event, Plan, Work},
     process::name,
     record::{Charge, Denial, Held, Record},
     terms::Terms,
@@ -229,15 +229,25 @@ impl Caller {
         let Some(held) = self.record().permits.remove(&number) else {
             return;
         };
-        if self.plan.setup.calm && !held.permit.is_held() {
+        let is_cut_off = self.plan.disturbs_permits((begun, self.now()));
+        if self.keeps(bucket) && !is_cut_off && !held.permit.is_held() {
             self.problem(&format!(
-                "a permit of {bucket:?} is lost, and nothing has failed"
+                "a permit of {bucket:?} is lost, and its process was not cut off"
             ));
         }
         self.record().left.push((bucket.clone(), self.now()));
         if work.releases {
             let _ = held.permit.release().await;
         }
+    }
+
+    /// Whether a permit outlives a short fault: its renewals are tried again in time.
+    fn keeps(&self, bucket: &Bucket) -> bool {
+        let terms = self.plan.setup.limits[bucket.0].terms;
+        let Terms::AtOnce { hold, .. } = terms else {
+            return false;
+        };
+        self.plan.setup.calm || hold >= 2_500_000
     }
 
     /// Work is only turned away if there can be as many others.
@@ -282,6 +292,13 @@ impl Caller {
         most += permits * (u32::try_from(losses.count()).unwrap() + u32::from(was_set));
         let restarts = record.restarts.iter().filter(|(at, _)| is_recent(*at));
         most += terms.share(processes).most() * u32::try_from(restarts.count()).unwrap();
+        // When the clocks of the processes are put forward, local permits expire.
+        let mut events = self.plan.events.iter();
+        let is_put_forward =
+            |(at, event): &(u64, Event)| matches!(event, Event::Clock(_)) && is_recent(*at);
+        if events.any(is_put_forward) {
+            most += terms.share(processes).most() * processes;
+        }
         let held = record.held(bucket);
         drop(record);
         if held > most as usize {

@@ -22,8 +22,12 @@ pub(crate) async fn check(fleet: &mut Fleet) {
         free_permits(fleet).await;
     }
     recovery(fleet).await;
+    // Permits come back as soon as the store answers, unless nobody knows of them any more.
+    if !fleet.plan.leaves_permits_behind() {
+        free_permits(fleet).await;
+    }
     logs(fleet);
-    fleet.rest(4_000).await;
+    fleet.rest(5_000).await;
     free_permits(fleet).await;
     returned_units(fleet).await;
     let mut problems = Vec::new();
@@ -56,7 +60,7 @@ fn bounds(fleet: &Fleet, record: &Record, bucket: &Bucket, charges: &[Charge]) -
                 None => most_of_store(fleet, record, bucket, interval),
             };
             let terms = fleet.setup().limits[bucket.0].terms;
-            most + refunds(terms, &charges, interval)
+            most + refunds(terms, record, &charges, interval)
         };
         exceeded(&charges, most).map(|excess| match process {
             Some(process) => format!("{bucket:?} is granted by process {process}: {excess}"),
@@ -130,11 +134,18 @@ fn most_of_process(
     share.within(&span) + restarts(interval) * share.at_an_instant()
 }
 
-/// What came back in an interval although it was charged before. Only of a rate, that lets others pass: time gives tokens back
-/// as well.
-fn refunds(terms: Terms, charges: &[&Charge], (from, _): (u64, u64)) -> u64 {
+/// What came back in an interval although it was charged before. That lets others pass if it is of a rate, because time gives
+/// tokens back as well, or if the store has lost the charge in between.
+fn refunds(terms: Terms, record: &Record, charges: &[&Charge], (from, _): (u64, u64)) -> u64 {
+    let was_lost = |charge: &Charge, until: u64| {
+        let mut losses = record.data_losses.iter();
+        losses.any(|at| is_within((charge.begun, until))(*at))
+    };
     let came_back = |charge: &&&Charge| {
-        terms.is_rate() && charge.begun < from && charge.refunded.is_some_and(|at| at >= from)
+        charge.begun < from
+            && charge
+                .refunded
+                .is_some_and(|at| at >= from && (terms.is_rate() || was_lost(charge, at)))
     };
     let back = charges.iter().filter(came_back);
     back.map(|charge| u64::from(charge.units)).sum()

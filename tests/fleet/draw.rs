@@ -85,7 +85,7 @@ fn fail(setup: &Setup, random: &mut Random, events: &mut Events) -> (u64, u64) {
     };
     let lasts = random.within(20 * MILLI, most).min(setup.end - at);
     let process = random.index(setup.processes);
-    let event = match random.below(11) {
+    let event = match random.below(13) {
         0 | 1 => Event::Fault(Fault::Down {
             lasts,
             loses_data: random.one_in(3),
@@ -113,6 +113,16 @@ fn fail(setup: &Setup, random: &mut Random, events: &mut Events) -> (u64, u64) {
             answers: random.one_in(2),
         }),
         9 => Event::Kill(process, lasts),
+        10 => Event::Fault(Fault::Repeats {
+            lasts,
+            nth: random.within(1, 3),
+            after: random.within(1, 2_000) * MILLI,
+        }),
+        11 => Event::Fault(Fault::Late {
+            lasts,
+            nth: random.within(2, 5),
+            after: random.within(1, 2_000) * MILLI,
+        }),
         _ => set_clock(random),
     };
     events.push((at, event));

@@ -8,7 +8,7 @@ use tokio::{
 };
 use tollgate::backend::{
     Backend, BackendError, async_trait,
-    custom::{Batch, Outcome, OwnedBatch},
+    custom::{Algorithm, Batch, Member, Outcome, OwnedBatch},
 };
 
 use crate::network::{Message, Network};
@@ -31,13 +31,26 @@ impl Backend for Link {
         let message = self.network.message(self.process, self.life, batch);
         let arrival = self.network.arrival(message, false);
         let (sender, answer) = oneshot::channel();
+        let permits = |member: &Member<'_>| matches!(member.algorithm, Algorithm::Concurrency(_));
+        let (late, again) = match batch.members.iter().all(permits) {
+            true => self.network.delays(message),
+            false => (0, None),
+        };
         // What is sent arrives, whether somebody waits for the answer or not.
         tokio::spawn(travel(
             Arc::clone(&self.network),
-            (message, arrival),
+            (message, arrival + late),
             OwnedBatch::from(batch),
             sender,
         ));
+        if let Some(after) = again {
+            tokio::spawn(travel(
+                Arc::clone(&self.network),
+                (message, arrival + after),
+                OwnedBatch::from(batch),
+                oneshot::channel().0,
+            ));
+        }
         match timeout(PATIENCE, answer).await {
             Ok(Ok(answer)) => answer,
             _ => Err(BackendError::unavailable("there is no answer")),

@@ -138,6 +138,25 @@ impl Network {
         *last
     }
 
+    /// How much later than usual a message about permits arrives that is sent now, and after which time it arrives again, if it
+    /// does.
+    pub(crate) fn delays(&self, message: Message) -> (u64, Option<u64>) {
+        let (state, now) = (self.state.lock().unwrap(), self.clock.world());
+        let (mut late, mut again) = (0, None);
+        for fault in state.during(now) {
+            match fault {
+                Fault::Late { nth, after, .. } if (message.hash / 11).is_multiple_of(nth) => {
+                    late = after;
+                }
+                Fault::Repeats { nth, after, .. } if (message.hash / 13).is_multiple_of(nth) => {
+                    again = Some(after);
+                }
+                _ => {}
+            }
+        }
+        (late, again)
+    }
+
     /// Whether a message is lost that is sent or arrives now.
     pub(crate) fn loses(&self, message: Message, is_answer: bool) -> bool {
         let (state, now) = (self.state.lock().unwrap(), self.clock.world());

@@ -15,6 +15,35 @@ pub(crate) struct Plan {
     pub(crate) events: Vec<(u64, Event)>,
 }
 
+impl Plan {
+    /// Returns whether a permit can be lost, or come back late, by what happens between two instants.
+    pub(crate) fn disturbs_permits(&self, (from, until): (u64, u64)) -> bool {
+        let faults = self.events.iter().filter_map(|(at, event)| match event {
+            Event::Fault(fault) => Some((*at, fault.lasts(), fault.is_short())),
+            Event::Kill(..) | Event::Clock(_) => Some((*at, 0, false)),
+            _ => None,
+        });
+        let mut faults = faults.filter(|(at, lasts, _)| *at <= until && at + lasts >= from);
+        match (faults.next(), faults.next()) {
+            (None, _) => false,
+            (Some((.., is_short)), None) => !is_short,
+            _ => true,
+        }
+    }
+
+    /// Returns whether permits can stay in the store until their hold is over: those of a process that was killed, and those
+    /// whose spend arrives after they were given back.
+    pub(crate) fn leaves_permits_behind(&self) -> bool {
+        let overtakes = |event: &Event| {
+            matches!(
+                event,
+                Event::Kill(..) | Event::Fault(Fault::Late { .. } | Fault::Repeats { .. })
+            )
+        };
+        self.setup.lanes > 1 || self.events.iter().any(|(_, event)| overtakes(event))
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     /// Whether nothing fails, so that everything has to be exact.
@@ -125,11 +154,25 @@ pub(crate) enum Fault {
     Cut { lasts: u64, process: Option<usize> },
     /// Every nth answer is lost, or every nth request.
     Loses { lasts: u64, nth: u64, answers: bool },
+    /// Every nth message about permits arrives for a second time, so much later.
+    Repeats { lasts: u64, nth: u64, after: u64 },
+    /// Every nth message about permits arrives so much later, and others overtake it.
+    Late { lasts: u64, nth: u64, after: u64 },
     /// The store's clock is set.
     StoreClock(i64),
 }
 
 impl Fault {
+    /// Whether permits outlive it: a renewal that follows comes before the hold is over.
+    fn is_short(self) -> bool {
+        let keeps_data = match self {
+            Self::Down { loses_data, .. } => !loses_data,
+            Self::StoreClock(_) => false,
+            _ => true,
+        };
+        keeps_data && self.lasts() <= 500 * MILLI
+    }
+
     pub(crate) fn lasts(self) -> u64 {
         match self {
             Self::Down { lasts, .. }
@@ -137,7 +180,9 @@ impl Fault {
             | Self::Busy { lasts, .. }
             | Self::Slow { lasts, .. }
             | Self::Cut { lasts, .. }
-            | Self::Loses { lasts, .. } => lasts,
+            | Self::Loses { lasts, .. }
+            | Self::Repeats { lasts, .. }
+            | Self::Late { lasts, .. } => lasts,
             Self::StoreClock(_) => 0,
         }
     }

@@ -79,7 +79,7 @@ impl Terms {
     pub(crate) fn at_once(random: &mut Random) -> Self {
         Self::AtOnce {
             permits: random.units(1, 5),
-            hold: random.within(1_000, 3_000) * 1_000,
+            hold: random.within(1_000, 4_000) * 1_000,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{
     convert::Infallible,
-    future::{Future, ready},
+    future::{Future, pending, ready},
     sync::{Arc, Mutex},
     task::Poll,
     time::Duration,
@@ -380,4 +380,78 @@ async fn response_shows_the_figures_after_the_wait() {
         let state = "\"requests\";r=0;t=1, \"plan\";r=99;t=59";
         assert_eq!(answer.headers()["ratelimit"], state);
     }
+}
+
+/// At most two requests at once, in a layer of their own, and others wait in line.
+fn line_and_permits() -> Limiter {
+    let limits = Limits::builder()
+        .limit("requests", Limit::per(1, T).burst(1).max_wait(100 * T))
+        .limit("running", Limit::concurrent(2));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    limiter.with_clock(TokioClock::default())
+}
+
+fn permits(limiter: &Limiter) -> RateLimitLayer {
+    RateLimitLayer::with_limiter(limiter.clone()).rule(Rule::new("running", Everyone))
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_takes_its_permit_when_it_is_its_turn() {
+    let limiter = line_and_permits();
+    let never = service_fn(|_: Request<Full<Bytes>>| {
+        pending::<Result<Response<Full<Bytes>>, Infallible>>()
+    });
+    let app = layer(&limiter).layer(permits(&limiter).layer(never));
+    let mut running = Box::pin(app.clone().oneshot(from_ip(IP)));
+    assert!(poll(running.as_mut()).is_pending());
+    for _ in 0..40 {
+        let mut waiting = Box::pin(app.clone().oneshot(from_ip(IP)));
+        assert!(poll(waiting.as_mut()).is_pending());
+        let left = bucket(&limiter, "running", "everyone").await;
+        assert_eq!(left.remaining(), Some(1));
+        drop(waiting);
+        let left = bucket(&limiter, "running", "everyone").await;
+        assert_eq!(left.remaining(), Some(1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_are_not_held_in_line() {
+    let limiter = line_and_permits();
+    let remedy = "put the permits into a layer inside of the one with the line";
+    let both = permits(&limiter).try_rule(rule()).unwrap_err();
+    assert!(both.to_string().contains(remedy), "{both}");
+    assert!(permits(&limiter).try_rule(rule().no_wait()).is_ok());
+
+    let transactions = [
+        Transaction::new("running", "everyone"),
+        Transaction::new("requests", IP),
+    ];
+    let error = limiter.spend_batch(&transactions).await.unwrap_err();
+    assert!(error.to_string().contains("`no_wait`"), "{error}");
+    let declines = [transactions[0], transactions[1].no_wait()];
+    assert!(limiter.spend_batch(&declines).await.unwrap().allowed());
+}
+
+/// The limit with a line comes with the request, so that nobody could know at startup.
+#[tokio::test(start_paused = true)]
+async fn request_that_brings_a_line_to_permits_is_refused_and_logged_once() {
+    let (log, _guard) = Log::capture();
+    let limits = Limits::builder()
+        .limit("requests", Limit::per(1, T))
+        .limit("running", Limit::concurrent(2));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let brings = rule().limit_from(|_| Some(Limit::per(1, T).max_wait(100 * T)));
+    let app = permits(&limiter).rule(brings).layer(Hello);
+    for _ in 0..3 {
+        let response = app.clone().oneshot(from_ip(IP)).await.unwrap();
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    }
+    assert_eq!(
+        log.count("layer inside of the one with the line"),
+        1,
+        "{log:?}"
+    );
+    let left = bucket(&limiter, "running", "everyone").await;
+    assert_eq!(left.remaining(), Some(2));
 }

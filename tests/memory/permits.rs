@@ -9,17 +9,18 @@ use std::{
 };
 
 use tokio::{
-    runtime::{Builder, Handle},
+    runtime::{Builder, Handle, Runtime},
     time::advance,
 };
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend,
     backend::{
-        Backend, BackendError, async_trait,
+        Backend, BackendError, FailurePolicy, async_trait,
         custom::{Batch, Operation, Outcome},
     },
     clock::{ManualClock, TokioClock},
     limiter::{LimitHandle, LimiterError, Permit},
+    transaction::OnFailure,
 };
 
 use crate::support::{
@@ -65,18 +66,26 @@ async fn left(limit: &LimitHandle, id: &str) -> u32 {
     limit.peek(id).await.unwrap().remaining().unwrap()
 }
 
+/// Returns what is left of the limit of two in a store, whatever it answers to others.
+async fn left_in(store: &Waits, clock: &ManualClock) -> u32 {
+    let two = limits(Limit::concurrent(2).hold(3 * SECOND));
+    let memory = Arc::clone(&store.0.memory);
+    let limiter = Limiter::new(two, memory).with_clock(clock.clone());
+    left(&limiter.limit("l").unwrap(), "a").await
+}
+
 /// A backend that waits before and after each decision, and counts renewals.
 #[derive(Clone, Debug)]
 struct Waits(Arc<WaitingStore>);
 
 #[derive(Debug, Default)]
 struct WaitingStore {
-    memory: MemoryBackend,
+    memory: Arc<MemoryBackend>,
     turns: usize,
     renewals: AtomicUsize,
     fails: AtomicBool,
-    /// Whether the answers to renewals are lost.
-    loses: AtomicBool,
+    /// The operation whose answers are lost.
+    loses: Mutex<Option<Operation>>,
     /// How long an answer takes.
     delay: Mutex<Duration>,
 }
@@ -93,8 +102,8 @@ impl Waits {
         self.0.fails.store(fails, Ordering::SeqCst);
     }
 
-    fn loses(&self, loses: bool) {
-        self.0.loses.store(loses, Ordering::SeqCst);
+    fn loses(&self, operation: impl Into<Option<Operation>>) {
+        *self.0.loses.lock().unwrap() = operation.into();
     }
 
     async fn take_turns(&self) {
@@ -119,10 +128,10 @@ impl Backend for Waits {
             tokio::time::sleep(delay).await;
         }
         self.take_turns().await;
-        match renews && self.0.loses.load(Ordering::SeqCst) {
-            true => Err(BackendError::unavailable("the answer is lost")),
-            false => decided,
+        if *self.0.loses.lock().unwrap() == Some(batch.operation) {
+            return Err(BackendError::unavailable("the answer is lost"));
         }
+        decided
     }
 }
 
@@ -180,11 +189,11 @@ async fn permits_of_a_process_that_was_paused_are_lost() {
     assert!(!permit.is_held());
     assert!(!permit.release().await.unwrap());
     assert_eq!(left(&limit, "a").await, 2);
-    assert_eq!(log.count("a permit was lost"), 1, "{log:?}");
+    assert_eq!(log.count("permits were lost"), 1, "{log:?}");
     let permit = enter(&limit, "a").await.unwrap();
     limit.limiter().reload(limits(Limit::UNLIMITED)).unwrap();
     pass(&clock, 2 * SECOND).await;
-    assert_eq!(log.count("a permit was lost"), 1, "its limit has gone");
+    assert_eq!(log.count("permits were lost"), 1, "its limit has gone");
     drop(permit);
 }
 
@@ -204,14 +213,18 @@ async fn permits_outlive_a_store_that_is_down_for_less_than_their_hold() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn permits_that_cannot_be_given_back_at_shutdown_are_an_error() {
+async fn permits_that_cannot_be_given_back_at_shutdown_are_an_error_until_they_are() {
     let store = Waits::new(1);
     let (limit, _) = two(store.clone());
     let permit = enter(&limit.cost(2), "a").await.unwrap();
     store.fails(true);
-    assert!(limit.limiter().close().await.is_err());
+    for _ in 0..2 {
+        assert!(limit.limiter().close().await.is_err());
+    }
     store.fails(false);
     assert_eq!(left(&limit, "a").await, 0);
+    limit.limiter().close().await.unwrap();
+    assert_eq!(left(&limit, "a").await, 2);
     drop(permit);
 }
 
@@ -221,36 +234,105 @@ async fn permits_are_not_lost_with_the_answer_to_a_renewal() {
     let (limit, clock) = two(store.clone());
     let permit = enter(&limit, "a").await.unwrap();
     for _ in 0..5 {
-        store.loses(true);
+        store.loses(Operation::Renew);
         pass(&clock, 3 * SECOND / 2).await;
-        store.loses(false);
+        store.loses(None);
         pass(&clock, SECOND).await;
-        // Those that have moved count as well, until they expire: never too few.
-        assert!(permit.is_held() && left(&limit, "a").await <= 1);
-        pass(&clock, 3 * SECOND).await;
         assert!(permit.is_held());
         assert_eq!(left(&limit, "a").await, 1);
     }
-    store.loses(true);
+    store.loses(Operation::Renew);
     pass(&clock, 4 * SECOND).await;
     assert!(!permit.is_held(), "no answer is heard for the hold");
     assert!(!permit.release().await.unwrap());
 }
 
-/// The permit that has moved counts as well, so the limit looks full.
+/// Whether other permits are there or not makes no difference: the store knows this one by its name.
 #[tokio::test(start_paused = true)]
-async fn permit_whose_renewal_was_not_heard_of_waits_for_room() {
+async fn permit_is_renewed_however_late_the_answers_are() {
     let store = Waits::new(0);
-    let (limit, clock) = two(store.clone());
+    let policy = FailurePolicy::new(store.clone()).on_failure(OnFailure::Refuse);
+    let clock = ManualClock::default();
+    let one = limits(Limit::concurrent(1).hold(3 * SECOND));
+    let limit = Limiter::new(one, policy).with_clock(clock.clone());
+    let limit = limit.limit("l").unwrap();
     let permit = enter(&limit, "a").await.unwrap();
-    store.loses(true);
-    pass(&clock, 11 * SECOND / 10).await;
-    store.loses(false);
-    let other = enter(&limit, "a").await.unwrap();
-    pass(&clock, SECOND / 2).await;
-    drop(other);
-    pass(&clock, 2 * SECOND).await;
-    assert!(permit.is_held());
+    *store.0.delay.lock().unwrap() = SECOND / 10;
+    pass(&clock, 3 * SECOND / 2).await;
+    *store.0.delay.lock().unwrap() = Duration::ZERO;
+    pass(&clock, 3 * SECOND).await;
+    assert!(enter(&limit, "a").await.is_none() && permit.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_of_work_that_has_ended_are_given_back_when_the_store_answers_again() {
+    for fails in [true, false] {
+        let store = Waits::new(1);
+        let (limit, clock) = two(store.clone());
+        let [first, second] = [enter(&limit, "a").await, enter(&limit, "a").await];
+        store.fails(fails);
+        store.loses(Operation::Refund);
+        drop(first);
+        assert!(second.unwrap().release().await.is_err());
+        pass(&clock, 2 * SECOND).await;
+        assert_eq!(left_in(&store, &clock).await, if fails { 0 } else { 2 });
+        store.fails(false);
+        store.loses(None);
+        pass(&clock, SECOND / 2).await;
+        assert_eq!(left(&limit, "a").await, 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_whose_answer_was_lost_are_given_back_by_name() {
+    let store = Waits::new(1);
+    let (limit, _) = two(store.clone());
+    let permit = enter(&limit, "a").await;
+    store.loses(Operation::Spend);
+    for _ in 0..3 {
+        assert!(limit.enter("a").await.is_err());
+        settle().await;
+    }
+    store.loses(None);
+    assert_eq!(left(&limit, "a").await, 1);
+    drop(permit);
+}
+
+/// The process decides in the store's place, and the store makes the charge all the same.
+#[tokio::test(start_paused = true)]
+async fn permits_of_answers_that_come_too_late_are_given_back_to_the_store() {
+    let store = Waits::new(0);
+    let clock = ManualClock::default();
+    let two = limits(Limit::concurrent(2).hold(3 * SECOND));
+    let policy = FailurePolicy::new(store.clone());
+    let limiter = Limiter::new(two, policy).with_clock(clock.clone());
+    let limit = limiter.limit("l").unwrap();
+    *store.0.delay.lock().unwrap() = SECOND / 10;
+    let permit = enter(&limit, "a").await.unwrap();
+    assert_eq!(left_in(&store, &clock).await, 2);
+    assert!(permit.release().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_that_are_lost_together_have_one_line() {
+    let (log, _guard) = Log::capture();
+    let store = Waits::new(0);
+    let many = limits(Limit::concurrent(1).hold(3 * SECOND));
+    let clock = ManualClock::default();
+    let limiter = Limiter::new(many, store.clone()).with_clock(clock.clone());
+    let limit = limiter.limit("l").unwrap();
+    let mut permits = Vec::new();
+    for id in 0..2_000 {
+        permits.push(enter(&limit, &id.to_string()).await.unwrap());
+        if id % 500 == 0 {
+            pass(&clock, SECOND / 10).await;
+        }
+    }
+    store.fails(true);
+    pass(&clock, 4 * SECOND).await;
+    assert!(permits.iter().all(|permit| !permit.is_held()));
+    assert_eq!(log.count("permits were lost"), 1, "{log:?}");
+    assert_eq!(log.count("permits=2000"), 1, "{log:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -309,6 +391,29 @@ async fn permits_that_end_during_a_renewal_are_given_back() {
         settle().await;
         assert_eq!(left(&limit, "a").await, 2, "{end} after {after}");
     }
+}
+
+/// The runtime ends while the store has not answered a renewal.
+#[test]
+fn permit_that_ends_with_its_runtime_in_a_renewal_comes_back_at_once() {
+    let store = Waits::new(0);
+    let (limit, clock) = two(store.clone());
+    let runtime = paused();
+    let permit = runtime.block_on(async {
+        let permit = enter(&limit, "a").await.unwrap();
+        *store.0.delay.lock().unwrap() = 10 * SECOND;
+        pass(&clock, SECOND).await;
+        *store.0.delay.lock().unwrap() = Duration::ZERO;
+        permit
+    });
+    assert!(store.0.renewals.load(Ordering::SeqCst) > 0);
+    drop((permit, runtime));
+    paused().block_on(async { assert_eq!(left(&limit, "a").await, 2) });
+}
+
+fn paused() -> Runtime {
+    let mut runtime = Builder::new_current_thread();
+    runtime.enable_time().start_paused(true).build().unwrap()
 }
 
 #[tokio::test(start_paused = true)]

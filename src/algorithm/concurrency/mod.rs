@@ -1,48 +1,56 @@
 //! Concurrency limits: at most so many at once.
 //!
-//! A bucket is a [window](super::window) whose units, its permits, are renewed while the work runs, and come back when it
-//! ends. A permit counts while `now < t + hold`, where `t` is when it was taken or renewed last. So a process that dies gives its
-//! permits back after the hold. When one comes back is not known: waits are unknown.
+//! A bucket is a set of permits, each with a name. The process that asks for a permit chooses its name, a random number. So it
+//! can renew the permit or give it back even if the answer to its request was lost, and each of these can be repeated: none
+//! changes a permit of another name. A permit counts while `now < seen + hold`, where `seen` is when it was taken or renewed
+//! last. So a process that dies gives its permits back after the hold. When one comes back is not known: waits are unknown.
 //! [`Limit::concurrent`](crate::Limit::concurrent) has an example.
 
+mod arithmetic;
 #[cfg(feature = "redis")]
 mod scripted;
 
 use std::time::Duration;
 
+pub(crate) use self::arithmetic::{Permits, new_name};
 use super::{
-    Algorithm, Arithmetic, Ask, AskError, Charge, FieldReader, Figures, Invalid, Notation,
-    Parameters, Refill, Share, Terms, Verb, Wait, WrittenFields, format_duration,
-    notation::Form,
-    window::{Shown, Units, Window},
+    Algorithm, FieldReader, Invalid, Notation, Parameters, Refill, Share, Terms, WrittenFields,
+    format_duration, notation::Form,
 };
 
 /// At most `limit` permits at once.
 /// [`Limit`](crate::Limit) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Concurrency(Window);
+pub struct Concurrency {
+    limit: u32,
+    hold: Duration,
+}
 
 impl Concurrency {
     /// The most permits that a bucket remembers, and so the highest limit.
-    pub const MAX_PERMITS: u32 = Window::MAX_UNITS;
+    pub const MAX_PERMITS: u32 = 4096;
 
     /// The time for which a permit counts after it was taken or renewed, unless the limit says otherwise.
     pub const DEFAULT_HOLD: Duration = Duration::from_secs(30);
 
     /// Creates a limit of at most `limit` at once, each for [`DEFAULT_HOLD`](Self::DEFAULT_HOLD) after it was taken or renewed.
     pub(crate) const fn new(limit: u32) -> Result<Self, Invalid> {
-        const FIELD: &str = "concurrent";
-        match Window::new(limit, Self::DEFAULT_HOLD) {
-            Ok(window) => Ok(Self(window)),
-            Err(_) if limit == 0 => Err(Invalid::new(
-                FIELD,
+        if limit == 0 {
+            return Err(Invalid::new(
+                "concurrent",
                 "concurrent is 0, so nothing would ever pass: use at least 1",
-            )),
-            Err(_) => Err(Invalid::new(
-                FIELD,
-                "concurrent is above 4096, and each permit has to be remembered: lower it",
-            )),
+            ));
         }
+        if limit > Self::MAX_PERMITS {
+            return Err(Invalid::new(
+                "concurrent",
+                "concurrent is above 4096, and each permit has to be remembered: lower it",
+            ));
+        }
+        Ok(Self {
+            limit,
+            hold: Self::DEFAULT_HOLD,
+        })
     }
 
     /// Sets the time for which a permit counts after it was taken or renewed.
@@ -54,65 +62,25 @@ impl Concurrency {
                 "permits are held for 1 s to 24 h: change the hold",
             ));
         }
-        match Window::new(self.0.limit(), hold) {
-            Ok(window) => Ok(Self(window)),
-            Err(_) => Err(Invalid::new(
+        if !hold.subsec_nanos().is_multiple_of(1000) {
+            return Err(Invalid::new(
                 "hold",
                 "hold is not a whole number of microseconds: round it to one",
-            )),
+            ));
         }
+        Ok(Self { hold, ..self })
     }
 
     /// The most permits that count at once.
     #[must_use]
     pub const fn limit(&self) -> u32 {
-        self.0.limit()
+        self.limit
     }
 
     /// The time for which a permit counts after it was taken or renewed.
     #[must_use]
     pub const fn hold(&self) -> Duration {
-        self.0.window()
-    }
-
-    pub(crate) fn figures_of(&self, ask: &Ask<'_>, shown: &Shown, now: u64) -> Figures {
-        let figures = self.0.figures_of(ask, shown, now);
-        let known = |wait: Wait| Wait::unknown_unless(wait.is_zero());
-        Figures {
-            next_after: known(figures.next_after),
-            more_after: known(figures.more_after),
-            reset_after: known(figures.reset_after),
-            ..figures
-        }
-    }
-}
-
-impl Arithmetic for Concurrency {
-    type State = Units;
-
-    fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
-        match ask.verb {
-            Verb::Debit => Err(AskError::DebitOfPermits),
-            Verb::Refund | Verb::Renew if ask.charge.is_none() => Err(AskError::RefundOfPermits),
-            Verb::Renew => Ok(()),
-            _ => self.0.accepts(ask),
-        }
-    }
-
-    fn judge(&self, ask: &Ask<'_>, units: &Units, now: u64) -> bool {
-        self.0.judge(ask, units, now)
-    }
-
-    fn apply(&self, ask: &Ask<'_>, units: &mut Units, now: u64) -> Charge {
-        self.0.apply(ask, units, now)
-    }
-
-    fn figures(&self, ask: &Ask<'_>, units: &Units, now: u64) -> Figures {
-        self.figures_of(ask, &self.0.shown(ask, units, now), now)
-    }
-
-    fn full_at(&self, units: &Units) -> u64 {
-        self.0.full_at(units)
+        self.hold
     }
 }
 
@@ -122,7 +90,10 @@ impl Parameters for Concurrency {
     }
 
     fn share(&self, share: Share) -> Algorithm {
-        Algorithm::Concurrency(Self(self.0.shared(share)))
+        Algorithm::Concurrency(Self {
+            limit: share.units(self.limit),
+            ..*self
+        })
     }
 
     fn terms(&self) -> Terms {
@@ -147,7 +118,7 @@ impl Parameters for Concurrency {
     }
 
     fn largest_history(&self) -> usize {
-        self.0.largest_history()
+        self.limit as usize * Permits::BYTES
     }
 }
 

@@ -7,7 +7,7 @@ impl Arithmetic for Gcra {
     type State = Ticks;
 
     #[inline]
-    fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
+    fn accepts(&self, ask: &Ask) -> Result<(), AskError> {
         match ask.verb {
             // The refund of a receipt can be that of a debit, which has no bound.
             Verb::Refund if ask.charge.is_none() && ask.cost > self.burst => {
@@ -18,7 +18,7 @@ impl Arithmetic for Gcra {
     }
 
     #[inline]
-    fn judge(&self, ask: &Ask<'_>, tat: &Ticks, now: u64) -> bool {
+    fn judge(&self, ask: &Ask, tat: &Ticks, now: u64) -> bool {
         match ask.verb {
             Verb::Spend => self.charged(*tat, now, ask.cost) <= self.latest(ask, now),
             Verb::Debit => true,
@@ -28,7 +28,7 @@ impl Arithmetic for Gcra {
     }
 
     #[inline]
-    fn apply(&self, ask: &Ask<'_>, tat: &mut Ticks, now: u64) -> Charge {
+    fn apply(&self, ask: &Ask, tat: &mut Ticks, now: u64) -> Charge {
         let mut units = ask.cost;
         match ask.verb {
             Verb::Spend => *tat = self.charged(*tat, now, ask.cost),
@@ -52,7 +52,7 @@ impl Arithmetic for Gcra {
 
     // Out of line, the figures are written in small stores and read in large loads, which wait for them: see the measurement.
     #[inline(always)]
-    fn figures(&self, ask: &Ask<'_>, tat: &Ticks, now: u64) -> Figures {
+    fn figures(&self, ask: &Ask, tat: &Ticks, now: u64) -> Figures {
         let (tat, horizon) = (self.normal(*tat), self.horizon(now));
         let is_full = tat <= Ticks::micros(now);
         let (tokens, rest) = self.tokens(horizon.minus(tat, self.count));
@@ -133,7 +133,7 @@ impl Gcra {
 
     /// Returns the latest TAT with which a request passes.
     #[inline]
-    pub(super) fn latest(&self, ask: &Ask<'_>, now: u64) -> Ticks {
+    pub(super) fn latest(&self, ask: &Ask, now: u64) -> Ticks {
         self.horizon(if ask.waits { now + self.max_wait } else { now })
     }
 
@@ -147,9 +147,9 @@ impl Gcra {
     ///
     /// While requests wait in line, only the last one can give its place back. Any other refund would let the next arrival
     /// start together with the last one.
-    fn refunded(&self, ask: &Ask<'_>, tat: Ticks, now: u64) -> Option<Ticks> {
+    fn refunded(&self, ask: &Ask, tat: Ticks, now: u64) -> Option<Ticks> {
         let (tat, full) = (self.normal(tat), Ticks::micros(now));
-        let is_own = |charge: &Charge| {
+        let is_own = |charge: Charge| {
             tat == Ticks {
                 us: charge.at,
                 frac: charge.frac,

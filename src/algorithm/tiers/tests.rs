@@ -29,7 +29,7 @@ fn penalty() -> Tiers {
     tiers([Tier::new(5, secs(1)).active(secs(1)), burst])
 }
 
-fn group(least: u32, most: u32) -> Ask<'static> {
+fn group(least: u32, most: u32) -> Ask {
     let mut ask = Ask::new(Verb::Spend, most);
     ask.min_cost = least;
     ask

@@ -8,49 +8,45 @@ use crate::algorithm::{Arithmetic, Ask, AskError, Charge, Figures, Verb, Wait};
 impl Arithmetic for Window {
     type State = Units;
 
-    fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
+    fn accepts(&self, ask: &Ask) -> Result<(), AskError> {
         ask.accepted_up_to(self.limit)
     }
 
-    fn judge(&self, ask: &Ask<'_>, units: &Units, now: u64) -> bool {
+    fn judge(&self, ask: &Ask, units: &Units, now: u64) -> bool {
         let used = count(units.live(self.window, now).len());
         match ask.verb {
             Verb::Spend => used.saturating_add(ask.cost) <= self.limit,
             Verb::Debit => ask.saturates || used.saturating_add(ask.cost) <= Self::MAX_UNITS,
-            Verb::Refund => !self.chosen(ask, units, now).is_empty(),
-            Verb::Renew => {
-                let chosen = count(self.chosen(ask, units, now).len());
-                chosen == ask.cost && chosen > 0
-            }
-            Verb::Peek => false,
+            Verb::Refund => !self.refunded(ask, units, now).is_empty(),
+            Verb::Renew | Verb::Peek => false,
         }
     }
 
-    fn apply(&self, ask: &Ask<'_>, units: &mut Units, now: u64) -> Charge {
+    fn apply(&self, ask: &Ask, units: &mut Units, now: u64) -> Charge {
         let used = count(units.live(self.window, now).len());
-        let (mut taken, chosen) = (0, self.chosen(ask, units, now));
-        match ask.verb {
-            Verb::Spend => taken = ask.cost,
-            Verb::Debit => taken = ask.cost.min(Self::MAX_UNITS.saturating_sub(used)),
-            Verb::Refund | Verb::Renew => {
-                taken = count(chosen.len());
-                units.remove(chosen);
-            }
-            Verb::Peek => {}
+        let refunded = self.refunded(ask, units, now);
+        let changed = match ask.verb {
+            Verb::Spend => ask.cost,
+            Verb::Debit => ask.cost.min(Self::MAX_UNITS.saturating_sub(used)),
+            Verb::Refund => count(refunded.len()),
+            Verb::Renew | Verb::Peek => 0,
+        };
+        if ask.verb == Verb::Refund {
+            units.remove(refunded);
         }
         let expired = units.live(self.window, now).start;
         units.remove(0..expired);
         if ask.verb != Verb::Refund {
-            units.insert(now, taken, self.limit);
+            units.insert(now, changed, self.limit);
         }
         Charge {
             at: now,
             frac: 0,
-            units: taken,
+            units: changed,
         }
     }
 
-    fn figures(&self, ask: &Ask<'_>, units: &Units, now: u64) -> Figures {
+    fn figures(&self, ask: &Ask, units: &Units, now: u64) -> Figures {
         self.figures_of(ask, &self.shown(ask, units, now), now)
     }
 
@@ -73,7 +69,7 @@ pub(crate) struct Shown {
 }
 
 impl Window {
-    pub(in crate::algorithm) fn shown(&self, ask: &Ask<'_>, units: &Units, now: u64) -> Shown {
+    fn shown(&self, ask: &Ask, units: &Units, now: u64) -> Shown {
         let live = units.live(self.window, now);
         let used = count(live.len());
         let unit = |nth: u32| units.get(live.start + nth as usize).unwrap_or_default();
@@ -85,7 +81,7 @@ impl Window {
         }
     }
 
-    pub(crate) fn figures_of(&self, ask: &Ask<'_>, shown: &Shown, now: u64) -> Figures {
+    pub(crate) fn figures_of(&self, ask: &Ask, shown: &Shown, now: u64) -> Figures {
         let until = |taken: u64| Wait::until(self.end(taken), now);
         let of_used = |wait: Wait| if shown.used > 0 { wait } else { Wait::ZERO };
         Figures {
@@ -107,15 +103,15 @@ impl Window {
         used.saturating_add(cost).saturating_sub(self.limit)
     }
 
-    /// Returns the places of the units that a refund or a renewal is about: those of the charge's instant that still count, or
-    /// the latest ones.
-    fn chosen(&self, ask: &Ask<'_>, units: &Units, now: u64) -> Range<usize> {
+    /// Returns the indexes of the units that a refund removes: those of the charge's instant that still count, or the latest ones.
+    fn refunded(&self, ask: &Ask, units: &Units, now: u64) -> Range<usize> {
         let live = units.live(self.window, now);
         let of = match ask.charge {
             Some(charge) => units.at(charge.at),
             None => live.clone(),
         };
-        let (start, end) = (of.start.max(live.start), of.end.max(live.start));
+        let start = of.start.max(live.start);
+        let end = of.end.max(live.start);
         end.saturating_sub(ask.cost as usize).max(start)..end
     }
 }
@@ -143,7 +139,7 @@ impl Units {
         self.0.capacity() * size_of::<u64>()
     }
 
-    /// Returns the places of the units that count, each for the length of a window.
+    /// Returns the indexes of the units that count, each for the length of a window.
     pub(in crate::algorithm) fn live(&self, window: u64, now: u64) -> Range<usize> {
         let expired = self
             .0
@@ -160,7 +156,7 @@ impl Units {
     }
 
     /// Returns the places of the units that were taken at an instant.
-    pub(super) fn at(&self, instant: u64) -> Range<usize> {
+    fn at(&self, instant: u64) -> Range<usize> {
         self.0.partition_point(|taken| *taken < instant)..self.until(instant)
     }
 

@@ -67,11 +67,6 @@ impl Window {
         Duration::from_micros(self.window)
     }
 
-    pub(super) fn shared(self, share: Share) -> Self {
-        let limit = share.units(self.limit);
-        Self { limit, ..self }
-    }
-
     /// Returns the first instant at which a unit no longer counts.
     #[inline]
     const fn end(&self, taken: u64) -> u64 {
@@ -85,7 +80,10 @@ impl Parameters for Window {
     }
 
     fn share(&self, share: Share) -> Algorithm {
-        Algorithm::Window(self.shared(share))
+        Algorithm::Window(Self {
+            limit: share.units(self.limit),
+            ..*self
+        })
     }
 
     fn terms(&self) -> Terms {

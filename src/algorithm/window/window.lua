@@ -1,7 +1,7 @@
--- Windows, and the permits of concurrency limits. A value is `W` and the instant at which each unit was taken, in ascending
+-- Windows. A value is `W` and the instant at which each unit was taken, in ascending
 -- order, as doubles. Expired units can come first. The state is the value, and the number of its first bytes that are stored.
--- A term: the limit; the cost; how long a unit counts; 1 if a debit takes what fits; and the instant of the units that a refund or
--- a renewal is about, or -1. Shows the number of units that count, and the instants of the last one that has to expire before the
+-- A term: the limit; the cost; how long a unit counts; 1 if a debit takes what fits; and the instant of the units that a refund is
+-- about, or -1. Shows the number of units that count, and the instants of the last one that has to expire before the
 -- cost fits, of the one whose end makes more room, and of the newest one.
 
 -- The functions of values that list units, or only count as many of their first bytes.
@@ -104,26 +104,14 @@ function algorithms.W()
   end
 
   -- Removes the units of an instant or, without one, the newest ones.
-  local function remove(value, term)
+  function window.refund(value, _, term)
     local first, from, to = first_of(value, term), 0, count(value)
     if term[5] >= 0 then
       from, to = after(value, first, term[5] - 1), after(value, first, term[5])
     end
     from = max(from, first, to - term[2])
-    return units.splice(value, first, from, to, ''), to - from
-  end
-
-  function window.refund(value, _, term)
-    local left, found = remove(value, term)
-    if found > 0 then
-      return left, 0, found
-    end
-  end
-
-  function window.renew(value, _, term)
-    local left, found = remove(value, term)
-    if found == term[2] then
-      return add(left, 0, 0, found, term[3])
+    if to > from then
+      return units.splice(value, first, from, to, ''), 0, to - from
     end
   end
 
@@ -148,4 +136,3 @@ function algorithms.W()
 
   return window
 end
-algorithms.C = algorithms.W

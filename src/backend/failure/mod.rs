@@ -23,7 +23,7 @@ use crate::{
     metrics,
     outage_log::{OutageLog, Seldom},
     task::{detached, runtime_with_timer},
-    transaction::{Batch, Member, OnFailure},
+    transaction::{Batch, Member, OnFailure, Operation},
 };
 
 /// Bounds what a failing store can do: each decision has a deadline, a store that keeps failing is not asked, and each limit
@@ -58,7 +58,8 @@ use crate::{
 /// - **Batches.** One limit that [refuses](OnFailure::Refuse) makes the batch an error. Otherwise the limits with
 ///   [local](OnFailure::Local) decisions decide, and those that [allow](OnFailure::Allow) are left out.
 /// - **Refunds and renewals** go to whoever made the charge, as the receipt says. Those that do not reach the store, and
-///   resets, are errors.
+///   resets, are errors. The deadline is not for refunds of permits, which the limiter
+///   repeats until they are done or the hold has passed.
 ///
 /// It needs a tokio runtime with a timer. Elsewhere, decisions of the store are errors.
 ///
@@ -78,6 +79,9 @@ pub struct FailurePolicy<B> {
 
 /// The most decisions that ask the store at once.
 const PLACES: usize = 4096;
+
+/// How long a refund of permits can take. The limiter repeats one that has failed.
+const LONGEST_REFUND: Duration = Duration::from_secs(1);
 
 impl<B: Backend> FailurePolicy<B> {
     /// Wraps a store. While it does not answer within 50 ms, each process decides with the whole of each limit.
@@ -156,6 +160,10 @@ impl<B: Backend> FailurePolicy<B> {
         batch: &Batch<'_>,
         attempt: Option<Attempt>,
     ) -> Result<Outcome, BackendError> {
+        if gives_back_permits(batch) {
+            // Nobody waits for it, and what ended has to come back however late the store is.
+            return within(LONGEST_REFUND, self.store.apply(batch)).await;
+        }
         let (place, deadline) = self.place().await?;
         let Some(attempt) = attempt else {
             return within(deadline, self.store.apply(batch)).await;
@@ -219,7 +227,12 @@ impl<B: Backend> FailurePolicy<B> {
         } else {
             return Err(error);
         }
-        self.local.decide_instead(batch, error)
+        let may_be_charged = matches!(error, BackendError::Unavailable(_));
+        let outcome = self.local.decide_instead(batch, error)?;
+        Ok(Outcome {
+            may_be_charged,
+            ..outcome
+        })
     }
 
     /// Refunds or renews what this process has decided alone. The store does the rest first, so that an error means that
@@ -293,6 +306,11 @@ impl<B: Backend> Backend for FailurePolicy<B> {
             ..of_buckets
         }
     }
+}
+
+fn gives_back_permits(batch: &Batch<'_>) -> bool {
+    let mut members = batch.members.iter();
+    batch.operation == Operation::Refund && members.all(|member| member.algorithm.hold().is_some())
 }
 
 /// Returns the reason if an error is one of the store, and not of the batch.

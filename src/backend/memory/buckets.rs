@@ -7,7 +7,10 @@ use super::{
     table::{Table, Value},
 };
 use crate::{
-    algorithm::{Figures, Kept, gcra::Ticks, quota::Usage, tiers::History, window::Units},
+    algorithm::{
+        Figures, Kept, concurrency::Permits, gcra::Ticks, quota::Usage, tiers::History,
+        window::Units,
+    },
     backend::decide::{Buckets, Keep},
     transaction::Member,
 };
@@ -141,6 +144,12 @@ impl Stored for Usage {
 }
 
 impl Stored for Units {
+    fn history_bytes(&self) -> Option<usize> {
+        Some(self.heap_bytes())
+    }
+}
+
+impl Stored for Permits {
     fn history_bytes(&self) -> Option<usize> {
         Some(self.heap_bytes())
     }

@@ -25,6 +25,7 @@ pub(super) const SCRIPT: &str = concat!(
     include_str!("../../algorithm/gcra/gcra.lua"),
     include_str!("../../algorithm/quota/quota.lua"),
     include_str!("../../algorithm/window/window.lua"),
+    include_str!("../../algorithm/concurrency/concurrency.lua"),
     include_str!("../../algorithm/tiers/tiers.lua"),
     "return run()\n",
 );

@@ -168,10 +168,7 @@ impl Backend for RedisBackend {
             let member = batch.members.get(place);
             member.map_or_else(String::new, |member| self.servers.form.shown(member))
         };
-        match decided {
-            Ok(answers) => Ok(Outcome::new(answers)),
-            Err(failure) => Err(failure.error(key)),
-        }
+        decided.map_err(|failure| failure.error(key))
     }
 
     fn stats(&self) -> Stats {

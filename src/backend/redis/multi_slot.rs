@@ -31,7 +31,7 @@ use super::{
 use crate::{
     algorithm::{Algorithm, Ask, Charge, Verb},
     backend::owned_batch::OwnedBatch,
-    decision::Answer,
+    decision::{Answer, Outcome},
     transaction::{Batch, Member, Operation},
 };
 
@@ -42,13 +42,13 @@ pub(super) async fn apply(
     servers: &Arc<Servers>,
     batch: &Batch<'_>,
     timeout: Duration,
-) -> Result<Vec<Answer>, Failure> {
+) -> Result<Outcome, Failure> {
     let deadline = Instant::now() + timeout;
     let is_one = batch.members.len() <= 1;
     if is_one || batch.operation != Operation::Renew && servers.share_a_slot(batch) {
         match servers.run(batch, deadline).await {
             Err(Failure::TryAgain) if !is_one => {}
-            found => return found,
+            found => return found.map(Outcome::new),
         }
     }
     let split = Split {
@@ -71,7 +71,7 @@ struct Split<'a> {
 }
 
 impl Split<'_> {
-    async fn decide(&self) -> Result<Vec<Answer>, Failure> {
+    async fn decide(&self) -> Result<Outcome, Failure> {
         let operation = self.batch.operation;
         if matches!(operation, Operation::Check | Operation::Spend) {
             return self.check_and_spend().await;
@@ -79,9 +79,11 @@ impl Split<'_> {
         let found = self.ask_all(operation, self.all()).await;
         if operation == Operation::Renew && found.iter().any(Result::is_ok) {
             // Renewals are independent of each other, and nobody knows about members that fail.
-            return Ok(found.into_iter().map(Result::unwrap_or_default).collect());
+            return Ok(Outcome::new(
+                found.into_iter().map(Result::unwrap_or_default),
+            ));
         }
-        all_or_nothing(found, false)
+        all_or_nothing(found, false).map(Outcome::new)
     }
 
     fn all(&self) -> Vec<usize> {
@@ -125,16 +127,18 @@ impl Split<'_> {
         })
     }
 
-    async fn check_and_spend(&self) -> Result<Vec<Answer>, Failure> {
+    async fn check_and_spend(&self) -> Result<Outcome, Failure> {
         let (batch, members) = (self.batch, self.batch.members);
         let checked = self.ask_all(Operation::Check, self.all()).await;
         let mut answers = checked.into_iter().collect::<Result<Vec<_>, _>>()?;
         let mut all = zip(members, &answers);
         let mut passes = all.all(|(member, answer)| answer.passed || !batch.votes(member));
+        let mut is_undone = true;
         if passes && members.iter().any(|member| batch.writes(member)) {
-            let (spent_all, spent) = self.spend().await?;
-            passes = spent_all;
-            for (place, answer) in spent {
+            let spent = self.spend().await?;
+            passes = spent.passes;
+            is_undone = spent.is_undone;
+            for (place, answer) in spent.answers {
                 // A denied batch has refunded the members that passed.
                 if passes || !answer.passed {
                     answers[place] = answer;
@@ -156,7 +160,10 @@ impl Split<'_> {
                 };
             }
         }
-        Ok(answers)
+        Ok(Outcome {
+            may_be_charged: !passes && !is_undone,
+            ..Outcome::new(answers)
+        })
     }
 
     /// Spends in a task, which refunds the charges of a batch that fails even if the caller leaves.
@@ -201,7 +208,11 @@ impl Split<'_> {
         }
         let is_undone = !passes && self.give_back(&places, &found).await;
         let answers = all_or_nothing(found, is_undone)?;
-        Ok((passes, zip(places, answers).collect()))
+        Ok(Spent {
+            passes,
+            is_undone,
+            answers: zip(places, answers).collect(),
+        })
     }
 
     /// Refunds the confirmed charges. Returns whether nothing of them is left.
@@ -216,7 +227,7 @@ impl Split<'_> {
         });
         let refunds = confirmed.map(async |(place, charge)| {
             let member = self.batch.members[place];
-            let ask = Ask::new(Verb::Refund, charge.units).of(Some(&charge));
+            let ask = Ask::new(Verb::Refund, charge.units).of(Some(charge));
             let refund = Member { ask, ..member };
             can_refund(&member)
                 && charge.units > 0
@@ -227,8 +238,13 @@ impl Split<'_> {
     }
 }
 
-/// Whether the batch has passed, and the answers of the members that were asked to spend.
-type Spent = (bool, Vec<(usize, Answer)>);
+struct Spent {
+    passes: bool,
+    /// Whether the charges of a batch that has not passed are refunded.
+    is_undone: bool,
+    /// The answers of the members that were asked to spend, each with its index.
+    answers: Vec<(usize, Answer)>,
+}
 
 fn can_refund(member: &Member<'_>) -> bool {
     !matches!(member.algorithm, Algorithm::Tiers(_))

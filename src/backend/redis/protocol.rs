@@ -76,7 +76,7 @@ fn term(batch: &Batch<'_>, member: &Member<'_>, is_last: bool, around: impl Fn()
         Verb::Renew => "renew",
         Verb::Peek => "look",
     };
-    if matches!(ask.verb, Verb::Refund | Verb::Renew) {
+    if ask.charge.is_some() || matches!(ask.verb, Verb::Refund | Verb::Renew) {
         let charge = ask.charge.map(|charge| [charge.at, charge.frac.into()]);
         numbers.extend(charge.unwrap_or([u64::MAX, 0]));
     }
@@ -209,10 +209,7 @@ impl Reply {
                 let (shown, charge) = Shown::read(now, units, take(numbers)?)?;
                 (window.figures_of(ask, &shown, now), charge)
             }
-            Algorithm::Concurrency(limit) => {
-                let (shown, charge) = Shown::read(now, units, take(numbers)?)?;
-                (limit.figures_of(ask, &shown, now), charge)
-            }
+            Algorithm::Concurrency(limit) => limit.shown(ask, units, take(numbers)?)?,
             Algorithm::Tiers(tiers) => tiers.shown(ask, now, units, numbers)?,
         };
         Some(Answer {

@@ -122,7 +122,7 @@ fn limits() -> Vec<Vec<Algorithm>> {
 /// A batch whose members borrow from the limits.
 struct Drawn<'a> {
     operation: Operation,
-    members: Vec<(usize, &'static str, &'a Algorithm, Ask<'a>, Mode)>,
+    members: Vec<(usize, &'static str, &'a Algorithm, Ask, Mode)>,
 }
 
 impl<'a> Drawn<'a> {
@@ -159,19 +159,22 @@ fn draw<'a>(
         _ if random.one_in(3) => Operation::Reset,
         _ => Operation::Peek,
     };
-    let mut members: Vec<(usize, &'static str, &Algorithm, Ask<'a>, Mode)> = Vec::new();
+    let mut members: Vec<(usize, &'static str, &Algorithm, Ask, Mode)> = Vec::new();
     for _ in 0..=random.below(4) {
         let (mut limit, mut id) = (
             usize::try_from(random.below(limits.len() as u64)).unwrap(),
             *random.pick(&IDS),
         );
         let mut charge = None;
-        if matches!(operation, Operation::Refund | Operation::Renew)
-            && !charges.is_empty()
-            && !random.one_in(3)
-        {
+        // A spend of permits can be repeated, too.
+        let repeats = match operation {
+            Operation::Refund | Operation::Renew => !random.one_in(3),
+            Operation::Spend => random.one_in(8),
+            _ => false,
+        };
+        if repeats && !charges.is_empty() {
             let (of, to, charged) = random.pick(charges);
-            (limit, id, charge) = (*of, *to, Some(charged));
+            (limit, id, charge) = (*of, *to, Some(*charged));
         }
         let algorithm = random.pick(&limits[limit]);
         let mode = match random.below(12) {
@@ -193,6 +196,10 @@ fn draw<'a>(
             cost = u32::MAX;
         }
         let mut ask = Ask::new(verb, cost).of(charge);
+        if verb == Verb::Spend {
+            let names = algorithm.new_permits(cost);
+            ask.charge = names.map(|new| charge.unwrap_or(new));
+        }
         ask.waits = mode == Mode::CheckAndSpend && !random.one_in(4);
         ask.saturates = random.one_in(2);
         if let (Algorithm::Tiers(_), Operation::Spend | Operation::Check | Operation::Peek) =
