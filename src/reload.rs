@@ -233,10 +233,7 @@ impl Reloader {
         for list in new {
             tracing::info!(path = %list.path().display(), "a list of addresses is reloaded");
         }
-        let text = |error: LimitsError| match self.recipe.redacts_ids {
-            true => error.without_ids(),
-            false => error.to_string(),
-        };
+        let text = |error: LimitsError| error.in_events(self.recipe.redacts_ids);
         let is_new = limits.map_err(text)?;
         if is_new {
             let limits = self.limiter.limits();

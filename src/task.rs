@@ -50,13 +50,11 @@ pub(crate) async fn detached<T: Send + 'static>(
 
 /// Returns the runtime of this thread. Fails, with the remedy, if there is none, or if it has no timer.
 pub(crate) fn runtime_with_timer() -> Result<Handle, &'static str> {
-    let Ok(runtime) = Handle::try_current() else {
-        return Err("there is no tokio runtime: await this inside of one");
-    };
-    if !has_timer() {
-        return Err("the tokio runtime has no timer: build it with `enable_time` or `enable_all`");
+    match Handle::try_current() {
+        Ok(runtime) if has_timer() => Ok(runtime),
+        Ok(_) => Err("the tokio runtime has no timer: build it with `enable_time` or `enable_all`"),
+        Err(_) => Err("there is no tokio runtime: await this inside of one"),
     }
-    Ok(runtime)
 }
 
 /// Returns whether the runtime of this thread has a timer. Only the panic of a new timer tells that (tokio-rs/tokio#8361), so the

@@ -95,13 +95,16 @@ impl Waited {
                 // If the client leaves, it goes on, and then drops what the request holds.
                 None => detached(self.decide()).await,
             };
-            let decisions = waited.decided.iter().flatten();
-            let delay = decisions.map(Decision::delay).max().unwrap_or_default();
-            if delay.is_zero() {
+            let decisions = zip(&waited.charges, waited.decided.iter().flatten());
+            let last = decisions.max_by_key(|(_, decision)| decision.delay());
+            let last = last.filter(|(_, decision)| !decision.delay().is_zero());
+            let Some((charge, decision)) = last else {
                 return waited;
-            }
+            };
+            let delay = decision.delay();
             if let Err(reason) = runtime_with_timer() {
-                waited.decided = Err(waited.cannot_wait(reason));
+                let limit = waited.in_force.named(charge).name();
+                waited.decided = Err(LimiterError::unsupported(limit, reason));
                 return waited;
             }
             let _place = seat.map(PlaceInLine::new);
@@ -110,14 +113,6 @@ impl Waited {
             decisions.for_each(|decision| decision.has_waited(delay));
             waited
         })
-    }
-
-    /// Creates the error for a request that is in line where nothing can wake it.
-    fn cannot_wait(&self, reason: &str) -> LimiterError {
-        let mut charges = zip(&self.charges, self.decided.iter().flatten());
-        let in_line = charges.find(|(_, decision)| !decision.delay().is_zero());
-        let limit = in_line.map(|(charge, _)| self.in_force.named(charge).name());
-        LimiterError::unsupported(limit.unwrap_or_default(), reason)
     }
 
     async fn decide(mut self) -> Self {

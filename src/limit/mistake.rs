@@ -79,17 +79,17 @@ impl LimitsError {
         self.0[0].id.as_deref()
     }
 
-    /// Writes the first mistake for events without ids: only its place, if its text can quote an id.
+    /// Writes the mistakes for events. If ids are redacted, that is only the place of the first one, if its text can quote an id.
     #[cfg(feature = "reload")]
-    pub(crate) fn without_ids(&self) -> String {
+    pub(crate) fn in_events(&self, redacts_ids: bool) -> String {
         const HIDDEN: &str = "not shown, because ids are redacted (`Reloader::reload` returns it)";
-        let Mistake {
-            origin, limit, id, ..
-        } = &self.0[0];
-        match (origin.line, id, limit) {
-            (Some(_), ..) => format!("{origin}: {HIDDEN}"),
-            (None, Some(_), Some(limit)) => format!("an override of limit `{limit}`: {HIDDEN}"),
-            _ => self.0[0].to_string(),
+        let first = &self.0[0];
+        match (first.origin.line, &first.limit) {
+            (Some(_), _) if redacts_ids => format!("{}: {HIDDEN}", first.origin),
+            (None, Some(limit)) if redacts_ids && first.id.is_some() => {
+                format!("an override of limit `{limit}`: {HIDDEN}")
+            }
+            _ => self.to_string(),
         }
     }
 
