@@ -203,6 +203,19 @@ async fn ask_all(limiter: &Limiter) {
     }
 }
 
+/// Takes permits, and loses them: a bucket that is reset has none.
+async fn lose_permits(limiter: &Limiter) {
+    let permits = limiter.limit("permits").unwrap();
+    for id in &CLIENTS[..2] {
+        let held = permits.enter(id).await.unwrap().unwrap();
+        permits.reset(id).await.unwrap();
+        while held.is_held() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
 /// Lets limits be reloaded from files whose overrides have mistakes.
 #[cfg(all(feature = "reload", feature = "yaml"))]
 async fn reload_all(limiter: &Limiter) {
@@ -241,6 +254,8 @@ async fn redacted_ids_stand_in_no_event() {
     let limiter = Limiter::new(limits.clone(), MemoryBackend::new());
     send_all(&limiter).await;
     ask_all(&limiter).await;
+    lose_permits(&limiter).await;
+    assert_eq!(log.count("lost while their work goes on"), 2, "{log:?}");
     assert!(log.count("redacted-") > 0, "{log:?}");
     assert!(
         log.count("its value is not an id in the format regId") > 0,
