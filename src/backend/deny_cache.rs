@@ -29,7 +29,7 @@ use crate::{
 ///
 /// Apart from refunds, resets and shortened blocks, nothing lets a denied request pass before the store said so. So the cache
 /// denies requests of at least the same cost until then, for at most five seconds. Refunds, resets and blocks through this cache
-/// take effect at once, and those of other processes within these five seconds. The same holds for one that the store makes
+/// take effect at once, and those of other processes within these five seconds. The same holds for what the store gives back
 /// after its caller has left.
 ///
 /// The wait of a higher cost than the one that was denied is a lower bound. A batch is denied if one of its voting members is,
@@ -52,7 +52,7 @@ const LIFETIME: Duration = Duration::from_secs(5);
 struct Shard {
     /// By the fingerprint of the bucket.
     denials: HashMap<u64, Denial, RandomState>,
-    /// The number of refunds, resets and blocks that have ended.
+    /// How often units may have been given back.
     given_back: u64,
 }
 
@@ -141,13 +141,11 @@ impl<B: Backend> DenyCache<B> {
         }
     }
 
-    /// Forgets the denials of a batch's buckets, and those that are under way.
-    fn forget(&self, batch: &Batch<'_>) {
-        for member in batch.members {
-            let mut shard = self.shard(member);
-            shard.given_back += 1;
-            shard.denials.remove(&member.print.bucket);
-        }
+    /// Forgets the denials of a bucket, and those that are under way.
+    fn forget(&self, member: &Member<'_>) {
+        let mut shard = self.shard(member);
+        shard.given_back += 1;
+        shard.denials.remove(&member.print.bucket);
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
@@ -164,24 +162,36 @@ impl<B: Backend> DenyCache<B> {
 #[async_trait]
 impl<B: Backend> Backend for DenyCache<B> {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        if gives_back(batch) {
-            // At the end: until then, the store may have denied somebody who passes now.
-            let _at_the_end = Forgetting { cache: self, batch };
-            return self.inner.apply(batch).await;
-        }
         let mut denial = Outcome::unanswered(batch);
         if self.denies(batch, &mut denial.answers) {
             return Ok(denial.by(Source::Cache));
         }
-        let (asked, members) = (Instant::now(), batch.members.iter());
-        let given_back: SmallVec<[u64; 4]> = members
+        let asked = Instant::now();
+        let members = batch.members.iter();
+        let counts: SmallVec<[u64; 4]> = members
+            .clone()
             .map(|member| self.shard(member).given_back)
             .collect();
+        let may_be_split = batch.operation == Operation::Spend && batch.members.len() > 1;
+        let mut given_back = GivenBack {
+            cache: self,
+            members: members
+                .filter(|_| may_be_split || gives_back(batch))
+                .collect(),
+        };
         let outcome = self.inner.apply(batch).await?;
         if outcome.source == Source::Store {
-            let sent = zip(batch.members, given_back);
-            for ((member, given_back), answer) in zip(sent, &outcome.answers) {
-                self.remember(batch, member, answer, (asked, given_back));
+            for ((member, count), answer) in zip(zip(batch.members, counts), &outcome.answers) {
+                self.remember(batch, member, answer, (asked, count));
+            }
+        }
+        if may_be_split {
+            let answered = zip(batch.members, &outcome.answers);
+            let passed = answered.filter(|(member, answer)| answer.passed || !batch.votes(member));
+            given_back.members = passed.map(|(member, _)| member).collect();
+            // The batch has passed as a whole.
+            if given_back.members.len() == batch.members.len() {
+                given_back.members.clear();
             }
         }
         Ok(outcome)
@@ -194,12 +204,12 @@ impl<B: Backend> Backend for DenyCache<B> {
         batch: &Batch<'_>,
         answers: &mut [Answer],
     ) -> Option<Result<Source, BackendError>> {
-        if !gives_back(batch) && self.denies(batch, answers) {
+        if self.denies(batch, answers) {
             return Some(Ok(Source::Cache));
         }
         let decided = self.inner.try_apply(batch, answers)?;
         if gives_back(batch) {
-            self.forget(batch);
+            batch.members.iter().for_each(|member| self.forget(member));
         }
         Some(decided)
     }
@@ -223,15 +233,21 @@ fn gives_back(batch: &Batch<'_>) -> bool {
         || batch.members.iter().any(sets_block)
 }
 
-/// A refund, a reset or a block that is under way.
-struct Forgetting<'a, B: Backend> {
+/// The members of a call that may give units back: of a refund, a reset or a block, and of a batch that the store may decide in
+/// parts. If it denies such a batch, it gives back what it has charged to the members that passed, and then answers.
+///
+/// Their denials are forgotten when the call ends. Whoever was denied because of these units has asked before that. The denial is
+/// known by then and removed here, or its answer comes later and finds that the counter has moved since it was sent.
+struct GivenBack<'a, B: Backend> {
     cache: &'a DenyCache<B>,
-    batch: &'a Batch<'a>,
+    members: SmallVec<[&'a Member<'a>; 4]>,
 }
 
-impl<B: Backend> Drop for Forgetting<'_, B> {
+impl<B: Backend> Drop for GivenBack<'_, B> {
     fn drop(&mut self) {
-        self.cache.forget(self.batch);
+        for member in &self.members {
+            self.cache.forget(member);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Who is denied without asking: a store that counts its calls, behind a cache.
 
-use std::time::Duration;
+use std::{slice, time::Duration};
 
 use futures_util::{
     FutureExt,
@@ -8,8 +8,15 @@ use futures_util::{
 };
 use tokio::time::{advance, sleep, timeout};
 use tollgate::{
-    Limit, Limiter, Limits, Transaction, backend::DenyCache, clock::TokioClock, decision::Source,
-    tiers::Tier, transaction::Mode,
+    Limit, Limiter, Limits, Transaction,
+    backend::{
+        Backend, BackendError, DenyCache, async_trait,
+        custom::{Batch, Outcome},
+    },
+    clock::TokioClock,
+    decision::Source,
+    tiers::Tier,
+    transaction::Mode,
 };
 
 use crate::{
@@ -191,6 +198,70 @@ async fn refund_whose_caller_leaves_forgets_the_denial() {
     assert!(timeout(MS, limiter.refund(&one())).await.is_err());
     store.becomes(Fate::Works);
     assert!(spend(&limiter, one()).await.allowed(), "it was made");
+}
+
+/// A store that decides the members of a batch one after the other, and gives the first charge back if the second is not made,
+/// as a cluster does.
+#[derive(Debug)]
+struct Apart {
+    store: Store,
+    fails: bool,
+}
+
+#[async_trait]
+impl Backend for Apart {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        let [first, second] = batch.members else {
+            return self.store.apply(batch).await;
+        };
+        let ask = async |member| {
+            let alone = Batch::new(batch.operation, slice::from_ref(member));
+            self.store.apply(&alone).await
+        };
+        let mut outcome = ask(first).await?;
+        sleep(20 * MS).await;
+        outcome.answers.extend(ask(second).await?.answers);
+        assert!(!outcome.answers[1].passed, "it is given back for a reason");
+        refund(&other(&self.store), client_of_other().cost(10)).await;
+        match self.fails {
+            true => Err(BackendError::not_done("lost")),
+            false => Ok(outcome),
+        }
+    }
+}
+
+fn client_of_other() -> Transaction<'static> {
+    Transaction::new("other", "client")
+}
+
+/// Another request is denied by units that a batch has taken and gives back, and knows it before or after the batch has ended.
+#[tokio::test(start_paused = true)]
+async fn denial_by_a_batch_that_is_denied_does_not_outlive_it() {
+    for fails in [false, true] {
+        for answered in [5, 100] {
+            let store = Store::default();
+            let cache = DenyCache::new(Apart {
+                store: store.clone(),
+                fails,
+            });
+            let limiter = Limiter::new(limits(Limit::per_day(10)), cache);
+            assert!(spend(&limiter, one().cost(10)).await.allowed());
+            let both = [client_of_other().cost(10), one()];
+            let batch = async {
+                let decided = limiter.spend_batch(&both).await;
+                assert!(decided.map_or(fails, |decided| !decided.allowed()));
+            };
+            let denied = async {
+                store.becomes(Fate::Takes(answered * MS));
+                let call = spend(&limiter, client_of_other());
+                let (denied, ()) = join(call, async { store.becomes(Fate::Works) }).await;
+                assert!(!denied.allowed());
+            };
+            join(batch, denied).await;
+            let again = spend(&limiter, client_of_other()).await;
+            assert!(again.allowed(), "{fails}, {answered}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

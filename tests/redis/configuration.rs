@@ -198,6 +198,17 @@ async fn connect(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn service_that_sentinels_do_not_have_is_said_at_once() {
+    let sentinels = Sentinels::start();
+    let url = sentinels.url().replace("Name=tollgate", "Name=other");
+    let connected = timeout(PATIENCE, connect(RedisBackend::builder(url), Duration::MAX));
+    let error = connected.await.expect("it is said at once").unwrap_err();
+    assert!(error.is_permanent(), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("as `sentinelServiceName`"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn password_of_sentinels_is_another_one_than_that_of_the_servers() {
     let sentinels = Sentinels::start();
     for sentinel in sentinels.sentinels() {

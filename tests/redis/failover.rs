@@ -6,8 +6,8 @@ use tokio::sync::Mutex;
 use tollgate::Limiter;
 
 use crate::{
-    load::{BURST, Load, limiter, mixed, patient_limiter, until_decided},
-    redis_support::{Cluster, Node, Sentinels},
+    load::{BURST, Load, limiter, mixed, patient_limiter, spend, until_decided},
+    redis_support::{Cluster, Node, Sentinels, wait_for},
 };
 
 /// A cluster whose masters fail, one after another.
@@ -37,6 +37,55 @@ async fn master_that_changes_places_with_its_replica_loses_nothing() {
     load.more_decided(300).await;
     let tally = load.stop().await;
     assert!(tally.most() <= BURST, "{}", tally.most());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn first_decision_after_a_failover_is_right_if_nobody_has_called_meanwhile() {
+    let cluster = FAILING.lock().await;
+    let [old, other, ..] = cluster.masters()[..] else {
+        panic!("there are three")
+    };
+    // It does not know the replica yet.
+    let limiter = patient_limiter(format!("redis-cluster://{}", other.addr())).await;
+    let ids = ids_of(&cluster, old, "quiet");
+    let reset = ["CONFIG", "RESETSTAT"];
+    cluster.replica_of(old).command(&reset).expect_success();
+    let new = cluster.fail_over(old);
+    wait_for("the new master is connected", || {
+        !new.info("cmdstat_eval").is_empty()
+    });
+    assert_eq!(spend(&limiter, "one", &ids[..1]).await.ok(), Some(true));
+    cluster.restart(old);
+}
+
+/// Servers without a name announce `?`, or no host at all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn server_that_announces_no_host_is_asked_where_it_was_reached() {
+    let cluster = FAILING.lock().await;
+    let announce = |endpoint| {
+        for node in cluster.nodes() {
+            let set = ["CONFIG", "SET", "cluster-preferred-endpoint-type", endpoint];
+            node.command(&set).expect_success();
+        }
+    };
+    for endpoint in ["hostname", "unknown-endpoint"] {
+        announce(endpoint);
+        let [from, to, ..] = cluster.masters()[..] else {
+            panic!("there are three")
+        };
+        let limiter = patient_limiter(format!("redis-cluster://{}", from.addr())).await;
+        for master in cluster.masters() {
+            let ids = ids_of(&cluster, master, endpoint);
+            assert_eq!(spend(&limiter, "one", &ids[..1]).await.ok(), Some(true));
+        }
+        // The table is old, so the call is redirected.
+        let ids = ids_of(&cluster, from, "redirected");
+        let slot = cluster.slot_of(&ids[0]);
+        cluster.migrate(slot, to);
+        assert_eq!(spend(&limiter, "one", &ids[..1]).await.ok(), Some(true));
+        cluster.migrate(slot, from);
+    }
+    announce("ip");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -80,6 +80,44 @@ fn backend_is_used_in_one_runtime_after_another() {
     }
 }
 
+/// Nobody blocks on the runtime in which the backend was built or has connected, and it has not ended.
+#[test]
+fn backend_leaves_a_runtime_that_stands_still() {
+    for (name, url) in [("still-1", SERVER.url()), ("still-c", CLUSTER.url())] {
+        for is_connected in [false, true] {
+            let home = runtime();
+            let backend = home.block_on(async {
+                let backend = backend(url.clone());
+                if is_connected {
+                    backend.connected(PATIENCE).await.unwrap();
+                }
+                backend
+            });
+            let limiter = limiter(backend);
+            let id = format!("{name}-{is_connected}");
+            assert_eq!(left_after(5, &limiter, &id), 995, "{id}");
+            // What it did not do in the meantime harms nobody.
+            home.block_on(async {
+                for _ in 0..5 {
+                    yield_now().await;
+                    let spent = limiter.spend(&Transaction::new("runtimes", &id)).await;
+                    spent.unwrap();
+                }
+            });
+            assert_eq!(left_after(5, &limiter, &id), 985, "{id}");
+        }
+    }
+}
+
+#[test]
+fn connected_leaves_a_runtime_that_stands_still() {
+    let (home, other) = (runtime(), runtime());
+    for url in [SERVER.url(), CLUSTER.url()] {
+        let backend = home.block_on(async { backend(url) });
+        other.block_on(backend.connected(PATIENCE)).unwrap();
+    }
+}
+
 /// Whether the runtime of a caller ends before its task has run, or while its call is in flight, neither it nor anybody
 /// behind it waits for good.
 #[test]

@@ -3,9 +3,10 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use fred::types::config::{Config, ServerConfig};
+use tokio::runtime::Handle;
 
 use super::{
-    RedisBackend, address, error::RedisError, keys::KeyForm, servers::Servers, tls::TlsSettings,
+    RedisBackend, address, error::RedisError, home::Home, keys::KeyForm, tls::TlsSettings,
 };
 use crate::metrics::StoreDurations;
 
@@ -122,11 +123,13 @@ impl RedisBackendBuilder {
                 "the timeout is 0: use, for example, 250 ms",
             ));
         }
-        let servers = Arc::new(Servers::new(self.config()?, self.form));
+        let home = Arc::new(Home::new(self.config()?, self.form));
         // Outside of a runtime, the first decision connects.
-        let _begins_later = servers.begin();
+        if let Ok(runtime) = Handle::try_current() {
+            home.begin(&runtime);
+        }
         Ok(RedisBackend {
-            servers,
+            home,
             timeout: self.timeout,
             durations: StoreDurations::default(),
         })

@@ -65,11 +65,13 @@ impl RedisError {
 
     /// Creates the error for an error of the client.
     pub(super) fn of(error: &Error) -> Self {
-        match (error.kind(), error.details()) {
-            (ErrorKind::Timeout, _) => Self::Timeout,
-            (_, reply) if is_code(code(reply)) => Self::refused(reply),
-            (ErrorKind::Config | ErrorKind::Url, problem) => Self::config(problem),
-            (_, reason) => Self::Disconnected(reason.to_owned()),
+        let reply = error.details();
+        match (mistake(reply), error.kind()) {
+            (Some(mistake), _) => Self::config(mistake),
+            (None, ErrorKind::Timeout) => Self::Timeout,
+            (None, _) if is_code(code(reply)) => Self::refused(reply),
+            (None, ErrorKind::Config | ErrorKind::Url) => Self::config(reply),
+            (None, _) => Self::Disconnected(reply.to_owned()),
         }
     }
 
@@ -104,10 +106,9 @@ impl RedisError {
     /// Returns whether waiting will not help, for example because the password is wrong or the server is of another kind.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
-        const PERMANENT: [&str; 4] = ["NOAUTH", "WRONGPASS", "NOPERM", "this is no "];
         match self {
             Self::Config(_) => true,
-            Self::Refused(text) => PERMANENT.iter().any(|part| text.contains(part)),
+            Self::Refused(text) => matches!(code(text), "NOAUTH" | "WRONGPASS" | "NOPERM"),
             _ => false,
         }
     }
@@ -139,6 +140,19 @@ fn code(reply: &str) -> &str {
 const SENTINELS: &str = "the user and the password in the URL are those of the servers: sentinels with a password of their own need \
     `sentinelPassword` in the URL, or `.sentinel_password()`";
 
+/// Returns what is wrong with the URL, for an error that lasts until it is changed.
+fn mistake(reply: &str) -> Option<&'static str> {
+    Some(match reply {
+        _ if reply.contains("cluster support disabled") => "this is no cluster: use `redis://`",
+        _ if reply.contains("unknown command 'SENTINEL'") => "this is no sentinel: use `redis://`",
+        // fred's words for a sentinel that does not know the service.
+        _ if reply.contains("Missing primary address") => {
+            "the sentinel has no service of this name: write the name of its `sentinel monitor` as `sentinelServiceName`"
+        }
+        _ => return None,
+    })
+}
+
 /// Returns what to change, for an error that is caused by the configuration of a client or a server.
 fn remedy(reply: &str, servers: Option<&ServerConfig>) -> Option<&'static str> {
     Some(match (code(reply), servers) {
@@ -166,8 +180,6 @@ fn remedy(reply: &str, servers: Option<&ServerConfig>) -> Option<&'static str> {
         ("READONLY", _) => {
             "if this lasts, name the master, or use `redis-sentinel://` or `redis-cluster://`"
         }
-        _ if reply.contains("cluster support disabled") => "this is no cluster: use `redis://`",
-        _ if reply.contains("unknown command 'SENTINEL'") => "this is no sentinel: use `redis://`",
         _ if reply.contains("unknown command 'EVAL") => {
             "it runs no scripts: if this is a sentinel, use `redis-sentinel://`"
         }

@@ -6,7 +6,6 @@
 //! | | the server has run the script | connected: calls are sent |
 //! | | it cannot be reached | failed: calls fail at once, and the task tries again after 100 ms |
 //! | connected | the connection ends, the server is silent, or it is a replica | failed: the calls in flight fail, and may be charged |
-//! | any | the runtime of the task ends | the next call starts a task in its own runtime |
 //!
 //! Calls share a command if their keys are in one slot and their clocks show the same time. A call that comes in lets the other
 //! callers that are ready call first. Then, what has come in is sent if nothing is in flight. While something is in flight, only
@@ -20,7 +19,6 @@
 use std::{
     iter::{self, zip},
     mem,
-    sync::Arc,
     time::Duration,
 };
 
@@ -36,8 +34,8 @@ use futures_util::{
     future::{self, BoxFuture},
     stream::FuturesUnordered,
 };
-use parking_lot::Mutex;
 use tokio::{
+    runtime::Handle,
     sync::{mpsc, oneshot, watch},
     task,
     time::{self, Instant},
@@ -49,7 +47,7 @@ use super::{
     protocol::{self, Call, Reply},
     waiting::{LARGE, MOST_TOGETHER, Waiting, answer_all, together, weight},
 };
-use crate::{backend::breaker::Breaker, random, task::runtime_with_timer};
+use crate::{backend::breaker::Breaker, random};
 
 /// The most calls that wait in the channel of a link, and the most that it has collected.
 const MOST_WAITING: usize = 4096;
@@ -67,17 +65,11 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// not reconnect all at once.
 pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 
-/// A client of one server.
+/// A client of one server. Its task ends when this is dropped.
 pub(super) struct Link {
-    shared: Arc<Shared>,
-    /// The channel of the task, unless it has not begun.
-    inbox: Mutex<Option<mpsc::Sender<Waiting>>>,
-}
-
-/// What a link shares with its task.
-struct Shared {
-    config: Config,
-    standing: watch::Sender<Standing>,
+    pub(super) server: Server,
+    inbox: mpsc::Sender<Waiting>,
+    standing: watch::Receiver<Standing>,
     breaker: Breaker,
 }
 
@@ -88,43 +80,34 @@ enum Standing {
 }
 
 impl Link {
-    pub(super) fn new(config: Config) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                config,
-                standing: watch::Sender::new(Standing::Connecting),
-                breaker: Breaker::default(),
-            }),
-            inbox: Mutex::new(None),
-        }
-    }
-
-    /// Starts to connect. Fails outside of a runtime.
-    pub(super) fn begin(&self) -> Result<(), RedisError> {
-        self.inbox().map(|_| ())
-    }
-
-    /// Returns the channel of the task, which is started unless it is running.
-    fn inbox(&self) -> Result<mpsc::Sender<Waiting>, RedisError> {
-        let mut inbox = self.inbox.lock();
-        if let Some(sender) = inbox.as_ref().filter(|sender| !sender.is_closed()) {
-            return Ok(sender.clone());
-        }
-        let runtime = runtime_with_timer().map_err(RedisError::config)?;
-        let (sender, receiver) = mpsc::channel(MOST_WAITING);
-        self.shared.standing.send_replace(Standing::Connecting);
+    /// Starts to connect, in a runtime. `on_loss` is called each time that a connection has ended or could not be made.
+    pub(super) fn new(
+        config: Config,
+        runtime: &Handle,
+        on_loss: impl Fn() + Send + 'static,
+    ) -> Self {
+        let (sender, inbox) = mpsc::channel(MOST_WAITING);
+        let (standing, receiver) = watch::channel(Standing::Connecting);
+        let breaker = Breaker::default();
+        let link = Self {
+            server: config.server.hosts().swap_remove(0),
+            inbox: sender,
+            standing: receiver,
+            breaker: breaker.clone(),
+        };
         let desk = Desk {
-            shared: Arc::clone(&self.shared),
-            config: self.shared.config.clone(),
-            inbox: receiver,
+            config,
+            standing,
+            breaker,
+            on_loss: Box::new(on_loss),
+            inbox,
             queue: Vec::new(),
             looked: 0,
             flights: FuturesUnordered::new(),
             lost_at: None,
         };
         runtime.spawn(desk.run());
-        *inbox = Some(sender.clone());
-        Ok(sender)
+        link
     }
 
     /// Decides a call. It is in the queue of the link after the first poll, so a caller that is not polled delays nobody.
@@ -135,8 +118,7 @@ impl Link {
         asking: bool,
         deadline: Instant,
     ) -> Result<Reply, Failure> {
-        let inbox = self.inbox()?;
-        let attempt = self.shared.breaker.attempt();
+        let attempt = self.breaker.attempt();
         let attempt = attempt.ok_or(RedisError::CircuitOpen)?;
         if let Some(problem) = self.problem() {
             attempt.failed();
@@ -153,7 +135,7 @@ impl Link {
             reply,
         };
         // A queue longer than the deadlines of its callers is useless.
-        inbox.try_send(waiting).map_err(|_| RedisError::Busy)?;
+        self.inbox.try_send(waiting).map_err(|_| RedisError::Busy)?;
         // A call is dropped without an answer if its connection or its runtime has ended.
         Err(Failure::Unknown(
             match time::timeout_at(deadline, answer).await {
@@ -166,10 +148,9 @@ impl Link {
         ))
     }
 
-    /// Starts to connect, and waits until the server is connected, or returns a permanent error.
+    /// Waits until the server is connected, or returns a permanent error.
     pub(super) async fn connected(&self) -> Result<(), RedisError> {
-        self.begin()?;
-        let mut standing = self.shared.standing.subscribe();
+        let mut standing = self.standing.clone();
         let settled = standing.wait_for(|standing| match standing {
             Standing::Connecting => false,
             Standing::Connected(_) => true,
@@ -177,35 +158,30 @@ impl Link {
         });
         match settled.await.as_deref() {
             Ok(Standing::Failed(error)) => Err(error.clone()),
-            _ => Ok(()),
+            Ok(_) => Ok(()),
+            Err(_) => Err(RedisError::ended("its runtime has ended")),
         }
     }
 
     /// Returns the reason why there is no connection, if it is known.
     pub(super) fn problem(&self) -> Option<RedisError> {
-        match &*self.shared.standing.borrow() {
+        match &*self.standing.borrow() {
             Standing::Failed(error) => Some(error.clone()),
             _ => None,
         }
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.shared.breaker.is_open()
+        self.breaker.is_open()
     }
 
-    /// Returns the connection. If there is none yet, starts to connect.
+    /// Returns the connection.
     pub(super) fn connection(&self) -> Result<Connection, RedisError> {
-        self.begin()?;
-        match &*self.shared.standing.borrow() {
+        match &*self.standing.borrow() {
             Standing::Connected(connection) => Ok(connection.clone()),
             Standing::Failed(error) => Err(error.clone()),
             Standing::Connecting => Err(RedisError::Timeout),
         }
-    }
-
-    /// Returns the server of this link.
-    pub(super) fn server(&self) -> Server {
-        self.shared.config.server.hosts().swap_remove(0)
     }
 }
 
@@ -214,8 +190,10 @@ type Flight = (Vec<Waiting>, Result<Value, Error>);
 
 /// The task of a link.
 struct Desk {
-    shared: Arc<Shared>,
     config: Config,
+    standing: watch::Sender<Standing>,
+    breaker: Breaker,
+    on_loss: Box<dyn Fn() + Send>,
     inbox: mpsc::Receiver<Waiting>,
     /// The calls that have come in, and how many of them had no large group.
     queue: Vec<Waiting>,
@@ -233,9 +211,9 @@ impl Desk {
             let next = Instant::now() + pause;
             let error = match Connection::open(&self.config).await {
                 Ok((connection, ending)) => {
-                    self.shared.breaker.close();
+                    self.breaker.close();
                     let standing = Standing::Connected(connection.clone());
-                    self.shared.standing.send_replace(standing);
+                    self.standing.send_replace(standing);
                     match self.serve(&connection, ending).await {
                         Some(error) => error,
                         None => return,
@@ -373,11 +351,13 @@ impl Desk {
     /// find the reason in the standing of the link.
     fn fail(&mut self, error: &RedisError) {
         let standing = Standing::Failed(error.clone());
-        self.shared.standing.send_replace(standing);
+        self.standing.send_replace(standing);
         self.flights.clear();
         let failure = Failure::NotDone(error.clone());
         answer_all(mem::take(&mut self.queue), &failure);
         answer_all(iter::from_fn(|| self.inbox.try_recv().ok()), &failure);
-        (self.lost_at, self.looked) = (None, 0);
+        self.lost_at = None;
+        self.looked = 0;
+        (self.on_loss)();
     }
 }

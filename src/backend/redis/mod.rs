@@ -50,6 +50,7 @@ mod address;
 mod builder;
 mod connection;
 mod error;
+mod home;
 mod keys;
 mod link;
 mod multi_slot;
@@ -70,11 +71,9 @@ pub use self::{
     error::RedisError,
     keys::{KeyForm, KeyFormError},
 };
-use self::{error::Failure, servers::Servers};
+use self::{error::Failure, home::Home};
 use super::{Backend, BackendError, Stats};
-use crate::{
-    decision::Outcome, metrics::StoreDurations, task::runtime_with_timer, transaction::Batch,
-};
+use crate::{decision::Outcome, metrics::StoreDurations, transaction::Batch};
 
 /// The most transactions of a batch. A server closes the connection at a command of more than 1024 · 1024 arguments, which fails
 /// all other calls.
@@ -85,7 +84,7 @@ const MOST_MEMBERS: usize = 100_000;
 /// The [module docs](self) state its guarantees. The [guide](crate::guide::redis) covers URLs, sizing, permissions
 /// and clusters.
 pub struct RedisBackend {
-    servers: Arc<Servers>,
+    home: Arc<Home>,
     timeout: Duration,
     durations: StoreDurations,
 }
@@ -106,8 +105,8 @@ impl RedisBackend {
     /// The backend connects in the background and reconnects whenever a connection is lost.
     /// [`connected`](Self::connected) waits for the connection. The first decisions also wait for it, within their
     /// timeout. The backend can be built before there is a tokio runtime. It uses the runtime in which it is built or,
-    /// without one, the first runtime that asks it for a decision. When that runtime has ended, the backend moves to
-    /// the next one that uses it.
+    /// without one, the first runtime that asks it for a decision. When that runtime has ended or is not driven, the
+    /// backend moves to the next one that uses it.
     ///
     /// # Errors
     ///
@@ -127,11 +126,12 @@ impl RedisBackend {
     /// # Errors
     ///
     /// If they are not connected in time, with the last reason; or as soon as waiting is pointless, because the
-    /// password is wrong, the user may not run scripts, or the server is of another kind.
+    /// password is wrong, the user may not run scripts, the server is of another kind, or the sentinels do not have the
+    /// service.
     pub async fn connected(&self, timeout: Duration) -> Result<(), RedisError> {
-        runtime_with_timer().map_err(RedisError::config)?;
-        let connected = time::timeout(timeout, self.servers.connected()).await;
-        let problem = || self.servers.problem().unwrap_or(RedisError::Timeout);
+        let servers = self.home.servers().await?;
+        let connected = time::timeout(timeout, servers.connected()).await;
+        let problem = || servers.problem().unwrap_or(RedisError::Timeout);
         connected.unwrap_or_else(|_| Err(problem()))
     }
 }
@@ -140,7 +140,7 @@ impl fmt::Debug for RedisBackend {
     /// Leaves out the servers, because their configuration can contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisBackend")
-            .field("keys", &self.servers.form)
+            .field("keys", &self.home.form)
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }
@@ -162,18 +162,18 @@ impl Backend for RedisBackend {
             _ => {}
         }
         let call = self.durations.call(batch.operation);
-        let decided = multi_slot::apply(&self.servers, batch, self.timeout).await;
+        let decided = multi_slot::apply(&self.home, batch, self.timeout).await;
         call.ended(decided.as_ref().map_or_else(Failure::label, |_| "ok"));
         let key = |place: usize| {
             let member = batch.members.get(place);
-            member.map_or_else(String::new, |member| self.servers.form.shown(member))
+            member.map_or_else(String::new, |member| self.home.form.shown(member))
         };
         decided.map_err(|failure| failure.error(key))
     }
 
     fn stats(&self) -> Stats {
         Stats {
-            is_open: Some(self.servers.is_open()),
+            is_open: Some(self.home.known().is_some_and(|servers| servers.is_open())),
             ..Stats::default()
         }
     }

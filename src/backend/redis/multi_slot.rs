@@ -26,6 +26,7 @@ use tokio::time::{self, Instant};
 
 use super::{
     error::{Failure, RedisError},
+    home::Home,
     servers::Servers,
 };
 use crate::{
@@ -39,11 +40,12 @@ type Found = Result<Answer, Failure>;
 
 /// Decides a batch, by one script if that is possible.
 pub(super) async fn apply(
-    servers: &Arc<Servers>,
+    home: &Arc<Home>,
     batch: &Batch<'_>,
     timeout: Duration,
 ) -> Result<Outcome, Failure> {
     let deadline = Instant::now() + timeout;
+    let servers = &home.servers().await?;
     let is_one = batch.members.len() <= 1;
     if is_one || batch.operation != Operation::Renew && servers.share_a_slot(batch) {
         match servers.run(batch, deadline).await {
@@ -170,7 +172,7 @@ impl Split<'_> {
     async fn spend(&self) -> Result<Spent, Failure> {
         let (servers, owned) = (Arc::clone(self.servers), OwnedBatch::from(self.batch));
         let (deadline, timeout) = (self.deadline, self.timeout);
-        let spent = tokio::spawn(async move {
+        let spent = self.servers.runtime.spawn(async move {
             let members = owned.members();
             let split = Split {
                 servers: &servers,

@@ -22,6 +22,7 @@ use fred::{
 };
 use parking_lot::Mutex;
 use tokio::{
+    runtime::Handle,
     sync::watch,
     task::JoinHandle,
     time::{self, Instant},
@@ -34,9 +35,7 @@ use super::{
     link::{Link, RECONNECT_DELAY},
     protocol::Call,
 };
-use crate::{
-    clock::Timestamp, decision::Answer, random, task::runtime_with_timer, transaction::Batch,
-};
+use crate::{clock::Timestamp, decision::Answer, random, transaction::Batch};
 
 /// The number of slots of a cluster.
 const SLOTS: usize = 1 << 14;
@@ -47,7 +46,9 @@ const ATTEMPTS: usize = 4;
 pub(super) struct Servers {
     /// The base of every link's configuration, including the password.
     config: Config,
-    pub(super) form: KeyForm,
+    form: KeyForm,
+    /// Where the tasks run.
+    pub(super) runtime: Handle,
     /// By how many microseconds the servers' clock is ahead of ours, as it was last heard. Only calendars need it.
     ahead: AtomicI64,
     table: watch::Sender<Table>,
@@ -68,35 +69,33 @@ struct Table {
 }
 
 impl Servers {
-    pub(super) fn new(config: Config, form: KeyForm) -> Self {
+    /// Starts to connect, in a runtime.
+    pub(super) fn start(config: Config, form: KeyForm, runtime: Handle) -> Arc<Self> {
+        let is_clustered = config.server.is_clustered();
         let mut table = Table::default();
-        if !config.server.is_clustered() {
-            let link = Arc::new(Link::new(config.clone()));
+        if !is_clustered {
+            let link = Arc::new(Link::new(config.clone(), &runtime, || ()));
             table.slots = [Some(Arc::clone(&link))].into();
             table.masters.push(link);
         }
-        Self {
+        let servers = Arc::new(Self {
             config,
             form,
+            runtime,
             ahead: AtomicI64::new(0),
             table: watch::Sender::new(table),
             links: Mutex::default(),
             refresher: Mutex::default(),
             turn: Mutex::default(),
+        });
+        if is_clustered {
+            servers.refresh_soon();
         }
-    }
-
-    /// Starts to connect. Fails outside of a runtime.
-    pub(super) fn begin(self: &Arc<Self>) -> Result<(), RedisError> {
-        match self.table.borrow().masters.first() {
-            Some(link) => link.begin(),
-            None => self.refresh_soon(),
-        }
+        servers
     }
 
     /// Waits until all slots have a master that is connected.
-    pub(super) async fn connected(self: &Arc<Self>) -> Result<(), RedisError> {
-        self.begin()?;
+    pub(super) async fn connected(&self) -> Result<(), RedisError> {
         let mut table = self.table.subscribe();
         let is_settled = |table: &Table| match &table.trouble {
             Some(error) => error.is_permanent(),
@@ -170,7 +169,7 @@ impl Servers {
             let has_moved = matches!(failure, Failure::Redirected { asking: false, .. });
             let is_clustered = self.config.server.is_clustered();
             if is_clustered && (has_moved || !failure.is_answer()) {
-                self.refresh_soon()?;
+                self.refresh_soon();
             }
             match failure {
                 Failure::Clock(time) if attempts > 0 => {
@@ -178,10 +177,7 @@ impl Servers {
                     self.ahead.store(ahead, Ordering::Relaxed);
                 }
                 Failure::Redirected { host, port, .. } if is_clustered && attempts > 0 => {
-                    // A server leaves out the host if it is its own.
-                    let host = Some(host).filter(|host| !host.is_empty());
-                    let host = host.map_or_else(|| link.server().host, Into::into);
-                    target = Some(self.link_to(Server::new(host, port)));
+                    target = Some(self.link_to(announced(&host, port, &link)));
                 }
                 failure => return Err(failure),
             }
@@ -195,7 +191,7 @@ impl Servers {
         if let Some(link) = known {
             return Ok(link);
         }
-        self.refresh_soon()?;
+        self.refresh_soon();
         let mut table = self.table.subscribe();
         let known = table.wait_for(|table| !table.slots.is_empty());
         match time::timeout_at(deadline, known).await {
@@ -207,12 +203,11 @@ impl Servers {
     }
 
     /// Reads the table until it is known, in the background, unless that is under way.
-    fn refresh_soon(self: &Arc<Self>) -> Result<(), RedisError> {
+    fn refresh_soon(self: &Arc<Self>) {
         let mut refresher = self.refresher.lock();
         if refresher.as_ref().is_none_or(JoinHandle::is_finished) {
-            let runtime = runtime_with_timer().map_err(RedisError::config)?;
             let servers = Arc::downgrade(self);
-            *refresher = Some(runtime.spawn(async move {
+            *refresher = Some(self.runtime.spawn(async move {
                 let mut is_known = false;
                 while let (false, Some(servers)) = (is_known, servers.upgrade()) {
                     is_known = servers.refresh().await;
@@ -222,12 +217,11 @@ impl Servers {
                 }
             }));
         }
-        Ok(())
     }
 
     /// Asks one server after another for the table, and takes the first answer. Connected ones are first. Their order differs
     /// from one time to the next, because a server that is cut off from the others has an outdated table.
-    async fn refresh(&self) -> bool {
+    async fn refresh(self: &Arc<Self>) -> bool {
         let seeds = self.config.server.hosts().into_iter();
         seeds.for_each(|seed| drop(self.link_to(seed)));
         let mut links: Vec<_> = self.links.lock().values().cloned().collect();
@@ -236,7 +230,7 @@ impl Servers {
         for link in links {
             match routing(&link).await {
                 Ok(routing) if !routing.slots().is_empty() => {
-                    self.adopt(&routing);
+                    self.adopt(&routing, &link);
                     return true;
                 }
                 Ok(_) => tracing::debug!("a server has an empty table of slots"),
@@ -247,13 +241,15 @@ impl Servers {
         false
     }
 
-    fn adopt(&self, routing: &ClusterRouting) {
+    /// Takes over the table that a server has sent.
+    fn adopt(self: &Arc<Self>, routing: &ClusterRouting, by: &Link) {
         let (mut slots, mut masters) = (vec![None; SLOTS], HashMap::new());
         for range in routing.slots() {
-            let link = self.link_to(range.primary.clone());
+            let master = announced(&range.primary.host, range.primary.port, by);
+            let link = self.link_to(master.clone());
             let slots = slots.get_mut(usize::from(range.start)..=usize::from(range.end));
             slots.unwrap_or_default().fill(Some(Arc::clone(&link)));
-            masters.insert(range.primary.clone(), link);
+            masters.insert(master, link);
         }
         let seeds = self.config.server.hosts();
         let is_needed = |server: &Server| masters.contains_key(server) || seeds.contains(server);
@@ -266,15 +262,37 @@ impl Servers {
     }
 
     /// Returns the link to a server of a cluster, and creates it if necessary.
-    fn link_to(&self, server: Server) -> Arc<Link> {
+    fn link_to(self: &Arc<Self>, server: Server) -> Arc<Link> {
         let mut links = self.links.lock();
         let link = links.entry(server).or_insert_with_key(|server| {
             let mut config = self.config.clone();
             let server = server.clone();
-            config.server = ServerConfig::Centralized { server };
-            Arc::new(Link::new(config))
+            config.server = ServerConfig::Centralized {
+                server: server.clone(),
+            };
+            let servers = Arc::downgrade(self);
+            // Another server may take the place of a master.
+            let on_loss = move || {
+                let Some(servers) = servers.upgrade() else {
+                    return;
+                };
+                let is_it = |master: &Arc<Link>| master.server == server;
+                if servers.table.borrow().masters.iter().any(is_it) {
+                    servers.refresh_soon();
+                }
+            };
+            Arc::new(Link::new(config, &self.runtime, on_loss))
         });
         Arc::clone(link)
+    }
+}
+
+/// Returns a server as another one announces it. Without a host, or with one that is not known, it is at the address at which the
+/// other one was reached.
+fn announced(host: &str, port: u16, by: &Link) -> Server {
+    match host {
+        "" | "?" => Server::new(by.server.host.clone(), port),
+        host => Server::new(host, port),
     }
 }
 
@@ -284,6 +302,6 @@ async fn routing(link: &Link) -> Result<ClusterRouting, RedisError> {
     let slots = link.connection()?.send("CLUSTER", slots, false, PATIENCE);
     let routing = slots
         .await
-        .and_then(|slots| ClusterRouting::from_cluster_slots(slots, link.server().host));
+        .and_then(|slots| ClusterRouting::from_cluster_slots(slots, link.server.host.clone()));
     routing.map_err(|error| RedisError::of(&error))
 }

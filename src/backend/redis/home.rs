@@ -1,0 +1,119 @@
+//! The runtime of a backend.
+
+use std::{future, sync::Arc, time::Duration};
+
+use fred::types::config::Config;
+use parking_lot::Mutex;
+use tokio::{runtime::Handle, time};
+
+use super::{error::RedisError, keys::KeyForm, servers::Servers};
+use crate::task::runtime_with_timer;
+
+/// A runtime that starts no task for so long stands still.
+const STANDSTILL: Duration = Duration::from_millis(20);
+
+/// The runtime of a backend: one of those that use it, which serves all connections.
+///
+/// A runtime of one thread runs only while a thread blocks on it, and nothing shows whether one does. So a decision in another
+/// runtime lets this one start a task first. If it does not, the runtime of the decision connects anew, and takes its place.
+pub(super) struct Home {
+    config: Config,
+    pub(super) form: KeyForm,
+    servers: Mutex<Option<Arc<Servers>>>,
+}
+
+impl Home {
+    pub(super) fn new(config: Config, form: KeyForm) -> Self {
+        Self {
+            config,
+            form,
+            servers: Mutex::default(),
+        }
+    }
+
+    /// Returns the servers, unless they have no runtime.
+    pub(super) fn known(&self) -> Option<Arc<Servers>> {
+        self.servers.lock().clone()
+    }
+
+    /// Returns the servers. If they have no runtime yet, they start in this one.
+    pub(super) fn begin(&self, runtime: &Handle) -> Arc<Servers> {
+        let start = || Servers::start(self.config.clone(), self.form.clone(), runtime.clone());
+        Arc::clone(self.servers.lock().get_or_insert_with(start))
+    }
+
+    /// Returns the servers, whose runtime is the caller's or has just shown that it runs.
+    pub(super) async fn servers(self: &Arc<Self>) -> Result<Arc<Servers>, RedisError> {
+        let own = runtime_with_timer().map_err(RedisError::config)?;
+        let servers = self.begin(&own);
+        if servers.runtime.id() == own.id() {
+            return Ok(servers);
+        }
+        let started = servers.runtime.spawn(future::ready(()));
+        let home = Arc::clone(self);
+        // In a task, because callers may leave sooner.
+        let probe = own.spawn(async move {
+            let runs = matches!(time::timeout(STANDSTILL, started).await, Ok(Ok(())));
+            let is_same = |known: &mut Arc<Servers>| Arc::ptr_eq(known, &servers);
+            if !runs {
+                let _left = home.servers.lock().take_if(is_same);
+            }
+        });
+        let _ends_with_its_runtime = probe.await;
+        Ok(self.begin(&own))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::poll;
+    use tokio::{
+        runtime::{Builder, Runtime},
+        task::yield_now,
+    };
+
+    use super::*;
+
+    fn runtime() -> Runtime {
+        let mut builder = Builder::new_current_thread();
+        builder.enable_all().start_paused(true).build().unwrap()
+    }
+
+    /// A backend that has been used in the first of two runtimes.
+    fn used() -> (Arc<Home>, [Runtime; 2]) {
+        let home = Arc::new(Home::new(Config::default(), KeyForm::default()));
+        let runtimes = [runtime(), runtime()];
+        runtimes[0].block_on(home.servers()).unwrap();
+        (home, runtimes)
+    }
+
+    #[test]
+    fn runtime_that_runs_stays_the_home() {
+        let (home, [first, second]) = used();
+        let mut servers = Box::pin(home.servers());
+        second.block_on(async { assert!(poll!(&mut servers).is_pending()) });
+        first.block_on(yield_now());
+        let servers = second.block_on(servers).unwrap();
+        assert_eq!(servers.runtime.id(), first.handle().id());
+    }
+
+    #[test]
+    fn runtime_that_stands_still_or_has_ended_is_replaced() {
+        for has_ended in [false, true] {
+            let (home, [first, second]) = used();
+            let _stands_still = Some(first).filter(|_| !has_ended);
+            let servers = second.block_on(home.servers()).unwrap();
+            assert_eq!(servers.runtime.id(), second.handle().id(), "{has_ended}");
+        }
+    }
+
+    #[test]
+    fn runtime_is_left_even_if_the_caller_leaves_first() {
+        let (home, [_first, second]) = used();
+        second.block_on(async {
+            assert!(poll!(Box::pin(home.servers())).is_pending());
+            time::sleep(2 * STANDSTILL).await;
+        });
+        assert!(home.known().is_none());
+    }
+}
