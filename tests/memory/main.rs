@@ -17,6 +17,7 @@ mod line;
 #[cfg(feature = "failure-policy")]
 mod outages;
 mod permits;
+mod quotas;
 mod receipts;
 mod reload;
 mod shadow;
