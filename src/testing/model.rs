@@ -2,10 +2,16 @@
 
 use std::cmp::Ordering;
 
-use crate::algorithm::{Algorithm, Ask, Charge, Figures, Verb, Wait, quota::Per};
+use super::driver::START;
+use crate::algorithm::{
+    Algorithm, Ask, Charge, Figures, Verb, Wait,
+    gcra::Gcra,
+    quota::{CalendarUnit, Per, UtcOffset},
+};
 
 /// In microseconds.
 pub(super) const HOUR: u64 = 3_600_000_000;
+pub(super) const DAY: u64 = 24 * HOUR;
 
 /// A fraction with a positive denominator.
 #[derive(Clone, Copy, Debug)]
@@ -70,95 +76,136 @@ impl Ord for Fraction {
     }
 }
 
-/// A bucket.
+/// A bucket. The limit in force reads it, which may be another one each time.
 #[derive(Clone, Debug)]
 pub(super) enum Model {
-    /// Tokens come back one after the other, each in the same time.
-    Tokens {
-        burst: u32,
-        count: u32,
-        each: Fraction,
-        max_wait: Fraction,
-        full_at: Fraction,
-    },
-    /// Each unit counts for a span. How long permits are held is not known ahead.
-    Units {
-        limit: u32,
-        span: u64,
-        taken: Vec<u64>,
-        are_permits: bool,
-    },
+    /// Tokens come back one after the other, each in the same time. Parts of a microsecond are stored as parts of the count.
+    Tokens { full_at: Fraction, count: u32 },
+    /// Each unit counts for a span.
+    Units(Vec<u64>),
     /// Units count until their period ends.
-    Quota {
-        quota: u32,
-        /// From first use, or the hour of the clock.
-        length: Option<u64>,
-        end: u64,
-        used: u32,
-    },
+    Quota { end: u64, used: u32 },
 }
 
-fn period_end(length: Option<u64>, now: u64) -> u64 {
-    length.map_or_else(|| (now / HOUR + 1) * HOUR, |length| now + length)
+/// Returns the next instants at which a period of a calendar ends, from December 2025 on.
+fn calendar_ends(unit: CalendarUnit, offset: UtcOffset, now: u64) -> impl Iterator<Item = u64> {
+    let offset = offset.micros();
+    let local = now.saturating_add_signed(offset);
+    let monday = START - 31 * DAY;
+    let of_length = |length| {
+        let start = monday + (local - monday) / length * length;
+        (1..).map(move |nth| start + nth * length)
+    };
+    let ends: Box<dyn Iterator<Item = u64>> = match unit {
+        CalendarUnit::Hour => Box::new(of_length(HOUR)),
+        CalendarUnit::Day => Box::new(of_length(DAY)),
+        CalendarUnit::Week => Box::new(of_length(7 * DAY)),
+        CalendarUnit::Month => Box::new(month_starts().skip_while(move |start| *start <= local)),
+    };
+    ends.map(move |end| end.saturating_add_signed(-offset))
+}
+
+/// Returns the instant until which the used amount of a quota counts. If two periods of the calendar end before the stored
+/// instant, it is that of a longer period.
+fn counted_until(per: Per, stored: u64, now: u64) -> u64 {
+    let Some((unit, offset)) = per.calendar_unit() else {
+        return stored.min(period_end(per, now));
+    };
+    let ends: Vec<_> = calendar_ends(unit, offset, now).take(2).collect();
+    if ends.iter().all(|end| *end < stored) {
+        ends[0]
+    } else {
+        stored
+    }
+}
+
+fn period_end(per: Per, now: u64) -> u64 {
+    let calendar = per.calendar_unit().and_then(|(unit, offset)| {
+        let mut ends = calendar_ends(unit, offset, now);
+        ends.next()
+    });
+    calendar.unwrap_or_else(|| now + per.first_use_length().map_or(0, micros))
+}
+
+fn month_starts() -> impl Iterator<Item = u64> {
+    let lengths = (2026..).flat_map(|year| {
+        let february = if year % 4 == 0 { 29 } else { 28 };
+        [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+    });
+    lengths.scan(START, |next, days| {
+        let start = *next;
+        *next += days * DAY;
+        Some(start)
+    })
 }
 
 fn micros(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_micros()).expect("limits are below 71 years")
 }
 
+/// Returns the time for which a unit counts.
+fn span(algorithm: &Algorithm) -> u64 {
+    match algorithm {
+        Algorithm::Window(window) => micros(window.window()),
+        _ => algorithm.hold().map_or(0, micros),
+    }
+}
+
+/// The values of a token bucket, as fractions.
+fn fractions(gcra: &Gcra) -> [Fraction; 2] {
+    let each = Fraction(micros(gcra.period()).into(), gcra.count().into());
+    [each, Fraction::whole(micros(gcra.max_wait()).into())]
+}
+
+/// Reads an instant that is stored with parts of one count by another count.
+fn with_parts_of(count: u32, stored: Fraction, count_then: u32) -> Fraction {
+    let whole = Fraction::whole(stored.floor());
+    let parts = stored.minus(whole).times(count_then).floor();
+    let most = i128::from(count) - 1;
+    whole.plus(Fraction(parts.min(most), count.into()))
+}
+
 impl Model {
     /// Returns an unused bucket, or `None` if its algorithm has no model here.
     pub(super) fn new(algorithm: &Algorithm) -> Option<Self> {
-        let units = |limit, span, are_permits| Self::Units {
-            limit,
-            span,
-            taken: Vec::new(),
-            are_permits,
-        };
         Some(match algorithm {
             Algorithm::Gcra(gcra) => Self::Tokens {
-                burst: gcra.burst(),
-                count: gcra.count(),
-                each: Fraction(micros(gcra.period()).into(), gcra.count().into()),
-                max_wait: Fraction::whole(micros(gcra.max_wait()).into()),
                 full_at: Fraction::whole(0),
+                count: gcra.count(),
             },
-            Algorithm::Window(window) => units(window.limit(), micros(window.window()), false),
-            Algorithm::Concurrency(limit) => units(limit.limit(), micros(limit.hold()), true),
-            Algorithm::Quota(quota) => Self::Quota {
-                quota: quota.quota(),
-                length: match quota.per() {
-                    Per::Hour => None,
-                    per => Some(micros(per.first_use_length()?)),
-                },
-                end: 0,
-                used: 0,
-            },
+            Algorithm::Window(_) | Algorithm::Concurrency(_) => Self::Units(Vec::new()),
+            Algorithm::Quota(_) => Self::Quota { end: 0, used: 0 },
             Algorithm::Tiers(_) => return None,
         })
     }
 
+    /// Stores what a decision finds out about the bucket, even if it is denied: when the used amount of a quota ends.
+    pub(super) fn note(&mut self, algorithm: &Algorithm, now: u64) {
+        if let (Self::Quota { end, .. }, Algorithm::Quota(quota)) = (self, algorithm)
+            && now < *end
+        {
+            *end = counted_until(quota.per(), *end, now);
+        }
+    }
+
     /// Answers a question, and changes the bucket if it passes.
     #[expect(clippy::too_many_lines, reason = "an arm for each algorithm")]
-    pub(super) fn ask(&mut self, ask: &Ask<'_>, now: u64) -> bool {
-        match self {
-            Self::Tokens {
-                burst,
-                count,
-                each,
-                max_wait,
-                full_at,
-            } => {
+    pub(super) fn ask(&mut self, algorithm: &Algorithm, ask: &Ask<'_>, now: u64) -> bool {
+        match (self, algorithm) {
+            (Self::Tokens { full_at, count }, Algorithm::Gcra(gcra)) => {
+                let [each, max_wait] = fractions(gcra);
+                *full_at = with_parts_of(gcra.count(), *full_at, *count);
+                *count = gcra.count();
                 let start = Fraction::whole(now.into());
                 let is_owned = |charge: &Charge| {
                     Fraction::whole(charge.at.into())
                         .plus(Fraction(charge.frac.into(), (*count).into()))
                         == *full_at
                 };
-                let empty = start.plus(each.times(*burst));
+                let empty = start.plus(each.times(gcra.burst()));
                 let charged = start.max(*full_at).plus(each.times(ask.cost));
                 let latest = if ask.waits {
-                    empty.plus(*max_wait)
+                    empty.plus(max_wait)
                 } else {
                     empty
                 };
@@ -179,15 +226,14 @@ impl Model {
                 }
                 passes
             }
-            Self::Units {
-                limit, span, taken, ..
-            } => {
-                taken.retain(|unit| now < unit + *span);
+            (Self::Units(taken), _) => {
+                let span = span(algorithm);
+                taken.retain(|unit| now < unit + span);
                 let used = u32::try_from(taken.len()).expect("few units");
                 let is_meant = |unit: &u64| ask.charge.is_none_or(|charge| charge.at == *unit);
                 let meant = taken.iter().filter(|unit| is_meant(unit)).count();
                 let passes = match ask.verb {
-                    Verb::Spend => used + ask.cost <= *limit,
+                    Verb::Spend => used + ask.cost <= algorithm.capacity(),
                     Verb::Debit => true,
                     Verb::Refund => meant > 0 && ask.cost > 0,
                     Verb::Renew => meant >= ask.cost as usize && ask.cost > 0,
@@ -205,19 +251,14 @@ impl Model {
                 }
                 passes
             }
-            Self::Quota {
-                quota,
-                length,
-                end,
-                used,
-            } => {
+            (Self::Quota { end, used }, Algorithm::Quota(quota)) => {
                 if *end <= now {
                     (*end, *used) = (0, 0);
                 }
                 let is_meant = ask.charge.is_none_or(|charge| charge.at == *end);
                 let back = if is_meant { ask.cost.min(*used) } else { 0 };
                 let passes = match ask.verb {
-                    Verb::Spend => *used + ask.cost <= *quota,
+                    Verb::Spend => *used + ask.cost <= quota.quota(),
                     Verb::Debit => true,
                     Verb::Refund => back > 0,
                     Verb::Renew | Verb::Peek => false,
@@ -225,7 +266,7 @@ impl Model {
                 match ask.verb {
                     _ if !passes || ask.cost == 0 => {}
                     Verb::Refund => *used -= back,
-                    _ if *used == 0 => (*end, *used) = (period_end(*length, now), ask.cost),
+                    _ if *used == 0 => (*end, *used) = (period_end(quota.per(), now), ask.cost),
                     _ => *used += ask.cost,
                 }
                 if *used == 0 {
@@ -233,29 +274,27 @@ impl Model {
                 }
                 passes
             }
+            _ => false,
         }
     }
 
     #[expect(clippy::too_many_lines, reason = "an arm for each algorithm")]
-    pub(super) fn figures(&self, ask: &Ask<'_>, now: u64) -> Figures {
-        match self {
-            Self::Tokens {
-                burst,
-                each,
-                max_wait,
-                full_at,
-                ..
-            } => {
+    pub(super) fn figures(&self, algorithm: &Algorithm, ask: &Ask<'_>, now: u64) -> Figures {
+        match (self, algorithm) {
+            (Self::Tokens { full_at, count }, Algorithm::Gcra(gcra)) => {
+                let [each, max_wait] = fractions(gcra);
+                let full_at = with_parts_of(gcra.count(), *full_at, *count);
+                let burst = gcra.burst();
                 let zero = Fraction::whole(0);
                 let filling = full_at.minus(Fraction::whole(now.into())).max(zero);
-                let missing = filling.over(*each);
-                let left = Fraction::whole((*burst).into()).minus(missing).max(zero);
+                let missing = filling.over(each);
+                let left = Fraction::whole(burst.into()).minus(missing).max(zero);
                 let waits = ask.waits && max_wait.0 > 0;
-                let patience = if waits { *max_wait } else { zero };
-                let beyond = filling.minus(each.times(*burst));
-                let more = filling.minus(each.times(i128::from(*burst) - left.floor() - 1));
+                let patience = if waits { max_wait } else { zero };
+                let beyond = filling.minus(each.times(burst));
+                let more = filling.minus(each.times(i128::from(burst) - left.floor() - 1));
                 Figures {
-                    limit: *burst,
+                    limit: burst,
                     remaining: u32::try_from(left.floor()).expect("at most the burst"),
                     next_after: beyond.plus(each.times(ask.cost)).minus(patience).wait(),
                     more_after: if missing == zero {
@@ -267,12 +306,11 @@ impl Model {
                     delay: if waits { beyond.wait() } else { Wait::ZERO },
                 }
             }
-            Self::Units {
-                limit,
-                span,
-                taken,
-                are_permits,
-            } => {
+            (Self::Units(taken), _) => {
+                let limit = algorithm.capacity();
+                let span = span(algorithm);
+                // How long permits are held is not known ahead.
+                let are_permits = algorithm.hold().is_some();
                 let used_at = |at: u64| {
                     let counts = taken.iter().filter(|unit| at < **unit + span);
                     u32::try_from(counts.count()).expect("few units")
@@ -292,31 +330,27 @@ impl Model {
                 let left = left_at(now);
                 let is_unused = used_at(now) == 0;
                 Figures {
-                    limit: *limit,
+                    limit,
                     remaining: left,
-                    next_after: until(&|at| used_at(at) + ask.cost <= *limit),
+                    next_after: until(&|at| used_at(at) + ask.cost <= limit),
                     more_after: until(&|at| is_unused || left_at(at) > left),
                     reset_after: until(&|at| used_at(at) == 0),
                     delay: Wait::ZERO,
                 }
             }
-            Self::Quota {
-                quota,
-                length,
-                end,
-                used,
-            } => {
+            (Self::Quota { end, used }, Algorithm::Quota(by)) => {
+                let quota = by.quota();
                 let used = if now < *end { *used } else { 0 };
                 let until_end = match used {
                     0 => Wait::ZERO,
-                    _ => Wait::micros(end - now),
+                    _ => Wait::micros(counted_until(by.per(), *end, now) - now),
                 };
                 Figures {
-                    limit: *quota,
+                    limit: quota,
                     remaining: quota.saturating_sub(used),
-                    next_after: match used + ask.cost <= *quota {
+                    next_after: match used + ask.cost <= quota {
                         true => Wait::ZERO,
-                        false if used == 0 => Wait::micros(period_end(*length, now) - now),
+                        false if used == 0 => Wait::micros(period_end(by.per(), now) - now),
                         false => until_end,
                     },
                     more_after: until_end,
@@ -324,6 +358,7 @@ impl Model {
                     delay: Wait::ZERO,
                 }
             }
+            _ => Figures::default(),
         }
     }
 }
