@@ -83,6 +83,12 @@ pub(crate) trait Arithmetic {
     /// Checks that the algorithm can answer the question at all, whatever the state.
     fn accepts(&self, ask: &Ask) -> Result<(), AskError>;
 
+    /// Changes a state that an earlier version of the limit has stored, if this version reads it differently. Returns whether it
+    /// has.
+    fn adopt(&self, _state: &mut Self::State, _now: u64) -> bool {
+        false
+    }
+
     /// Returns whether the question passes: whether the cost fits, or there is something to give back or to renew.
     fn judge(&self, ask: &Ask, state: &Self::State, now: u64) -> bool;
 

@@ -153,6 +153,10 @@ impl Decided<'_> {
         answer: &mut Answer,
     ) {
         let mut state = buckets.take(place, member);
+        // Even a denial stores what the limit reads differently. Otherwise, usage of a longer period would count in each of the
+        // new periods.
+        let decides = matches!(member.ask.verb, Verb::Spend | Verb::Debit);
+        let is_adopted = decides && by.adopt(&mut state, self.now);
         if step != Step::Settle {
             answer.passed = by.judge(&member.ask, &state, self.now);
             self.passes &= answer.passed || !self.batch.votes(member);
@@ -171,23 +175,22 @@ impl Decided<'_> {
         let (ask, applies) = (&member.ask, self.passes && answer.passed);
         // A member without a vote is not charged if the batch is denied.
         answer.passed &= self.passes || self.batch.votes(member);
-        if !applies || ask.cost == 0 {
-            let figures = answer.figures.insert(by.figures(ask, &state, self.now));
-            if !applies {
-                figures.delay = Wait::ZERO;
-            }
-            return buckets.put_back(place, member, state);
+        let mut stored = None;
+        if applies && ask.cost > 0 {
+            // What is not stored is changed in a copy, which is shown.
+            stored = (!self.batch.writes(member)).then(|| state.clone());
+            answer.charge = by.apply(ask, &mut state, self.now);
         }
-        // What is not stored is changed in a copy, which is shown.
-        let stored = (!self.batch.writes(member)).then(|| state.clone());
-        answer.charge = by.apply(ask, &mut state, self.now);
         let figures = answer.figures.insert(by.figures(ask, &state, self.now));
-        match stored {
-            Some(stored) => buckets.put_back(place, member, stored),
-            None => {
-                let full_at = by.full_at(&state);
-                buckets.store(place, member, state, full_at, figures, self.now);
-            }
+        if !applies {
+            figures.delay = Wait::ZERO;
+        }
+        let state = stored.unwrap_or(state);
+        if is_adopted || applies && self.batch.writes(member) {
+            let full_at = by.full_at(&state);
+            buckets.store(place, member, state, full_at, figures, self.now);
+        } else {
+            buckets.put_back(place, member, state);
         }
     }
 }
@@ -199,7 +202,7 @@ impl Outcome {
     ///
     /// # Errors
     ///
-    /// If `now` is at or beyond [`Timestamp::END`], or if a debit does not fit into its window. The states are then unchanged.
+    /// If `now` is at or beyond [`Timestamp::END`], or if a debit does not fit into its window. Nothing is charged then.
     pub fn decide(
         batch: &Batch<'_>,
         now: Timestamp,

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     fmt,
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -12,7 +13,12 @@ use std::{
 
 use super::model::Model;
 use crate::{
-    algorithm::{Algorithm, Charge, Figures, Wait, block::Block, quota::Per, tiers::Tier},
+    algorithm::{
+        Algorithm, AlgorithmKey, Charge, Figures, Verb, Wait,
+        block::Block,
+        quota::{Per, UtcOffset},
+        tiers::Tier,
+    },
     backend::{Backend, BackendError},
     clock::Timestamp,
     decision::Answer,
@@ -41,6 +47,9 @@ pub const BLOCK: usize = 8;
 pub const ALL: [usize; 9] = [
     GCRA, SEVENTHS, LINE, WINDOW, QUOTA, PERMITS, TIERS, HOURLY, BLOCK,
 ];
+
+/// The versions of one more limit, whose values and algorithm change from one batch to the next.
+pub const VERSIONS: Range<usize> = ALL.len()..ALL.len() + 23;
 
 /// A member of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -100,24 +109,8 @@ impl Driver {
         static RUNS: AtomicU64 = AtomicU64::new(0);
         let time = SystemTime::now().duration_since(UNIX_EPOCH);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
-        let burst = Tier::new(6, Duration::from_secs(5))
-            .active(Duration::from_secs(5))
-            .cooldown(Duration::from_secs(15));
-        let lowest = Tier::new(4, Duration::from_secs(1)).active(Duration::from_secs(1));
-        let limits = [
-            Limit::per_second(5).burst(10),
-            Limit::per(7, Duration::from_secs(1)).burst(10),
-            Limit::per_second(5)
-                .burst(10)
-                .max_wait(Duration::from_secs(1)),
-            Limit::window(10, Duration::from_secs(2)),
-            Limit::quota(10, Per::first_use(Duration::from_secs(3))),
-            Limit::concurrent(10).hold(Duration::from_secs(4)),
-            Limit::tiers([lowest, burst]).expect("the tiers are right"),
-            Limit::quota(10, Per::Hour),
-            Limit::of(Algorithm::Block(Block)),
-        ];
-        let limits = limits.iter().filter_map(|limit| limit.algorithm().cloned());
+        let limits = fixed_limits().into_iter().chain(versions());
+        let limits = limits.filter_map(|limit| limit.algorithm().cloned());
         Self {
             backend: Arc::new(backend),
             run: format!(
@@ -185,6 +178,13 @@ impl Driver {
         each.all(|(question, answer)| answer.passed || !question.mode.votes())
     }
 
+    /// Returns the number of the limit, the algorithm, and the id. Versions of a limit with the same algorithm share a bucket.
+    pub(super) fn bucket(&self, question: &Question) -> (u32, AlgorithmKey, u64) {
+        let place = question.limit.min(VERSIONS.start);
+        let number = u32::try_from(place).expect("few limits") + 1;
+        (number, self.limits[question.limit].key(), question.id)
+    }
+
     pub(super) fn id(&self, id: u64) -> String {
         format!("{}-{id}", self.run)
     }
@@ -195,7 +195,7 @@ impl Driver {
         question: &'a Question,
         id: &'a str,
     ) -> Member<'a> {
-        let number = u32::try_from(question.limit).expect("few limits") + 1;
+        let (number, ..) = self.bucket(question);
         let key = BucketKey::new(LimitKey::Number(number), id);
         let algorithm = &self.limits[question.limit];
         let mut member = Member::new(key, algorithm, question.cost, question.mode);
@@ -205,9 +205,63 @@ impl Driver {
     }
 }
 
+/// The limits at their places.
+fn fixed_limits() -> [Limit; ALL.len()] {
+    let burst = Tier::new(6, Duration::from_secs(5))
+        .active(Duration::from_secs(5))
+        .cooldown(Duration::from_secs(15));
+    let lowest = Tier::new(4, Duration::from_secs(1)).active(Duration::from_secs(1));
+    [
+        Limit::per_second(5).burst(10),
+        Limit::per(7, Duration::from_secs(1)).burst(10),
+        Limit::per_second(5)
+            .burst(10)
+            .max_wait(Duration::from_secs(1)),
+        Limit::window(10, Duration::from_secs(2)),
+        Limit::quota(10, Per::first_use(Duration::from_secs(3))),
+        Limit::concurrent(10).hold(Duration::from_secs(4)),
+        Limit::tiers([lowest, burst]).expect("the tiers are right"),
+        Limit::quota(10, Per::Hour),
+        Limit::of(Algorithm::Block(Block)),
+    ]
+}
+
+/// The versions of the limit that changes. An algorithm with more to vary gets more of them.
+fn versions() -> [Limit; VERSIONS.end - VERSIONS.start] {
+    let secs = Duration::from_secs;
+    let millis = Duration::from_millis;
+    let west = UtcOffset::minutes(-59);
+    let of_tier = |limit, length| Tier::new(limit, secs(length)).active(secs(9));
+    [
+        Limit::per_second(5).burst(10),
+        Limit::per(7, secs(1)).burst(4),
+        Limit::per(3, Duration::from_micros(1_000_001)).burst(20),
+        Limit::per_second(5).burst(10).max_wait(secs(1)),
+        Limit::per_hour(1_000_003).burst(90),
+        Limit::window(10, secs(2)),
+        Limit::window(90, millis(300)),
+        Limit::window(300, secs(6)),
+        Limit::window(500, secs(600)),
+        Limit::quota(10, Per::Hour),
+        Limit::quota(90, Per::Day),
+        Limit::quota(20, Per::Day.at_offset(west)),
+        Limit::quota(40, Per::Week.at_offset(west)),
+        Limit::quota(60, Per::Month),
+        Limit::quota(10, Per::first_use(secs(3))),
+        Limit::quota(30, Per::first_use(secs(24 * 3600))),
+        Limit::quota(50, Per::first_use(secs(720 * 3600))),
+        Limit::concurrent(10).hold(secs(4)),
+        Limit::concurrent(3).hold(secs(1)),
+        Limit::concurrent(90).hold(secs(60)),
+        Limit::concurrent(300).hold(secs(600)),
+        Limit::tiers([of_tier(6, 3)]).expect("the tier is right"),
+        Limit::tiers([of_tier(3, 1), of_tier(60, 4)]).expect("the tiers are right"),
+    ]
+}
+
 /// All buckets, as models.
 #[derive(Debug, Default)]
-pub(super) struct Models(HashMap<(usize, u64), Model>);
+pub(super) struct Models(HashMap<(u32, AlgorithmKey, u64), Model>);
 
 impl Models {
     /// Decides a batch. The answers of limits without a model are those of the backend, as are all charges.
@@ -227,13 +281,22 @@ impl Models {
                 })
                 .collect();
         }
+        for question in questions {
+            let decides = matches!(operation.verb(question.mode), Verb::Spend | Verb::Debit);
+            let bucket = self.0.get_mut(&driver.bucket(question));
+            if let Some(bucket) = bucket.filter(|_| decides) {
+                bucket.note(&driver.limits[question.limit], now);
+            }
+        }
         let votes = |question: &Question| {
             matches!(operation, Operation::Check | Operation::Spend) && question.mode.votes()
         };
         let judged = questions.iter().zip(answers).map(|(question, answer)| {
             let bucket = self.bucket(driver, question);
-            let ask = driver.member(operation, question, "").ask;
-            bucket.map_or(answer.passed, |mut bucket| bucket.ask(&ask, now))
+            let member = driver.member(operation, question, "");
+            bucket.map_or(answer.passed, |mut bucket| {
+                bucket.ask(member.algorithm, &member.ask, now)
+            })
         });
         let judged: Vec<_> = judged.collect();
         let passes = questions
@@ -246,27 +309,31 @@ impl Models {
                 continue;
             };
             if operation == Operation::Reset {
-                self.0.remove(&(question.limit, question.id));
+                self.0.remove(&driver.bucket(question));
                 continue;
             }
             let member = driver.member(operation, question, "");
             let applies = judged && passes;
             if applies {
-                bucket.ask(&member.ask, now);
+                bucket.ask(member.algorithm, &member.ask, now);
             }
-            let figures = bucket.figures(&member.ask, now);
+            let figures = bucket.figures(member.algorithm, &member.ask, now);
             let delay = if applies { figures.delay } else { Wait::ZERO };
             expected.passed = judged && (passes || votes(question));
             expected.figures = Some(Figures { delay, ..figures });
-            if applies && operation != Operation::Check && question.mode.spends() {
-                self.0.insert((question.limit, question.id), bucket);
+            if applies && operation.writes(&member) {
+                // A bucket that is as new does not exist, so a clock that steps back finds nothing of it.
+                match figures.reset_after {
+                    Wait::ZERO => self.0.remove(&driver.bucket(question)),
+                    _ => self.0.insert(driver.bucket(question), bucket),
+                };
             }
         }
         expected
     }
 
     fn bucket(&self, driver: &Driver, question: &Question) -> Option<Model> {
-        let known = self.0.get(&(question.limit, question.id));
+        let known = self.0.get(&driver.bucket(question));
         known
             .cloned()
             .or_else(|| Model::new(&driver.limits[question.limit]))

@@ -2,11 +2,11 @@
 
 use super::{
     MapBackend,
-    driver::{ALL, Driver, Models, PERMITS, Question, START, TIERS},
-    model::HOUR,
+    driver::{ALL, Driver, Models, Question, START, VERSIONS},
+    model::{DAY, HOUR},
 };
 use crate::{
-    algorithm::Charge,
+    algorithm::{AlgorithmKey, Charge},
     transaction::{Mode, Operation},
 };
 
@@ -28,28 +28,47 @@ impl Random {
         values[place]
     }
 
+    /// Returns the instant of the next batch. Clocks also step back, and calendars begin new periods.
+    fn instant(&mut self, now: u64) -> u64 {
+        match self.below(400) {
+            0..4 => now + HOUR / 3,
+            4..8 => (now / HOUR + 1) * HOUR - self.below(2),
+            8..10 => (now / DAY + 1) * DAY - self.below(2),
+            10 => now + self.below(40) * DAY,
+            // Buckets that are left alone for longer are as new, except for those of an hour or more.
+            11..24 => now + 5_000_001,
+            24..34 => now - self.below(700_000),
+            _ => now + self.of(&[0, 0, 0, 1, 1, 999, 142_857, 200_000, 200_000, 700_000]),
+        }
+    }
+
     fn question(
         &mut self,
+        driver: &Driver,
         operation: Operation,
-        limit: usize,
+        question: Question,
         charges: &[(Question, Charge)],
     ) -> Option<Question> {
+        let algorithm = &driver.limits[question.limit];
+        let kind = algorithm.key();
         // Tiers reject a cost of 0.
-        let least = u32::from(limit == TIERS);
-        let cost = u32::try_from(self.below(12))
+        let least = u32::from(kind == AlgorithmKey::Tiers);
+        let most = algorithm.capacity().div_ceil(6).max(12);
+        let cost = u32::try_from(self.below(most.into()))
             .expect("it is small")
             .max(least);
-        let id = self.below(2);
-        let question = Question::new(limit, id, cost);
+        let question = Question { cost, ..question };
         let of = charges
             .iter()
             .rev()
-            .filter(|(of, _)| (of.limit, of.id) == (limit, id));
+            .filter(|(of, _)| driver.bucket(of) == driver.bucket(&question));
         let of: Vec<_> = of.take(4).collect();
         match operation {
-            Operation::Refund | Operation::Renew if limit == TIERS => None,
-            Operation::Renew if limit != PERMITS => None,
-            Operation::Refund | Operation::Renew if limit == PERMITS || self.below(2) == 0 => {
+            Operation::Refund | Operation::Renew if kind == AlgorithmKey::Tiers => None,
+            Operation::Renew if kind != AlgorithmKey::Concurrency => None,
+            Operation::Refund | Operation::Renew
+                if kind == AlgorithmKey::Concurrency || self.below(2) == 0 =>
+            {
                 if of.is_empty() {
                     return None;
                 }
@@ -69,12 +88,13 @@ impl Random {
                     Mode::Observe,
                     Mode::Debit,
                 ];
-                let some = if limit == PERMITS || limit == TIERS {
+                let some = if matches!(kind, AlgorithmKey::Concurrency | AlgorithmKey::Tiers) {
                     &modes[..5]
                 } else {
                     &modes
                 };
-                let charge = (limit == PERMITS).then(|| self.permits(cost, &of));
+                let is_permit = kind == AlgorithmKey::Concurrency;
+                let charge = is_permit.then(|| self.permits(cost, &of));
                 let mode = self.of(some);
                 Some(Question {
                     charge,
@@ -109,7 +129,7 @@ pub async fn live_through(driver: &Driver, limits: &[usize], steps: u32, seed: u
     let (map, mut now) = (Driver::new(MapBackend::default()), START);
     let mut charges = Vec::new();
     for step in 0..steps {
-        now += random.of(&[0, 0, 0, 1, 1, 999, 142_857, 200_000, 200_000, 700_000]);
+        now = random.instant(now);
         let operation = random.of(&[
             Operation::Spend,
             Operation::Spend,
@@ -120,22 +140,19 @@ pub async fn live_through(driver: &Driver, limits: &[usize], steps: u32, seed: u
             Operation::Peek,
             Operation::Reset,
         ]);
-        // Buckets that are left alone for longer are as new, except for those of an hour.
-        now += if random.below(30) == 0 { 5_000_001 } else { 0 };
-        now += if random.below(100) == 0 { HOUR / 3 } else { 0 };
         if operation == Operation::Reset && random.below(4) > 0 {
             continue;
         }
         let mut batch: Vec<Question> = Vec::new();
         for _ in 0..=random.below(4) {
-            let limit = random.of(limits);
-            let question = random.question(operation, limit, &charges);
-            let question = question.filter(|new| {
-                !batch
-                    .iter()
-                    .any(|old| (old.limit, old.id) == (new.limit, new.id))
-            });
-            batch.extend(question);
+            // Each history has ids of its own, so that a backend can have many.
+            let drawn = Question::new(random.of(limits), 2 * seed + random.below(2), 0);
+            let question = random.question(driver, operation, drawn, &charges);
+            let is_new = |new: &Question| {
+                let mut all = batch.iter();
+                all.all(|old| driver.bucket(old) != driver.bucket(new))
+            };
+            batch.extend(question.filter(is_new));
         }
         let answers = driver
             .ask(now, operation, &batch)
@@ -160,6 +177,11 @@ pub async fn random_histories_of_each_algorithm_are_those_of_its_model(driver: D
     for limit in ALL {
         live_through(&driver, &[limit], 300, 7 + limit as u64).await;
     }
+}
+
+pub async fn limits_that_change_are_decided_as_by_the_models(driver: Driver) {
+    let versions: Vec<_> = VERSIONS.collect();
+    live_through(&driver, &versions, 2_000, 98).await;
 }
 
 pub async fn random_batches_are_decided_as_by_the_models(driver: Driver) {

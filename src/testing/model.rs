@@ -2,10 +2,16 @@
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
-use crate::algorithm::{Algorithm, Ask, Charge, Figures, Verb, Wait, quota::Per};
+use super::driver::START;
+use crate::algorithm::{
+    Algorithm, Ask, Charge, Figures, Verb, Wait,
+    gcra::Gcra,
+    quota::{CalendarUnit, Per, UtcOffset},
+};
 
 /// In microseconds.
 pub(super) const HOUR: u64 = 3_600_000_000;
+pub(super) const DAY: u64 = 24 * HOUR;
 
 /// A fraction with a positive denominator.
 #[derive(Clone, Copy, Debug)]
@@ -70,46 +76,89 @@ impl Ord for Fraction {
     }
 }
 
-/// A bucket.
+/// A bucket. The limit in force reads it, which may be another one each time.
 #[derive(Clone, Debug)]
 pub(super) enum Model {
-    /// Tokens come back one after the other, each in the same time.
-    Tokens {
-        burst: u32,
-        count: u32,
-        each: Fraction,
-        max_wait: Fraction,
-        full_at: Fraction,
-    },
+    /// Tokens come back one after the other, each in the same time. Parts of a microsecond are stored as parts of the count.
+    Tokens { full_at: Fraction, count: u32 },
     /// Each unit counts for a span.
-    Units {
-        limit: u32,
-        span: u64,
-        taken: Vec<u64>,
-    },
-    /// Each permit counts for a time after it was taken or renewed. How long it is held is not known ahead.
-    Permits {
-        limit: u32,
-        hold: u64,
-        /// By name, the instant and the units.
-        held: BTreeMap<u64, (u64, u32)>,
-    },
+    Units(Vec<u64>),
+    /// Each permit counts for a time after it was taken or renewed: by name, this instant and the units.
+    Permits(BTreeMap<u64, (u64, u32)>),
     /// Units count until their period ends.
-    Quota {
-        quota: u32,
-        /// From first use, or the hour of the clock.
-        length: Option<u64>,
-        end: u64,
-        used: u32,
-    },
+    Quota { end: u64, used: u32 },
+    /// The client is denied until an instant.
+    Block(u64),
 }
 
-fn period_end(length: Option<u64>, now: u64) -> u64 {
-    length.map_or_else(|| (now / HOUR + 1) * HOUR, |length| now + length)
+/// Returns the next instants at which a period of a calendar ends, from December 2025 on.
+fn calendar_ends(unit: CalendarUnit, offset: UtcOffset, now: u64) -> impl Iterator<Item = u64> {
+    let offset = offset.micros();
+    let local = now.saturating_add_signed(offset);
+    let monday = START - 31 * DAY;
+    let of_length = |length| {
+        let start = monday + (local - monday) / length * length;
+        (1..).map(move |nth| start + nth * length)
+    };
+    let ends: Box<dyn Iterator<Item = u64>> = match unit {
+        CalendarUnit::Hour => Box::new(of_length(HOUR)),
+        CalendarUnit::Day => Box::new(of_length(DAY)),
+        CalendarUnit::Week => Box::new(of_length(7 * DAY)),
+        CalendarUnit::Month => Box::new(month_starts().skip_while(move |start| *start <= local)),
+    };
+    ends.map(move |end| end.saturating_add_signed(-offset))
+}
+
+/// Returns the instant until which the used amount of a quota counts. If two periods of the calendar end before the stored
+/// instant, it is that of a longer period.
+fn counted_until(per: Per, stored: u64, now: u64) -> u64 {
+    let Some((unit, offset)) = per.calendar_unit() else {
+        return stored.min(period_end(per, now));
+    };
+    let ends: Vec<_> = calendar_ends(unit, offset, now).take(2).collect();
+    if ends.iter().all(|end| *end < stored) {
+        ends[0]
+    } else {
+        stored
+    }
+}
+
+fn period_end(per: Per, now: u64) -> u64 {
+    let calendar = per.calendar_unit().and_then(|(unit, offset)| {
+        let mut ends = calendar_ends(unit, offset, now);
+        ends.next()
+    });
+    calendar.unwrap_or_else(|| now + per.first_use_length().map_or(0, micros))
+}
+
+fn month_starts() -> impl Iterator<Item = u64> {
+    let lengths = (2026..).flat_map(|year| {
+        let february = if year % 4 == 0 { 29 } else { 28 };
+        [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+    });
+    lengths.scan(START, |next, days| {
+        let start = *next;
+        *next += days * DAY;
+        Some(start)
+    })
 }
 
 fn micros(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_micros()).expect("limits are below 71 years")
+}
+
+/// The values of a token bucket, as fractions.
+fn fractions(gcra: &Gcra) -> [Fraction; 2] {
+    let each = Fraction(micros(gcra.period()).into(), gcra.count().into());
+    [each, Fraction::whole(micros(gcra.max_wait()).into())]
+}
+
+/// Reads an instant that is stored with parts of one count by another count.
+fn with_parts_of(count: u32, stored: Fraction, count_then: u32) -> Fraction {
+    let whole = Fraction::whole(stored.floor());
+    let parts = stored.minus(whole).times(count_then).floor();
+    let most = i128::from(count) - 1;
+    whole.plus(Fraction(parts.min(most), count.into()))
 }
 
 impl Model {
@@ -117,56 +166,44 @@ impl Model {
     pub(super) fn new(algorithm: &Algorithm) -> Option<Self> {
         Some(match algorithm {
             Algorithm::Gcra(gcra) => Self::Tokens {
-                burst: gcra.burst(),
-                count: gcra.count(),
-                each: Fraction(micros(gcra.period()).into(), gcra.count().into()),
-                max_wait: Fraction::whole(micros(gcra.max_wait()).into()),
                 full_at: Fraction::whole(0),
+                count: gcra.count(),
             },
-            Algorithm::Window(window) => Self::Units {
-                limit: window.limit(),
-                span: micros(window.window()),
-                taken: Vec::new(),
-            },
-            Algorithm::Concurrency(limit) => Self::Permits {
-                limit: limit.limit(),
-                hold: micros(limit.hold()),
-                held: BTreeMap::new(),
-            },
-            Algorithm::Quota(quota) => Self::Quota {
-                quota: quota.quota(),
-                length: match quota.per() {
-                    Per::Hour => None,
-                    per => Some(micros(per.first_use_length()?)),
-                },
-                end: 0,
-                used: 0,
-            },
-            Algorithm::Tiers(_) | Algorithm::Block(_) => return None,
+            Algorithm::Window(_) => Self::Units(Vec::new()),
+            Algorithm::Concurrency(_) => Self::Permits(BTreeMap::new()),
+            Algorithm::Block(_) => Self::Block(0),
+            Algorithm::Quota(_) => Self::Quota { end: 0, used: 0 },
+            Algorithm::Tiers(_) => return None,
         })
+    }
+
+    /// Stores what a decision finds out about the bucket, even if it is denied: when the used amount of a quota ends.
+    pub(super) fn note(&mut self, algorithm: &Algorithm, now: u64) {
+        if let (Self::Quota { end, .. }, Algorithm::Quota(quota)) = (self, algorithm)
+            && now < *end
+        {
+            *end = counted_until(quota.per(), *end, now);
+        }
     }
 
     /// Answers a question, and changes the bucket if it passes.
     #[expect(clippy::too_many_lines, reason = "an arm for each algorithm")]
-    pub(super) fn ask(&mut self, ask: &Ask, now: u64) -> bool {
-        match self {
-            Self::Tokens {
-                burst,
-                count,
-                each,
-                max_wait,
-                full_at,
-            } => {
+    pub(super) fn ask(&mut self, algorithm: &Algorithm, ask: &Ask, now: u64) -> bool {
+        match (self, algorithm) {
+            (Self::Tokens { full_at, count }, Algorithm::Gcra(gcra)) => {
+                let [each, max_wait] = fractions(gcra);
+                *full_at = with_parts_of(gcra.count(), *full_at, *count);
+                *count = gcra.count();
                 let start = Fraction::whole(now.into());
                 let is_owned = |charge: Charge| {
                     Fraction::whole(charge.at.into())
                         .plus(Fraction(charge.frac.into(), (*count).into()))
                         == *full_at
                 };
-                let empty = start.plus(each.times(*burst));
+                let empty = start.plus(each.times(gcra.burst()));
                 let charged = start.max(*full_at).plus(each.times(ask.cost));
                 let latest = if ask.waits {
-                    empty.plus(*max_wait)
+                    empty.plus(max_wait)
                 } else {
                     empty
                 };
@@ -187,13 +224,14 @@ impl Model {
                 }
                 passes
             }
-            Self::Units { limit, span, taken } => {
-                taken.retain(|unit| now < unit + *span);
+            (Self::Units(taken), Algorithm::Window(window)) => {
+                let span = micros(window.window());
+                taken.retain(|unit| now < unit + span);
                 let used = u32::try_from(taken.len()).expect("few units");
                 let is_meant = |unit: &u64| ask.charge.is_none_or(|charge| charge.at == *unit);
                 let meant = taken.iter().filter(|unit| is_meant(unit)).count();
                 let passes = match ask.verb {
-                    Verb::Spend => used + ask.cost <= *limit,
+                    Verb::Spend => used + ask.cost <= window.limit(),
                     Verb::Debit => true,
                     Verb::Refund => meant > 0 && ask.cost > 0,
                     Verb::Renew | Verb::Peek => false,
@@ -209,41 +247,49 @@ impl Model {
                 }
                 passes
             }
-            Self::Permits { limit, hold, held } => {
-                held.retain(|_, (seen, _)| now < *seen + *hold);
-                let used: u32 = held.values().map(|(_, units)| units).sum();
+            (Self::Permits(held), Algorithm::Concurrency(limit)) => {
+                let hold = micros(limit.hold());
+                let mut left = held.clone();
+                left.retain(|_, (seen, _)| now < *seen + hold);
+                let used: u32 = left.values().map(|(_, units)| units).sum();
                 let name = ask.charge.map(|charge| charge.at);
-                let known = name.and_then(|name| held.get_mut(&name));
+                let known = name.and_then(|name| left.get_mut(&name));
                 let passes = match ask.verb {
-                    Verb::Spend => known.is_some() || used + ask.cost <= *limit,
+                    Verb::Spend => known.is_some() || used + ask.cost <= limit.limit(),
                     Verb::Refund | Verb::Renew => known.is_some() && ask.cost > 0,
                     Verb::Debit | Verb::Peek => false,
                 };
+                if !passes || ask.cost == 0 {
+                    return passes;
+                }
                 match (ask.verb, known) {
-                    _ if !passes || ask.cost == 0 => {}
                     (Verb::Refund, Some((_, units))) => *units -= ask.cost.min(*units),
                     (_, Some((seen, _))) => *seen = now,
                     (_, None) => {
                         let name = name.expect("the charge of a spend has a name");
-                        held.insert(name, (now, ask.cost));
+                        left.insert(name, (now, ask.cost));
                     }
                 }
-                held.retain(|_, (_, units)| *units > 0);
+                left.retain(|_, (_, units)| *units > 0);
+                *held = left;
                 passes
             }
-            Self::Quota {
-                quota,
-                length,
-                end,
-                used,
-            } => {
+            (Self::Block(end), Algorithm::Block(_)) => {
+                let passes = ask.verb == Verb::Debit || ask.verb == Verb::Spend && *end <= now;
+                if passes && ask.cost > 0 {
+                    let seconds = if ask.verb == Verb::Debit { ask.cost } else { 0 };
+                    *end = now + u64::from(seconds) * 1_000_000;
+                }
+                passes
+            }
+            (Self::Quota { end, used }, Algorithm::Quota(quota)) => {
                 if *end <= now {
                     (*end, *used) = (0, 0);
                 }
                 let is_meant = ask.charge.is_none_or(|charge| charge.at == *end);
                 let back = if is_meant { ask.cost.min(*used) } else { 0 };
                 let passes = match ask.verb {
-                    Verb::Spend => *used + ask.cost <= *quota,
+                    Verb::Spend => *used + ask.cost <= quota.quota(),
                     Verb::Debit => true,
                     Verb::Refund => back > 0,
                     Verb::Renew | Verb::Peek => false,
@@ -251,7 +297,7 @@ impl Model {
                 match ask.verb {
                     _ if !passes || ask.cost == 0 => {}
                     Verb::Refund => *used -= back,
-                    _ if *used == 0 => (*end, *used) = (period_end(*length, now), ask.cost),
+                    _ if *used == 0 => (*end, *used) = (period_end(quota.per(), now), ask.cost),
                     _ => *used += ask.cost,
                 }
                 if *used == 0 {
@@ -259,29 +305,27 @@ impl Model {
                 }
                 passes
             }
+            _ => false,
         }
     }
 
     #[expect(clippy::too_many_lines, reason = "an arm for each algorithm")]
-    pub(super) fn figures(&self, ask: &Ask, now: u64) -> Figures {
-        match self {
-            Self::Tokens {
-                burst,
-                each,
-                max_wait,
-                full_at,
-                ..
-            } => {
+    pub(super) fn figures(&self, algorithm: &Algorithm, ask: &Ask, now: u64) -> Figures {
+        match (self, algorithm) {
+            (Self::Tokens { full_at, count }, Algorithm::Gcra(gcra)) => {
+                let [each, max_wait] = fractions(gcra);
+                let full_at = with_parts_of(gcra.count(), *full_at, *count);
+                let burst = gcra.burst();
                 let zero = Fraction::whole(0);
                 let filling = full_at.minus(Fraction::whole(now.into())).max(zero);
-                let missing = filling.over(*each);
-                let left = Fraction::whole((*burst).into()).minus(missing).max(zero);
+                let missing = filling.over(each);
+                let left = Fraction::whole(burst.into()).minus(missing).max(zero);
                 let waits = ask.waits && max_wait.0 > 0;
-                let patience = if waits { *max_wait } else { zero };
-                let beyond = filling.minus(each.times(*burst));
-                let more = filling.minus(each.times(i128::from(*burst) - left.floor() - 1));
+                let patience = if waits { max_wait } else { zero };
+                let beyond = filling.minus(each.times(burst));
+                let more = filling.minus(each.times(i128::from(burst) - left.floor() - 1));
                 Figures {
-                    limit: *burst,
+                    limit: burst,
                     remaining: u32::try_from(left.floor()).expect("at most the burst"),
                     next_after: beyond.plus(each.times(ask.cost)).minus(patience).wait(),
                     more_after: if missing == zero {
@@ -293,7 +337,9 @@ impl Model {
                     delay: if waits { beyond.wait() } else { Wait::ZERO },
                 }
             }
-            Self::Units { limit, span, taken } => {
+            (Self::Units(taken), Algorithm::Window(window)) => {
+                let limit = window.limit();
+                let span = micros(window.window());
                 let used_at = |at: u64| {
                     let counts = taken.iter().filter(|unit| at < **unit + span);
                     u32::try_from(counts.count()).expect("few units")
@@ -312,46 +358,55 @@ impl Model {
                 let left = left_at(now);
                 let is_unused = used_at(now) == 0;
                 Figures {
-                    limit: *limit,
+                    limit,
                     remaining: left,
-                    next_after: until(&|at| used_at(at) + ask.cost <= *limit),
+                    next_after: until(&|at| used_at(at) + ask.cost <= limit),
                     more_after: until(&|at| is_unused || left_at(at) > left),
                     reset_after: until(&|at| used_at(at) == 0),
                     delay: Wait::ZERO,
                 }
             }
-            Self::Permits { limit, hold, held } => {
+            (Self::Permits(held), Algorithm::Concurrency(by)) => {
+                let hold = micros(by.hold());
                 let counting = held.values().filter(|(seen, _)| now < seen + hold);
                 let used: u32 = counting.map(|(_, units)| units).sum();
+                // How long permits are held is not known ahead.
                 let unless = |is_now: bool| {
                     if is_now { Wait::ZERO } else { Wait::UNKNOWN }
                 };
                 Figures {
-                    limit: *limit,
-                    remaining: limit.saturating_sub(used),
-                    next_after: unless(used + ask.cost <= *limit),
+                    limit: by.limit(),
+                    remaining: by.limit().saturating_sub(used),
+                    next_after: unless(used + ask.cost <= by.limit()),
                     more_after: unless(used == 0),
                     reset_after: unless(used == 0),
                     delay: Wait::ZERO,
                 }
             }
-            Self::Quota {
-                quota,
-                length,
-                end,
-                used,
-            } => {
+            (Self::Block(end), Algorithm::Block(_)) => {
+                let rest = Wait::micros(end.saturating_sub(now));
+                Figures {
+                    limit: 1,
+                    remaining: u32::from(*end <= now),
+                    next_after: rest,
+                    more_after: rest,
+                    reset_after: rest,
+                    delay: Wait::ZERO,
+                }
+            }
+            (Self::Quota { end, used }, Algorithm::Quota(by)) => {
+                let quota = by.quota();
                 let used = if now < *end { *used } else { 0 };
                 let until_end = match used {
                     0 => Wait::ZERO,
-                    _ => Wait::micros(end - now),
+                    _ => Wait::micros(counted_until(by.per(), *end, now) - now),
                 };
                 Figures {
-                    limit: *quota,
+                    limit: quota,
                     remaining: quota.saturating_sub(used),
-                    next_after: match used + ask.cost <= *quota {
+                    next_after: match used + ask.cost <= quota {
                         true => Wait::ZERO,
-                        false if used == 0 => Wait::micros(period_end(*length, now) - now),
+                        false if used == 0 => Wait::micros(period_end(by.per(), now) - now),
                         false => until_end,
                     },
                     more_after: until_end,
@@ -359,6 +414,7 @@ impl Model {
                     delay: Wait::ZERO,
                 }
             }
+            _ => Figures::default(),
         }
     }
 }

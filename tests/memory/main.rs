@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod agreement;
 mod auto_traits;
 mod blocks;
 mod bounds;
@@ -17,6 +18,7 @@ mod line;
 #[cfg(feature = "failure-policy")]
 mod outages;
 mod permits;
+mod quotas;
 mod receipts;
 mod reload;
 mod shadow;

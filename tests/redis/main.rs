@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod agreement;
 mod broken_keys;
 mod configuration;
 mod connection;

@@ -97,6 +97,14 @@ fn deployed() -> Vec<(Limit, &'static str, &'static str, Option<u32>, u64)> {
             Some(9),
             3_600_000_000,
         ),
+        // The last microsecond of the period, and the amount.
+        (
+            Limit::quota(10, Per::Day),
+            "~q",
+            "'Q0' .. us(86399999999) .. ':4'",
+            Some(5),
+            86_400_000_000,
+        ),
         // The last grant; the entry, the number of units, the place of the oldest one and that of places; and a ring of units.
         (
             two_tiers(),
@@ -206,4 +214,29 @@ async fn units_count_behind_those_of_a_clock_that_has_stepped_back() {
     clock.set(Timestamp::from_micros(NOW - 2_000_000));
     assert_eq!(spend(68).await, Some(231));
     assert_eq!(spend(1).await, Some(230));
+}
+
+/// A large value keeps expired units, but they count no more than those that a small one has dropped.
+#[tokio::test]
+async fn expired_units_do_not_count_again_when_the_window_grows() {
+    let server = Server::start();
+    let clock = ManualClock::new(Timestamp::from_micros(NOW));
+    let limits = |length| {
+        let window = Limit::window(300, Duration::from_secs(length));
+        Limits::builder().limit("window", window).build().unwrap()
+    };
+    let limiter = Limiter::new(limits(2), connect(server.url()).await);
+    let limiter = limiter.with_clock(clock.clone());
+    let spend = async |cost| {
+        let units = Transaction::new("window", "a").cost(cost);
+        limiter.spend(&units).await.unwrap().remaining()
+    };
+    assert_eq!(spend(30).await, Some(270));
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(spend(70).await, Some(200));
+    clock.advance(Duration::from_secs(1));
+    // The first 30 have expired.
+    assert_eq!(spend(1).await, Some(229));
+    limiter.reload(limits(1000)).unwrap();
+    assert_eq!(spend(1).await, Some(228));
 }

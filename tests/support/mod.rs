@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+pub(crate) mod histories;
 mod log;
 pub(crate) mod patience;
 pub(crate) mod scale;

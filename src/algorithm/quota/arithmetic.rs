@@ -22,6 +22,15 @@ impl Arithmetic for Quota {
     }
 
     #[inline]
+    fn adopt(&self, usage: &mut Usage, now: u64) -> bool {
+        let stored = usage.end;
+        if usage.used_at(now) > 0 {
+            usage.end = self.end(usage, now);
+        }
+        usage.end != stored
+    }
+
+    #[inline]
     fn judge(&self, ask: &Ask, usage: &Usage, now: u64) -> bool {
         let used = usage.used_at(now);
         match ask.verb {
@@ -61,7 +70,7 @@ impl Arithmetic for Quota {
     fn figures(&self, ask: &Ask, usage: &Usage, now: u64) -> Figures {
         let used = usage.used_at(now);
         let until_end = if used > 0 {
-            Wait::until(usage.end, now)
+            Wait::until(self.end(usage, now), now)
         } else {
             Wait::ZERO
         };
@@ -87,6 +96,24 @@ impl Arithmetic for Quota {
 }
 
 impl Quota {
+    /// Returns the instant until which the used amount counts. A stored end beyond the next period comes from a longer period,
+    /// which the limit had before. One in the next period is kept, because the clock may have stepped back.
+    #[inline]
+    fn end(&self, usage: &Usage, now: u64) -> u64 {
+        // An end within the shortest period from now is that of the current or the next one. Nearly all are, and the calendar
+        // would take as long as the rest of the decision.
+        if usage.end <= now.saturating_add(self.per.shortest_us()) {
+            return usage.end;
+        }
+        let current = self.per.end(now);
+        let has_calendar = self.per.calendar_unit().is_some();
+        if has_calendar && usage.end <= self.per.end(current) {
+            usage.end
+        } else {
+            current
+        }
+    }
+
     /// Returns whether a cost fits beside what is used.
     #[inline]
     fn fits(&self, used: u32, cost: u32) -> bool {

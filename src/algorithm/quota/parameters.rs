@@ -53,15 +53,15 @@ impl Parameters for Quota {
 
     fn terms(&self) -> Terms {
         Terms {
-            window: Some(self.per.longest()),
-            period: Some(self.per.shortest()),
+            window: Some(Duration::from_micros(self.per.longest_us())),
+            period: Some(Duration::from_micros(self.per.shortest_us())),
         }
     }
 
     /// All of it in each period that the span touches.
     fn most_within(&self, span: Duration) -> Option<u128> {
         let (us, quota) = (ceil_micros(span), u128::from(self.quota));
-        let length = self.per.longest().as_micros();
+        let length = u128::from(self.per.longest_us());
         Some(match self.per.calendar_unit() {
             Some((CalendarUnit::Month, _)) => quota * periods_touched(us, months_in(us)),
             Some(_) => quota * periods_touched(us, us.saturating_sub(2) / length),

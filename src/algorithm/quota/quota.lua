@@ -1,19 +1,30 @@
--- Quotas. A value is `Q0<last>:<used>`: the last microsecond of the period, and the amount used in it. That of a period from
--- first use is `Q<start>:<used>`, as all values of an earlier version are, which reads both. The state is the end of the period
--- and the amount. It is shown.
--- A term: the quota; the cost; the length of a period from first use, or -1; the start and the end of a calendar's period, and
--- the ends of the next two; and the end of the period of the charge that a refund is about, or -1.
+-- Quotas. A value is `Q0<last>:<used>`: the last microsecond of the period, and the amount used in it. An earlier version has
+-- written `Q<start>:<used>`, which is read as a period of the limit in force. The state is the end of the period and the amount.
+-- It is shown.
+-- A term: the quota; the cost; the length of a period from first use, or -1; the start and the ends of three periods of a
+-- calendar, and the end of the one after them; and the end of the period of the charge that a refund is about, or -1.
 function algorithms.Q()
   local quota = {show = show_state}
 
-  -- Returns the end of the period that contains an instant, or nil if it is outside of the known periods.
+  -- Returns the end of the period that contains an instant, and the latest end that a bucket can have then: of the next period, or
+  -- of the same one if periods begin with their first use. Returns nil if the instant is outside of the known periods.
   local function period(instant, term)
-    for n = 5, term[3] < 0 and 7 or 0 do
+    if term[3] >= 0 then
+      return instant + term[3], instant + term[3]
+    end
+    for n = 5, 7 do
       if instant >= term[n - 1] and instant < term[n] then
-        return term[n]
+        return term[n], term[n + 1]
       end
     end
-    return term[3] >= 0 and instant + term[3] or nil
+  end
+
+  local function current_period(term)
+    local ends, latest = period(now, term)
+    if not ends then
+      error(CLOCK .. format(whole, now), 0)
+    end
+    return ends, latest
   end
 
   function quota.load(value, term)
@@ -26,10 +37,19 @@ function algorithms.Q()
     return is_last == '0' and first + 1 or period(first, term) or first, used
   end
 
+  -- An end beyond the latest one comes from a longer period, which the limit had before. It is read as that of the current one.
+  function quota.adopt(ends, used, term)
+    if now < ends and used > 0 then
+      local of_current, latest = current_period(term)
+      ends = ends > latest and of_current or ends
+    end
+    return ends, used
+  end
+
   -- Uses some units, up to a number: of the period that counts, or of a new one if that has ended.
   local function use(ends, used, term, units, most)
     if now >= ends or used == 0 then
-      ends, used = period(now, term) or error(CLOCK .. format(whole, now), 0), 0
+      ends, used = current_period(term), 0
     end
     units = min(units, most - used)
     return ends, used + units, units
@@ -47,17 +67,15 @@ function algorithms.Q()
   end
 
   function quota.refund(ends, used, term)
-    if now < ends and min(term[2], used) > 0 and (term[8] < 0 or term[8] == ends) then
+    if now < ends and min(term[2], used) > 0 and (term[9] < 0 or term[9] == ends) then
       return ends, max(used - term[2], 0), min(term[2], used)
     end
   end
 
   -- The value outlives its period by a minute, so that a clock that steps back gives no second quota.
-  function quota.dump(ends, used, term)
-    local start = term[3] >= 0 and ends - term[3] or -1
-    local head = start >= 0 and format(whole, start) or '0' .. format(whole, ends - 1)
+  function quota.dump(ends, used)
     if used > 0 then
-      return 'Q' .. head .. ':' .. format(whole, used), ends + 60000000
+      return 'Q0' .. format(whole, ends - 1) .. ':' .. format(whole, used), ends + 60000000
     end
   end
 

@@ -3,19 +3,15 @@ use crate::algorithm::{Arithmetic, Ask, Charge, Figures};
 
 impl Quota {
     /// Returns the numbers of a term, as `quota.lua` reads them, with the periods around an instant. -1 is no length.
-    pub(crate) fn term(&self, ask: &Ask, around: u64) -> [u64; 7] {
+    pub(crate) fn term(&self, ask: &Ask, around: u64) -> [u64; 8] {
         let length = self.per.first_use_length();
         let length = length.map(|length| u64::try_from(length.as_micros()).unwrap_or(u64::MAX));
-        let [start, first, second, third] = self.per.periods(around);
-        [
-            self.quota.into(),
-            ask.cost.into(),
-            length.unwrap_or(u64::MAX),
-            start,
-            first,
-            second,
-            third,
-        ]
+        let mut term = [0; 8];
+        term[0] = self.quota.into();
+        term[1] = ask.cost.into();
+        term[2] = length.unwrap_or(u64::MAX);
+        term[3..].copy_from_slice(&self.per.periods(around));
+        term
     }
 
     /// Returns the figures, and the charge of some units, from the state that `quota.lua` shows.
@@ -37,18 +33,18 @@ impl Quota {
 }
 
 impl Per {
-    /// Returns the start and the end of the calendar's period before the one that contains an instant, the end of that one, and
-    /// the end of the next. A period from first use has none.
-    fn periods(self, around: u64) -> [u64; 4] {
+    /// Returns the start and the ends of three periods of the calendar, of which the second contains an instant, and the end of
+    /// the one after them. A period from first use has none.
+    fn periods(self, around: u64) -> [u64; 5] {
         if self.first_use_length().is_some() {
-            return [0; 4];
+            return [0; 5];
         }
-        let longest = u64::try_from(self.longest().as_micros()).unwrap_or(u64::MAX);
-        let mut ends = [around.saturating_sub(3 * longest); 3];
+        let mut ends = [around.saturating_sub(3 * self.longest_us()); 5];
         while ends[2] <= around {
-            ends = [ends[1], ends[2], self.end(ends[2])];
+            ends.rotate_left(1);
+            ends[4] = self.end(ends[3]);
         }
-        [ends[0], ends[1], ends[2], self.end(ends[2])]
+        ends
     }
 }
 
@@ -64,18 +60,24 @@ mod tests {
             let mut instant = 1_700_000_000_000_000;
             for _ in 0..60 {
                 for at in [instant - 1, instant] {
-                    let [start, first, second, third] = per.periods(at);
+                    let [start, first, second, third, after] = per.periods(at);
                     assert!(first <= at && at < second, "{per:?} {at}");
                     assert_eq!(
-                        [start - 1, start, first, second].map(|at| per.end(at)),
-                        [start, first, second, third]
+                        [start - 1, start, first, second, third].map(|at| per.end(at)),
+                        [start, first, second, third, after]
                     );
                 }
                 instant = per.end(instant);
             }
         }
         let hour = 3_600_000_000;
-        assert_eq!(Per::Hour.periods(5), [0, 0, hour, 2 * hour]);
-        assert_eq!(Per::Hour.periods(hour), [0, hour, 2 * hour, 3 * hour]);
+        assert_eq!(
+            Per::Hour.periods(5),
+            [0, 0, 1, 2, 3].map(|hours| hours * hour)
+        );
+        assert_eq!(
+            Per::Hour.periods(hour),
+            [0, 1, 2, 3, 4].map(|hours| hours * hour)
+        );
     }
 }

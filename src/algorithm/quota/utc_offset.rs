@@ -49,7 +49,7 @@ impl UtcOffset {
         Self::minutes(hours as i16 * 60)
     }
 
-    pub(super) const fn micros(self) -> i64 {
+    pub(crate) const fn micros(self) -> i64 {
         self.minutes as i64 * 60_000_000
     }
 }

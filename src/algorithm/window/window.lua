@@ -1,8 +1,10 @@
--- Windows. A value is `W` and the instant at which each unit was taken, in ascending
--- order, as doubles. Expired units can come first. The state is the value, and the number of its first bytes that are stored.
+-- Windows. A value is `W` and the instant at which each unit was taken, in ascending order, as doubles. A large value can grow at
+-- its end, so it is `L` and two more doubles before them: the length of the window by which it was written, and the number of
+-- units that it had then. If it has more, those that had expired at its newest unit do not count. The state is the value, with `W`
+-- if it has to be written anew, and the number of its first bytes that are stored.
 -- A term: the limit; the cost; how long a unit counts; 1 if a debit takes what fits; and the instant of the units that a refund is
--- about, or -1. Shows the number of units that count, and the instants of the last one that has to expire before the
--- cost fits, of the one whose end makes more room, and of the newest one.
+-- about, or -1. Shows the number of units that count, and the instants of the last one that has to expire before the cost fits, of
+-- the one whose end makes more room, and of the newest one.
 
 -- The functions of values that list units, or only count as many of their first bytes.
 local function units_in_text()
@@ -35,9 +37,10 @@ local function units_in_text()
     return low
   end
 
-  -- Returns the number of the first unit that has not expired at an instant.
-  function units.first(value, span, at)
-    return #value > 1 and units.at(value, 0) + span <= at and units.after(value, 0, at - span) or 0
+  -- Returns the number of the first unit, of those from `low` or 0 on, that has not expired at an instant.
+  function units.first(value, span, at, low)
+    low = low or 0
+    return low < units.count(value) and units.at(value, low) + span <= at and units.after(value, low, at - span) or low
   end
 
   function units.new(count, at)
@@ -49,9 +52,15 @@ local function units_in_text()
     return 'W' .. sub(value, 2 + 8 * first, 1 + 8 * from) .. bytes .. sub(value, 2 + 8 * to)
   end
 
+  -- Returns whether the first two numbers of a value are those of a large one, and not units.
+  function units.are_large(value)
+    return sub(value, 1, 1) == 'L'
+  end
+
   function units.checked(value)
-    local count = units.count(value)
-    if sub(value, 1, 1) ~= 'W' or count % 1 > 0 or count > 0 and units.at(value, 0) > units.at(value, count - 1) then
+    local count, low = units.count(value), units.are_large(value) and 2 or 0
+    if low == 0 and sub(value, 1, 1) ~= 'W' or count % 1 > 0 or count < low
+      or count > low and units.at(value, low) > units.at(value, count - 1) then
       error(BROKEN, 0)
     end
     return value
@@ -69,20 +78,21 @@ function algorithms.W()
     return units.checked(value or 'W'), #(value or '')
   end
 
-  -- Returns the number of the first unit that counts. A large value keeps units that had expired when the newest one was taken.
-  -- They do not count again if the clock steps back.
+  -- Returns the number of the first unit that counts. Those that had expired when a large value grew do not count again if the
+  -- clock steps back or the window becomes longer.
   local function first_of(value, term)
-    local all = count(value)
-    return units.first(value, term[3], all > SMALL and max(now, at(value, all - 1)) or now)
+    local all, low = count(value), 0
+    if units.are_large(value) then
+      low = all - 2 > at(value, 1) and units.first(value, at(value, 0), at(value, all - 1), 2) or 2
+    end
+    return units.first(value, term[3], now, low)
   end
 
-  -- Adds units. Expired ones stay in a large value that only grows, as long as they are less than half of it. By a clock that
-  -- has stepped back by more than the window, new ones are taken at the first instant at which they count there.
+  -- Adds units. Expired ones stay in a large value that only grows, as long as they are less than half of it.
   local function add(value, stored, first, cost, span)
     local all = count(value)
-    local instant = all > 0 and all + cost > SMALL and max(now, at(value, all - 1) - span + 1) or now
-    local place, new = after(value, first, instant), units.new(cost, instant)
-    if all > SMALL and place == all and first <= all / 2 and cost > 0 then
+    local place, new = after(value, first, now), units.new(cost, now)
+    if units.are_large(value) and at(value, 0) == span and place == all and first <= all / 2 and cost > 0 then
       return value .. new, stored, cost
     end
     return units.splice(value, first, place, place, new), 0, cost
@@ -129,8 +139,13 @@ function algorithms.W()
   function window.dump(value, stored, term)
     local all = count(value)
     if all > 0 then
-      local grows = stored > 1 + 8 * SMALL
-      return grows and sub(value, stored + 1) or value, at(value, all - 1) + term[3], grows
+      local grows, text = units.are_large(value), value
+      if grows then
+        text = sub(value, stored + 1)
+      elseif all > SMALL then
+        text = 'L' .. pack('<dd', term[3], all) .. sub(value, 2)
+      end
+      return text, at(value, all - 1) + term[3], grows
     end
   end
 

@@ -33,9 +33,14 @@ end
 -- By letter, a function that creates an algorithm, once a term needs it: a table with a function for each verb, and these:
 -- `load` returns the state in a value, or of a missing one; `show` appends numbers to the reply, and returns the place of the
 -- last one; `dump` returns the value of a state and the instant until which it counts, or nil for a bucket that is as new, and
--- whether the value is only the end that the stored one lacks. A verb returns the state after a request and the units, or nil
--- if it does not pass. A state is two values, which never change. Terms share it, so it contains nothing that depends on one.
+-- whether the value is only the end that the stored one lacks. `adopt`, if there is one, returns the state as the limit in force
+-- reads it, which a spend and a debit store even if they are denied. A verb returns the state after a request and the units, or
+-- nil if it does not pass. A state is two values, which never change. Terms share it, so it contains nothing that depends on one.
 local algorithms, made = {}, {}
+
+local function as_stored(state, other)
+  return state, other
+end
 
 local function show_state(state, other, _, reply, at)
   reply[at + 1], reply[at + 2] = state, other
@@ -48,6 +53,7 @@ local terms = setmetatable({}, {__index = function(terms, text)
   local by = made[letter] or algorithms[letter]()
   made[letter], terms[text] = by, {
     load = by.load, ask = by[verb] or function() end, show = by.show, dump = by.dump, reads = verb ~= 'reset',
+    adopt = (verb == 'spend' or verb == 'debit') and by.adopt or as_stored,
     votes = mode % 2 == 1, writes = mode % 4 > 1, is_last = mode > 3,
     unpack('<' .. rep('d', (#text - at + 1) / 8), text, at),
   }
@@ -82,7 +88,8 @@ end
 -- Decides equal batches of one member, and returns 1. Their bucket is read and written once.
 local function decide_alone(term)
   local stored, stored_other = term.load(term.reads and call('GET', KEYS[first]), term)
-  local state, other, ask, show, to = stored, stored_other, term.ask, term.show, filled
+  local state, other = term.adopt(stored, stored_other, term)
+  local ask, show, to = term.ask, term.show, filled
   for _ = 1, repeats and byte(repeats, first) or 1 do
     local start, after, after_other, units = to + 1, ask(state, other, term)
     if after == nil then
@@ -102,8 +109,8 @@ local function decide_alone(term)
   return 1
 end
 
--- The states of a batch's members, what these become, and the units.
-local states, others, after, after_other, units = {}, {}, {}, {}, {}
+-- The states of a batch's members, whether they have to be stored, what they become, and the units.
+local states, others, changes, after, after_other, units = {}, {}, {}, {}, {}, {}
 
 -- Decides a batch of several members, and returns their number.
 local function decide_together()
@@ -111,21 +118,26 @@ local function decide_together()
   repeat
     member, size = first + size, size + 1
     local term, n = terms[ARGV[member + 1]], size
-    local state, other = term.load(term.reads and call('GET', KEYS[member]), term)
+    local stored, stored_other = term.load(term.reads and call('GET', KEYS[member]), term)
+    local state, other = term.adopt(stored, stored_other, term)
     local next_state, next_other, taken = term.ask(state, other, term)
     if next_state == nil then
       next_state, next_other, taken, passes = state, other, -1, passes and not term.votes
     end
-    states[n], others[n], after[n], after_other[n], units[n] = state, other, next_state, next_other, taken
+    states[n], others[n], changes[n] = state, other, state ~= stored or not term.reads
+    after[n], after_other[n], units[n] = next_state, next_other, taken
   until term.is_last
   for n = 1, size do
     local term, state, other = terms[ARGV[first + n]], states[n], others[n]
     if passes then
       state, other = after[n], after_other[n]
-      if term.writes and (state ~= states[n] or other ~= others[n]) or not term.reads then
-        member = first + n - 1
-        write(KEYS[member], term, state, other)
-      end
+    end
+    if term.writes and (state ~= states[n] or other ~= others[n]) then
+      states[n], others[n], changes[n] = state, other, true
+    end
+    if changes[n] then
+      member = first + n - 1
+      write(KEYS[member], term, states[n], others[n])
     end
     reply[to + 1] = units[n]
     to = term.show(state, other, term, reply, to + 1)

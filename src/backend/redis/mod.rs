@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A batch takes one round trip: a script reads, decides and stores, all or nothing, by the server's clock and with
-//! the same arithmetic as in memory. A denial stores nothing, and a full bucket does not exist.
+//! the same arithmetic as in memory. A denial charges nothing, and a full bucket does not exist.
 //!
 //! # Guarantees
 //!

@@ -65,7 +65,10 @@ fn limits() -> Vec<Vec<Algorithm>> {
     let gcra = |burst, count, period| Gcra::new(burst, count, period).unwrap();
     let quota = |quota, per| Algorithm::Quota(Quota::new(quota, per).unwrap());
     let window = |limit, window| Algorithm::Window(Window::new(limit, window).unwrap());
-    let tiers = |tiers: &[Tier]| Algorithm::Tiers(Tiers::new(tiers.iter().copied()).unwrap());
+    let permits = |limit, hold| {
+        let limit = Concurrency::new(limit).unwrap();
+        Algorithm::Concurrency(limit.with_hold(secs(hold)).unwrap())
+    };
     let offset = UtcOffset::minutes(-59);
     vec![
         vec![
@@ -83,40 +86,54 @@ fn limits() -> Vec<Vec<Algorithm>> {
             quota(20, Per::Day.at_offset(offset)),
             quota(30, Per::Week.at_offset(offset)),
             quota(15, Per::Month),
+            quota(25, Per::first_use(secs(3600))),
         ],
-        vec![quota(5, Per::first_use(micros(500_000)))],
+        vec![
+            quota(5, Per::first_use(micros(500_000))),
+            quota(9, Per::first_use(secs(50_000))),
+            quota(6, Per::Hour),
+        ],
         vec![Algorithm::Block(Block)],
-        vec![window(3, secs(1)), window(40, secs(1))],
-        vec![window(300, secs(6))],
-        vec![window(4096, secs(30)), window(100, secs(30))],
         vec![
-            Algorithm::Concurrency(Concurrency::new(4).unwrap().with_hold(secs(1)).unwrap()),
-            Algorithm::Concurrency(Concurrency::new(90).unwrap().with_hold(secs(1)).unwrap()),
+            window(3, secs(1)),
+            window(40, secs(1)),
+            window(100, secs(40_000)),
         ],
-        vec![
-            tiers(&[
-                Tier::new(5, micros(300_000)),
-                Tier::new(9, secs(2))
-                    .active(secs(1))
-                    .cooldown(secs(2))
-                    .skippable(),
-                Tier::new(20, secs(3)).active(secs(8)).cooldown(secs(5)),
-            ]),
-            tiers(&[
-                Tier::new(7, secs(2)).active(secs(1)).cooldown(secs(1)),
-                Tier::new(3, secs(1)).active(secs(3)),
-            ]),
-            tiers(&[
-                Tier::new(30, secs(1)).active(secs(4)),
-                Tier::new(300, secs(1)).active(secs(2)),
-            ]),
-            tiers(&[
-                Tier::new(2, secs(1))
-                    .active(micros(400_000))
-                    .cooldown(secs(3)),
-                Tier::new(1, secs(1)),
-            ]),
-        ],
+        vec![window(300, secs(6)), window(200, micros(300_000))],
+        vec![window(4096, secs(30)), window(100, secs(1000))],
+        vec![permits(4, 1), permits(90, 1), permits(200, 60)],
+        tiers(),
+    ]
+}
+
+/// The versions of tiers.
+fn tiers() -> Vec<Algorithm> {
+    let secs = Duration::from_secs;
+    let micros = Duration::from_micros;
+    let tiers = |tiers: &[Tier]| Algorithm::Tiers(Tiers::new(tiers.iter().copied()).unwrap());
+    vec![
+        tiers(&[
+            Tier::new(5, micros(300_000)),
+            Tier::new(9, secs(2))
+                .active(secs(1))
+                .cooldown(secs(2))
+                .skippable(),
+            Tier::new(20, secs(3)).active(secs(8)).cooldown(secs(5)),
+        ]),
+        tiers(&[
+            Tier::new(7, secs(2)).active(secs(1)).cooldown(secs(1)),
+            Tier::new(3, secs(1)).active(secs(3)),
+        ]),
+        tiers(&[
+            Tier::new(30, secs(1)).active(secs(4)),
+            Tier::new(300, secs(1)).active(secs(2)),
+        ]),
+        tiers(&[
+            Tier::new(2, secs(1))
+                .active(micros(400_000))
+                .cooldown(secs(3)),
+            Tier::new(1, secs(1)),
+        ]),
     ]
 }
 
@@ -238,19 +255,19 @@ impl Map {
         let mut states: Vec<_> = members
             .map(|member| self.0.get(&key(member)).cloned())
             .collect();
-        let answers = Outcome::decide(batch, now, &mut states)?.answers;
+        let outcome = Outcome::decide(batch, now, &mut states);
         for (member, state) in batch.members.iter().zip(states) {
             match state {
                 Some(state) => self.0.insert(key(member), state),
                 None => self.0.remove(&key(member)),
             };
         }
-        Ok(answers.into_iter().collect())
+        Ok(outcome?.answers.into_iter().collect())
     }
 }
 
 /// Connects to a server, as a link does.
-async fn connect(server: &Server) -> Connection {
+pub(super) async fn connect(server: &Server) -> Connection {
     let server = ServerConfig::Centralized {
         server: Address::new("127.0.0.1", server.port()),
     };
@@ -265,7 +282,7 @@ async fn connect(server: &Server) -> Connection {
     connection
 }
 
-async fn call(connection: &Connection, calls: &[&Call]) -> Value {
+pub(super) async fn call(connection: &Connection, calls: &[&Call]) -> Value {
     let arguments = protocol::encode(SCRIPT, calls.iter().copied());
     connection
         .send("EVAL", arguments, false, Duration::from_secs(60))

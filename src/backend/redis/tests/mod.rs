@@ -1,6 +1,7 @@
 //! The protocol, on real servers.
 
 mod agreement;
+mod calendar;
 #[path = "../../../../tests/redis_support/mod.rs"]
 mod redis_support;
 #[path = "../../../../tests/support/scale.rs"]

@@ -1,0 +1,17 @@
+//! A server and a cluster decide as the models do, whatever changes between two batches: period, window, hold, limit and
+//! algorithm.
+
+use crate::{
+    CLUSTER, SERVER, connect,
+    support::{histories::agree, scale::scaled},
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_that_change_are_decided_as_by_the_models() {
+    agree(connect(SERVER.url()).await, scaled(10)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_that_change_are_decided_as_by_the_models_on_a_cluster() {
+    agree(connect(CLUSTER.url()).await, scaled(5)).await;
+}
