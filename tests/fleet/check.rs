@@ -27,7 +27,7 @@ pub(crate) async fn check(fleet: &mut Fleet) {
         free_permits(fleet).await;
     }
     logs(fleet);
-    fleet.rest(5_000).await;
+    fleet.rest(21_000).await;
     free_permits(fleet).await;
     returned_units(fleet).await;
     let mut problems = Vec::new();

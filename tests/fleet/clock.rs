@@ -24,7 +24,7 @@ pub(crate) struct Span {
     pub(crate) until: u64,
     /// What it showed at the first use of a bucket, at least.
     pub(crate) first: u64,
-    /// How often the bucket has begun anew since then.
+    /// How often a period from first use can have begun anew since then, because the bucket or the clock was set.
     pub(crate) fresh_starts: u64,
 }
 
@@ -65,14 +65,23 @@ impl SimulatedClock {
     }
 
     pub(crate) fn span(&self, first: u64, (from, until): (u64, u64), fresh_starts: u64) -> Span {
+        let steps_back = self.steps_back(first, until);
         let (from, until) = self.shown(from, until);
         let first = self.shown(first, first).0;
         Span {
             from,
             until,
             first: first.min(from),
-            fresh_starts,
+            // A period from first use ends at most its length after the clock's time, so it is cut off where the clock steps back.
+            fresh_starts: fresh_starts + steps_back,
         }
+    }
+
+    fn steps_back(&self, from: u64, until: u64) -> u64 {
+        let steps = self.steps.lock().unwrap();
+        let back = steps.windows(2).filter(|steps| steps[1].1 < steps[0].1);
+        back.filter(|steps| (from..=until).contains(&steps[1].0))
+            .count() as u64
     }
 
     /// The least and the most that the clock has shown between two instants.

@@ -184,17 +184,21 @@ impl Network {
     /// Returns when the store looks at what arrives now: later, if it is paused or busy.
     pub(crate) fn turn(&self) -> u64 {
         let (mut state, now) = (self.state.lock().unwrap(), self.clock.world());
-        let busy = state.during(now).find_map(|fault| match fault {
-            Fault::Busy { each, .. } => Some(each),
+        let busy = state.faults.iter().find_map(|(at, fault)| match fault {
+            Fault::Busy { lasts, each } if (*at..at + lasts).contains(&now) => {
+                Some((*each, at + lasts))
+            }
             _ => None,
         });
-        if let Some(each) = busy {
-            state.free_at = state.free_at.max(now) + each;
+        // The rest of the queue is done as soon as the store is as fast as usual.
+        if let Some((each, end)) = busy {
+            state.free_at = (state.free_at.max(now) + each).min(end);
         }
+        // What has come before is looked at first.
+        let free = state.free_at.max(now);
         state
             .paused_until(now)
-            .max(busy.map(|_| state.free_at))
-            .unwrap_or(now)
+            .map_or(free, |until| until.max(free))
     }
 
     pub(crate) fn is_paused(&self) -> bool {

@@ -79,7 +79,11 @@ impl Terms {
     pub(crate) fn at_once(random: &mut Random) -> Self {
         Self::AtOnce {
             permits: random.units(1, 5),
-            hold: random.within(1_000, 4_000) * 1_000,
+            // Some are so long that nothing but a refund gives a permit back while the fleet runs.
+            hold: match random.one_in(3) {
+                true => 20 * SECOND,
+                false => random.within(1_000, 4_000) * 1_000,
+            },
         }
     }
 
