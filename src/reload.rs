@@ -37,7 +37,7 @@ use tokio::{
 
 use crate::{
     key::IpList,
-    limit::{Document, LimitsBuilder, LimitsError},
+    limit::{Document, LimitsBuilder, LimitsError, NamedLimit},
     limiter::Limiter,
     metrics,
 };
@@ -237,7 +237,7 @@ impl Reloader {
         let is_new = limits.map_err(text)?;
         if is_new {
             let limits = self.limiter.limits();
-            let overrides: usize = limits.iter().map(|named| named.overrides().len()).sum();
+            let overrides: usize = limits.iter().map(NamedLimit::override_count).sum();
             tracing::info!(
                 limits = limits.iter().count(),
                 overrides,

@@ -98,6 +98,11 @@ pub(crate) trait Arithmetic {
     /// Returns the figures of a state, for another question like this one.
     fn figures(&self, ask: &Ask, state: &Self::State, now: u64) -> Figures;
 
+    /// Returns how much of the limit is used, in thousandths.
+    fn used(&self, figures: &Figures) -> u16 {
+        figures.used(thousandths_of_unit(figures.limit))
+    }
+
     /// Returns the instant from which the bucket is as if nobody had used it, or [`NEVER`].
     fn full_at(&self, state: &Self::State) -> u64;
 }
@@ -222,6 +227,24 @@ pub struct Figures {
     pub delay: Wait,
 }
 
+impl Figures {
+    /// Returns how much of the limit is used, in thousandths, by what one unit is of it.
+    #[inline]
+    fn used(&self, thousandths_of_unit: u64) -> u16 {
+        let units = self.limit.saturating_sub(self.remaining);
+        ((u64::from(units) * thousandths_of_unit) >> SHARE_BITS) as u16
+    }
+}
+
+/// The bits behind the point of a unit's share, so that a whole limit still fits into 64 bits.
+const SHARE_BITS: u32 = 54;
+
+/// Returns what one unit is of a limit, in thousandths. With [`SHARE_BITS`] behind the point, rounded up, any number of units
+/// has its exact share, rounded down, unless the limit is in the hundreds of millions.
+const fn thousandths_of_unit(limit: u32) -> u64 {
+    (1000_u64 << SHARE_BITS).div_ceil(limit as u64)
+}
+
 /// A time in whole microseconds, or one that is unknown or never ends, which counts as the longest.
 /// The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -292,5 +315,26 @@ const fn span_us(
             Ok(span.as_secs() * 1_000_000 + span.subsec_micros() as u64)
         }
         _ => Err(Invalid::new(field, too_long)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn used_share_is_exact_to_a_thousandth() {
+        for limit in [1, 2, 3, 7, 31, 32, 1000, 4096, 1_000_003, 99_999_999] {
+            for used in [0, 1, limit / 3, limit / 2, limit - 1, limit] {
+                let figures = Figures {
+                    limit,
+                    remaining: limit - used,
+                    ..Figures::default()
+                };
+                let thousandths = u64::from(used) * 1000 / u64::from(limit);
+                let share = figures.used(thousandths_of_unit(limit));
+                assert_eq!(u64::from(share), thousandths, "{used} of {limit}");
+            }
+        }
     }
 }

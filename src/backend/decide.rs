@@ -3,7 +3,7 @@
 use super::BackendError;
 use crate::{
     algorithm::{
-        Algorithm, Arithmetic, Figures, Kept, State, Verb, Wait, concurrency::Permits, gcra::Ticks,
+        Algorithm, Arithmetic, Kept, State, Verb, Wait, concurrency::Permits, gcra::Ticks,
         quota::Usage, tiers::History, window::Units,
     },
     clock::Timestamp,
@@ -27,14 +27,14 @@ pub(crate) trait Keep<S> {
     /// Puts a state back that has not changed.
     fn put_back(&mut self, place: usize, member: &Member<'_>, state: S);
 
-    /// Stores a state that has changed. The bucket is as new after `full_at`.
+    /// Stores a state that has changed. So many thousandths of the limit are used, until `full_at`.
     fn store(
         &mut self,
         place: usize,
         member: &Member<'_>,
         state: S,
         full_at: u64,
-        figures: &Figures,
+        used: u16,
         now: u64,
     );
 }
@@ -188,7 +188,8 @@ impl Decided<'_> {
         let state = stored.unwrap_or(state);
         if is_adopted || applies && self.batch.writes(member) {
             let full_at = by.full_at(&state);
-            buckets.store(place, member, state, full_at, figures, self.now);
+            let used = by.used(figures);
+            buckets.store(place, member, state, full_at, used, self.now);
         } else {
             buckets.put_back(place, member, state);
         }
@@ -266,15 +267,7 @@ impl<S: Kept> Keep<S> for States<'_> {
         self.states[place] = (state != S::default()).then(|| state.into_state());
     }
 
-    fn store(
-        &mut self,
-        place: usize,
-        _: &Member<'_>,
-        state: S,
-        full_at: u64,
-        _: &Figures,
-        now: u64,
-    ) {
+    fn store(&mut self, place: usize, _: &Member<'_>, state: S, full_at: u64, _: u16, now: u64) {
         let place = self.first(place);
         self.states[place] = (full_at > now).then(|| state.into_state());
     }

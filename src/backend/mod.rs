@@ -92,7 +92,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// Checks whether buckets like that of a member fit into the backend at all.
     ///
-    /// A [`Limiter`](crate::Limiter) calls this for each limit and override, with a member without an id, when it is built
+    /// A [`Limiter`](crate::Limiter) calls this for each limit and new override, with a member without an id, when it is built
     /// and when it is reloaded; and for each transaction that brings a limit.
     ///
     /// # Errors

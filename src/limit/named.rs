@@ -107,13 +107,20 @@ impl NamedLimit {
     /// All overrides, in the order in which they were added.
     #[must_use]
     pub fn overrides(&self) -> impl ExactSizeIterator<Item = &Override> {
-        self.overrides.iter()
+        self.overrides.apart_from(None)
     }
 
-    /// Returns the default, if there is one, and the overrides, each with its id.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (Option<&str>, &Limit)> {
+    /// Returns the default, if there is one, and the overrides, each with its id. Of the overrides, those that the version
+    /// before shares were checked with it, and are left out: there can be a million.
+    pub(crate) fn unchecked<'a>(
+        &'a self,
+        before: Option<&'a Self>,
+    ) -> impl Iterator<Item = (Option<&'a str>, &'a Limit)> {
         let default = self.limit().map(|limit| (None, limit));
-        let overrides = self.overrides().map(|own| (Some(own.id()), own.limit()));
+        let overrides = self
+            .overrides
+            .apart_from(before.map(|named| &named.overrides));
+        let overrides = overrides.map(|own| (Some(own.id()), own.limit()));
         default.into_iter().chain(overrides)
     }
 
@@ -172,9 +179,8 @@ impl NamedLimit {
         self.overrides.get(folded).map(Override::limit)
     }
 
-    /// Returns whether any client has an override.
-    pub(crate) fn has_overrides(&self) -> bool {
-        self.overrides.len() > 0
+    pub(crate) fn override_count(&self) -> usize {
+        self.overrides.len()
     }
 
     /// Returns the part of bucket keys that stands for the name.

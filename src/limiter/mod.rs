@@ -106,7 +106,7 @@ impl Limiter {
     ///
     /// [`MemoryBackend`]: crate::MemoryBackend
     pub fn try_new(limits: Limits, backend: impl Backend) -> Result<Self, LimitsError> {
-        reload::admit(&limits, &backend)?;
+        reload::admit(None, &limits, &backend)?;
         limits.begin_counters();
         let shared = LimiterState {
             limits: ArcSwap::from_pointee(limits),

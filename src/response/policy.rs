@@ -195,7 +195,7 @@ impl Policy {
     fn new(named: &NamedLimit) -> Self {
         Self {
             lead: format!("\"{}\"{REMAINING}", named.name()).into(),
-            has_overrides: named.has_overrides(),
+            has_overrides: named.override_count() > 0,
             is_hidden: named.is_shadow() || named.is_block(),
         }
     }

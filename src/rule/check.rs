@@ -26,9 +26,8 @@ impl Rules {
                         limits.unknown(name)
                     )));
                 };
-                let had_values = before
-                    .and_then(|before| before.get(name)?.limit())
-                    .is_some();
+                let before = before.and_then(|before| before.get(name));
+                let had_values = before.and_then(NamedLimit::limit).is_some();
                 if had_values && named.limit().is_none() && !named.is_off() {
                     return Err(mistaken(format!(
                         "a rule uses it, and it has no values any more: add them again, or write `{name}: {{}}` to turn it off"
@@ -41,7 +40,7 @@ impl Rules {
                             .into(),
                     ));
                 }
-                rule.check_limit(named).map_err(mistaken)?;
+                rule.check_limit(named, before).map_err(mistaken)?;
                 let alike = |chain: &&[BoundRule]| matches!(chain, [one] if one.rule.repeats(rule));
                 if self.chains().filter(alike).count() > 1 {
                     return Err(mistaken(
@@ -50,8 +49,12 @@ impl Rules {
                             .into(),
                     ));
                 }
-                self.check_costs(rule, named)?;
+                self.check_costs(rule, named, before)?;
             }
+        }
+        if before.is_some() {
+            // If a reload brings a line and permits together, the requests that meet both are refused.
+            return Ok(());
         }
         self.check_lines(limits)
     }
@@ -60,7 +63,7 @@ impl Rules {
     fn check_lines(&self, limits: &Limits) -> Result<(), LimitsError> {
         let find = |bound: &BoundRule, is: fn(&Limit) -> bool| {
             let mut named = bound.rule.limits().filter_map(|name| limits.get(name));
-            named.find(|named| named.all().any(|(_, limit)| is(limit)))
+            named.find(|named| named.unchecked(None).any(|(_, limit)| is(limit)))
         };
         let has_permits = |limit: &Limit| limit.algorithm().and_then(Algorithm::hold).is_some();
         let mut waiting = self.iter().filter(|bound| bound.waits());
@@ -78,7 +81,12 @@ impl Rules {
     }
 
     /// Checks what rules of one limit cost a request that meets them all in one bucket.
-    fn check_costs<'a>(&'a self, rule: &Rule, named: &NamedLimit) -> Result<(), LimitsError> {
+    fn check_costs<'a>(
+        &'a self,
+        rule: &Rule,
+        named: &NamedLimit,
+        before: Option<&NamedLimit>,
+    ) -> Result<(), LimitsError> {
         let is_of_limit = |rule: &&Rule| rule.limits().any(|name| **name == *named.name());
         let of_limit = |chain: &'a [BoundRule]| -> Vec<&'a Rule> {
             let rules = chain.iter().map(|bound| &bound.rule);
@@ -98,7 +106,7 @@ impl Rules {
                  `no_wait`, no charge by outcome and no `limit_from`, or use two limits",
             ));
         }
-        let mut limits = named.all();
+        let mut limits = named.unchecked(before);
         let costly = limits
             .find_map(|(id, limit)| Some((id, limit.max_cost().filter(|most| *most < cost)?)));
         costly.map_or(Ok(()), |(id, most)| {
@@ -112,7 +120,7 @@ impl Rules {
 
 impl Rule {
     /// Says what a rule needs that a limit does not have.
-    fn check_limit(&self, named: &NamedLimit) -> Result<(), String> {
+    fn check_limit(&self, named: &NamedLimit, before: Option<&NamedLimit>) -> Result<(), String> {
         let format = named.format();
         if !self.extractor.fits(format) {
             return Err(format!(
@@ -120,7 +128,8 @@ impl Rule {
                  give the limit another format"
             ));
         }
-        let mut reasons = named.all().filter_map(|(_, limit)| self.refuses(limit));
+        let limits = named.unchecked(before);
+        let mut reasons = limits.filter_map(|(_, limit)| self.refuses(limit));
         reasons.next().map_or(Ok(()), Err)
     }
 

@@ -381,6 +381,8 @@ async fn limits_of_all_rules_outlive_a_reload() {
     for limits in [one("free"), one("pro"), too_small] {
         limiter.reload(limits.build().unwrap()).unwrap_err();
     }
+    let two = Some(Limit::per_hour(2));
+    limiter.set_override("pro", "a", two).unwrap_err();
     let more = plans().limit("more", Limit::per_hour(1)).build().unwrap();
     limiter.reload(more).unwrap();
     assert_eq!(charged(&layer, get("/")).await[0].2, 3);

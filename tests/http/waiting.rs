@@ -433,25 +433,31 @@ async fn permits_are_not_held_in_line() {
     assert!(limiter.spend_batch(&declines).await.unwrap().allowed());
 }
 
-/// The limit with a line comes with the request, so that nobody could know at startup.
+/// The line comes with a reload, or with the request, so that nobody could know at startup.
 #[tokio::test(start_paused = true)]
-async fn request_that_brings_a_line_to_permits_is_refused_and_logged_once() {
-    let (log, _guard) = Log::capture();
-    let limits = Limits::builder()
-        .limit("requests", Limit::per(1, T))
-        .limit("running", Limit::concurrent(2));
-    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
-    let brings = rule().limit_from(|_| Some(Limit::per(1, T).max_wait(100 * T)));
-    let app = permits(&limiter).rule(brings).layer(Hello);
-    for _ in 0..3 {
-        let response = app.clone().oneshot(from_ip(IP)).await.unwrap();
-        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+async fn request_that_would_hold_permits_in_line_is_refused_and_logged_once() {
+    let limits = |requests| {
+        let limits = Limits::builder()
+            .limit("requests", requests)
+            .limit("running", Limit::concurrent(2));
+        limits.build().unwrap()
+    };
+    let line = || Limit::per(1, T).max_wait(100 * T);
+    for is_reloaded in [true, false] {
+        let (log, _guard) = Log::capture();
+        let limiter = Limiter::new(limits(Limit::per(1, T)), MemoryBackend::new());
+        let brings = rule().limit_from(move |_| Some(line()).filter(|_| !is_reloaded));
+        let app = permits(&limiter).rule(brings).layer(Hello);
+        if is_reloaded {
+            limiter.reload(limits(line())).unwrap();
+        }
+        for _ in 0..3 {
+            let response = app.clone().oneshot(from_ip(IP)).await.unwrap();
+            assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        }
+        let lines = log.count("layer inside of the one with the line");
+        assert_eq!(lines, 1, "{log:?}");
+        let left = bucket(&limiter, "running", "everyone").await;
+        assert_eq!(left.remaining(), Some(2));
     }
-    assert_eq!(
-        log.count("layer inside of the one with the line"),
-        1,
-        "{log:?}"
-    );
-    let left = bucket(&limiter, "running", "everyone").await;
-    assert_eq!(left.remaining(), Some(2));
 }

@@ -11,11 +11,16 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// One limit of each kind. Each admits four in a day.
 fn kinds() -> [(&'static str, Limit); 4] {
+    kinds_of(4, DAY)
+}
+
+/// One limit of each kind. What is spent comes back after this time.
+fn kinds_of(limit: u32, span: Duration) -> [(&'static str, Limit); 4] {
     [
-        ("gcra", Limit::per(4, 4 * DAY)),
-        ("quota", Limit::quota(4, Per::first_use(DAY))),
-        ("window", Limit::window(4, DAY)),
-        ("tiers", Limit::tiers([Tier::new(4, DAY)]).unwrap()),
+        ("gcra", Limit::per(limit, span)),
+        ("quota", Limit::quota(limit, Per::first_use(span))),
+        ("window", Limit::window(limit, span)),
+        ("tiers", Limit::tiers([Tier::new(limit, span)]).unwrap()),
     ]
 }
 
@@ -38,8 +43,8 @@ fn spend(limiter: &Limiter, name: &str, id: &str, cost: u32) -> bool {
     spent.unwrap().unwrap().allowed()
 }
 
-/// How many of 100 clients that have used so many of four units are still denied, after a flood of clients of another kind, or
-/// of the same.
+/// How many of 100 clients that have used a part of their limit are still remembered, after a flood of clients of another
+/// limit, or of the same.
 fn survivors(
     limiter: &Limiter,
     (throttled, used): (&str, u32),
@@ -55,9 +60,15 @@ fn survivors(
             "a newcomer always gets in"
         );
     }
-    let more = 5 - used;
-    let denied = (0..100).filter(|client| !spend(limiter, throttled, &client.to_string(), more));
-    denied.count()
+    let remembered = (0..100).filter(|client| has_spent(limiter, throttled, &client.to_string()));
+    remembered.count()
+}
+
+/// Asks for the whole limit.
+fn has_spent(limiter: &Limiter, name: &str, id: &str) -> bool {
+    let limits = limiter.limits();
+    let limit = limits.get(name).unwrap().limit().unwrap();
+    !spend(limiter, name, id, limit.max_cost().unwrap())
 }
 
 /// Somebody who guesses passwords sprays other names, to renew the attempts for the accounts that are used up.
@@ -80,16 +91,72 @@ fn throttled_clients_outlive_a_flood_of_any_kind_at_the_cap() {
     }
 }
 
-/// A limit that is used up counts as more than any part of another.
+/// Shares are compared to a thousandth.
 #[test]
 fn clients_outlive_a_flood_that_uses_a_smaller_part_of_another_limit() {
-    for (used, cost) in [(4, 6), (3, 1)] {
-        let quota = |quota| Limit::quota(quota, Per::first_use(DAY));
-        let limits = Limits::builder().limit("four", quota(4));
-        let limits = limits.limit("seven", quota(7)).build().unwrap();
-        let limiter = Limiter::new(limits, MemoryBackend::with_max_buckets(1000));
-        let limiter = limiter.with_clock(ManualClock::default());
-        assert_eq!(survivors(&limiter, ("four", used), ("seven", cost)), 100);
+    for ((limit, used), (other, cost)) in [
+        ((4, 4), (7, 6)),
+        ((4, 3), (7, 1)),
+        ((32, 31), (31, 17)),
+        ((100, 51), (400, 200)),
+        ((3, 2), (400, 266)),
+    ] {
+        let one = kinds_of(limit, DAY);
+        let another = kinds_of(other, DAY);
+        for ((kind, limit), (_, other)) in one.into_iter().zip(another) {
+            let limits = Limits::builder().limit("one", limit);
+            let limits = limits.limit("another", other).build().unwrap();
+            let small = MemoryBackend::with_max_buckets(1000).max_history_bytes(1 << 23);
+            let limiter = Limiter::new(limits, small).with_clock(ManualClock::default());
+            let survivors = survivors(&limiter, ("one", used), ("another", cost));
+            assert_eq!(survivors, 100, "{kind}: {used} beside {cost}");
+        }
+    }
+}
+
+/// Newcomers ask for room at the very instant at which some clients are full again.
+#[test]
+fn clients_that_are_full_again_go_first_at_each_cap() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let pairs = kinds_of(4, DAY).into_iter().zip(kinds_of(4, SECOND));
+    for ((kind, late), (_, soon)) in pairs {
+        let limits = Limits::builder().limit("late", late).limit("soon", soon);
+        let limits = limits.build().unwrap();
+        let new = || {
+            let small = MemoryBackend::with_max_buckets(1000).max_history_bytes(64 * 1024);
+            let clock = ManualClock::default();
+            let limiter = Limiter::new(limits.clone(), small).with_clock(clock.clone());
+            (limiter, clock)
+        };
+        let (filled, _) = new();
+        let is_filled = |client: &u32| {
+            assert!(spend(&filled, "late", &client.to_string(), 4));
+            filled.stats().evictions > Some(0)
+        };
+        let room = (0..).find(is_filled).unwrap();
+        let (limiter, clock) = new();
+        let name = |client: u32| {
+            if client.is_multiple_of(16) {
+                "soon"
+            } else {
+                "late"
+            }
+        };
+        for client in 0..room {
+            assert!(spend(&limiter, name(client), &client.to_string(), 4));
+        }
+        // A tier is active for a microsecond longer.
+        clock.advance(match kind {
+            "tiers" => SECOND + Duration::from_micros(1),
+            _ => SECOND,
+        });
+        for newcomer in room..room + room.div_ceil(16) {
+            assert!(spend(&limiter, "late", &newcomer.to_string(), 4));
+        }
+        assert_eq!(limiter.stats().evictions, Some(0), "{kind}");
+        let mut late = (0..room).filter(|client| name(*client) == "late");
+        let forgotten = late.find(|client| !has_spent(&limiter, "late", &client.to_string()));
+        assert_eq!(forgotten, None, "{kind}");
     }
 }
 
@@ -143,6 +210,7 @@ fn newcomer_does_not_replace_another_of_its_batch() {
     }
 }
 
+/// The batch has a newcomer, for whom the table may have to grow.
 #[test]
 fn units_that_count_again_in_a_longer_window_survive_a_new_history_of_the_same_batch() {
     let limits = |window: Duration| {
@@ -152,15 +220,22 @@ fn units_that_count_again_in_a_longer_window_survive_a_new_history_of_the_same_b
             .build()
             .unwrap()
     };
-    let clock = ManualClock::default();
-    let limiter = Limiter::new(limits(DAY / 2), MemoryBackend::new()).with_clock(clock.clone());
-    assert!(spend(&limiter, "old", "a", 3));
-    clock.advance(DAY * 3 / 4);
-    limiter.reload(limits(DAY)).unwrap();
-    let batch = ["new", "old"].map(|name| Transaction::new(name, "a"));
-    let spent = limiter.try_spend_batch(&batch).unwrap().unwrap();
-    let remaining = spent.members().iter().map(|spent| spent.remaining());
-    assert_eq!(remaining.collect::<Vec<_>>(), [Some(3), Some(0)]);
+    for others in 0..300 {
+        let clock = ManualClock::default();
+        let small = MemoryBackend::with_max_buckets(1000);
+        let limiter = Limiter::new(limits(DAY / 2), small).with_clock(clock.clone());
+        assert!(spend(&limiter, "old", "a", 3));
+        for other in 0..others {
+            assert!(spend(&limiter, "new", &other.to_string(), 1));
+        }
+        clock.advance(DAY * 3 / 4);
+        limiter.reload(limits(DAY)).unwrap();
+        let batch = ["old", "new"].map(|name| Transaction::new(name, "a"));
+        let spent = limiter.try_spend_batch(&batch).unwrap().unwrap();
+        let remaining = spent.members().iter().map(|spent| spent.remaining());
+        let remaining: Vec<_> = remaining.collect();
+        assert_eq!(remaining, [Some(0), Some(3)], "beside {others}");
+    }
 }
 
 #[test]

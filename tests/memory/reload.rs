@@ -1,12 +1,19 @@
 //! Other limits while a limiter runs: what changes, what stays, and what is refused.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     thread,
 };
 
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, Transaction,
+    backend::{
+        Backend, BackendError, UnsupportedLimit, async_trait,
+        custom::{Batch, Member, Outcome},
+    },
     clock::ManualClock,
     id::IdFormat,
     limit::{LimitName, LimitsBuilder},
@@ -195,6 +202,48 @@ fn override_is_set_changed_and_removed_while_the_limiter_runs() {
         Some(5),
         "that of the files is back"
     );
+}
+
+/// Counts the limits that it is asked about.
+#[derive(Debug, Default)]
+struct Counting {
+    memory: MemoryBackend,
+    asked: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl Backend for Counting {
+    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
+        self.memory.apply(batch).await
+    }
+
+    fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.memory.admits(member)
+    }
+}
+
+#[test]
+fn change_of_one_override_leaves_the_others_alone() {
+    const OTHERS: usize = 100_000;
+    let ids: Vec<_> = (0..OTHERS).map(|id| format!("\"{id}\"")).collect();
+    let ids = ids.join(",");
+    let text = format!(r#"[{{"a": {{"burst": 5, "count": 5, "period": "1h", "ids": [{ids}]}}}}]"#);
+    let limits = Limits::builder().limit("a", Limit::per_hour(20));
+    let limits = limits.overrides_text("overrides.json", &text);
+    let backend = Counting::default();
+    let asked = Arc::clone(&backend.asked);
+    let limiter = Limiter::new(limits.build().unwrap(), backend);
+    assert_eq!(asked.swap(0, Ordering::Relaxed), OTHERS + 1);
+    for (id, limit) in [
+        ("new", Some(Limit::per_hour(9))),
+        ("7", Some(Limit::per_hour(9))),
+        ("8", None),
+    ] {
+        limiter.set_override("a", id, limit).unwrap();
+        let asked = asked.swap(0, Ordering::Relaxed);
+        assert!(asked < 200, "{asked} of {OTHERS} were checked");
+    }
 }
 
 /// Limits change between two sets until both have been seen often.

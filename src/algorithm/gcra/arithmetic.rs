@@ -74,6 +74,11 @@ impl Arithmetic for Gcra {
     }
 
     #[inline]
+    fn used(&self, figures: &Figures) -> u16 {
+        figures.used(self.thousandths_of_token)
+    }
+
+    #[inline]
     fn full_at(&self, tat: &Ticks) -> u64 {
         tat.ceil()
     }

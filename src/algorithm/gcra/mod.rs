@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(crate) use self::arithmetic::Ticks;
 use super::{
     Algorithm, FieldReader, Invalid, LONGEST_US, Notation, Parameters, Share, Terms, WrittenFields,
-    format_duration, notation::Form, span_us,
+    format_duration, notation::Form, span_us, thousandths_of_unit,
 };
 
 /// A bucket of `burst` tokens, which gets `count` tokens back in each period. [`Limit::new`](crate::Limit::new) creates one.
@@ -30,6 +30,8 @@ pub struct Gcra {
     tolerance: Ticks,
     /// The longest wait in line, in microseconds.
     max_wait: u64,
+    /// What one token is of the burst. A division for each decision would take a tenth of it.
+    thousandths_of_token: u64,
 }
 
 impl Gcra {
@@ -67,6 +69,7 @@ impl Gcra {
                 interval: Ticks::divide(period, count),
                 tolerance,
                 max_wait: 0,
+                thousandths_of_token: thousandths_of_unit(burst),
             }),
             false => Err(Invalid::new(
                 "period",

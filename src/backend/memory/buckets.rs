@@ -8,8 +8,7 @@ use super::{
 };
 use crate::{
     algorithm::{
-        Figures, Kept, concurrency::Permits, gcra::Ticks, quota::Usage, tiers::History,
-        window::Units,
+        Kept, concurrency::Permits, gcra::Ticks, quota::Usage, tiers::History, window::Units,
     },
     backend::decide::{Buckets, Keep},
     transaction::Member,
@@ -60,7 +59,7 @@ impl<S: Stored> Keep<S> for Locked<'_> {
         member: &Member<'_>,
         state: S,
         full_at: u64,
-        figures: &Figures,
+        used: u16,
         now: u64,
     ) {
         let (batch, print) = (self.members, member.print.bucket);
@@ -68,7 +67,7 @@ impl<S: Stored> Keep<S> for Locked<'_> {
         if full_at <= now {
             return table.remove(print);
         }
-        let value = state.value(full_at, level(figures));
+        let value = Value::new(full_at, used, state.number());
         let evicted = match state.history_bytes() {
             None => table.set(print, value, batch, now),
             Some(bytes) => {
@@ -95,8 +94,9 @@ trait Stored: Kept {
         }
     }
 
-    fn value(&self, full_at: u64, level: u16) -> Value {
-        Value::new(full_at, level, 0)
+    /// Returns the number that the entry holds beside the instant.
+    fn number(&self) -> u32 {
+        0
     }
 
     /// Returns the bytes on the heap of a history; `None` if the entry holds the state.
@@ -109,8 +109,9 @@ impl Stored for Ticks {
     #[inline]
     fn take(table: &mut Table, print: u64) -> Self {
         let value = table.get(print).unwrap_or_default();
+        // The instant is the TAT, rounded up.
         Self {
-            us: value.instant(),
+            us: value.full_at() - u64::from(value.number > 0),
             frac: value.number,
         }
     }
@@ -119,8 +120,8 @@ impl Stored for Ticks {
     fn put_back(self, _: &mut Table, _: u64) {}
 
     #[inline]
-    fn value(&self, _: u64, level: u16) -> Value {
-        Value::new(self.us, level, self.frac)
+    fn number(&self) -> u32 {
+        self.frac
     }
 }
 
@@ -129,7 +130,7 @@ impl Stored for Usage {
     fn take(table: &mut Table, print: u64) -> Self {
         let value = table.get(print).unwrap_or_default();
         Self {
-            end: value.instant(),
+            end: value.full_at(),
             used: value.number,
         }
     }
@@ -138,8 +139,8 @@ impl Stored for Usage {
     fn put_back(self, _: &mut Table, _: u64) {}
 
     #[inline]
-    fn value(&self, _: u64, level: u16) -> Value {
-        Value::new(self.end, level, self.used)
+    fn number(&self) -> u32 {
+        self.used
     }
 }
 
@@ -158,15 +159,5 @@ impl Stored for Permits {
 impl Stored for History {
     fn history_bytes(&self) -> Option<usize> {
         Some(self.heap_bytes())
-    }
-}
-
-/// Returns how much of a limit is used, to a factor of two between limits. Divisions would take a tenth of a decision.
-#[inline]
-fn level(figures: &Figures) -> u16 {
-    let used = figures.limit.saturating_sub(figures.remaining);
-    match figures.remaining {
-        0 => Value::MAX_LEVEL,
-        _ => ((used << figures.limit.leading_zeros()) >> 22) as u16,
     }
 }

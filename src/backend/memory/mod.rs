@@ -34,9 +34,9 @@ use crate::{
 /// # At the cap
 ///
 /// There are at most [`max_buckets`](Self::with_max_buckets) buckets, and their histories take at most
-/// [`max_history_bytes`](Self::max_history_bytes). A newcomer always gets in. It replaces a bucket that is full again or, if a
-/// sample of 16 has none, the one of the sample that has used the smallest part of its limit. So a client that is being
-/// throttled outlives a flood of ids that have spent less of their own limit. If each id of a flood uses up its whole limit,
+/// [`max_history_bytes`](Self::max_history_bytes). A newcomer always gets in. It replaces a bucket that is full again or, if
+/// there is none, the one of a sample of 16 that has used the smallest share of its limit, to a thousandth. So a client that is
+/// being throttled outlives a flood of ids that have spent less of their own limit. If each id of a flood uses up its whole limit,
 /// as with a burst of 1, it frees others, once it has filled the cap. Size the cap for that, or add a rule by
 /// [`Ipv6Range`](crate::key::Ipv6Range) or [`Everyone`](crate::key::Everyone).
 ///

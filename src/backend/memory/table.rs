@@ -14,6 +14,8 @@ pub(super) struct Table {
     homes: usize,
     len: usize,
     max_len: usize,
+    /// For each [`BLOCK`] of homes, an instant before which none of its buckets is full again.
+    soonest: Vec<u64>,
     /// The entry that was looked at last for an eviction. Each gets its turn.
     hand: usize,
     histories: Histories,
@@ -21,6 +23,8 @@ pub(super) struct Table {
 
 /// The buckets that are compared before one is evicted.
 const SAMPLE: usize = 16;
+/// The homes that are searched together for buckets that are full again.
+const BLOCK: usize = 256;
 /// The fewest homes: 5 KB, so that busy shards seldom make room for clients that come back at once.
 const MIN_HOMES: usize = 256;
 /// The fewest and the most entries behind the last home.
@@ -34,12 +38,12 @@ struct Entry {
     value: Value,
 }
 
-/// The stored part of a bucket: an instant and a number whose meaning its algorithm knows, and how much of its limit was
-/// used. The bucket is as new after the instant.
+/// The stored part of a bucket: the instant from which it is full again, how much of its limit was used, and a number whose
+/// meaning its algorithm knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, packed(4))]
 pub(super) struct Value {
-    /// From above: whether the number is that of a history, the level in ten bits, and the instant in 53.
+    /// From above: whether the number is that of a history, the used thousandths in ten bits, and the instant in 53.
     bits: u64,
     pub(super) number: u32,
 }
@@ -48,27 +52,24 @@ const INSTANT_BITS: u32 = 53;
 const IS_HISTORY: u64 = 1 << 63;
 
 impl Value {
-    /// The level of a limit that is used up.
-    pub(super) const MAX_LEVEL: u16 = (1 << 10) - 1;
     /// The latest instant. No decision is made after it.
-    pub(super) const LATEST: u64 = (1 << INSTANT_BITS) - 1;
+    const LATEST: u64 = (1 << INSTANT_BITS) - 1;
 
     #[inline]
-    pub(super) fn new(instant: u64, level: u16, number: u32) -> Self {
+    pub(super) fn new(full_at: u64, used: u16, number: u32) -> Self {
         Self {
-            bits: u64::from(level) << INSTANT_BITS | instant.min(Self::LATEST),
+            bits: u64::from(used) << INSTANT_BITS | full_at.min(Self::LATEST),
             number,
         }
     }
 
     #[inline]
-    pub(super) const fn instant(self) -> u64 {
+    pub(super) const fn full_at(self) -> u64 {
         self.bits & Self::LATEST
     }
 
-    #[inline]
-    const fn level(self) -> u64 {
-        (self.bits >> INSTANT_BITS) & Self::MAX_LEVEL as u64
+    const fn used(self) -> u64 {
+        (self.bits & !IS_HISTORY) >> INSTANT_BITS
     }
 
     const fn with_history(self, number: u32) -> Self {
@@ -95,9 +96,14 @@ impl Entry {
         self.print == u64::MAX
     }
 
-    #[inline]
-    const fn is_new(self, now: u64) -> bool {
-        self.value.instant() < now
+    /// Returns whether the bucket can be forgotten. A batch keeps its own: a longer limit may still count what is in them.
+    fn is_over(self, batch: &[Member<'_>], now: u64) -> bool {
+        self.value.full_at() <= now && !self.is_in(batch)
+    }
+
+    fn is_in(self, batch: &[Member<'_>]) -> bool {
+        let print = self.print;
+        batch.iter().any(|member| member.print.bucket == print)
     }
 }
 
@@ -108,6 +114,7 @@ impl Table {
             homes: 0,
             len: 0,
             max_len,
+            soonest: Vec::new(),
             hand: 0,
             histories: Histories::new(max_history_bytes),
         }
@@ -128,13 +135,16 @@ impl Table {
     #[inline]
     pub(super) fn set(&mut self, print: u64, value: Value, batch: &[Member<'_>], now: u64) -> u64 {
         let position = self.position(print);
-        match self.entries[position].print == print {
-            true => {
-                self.entries[position].value = value;
-                0
-            }
-            false => self.insert(Entry { print, value }, batch, now),
+        let entry = Entry { print, value };
+        let before = self.entries[position];
+        if before.print != print {
+            return self.insert(entry, batch, now);
         }
+        self.entries[position] = entry;
+        if value.full_at() < before.value.full_at() {
+            self.expect(entry);
+        }
+        0
     }
 
     pub(super) fn remove(&mut self, print: u64) {
@@ -161,17 +171,9 @@ impl Table {
     ) -> u64 {
         let known = self.get(print).and_then(Value::history);
         let number = self.histories.set(known, print, history);
-        let mut evicted = self.set(print, value.with_history(number), batch, now);
-        while self.histories.are_too_large() {
-            let sample = self.histories.sample(SAMPLE);
-            let positions = sample.into_iter().map(|print| self.position(print));
-            let Some(victim) = self.least_used(positions, batch) else {
-                break;
-            };
-            self.remove_at(victim);
-            evicted += 1;
-        }
-        evicted
+        let evicted = self.set(print, value.with_history(number), batch, now);
+        let has_room = |table: &Self| !table.histories.are_too_large();
+        evicted + self.make_room(has_room, Self::victim_with_history, batch, now)
     }
 
     #[inline]
@@ -195,15 +197,10 @@ impl Table {
 
     #[inline(never)]
     fn insert(&mut self, entry: Entry, batch: &[Member<'_>], now: u64) -> u64 {
-        let mut evicted = 0;
-        if self.len >= self.max_len
-            && let Some(victim) = self.victim(batch, now)
-        {
-            evicted = u64::from(!self.entries[victim].is_new(now));
-            self.remove_at(victim);
-        }
+        let has_room = |table: &Self| table.len < table.max_len;
+        let evicted = self.make_room(has_room, Self::victim, batch, now);
         if self.len * 5 >= self.homes * 4 {
-            self.rebuild(now);
+            self.rebuild(batch, now);
         }
         let position = self.position(entry.print);
         let mut gap = position;
@@ -213,6 +210,7 @@ impl Table {
         self.entries.copy_within(position..gap, position + 1);
         self.entries[position] = entry;
         self.len += 1;
+        self.expect(entry);
         self.end_with_gap(gap);
         evicted
     }
@@ -231,17 +229,19 @@ impl Table {
         self.len -= 1;
     }
 
-    /// Moves the buckets that are not as new to an array that is two thirds full.
-    fn rebuild(&mut self, now: u64) {
-        let stays = |entry: &Entry| !entry.is_gap() && !entry.is_new(now);
+    /// Moves the buckets that are not full again to an array that is two thirds full.
+    fn rebuild(&mut self, batch: &[Member<'_>], now: u64) {
+        let stays = |entry: &Entry| !entry.is_gap() && !entry.is_over(batch, now);
         self.len = self.entries.iter().filter(|entry| stays(entry)).count();
         self.homes = (self.len + self.len / 2).max(MIN_HOMES);
+        self.soonest = vec![Value::LATEST; self.homes.div_ceil(BLOCK)];
         let room = self.homes + (self.homes / 8).clamp(*SLACK.start(), *SLACK.end());
         let mut next = 0;
         for entry in mem::replace(&mut self.entries, vec![Entry::GAP; room]) {
             if stays(&entry) {
                 let position = self.home(entry.print).max(next);
                 self.entries[position] = entry;
+                self.expect(entry);
                 self.end_with_gap(position);
                 next = position + 1;
             } else if let Some(history) = entry.value.history() {
@@ -257,9 +257,60 @@ impl Table {
         }
     }
 
-    /// Returns the position of a bucket that is as new, or else that of the least used of a sample. A batch with more buckets than
-    /// there is room for replaces its own.
-    fn victim(&mut self, batch: &[Member<'_>], now: u64) -> Option<usize> {
+    /// Notes when the block of a bucket may have one that is full again.
+    fn expect(&mut self, entry: Entry) {
+        let block = self.home(entry.print) / BLOCK;
+        self.soonest[block] = self.soonest[block].min(entry.value.full_at());
+    }
+
+    /// Removes buckets until there is room: those that are full again, and then victims. Returns the number of victims.
+    fn make_room(
+        &mut self,
+        has_room: impl Fn(&Self) -> bool,
+        victim: impl Fn(&mut Self, &[Member<'_>]) -> Option<usize>,
+        batch: &[Member<'_>],
+        now: u64,
+    ) -> u64 {
+        let mut block = 0;
+        while !has_room(self) && block < self.soonest.len() {
+            if self.soonest[block] <= now {
+                self.sweep(block, batch, now);
+            }
+            block += 1;
+        }
+        let mut evicted = 0;
+        while !has_room(self)
+            && let Some(victim) = victim(self, batch)
+        {
+            self.remove_at(victim);
+            evicted += 1;
+        }
+        evicted
+    }
+
+    /// Removes the buckets of a block that are full again.
+    fn sweep(&mut self, block: usize, batch: &[Member<'_>], now: u64) {
+        self.soonest[block] = Value::LATEST;
+        let mut position = block * BLOCK;
+        let end = position + BLOCK;
+        while let Some(entry) = self.entries.get(position).copied() {
+            if entry.is_gap() {
+                position += 1;
+            } else if self.home(entry.print) >= end {
+                break;
+            } else if entry.is_over(batch, now) {
+                // The next one moves here.
+                self.remove_at(position);
+            } else {
+                self.expect(entry);
+                position += 1;
+            }
+        }
+    }
+
+    /// Returns the position of the least used bucket of a sample. A batch with more buckets than there is room for replaces its
+    /// own.
+    fn victim(&mut self, batch: &[Member<'_>]) -> Option<usize> {
         let mut sample = [0; SAMPLE];
         let (mut seen, mut own) = (0, None);
         for _ in 0..self.entries.len() {
@@ -268,12 +319,9 @@ impl Table {
             if entry.is_gap() {
                 continue;
             }
-            if is_in(batch, entry) {
+            if entry.is_in(batch) {
                 own = Some(self.hand);
                 continue;
-            }
-            if entry.is_new(now) {
-                return Some(self.hand);
             }
             sample[seen] = self.hand;
             seen += 1;
@@ -281,28 +329,24 @@ impl Table {
                 break;
             }
         }
-        let others = sample[..seen].iter().copied();
-        self.least_used(others, batch).or(own)
+        self.least_used(sample[..seen].iter().copied()).or(own)
     }
 
-    /// Returns the position of the least used bucket; of several, the one that is as new the soonest.
-    fn least_used(
-        &self,
-        positions: impl Iterator<Item = usize>,
-        batch: &[Member<'_>],
-    ) -> Option<usize> {
-        let others = positions.filter(|position| !is_in(batch, self.entries[*position]));
-        others.min_by_key(|position| {
+    /// Returns the position of the least used bucket of a sample of those with histories.
+    fn victim_with_history(&mut self, batch: &[Member<'_>]) -> Option<usize> {
+        let sample = self.histories.sample(SAMPLE).into_iter();
+        let positions = sample.map(|print| self.position(print));
+        let others = positions.filter(|position| !self.entries[*position].is_in(batch));
+        self.least_used(others)
+    }
+
+    /// Returns the position of the least used bucket; of several, the one that is full again the soonest.
+    fn least_used(&self, positions: impl Iterator<Item = usize>) -> Option<usize> {
+        positions.min_by_key(|position| {
             let value = self.entries[*position].value;
-            (value.level(), value.instant())
+            (value.used(), value.full_at())
         })
     }
-}
-
-/// Returns whether a bucket is one of a batch.
-fn is_in(batch: &[Member<'_>], entry: Entry) -> bool {
-    let print = entry.print;
-    batch.iter().any(|member| member.print.bucket == print)
 }
 
 #[cfg(test)]
@@ -314,7 +358,7 @@ mod tests {
 
     /// A third of the fingerprints are at the end, where more entries than there is room for follow the last home.
     #[test]
-    fn table_is_a_map_without_buckets_that_are_as_new() {
+    fn table_is_a_map_without_buckets_that_are_full_again() {
         let (mut random, mut table) = (Random(5), Table::new(usize::MAX, 0));
         let (mut expected, mut most) = (BTreeMap::new(), 0);
         for step in 0..10_000 {
@@ -333,7 +377,7 @@ mod tests {
                 expected.insert(print, value);
             }
             if now % 50 == 0 {
-                let lasts = |value: &Value| value.instant() >= now;
+                let lasts = |value: &Value| value.full_at() > now;
                 expected.retain(|_, value| lasts(value));
                 for (print, value) in &expected {
                     assert_eq!(table.get(*print).filter(lasts), Some(*value));
@@ -344,5 +388,28 @@ mod tests {
             }
         }
         assert!(most > 2 * MIN_HOMES);
+    }
+
+    #[test]
+    fn nobody_is_forgotten_at_the_cap_while_another_is_full_again() {
+        const CAP: usize = 600;
+        let mut random = Random(7);
+        let mut table = Table::new(CAP, 0);
+        let mut live = BTreeMap::new();
+        let mut evicted = 0;
+        for now in 0..4000 {
+            live.retain(|_, full_at| *full_at > now);
+            let print = random.below(4000) << 52;
+            let full_at = now + 1 + random.below(if now < 2000 { 4000 } else { 500 });
+            let more = table.set(print, Value::new(full_at, 500, 0), &[], now);
+            live.insert(print, full_at);
+            let before = live.len();
+            live.retain(|print, _| table.get(*print).is_some());
+            assert_eq!((before - live.len()) as u64, more);
+            // Whoever was full again has gone before.
+            assert!(more == 0 || table.len() == live.len());
+            evicted += more;
+        }
+        assert!((100..3000).contains(&evicted));
     }
 }
