@@ -2,7 +2,7 @@
 
 use super::{
     MapBackend,
-    driver::{ALL, Driver, Models, Question, START, VERSIONS},
+    driver::{ALL, Driver, Models, Question, START},
     model::{DAY, HOUR},
 };
 use crate::{
@@ -177,11 +177,6 @@ pub async fn random_histories_of_each_algorithm_are_those_of_its_model(driver: D
     for limit in ALL {
         live_through(&driver, &[limit], 300, 7 + limit as u64).await;
     }
-}
-
-pub async fn limits_that_change_are_decided_as_by_the_models(driver: Driver) {
-    let versions: Vec<_> = VERSIONS.collect();
-    live_through(&driver, &versions, 2_000, 98).await;
 }
 
 pub async fn random_batches_are_decided_as_by_the_models(driver: Driver) {

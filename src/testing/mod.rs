@@ -217,7 +217,6 @@ macro_rules! __tollgate_conformance {
     (@histories $backend:expr) => {
         $crate::__tollgate_conformance! { @tests histories, $backend; history: [
             random_histories_of_each_algorithm_are_those_of_its_model,
-            limits_that_change_are_decided_as_by_the_models,
             random_batches_are_decided_as_by_the_models,
         ] }
     };

@@ -151,10 +151,10 @@ fn refunds(
             })
     };
     let came_back = |charge: &&&Charge| {
-        charge.begun < from
-            && charge
-                .refunded
-                .is_some_and(|at| at >= from && (terms.is_rate() || was_lost(charge, at)))
+        charge.refunded.is_some_and(|at| {
+            let was_before = terms.is_rate() && charge.begun < from;
+            at >= from && (was_before || was_lost(charge, at))
+        })
     };
     let back = charges.iter().filter(came_back);
     back.map(|charge| u64::from(charge.units)).sum()
