@@ -22,9 +22,12 @@ pub(crate) struct SimulatedClock {
 pub(crate) struct Span {
     pub(crate) from: u64,
     pub(crate) until: u64,
-    /// What it showed at the first use of a bucket, at least.
-    pub(crate) first: u64,
-    /// How often a period from first use can have begun anew since then, because the bucket or the clock was set.
+    /// The time that has passed by the clock, without what it was set back by, and how often it was.
+    pub(crate) passed: u64,
+    pub(crate) steps_back: u64,
+    /// The time that has passed since the first use of a bucket.
+    pub(crate) passed_since_first: u64,
+    /// How often a period from first use can have begun anew since then, because the bucket was lost or the clock set back.
     pub(crate) fresh_starts: u64,
 }
 
@@ -65,23 +68,33 @@ impl SimulatedClock {
     }
 
     pub(crate) fn span(&self, first: u64, (from, until): (u64, u64), fresh_starts: u64) -> Span {
-        let steps_back = self.steps_back(first, until);
+        // A period from first use ends at most its length after the clock's time, so it is cut off where the clock steps back.
+        let (passed, steps_back) = self.passed(from, until);
+        let (passed_since_first, steps_since_first) = self.passed(first, until);
         let (from, until) = self.shown(from, until);
-        let first = self.shown(first, first).0;
         Span {
             from,
             until,
-            first: first.min(from),
-            // A period from first use ends at most its length after the clock's time, so it is cut off where the clock steps back.
-            fresh_starts: fresh_starts + steps_back,
+            passed,
+            steps_back,
+            passed_since_first,
+            fresh_starts: fresh_starts + steps_since_first,
         }
     }
 
-    fn steps_back(&self, from: u64, until: u64) -> u64 {
+    /// The time that has passed by the clock between two instants, and how often it was set back.
+    fn passed(&self, from: u64, until: u64) -> (u64, u64) {
         let steps = self.steps.lock().unwrap();
-        let back = steps.windows(2).filter(|steps| steps[1].1 < steps[0].1);
-        back.filter(|steps| (from..=until).contains(&steps[1].0))
-            .count() as u64
+        let mut passed = until - from;
+        let mut steps_back = 0;
+        for step in steps.windows(2) {
+            if (from..=until).contains(&step[1].0) {
+                let by = step[1].1 - step[0].1;
+                passed += u64::try_from(by).unwrap_or(0);
+                steps_back += u64::from(by < 0);
+            }
+        }
+        (passed, steps_back)
     }
 
     /// The least and the most that the clock has shown between two instants.

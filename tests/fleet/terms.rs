@@ -179,8 +179,8 @@ impl Terms {
             }
             Self::FirstUse { quota, span } => {
                 // It can touch one more than it has room for, but none from before the bucket was first used.
-                let touched = length / span + 2;
-                let begun = (at.until - at.first) / span + 1 + at.fresh_starts;
+                let touched = at.passed / span + 2 + at.steps_back;
+                let begun = at.passed_since_first / span + 1 + at.fresh_starts;
                 u64::from(quota) * touched.min(begun)
             }
             Self::Tiers { low, high } => {
