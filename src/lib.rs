@@ -95,6 +95,7 @@
 )]
 
 mod algorithm;
+mod at_hand;
 pub mod backend;
 pub mod clock;
 pub mod decision;

@@ -3,7 +3,7 @@ use std::{fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arithmetic, Ask, AskError, FieldReader, NEVER, Notation, Parameters,
+    Arithmetic, Ask, AskError, FieldReader, NEVER, Notation, Parameters, Verb,
     concurrency::Concurrency,
     gcra::{Gcra, Ticks},
     notation::Form,
@@ -150,13 +150,13 @@ impl Algorithm {
 
     /// Checks that the algorithm can answer the question at all, whatever the state.
     #[inline]
-    pub(crate) fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
+    pub(crate) fn accepts(&self, verb: Verb, ask: &Ask) -> Result<(), AskError> {
         match self {
-            Self::Gcra(gcra) => gcra.accepts(ask),
-            Self::Window(window) => window.accepts(ask),
-            Self::Quota(quota) => quota.accepts(ask),
-            Self::Concurrency(concurrency) => concurrency.accepts(ask),
-            Self::Tiers(tiers) => tiers.accepts(ask),
+            Self::Gcra(gcra) => gcra.accepts(verb, ask),
+            Self::Window(window) => window.accepts(verb, ask),
+            Self::Quota(quota) => quota.accepts(verb, ask),
+            Self::Concurrency(concurrency) => concurrency.accepts(verb, ask),
+            Self::Tiers(tiers) => tiers.accepts(verb, ask),
         }
     }
 

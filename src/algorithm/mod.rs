@@ -96,16 +96,16 @@ pub(crate) trait Arithmetic {
     type State: Default;
 
     /// Checks that the algorithm can answer the question at all, whatever the state.
-    fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError>;
+    fn accepts(&self, verb: Verb, ask: &Ask) -> Result<(), AskError>;
 
     /// Returns whether the question passes: whether the cost fits, or there is something to give back or to renew.
-    fn judge(&self, ask: &Ask<'_>, state: &Self::State, now: u64) -> bool;
+    fn judge(&self, ask: &Ask, state: &Self::State, now: u64) -> bool;
 
     /// Changes the state by a question that passes.
-    fn apply(&self, ask: &Ask<'_>, state: &mut Self::State, now: u64) -> Charge;
+    fn apply(&self, ask: &Ask, state: &mut Self::State, now: u64) -> Charge;
 
     /// Returns the figures of a state, for another question like this one.
-    fn figures(&self, ask: &Ask<'_>, state: &Self::State, now: u64) -> Figures;
+    fn figures(&self, ask: &Ask, state: &Self::State, now: u64) -> Figures;
 
     /// Returns the instant from which the bucket is as if nobody had used it, or [`NEVER`].
     fn full_at(&self, state: &Self::State) -> u64;
@@ -118,7 +118,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Ask<'a> {
+pub struct Ask {
     /// The use of the units.
     pub verb: Verb,
     /// The number of units.
@@ -130,7 +130,7 @@ pub struct Ask<'a> {
     /// Whether a debit takes as much as fits, where a bucket cannot hold all of it.
     pub(crate) saturates: bool,
     /// The charge that a refund or a renewal is about, if it is known.
-    pub(crate) charge: Option<&'a Charge>,
+    pub(crate) charge: Option<Charge>,
 }
 
 /// The use of units.
@@ -150,7 +150,7 @@ pub enum Verb {
     Peek,
 }
 
-impl Ask<'_> {
+impl Ask {
     pub(crate) const fn new(verb: Verb, cost: u32) -> Self {
         Self {
             verb,
@@ -163,20 +163,14 @@ impl Ask<'_> {
     }
 
     /// Sets the charge that a refund or a renewal is about.
-    pub(crate) const fn of<'b>(self, charge: Option<&'b Charge>) -> Ask<'b> {
-        Ask {
-            verb: self.verb,
-            cost: self.cost,
-            min_cost: self.min_cost,
-            waits: self.waits,
-            saturates: self.saturates,
-            charge,
-        }
+    pub(crate) const fn of(self, charge: Option<Charge>) -> Self {
+        Self { charge, ..self }
     }
 
     /// Rejects a renewal, and a spend of more than a limit can ever grant.
-    fn accepted_up_to(&self, most: u32) -> Result<(), AskError> {
-        match self.verb {
+    #[inline]
+    fn accepted_up_to(&self, verb: Verb, most: u32) -> Result<(), AskError> {
+        match verb {
             Verb::Renew => Err(AskError::Renewal),
             Verb::Spend if self.cost > most => Err(AskError::TooCostly(most)),
             _ => Ok(()),

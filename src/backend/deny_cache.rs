@@ -114,7 +114,7 @@ impl<B: Backend> DenyCache<B> {
         answer: &Answer,
         (asked, given_back): (Instant, u64),
     ) {
-        let lasts = match member.algorithm {
+        let lasts = match member.algorithm() {
             Algorithm::Concurrency(_) => false,
             // If not even one unit is left, nobody can enter the next tier.
             Algorithm::Tiers(_) => member.ask.min_cost == 1,
@@ -156,8 +156,8 @@ impl<B: Backend> DenyCache<B> {
     }
 
     fn terms(&self, member: &Member<'_>) -> u64 {
-        let waits = member.ask.waits && member.algorithm.has_line();
-        self.hasher.hash_one((member.algorithm, waits))
+        let waits = member.ask.waits && member.algorithm().has_line();
+        self.hasher.hash_one((member.algorithm(), waits))
     }
 }
 

@@ -157,21 +157,20 @@ impl fmt::Debug for Assessment {
 
 impl LayerDecisions {
     pub(super) fn new(asked: &Asked<'_>, decisions: &[Decision], permits: &Permit) -> Arc<Self> {
-        let assessed = asked.with(decisions).iter().map(|(charge, decision)| {
-            let transaction = asked.transaction(charge);
+        let assessed = asked.with(decisions).iter().map(|(member, decision)| {
             let (receipts, has_tiers) = (decision.receipt(), decision.has_tiers());
             let charged = Charged {
                 receipts: receipts.into_iter().collect(),
                 others: if has_tiers { decision.charged() } else { 0 },
             };
             Assessed {
-                limit: asked.in_force.named(charge).shared_name(),
-                id: charge.id.clone(),
-                cost: charge.cost,
+                limit: member.limit.shared_name(),
+                id: member.client(),
+                cost: member.ask.cost,
                 decision: decision.clone(),
-                rule: charge.rule,
+                rule: member.role.rule,
                 charges: Arc::new(Charges {
-                    client: Client::of(&asked.config.limiter, &transaction),
+                    client: Client::of(&asked.config.limiter, &member.transaction()),
                     has_tiers,
                     charged: Mutex::new(charged),
                 }),

@@ -2,7 +2,6 @@
 
 use std::{fmt, sync::Arc};
 
-use arc_swap::ArcSwap;
 use tokio::{
     runtime::Handle,
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -10,6 +9,7 @@ use tokio::{
 
 use super::checks::Checks;
 use crate::{
+    at_hand::Current,
     limit::{Limits, LimitsError},
     limiter::{Limiter, LimitsUser},
     response::{Headers, InForce, Responder},
@@ -41,7 +41,7 @@ pub(super) struct Config {
 #[derive(Debug)]
 pub(super) struct Bound {
     rules: Rules,
-    pub(super) in_force: ArcSwap<InForce>,
+    pub(super) in_force: Current<InForce>,
     /// Whether a rule charges by outcome.
     pub(super) settles: bool,
 }
@@ -52,7 +52,7 @@ impl Bound {
         let settles = rules.iter().any(|bound| bound.rule.by_outcome.is_some());
         Self {
             rules,
-            in_force: ArcSwap::from_pointee(in_force),
+            in_force: Current::new(in_force),
             settles,
         }
     }
@@ -65,7 +65,7 @@ impl LimitsUser for Bound {
 
     fn adopt(&self, limits: &Arc<Limits>) {
         let in_force = InForce::new(Arc::clone(limits), &self.rules);
-        self.in_force.store(Arc::new(in_force));
+        self.in_force.replace(Arc::new(in_force));
     }
 }
 

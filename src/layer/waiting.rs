@@ -13,12 +13,11 @@ use super::{
 use crate::{
     decision::Decision,
     key::MissingId,
-    limiter::{Charged, LimiterError},
+    limiter::{Charged, LimiterError, Members},
     metrics,
     response::InForce,
-    rule::Charge,
     task::detached,
-    transaction::Operation,
+    transaction::{Member, Operation, OwnedMember},
 };
 
 pub(super) type Waiting = Pin<Box<dyn Future<Output = Waited> + Send>>;
@@ -27,11 +26,10 @@ pub(super) type Waiting = Pin<Box<dyn Future<Output = Waited> + Send>>;
 pub(super) struct Waited {
     config: Arc<Config>,
     in_force: Arc<InForce>,
-    charges: Vec<Charge>,
+    members: Vec<OwnedMember>,
     missing: Option<MissingId>,
     start: RequestStart,
     since: Instant,
-    can_wait: bool,
     decided: Result<Vec<Decision>, LimiterError>,
     held: Held,
 }
@@ -66,17 +64,16 @@ impl Waited {
         config: &Arc<Config>,
         request: &Parts,
         in_force: Arc<InForce>,
-        charges: Vec<Charge>,
+        members: Vec<OwnedMember>,
         missing: Option<MissingId>,
     ) -> Self {
         Self {
             config: Arc::clone(config),
             in_force,
-            charges,
+            members,
             missing,
             start: RequestStart::of(request),
             since: Instant::now(),
-            can_wait: false,
             decided: Ok(Vec::new()),
             held: Held::default(),
         }
@@ -84,11 +81,10 @@ impl Waited {
 
     /// Waits for the decision, unless there is one, and for the turn.
     pub(super) fn wait(
-        mut self,
+        self,
         decisions: Option<Vec<Decision>>,
         seat: Option<OwnedSemaphorePermit>,
     ) -> Waiting {
-        self.can_wait = seat.is_some();
         Box::pin(async move {
             let mut waited = match decisions {
                 Some(decisions) => self.with(decisions),
@@ -108,13 +104,10 @@ impl Waited {
     }
 
     async fn decide(mut self) -> Self {
-        let mut decisions = vec![Decision::NOT_LIMITED; self.charges.len()];
-        let transactions = self.asked().transactions();
-        let (limiter, limits) = (&self.config.limiter, &self.in_force.limits);
-        let decided = limiter.wait(limits, Operation::Spend, &transactions, &mut decisions);
-        let decided = decided.await;
-        drop(transactions);
-        match decided {
+        let mut decisions = vec![Decision::NOT_LIMITED; self.members.len()];
+        let limiter = &self.config.limiter;
+        let decided = limiter.wait(Operation::Spend, &self.members, &mut decisions);
+        match decided.await {
             Ok(()) => self.with(decisions),
             Err(error) => {
                 self.decided = Err(error);
@@ -126,15 +119,17 @@ impl Waited {
     /// Takes what the decisions have charged.
     fn with(mut self, decisions: Vec<Decision>) -> Self {
         let start = mem::take(&mut self.start);
-        let asked = self.asked();
+        let members = self.members();
+        let asked = self.asked(&members);
         let opened = asked.open(&decisions, || start, Some(self.since));
         let waits = decisions.iter().any(|decision| !decision.delay().is_zero());
-        let charged = zip(&self.charges, &decisions).filter(|_| waits);
-        let in_line = charged.filter_map(|(charge, decision)| {
-            let transaction = asked.transaction(charge);
-            Charged::new(&self.config.limiter, &transaction, decision)
+        let charged = zip(&members, &decisions).filter(|_| waits);
+        let in_line = charged.filter_map(|(member, decision)| {
+            Charged::new(&self.config.limiter, &member.transaction(), decision)
         });
-        self.held.in_line = in_line.collect();
+        let in_line = in_line.collect();
+        drop(members);
+        self.held.in_line = in_line;
         match opened {
             Ok(open) => (self.held.open, self.decided) = (open, Ok(decisions)),
             Err(error) => self.decided = Err(error),
@@ -148,7 +143,8 @@ impl Waited {
         additions: &mut Additions,
     ) -> Result<(), Refused> {
         let (held, missing) = (mem::take(&mut self.held), self.missing.take());
-        let (config, asked) = (&self.config, self.asked());
+        let members = self.members();
+        let (config, asked) = (&self.config, self.asked(&members));
         match &self.decided {
             Ok(decisions) => {
                 let decided = asked.with(decisions);
@@ -158,12 +154,15 @@ impl Waited {
         }
     }
 
-    fn asked(&self) -> Asked<'_> {
+    fn members(&self) -> Members<'_> {
+        self.members.iter().map(OwnedMember::as_member).collect()
+    }
+
+    fn asked<'a>(&'a self, members: &'a [Member<'a>]) -> Asked<'a> {
         Asked {
             config: &self.config,
             in_force: &self.in_force,
-            charges: &self.charges,
-            can_wait: self.can_wait,
+            members,
         }
     }
 }

@@ -5,8 +5,8 @@ mod charged;
 mod decide;
 mod error;
 mod handle;
-mod lookup;
 mod permits;
+mod prepare;
 mod record;
 mod reload;
 mod renewals;
@@ -14,7 +14,6 @@ mod transaction;
 
 use std::{fmt, sync::Arc, sync::Weak};
 
-use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
@@ -22,12 +21,14 @@ pub use self::permits::Permit;
 use self::{charged::Corrections, renewals::PermitKeeper};
 pub(crate) use self::{
     charged::{Charged, Client},
+    decide::{Failed, Members, owned},
     permits::LentPermit,
     record::is_listened_to,
     reload::LimitsUser,
 };
 pub use self::{error::LimiterError, handle::LimitHandle, transaction::Transaction};
 use crate::{
+    at_hand::{AtHand, Current},
     backend::{Backend, Stats},
     clock::{Clock, SystemClock, Timestamp},
     decision::{BatchDecision, Decision},
@@ -74,7 +75,7 @@ pub struct Limiter {
 }
 
 struct LimiterState {
-    limits: ArcSwap<Limits>,
+    limits: Current<Limits>,
     backend: Box<dyn Backend>,
     users: Mutex<Vec<Weak<dyn LimitsUser>>>,
     durations: Durations,
@@ -108,7 +109,7 @@ impl Limiter {
         reload::admit(&limits, &backend)?;
         limits.begin_counters();
         let shared = LimiterState {
-            limits: ArcSwap::from_pointee(limits),
+            limits: Current::new(limits),
             backend: Box::new(backend),
             users: Mutex::default(),
             durations: Durations::default(),
@@ -161,7 +162,7 @@ impl Limiter {
 
     /// The limits in force, for the time of one decision.
     #[inline]
-    pub(crate) fn in_force(&self) -> Guard<Arc<Limits>> {
+    fn in_force(&self) -> AtHand<Limits> {
         self.shared.limits.load()
     }
 
@@ -231,9 +232,8 @@ impl Limiter {
         &self,
         transaction: &Transaction<'_>,
     ) -> Option<Result<Decision, LimiterError>> {
-        match self.try_one(&self.in_force(), Operation::Spend, transaction) {
-            Ok(Some(decision)) => Some(Ok(decision)),
-            Ok(None) => None,
+        match self.try_one(Operation::Spend, transaction, |_| ()) {
+            Ok(decided) => decided.ok().map(Ok),
             Err(error) => Some(Err(*error)),
         }
     }
@@ -250,14 +250,9 @@ impl Limiter {
         transactions: &[Transaction<'_>],
     ) -> Option<Result<BatchDecision, LimiterError>> {
         let mut decisions = open(transactions);
-        match self.try_many(
-            &self.in_force(),
-            Operation::Spend,
-            transactions,
-            &mut decisions,
-        ) {
-            Ok(Some(())) => Some(Ok(BatchDecision::new(decisions))),
-            Ok(None) => None,
+        match self.try_many(Operation::Spend, transactions, &mut decisions, |_| ()) {
+            Ok(None) => Some(Ok(BatchDecision::new(decisions))),
+            Ok(Some(())) => None,
             Err(error) => Some(Err(*error)),
         }
     }

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{
-    LimitHandle, Limiter, Transaction, charged::Client, error::LimiterError, lookup::limit_of,
+    LimitHandle, Limiter, Transaction, charged::Client, error::LimiterError, prepare::limit_of,
     renewals::PermitKeeper,
 };
 use crate::{

@@ -10,7 +10,7 @@ use crate::{
     backend::Backend,
     limit::{Limit, Limits, LimitsError, NamedLimit},
     metrics,
-    transaction::{BucketKey, Member, Mode},
+    transaction::{Member, Mode},
 };
 
 /// A user of limits, such as a layer with its rules.
@@ -77,7 +77,7 @@ impl Limiter {
         }
         keeps_buckets(&before, &limits)?;
         limits.begin_counters();
-        self.shared.limits.store(Arc::clone(&limits));
+        self.shared.limits.replace(Arc::clone(&limits));
         users.iter().for_each(|user| user.adopt(&limits));
         self.shared.permits.renew_soon();
         Ok(())
@@ -103,19 +103,10 @@ impl Limiter {
 pub(super) fn admit(limits: &Limits, backend: &dyn Backend) -> Result<(), LimitsError> {
     for named in limits.iter() {
         for (id, limit) in named.all() {
-            let Some(algorithm) = limit.algorithm() else {
+            if limit.algorithm().is_none() {
                 continue;
-            };
-            let member = Member {
-                format: named.format(),
-                lease: named.lease(),
-                ..Member::new(
-                    BucketKey::new(named.key(), ""),
-                    algorithm,
-                    1,
-                    Mode::default(),
-                )
-            };
+            }
+            let member = Member::new(named, "", 1, Mode::default()).by(limit);
             backend.admits(&member).map_err(|reason| {
                 let message = format!("it does not fit the backend: {reason}");
                 LimitsError::of_limit(named.name(), message).of_id(id)

@@ -4,7 +4,7 @@ use std::{mem, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use super::policy::{Decided, LARGEST};
+use super::policy::{Decided, LARGEST, written};
 use crate::{clock::Timestamp, decision::ceil_secs};
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -72,7 +72,7 @@ impl Headers {
             Self::Draft11 | Self::Exact => {
                 state(decided, is_exact, &mut fields.state);
                 fields.policy = match is_exact {
-                    true => decided.in_force.written(decided, true),
+                    true => written(decided, true),
                     false => decided.in_force.policy(decided),
                 };
             }
@@ -112,7 +112,7 @@ fn state(decided: Decided<'_>, is_exact: bool, field: &mut Option<HeaderValue>) 
         let mut shown = decided.shown();
         std::iter::from_fn(move || shown.find(|(_, decision)| !is_denied || decision.denies()))
     };
-    let room = listed().map(|(charge, _)| decided.in_force.lead(charge).len() + FIGURES);
+    let room = listed().map(|(member, _)| member.limit.lead().len() + FIGURES);
     let (room, mut short, mut long) = (room.sum(), [0; SHORT], Vec::new());
     let list = match short.get_mut(..room) {
         Some(short) => short,
@@ -122,11 +122,11 @@ fn state(decided: Decided<'_>, is_exact: bool, field: &mut Option<HeaderValue>) 
         }
     };
     let mut rest = &mut *list;
-    for (place, (charge, decision)) in listed().enumerate() {
+    for (place, (member, decision)) in listed().enumerate() {
         if place > 0 {
             push(&mut rest, b", ");
         }
-        push(&mut rest, decided.in_force.lead(charge).as_bytes());
+        push(&mut rest, member.limit.lead().as_bytes());
         push_number(&mut rest, decision.remaining().unwrap_or_default().into());
         if let Some(wait) = decision.more_after().filter(|wait| !wait.is_zero()) {
             push(&mut rest, b";t=");
@@ -168,8 +168,8 @@ struct XRateLimit {
 impl XRateLimit {
     /// Takes the fields of the strictest limit. The reset is counted from 1970 if the time is given, and else from now.
     fn new(decided: Decided<'_>, now: Option<Timestamp>) -> Option<Box<Self>> {
-        let (charge, decision) = decided.strictest()?;
-        let limit = decided.in_force.limit_of(charge)?;
+        let (member, decision) = decided.strictest()?;
+        let limit = member.by?;
         let since = now.map_or(Duration::ZERO, |now| Duration::from_micros(now.as_micros()));
         // Rounded once, so that it stays the same while the bucket is not used.
         let reset = decision

@@ -107,7 +107,7 @@ impl Rule {
     pub(super) fn refuses(&self, limit: &Limit) -> Option<String> {
         let algorithm = limit.algorithm()?;
         if let Err(reason @ AskError::Minimum(_)) =
-            algorithm.accepts(&Ask::new(Verb::Spend, self.cost))
+            algorithm.accepts(Verb::Spend, &Ask::new(Verb::Spend, self.cost))
         {
             return Some(format!("{reason}: change `cost`"));
         }
@@ -120,8 +120,8 @@ impl Rule {
             return None;
         }
         let charge = Charge::default();
-        let refund = Ask::new(Verb::Refund, 1).of(Some(&charge));
-        let reason = algorithm.accepts(&refund).err()?;
+        let refund = Ask::new(Verb::Refund, 1).of(Some(charge));
+        let reason = algorithm.accepts(Verb::Refund, &refund).err()?;
         Some(format!(
             "{reason}: remove `{}` from its rule",
             outcome.setter

@@ -12,12 +12,13 @@ use std::{
 
 use super::model::Model;
 use crate::{
-    algorithm::{Algorithm, Charge, Figures, Wait, quota::Per, tiers::Tier},
+    algorithm::{Charge, Figures, Wait, quota::Per, tiers::Tier},
     backend::{Backend, BackendError},
     clock::Timestamp,
     decision::Answer,
-    limit::Limit,
-    transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
+    id::IdFormat,
+    limit::{Limit, LimitName, Limits, NamedLimit},
+    transaction::{Batch, Member, Mode, Operation},
 };
 
 /// The first instant of 2026.
@@ -79,7 +80,7 @@ impl Question {
 pub struct Driver {
     backend: Arc<dyn Backend>,
     run: Arc<str>,
-    pub limits: Arc<[Algorithm]>,
+    limits: Arc<Limits>,
 }
 
 impl fmt::Debug for Driver {
@@ -112,7 +113,12 @@ impl Driver {
             Limit::tiers([lowest, burst]).expect("the tiers are right"),
             Limit::quota(10, Per::Hour),
         ];
-        let limits = limits.iter().filter_map(|limit| limit.algorithm().cloned());
+        let mut builder = Limits::builder();
+        for (number, limit) in (1..).zip(limits) {
+            let name = LimitName::new(&format!("n{number}"), number, IdFormat::Opaque);
+            builder = builder.limit(name, limit);
+        }
+        let limits = builder.build().expect("the limits are right");
         Self {
             backend: Arc::new(backend),
             run: format!(
@@ -121,7 +127,7 @@ impl Driver {
                 time.map_or(0, |time| time.as_nanos())
             )
             .into(),
-            limits: limits.collect(),
+            limits: Arc::new(limits),
         }
     }
 
@@ -190,13 +196,15 @@ impl Driver {
         question: &'a Question,
         id: &'a str,
     ) -> Member<'a> {
-        let number = u32::try_from(question.limit).expect("few limits") + 1;
-        let key = BucketKey::new(LimitKey::Number(number), id);
-        let algorithm = &self.limits[question.limit];
-        let mut member = Member::new(key, algorithm, question.cost, question.mode);
+        let limit = self.limit(question.limit);
+        let mut member = Member::new(limit, id, question.cost, question.mode);
         member.ask.verb = operation.verb(question.mode);
-        member.ask = member.ask.of(question.charge.as_ref());
+        member.ask.charge = question.charge;
         member
+    }
+
+    pub(super) fn limit(&self, place: usize) -> &NamedLimit {
+        self.limits.iter().nth(place).expect("a known place")
     }
 }
 
@@ -264,6 +272,6 @@ impl Models {
         let known = self.0.get(&(question.limit, question.id));
         known
             .cloned()
-            .or_else(|| Model::new(&driver.limits[question.limit]))
+            .or_else(|| Model::new(driver.member(Operation::Spend, question, "").algorithm()))
     }
 }

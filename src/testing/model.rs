@@ -140,7 +140,7 @@ impl Model {
 
     /// Answers a question, and changes the bucket if it passes.
     #[expect(clippy::too_many_lines, reason = "an arm for each algorithm")]
-    pub(super) fn ask(&mut self, ask: &Ask<'_>, now: u64) -> bool {
+    pub(super) fn ask(&mut self, ask: &Ask, now: u64) -> bool {
         match self {
             Self::Tokens {
                 burst,
@@ -150,7 +150,7 @@ impl Model {
                 full_at,
             } => {
                 let start = Fraction::whole(now.into());
-                let is_owned = |charge: &Charge| {
+                let is_owned = |charge: Charge| {
                     Fraction::whole(charge.at.into())
                         .plus(Fraction(charge.frac.into(), (*count).into()))
                         == *full_at
@@ -237,7 +237,7 @@ impl Model {
     }
 
     #[expect(clippy::too_many_lines, reason = "an arm for each algorithm")]
-    pub(super) fn figures(&self, ask: &Ask<'_>, now: u64) -> Figures {
+    pub(super) fn figures(&self, ask: &Ask, now: u64) -> Figures {
         match self {
             Self::Tokens {
                 burst,

@@ -75,7 +75,7 @@ impl Concurrency {
         self.0.window()
     }
 
-    pub(crate) fn figures_of(&self, ask: &Ask<'_>, shown: &Shown, now: u64) -> Figures {
+    pub(crate) fn figures_of(&self, ask: &Ask, shown: &Shown, now: u64) -> Figures {
         let figures = self.0.figures_of(ask, shown, now);
         let known = |wait: Wait| Wait::unknown_unless(wait.is_zero());
         Figures {
@@ -90,24 +90,24 @@ impl Concurrency {
 impl Arithmetic for Concurrency {
     type State = Units;
 
-    fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
-        match ask.verb {
+    fn accepts(&self, verb: Verb, ask: &Ask) -> Result<(), AskError> {
+        match verb {
             Verb::Debit => Err(AskError::DebitOfPermits),
             Verb::Refund | Verb::Renew if ask.charge.is_none() => Err(AskError::RefundOfPermits),
             Verb::Renew => Ok(()),
-            _ => self.0.accepts(ask),
+            _ => self.0.accepts(verb, ask),
         }
     }
 
-    fn judge(&self, ask: &Ask<'_>, units: &Units, now: u64) -> bool {
+    fn judge(&self, ask: &Ask, units: &Units, now: u64) -> bool {
         self.0.judge(ask, units, now)
     }
 
-    fn apply(&self, ask: &Ask<'_>, units: &mut Units, now: u64) -> Charge {
+    fn apply(&self, ask: &Ask, units: &mut Units, now: u64) -> Charge {
         self.0.apply(ask, units, now)
     }
 
-    fn figures(&self, ask: &Ask<'_>, units: &Units, now: u64) -> Figures {
+    fn figures(&self, ask: &Ask, units: &Units, now: u64) -> Figures {
         self.figures_of(ask, &self.0.shown(ask, units, now), now)
     }
 

@@ -7,20 +7,21 @@ impl Arithmetic for Gcra {
     type State = Ticks;
 
     #[inline]
-    fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
-        match ask.verb {
+    fn accepts(&self, verb: Verb, ask: &Ask) -> Result<(), AskError> {
+        match verb {
             // The refund of a receipt can be that of a debit, which has no bound.
             Verb::Refund if ask.charge.is_none() && ask.cost > self.burst => {
                 Err(AskError::TooCostly(self.burst))
             }
-            _ => ask.accepted_up_to(self.burst),
+            _ => ask.accepted_up_to(verb, self.burst),
         }
     }
 
     #[inline]
-    fn judge(&self, ask: &Ask<'_>, tat: &Ticks, now: u64) -> bool {
+    fn judge(&self, ask: &Ask, tat: &Ticks, now: u64) -> bool {
         match ask.verb {
-            Verb::Spend => self.charged(*tat, now, ask.cost) <= self.latest(ask, now),
+            Verb::Spend if self.is_whole(tat) => self.whole().fits(ask, Ticks::micros(tat.us), now),
+            Verb::Spend => self.fits(ask, *tat, now),
             Verb::Debit => true,
             Verb::Refund => self.refunded(ask, *tat, now).is_some(),
             Verb::Renew | Verb::Peek => false,
@@ -28,9 +29,12 @@ impl Arithmetic for Gcra {
     }
 
     #[inline]
-    fn apply(&self, ask: &Ask<'_>, tat: &mut Ticks, now: u64) -> Charge {
+    fn apply(&self, ask: &Ask, tat: &mut Ticks, now: u64) -> Charge {
         let mut units = ask.cost;
         match ask.verb {
+            Verb::Spend if self.is_whole(tat) => {
+                *tat = self.whole().charged(Ticks::micros(tat.us), now, ask.cost);
+            }
             Verb::Spend => *tat = self.charged(*tat, now, ask.cost),
             Verb::Debit => {
                 let whole = self.charged(*tat, now, ask.cost);
@@ -52,8 +56,51 @@ impl Arithmetic for Gcra {
 
     // Out of line, the figures are written in small stores and read in large loads, which wait for them: see the measurement.
     #[inline(always)]
-    fn figures(&self, ask: &Ask<'_>, tat: &Ticks, now: u64) -> Figures {
-        let (tat, horizon) = (self.normal(*tat), self.horizon(now));
+    fn figures(&self, ask: &Ask, tat: &Ticks, now: u64) -> Figures {
+        match self.is_whole(tat) {
+            true => self.whole().figures_at(ask, Ticks::micros(tat.us), now),
+            false => self.figures_in_parts(ask, *tat, now),
+        }
+    }
+
+    #[inline]
+    fn full_at(&self, tat: &Ticks) -> u64 {
+        tat.ceil()
+    }
+}
+
+impl Gcra {
+    /// Returns whether nothing has a fraction, as with most limits.
+    #[inline]
+    fn is_whole(&self, tat: &Ticks) -> bool {
+        self.interval.frac == 0 && tat.frac == 0
+    }
+
+    /// Returns the same limit, whose interval is whole, so that the compiler leaves the fractions out: they take longer than the
+    /// rest.
+    #[inline(always)]
+    fn whole(&self) -> Self {
+        Self {
+            count: 1,
+            interval: Ticks::micros(self.interval.us),
+            tolerance: Ticks::micros(self.tolerance.us),
+            ..*self
+        }
+    }
+
+    #[inline(always)]
+    fn fits(&self, ask: &Ask, tat: Ticks, now: u64) -> bool {
+        self.charged(tat, now, ask.cost) <= self.latest(ask, now)
+    }
+
+    #[inline(never)]
+    fn figures_in_parts(&self, ask: &Ask, tat: Ticks, now: u64) -> Figures {
+        self.figures_at(ask, tat, now)
+    }
+
+    #[inline(always)]
+    fn figures_at(&self, ask: &Ask, tat: Ticks, now: u64) -> Figures {
+        let (tat, horizon) = (self.normal(tat), self.horizon(now));
         let is_full = tat <= Ticks::micros(now);
         let (tokens, rest) = self.tokens(horizon.minus(tat, self.count));
         let debt = tat.minus(horizon, self.count);
@@ -73,13 +120,6 @@ impl Arithmetic for Gcra {
         }
     }
 
-    #[inline]
-    fn full_at(&self, tat: &Ticks) -> u64 {
-        tat.ceil()
-    }
-}
-
-impl Gcra {
     /// Returns `cost · T`. It stops growing far beyond [`LONGEST_US`], which only a debit reaches.
     #[inline]
     #[expect(
@@ -133,7 +173,7 @@ impl Gcra {
 
     /// Returns the latest TAT with which a request passes.
     #[inline]
-    pub(super) fn latest(&self, ask: &Ask<'_>, now: u64) -> Ticks {
+    pub(super) fn latest(&self, ask: &Ask, now: u64) -> Ticks {
         self.horizon(if ask.waits { now + self.max_wait } else { now })
     }
 
@@ -147,9 +187,9 @@ impl Gcra {
     ///
     /// While requests wait in line, only the last one can give its place back. Any other refund would let the next arrival
     /// start together with the last one.
-    fn refunded(&self, ask: &Ask<'_>, tat: Ticks, now: u64) -> Option<Ticks> {
+    fn refunded(&self, ask: &Ask, tat: Ticks, now: u64) -> Option<Ticks> {
         let (tat, full) = (self.normal(tat), Ticks::micros(now));
-        let is_own = |charge: &Charge| {
+        let is_own = |charge: Charge| {
             tat == Ticks {
                 us: charge.at,
                 frac: charge.frac,

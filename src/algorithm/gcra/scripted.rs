@@ -6,7 +6,7 @@ const NEVER_LATE: u64 = (1 << 53) - 1;
 
 impl Gcra {
     /// Returns the numbers of a term, as `gcra.lua` reads them.
-    pub(crate) fn term(&self, ask: &Ask<'_>) -> [u64; 5] {
+    pub(crate) fn term(&self, ask: &Ask) -> [u64; 5] {
         let cost = self.increment(ask.cost);
         let latest = match ask.verb {
             Verb::Refund if self.max_wait == 0 => Ticks::micros(NEVER_LATE),
@@ -28,7 +28,7 @@ impl Gcra {
     /// Returns the figures, and the charge of a script that counts it, from the TAT that `gcra.lua` shows.
     pub(crate) fn shown(
         &self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         now: u64,
         charges: u32,
         [us, frac]: [u64; 2],

@@ -17,12 +17,12 @@ impl Arithmetic for Quota {
     type State = Usage;
 
     #[inline]
-    fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
-        ask.accepted_up_to(self.quota)
+    fn accepts(&self, verb: Verb, ask: &Ask) -> Result<(), AskError> {
+        ask.accepted_up_to(verb, self.quota)
     }
 
     #[inline]
-    fn judge(&self, ask: &Ask<'_>, usage: &Usage, now: u64) -> bool {
+    fn judge(&self, ask: &Ask, usage: &Usage, now: u64) -> bool {
         let used = usage.used_at(now);
         match ask.verb {
             // A cost of 0 is denied by a debt only.
@@ -34,7 +34,7 @@ impl Arithmetic for Quota {
     }
 
     #[inline]
-    fn apply(&self, ask: &Ask<'_>, usage: &mut Usage, now: u64) -> Charge {
+    fn apply(&self, ask: &Ask, usage: &mut Usage, now: u64) -> Charge {
         let before = usage.used_at(now);
         let used = match ask.verb {
             Verb::Spend | Verb::Debit => before.saturating_add(ask.cost),
@@ -58,7 +58,7 @@ impl Arithmetic for Quota {
     }
 
     #[inline]
-    fn figures(&self, ask: &Ask<'_>, usage: &Usage, now: u64) -> Figures {
+    fn figures(&self, ask: &Ask, usage: &Usage, now: u64) -> Figures {
         let used = usage.used_at(now);
         let until_end = if used > 0 {
             Wait::until(usage.end, now)
@@ -103,7 +103,7 @@ impl Usage {
 }
 
 /// Returns the units that a refund gives back: those of the same period only.
-fn given_back(ask: &Ask<'_>, usage: &Usage, now: u64) -> u32 {
+fn given_back(ask: &Ask, usage: &Usage, now: u64) -> u32 {
     match ask.charge {
         Some(charge) if charge.at != usage.end => 0,
         _ => ask.cost.min(usage.used_at(now)),

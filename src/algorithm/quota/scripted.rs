@@ -3,7 +3,7 @@ use crate::algorithm::{Arithmetic, Ask, Charge, Figures};
 
 impl Quota {
     /// Returns the numbers of a term, as `quota.lua` reads them, with the periods around an instant. -1 is no length.
-    pub(crate) fn term(&self, ask: &Ask<'_>, around: u64) -> [u64; 7] {
+    pub(crate) fn term(&self, ask: &Ask, around: u64) -> [u64; 7] {
         let length = self.per.first_use_length();
         let length = length.map(|length| u64::try_from(length.as_micros()).unwrap_or(u64::MAX));
         let [start, first, second, third] = self.per.periods(around);
@@ -21,7 +21,7 @@ impl Quota {
     /// Returns the figures, and the charge of some units, from the state that `quota.lua` shows.
     pub(crate) fn shown(
         &self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         now: u64,
         units: u32,
         [end, used]: [u64; 2],

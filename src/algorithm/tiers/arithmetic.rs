@@ -9,8 +9,8 @@ use crate::algorithm::{Arithmetic, Ask, AskError, Charge, Figures, NEVER, Parame
 impl Arithmetic for Tiers {
     type State = History;
 
-    fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
-        match ask.verb {
+    fn accepts(&self, verb: Verb, ask: &Ask) -> Result<(), AskError> {
+        match verb {
             Verb::Refund => Err(AskError::RefundOfTiers),
             Verb::Debit => Err(AskError::DebitOfTiers),
             Verb::Renew => Err(AskError::Renewal),
@@ -21,11 +21,11 @@ impl Arithmetic for Tiers {
         }
     }
 
-    fn judge(&self, ask: &Ask<'_>, history: &History, now: u64) -> bool {
+    fn judge(&self, ask: &Ask, history: &History, now: u64) -> bool {
         Bucket::new(self, history, now).grant(ask).is_some()
     }
 
-    fn apply(&self, ask: &Ask<'_>, history: &mut History, now: u64) -> Charge {
+    fn apply(&self, ask: &Ask, history: &mut History, now: u64) -> Charge {
         let bucket = Bucket::new(self, history, now);
         let (now, grant) = (bucket.now, bucket.grant(ask));
         if let Some(grant) = grant {
@@ -34,7 +34,7 @@ impl Arithmetic for Tiers {
         grant.unwrap_or_default().into()
     }
 
-    fn figures(&self, ask: &Ask<'_>, history: &History, now: u64) -> Figures {
+    fn figures(&self, ask: &Ask, history: &History, now: u64) -> Figures {
         let bucket = Bucket::new(self, history, now);
         // If the clock has stepped back, waits are longer: they count from the instant of the question.
         let until = |instant: u64| match instant <= bucket.now {
@@ -146,7 +146,7 @@ impl<'a> Bucket<'a> {
     }
 
     /// Returns the largest acceptable grant.
-    fn grant(&self, ask: &Ask<'_>) -> Option<Grant> {
+    fn grant(&self, ask: &Ask) -> Option<Grant> {
         let (mut grant, mut passed) = (Grant::default(), 0);
         for tier in self.path(self.now) {
             if grant.units == ask.cost {

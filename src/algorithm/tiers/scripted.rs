@@ -3,7 +3,7 @@ use crate::algorithm::{Arithmetic, Ask, Charge, Figures};
 
 impl Tiers {
     /// Returns the numbers of a term, as `tiers.lua` reads them. -1 is an endless time.
-    pub(crate) fn term(&self, ask: &Ask<'_>) -> impl Iterator<Item = u64> {
+    pub(crate) fn term(&self, ask: &Ask) -> impl Iterator<Item = u64> {
         let tiers = self.0.iter().flat_map(|span| {
             let kind = u64::from(span.skippable) + 2 * u64::from(span.slides);
             [
@@ -23,7 +23,7 @@ impl Tiers {
     /// Reads what `tiers.lua` shows. Returns the figures, and the charge of some units.
     pub(crate) fn shown(
         &self,
-        ask: &Ask<'_>,
+        ask: &Ask,
         now: u64,
         units: u32,
         mut shown: impl Iterator<Item = i64>,

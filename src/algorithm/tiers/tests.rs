@@ -29,7 +29,7 @@ fn penalty() -> Tiers {
     tiers([Tier::new(5, secs(1)).active(secs(1)), burst])
 }
 
-fn group(least: u32, most: u32) -> Ask<'static> {
+fn group(least: u32, most: u32) -> Ask {
     let mut ask = Ask::new(Verb::Spend, most);
     ask.min_cost = least;
     ask
@@ -210,16 +210,22 @@ fn waits_count_from_a_clock_that_has_stepped_back() {
 
 #[test]
 fn question_that_tiers_cannot_answer_is_an_error() {
-    let of = |verb, cost| penalty().accepts(&Ask::new(verb, cost));
+    let of = |verb, cost| penalty().accepts(verb, &Ask::new(verb, cost));
     assert_eq!(of(Verb::Refund, 1), Err(AskError::RefundOfTiers));
     assert_eq!(of(Verb::Debit, 1), Err(AskError::DebitOfTiers));
     assert_eq!(of(Verb::Renew, 1), Err(AskError::Renewal));
     assert_eq!(of(Verb::Spend, 0), Err(AskError::Minimum(0)));
     assert_eq!(of(Verb::Peek, 0), Err(AskError::Minimum(0)));
     assert_eq!(of(Verb::Spend, u32::MAX), Ok(()));
-    assert_eq!(penalty().accepts(&group(0, 3)), Err(AskError::Minimum(0)));
-    assert_eq!(penalty().accepts(&group(4, 3)), Err(AskError::Minimum(4)));
-    assert_eq!(penalty().accepts(&group(3, 3)), Ok(()));
+    assert_eq!(
+        penalty().accepts(Verb::Spend, &group(0, 3)),
+        Err(AskError::Minimum(0))
+    );
+    assert_eq!(
+        penalty().accepts(Verb::Spend, &group(4, 3)),
+        Err(AskError::Minimum(4))
+    );
+    assert_eq!(penalty().accepts(Verb::Spend, &group(3, 3)), Ok(()));
 }
 
 #[test]

@@ -8,11 +8,11 @@ use crate::algorithm::{Arithmetic, Ask, AskError, Charge, Figures, Verb, Wait};
 impl Arithmetic for Window {
     type State = Units;
 
-    fn accepts(&self, ask: &Ask<'_>) -> Result<(), AskError> {
-        ask.accepted_up_to(self.limit)
+    fn accepts(&self, verb: Verb, ask: &Ask) -> Result<(), AskError> {
+        ask.accepted_up_to(verb, self.limit)
     }
 
-    fn judge(&self, ask: &Ask<'_>, units: &Units, now: u64) -> bool {
+    fn judge(&self, ask: &Ask, units: &Units, now: u64) -> bool {
         let used = count(units.live(self.window, now).len());
         match ask.verb {
             Verb::Spend => used.saturating_add(ask.cost) <= self.limit,
@@ -26,7 +26,7 @@ impl Arithmetic for Window {
         }
     }
 
-    fn apply(&self, ask: &Ask<'_>, units: &mut Units, now: u64) -> Charge {
+    fn apply(&self, ask: &Ask, units: &mut Units, now: u64) -> Charge {
         let used = count(units.live(self.window, now).len());
         let (mut taken, chosen) = (0, self.chosen(ask, units, now));
         match ask.verb {
@@ -50,7 +50,7 @@ impl Arithmetic for Window {
         }
     }
 
-    fn figures(&self, ask: &Ask<'_>, units: &Units, now: u64) -> Figures {
+    fn figures(&self, ask: &Ask, units: &Units, now: u64) -> Figures {
         self.figures_of(ask, &self.shown(ask, units, now), now)
     }
 
@@ -73,7 +73,7 @@ pub(crate) struct Shown {
 }
 
 impl Window {
-    pub(in crate::algorithm) fn shown(&self, ask: &Ask<'_>, units: &Units, now: u64) -> Shown {
+    pub(in crate::algorithm) fn shown(&self, ask: &Ask, units: &Units, now: u64) -> Shown {
         let live = units.live(self.window, now);
         let used = count(live.len());
         let unit = |nth: u32| units.get(live.start + nth as usize).unwrap_or_default();
@@ -85,7 +85,7 @@ impl Window {
         }
     }
 
-    pub(crate) fn figures_of(&self, ask: &Ask<'_>, shown: &Shown, now: u64) -> Figures {
+    pub(crate) fn figures_of(&self, ask: &Ask, shown: &Shown, now: u64) -> Figures {
         let until = |taken: u64| Wait::until(self.end(taken), now);
         let of_used = |wait: Wait| if shown.used > 0 { wait } else { Wait::ZERO };
         Figures {
@@ -109,7 +109,7 @@ impl Window {
 
     /// Returns the places of the units that a refund or a renewal is about: those of the charge's instant that still count, or
     /// the latest ones.
-    fn chosen(&self, ask: &Ask<'_>, units: &Units, now: u64) -> Range<usize> {
+    fn chosen(&self, ask: &Ask, units: &Units, now: u64) -> Range<usize> {
         let live = units.live(self.window, now);
         let of = match ask.charge {
             Some(charge) => units.at(charge.at),

@@ -3,7 +3,7 @@ use crate::algorithm::{Ask, Charge};
 
 impl Window {
     /// Returns the numbers of a term, as `window.lua` reads them.
-    pub(crate) fn term(&self, ask: &Ask<'_>) -> [u64; 4] {
+    pub(crate) fn term(&self, ask: &Ask) -> [u64; 4] {
         [
             self.limit.into(),
             ask.cost.into(),

@@ -14,6 +14,8 @@ pub(super) struct Table {
     homes: usize,
     len: usize,
     max_len: usize,
+    /// The entry that was read last. A change follows most reads.
+    last: usize,
     /// The entry that was looked at last for an eviction. Each gets its turn.
     hand: usize,
     histories: Histories,
@@ -108,6 +110,7 @@ impl Table {
             homes: 0,
             len: 0,
             max_len,
+            last: 0,
             hand: 0,
             histories: Histories::new(max_history_bytes),
         }
@@ -118,22 +121,33 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn get(&self, print: u64) -> Option<Value> {
-        let position = self.position(print);
-        let entry = self.entries[position];
+    pub(super) fn get(&mut self, print: u64) -> Option<Value> {
+        self.last = self.position(print);
+        let entry = self.entries[self.last];
         (entry.print == print).then_some(entry.value)
     }
 
     /// Stores a bucket. If there is no room, it replaces another one, but none of the batch. Returns how many it has replaced.
     #[inline]
     pub(super) fn set(&mut self, print: u64, value: Value, batch: &[Member<'_>], now: u64) -> u64 {
-        let position = self.position(print);
-        match self.entries[position].print == print {
-            true => {
-                self.entries[position].value = value;
+        match self.entries.get_mut(self.last) {
+            Some(entry) if entry.print == print => {
+                entry.value = value;
                 0
             }
-            false => self.insert(Entry { print, value }, batch, now),
+            _ => self.set_elsewhere(Entry { print, value }, batch, now),
+        }
+    }
+
+    #[inline(never)]
+    fn set_elsewhere(&mut self, entry: Entry, batch: &[Member<'_>], now: u64) -> u64 {
+        let position = self.position(entry.print);
+        match self.entries[position].print == entry.print {
+            true => {
+                self.entries[position] = entry;
+                0
+            }
+            false => self.insert(entry, batch, now),
         }
     }
 

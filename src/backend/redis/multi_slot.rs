@@ -192,7 +192,7 @@ impl Split<'_> {
             places.extend(phase.iter().copied());
             found.extend(self.ask_all(Operation::Spend, phase).await);
             passes = zip(&places, &found).all(|(place, found)| {
-                let votes = members[*place].mode.votes();
+                let votes = members[*place].mode().votes();
                 found.as_ref().is_ok_and(|answer| answer.passed || !votes)
             });
             if !passes {
@@ -216,7 +216,7 @@ impl Split<'_> {
         });
         let refunds = confirmed.map(async |(place, charge)| {
             let member = self.batch.members[place];
-            let ask = Ask::new(Verb::Refund, charge.units).of(Some(&charge));
+            let ask = Ask::new(Verb::Refund, charge.units).of(Some(charge));
             let refund = Member { ask, ..member };
             can_refund(&member)
                 && charge.units > 0
@@ -231,7 +231,7 @@ impl Split<'_> {
 type Spent = (bool, Vec<(usize, Answer)>);
 
 fn can_refund(member: &Member<'_>) -> bool {
-    !matches!(member.algorithm, Algorithm::Tiers(_))
+    !matches!(member.algorithm(), Algorithm::Tiers(_))
 }
 
 /// Returns all answers, or a failure. The failure is certain only if none has an unknown outcome, and the changes of the others
