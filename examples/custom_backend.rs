@@ -45,7 +45,7 @@ impl Backend for MapBackend {
         let keys: Vec<_> = batch
             .members
             .iter()
-            .map(|member| member.key.to_string())
+            .map(|member| member.key().to_string())
             .collect();
         let mut stored: Vec<_> = keys.iter().map(|key| buckets.remove(key)).collect();
         let outcome = Outcome::decide(batch, now, &mut stored);

@@ -110,7 +110,7 @@ impl OpenBuckets<'_> {
         now: Timestamp,
         written: &mut bool,
     ) -> Result<Result<Outcome, BackendError>, StoreError> {
-        let keys = batch.members.iter().map(|member| member.key.to_string());
+        let keys = batch.members.iter().map(|member| member.key().to_string());
         let keys: Vec<_> = keys.collect();
         let before = keys.iter().map(|key| self.load(key));
         let before = before.collect::<Result<Vec<_>, _>>()?;
@@ -122,7 +122,9 @@ impl OpenBuckets<'_> {
         for (i, member) in batch.members.iter().enumerate() {
             if after[i] != before[i] {
                 match &after[i] {
-                    Some(state) => self.store(&keys[i], state, member.algorithm.full_at(state))?,
+                    Some(state) => {
+                        self.store(&keys[i], state, member.algorithm().full_at(state))?
+                    }
                     None => self.remove(&keys[i])?,
                 }
                 self.remove_full(now)?;

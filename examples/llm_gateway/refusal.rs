@@ -164,7 +164,7 @@ pub(crate) fn denied(
             ..
         } in refusal.denials()
         {
-            headers::add(headers, &limiter.limits(), limit, *id, decision);
+            headers::add(headers, &limiter.limits(), limit, id.as_ref(), decision);
         }
         if let Some(wait) = refusal.retry_after() {
             let ms = u64::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);

@@ -127,7 +127,7 @@ impl States {
 
     fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let mut states = self.lock();
-        let keys = batch.members.iter().map(|member| member.key.to_string());
+        let keys = batch.members.iter().map(|member| member.key().to_string());
         let keys: Vec<_> = keys.collect();
         let mut of_batch: Vec<_> = keys.iter().map(|key| states.remove(key)).collect();
         let outcome = Outcome::decide(batch, batch.now.unwrap_or_default(), &mut of_batch);

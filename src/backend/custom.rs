@@ -26,7 +26,7 @@
 //!     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
 //!         let mut buckets = self.buckets.lock().expect("no decision panics");
 //!         let now = batch.now.unwrap_or_else(|| self.clock.now());
-//!         let keys: Vec<_> = batch.members.iter().map(|member| member.key.to_string()).collect();
+//!         let keys: Vec<_> = batch.members.iter().map(|member| member.key().to_string()).collect();
 //!         let mut states: Vec<_> = keys.iter().map(|key| buckets.remove(key)).collect();
 //!         let outcome = Outcome::decide(batch, now, &mut states);
 //!         for (key, state) in keys.into_iter().zip(states) {
@@ -44,7 +44,7 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - The key of a bucket includes its algorithm: a state that is stored under `member.key.to_string()` is never one of
+//! - The key of a bucket includes its algorithm: a state that is stored under `member.key().to_string()` is never one of
 //!   another algorithm. A store with keys of its own must use all three fields of
 //!   [`BucketKey`].
 //! - A state implements serde's traits. The bucket can be removed once it is

@@ -40,6 +40,7 @@ pub(crate) trait Keep<S> {
 }
 
 /// Decides a batch in one step: judges all members, and changes all buckets or none. The answers are written to their places.
+#[inline]
 pub(crate) fn decide<B: Buckets>(
     batch: &Batch<'_>,
     answers: &mut [Answer],
@@ -88,13 +89,13 @@ fn decide_together<B: Buckets>(
         no_room: None,
     };
     for ((place, member), answer) in (first..).zip(others).zip(&mut *answers) {
-        visit(&mut decided, Step::Judge, buckets, place, member, answer);
+        visit_other(&mut decided, Step::Judge, buckets, place, member, answer);
     }
     let place = first + others.len();
     // With the last member, the verdict on the batch is known.
     visit(&mut decided, Step::Conclude, buckets, place, last, answer);
     for ((place, member), answer) in (first..).zip(others).zip(answers) {
-        visit(&mut decided, Step::Settle, buckets, place, member, answer);
+        visit_other(&mut decided, Step::Settle, buckets, place, member, answer);
     }
     match decided.no_room {
         Some(member) => Err(BackendError::NoRoom { member }),
@@ -122,7 +123,20 @@ enum Step {
     Settle,
 }
 
-#[inline]
+/// Visits a member that is not alone in its batch.
+#[inline(never)]
+fn visit_other<B: Buckets>(
+    decided: &mut Decided<'_>,
+    step: Step,
+    buckets: &mut B,
+    place: usize,
+    member: &Member<'_>,
+    answer: &mut Answer,
+) {
+    visit(decided, step, buckets, place, member, answer);
+}
+
+#[inline(always)]
 fn visit<B: Buckets>(
     decided: &mut Decided<'_>,
     step: Step,
@@ -131,7 +145,7 @@ fn visit<B: Buckets>(
     member: &Member<'_>,
     answer: &mut Answer,
 ) {
-    match member.algorithm {
+    match member.algorithm() {
         Algorithm::Gcra(by) => decided.visit(step, by, buckets, place, member, answer),
         Algorithm::Window(by) => decided.visit(step, by, buckets, place, member, answer),
         Algorithm::Quota(by) => decided.visit(step, by, buckets, place, member, answer),
@@ -231,8 +245,8 @@ impl States<'_> {
             Operation::Renew => &self.batch.members[..place],
             _ => &[],
         };
-        let key = self.batch.members[place].key;
-        let first = members.iter().position(|member| member.key == key);
+        let key = self.batch.members[place].key();
+        let first = members.iter().position(|member| member.key() == key);
         first.unwrap_or(place)
     }
 

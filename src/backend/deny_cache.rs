@@ -114,7 +114,7 @@ impl<B: Backend> DenyCache<B> {
         answer: &Answer,
         (asked, given_back): (Instant, u64),
     ) {
-        let lasts = match member.algorithm {
+        let lasts = match member.algorithm() {
             Algorithm::Concurrency(_) => false,
             // If not even one unit is left, nobody can enter the next tier.
             Algorithm::Tiers(_) => member.ask.min_cost == 1,
@@ -154,8 +154,8 @@ impl<B: Backend> DenyCache<B> {
     }
 
     fn terms(&self, member: &Member<'_>) -> u64 {
-        let waits = member.ask.waits && member.algorithm.has_line();
-        self.hasher.hash_one((member.algorithm, waits))
+        let waits = member.ask.waits && member.algorithm().has_line();
+        self.hasher.hash_one((member.algorithm(), waits))
     }
 }
 
@@ -227,7 +227,7 @@ fn votes(batch: &Batch<'_>, member: &Member<'_>) -> bool {
 /// Returns whether a batch can let a denied client pass earlier. A block can be replaced by a shorter one.
 fn gives_back(batch: &Batch<'_>) -> bool {
     let sets_block = |member: &Member<'_>| {
-        member.ask.verb == Verb::Debit && matches!(member.algorithm, Algorithm::Block(_))
+        member.ask.verb == Verb::Debit && matches!(member.algorithm(), Algorithm::Block(_))
     };
     matches!(batch.operation, Operation::Refund | Operation::Reset)
         || batch.members.iter().any(sets_block)

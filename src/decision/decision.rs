@@ -118,13 +118,14 @@ impl Decision {
         let Some(figures) = &answer.figures else {
             return Self::NOT_LIMITED;
         };
+        let is_shadow = member.limit.is_shadow();
         // A peek asks what would pass now.
         let passed = match operation {
             Operation::Peek => figures.next_after.is_zero(),
             _ => answer.passed,
         };
         // In a batch of refunds or renewals, each is made by whoever has made the charge.
-        let source = match member.is_local {
+        let source = match member.role.is_local {
             true => Source::Local,
             false => source,
         };
@@ -136,10 +137,10 @@ impl Decision {
             delay: figures.delay,
             remaining: figures.remaining,
             bucket: member.print.short(),
-            verdict: Verdict::of(operation, passed, member.shadow && passes),
+            verdict: Verdict::of(operation, passed, is_shadow && passes),
             source,
-            by: By::Algorithm(member.key.algorithm),
-            role: Role::of(member.mode.votes(), member.shadow),
+            by: By::Algorithm(member.algorithm().key()),
+            role: Role::of(member.role.mode.votes(), is_shadow),
             is_stored: operation.writes(member),
         }
     }

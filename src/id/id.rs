@@ -8,6 +8,8 @@ use std::{
 
 use compact_str::CompactString;
 
+use crate::transaction::LimitSeed;
+
 /// The id of a client, as text. Up to 24 bytes, such as an IPv4 address or an IPv6 range, need no allocation.
 ///
 /// ```
@@ -26,17 +28,13 @@ use compact_str::CompactString;
 #[derive(Clone)]
 pub struct Id {
     text: CompactString,
-    shown: Shown,
+    /// The [hash](client_hash) of the text, and in the lowest bit whether it is a secret. It is made with the text: to read one
+    /// that has just been moved takes longer than all else of an id.
+    mark: u64,
 }
 
-/// Whether people see the id. It is a whole word, because compilers move the gap behind a byte in pieces, which takes longer
-/// than the id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-enum Shown {
-    AsItIs,
-    Hashed,
-}
+/// The bit of a mark that says whether an id is a secret.
+const SECRET: u64 = 1;
 
 impl Id {
     /// Creates an id from the displayed form of a value.
@@ -45,8 +43,14 @@ impl Id {
     }
 
     fn new(text: CompactString) -> Self {
-        let shown = Shown::AsItIs;
-        Self { text, shown }
+        let mark = client_hash(&text);
+        Self { text, mark }
+    }
+
+    /// Returns the [hash](client_hash) of its text.
+    #[inline]
+    pub(crate) const fn client_hash(&self) -> u64 {
+        self.mark & !SECRET
     }
 
     /// Marks the id as a secret, such as an API key. It is used and stored as before, but texts for people contain a hash of it.
@@ -71,9 +75,7 @@ impl Id {
     /// Marks the id as a secret if `is_secret`.
     #[inline]
     pub(crate) fn secret_if(mut self, is_secret: bool) -> Self {
-        if is_secret {
-            self.shown = Shown::Hashed;
-        }
+        self.mark |= u64::from(is_secret);
         self
     }
 
@@ -81,7 +83,7 @@ impl Id {
     #[must_use]
     #[inline]
     pub fn is_secret(&self) -> bool {
-        self.shown == Shown::Hashed
+        self.mark & SECRET == SECRET
     }
 
     /// The text itself, also of a secret id.
@@ -95,9 +97,9 @@ impl Id {
     /// on restart, and does not reveal the id.
     #[must_use]
     pub fn shown(&self) -> Cow<'_, str> {
-        match self.shown {
-            Shown::AsItIs => self.as_str().into(),
-            Shown::Hashed => redacted(&self.text).into(),
+        match self.is_secret() {
+            false => self.as_str().into(),
+            true => redacted(&self.text).into(),
         }
     }
 }
@@ -109,6 +111,12 @@ pub(super) fn written(text: fmt::Arguments<'_>) -> CompactString {
         .write_fmt(text)
         .expect("a string takes all that is written");
     written
+}
+
+/// Returns the hash of a client, by which its buckets are found. The lowest bit is 0.
+#[inline]
+pub(crate) fn client_hash(id: &str) -> u64 {
+    LimitSeed::hash(id.as_bytes()) & !SECRET
 }
 
 /// Two ids are equal if their texts are.
@@ -164,9 +172,14 @@ impl From<Ipv4Addr> for Id {
             text |= u128::from(octet) << bits;
             bits += 32 - octet.leading_zeros() / 8 * 8;
         }
+        // Whole words are checked faster than the bytes of a part.
         let text = text.to_le_bytes();
-        let text = str::from_utf8(&text[..bits as usize / 8 - 1]);
-        text.expect("digits and dots are ASCII").into()
+        let text = str::from_utf8(&text).expect("digits, dots and zeros are ASCII");
+        let text = &text[..bits as usize / 8 - 1];
+        Self {
+            mark: client_hash(text),
+            text: text.into(),
+        }
     }
 }
 
@@ -206,8 +219,8 @@ impl fmt::Debug for Id {
 /// the same.
 #[cold]
 pub(crate) fn redacted(id: &str) -> String {
-    static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    format!("redacted-{:016x}", SECRET.hash_one(id))
+    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    format!("redacted-{:016x}", KEYS.hash_one(id))
 }
 
 #[cfg(test)]

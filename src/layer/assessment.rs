@@ -11,9 +11,9 @@ use crate::{
     backend::BackendError,
     decision::Decision,
     id::Id,
-    limiter::{Client, LentPermit, LimiterError, Permit},
+    limiter::{Correction, LentPermit, Limiter, LimiterError, Permit},
     task::detached,
-    transaction::{Mode, Operation, Receipt},
+    transaction::{Mode, Operation, OwnedMember, Receipt},
 };
 
 /// The decisions of rate limiting layers on a request. With [`extensions(true)`](super::RateLimitLayer::extensions), handlers
@@ -74,7 +74,8 @@ pub struct Assessed {
 /// What a request is charged at a bucket.
 #[derive(Debug)]
 struct Charges {
-    client: Client,
+    limiter: Limiter,
+    client: OwnedMember,
     has_tiers: bool,
     /// Locked during a change, so that changes follow each other.
     charged: Mutex<Charged>,
@@ -157,21 +158,21 @@ impl fmt::Debug for Assessment {
 
 impl LayerDecisions {
     pub(super) fn new(asked: &Asked<'_>, decisions: &[Decision], permits: &Permit) -> Arc<Self> {
-        let assessed = asked.with(decisions).iter().map(|(charge, decision)| {
-            let transaction = asked.transaction(charge);
+        let assessed = asked.with(decisions).iter().map(|(member, decision)| {
             let (receipts, has_tiers) = (decision.receipt(), decision.has_tiers());
             let charged = Charged {
                 receipts: receipts.into_iter().collect(),
                 others: if has_tiers { decision.charged() } else { 0 },
             };
             Assessed {
-                limit: asked.in_force.named(charge).shared_name(),
-                id: charge.id.clone(),
-                cost: charge.cost,
+                limit: member.limit.shared_name(),
+                id: member.client(),
+                cost: member.ask.cost,
                 decision: decision.clone(),
-                rule: charge.rule,
+                rule: member.role.rule,
                 charges: Arc::new(Charges {
-                    client: Client::of(&asked.config.limiter, &transaction),
+                    limiter: asked.config.limiter.clone(),
+                    client: OwnedMember::from(member),
                     has_tiers,
                     charged: Mutex::new(charged),
                 }),
@@ -215,7 +216,7 @@ impl Assessed {
             return;
         }
         let charges = Arc::clone(&self.charges);
-        self.charges.client.limiter.detach(Box::pin(async move {
+        self.charges.limiter.detach(Box::pin(async move {
             if let Err(error) = charges.settle(cost).await {
                 tracing::debug!(%error, "the charge of a request could not be corrected");
             }
@@ -228,8 +229,13 @@ impl Assessed {
     ///
     /// As [`Limiter::reset`](crate::Limiter::reset).
     pub async fn reset(&self) -> Result<(), LimiterError> {
-        let client = &self.charges.client;
-        client.limiter.reset(&[client.transaction()]).await
+        let charges = &self.charges;
+        let reset = Correction::new(Operation::Reset);
+        charges
+            .limiter
+            .correct(&charges.client, reset)
+            .await
+            .map(drop)
     }
 
     /// Returns whether there is nothing to correct.
@@ -245,12 +251,9 @@ impl Charges {
         if cost >= before {
             self.charge(cost - before, &mut charged).await
         } else if self.has_tiers {
-            let transaction = self.client.transaction();
-            let limit = transaction.limit;
-            Err(LimiterError::unsupported(
-                limit,
-                AskError::RefundOfTiers.to_string(),
-            ))
+            let limit = self.client.limit().name();
+            let reason = AskError::RefundOfTiers.to_string();
+            Err(LimiterError::unsupported(limit, reason))
         } else {
             self.refund(before - cost, &mut charged).await
         }
@@ -260,14 +263,24 @@ impl Charges {
         if units == 0 {
             return Ok(());
         }
-        let transaction = self.client.transaction().cost(units);
-        // The cost can be more than the burst, which may have been lowered in between.
-        let transaction = match self.has_tiers {
-            true => transaction.mode(Mode::SpendOnly).min_cost(1),
-            false => transaction.mode(Mode::Debit),
+        let spend = Correction {
+            cost: units,
+            ..Correction::new(Operation::Spend)
         };
-        let limiter = &self.client.limiter;
-        let decided = limiter.one(Operation::Spend, &transaction).await;
+        let spend = if self.has_tiers {
+            Correction {
+                mode: Mode::SpendOnly,
+                min_cost: Some(1),
+                ..spend
+            }
+        } else {
+            // The cost can be more than the burst, which may have been lowered in between.
+            Correction {
+                mode: Mode::Debit,
+                ..spend
+            }
+        };
+        let decided = self.limiter.correct(&self.client, spend).await;
         let decision = decided.inspect_err(|error| {
             if may_be_done(error) {
                 charged.others = charged.others.saturating_add(units);
@@ -293,8 +306,8 @@ impl Charges {
                 charged.receipts.push(receipt.split(kept));
             }
             rest -= receipt.cost();
-            let refund = self.client.transaction().of_receipt(&receipt);
-            match self.client.limiter.one(Operation::Refund, &refund).await {
+            let refund = Correction::of_receipt(Operation::Refund, &receipt);
+            match self.limiter.correct(&self.client, refund).await {
                 // What is not given back stays charged.
                 Ok(decision) if decision.given_back() < receipt.cost() => {
                     let kept = receipt.cost() - decision.given_back();

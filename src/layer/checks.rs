@@ -9,11 +9,8 @@ use http::{HeaderName, HeaderValue, Method, header, request::Parts};
 use parking_lot::Mutex;
 
 use crate::{
-    id::Id,
-    key::IdSource,
-    limiter::LimiterError,
-    outage_log::OutageLog,
-    rule::{Charge, Rules},
+    id::Id, key::IdSource, limiter::LimiterError, outage_log::OutageLog, rule::Rules,
+    transaction::Member,
 };
 
 /// The number of requests that are looked at.
@@ -54,19 +51,19 @@ impl Checks {
 
     /// Looks at one of the first requests.
     #[inline]
-    pub(super) fn look_at(&self, request: &Parts, rules: &Rules, charges: &[Charge]) {
+    pub(super) fn look_at(&self, request: &Parts, rules: &Rules, members: &[Member<'_>]) {
         if self.seen.load(Ordering::Relaxed) < REQUESTS {
-            self.look_closely(request, rules, charges);
+            self.look_closely(request, rules, members);
         }
     }
 
     #[cold]
-    fn look_closely(&self, request: &Parts, rules: &Rules, charges: &[Charge]) {
+    fn look_closely(&self, request: &Parts, rules: &Rules, members: &[Member<'_>]) {
         self.seen.fetch_add(1, Ordering::Relaxed);
-        let Some(charge) = charges.first() else {
+        let Some(member) = members.first() else {
             return;
         };
-        let source = rules.at(charge.rule).source();
+        let source = rules.at(member.role.rule).source();
         let forwards = || {
             FORWARDING
                 .iter()
@@ -77,7 +74,7 @@ impl Checks {
                           `ClientIp::behind(Proxies::trusted(..))`, or remove such headers if there is no proxy";
             self.warn("forwarding-header-ignored", remedy);
         }
-        if source != IdSource::Shared && self.is_suspicious(charge, request) {
+        if source != IdSource::Shared && self.is_suspicious(member, request) {
             let remedy = "a thousand requests of several user agents have one id: behind a proxy, use \
                           `ClientIp::behind(..)`; if all clients should share a bucket, use `key::Everyone`";
             self.warn("one-id", remedy);
@@ -129,18 +126,19 @@ impl Checks {
     }
 
     /// Returns whether all requests have had one id, and this is the thousandth.
-    fn is_suspicious(&self, charge: &Charge, request: &Parts) -> bool {
+    fn is_suspicious(&self, member: &Member<'_>, request: &Parts) -> bool {
         if self.has_several_ids.load(Ordering::Relaxed) {
             return false;
         }
         let mut one = self.one.lock();
-        if one.requests > 0 && one.id != charge.id {
+        let id = member.client();
+        if one.requests > 0 && one.id != id {
             self.has_several_ids.store(true, Ordering::Relaxed);
             return false;
         }
         let agent = request.headers.get(header::USER_AGENT);
         one.changes += u32::from(one.agent.as_ref() != agent);
-        (one.id, one.agent) = (charge.id.clone(), agent.cloned());
+        (one.id, one.agent) = (id, agent.cloned());
         one.requests += 1;
         one.requests == REQUESTS_OF_ONE && one.changes >= AGENTS
     }

@@ -1,12 +1,10 @@
 //! What a layer does with a request.
 
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
-use arc_swap::Guard;
 use bytes::Bytes;
 use http::{Response, request::Parts};
 use http_body::Body;
-use smallvec::SmallVec;
 use tokio::time::Instant;
 use tracing::Span;
 
@@ -20,15 +18,14 @@ use super::{
 use crate::{
     decision::{Decision, ResultLabel, strictest},
     key::MissingId,
-    limit::{Limit, NamedLimit},
-    limiter::{LimiterError, Permit, Transaction, is_listened_to},
+    limiter::{Failed, LimiterError, Members, Permit, check_line, is_listened_to, owned},
     response::{Decided, Fields, InForce, Reason, Refusal},
-    rule::{Charge, Outcome},
-    transaction::Operation,
+    rule::{Found, Outcome},
+    transaction::{Member, Operation},
 };
 
-/// The place of a charge.
-const NONE: Charge = Charge::NONE;
+/// The place of what a rule finds.
+const NONE: Found = Found::NOTHING;
 /// The place of a decision.
 const OPEN: Decision = Decision::NOT_LIMITED;
 
@@ -69,52 +66,20 @@ impl Additions {
     }
 }
 
-/// The charges of a request, and by what they are decided.
+/// What a request is charged, and by what it is decided.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) config: &'a Arc<Config>,
     pub(super) in_force: &'a InForce,
-    pub(super) charges: &'a [Charge],
-    /// Whether the request can wait in line.
-    pub(super) can_wait: bool,
+    pub(super) members: &'a [Member<'a>],
 }
 
 impl<'a> Asked<'a> {
     #[inline]
-    pub(super) fn transaction(&self, charge: &'a Charge) -> Transaction<'a> {
-        let rule = self.config.rule(charge.rule);
-        rule.transaction(charge, &self.in_force.limits, self.can_wait)
-    }
-
-    pub(super) fn transactions(&self) -> SmallVec<[Transaction<'a>; 4]> {
-        let charges = self.charges.iter();
-        charges.map(|charge| self.transaction(charge)).collect()
-    }
-
-    /// Decides the charges, if the backend answers at once. Each decision is written to its place.
-    #[inline]
-    fn try_decide(&self, decisions: &mut [Decision]) -> Result<bool, Box<LimiterError>> {
-        let (limiter, limits) = (&self.config.limiter, &self.in_force.limits);
-        Ok(match self.charges {
-            [] => true,
-            [charge] => {
-                let decided =
-                    limiter.try_one(limits, Operation::Spend, &self.transaction(charge))?;
-                decided.map(|decision| decisions[0] = decision).is_some()
-            }
-            _ => {
-                let transactions = self.transactions();
-                let decided =
-                    limiter.try_many(limits, Operation::Spend, &transactions, decisions)?;
-                decided.is_some()
-            }
-        })
-    }
-
     pub(super) fn with(self, decisions: &'a [Decision]) -> Decided<'a> {
         Decided {
             in_force: self.in_force,
-            charges: self.charges,
+            members: self.members,
             decisions,
         }
     }
@@ -137,44 +102,49 @@ impl Config {
             let refusal = Refusal::new(request, Reason::Listed { list });
             return Err(self.refuse(refusal, &mut Fields::default()));
         }
+        let in_force = &*self.bound.in_force.load();
         // One path, with places of three sizes: vectors take 20 ns for one rule.
         match self.rules().iter().len() {
-            0..=1 => self.decide(request, &mut [NONE; 1], &mut [OPEN; 1], additions),
-            2..=4 => self.decide(request, &mut [NONE; 4], &mut [OPEN; 4], additions),
+            0..=1 => self.decide(request, in_force, &mut [NONE; 1], &mut [OPEN; 1], additions),
+            2..=4 => self.decide(request, in_force, &mut [NONE; 4], &mut [OPEN; 4], additions),
             rules => {
-                let mut charges = Vec::new();
-                charges.resize(rules, NONE);
-                self.decide(request, &mut charges, &mut vec![OPEN; rules], additions)
+                let (mut found, decisions) = (Vec::new(), &mut vec![OPEN; rules]);
+                found.resize_with(rules, Found::default);
+                self.decide(request, in_force, &mut found, decisions, additions)
             }
         }
     }
 
-    /// Decides a request by the rules. There is a place for the charge of each, and for its decision.
+    /// Decides a request by the rules. There is a place for what each finds, and for its decision.
     #[inline(never)]
-    fn decide(
+    fn decide<'a>(
         self: &Arc<Self>,
         request: &mut Parts,
-        charges: &mut [Charge],
+        in_force: &'a Arc<InForce>,
+        found: &'a mut [Found],
         decisions: &mut [Decision],
         additions: &mut Additions,
     ) -> Result<Option<Waiting>, Refused> {
-        let in_force = self.bound.in_force.load();
         let mut missing = None;
-        let (limits, own) = (&in_force.limits, &in_force.own);
+        let mut members = Members::new();
         let rules = self.rules();
-        let len = rules.charge(request, limits, own, charges, &mut missing);
-        let decisions = &mut decisions[..len];
-        self.checks.look_at(request, self.rules(), &charges[..len]);
+        let (limits, own) = (&in_force.limits, &in_force.own);
+        rules.charge(request, limits, own, found, &mut members, &mut missing);
+        let members = &mut *members;
+        let decisions = &mut decisions[..members.len()];
+        self.checks.look_at(request, rules, members);
         // A request that is refused in any case takes no place in a line.
-        let may_wait = |charge: &Charge| missing.is_none() && self.may_wait(&in_force, charge);
-        let seat = self.seat_if(|| charges[..len].iter().any(may_wait));
+        let seat = self.seat_if(|| missing.is_none() && members.iter().any(Member::may_wait));
+        for member in &mut *members {
+            member.ask.waits &= seat.is_some();
+        }
+        let is_decided = self.try_decide(members, decisions);
         let asked = Asked {
             config: self,
-            in_force: &in_force,
-            charges: &charges[..len],
-            can_wait: seat.is_some(),
+            in_force,
+            members,
         };
-        let is_decided = match asked.try_decide(decisions) {
+        let is_decided = match is_decided {
             Ok(is_decided) => is_decided,
             Err(error) => {
                 let failed = self.fail(request, asked, &error, missing.as_ref());
@@ -191,22 +161,30 @@ impl Config {
             };
             return concluded.map(|()| None);
         }
-        let decisions = is_decided.then(|| decisions.to_vec());
-        let charges = charges[..len]
-            .iter_mut()
-            .map(|charge| mem::replace(charge, NONE))
-            .collect();
-        let waited = Waited::new(self, request, Guard::into_inner(in_force), charges, missing);
+        let (decisions, members) = (is_decided.then(|| decisions.to_vec()), owned(members));
+        let waited = Waited::new(self, request, Arc::clone(in_force), members, missing);
         Ok(Some(waited.wait(decisions, seat)))
     }
 
-    /// Returns whether a charge may have to wait in line.
     #[inline]
-    fn may_wait(&self, in_force: &InForce, charge: &Charge) -> bool {
-        let has_line = |limit: &Limit| limit.line().is_some();
-        self.rule(charge.rule).waits()
-            && in_force.limit_of(charge).is_some_and(has_line)
-            && !in_force.named(charge).is_shadow()
+    fn try_decide(
+        &self,
+        members: &mut [Member<'_>],
+        decisions: &mut [Decision],
+    ) -> Result<bool, Failed> {
+        for member in &mut *members {
+            self.limiter.accept(Operation::Spend, false, member)?;
+        }
+        check_line(Operation::Spend, members)?;
+        match members {
+            [member] => {
+                let decided = self.limiter.decide_one(Operation::Spend, member)?;
+                Ok(decided.map(|decision| decisions[0] = decision).is_some())
+            }
+            _ => self
+                .limiter
+                .decide_all(Operation::Spend, members, decisions),
+        }
     }
 
     /// Concludes a request whose charges are decided.
@@ -220,7 +198,7 @@ impl Config {
     ) -> Result<(), Refused> {
         self.checks.decided();
         if is_listened_to() {
-            self.record(decided);
+            record(decided);
         }
         let Additions {
             fields,
@@ -283,42 +261,35 @@ impl Config {
         missing: Option<&MissingId>,
     ) -> Result<(), Refused> {
         self.checks.failed(error);
-        let mut limits = asked
-            .charges
-            .iter()
-            .map(|charge| asked.in_force.named(charge));
-        if missing.is_none() && limits.all(NamedLimit::is_shadow) {
+        let mut members = asked.members.iter();
+        if missing.is_none() && members.all(|member| member.limit.is_shadow()) {
             self.pass(request);
             return Ok(());
         }
         let refusal = match missing {
             Some(missing) => Refusal::new(request, Reason::NoId(missing)),
-            None => Refusal::failed(request, error, asked.in_force, asked.charges),
+            None => Refusal::failed(request, error, asked.members),
         };
         Err(self.refuse(refusal, &mut Fields::default()))
     }
+}
 
-    /// Records the strictest decision on the request's span, if that has fields for it.
-    fn record(&self, decided: Decided<'_>) {
-        let span = Span::current();
-        if span.is_disabled() {
-            return;
-        }
-        let decisions = decided.decisions;
-        let place_of = |is: fn(&Decision) -> bool| decisions.iter().position(is);
-        // A limit in shadow mode has no vote.
-        let shadow = place_of(Decision::would_be_denied).filter(|_| !decided.is_denied());
-        let told = shadow.or_else(|| strictest(decisions));
-        let told = told.or_else(|| place_of(Decision::limited));
-        if let Some((charge, decision)) = told.and_then(|place| decided.iter().nth(place)) {
-            let mode = self.rule(charge.rule).mode;
-            let label = ResultLabel::of(decision, mode, !decided.is_denied());
-            span.record(
-                "rate_limiting.policy",
-                decided.in_force.named(charge).name(),
-            );
-            span.record("rate_limiting.result", label.map(ResultLabel::as_str));
-        }
+/// Records the strictest decision on the request's span, if that has fields for it.
+fn record(decided: Decided<'_>) {
+    let span = Span::current();
+    if span.is_disabled() {
+        return;
+    }
+    let decisions = decided.decisions;
+    let place_of = |is: fn(&Decision) -> bool| decisions.iter().position(is);
+    // A limit in shadow mode has no vote.
+    let shadow = place_of(Decision::would_be_denied).filter(|_| !decided.is_denied());
+    let told = shadow.or_else(|| strictest(decisions));
+    let told = told.or_else(|| place_of(Decision::limited));
+    if let Some((member, decision)) = told.and_then(|place| decided.iter().nth(place)) {
+        let label = ResultLabel::of(decision, member.mode(), !decided.is_denied());
+        span.record("rate_limiting.policy", member.limit.name());
+        span.record("rate_limiting.result", label.map(ResultLabel::as_str));
     }
 }
 
@@ -347,18 +318,12 @@ impl Asked<'_> {
     ) -> Result<Box<Open>, LimiterError> {
         let since = since.unwrap_or_else(Instant::now);
         let with_permits = self
-            .charges
+            .members
             .iter()
             .zip(decisions)
             .filter(|(_, decision)| decision.has_permits());
-        let permits = with_permits.map(|(charge, decision)| {
-            Permit::hold(
-                &self.config.limiter,
-                &self.transaction(charge),
-                decision,
-                since,
-            )
-        });
+        let permits = with_permits
+            .map(|(member, decision)| Permit::hold(&self.config.limiter, member, decision, since));
         let permits = Permit::join(permits.collect::<Result<Vec<_>, _>>()?);
         let decisions = LayerDecisions::new(self, decisions, &permits);
         Ok(Open::new(self.config, start, decisions, permits))

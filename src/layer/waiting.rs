@@ -13,12 +13,11 @@ use super::{
 use crate::{
     decision::Decision,
     key::MissingId,
-    limiter::{Charged, LimiterError},
+    limiter::{LimiterError, Members, PendingRefund},
     metrics,
     response::InForce,
-    rule::Charge,
     task::{detached, runtime_with_timer},
-    transaction::Operation,
+    transaction::{Member, Operation, OwnedMember},
 };
 
 pub(super) type Waiting = Pin<Box<dyn Future<Output = Waited> + Send>>;
@@ -27,11 +26,10 @@ pub(super) type Waiting = Pin<Box<dyn Future<Output = Waited> + Send>>;
 pub(super) struct Waited {
     config: Arc<Config>,
     in_force: Arc<InForce>,
-    charges: Vec<Charge>,
+    members: Vec<OwnedMember>,
     missing: Option<MissingId>,
     start: RequestStart,
     since: Instant,
-    can_wait: bool,
     decided: Result<Vec<Decision>, LimiterError>,
     held: Held,
 }
@@ -40,13 +38,13 @@ pub(super) struct Waited {
 #[derive(Default)]
 struct Held {
     /// Its charges, if it waits in line. They are given back if it leaves.
-    in_line: Vec<Charged>,
+    in_line: Vec<PendingRefund>,
     open: Option<Box<Open>>,
 }
 
 impl Held {
     fn proceed(mut self) -> Option<Box<Open>> {
-        self.in_line.drain(..).for_each(Charged::keep);
+        self.in_line.drain(..).for_each(PendingRefund::keep);
         self.open.take()
     }
 }
@@ -66,17 +64,16 @@ impl Waited {
         config: &Arc<Config>,
         request: &Parts,
         in_force: Arc<InForce>,
-        charges: Vec<Charge>,
+        members: Vec<OwnedMember>,
         missing: Option<MissingId>,
     ) -> Self {
         Self {
             config: Arc::clone(config),
             in_force,
-            charges,
+            members,
             missing,
             start: RequestStart::of(request),
             since: Instant::now(),
-            can_wait: false,
             decided: Ok(Vec::new()),
             held: Held::default(),
         }
@@ -84,26 +81,25 @@ impl Waited {
 
     /// Waits for the decision, unless there is one, and for the turn.
     pub(super) fn wait(
-        mut self,
+        self,
         decisions: Option<Vec<Decision>>,
         seat: Option<OwnedSemaphorePermit>,
     ) -> Waiting {
-        self.can_wait = seat.is_some();
         Box::pin(async move {
             let mut waited = match decisions {
                 Some(decisions) => self.with(decisions),
                 // If the client leaves, it goes on, and then drops what the request holds.
                 None => detached(self.decide()).await,
             };
-            let decisions = zip(&waited.charges, waited.decided.iter().flatten());
+            let decisions = zip(&waited.members, waited.decided.iter().flatten());
             let last = decisions.max_by_key(|(_, decision)| decision.delay());
             let last = last.filter(|(_, decision)| !decision.delay().is_zero());
-            let Some((charge, decision)) = last else {
+            let Some((member, decision)) = last else {
                 return waited;
             };
             let delay = decision.delay();
             if let Err(reason) = runtime_with_timer() {
-                let limit = waited.in_force.named(charge).name();
+                let limit = member.limit().name();
                 waited.decided = Err(LimiterError::unsupported(limit, reason));
                 return waited;
             }
@@ -116,13 +112,10 @@ impl Waited {
     }
 
     async fn decide(mut self) -> Self {
-        let mut decisions = vec![Decision::NOT_LIMITED; self.charges.len()];
-        let transactions = self.asked().transactions();
-        let (limiter, limits) = (&self.config.limiter, &self.in_force.limits);
-        let decided = limiter.wait(limits, Operation::Spend, &transactions, &mut decisions);
-        let decided = decided.await;
-        drop(transactions);
-        match decided {
+        let mut decisions = vec![Decision::NOT_LIMITED; self.members.len()];
+        let limiter = &self.config.limiter;
+        let decided = limiter.wait(Operation::Spend, &self.members, &mut decisions);
+        match decided.await {
             Ok(()) => self.with(decisions),
             Err(error) => {
                 self.decided = Err(error);
@@ -134,15 +127,17 @@ impl Waited {
     /// Takes what the decisions have charged.
     fn with(mut self, decisions: Vec<Decision>) -> Self {
         let start = mem::take(&mut self.start);
-        let asked = self.asked();
+        let members = self.members();
+        let asked = self.asked(&members);
         let opened = asked.open(&decisions, || start, Some(self.since));
         let waits = decisions.iter().any(|decision| !decision.delay().is_zero());
-        let charged = zip(&self.charges, &decisions).filter(|_| waits);
-        let in_line = charged.filter_map(|(charge, decision)| {
-            let transaction = asked.transaction(charge);
-            Charged::new(&self.config.limiter, &transaction, decision)
+        let charged = zip(&members, &decisions).filter(|_| waits);
+        let in_line = charged.filter_map(|(member, decision)| {
+            PendingRefund::new(&self.config.limiter, member, decision)
         });
-        self.held.in_line = in_line.collect();
+        let in_line = in_line.collect();
+        drop(members);
+        self.held.in_line = in_line;
         match opened {
             Ok(open) => (self.held.open, self.decided) = (open, Ok(decisions)),
             Err(error) => self.decided = Err(error),
@@ -156,7 +151,8 @@ impl Waited {
         additions: &mut Additions,
     ) -> Result<(), Refused> {
         let (held, missing) = (mem::take(&mut self.held), self.missing.take());
-        let (config, asked) = (&self.config, self.asked());
+        let members = self.members();
+        let (config, asked) = (&self.config, self.asked(&members));
         match &self.decided {
             Ok(decisions) => {
                 let decided = asked.with(decisions);
@@ -166,12 +162,15 @@ impl Waited {
         }
     }
 
-    fn asked(&self) -> Asked<'_> {
+    fn members(&self) -> Members<'_> {
+        self.members.iter().map(OwnedMember::as_member).collect()
+    }
+
+    fn asked<'a>(&'a self, members: &'a [Member<'a>]) -> Asked<'a> {
         Asked {
             config: &self.config,
             in_force: &self.in_force,
-            charges: &self.charges,
-            can_wait: self.can_wait,
+            members,
         }
     }
 }

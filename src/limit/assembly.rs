@@ -49,7 +49,7 @@ impl Assembly {
     pub(super) fn define(&mut self, report: Reporter<'_>, given: &LimitName, limit: Option<Limit>) {
         let report = report.of_limit(&given.name);
         match self.limits.get(&given.name) {
-            Some(named) if named.is_defined => return report.mistaken(twice(named)),
+            Some(named) if named.is_defined() => return report.mistaken(twice(named)),
             Some(named) => agree(report, named, given),
             None => self.declare(report, given),
         }
@@ -61,6 +61,7 @@ impl Assembly {
         }
         limit.iter().for_each(|limit| warn(&given.name, limit));
         if let Some(named) = self.limits.named.get_mut(&given.name) {
+            let named = named.edit();
             named.declared.adopt(given);
             named.origin = report.origin();
             (named.limit, named.is_defined) = (limit, true);
@@ -110,7 +111,7 @@ impl Assembly {
             let folded = folded.as_str();
             let mut own = Override::new(id, folded, Arc::clone(&limit), report.origin());
             own.comment = comment.map(Into::into);
-            if let Some(first) = named.overrides.change(folded, Some(own)) {
+            if let Some(first) = named.edit().overrides.change(folded, Some(own)) {
                 let (id, origin) = (shortened(first.id()), &first.origin);
                 let place = origin.file.is_some().then(|| format!(" in {origin}"));
                 let first = format!("for `{id}`{}", place.unwrap_or_default());
@@ -126,7 +127,7 @@ impl Assembly {
         if !is_known && (self.is_closed || !self.is_unsure) {
             let names = self.limits.names();
             let similar = nearest(name, &names).and_then(|near| self.limits.get(near));
-            report.mistaken(match similar.map(|named| (named, &named.origin)) {
+            report.mistaken(match similar.map(|named| (named, named.origin())) {
                 Some((named, origin)) if origin.file.is_some() && !self.is_closed => {
                     let hint = format!("did you mean `{}`?", shortened(named.name()));
                     let remedy = "if it is misspelt, correct it there";
@@ -140,7 +141,7 @@ impl Assembly {
 }
 
 fn twice(named: &NamedLimit) -> String {
-    let first = &named.origin;
+    let first = named.origin();
     format!("it is defined twice, first in {first}: remove one of them")
 }
 
@@ -151,7 +152,7 @@ fn agree(report: Reporter<'_>, named: &NamedLimit, given: &LimitName) {
     if !is_same || given.format.is_some_and(|given| format != given) {
         let number = number.map(|number| format!("number {number}"));
         let number = number.as_deref().unwrap_or("no number");
-        let message = format!("{} has {number} and id {format} for it", named.origin);
+        let message = format!("{} has {number} and id {format} for it", named.origin());
         report.mistaken(format!("{message}: write the same, or neither"));
     }
     if let Some(mistake) = given.link_mistake() {

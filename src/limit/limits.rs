@@ -25,6 +25,7 @@ impl Limits {
     pub(super) fn finished(mut self, digest: u64, is_shadow: bool, redacts_ids: bool) -> Self {
         self.digest = digest;
         for named in self.named.values_mut() {
+            let named = named.edit();
             named.is_shadow = is_shadow || named.declared.shadow == Some(true);
             named.redacts_ids = redacts_ids;
         }
@@ -41,7 +42,10 @@ impl Limits {
             a.len() == b.len() && a.last() == b.last() && a == b
         };
         match self.named.len() {
-            0..=8 => self.named.values().find(|named| is_same(named.name())),
+            0..=8 => {
+                let mut all = self.named.iter();
+                all.find(|(name, _)| is_same(name)).map(|(_, named)| named)
+            }
             _ => self.named.get(name),
         }
     }
@@ -93,10 +97,13 @@ impl Limits {
         };
         let mistaken =
             |error: IdError| LimitsError::of_limit(name, error.to_string()).of_id(Some(id));
-        let folded = named.format.canonical(id).map_err(mistaken)?;
+        let folded = named.format().canonical(id).map_err(mistaken)?;
         let own =
             |limit: Limit| Override::new(id, folded.as_str(), limit.into(), Origin::default());
-        named.overrides.change(folded.as_str(), limit.map(own));
+        named
+            .edit()
+            .overrides
+            .change(folded.as_str(), limit.map(own));
         Ok(limits)
     }
 

@@ -42,5 +42,6 @@ pub use self::{
 pub(crate) use self::{
     file::Document,
     mistake::{Mistakes, Reporter},
+    named::REMAINING,
 };
 pub use crate::algorithm::{LimitError, format_duration, parse_duration};

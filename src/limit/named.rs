@@ -13,9 +13,16 @@ use crate::{
     transaction::{BucketKey, LimitKey, LimitSeed, OnFailure},
 };
 
-/// A limit that is in force: its name, its default, and its overrides. Returned by [`Limits::get`](super::Limits::get).
+/// What follows the name of a limit in `RateLimit`.
+pub(crate) const REMAINING: &str = ";r=";
+
+/// A limit that is in force: its name, its default, and its overrides. Returned by [`Limits::get`](super::Limits::get). Clones
+/// share it.
 #[derive(Clone, Debug)]
-pub struct NamedLimit {
+pub struct NamedLimit(Arc<Named>);
+
+#[derive(Clone, Debug)]
+pub(super) struct Named {
     pub(super) declared: LimitName,
     pub(super) limit: Option<Limit>,
     pub(super) overrides: Overrides,
@@ -27,13 +34,15 @@ pub struct NamedLimit {
     /// Whether operators see the ids of clients as hashes.
     pub(super) redacts_ids: bool,
     pub(super) format: IdFormat,
+    /// Its item of `RateLimit` up to its first number.
+    lead: Box<str>,
     seed: LimitSeed,
     meter: Meter,
 }
 
 impl NamedLimit {
     pub(super) fn new(declared: LimitName, origin: Origin) -> Self {
-        Self {
+        Self(Arc::new(Named {
             limit: None,
             overrides: Overrides::default(),
             origin,
@@ -41,38 +50,71 @@ impl NamedLimit {
             is_shadow: false,
             redacts_ids: false,
             format: declared.format.unwrap_or_default(),
+            lead: format!("\"{}\"{REMAINING}", declared.name).into(),
             seed: LimitSeed::of(key(&declared)),
             meter: Meter::default(),
             declared,
-        }
+        }))
+    }
+
+    /// Returns what a change of the limits changes.
+    pub(super) fn edit(&mut self) -> &mut Named {
+        Arc::make_mut(&mut self.0)
+    }
+
+    pub(super) fn origin(&self) -> &Origin {
+        &self.0.origin
+    }
+
+    /// Returns whether its default was given, or that it has none.
+    pub(super) fn is_defined(&self) -> bool {
+        self.0.is_defined
+    }
+
+    /// Returns whether both are the same limit, with the same values.
+    #[inline]
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Returns the beginning of its item of `RateLimit`.
+    #[inline]
+    pub(crate) fn lead(&self) -> &str {
+        &self.0.lead
+    }
+
+    /// Returns whether clients see nothing of it.
+    #[inline]
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.is_shadow() || self.is_block()
     }
 
     /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.declared.name
+        &self.0.declared.name
     }
 
     pub(crate) fn shared_name(&self) -> Arc<str> {
-        Arc::clone(&self.declared.name)
+        Arc::clone(&self.0.declared.name)
     }
 
     /// The number, if it has one.
     #[must_use]
     pub fn number(&self) -> Option<u32> {
-        self.declared.number
+        self.0.declared.number
     }
 
     /// The format of its clients' ids.
     #[must_use]
     pub fn format(&self) -> IdFormat {
-        self.format
+        self.0.format
     }
 
     /// The default, or `None` if only clients with an override are limited.
     #[must_use]
     pub fn limit(&self) -> Option<&Limit> {
-        self.limit.as_ref()
+        self.0.limit.as_ref()
     }
 
     /// The limit of a client: its override, or else the default, or else none.
@@ -101,13 +143,13 @@ impl NamedLimit {
     #[must_use]
     pub fn override_of(&self, id: &str) -> Option<&Override> {
         let folded = self.fold(id).ok()?;
-        self.overrides.get(folded.as_str())
+        self.0.overrides.get(folded.as_str())
     }
 
     /// All overrides, in the order in which they were added.
     #[must_use]
     pub fn overrides(&self) -> impl ExactSizeIterator<Item = &Override> {
-        self.overrides.apart_from(None)
+        self.0.overrides.apart_from(None)
     }
 
     /// Returns the default, if there is one, and the overrides, each with its id. Of the overrides, those that the version
@@ -118,8 +160,9 @@ impl NamedLimit {
     ) -> impl Iterator<Item = (Option<&'a str>, &'a Limit)> {
         let default = self.limit().map(|limit| (None, limit));
         let overrides = self
+            .0
             .overrides
-            .apart_from(before.map(|named| &named.overrides));
+            .apart_from(before.map(|named| &named.0.overrides));
         let overrides = overrides.map(|own| (Some(own.id()), own.limit()));
         default.into_iter().chain(overrides)
     }
@@ -140,19 +183,19 @@ impl NamedLimit {
     /// The description, if there is one.
     #[must_use]
     pub fn description(&self) -> Option<&str> {
-        self.declared.description.as_deref()
+        self.0.declared.description.as_deref()
     }
 
     /// The link to documentation, if there is one.
     #[must_use]
     pub fn docs(&self) -> Option<&str> {
-        self.declared.docs.as_deref()
+        self.0.declared.docs.as_deref()
     }
 
     /// Returns whether the limit never refuses, because it or all limits are in shadow mode.
     #[must_use]
     pub fn is_shadow(&self) -> bool {
-        self.is_shadow
+        self.0.is_shadow
     }
 
     /// Returns whether the limit is a list of [blocked clients](super::LimitsBuilder::block). Its description is the reason.
@@ -166,36 +209,36 @@ impl NamedLimit {
     /// default.
     #[inline]
     pub(crate) fn in_force<'a>(&'a self, id: &str, values: Option<&'a Limit>) -> Option<&'a Limit> {
-        self.own(id).or(values).or(self.limit.as_ref())
+        self.own(id).or(values).or(self.0.limit.as_ref())
     }
 
     /// Returns whether the limit is off on purpose.
     pub(crate) fn is_off(&self) -> bool {
-        self.is_defined && self.limit.is_none()
+        self.0.is_defined && self.0.limit.is_none()
     }
 
     /// Returns the override of the client with a folded id.
     pub(crate) fn own(&self, folded: &str) -> Option<&Limit> {
-        self.overrides.get(folded).map(Override::limit)
+        self.0.overrides.get(folded).map(Override::limit)
     }
 
     pub(crate) fn override_count(&self) -> usize {
-        self.overrides.len()
+        self.0.overrides.len()
     }
 
     /// Returns the part of bucket keys that stands for the name.
     #[inline]
     pub(crate) fn key(&self) -> LimitKey<'_> {
-        key(&self.declared)
+        key(&self.0.declared)
     }
 
     /// Returns the part of fingerprints that all buckets of this limit share.
     pub(crate) fn seed(&self) -> LimitSeed {
-        self.seed
+        self.0.seed
     }
 
     pub(crate) fn failure(&self) -> Option<OnFailure> {
-        self.declared.on_failure
+        self.0.declared.on_failure
     }
 
     /// The part of the burst that each process may charge in advance, as files have it: `5%`.
@@ -205,23 +248,23 @@ impl NamedLimit {
     }
 
     pub(crate) fn lease(&self) -> Option<LeaseShare> {
-        self.declared.lease
+        self.0.declared.lease
     }
 
     /// Returns whether operators see the ids of clients as hashes.
     pub(crate) fn redacts_ids(&self) -> bool {
-        self.redacts_ids
+        self.0.redacts_ids
     }
 
     /// Returns the counters of this limit's transactions.
     pub(crate) fn meter(&self) -> &Meter {
-        &self.meter
+        &self.0.meter
     }
 
     fn fold(&self, id: &str) -> Result<Id, IdError> {
         match id {
-            MISSING => self.format.canonical(id),
-            id => self.format.fold(id),
+            MISSING => self.0.format.canonical(id),
+            id => self.0.format.fold(id),
         }
     }
 }

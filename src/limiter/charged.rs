@@ -1,83 +1,63 @@
-//! A charge that is given back when it is dropped: a permit, or a place in line.
+//! Corrections of what a client was charged, and a charge that is given back when it is dropped.
 
-use std::{fmt, task::Poll};
+use std::task::Poll;
 
 use tokio::{runtime::Handle, sync::watch};
 use tracing::{Instrument, instrument::WithSubscriber};
 
-use super::{Limiter, Transaction, error::LimiterError};
+use super::{Limiter, error::LimiterError};
 use crate::{
     decision::Decision,
-    limit::Limit,
     task::{Background, begin},
-    transaction::{Operation, Receipt},
+    transaction::{Member, Mode, Operation, OwnedMember, Receipt},
 };
 
-/// A client of a limit, for corrections after the request.
-#[derive(Clone)]
-pub(crate) struct Client {
-    pub(crate) limiter: Limiter,
-    limit: Box<str>,
-    /// `None` for the bucket that requests without an id share.
-    id: Option<Box<str>>,
-    values: Option<Box<Limit>>,
-    is_secret: bool,
-    is_canonical: bool,
+/// A change of what a client was charged. The decision on it is not recorded: the first one was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Correction<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) cost: u32,
+    pub(crate) min_cost: Option<u32>,
+    pub(crate) mode: Mode,
+    /// The charge that is given back or renewed. Its cost is that of the correction.
+    pub(crate) receipt: Option<&'a Receipt>,
 }
 
-impl Client {
-    pub(crate) fn of(limiter: &Limiter, transaction: &Transaction<'_>) -> Self {
+impl<'a> Correction<'a> {
+    pub(crate) fn new(operation: Operation) -> Self {
         Self {
-            limiter: limiter.clone(),
-            limit: transaction.limit.into(),
-            id: transaction.id.map(Into::into),
-            values: transaction.values.cloned().map(Box::new),
-            is_secret: transaction.is_secret,
-            is_canonical: transaction.is_canonical,
+            operation,
+            cost: 1,
+            min_cost: None,
+            mode: Mode::CheckAndSpend,
+            receipt: None,
         }
     }
 
-    pub(super) fn limit(&self) -> &str {
-        &self.limit
-    }
-
-    /// Returns a transaction of the client. It corrects a decision that was recorded already.
-    pub(crate) fn transaction(&self) -> Transaction<'_> {
-        Transaction {
-            id: self.id.as_deref(),
-            values: self.values.as_deref(),
-            is_secret: self.is_secret,
-            is_canonical: self.is_canonical,
-            is_correction: true,
-            ..Transaction::new(&self.limit, "")
+    pub(crate) fn of_receipt(operation: Operation, receipt: &'a Receipt) -> Self {
+        Self {
+            receipt: Some(receipt),
+            ..Self::new(operation)
         }
-    }
-}
-
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.transaction().fmt(f)
     }
 }
 
 /// A charge that is given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Charged {
-    pub(crate) client: Client,
+pub(crate) struct PendingRefund {
+    limiter: Limiter,
+    client: OwnedMember,
     receipt: Option<Receipt>,
     runtime: Option<Handle>,
 }
 
-impl Charged {
-    /// Keeps what a decision on a transaction has charged; `None` if it has charged nothing that can be given back.
-    pub(crate) fn new(
-        limiter: &Limiter,
-        transaction: &Transaction<'_>,
-        decision: &Decision,
-    ) -> Option<Self> {
+impl PendingRefund {
+    /// Keeps what a decision on a member has charged; `None` if it has charged nothing that can be given back.
+    pub(crate) fn new(limiter: &Limiter, member: &Member<'_>, decision: &Decision) -> Option<Self> {
         Some(Self {
             receipt: Some(decision.receipt()?),
-            client: Client::of(limiter, transaction),
+            limiter: limiter.clone(),
+            client: OwnedMember::from(member),
             runtime: Handle::try_current().ok(),
         })
     }
@@ -88,24 +68,29 @@ impl Charged {
     }
 }
 
-impl Drop for Charged {
+impl Drop for PendingRefund {
     fn drop(&mut self) {
         let Some(receipt) = self.receipt.take() else {
             return;
         };
+        let limiter = self.limiter.clone();
         let client = self.client.clone();
         let refund = Box::pin(async move {
-            let _logged = client.refund(&receipt).await;
+            let _logged = limiter.give_back(&client, &receipt).await;
         });
-        self.client.limiter.detach_on(self.runtime.as_ref(), refund);
+        self.limiter.detach_on(self.runtime.as_ref(), refund);
     }
 }
 
-impl Client {
-    /// Gives a charge back. Returns whether it was still there.
-    pub(crate) async fn refund(&self, receipt: &Receipt) -> Result<bool, LimiterError> {
-        let refund = self.transaction().of_receipt(receipt);
-        let refunded = self.limiter.one(Operation::Refund, &refund).await;
+impl Limiter {
+    /// Gives a charge of a client back. Returns whether it was still there.
+    pub(super) async fn give_back(
+        &self,
+        client: &OwnedMember,
+        receipt: &Receipt,
+    ) -> Result<bool, LimiterError> {
+        let refund = Correction::of_receipt(Operation::Refund, receipt);
+        let refunded = self.correct(client, refund).await;
         if let Err(error) = &refunded {
             tracing::debug!(%error, "a charge could not be given back");
         }

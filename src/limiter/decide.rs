@@ -1,23 +1,29 @@
-//! The path of a decision: look up the limits, prepare the members, ask the backend, turn its answers into decisions, record.
+//! The path of a decision: prepare the members, ask the backend, turn its answers into decisions, record.
 
 use std::{iter::zip, slice};
 
 use smallvec::SmallVec;
 
-use super::{Limiter, Transaction, error::LimiterError, lookup::rooms, permits::UnansweredPermits};
+use super::{
+    Limiter, Transaction,
+    charged::Correction,
+    error::LimiterError,
+    permits::UnansweredPermits,
+    record::{is_recorded, record, record_failure, record_one},
+};
 use crate::{
     backend::BackendError,
     decision::{Answer, Decision, Source},
-    limit::Limits,
+    id::Id,
     metrics::Stopwatch,
-    transaction::{Batch, Member, Operation},
+    transaction::{Batch, Member, Operation, OwnedMember},
 };
 
-/// The members of a batch, in the order of their transactions. Transactions without a bucket have no member.
-pub(super) type Members<'a> = SmallVec<[Member<'a>; 4]>;
+/// The members of a batch, in the order of their transactions.
+pub(crate) type Members<'a> = SmallVec<[Member<'a>; 4]>;
 
 /// Boxed, so that results without errors stay small.
-pub(super) type Failed = Box<LimiterError>;
+pub(crate) type Failed = Box<LimiterError>;
 
 impl Limiter {
     /// Decides one transaction, at once or by waiting for the backend.
@@ -26,16 +32,9 @@ impl Limiter {
         operation: Operation,
         transaction: &Transaction<'_>,
     ) -> Result<Decision, LimiterError> {
-        let decided = self.try_one(&self.in_force(), operation, transaction);
-        match decided {
-            Ok(Some(decision)) => Ok(decision),
-            Ok(None) => {
-                let (limits, mut decision) = (self.limits(), Decision::NOT_LIMITED);
-                let decisions = slice::from_mut(&mut decision);
-                self.wait(&limits, operation, slice::from_ref(transaction), decisions)
-                    .await?;
-                Ok(decision)
-            }
+        match self.try_one(operation, transaction, owned) {
+            Ok(Ok(decision)) => Ok(decision),
+            Ok(Err(member)) => self.wait_for_one(operation, &member).await,
             Err(error) => Err(*error),
         }
     }
@@ -47,95 +46,203 @@ impl Limiter {
         transactions: &[Transaction<'_>],
         decisions: &mut [Decision],
     ) -> Result<(), LimiterError> {
-        let decided = self.try_many(&self.in_force(), operation, transactions, decisions);
-        match decided {
-            Ok(Some(())) => Ok(()),
-            Ok(None) => {
-                let limits = self.limits();
-                self.wait(&limits, operation, transactions, decisions).await
-            }
+        match self.try_many(operation, transactions, decisions, owned) {
+            Ok(None) => Ok(()),
+            Ok(Some(members)) => self.wait(operation, &members, decisions).await,
             Err(error) => Err(*error),
         }
     }
 
-    /// Decides one transaction, if the backend answers at once. A list of members would take longer than the arithmetic of
-    /// one.
-    // Out of line, the decision is moved once more, which takes 4 of 78 ns.
+    /// Decides one transaction, if the backend answers at once. Otherwise, it returns what `wait` makes of its member.
     #[inline(always)]
-    pub(crate) fn try_one(
+    pub(super) fn try_one<W>(
         &self,
-        limits: &Limits,
         operation: Operation,
         transaction: &Transaction<'_>,
-    ) -> Result<Option<Decision>, Failed> {
-        let call = Call::new(self, limits, operation);
-        let (mut folded, mut member) = (None, None);
-        let add = |found| member = Some(found);
-        let mut without = call.look_up(transaction, 0, &mut folded, add)?;
-        if let Some(member) = &mut member {
-            without = call.accept(transaction, member)?;
+        wait: impl FnOnce(&[Member<'_>]) -> W,
+    ) -> Result<Result<Decision, W>, Failed> {
+        let limits = self.in_force();
+        let mut folded = None;
+        let mut member = None;
+        let member = self.prepare(operation, &limits, transaction, &mut folded, &mut member)?;
+        let decided = self.decide_one(operation, member)?;
+        Ok(decided.ok_or_else(|| wait(slice::from_ref(member))))
+    }
+
+    /// Does the same for transactions. Each decision is written to the place of its transaction.
+    pub(super) fn try_many<W>(
+        &self,
+        operation: Operation,
+        transactions: &[Transaction<'_>],
+        decisions: &mut [Decision],
+        wait: impl FnOnce(&[Member<'_>]) -> W,
+    ) -> Result<Option<W>, Failed> {
+        let limits = self.in_force();
+        let mut folded: SmallVec<[Option<Id>; 4]> = transactions.iter().map(|_| None).collect();
+        let members = self.prepare_all(operation, &limits, transactions, &mut folded)?;
+        let is_decided = self.decide_all(operation, &members, decisions)?;
+        Ok((!is_decided).then(|| wait(&members)))
+    }
+
+    /// Prepares the member of a transaction, for what outlives its caller.
+    pub(super) fn client(
+        &self,
+        operation: Operation,
+        transaction: &Transaction<'_>,
+    ) -> Result<OwnedMember, LimiterError> {
+        let limits = self.in_force();
+        let mut folded = None;
+        let mut member = None;
+        let member = self.prepare(operation, &limits, transaction, &mut folded, &mut member);
+        let member = member.map_err(|error| *error)?;
+        Ok(OwnedMember::from(&*member))
+    }
+
+    /// Decides a member that was prepared, at once or by waiting for the backend.
+    pub(super) async fn decide(
+        &self,
+        operation: Operation,
+        client: &OwnedMember,
+    ) -> Result<Decision, LimiterError> {
+        let decided = self.decide_one(operation, &client.as_member());
+        if let Some(decision) = decided.map_err(|error| *error)? {
+            return Ok(decision);
         }
-        let (Some(member), None) = (&member, &without) else {
-            call.record(slice::from_ref(transaction), without.as_slice());
-            return Ok(without);
-        };
+        self.wait_for_one(operation, slice::from_ref(client)).await
+    }
+
+    /// Corrects what a client was charged, at once or by waiting for the backend.
+    pub(crate) async fn correct(
+        &self,
+        client: &OwnedMember,
+        correction: Correction<'_>,
+    ) -> Result<Decision, LimiterError> {
+        let decided = self.try_correct(client, &correction);
+        match decided.map_err(|error| *error)? {
+            Ok(decision) => Ok(decision),
+            Err(member) => self.wait_for_one(correction.operation, &member).await,
+        }
+    }
+
+    fn try_correct(
+        &self,
+        client: &OwnedMember,
+        correction: &Correction<'_>,
+    ) -> Result<Result<Decision, Vec<OwnedMember>>, Failed> {
+        let limits = self.in_force();
+        let member = self.prepare_correction(&limits, client, correction)?;
+        let decided = self.decide_one(correction.operation, &member)?;
+        Ok(decided.ok_or_else(|| owned(slice::from_ref(&member))))
+    }
+
+    /// Decides a member, if the backend answers at once. A list would take longer than the arithmetic of one.
+    // Out of line, the decision is moved once more, which takes 4 of 78 ns.
+    #[inline(always)]
+    pub(crate) fn decide_one(
+        &self,
+        operation: Operation,
+        member: &Member<'_>,
+    ) -> Result<Option<Decision>, Failed> {
+        let members = slice::from_ref(member);
         let mut answer = Answer::default();
-        let (members, answers) = (slice::from_ref(member), slice::from_mut(&mut answer));
-        let Some(source) = call.ask_at_once(slice::from_ref(transaction), members, answers)? else {
-            return Ok(None);
+        if let Some(decision) = member.decision(operation) {
+            record(operation, members, slice::from_ref(&decision));
+            return Ok(Some(decision));
+        }
+        let asked = self.ask_at_once(operation, members, slice::from_mut(&mut answer));
+        let source = match asked {
+            Ok(Some(source)) => source,
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(failed(operation, members, error)),
         };
-        let passes = answer.passed || !call.batch(members).votes(member);
-        if call.is_recorded() {
-            call.record_one(transaction, member, &answer, source, passes);
+        let passes = answer.passed || !Batch::new(operation, members).votes(member);
+        if is_recorded(operation) {
+            record_one(operation, member, &answer, source, passes);
         }
         Ok(Some(Decision::new(
             operation, member, &answer, source, passes,
         )))
     }
 
-    /// Decides transactions, if the backend answers at once. Each decision is written to the place of its transaction.
-    pub(crate) fn try_many(
+    /// Decides members, if the backend answers at once. Each decision is written to the place of its member.
+    #[inline(never)]
+    pub(crate) fn decide_all(
         &self,
-        limits: &Limits,
         operation: Operation,
-        transactions: &[Transaction<'_>],
+        members: &[Member<'_>],
         decisions: &mut [Decision],
-    ) -> Result<Option<()>, Failed> {
-        let call = Call::new(self, limits, operation);
-        let (mut folded, mut members) = (rooms(transactions), Members::new());
-        call.look_up_all(transactions, &mut folded, &mut members, decisions)?;
-        let mut answers = SmallVec::<[Answer; 4]>::from_elem(Answer::default(), members.len());
-        let Some(source) = call.ask_at_once(transactions, &members, &mut answers)? else {
-            return Ok(None);
-        };
-        call.conclude(transactions, &members, &answers, source, decisions);
-        Ok(Some(()))
+    ) -> Result<bool, Failed> {
+        let mut some = Members::new();
+        let asked = asked(operation, members, &mut some, decisions);
+        if !asked.is_empty() {
+            let mut answers = SmallVec::<[Answer; 4]>::from_elem(Answer::default(), asked.len());
+            let source = match self.ask_at_once(operation, asked, &mut answers) {
+                Ok(Some(source)) => source,
+                Ok(None) => return Ok(false),
+                Err(error) => return Err(failed(operation, members, error)),
+            };
+            let batch = Batch::new(operation, asked);
+            conclude(&batch, members, &answers, source, decisions);
+        }
+        record(operation, members, decisions);
+        Ok(true)
     }
 
-    /// Decides transactions where the backend does not answer at once.
+    #[inline(always)]
+    fn ask_at_once(
+        &self,
+        operation: Operation,
+        members: &[Member<'_>],
+        answers: &mut [Answer],
+    ) -> Result<Option<Source>, BackendError> {
+        let batch = Batch::new(operation, members).at(self.now());
+        let since = Stopwatch::start();
+        let source = self.shared.backend.try_apply(&batch, answers).transpose()?;
+        if source.is_some() {
+            self.shared.durations.record(operation, since);
+        }
+        Ok(source)
+    }
+
+    async fn wait_for_one(
+        &self,
+        operation: Operation,
+        member: &[OwnedMember],
+    ) -> Result<Decision, LimiterError> {
+        let mut decision = Decision::NOT_LIMITED;
+        let decisions = slice::from_mut(&mut decision);
+        self.wait(operation, member, decisions).await?;
+        Ok(decision)
+    }
+
+    /// Decides members where the backend does not answer at once.
     pub(crate) async fn wait(
         &self,
-        limits: &Limits,
         operation: Operation,
-        transactions: &[Transaction<'_>],
+        members: &[OwnedMember],
         decisions: &mut [Decision],
     ) -> Result<(), LimiterError> {
-        let call = Call::new(self, limits, operation);
-        let (mut folded, mut members) = (rooms(transactions), Members::new());
-        let looked = call.look_up_all(transactions, &mut folded, &mut members, decisions);
-        looked.map_err(|error| *error)?;
-        let batch = call.batch(&members);
+        let members: Members<'_> = members.iter().map(OwnedMember::as_member).collect();
+        let mut some = Members::new();
+        let asked = asked(operation, &members, &mut some, decisions);
+        let batch = Batch::new(operation, asked).at(self.now());
         let since = Stopwatch::start();
-        let permits = UnansweredPermits::of_batch(self, &batch, transactions);
+        let permits = UnansweredPermits::of_batch(self, &batch);
         let outcome = self.shared.backend.apply(&batch).await;
-        call.record_duration(since);
+        self.shared.durations.record(operation, since);
         let error = match outcome {
-            Ok(outcome) if outcome.answers.len() == members.len() => {
+            Ok(outcome) if outcome.answers.len() == asked.len() => {
                 if !outcome.may_be_charged {
                     permits.are_answered();
                 }
-                let (answers, source) = (&outcome.answers, outcome.source);
-                call.conclude(transactions, &members, answers, source, decisions);
+                conclude(
+                    &batch,
+                    &members,
+                    &outcome.answers,
+                    outcome.source,
+                    decisions,
+                );
+                record(operation, &members, decisions);
                 return Ok(());
             }
             Ok(_) => BackendError::unavailable("its answer is one to another batch"),
@@ -144,87 +251,60 @@ impl Limiter {
         if !matches!(error, BackendError::Unavailable(_)) {
             permits.are_answered();
         }
-        Err(*call.failed(transactions, &members, error))
+        Err(*failed(operation, &members, error))
     }
 }
 
-/// An operation on some transactions, by the limits in force.
-pub(super) struct Call<'a> {
-    pub(super) limiter: &'a Limiter,
-    pub(super) limits: &'a Limits,
-    pub(super) operation: Operation,
+#[cold]
+fn failed(operation: Operation, members: &[Member<'_>], error: BackendError) -> Failed {
+    let error = LimiterError::not_decided(error, members);
+    record_failure(operation, members, &error);
+    Box::new(error)
 }
 
-impl<'a> Call<'a> {
-    #[inline]
-    fn new(limiter: &'a Limiter, limits: &'a Limits, operation: Operation) -> Self {
-        Self {
-            limiter,
-            limits,
-            operation,
+/// Returns copies that borrow nothing.
+pub(crate) fn owned(members: &[Member<'_>]) -> Vec<OwnedMember> {
+    members.iter().map(OwnedMember::from).collect()
+}
+
+/// Returns the members of which the backend is asked, and writes the decisions on the others. If one of these denies the batch,
+/// the backend is not asked at all.
+#[inline]
+fn asked<'m, 'a>(
+    operation: Operation,
+    members: &'m [Member<'a>],
+    some: &'m mut Members<'a>,
+    decisions: &mut [Decision],
+) -> &'m [Member<'a>] {
+    if members.iter().all(Member::has_bucket) {
+        return members;
+    }
+    for (member, decision) in zip(members, &mut *decisions) {
+        if let Some(known) = member.decision(operation) {
+            *decision = known;
         }
     }
-
-    #[inline]
-    fn batch<'m>(&self, members: &'m [Member<'m>]) -> Batch<'m> {
-        Batch::new(self.operation, members).at(self.limiter.now())
+    if !decisions.iter().any(Decision::denies) {
+        let asked = members.iter().filter(|member| member.has_bucket());
+        some.extend(asked.copied());
     }
+    some
+}
 
-    /// Asks the backend, if it answers at once. A batch without members needs no backend.
-    #[inline]
-    fn ask_at_once(
-        &self,
-        transactions: &[Transaction<'_>],
-        members: &[Member<'_>],
-        answers: &mut [Answer],
-    ) -> Result<Option<Source>, Failed> {
-        if members.is_empty() {
-            return Ok(Some(Source::Store));
-        }
-        let since = Stopwatch::start();
-        let decided = self
-            .limiter
-            .shared
-            .backend
-            .try_apply(&self.batch(members), answers);
-        match decided {
-            None => Ok(None),
-            Some(Ok(source)) => {
-                self.record_duration(since);
-                Ok(Some(source))
-            }
-            Some(Err(error)) => Err(self.failed(transactions, members, error)),
-        }
-    }
-
-    /// Writes the decisions on the members to the places of their transactions, and records all decisions.
-    fn conclude(
-        &self,
-        transactions: &[Transaction<'_>],
-        members: &[Member<'_>],
-        answers: &[Answer],
-        source: Source,
-        decisions: &mut [Decision],
-    ) {
-        let batch = Batch::new(self.operation, members);
-        let mut judged = zip(members, answers);
-        let passes = judged.all(|(member, answer)| answer.passed || !batch.votes(member));
-        for (member, answer) in zip(members, answers) {
-            let decision = Decision::new(self.operation, member, answer, source, passes);
-            decisions[member.place] = decision;
-        }
-        self.record(transactions, decisions);
-    }
-
-    #[cold]
-    fn failed(
-        &self,
-        transactions: &[Transaction<'_>],
-        members: &[Member<'_>],
-        error: BackendError,
-    ) -> Failed {
-        let error = LimiterError::not_decided(error, transactions, members);
-        self.record_failure(transactions, &error);
-        Box::new(error)
+/// Writes the decisions on the members that the backend was asked for.
+#[inline]
+fn conclude(
+    batch: &Batch<'_>,
+    members: &[Member<'_>],
+    answers: &[Answer],
+    source: Source,
+    decisions: &mut [Decision],
+) {
+    let mut judged = zip(batch.members, answers);
+    let passes = judged.all(|(member, answer)| answer.passed || !batch.votes(member));
+    let places = zip(members, decisions);
+    let places = places.filter(|(member, _)| member.has_bucket());
+    for ((member, decision), answer) in zip(places, answers) {
+        *decision = Decision::new(batch.operation, member, answer, source, passes);
     }
 }

@@ -1,11 +1,10 @@
 use thiserror::Error;
 
-use super::Transaction;
 use crate::{
     algorithm::AskError,
     backend::BackendError,
     clock::InvalidNow,
-    id::{Id, IdError},
+    id::IdError,
     limit::Limits,
     message::{debug_is_message, did_you_mean},
     transaction::{BucketKey, Member},
@@ -111,10 +110,10 @@ impl LimiterError {
 
     #[cold]
     pub(super) fn duplicate_bucket(member: &Member<'_>) -> Self {
-        let id = Id::from(member.key.id).secret_if(member.secret);
+        let id = member.logged_id();
         let key = BucketKey {
             id: &id.shown(),
-            ..member.key
+            ..member.key()
         };
         Self::DuplicateBucket {
             key: key.to_string(),
@@ -141,21 +140,18 @@ impl LimiterError {
 
     /// Creates the error for a batch that the backend has not decided.
     #[cold]
-    pub(super) fn not_decided(
-        error: BackendError,
-        transactions: &[Transaction<'_>],
-        members: &[Member<'_>],
-    ) -> Self {
+    pub(super) fn not_decided(error: BackendError, members: &[Member<'_>]) -> Self {
         let (place, most) = match error {
             BackendError::InvalidNow(error) => return Self::InvalidNow(error),
             BackendError::NoRoom { member } => (member, None),
             BackendError::TooCostly { member, most } => (member, Some(most)),
             error => return Self::Backend(error),
         };
-        let Some(member) = members.get(place) else {
+        let mut asked = members.iter().filter(|member| member.has_bucket());
+        let Some(member) = asked.nth(place) else {
             return Self::Backend(error);
         };
-        let limit = transactions[member.place].limit.to_owned();
+        let limit = member.limit.name().to_owned();
         match most {
             Some(burst) => Self::CostAboveBurst {
                 limit,

@@ -3,7 +3,7 @@ use std::{fmt, slice, sync::Arc};
 use super::{Limiter, LimiterError, Transaction, permits::UnansweredPermits};
 use crate::{
     decision::Decision,
-    limiter::charged::Charged,
+    limiter::charged::PendingRefund,
     task::{detached, runtime_with_timer},
     transaction::{Operation, Receipt},
 };
@@ -117,8 +117,9 @@ impl LimitHandle {
     ) -> Result<Decision, LimiterError> {
         let limiter = self.limiter();
         let transaction = self.transaction(id).of_receipt(&receipt);
-        let permits = UnansweredPermits::of_refund(limiter, &transaction, &receipt);
-        let refunded = limiter.refund(&transaction).await;
+        let client = limiter.client(Operation::Refund, &transaction)?;
+        let permits = UnansweredPermits::of_refund(limiter, &client, &receipt);
+        let refunded = limiter.decide(Operation::Refund, &client).await;
         if !matches!(refunded, Err(LimiterError::Backend(_))) {
             permits.are_answered();
         }
@@ -159,13 +160,13 @@ impl LimitHandle {
     ///
     /// As [`Limiter::spend`], and if it has to wait outside of a tokio runtime with a timer. Nothing is charged then.
     pub async fn acquire(&self, id: &str) -> Result<Decision, LimiterError> {
-        let (limit, id) = (self.clone(), Box::<str>::from(id));
-        // If the caller leaves, it goes on, and then drops the place, which refunds the charge.
-        let (decision, place) = detached(async move {
-            let (limiter, transaction) = (limit.limiter(), limit.transaction(&id));
-            let decision = limiter.one(Operation::Spend, &transaction).await?;
-            let place = Charged::new(limiter, &transaction, &decision);
-            Ok::<_, LimiterError>((decision, place))
+        let limiter = self.limiter.clone();
+        let client = limiter.client(Operation::Spend, &self.transaction(id))?;
+        // If the caller leaves, it goes on, and then drops the charge, which gives it back.
+        let (decision, charge) = detached(async move {
+            let decision = limiter.decide(Operation::Spend, &client).await?;
+            let charge = PendingRefund::new(&limiter, &client.as_member(), &decision);
+            Ok::<_, LimiterError>((decision, charge))
         })
         .await?;
         if !decision.delay().is_zero() {
@@ -173,7 +174,7 @@ impl LimitHandle {
                 .map_err(|reason| LimiterError::unsupported(self.name(), reason))?;
             tokio::time::sleep(decision.delay()).await;
         }
-        place.into_iter().for_each(Charged::keep);
+        charge.into_iter().for_each(PendingRefund::keep);
         Ok(decision)
     }
 

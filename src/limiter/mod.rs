@@ -5,10 +5,10 @@ mod charged;
 mod decide;
 mod error;
 mod handle;
-mod lookup;
 mod permit_keeper;
 mod permit_record;
 mod permits;
+mod prepare;
 mod record;
 mod reload;
 mod transaction;
@@ -22,8 +22,10 @@ use smallvec::SmallVec;
 pub use self::permits::Permit;
 use self::{charged::Corrections, permit_keeper::PermitKeeper};
 pub(crate) use self::{
-    charged::{Charged, Client},
+    charged::{Correction, PendingRefund},
+    decide::{Failed, Members, owned},
     permits::LentPermit,
+    prepare::check_line,
     record::is_listened_to,
     reload::LimitsUser,
 };
@@ -163,7 +165,7 @@ impl Limiter {
 
     /// The limits in force, for the time of one decision.
     #[inline]
-    pub(crate) fn in_force(&self) -> Guard<Arc<Limits>> {
+    fn in_force(&self) -> Guard<Arc<Limits>> {
         self.shared.limits.load()
     }
 
@@ -233,9 +235,8 @@ impl Limiter {
         &self,
         transaction: &Transaction<'_>,
     ) -> Option<Result<Decision, LimiterError>> {
-        match self.try_one(&self.in_force(), Operation::Spend, transaction) {
-            Ok(Some(decision)) => Some(Ok(decision)),
-            Ok(None) => None,
+        match self.try_one(Operation::Spend, transaction, |_| ()) {
+            Ok(decided) => decided.ok().map(Ok),
             Err(error) => Some(Err(*error)),
         }
     }
@@ -252,14 +253,9 @@ impl Limiter {
         transactions: &[Transaction<'_>],
     ) -> Option<Result<BatchDecision, LimiterError>> {
         let mut decisions = open(transactions);
-        match self.try_many(
-            &self.in_force(),
-            Operation::Spend,
-            transactions,
-            &mut decisions,
-        ) {
-            Ok(Some(())) => Some(Ok(BatchDecision::new(decisions))),
-            Ok(None) => None,
+        match self.try_many(Operation::Spend, transactions, &mut decisions, |_| ()) {
+            Ok(None) => Some(Ok(BatchDecision::new(decisions))),
+            Ok(Some(())) => None,
             Err(error) => Some(Err(*error)),
         }
     }

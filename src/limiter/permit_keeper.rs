@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::{runtime::Id as RuntimeId, task::JoinSet, time};
 use tracing::instrument::WithSubscriber;
 
-use super::{error::LimiterError, permit_record::PermitRecord};
+use super::{error::LimiterError, permit_record::PermitRecord, record::record_loss};
 use crate::task::runtime_with_timer;
 
 /// How often permits that are due are looked for: four times within the shortest hold.
@@ -164,7 +164,7 @@ impl KeeperRun {
             return;
         }
         let lost = mem::take(&mut self.lost);
-        let limits = lost.iter().map(|record| record.client.limit());
+        let limits = lost.iter().map(|record| record.client.limit().name());
         let limits: BTreeSet<&str> = limits.collect();
         tracing::warn!(
             permits = lost.len(),
@@ -173,7 +173,7 @@ impl KeeperRun {
              reload can have shortened, or the buckets were reset"
         );
         for record in lost {
-            record.client.log_loss();
+            record_loss(&record.client.as_member());
         }
     }
 }

@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, time::Instant};
 
-use super::{charged::Client, error::LimiterError};
+use super::{Limiter, charged::Correction, error::LimiterError};
 use crate::{
     metrics::PermitCount,
-    transaction::{Operation, Receipt},
+    transaction::{Operation, OwnedMember, Receipt},
 };
 
 /// The time between the starts of two attempts to give permits back.
@@ -16,7 +16,8 @@ const REFUND_PAUSE: Duration = Duration::from_millis(250);
 
 /// The permits of one charge. Their receipt has their name, so each message about them can be repeated and can come late.
 pub(super) struct PermitRecord {
-    pub(super) client: Client,
+    limiter: Limiter,
+    pub(super) client: OwnedMember,
     receipt: Receipt,
     /// The key among the permits of the limiter.
     pub(super) number: u64,
@@ -69,12 +70,14 @@ impl PermitRecord {
     /// Creates the record of permits that were asked for at an instant, and count from then on at the latest.
     pub(super) fn new(
         number: u64,
-        client: Client,
+        limiter: &Limiter,
+        client: OwnedMember,
         receipt: Receipt,
         (since, hold): (Instant, Duration),
         counted: Option<PermitCount>,
     ) -> Self {
         Self {
+            limiter: limiter.clone(),
             client,
             receipt,
             number,
@@ -117,8 +120,7 @@ impl PermitRecord {
         let refund = Box::pin(async move {
             let _repeated = record.give_back().await;
         });
-        let limiter = &self.client.limiter;
-        limiter.detach_on(self.runtime.as_ref(), refund);
+        self.limiter.detach_on(self.runtime.as_ref(), refund);
     }
 
     /// Ends the work, and gives the permits back. Returns whether they were still there.
@@ -136,12 +138,12 @@ impl PermitRecord {
             }
             course.due = Instant::now() + REFUND_PAUSE;
         }
-        let refund = self.client.refund(&self.receipt).await;
+        let refund = self.limiter.give_back(&self.client, &self.receipt).await;
         let is_repeated =
             matches!(refund, Err(LimiterError::Backend(_))) && self.course.lock().lasts();
         if is_repeated {
             // The runtime that has begun this may have no task that repeats it.
-            let _without_runtime = self.client.limiter.shared.permits.run_here();
+            let _without_runtime = self.limiter.shared.permits.run_here();
         } else {
             self.is_over();
         }
@@ -155,10 +157,9 @@ impl PermitRecord {
             let mut course = self.course.lock();
             course.due = since + course.hold / 12;
         }
-        let limiter = &self.client.limiter;
-        let transaction = self.client.transaction().of_receipt(&self.receipt);
-        let renewed = limiter.one(Operation::Renew, &transaction).await;
-        let hold = limiter.hold_of(&transaction);
+        let renewal = Correction::of_receipt(Operation::Renew, &self.receipt);
+        let renewed = self.limiter.correct(&self.client, renewal).await;
+        let hold = self.limiter.hold_of(&self.client);
         let mut course = self.course.lock();
         if course.stage != Stage::Working {
             return false;
@@ -190,6 +191,6 @@ impl PermitRecord {
         course.stage = Stage::Over;
         course.counted = None;
         drop(course);
-        self.client.limiter.shared.permits.forget(self.number);
+        self.limiter.shared.permits.forget(self.number);
     }
 }

@@ -9,16 +9,12 @@ use std::{
 use smallvec::{SmallVec, smallvec};
 use tokio::time::Instant;
 
-use super::{
-    LimitHandle, Limiter, Transaction, charged::Client, error::LimiterError, lookup::limit_of,
-    permit_record::PermitRecord,
-};
+use super::{LimitHandle, Limiter, error::LimiterError, permit_record::PermitRecord};
 use crate::{
-    algorithm::Algorithm,
+    algorithm::{Ask, Verb},
     decision::Decision,
-    limit::Limit,
     task::detached,
-    transaction::{Batch, Operation, Receipt},
+    transaction::{Batch, Member, Mode, Operation, OwnedMember, Receipt},
 };
 
 /// The right to do a piece of work, on a [concurrency limit](crate::Limit::concurrent). Dropping it ends the work, and lets
@@ -84,43 +80,47 @@ impl LimitHandle {
     ///
     /// If the limit is of another algorithm, outside of a tokio runtime with a timer, and as [`Limiter::spend`].
     pub async fn enter(&self, id: &str) -> Result<Result<Permit, Decision>, LimiterError> {
-        self.limiter().require_permits(&self.transaction(id))?;
         let limiter = self.limiter();
-        let transaction = self.transaction(id);
+        let client = limiter.client(Operation::Spend, &self.transaction(id))?;
+        let member = client.as_member();
+        if member.has_bucket() && member.algorithm().hold().is_none() {
+            return Err(LimiterError::unsupported(
+                self.name(),
+                "it has no permits: only a limit of what runs at once (`concurrent`) has them",
+            ));
+        }
         let since = Instant::now();
-        let decision = limiter.one(Operation::Spend, &transaction).await?;
+        let decision = limiter.decide(Operation::Spend, &client).await?;
         if !decision.allowed() {
             return Ok(Err(decision));
         }
-        Permit::hold(limiter, &transaction, &decision, since).map(Ok)
+        Permit::hold(limiter, &member, &decision, since).map(Ok)
     }
 }
 
 impl Permit {
-    /// Holds the permits that a decision on a transaction has charged. They count from when it was asked for, at the latest.
+    /// Holds the permits that a decision on a member has charged. They count from when it was asked for, at the latest.
     pub(crate) fn hold(
         limiter: &Limiter,
-        transaction: &Transaction<'_>,
+        member: &Member<'_>,
         decision: &Decision,
         since: Instant,
     ) -> Result<Self, LimiterError> {
-        // The limits can be other ones by now, so the limit is looked up by its name.
-        let client = Client::of(limiter, transaction);
-        let hold = limiter.hold_of(&client.transaction());
+        let client = OwnedMember::from(member);
+        // The limits can be other ones by now.
+        let hold = limiter.hold_of(&client);
         let (Some(receipt), Some(hold)) = (decision.receipt(), hold) else {
             return Ok(Self::default());
         };
-        let limits = limiter.in_force();
-        let named = limits.get(transaction.limit);
-        let counted = named.map(|named| named.meter().held(named.name(), receipt.cost()));
-        let record = limiter
-            .shared
-            .permits
-            .keep(|number| PermitRecord::new(number, client, receipt, (since, hold), counted));
+        let limit = member.limit.name();
+        let counted = member.limit.meter().held(limit, receipt.cost());
+        let record = limiter.shared.permits.keep(|number| {
+            let time = (since, hold);
+            PermitRecord::new(number, limiter, client, receipt, time, Some(counted))
+        });
         let permit = Self(smallvec![Arc::new(Work(record))]);
         // An error drops the permit, which gives it back.
         let running = limiter.shared.permits.run_here();
-        let limit = transaction.limit;
         running.map_err(|reason| LimiterError::unsupported(limit, reason))?;
         Ok(permit)
     }
@@ -183,64 +183,67 @@ impl fmt::Debug for Permit {
 
 /// Permits that the store was asked for, or asked to take back, until its answer is there. If none comes, they are given back by
 /// their names in the background.
-pub(super) struct UnansweredPermits(SmallVec<[UnansweredPermit; 1]>);
+pub(super) struct UnansweredPermits<'a> {
+    limiter: &'a Limiter,
+    permits: SmallVec<[UnansweredPermit; 1]>,
+}
 
 struct UnansweredPermit {
-    client: Client,
+    client: OwnedMember,
     receipt: Receipt,
     hold: Duration,
 }
 
-impl UnansweredPermits {
+impl<'a> UnansweredPermits<'a> {
     /// Those that a batch spends.
-    pub(super) fn of_batch(
-        limiter: &Limiter,
-        batch: &Batch<'_>,
-        transactions: &[Transaction<'_>],
-    ) -> Self {
+    pub(super) fn of_batch(limiter: &'a Limiter, batch: &Batch<'_>) -> Self {
         let asked = batch.members.iter().filter_map(|member| {
-            let hold = member.algorithm.hold()?;
+            let hold = member.algorithm().hold()?;
             let charge = member.ask.charge.filter(|_| batch.writes(member))?;
             let is_spent = batch.operation == Operation::Spend;
+            let algorithm = member.algorithm().key();
             is_spent.then(|| UnansweredPermit {
-                client: Client::of(limiter, &transactions[member.place]),
-                receipt: Receipt::new(member.key.algorithm, charge, false, member.print.short()),
+                client: OwnedMember::from(member),
+                receipt: Receipt::new(algorithm, charge, false, member.print.short()),
                 hold,
             })
         });
-        Self(asked.collect())
+        Self {
+            limiter,
+            permits: asked.collect(),
+        }
     }
 
     /// Those of a receipt that is refunded.
-    pub(super) fn of_refund(
-        limiter: &Limiter,
-        transaction: &Transaction<'_>,
-        receipt: &Receipt,
-    ) -> Self {
-        let permits = limiter.hold_of(transaction).map(|hold| UnansweredPermit {
-            client: Client::of(limiter, transaction),
+    pub(super) fn of_refund(limiter: &'a Limiter, client: &OwnedMember, receipt: &Receipt) -> Self {
+        let permits = limiter.hold_of(client).map(|hold| UnansweredPermit {
+            client: client.clone(),
             receipt: receipt.copy(),
             hold,
         });
-        Self(permits.into_iter().collect())
+        Self {
+            limiter,
+            permits: permits.into_iter().collect(),
+        }
     }
 
     pub(super) fn are_answered(mut self) {
-        self.0.clear();
+        self.permits.clear();
     }
 }
 
-impl Drop for UnansweredPermits {
+impl Drop for UnansweredPermits<'_> {
     fn drop(&mut self) {
         for UnansweredPermit {
             client,
             receipt,
             hold,
-        } in self.0.drain(..)
+        } in self.permits.drain(..)
         {
-            let limiter = client.limiter.clone();
+            let limiter = self.limiter;
             let record = limiter.shared.permits.keep(|number| {
-                PermitRecord::new(number, client, receipt, (Instant::now(), hold), None)
+                let time = (Instant::now(), hold);
+                PermitRecord::new(number, limiter, client, receipt, time, None)
             });
             record.end();
         }
@@ -248,23 +251,12 @@ impl Drop for UnansweredPermits {
 }
 
 impl Limiter {
-    /// Returns how long the permits of a client count; `None` if its limit has none.
-    pub(super) fn hold_of(&self, transaction: &Transaction<'_>) -> Option<Duration> {
+    /// Returns how long the permits of a client count by the limits in force; `None` if its limit has none.
+    pub(super) fn hold_of(&self, client: &OwnedMember) -> Option<Duration> {
         let limits = self.in_force();
-        let limit = limit_of(&limits, transaction).ok()??;
-        limit.algorithm()?.hold()
-    }
-
-    /// Rejects a transaction whose limit has values, but no permits.
-    fn require_permits(&self, transaction: &Transaction<'_>) -> Result<(), LimiterError> {
-        let limits = self.in_force();
-        let limit = limit_of(&limits, transaction)?;
-        match limit.and_then(Limit::algorithm).map(Algorithm::hold) {
-            Some(None) => Err(LimiterError::unsupported(
-                transaction.limit,
-                "it has no permits: only a limit of what runs at once (`concurrent`) has them",
-            )),
-            _ => Ok(()),
-        }
+        let limit = limits.get(client.limit().name())?;
+        let ask = Ask::new(Verb::Peek, 1);
+        let member = client.corrected(Operation::Peek, limit, ask, Mode::CheckOnly);
+        member.by?.algorithm()?.hold()
     }
 }

@@ -4,12 +4,10 @@ use std::slice;
 
 use tracing::{Level, level_filters::LevelFilter};
 
-use super::{Transaction, charged::Client, decide::Call, error::LimiterError, lookup::canonical};
+use super::error::LimiterError;
 use crate::{
     decision::{Answer, Decision, ResultLabel, Source},
-    id::{Id, MISSING},
-    limit::{Limit, NamedLimit},
-    metrics::Stopwatch,
+    limit::Limit,
     transaction::{Member, Operation},
 };
 
@@ -20,94 +18,76 @@ pub(crate) fn is_listened_to() -> bool {
     LevelFilter::current() != LevelFilter::OFF
 }
 
-impl Call<'_> {
-    /// Records the duration of the backend's answer.
-    #[inline]
-    pub(super) fn record_duration(&self, since: Stopwatch) {
-        self.limiter.shared.durations.record(self.operation, since);
-    }
-
-    /// Records the decision on one transaction. It makes a decision of its own, because one that is borrowed is not made where it
-    /// is returned.
-    #[inline(never)]
-    pub(super) fn record_one(
-        &self,
-        transaction: &Transaction<'_>,
-        member: &Member<'_>,
-        answer: &Answer,
-        source: Source,
-        passes: bool,
-    ) {
-        let decision = Decision::new(self.operation, member, answer, source, passes);
-        self.record_all(slice::from_ref(transaction), slice::from_ref(&decision));
-    }
-
-    /// Records the decisions on transactions.
-    #[inline]
-    pub(super) fn record(&self, transactions: &[Transaction<'_>], decisions: &[Decision]) {
-        if self.is_recorded() {
-            self.record_all(transactions, decisions);
-        }
-    }
-
-    /// Records transactions that were not decided.
-    #[cold]
-    pub(super) fn record_failure(&self, transactions: &[Transaction<'_>], error: &LimiterError) {
-        if !self.is_recorded() || !matches!(error, LimiterError::Backend(_)) {
-            return;
-        }
-        for transaction in transactions {
-            if let Some(named) = transaction.named(self.limits) {
-                let (limit, label) = (transaction.limit, ResultLabel::Error);
-                named.meter().decided(limit, label);
-                tracing::debug!(limit, result = label.as_str(), %error, "not decided");
-            }
-        }
-    }
-
-    /// Returns whether there is anything to record.
-    #[inline]
-    pub(super) fn is_recorded(&self) -> bool {
-        let listens = cfg!(feature = "metrics") || tracing::enabled!(Level::DEBUG);
-        listens && self.operation == Operation::Spend
-    }
-
-    #[inline(never)]
-    fn record_all(&self, transactions: &[Transaction<'_>], decisions: &[Decision]) {
-        let passes = !decisions.iter().any(Decision::denies);
-        for (transaction, decision) in transactions.iter().zip(decisions) {
-            let label = ResultLabel::of(decision, transaction.mode, passes);
-            let label = label.filter(|_| !transaction.is_correction);
-            let Some((label, named)) = label.zip(transaction.named(self.limits)) else {
-                continue;
-            };
-            named.meter().decided(transaction.limit, label);
-            if cfg!(feature = "metrics") && named.override_count() > 0 {
-                record_utilization(named, transaction, decision);
-            }
-            emit(named, transaction, decision, label);
-        }
+/// Records the decisions on members.
+#[inline]
+pub(super) fn record(operation: Operation, members: &[Member<'_>], decisions: &[Decision]) {
+    if is_recorded(operation) {
+        record_all(members, decisions);
     }
 }
 
-impl Client {
-    /// Logs that the client has lost a permit.
-    pub(super) fn log_loss(&self) {
-        let transaction = self.transaction();
-        let limits = self.limiter.in_force();
-        if let Some(named) = transaction.named(&limits) {
-            let id = shown_id(named, &transaction);
-            tracing::debug!(
-                limit = transaction.limit,
-                id = &*id.shown(),
-                "a lost permit"
-            );
-        }
+/// Records the decision on one member. It makes a decision of its own, because one that is borrowed is not made where it is
+/// returned.
+#[inline(never)]
+pub(super) fn record_one(
+    operation: Operation,
+    member: &Member<'_>,
+    answer: &Answer,
+    source: Source,
+    passes: bool,
+) {
+    let decision = Decision::new(operation, member, answer, source, passes);
+    record_all(slice::from_ref(member), slice::from_ref(&decision));
+}
+
+/// Records members that were not decided.
+#[cold]
+pub(super) fn record_failure(operation: Operation, members: &[Member<'_>], error: &LimiterError) {
+    if !is_recorded(operation) || !matches!(error, LimiterError::Backend(_)) {
+        return;
     }
+    for member in members {
+        let (limit, label) = (member.limit.name(), ResultLabel::Error);
+        member.limit.meter().decided(limit, label);
+        tracing::debug!(limit, result = label.as_str(), %error, "not decided");
+    }
+}
+
+/// Returns whether there is anything to record.
+#[inline]
+pub(super) fn is_recorded(operation: Operation) -> bool {
+    let listens = cfg!(feature = "metrics") || tracing::enabled!(Level::DEBUG);
+    listens && operation == Operation::Spend
+}
+
+#[inline(never)]
+fn record_all(members: &[Member<'_>], decisions: &[Decision]) {
+    let passes = !decisions.iter().any(Decision::denies);
+    for (member, decision) in members.iter().zip(decisions) {
+        let label = ResultLabel::of(decision, member.mode(), passes);
+        let Some(label) = label.filter(|_| !member.role.is_correction) else {
+            continue;
+        };
+        member.limit.meter().decided(member.limit.name(), label);
+        if cfg!(feature = "metrics") && member.limit.override_count() > 0 {
+            record_utilization(member, decision);
+        }
+        emit(member, decision, label);
+    }
+}
+
+/// Logs that a client has lost a permit.
+pub(super) fn record_loss(member: &Member<'_>) {
+    let id = member.logged_id();
+    tracing::debug!(
+        limit = member.limit.name(),
+        id = &*id.shown(),
+        "a lost permit"
+    );
 }
 
 /// Records how much of its bucket a client with an override has used.
-fn record_utilization(named: &NamedLimit, transaction: &Transaction<'_>, decision: &Decision) {
+fn record_utilization(member: &Member<'_>, decision: &Decision) {
     // A denial by a cache, and a decision without the store, are about another bucket.
     if matches!(
         decision.source(),
@@ -115,30 +95,29 @@ fn record_utilization(named: &NamedLimit, transaction: &Transaction<'_>, decisio
     ) {
         return;
     }
-    let limit = own_limit(named, transaction).filter(|(_, is_own)| *is_own);
-    let most = limit.and_then(|(limit, _)| limit.max_cost());
+    let most = member.by.and_then(Limit::max_cost);
+    let most = most.filter(|_| member.is_overridden());
     if let Some((most, remaining)) = most.zip(decision.remaining()) {
-        named.meter().used(transaction.limit, remaining, most);
+        let meter = member.limit.meter();
+        meter.used(member.limit.name(), remaining, most);
     }
 }
 
 #[inline]
-fn emit(
-    named: &NamedLimit,
-    transaction: &Transaction<'_>,
-    decision: &Decision,
-    label: ResultLabel,
-) {
-    let (limit, cost) = (transaction.limit, transaction.cost);
-    let (result, remaining) = (label.as_str(), decision.remaining());
+fn emit(member: &Member<'_>, decision: &Decision, label: ResultLabel) {
+    let limit = member.limit.name();
+    let cost = member.ask.cost;
+    let result = label.as_str();
+    let remaining = decision.remaining();
     if label == ResultLabel::Acquired {
         if tracing::enabled!(Level::TRACE) {
-            let id = shown_id(named, transaction);
+            let id = member.logged_id();
             tracing::trace!(limit, id = &*id.shown(), cost, result, remaining, "decided");
         }
     } else if tracing::enabled!(Level::DEBUG) {
-        let id = shown_id(named, transaction);
-        let limit_in_force = own_limit(named, transaction);
+        let id = member.logged_id();
+        let is_own = member.is_overridden();
+        let values = member.by.filter(|_| is_own || !member.limit.is_block());
         let retry_after = decision.next_after().map(tracing::field::debug);
         tracing::debug!(
             limit,
@@ -147,28 +126,9 @@ fn emit(
             result,
             remaining,
             retry_after,
-            values = limit_in_force.map(|(limit, _)| tracing::field::display(limit)),
-            overridden = limit_in_force.is_some_and(|(_, is_own)| is_own),
+            values = values.map(tracing::field::display),
+            overridden = is_own,
             "decided"
         );
     }
-}
-
-/// Returns the limit of a client for people, and whether it is an override.
-fn own_limit<'a>(
-    named: &'a NamedLimit,
-    transaction: &Transaction<'a>,
-) -> Option<(&'a Limit, bool)> {
-    let mut folded = None;
-    let own = named.own(canonical(named, transaction, &mut folded).ok()?);
-    let default = named.limit().filter(|_| !named.is_block());
-    let limit = own.or(transaction.values).or(default)?;
-    Some((limit, own.is_some()))
-}
-
-fn shown_id(named: &NamedLimit, transaction: &Transaction<'_>) -> Id {
-    let is_hidden = transaction.id.is_some() && (transaction.is_secret || named.redacts_ids());
-    let mut folded = None;
-    let id = canonical(named, transaction, &mut folded).unwrap_or(MISSING);
-    Id::from(id).secret_if(is_hidden)
 }

@@ -10,7 +10,7 @@ use crate::{
     backend::Backend,
     limit::{Limit, Limits, LimitsError, NamedLimit},
     metrics,
-    transaction::{BucketKey, Member, Mode},
+    transaction::{Member, Mode},
 };
 
 /// A user of limits, such as a layer with its rules.
@@ -110,19 +110,10 @@ pub(super) fn admit(
     for named in limits.iter() {
         let before = before.and_then(|before| before.get(named.name()));
         for (id, limit) in named.unchecked(before) {
-            let Some(algorithm) = limit.algorithm() else {
+            if limit.algorithm().is_none() {
                 continue;
-            };
-            let member = Member {
-                format: named.format(),
-                lease: named.lease(),
-                ..Member::new(
-                    BucketKey::new(named.key(), ""),
-                    algorithm,
-                    1,
-                    Mode::default(),
-                )
-            };
+            }
+            let member = Member::new(named, "", 1, Mode::default()).by(limit);
             backend.admits(&member).map_err(|reason| {
                 let message = format!("it does not fit the backend: {reason}");
                 LimitsError::of_limit(named.name(), message).of_id(id)

@@ -2,7 +2,7 @@ use std::fmt;
 
 use crate::{
     id::Id,
-    limit::{Limit, Limits, NamedLimit},
+    limit::Limit,
     transaction::{Mode, OnFailure, Receipt},
 };
 
@@ -19,8 +19,6 @@ use crate::{
 #[derive(Clone, Copy)]
 pub struct Transaction<'a> {
     pub(crate) limit: &'a str,
-    /// The place of the limit, if it is known, among the limits that decide.
-    pub(crate) place: Option<u32>,
     /// The id of the client; `None` for the bucket that requests without an id share.
     pub(crate) id: Option<&'a str>,
     pub(crate) cost: u32,
@@ -31,13 +29,6 @@ pub struct Transaction<'a> {
     pub(crate) values: Option<&'a Limit>,
     pub(crate) receipt: Option<&'a Receipt>,
     pub(crate) no_wait: bool,
-    /// Whether the id is in the canonical form of its format. A canonical id must not be folded again: a hash in it would be
-    /// read as a set of names.
-    pub(crate) is_canonical: bool,
-    /// Whether a cost that can never pass is denied. Otherwise, it is an error.
-    pub(crate) is_lenient: bool,
-    /// Whether it corrects a decision that was already recorded.
-    pub(crate) is_correction: bool,
     /// Whether texts for people must not contain the id.
     pub(crate) is_secret: bool,
 }
@@ -49,7 +40,6 @@ impl<'a> Transaction<'a> {
     pub const fn new(limit: &'a str, id: &'a str) -> Self {
         Self {
             limit,
-            place: None,
             id: Some(id),
             cost: 1,
             min_cost: None,
@@ -58,19 +48,7 @@ impl<'a> Transaction<'a> {
             values: None,
             receipt: None,
             no_wait: false,
-            is_canonical: false,
-            is_lenient: false,
-            is_correction: false,
             is_secret: false,
-        }
-    }
-
-    /// Returns the limit, if there is one of its name.
-    #[inline]
-    pub(super) fn named<'l>(&self, limits: &'l Limits) -> Option<&'l NamedLimit> {
-        match self.place {
-            Some(place) => Some(limits.at(place)),
-            None => limits.get(self.limit),
         }
     }
 

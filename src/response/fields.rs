@@ -105,7 +105,7 @@ fn state(decided: Decided<'_>, field: &mut Option<HeaderValue>) {
         let mut shown = decided.shown();
         std::iter::from_fn(move || shown.find(|(_, decision)| !is_denied || decision.denies()))
     };
-    let room = listed().map(|(charge, _)| decided.in_force.lead(charge).len() + FIGURES);
+    let room = listed().map(|(member, _)| member.limit.lead().len() + FIGURES);
     let (room, mut short, mut long) = (room.sum(), [0; SHORT], Vec::new());
     let list = match short.get_mut(..room) {
         Some(short) => short,
@@ -115,11 +115,11 @@ fn state(decided: Decided<'_>, field: &mut Option<HeaderValue>) {
         }
     };
     let mut rest = &mut *list;
-    for (place, (charge, decision)) in listed().enumerate() {
+    for (place, (member, decision)) in listed().enumerate() {
         if place > 0 {
             push(&mut rest, b", ");
         }
-        push(&mut rest, decided.in_force.lead(charge).as_bytes());
+        push(&mut rest, member.limit.lead().as_bytes());
         push_number(&mut rest, decision.remaining().unwrap_or_default().into());
         if let Some(wait) = decision.more_after().filter(|wait| !wait.is_zero()) {
             push(&mut rest, b";t=");
@@ -157,8 +157,8 @@ struct XRateLimit {
 impl XRateLimit {
     /// Takes the fields of the strictest limit. The reset is counted from 1970 if the time is given, and else from now.
     fn new(decided: Decided<'_>, now: Option<Timestamp>) -> Option<Box<Self>> {
-        let (charge, decision) = decided.strictest()?;
-        let limit = decided.in_force.limit_of(charge)?;
+        let (member, decision) = decided.strictest()?;
+        let limit = member.by?;
         let since = now.map_or(Duration::ZERO, |now| Duration::from_micros(now.as_micros()));
         // Rounded once, so that it stays the same while the bucket is not used.
         let reset = decision

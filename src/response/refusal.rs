@@ -2,18 +2,15 @@ use std::{borrow::Cow, cmp::Reverse, fmt, time::Duration};
 
 use http::{StatusCode, request::Parts};
 
-use super::{
-    policy::{Decided, InForce},
-    wait,
-};
+use super::{policy::Decided, wait};
 use crate::{
     decision::{Decision, ceil_secs},
     id::{Id, redacted},
     key::MissingId,
-    limit::{Limit, NamedLimit},
+    limit::Limit,
     limiter::LimiterError,
     random,
-    rule::Charge,
+    transaction::Member,
 };
 
 /// The time after which a client should come back if nobody knows better: to a store that does not answer, and for a permit.
@@ -85,14 +82,14 @@ pub enum Reason<'a> {
 }
 
 /// A limit that refuses a request. [`ResponseFormat`](super::ResponseFormat) has an example.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Denial<'a> {
     /// The limit's name.
     pub limit: &'a str,
-    /// The id of the client, or `None` if requests without an id share a bucket. It can be a [secret](Id::secret): show people
-    /// [`client`](Self::client) instead.
-    pub id: Option<&'a Id>,
+    /// The id of the client, or `None` if requests without an id share a bucket. It can be a
+    /// [secret](Id::secret): show people [`client`](Self::client) instead.
+    pub id: Option<Id>,
     /// The cost of the request.
     pub cost: u32,
     /// The description of the limit, if its name has one.
@@ -101,10 +98,7 @@ pub struct Denial<'a> {
     pub docs: Option<&'a str>,
     /// The decision on the limit.
     pub decision: &'a Decision,
-    named: &'a NamedLimit,
-    /// The values for this client.
-    pub(super) values: Option<&'a Limit>,
-    pub(super) is_overridden: bool,
+    pub(super) member: &'a Member<'a>,
 }
 
 /// The names and codes of a reason in the protocols and the metrics.
@@ -162,7 +156,7 @@ impl<'a> Refusal<'a> {
     pub(crate) fn denied(request: &'a Parts, decided: Decided<'a>) -> Self {
         let denying = decided.iter().filter(|(_, decision)| decision.denies());
         let mut denials: Vec<_> = denying
-            .map(|(charge, decision)| Denial::new(decided.in_force, charge, decision))
+            .map(|(member, decision)| Denial::new(member, decision))
             .collect();
         // It is stable, so of several that are equal, the first rule's comes first.
         denials.sort_by_key(|denial| Reverse(denial.decision.strictness()));
@@ -180,11 +174,10 @@ impl<'a> Refusal<'a> {
     pub(crate) fn failed(
         request: &'a Parts,
         error: &LimiterError,
-        in_force: &'a InForce,
-        charges: &'a [Charge],
+        members: &'a [Member<'a>],
     ) -> Self {
-        let undecided = |charge| Denial::new(in_force, charge, const { &Decision::NOT_LIMITED });
-        let mut limits: Vec<_> = charges.iter().map(undecided).collect();
+        let undecided = |member| Denial::new(member, const { &Decision::NOT_LIMITED });
+        let mut limits: Vec<_> = members.iter().map(undecided).collect();
         let reason = match error {
             LimiterError::Backend(_) => Reason::Unavailable,
             LimiterError::CostAboveBurst { limit, cost, burst } => {
@@ -277,33 +270,30 @@ impl fmt::Debug for Refusal<'_> {
 }
 
 impl<'a> Denial<'a> {
-    fn new(in_force: &'a InForce, charge: &'a Charge, decision: &'a Decision) -> Self {
-        let named = in_force.named(charge);
+    fn new(member: &'a Member<'a>, decision: &'a Decision) -> Self {
         Self {
-            limit: named.name(),
-            id: charge.id.as_ref(),
-            cost: charge.cost,
-            description: named.description(),
-            docs: named.docs(),
+            limit: member.limit.name(),
+            id: member.client(),
+            cost: member.ask.cost,
+            description: member.limit.description(),
+            docs: member.limit.docs(),
             decision,
-            named,
-            values: in_force.limit_of(charge),
-            is_overridden: named.own(charge.client()).is_some(),
+            member,
         }
     }
 
     /// The client, as a text for people: its id or, if that is a [secret](Id::secret), a hash of it. `None` if requests
     /// without an id share the bucket.
     #[must_use]
-    pub fn client(&self) -> Option<Cow<'a, str>> {
-        self.id.map(Id::shown)
+    pub fn client(&self) -> Option<Cow<'_, str>> {
+        self.id.as_ref().map(Id::shown)
     }
 
     /// Returns the client for events: a hash of its id if that is a secret, or too long, or if the limit has no ids in events.
-    pub(super) fn client_in_events(&self) -> Option<Cow<'a, str>> {
+    pub(super) fn client_in_events(&self) -> Option<Cow<'_, str>> {
         const LONGEST: usize = 128;
-        let id = self.id?;
-        let is_hidden = self.named.redacts_ids() || id.as_str().len() > LONGEST;
+        let id = self.id.as_ref()?;
+        let is_hidden = self.member.is_hidden() || id.as_str().len() > LONGEST;
         Some(match is_hidden {
             true => redacted(id.as_str()).into(),
             false => id.shown(),
@@ -312,13 +302,14 @@ impl<'a> Denial<'a> {
 
     /// Returns the reason of a block, if the limit is a list of blocked clients. It is the description of the list.
     pub(super) fn block(&self) -> Option<&'a str> {
-        self.description.filter(|_| self.named.is_block())
+        self.description.filter(|_| self.member.limit.is_block())
     }
 
     fn reason(&self) -> Reason<'static> {
-        let most = self.values.and_then(Limit::max_cost);
+        let is_blocked = self.member.limit.is_block() || self.decision.blocked();
+        let most = self.member.by.and_then(Limit::max_cost);
         match most.filter(|most| self.cost > *most) {
-            _ if self.named.is_block() || self.decision.blocked() => Reason::Blocked,
+            _ if is_blocked => Reason::Blocked,
             // Only tiers are asked for it.
             Some(most) => Reason::TooCostly { most },
             None => Reason::OverLimit,
@@ -351,7 +342,7 @@ impl fmt::Display for Denial<'_> {
             (None, true) => write!(f, "limit `{}` is blocked", self.limit)?,
             (None, false) => write!(f, "limit `{}` exceeded", self.limit)?,
         }
-        if let Some(values) = self.values.filter(|_| !is_blocked) {
+        if let Some(values) = self.member.by.filter(|_| !is_blocked) {
             write!(f, " ({values})")?;
         }
         let preposition = if is_blocked { "for" } else { "from" };

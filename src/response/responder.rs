@@ -91,7 +91,7 @@ fn emit(refusal: &Refusal<'_>, denial: Option<&Denial<'_>>) {
     let decision = denial
         .map(|denial| denial.decision)
         .filter(|decision| decision.limited());
-    let values = denial.and_then(|denial| denial.values);
+    let values = denial.and_then(|denial| denial.member.by);
     let detail = match refusal.reason {
         Reason::Listed { list } => Some(list),
         Reason::NoId(missing) => Some(missing.reason_in_events()),
@@ -103,7 +103,9 @@ fn emit(refusal: &Refusal<'_>, denial: Option<&Denial<'_>>) {
         detail,
         limit = denial.map(|denial| denial.limit),
         values = values.map(field::display),
-        overridden = values.and(denial).map(|denial| denial.is_overridden),
+        overridden = values
+            .and(denial)
+            .map(|denial| denial.member.is_overridden()),
         id = denial.and_then(Denial::client_in_events).as_deref(),
         cost = denial.map(|denial| denial.cost),
         remaining = decision.and_then(Decision::remaining),

@@ -1,7 +1,7 @@
 //! What a request is charged by the rules of a layer.
 
 use std::{
-    iter,
+    iter::{self, zip},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -12,35 +12,27 @@ use http::request::Parts;
 
 use super::Rule;
 use crate::{
-    id::{Id, IdFormat, MISSING, shortened},
+    algorithm::{Ask, Verb},
+    id::{Id, MISSING, client_hash, shortened},
     key::{IdSource, MissingId},
     limit::{Limit, Limits, NamedLimit},
-    limiter::Transaction,
+    limiter::Members,
     message::did_you_mean,
-    transaction::Mode,
+    transaction::{Member, Mode, Operation, Role},
 };
 
-/// What a request is charged by a rule, or by several that meet in one bucket.
-#[derive(Clone, Debug)]
-pub(crate) struct Charge {
-    /// The client in the canonical form of the limit's ids; `None` if requests without an id share a bucket.
-    pub(crate) id: Option<Id>,
-    pub(crate) cost: u32,
-    /// The place of the limit among those in force.
-    pub(crate) limit: u32,
-    /// The place of the rule in its layer.
-    pub(crate) rule: u32,
+/// What a rule has found in a request.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// The client in the canonical form of the limit's ids.
+    id: Option<Id>,
     /// The limit that the request has brought.
-    pub(crate) values: Option<Box<Limit>>,
+    values: Option<Box<Limit>>,
 }
 
-impl Charge {
-    /// The place of a charge.
-    pub(crate) const NONE: Self = Self {
+impl Found {
+    pub(crate) const NOTHING: Self = Self {
         id: None,
-        cost: 0,
-        limit: 0,
-        rule: 0,
         values: None,
     };
 }
@@ -59,9 +51,7 @@ pub(crate) struct BoundRule {
     has_alternative: bool,
     /// Whether a mistake of the server was logged for which requests try the next rule.
     falls_back: Arc<AtomicBool>,
-    /// The format of the limit's ids, which no reload changes.
-    format: IdFormat,
-    pub(crate) mode: Mode,
+    mode: Mode,
 }
 
 /// The treatment of a request without a valid id. If the server is at fault, the remedy is logged once.
@@ -84,9 +74,8 @@ pub enum OnMissing {
 /// What a rule does with a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Applied {
-    Charges,
-    /// It charges nothing, and no alternative is tried.
-    ChargesNothing,
+    /// It charges the request or not, and no alternative is tried.
+    Once,
     /// It leaves the request to the next alternative.
     LeavesIt,
 }
@@ -98,20 +87,6 @@ impl OnMissing {
             Self::Skip => "are not limited",
             Self::Shared => "share one bucket",
         }
-    }
-}
-
-impl Charge {
-    /// Returns the client as its bucket names it.
-    #[inline]
-    pub(crate) fn client(&self) -> &str {
-        self.id.as_ref().map_or(MISSING, Id::as_str)
-    }
-
-    /// Returns whether both are charged to one bucket.
-    #[inline]
-    fn meets(&self, other: &Self) -> bool {
-        self.limit == other.limit && self.id == other.id
     }
 }
 
@@ -145,40 +120,32 @@ impl Rules {
         &self.0[place as usize]
     }
 
-    /// Writes the charges of a request, one for each bucket, and returns their number. If a rule finds no id and refuses the
-    /// request for that, `missing` becomes the reason. `own` are the places of the rules' own limits, and there is a place for the
-    /// charge of each rule.
+    /// Prepares what a request is charged, with one member for each bucket. If a rule finds no id and refuses the request for that,
+    /// `missing` becomes the reason. `own` are the places of the rules' own limits, and there is a place for what each rule finds.
     #[inline]
-    pub(crate) fn charge(
+    pub(crate) fn charge<'a>(
         &self,
         request: &Parts,
-        limits: &Limits,
+        limits: &'a Limits,
         own: &[u32],
-        charges: &mut [Charge],
+        found: &'a mut [Found],
+        members: &mut Members<'a>,
         missing: &mut Option<MissingId>,
-    ) -> usize {
-        let (mut len, mut applied) = (0, Applied::LeavesIt);
-        for ((place, bound), own) in (0..).zip(&*self.0).zip(own) {
+    ) {
+        let mut applied = Applied::LeavesIt;
+        let rules = (0..).zip(&*self.0);
+        for ((place, bound), (own, found)) in rules.zip(zip(own, found)) {
             if bound.is_alternative && applied != Applied::LeavesIt {
                 continue;
             }
-            let (others, rest) = charges.split_at_mut(len);
-            let charge = &mut rest[0];
+            let limit = limits.at(*own);
             applied = bound
-                .charge(request, limits, *own, charge)
+                .charge(request, limits, limit, place, found, members)
                 .unwrap_or_else(|reason| {
                     missing.get_or_insert(reason);
-                    Applied::ChargesNothing
+                    Applied::Once
                 });
-            if applied == Applied::Charges {
-                charge.rule = place;
-                match others.iter_mut().find(|other| other.meets(charge)) {
-                    Some(other) => other.cost = other.cost.saturating_add(charge.cost),
-                    None => len += 1,
-                }
-            }
         }
-        len
     }
 }
 
@@ -192,7 +159,6 @@ impl BoundRule {
             (rule.cost, mode) = (0, Mode::CheckOnly);
         }
         Self {
-            format: named.map_or_else(IdFormat::default, NamedLimit::format),
             is_alternative: false,
             has_alternative: false,
             falls_back: Arc::default(),
@@ -201,29 +167,30 @@ impl BoundRule {
         }
     }
 
-    /// Writes what a request is charged. The error refuses the request.
+    /// Prepares what a request is charged. The error refuses the request.
     #[inline]
-    fn charge(
+    fn charge<'a>(
         &self,
         request: &Parts,
-        limits: &Limits,
-        own: u32,
-        charge: &mut Charge,
+        limits: &'a Limits,
+        own: &'a NamedLimit,
+        place: u32,
+        found: &'a mut Found,
+        members: &mut Members<'a>,
     ) -> Result<Applied, MissingId> {
         let rule = &self.rule;
         if rule.skips.hold(request) {
             return Ok(Applied::LeavesIt);
         }
-        let (limit, format) = self.limit_for(request, limits, own)?;
-        charge.values = None;
+        let limit = self.limit_for(request, limits, own)?;
         if let Some(values) = &rule.values {
-            charge.values = values(request).map(Box::new);
-            let misfit = charge.values.as_deref().and_then(|own| self.misfit(own));
+            found.values = values(request).map(Box::new);
+            let misfit = found.values.as_deref().and_then(|own| self.misfit(own));
             misfit.map_or(Ok(()), Err)?;
         }
-        let found = rule.extractor.extract_as(request, format);
-        if self.has_alternative && !matches!(found, Ok(Some(_))) {
-            if let Err(missing) = found {
+        let id = rule.extractor.extract_as(request, limit.format());
+        if self.has_alternative && !matches!(id, Ok(Some(_))) {
+            if let Err(missing) = id {
                 missing.log_once(Some(&rule.limit), "try another rule", &self.falls_back);
             }
             return Ok(Applied::LeavesIt);
@@ -231,45 +198,70 @@ impl BoundRule {
         let cost = match &rule.cost_by {
             None => rule.cost,
             Some(cost) => match cost(request) {
-                0 => return Ok(Applied::ChargesNothing),
+                0 => return Ok(Applied::Once),
                 cost => cost,
             },
         };
-        charge.id = match found {
+        found.id = match id {
             Ok(Some(id)) => Some(id),
-            Ok(None) => return Ok(Applied::ChargesNothing),
+            Ok(None) => return Ok(Applied::Once),
             Err(missing) => {
                 let consequence = rule.on_missing.consequence();
                 missing.log_once(Some(&rule.limit), consequence, &rule.logged);
                 match rule.on_missing {
                     OnMissing::Shared => None,
-                    OnMissing::Refuse if !limits.at(limit).is_shadow() => return Err(missing),
-                    _ => return Ok(Applied::ChargesNothing),
+                    OnMissing::Refuse if !limit.is_shadow() => return Err(missing),
+                    _ => return Ok(Applied::Once),
                 }
             }
         };
-        (charge.limit, charge.cost) = (limit, cost);
-        Ok(Applied::Charges)
+        let (id, is_secret) = match &found.id {
+            Some(id) => ((id.as_str(), id.client_hash()), id.is_secret()),
+            None => ((MISSING, client_hash(MISSING)), false),
+        };
+        let meets = |other: &&mut Member<'_>| other.limit.is(limit) && other.id == id.0;
+        if let Some(other) = members.iter_mut().find(meets) {
+            other.add_cost(cost);
+            return Ok(Applied::Once);
+        }
+        let ask = Ask {
+            waits: !rule.no_wait,
+            ..Ask::new(Verb::Spend, cost)
+        };
+        let role = Role {
+            mode: self.mode,
+            on_failure: rule.on_failure,
+            is_secret,
+            rule: place,
+            ..Role::default()
+        };
+        let values = found.values.as_deref();
+        members.push(Member::prepared(
+            Operation::Spend,
+            limit,
+            id,
+            values,
+            ask,
+            role,
+        ));
+        Ok(Applied::Once)
     }
 
-    /// Returns the place of the limit for a request, and the format of its ids.
+    /// Returns the limit for a request.
     #[inline]
-    fn limit_for(
+    fn limit_for<'a>(
         &self,
         request: &Parts,
-        limits: &Limits,
-        own: u32,
-    ) -> Result<(u32, IdFormat), MissingId> {
+        limits: &'a Limits,
+        own: &'a NamedLimit,
+    ) -> Result<&'a NamedLimit, MissingId> {
         let choice = self.rule.choice.as_ref();
         let Some(name) = choice.and_then(|choice| (choice.choose)(request)) else {
-            return Ok((own, self.format));
+            return Ok(own);
         };
         // A list of blocked clients cannot be chosen: it is not charged.
-        let place = limits.place_of(name);
-        match place.filter(|place| !limits.at(*place).is_block()) {
-            Some(place) => Ok((place, limits.at(place).format())),
-            None => Err(self.unknown(name, limits)),
-        }
+        let limit = limits.get(name).filter(|limit| !limit.is_block());
+        limit.ok_or_else(|| self.unknown(name, limits))
     }
 
     #[cold]
@@ -299,30 +291,8 @@ impl BoundRule {
         }
     }
 
-    /// Returns the transaction of a charge by this rule. It declines to wait in line if the rule does or if the request cannot.
-    #[inline]
-    pub(crate) fn transaction<'a>(
-        &'a self,
-        charge: &'a Charge,
-        limits: &'a Limits,
-        can_wait: bool,
-    ) -> Transaction<'a> {
-        Transaction {
-            place: Some(charge.limit),
-            id: charge.id.as_ref().map(Id::as_str),
-            cost: charge.cost,
-            mode: self.mode,
-            on_failure: self.rule.on_failure,
-            no_wait: self.rule.no_wait || !can_wait,
-            values: charge.values.as_deref(),
-            is_canonical: true,
-            is_secret: charge.id.as_ref().is_some_and(Id::is_secret),
-            ..Transaction::new(limits.at(charge.limit).name(), "")
-        }
-    }
-
     /// Returns whether a request may have to wait in line, as far as the rule is concerned.
-    pub(crate) fn waits(&self) -> bool {
+    pub(super) fn waits(&self) -> bool {
         !self.rule.no_wait && self.mode == Mode::CheckAndSpend
     }
 

@@ -38,7 +38,7 @@ pub use self::{
     end::RequestEnd,
 };
 pub(crate) use self::{
-    charge::{BoundRule, Charge, Rules},
+    charge::{BoundRule, Found, Rules},
     conditions::{Condition, Conditions},
     end::{ByOutcome, Outcome, Refused},
 };

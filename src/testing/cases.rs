@@ -7,7 +7,9 @@ use super::driver::{
 use crate::{
     backend::BackendError,
     clock::Timestamp,
-    transaction::{BucketKey, LimitKey, Member, Mode, Operation},
+    id::IdFormat,
+    limit::{LimitName, Limits},
+    transaction::{Member, Mode, Operation},
 };
 
 fn all(id: u64, cost: u32) -> Vec<Question> {
@@ -123,16 +125,23 @@ pub async fn simultaneous_batches_are_charged_whole_or_not_at_all(driver: Driver
 pub async fn limits_algorithms_and_ids_have_buckets_of_their_own(driver: Driver) {
     let run = driver.id(0);
     let ids = ["", ":", "~w:", " ", "\n", "ä", "{}", "*"].map(|id| format!("{run}{id}"));
-    let limits = [
-        LimitKey::Number(1),
-        LimitKey::Number(11),
-        LimitKey::Name("a"),
-        LimitKey::Name("A"),
-    ];
     for by in [GCRA, WINDOW, QUOTA] {
-        for (id, limit) in ids.iter().flat_map(|id| limits.map(|limit| (id, limit))) {
-            let key = BucketKey::new(limit, id);
-            let member = Member::new(key, &driver.limits[by], 10, Mode::CheckAndSpend);
+        let limits = [("n1", Some(1)), ("n11", Some(11)), ("a", None), ("A", None)];
+        let limits = limits
+            .into_iter()
+            .fold(Limits::builder(), |builder, (name, number)| {
+                let numbered = |number| LimitName::new(name, number, IdFormat::Opaque);
+                let name = number.map_or_else(|| name.into(), numbered);
+                let limit = driver.limit(by);
+                builder.limit(name, limit.clone())
+            });
+        let limits = limits.build().expect("the limits are right");
+        for (id, limit) in ids
+            .iter()
+            .flat_map(|id| limits.iter().map(move |limit| (id, limit)))
+        {
+            let member = Member::new(limit, id, 10, Mode::CheckAndSpend);
+            let key = member.key();
             for passes in [true, false] {
                 let answers = driver.batch(Some(START), Operation::Spend, &[member]).await;
                 assert_eq!(answers.expect("it decides")[0].passed, passes, "{key}");

@@ -14,7 +14,7 @@ use std::{
 use super::model::Model;
 use crate::{
     algorithm::{
-        Algorithm, AlgorithmKey, Charge, Figures, Verb, Wait,
+        Algorithm, AlgorithmKey, Ask, Charge, Figures, Verb, Wait,
         block::Block,
         quota::{Per, UtcOffset},
         tiers::Tier,
@@ -22,8 +22,9 @@ use crate::{
     backend::{Backend, BackendError},
     clock::Timestamp,
     decision::Answer,
-    limit::Limit,
-    transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
+    id::{IdFormat, client_hash},
+    limit::{Limit, LimitName, Limits},
+    transaction::{Batch, Member, Mode, Operation, Role},
 };
 
 /// The first instant of 2026.
@@ -92,7 +93,9 @@ impl Question {
 pub struct Driver {
     backend: Arc<dyn Backend>,
     run: Arc<str>,
-    pub limits: Arc<[Algorithm]>,
+    names: Arc<Limits>,
+    /// The limits at their places, and the versions of the last one.
+    limits: Arc<[Limit]>,
 }
 
 impl fmt::Debug for Driver {
@@ -109,8 +112,13 @@ impl Driver {
         static RUNS: AtomicU64 = AtomicU64::new(0);
         let time = SystemTime::now().duration_since(UNIX_EPOCH);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let mut names = Limits::builder();
+        for place in 0..=VERSIONS.start {
+            let number = number(place);
+            let name = LimitName::new(&format!("n{number}"), number, IdFormat::Opaque);
+            names = names.limit(name, Limit::UNLIMITED);
+        }
         let limits = fixed_limits().into_iter().chain(versions());
-        let limits = limits.filter_map(|limit| limit.algorithm().cloned());
         Self {
             backend: Arc::new(backend),
             run: format!(
@@ -119,6 +127,7 @@ impl Driver {
                 time.map_or(0, |time| time.as_nanos())
             )
             .into(),
+            names: Arc::new(names.build().expect("the names are right")),
             limits: limits.collect(),
         }
     }
@@ -180,9 +189,8 @@ impl Driver {
 
     /// Returns the number of the limit, the algorithm, and the id. Versions of a limit with the same algorithm share a bucket.
     pub(super) fn bucket(&self, question: &Question) -> (u32, AlgorithmKey, u64) {
-        let place = question.limit.min(VERSIONS.start);
-        let number = u32::try_from(place).expect("few limits") + 1;
-        (number, self.limits[question.limit].key(), question.id)
+        let number = number(question.limit.min(VERSIONS.start));
+        (number, self.algorithm(question.limit).key(), question.id)
     }
 
     pub(super) fn id(&self, id: u64) -> String {
@@ -196,13 +204,35 @@ impl Driver {
         id: &'a str,
     ) -> Member<'a> {
         let (number, ..) = self.bucket(question);
-        let key = BucketKey::new(LimitKey::Number(number), id);
-        let algorithm = &self.limits[question.limit];
-        let mut member = Member::new(key, algorithm, question.cost, question.mode);
-        member.ask.verb = operation.verb(question.mode);
+        let name = self.names.at(number - 1);
+        let ask = Ask {
+            waits: true,
+            ..Ask::new(Verb::Peek, question.cost)
+        };
+        let role = Role {
+            mode: question.mode,
+            ..Role::default()
+        };
+        let client = (id, client_hash(id));
+        let limit = Some(self.limit(question.limit));
+        let mut member = Member::prepared(operation, name, client, limit, ask, role);
         member.ask.charge = question.charge.or(member.ask.charge);
         member
     }
+
+    pub(super) fn limit(&self, place: usize) -> &Limit {
+        &self.limits[place]
+    }
+
+    pub(super) fn algorithm(&self, place: usize) -> &Algorithm {
+        let algorithm = self.limits[place].algorithm();
+        algorithm.expect("no client is blocked or unlimited")
+    }
+}
+
+/// Returns the number of the limit at a place.
+fn number(place: usize) -> u32 {
+    u32::try_from(place).expect("few limits") + 1
 }
 
 /// The limits at their places.
@@ -285,7 +315,7 @@ impl Models {
             let decides = matches!(operation.verb(question.mode), Verb::Spend | Verb::Debit);
             let bucket = self.0.get_mut(&driver.bucket(question));
             if let Some(bucket) = bucket.filter(|_| decides) {
-                bucket.note(&driver.limits[question.limit], now);
+                bucket.note(driver.algorithm(question.limit), now);
             }
         }
         let votes = |question: &Question| {
@@ -295,7 +325,7 @@ impl Models {
             let bucket = self.bucket(driver, question);
             let member = driver.member(operation, question, "");
             bucket.map_or(answer.passed, |mut bucket| {
-                bucket.ask(member.algorithm, &member.ask, now)
+                bucket.ask(member.algorithm(), &member.ask, now)
             })
         });
         let judged: Vec<_> = judged.collect();
@@ -315,9 +345,9 @@ impl Models {
             let member = driver.member(operation, question, "");
             let applies = judged && passes;
             if applies {
-                bucket.ask(member.algorithm, &member.ask, now);
+                bucket.ask(member.algorithm(), &member.ask, now);
             }
-            let figures = bucket.figures(member.algorithm, &member.ask, now);
+            let figures = bucket.figures(member.algorithm(), &member.ask, now);
             let delay = if applies { figures.delay } else { Wait::ZERO };
             expected.passed = judged && (passes || votes(question));
             expected.figures = Some(Figures { delay, ..figures });
@@ -336,6 +366,6 @@ impl Models {
         let known = self.0.get(&driver.bucket(question));
         known
             .cloned()
-            .or_else(|| Model::new(&driver.limits[question.limit]))
+            .or_else(|| Model::new(driver.member(Operation::Spend, question, "").algorithm()))
     }
 }

@@ -49,7 +49,7 @@ impl Random {
         question: Question,
         charges: &[(Question, Charge)],
     ) -> Option<Question> {
-        let algorithm = &driver.limits[question.limit];
+        let algorithm = driver.algorithm(question.limit);
         let kind = algorithm.key();
         // Tiers reject a cost of 0.
         let least = u32::from(kind == AlgorithmKey::Tiers);

@@ -101,7 +101,7 @@ impl Backend for MapBackend {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let mut buckets = self.buckets.lock();
         let now = batch.now.unwrap_or_else(|| self.clock.now());
-        let keys = batch.members.iter().map(|member| member.key.to_string());
+        let keys = batch.members.iter().map(|member| member.key().to_string());
         let keys: Vec<_> = keys.collect();
         let mut states: Vec<_> = keys.iter().map(|key| buckets.remove(key)).collect();
         let outcome = Outcome::decide(batch, now, &mut states);

@@ -1,11 +1,15 @@
+use std::{fmt, ptr};
+
 use super::{
-    bucket_key::{BucketKey, Fingerprint, LimitSeed},
+    bucket_key::{BucketKey, Fingerprint},
     mode::{Mode, OnFailure},
 };
 use crate::{
-    algorithm::{Algorithm, Ask, LeaseShare, Verb},
+    algorithm::{Algorithm, Ask, Verb},
     clock::Timestamp,
-    id::IdFormat,
+    decision::Decision,
+    id::{Id, IdFormat, MISSING, client_hash},
+    limit::{Limit, NamedLimit},
 };
 
 /// The operation of a [`Batch`]. A backend passes it on to [`Outcome::decide`](crate::backend::custom::Outcome::decide); the
@@ -43,66 +47,337 @@ impl Operation {
     #[inline]
     pub(crate) const fn writes(self, member: &Member<'_>) -> bool {
         match self {
-            Self::Spend | Self::Refund | Self::Renew => member.mode.spends() && member.ask.cost > 0,
+            Self::Spend | Self::Refund | Self::Renew => {
+                member.role.mode.spends() && member.ask.cost > 0
+            }
             Self::Reset => true,
             Self::Check | Self::Peek => false,
         }
     }
 }
 
-/// One bucket's part in a [`Batch`]. The [backend docs](crate::backend::custom) have an example.
-#[derive(Clone, Copy, Debug)]
+/// One client's use of one limit, as part of a [`Batch`]. The [backend docs](crate::backend::custom) have an example.
+#[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Member<'a> {
-    /// The bucket.
-    pub key: BucketKey<'a>,
-    /// The algorithm.
-    pub algorithm: &'a Algorithm,
+    pub(crate) limit: &'a NamedLimit,
+    /// The limit that holds for the client, if one does.
+    pub(crate) by: Option<&'a Limit>,
+    /// In the limit's canonical form.
+    pub(crate) id: &'a str,
+    pub(crate) print: Fingerprint,
     /// What is asked of the bucket.
     pub ask: Ask,
-    /// The role in the batch.
-    pub mode: Mode,
-    /// The format of the bucket's id. A store with many nodes uses it to keep the buckets of one client together.
-    pub format: IdFormat,
-    /// The policy while the store does not answer, if the limit has one. For a limit in shadow mode, it never refuses.
-    pub on_failure: Option<OnFailure>,
-    /// Whether the limit is in shadow mode, so that the member has lost its vote.
-    pub(crate) shadow: bool,
-    /// Whether the id may not be shown in logs and errors.
-    pub(crate) secret: bool,
-    /// The part of the limit that a process can charge ahead, if it is leased.
-    pub(crate) lease: Option<LeaseShare>,
+    pub(crate) role: Role,
+}
+
+/// What a member is in its batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Role {
+    pub(crate) mode: Mode,
+    /// The policy while the store does not answer, in place of that of the limit.
+    pub(crate) on_failure: Option<OnFailure>,
+    /// Whether the id is a secret.
+    pub(crate) is_secret: bool,
+    /// Whether it corrects a decision that was already recorded.
+    pub(crate) is_correction: bool,
+    /// Whether a limit has come with the request.
+    pub(crate) is_brought: bool,
     /// Whether a refund or a renewal is about what this process has decided alone. Other backends than the one that did give
     /// nothing back.
     pub(crate) is_local: bool,
-    /// The place of its transaction. Some are without a bucket.
-    pub(crate) place: usize,
-    pub(crate) print: Fingerprint,
+    pub(crate) needs: Needs,
+    /// The place of its rule in a layer.
+    pub(crate) rule: u32,
+}
+
+/// What the decision on a member depends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// The state of its bucket.
+    #[default]
+    Bucket,
+    /// Nothing: no limit holds for the client.
+    Nothing,
+    /// Nothing: it cannot pass, in any state.
+    Refusal,
 }
 
 impl<'a> Member<'a> {
-    /// Creates a member of a batch that spends, with an opaque id. Its bucket is the one of this algorithm.
+    /// Creates a member of a batch that spends. The id is in the canonical form of the limit's ids.
     #[must_use]
-    pub fn new(key: BucketKey<'a>, algorithm: &'a Algorithm, cost: u32, mode: Mode) -> Self {
-        let key = key.of(algorithm.key());
-        let ask = Ask::new(Operation::Spend.verb(mode), cost);
-        Self {
-            key,
-            algorithm,
-            ask: Ask {
-                waits: matches!(mode, Mode::CheckAndSpend),
-                charge: algorithm.new_permits(cost),
-                ..ask
-            },
+    pub fn new(limit: &'a NamedLimit, id: &'a str, cost: u32, mode: Mode) -> Self {
+        let ask = Ask {
+            waits: true,
+            ..Ask::new(Verb::Spend, cost)
+        };
+        let role = Role {
             mode,
-            format: IdFormat::Opaque,
-            on_failure: None,
-            shadow: false,
-            secret: false,
-            lease: None,
-            is_local: false,
-            place: 0,
-            print: LimitSeed::of(key.limit).fingerprint(key.algorithm, key.id),
+            ..Role::default()
+        };
+        let client = client_hash(id);
+        Self::prepared(Operation::Spend, limit, (id, client), None, ask, role)
+    }
+
+    /// Creates a member. An id comes with its hash. `brought` has come with the request, and stands in the place of the default.
+    // It is made where it stays: copies of it would take longer than the arithmetic.
+    #[inline(always)]
+    pub(crate) fn prepared(
+        operation: Operation,
+        limit: &'a NamedLimit,
+        (id, client): (&'a str, u64),
+        brought: Option<&'a Limit>,
+        ask: Ask,
+        role: Role,
+    ) -> Self {
+        let is_shadow = limit.is_shadow();
+        let mode = if is_shadow {
+            role.mode.silent()
+        } else {
+            role.mode
+        };
+        let verb = operation.verb(mode);
+        let by = limit.in_force(id, brought);
+        let algorithm = by.and_then(Limit::algorithm);
+        let needs = match by {
+            _ if algorithm.is_some() => Needs::Bucket,
+            Some(by) if by.is_blocked() && operation != Operation::Reset => Needs::Refusal,
+            _ => Needs::Nothing,
+        };
+        Self {
+            limit,
+            by,
+            id,
+            print: limit
+                .seed()
+                .fingerprint(algorithm.map(Algorithm::key).unwrap_or_default(), client),
+            // All fields are named: a copy of a part is read in wide loads, which wait for narrow stores.
+            ask: Ask {
+                verb,
+                cost: ask.cost,
+                min_cost: ask.min_cost,
+                waits: ask.waits && mode == Mode::CheckAndSpend,
+                saturates: is_shadow || role.is_correction,
+                charge: match verb {
+                    Verb::Spend => algorithm.and_then(|by| by.new_permits(ask.cost)),
+                    _ => None,
+                },
+            },
+            role: Role {
+                mode,
+                is_brought: brought.is_some(),
+                needs,
+                ..role
+            },
+        }
+    }
+
+    /// Adds the cost of another rule of the same bucket.
+    pub(crate) fn add_cost(&mut self, cost: u32) {
+        let ask = &mut self.ask;
+        ask.cost = ask.cost.saturating_add(cost);
+        ask.min_cost = ask.cost;
+        if let Some(permits) = &mut ask.charge {
+            permits.units = ask.cost;
+        }
+    }
+
+    /// Decides by another limit in place of the default.
+    #[must_use]
+    pub fn by(self, limit: &'a Limit) -> Self {
+        let id = (self.id, self.print.client);
+        Self::prepared(
+            Operation::Spend,
+            self.limit,
+            id,
+            Some(limit),
+            self.ask,
+            self.role,
+        )
+    }
+
+    /// The bucket.
+    #[must_use]
+    pub fn key(&self) -> BucketKey<'a> {
+        BucketKey {
+            limit: self.limit.key(),
+            algorithm: self.algorithm().key(),
+            id: self.id,
+        }
+    }
+
+    /// The limit.
+    #[must_use]
+    pub const fn limit(&self) -> &'a NamedLimit {
+        self.limit
+    }
+
+    /// The algorithm of the bucket.
+    ///
+    /// # Panics
+    ///
+    /// For a client without a limit, which is no member of a batch.
+    #[inline]
+    #[must_use]
+    pub fn algorithm(&self) -> &'a Algorithm {
+        let algorithm = self.by.and_then(Limit::algorithm);
+        algorithm.expect("a member of a batch has a bucket")
+    }
+
+    /// The role in the batch.
+    #[must_use]
+    pub const fn mode(&self) -> Mode {
+        self.role.mode
+    }
+
+    /// The format of the bucket's id. A store with many nodes uses it to keep the buckets of one client together.
+    #[must_use]
+    pub fn format(&self) -> IdFormat {
+        self.limit.format()
+    }
+
+    /// The policy while the store does not answer, if the limit has one. For a limit in shadow mode, it never refuses.
+    #[must_use]
+    pub fn on_failure(&self) -> Option<OnFailure> {
+        self.role.on_failure.or(self.limit.failure())
+    }
+
+    /// The client; `None` if requests without an id share the bucket.
+    pub(crate) fn client(&self) -> Option<Id> {
+        let is_client = self.id != MISSING;
+        is_client.then(|| Id::from(self.id).secret_if(self.role.is_secret))
+    }
+
+    /// Returns whether the id may not be shown in logs and errors.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.role.is_secret || self.limit.redacts_ids()
+    }
+
+    /// Returns the id for logs and errors.
+    pub(crate) fn logged_id(&self) -> Id {
+        let is_hidden = self.id != MISSING && self.is_hidden();
+        Id::from(self.id).secret_if(is_hidden)
+    }
+
+    /// Returns the limit that holds in place of the default.
+    #[inline]
+    pub(crate) fn own(&self) -> Option<&'a Limit> {
+        let default = self.limit.limit();
+        self.by
+            .filter(|by| !default.is_some_and(|default| ptr::eq(*by, default)))
+    }
+
+    /// Returns whether the client has an override.
+    pub(crate) fn is_overridden(&self) -> bool {
+        self.limit.own(self.id).is_some()
+    }
+
+    /// Returns whether it may have to wait in line.
+    #[inline]
+    pub(crate) fn may_wait(&self) -> bool {
+        self.ask.waits && self.by.is_some_and(|by| by.line().is_some())
+    }
+
+    /// Returns whether the decision depends on a bucket.
+    #[inline]
+    pub(crate) const fn has_bucket(&self) -> bool {
+        matches!(self.role.needs, Needs::Bucket)
+    }
+
+    /// Returns the decision, if it does not depend on a bucket.
+    #[inline]
+    pub(crate) fn decision(&self, operation: Operation) -> Option<Decision> {
+        match self.role.needs {
+            Needs::Bucket => None,
+            Needs::Nothing => Some(Decision::NOT_LIMITED),
+            Needs::Refusal => Some(Decision::refused(
+                operation,
+                self.role.mode.votes(),
+                self.limit.is_shadow(),
+            )),
+        }
+    }
+}
+
+/// Writes a hash in place of a secret id.
+impl fmt::Debug for Member<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member")
+            .field("limit", &self.limit.name())
+            .field("id", &self.logged_id())
+            .field("by", &self.by)
+            .field("ask", &self.ask)
+            .field("mode", &self.mode())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A [`Member`] that borrows nothing.
+#[derive(Clone)]
+pub(crate) struct OwnedMember {
+    limit: NamedLimit,
+    by: Option<Limit>,
+    id: Box<str>,
+    print: Fingerprint,
+    ask: Ask,
+    role: Role,
+}
+
+impl OwnedMember {
+    pub(crate) fn as_member(&self) -> Member<'_> {
+        let default = self.limit.limit();
+        Member {
+            limit: &self.limit,
+            // The default is one place.
+            by: self.by.as_ref().or(default),
+            id: &self.id,
+            print: self.print,
+            ask: self.ask,
+            role: self.role,
+        }
+    }
+
+    pub(crate) fn limit(&self) -> &NamedLimit {
+        &self.limit
+    }
+
+    /// Prepares a correction of what the client was charged, by the limit in force. It was recorded already.
+    pub(crate) fn corrected<'a>(
+        &'a self,
+        operation: Operation,
+        limit: &'a NamedLimit,
+        ask: Ask,
+        mode: Mode,
+    ) -> Member<'a> {
+        // An override takes precedence over a limit that the request has brought.
+        let is_brought = self.role.is_brought && self.limit.own(&self.id).is_none();
+        let brought = self.by.as_ref().filter(|_| is_brought);
+        let role = Role {
+            mode,
+            is_secret: self.role.is_secret,
+            is_correction: true,
+            ..Role::default()
+        };
+        let id = (&*self.id, self.print.client);
+        Member::prepared(operation, limit, id, brought, ask, role)
+    }
+}
+
+impl fmt::Debug for OwnedMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_member().fmt(f)
+    }
+}
+
+impl From<&Member<'_>> for OwnedMember {
+    fn from(member: &Member<'_>) -> Self {
+        Self {
+            limit: member.limit.clone(),
+            by: member.own().cloned(),
+            id: member.id.into(),
+            print: member.print,
+            ask: member.ask,
+            role: member.role,
         }
     }
 }
@@ -141,7 +416,7 @@ impl<'a> Batch<'a> {
     #[inline]
     #[must_use]
     pub const fn votes(&self, member: &Member<'_>) -> bool {
-        matches!(self.operation, Operation::Check | Operation::Spend) && member.mode.votes()
+        matches!(self.operation, Operation::Check | Operation::Spend) && member.role.mode.votes()
     }
 
     /// Returns whether the bucket of `member` is changed if it passes, and the batch with it.

@@ -101,11 +101,16 @@ impl LimitSeed {
         Self(HASHER.hash_one(limit))
     }
 
-    /// Returns the fingerprint of a client's bucket.
+    /// Returns the hash of an id.
+    #[inline]
+    pub(crate) fn hash(id: &[u8]) -> u64 {
+        HASHER.hash_one(id)
+    }
+
+    /// Returns the fingerprint of a client's bucket. `client` is the hash of its id.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "both halves are mixed")]
-    pub(crate) fn fingerprint(self, algorithm: AlgorithmKey, id: &str) -> Fingerprint {
-        let client = HASHER.hash_one(id.as_bytes());
+    pub(crate) fn fingerprint(self, algorithm: AlgorithmKey, client: u64) -> Fingerprint {
         let mixed = client ^ self.0.rotate_left(8 * algorithm as u32);
         let product = u128::from(mixed) * 0x9e37_79b9_7f4a_7c15;
         let bucket = (product >> 64) as u64 ^ product as u64;

@@ -9,8 +9,8 @@ mod mode;
 mod receipt;
 
 pub(crate) use self::{
-    batch::{Batch, Member, Operation},
-    bucket_key::{BucketKey, Fingerprint, LimitKey, LimitSeed},
+    batch::{Batch, Member, Needs, Operation, OwnedMember, Role},
+    bucket_key::{BucketKey, LimitKey, LimitSeed},
 };
 pub use self::{
     mode::{Mode, OnFailure},

@@ -150,11 +150,13 @@ fn refunds(
                 other == bucket && *begun <= until && *ended >= charge.begun
             })
     };
+    let is_stale = |charge: &&Charge| charge.refunded.is_some_and(|at| was_lost(charge, at));
+    // A refund of a lost charge gives back what belongs to another one, whose refund then does the same.
+    let gives_back_others = charges.iter().any(is_stale);
     let came_back = |charge: &&&Charge| {
-        charge.refunded.is_some_and(|at| {
-            let was_before = terms.is_rate() && charge.begun < from;
-            at >= from && (was_before || was_lost(charge, at))
-        })
+        let was_before = terms.is_rate() && charge.begun < from;
+        let came_back = charge.refunded.is_some_and(|at| at >= from);
+        came_back && (was_before || gives_back_others)
     };
     let back = charges.iter().filter(came_back);
     back.map(|charge| u64::from(charge.units)).sum()

@@ -31,7 +31,7 @@ impl Backend for Link {
         let message = self.network.message(self.process, self.life, batch);
         let arrival = self.network.arrival(message, false);
         let (sender, answer) = oneshot::channel();
-        let permits = |member: &Member<'_>| matches!(member.algorithm, Algorithm::Concurrency(_));
+        let permits = |member: &Member<'_>| matches!(member.algorithm(), Algorithm::Concurrency(_));
         let (late, again) = match batch.members.iter().all(permits) {
             true => self.network.delays(message),
             false => (0, None),

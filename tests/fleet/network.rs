@@ -104,7 +104,7 @@ impl Network {
 
     pub(crate) fn message(&self, process: usize, life: u32, batch: &Batch<'_>) -> Message {
         let members = batch.members.iter();
-        let keys: Vec<_> = members.map(|member| member.key.to_string()).collect();
+        let keys: Vec<_> = members.map(|member| member.key().to_string()).collect();
         let hash = hashed((
             keys,
             batch.operation,
@@ -222,7 +222,7 @@ impl Network {
             let passed: Vec<_> = answers.iter().map(|answer| answer.passed).collect();
             let keys = batch.members.iter();
             let keys: Vec<_> = keys
-                .map(|member| (member.key.to_string(), member.ask.cost))
+                .map(|member| (member.key().to_string(), member.ask.cost))
                 .collect();
             let at = self.clock.world();
             state.trace.push(format!(

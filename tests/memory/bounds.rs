@@ -1,11 +1,11 @@
 //! The bound of each limit, by all sequences of requests that are possible: none admits more than [`Limit::most_within`] says,
 //! and some admit as much.
 
-use std::{collections::BTreeMap, iter, slice, time::Duration};
+use std::{collections::BTreeMap, iter, slice, sync::LazyLock, time::Duration};
 
 use tollgate::{
-    Limit,
-    backend::custom::{Batch, BucketKey, LimitKey, Member, Operation, Outcome, State},
+    Limit, Limits,
+    backend::custom::{Batch, Member, Operation, Outcome, State},
     clock::Timestamp,
     quota::Per,
     tiers::Tier,
@@ -21,9 +21,12 @@ fn us(us: u64) -> Duration {
 }
 
 fn asks_for_one(limit: &Limit, state: &mut Option<State>, now: u64) -> bool {
-    let algorithm = limit.algorithm().unwrap();
-    let key = BucketKey::new(LimitKey::Number(1), "a");
-    let members = [Member::new(key, algorithm, 1, Mode::CheckAndSpend)];
+    static NAMES: LazyLock<Limits> = LazyLock::new(|| {
+        let limits = Limits::builder().limit("l", Limit::UNLIMITED);
+        limits.build().unwrap()
+    });
+    let named = NAMES.get("l").unwrap();
+    let members = [Member::new(named, "a", 1, Mode::CheckAndSpend).by(limit)];
     let batch = Batch::new(Operation::Spend, &members);
     let outcome = Outcome::decide(&batch, Timestamp::from_micros(now), slice::from_mut(state));
     outcome.unwrap().answers[0].passed

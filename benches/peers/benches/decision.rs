@@ -14,7 +14,7 @@ use tollgate::{
     Limiter, MemoryBackend, Transaction,
     backend::{
         Backend,
-        custom::{Batch, BucketKey, LimitKey, Member, Operation},
+        custom::{Batch, Member, Operation},
     },
     transaction::Mode,
 };
@@ -50,20 +50,15 @@ fn hot(criterion: &mut Criterion, name: &str, rate: Rate) {
     });
 
     let backend = MemoryBackend::new();
-    let limit = rate.limit();
-    let key = BucketKey::new(LimitKey::Name(LIMIT), "203.0.113.7");
-    let member = [Member::new(
-        key,
-        limit.algorithm().expect("it has one"),
-        1,
-        Mode::CheckAndSpend,
-    )];
+    let limits = rate.limits();
+    let limit = limits.get(LIMIT).expect("it has this limit");
+    let member = [Member::new(limit, "203.0.113.7", 1, Mode::CheckAndSpend)];
     let batch = Batch::new(Operation::Spend, &member);
     let _ = backend.try_apply(
         &batch,
         &mut [tollgate::backend::custom::Answer::default(); 1],
     );
-    assert_eq!(spend(&backend, &limit, "203.0.113.7"), allowed);
+    assert_eq!(spend(&backend, limit, "203.0.113.7"), allowed);
     group.bench_function("backend", |b| {
         b.iter(|| {
             black_box(&backend.try_apply(
@@ -102,13 +97,10 @@ fn many(criterion: &mut Criterion) {
         governor.check_key(ip).is_ok()
     });
 
-    let (backend, limit) = (
-        MemoryBackend::with_max_buckets(MAX_BUCKETS),
-        Rate::LONG.limit(),
-    );
-    threads(&mut group, "backend", &ids, |id| {
-        spend(&backend, &limit, id)
-    });
+    let backend = MemoryBackend::with_max_buckets(MAX_BUCKETS);
+    let limits = Rate::LONG.limits();
+    let limit = limits.get(LIMIT).expect("it has this limit");
+    threads(&mut group, "backend", &ids, |id| spend(&backend, limit, id));
 
     let backend = MemoryBackend::with_max_buckets(MAX_BUCKETS);
     let limiter = Limiter::new(Rate::LONG.limits(), backend);

@@ -15,8 +15,9 @@ use tollgate::{
     Limit, Limits,
     backend::{
         Backend, MemoryBackend,
-        custom::{Answer, Batch, BucketKey, LimitKey, Member, Operation},
+        custom::{Answer, Batch, Member, Operation},
     },
+    limit::NamedLimit,
     transaction::Mode,
 };
 
@@ -96,14 +97,8 @@ pub fn client(n: u32) -> IpAddr {
 ///
 /// Never: memory does not wait.
 #[inline]
-pub fn spend(backend: &MemoryBackend, limit: &Limit, id: &str) -> bool {
-    let key = BucketKey::new(LimitKey::Name(LIMIT), id);
-    let member = [Member::new(
-        key,
-        limit.algorithm().expect("it has one"),
-        1,
-        Mode::CheckAndSpend,
-    )];
+pub fn spend(backend: &MemoryBackend, limit: &NamedLimit, id: &str) -> bool {
+    let member = [Member::new(limit, id, 1, Mode::CheckAndSpend)];
     let mut answers = [Answer::default()];
     backend
         .try_apply(&Batch::new(Operation::Spend, &member), &mut answers)

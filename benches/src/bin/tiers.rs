@@ -9,10 +9,10 @@ use std::{
 };
 
 use tollgate::{
-    Limit, MemoryBackend,
+    Limit, Limits, MemoryBackend,
     backend::{
         Backend,
-        custom::{Answer, Batch, BucketKey, LimitKey, Member, Operation},
+        custom::{Answer, Batch, Member, Operation},
     },
     clock::Timestamp,
     quota::Per,
@@ -49,23 +49,23 @@ fn main() {
 /// A backend, a limit and an instant.
 struct Side {
     backend: MemoryBackend,
-    limit: Limit,
+    limits: Limits,
     now: u64,
 }
 
 impl Side {
     fn new(limit: Limit) -> Self {
+        let limits = Limits::builder().limit("tiers", limit).build();
         Self {
             backend: MemoryBackend::new(),
-            limit,
+            limits: limits.expect("the limit is right"),
             now: START,
         }
     }
 
     fn spend(&self, id: &str) -> bool {
-        let key = BucketKey::new(LimitKey::Name("tiers"), id);
-        let algorithm = self.limit.algorithm().expect("it has one");
-        let member = [Member::new(key, algorithm, 1, Mode::CheckAndSpend)];
+        let tiers = self.limits.get("tiers").expect("it has this limit");
+        let member = [Member::new(tiers, id, 1, Mode::CheckAndSpend)];
         let batch =
             Batch::new(Operation::Spend, &member).at(Some(Timestamp::from_micros(self.now)));
         let mut answers = [Answer::default()];
@@ -146,8 +146,7 @@ fn memory(limit: u32, buckets: u32) {
     let tier = Limit::tiers([Tier::new(limit, Duration::from_secs(86_400))]);
     let side = Side {
         backend: MemoryBackend::with_max_buckets(usize::MAX >> 8),
-        limit: tier.expect("it is a tier"),
-        now: START,
+        ..Side::new(tier.expect("it is a tier"))
     };
     for n in 0..buckets {
         let id = client(n).to_string();

@@ -3,11 +3,12 @@ use std::iter;
 use smallvec::SmallVec;
 
 use crate::{
-    algorithm::{Algorithm, Ask, Share, Wait},
+    algorithm::{Ask, Share, Wait},
     backend::{Backend, BackendError, MemoryBackend, UnsupportedLimit},
     decision::{Answer, Outcome, Source},
+    limit::Limit,
     metrics,
-    transaction::{Batch, Member, Mode, OnFailure, Operation},
+    transaction::{Batch, Member, Mode, OnFailure, Operation, Role},
 };
 
 /// Decides in this process, with its share of each limit.
@@ -21,11 +22,7 @@ pub(super) struct Local {
 
 impl Local {
     pub(super) fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
-        let algorithm = &member.algorithm.parameters().share(self.share);
-        self.memory.admits(&Member {
-            algorithm,
-            ..*member
-        })
+        self.memory.admits(&member.by(&self.share_of(member)))
     }
 
     /// Decides a batch as its limits say, or returns the error of the store.
@@ -59,23 +56,25 @@ impl Local {
         is_ours: impl Fn(&Member<'_>) -> bool,
         answers: &mut [Answer],
     ) -> Result<(), BackendError> {
-        let shares = batch.members.iter();
-        let shares: SmallVec<[Algorithm; 4]> = shares
-            .map(|member| member.algorithm.parameters().share(self.share))
-            .collect();
-        let members = iter::zip(batch.members, &shares).map(|(member, algorithm)| {
+        let shares = batch.members.iter().map(|member| self.share_of(member));
+        let shares: SmallVec<[Limit; 4]> = shares.collect();
+        let members = iter::zip(batch.members, &shares).map(|(member, share)| {
             // The others neither vote nor change anything. What was asked about a charge that was made here is restored: of
             // the store, nothing is asked.
             let mode = match is_ours(member) {
-                true => member.mode,
+                true => member.mode(),
                 false => Mode::Observe,
             };
             let verb = batch.operation.verb(mode);
             let ask = Ask { verb, ..member.ask };
-            Member {
-                algorithm,
-                ask,
+            let role = Role {
                 mode,
+                ..member.role
+            };
+            Member {
+                by: Some(share),
+                ask,
+                role,
                 ..*member
             }
         });
@@ -94,7 +93,7 @@ impl Local {
             }
             *answer = decided;
             // A share never has as much.
-            if member.ask.min_cost > member.algorithm.capacity()
+            if member.ask.min_cost > member.algorithm().capacity()
                 && let Some(figures) = &mut answer.figures
             {
                 figures.next_after = Wait::UNKNOWN;
@@ -103,9 +102,13 @@ impl Local {
         Ok(())
     }
 
+    fn share_of(&self, member: &Member<'_>) -> Limit {
+        Limit::of(member.algorithm().parameters().share(self.share))
+    }
+
     fn action(&self, member: &Member<'_>) -> OnFailure {
-        match member.on_failure.unwrap_or(self.on_failure) {
-            OnFailure::Refuse if member.shadow => OnFailure::Allow,
+        match member.on_failure().unwrap_or(self.on_failure) {
+            OnFailure::Refuse if member.limit.is_shadow() => OnFailure::Allow,
             action => action,
         }
     }

@@ -238,12 +238,12 @@ impl<B: Backend> FailurePolicy<B> {
     /// Refunds or renews what this process has decided alone. The store does the rest first, so that an error means that
     /// nothing was given back here. What is local is nothing to it.
     async fn give_back(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let mut outcome = match batch.members.iter().all(|member| member.is_local) {
+        let mut outcome = match batch.members.iter().all(|member| member.role.is_local) {
             true => Outcome::unanswered(batch).by(Source::Local),
             false => self.decide(batch).await?,
         };
         self.local
-            .decide(batch, |member| member.is_local, &mut outcome.answers)?;
+            .decide(batch, |member| member.role.is_local, &mut outcome.answers)?;
         Ok(outcome)
     }
 }
@@ -251,7 +251,7 @@ impl<B: Backend> FailurePolicy<B> {
 #[async_trait]
 impl<B: Backend> Backend for FailurePolicy<B> {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        match batch.members.iter().any(|member| member.is_local) {
+        match batch.members.iter().any(|member| member.role.is_local) {
             true => self.give_back(batch).await,
             false => self.decide(batch).await,
         }
@@ -263,7 +263,7 @@ impl<B: Backend> Backend for FailurePolicy<B> {
         batch: &Batch<'_>,
         answers: &mut [Answer],
     ) -> Option<Result<Source, BackendError>> {
-        if batch.members.iter().any(|member| member.is_local) {
+        if batch.members.iter().any(|member| member.role.is_local) {
             return None;
         }
         let error = match (self.store.try_apply(batch, answers), &self.breaker) {
@@ -310,7 +310,8 @@ impl<B: Backend> Backend for FailurePolicy<B> {
 
 fn gives_back_permits(batch: &Batch<'_>) -> bool {
     let mut members = batch.members.iter();
-    batch.operation == Operation::Refund && members.all(|member| member.algorithm.hold().is_some())
+    batch.operation == Operation::Refund
+        && members.all(|member| member.algorithm().hold().is_some())
 }
 
 /// Returns the reason if an error is one of the store, and not of the batch.

@@ -15,6 +15,7 @@ use super::{Backend, BackendError, UnsupportedLimit};
 use crate::{
     algorithm::{Algorithm, LeaseShare, Verb},
     decision::{Answer, Outcome, Source},
+    limit::Limit,
     task::begin,
     transaction::{Batch, Member, Operation},
 };
@@ -100,13 +101,13 @@ impl<B: Backend> Lease<B> {
     /// Lets the store decide a batch, and charges ahead for its members.
     async fn ask(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let members = batch.members.iter();
-        let splits = members.map(|member| self.split(member, member.lease?).ok());
+        let splits = members.map(|member| self.split(member, member.limit.lease()?).ok());
         let splits: SmallVec<[Option<Split>; 4]> = splits.collect();
         let mut members: SmallVec<[Member<'_>; 4]> = batch.members.into();
         for (place, (member, split)) in zip(&mut members, &splits).enumerate() {
             if let Some(split) = split {
-                member.algorithm = &split.at_store;
-                let most = split.at_store.capacity();
+                member.by = Some(&split.at_store);
+                let most = member.algorithm().capacity();
                 if batch.votes(member) && member.ask.cost > most {
                     let member = place;
                     return Err(BackendError::TooCostly { member, most });
@@ -134,7 +135,8 @@ impl<B: Backend> Lease<B> {
 
     /// Splits the limit of a leased member, or says what to change.
     fn split(&self, member: &Member<'_>, share: LeaseShare) -> Result<Split, UnsupportedLimit> {
-        let (Algorithm::Gcra(gcra), false) = (member.algorithm, member.algorithm.has_line()) else {
+        let algorithm = member.algorithm();
+        let (Algorithm::Gcra(gcra), false) = (algorithm, algorithm.has_line()) else {
             return Err(UnsupportedLimit::new(
                 "only limits with burst, count and period, and without `max_wait`, can be leased: remove `lease`",
             ));
@@ -145,7 +147,7 @@ impl<B: Backend> Lease<B> {
         match gcra.with_burst(gcra.burst() - units * self.processes) {
             Ok(rest) if units > 0 => Ok(Split {
                 units,
-                at_store: Algorithm::Gcra(rest),
+                at_store: Limit::of(Algorithm::Gcra(rest)),
             }),
             _ => Err(UnsupportedLimit::new(format!(
                 "a lease of {share} is less than one unit for each of {} processes: raise the burst or the lease, or remove it",
@@ -161,7 +163,7 @@ struct Split {
     /// The most units that each process holds.
     units: u32,
     /// The limit by which the store decides. Its burst is what all processes leave.
-    at_store: Algorithm,
+    at_store: Limit,
 }
 
 /// Returns whether a batch can be decided from memory, if there is enough. Leases go by the store's clock.
@@ -169,7 +171,7 @@ fn is_leased(batch: &Batch<'_>) -> bool {
     let mut members = batch.members.iter();
     matches!(batch.operation, Operation::Check | Operation::Spend)
         && batch.now.is_none()
-        && members.all(|member| member.lease.is_some() && member.ask.verb == Verb::Spend)
+        && members.all(|member| member.limit.lease().is_some() && member.ask.verb == Verb::Spend)
 }
 
 #[async_trait]
@@ -191,7 +193,7 @@ impl<B: Backend> Backend for Lease<B> {
             return Some(Ok(Source::Lease));
         }
         let mut members = batch.members.iter();
-        match members.any(|member| member.lease.is_some()) {
+        match members.any(|member| member.limit.lease().is_some()) {
             true => None,
             false => self.shared.store.try_apply(batch, answers),
         }
@@ -202,13 +204,11 @@ impl<B: Backend> Backend for Lease<B> {
     }
 
     fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
-        let Some(share) = member.lease else {
+        let Some(share) = member.limit.lease() else {
             return self.shared.store.admits(member);
         };
         let split = self.split(member, share)?;
-        let mut at_store = *member;
-        at_store.algorithm = &split.at_store;
-        self.shared.store.admits(&at_store)
+        self.shared.store.admits(&member.by(&split.at_store))
     }
 
     async fn close(&self) -> Result<(), BackendError> {

@@ -7,9 +7,8 @@ use tokio::time::Instant;
 use super::{Split, is_leased};
 use crate::{
     algorithm::{Algorithm, Ask, Charge, Figures, LeaseShare, Wait},
-    backend::owned_batch::OwnedMember,
     decision::Answer,
-    transaction::{Batch, Member, Mode, Operation},
+    transaction::{Batch, Member, Mode, Operation, OwnedMember, Role},
 };
 
 /// If more buckets are busy, the store decides for the rest.
@@ -113,15 +112,18 @@ impl Pool {
 
 impl Held {
     fn new(member: &Member<'_>, split: &Split) -> Self {
-        let algorithm = &split.at_store;
-        let bucket = OwnedMember::from(&Member {
-            algorithm,
+        let role = Role {
             mode: Mode::CheckAndSpend,
+            ..member.role
+        };
+        let bucket = OwnedMember::from(&Member {
+            by: Some(&split.at_store),
+            role,
             ..*member
         });
         Self {
-            whole: member.algorithm.clone(),
-            share: member.lease,
+            whole: member.algorithm().clone(),
+            share: member.limit.lease(),
             bucket: Arc::new(bucket),
             units: 0,
             under_way: 0,
@@ -131,7 +133,7 @@ impl Held {
 
     /// Returns whether the units were charged by the limit in force.
     fn is_for(&self, member: &Member<'_>) -> bool {
-        self.whole == *member.algorithm && self.share == member.lease
+        self.whole == *member.algorithm() && self.share == member.limit.lease()
     }
 
     /// Takes the cost of a member, which is there.
@@ -158,7 +160,7 @@ impl Held {
     /// Begins to charge as much as there is room for, if that helps.
     fn charge(&mut self, member: &Member<'_>, split: &Split) -> Option<Units> {
         let room = split.units - self.units - self.under_way;
-        let helps = member.mode.spends() && (1..=split.units).contains(&member.ask.cost);
+        let helps = member.mode().spends() && (1..=split.units).contains(&member.ask.cost);
         (room > 0 && helps).then(|| self.send(room))
     }
 
@@ -176,7 +178,7 @@ impl Units {
     pub(super) fn member(&self, operation: Operation) -> Member<'_> {
         let member = self.bucket.as_member();
         Member {
-            ask: Ask::new(operation.verb(member.mode), self.units),
+            ask: Ask::new(operation.verb(member.mode()), self.units),
             ..member
         }
     }

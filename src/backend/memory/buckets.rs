@@ -24,6 +24,19 @@ pub(super) struct Locked<'m> {
 }
 
 impl Locked<'_> {
+    /// Locks the other shards, in ascending order, so that no two batches wait for each other. The buckets of one client share a
+    /// shard, so there are seldom any.
+    #[inline(never)]
+    pub(super) fn lock_others(&mut self, first: usize) {
+        let backend = self.backend;
+        let shards = || self.members.iter().map(|member| backend.shard_of(member));
+        let mut from = first + 1;
+        while let Some(shard) = shards().filter(|shard| *shard >= from).min() {
+            self.others.push((shard, backend.shards[shard].lock()));
+            from = shard + 1;
+        }
+    }
+
     #[inline]
     fn table(&mut self, member: &Member<'_>) -> &mut Table {
         if self.others.is_empty() {

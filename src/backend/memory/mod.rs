@@ -121,20 +121,19 @@ impl MemoryBackend {
             None => self.clock.now(),
         };
         now.validate()?;
-        // The shards of a batch are locked in ascending order, so that no two batches wait for each other.
-        let shards = || batch.members.iter().map(|member| self.shard_of(member));
-        let shard = shards().min().unwrap_or_default();
+        let Some((first, others)) = batch.members.split_first() else {
+            return Ok(Source::Store);
+        };
+        let others = others.iter().map(|member| self.shard_of(member));
+        let shard = others.fold(self.shard_of(first), usize::min);
         let mut locked = Locked {
             backend: self,
             members: batch.members,
             table: self.shards[shard].lock(),
             others: Vec::new(),
         };
-        let mut from = shard + 1;
-        // The buckets of one client share a shard, so there are seldom others.
-        while let Some(shard) = shards().filter(|shard| *shard >= from).min() {
-            locked.others.push((shard, self.shards[shard].lock()));
-            from = shard + 1;
+        if batch.members.len() > 1 {
+            locked.lock_others(shard);
         }
         decide(batch, answers, &mut locked, now.as_micros())?;
         Ok(Source::Store)
@@ -189,7 +188,7 @@ impl Backend for MemoryBackend {
 
     fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
         let (needed, most) = (
-            member.algorithm.parameters().largest_history(),
+            member.algorithm().parameters().largest_history(),
             self.max_history_bytes / self.shards.len(),
         );
         match needed <= most {

@@ -96,7 +96,7 @@ impl KeyForm {
 
     /// Returns the key of a member's bucket for logs and errors, without an id that is secret.
     pub(super) fn shown(&self, member: &Member<'_>) -> String {
-        match member.secret {
+        match member.is_hidden() {
             true => self.write(member, |key, _, _| key.push_str("<secret>")),
             false => self.key(member),
         }
@@ -109,18 +109,19 @@ impl KeyForm {
 
     /// Writes the key of a member's bucket. `push_id` appends an id or a tag, or so many bytes of its hash.
     fn write(&self, member: &Member<'_>, push_id: impl Fn(&mut String, &str, usize)) -> String {
-        let (algorithm, mut key) = (member.key.algorithm.as_str(), String::with_capacity(64));
+        let (of, mut key) = (member.key(), String::with_capacity(64));
+        let algorithm = of.algorithm.as_str();
         key.push_str(&self.before);
         if self.has_tag {
-            push_id(&mut key, &member.format.group(member.key.id), 8);
+            push_id(&mut key, &member.format().group(of.id), 8);
             key.push_str("}:");
         }
-        match member.key.limit {
+        match of.limit {
             LimitKey::Name(name) => key.push_str(name),
             LimitKey::Number(number) => key.push_str(itoa::Buffer::new().format(number)),
         }
         key.extend([if self.has_tag { algorithm } else { "" }, ":"]);
-        push_id(&mut key, member.key.id, 32);
+        push_id(&mut key, of.id, 32);
         if !self.has_tag {
             key.extend(["}", algorithm]);
         }
@@ -168,22 +169,27 @@ mod tests {
 
     use super::*;
     use crate::{
-        Limit,
-        id::IdFormat,
-        quota::Per,
-        tiers::Tier,
-        transaction::{BucketKey, Mode},
+        Limit, Limits, id::IdFormat, limit::LimitName, quota::Per, tiers::Tier, transaction::Mode,
     };
 
     fn key(form: &KeyForm, limit: LimitKey<'_>, format: IdFormat, id: &str) -> String {
-        let per_second = Limit::per_second(1);
-        let member = Member::new(
-            BucketKey::new(limit, id),
-            per_second.algorithm().unwrap(),
-            1,
-            Mode::CheckAndSpend,
-        );
-        form.key(&Member { format, ..member })
+        key_by(form, limit, format, id, &Limit::per_second(1))
+    }
+
+    fn key_by(
+        form: &KeyForm,
+        limit: LimitKey<'_>,
+        format: IdFormat,
+        id: &str,
+        by: &Limit,
+    ) -> String {
+        let name = match limit {
+            LimitKey::Number(number) => LimitName::new("n", number, format),
+            LimitKey::Name(name) => LimitName::unnumbered(name, format),
+        };
+        let limits = Limits::builder().limit(name, by.clone()).build().unwrap();
+        let limit = limits.iter().next().unwrap();
+        form.key(&Member::new(limit, id, 1, Mode::CheckAndSpend))
     }
 
     /// The key of a bucket with each algorithm: GCRA, a window, a quota, and tiers.
@@ -196,11 +202,7 @@ mod tests {
             Limit::quota(1, Per::Day),
             tiers,
         ];
-        limits.map(|one| {
-            let key = BucketKey::new(limit, id);
-            let member = Member::new(key, one.algorithm().unwrap(), 1, Mode::CheckAndSpend);
-            form.key(&Member { format, ..member })
-        })
+        limits.map(|one| key_by(form, limit, format, id, &one))
     }
 
     #[test]

@@ -201,7 +201,7 @@ impl Split<'_> {
             places.extend(phase.iter().copied());
             found.extend(self.ask_all(Operation::Spend, phase).await);
             passes = zip(&places, &found).all(|(place, found)| {
-                let votes = members[*place].mode.votes();
+                let votes = members[*place].mode().votes();
                 found.as_ref().is_ok_and(|answer| answer.passed || !votes)
             });
             if !passes {
@@ -249,7 +249,10 @@ struct Spent {
 }
 
 fn can_refund(member: &Member<'_>) -> bool {
-    !matches!(member.algorithm, Algorithm::Tiers(_) | Algorithm::Block(_))
+    !matches!(
+        member.algorithm(),
+        Algorithm::Tiers(_) | Algorithm::Block(_)
+    )
 }
 
 /// Returns all answers, or a failure. The failure is certain only if none has an unknown outcome, and the changes of the others

@@ -62,7 +62,7 @@ impl Call {
 #[expect(clippy::cast_precision_loss, reason = "doubles hold them exactly")]
 fn term(batch: &Batch<'_>, member: &Member<'_>, is_last: bool, around: impl Fn() -> u64) -> Value {
     let ask = &member.ask;
-    let (letter, mut numbers): (_, SmallVec<[u64; 8]>) = match member.algorithm {
+    let (letter, mut numbers): (_, SmallVec<[u64; 8]>) = match member.algorithm() {
         Algorithm::Gcra(gcra) => ("G", gcra.term(ask).into_iter().collect()),
         Algorithm::Window(window) => ("W", window.term(ask).into_iter().collect()),
         Algorithm::Concurrency(limit) => ("C", limit.term(ask).into_iter().collect()),
@@ -205,7 +205,7 @@ impl Reply {
     ) -> Option<Answer> {
         let (now, ask, taken) = (self.now, &member.ask, numbers.next()?);
         let units = u32::try_from(taken.max(0)).ok()?;
-        let (figures, charge) = match member.algorithm {
+        let (figures, charge) = match member.algorithm() {
             Algorithm::Gcra(gcra) => gcra.shown(ask, now, units, take(numbers)?)?,
             Algorithm::Quota(quota) => quota.shown(ask, now, units, take(numbers)?)?,
             Algorithm::Window(window) => {

@@ -10,7 +10,7 @@ use std::{env, fmt::Write, time::Instant};
 use rustix::time::{ClockId, clock_gettime};
 use tollgate::MemoryBackend;
 use tollgate::backend::Backend;
-use tollgate_peers::{Rate, client, spend};
+use tollgate_peers::{LIMIT, Rate, client, spend};
 
 fn main() {
     let mut args = env::args().skip(1);
@@ -31,12 +31,13 @@ fn main() {
 
 fn tollgate(buckets: u32) -> Times {
     let backend = MemoryBackend::with_max_buckets(buckets as usize);
-    let limit = Rate::ONCE.limit();
+    let limits = Rate::ONCE.limits();
+    let limit = limits.get(LIMIT).expect("it has this limit");
     let mut id = String::new();
     let times = measure(buckets, |n| {
         id.clear();
         let _ = write!(id, "{n}");
-        spend(&backend, &limit, &id)
+        spend(&backend, limit, &id)
     });
     println!(
         "tollgate holds {} buckets",

@@ -7,7 +7,7 @@ use std::env;
 
 use tollgate::MemoryBackend;
 use tollgate::backend::Backend;
-use tollgate_peers::{Rate, client, resident_kib, spend};
+use tollgate_peers::{LIMIT, Rate, client, resident_kib, spend};
 
 fn main() {
     let mut args = env::args().skip(1);
@@ -34,9 +34,10 @@ fn main() {
 /// Prints the number of buckets, and the resident memory with them.
 fn tollgate(buckets: u32, id: impl Fn(u32) -> String) -> (u64, u64) {
     let backend = MemoryBackend::with_max_buckets(buckets as usize);
-    let limit = Rate::ONCE.limit();
+    let limits = Rate::ONCE.limits();
+    let limit = limits.get(LIMIT).expect("it has this limit");
     for n in 0..buckets {
-        assert!(spend(&backend, &limit, &id(n)), "a new client is allowed");
+        assert!(spend(&backend, limit, &id(n)), "a new client is allowed");
     }
     (
         Backend::stats(&backend).buckets.unwrap_or(0) as u64,

@@ -1,7 +1,7 @@
 //! The script decides random batches as the arithmetic of this crate does, to the microsecond, with keys shared inside one
 //! call.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::LazyLock, time::Duration};
 
 use fred::types::{
     Value,
@@ -23,9 +23,11 @@ use crate::{
     },
     clock::Timestamp,
     decision::{Answer, Outcome},
+    id::IdFormat,
+    limit::{Limit, LimitName, Limits},
     quota::{Per, Quota, UtcOffset},
     tiers::{Tier, Tiers},
-    transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
+    transaction::{Batch, LimitKey, Member, Mode, Operation},
 };
 
 /// A generator of numbers, by Vigna's SplitMix.
@@ -59,7 +61,14 @@ impl Random {
 }
 
 /// The versions of each limit. Those of one share their buckets.
-fn limits() -> Vec<Vec<Algorithm>> {
+fn limits() -> Vec<Vec<Limit>> {
+    let lists = algorithms().into_iter();
+    lists
+        .map(|list| list.into_iter().map(Limit::of).collect())
+        .collect()
+}
+
+fn algorithms() -> Vec<Vec<Algorithm>> {
     let secs = Duration::from_secs;
     let micros = Duration::from_micros;
     let gcra = |burst, count, period| Gcra::new(burst, count, period).unwrap();
@@ -140,32 +149,38 @@ fn tiers() -> Vec<Algorithm> {
 /// A batch whose members borrow from the limits.
 struct Drawn<'a> {
     operation: Operation,
-    members: Vec<(usize, &'static str, &'a Algorithm, Ask, Mode)>,
+    members: Vec<(usize, &'static str, &'a Limit, Ask, Mode)>,
 }
 
 impl<'a> Drawn<'a> {
     fn members(&self) -> Vec<Member<'a>> {
-        let members = self
-            .members
-            .iter()
-            .map(|(limit, id, algorithm, ask, mode)| {
-                let number = u32::try_from(*limit).unwrap();
-                let key = BucketKey::new(LimitKey::Number(number), id);
-                Member {
-                    ask: *ask,
-                    ..Member::new(key, algorithm, ask.cost, *mode)
-                }
-            });
+        let members = self.members.iter().map(|(place, id, by, ask, mode)| {
+            let limit = NAMED.iter().nth(*place).unwrap();
+            Member {
+                ask: *ask,
+                ..Member::new(limit, id, ask.cost, *mode).by(by)
+            }
+        });
         members.collect()
     }
 }
 
 const IDS: [&str; 3] = ["a", "b", "c"];
 
+/// A name for each list of limits, with its place as its number.
+static NAMED: LazyLock<Limits> = LazyLock::new(|| {
+    let mut builder = Limits::builder();
+    for (number, limits) in (0..).zip(limits()) {
+        let name = LimitName::new(&format!("n{number}"), number, IdFormat::Opaque);
+        builder = builder.limit(name, limits[0].clone());
+    }
+    builder.build().unwrap()
+});
+
 #[expect(clippy::too_many_lines, reason = "one table of what can be asked")]
 fn draw<'a>(
     random: &mut Random,
-    limits: &'a [Vec<Algorithm>],
+    limits: &'a [Vec<Limit>],
     charges: &'a [(usize, &'static str, Charge)],
 ) -> Drawn<'a> {
     let operation = match random.below(20) {
@@ -177,7 +192,7 @@ fn draw<'a>(
         _ if random.one_in(3) => Operation::Reset,
         _ => Operation::Peek,
     };
-    let mut members: Vec<(usize, &'static str, &Algorithm, Ask, Mode)> = Vec::new();
+    let mut members: Vec<(usize, &'static str, &Limit, Ask, Mode)> = Vec::new();
     for _ in 0..=random.below(4) {
         let (mut limit, mut id) = (
             usize::try_from(random.below(limits.len() as u64)).unwrap(),
@@ -194,7 +209,8 @@ fn draw<'a>(
             let (of, to, charged) = random.pick(charges);
             (limit, id, charge) = (*of, *to, Some(*charged));
         }
-        let algorithm = random.pick(&limits[limit]);
+        let by = random.pick(&limits[limit]);
+        let algorithm = by.algorithm().unwrap();
         let mode = match random.below(12) {
             0..6 => Mode::CheckAndSpend,
             6 => Mode::CheckOnly,
@@ -235,7 +251,7 @@ fn draw<'a>(
             _ => algorithm.accepts(&ask),
         };
         if (is_new || operation == Operation::Renew) && asked.is_ok() {
-            members.push((limit, id, algorithm, ask, mode));
+            members.push((limit, id, by, ask, mode));
         }
     }
     Drawn { operation, members }
@@ -247,8 +263,8 @@ struct Map(HashMap<(u32, String), State>);
 
 impl Map {
     fn decide(&mut self, batch: &Batch<'_>, now: Timestamp) -> Result<Vec<Answer>, BackendError> {
-        let key = |member: &Member<'_>| match member.key.limit {
-            LimitKey::Number(number) => (number, member.key.id.to_owned()),
+        let key = |member: &Member<'_>| match member.key().limit {
+            LimitKey::Number(number) => (number, member.key().id.to_owned()),
             LimitKey::Name(_) => unreachable!(),
         };
         let members = batch.members.iter();
@@ -344,13 +360,13 @@ async fn agree(seed: u64, groups: u64) {
                     for (member, answer) in batch.members.iter().zip(&expected) {
                         passed += u64::from(answer.passed);
                         denied += u64::from(!answer.passed);
-                        let LimitKey::Number(number) = member.key.limit else {
+                        let LimitKey::Number(number) = member.key().limit else {
                             unreachable!()
                         };
                         if answer.charge.units > 0
                             && matches!(batch.operation, Operation::Spend | Operation::Renew)
                         {
-                            let id = *IDS.iter().find(|id| **id == member.key.id).unwrap();
+                            let id = *IDS.iter().find(|id| **id == member.key().id).unwrap();
                             charges.push((number as usize, id, answer.charge));
                         } else {
                             taken += u64::from(answer.charge.units > 0);

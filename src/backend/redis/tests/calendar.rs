@@ -7,15 +7,15 @@ use super::{
     redis_support::Server,
 };
 use crate::{
-    algorithm::Algorithm,
     backend::redis::{
         error::Failure,
         keys::KeyForm,
         protocol::{self, Call},
     },
     clock::Timestamp,
-    quota::{Per, Quota},
-    transaction::{Batch, BucketKey, LimitKey, Member, Mode, Operation},
+    limit::{Limit, Limits},
+    quota::Per,
+    transaction::{Batch, Member, Mode, Operation},
 };
 
 const HOUR: u64 = 3_600_000_000;
@@ -24,10 +24,11 @@ const HOUR: u64 = 3_600_000_000;
 async fn script_outside_of_the_given_periods_tells_its_time() {
     let server = Server::start();
     let connection = connect(&server).await;
-    let hourly = Algorithm::Quota(Quota::new(10, Per::Hour).unwrap());
+    let limits = Limits::builder().limit("hourly", Limit::quota(10, Per::Hour));
+    let limits = limits.build().unwrap();
     let ours = Timestamp::from(SystemTime::now()).as_micros();
-    let key = BucketKey::new(LimitKey::Number(1), "a");
-    let member = [Member::new(key, &hourly, 4, Mode::CheckAndSpend)];
+    let hourly = limits.get("hourly").unwrap();
+    let member = [Member::new(hourly, "a", 4, Mode::CheckAndSpend)];
     let batch = Batch::new(Operation::Spend, &member);
     let ask = async |around| {
         let call_around = Call::new(&batch, &KeyForm::default(), || around);

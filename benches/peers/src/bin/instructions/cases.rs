@@ -26,7 +26,7 @@ use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     backend::{
         Backend,
-        custom::{Batch, BucketKey, LimitKey, Member, Operation},
+        custom::{Batch, Member, Operation},
     },
     layer::Assessed,
     quota::Per,
@@ -440,10 +440,11 @@ fn governor() {
 }
 
 fn backend() {
-    let (backend, limit) = (MemoryBackend::new(), large());
-    let key = BucketKey::new(LimitKey::Name("requests"), "203.0.113.7");
-    let algorithm = limit.algorithm().expect("it has one");
-    let members = [Member::new(key, algorithm, 1, Mode::CheckAndSpend)];
+    let backend = MemoryBackend::new();
+    let limits = Limits::builder().limit("requests", large()).build();
+    let limits = limits.expect("the limit is right");
+    let requests = limits.get("requests").expect("it was just defined");
+    let members = [Member::new(requests, "203.0.113.7", 1, Mode::CheckAndSpend)];
     let batch = Batch::new(Operation::Spend, &members);
     repeat(|| {
         black_box(
