@@ -58,11 +58,12 @@
 //!   rule            which limits a request meets
 //!   limiter         the engine: from names and ids to decisions
 //!     key             who is calling
-//!     limit           what is allowed: names, limits, overrides, files
 //!   backend         where buckets are kept, and decided in one atomic step
+//!     decision        what the answers to a batch mean
+//!     batch           what a backend is asked: members, each prepared once
+//!   limit           what is allowed: names, limits, overrides, files
 //!     metrics         counters and histograms
-//!     decision        judges a batch, and its figures
-//!     transaction     what a backend is asked
+//!     transaction     modes, receipts, keys of buckets
 //!   algorithm       how a limit counts: a folder for each algorithm, pure
 //!   id, clock       ids and their formats; time
 //! ```
@@ -96,6 +97,7 @@
 
 mod algorithm;
 pub mod backend;
+mod batch;
 pub mod clock;
 pub mod decision;
 #[cfg(any(doc, doctest))]

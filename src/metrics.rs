@@ -69,10 +69,7 @@ use metrics::{
 };
 
 pub(crate) use self::durations::{Durations, Stopwatch, StoreDurations};
-use crate::{
-    decision::{ResultLabel, stats::Stats},
-    transaction::OnFailure,
-};
+use crate::transaction::{OnFailure, ResultLabel, stats::Stats};
 
 /// Decided transactions. The [module docs](self) describe each metric.
 pub const REQUESTS: &str = "rate_limiting.requests";

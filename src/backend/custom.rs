@@ -60,10 +60,10 @@ pub use crate::{
         Algorithm, AlgorithmKey, Ask, Figures, State, Verb, Wait,
         tiers::{history::History, parameters::Tiers, tier::Phase},
     },
-    backend::owned_batch::OwnedBatch,
+    batch::{batch::Batch, member::Member, owned_batch::OwnedBatch},
     decision::outcome::{Answer, Outcome},
     transaction::{
-        batch::{Batch, Member, Operation},
         bucket_key::{BucketKey, LimitKey},
+        operation::Operation,
     },
 };

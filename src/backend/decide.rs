@@ -6,9 +6,10 @@ use crate::{
         Algorithm, Arithmetic, Kept, State, Verb, Wait, concurrency::Permits, gcra::Ticks,
         quota::Usage, tiers::History, window::Units,
     },
+    batch::{Batch, Member},
     clock::Timestamp,
     decision::{Answer, Outcome},
-    transaction::{Batch, Member, Operation},
+    transaction::Operation,
 };
 
 /// Where the states of a batch's buckets are, while it is decided.

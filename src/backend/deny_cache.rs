@@ -11,8 +11,9 @@ use tokio::time::Instant;
 use super::{Backend, BackendError};
 use crate::{
     algorithm::{Algorithm, Figures, Verb},
+    batch::{Batch, Member},
     decision::{Answer, Outcome, Source},
-    transaction::{Batch, Member, Operation},
+    transaction::Operation,
 };
 
 /// Caches denials, so that clients who keep retrying never reach the store.

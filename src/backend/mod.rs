@@ -15,7 +15,6 @@ mod failure;
 #[cfg(feature = "failure-policy")]
 mod lease;
 mod memory;
-mod owned_batch;
 #[cfg(feature = "redis")]
 pub mod redis;
 
@@ -29,12 +28,12 @@ pub use self::redis::RedisBackend;
 pub use self::{deny_cache::DenyCache, memory::MemoryBackend};
 #[cfg(feature = "failure-policy")]
 pub use self::{failure::FailurePolicy, lease::Lease};
-pub use crate::decision::stats::Stats;
+pub use crate::transaction::stats::Stats;
 use crate::{
+    batch::{Batch, Member},
     clock::InvalidNow,
     decision::{Answer, Outcome, Source},
     message::debug_is_message,
-    transaction::{Batch, Member},
 };
 
 /// Keeps buckets, and decides batches. The page for [authors of backends](custom) has an example.

@@ -3,7 +3,8 @@ use std::{cmp::Reverse, time::Duration};
 use super::outcome::{Answer, Source};
 use crate::{
     algorithm::{Algorithm, AlgorithmKey, Charge, Wait, tiers::Grant},
-    transaction::{Member, Operation, Receipt},
+    batch::{Member, Needs},
+    transaction::{Mode, Operation, Receipt, ResultLabel},
 };
 
 /// The decision on one transaction. [`Limiter::spend`](crate::Limiter::spend) returns one.
@@ -141,13 +142,26 @@ impl Decision {
             source,
             by: By::Algorithm(member.algorithm().key()),
             role: Role::of(member.role.mode.votes(), is_shadow),
-            is_stored: operation.writes(member),
+            is_stored: member.writes(operation),
+        }
+    }
+
+    /// Creates the decision on a member if it does not depend on a bucket.
+    #[inline]
+    pub(crate) fn without_bucket(operation: Operation, member: &Member<'_>) -> Option<Self> {
+        match member.role.needs {
+            Needs::Bucket => None,
+            Needs::Nothing => Some(Self::NOT_LIMITED),
+            Needs::Refusal => {
+                let votes = member.mode().votes();
+                Some(Self::refused(operation, votes, member.limit.is_shadow()))
+            }
         }
     }
 
     /// Creates the decision for a transaction that cannot pass, in any state.
     #[cold]
-    pub(crate) fn refused(operation: Operation, votes: bool, is_shadow: bool) -> Self {
+    fn refused(operation: Operation, votes: bool, is_shadow: bool) -> Self {
         Self {
             verdict: Verdict::of(operation, false, is_shadow),
             by: By::Block,
@@ -158,6 +172,27 @@ impl Decision {
             reset_after: Wait::UNKNOWN,
             ..Self::NOT_LIMITED
         }
+    }
+
+    /// Returns the result of a member of this mode, in a batch that passes or not; `None` if it is not limited.
+    pub(crate) fn label(&self, mode: Mode, passes: bool) -> Option<ResultLabel> {
+        if !self.limited() {
+            return None;
+        }
+        Some(match (self.verdict, self.source()) {
+            (Verdict::WouldDeny, _) => ResultLabel::ShadowRejected,
+            (Verdict::Denied, _) if !passes && (self.in_shadow() || !mode.votes()) => {
+                ResultLabel::Withheld
+            }
+            (Verdict::Denied, _) if !mode.votes() => ResultLabel::Skipped,
+            (Verdict::Denied, _) if self.blocked() => ResultLabel::Blocked,
+            (Verdict::Denied, Source::Store | Source::Lease) => ResultLabel::Rejected,
+            (Verdict::Denied, Source::Cache) => ResultLabel::CacheRejected,
+            (Verdict::Denied, Source::Local) => ResultLabel::FallbackRejected,
+            _ if !passes => ResultLabel::Withheld,
+            (_, Source::Local) => ResultLabel::FallbackAcquired,
+            _ => ResultLabel::Acquired,
+        })
     }
 
     /// Returns whether the request may proceed, which is always true for a limit in shadow mode. For a member of a batch

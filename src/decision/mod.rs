@@ -6,13 +6,10 @@ mod batch_decision;
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod decision;
 pub(crate) mod outcome;
-mod result_label;
-pub(crate) mod stats;
 
 pub use self::{batch_decision::BatchDecision, decision::Decision, outcome::Source};
 pub(crate) use self::{
     batch_decision::strictest,
     decision::ceil_secs,
     outcome::{Answer, Outcome},
-    result_label::ResultLabel,
 };

@@ -2,7 +2,7 @@ use smallvec::SmallVec;
 
 use crate::{
     algorithm::{Charge, Figures},
-    transaction::Batch,
+    batch::Batch,
 };
 
 /// A backend's answer to a [`Batch`]. The [backend docs](crate::backend::custom) have an example.

@@ -8,7 +8,7 @@ use std::{
 
 use compact_str::CompactString;
 
-use crate::transaction::LimitSeed;
+use crate::random;
 
 /// The id of a client, as text. Up to 24 bytes, such as an IPv4 address or an IPv6 range, need no allocation.
 ///
@@ -32,6 +32,9 @@ pub struct Id {
     /// that has just been moved takes longer than all else of an id.
     mark: u64,
 }
+
+/// Hashes ids and limits, in the same way for all limiters of this process.
+pub(crate) static HASHER: LazyLock<ahash::RandomState> = LazyLock::new(|| random::keys(1));
 
 /// The bit of a mark that says whether an id is a secret.
 const SECRET: u64 = 1;
@@ -116,7 +119,7 @@ pub(super) fn written(text: fmt::Arguments<'_>) -> CompactString {
 /// Returns the hash of a client, by which its buckets are found. The lowest bit is 0.
 #[inline]
 pub(crate) fn client_hash(id: &str) -> u64 {
-    LimitSeed::hash(id.as_bytes()) & !SECRET
+    HASHER.hash_one(id.as_bytes()) & !SECRET
 }
 
 /// Two ids are equal if their texts are.

@@ -44,7 +44,7 @@ mod tests;
 pub(crate) use self::{
     address::{canonical_ip, embedded_ipv4, masked, network},
     format::shortened,
-    id::{client_hash, redacted},
+    id::{HASHER, client_hash, redacted},
 };
 pub use self::{
     format::{IdError, IdFormat},

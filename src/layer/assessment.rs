@@ -9,11 +9,12 @@ use super::decide::Asked;
 use crate::{
     algorithm::AskError,
     backend::BackendError,
+    batch::OwnedMember,
     decision::Decision,
     id::Id,
     limiter::{Correction, LentPermit, Limiter, LimiterError, Permit},
     task::detached,
-    transaction::{Mode, Operation, OwnedMember, Receipt},
+    transaction::{Mode, Operation, Receipt},
 };
 
 /// The decisions of rate limiting layers on a request. With [`extensions(true)`](super::RateLimitLayer::extensions), handlers

@@ -9,8 +9,7 @@ use http::{HeaderName, HeaderValue, Method, header, request::Parts};
 use parking_lot::Mutex;
 
 use crate::{
-    id::Id, key::IdSource, limiter::LimiterError, outage_log::OutageLog, rule::Rules,
-    transaction::Member,
+    batch::Member, id::Id, key::IdSource, limiter::LimiterError, outage_log::OutageLog, rule::Rules,
 };
 
 /// The number of requests that are looked at.

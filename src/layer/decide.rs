@@ -16,12 +16,13 @@ use super::{
     waiting::{Waited, Waiting},
 };
 use crate::{
-    decision::{Decision, ResultLabel, strictest},
+    batch::Member,
+    decision::{Decision, strictest},
     key::MissingId,
     limiter::{Failed, LimiterError, Members, Permit, check_line, is_listened_to, owned},
     response::{Decided, Fields, InForce, Reason, Refusal},
     rule::{Found, Outcome},
-    transaction::{Member, Operation},
+    transaction::{Operation, ResultLabel},
 };
 
 /// The place of what a rule finds.
@@ -287,7 +288,7 @@ fn record(decided: Decided<'_>) {
     let told = shadow.or_else(|| strictest(decisions));
     let told = told.or_else(|| place_of(Decision::limited));
     if let Some((member, decision)) = told.and_then(|place| decided.iter().nth(place)) {
-        let label = ResultLabel::of(decision, member.mode(), !decided.is_denied());
+        let label = decision.label(member.mode(), !decided.is_denied());
         span.record("rate_limiting.policy", member.limit.name());
         span.record("rate_limiting.result", label.map(ResultLabel::as_str));
     }

@@ -11,13 +11,14 @@ use super::{
     open::{Open, RequestStart},
 };
 use crate::{
+    batch::{Member, OwnedMember},
     decision::Decision,
     key::MissingId,
     limiter::{LimiterError, Members, PendingRefund},
     metrics,
     response::InForce,
     task::{detached, runtime_with_timer},
-    transaction::{Member, Operation, OwnedMember},
+    transaction::Operation,
 };
 
 pub(super) type Waiting = Pin<Box<dyn Future<Output = Waited> + Send>>;

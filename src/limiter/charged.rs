@@ -7,9 +7,10 @@ use tracing::{Instrument, instrument::WithSubscriber};
 
 use super::{Limiter, error::LimiterError};
 use crate::{
+    batch::{Member, OwnedMember},
     decision::Decision,
     task::{Background, begin},
-    transaction::{Member, Mode, Operation, OwnedMember, Receipt},
+    transaction::{Mode, Operation, Receipt},
 };
 
 /// A change of what a client was charged. The decision on it is not recorded: the first one was.

@@ -13,10 +13,11 @@ use super::{
 };
 use crate::{
     backend::BackendError,
+    batch::{Batch, Member, OwnedMember},
     decision::{Answer, Decision, Source},
     id::Id,
     metrics::Stopwatch,
-    transaction::{Batch, Member, Operation, OwnedMember},
+    transaction::Operation,
 };
 
 /// The members of a batch, in the order of their transactions.
@@ -145,7 +146,7 @@ impl Limiter {
     ) -> Result<Option<Decision>, Failed> {
         let members = slice::from_ref(member);
         let mut answer = Answer::default();
-        if let Some(decision) = member.decision(operation) {
+        if let Some(decision) = Decision::without_bucket(operation, member) {
             record(operation, members, slice::from_ref(&decision));
             return Ok(Some(decision));
         }
@@ -280,7 +281,7 @@ fn asked<'m, 'a>(
         return members;
     }
     for (member, decision) in zip(members, &mut *decisions) {
-        if let Some(known) = member.decision(operation) {
+        if let Some(known) = Decision::without_bucket(operation, member) {
             *decision = known;
         }
     }

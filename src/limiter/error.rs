@@ -3,11 +3,12 @@ use thiserror::Error;
 use crate::{
     algorithm::AskError,
     backend::BackendError,
+    batch::Member,
     clock::InvalidNow,
     id::IdError,
     limit::Limits,
     message::{debug_is_message, did_you_mean},
-    transaction::{BucketKey, Member},
+    transaction::BucketKey,
 };
 
 /// The error for a transaction that was not decided. A denial is not an error, but a [`Decision`](crate::Decision).

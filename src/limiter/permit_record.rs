@@ -7,8 +7,9 @@ use tokio::{runtime::Handle, time::Instant};
 
 use super::{Limiter, charged::Correction, error::LimiterError};
 use crate::{
+    batch::OwnedMember,
     metrics::PermitCount,
-    transaction::{Operation, OwnedMember, Receipt},
+    transaction::{Operation, Receipt},
 };
 
 /// The time between the starts of two attempts to give permits back.

@@ -12,9 +12,10 @@ use tokio::time::Instant;
 use super::{LimitHandle, Limiter, error::LimiterError, permit_record::PermitRecord};
 use crate::{
     algorithm::{Ask, Verb},
+    batch::{Batch, Member, OwnedMember},
     decision::Decision,
     task::detached,
-    transaction::{Batch, Member, Mode, Operation, OwnedMember, Receipt},
+    transaction::{Mode, Operation, Receipt},
 };
 
 /// The right to do a piece of work, on a [concurrency limit](crate::Limit::concurrent). Dropping it ends the work, and lets

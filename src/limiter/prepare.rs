@@ -10,9 +10,10 @@ use super::{
 };
 use crate::{
     algorithm::{Algorithm, Ask, AskError, Verb},
+    batch::{Member, Needs, OwnedMember, Role},
     id::{Id, MISSING, client_hash},
     limit::{Limits, NamedLimit},
-    transaction::{Member, Mode, Needs, Operation, OwnedMember, Receipt, Role},
+    transaction::{Mode, Operation, Receipt},
 };
 
 impl Limiter {
@@ -228,7 +229,7 @@ pub(crate) fn check_line(operation: Operation, members: &[Member<'_>]) -> Result
     };
     let has_permits = |member: &&Member<'_>| {
         let is_held = member.has_bucket() && member.algorithm().hold().is_some();
-        is_held && operation.writes(member)
+        is_held && member.writes(operation)
     };
     let Some(permits) = members.iter().find(has_permits) else {
         return Ok(());

@@ -6,9 +6,10 @@ use tracing::{Level, level_filters::LevelFilter};
 
 use super::error::LimiterError;
 use crate::{
-    decision::{Answer, Decision, ResultLabel, Source},
+    batch::Member,
+    decision::{Answer, Decision, Source},
     limit::Limit,
-    transaction::{Member, Operation},
+    transaction::{Operation, ResultLabel},
 };
 
 /// Returns whether a subscriber may receive anything. `dispatcher::has_been_set` would not do: it stays true after the first
@@ -64,7 +65,7 @@ pub(super) fn is_recorded(operation: Operation) -> bool {
 fn record_all(members: &[Member<'_>], decisions: &[Decision]) {
     let passes = !decisions.iter().any(Decision::denies);
     for (member, decision) in members.iter().zip(decisions) {
-        let label = ResultLabel::of(decision, member.mode(), passes);
+        let label = decision.label(member.mode(), passes);
         let Some(label) = label.filter(|_| !member.role.is_correction) else {
             continue;
         };

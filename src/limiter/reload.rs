@@ -8,9 +8,10 @@ use std::{
 use super::Limiter;
 use crate::{
     backend::Backend,
+    batch::Member,
     limit::{Limit, Limits, LimitsError, NamedLimit},
     metrics,
-    transaction::{Member, Mode},
+    transaction::Mode,
 };
 
 /// A user of limits, such as a layer with its rules.

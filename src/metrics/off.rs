@@ -1,9 +1,6 @@
 //! A stand-in for the metrics, which counts nothing without the feature `metrics`.
 
-use crate::{
-    decision::ResultLabel,
-    transaction::{OnFailure, Operation},
-};
+use crate::transaction::{OnFailure, Operation, ResultLabel};
 
 /// All counters and stopwatches.
 #[derive(Clone, Copy, Debug, Default)]

@@ -10,10 +10,10 @@ use http::HeaderValue;
 use super::fields::value;
 use crate::{
     algorithm::Algorithm,
+    batch::Member,
     decision::{Decision, ceil_secs},
     limit::{Limit, Limits, NamedLimit, REMAINING},
     rule::{BoundRule, Rules},
-    transaction::Member,
 };
 
 /// The decisions on what a request is charged.

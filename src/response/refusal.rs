@@ -4,13 +4,13 @@ use http::{StatusCode, request::Parts};
 
 use super::{policy::Decided, wait};
 use crate::{
+    batch::Member,
     decision::{Decision, ceil_secs},
     id::{Id, redacted},
     key::MissingId,
     limit::Limit,
     limiter::LimiterError,
     random,
-    transaction::Member,
 };
 
 /// The time after which a client should come back if nobody knows better: to a store that does not answer, and for a permit.

@@ -13,12 +13,13 @@ use http::request::Parts;
 use super::Rule;
 use crate::{
     algorithm::{Ask, Verb},
+    batch::{Member, Role},
     id::{Id, MISSING, client_hash, shortened},
     key::{IdSource, MissingId},
     limit::{Limit, Limits, NamedLimit},
     limiter::Members,
     message::did_you_mean,
-    transaction::{Member, Mode, Operation, Role},
+    transaction::{Mode, Operation},
 };
 
 /// What a rule has found in a request.

@@ -6,10 +6,11 @@ use super::driver::{
 };
 use crate::{
     backend::BackendError,
+    batch::Member,
     clock::Timestamp,
     id::IdFormat,
     limit::{LimitName, Limits},
-    transaction::{Member, Mode, Operation},
+    transaction::{Mode, Operation},
 };
 
 fn all(id: u64, cost: u32) -> Vec<Question> {

@@ -20,11 +20,12 @@ use crate::{
         tiers::Tier,
     },
     backend::{Backend, BackendError},
+    batch::{Batch, Member, Role},
     clock::Timestamp,
     decision::Answer,
     id::{IdFormat, client_hash},
     limit::{Limit, LimitName, Limits},
-    transaction::{Batch, Member, Mode, Operation, Role},
+    transaction::{Mode, Operation},
 };
 
 /// The first instant of 2026.
@@ -351,7 +352,7 @@ impl Models {
             let delay = if applies { figures.delay } else { Wait::ZERO };
             expected.passed = judged && (passes || votes(question));
             expected.figures = Some(Figures { delay, ..figures });
-            if applies && operation.writes(&member) {
+            if applies && member.writes(operation) {
                 // A bucket that is as new does not exist, so a clock that steps back finds nothing of it.
                 match figures.reset_after {
                     Wait::ZERO => self.0.remove(&driver.bucket(question)),

@@ -83,10 +83,10 @@ pub use crate::__tollgate_conformance as conformance;
 use crate::{
     algorithm::State,
     backend::{Backend, BackendError, async_trait},
+    batch::Batch,
     clock::{Clock, SystemClock},
     decision::Outcome,
     random::simulated,
-    transaction::Batch,
 };
 
 /// The simplest backend, as the page for [authors](crate::backend::custom) shows it: a map. Other backends are compared with it.

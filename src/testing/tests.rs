@@ -6,9 +6,10 @@ use super::{MapBackend, cases, driver::Driver, history};
 use crate::{
     MemoryBackend,
     backend::{Backend, BackendError, DenyCache, async_trait},
+    batch::Batch,
     clock::Timestamp,
     decision::Outcome,
-    transaction::{Batch, Operation},
+    transaction::Operation,
 };
 
 crate::testing::conformance!(memory, MemoryBackend::new());

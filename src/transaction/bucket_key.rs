@@ -1,12 +1,9 @@
 use std::{
     fmt,
     hash::{Hash, Hasher},
-    sync::LazyLock,
 };
 
-use ahash::RandomState;
-
-use crate::{algorithm::AlgorithmKey, random};
+use crate::{algorithm::AlgorithmKey, id::HASHER};
 
 /// The part of a [`BucketKey`] that stands for the limit: its number or, without one, its name.
 ///
@@ -93,18 +90,9 @@ impl Hash for Fingerprint {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitSeed(u64);
 
-/// The same for all limiters of this process.
-static HASHER: LazyLock<RandomState> = LazyLock::new(|| random::keys(1));
-
 impl LimitSeed {
     pub(crate) fn of(limit: LimitKey<'_>) -> Self {
         Self(HASHER.hash_one(limit))
-    }
-
-    /// Returns the hash of an id.
-    #[inline]
-    pub(crate) fn hash(id: &[u8]) -> u64 {
-        HASHER.hash_one(id)
     }
 
     /// Returns the fingerprint of a client's bucket. `client` is the hash of its id.

@@ -1,16 +1,16 @@
-//! Modes, failure policies and receipts of [`Transaction`](crate::Transaction)s.
-//!
-//! The limiter turns transactions into the members of a [`Batch`]. Only an author of a
-//! [backend](crate::backend::custom) sees these.
+//! Modes, failure policies and receipts of [`Transaction`](crate::Transaction)s, and the names of what happens to them.
 
-pub(crate) mod batch;
 pub(crate) mod bucket_key;
 mod mode;
+pub(crate) mod operation;
 mod receipt;
+mod result_label;
+pub(crate) mod stats;
 
 pub(crate) use self::{
-    batch::{Batch, Member, Needs, Operation, OwnedMember, Role},
-    bucket_key::{BucketKey, LimitKey, LimitSeed},
+    bucket_key::{BucketKey, Fingerprint, LimitKey, LimitSeed},
+    operation::Operation,
+    result_label::ResultLabel,
 };
 pub use self::{
     mode::{Mode, OnFailure},

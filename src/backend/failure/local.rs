@@ -5,10 +5,11 @@ use smallvec::SmallVec;
 use crate::{
     algorithm::{Ask, Share, Wait},
     backend::{Backend, BackendError, MemoryBackend, UnsupportedLimit},
+    batch::{Batch, Member, Role},
     decision::{Answer, Outcome, Source},
     limit::Limit,
     metrics,
-    transaction::{Batch, Member, Mode, OnFailure, Operation, Role},
+    transaction::{Mode, OnFailure, Operation},
 };
 
 /// Decides in this process, with its share of each limit.

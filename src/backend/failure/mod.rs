@@ -15,15 +15,15 @@ use self::local::Local;
 use super::{
     Backend, BackendError, MemoryBackend, Stats, UnsupportedLimit,
     breaker::{Attempt, Breaker},
-    owned_batch::OwnedBatch,
 };
 use crate::{
     algorithm::Share,
+    batch::{Batch, Member, OwnedBatch},
     decision::{Answer, Outcome, Source},
     metrics,
     outage_log::{OutageLog, Seldom},
     task::{detached, runtime_with_timer},
-    transaction::{Batch, Member, OnFailure, Operation},
+    transaction::{OnFailure, Operation},
 };
 
 /// Bounds what a failing store can do: each decision has a deadline, a store that keeps failing is not asked, and each limit

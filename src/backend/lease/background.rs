@@ -13,9 +13,10 @@ use tokio::{
 use super::{Shared, Split, pool::Units};
 use crate::{
     backend::{Backend, BackendError},
+    batch::{Batch, Member},
     decision::{Outcome, Source},
     task::{Background, begin, runtime_with_timer},
-    transaction::{Batch, Member, Operation},
+    transaction::Operation,
 };
 
 /// The most charges at once. While as many are under way, nothing more is charged ahead.

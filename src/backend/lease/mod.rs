@@ -14,10 +14,11 @@ use self::{background::PLACES, pool::Pool};
 use super::{Backend, BackendError, UnsupportedLimit};
 use crate::{
     algorithm::{Algorithm, LeaseShare, Verb},
+    batch::{Batch, Member},
     decision::{Answer, Outcome, Source},
     limit::Limit,
     task::begin,
-    transaction::{Batch, Member, Operation},
+    transaction::Operation,
 };
 
 /// Charges busy buckets ahead, and decides most of their requests from memory.

@@ -7,8 +7,9 @@ use tokio::time::Instant;
 use super::{Split, is_leased};
 use crate::{
     algorithm::{Algorithm, Ask, Charge, Figures, LeaseShare, Wait},
+    batch::{Batch, Member, OwnedMember, Role},
     decision::Answer,
-    transaction::{Batch, Member, Mode, Operation, OwnedMember, Role},
+    transaction::{Mode, Operation},
 };
 
 /// If more buckets are busy, the store decides for the rest.

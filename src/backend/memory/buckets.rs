@@ -11,7 +11,7 @@ use crate::{
         Kept, concurrency::Permits, gcra::Ticks, quota::Usage, tiers::History, window::Units,
     },
     backend::decide::{Buckets, Keep},
-    transaction::Member,
+    batch::Member,
 };
 
 /// The shards of a batch.

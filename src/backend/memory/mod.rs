@@ -17,9 +17,9 @@ use parking_lot::Mutex;
 use self::{buckets::Locked, table::Table};
 use super::{Backend, BackendError, Stats, UnsupportedLimit, async_trait, decide::decide};
 use crate::{
+    batch::{Batch, Member},
     clock::{Clock, SystemClock},
     decision::{Answer, Outcome, Source},
-    transaction::{Batch, Member},
 };
 
 /// Keeps buckets in this process's memory.

@@ -1,7 +1,7 @@
 use std::{mem, ops::RangeInclusive};
 
 use super::histories::Histories;
-use crate::{algorithm::State, transaction::Member};
+use crate::{algorithm::State, batch::Member};
 
 /// The buckets of a shard: an array sorted by fingerprint, with gaps.
 ///

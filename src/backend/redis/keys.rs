@@ -6,10 +6,7 @@ use hmac_sha256::Hash as Sha256;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use thiserror::Error;
 
-use crate::{
-    message::debug_is_message,
-    transaction::{LimitKey, Member},
-};
+use crate::{batch::Member, message::debug_is_message, transaction::LimitKey};
 
 /// The form of bucket keys.
 ///

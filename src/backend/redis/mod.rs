@@ -73,7 +73,7 @@ pub use self::{
 };
 use self::{error::Failure, home::Home};
 use super::{Backend, BackendError, Stats};
-use crate::{decision::Outcome, metrics::StoreDurations, transaction::Batch};
+use crate::{batch::Batch, decision::Outcome, metrics::StoreDurations};
 
 /// The most transactions of a batch. A server closes the connection at a command of more than 1024 · 1024 arguments, which fails
 /// all other calls.

@@ -31,9 +31,10 @@ use super::{
 };
 use crate::{
     algorithm::{Algorithm, Ask, Charge, Verb},
-    backend::owned_batch::OwnedBatch,
+    batch::OwnedBatch,
+    batch::{Batch, Member},
     decision::{Answer, Outcome},
-    transaction::{Batch, Member, Operation},
+    transaction::Operation,
 };
 
 type Found = Result<Answer, Failure>;

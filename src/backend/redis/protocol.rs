@@ -10,9 +10,10 @@ use crate::{
     algorithm::{
         Algorithm, Arithmetic, Charge, Verb, Wait, block::Block, gcra::Ticks, window::Shown,
     },
+    batch::{Batch, Member},
     clock::Timestamp,
     decision::Answer,
-    transaction::{Batch, Member, Operation},
+    transaction::Operation,
 };
 
 /// A batch in the form that the script decides. On a cluster, its keys are in one slot.

@@ -35,7 +35,7 @@ use super::{
     link::{Link, RECONNECT_DELAY},
     protocol::Call,
 };
-use crate::{clock::Timestamp, decision::Answer, random, transaction::Batch};
+use crate::{batch::Batch, clock::Timestamp, decision::Answer, random};
 
 /// The number of slots of a cluster.
 const SLOTS: usize = 1 << 14;

@@ -21,13 +21,14 @@ use crate::{
             protocol::{self, Call},
         },
     },
+    batch::{Batch, Member},
     clock::Timestamp,
     decision::{Answer, Outcome},
     id::IdFormat,
     limit::{Limit, LimitName, Limits},
     quota::{Per, Quota, UtcOffset},
     tiers::{Tier, Tiers},
-    transaction::{Batch, LimitKey, Member, Mode, Operation},
+    transaction::{LimitKey, Mode, Operation},
 };
 
 /// A generator of numbers, by Vigna's SplitMix.

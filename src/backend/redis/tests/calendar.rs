@@ -12,10 +12,11 @@ use crate::{
         keys::KeyForm,
         protocol::{self, Call},
     },
+    batch::{Batch, Member},
     clock::Timestamp,
     limit::{Limit, Limits},
     quota::Per,
-    transaction::{Batch, Member, Mode, Operation},
+    transaction::{Mode, Operation},
 };
 
 const HOUR: u64 = 3_600_000_000;

@@ -1,9 +1,3 @@
-use super::{
-    decision::{Decision, Verdict},
-    outcome::Source,
-};
-use crate::transaction::Mode;
-
 /// The result of a transaction, in the words of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResultLabel {
@@ -44,27 +38,6 @@ impl ResultLabel {
         Self::Skipped,
         Self::Error,
     ];
-
-    /// Returns the result of a member of a batch; `None` if it is not limited.
-    pub(crate) fn of(decision: &Decision, mode: Mode, passes: bool) -> Option<Self> {
-        if !decision.limited() {
-            return None;
-        }
-        Some(match (decision.verdict(), decision.source()) {
-            (Verdict::WouldDeny, _) => Self::ShadowRejected,
-            (Verdict::Denied, _) if !passes && (decision.in_shadow() || !mode.votes()) => {
-                Self::Withheld
-            }
-            (Verdict::Denied, _) if !mode.votes() => Self::Skipped,
-            (Verdict::Denied, _) if decision.blocked() => Self::Blocked,
-            (Verdict::Denied, Source::Store | Source::Lease) => Self::Rejected,
-            (Verdict::Denied, Source::Cache) => Self::CacheRejected,
-            (Verdict::Denied, Source::Local) => Self::FallbackRejected,
-            _ if !passes => Self::Withheld,
-            (_, Source::Local) => Self::FallbackAcquired,
-            _ => Self::Acquired,
-        })
-    }
 
     pub(crate) const fn as_str(self) -> &'static str {
         match self {

@@ -1,9 +1,7 @@
 use smallvec::SmallVec;
 
-use crate::{
-    clock::Timestamp,
-    transaction::{Batch, Member, Operation, OwnedMember},
-};
+use super::{Batch, Member, OwnedMember};
+use crate::{clock::Timestamp, transaction::Operation};
 
 /// A copy of a [`Batch`] that borrows nothing: for a backend that decides on another thread, because its store blocks.
 ///

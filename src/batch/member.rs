@@ -1,60 +1,11 @@
 use std::{fmt, ptr};
 
-use super::{
-    bucket_key::{BucketKey, Fingerprint},
-    mode::{Mode, OnFailure},
-};
 use crate::{
     algorithm::{Algorithm, Ask, Verb},
-    clock::Timestamp,
-    decision::Decision,
     id::{Id, IdFormat, MISSING, client_hash},
     limit::{Limit, NamedLimit},
+    transaction::{BucketKey, Fingerprint, Mode, OnFailure, Operation},
 };
-
-/// The operation of a [`Batch`]. A backend passes it on to [`Outcome::decide`](crate::backend::custom::Outcome::decide); the
-/// page for [authors](crate::backend::custom) has an example.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Operation {
-    /// Returns what [`Spend`](Self::Spend) would return, without charging.
-    Check,
-    /// Charges all members that spend, or none if a voting member is denied.
-    Spend,
-    /// Refunds the members' costs, each by itself. No bucket gets more than full.
-    Refund,
-    /// Moves the charges of the members' receipts to now, one after the other. Several can be of one bucket.
-    Renew,
-    /// Returns the figures of the buckets as they are.
-    Peek,
-    /// Makes the buckets as new.
-    Reset,
-}
-
-impl Operation {
-    /// Returns what a member of this mode asks of its bucket.
-    #[inline]
-    pub(crate) const fn verb(self, mode: Mode) -> Verb {
-        match (self, mode) {
-            (Self::Check | Self::Spend, Mode::Debit) => Verb::Debit,
-            (Self::Check | Self::Spend, _) => Verb::Spend,
-            (Self::Refund, mode) if mode.spends() => Verb::Refund,
-            (Self::Renew, mode) if mode.spends() => Verb::Renew,
-            _ => Verb::Peek,
-        }
-    }
-
-    #[inline]
-    pub(crate) const fn writes(self, member: &Member<'_>) -> bool {
-        match self {
-            Self::Spend | Self::Refund | Self::Renew => {
-                member.role.mode.spends() && member.ask.cost > 0
-            }
-            Self::Reset => true,
-            Self::Check | Self::Peek => false,
-        }
-    }
-}
 
 /// One client's use of one limit, as part of a [`Batch`]. The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy)]
@@ -284,17 +235,15 @@ impl<'a> Member<'a> {
         matches!(self.role.needs, Needs::Bucket)
     }
 
-    /// Returns the decision, if it does not depend on a bucket.
+    /// Returns whether the bucket is changed by an operation, if the member passes and its batch with it.
     #[inline]
-    pub(crate) fn decision(&self, operation: Operation) -> Option<Decision> {
-        match self.role.needs {
-            Needs::Bucket => None,
-            Needs::Nothing => Some(Decision::NOT_LIMITED),
-            Needs::Refusal => Some(Decision::refused(
-                operation,
-                self.role.mode.votes(),
-                self.limit.is_shadow(),
-            )),
+    pub(crate) const fn writes(&self, operation: Operation) -> bool {
+        match operation {
+            Operation::Spend | Operation::Refund | Operation::Renew => {
+                self.role.mode.spends() && self.ask.cost > 0
+            }
+            Operation::Reset => true,
+            Operation::Check | Operation::Peek => false,
         }
     }
 }
@@ -379,50 +328,5 @@ impl From<&Member<'_>> for OwnedMember {
             ask: member.ask,
             role: member.role,
         }
-    }
-}
-
-/// Members that are decided and stored in one atomic step. No two of them share a bucket, except those of renewals, which are
-/// decided in order. The [backend docs](crate::backend::custom) have an example.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Batch<'a> {
-    /// The operation on the buckets.
-    pub operation: Operation,
-    /// The time of the decision, or `None` for the backend's clock.
-    pub now: Option<Timestamp>,
-    /// The buckets.
-    pub members: &'a [Member<'a>],
-}
-
-impl<'a> Batch<'a> {
-    /// Creates a batch that is decided by the backend's clock.
-    #[must_use]
-    pub const fn new(operation: Operation, members: &'a [Member<'a>]) -> Self {
-        Self {
-            operation,
-            now: None,
-            members,
-        }
-    }
-
-    /// Sets the time of the decision, instead of the backend's clock.
-    #[must_use]
-    pub const fn at(self, now: Option<Timestamp>) -> Self {
-        Self { now, ..self }
-    }
-
-    /// Returns whether the batch is denied if `member` does not pass.
-    #[inline]
-    #[must_use]
-    pub const fn votes(&self, member: &Member<'_>) -> bool {
-        matches!(self.operation, Operation::Check | Operation::Spend) && member.role.mode.votes()
-    }
-
-    /// Returns whether the bucket of `member` is changed if it passes, and the batch with it.
-    #[inline]
-    #[must_use]
-    pub const fn writes(&self, member: &Member<'_>) -> bool {
-        self.operation.writes(member)
     }
 }

@@ -1,0 +1,35 @@
+use super::mode::Mode;
+use crate::algorithm::Verb;
+
+/// The operation of a [`Batch`]. A backend passes it on to [`Outcome::decide`](crate::backend::custom::Outcome::decide); the
+/// page for [authors](crate::backend::custom) has an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Returns what [`Spend`](Self::Spend) would return, without charging.
+    Check,
+    /// Charges all members that spend, or none if a voting member is denied.
+    Spend,
+    /// Refunds the members' costs, each by itself. No bucket gets more than full.
+    Refund,
+    /// Moves the charges of the members' receipts to now, one after the other. Several can be of one bucket.
+    Renew,
+    /// Returns the figures of the buckets as they are.
+    Peek,
+    /// Makes the buckets as new.
+    Reset,
+}
+
+impl Operation {
+    /// Returns what a member of this mode asks of its bucket.
+    #[inline]
+    pub(crate) const fn verb(self, mode: Mode) -> Verb {
+        match (self, mode) {
+            (Self::Check | Self::Spend, Mode::Debit) => Verb::Debit,
+            (Self::Check | Self::Spend, _) => Verb::Spend,
+            (Self::Refund, mode) if mode.spends() => Verb::Refund,
+            (Self::Renew, mode) if mode.spends() => Verb::Renew,
+            _ => Verb::Peek,
+        }
+    }
+}
