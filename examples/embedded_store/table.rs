@@ -123,7 +123,7 @@ impl OpenBuckets<'_> {
             if after[i] != before[i] {
                 match &after[i] {
                     Some(state) => {
-                        self.store(&keys[i], state, member.algorithm().full_at(state))?
+                        self.store(&keys[i], state, member.algorithm().full_at(state))?;
                     }
                     None => self.remove(&keys[i])?,
                 }

@@ -407,10 +407,6 @@ impl Decision {
         self.verdict == Verdict::Denied
     }
 
-    pub(crate) const fn verdict(&self) -> Verdict {
-        self.verdict
-    }
-
     /// Orders limited decisions by strictness: denied before allowed, then the longer wait, then fewer tokens.
     pub(crate) fn strictness(&self) -> impl Ord + use<> {
         (self.denied(), self.next_after, Reverse(self.remaining))

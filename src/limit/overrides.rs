@@ -1,6 +1,6 @@
 //! Overrides by id. Versions that differ in one override share the rest.
 
-use std::{fmt, mem, sync::Arc};
+use std::{fmt, iter, mem, sync::Arc};
 
 use ahash::RandomState;
 use hashbrown::hash_table::{Entry, HashTable};
@@ -131,7 +131,8 @@ impl Overrides {
 
 /// Returns the places of a group and of a part in it. Tables use the other bits.
 fn path(hash: u64) -> [usize; 2] {
-    [32, 40].map(|bits| (hash >> bits) as usize % BRANCHES)
+    let bits = (hash >> 32) as usize;
+    [bits % BRANCHES, bits / BRANCHES % BRANCHES]
 }
 
 /// Returns the branches that others do not share, each with the other one at its place.
@@ -139,10 +140,8 @@ fn unshared<'a, T>(
     branches: &'a [Arc<T>],
     others: Option<&'a Vec<Arc<T>>>,
 ) -> impl Iterator<Item = (&'a T, Option<&'a T>)> {
-    let pairs = branches.iter().enumerate().map(move |(place, branch)| {
-        let other = others.and_then(|others| others.get(place));
-        (branch, other)
-    });
+    let others = others.into_iter().flatten().map(Some);
+    let pairs = iter::zip(branches, others.chain(iter::repeat(None)));
     let pairs = pairs.filter(|(own, other)| !other.is_some_and(|other| Arc::ptr_eq(own, other)));
     pairs.map(|(own, other)| (&**own, other.map(|other| &**other)))
 }

@@ -216,22 +216,36 @@ impl BoundRule {
                 }
             }
         };
-        let (id, is_secret) = match &found.id {
-            Some(id) => ((id.as_str(), id.client_hash()), id.is_secret()),
-            None => ((MISSING, client_hash(MISSING)), false),
+        self.add(limit, cost, place, found, members);
+        Ok(Applied::Once)
+    }
+
+    /// Prepares a member, or adds the cost to that of a rule before for the same bucket.
+    #[inline]
+    fn add<'a>(
+        &self,
+        limit: &'a NamedLimit,
+        cost: u32,
+        place: u32,
+        found: &'a Found,
+        members: &mut Members<'a>,
+    ) {
+        let is_secret = found.id.as_ref().is_some_and(Id::is_secret);
+        let id = match &found.id {
+            Some(id) => (id.as_str(), id.client_hash()),
+            None => (MISSING, client_hash(MISSING)),
         };
         let meets = |other: &&mut Member<'_>| other.limit.is(limit) && other.id == id.0;
         if let Some(other) = members.iter_mut().find(meets) {
-            other.add_cost(cost);
-            return Ok(Applied::Once);
+            return other.add_cost(cost);
         }
         let ask = Ask {
-            waits: !rule.no_wait,
+            waits: !self.rule.no_wait,
             ..Ask::new(Verb::Spend, cost)
         };
         let role = Role {
             mode: self.mode,
-            on_failure: rule.on_failure,
+            on_failure: self.rule.on_failure,
             is_secret,
             rule: place,
             ..Role::default()
@@ -245,7 +259,6 @@ impl BoundRule {
             ask,
             role,
         ));
-        Ok(Applied::Once)
     }
 
     /// Returns the limit for a request.

@@ -40,7 +40,13 @@ impl Rules {
                             .into(),
                     ));
                 }
-                rule.check_limit(named, before).map_err(mistaken)?;
+                let format = named.format();
+                if !rule.extractor.fits(format) {
+                    return Err(mistaken(format!(
+                        "it has ids in the format {format}, which the extractor of a rule cannot produce: use another \
+                         extractor, or give the limit another format"
+                    )));
+                }
                 let alike = |chain: &&[BoundRule]| matches!(chain, [one] if one.rule.repeats(rule));
                 if self.chains().filter(alike).count() > 1 {
                     return Err(mistaken(
@@ -49,7 +55,7 @@ impl Rules {
                             .into(),
                     ));
                 }
-                self.check_costs(rule, named, before)?;
+                self.check_values(rule, named, before)?;
             }
         }
         if before.is_some() {
@@ -80,8 +86,9 @@ impl Rules {
         Err(LimitsError::of_limit(permits.name(), message))
     }
 
-    /// Checks what rules of one limit cost a request that meets them all in one bucket.
-    fn check_costs<'a>(
+    /// Checks the values that are new by what a rule does, and by what rules of one limit cost a request that meets them all in
+    /// one bucket.
+    fn check_values<'a>(
         &'a self,
         rule: &Rule,
         named: &NamedLimit,
@@ -106,33 +113,20 @@ impl Rules {
                  `no_wait`, no charge by outcome and no `limit_from`, or use two limits",
             ));
         }
-        let mut limits = named.unchecked(before);
-        let costly = limits
-            .find_map(|(id, limit)| Some((id, limit.max_cost().filter(|most| *most < cost)?)));
-        costly.map_or(Ok(()), |(id, most)| {
-            let message = format!(
-                "a request that meets its rules costs {cost}, and at most {most} can ever pass: lower the cost, or raise the limit"
-            );
-            Err(LimitsError::of_limit(named.name(), message).of_id(id))
-        })
+        for (id, limit) in named.unchecked(before) {
+            let costly = limit.max_cost().filter(|most| *most < cost);
+            let costly = costly.map(|most| {
+                format!("a request that meets its rules costs {cost}, and at most {most} can ever pass: lower the cost, or raise the limit")
+            });
+            if let Some(message) = rule.refuses(limit).or(costly) {
+                return Err(LimitsError::of_limit(named.name(), message).of_id(id));
+            }
+        }
+        Ok(())
     }
 }
 
 impl Rule {
-    /// Says what a rule needs that a limit does not have.
-    fn check_limit(&self, named: &NamedLimit, before: Option<&NamedLimit>) -> Result<(), String> {
-        let format = named.format();
-        if !self.extractor.fits(format) {
-            return Err(format!(
-                "it has ids in the format {format}, which the extractor of a rule cannot produce: use another extractor, or \
-                 give the limit another format"
-            ));
-        }
-        let limits = named.unchecked(before);
-        let mut reasons = limits.filter_map(|(_, limit)| self.refuses(limit));
-        reasons.next().map_or(Ok(()), Err)
-    }
-
     /// Says why a limit cannot be charged by the rule, or corrected after the request. A cost above its burst is not meant.
     pub(super) fn refuses(&self, limit: &Limit) -> Option<String> {
         let algorithm = limit.algorithm()?;

@@ -222,8 +222,8 @@ fn units_that_count_again_in_a_longer_window_survive_a_new_history_of_the_same_b
     };
     for others in 0..300 {
         let clock = ManualClock::default();
-        let small = MemoryBackend::with_max_buckets(1000);
-        let limiter = Limiter::new(limits(DAY / 2), small).with_clock(clock.clone());
+        let one_shard = MemoryBackend::with_max_buckets(2000);
+        let limiter = Limiter::new(limits(DAY / 2), one_shard).with_clock(clock.clone());
         assert!(spend(&limiter, "old", "a", 3));
         for other in 0..others {
             assert!(spend(&limiter, "new", &other.to_string(), 1));

@@ -1,5 +1,7 @@
 //! The buckets of a batch, in their locked shards.
 
+use std::sync::atomic::Ordering;
+
 use parking_lot::MutexGuard;
 
 use super::{
@@ -88,7 +90,9 @@ impl<S: Stored> Keep<S> for Locked<'_> {
                 table.set_history(print, value, history, batch, now)
             }
         };
-        self.backend.note_evictions(evicted);
+        if evicted > 0 {
+            self.backend.evictions.fetch_add(evicted, Ordering::Relaxed);
+        }
     }
 }
 

@@ -1,5 +1,3 @@
-use smallvec::SmallVec;
-
 use crate::algorithm::State;
 
 /// The histories of a shard, by number. Buckets with windows, permits and tiers have one.
@@ -9,19 +7,14 @@ pub(super) struct Histories {
     free: Vec<u32>,
     bytes: usize,
     max_bytes: usize,
-    /// The slot that was looked at last for an eviction.
-    hand: usize,
 }
 
 /// What a history takes besides its own bytes: its slot with room to grow, and what allocators add.
-const SLOT_BYTES: usize = size_of::<Slot>() * 9 / 8 + 32;
-/// A prime number, so that each slot gets its turn.
-const STRIDE: usize = 0x9e37_79b1;
+const SLOT_BYTES: usize = size_of::<Slot>() * 9 / 8 + 40;
 
-/// A place for a history. One of no bytes is free.
+/// A place for a history.
 #[derive(Debug, Default)]
 struct Slot {
-    print: u64,
     /// `None` while a batch that takes it is decided.
     history: Option<State>,
     /// The bytes that are counted for it.
@@ -35,7 +28,6 @@ impl Histories {
             free: Vec::new(),
             bytes: 0,
             max_bytes,
-            hand: 0,
         }
     }
 
@@ -48,26 +40,18 @@ impl Histories {
         clippy::cast_possible_truncation,
         reason = "there are fewer slots than buckets of a shard"
     )]
-    pub(super) fn set(
-        &mut self,
-        known: Option<u32>,
-        print: u64,
-        (history, heap_bytes): (State, usize),
-    ) -> u32 {
+    pub(super) fn set(&mut self, known: Option<u32>, (history, heap_bytes): (State, usize)) -> u32 {
         let number = known.or_else(|| self.free.pop()).unwrap_or_else(|| {
             // Doubled, it would take more than its budget.
-            self.slots
-                .reserve_exact(match self.slots.len() == self.slots.capacity() {
-                    true => self.slots.len() / 8 + 1,
-                    false => 0,
-                });
+            if self.slots.len() == self.slots.capacity() {
+                self.slots.reserve_exact(self.slots.len() / 8 + 1);
+            }
             self.slots.push(Slot::default());
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[number as usize];
         self.bytes -= slot.bytes;
         *slot = Slot {
-            print,
             history: Some(history),
             bytes: SLOT_BYTES + heap_bytes,
         };
@@ -84,21 +68,5 @@ impl Histories {
 
     pub(super) fn are_too_large(&self) -> bool {
         self.bytes > self.max_bytes
-    }
-
-    /// Returns the fingerprints of a few buckets that are far apart, because neighbours are of the same time and often alike.
-    pub(super) fn sample(&mut self, most: usize) -> SmallVec<[u64; 16]> {
-        let mut prints = SmallVec::new();
-        for _ in 0..self.slots.len() {
-            self.hand = (self.hand + STRIDE) % self.slots.len();
-            let slot = &self.slots[self.hand];
-            if slot.bytes > 0 {
-                prints.push(slot.print);
-            }
-            if prints.len() == most {
-                break;
-            }
-        }
-        prints
     }
 }

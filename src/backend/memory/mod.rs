@@ -140,13 +140,6 @@ impl MemoryBackend {
     }
 
     #[inline]
-    fn note_evictions(&self, evicted: u64) {
-        if evicted > 0 {
-            self.evictions.fetch_add(evicted, Ordering::Relaxed);
-        }
-    }
-
-    #[inline]
     fn shard_of(&self, member: &Member<'_>) -> usize {
         (((member.print.client >> 32) * self.shards.len() as u64) >> 32) as usize
     }
@@ -187,18 +180,16 @@ impl Backend for MemoryBackend {
     }
 
     fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
-        let (needed, most) = (
-            member.algorithm().parameters().largest_history(),
-            self.max_history_bytes / self.shards.len(),
-        );
-        match needed <= most {
-            true => Ok(()),
-            false => Err(UnsupportedLimit::new(format!(
-                "the history of one bucket takes up to {needed} bytes, and a shard of the memory backend keeps at most {most} \
-                 bytes of histories: raise `MemoryBackend::max_history_bytes` to {}, or lower the limit",
-                needed.saturating_mul(self.shards.len())
-            ))),
+        let needed = member.algorithm().parameters().largest_history();
+        let most = self.max_history_bytes / self.shards.len();
+        if needed <= most {
+            return Ok(());
         }
+        Err(UnsupportedLimit::new(format!(
+            "the history of one bucket takes up to {needed} bytes, and a shard of the memory backend keeps at most {most} \
+             bytes of histories: raise `MemoryBackend::max_history_bytes` to {}, or lower the limit",
+            needed.saturating_mul(self.shards.len())
+        )))
     }
 
     fn stats(&self) -> Stats {

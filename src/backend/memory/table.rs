@@ -1,5 +1,7 @@
 use std::{mem, ops::RangeInclusive};
 
+use smallvec::SmallVec;
+
 use super::histories::Histories;
 use crate::{algorithm::State, batch::Member};
 
@@ -170,10 +172,12 @@ impl Table {
         now: u64,
     ) -> u64 {
         let known = self.get(print).and_then(Value::history);
-        let number = self.histories.set(known, print, history);
+        let number = self.histories.set(known, history);
         let evicted = self.set(print, value.with_history(number), batch, now);
         let has_room = |table: &Self| !table.histories.are_too_large();
-        evicted + self.make_room(has_room, Self::victim_with_history, batch, now)
+        // A batch with histories for which there is no room keeps them.
+        let can_go = |entry: Entry| entry.value.history().is_some() && !entry.is_in(batch);
+        evicted + self.make_room(has_room, can_go, batch, now)
     }
 
     #[inline]
@@ -198,7 +202,7 @@ impl Table {
     #[inline(never)]
     fn insert(&mut self, entry: Entry, batch: &[Member<'_>], now: u64) -> u64 {
         let has_room = |table: &Self| table.len < table.max_len;
-        let evicted = self.make_room(has_room, Self::victim, batch, now);
+        let evicted = self.make_room(has_room, |_| true, batch, now);
         if self.len * 5 >= self.homes * 4 {
             self.rebuild(batch, now);
         }
@@ -263,11 +267,12 @@ impl Table {
         self.soonest[block] = self.soonest[block].min(entry.value.full_at());
     }
 
-    /// Removes buckets until there is room: those that are full again, and then victims. Returns the number of victims.
+    /// Removes buckets until there is room: those that are full again, and then some that can go. Returns the number of the
+    /// latter.
     fn make_room(
         &mut self,
         has_room: impl Fn(&Self) -> bool,
-        victim: impl Fn(&mut Self, &[Member<'_>]) -> Option<usize>,
+        can_go: impl Fn(Entry) -> bool,
         batch: &[Member<'_>],
         now: u64,
     ) -> u64 {
@@ -280,7 +285,7 @@ impl Table {
         }
         let mut evicted = 0;
         while !has_room(self)
-            && let Some(victim) = victim(self, batch)
+            && let Some(victim) = self.victim(&can_go, batch)
         {
             self.remove_at(victim);
             evicted += 1;
@@ -308,44 +313,31 @@ impl Table {
         }
     }
 
-    /// Returns the position of the least used bucket of a sample. A batch with more buckets than there is room for replaces its
-    /// own.
-    fn victim(&mut self, batch: &[Member<'_>]) -> Option<usize> {
-        let mut sample = [0; SAMPLE];
-        let (mut seen, mut own) = (0, None);
+    /// Returns the position of the least used bucket of a sample; of several, of the one that is full again the soonest. A batch
+    /// with more buckets than there is room for replaces its own.
+    fn victim(&mut self, can_go: impl Fn(Entry) -> bool, batch: &[Member<'_>]) -> Option<usize> {
+        let mut sample = SmallVec::<[usize; SAMPLE]>::new();
+        let mut own = None;
         for _ in 0..self.entries.len() {
             self.hand = (self.hand + 1) % self.entries.len();
             let entry = self.entries[self.hand];
-            if entry.is_gap() {
+            if entry.is_gap() || !can_go(entry) {
                 continue;
             }
             if entry.is_in(batch) {
                 own = Some(self.hand);
                 continue;
             }
-            sample[seen] = self.hand;
-            seen += 1;
-            if seen == SAMPLE {
+            sample.push(self.hand);
+            if sample.len() == SAMPLE {
                 break;
             }
         }
-        self.least_used(sample[..seen].iter().copied()).or(own)
-    }
-
-    /// Returns the position of the least used bucket of a sample of those with histories.
-    fn victim_with_history(&mut self, batch: &[Member<'_>]) -> Option<usize> {
-        let sample = self.histories.sample(SAMPLE).into_iter();
-        let positions = sample.map(|print| self.position(print));
-        let others = positions.filter(|position| !self.entries[*position].is_in(batch));
-        self.least_used(others)
-    }
-
-    /// Returns the position of the least used bucket; of several, the one that is full again the soonest.
-    fn least_used(&self, positions: impl Iterator<Item = usize>) -> Option<usize> {
-        positions.min_by_key(|position| {
+        let least_used = sample.into_iter().min_by_key(|position| {
             let value = self.entries[*position].value;
             (value.used(), value.full_at())
-        })
+        });
+        least_used.or(own)
     }
 }
 
