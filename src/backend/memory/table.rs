@@ -16,6 +16,8 @@ pub(super) struct Table {
     homes: usize,
     len: usize,
     max_len: usize,
+    /// The position that was read last. A change follows most reads.
+    last: usize,
     /// For each [`BLOCK`] of homes, an instant before which none of its buckets is full again.
     soonest: Vec<u64>,
     /// The entry that was looked at last for an eviction. Each gets its turn.
@@ -116,6 +118,7 @@ impl Table {
             homes: 0,
             len: 0,
             max_len,
+            last: 0,
             soonest: Vec::new(),
             hand: 0,
             histories: Histories::new(max_history_bytes),
@@ -127,17 +130,21 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn get(&self, print: u64) -> Option<Value> {
-        let position = self.position(print);
-        let entry = self.entries[position];
+    pub(super) fn get(&mut self, print: u64) -> Option<Value> {
+        self.last = self.position(print);
+        let entry = self.entries[self.last];
         (entry.print == print).then_some(entry.value)
     }
 
     /// Stores a bucket. If there is no room, it replaces another one, but none of the batch. Returns how many it has replaced.
     #[inline]
     pub(super) fn set(&mut self, print: u64, value: Value, batch: &[Member<'_>], now: u64) -> u64 {
-        let position = self.position(print);
         let entry = Entry { print, value };
+        let last = self.entries.get(self.last);
+        let mut position = self.last;
+        if last.is_none_or(|last| last.print != print) {
+            position = self.position(print);
+        }
         let before = self.entries[position];
         if before.print != print {
             return self.insert(entry, batch, now);
