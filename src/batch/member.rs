@@ -67,7 +67,11 @@ impl<'a> Member<'a> {
             ..Role::default()
         };
         let client = client_hash(id);
-        Self::prepared(Operation::Spend, limit, (id, client), None, ask, role)
+        let mut member = Self::prepared(Operation::Spend, limit, (id, client), None, ask, role);
+        if member.has_bucket() {
+            member.name_permits();
+        }
+        member
     }
 
     /// Creates a member. An id comes with its hash. `brought` has come with the request, and stands in the place of the default.
@@ -109,10 +113,7 @@ impl<'a> Member<'a> {
                 min_cost: ask.min_cost,
                 waits: ask.waits && mode == Mode::CheckAndSpend,
                 saturates: is_shadow || role.is_correction,
-                charge: match verb {
-                    Verb::Spend => algorithm.and_then(|by| by.new_permits(ask.cost)),
-                    _ => None,
-                },
+                charge: None,
             },
             role: Role {
                 mode,
@@ -125,11 +126,17 @@ impl<'a> Member<'a> {
 
     /// Adds the cost of another rule of the same bucket.
     pub(crate) fn add_cost(&mut self, cost: u32) {
-        let ask = &mut self.ask;
-        ask.cost = ask.cost.saturating_add(cost);
-        ask.min_cost = ask.cost;
-        if let Some(permits) = &mut ask.charge {
-            permits.units = ask.cost;
+        self.ask.cost = self.ask.cost.saturating_add(cost);
+        self.ask.min_cost = self.ask.cost;
+    }
+
+    /// Names the permits that the member asks for, if its algorithm has permits.
+    #[inline]
+    pub(crate) fn name_permits(&mut self) {
+        if self.ask.verb == Verb::Spend
+            && let Some(permits) = self.algorithm().new_permits(self.ask.cost)
+        {
+            self.ask.charge = Some(permits);
         }
     }
 

@@ -109,6 +109,7 @@ impl Limiter {
         if !member.has_bucket() {
             return Ok(());
         }
+        member.name_permits();
         let limit = member.limit.name();
         if member.role.is_brought {
             let admitted = self.shared.backend.admits(member);

@@ -217,6 +217,7 @@ impl Driver {
         let client = (id, client_hash(id));
         let limit = Some(self.limit(question.limit));
         let mut member = Member::prepared(operation, name, client, limit, ask, role);
+        member.name_permits();
         member.ask.charge = question.charge.or(member.ask.charge);
         member
     }
