@@ -77,7 +77,7 @@ impl fmt::Display for Limit {
     /// | all or nothing | `unlimited` or `blocked` |
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.algorithm() {
-            Some(algorithm) => algorithm.parameters().values().fmt(f),
+            Some(algorithm) => algorithm.parameters().fmt(f),
             None => f.write_str(word(self)),
         }
     }
@@ -312,6 +312,10 @@ mod tests {
         ),
         ("10 per calendar 24h", FORM),
         ("10 per day from first use", FORM),
+        (
+            "10 per at from first use",
+            "per is `at`: write `hour`, `day`, `week` or `month`",
+        ),
         ("10 per 24h from first use at +02:00", FORM),
         (
             "10 per calendar day at +2",
