@@ -59,9 +59,9 @@
 //!   limiter         the engine: from names and ids to decisions
 //!     key             who is calling
 //!     limit           what is allowed: names, limits, overrides, files
-//!   backend         where buckets are kept, and decided in one atomic step
+//!   backend         keeps buckets, and decides batches in one atomic step
 //!     metrics         counters and histograms
-//!     decision        judges a batch, and its figures
+//!     decision        the answers: allowed or denied, with figures
 //!     transaction     what a backend is asked
 //!   algorithm       how a limit counts: a folder for each algorithm, pure
 //!   id, clock       ids and their formats; time
