@@ -22,7 +22,7 @@
 //! ```
 //!
 //! Callers that [wait in line](crate::limiter::LimitHandle::acquire) do so by tokio's clock. A test that pauses it uses a
-//! [`TokioClock`] (feature `tokio`).
+//! [`TokioClock`].
 
 pub(crate) mod date;
 mod system;

@@ -58,8 +58,8 @@
 //!   rule            which limits a request meets
 //!   limiter         the engine: from names and ids to decisions
 //!     key             who is calling
-//!   backend         where buckets are kept, and decided in one atomic step
-//!     decision        what the answers to a batch mean
+//!   backend         keeps buckets, and decides batches in one atomic step
+//!     decision        the answers: allowed or denied, with figures
 //!     batch           what a backend is asked: members, each prepared once
 //!   limit           what is allowed: names, limits, overrides, files
 //!     metrics         counters and histograms

@@ -3,11 +3,11 @@ use std::{fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arithmetic, Ask, AskError, Charge, FieldReader, NEVER, Notation, Parameters,
+    Arithmetic, Ask, AskError, Charge, FieldReader, LimitError, NEVER, Notation, Parameters,
     block::Block,
     concurrency::{Concurrency, Permits, new_name},
     gcra::{Gcra, Ticks},
-    notation::Form,
+    notation::{Form, is_number},
     quota::{Quota, Usage},
     tiers::{History, Tiers},
     window::{Units, Window},
@@ -116,6 +116,28 @@ impl fmt::Display for AlgorithmKey {
 }
 
 impl Algorithm {
+    /// Reads a limit in one line. No line has the forms of two algorithms.
+    pub(crate) fn parse(line: &str) -> Result<Self, LimitError> {
+        const FORMS: &str = "write it as `10/s burst 20`, `5 per 15m`, `5 in any 15m`, `1000 per calendar day` or `4 at once`";
+        let line = line.replace('/', " per ");
+        let words: Vec<_> = line.split_whitespace().collect();
+        let line = words.join(" ");
+        if words.first().is_some_and(|first| is_number(first)) {
+            for parse in [
+                Gcra::parse,
+                Window::parse,
+                Quota::parse,
+                Concurrency::parse,
+                Tiers::parse,
+            ] {
+                if let Some(algorithm) = parse(&line)? {
+                    return Ok(algorithm);
+                }
+            }
+        }
+        Err(LimitError::text(FORMS))
+    }
+
     /// The part of a bucket's key that stands for the algorithm.
     #[must_use]
     #[inline]

@@ -11,14 +11,13 @@ pub(crate) mod concurrency;
 mod duration;
 pub(crate) mod gcra;
 mod limit_error;
-mod line;
 mod notation;
 pub mod quota;
 mod share;
 pub mod tiers;
 pub(crate) mod window;
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -38,8 +37,8 @@ pub use self::{
 /// The longest span of a limit, and the deepest debt of a bucket: 2⁵¹ µs, about 71 years.
 pub(crate) const LONGEST_US: u64 = 1 << 51;
 
-/// The parts of a limit that do not depend on a bucket.
-pub(crate) trait Parameters {
+/// The parts of a limit that do not depend on a bucket. Their `Display` is the limit in one line.
+pub(crate) trait Parameters: fmt::Display {
     /// Returns the most units that can be taken at once.
     fn capacity(&self) -> u32;
 

@@ -1,10 +1,10 @@
-//! How limits are written: as the fields of a file, which also stand in one [line](super::line).
+//! How limits are written: as the fields of a file, and in one line such as `5 in any 15m`.
 
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use super::{LimitError, duration::read_duration};
+use super::{Algorithm, LimitError, duration::read_duration};
 use crate::id::shortened;
 
 /// The notation of an algorithm's limits.
@@ -13,6 +13,10 @@ pub(crate) trait Notation: Sized {
 
     /// Reads the fields. Returns `None` if they have a mistake.
     fn read<F: FieldReader>(fields: &F) -> Option<Self>;
+
+    /// Reads a limit in one line, as `Display` writes it or in a shorter form. The line starts with a number, and has a single
+    /// space between its words. Returns `None` if it has the form of another algorithm, or of none.
+    fn parse(line: &str) -> Result<Option<Algorithm>, LimitError>;
 }
 
 /// The fields of an algorithm's limits in a file.
@@ -24,10 +28,6 @@ pub(crate) struct Form {
     pub(crate) words: &'static str,
     /// More fields, which do not mark a limit, each with the reason why other algorithms do not have it.
     pub(crate) options: &'static [(&'static str, &'static str)],
-    /// The templates of the lines in which limits are written.
-    pub(super) lines: &'static [&'static str],
-    /// Those of more lines that are read.
-    pub(super) short: &'static [&'static str],
 }
 
 /// The fields of a limit. It records every mistake, so that a user sees all of them at once. A field that is
@@ -61,15 +61,7 @@ pub(crate) trait FieldReader: Sized {
 
     /// Reads a whole number.
     fn whole(&self, field: &'static str) -> Option<u32> {
-        self.parsed(field, |text| {
-            let is_whole = text.bytes().all(|byte| byte.is_ascii_digit());
-            let number = text.parse().ok().filter(|_| is_whole);
-            number.ok_or_else(|| {
-                let text = shortened(text);
-                let remedy = "use a whole number up to 4294967295, in digits only";
-                LimitError::value(field, format!("{field} is `{text}`: {remedy}"))
-            })
-        })
+        self.parsed(field, |text| whole(field, text))
     }
 
     /// Reads a duration.
@@ -105,25 +97,19 @@ pub(crate) struct MapForm {
 /// The fields of a limit with their values, in the order of a file.
 #[derive(Debug, Default)]
 pub(crate) struct WrittenFields {
-    /// The template of its line.
-    pub(super) line: &'static str,
     fields: Vec<(&'static str, FieldValue)>,
 }
 
-#[derive(Debug)]
-pub(super) enum FieldValue {
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum FieldValue {
     Number(u32),
     Text(String),
-    True,
+    Flag(bool),
     Maps(Vec<WrittenFields>),
 }
 
 impl WrittenFields {
-    pub(super) fn of(line: &'static str) -> Self {
-        let fields = Vec::new();
-        Self { line, fields }
-    }
-
     pub(super) fn number(self, field: &'static str, number: u32) -> Self {
         self.with(field, FieldValue::Number(number))
     }
@@ -138,9 +124,10 @@ impl WrittenFields {
 
     /// Adds a field that is true, or leaves it out.
     pub(crate) fn flag(self, field: &'static str, is_set: bool) -> Self {
-        match is_set {
-            true => self.with(field, FieldValue::True),
-            false => self,
+        if is_set {
+            self.with(field, FieldValue::Flag(true))
+        } else {
+            self
         }
     }
 
@@ -153,25 +140,13 @@ impl WrittenFields {
         self
     }
 
-    pub(super) fn get(&self, field: &str) -> Option<&FieldValue> {
-        let found = self.fields.iter().find(|(name, _)| *name == field);
-        found.map(|(_, value)| value)
-    }
-
-    /// Returns the maps in the lists.
-    pub(super) fn maps_in(&self) -> impl Iterator<Item = &Self> {
-        let lists = self.fields.iter().filter_map(|(_, value)| match value {
-            FieldValue::Maps(maps) => Some(maps),
-            _ => None,
-        });
-        lists.flatten()
-    }
-
     /// Returns the fields in one line; `None` if they need more.
     pub(crate) fn in_one_line(&self) -> Option<String> {
         let fields = self.fields.iter().map(|(field, value)| match value {
+            FieldValue::Number(number) => Some(format!("{field}: {number}")),
+            FieldValue::Text(text) => Some(format!("{field}: {text}")),
+            FieldValue::Flag(flag) => Some(format!("{field}: {flag}")),
             FieldValue::Maps(_) => None,
-            value => Some(format!("{field}: {value}")),
         });
         Some(fields.collect::<Option<Vec<_>>>()?.join(", "))
     }
@@ -183,18 +158,45 @@ impl Serialize for WrittenFields {
     }
 }
 
-impl Serialize for FieldValue {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Number(number) => serializer.serialize_u32(*number),
-            Self::Text(text) => serializer.serialize_str(text),
-            Self::True => serializer.serialize_bool(true),
-            Self::Maps(maps) => maps.serialize(serializer),
-        }
-    }
+/// Reads a whole number.
+pub(super) fn whole(field: &'static str, text: &str) -> Result<u32, LimitError> {
+    let number = text.parse().ok().filter(|_| is_number(text));
+    number.ok_or_else(|| {
+        let text = shortened(text);
+        let remedy = "use a whole number up to 4294967295, in digits only";
+        LimitError::value(field, format!("{field} is `{text}`: {remedy}"))
+    })
+}
+
+/// Returns whether a text consists of digits.
+pub(super) fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Reads a duration.
 pub(super) fn duration(field: &'static str, text: &str) -> Result<Duration, LimitError> {
     read_duration(text).map_err(|mistake| LimitError::value(field, format!("{field}: {mistake}")))
+}
+
+/// Reads a duration in one line. Unlike in a file, it can be a word.
+pub(super) fn duration_or_word(field: &'static str, text: &str) -> Result<Duration, LimitError> {
+    let secs = match text {
+        "s" | "sec" | "second" => 1,
+        "m" | "min" | "minute" => 60,
+        "h" | "hour" => 60 * 60,
+        "d" | "day" => 24 * 60 * 60,
+        "week" | "month" => {
+            return Err(LimitError::text(format!("write `per calendar {text}`")));
+        }
+        _ => return duration(field, text),
+    };
+    Ok(Duration::from_secs(secs))
+}
+
+/// Splits a line in front of its optional end, which starts with these words. Returns what follows them.
+pub(super) fn split_option<'a>(line: &'a str, words: &str) -> (&'a str, Option<&'a str>) {
+    match line.rsplit_once(words) {
+        Some((start, value)) => (start, Some(value)),
+        None => (line, None),
+    }
 }

@@ -52,13 +52,11 @@ use crate::{
 ///   never half a batch. The future must not block, panic or wait forever.
 /// - **Sharing.** A backend is used from many threads and by several limiters at once. It is not cloned: [`Arc`]
 ///   implements the trait for any backend.
-///
-/// The [module's documentation](self) has a complete example.
 #[async_trait]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot keep rate limit buckets",
     label = "not a `Backend`",
-    note = "`MemoryBackend` is one; see `tollgate::backend` for how to write another"
+    note = "`MemoryBackend` is one; see `tollgate::backend::custom` for how to write another"
 )]
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Decides a batch and stores the changes, in one atomic step.

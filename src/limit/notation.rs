@@ -77,7 +77,7 @@ impl fmt::Display for Limit {
     /// | all or nothing | `unlimited` or `blocked` |
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.algorithm() {
-            Some(algorithm) => algorithm.parameters().values().fmt(f),
+            Some(algorithm) => algorithm.parameters().fmt(f),
             None => f.write_str(word(self)),
         }
     }
@@ -135,7 +135,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{quota::Per, tiers::Tier};
+    use crate::{
+        quota::{Per, UtcOffset},
+        tiers::Tier,
+    };
 
     #[test]
     fn reads_one_line() {
@@ -153,8 +156,26 @@ mod tests {
             ("1 per 100ms", Limit::every(Duration::from_millis(100))),
             ("5 in any 15m", Limit::window(5, secs(15 * 60))),
             ("5 in any hour", Limit::window(5, secs(60 * 60))),
+            (
+                "10/s, 20 at once, waiting up to sec",
+                Limit::per_second(10).burst(20).max_wait(secs(1)),
+            ),
+            (
+                "10 per 1s, 20 at once, waiting up to 0s",
+                Limit::per_second(10).burst(20),
+            ),
+            ("4 at once", Limit::concurrent(4)),
             ("4 at once, held for 1s", Limit::concurrent(4).hold(secs(1))),
+            (
+                "4 at once, held for min",
+                Limit::concurrent(4).hold(secs(60)),
+            ),
             ("9 per  calendar  day", Limit::quota(9, Per::Day)),
+            (
+                "9 per calendar week at -00:30",
+                Limit::quota(9, Per::Week.at_offset(UtcOffset::minutes(-30))),
+            ),
+            ("9/calendar hour at +00:00", Limit::quota(9, Per::Hour)),
             ("9/calendar month", Limit::quota(9, Per::Month)),
             (
                 "9 per 24h from first use",
@@ -164,6 +185,57 @@ mod tests {
             ("blocked", Limit::BLOCKED),
         ] {
             assert_eq!(text.parse(), Ok(limit), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_form_is_written_and_read_again() {
+        let secs = Duration::from_secs;
+        let rate = Limit::per_second(10).burst(20);
+        let local_day = Per::Day.at_offset(UtcOffset::hours(2));
+        let lowest = Tier::new(5, secs(1));
+        let cooling = Tier::new(1, secs(15)).active(secs(15)).cooldown(secs(60));
+        let last = Tier::new(1, Tier::FOREVER).cooldown(Tier::FOREVER);
+        for (limit, line) in [
+            (rate.clone(), "10 per 1s, 20 at once"),
+            (
+                rate.max_wait(secs(2)),
+                "10 per 1s, 20 at once, waiting up to 2s",
+            ),
+            (Limit::window(5, secs(15 * 60)), "5 in any 15m0s"),
+            (Limit::quota(9, Per::Hour), "9 per calendar hour"),
+            (Limit::quota(9, local_day), "9 per calendar day at +02:00"),
+            (
+                Limit::quota(9, Per::first_use(secs(24 * 60 * 60))),
+                "9 per 24h0m0s from first use",
+            ),
+            (Limit::concurrent(4), "4 at once"),
+            (
+                Limit::concurrent(4).hold(secs(60)),
+                "4 at once, held for 1m0s",
+            ),
+            (Limit::tiers([lowest]).unwrap(), "5 per 1s for infinite"),
+            (
+                Limit::tiers([lowest, cooling]).unwrap(),
+                "5 per 1s for infinite, then 1 per 15s for 15s, cooldown 1m0s",
+            ),
+            (
+                Limit::tiers([
+                    lowest,
+                    cooling.skippable(),
+                    cooling.cooldown(secs(0)).skippable(),
+                    last,
+                ])
+                .unwrap(),
+                "5 per 1s for infinite, then 1 per 15s for 15s, cooldown 1m0s, skippable, \
+                 then 1 per 15s for 15s, skippable, then 1 per infinite for infinite, cooldown infinite",
+            ),
+            (Limit::UNLIMITED, "unlimited"),
+            (Limit::BLOCKED, "blocked"),
+        ] {
+            assert_eq!(limit.to_string(), line);
+            assert_eq!(format!("{limit:>80}"), line);
+            assert_eq!(line.parse(), Ok(limit), "{line}");
         }
     }
 
@@ -187,6 +259,26 @@ mod tests {
         ("10/s burst20", FORM),
         ("10/s burst 20 at once", FORM),
         ("10 per 1s, 20", FORM),
+        ("10 per , 20 at once", FORM),
+        ("10 per 1s , 20 at once", FORM),
+        ("10 per 1s, 20 at once,", FORM),
+        ("x per 1s, 20 at once", FORM),
+        ("10 per 1s, x at once", "burst is `x`: use a whole number"),
+        ("10 per 1s burst x", "burst is `x`: use a whole number"),
+        ("10 per 1s burst 5, waiting up to 2s", FORM),
+        ("10 per 1s, waiting up to 2s", FORM),
+        (
+            "10 per x, 20 at once, waiting up to 2 s",
+            "period: `x` is not a duration",
+        ),
+        (
+            "10 per 1s, 20 at once, waiting up to 2 s",
+            "max_wait: `2 s` is not a duration",
+        ),
+        (
+            "10 per 1s, 20 at once, waiting up to 1s, waiting up to 2s",
+            FORM,
+        ),
         ("UNLIMITED", "write `unlimited`"),
         ("4294967296/s", "up to 4294967295"),
         ("10/fortnight", "period: `fortnight` is not a duration"),
@@ -197,13 +289,33 @@ mod tests {
         ),
         ("4 at once, waiting up to 2s", FORM),
         ("4 at once, held for 1", "hold: `1` is not a duration"),
+        ("4 at once, held for 1s, held for 1s", FORM),
+        ("4 at once, held for 0s", "permits are held for 1 s to 24 h"),
+        ("x at once, held for 0s", FORM),
+        ("4 at  once at once", FORM),
         ("10 per month", "write `per calendar month`"),
+        ("10 in any week", "write `per calendar week`"),
+        ("10/calendar", "period: `calendar` is not a duration"),
+        ("10 per calendar at +02:00", FORM),
+        ("10 per calendar day at", FORM),
+        ("10 per calendar day from first use", FORM),
+        ("10 per calendar dya", "per is `dya`: did you mean `day`?"),
+        ("10 per calendar 0s", "per is 0"),
+        ("0 per calendar 24h", "quota is 0"),
+        (
+            "10 per calendar 24h at +02:00",
+            "utc_offset is for quotas per hour, day, week or month",
+        ),
         (
             "10 per calendar fortnight",
             "per is `fortnight`: write `hour`, `day`, `week` or `month`",
         ),
         ("10 per calendar 24h", FORM),
         ("10 per day from first use", FORM),
+        (
+            "10 per at from first use",
+            "per is `at`: write `hour`, `day`, `week` or `month`",
+        ),
         ("10 per 24h from first use at +02:00", FORM),
         (
             "10 per calendar day at +2",
@@ -212,6 +324,23 @@ mod tests {
         ("10 per 0s from first use", "per is 0"),
         ("5 per 1s for 1", "active: `1` is not a duration"),
         ("5 per 1s for 1s, skipped", FORM),
+        ("5 per 1s for , skippable", FORM),
+        ("5 per 1s for 1s, skippable, cooldown 1s", FORM),
+        (
+            "5 per 1s for 1s, cooldown , skippable",
+            "cooldown: `` is not a duration",
+        ),
+        (
+            "5 per 1s for 1s, cooldown 1 s",
+            "cooldown: `1 s` is not a duration",
+        ),
+        ("5 per 1 for 1s, then x per 1s for 1s", FORM),
+        ("5 per 1 for 1s, then 5 in any 1s", FORM),
+        (
+            "5 per 1s for 1s, then 5 per 1s for x, cooldown y",
+            "active: `x` is not a duration",
+        ),
+        ("5 per sec for 1s", "window: `sec` is not a duration"),
         ("0 per 1s for 1s", "tier 0: limit is 0"),
         ("10 per 2d", "write a day as `24h`"),
         ("1/s burst 0", "burst is 0"),

@@ -31,8 +31,8 @@
 //! # fn main() {}
 //! ```
 //!
-//! `cargo test` names each case that fails, as in `my_backend::decisions::denied_request_spends_nothing`. The source of a
-//! case is a function with this name in `tollgate::testing`; it shows what was called and what must be answered.
+//! `cargo test` names each case that fails, as in `my_backend::decisions::denied_batch_changes_nothing`. The source of a
+//! case is the function with this name in the crate's folder `src/testing`; it shows what was called and what must be answered.
 //!
 //! The expression is evaluated anew in each test, on a tokio runtime, and may await: `connect(URL).await` is a backend too.
 //! The ids are different in each test and each run, so a store may be shared by the tests and outlive them. Most cases set

@@ -6,14 +6,7 @@ use std::{
 };
 
 /// Private modules that import nothing of the crate, so that the picture leaves them out.
-const LEAVES: [&str; 6] = [
-    "message",
-    "outage_log",
-    "random",
-    "simulated",
-    "spelling",
-    "task",
-];
+const LEAVES: [&str; 4] = ["message", "outage_log", "random", "task"];
 
 /// The modules in the order of the picture.
 fn picture() -> Vec<String> {
@@ -76,7 +69,34 @@ fn is_tests(part: Component<'_>) -> bool {
 }
 
 #[test]
+fn files_that_contributing_names_exist() {
+    const FOLDERS: [&str; 7] = [
+        "benches/",
+        "docs/",
+        "examples/",
+        "fuzz/",
+        "script/",
+        "src/",
+        "tests/",
+    ];
+    let text = fs::read_to_string("CONTRIBUTING.md").expect("it can be read");
+    let is_of_path = |c: char| c.is_ascii_alphanumeric() || "/._-<>".contains(c);
+    let mut seen = 0;
+    for word in text.split(|c| !is_of_path(c)) {
+        if FOLDERS.iter().any(|folder| word.starts_with(folder)) {
+            assert!(Path::new(word.trim_end_matches('.')).exists(), "{word}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "{seen}");
+}
+
+#[test]
 fn imports_point_down_the_picture_of_modules() {
+    for leaf in LEAVES {
+        let file = Path::new("src").join(leaf).with_extension("rs");
+        assert!(file.exists(), "{leaf} is not a module");
+    }
     let picture = picture();
     let place = |module: &str| picture.iter().position(|other| other == module);
     let mut seen = 0;

@@ -4,7 +4,7 @@
 //! block that is repeated, or set by several callers at once, is one block. A spend passes unless the client is blocked, and
 //! leaves nothing behind. [`LimitsBuilder::block`](crate::limit::LimitsBuilder::block) has an example.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use super::{
     Algorithm, Arithmetic, Ask, AskError, Charge, Figures, LONGEST_US, Parameters, Share, Terms,
@@ -90,7 +90,13 @@ impl Parameters for Block {
 
     /// It is set in code alone, so it has no fields.
     fn values(&self) -> WrittenFields {
-        WrittenFields::of("blocked for a time")
+        WrittenFields::default()
+    }
+}
+
+impl fmt::Display for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("blocked for a time")
     }
 }
 

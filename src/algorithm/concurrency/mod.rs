@@ -10,12 +10,13 @@ mod arithmetic;
 #[cfg(feature = "redis")]
 mod scripted;
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 pub(crate) use self::arithmetic::{Permits, new_name};
 use super::{
-    Algorithm, FieldReader, Invalid, Notation, Parameters, Share, Terms, WrittenFields,
-    format_duration, notation::Form,
+    Algorithm, FieldReader, Invalid, LimitError, Notation, Parameters, Share, Terms, WrittenFields,
+    format_duration,
+    notation::{Form, duration_or_word, split_option, whole},
 };
 
 /// At most `limit` permits at once.
@@ -110,7 +111,7 @@ impl Parameters for Concurrency {
 
     fn values(&self) -> WrittenFields {
         let hold = Some(self.hold()).filter(|hold| *hold != Self::DEFAULT_HOLD);
-        WrittenFields::of(Self::FORM.lines[0])
+        WrittenFields::default()
             .number("concurrent", self.limit())
             .text("hold", hold.map(format_duration))
     }
@@ -125,8 +126,6 @@ impl Notation for Concurrency {
         fields: &["concurrent", "hold"],
         words: "concurrent",
         options: &[],
-        lines: &["{concurrent} at once[, held for {hold}]"],
-        short: &[],
     };
 
     fn read<F: FieldReader>(fields: &F) -> Option<Self> {
@@ -134,5 +133,31 @@ impl Notation for Concurrency {
         fields.require(&["concurrent"]);
         let hold = hold.unwrap_or(Self::DEFAULT_HOLD);
         fields.checked(Self::new(limit?).and_then(|limit| limit.with_hold(hold)))
+    }
+
+    fn parse(line: &str) -> Result<Option<Algorithm>, LimitError> {
+        let (start, hold) = split_option(line, ", held for ");
+        let words: Vec<_> = start.split(' ').collect();
+        let [limit, "at", "once"] = words[..] else {
+            return Ok(None);
+        };
+        let limit = whole("concurrent", limit)?;
+        let hold = match hold {
+            Some(hold) => duration_or_word("hold", hold)?,
+            None => Self::DEFAULT_HOLD,
+        };
+        let limit = Self::new(limit)?.with_hold(hold)?;
+        Ok(Some(Algorithm::Concurrency(limit)))
+    }
+}
+
+/// Writes `4 at once` or `4 at once, held for 1m0s`.
+impl fmt::Display for Concurrency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limit = self.limit;
+        match self.hold {
+            Self::DEFAULT_HOLD => write!(f, "{limit} at once"),
+            hold => write!(f, "{limit} at once, held for {}", format_duration(hold)),
+        }
     }
 }

@@ -11,12 +11,14 @@ mod arithmetic;
 #[cfg(feature = "redis")]
 mod scripted;
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 pub(crate) use self::arithmetic::Ticks;
 use super::{
-    Algorithm, FieldReader, Invalid, LONGEST_US, Notation, Parameters, Share, Terms, WrittenFields,
-    format_duration, notation::Form, span_us, thousandths_of_unit,
+    Algorithm, FieldReader, Invalid, LONGEST_US, LimitError, Notation, Parameters, Share, Terms,
+    WrittenFields, format_duration,
+    notation::{Form, duration_or_word, split_option, whole},
+    span_us, thousandths_of_unit,
 };
 
 /// A bucket of `burst` tokens, which gets `count` tokens back in each period. [`Limit::new`](crate::Limit::new) creates one.
@@ -168,7 +170,7 @@ impl Parameters for Gcra {
 
     fn values(&self) -> WrittenFields {
         let max_wait = (self.max_wait > 0).then(|| format_duration(self.max_wait()));
-        WrittenFields::of(Self::FORM.lines[0])
+        WrittenFields::default()
             .number("burst", self.burst)
             .number("count", self.count)
             .text("period", format_duration(self.period()))
@@ -181,17 +183,52 @@ impl Notation for Gcra {
         fields: &["burst", "count", "period"],
         words: "burst, count and period",
         options: &[("max_wait", "no other kind of limit has a line to wait in")],
-        lines: &["{count} per {period}, {burst} at once[, waiting up to {max_wait}]"],
-        short: &["{count} per {period} burst {burst}", "{count} per {period}"],
     };
 
     fn read<F: FieldReader>(fields: &F) -> Option<Self> {
         let (burst, count) = (fields.whole("burst"), fields.whole("count"));
         let (period, max_wait) = (fields.duration("period"), fields.duration("max_wait"));
         fields.require(&["burst", "count", "period"]);
-        // A short line needs no burst.
+        // A mistake in the burst does not hide those in the other fields.
         let gcra = Self::new(burst.or(count)?, count?, period?);
         let max_wait = max_wait.unwrap_or_default();
         fields.checked(gcra.and_then(|gcra| gcra.with_max_wait(max_wait)))
+    }
+
+    fn parse(line: &str) -> Result<Option<Algorithm>, LimitError> {
+        let (rate, max_wait) = split_option(line, ", waiting up to ");
+        let words: Vec<_> = rate.split(' ').collect();
+        let (count, period, burst) = match words[..] {
+            [count, "per", period, burst, "at", "once"] => match period.strip_suffix(',') {
+                Some(period) if !period.is_empty() => (count, period, Some(burst)),
+                _ => return Ok(None),
+            },
+            // The short forms cannot set `max_wait`.
+            _ if max_wait.is_some() => return Ok(None),
+            [count, "per", period, "burst", burst] => (count, period, Some(burst)),
+            [count, "per", period] => (count, period, None),
+            _ => return Ok(None),
+        };
+        let burst = burst.map(|burst| whole("burst", burst)).transpose()?;
+        let count = whole("count", count)?;
+        let period = duration_or_word("period", period)?;
+        let max_wait = match max_wait {
+            Some(max_wait) => duration_or_word("max_wait", max_wait)?,
+            None => Duration::ZERO,
+        };
+        let gcra = Self::new(burst.unwrap_or(count), count, period)?;
+        Ok(Some(Algorithm::Gcra(gcra.with_max_wait(max_wait)?)))
+    }
+}
+
+/// Writes `10 per 1s, 20 at once` or `10 per 1s, 20 at once, waiting up to 2s`.
+impl fmt::Display for Gcra {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let period = format_duration(self.period());
+        write!(f, "{} per {period}, {} at once", self.count, self.burst)?;
+        if self.max_wait > 0 {
+            write!(f, ", waiting up to {}", format_duration(self.max_wait()))?;
+        }
+        Ok(())
     }
 }

@@ -1,10 +1,10 @@
-use std::{iter, time::Duration};
+use std::{fmt, iter, time::Duration};
 
 use super::{CalendarUnit, Per, UtcOffset};
 use crate::algorithm::{
     Algorithm, FieldReader, Invalid, LimitError, Notation, Parameters, Share, Terms, WrittenFields,
     ceil_micros, format_duration,
-    notation::{Form, duration},
+    notation::{Form, duration, split_option, whole},
 };
 use crate::{clock::Timestamp, id::shortened, message::nearest};
 
@@ -73,16 +73,14 @@ impl Parameters for Quota {
     }
 
     fn values(&self) -> WrittenFields {
-        let length = self.per.first_use_length().map(format_duration);
-        let (line, per, offset) = match self.per.calendar_unit() {
-            Some((unit, offset)) => (0, unit.to_string(), offset),
-            None => (1, length.unwrap_or_default(), UtcOffset::UTC),
-        };
-        let offset = Some(offset).filter(|offset| *offset != UtcOffset::UTC);
-        WrittenFields::of(Self::FORM.lines[line])
-            .number("quota", self.quota)
-            .text("per", per)
-            .text("utc_offset", offset.map(|offset| offset.to_string()))
+        let fields = WrittenFields::default().number("quota", self.quota);
+        match self.per.calendar_unit() {
+            Some((unit, UtcOffset::UTC)) => fields.text("per", unit.to_string()),
+            Some((unit, offset)) => fields
+                .text("per", unit.to_string())
+                .text("utc_offset", offset.to_string()),
+            None => fields.text("per", self.per.first_use_length().map(format_duration)),
+        }
     }
 }
 
@@ -91,11 +89,6 @@ impl Notation for Quota {
         fields: &["quota", "per", "utc_offset"],
         words: "quota and per",
         options: &[],
-        lines: &[
-            "{quota} per calendar {per}[ at {utc_offset}]",
-            "{quota} per {per} from first use",
-        ],
-        short: &[],
     };
 
     fn read<F: FieldReader>(fields: &F) -> Option<Self> {
@@ -107,6 +100,37 @@ impl Notation for Quota {
             None => per?,
         };
         fields.checked(Self::new(quota?, per))
+    }
+
+    fn parse(line: &str) -> Result<Option<Algorithm>, LimitError> {
+        let words: Vec<_> = line.split(' ').collect();
+        if let [quota, "per", length, "from", "first", "use"] = words[..] {
+            let quota = Self::new(whole("quota", quota)?, per(length)?)?;
+            // `10 per day from first use` is no form.
+            let is_length = quota.per.first_use_length().is_some();
+            return Ok(is_length.then_some(Algorithm::Quota(quota)));
+        }
+        let (start, offset) = split_option(line, " at ");
+        let words: Vec<_> = start.split(' ').collect();
+        let [quota, "per", "calendar", unit] = words[..] else {
+            return Ok(None);
+        };
+        let quota = whole("quota", quota)?;
+        let mut per = per(unit)?;
+        if let Some(offset) = offset {
+            per = per.moved(offset.parse()?)?;
+        }
+        let quota = Self::new(quota, per)?;
+        // `10 per calendar 24h` is no form.
+        let is_unit = per.calendar_unit().is_some();
+        Ok(is_unit.then_some(Algorithm::Quota(quota)))
+    }
+}
+
+/// Writes `1000 per calendar day`, `1000 per calendar day at +02:00` or `1000 per 24h0m0s from first use`.
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} per {}", self.quota, self.per)
     }
 }
 

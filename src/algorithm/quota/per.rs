@@ -2,7 +2,7 @@ use std::{fmt, time::Duration};
 
 use super::utc_offset::UtcOffset;
 use crate::{
-    algorithm::{Invalid, span_us},
+    algorithm::{Invalid, format_duration, span_us},
     clock::date::next_month,
 };
 
@@ -172,6 +172,20 @@ impl Per {
                 (unit.end(local) - offset.micros()).max(0).cast_unsigned()
             }
             PeriodKind::FirstUse(us) => now.saturating_add(us),
+        }
+    }
+}
+
+impl fmt::Display for Per {
+    /// Writes `calendar day`, `calendar day at +02:00` or `24h0m0s from first use`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            PeriodKind::Calendar(unit, UtcOffset::UTC) => write!(f, "calendar {unit}"),
+            PeriodKind::Calendar(unit, offset) => write!(f, "calendar {unit} at {offset}"),
+            PeriodKind::FirstUse(us) => {
+                let length = format_duration(Duration::from_micros(us));
+                write!(f, "{length} from first use")
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
     history::Log,
@@ -8,7 +8,7 @@ use crate::algorithm::{
     Algorithm, FieldReader, LimitError, MapForm, NEVER, Notation, Parameters, Share, Terms,
     WrittenFields, ceil_micros,
     duration::{format_span, parse_span},
-    notation::Form,
+    notation::{Form, is_number, split_option, whole},
 };
 
 /// The tiers of a limit, lowest first. Cheap to clone. The [module docs](crate::tiers) have an example.
@@ -105,7 +105,7 @@ impl Parameters for Tiers {
                 .text("cooldown", format_span(tier.cooldown))
                 .flag("skippable", tier.skippable)
         });
-        WrittenFields::of(Self::FORM.lines[0]).maps("tiers", tiers.collect())
+        WrittenFields::default().maps("tiers", tiers.collect())
     }
 
     fn largest_history(&self) -> usize {
@@ -133,8 +133,6 @@ impl Notation for Tiers {
         fields: &["tiers"],
         words: "tiers",
         options: &[],
-        lines: &["{limit} per {window} for {active}[, cooldown {cooldown}][, skippable], then …"],
-        short: &[],
     };
 
     fn read<F: FieldReader>(fields: &F) -> Option<Self> {
@@ -153,6 +151,29 @@ impl Notation for Tiers {
         };
         tiers.map_err(mistaken).ok()
     }
+
+    fn parse(line: &str) -> Result<Option<Algorithm>, LimitError> {
+        let tiers: Option<Vec<_>> = line.split(THEN).map(parse_tier).collect();
+        let Some(tiers) = tiers else {
+            return Ok(None);
+        };
+        let tiers = tiers.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(Some(Algorithm::Tiers(Self::new(tiers)?)))
+    }
+}
+
+/// The words between two tiers in a line.
+const THEN: &str = ", then ";
+
+/// Writes `5 per 1s for infinite, then 50 per 5s for 5s, cooldown 15s, skippable`.
+impl fmt::Display for Tiers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, tier) in self.iter().enumerate() {
+            f.write_str(if i > 0 { THEN } else { "" })?;
+            tier.fmt(f)?;
+        }
+        Ok(())
+    }
 }
 
 /// Reads a tier. Without `active`, the lowest tier is active forever. A higher one must set it, or it would never end.
@@ -169,6 +190,33 @@ fn read_tier<F: FieldReader>(i: usize, fields: &F) -> Option<Tier> {
         skippable: skippable.unwrap_or(false),
         ..tier.cooldown(cooldown.unwrap_or_default())
     })
+}
+
+/// Reads a tier in a line. Returns `None` if it has another form.
+fn parse_tier(line: &str) -> Option<Result<Tier, LimitError>> {
+    let skippable = line.ends_with(", skippable");
+    let line = line.strip_suffix(", skippable").unwrap_or(line);
+    let (rate, cooldown) = split_option(line, ", cooldown ");
+    let words: Vec<_> = rate.split(' ').collect();
+    let [limit, "per", window, "for", active] = words[..] else {
+        return None;
+    };
+    if !is_number(limit) || active.is_empty() {
+        return None;
+    }
+    let read = || {
+        Ok(Tier {
+            limit: whole("limit", limit)?,
+            window: parse_span("window", window)?,
+            active: parse_span("active", active)?,
+            cooldown: match cooldown {
+                Some(cooldown) => parse_span("cooldown", cooldown)?,
+                None => Duration::ZERO,
+            },
+            skippable,
+        })
+    };
+    Some(read())
 }
 
 /// Reads a duration, which can be endless.

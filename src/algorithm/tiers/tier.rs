@@ -1,6 +1,6 @@
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
-use crate::algorithm::{LONGEST_US, LimitError, NEVER};
+use crate::algorithm::{LONGEST_US, LimitError, NEVER, duration::format_span};
 
 /// One tier of a limit. The [module docs](super) have an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +53,19 @@ impl Tier {
     pub const fn skippable(mut self) -> Self {
         self.skippable = true;
         self
+    }
+}
+
+impl fmt::Display for Tier {
+    /// Writes `50 per 5s for 5s, cooldown 15s, skippable`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let window = format_span(self.window);
+        let active = format_span(self.active);
+        write!(f, "{} per {window} for {active}", self.limit)?;
+        if !self.cooldown.is_zero() {
+            write!(f, ", cooldown {}", format_span(self.cooldown))?;
+        }
+        f.write_str(if self.skippable { ", skippable" } else { "" })
     }
 }
 
@@ -203,7 +216,7 @@ mod tests {
         let tiers = tiers([Tier::new(5, secs(1)), burst, Tier::new(1, Tier::FOREVER)]);
         let line = "5 per 1s for infinite, then 50 per 5s for 5s, cooldown 15s, skippable, then 1 per infinite for infinite";
         assert_eq!(Algorithm::parse(line), Ok(Algorithm::Tiers(tiers.clone())));
-        assert_eq!(tiers.values().to_string(), line);
+        assert_eq!(tiers.to_string(), line);
         for (line, message) in [
             (
                 "5 per 1s for 1",

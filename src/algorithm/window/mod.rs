@@ -7,12 +7,14 @@ mod arithmetic;
 #[cfg(feature = "redis")]
 mod scripted;
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 pub(crate) use self::arithmetic::{Shown, Units};
 use super::{
-    Algorithm, FieldReader, Invalid, Notation, Parameters, Share, Terms, WrittenFields,
-    ceil_micros, format_duration, notation::Form, span_us,
+    Algorithm, FieldReader, Invalid, LimitError, Notation, Parameters, Share, Terms, WrittenFields,
+    ceil_micros, format_duration,
+    notation::{Form, duration_or_word, whole},
+    span_us,
 };
 
 /// At most `limit` units within any span of the length `window`.
@@ -101,7 +103,7 @@ impl Parameters for Window {
     }
 
     fn values(&self) -> WrittenFields {
-        WrittenFields::of(Self::FORM.lines[0])
+        WrittenFields::default()
             .number("limit", self.limit)
             .text("window", format_duration(self.window()))
     }
@@ -116,13 +118,29 @@ impl Notation for Window {
         fields: &["limit", "window"],
         words: "limit and window",
         options: &[],
-        lines: &["{limit} in any {window}"],
-        short: &[],
     };
 
     fn read<F: FieldReader>(fields: &F) -> Option<Self> {
         let (limit, window) = (fields.whole("limit"), fields.duration("window"));
         fields.require(&["limit", "window"]);
         fields.checked(Self::new(limit?, window?))
+    }
+
+    fn parse(line: &str) -> Result<Option<Algorithm>, LimitError> {
+        let words: Vec<_> = line.split(' ').collect();
+        let [limit, "in", "any", window] = words[..] else {
+            return Ok(None);
+        };
+        let limit = whole("limit", limit)?;
+        let window = duration_or_word("window", window)?;
+        Ok(Some(Algorithm::Window(Self::new(limit, window)?)))
+    }
+}
+
+/// Writes `5 in any 15m0s`.
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let window = format_duration(self.window());
+        write!(f, "{} in any {window}", self.limit)
     }
 }
