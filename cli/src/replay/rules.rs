@@ -9,7 +9,7 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
-use http::{Request, Uri, request::Parts, uri::PathAndQuery};
+use http::{Request, request::Parts, uri::PathAndQuery};
 use serde::Deserialize;
 use tollgate::{
     Limit, Limits, backend::custom::Algorithm, id::IdFormat, limit::NamedLimit, rule::paths,
@@ -168,21 +168,14 @@ impl Rule {
 
 /// The condition for requests with one of these paths. [`paths`] panics on a mistake, which a file may have.
 fn one_of(patterns: Vec<String>) -> Result<Box<Condition>> {
+    let is_plain = paths(["/*"]);
     for pattern in &patterns {
-        ensure!(
-            pattern.starts_with('/'),
-            "the path `{pattern}` matches no request: begin it with `/`"
-        );
         let above = pattern.strip_suffix("/*").unwrap_or(pattern);
+        let is_path = pattern == "/" || head(pattern).is_some_and(|request| is_plain(&request));
         ensure!(
-            !above.contains(['{', '*']),
-            "`{pattern}` is a route pattern: end it with `/*` for all that lies below, without braces or asterisks before it"
-        );
-        let below_root = paths(["/*"]);
-        ensure!(
-            pattern == "/" || head(pattern).is_some_and(|request| below_root(&request)),
-            "the path `{pattern}` matches no request: write it as clients send it, without empty and dot segments, \
-             parameters, backslashes and needless escapes"
+            is_path && !above.contains(['{', '*']),
+            "the path `{pattern}` matches no request: begin it with `/`, end it with `/*` for all that lies below, and write \
+             no braces, empty or dot segments, parameters, backslashes and needless escapes"
         );
     }
     Ok(Box::new(paths(patterns)))
@@ -190,7 +183,7 @@ fn one_of(patterns: Vec<String>) -> Result<Box<Condition>> {
 
 /// The head of a request with this path; none if no request can have it.
 fn head(path: &str) -> Option<Parts> {
-    let uri = Uri::from(PathAndQuery::try_from(path).ok()?);
-    let request = Request::builder().uri(uri).body(()).ok()?;
+    let path = PathAndQuery::try_from(path).ok()?;
+    let request = Request::builder().uri(path).body(()).ok()?;
     Some(request.into_parts().0)
 }

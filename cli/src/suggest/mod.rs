@@ -1,40 +1,35 @@
-//! `tollgate suggest`: limits that would have denied at most a share of the clients.
+//! `tollgate suggest`: what clients need, and limits that would have denied at most a share of them.
 //!
-//! The log is kept in memory, 16 bytes for each request, and sorted by client. What each client needs is then found out: at each
-//! rate the smallest burst, in each window and period the smallest limit with which it would never have been denied. Nothing is
-//! estimated.
+//! The log is kept in memory. What a client needs is not estimated: it is the smallest limit that would never have denied it.
 
-mod candidates;
-mod choice;
-mod measure;
-mod verify;
+mod counter;
+mod needs;
+mod proposal;
+mod share;
+mod traffic;
 
-use std::{
-    fmt::{self, Write},
-    str::FromStr,
-};
+use std::{fmt::Write, time::Duration};
 
 use anyhow::Result;
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
+use tollgate::limit::format_duration;
 
 use self::{
-    candidates::Kind,
-    measure::{Measured, Traffic},
-    verify::Recommendation,
+    counter::PERIODS,
+    needs::Needs,
+    proposal::{Proposal, is_covered, propose},
+    share::Share,
+    traffic::Traffic,
 };
 use crate::{
     NOT_DONE,
     limits::Bound,
-    log::{Key, LogArgs, LogEnd, Wanted},
+    log::{Key, LogArgs, Wanted},
     output::{
-        ReportArgs, counted, grouped, instant, most_denied, print, print_json, say, shown, table,
-        with_percent,
+        ReportArgs, counted, grouped, instant, print, print_json, say, shown, table, with_percent,
     },
 };
-
-/// The most clients that are named if the share rounds down to nobody.
-const NAMED: usize = 5;
 
 /// What `suggest` is asked.
 #[derive(Args, Debug)]
@@ -53,31 +48,6 @@ pub(crate) struct SuggestArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &SuggestArgs) -> Result<u8> {
-    let (traffic, end) = read(args)?;
-    let at_most = usize::try_from(args.deny_at_most.of(traffic.clients()))?;
-    let measured = measure::measure(&traffic, at_most.max(NAMED) + 2);
-    let tried = choice::choose(&measured, at_most).into_iter();
-    let tried = tried.filter_map(|choice| verify::verify(&traffic, &measured, choice));
-    let recommendations = tried.collect();
-    let suggestion = Suggestion {
-        args,
-        end,
-        at_most,
-        measured,
-        recommendations,
-        traffic,
-    };
-    match args.report.json {
-        true => print_json(&suggestion.as_json())?,
-        false => print(&suggestion.text())?,
-    }
-    Ok(suggestion.problem().map_or(0, |problem| {
-        say(format_args!("tollgate: {problem}"));
-        NOT_DONE
-    }))
-}
-
-fn read(args: &SuggestArgs) -> Result<(Traffic, LogEnd)> {
     let mut wanted = Wanted::default();
     let key = wanted.key(args.key.clone());
     let mut traffic = Traffic::default();
@@ -87,206 +57,113 @@ fn read(args: &SuggestArgs) -> Result<(Traffic, LogEnd)> {
             traffic.add(id, record.at)?;
         }
     }
-    traffic.sort();
-    Ok((traffic, log.end()))
-}
-
-/// The result.
-struct Suggestion<'a> {
-    args: &'a SuggestArgs,
-    end: LogEnd,
-    /// The clients that may be denied at most.
-    at_most: usize,
-    measured: Measured,
-    recommendations: Vec<Recommendation>,
-    traffic: Traffic,
-}
-
-impl Suggestion<'_> {
-    fn problem(&self) -> Option<String> {
-        let without_clients = || {
-            let key = shown(&self.args.key.to_string());
+    let end = log.end();
+    if traffic.requests == 0 {
+        if args.report.json {
+            print_json(&json!({"clients": 0, "requests": 0, "recommendations": []}))?;
+        } else {
+            print(&format!("{}\n", end.sentence()))?;
+        }
+        let problem = end.problem().unwrap_or_else(|| {
+            let key = shown(&args.key.to_string());
             format!("no line has a client by the key `{key}`: name a field of the lines with --key")
-        };
-        match self.measured.clients {
-            0 => self.end.problem().or_else(|| Some(without_clients())),
-            _ => None,
-        }
-    }
-
-    fn text(&self) -> String {
-        let (measured, at_most) = (&self.measured, self.at_most);
-        let mut text = self.end.sentence() + "\n";
-        if measured.clients == 0 {
-            return text;
-        }
-        for line in [self.traffic(), self.allowance()]
-            .into_iter()
-            .chain(self.advice())
-        {
-            let _ = writeln!(text, "{line}");
-        }
-        let rows = Kind::Gcra.candidates().map(|(place, candidate)| {
-            let bursts = [at_most, 0].map(|order| grouped(measured.need(place, order).max(1)));
-            [vec![candidate.words()], bursts.into()].concat()
         });
-        let head = [
-            "rate",
-            "burst that denies at most the share",
-            "that denies nobody",
-        ];
-        let _ = writeln!(text, "\n{}", table(&head, 1, rows));
-        for recommendation in &self.recommendations {
-            self.add(&mut text, recommendation);
-        }
-        text
+        say(format_args!("tollgate: {problem}"));
+        return Ok(NOT_DONE);
     }
-
-    /// The measurement, in words.
-    fn traffic(&self) -> String {
-        let (first, last) = self.measured.span;
-        format!(
-            "{} by {} from {} to {}",
-            counted(self.measured.requests, "request"),
-            counted(self.measured.clients, "client"),
-            instant(first),
-            instant(last)
-        )
-    }
-
-    /// How many clients may be denied, in words.
-    fn allowance(&self) -> String {
-        let (share, at_most) = (self.args.deny_at_most, grouped(self.at_most as u64));
-        format!("at most {share} of the clients may be denied: {at_most}")
-    }
-
-    /// Names who stands out, if the share rounds down to nobody.
-    fn advice(&self) -> Option<String> {
-        let (share, clients) = (self.args.deny_at_most, self.measured.clients);
-        if self.at_most > 0 || share.is_zero() || clients == 0 {
-            return None;
-        }
-        let most = NAMED.min(usize::try_from(clients / 2).ok()?);
-        let outstanding = choice::outstanding(&self.measured, most);
-        let needed = Share::reaching(outstanding.len() as u64, clients);
-        let names = outstanding
-            .iter()
-            .map(|client| shown(self.traffic.id(*client)));
-        let names: Vec<_> = names.collect();
-        (!names.is_empty()).then(|| {
-            let argument = needed.to_string().replace(' ', "");
-            format!(
-                "{share} is nobody, but these stand out: {}. Use --deny-at-most {argument}",
-                names.join(", ")
-            )
-        })
-    }
-
-    fn add(&self, text: &mut String, recommendation: &Recommendation) {
-        let Recommendation {
-            choice,
-            limit,
-            denied,
-            clients,
-        } = recommendation;
-        let (requests, stopped) = (self.measured.requests, clients.len() as u64);
-        let _ = writeln!(
-            text,
-            "\n{limit}\n  {}\n  denies {} of {} and {} of {}\n  reason: {}",
-            recommendation.file_line(&self.args.key),
-            with_percent(*denied, requests),
-            counted(requests, "request"),
-            with_percent(stopped, self.measured.clients),
-            counted(self.measured.clients, "client"),
-            choice.reason,
+    let at_most = args.deny_at_most.of(traffic.clients.len());
+    let needs = Needs::of(&traffic, args.report.top);
+    let proposals = propose(&traffic, at_most);
+    if args.report.json {
+        print_json(&as_json(&traffic, &needs, &proposals, args.report.top))?;
+    } else {
+        let mut text = format!(
+            "{}\n{} by {} from {} to {}\n\n{}\n",
+            end.sentence(),
+            counted(traffic.requests, "request"),
+            counted(traffic.clients.len() as u64, "client"),
+            instant(traffic.first),
+            instant(traffic.last),
+            needs.table()
         );
-        if let Some(bound) = Bound::of(limit) {
-            let _ = writeln!(text, "  admits at most {bound}");
+        for proposal in &proposals {
+            let _ = writeln!(text, "\n{}", paragraph(proposal, &traffic, args));
         }
-        if stopped > 0 {
-            let _ = writeln!(text, "{}", most_denied(clients, self.args.report.top));
-        }
+        print(&text)?;
     }
+    notes(&traffic, args.deny_at_most).iter().for_each(say);
+    Ok(0)
+}
 
-    /// What `--json` prints. It is an interface: `docs/command.md` describes it.
-    fn as_json(&self) -> Value {
-        let recommendations = self.recommendations.iter().map(|recommendation| {
-            let choice = &recommendation.choice;
-            let mut json = choice.candidate.as_json(choice.size);
-            json["limit"] = recommendation.limit.to_string().into();
-            json["clients_denied"] = recommendation.clients.len().into();
-            json["denied"] = recommendation.denied.into();
-            json
+/// A proposal: what it denies, and which share of whose requests.
+fn paragraph(proposal: &Proposal, traffic: &Traffic, args: &SuggestArgs) -> String {
+    let limit = &proposal.limit;
+    let stopped = proposal.clients.len() as u64;
+    let clients = traffic.clients.len() as u64;
+    let mut text = format!(
+        "{limit}\n  {}\n  denies {} of {} and {} of {}",
+        proposal.file_line(&args.key),
+        with_percent(stopped, clients),
+        counted(clients, "client"),
+        with_percent(proposal.denied, traffic.requests),
+        counted(traffic.requests, "request"),
+    );
+    if let Some(bound) = Bound::of(limit) {
+        let _ = write!(text, "\n  admits at most {bound}");
+    }
+    if stopped > 0 {
+        let rows = proposal.clients.iter().take(args.report.top).map(|client| {
+            let denied = with_percent(client.denied, client.requests);
+            let requests = grouped(client.requests);
+            vec![shown(&client.id), requests, denied, grouped(client.needs)]
         });
-        let recommendations: Vec<_> = recommendations.collect();
-        json!({"clients": self.measured.clients, "recommendations": recommendations})
+        let head = ["most denied clients", "requests", "denied", "would need"];
+        let _ = write!(text, "\n{}", table(&head, 1, rows));
     }
+    text
 }
 
-/// A share in billionths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Share(u64);
-
-/// The whole, in billionths.
-const WHOLE: u64 = 1_000_000_000;
-
-impl Share {
-    /// This share of a number, rounded down.
-    fn of(self, number: u64) -> u64 {
-        let part = u128::from(number) * u128::from(self.0) / u128::from(WHOLE);
-        u64::try_from(part).unwrap_or(number)
-    }
-
-    fn is_zero(self) -> bool {
-        self.0 == 0
-    }
-
-    /// The least share that is this part of a number of clients, in hundredths of a per cent.
-    fn reaching(part: u64, number: u64) -> Self {
-        const STEP: u64 = WHOLE / 10_000;
-        let share = u128::from(part) * u128::from(WHOLE);
-        let share = share.div_ceil(u128::from(number.max(1)) * u128::from(STEP));
-        Self(u64::try_from(share).unwrap_or(STEP) * STEP)
-    }
+/// What `--json` prints. It is an interface: `docs/command.md` describes it.
+fn as_json(
+    traffic: &Traffic,
+    needs: &Needs,
+    proposals: &[Proposal],
+    top: usize,
+) -> serde_json::Value {
+    let recommendations = proposals.iter().map(|proposal| {
+        json!({
+            "limit": proposal.limit.to_string(),
+            "clients_denied": proposal.clients.len(),
+            "denied": proposal.denied,
+            "most_denied": proposal.clients.iter().take(top).collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "clients": traffic.clients.len(),
+        "requests": traffic.requests,
+        "needs": needs,
+        "recommendations": recommendations.collect::<Vec<_>>(),
+    })
 }
 
-impl FromStr for Share {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let error = || {
-            format!(
-                "`{text}` is no share of clients: use a percentage such as 0.1%, or a fraction such as 0.001"
-            )
-        };
-        let trimmed = text.trim();
-        let (number, part) = match trimmed.strip_suffix('%') {
-            Some(number) => (number.trim_end(), 100),
-            None => (trimmed, 1),
-        };
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let is_empty = whole.is_empty() && fraction.is_empty();
-        if is_empty || !is_digits(whole) || !is_digits(fraction) || whole.len() > 3 {
-            return Err(error());
-        }
-        // Nine digits after the point make it a number of billionths.
-        let billionths = format!("{whole}{fraction:0<9.9}").parse::<u64>();
-        match billionths.map_err(|_| error())? / part {
-            share @ 0..=WHOLE => Ok(Self(share)),
-            _ => Err(error()),
-        }
+/// What the result does not say.
+fn notes(traffic: &Traffic, share: Share) -> Vec<String> {
+    let mut notes = Vec::new();
+    let missing = PERIODS.iter().filter(|(_, us)| !is_covered(traffic, *us));
+    let missing: Vec<_> = missing.map(|(name, _)| *name).collect();
+    if !missing.is_empty() {
+        let length = format_duration(Duration::from_micros(traffic.last - traffic.first));
+        notes.push(format!(
+            "the log covers {length}, which is too short to propose limits for what clients need in {}: pass a longer one",
+            missing.join(" or ")
+        ));
     }
-}
-
-impl fmt::Display for Share {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = WHOLE / 100;
-        let fraction = format!("{:07}", self.0 % percent);
-        let fraction = fraction.trim_end_matches('0');
-        match fraction.is_empty() {
-            true => write!(f, "{} %", self.0 / percent),
-            false => write!(f, "{}.{fraction} %", self.0 / percent),
-        }
+    let clients = traffic.clients.len();
+    if share.of(clients) == 0 && !share.is_zero() {
+        let clients = counted(clients as u64, "client");
+        notes.push(format!(
+            "--deny-at-most is less than one of {clients}, so the limits must not deny anybody"
+        ));
     }
+    notes
 }
