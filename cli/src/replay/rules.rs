@@ -171,11 +171,12 @@ fn one_of(patterns: Vec<String>) -> Result<Box<Condition>> {
     let is_plain = paths(["/*"]);
     for pattern in &patterns {
         let above = pattern.strip_suffix("/*").unwrap_or(pattern);
-        let is_path = pattern == "/" || head(pattern).is_some_and(|request| is_plain(&request));
+        let whole = head(pattern).filter(|request| request.uri.path() == pattern);
+        let is_path = whole.is_some_and(|request| pattern == "/" || is_plain(&request));
         ensure!(
             is_path && !above.contains(['{', '*']),
             "the path `{pattern}` matches no request: begin it with `/`, end it with `/*` for all that lies below, and write \
-             no braces, empty or dot segments, parameters, backslashes and needless escapes"
+             no braces, query, empty or dot segments, parameters, backslashes and needless escapes"
         );
     }
     Ok(Box::new(paths(patterns)))
