@@ -84,7 +84,6 @@
 //! | `tonic` | | the peer address from tonic, `NamedService`, and details in gRPC statuses |
 //! | `tonic-tls` | | the same on TLS connections |
 //! | `testing` | | the conformance suite, for tests of your own backend |
-//! | `cli` | | the program [`tollgate`](guide::command), for `cargo install` |
 //!
 //! Features only add. Of tokio, the crate always has tasks, timers and locks, and uses them where something has to wait.
 

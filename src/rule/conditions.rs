@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{Method, Uri, request::Parts, uri::PathAndQuery};
 
-use super::path::{Paths, resolved};
+use super::path::{lies_at, mistake, resolved};
 
 pub(crate) type Condition = dyn Fn(&Parts) -> bool + Send + Sync;
 
@@ -85,12 +85,13 @@ pub fn methods(
 pub fn paths<T: Into<String>>(
     paths: impl IntoIterator<Item = T>,
 ) -> impl Fn(&Parts) -> bool + Clone + Send + Sync + 'static {
-    match Paths::new(paths) {
-        Ok(paths) => {
-            let paths = Arc::new(paths);
-            move |request: &Parts| paths.hold(request.uri.path())
-        }
-        Err(mistake) => panic!("{mistake}"),
+    let paths: Arc<[String]> = paths.into_iter().map(Into::into).collect();
+    if let Some(mistake) = paths.iter().find_map(|path| mistake(path)) {
+        panic!("{mistake}");
+    }
+    move |request: &Parts| {
+        let path = request.uri.path();
+        paths.iter().any(|pattern| lies_at(pattern, path))
     }
 }
 

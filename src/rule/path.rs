@@ -1,30 +1,10 @@
-//! Paths as routers behind the layer may read them. The command `tollgate` has this file, too.
+//! Paths as routers behind the layer may read them.
 
 /// The most levels of nested escapes that are resolved.
 const ROUNDS: usize = 4;
 
-/// Some paths, as [`paths`](super::paths) has them.
-#[derive(Clone, Debug)]
-pub(crate) struct Paths(Vec<String>);
-
-impl Paths {
-    /// Reads patterns. The error says what is wrong with one of them.
-    pub(crate) fn new<T: Into<String>>(paths: impl IntoIterator<Item = T>) -> Result<Self, String> {
-        let paths: Vec<String> = paths.into_iter().map(Into::into).collect();
-        match paths.iter().find_map(|path| mistake(path)) {
-            Some(mistake) => Err(mistake),
-            None => Ok(Self(paths)),
-        }
-    }
-
-    /// Returns whether a path as it was sent is one of these.
-    pub(crate) fn hold(&self, path: &str) -> bool {
-        self.0.iter().any(|pattern| lies_at(pattern, path))
-    }
-}
-
 /// Says what is wrong with a path to match, if anything is.
-fn mistake(path: &str) -> Option<String> {
+pub(super) fn mistake(path: &str) -> Option<String> {
     if !path.starts_with('/') {
         return Some(format!(
             "the path `{path}` matches no request: begin it with `/`"
@@ -43,7 +23,8 @@ fn mistake(path: &str) -> Option<String> {
     ))
 }
 
-fn lies_at(pattern: &str, path: &str) -> bool {
+/// Returns whether a path as it was sent is the pattern's, or lies below it.
+pub(super) fn lies_at(pattern: &str, path: &str) -> bool {
     match pattern
         .strip_suffix('*')
         .filter(|above| above.ends_with('/'))
@@ -55,7 +36,7 @@ fn lies_at(pattern: &str, path: &str) -> bool {
 
 /// Returns the path that a router may resolve a path to, if it differs: without parameters, needless escapes, backslashes,
 /// empty and dot segments.
-pub(crate) fn resolved(path: &str) -> Option<String> {
+pub(super) fn resolved(path: &str) -> Option<String> {
     if is_plain(path) {
         return None;
     }

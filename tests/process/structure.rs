@@ -100,7 +100,7 @@ fn imports_point_down_the_picture_of_modules() {
     let picture = picture();
     let place = |module: &str| picture.iter().position(|other| other == module);
     let mut seen = 0;
-    for path in source_files() {
+    for path in files_below("src") {
         let inner = path.strip_prefix("src").expect("it is in there");
         let first = inner.iter().next().and_then(|name| name.to_str());
         let module = first.expect("UTF-8").trim_end_matches(".rs").to_owned();
@@ -126,20 +126,29 @@ fn imports_point_down_the_picture_of_modules() {
     assert!(seen > 100, "{seen}");
 }
 
-/// Every file below `src`, without those of the command, which is a program of its own.
-fn source_files() -> Vec<PathBuf> {
+#[test]
+fn command_uses_the_public_api_alone() {
+    for path in files_below("cli/src") {
+        let text = fs::read_to_string(&path).expect("UTF-8");
+        let includes = ["#[path", "include!("].iter().any(|way| text.contains(way));
+        assert!(!includes, "{} includes another file", path.display());
+    }
+}
+
+/// Every file below a folder.
+fn files_below(folder: &str) -> Vec<PathBuf> {
     let mut all = Vec::new();
-    add(Path::new("src"), &mut all);
+    add(Path::new(folder), &mut all);
     all
 }
 
 fn add(dir: &Path, all: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).expect("it can be read") {
         let path = entry.expect("it can be read").path();
-        match path.is_dir() {
-            true if path.ends_with("bin") => {}
-            true => add(&path, all),
-            false => all.push(path),
+        if path.is_dir() {
+            add(&path, all);
+        } else {
+            all.push(path);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 mod rules;
 
-use std::{fmt::Write, mem, path::PathBuf, time::Duration};
+use std::{fmt::Write, path::PathBuf, time::Duration};
 
 use anyhow::Result;
 use clap::Args;
@@ -13,7 +13,7 @@ use tollgate::{Decision, Limit, Limits, MemoryBackend, Transaction};
 use self::rules::{Rule, Rules};
 use crate::{
     NOT_DONE,
-    clients::{Denials, DeniedClients, Distinct, hash, kept},
+    clients::{DeniedClients, Distinct, hash, kept},
     limits::{Clocked, LimitFiles},
     log::{Key, LogArgs, LogEnd, Record, Wanted},
     output::{
@@ -61,11 +61,10 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
         0 => end.problem().or_else(|| Some(engine.remedy())),
         _ => None,
     };
-    let tallies: Vec<_> = engine.tallies.into_iter().map(Tally::ended).collect();
     let top = args.report.top;
     match args.report.json {
-        true => print_json(&as_json(&end, &tallies, top))?,
-        false => print(&text(&end, &tallies, top))?,
+        true => print_json(&as_json(&end, &engine.tallies, top))?,
+        false => print(&text(&end, &engine.tallies, top))?,
     }
     Ok(problem.map_or(0, |problem| {
         say(format_args!("tollgate: {problem}"));
@@ -172,10 +171,10 @@ impl Engine {
 
     /// What to do if no request has met a limit.
     fn remedy(&self) -> String {
-        let check = match self.misfits {
-            _ if self.rules.rules.is_empty() => "use a limit of requests over time",
-            0 => "check --key, and the keys, paths and methods of the rules",
-            _ => "check --key, and the formats of ids and the costs of the limits",
+        let check = if self.rules.rules.is_empty() {
+            "use a limit of requests over time"
+        } else {
+            "check --key, and the keys, paths, methods and costs of the rules, and the formats of the limits' ids"
         };
         format!("no request met a limit: {check}")
     }
@@ -227,8 +226,9 @@ fn text(end: &LogEnd, tallies: &[Tally], top: usize) -> String {
                 "\n{name}: {delayed} waited in line, for at most {longest}"
             );
         }
-        if !tally.most_denied.is_empty() {
-            let _ = writeln!(text, "\n{name}\n{}", most_denied(&tally.most_denied, top));
+        if tally.denied > 0 {
+            let clients = tally.by_client.sorted();
+            let _ = writeln!(text, "\n{name}\n{}", most_denied(&clients, top));
         }
     }
     text
@@ -258,8 +258,6 @@ struct Tally {
     /// Requests that waited in line, and the longest wait of one.
     delayed: u64,
     longest_delay: Duration,
-    /// The denied clients, the most denied one first. Empty until the end.
-    most_denied: Vec<Denials>,
     by_client: DeniedClients,
 }
 
@@ -289,13 +287,8 @@ impl Tally {
         }
     }
 
-    fn ended(mut self) -> Self {
-        self.most_denied = mem::take(&mut self.by_client).sorted();
-        self
-    }
-
     fn as_json(&self, top: usize) -> Value {
-        let most_denied = self.most_denied.iter().take(top).map(|client| {
+        let most_denied = self.by_client.sorted().into_iter().take(top).map(|client| {
             json!({"id": client.id, "denied": client.denied, "first": instant(client.first)})
         });
         json!({

@@ -112,14 +112,10 @@ fn warn_of_addresses(named: &NamedLimit) {
         return;
     }
     let ranges = named.overrides().filter_map(|own| {
-        let id: Ipv6Addr = IdFormat::IpAddress
-            .fold(own.id())
-            .ok()?
-            .as_str()
-            .parse()
-            .ok()?;
-        let range = Ipv6Addr::from_bits(id.to_bits() >> 64 << 64);
-        (id != range).then(|| (own.id(), range))
+        let id = IdFormat::IpAddress.fold(own.id()).ok()?;
+        let address: Ipv6Addr = id.as_str().parse().ok()?;
+        let range = Ipv6Addr::from_bits(address.to_bits() >> 64 << 64);
+        (address != range).then(|| (own.id(), range))
     });
     let ranges: Vec<_> = ranges.collect();
     let name = named.name();

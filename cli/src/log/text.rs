@@ -129,10 +129,8 @@ impl Line for ExtendedLine<'_> {
         match &args.time {
             Some(field) => instant(self.get(field).ok_or(Reason::NoTime)?),
             None => {
-                let (date, time) = self
-                    .get("date")
-                    .zip(self.get("time"))
-                    .ok_or(Reason::NoTime)?;
+                let date = self.get("date").ok_or(Reason::NoTime)?;
+                let time = self.get("time").ok_or(Reason::NoTime)?;
                 instant(&format!("{date} {time}"))
             }
         }
@@ -147,11 +145,9 @@ impl Line for ExtendedLine<'_> {
 
     fn request(&self) -> (String, String) {
         let method = self.get("cs-method").unwrap_or_default();
-        let path = self.get("cs-uri-stem").or_else(|| self.get("cs-uri"));
-        (
-            method.to_owned(),
-            path_of(path.unwrap_or_default()).to_owned(),
-        )
+        let target = self.get("cs-uri-stem").or_else(|| self.get("cs-uri"));
+        let path = path_of(target.unwrap_or_default());
+        (method.to_owned(), path.to_owned())
     }
 
     fn field(&self, name: &str) -> Option<Cow<'_, str>> {

@@ -213,6 +213,18 @@ fn mistakes_in_rules_name_the_rule_once() {
             "rule 2: the path `files` matches no request: begin it with `/`",
         ),
         (
+            "- {limit: files, path: [/, '/*', /a//b]}",
+            "the path `/a//b` matches no request: ",
+        ),
+        (
+            "- {limit: files, path: '/a/{b}/*'}",
+            "the path `/a/{b}/*` matches no request: ",
+        ),
+        (
+            "- {limit: files, path: '/a?b//c'}",
+            "the path `/a?b//c` matches no request: ",
+        ),
+        (
             "- {limit: files, pth: /}",
             "error: line 1 column 18: unknown field `pth`",
         ),

@@ -83,11 +83,8 @@ pub(super) fn address(text: &str, hops: Option<NonZeroUsize>) -> Result<IpAddr, 
     let one = match hops {
         _ if !text.contains(',') => text,
         Some(hops) => {
-            let mut from_right = text.rsplit(',');
-            from_right
-                .nth(hops.get() - 1)
-                .ok_or(Reason::FewHops)?
-                .trim()
+            let one = text.rsplit(',').nth(hops.get() - 1);
+            one.ok_or(Reason::FewHops)?.trim()
         }
         // A list without any address is none.
         None if text

@@ -18,14 +18,7 @@ const LONGEST_ID: usize = 256;
 
 /// The hash of an id. It is the same in every run.
 pub(crate) fn hash(id: &str) -> u64 {
-    const SEEDS: [u64; 4] = [
-        0x9e37_79b9_7f4a_7c15,
-        0xbf58_476d_1ce4_e5b9,
-        0x94d0_49bb_1331_11eb,
-        0x2545_f491_4f6c_dd1d,
-    ];
-    let [a, b, c, d] = SEEDS;
-    ahash::RandomState::with_seeds(a, b, c, d).hash_one(id)
+    ahash::RandomState::with_seeds(1, 2, 3, 4).hash_one(id)
 }
 
 /// A number of distinct clients. It is exact up to a million. Beyond that, it keeps every second hash, then every fourth and so
@@ -102,19 +95,14 @@ impl DeniedClients {
     }
 
     /// All clients, the most denied one first.
-    pub(crate) fn sorted(self) -> Vec<Denials> {
-        let mut clients: Vec<_> = self.0.into_values().collect();
-        sort(&mut clients);
+    pub(crate) fn sorted(&self) -> Vec<&Denials> {
+        let mut clients: Vec<_> = self.0.values().collect();
+        clients.sort_by(|a, b| {
+            let order = b.denied.cmp(&a.denied).then(a.first.cmp(&b.first));
+            order.then_with(|| a.id.cmp(&b.id))
+        });
         clients
     }
-}
-
-/// Sorts clients, the most denied one first.
-pub(crate) fn sort(clients: &mut [Denials]) {
-    clients.sort_by(|a, b| {
-        let order = b.denied.cmp(&a.denied).then(a.first.cmp(&b.first));
-        order.then_with(|| a.id.cmp(&b.id))
-    });
 }
 
 /// The part of an id that is kept.

@@ -8,15 +8,20 @@
 
 use std::{fs, path::Path};
 
-use anyhow::{Context, Error, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
+use http::{Request, request::Parts, uri::PathAndQuery};
 use serde::Deserialize;
-use tollgate::{Limit, Limits, backend::custom::Algorithm, id::IdFormat, limit::NamedLimit};
+use tollgate::{
+    Limit, Limits, backend::custom::Algorithm, id::IdFormat, limit::NamedLimit, rule::paths,
+};
 
 use crate::{
     limits::{all_of, named},
     log::{Key, Record, Wanted},
-    path::Paths,
 };
+
+/// A condition of `tollgate::Rule`.
+type Condition = dyn Fn(&Parts) -> bool;
 
 /// The rules that requests may meet.
 #[derive(Default)]
@@ -36,7 +41,7 @@ pub(super) struct Rule {
     pub(super) cost: u32,
     /// The place of the client's id in a record.
     key: usize,
-    paths: Option<Paths>,
+    paths: Option<Box<Condition>>,
     methods: Vec<String>,
 }
 
@@ -127,8 +132,10 @@ impl Rules {
             Key::Ip if format == IdFormat::Ipv6Range => Key::Range,
             key => key,
         };
-        let paths = rule.path.map(|paths| Paths::new(paths.into_vec()));
-        let paths = paths.transpose().map_err(Error::msg)?;
+        let paths = rule
+            .path
+            .map(|paths| one_of(paths.into_vec()))
+            .transpose()?;
         let methods = rule.method.map(OneOrMore::into_vec).unwrap_or_default();
         wanted.request |= paths.is_some() || !methods.is_empty();
         let known = self.limits.iter().position(|known| *known == name);
@@ -152,8 +159,32 @@ impl Rule {
     /// The id of the client that meets the rule with a request, if the rule applies to it.
     pub(super) fn client_of<'a>(&self, record: &'a Record) -> Option<&'a str> {
         let is_method = self.methods.is_empty() || self.methods.contains(&record.method);
-        let is_path = |paths: &Paths| paths.hold(&record.path);
+        let is_path =
+            |paths: &Box<Condition>| head(&record.path).is_some_and(|request| paths(&request));
         let applies = is_method && self.paths.as_ref().is_none_or(is_path);
         record.ids[self.key].as_deref().filter(|_| applies)
     }
+}
+
+/// The condition for requests with one of these paths. [`paths`] panics on a mistake, which a file may have.
+fn one_of(patterns: Vec<String>) -> Result<Box<Condition>> {
+    let is_plain = paths(["/*"]);
+    for pattern in &patterns {
+        let above = pattern.strip_suffix("/*").unwrap_or(pattern);
+        let whole = head(pattern).filter(|request| request.uri.path() == pattern);
+        let is_path = whole.is_some_and(|request| pattern == "/" || is_plain(&request));
+        ensure!(
+            is_path && !above.contains(['{', '*']),
+            "the path `{pattern}` matches no request: begin it with `/`, end it with `/*` for all that lies below, and write \
+             no braces, query, empty or dot segments, parameters, backslashes and needless escapes"
+        );
+    }
+    Ok(Box::new(paths(patterns)))
+}
+
+/// The head of a request with this path; none if no request can have it.
+fn head(path: &str) -> Option<Parts> {
+    let path = PathAndQuery::try_from(path).ok()?;
+    let request = Request::builder().uri(path).body(()).ok()?;
+    Some(request.into_parts().0)
 }

@@ -16,8 +16,6 @@ mod clients;
 mod limits;
 mod log;
 mod output;
-#[path = "../../rule/path.rs"]
-mod path;
 mod replay;
 mod suggest;
 

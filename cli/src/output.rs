@@ -20,7 +20,7 @@ pub(crate) struct ReportArgs {
     /// Prints the result as JSON, for programs
     #[arg(long)]
     pub(crate) json: bool,
-    /// The number of denied clients to list
+    /// The number of clients in a list
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub(crate) top: usize,
 }
@@ -61,7 +61,7 @@ pub(crate) fn table(
 }
 
 /// A table of the denied clients.
-pub(crate) fn most_denied(clients: &[Denials], top: usize) -> Table {
+pub(crate) fn most_denied(clients: &[&Denials], top: usize) -> Table {
     let rows = clients.iter().take(top).map(|client| {
         let (first, last) = (instant(client.first), instant(client.last));
         vec![shown(&client.id), first, last, grouped(client.denied)]
@@ -99,15 +99,12 @@ pub(crate) fn counted(number: u64, thing: &str) -> String {
 /// A number, and in parentheses its share of another.
 pub(crate) fn with_percent(part: u64, whole: u64) -> String {
     let hundredths = u128::from(part) * 10_000 / u128::from(whole.max(1));
-    match (hundredths, part) {
-        (0, 1..) => format!("{} (< 0.01 %)", grouped(part)),
-        (percent, _) => format!(
-            "{} ({}.{:02} %)",
-            grouped(part),
-            percent / 100,
-            percent % 100
-        ),
-    }
+    let percent = if hundredths == 0 && part > 0 {
+        "< 0.01".to_owned()
+    } else {
+        format!("{}.{:02}", hundredths / 100, hundredths % 100)
+    };
+    format!("{} ({percent} %)", grouped(part))
 }
 
 /// An instant, such as `2026-11-01T00:00:00Z`.

@@ -6,11 +6,11 @@ mod bucket;
 mod check;
 mod logs;
 mod program;
-#[path = "../redis_support/mod.rs"]
+#[path = "../../tests/redis_support/mod.rs"]
 mod redis_support;
 mod replay;
 #[allow(dead_code, reason = "it uses a part of it")]
-#[path = "../support/scale.rs"]
+#[path = "../../tests/support/scale.rs"]
 mod scale;
 mod suggest;
 mod traffic;

@@ -1,0 +1,62 @@
+//! The requests of a log in memory, by client.
+
+use std::collections::HashMap;
+
+use anyhow::{Result, ensure};
+
+use super::counter::Counter;
+use crate::clients::{hash, kept};
+
+/// The most clients of a log.
+const MOST_CLIENTS: usize = 1_000_000;
+
+/// The most requests of a log.
+const MOST_REQUESTS: u64 = 50_000_000;
+
+/// The requests of a log.
+#[derive(Default)]
+pub(super) struct Traffic {
+    /// The place of each client, by the hash of its id.
+    places: HashMap<u64, usize>,
+    pub(super) clients: Vec<Client>,
+    pub(super) requests: u64,
+    /// The instants of the first and the last request, in microseconds since the epoch.
+    pub(super) first: u64,
+    pub(super) last: u64,
+}
+
+/// A client, and the instants of its requests in the order of time.
+pub(super) struct Client {
+    pub(super) id: String,
+    pub(super) times: Vec<u64>,
+}
+
+impl Traffic {
+    /// Adds a request, which is not earlier than those before it.
+    pub(super) fn add(&mut self, id: &str, at: u64) -> Result<()> {
+        let next = self.clients.len();
+        let place = *self.places.entry(hash(id)).or_insert(next);
+        if place == next {
+            let id = kept(id);
+            let times = Vec::new();
+            self.clients.push(Client { id, times });
+        }
+        self.clients[place].times.push(at);
+        if self.requests == 0 {
+            self.first = at;
+        }
+        self.last = at;
+        self.requests += 1;
+        ensure!(
+            self.clients.len() <= MOST_CLIENTS && self.requests <= MOST_REQUESTS,
+            "the log has more than a million clients or 50 million requests: pass a part of it, such as one day"
+        );
+        Ok(())
+    }
+
+    /// What each client needs.
+    pub(super) fn needs(&self, counter: Counter) -> Vec<u64> {
+        let clients = self.clients.iter();
+        clients.map(|client| counter.need(&client.times)).collect()
+    }
+}
