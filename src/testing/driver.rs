@@ -3,7 +3,6 @@
 use std::{
     collections::HashMap,
     fmt,
-    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -14,9 +13,7 @@ use std::{
 use super::model::Model;
 use crate::{
     algorithm::{
-        Algorithm, AlgorithmKey, Ask, Charge, Figures, Verb, Wait,
-        block::Block,
-        quota::{Per, UtcOffset},
+        Algorithm, AlgorithmKey, Ask, Charge, Figures, Verb, Wait, block::Block, quota::Per,
         tiers::Tier,
     },
     backend::{Backend, BackendError},
@@ -50,8 +47,8 @@ pub const ALL: [usize; 9] = [
     GCRA, SEVENTHS, LINE, WINDOW, QUOTA, PERMITS, TIERS, HOURLY, BLOCK,
 ];
 
-/// The versions of one more limit, whose values and algorithm change from one batch to the next.
-pub const VERSIONS: Range<usize> = ALL.len()..ALL.len() + 23;
+/// The place from which the versions of one more limit stand, whose values and algorithm change from one batch to the next.
+pub const VERSIONS: usize = ALL.len();
 
 /// A member of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -114,12 +111,11 @@ impl Driver {
         let time = SystemTime::now().duration_since(UNIX_EPOCH);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let mut names = Limits::builder();
-        for place in 0..=VERSIONS.start {
+        for place in 0..=VERSIONS {
             let number = number(place);
             let name = LimitName::new(&format!("n{number}"), number, IdFormat::Opaque);
             names = names.limit(name, Limit::UNLIMITED);
         }
-        let limits = fixed_limits().into_iter().chain(versions());
         Self {
             backend: Arc::new(backend),
             run: format!(
@@ -129,7 +125,25 @@ impl Driver {
             )
             .into(),
             names: Arc::new(names.build().expect("the names are right")),
+            limits: fixed_limits().into(),
+        }
+    }
+
+    /// Adds the versions of one more limit.
+    #[must_use]
+    pub fn versions(self, versions: impl IntoIterator<Item = Limit>) -> Self {
+        let limits = self.limits.iter().cloned().chain(versions);
+        Self {
             limits: limits.collect(),
+            ..self
+        }
+    }
+
+    /// Asks another backend for the same buckets.
+    pub(super) fn on(&self, backend: impl Backend) -> Self {
+        Self {
+            backend: Arc::new(backend),
+            ..self.clone()
         }
     }
 
@@ -190,7 +204,7 @@ impl Driver {
 
     /// Returns the number of the limit, the algorithm, and the id. Versions of a limit with the same algorithm share a bucket.
     pub(super) fn bucket(&self, question: &Question) -> (u32, AlgorithmKey, u64) {
-        let number = number(question.limit.min(VERSIONS.start));
+        let number = number(question.limit.min(VERSIONS));
         (number, self.algorithm(question.limit).key(), question.id)
     }
 
@@ -255,39 +269,6 @@ fn fixed_limits() -> [Limit; ALL.len()] {
         Limit::tiers([lowest, burst]).expect("the tiers are right"),
         Limit::quota(10, Per::Hour),
         Limit::of(Algorithm::Block(Block)),
-    ]
-}
-
-/// The versions of the limit that changes. An algorithm with more to vary gets more of them.
-fn versions() -> [Limit; VERSIONS.end - VERSIONS.start] {
-    let secs = Duration::from_secs;
-    let millis = Duration::from_millis;
-    let west = UtcOffset::minutes(-59);
-    let of_tier = |limit, length| Tier::new(limit, secs(length)).active(secs(9));
-    [
-        Limit::per_second(5).burst(10),
-        Limit::per(7, secs(1)).burst(4),
-        Limit::per(3, Duration::from_micros(1_000_001)).burst(20),
-        Limit::per_second(5).burst(10).max_wait(secs(1)),
-        Limit::per_hour(1_000_003).burst(90),
-        Limit::window(10, secs(2)),
-        Limit::window(90, millis(300)),
-        Limit::window(300, secs(6)),
-        Limit::window(500, secs(600)),
-        Limit::quota(10, Per::Hour),
-        Limit::quota(90, Per::Day),
-        Limit::quota(20, Per::Day.at_offset(west)),
-        Limit::quota(40, Per::Week.at_offset(west)),
-        Limit::quota(60, Per::Month),
-        Limit::quota(10, Per::first_use(secs(3))),
-        Limit::quota(30, Per::first_use(secs(24 * 3600))),
-        Limit::quota(50, Per::first_use(secs(720 * 3600))),
-        Limit::concurrent(10).hold(secs(4)),
-        Limit::concurrent(3).hold(secs(1)),
-        Limit::concurrent(90).hold(secs(60)),
-        Limit::concurrent(300).hold(secs(600)),
-        Limit::tiers([of_tier(6, 3)]).expect("the tier is right"),
-        Limit::tiers([of_tier(3, 1), of_tier(60, 4)]).expect("the tiers are right"),
     ]
 }
 

@@ -126,7 +126,8 @@ impl Random {
 /// If an answer differs.
 pub async fn live_through(driver: &Driver, limits: &[usize], steps: u32, seed: u64) {
     let (mut random, mut models) = (Random(seed), Models::default());
-    let (map, mut now) = (Driver::new(MapBackend::default()), START);
+    let map = driver.on(MapBackend::default());
+    let mut now = START;
     let mut charges = Vec::new();
     for step in 0..steps {
         now = random.instant(now);
