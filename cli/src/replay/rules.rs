@@ -159,9 +159,8 @@ impl Rule {
     /// The id of the client that meets the rule with a request, if the rule applies to it.
     pub(super) fn client_of<'a>(&self, record: &'a Record) -> Option<&'a str> {
         let is_method = self.methods.is_empty() || self.methods.contains(&record.method);
-        let is_path =
-            |paths: &Box<Condition>| head(&record.path).is_some_and(|request| paths(&request));
-        let applies = is_method && self.paths.as_ref().is_none_or(is_path);
+        let is_path = |paths: &Condition| head(&record.path).is_some_and(|request| paths(&request));
+        let applies = is_method && self.paths.as_deref().is_none_or(is_path);
         record.ids[self.key].as_deref().filter(|_| applies)
     }
 }
