@@ -104,9 +104,10 @@ impl Timestamp {
 
     #[inline(always)]
     pub(crate) const fn validate(self) -> Result<(), InvalidNow> {
-        match self.0 < Self::END.0 {
-            true => Ok(()),
-            false => Err(InvalidNow(self)),
+        if self.0 < Self::END.0 {
+            Ok(())
+        } else {
+            Err(InvalidNow(self))
         }
     }
 }

@@ -71,21 +71,22 @@ pub(crate) fn show(args: &BucketArgs) -> Result<u8> {
     };
     let (next, reset) = (decision.next_after(), decision.reset_after());
     let remaining = decision.remaining();
-    match args.json {
-        true => print_json(&json!({
+    if args.json {
+        print_json(&json!({
             "client": client,
             "limited": decision.limited(),
             "allowed": decision.allowed() && !decision.would_be_denied(),
             "remaining": remaining,
             "next_after_us": us(next),
             "reset_after_us": us(reset),
-        }))?,
-        false => print(&format!(
+        }))?;
+    } else {
+        print(&format!(
             "{client}  remaining: {}\n  next request: {}\n  full again: {}\n",
             remaining.map_or_else(|| "not limited".to_owned(), |left| left.to_string()),
             wait(next),
             wait(reset),
-        ))?,
+        ))?;
     }
     Ok(0)
 }
@@ -111,9 +112,10 @@ pub(crate) fn reset(args: &ResetArgs) -> Result<u8> {
         let transaction = Transaction::new(limit.as_str(), id);
         Ok(limiter.reset(slice::from_ref(&transaction)).await?)
     })?;
-    match args.bucket.json {
-        true => print_json(&json!({"key": client.key, "reset": true}))?,
-        false => print(&format!("{} is full again\n", shown(&client.key)))?,
+    if args.bucket.json {
+        print_json(&json!({"key": client.key, "reset": true}))?;
+    } else {
+        print(&format!("{} is full again\n", shown(&client.key)))?;
     }
     Ok(0)
 }

@@ -128,9 +128,10 @@ impl fmt::Display for Client<'_> {
             }
         }
         writeln!(f, "  bucket: {}", shown(&self.key))?;
-        match self.shadow {
-            true => writeln!(f, "  shadow mode: it refuses nobody"),
-            false => Ok(()),
+        if self.shadow {
+            writeln!(f, "  shadow mode: it refuses nobody")
+        } else {
+            Ok(())
         }
     }
 }

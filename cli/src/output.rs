@@ -116,8 +116,9 @@ pub(crate) fn instant(us: u64) -> String {
 /// A span of time, in milliseconds or longer units.
 pub(crate) fn span(duration: Duration) -> String {
     let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    match duration.is_zero() {
-        true => "–".to_owned(),
-        false => format_duration(Duration::from_millis(ms.max(1))),
+    if duration.is_zero() {
+        "–".to_owned()
+    } else {
+        format_duration(Duration::from_millis(ms.max(1)))
     }
 }

@@ -55,11 +55,12 @@ impl Figures {
         let of = |named: &NamedLimit| {
             let name = named.name();
             LimitFigures {
-                summary: match named.is_block() {
-                    true => named
+                summary: if named.is_block() {
+                    named
                         .description()
-                        .map(|reason| format!("blocked: {reason}")),
-                    false => named.limit().map(Limit::to_string),
+                        .map(|reason| format!("blocked: {reason}"))
+                } else {
+                    named.limit().map(Limit::to_string)
                 },
                 overrides: named.overrides().len(),
                 shadow: named.is_shadow(),

@@ -66,9 +66,6 @@ async fn figures(
 ) -> Result<Json<Figures>, Refusal> {
     let Query(shown) =
         shown.map_err(|error| Refusal::bad_request("invalid_query", error.body_text()))?;
-    let ids = match shown.ids {
-        true => Ids::Shown,
-        false => Ids::Redacted,
-    };
+    let ids = if shown.ids { Ids::Shown } else { Ids::Redacted };
     Ok(Json(Figures::now(&sources, ids)))
 }

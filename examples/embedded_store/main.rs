@@ -75,9 +75,10 @@ async fn spend(limiter: &Limiter, id: &str) -> Result<String, Box<dyn Error + Se
         Transaction::new("all", "all"),
     ];
     let decided = limiter.spend_batch(&batch).await?;
-    Ok(match decided.allowed() {
-        true => "allowed".into(),
-        false => format!("denied for {:?}", decided.decision().retry_after()),
+    Ok(if decided.allowed() {
+        "allowed".into()
+    } else {
+        format!("denied for {:?}", decided.decision().retry_after())
     })
 }
 

@@ -89,9 +89,10 @@ impl Buckets {
             }
         }
         // A denial or a check changes nothing, and does not wait for the disk.
-        match written {
-            true => transaction.commit()?,
-            false => transaction.abort()?,
+        if written {
+            transaction.commit()?;
+        } else {
+            transaction.abort()?;
         }
         Ok(outcomes)
     }

@@ -45,9 +45,10 @@ pub(crate) async fn authorize(
     request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
-    match token.is_in(request.headers()) {
-        true => Ok(next.run(request).await),
-        false => Err(Refusal::unauthorized()),
+    if token.is_in(request.headers()) {
+        Ok(next.run(request).await)
+    } else {
+        Err(Refusal::unauthorized())
     }
 }
 

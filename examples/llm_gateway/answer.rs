@@ -123,9 +123,10 @@ impl Answer {
 
     fn keep(&mut self, data: &Bytes) {
         if let Kind::Whole(Some(answer)) = &mut self.kind {
-            match answer.len() + data.len() <= MAX_ANSWER {
-                true => answer.extend_from_slice(data),
-                false => self.kind = Kind::Whole(None),
+            if answer.len() + data.len() <= MAX_ANSWER {
+                answer.extend_from_slice(data);
+            } else {
+                self.kind = Kind::Whole(None);
             }
         }
         // The client may go away as soon as it has the last part.

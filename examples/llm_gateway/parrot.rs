@@ -53,18 +53,17 @@ async fn answer(Json(question): Json<Question>) -> Response {
         "completion_tokens": said.len(),
         "total_tokens": heard + said.len(),
     });
-    match question.stream {
-        true => stream_of(question.model, said, usage),
-        false => {
-            let message = json!({"role": "assistant", "content": said.concat()});
-            let choice = json!({"index": 0, "message": message, "finish_reason": "stop"});
-            let object = "chat.completion";
-            let answer = json!({
-                "id": "parrot-1", "object": object, "created": 0, "model": question.model,
-                "choices": [choice], "usage": usage,
-            });
-            Json(answer).into_response()
-        }
+    if question.stream {
+        stream_of(question.model, said, usage)
+    } else {
+        let message = json!({"role": "assistant", "content": said.concat()});
+        let choice = json!({"index": 0, "message": message, "finish_reason": "stop"});
+        let object = "chat.completion";
+        let answer = json!({
+            "id": "parrot-1", "object": object, "created": 0, "model": question.model,
+            "choices": [choice], "usage": usage,
+        });
+        Json(answer).into_response()
     }
 }
 

@@ -18,9 +18,10 @@ pub(crate) fn read(path: &Path) -> Result<Option<RedisBackendBuilder>, ConfigErr
     let config: Config = serde_saphyr::from_str_with_options(&text, options)
         .map_err(|source| error(Box::new(source).into()))?;
     let limiter = config.redis.ratelimiter;
-    match limiter.enabled {
-        true => limiter.servers().map(Some).map_err(error),
-        false => Ok(None),
+    if limiter.enabled {
+        limiter.servers().map(Some).map_err(error)
+    } else {
+        Ok(None)
     }
 }
 

@@ -198,9 +198,10 @@ impl Simulation {
             granted,
             tier: tier.unwrap_or(in_force(&before)),
             split: grant.map_or_else(Vec::new, |grant| grant.split(by).collect()),
-            note: match granted {
-                true => note_of_grant(tier, &before),
-                false => note_of_rejection(&before),
+            note: if granted {
+                note_of_grant(tier, &before)
+            } else {
+                note_of_rejection(&before)
             },
             wait_us,
             plain: Each::of(|limit| Answer::of(self.buckets.spend(limit, units).as_ref())),

@@ -57,9 +57,10 @@ fn client(text: &[u8]) -> IpAddr {
         IpAddr::from(bytes)
     });
     let ip = canonical(ip);
-    match is_trusted(ip) || ip.is_unspecified() {
-        true => IpAddr::from([203, 0, 113, 7]),
-        false => ip,
+    if is_trusted(ip) || ip.is_unspecified() {
+        IpAddr::from([203, 0, 113, 7])
+    } else {
+        ip
     }
 }
 

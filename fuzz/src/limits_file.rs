@@ -36,11 +36,12 @@ pub fn check(input: &[u8]) {
         b't' => "limits.toml",
         _ => "limits.yml",
     };
-    let builder = match kind.is_ascii_uppercase() {
-        true => Limits::builder()
+    let builder = if kind.is_ascii_uppercase() {
+        Limits::builder()
             .defaults_text("names.json", NAMES)
-            .overrides_text(name, &text),
-        false => Limits::builder().defaults_text(name, &text),
+            .overrides_text(name, &text)
+    } else {
+        Limits::builder().defaults_text(name, &text)
     };
     check_builder(&builder, &text);
 }

@@ -57,9 +57,10 @@ impl TimeOfDay {
         let until = self.until.load(Ordering::Acquire);
         let offset = self.offset.load(Ordering::Acquire);
         let count = counter();
-        match (1..=SPAN_US).contains(&until.wrapping_sub(count)) {
-            true => offset.wrapping_add(count),
-            false => self.measure(counter, time_of_day),
+        if (1..=SPAN_US).contains(&until.wrapping_sub(count)) {
+            offset.wrapping_add(count)
+        } else {
+            self.measure(counter, time_of_day)
         }
     }
 

@@ -63,10 +63,12 @@ pub(crate) enum Verdict {
 impl Role {
     #[inline]
     const fn of(votes: bool, is_shadow: bool) -> Self {
-        match votes {
-            _ if is_shadow => Self::Shadow,
-            true => Self::Votes,
-            false => Self::Silent,
+        if is_shadow {
+            Self::Shadow
+        } else if votes {
+            Self::Votes
+        } else {
+            Self::Silent
         }
     }
 }
@@ -126,9 +128,10 @@ impl Decision {
             _ => answer.passed,
         };
         // In a batch of refunds or renewals, each is made by whoever has made the charge.
-        let source = match member.role.is_local {
-            true => Source::Local,
-            false => source,
+        let source = if member.role.is_local {
+            Source::Local
+        } else {
+            source
         };
         Self {
             charge: answer.charge,

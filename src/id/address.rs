@@ -24,9 +24,10 @@ const IPV4: Remedy = "an IPv4 address is in no such range: leave it out";
 pub(super) fn fold_address(text: &str) -> Result<Cow<'_, str>, Remedy> {
     let ip = parse(text).ok_or(NO_ADDRESS)?;
     // The parser of IPv4 addresses accepts one spelling.
-    match ip.is_ipv4() && !text.contains(':') {
-        true => Ok(text.into()),
-        false => Ok(written(ip, text)),
+    if ip.is_ipv4() && !text.contains(':') {
+        Ok(text.into())
+    } else {
+        Ok(written(ip, text))
     }
 }
 

@@ -207,9 +207,10 @@ fn pair(
 ) -> Result<Cow<'_, str>, Remedy> {
     let (account, written) = text.split_once(':').ok_or(NO_PAIR)?;
     let (account, folded) = (number(account)?, fold(written)?);
-    Ok(match folded == written {
-        true => text.into(),
-        false => format!("{account}:{folded}").into(),
+    Ok(if folded == written {
+        text.into()
+    } else {
+        format!("{account}:{folded}").into()
     })
 }
 

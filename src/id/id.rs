@@ -100,9 +100,10 @@ impl Id {
     /// on restart, and does not reveal the id.
     #[must_use]
     pub fn shown(&self) -> Cow<'_, str> {
-        match self.is_secret() {
-            false => self.as_str().into(),
-            true => redacted(&self.text).into(),
+        if self.is_secret() {
+            redacted(&self.text).into()
+        } else {
+            self.as_str().into()
         }
     }
 }

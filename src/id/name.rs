@@ -82,8 +82,9 @@ fn is_label(label: &str) -> bool {
 }
 
 fn lower_case(name: &str) -> Cow<'_, str> {
-    match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        true => name.to_ascii_lowercase().into(),
-        false => name.into(),
+    if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        name.to_ascii_lowercase().into()
+    } else {
+        name.into()
     }
 }

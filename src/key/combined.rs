@@ -120,9 +120,10 @@ fn join(
             joined.push(':');
         }
         let (part, is_last) = (id.as_str(), i + 1 == extractors.len());
-        match is_last || !part.contains([':', '%']) {
-            true => joined.push_str(part),
-            false => joined.push_str(&part.replace('%', "%25").replace(':', "%3A")),
+        if is_last || !part.contains([':', '%']) {
+            joined.push_str(part);
+        } else {
+            joined.push_str(&part.replace('%', "%25").replace(':', "%3A"));
         }
     }
     Ok(Some(Id::from(joined).secret_if(is_secret)))

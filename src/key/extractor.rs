@@ -234,9 +234,10 @@ impl MissingId {
 
     /// Returns the reason for clients. What the server would have to change is not for them.
     pub(crate) fn reason_for_clients(&self) -> &str {
-        match self.0.is_shown {
-            true => self.reason(),
-            false => "the server cannot identify the client",
+        if self.0.is_shown {
+            self.reason()
+        } else {
+            "the server cannot identify the client"
         }
     }
 

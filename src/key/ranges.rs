@@ -74,9 +74,10 @@ pub(super) fn range(text: &str) -> Result<IpNet, ProxiesError> {
     };
     let range = embedded(written);
     let whole = range.trunc();
-    let right = match text.contains('/') {
-        true => whole.to_string(),
-        false => whole.addr().to_string(),
+    let right = if text.contains('/') {
+        whole.to_string()
+    } else {
+        whole.addr().to_string()
     };
     let message = if range != written {
         format!("`{text}` is IPv4 written as IPv6: write `{right}`")

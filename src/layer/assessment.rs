@@ -205,9 +205,10 @@ impl Assessed {
             let error = AskError::Correction("settle");
             return Err(LimiterError::unsupported(&self.limit, error.to_string()));
         }
-        match self.is_settled() {
-            true => Ok(()),
-            false => detached(Arc::clone(&self.charges).settle(cost)).await,
+        if self.is_settled() {
+            Ok(())
+        } else {
+            detached(Arc::clone(&self.charges).settle(cost)).await
         }
     }
 

@@ -305,9 +305,10 @@ impl Asked<'_> {
     ) -> Result<Option<Box<Open>>, LimiterError> {
         let has_permits = decisions.iter().any(Decision::has_permits);
         let holds = self.config.extends || self.config.bound.settles || has_permits;
-        match holds && !decisions.iter().any(Decision::denies) {
-            true => self.open_all(decisions, start(), since).map(Some),
-            false => Ok(None),
+        if holds && !decisions.iter().any(Decision::denies) {
+            self.open_all(decisions, start(), since).map(Some)
+        } else {
+            Ok(None)
         }
     }
 

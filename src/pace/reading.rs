@@ -34,9 +34,10 @@ impl Reading {
         let now = date(headers, &header::DATE).unwrap_or(now);
         let age = single(headers, header::AGE.as_str()).and_then(whole);
         let is_stored = age.is_some_and(|age| age > 0);
-        let mut fields = match is_stored {
-            true => RateFields::default(),
-            false => RateFields::read(headers, now),
+        let mut fields = if is_stored {
+            RateFields::default()
+        } else {
+            RateFields::read(headers, now)
         };
         let refusal = grpc_refusal(headers, now).or_else(|| http_refusal(status, headers, now));
         if let Some(RetryAdvice::Later(said)) = refusal {

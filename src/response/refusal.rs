@@ -294,9 +294,10 @@ impl<'a> Denial<'a> {
         const LONGEST: usize = 128;
         let id = self.id.as_ref()?;
         let is_hidden = self.member.is_hidden() || id.as_str().len() > LONGEST;
-        Some(match is_hidden {
-            true => redacted(id.as_str()).into(),
-            false => id.shown(),
+        Some(if is_hidden {
+            redacted(id.as_str()).into()
+        } else {
+            id.shown()
         })
     }
 

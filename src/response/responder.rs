@@ -31,9 +31,10 @@ impl Responder {
         refusal.wait = refusal.wait.map(|wait| wait.saturating_add(delay));
         record(&refusal);
         let is_grpc = self.speaks_grpc && grpc::is_grpc(refusal.request);
-        let mut response = match is_grpc {
-            true => grpc::refused(&refusal),
-            false => self.format.respond(&refusal),
+        let mut response = if is_grpc {
+            grpc::refused(&refusal)
+        } else {
+            self.format.respond(&refusal)
         };
         if is_grpc {
             // Closures that charge by outcome see the status that the reason has in HTTP.

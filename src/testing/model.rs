@@ -404,10 +404,12 @@ impl Model {
                 Figures {
                     limit: quota,
                     remaining: quota.saturating_sub(used),
-                    next_after: match used + ask.cost <= quota {
-                        true => Wait::ZERO,
-                        false if used == 0 => Wait::micros(period_end(by.per(), now) - now),
-                        false => until_end,
+                    next_after: if used + ask.cost <= quota {
+                        Wait::ZERO
+                    } else if used == 0 {
+                        Wait::micros(period_end(by.per(), now) - now)
+                    } else {
+                        until_end
                     },
                     more_after: until_end,
                     reset_after: until_end,

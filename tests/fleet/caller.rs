@@ -96,9 +96,10 @@ impl Caller {
             })
             .collect();
         let deciding = async {
-            match call.is_check {
-                true => self.limiter.check_batch(&transactions).await,
-                false => self.limiter.spend_batch(&transactions).await,
+            if call.is_check {
+                self.limiter.check_batch(&transactions).await
+            } else {
+                self.limiter.spend_batch(&transactions).await
             }
         };
         match call.leaves {

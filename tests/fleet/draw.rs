@@ -68,10 +68,12 @@ fn setup(random: &mut Random) -> Setup {
 
 fn limit(stack: Stack, random: &mut Random) -> Named {
     let leased = stack.lease && random.one_in(2);
-    let terms = match leased {
-        true => Terms::leased(random),
-        false if random.one_in(4) => Terms::at_once(random),
-        false => Terms::any(random),
+    let terms = if leased {
+        Terms::leased(random)
+    } else if random.one_in(4) {
+        Terms::at_once(random)
+    } else {
+        Terms::any(random)
     };
     Named { terms, leased }
 }
@@ -79,9 +81,10 @@ fn limit(stack: Stack, random: &mut Random) -> Named {
 /// Draws a fault, and returns when it begins and ends.
 fn fail(setup: &Setup, random: &mut Random, events: &mut Events) -> (u64, u64) {
     let at = random.below(setup.end);
-    let most = match random.one_in(2) {
-        true => 300 * MILLI,
-        false => 3_000 * MILLI,
+    let most = if random.one_in(2) {
+        300 * MILLI
+    } else {
+        3_000 * MILLI
     };
     let lasts = random.within(20 * MILLI, most).min(setup.end - at);
     let process = random.index(setup.processes);
@@ -224,9 +227,10 @@ fn ask(setup: &Setup, bucket: Bucket, random: &mut Random) -> Ask {
     };
     Ask {
         bucket,
-        cost: match random.one_in(4) {
-            true => random.units(1, most),
-            false => 1,
+        cost: if random.one_in(4) {
+            random.units(1, most)
+        } else {
+            1
         },
         mode,
     }

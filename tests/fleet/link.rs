@@ -32,9 +32,10 @@ impl Backend for Link {
         let arrival = self.network.arrival(message, false);
         let (sender, answer) = oneshot::channel();
         let permits = |member: &Member<'_>| matches!(member.algorithm(), Algorithm::Concurrency(_));
-        let (late, again) = match batch.members.iter().all(permits) {
-            true => self.network.delays(message),
-            false => (0, None),
+        let (late, again) = if batch.members.iter().all(permits) {
+            self.network.delays(message)
+        } else {
+            (0, None)
         };
         // What is sent arrives, whether somebody waits for the answer or not.
         tokio::spawn(travel(
@@ -73,9 +74,10 @@ async fn travel(
     let mut turn = network.turn();
     while turn > network.clock.world() {
         sleep_until(network.clock.instant(turn)).await;
-        turn = match network.is_paused() {
-            true => network.turn(),
-            false => 0,
+        turn = if network.is_paused() {
+            network.turn()
+        } else {
+            0
         };
     }
     if network.is_down() {

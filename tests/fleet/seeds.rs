@@ -113,9 +113,11 @@ fn shortened(mut plan: Plan) -> Plan {
             let mut fewer = plan.clone();
             fewer.events.drain(begin..end);
             tries += 1;
-            match problems(&fewer).is_empty() {
-                true => begin = end,
-                false => (plan, found) = (fewer, true),
+            if problems(&fewer).is_empty() {
+                begin = end;
+            } else {
+                plan = fewer;
+                found = true;
             }
         }
         if !found || part > plan.events.len() {

@@ -80,9 +80,10 @@ impl Terms {
         Self::AtOnce {
             permits: random.units(1, 5),
             // Some are so long that nothing but a refund gives a permit back while the fleet runs.
-            hold: match random.one_in(3) {
-                true => 20 * SECOND,
-                false => random.within(1_000, 4_000) * 1_000,
+            hold: if random.one_in(3) {
+                20 * SECOND
+            } else {
+                random.within(1_000, 4_000) * 1_000
             },
         }
     }

@@ -174,10 +174,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let limits = shadow_limits(Limit::BLOCKED).shadow(true);
-            let layer = match is_broken {
-                true => shadow_layer(&limits, Store::new(Fate::Away)),
-                false => shadow_layer(&limits, MemoryBackend::new()),
-            };
+            let layer = if is_broken { shadow_layer(&limits, Store::new(Fate::Away)) } else { shadow_layer(&limits, MemoryBackend::new()) };
             for (account, cost) in requests {
                 let request = shadow_request(account, cost);
                 let response = layer.layer(Hello).oneshot(request).await.unwrap();

@@ -80,9 +80,10 @@ fn post() -> Request<Empty<Bytes>> {
 /// A body of three frames. The last one may be an error.
 fn streamed(fails: bool) -> Body {
     let frame = |text: &'static str| Ok(Frame::data(Bytes::from_static(text.as_bytes())));
-    let last = match fails {
-        true => Err(std::io::Error::other("broken")),
-        false => frame("c"),
+    let last = if fails {
+        Err(std::io::Error::other("broken"))
+    } else {
+        frame("c")
     };
     BodyExt::boxed(StreamBody::new(stream::iter([
         frame("a"),

@@ -42,9 +42,10 @@ async fn read(layer: &RateLimitLayer, is_grpc: bool) -> String {
     let mut read = String::new();
     for _ in 0..2 {
         let request = with_key(SECRET);
-        let request = match is_grpc {
-            true => as_grpc(request, "application/grpc"),
-            false => request,
+        let request = if is_grpc {
+            as_grpc(request, "application/grpc")
+        } else {
+            request
         };
         let response = layer.layer(Hello).oneshot(request).await.unwrap();
         let (head, body) = response.into_parts();

@@ -303,9 +303,12 @@ async fn settlement_gives_nothing_back_while_others_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn request_is_decided_by_the_limits_with_which_it_began_and_leaves_their_line() {
-    let with_line = |has_line| match has_line {
-        true => limits(LINE),
-        false => limits(Limit::per_second(10).burst(2)),
+    let with_line = |has_line| {
+        if has_line {
+            limits(LINE)
+        } else {
+            limits(Limit::per_second(10).burst(2))
+        }
     };
     for has_line in [true, false] {
         let store = Slow::default();
@@ -329,9 +332,10 @@ async fn request_is_decided_by_the_limits_with_which_it_began_and_leaves_their_l
         gates.open();
         settle().await;
         // The one that stays takes the slot of the one that has left.
-        let (status, refunds) = match has_line {
-            true => (StatusCode::OK, 1),
-            false => (StatusCode::TOO_MANY_REQUESTS, 0),
+        let (status, refunds) = if has_line {
+            (StatusCode::OK, 1)
+        } else {
+            (StatusCode::TOO_MANY_REQUESTS, 0)
         };
         assert_eq!(stays.await.unwrap().status(), status);
         assert_eq!(gates.counts(), (3, refunds));

@@ -223,9 +223,10 @@ impl Backend for Apart {
         outcome.answers.extend(ask(second).await?.answers);
         assert!(!outcome.answers[1].passed, "it is given back for a reason");
         refund(&other(&self.store), client_of_other().cost(10)).await;
-        match self.fails {
-            true => Err(BackendError::not_done("lost")),
-            false => Ok(outcome),
+        if self.fails {
+            Err(BackendError::not_done("lost"))
+        } else {
+            Ok(outcome)
         }
     }
 }

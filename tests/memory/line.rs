@@ -46,9 +46,10 @@ async fn callers_start_in_order_each_at_its_instant() {
     let mut started = Vec::new();
     while let Some(caller) = callers.join_next().await {
         let (caller, allowed, at) = caller.unwrap();
-        match allowed {
-            true => started.push((caller, at)),
-            false => assert!(at.is_zero() && caller >= 22, "the line holds twenty"),
+        if allowed {
+            started.push((caller, at));
+        } else {
+            assert!(at.is_zero() && caller >= 22, "the line holds twenty");
         }
     }
     let expected = (0..22_u32).map(|caller| (caller, T * caller.saturating_sub(1)));

@@ -89,9 +89,10 @@ impl Backend for AtOnce {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let mut outcome = self.memory.apply(batch).await?;
         outcome.source = self.source;
-        match self.fails.fetch_not(Ordering::SeqCst) {
-            true => Err(BackendError::not_done("lost")),
-            false => Ok(outcome),
+        if self.fails.fetch_not(Ordering::SeqCst) {
+            Err(BackendError::not_done("lost"))
+        } else {
+            Ok(outcome)
         }
     }
 

@@ -44,9 +44,10 @@ fn ours(limit: Limit) -> (u32, Duration) {
     loop {
         let decision = requests.try_spend("client").expect("memory never waits");
         let decision = decision.expect("it is decided");
-        match decision.allowed() {
-            true => passed += 1,
-            false => return (passed, decision.retry_after().expect("it ends")),
+        if decision.allowed() {
+            passed += 1
+        } else {
+            return (passed, decision.retry_after().expect("it ends"));
         }
     }
 }

@@ -91,9 +91,10 @@ async fn over_http(seconds: u32) -> Result<String> {
     while passed < requests(seconds) {
         let request = Request::get("http://server/").body(Empty::new())?;
         let answer = client.clone().oneshot(request).await?;
-        match answer.status().is_success() {
-            true => passed += 1,
-            false => refused += 1,
+        if answer.status().is_success() {
+            passed += 1
+        } else {
+            refused += 1
         }
         answer.into_body().collect().await?;
     }

@@ -38,12 +38,13 @@ pub(super) struct Input {
 impl Input {
     /// Opens a file, or standard input for `-`.
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let (name, opened) = match path == Path::new("-") {
-            true => ("standard input".to_owned(), decompressed(stdin())),
-            false => (
+        let (name, opened) = if path == Path::new("-") {
+            ("standard input".to_owned(), decompressed(stdin()))
+        } else {
+            (
                 path.display().to_string(),
                 File::open(path).and_then(decompressed),
-            ),
+            )
         };
         Ok(Self {
             reader: opened.with_context(|| unreadable(&name))?,
@@ -66,9 +67,10 @@ impl Input {
                 break;
             };
             self.line += 1;
-            let read = match is_cut {
-                true => Some(Err(Reason::TooLong)),
-                false => self.formats.read(&line, args, wanted),
+            let read = if is_cut {
+                Some(Err(Reason::TooLong))
+            } else {
+                self.formats.read(&line, args, wanted)
             };
             match read {
                 None => {}
@@ -104,8 +106,9 @@ fn decompressed(mut reader: impl Read + 'static) -> io::Result<Box<dyn BufRead>>
     reader.by_ref().take(2).read_to_end(&mut start)?;
     let is_gzip = start == GZIP;
     let whole = Cursor::new(start).chain(reader);
-    Ok(match is_gzip {
-        true => Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(whole))),
-        false => Box::new(BufReader::with_capacity(BUFFER, whole)),
+    Ok(if is_gzip {
+        Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(whole)))
+    } else {
+        Box::new(BufReader::with_capacity(BUFFER, whole))
     })
 }

@@ -137,20 +137,22 @@ fn text(value: &RawValue) -> Option<Cow<'_, str>> {
 
 /// A value as text, with commas between the values of a list.
 fn list(value: &RawValue) -> Option<Cow<'_, str>> {
-    match value.get().starts_with('[') {
-        true => Some(texts(value)?.join(",").into()),
-        false => text(value),
+    if value.get().starts_with('[') {
+        Some(texts(value)?.join(",").into())
+    } else {
+        text(value)
     }
 }
 
 /// The values of a list that has no lists in it.
 fn texts(list: &RawValue) -> Option<Vec<Cow<'_, str>>> {
     let values: Vec<&RawValue> = serde_json::from_str(list.get()).ok()?;
-    let values = values
-        .into_iter()
-        .map(|value| match value.get().starts_with('[') {
-            true => None,
-            false => text(value),
-        });
+    let values = values.into_iter().map(|value| {
+        if value.get().starts_with('[') {
+            None
+        } else {
+            text(value)
+        }
+    });
     values.collect()
 }

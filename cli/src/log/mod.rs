@@ -96,9 +96,10 @@ impl LogArgs {
     /// Opens the files, or standard input without any.
     pub(crate) fn open(&self, wanted: Wanted) -> Result<Log<'_>> {
         let standard_input = ["-".into()];
-        let paths = match self.logs.is_empty() {
-            true => &standard_input[..],
-            false => &self.logs,
+        let paths = if self.logs.is_empty() {
+            &standard_input[..]
+        } else {
+            &self.logs
         };
         let inputs = paths.iter().map(|path| Input::open(path));
         Ok(Log {
@@ -240,9 +241,10 @@ fn directive(text: &str) -> Option<(&str, &str)> {
 
 fn record(line: &impl Line, args: &LogArgs, wanted: &Wanted) -> Result<Record, Reason> {
     let ids = wanted.keys.iter().map(|key| key.id(line, args));
-    let (method, path) = match wanted.request {
-        true => line.request(),
-        false => Default::default(),
+    let (method, path) = if wanted.request {
+        line.request()
+    } else {
+        Default::default()
     };
     Ok(Record {
         at: line.time(args)?,

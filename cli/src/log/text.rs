@@ -108,13 +108,15 @@ pub(super) struct ExtendedLine<'a> {
 
 impl<'a> ExtendedLine<'a> {
     pub(super) fn parse(line: &'a str, columns: &'a [String]) -> Result<Self, Reason> {
-        let values: Vec<_> = match line.contains('\t') {
-            true => line.split('\t').collect(),
-            false => line.split_whitespace().collect(),
+        let values: Vec<_> = if line.contains('\t') {
+            line.split('\t').collect()
+        } else {
+            line.split_whitespace().collect()
         };
-        match values.len() < columns.len() {
-            true => Err(Reason::Form),
-            false => Ok(Self { columns, values }),
+        if values.len() < columns.len() {
+            Err(Reason::Form)
+        } else {
+            Ok(Self { columns, values })
         }
     }
 

@@ -36,9 +36,10 @@ pub(super) fn instant(text: &str) -> Result<u64, Reason> {
 
 /// Reads `10/Oct/2000:13:55:36 -0700`, with or without milliseconds and offset.
 fn common(text: &str) -> Option<i128> {
-    let instant = match text.contains(' ') {
-        true => Timestamp::strptime("%d/%b/%Y:%H:%M:%S%.f %z", text).ok()?,
-        false => utc(DateTime::strptime("%d/%b/%Y:%H:%M:%S%.f", text).ok()?)?,
+    let instant = if text.contains(' ') {
+        Timestamp::strptime("%d/%b/%Y:%H:%M:%S%.f %z", text).ok()?
+    } else {
+        utc(DateTime::strptime("%d/%b/%Y:%H:%M:%S%.f", text).ok()?)?
     };
     Some(instant.as_microsecond().into())
 }

@@ -62,9 +62,10 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
         _ => None,
     };
     let top = args.report.top;
-    match args.report.json {
-        true => print_json(&as_json(&end, &engine.tallies, top))?,
-        false => print(&text(&end, &engine.tallies, top))?,
+    if args.report.json {
+        print_json(&as_json(&end, &engine.tallies, top))?;
+    } else {
+        print(&text(&end, &engine.tallies, top))?;
     }
     Ok(problem.map_or(0, |problem| {
         say(format_args!("tollgate: {problem}"));

@@ -113,14 +113,16 @@ impl Gcra {
             limit: self.burst,
             remaining: if is_full { self.burst } else { tokens },
             next_after: self.wait(self.latest(ask, now), self.charged(tat, now, ask.cost)),
-            more_after: match is_full {
-                true => Wait::ZERO,
-                false => self.wait(rest, debt.plus(self.interval, self.count)),
+            more_after: if is_full {
+                Wait::ZERO
+            } else {
+                self.wait(rest, debt.plus(self.interval, self.count))
             },
             reset_after: self.wait(Ticks::micros(now), tat),
-            delay: match ask.waits && self.max_wait > 0 {
-                true => Wait::micros(debt.ceil()),
-                false => Wait::ZERO,
+            delay: if ask.waits && self.max_wait > 0 {
+                Wait::micros(debt.ceil())
+            } else {
+                Wait::ZERO
             },
         }
     }
@@ -160,9 +162,10 @@ impl Gcra {
     /// Returns the TAT after a charge. Idle time never accumulates beyond the burst.
     #[inline]
     fn charged(&self, tat: Ticks, now: u64, cost: u32) -> Ticks {
-        let lifted = match tat.us < now {
-            true => Ticks::micros(now),
-            false => self.normal(tat),
+        let lifted = if tat.us < now {
+            Ticks::micros(now)
+        } else {
+            self.normal(tat)
         };
         lifted.plus(self.increment(cost), self.count)
     }

@@ -64,20 +64,21 @@ impl Gcra {
     /// Creates a limit by a period in microseconds.
     const fn filling(burst: u32, count: u32, period: u128) -> Result<Self, Invalid> {
         let tolerance = Ticks::divide(period.saturating_mul(burst as u128), count);
-        match tolerance.us < LONGEST_US || tolerance.us == LONGEST_US && tolerance.frac == 0 {
-            true => Ok(Self {
+        if tolerance.us < LONGEST_US || tolerance.us == LONGEST_US && tolerance.frac == 0 {
+            Ok(Self {
                 burst,
                 count,
                 interval: Ticks::divide(period, count),
                 tolerance,
                 max_wait: 0,
                 thousandths_of_token: thousandths_of_unit(burst),
-            }),
-            false => Err(Invalid::new(
+            })
+        } else {
+            Err(Invalid::new(
                 "period",
                 "an empty bucket would take more than 71 years (2^51 µs) to fill: lower the burst or the period, or \
                  raise the count",
-            )),
+            ))
         }
     }
 

@@ -77,11 +77,13 @@ impl Arithmetic for Quota {
         Figures {
             limit: self.quota,
             remaining: self.quota.saturating_sub(used),
-            next_after: match self.fits(used, ask.cost) {
-                true => Wait::ZERO,
-                false if used > 0 => until_end,
+            next_after: if self.fits(used, ask.cost) {
+                Wait::ZERO
+            } else if used > 0 {
+                until_end
+            } else {
                 // A cost above the quota, of a debit or a refund.
-                false => Wait::until(self.per.end(now), now),
+                Wait::until(self.per.end(now), now)
             },
             more_after: until_end,
             reset_after: until_end,

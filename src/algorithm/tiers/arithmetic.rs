@@ -14,10 +14,13 @@ impl Arithmetic for Tiers {
             Verb::Refund => Err(AskError::RefundOfTiers),
             Verb::Debit => Err(AskError::DebitOfTiers),
             Verb::Renew => Err(AskError::Renewal),
-            Verb::Spend | Verb::Peek => match 0 < ask.min_cost && ask.min_cost <= ask.cost {
-                true => Ok(()),
-                false => Err(AskError::Minimum(ask.min_cost)),
-            },
+            Verb::Spend | Verb::Peek => {
+                if 0 < ask.min_cost && ask.min_cost <= ask.cost {
+                    Ok(())
+                } else {
+                    Err(AskError::Minimum(ask.min_cost))
+                }
+            }
         }
     }
 
@@ -37,17 +40,21 @@ impl Arithmetic for Tiers {
     fn figures(&self, ask: &Ask, history: &History, now: u64) -> Figures {
         let bucket = Bucket::new(self, history, now);
         // If the clock has stepped back, waits are longer: they count from the instant of the question.
-        let until = |instant: u64| match instant <= bucket.now {
-            true => Wait::ZERO,
-            false => Wait::until(instant, now),
+        let until = |instant: u64| {
+            if instant <= bucket.now {
+                Wait::ZERO
+            } else {
+                Wait::until(instant, now)
+            }
         };
         let remaining = bucket.remaining();
         Figures {
             limit: self.capacity(),
             remaining,
-            next_after: match remaining >= ask.min_cost {
-                true => Wait::ZERO,
-                false => until(bucket.grants_at(ask.min_cost)),
+            next_after: if remaining >= ask.min_cost {
+                Wait::ZERO
+            } else {
+                until(bucket.grants_at(ask.min_cost))
             },
             more_after: until(bucket.turns_at()),
             reset_after: until(bucket.resets_at()),
@@ -232,9 +239,10 @@ impl<'a> Bucket<'a> {
     /// Returns the instant from which the bucket is like an unused one.
     fn resets_at(&self) -> u64 {
         let never_ends = self.span(0).active == NEVER && self.entry(0).is_some();
-        match never_ends {
-            true => NEVER,
-            false => self.tiers.full_at(self.history),
+        if never_ends {
+            NEVER
+        } else {
+            self.tiers.full_at(self.history)
         }
     }
 }

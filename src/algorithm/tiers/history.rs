@@ -153,12 +153,11 @@ impl Log {
         if enters && !is_lowest {
             *self = Self::default();
         }
-        match span.slides {
-            true => self.remember(span, units, now),
-            false => {
-                self.counted = self.used(span, now).saturating_add(units);
-                self.units = Units::default();
-            }
+        if span.slides {
+            self.remember(span, units, now);
+        } else {
+            self.counted = self.used(span, now).saturating_add(units);
+            self.units = Units::default();
         }
         if enters {
             self.entry = Some(now);

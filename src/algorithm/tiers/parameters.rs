@@ -243,8 +243,9 @@ fn of_tier(tier: Tier, is_lowest: bool, us: u128) -> u128 {
         Some(more) => 2 + more / (active + gap),
     };
     let by_entries = entered * u128::from(tier.limit) * us.min(active).div_ceil(window);
-    match is_lowest {
-        true => by_window.min(by_entries),
-        false => by_entries,
+    if is_lowest {
+        by_window.min(by_entries)
+    } else {
+        by_entries
     }
 }

@@ -62,9 +62,10 @@ impl Local {
         let members = iter::zip(batch.members, &shares).map(|(member, share)| {
             // The others neither vote nor change anything. What was asked about a charge that was made here is restored: of
             // the store, nothing is asked.
-            let mode = match is_ours(member) {
-                true => member.mode(),
-                false => Mode::Observe,
+            let mode = if is_ours(member) {
+                member.mode()
+            } else {
+                Mode::Observe
             };
             let verb = batch.operation.verb(mode);
             let ask = Ask { verb, ..member.ask };

@@ -238,9 +238,10 @@ impl<B: Backend> FailurePolicy<B> {
     /// Refunds or renews what this process has decided alone. The store does the rest first, so that an error means that
     /// nothing was given back here. What is local is nothing to it.
     async fn give_back(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let mut outcome = match batch.members.iter().all(|member| member.role.is_local) {
-            true => Outcome::unanswered(batch).by(Source::Local),
-            false => self.decide(batch).await?,
+        let mut outcome = if batch.members.iter().all(|member| member.role.is_local) {
+            Outcome::unanswered(batch).by(Source::Local)
+        } else {
+            self.decide(batch).await?
         };
         self.local
             .decide(batch, |member| member.role.is_local, &mut outcome.answers)?;
@@ -251,9 +252,10 @@ impl<B: Backend> FailurePolicy<B> {
 #[async_trait]
 impl<B: Backend> Backend for FailurePolicy<B> {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        match batch.members.iter().any(|member| member.role.is_local) {
-            true => self.give_back(batch).await,
-            false => self.decide(batch).await,
+        if batch.members.iter().any(|member| member.role.is_local) {
+            self.give_back(batch).await
+        } else {
+            self.decide(batch).await
         }
     }
 

@@ -179,9 +179,10 @@ fn is_leased(batch: &Batch<'_>) -> bool {
 impl<B: Backend> Backend for Lease<B> {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let mut outcome = Outcome::unanswered(batch);
-        match self.shared.pool.decide(batch, &mut outcome.answers) {
-            true => Ok(outcome.by(Source::Lease)),
-            false => self.ask(batch).await,
+        if self.shared.pool.decide(batch, &mut outcome.answers) {
+            Ok(outcome.by(Source::Lease))
+        } else {
+            self.ask(batch).await
         }
     }
 
@@ -194,9 +195,10 @@ impl<B: Backend> Backend for Lease<B> {
             return Some(Ok(Source::Lease));
         }
         let mut members = batch.members.iter();
-        match members.any(|member| member.limit.lease().is_some()) {
-            true => None,
-            false => self.shared.store.try_apply(batch, answers),
+        if members.any(|member| member.limit.lease().is_some()) {
+            None
+        } else {
+            self.shared.store.try_apply(batch, answers)
         }
     }
 

@@ -61,18 +61,20 @@ fn check_login(rest: &str, is_unix: bool) -> Result<(), RedisError> {
         None => is_unix && authority.contains(':'),
     };
     // Only the path of a socket can have this character.
-    let is_cut = match is_unix {
-        true => after
+    let is_cut = if is_unix {
+        after
             .split_once(['?', '#'])
-            .is_some_and(|(_, after)| after.contains('@')),
-        false => after.contains('@'),
+            .is_some_and(|(_, after)| after.contains('@'))
+    } else {
+        after.contains('@')
     };
-    match is_reserved || is_cut {
-        true => Err(RedisError::config(
+    if is_reserved || is_cut {
+        Err(RedisError::config(
             "a character of the password, or of the user, is reserved (`@`, `:`, `/`, `?` or `#`): percent-encode it, or use \
              `.password()` and `.user()`",
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

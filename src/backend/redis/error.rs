@@ -324,9 +324,10 @@ impl From<Error> for Failure {
             code => !is_code(code),
         };
         let error = RedisError::of(&error);
-        read.unwrap_or(match is_unknown {
-            true => Self::Unknown(error),
-            false => Self::NotDone(error),
+        read.unwrap_or(if is_unknown {
+            Self::Unknown(error)
+        } else {
+            Self::NotDone(error)
         })
     }
 }

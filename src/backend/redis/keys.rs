@@ -93,9 +93,10 @@ impl KeyForm {
 
     /// Returns the key of a member's bucket for logs and errors, without an id that is secret.
     pub(super) fn shown(&self, member: &Member<'_>) -> String {
-        match member.is_hidden() {
-            true => self.write(member, |key, _, _| key.push_str("<secret>")),
-            false => self.key(member),
+        if member.is_hidden() {
+            self.write(member, |key, _, _| key.push_str("<secret>"))
+        } else {
+            self.key(member)
         }
     }
 

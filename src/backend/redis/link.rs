@@ -291,9 +291,10 @@ impl Desk {
     fn send(&self, connection: &Connection, calls: Vec<Waiting>, has_script: bool) {
         let now = Instant::now();
         let deadline = calls.iter().map(|call| call.deadline).max().unwrap_or(now);
-        let (command, script) = match has_script {
-            true => ("EVAL", SCRIPT),
-            false => ("EVALSHA", SHA.as_str()),
+        let (command, script) = if has_script {
+            ("EVAL", SCRIPT)
+        } else {
+            ("EVALSHA", SHA.as_str())
         };
         let arguments = protocol::encode(script, calls.iter().map(|call| &*call.call));
         let asking = calls.iter().any(|call| call.asking);

@@ -136,9 +136,10 @@ impl Servers {
     }
 
     fn slot(&self, key: &[u8]) -> u16 {
-        match self.config.server.is_clustered() {
-            true => redis_keyslot(key),
-            false => 0,
+        if self.config.server.is_clustered() {
+            redis_keyslot(key)
+        } else {
+            0
         }
     }
 

@@ -31,9 +31,10 @@ impl Waiting {
     /// Hands out the answer. One that comes after the deadline is a failure, even if the caller has left.
     pub(super) fn answer(self, answer: Result<Reply, Failure>, now: Instant) {
         let is_answer = answer.as_ref().map_or_else(Failure::is_answer, |_| true);
-        match is_answer && now < self.deadline {
-            true => self.attempt.succeeded(),
-            false => self.attempt.failed(),
+        if is_answer && now < self.deadline {
+            self.attempt.succeeded();
+        } else {
+            self.attempt.failed();
         }
         let _caller_has_left = self.reply.send(answer);
     }

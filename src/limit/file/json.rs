@@ -43,9 +43,10 @@ fn node<'a>(raw: &'a str, line_of: &dyn Fn(&str) -> u64, depth: usize) -> Parsed
 }
 
 fn string(raw: &str, line: u64) -> Parsed<Cow<'_, str>> {
-    match raw.contains('\\') {
-        true => part(raw, line).map(Cow::Owned),
-        false => Ok(raw[1..raw.len() - 1].into()),
+    if raw.contains('\\') {
+        part(raw, line).map(Cow::Owned)
+    } else {
+        Ok(raw[1..raw.len() - 1].into())
     }
 }
 

@@ -113,9 +113,10 @@ impl<'a> YamlReader<'a> {
     /// Counts the values in a copy. One anchor around everything is allowed, but nested ones add up.
     fn count(&mut self, size: usize, line: u64) -> Parsed<()> {
         self.copied += size;
-        match self.copied <= MAX_COPIED + 2 * self.read {
-            true => Ok(()),
-            false => mistake(line, "aliases expand to too many values: write them out"),
+        if self.copied <= MAX_COPIED + 2 * self.read {
+            Ok(())
+        } else {
+            mistake(line, "aliases expand to too many values: write them out")
         }
     }
 }

@@ -109,9 +109,10 @@ impl Dashboard {
             "!document.getElementById('bucket-error').hidden \
              || document.getElementById('found-key').textContent",
         );
-        match self.shows("#bucket-error") {
-            true => Err(self.content("#bucket-error")),
-            false => Ok(self.content("#found-key")),
+        if self.shows("#bucket-error") {
+            Err(self.content("#bucket-error"))
+        } else {
+            Ok(self.content("#found-key"))
         }
     }
 

@@ -42,9 +42,10 @@ impl Folder {
     /// One in memory, if the system has a place for that: a disk takes its time for each write.
     fn in_memory() -> Self {
         let memory = Path::new("/dev/shm");
-        match memory.is_dir() {
-            true => Self::within(memory),
-            false => Self::new(),
+        if memory.is_dir() {
+            Self::within(memory)
+        } else {
+            Self::new()
         }
     }
 

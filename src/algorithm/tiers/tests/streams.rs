@@ -91,9 +91,12 @@ impl Pair {
         let at = model.now(*now);
         self.compare_phases(at);
         let instant = |at: Time| u64::try_from(at).unwrap_or(NEVER);
-        let wait = |until: Time| match until <= at {
-            true => Wait::ZERO,
-            false => Wait::until(instant(until), *now),
+        let wait = |until: Time| {
+            if until <= at {
+                Wait::ZERO
+            } else {
+                Wait::until(instant(until), *now)
+            }
         };
         for units in costs {
             let seen = figures(tiers, history, *now, units);
