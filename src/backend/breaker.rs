@@ -19,10 +19,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Closed, it lets all attempts pass. After five that failed in a row, it opens, and lets one attempt pass at a time, as a
 /// probe: the first after 50 to 100 ms, and each further one after twice the pause, up to a second. Any success closes it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Breaker(Arc<Mutex<State>>);
+pub(crate) struct Breaker(Arc<Mutex<BreakerState>>);
 
 #[derive(Debug)]
-enum State {
+enum BreakerState {
     Closed {
         /// The number of failures since the last success.
         failures: u32,
@@ -34,7 +34,7 @@ enum State {
     },
 }
 
-impl Default for State {
+impl Default for BreakerState {
     fn default() -> Self {
         Self::Closed { failures: 0 }
     }
@@ -53,8 +53,8 @@ impl Breaker {
     /// Returns permission to ask the store, unless the breaker is open and no probe is due.
     pub(crate) fn attempt(&self) -> Option<Attempt> {
         let is_probe = match &mut *self.0.lock() {
-            State::Closed { .. } => false,
-            State::Open {
+            BreakerState::Closed { .. } => false,
+            BreakerState::Open {
                 probe_at,
                 is_probed,
                 ..
@@ -74,15 +74,15 @@ impl Breaker {
 
     /// Closes the breaker, for a store that has just shown that it answers.
     pub(crate) fn close(&self) {
-        *self.0.lock() = State::default();
+        *self.0.lock() = BreakerState::default();
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        matches!(*self.0.lock(), State::Open { .. })
+        matches!(*self.0.lock(), BreakerState::Open { .. })
     }
 }
 
-impl State {
+impl BreakerState {
     fn failed(&mut self, is_probe: bool) {
         match self {
             Self::Closed { failures } => {
@@ -127,7 +127,7 @@ impl Attempt {
 impl Drop for Attempt {
     fn drop(&mut self) {
         if self.is_probe
-            && let State::Open { is_probed, .. } = &mut *self.breaker.0.lock()
+            && let BreakerState::Open { is_probed, .. } = &mut *self.breaker.0.lock()
         {
             *is_probed = false;
         }

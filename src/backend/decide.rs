@@ -83,29 +83,29 @@ fn decide_together<B: Buckets>(
     else {
         return Ok(());
     };
-    let mut decided = Decided {
+    let mut judgement = Judgement {
         batch,
         now,
         passes: true,
         no_room: None,
     };
     for ((place, member), answer) in (first..).zip(others).zip(&mut *answers) {
-        visit_other(&mut decided, Step::Judge, buckets, place, member, answer);
+        visit_other(&mut judgement, Step::Judge, buckets, place, member, answer);
     }
     let place = first + others.len();
     // With the last member, the verdict on the batch is known.
-    visit(&mut decided, Step::Conclude, buckets, place, last, answer);
+    visit(&mut judgement, Step::Conclude, buckets, place, last, answer);
     for ((place, member), answer) in (first..).zip(others).zip(answers) {
-        visit_other(&mut decided, Step::Settle, buckets, place, member, answer);
+        visit_other(&mut judgement, Step::Settle, buckets, place, member, answer);
     }
-    match decided.no_room {
+    match judgement.no_room {
         Some(member) => Err(BackendError::NoRoom { member }),
         None => Ok(()),
     }
 }
 
 /// What is known of members that are decided together.
-struct Decided<'a> {
+struct Judgement<'a> {
     batch: &'a Batch<'a>,
     now: u64,
     passes: bool,
@@ -127,19 +127,19 @@ enum Step {
 /// Visits a member that is not alone in its batch.
 #[inline(never)]
 fn visit_other<B: Buckets>(
-    decided: &mut Decided<'_>,
+    judgement: &mut Judgement<'_>,
     step: Step,
     buckets: &mut B,
     place: usize,
     member: &Member<'_>,
     answer: &mut Answer,
 ) {
-    visit(decided, step, buckets, place, member, answer);
+    visit(judgement, step, buckets, place, member, answer);
 }
 
 #[inline(always)]
 fn visit<B: Buckets>(
-    decided: &mut Decided<'_>,
+    judgement: &mut Judgement<'_>,
     step: Step,
     buckets: &mut B,
     place: usize,
@@ -147,16 +147,16 @@ fn visit<B: Buckets>(
     answer: &mut Answer,
 ) {
     match member.algorithm() {
-        Algorithm::Gcra(by) => decided.visit(step, by, buckets, place, member, answer),
-        Algorithm::Window(by) => decided.visit(step, by, buckets, place, member, answer),
-        Algorithm::Quota(by) => decided.visit(step, by, buckets, place, member, answer),
-        Algorithm::Concurrency(by) => decided.visit(step, by, buckets, place, member, answer),
-        Algorithm::Tiers(by) => decided.visit(step, by, buckets, place, member, answer),
-        Algorithm::Block(by) => decided.visit(step, by, buckets, place, member, answer),
+        Algorithm::Gcra(by) => judgement.visit(step, by, buckets, place, member, answer),
+        Algorithm::Window(by) => judgement.visit(step, by, buckets, place, member, answer),
+        Algorithm::Quota(by) => judgement.visit(step, by, buckets, place, member, answer),
+        Algorithm::Concurrency(by) => judgement.visit(step, by, buckets, place, member, answer),
+        Algorithm::Tiers(by) => judgement.visit(step, by, buckets, place, member, answer),
+        Algorithm::Block(by) => judgement.visit(step, by, buckets, place, member, answer),
     }
 }
 
-impl Decided<'_> {
+impl Judgement<'_> {
     #[inline]
     fn visit<A: Arithmetic<State: Clone>>(
         &mut self,

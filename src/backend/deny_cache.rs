@@ -52,12 +52,12 @@ const LIFETIME: Duration = Duration::from_secs(5);
 #[derive(Default)]
 struct Shard {
     /// By the fingerprint of the bucket.
-    denials: HashMap<u64, Denial, RandomState>,
+    denials: HashMap<u64, CachedDenial, RandomState>,
     /// How often units may have been given back.
     given_back: u64,
 }
 
-struct Denial {
+struct CachedDenial {
     /// A hash of the limit, and of whether the request could wait in line.
     terms: u64,
     cost: u32,
@@ -126,7 +126,7 @@ impl<B: Backend> DenyCache<B> {
             return;
         };
         let wait = figures.next_after.duration().unwrap_or(LIFETIME);
-        let denial = Denial {
+        let denial = CachedDenial {
             terms: self.terms(member),
             cost: member.ask.min_cost,
             figures,

@@ -25,7 +25,7 @@ pub struct Decision {
     verdict: Verdict,
     source: Source,
     by: By,
-    role: Role,
+    vote: Vote,
     is_stored: bool,
 }
 
@@ -41,8 +41,8 @@ enum By {
 
 /// Whether a denial denies the whole batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    Votes,
+enum Vote {
+    Counts,
     Silent,
     /// The limit is in shadow mode, so that it has no vote. Clients do not see it.
     Shadow,
@@ -60,13 +60,13 @@ pub(crate) enum Verdict {
     NotRenewed,
 }
 
-impl Role {
+impl Vote {
     #[inline]
     const fn of(votes: bool, is_shadow: bool) -> Self {
         if is_shadow {
             Self::Shadow
         } else if votes {
-            Self::Votes
+            Self::Counts
         } else {
             Self::Silent
         }
@@ -105,7 +105,7 @@ impl Decision {
         verdict: Verdict::Allowed,
         source: Source::Store,
         by: By::NoLimit,
-        role: Role::Silent,
+        vote: Vote::Silent,
         is_stored: false,
     };
 
@@ -144,7 +144,7 @@ impl Decision {
             verdict: Verdict::of(operation, passed, is_shadow && passes),
             source,
             by: By::Algorithm(member.algorithm().key()),
-            role: Role::of(member.role.mode.votes(), is_shadow),
+            vote: Vote::of(member.role.mode.votes(), is_shadow),
             is_stored: member.writes(operation),
         }
     }
@@ -168,7 +168,7 @@ impl Decision {
         Self {
             verdict: Verdict::of(operation, false, is_shadow),
             by: By::Block,
-            role: Role::of(votes, is_shadow),
+            vote: Vote::of(votes, is_shadow),
             remaining: 0,
             next_after: Wait::UNKNOWN,
             more_after: Wait::UNKNOWN,
@@ -394,11 +394,11 @@ impl Decision {
     }
 
     pub(crate) fn votes(&self) -> bool {
-        self.role == Role::Votes
+        self.vote == Vote::Counts
     }
 
     pub(crate) fn in_shadow(&self) -> bool {
-        self.role == Role::Shadow
+        self.vote == Vote::Shadow
     }
 
     /// Returns whether it denies its batch.

@@ -220,7 +220,7 @@ impl ProxyHeader {
     fn client(
         &self,
         headers: &HeaderMap,
-        choose: impl FnOnce(&mut dyn Iterator<Item = Option<IpAddr>>) -> Result<IpAddr, Problem>,
+        choose: impl FnOnce(&mut dyn Iterator<Item = Option<IpAddr>>) -> Result<IpAddr, HeaderFault>,
     ) -> Result<IpAddr, MissingId> {
         let found = match self {
             Self::XForwardedFor => choose(&mut items::x_forwarded_for(headers)),
@@ -239,7 +239,7 @@ fn single(
     headers: &HeaderMap,
     name: impl AsHeaderName,
     read: fn(&[u8]) -> Option<IpAddr>,
-) -> Result<IpAddr, Problem> {
+) -> Result<IpAddr, HeaderFault> {
     let mut lines = headers.get_all(name).iter();
     let line = lines.next().ok_or(ABSENT)?;
     match lines.next() {
@@ -248,23 +248,23 @@ fn single(
     }
 }
 
-/// A problem of a header that does not name the client, with the remedy.
-type Problem = &'static str;
+/// A fault of a header that does not name the client, with the remedy.
+type HeaderFault = &'static str;
 
-const ABSENT: Problem = "is missing in a request from a trusted proxy: configure the proxy to write the address of its peer into it, \
+const ABSENT: HeaderFault = "is missing in a request from a trusted proxy: configure the proxy to write the address of its peer into it, \
     or name the header that the proxy sends; if the request has not passed the proxy (a health check, or a call from the proxy's own \
     machine), send it through the proxy, or put its route outside of the layer";
 
-const REPEATED: Problem = "appears more than once: configure the proxy to replace the one that clients send, or use a header that the \
+const REPEATED: HeaderFault = "appears more than once: configure the proxy to replace the one that clients send, or use a header that the \
     proxy appends to";
 
-const INVALID: Problem = "has no valid IP address where the client's should be: configure the proxy to write the address of its peer \
+const INVALID: HeaderFault = "has no valid IP address where the client's should be: configure the proxy to write the address of its peer \
     into it";
 
-const TOO_LONG: Problem = "contains only trusted proxies (at most 64 of its items are read): narrow the trusted ranges to the proxies, \
+const TOO_LONG: HeaderFault = "contains only trusted proxies (at most 64 of its items are read): narrow the trusted ranges to the proxies, \
     so that no client is in them";
 
-const TOO_FEW: Problem = "is missing or has fewer items than hops: prevent requests that bypass the proxies, and count only proxies \
+const TOO_FEW: HeaderFault = "is missing or has fewer items than hops: prevent requests that bypass the proxies, and count only proxies \
     that append to the header";
 
 /// A way to find a client's address.

@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::open::Open;
-use crate::rule::Outcome;
+use crate::rule::RequestResult;
 
 pin_project! {
     /// The body of a response from [`RateLimit`](super::RateLimit): that of the inner service, or that of a refusal.
@@ -52,7 +52,7 @@ struct Watch {
 impl Watch {
     fn end(&mut self) {
         if let Some(mut open) = self.open.take() {
-            open.end(Outcome::Response(&self.head, self.sent));
+            open.end(RequestResult::Response(&self.head, self.sent));
         }
     }
 }

@@ -13,24 +13,24 @@ use super::{
     body::ResponseBody,
     config::Config,
     open::{Open, RequestStart},
-    waiting::{Waited, Waiting},
+    waiting::{WaitFuture, WaitingRequest},
 };
 use crate::{
     batch::Member,
     decision::{Decision, strictest},
     key::MissingId,
     limiter::{Failed, LimiterError, Members, Permit, check_line, is_listened_to, owned},
-    response::{Decided, Fields, InForce, Reason, Refusal},
-    rule::{Found, Outcome},
+    response::{DecidedCharges, Fields, InForce, Reason, Refusal},
+    rule::{FoundClient, RequestResult},
     transaction::{Operation, ResultLabel},
 };
 
 /// The place of what a rule finds.
-const NONE: Found = Found::NOTHING;
+const NONE: FoundClient = FoundClient::NOTHING;
 /// The place of a decision.
 const OPEN: Decision = Decision::NOT_LIMITED;
 
-pub(super) type Refused = Box<Response<Bytes>>;
+pub(super) type RefusalResponse = Box<Response<Bytes>>;
 
 /// What the response of the inner service gets, and what is open until it has ended.
 #[derive(Debug, Default)]
@@ -77,8 +77,8 @@ pub(super) struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     #[inline]
-    pub(super) fn with(self, decisions: &'a [Decision]) -> Decided<'a> {
-        Decided {
+    pub(super) fn with(self, decisions: &'a [Decision]) -> DecidedCharges<'a> {
+        DecidedCharges {
             in_force: self.in_force,
             members: self.members,
             decisions,
@@ -93,7 +93,7 @@ impl Config {
         self: &Arc<Self>,
         request: &mut Parts,
         additions: &mut Additions,
-    ) -> Result<Option<Waiting>, Refused> {
+    ) -> Result<Option<WaitFuture>, RefusalResponse> {
         if self.exempt.hold(request) {
             self.pass(request);
             return Ok(None);
@@ -110,7 +110,7 @@ impl Config {
             2..=4 => self.decide(request, in_force, &mut [NONE; 4], &mut [OPEN; 4], additions),
             rules => {
                 let (mut found, decisions) = (Vec::new(), &mut vec![OPEN; rules]);
-                found.resize_with(rules, Found::default);
+                found.resize_with(rules, FoundClient::default);
                 self.decide(request, in_force, &mut found, decisions, additions)
             }
         }
@@ -122,10 +122,10 @@ impl Config {
         self: &Arc<Self>,
         request: &mut Parts,
         in_force: &'a Arc<InForce>,
-        found: &'a mut [Found],
+        found: &'a mut [FoundClient],
         decisions: &mut [Decision],
         additions: &mut Additions,
-    ) -> Result<Option<Waiting>, Refused> {
+    ) -> Result<Option<WaitFuture>, RefusalResponse> {
         let mut missing = None;
         let mut members = Members::new();
         let rules = self.rules();
@@ -163,8 +163,8 @@ impl Config {
             return concluded.map(|()| None);
         }
         let (decisions, members) = (is_decided.then(|| decisions.to_vec()), owned(members));
-        let waited = Waited::new(self, request, Arc::clone(in_force), members, missing);
-        Ok(Some(waited.wait(decisions, seat)))
+        let waiting = WaitingRequest::new(self, request, Arc::clone(in_force), members, missing);
+        Ok(Some(waiting.wait(decisions, seat)))
     }
 
     #[inline]
@@ -192,11 +192,11 @@ impl Config {
     pub(super) fn conclude(
         &self,
         request: &mut Parts,
-        decided: Decided<'_>,
+        decided: DecidedCharges<'_>,
         open: Option<Box<Open>>,
         missing: Option<MissingId>,
         additions: &mut Additions,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusalResponse> {
         self.checks.decided();
         if is_listened_to() {
             record(decided);
@@ -230,7 +230,7 @@ impl Config {
     }
 
     #[cold]
-    fn refuse(&self, refusal: Refusal<'_>, fields: &mut Fields) -> Refused {
+    fn refuse(&self, refusal: Refusal<'_>, fields: &mut Fields) -> RefusalResponse {
         self.checks.refused(refusal.request);
         Box::new(self.responder.respond(refusal, fields))
     }
@@ -243,11 +243,11 @@ impl Config {
         missing: &MissingId,
         open: Option<Box<Open>>,
         fields: &mut Fields,
-    ) -> Refused {
+    ) -> RefusalResponse {
         let response = self.refuse(Refusal::new(request, Reason::NoId(missing)), fields);
         let (head, body) = response.into_parts();
         if let Some(mut open) = open {
-            open.end(Outcome::Response(&head, body.len() as u64));
+            open.end(RequestResult::Response(&head, body.len() as u64));
         }
         Box::new(Response::from_parts(head, body))
     }
@@ -260,7 +260,7 @@ impl Config {
         asked: Asked<'_>,
         error: &LimiterError,
         missing: Option<&MissingId>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusalResponse> {
         self.checks.failed(error);
         let mut members = asked.members.iter();
         if missing.is_none() && members.all(|member| member.limit.is_shadow()) {
@@ -276,7 +276,7 @@ impl Config {
 }
 
 /// Records the strictest decision on the request's span, if that has fields for it.
-fn record(decided: Decided<'_>) {
+fn record(decided: DecidedCharges<'_>) {
     let span = Span::current();
     if span.is_disabled() {
         return;

@@ -13,8 +13,8 @@ use tower_service::Service;
 
 use super::{
     body::ResponseBody,
-    decide::{Additions, Refused},
-    waiting::Waiting,
+    decide::{Additions, RefusalResponse},
+    waiting::WaitFuture,
 };
 
 pin_project! {
@@ -37,7 +37,7 @@ pin_project! {
     {
         Waiting { pending: Option<Box<Pending<S, B>>> },
         Inner { #[pin] future: S::Future },
-        Refused { response: Option<Refused> },
+        Refused { response: Option<RefusalResponse> },
     }
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Pending<S, B> {
     ready: S,
     parts: Parts,
     body: B,
-    waiting: Waiting,
+    waiting: WaitFuture,
 }
 
 impl<S, B> State<S, B>
@@ -59,12 +59,12 @@ where
         Self::Inner { future }
     }
 
-    pub(super) fn refused(response: Refused) -> Self {
+    pub(super) fn refused(response: RefusalResponse) -> Self {
         let response = Some(response);
         Self::Refused { response }
     }
 
-    pub(super) fn waiting(ready: S, parts: Parts, body: B, waiting: Waiting) -> Self {
+    pub(super) fn waiting(ready: S, parts: Parts, body: B, waiting: WaitFuture) -> Self {
         let pending = Some(Box::new(Pending {
             ready,
             parts,

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     limiter::Permit,
-    rule::{Outcome, RequestEnd},
+    rule::{RequestEnd, RequestResult},
 };
 
 /// If it is dropped, the request counts as abandoned.
@@ -91,12 +91,12 @@ impl Open {
         let response = match result {
             Ok(response) => response,
             Err(error) => {
-                self.end(Outcome::Failed);
+                self.end(RequestResult::Failed);
                 return Err(error);
             }
         };
         let (head, body) = response.into_parts();
-        self.settle(Outcome::Response(&head, 0), false);
+        self.settle(RequestResult::Response(&head, 0), false);
         if self.becomes_a_tunnel(head.status) {
             // The body ends now, but the connection goes on. Only the handler sees its end.
             self.leave();
@@ -104,7 +104,7 @@ impl Open {
                 self.config.checks.upgraded_without_permits();
             }
         } else if body.is_end_stream() {
-            self.end(Outcome::Response(&head, 0));
+            self.end(RequestResult::Response(&head, 0));
         } else if self.is_needed() {
             let body = ResponseBody::watched(body, head.clone(), self);
             return Ok(Response::from_parts(head, body));
@@ -118,12 +118,12 @@ impl Open {
     }
 
     /// Settles everything, and gives the permits back.
-    pub(super) fn end(&mut self, outcome: Outcome<'_>) {
+    pub(super) fn end(&mut self, outcome: RequestResult<'_>) {
         self.settle(outcome, true);
         self.permits = Permit::default();
     }
 
-    fn settle(&mut self, outcome: Outcome<'_>, is_last: bool) {
+    fn settle(&mut self, outcome: RequestResult<'_>, is_last: bool) {
         for place in mem::take(&mut self.due) {
             let assessed = &self.decisions.all[place];
             let rule = &self.config.rule(assessed.rule).rule;
@@ -161,6 +161,6 @@ impl Open {
 /// The client disconnected, or the service panicked.
 impl Drop for Open {
     fn drop(&mut self) {
-        self.settle(Outcome::Abandoned, true);
+        self.settle(RequestResult::Abandoned, true);
     }
 }

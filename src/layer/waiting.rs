@@ -7,7 +7,7 @@ use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use super::{
     config::Config,
-    decide::{Additions, Asked, Refused},
+    decide::{Additions, Asked, RefusalResponse},
     open::{Open, RequestStart},
 };
 use crate::{
@@ -21,10 +21,10 @@ use crate::{
     transaction::Operation,
 };
 
-pub(super) type Waiting = Pin<Box<dyn Future<Output = Waited> + Send>>;
+pub(super) type WaitFuture = Pin<Box<dyn Future<Output = WaitingRequest> + Send>>;
 
 /// A request that waits, and then has waited.
-pub(super) struct Waited {
+pub(super) struct WaitingRequest {
     config: Arc<Config>,
     in_force: Arc<InForce>,
     members: Vec<OwnedMember>,
@@ -32,25 +32,25 @@ pub(super) struct Waited {
     start: RequestStart,
     since: Instant,
     decided: Result<Vec<Decision>, LimiterError>,
-    held: Held,
+    held: Reservation,
 }
 
 /// What a request holds before it proceeds.
 #[derive(Default)]
-struct Held {
+struct Reservation {
     /// Its charges, if it waits in line. They are given back if it leaves.
     in_line: Vec<PendingRefund>,
     open: Option<Box<Open>>,
 }
 
-impl Held {
+impl Reservation {
     fn proceed(mut self) -> Option<Box<Open>> {
         self.in_line.drain(..).for_each(PendingRefund::keep);
         self.open.take()
     }
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
         if let Some(open) = &mut self.open
             && !self.in_line.is_empty()
@@ -60,7 +60,7 @@ impl Drop for Held {
     }
 }
 
-impl Waited {
+impl WaitingRequest {
     pub(super) fn new(
         config: &Arc<Config>,
         request: &Parts,
@@ -76,7 +76,7 @@ impl Waited {
             start: RequestStart::of(request),
             since: Instant::now(),
             decided: Ok(Vec::new()),
-            held: Held::default(),
+            held: Reservation::default(),
         }
     }
 
@@ -85,7 +85,7 @@ impl Waited {
         self,
         decisions: Option<Vec<Decision>>,
         seat: Option<OwnedSemaphorePermit>,
-    ) -> Waiting {
+    ) -> WaitFuture {
         Box::pin(async move {
             let mut waited = match decisions {
                 Some(decisions) => self.with(decisions),
@@ -150,7 +150,7 @@ impl Waited {
         mut self,
         request: &mut Parts,
         additions: &mut Additions,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusalResponse> {
         let (held, missing) = (mem::take(&mut self.held), self.missing.take());
         let members = self.members();
         let (config, asked) = (&self.config, self.asked(&members));

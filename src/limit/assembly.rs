@@ -41,7 +41,7 @@ impl Assembly {
             let message = format!("it has the number {number}, which `{other}` has too");
             report.mistaken(format!("{message}: {remedy}"));
         }
-        let named = NamedLimit::new(given.clone(), report.origin());
+        let named = NamedLimit::new(given.clone(), report.location());
         self.limits.named.insert(Arc::clone(&given.name), named);
     }
 
@@ -63,7 +63,7 @@ impl Assembly {
         if let Some(named) = self.limits.named.get_mut(&given.name) {
             let named = named.edit();
             named.declared.adopt(given);
-            named.origin = report.origin();
+            named.location = report.location();
             (named.limit, named.is_defined) = (limit, true);
         }
     }
@@ -109,11 +109,11 @@ impl Assembly {
                 }
             };
             let folded = folded.as_str();
-            let mut own = Override::new(id, folded, Arc::clone(&limit), report.origin());
+            let mut own = Override::new(id, folded, Arc::clone(&limit), report.location());
             own.comment = comment.map(Into::into);
             if let Some(first) = named.edit().overrides.change(folded, Some(own)) {
-                let (id, origin) = (shortened(first.id()), &first.origin);
-                let place = origin.file.is_some().then(|| format!(" in {origin}"));
+                let (id, location) = (shortened(first.id()), &first.location);
+                let place = location.file.is_some().then(|| format!(" in {location}"));
                 let first = format!("for `{id}`{}", place.unwrap_or_default());
                 let message = format!("it has an override already, {first}: remove one of them");
                 report.mistaken(message);
@@ -127,11 +127,13 @@ impl Assembly {
         if !is_known && (self.is_closed || !self.is_unsure) {
             let names = self.limits.names();
             let similar = nearest(name, &names).and_then(|near| self.limits.get(near));
-            report.mistaken(match similar.map(|named| (named, named.origin())) {
-                Some((named, origin)) if origin.file.is_some() && !self.is_closed => {
+            report.mistaken(match similar.map(|named| (named, named.location())) {
+                Some((named, location)) if location.file.is_some() && !self.is_closed => {
                     let hint = format!("did you mean `{}`?", shortened(named.name()));
                     let remedy = "if it is misspelt, correct it there";
-                    format!("no limit has this name: {hint} (it is defined in {origin}: {remedy})")
+                    format!(
+                        "no limit has this name: {hint} (it is defined in {location}: {remedy})"
+                    )
                 }
                 _ => self.limits.unknown(name),
             });
@@ -141,7 +143,7 @@ impl Assembly {
 }
 
 fn twice(named: &NamedLimit) -> String {
-    let first = named.origin();
+    let first = named.location();
     format!("it is defined twice, first in {first}: remove one of them")
 }
 
@@ -152,7 +154,7 @@ fn agree(report: Reporter<'_>, named: &NamedLimit, given: &LimitName) {
     if !is_same || given.format.is_some_and(|given| format != given) {
         let number = number.map(|number| format!("number {number}"));
         let number = number.as_deref().unwrap_or("no number");
-        let message = format!("{} has {number} and id {format} for it", named.origin());
+        let message = format!("{} has {number} and id {format} for it", named.location());
         report.mistaken(format!("{message}: write the same, or neither"));
     }
     if let Some(mistake) = given.link_mistake() {

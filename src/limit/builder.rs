@@ -4,7 +4,7 @@ use ahash::RandomState;
 
 use super::{
     assembly::Assembly,
-    file::{Document, Source},
+    file::{Document, LimitsSource},
     limit::Limit,
     limits::Limits,
     mistake::{LimitsError, Mistakes, Reporter},
@@ -36,7 +36,7 @@ pub struct LimitsBuilder {
     names: Vec<LimitName>,
     limits: Vec<(LimitName, Limit)>,
     overrides: Vec<(LimitName, Box<str>, Limit)>,
-    sources: Vec<Source>,
+    sources: Vec<LimitsSource>,
     is_shadow: bool,
     pub(crate) redacts_ids: bool,
 }
@@ -178,7 +178,7 @@ impl LimitsBuilder {
     /// Reads the current contents of the files.
     pub(crate) fn read(&self) -> Result<Vec<Document>, LimitsError> {
         let mistakes = Mistakes::default();
-        let read = |source: &Source| source.read(&mistakes);
+        let read = |source: &LimitsSource| source.read(&mistakes);
         let documents = self.sources.iter().filter_map(read).collect();
         mistakes.or(documents)
     }
@@ -213,7 +213,7 @@ impl LimitsBuilder {
     }
 
     fn source(mut self, is_overrides: bool, file: &Path, text: Option<&str>) -> Self {
-        self.sources.push(Source {
+        self.sources.push(LimitsSource {
             is_overrides,
             file: file.into(),
             text: text.map(Into::into),

@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 
 use super::{
     limit::Limit,
-    mistake::{LimitsError, Origin},
+    mistake::{LimitsError, Location},
     named::NamedLimit,
     overrides::Override,
 };
@@ -99,7 +99,7 @@ impl Limits {
             |error: IdError| LimitsError::of_limit(name, error.to_string()).of_id(Some(id));
         let folded = named.format().canonical(id).map_err(mistaken)?;
         let own =
-            |limit: Limit| Override::new(id, folded.as_str(), limit.into(), Origin::default());
+            |limit: Limit| Override::new(id, folded.as_str(), limit.into(), Location::default());
         named
             .edit()
             .overrides

@@ -23,7 +23,7 @@ debug_is_message!(LimitsError);
 
 #[derive(Clone)]
 struct Mistake {
-    origin: Origin,
+    location: Location,
     limit: Option<Box<str>>,
     id: Option<Box<str>>,
     message: String,
@@ -32,12 +32,12 @@ struct Mistake {
 
 /// A place in a file or a text, or in code, which has none.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Origin {
+pub(crate) struct Location {
     pub(crate) file: Option<Arc<Path>>,
     line: Option<u64>,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.file {
             Some(file) => file.display().fmt(f)?,
@@ -58,13 +58,13 @@ impl LimitsError {
     /// The file of the first mistake or the name of its text, or `None` if it is in code.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
-        self.0[0].origin.file.as_deref()
+        self.0[0].location.file.as_deref()
     }
 
     /// The line of the first mistake in its file or text, counted from 1.
     #[must_use]
     pub fn line(&self) -> Option<u64> {
-        self.0[0].origin.line
+        self.0[0].location.line
     }
 
     /// The name of the limit with the first mistake.
@@ -84,8 +84,8 @@ impl LimitsError {
     pub(crate) fn in_events(&self, redacts_ids: bool) -> String {
         const HIDDEN: &str = "not shown, because ids are redacted (`Reloader::reload` returns it)";
         let first = &self.0[0];
-        match (first.origin.line, &first.limit) {
-            (Some(_), _) if redacts_ids => format!("{}: {HIDDEN}", first.origin),
+        match (first.location.line, &first.limit) {
+            (Some(_), _) if redacts_ids => format!("{}: {HIDDEN}", first.location),
             (None, Some(limit)) if redacts_ids && first.id.is_some() => {
                 format!("an override of limit `{limit}`: {HIDDEN}")
             }
@@ -128,8 +128,8 @@ impl error::Error for LimitsError {
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.origin.file.is_some() {
-            write!(f, "{}: ", self.origin)?;
+        if self.location.file.is_some() {
+            write!(f, "{}: ", self.location)?;
         }
         if let Some(limit) = &self.limit {
             write!(f, "limit `{}`: ", shortened(limit))?;
@@ -198,10 +198,10 @@ impl<'a> Reporter<'a> {
         self
     }
 
-    pub(crate) fn origin(self) -> Origin {
+    pub(crate) fn location(self) -> Location {
         let file = self.file.cloned();
         let line = Some(self.line).filter(|line| *line > 0 && file.is_some());
-        Origin { file, line }
+        Location { file, line }
     }
 
     pub(crate) fn mistaken(self, message: impl Into<String>) {
@@ -228,7 +228,7 @@ impl<'a> Reporter<'a> {
 
     fn mistake(self, message: impl Into<String>) -> Mistake {
         Mistake {
-            origin: self.origin(),
+            location: self.location(),
             limit: self.limit.map(Into::into),
             id: self.id.map(Into::into),
             message: message.into(),

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::{
     limit::Limit,
-    mistake::Origin,
+    mistake::Location,
     name::LimitName,
     overrides::{Override, Overrides},
 };
@@ -27,7 +27,7 @@ pub(super) struct Named {
     pub(super) limit: Option<Limit>,
     pub(super) overrides: Overrides,
     /// The place that defines the default or the lack of one or, before that, declares the name.
-    pub(super) origin: Origin,
+    pub(super) location: Location,
     pub(super) is_defined: bool,
     /// Whether it never refuses, because it or all limits are in shadow mode.
     pub(super) is_shadow: bool,
@@ -41,11 +41,11 @@ pub(super) struct Named {
 }
 
 impl NamedLimit {
-    pub(super) fn new(declared: LimitName, origin: Origin) -> Self {
+    pub(super) fn new(declared: LimitName, location: Location) -> Self {
         Self(Arc::new(Named {
             limit: None,
             overrides: Overrides::default(),
-            origin,
+            location,
             is_defined: false,
             is_shadow: false,
             redacts_ids: false,
@@ -62,8 +62,8 @@ impl NamedLimit {
         Arc::make_mut(&mut self.0)
     }
 
-    pub(super) fn origin(&self) -> &Origin {
-        &self.0.origin
+    pub(super) fn location(&self) -> &Location {
+        &self.0.location
     }
 
     /// Returns whether its default was given, or that it has none.

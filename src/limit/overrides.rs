@@ -5,7 +5,7 @@ use std::{fmt, iter, mem, sync::Arc};
 use ahash::RandomState;
 use hashbrown::hash_table::{Entry, HashTable};
 
-use super::{limit::Limit, mistake::Origin};
+use super::{limit::Limit, mistake::Location};
 
 /// The limit that one client has instead of the default.
 /// [`LimitsBuilder::override_for`](super::LimitsBuilder::override_for) adds one.
@@ -16,19 +16,19 @@ pub struct Override {
     written: Option<Box<str>>,
     limit: Arc<Limit>,
     pub(super) comment: Option<Box<str>>,
-    pub(super) origin: Origin,
+    pub(super) location: Location,
     /// Its place in the order of all.
     order: u64,
 }
 
 impl Override {
-    pub(super) fn new(id: &str, folded: &str, limit: Arc<Limit>, origin: Origin) -> Self {
+    pub(super) fn new(id: &str, folded: &str, limit: Arc<Limit>, location: Location) -> Self {
         Self {
             folded: folded.into(),
             written: (folded != id).then(|| id.into()),
             limit,
             comment: None,
-            origin,
+            location,
             order: 0,
         }
     }
@@ -158,8 +158,8 @@ mod tests {
     use super::*;
 
     fn add(overrides: &mut Overrides, id: u32, limit: u32) -> Option<Arc<Override>> {
-        let (id, origin) = (id.to_string(), Origin::default());
-        let own = Override::new(&id, &id, Limit::per_second(limit).into(), origin);
+        let (id, location) = (id.to_string(), Location::default());
+        let own = Override::new(&id, &id, Limit::per_second(limit).into(), location);
         overrides.change(&id, Some(own))
     }
 

@@ -4,7 +4,7 @@ use std::{mem, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use super::policy::Decided;
+use super::policy::DecidedCharges;
 use crate::{clock::Timestamp, decision::ceil_secs};
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -59,7 +59,7 @@ impl Headers {
     #[inline]
     pub(crate) fn write(
         self,
-        decided: Decided<'_>,
+        decided: DecidedCharges<'_>,
         now: impl FnOnce() -> Timestamp,
         fields: &mut Fields,
     ) {
@@ -99,7 +99,7 @@ const SHORT: usize = 256;
 
 /// Writes `RateLimit`, which lists the limits that deny a request or, if none does, all of them.
 #[inline]
-fn state(decided: Decided<'_>, field: &mut Option<HeaderValue>) {
+fn state(decided: DecidedCharges<'_>, field: &mut Option<HeaderValue>) {
     let is_denied = decided.is_denied();
     let listed = || {
         let mut shown = decided.shown();
@@ -156,7 +156,7 @@ struct XRateLimit {
 
 impl XRateLimit {
     /// Takes the fields of the strictest limit. The reset is counted from 1970 if the time is given, and else from now.
-    fn new(decided: Decided<'_>, now: Option<Timestamp>) -> Option<Box<Self>> {
+    fn new(decided: DecidedCharges<'_>, now: Option<Timestamp>) -> Option<Box<Self>> {
         let (member, decision) = decided.strictest()?;
         let limit = member.by?;
         let since = now.map_or(Duration::ZERO, |now| Duration::from_micros(now.as_micros()));

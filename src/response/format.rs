@@ -95,7 +95,7 @@ impl Problem {
 
 /// A problem document.
 #[derive(Serialize)]
-struct Document<'a> {
+struct ProblemBody<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     title: &'a str,
@@ -117,7 +117,7 @@ impl ResponseFormat for Problem {
             problem => problem.unwrap_or(("about:blank", phrase)),
         };
         let violated = refusal.denials().iter().map(|denial| denial.limit);
-        let document = Document {
+        let document = ProblemBody {
             kind,
             title,
             status: refusal.status.as_u16(),

@@ -21,7 +21,7 @@ mod wait;
 
 pub(crate) use self::{
     fields::Fields,
-    policy::{Decided, InForce},
+    policy::{DecidedCharges, InForce},
     responder::Responder,
 };
 pub use self::{

@@ -18,13 +18,13 @@ use crate::{
 
 /// The decisions on what a request is charged.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Decided<'a> {
+pub(crate) struct DecidedCharges<'a> {
     pub(crate) in_force: &'a InForce,
     pub(crate) members: &'a [Member<'a>],
     pub(crate) decisions: &'a [Decision],
 }
 
-impl<'a> Decided<'a> {
+impl<'a> DecidedCharges<'a> {
     #[inline]
     pub(crate) fn iter(self) -> impl Iterator<Item = (&'a Member<'a>, &'a Decision)> {
         self.members.iter().zip(self.decisions)
@@ -84,7 +84,7 @@ impl InForce {
 
     /// Returns `RateLimit-Policy` of the limits that a client sees.
     #[inline]
-    pub(super) fn policy(&self, decided: Decided<'_>) -> Option<HeaderValue> {
+    pub(super) fn policy(&self, decided: DecidedCharges<'_>) -> Option<HeaderValue> {
         let is_of_these = |known: &Known| {
             let mut limits = known.limits.iter();
             let mut is_next = |member: &Member<'_>| {
@@ -115,7 +115,7 @@ impl InForce {
 }
 
 /// Writes `RateLimit-Policy`.
-fn written(decided: Decided<'_>) -> Option<HeaderValue> {
+fn written(decided: DecidedCharges<'_>) -> Option<HeaderValue> {
     let mut list = String::new();
     for (member, _) in decided.shown() {
         if !list.is_empty() {

@@ -2,7 +2,7 @@ use std::{borrow::Cow, cmp::Reverse, fmt, time::Duration};
 
 use http::{StatusCode, request::Parts};
 
-use super::{policy::Decided, wait};
+use super::{policy::DecidedCharges, wait};
 use crate::{
     batch::Member,
     decision::{Decision, ceil_secs},
@@ -153,7 +153,7 @@ impl<'a> Refusal<'a> {
     }
 
     /// Creates the refusal of a request by the limits that deny it.
-    pub(crate) fn denied(request: &'a Parts, decided: Decided<'a>) -> Self {
+    pub(crate) fn denied(request: &'a Parts, decided: DecidedCharges<'a>) -> Self {
         let denying = decided.iter().filter(|(_, decision)| decision.denies());
         let mut denials: Vec<_> = denying
             .map(|(member, decision)| Denial::new(member, decision))

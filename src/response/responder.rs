@@ -12,7 +12,7 @@ use super::{
 };
 #[cfg(feature = "axum")]
 use crate::key::route_of;
-use crate::{decision::Decision, limiter::is_listened_to, metrics, random, rule::Refused};
+use crate::{decision::Decision, limiter::is_listened_to, metrics, random, rule::RefusalStatus};
 
 /// Builds a layer's refusals.
 #[derive(Clone)]
@@ -38,7 +38,9 @@ impl Responder {
         };
         if is_grpc {
             // Closures that charge by outcome see the status that the reason has in HTTP.
-            response.extensions_mut().insert(Refused(refusal.status));
+            response
+                .extensions_mut()
+                .insert(RefusalStatus(refusal.status));
         }
         add_common(response.headers_mut(), &refusal, is_grpc);
         fields.add_to(response.headers_mut());

@@ -24,14 +24,14 @@ use crate::{
 
 /// What a rule has found in a request.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundClient {
     /// The client in the canonical form of the limit's ids.
     id: Option<Id>,
     /// The limit that the request has brought.
     values: Option<Box<Limit>>,
 }
 
-impl Found {
+impl FoundClient {
     pub(crate) const NOTHING: Self = Self {
         id: None,
         values: None,
@@ -129,7 +129,7 @@ impl Rules {
         request: &Parts,
         limits: &'a Limits,
         own: &[u32],
-        found: &'a mut [Found],
+        found: &'a mut [FoundClient],
         members: &mut Members<'a>,
         missing: &mut Option<MissingId>,
     ) {
@@ -176,7 +176,7 @@ impl BoundRule {
         limits: &'a Limits,
         own: &'a NamedLimit,
         place: u32,
-        found: &'a mut Found,
+        found: &'a mut FoundClient,
         members: &mut Members<'a>,
     ) -> Result<Applied, MissingId> {
         let rule = &self.rule;
@@ -227,7 +227,7 @@ impl BoundRule {
         limit: &'a NamedLimit,
         cost: u32,
         place: u32,
-        found: &'a Found,
+        found: &'a FoundClient,
         members: &mut Members<'a>,
     ) {
         let is_secret = found.id.as_ref().is_some_and(Id::is_secret);

@@ -14,12 +14,12 @@ use crate::transaction::Mode;
 #[derive(Clone, Copy, Debug)]
 pub struct RequestEnd<'a> {
     pub(crate) request: &'a Extensions,
-    pub(crate) outcome: Outcome<'a>,
+    pub(crate) outcome: RequestResult<'a>,
 }
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Outcome<'a> {
+pub(crate) enum RequestResult<'a> {
     /// With a response, of whose body so many bytes were sent.
     Response(&'a Parts, u64),
     Failed,
@@ -28,7 +28,7 @@ pub(crate) enum Outcome<'a> {
 
 /// The status of a gRPC refusal, in the response's extensions. The response itself has 200.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Refused(pub(crate) StatusCode);
+pub(crate) struct RefusalStatus(pub(crate) StatusCode);
 
 impl<'a> RequestEnd<'a> {
     /// The extensions that the request had when it passed the layer: those of outer layers, without later ones. A
@@ -43,8 +43,8 @@ impl<'a> RequestEnd<'a> {
     #[must_use]
     pub fn response(&self) -> Option<&'a Parts> {
         match self.outcome {
-            Outcome::Response(parts, _) => Some(parts),
-            Outcome::Failed | Outcome::Abandoned => None,
+            RequestResult::Response(parts, _) => Some(parts),
+            RequestResult::Failed | RequestResult::Abandoned => None,
         }
     }
 
@@ -54,8 +54,8 @@ impl<'a> RequestEnd<'a> {
     #[must_use]
     pub fn status(&self) -> Option<StatusCode> {
         let parts = self.response()?;
-        let refused = parts.extensions.get::<Refused>();
-        Some(refused.map_or(parts.status, |Refused(status)| *status))
+        let refused = parts.extensions.get::<RefusalStatus>();
+        Some(refused.map_or(parts.status, |RefusalStatus(status)| *status))
     }
 
     /// The gRPC status in the response's head. It is there if the call failed before anything was sent. A stream that fails
@@ -69,13 +69,13 @@ impl<'a> RequestEnd<'a> {
     /// Returns whether the service returned an error instead of a response.
     #[must_use]
     pub fn failed(&self) -> bool {
-        matches!(self.outcome, Outcome::Failed)
+        matches!(self.outcome, RequestResult::Failed)
     }
 
     /// Returns whether there was neither a response nor an error. If the client leaves after the head, there was a response.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
-        matches!(self.outcome, Outcome::Abandoned)
+        matches!(self.outcome, RequestResult::Abandoned)
     }
 
     /// The number of bytes of the response body that were sent. It is 0 before the end of the body, and if there is no
@@ -83,8 +83,8 @@ impl<'a> RequestEnd<'a> {
     #[must_use]
     pub fn sent(&self) -> u64 {
         match self.outcome {
-            Outcome::Response(_, sent) => sent,
-            Outcome::Failed | Outcome::Abandoned => 0,
+            RequestResult::Response(_, sent) => sent,
+            RequestResult::Failed | RequestResult::Abandoned => 0,
         }
     }
 }

@@ -38,9 +38,9 @@ pub use self::{
     end::RequestEnd,
 };
 pub(crate) use self::{
-    charge::{BoundRule, Found, Rules},
+    charge::{BoundRule, FoundClient, Rules},
     conditions::{Condition, Conditions},
-    end::{ByOutcome, Outcome, Refused},
+    end::{ByOutcome, RefusalStatus, RequestResult},
 };
 use crate::{
     key::KeyExtractor,

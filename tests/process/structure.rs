@@ -1,6 +1,7 @@
 //! The structure of the crate: imports point down the picture of modules.
 
 use std::{
+    collections::HashMap,
     fs,
     path::{Component, Path, PathBuf},
 };
@@ -124,6 +125,39 @@ fn imports_point_down_the_picture_of_modules() {
         }
     }
     assert!(seen > 100, "{seen}");
+}
+
+#[test]
+fn no_two_types_share_a_name() {
+    let mut places: HashMap<String, PathBuf> = HashMap::new();
+    for path in files_below("src") {
+        // `off.rs` stands in for what a feature turns off.
+        let is_stand_in = path.ends_with("off.rs") || path.ends_with("off/mod.rs");
+        let is_test = path.ends_with("tests.rs") || path.components().any(is_tests);
+        if is_stand_in || is_test {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("UTF-8");
+        let code = text.split("\nmod tests {").next().unwrap_or(&text);
+        for name in code.lines().filter_map(declared_type) {
+            if let Some(first) = places.insert(name.clone(), path.clone()) {
+                assert_eq!(first, path, "`{name}` is a type of both files");
+            }
+        }
+    }
+    assert!(places.len() > 200, "{}", places.len());
+}
+
+/// The name of the type that a line of a module declares.
+fn declared_type(line: &str) -> Option<String> {
+    let declaration = match line.strip_prefix("pub") {
+        None => line,
+        Some(after) => after.split_once(' ')?.1,
+    };
+    ["struct ", "enum ", "trait ", "type ", "union "]
+        .iter()
+        .find_map(|keyword| declaration.strip_prefix(keyword))
+        .map(word)
 }
 
 #[test]

@@ -10,7 +10,7 @@ use tokio::{
     time::sleep,
 };
 
-use super::{Shared, Split, pool::Units};
+use super::{Shared, SplitLimit, pool::LeasedUnits};
 use crate::{
     backend::{Backend, BackendError},
     batch::{Batch, Member},
@@ -27,7 +27,7 @@ const IDLE: Duration = Duration::from_secs(2);
 
 impl<B: Backend> Shared<B> {
     /// Charges units ahead for a member that the store decides. They are in the queue of the store when this returns.
-    pub(super) fn charge_ahead(self: &Arc<Self>, member: &Member<'_>, split: &Split) {
+    pub(super) fn charge_ahead(self: &Arc<Self>, member: &Member<'_>, split: &SplitLimit) {
         let place = Arc::clone(&self.places).try_acquire_owned();
         let (Ok(runtime), Ok(place)) = (runtime_with_timer(), place) else {
             return;
@@ -93,12 +93,12 @@ async fn sweep<B: Backend>(shared: Weak<Shared<B>>) {
 /// charged.
 struct UnderWay<B: Backend> {
     shared: Arc<Shared<B>>,
-    units: Units,
+    units: LeasedUnits,
     has_come: bool,
 }
 
 impl<B: Backend> UnderWay<B> {
-    fn new(shared: &Arc<Shared<B>>, units: Units) -> Self {
+    fn new(shared: &Arc<Shared<B>>, units: LeasedUnits) -> Self {
         Self {
             shared: Arc::clone(shared),
             units,

@@ -103,7 +103,7 @@ impl<B: Backend> Lease<B> {
     async fn ask(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let members = batch.members.iter();
         let splits = members.map(|member| self.split(member, member.limit.lease()?).ok());
-        let splits: SmallVec<[Option<Split>; 4]> = splits.collect();
+        let splits: SmallVec<[Option<SplitLimit>; 4]> = splits.collect();
         let mut members: SmallVec<[Member<'_>; 4]> = batch.members.into();
         for (place, (member, split)) in zip(&mut members, &splits).enumerate() {
             if let Some(split) = split {
@@ -135,7 +135,11 @@ impl<B: Backend> Lease<B> {
     }
 
     /// Splits the limit of a leased member, or says what to change.
-    fn split(&self, member: &Member<'_>, share: LeaseShare) -> Result<Split, UnsupportedLimit> {
+    fn split(
+        &self,
+        member: &Member<'_>,
+        share: LeaseShare,
+    ) -> Result<SplitLimit, UnsupportedLimit> {
         let algorithm = member.algorithm();
         let (Algorithm::Gcra(gcra), false) = (algorithm, algorithm.has_line()) else {
             return Err(UnsupportedLimit::new(
@@ -146,7 +150,7 @@ impl<B: Backend> Lease<B> {
         let most = (gcra.burst() - 1) / self.processes.saturating_mul(2);
         let units = share.of(gcra.burst()).min(most);
         match gcra.with_burst(gcra.burst() - units * self.processes) {
-            Ok(rest) if units > 0 => Ok(Split {
+            Ok(rest) if units > 0 => Ok(SplitLimit {
                 units,
                 at_store: Limit::of(Algorithm::Gcra(rest)),
             }),
@@ -160,7 +164,7 @@ impl<B: Backend> Lease<B> {
 
 /// A limit, split between the processes and the store.
 #[derive(Debug)]
-struct Split {
+struct SplitLimit {
     /// The most units that each process holds.
     units: u32,
     /// The limit by which the store decides. Its burst is what all processes leave.

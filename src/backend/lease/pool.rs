@@ -4,7 +4,7 @@ use ahash::RandomState;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{Split, is_leased};
+use super::{SplitLimit, is_leased};
 use crate::{
     algorithm::{Algorithm, Ask, Charge, Figures, LeaseShare, Wait},
     batch::{Batch, Member, OwnedMember, Role},
@@ -20,11 +20,11 @@ const TOGETHER: usize = 256;
 
 /// What this process has charged ahead, by the fingerprint of the bucket.
 #[derive(Debug, Default)]
-pub(super) struct Pool(Mutex<HashMap<u64, Held, RandomState>>);
+pub(super) struct Pool(Mutex<HashMap<u64, LeasedBucket, RandomState>>);
 
 /// What a process has of one bucket. Both numbers of units together are at most its part of the burst.
 #[derive(Debug)]
-struct Held {
+struct LeasedBucket {
     whole: Algorithm,
     share: Option<LeaseShare>,
     /// The bucket, with the limit by which the store charges.
@@ -38,7 +38,7 @@ struct Held {
 
 /// Units of a bucket that are charged ahead, or returned.
 #[derive(Debug)]
-pub(super) struct Units {
+pub(super) struct LeasedUnits {
     bucket: Arc<OwnedMember>,
     units: u32,
 }
@@ -67,7 +67,7 @@ impl Pool {
 
     /// Begins to charge ahead for a member that the store decides, from the second one on. What was charged by another limit
     /// stays charged.
-    pub(super) fn begin(&self, member: &Member<'_>, split: &Split) -> Option<Units> {
+    pub(super) fn begin(&self, member: &Member<'_>, split: &SplitLimit) -> Option<LeasedUnits> {
         let mut pool = self.0.lock();
         if let Some(held) = pool.get_mut(&member.print.bucket)
             && held.is_for(member)
@@ -75,13 +75,13 @@ impl Pool {
             return held.charge(member, split);
         }
         if pool.len() < BUCKETS {
-            pool.insert(member.print.bucket, Held::new(member, split));
+            pool.insert(member.print.bucket, LeasedBucket::new(member, split));
         }
         None
     }
 
     /// Ends a charge or a return, unless the limit has changed. Units that have come are held.
-    pub(super) fn end(&self, units: &Units, have_come: bool) {
+    pub(super) fn end(&self, units: &LeasedUnits, have_come: bool) {
         let mut pool = self.0.lock();
         let held = pool.get_mut(&units.bucket.as_member().print.bucket);
         if let Some(held) = held.filter(|held| Arc::ptr_eq(&held.bucket, &units.bucket)) {
@@ -95,7 +95,7 @@ impl Pool {
 
     /// Begins to return units that nobody has used for this time, and forgets buckets that have none. At most 256 are returned
     /// together.
-    pub(super) fn take_unused(&self, time: Duration) -> Vec<Units> {
+    pub(super) fn take_unused(&self, time: Duration) -> Vec<LeasedUnits> {
         let mut taken = Vec::new();
         self.0.lock().retain(|_, held| {
             if taken.len() == TOGETHER || held.used_at.elapsed() < time {
@@ -111,8 +111,8 @@ impl Pool {
     }
 }
 
-impl Held {
-    fn new(member: &Member<'_>, split: &Split) -> Self {
+impl LeasedBucket {
+    fn new(member: &Member<'_>, split: &SplitLimit) -> Self {
         let role = Role {
             mode: Mode::CheckAndSpend,
             ..member.role
@@ -159,22 +159,22 @@ impl Held {
     }
 
     /// Begins to charge as much as there is room for, if that helps.
-    fn charge(&mut self, member: &Member<'_>, split: &Split) -> Option<Units> {
+    fn charge(&mut self, member: &Member<'_>, split: &SplitLimit) -> Option<LeasedUnits> {
         let room = split.units - self.units - self.under_way;
         let helps = member.mode().spends() && (1..=split.units).contains(&member.ask.cost);
         (room > 0 && helps).then(|| self.send(room))
     }
 
-    fn send(&mut self, units: u32) -> Units {
+    fn send(&mut self, units: u32) -> LeasedUnits {
         self.under_way += units;
-        Units {
+        LeasedUnits {
             bucket: Arc::clone(&self.bucket),
             units,
         }
     }
 }
 
-impl Units {
+impl LeasedUnits {
     /// Returns a member that charges or refunds the units.
     pub(super) fn member(&self, operation: Operation) -> Member<'_> {
         let member = self.bucket.as_member();

@@ -45,7 +45,7 @@ use super::{
     connection::{Connection, Ending, SCRIPT, SHA},
     error::{Failure, RedisError},
     protocol::{self, Call, Reply},
-    waiting::{LARGE, MOST_TOGETHER, Waiting, answer_all, together, weight},
+    waiting::{LARGE, MOST_TOGETHER, WaitingCall, answer_all, together, weight},
 };
 use crate::{backend::breaker::Breaker, random};
 
@@ -68,7 +68,7 @@ pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 /// A client of one server. Its task ends when this is dropped.
 pub(super) struct Link {
     pub(super) server: Server,
-    inbox: mpsc::Sender<Waiting>,
+    inbox: mpsc::Sender<WaitingCall>,
     standing: watch::Receiver<Standing>,
     breaker: Breaker,
 }
@@ -125,7 +125,7 @@ impl Link {
             return Err(problem.into());
         }
         let (reply, answer) = oneshot::channel();
-        let waiting = Waiting {
+        let waiting = WaitingCall {
             call: Box::new(call),
             slot,
             asking,
@@ -186,7 +186,7 @@ impl Link {
 }
 
 /// Calls that have travelled together, and the answer to their command.
-type Flight = (Vec<Waiting>, Result<Value, Error>);
+type Flight = (Vec<WaitingCall>, Result<Value, Error>);
 
 /// The task of a link.
 struct Desk {
@@ -194,9 +194,9 @@ struct Desk {
     standing: watch::Sender<Standing>,
     breaker: Breaker,
     on_loss: Box<dyn Fn() + Send>,
-    inbox: mpsc::Receiver<Waiting>,
+    inbox: mpsc::Receiver<WaitingCall>,
     /// The calls that have come in, and how many of them had no large group.
-    queue: Vec<Waiting>,
+    queue: Vec<WaitingCall>,
     looked: usize,
     flights: FuturesUnordered<BoxFuture<'static, Flight>>,
     /// When the server counts as lost, unless it answers.
@@ -288,7 +288,7 @@ impl Desk {
         }
     }
 
-    fn send(&self, connection: &Connection, calls: Vec<Waiting>, has_script: bool) {
+    fn send(&self, connection: &Connection, calls: Vec<WaitingCall>, has_script: bool) {
         let now = Instant::now();
         let deadline = calls.iter().map(|call| call.deadline).max().unwrap_or(now);
         let (command, script) = if has_script {
@@ -311,7 +311,7 @@ impl Desk {
     fn land(
         &mut self,
         connection: &Connection,
-        calls: Vec<Waiting>,
+        calls: Vec<WaitingCall>,
         reply: Result<Value, Error>,
     ) -> Option<RedisError> {
         let now = Instant::now();

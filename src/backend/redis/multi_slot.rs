@@ -37,7 +37,7 @@ use crate::{
     transaction::Operation,
 };
 
-type Found = Result<Answer, Failure>;
+type MemberAnswer = Result<Answer, Failure>;
 
 /// Decides a batch, by one script if that is possible.
 pub(super) async fn apply(
@@ -54,7 +54,7 @@ pub(super) async fn apply(
             found => return found.map(Outcome::new),
         }
     }
-    let split = Split {
+    let split = SplitBatch {
         servers,
         batch,
         deadline,
@@ -65,7 +65,7 @@ pub(super) async fn apply(
 }
 
 /// A batch that is decided member by member, and the means to do so.
-struct Split<'a> {
+struct SplitBatch<'a> {
     servers: &'a Arc<Servers>,
     batch: &'a Batch<'a>,
     deadline: Instant,
@@ -73,7 +73,7 @@ struct Split<'a> {
     timeout: Duration,
 }
 
-impl Split<'_> {
+impl SplitBatch<'_> {
     async fn decide(&self) -> Result<Outcome, Failure> {
         let operation = self.batch.operation;
         if matches!(operation, Operation::Check | Operation::Spend) {
@@ -94,7 +94,7 @@ impl Split<'_> {
     }
 
     /// Decides members as batches of their own, all at once.
-    async fn ask_all(&self, operation: Operation, places: Vec<usize>) -> Vec<Found> {
+    async fn ask_all(&self, operation: Operation, places: Vec<usize>) -> Vec<MemberAnswer> {
         let asks = places.into_iter().map(|place| {
             let mut member = self.batch.members[place];
             if operation == Operation::Peek {
@@ -118,7 +118,7 @@ impl Split<'_> {
         place: usize,
         member: Member<'_>,
         deadline: Instant,
-    ) -> Found {
+    ) -> MemberAnswer {
         let is_look = matches!(operation, Operation::Check | Operation::Peek);
         let batch = Batch::new(operation, slice::from_ref(&member)).at(self.batch.now);
         let answers = self.servers.run(&batch, deadline).await;
@@ -175,7 +175,7 @@ impl Split<'_> {
         let (deadline, timeout) = (self.deadline, self.timeout);
         let spent = self.servers.runtime.spawn(async move {
             let members = owned.members();
-            let split = Split {
+            let split = SplitBatch {
                 servers: &servers,
                 batch: &owned.of(&members),
                 deadline,
@@ -222,7 +222,7 @@ impl Split<'_> {
     ///
     /// If an answer was lost, the charge may not have been made, and its refund would give away units that others have
     /// paid for. The refunds have their own timeout, because the request's may be over by now.
-    async fn give_back(&self, places: &[usize], found: &[Found]) -> bool {
+    async fn give_back(&self, places: &[usize], found: &[MemberAnswer]) -> bool {
         let deadline = Instant::now() + self.timeout;
         let confirmed = zip(places, found).filter_map(|(place, found)| {
             let charge = found.as_ref().ok()?.charge;
@@ -258,7 +258,7 @@ fn can_refund(member: &Member<'_>) -> bool {
 
 /// Returns all answers, or a failure. The failure is certain only if none has an unknown outcome, and the changes of the others
 /// `are_undone`.
-fn all_or_nothing(found: Vec<Found>, are_undone: bool) -> Result<Vec<Answer>, Failure> {
+fn all_or_nothing(found: Vec<MemberAnswer>, are_undone: bool) -> Result<Vec<Answer>, Failure> {
     let has_changed = !are_undone && found.iter().any(Result::is_ok);
     let failures = found.iter().filter_map(|found| found.as_ref().err());
     let worst = failures.max_by_key(|failure| matches!(failure, Failure::Unknown(_)));

@@ -51,7 +51,7 @@ pub(super) struct Servers {
     pub(super) runtime: Handle,
     /// By how many microseconds the servers' clock is ahead of ours, as it was last heard. Only calendars need it.
     ahead: AtomicI64,
-    table: watch::Sender<Table>,
+    table: watch::Sender<SlotTable>,
     /// Those of a cluster: the masters, and the servers of the URL.
     links: Mutex<HashMap<Server, Arc<Link>>>,
     refresher: Mutex<Option<JoinHandle<()>>>,
@@ -61,7 +61,7 @@ pub(super) struct Servers {
 
 /// The table of slots, and the reason why it could not be read. A single server has all keys in one slot.
 #[derive(Clone, Default)]
-struct Table {
+struct SlotTable {
     /// The master of each slot, as far as it is known.
     slots: Arc<[Option<Arc<Link>>]>,
     masters: Vec<Arc<Link>>,
@@ -72,7 +72,7 @@ impl Servers {
     /// Starts to connect, in a runtime.
     pub(super) fn start(config: Config, form: KeyForm, runtime: Handle) -> Arc<Self> {
         let is_clustered = config.server.is_clustered();
-        let mut table = Table::default();
+        let mut table = SlotTable::default();
         if !is_clustered {
             let link = Arc::new(Link::new(config.clone(), &runtime, || ()));
             table.slots = [Some(Arc::clone(&link))].into();
@@ -97,12 +97,12 @@ impl Servers {
     /// Waits until all slots have a master that is connected.
     pub(super) async fn connected(&self) -> Result<(), RedisError> {
         let mut table = self.table.subscribe();
-        let is_settled = |table: &Table| match &table.trouble {
+        let is_settled = |table: &SlotTable| match &table.trouble {
             Some(error) => error.is_permanent(),
             None => !table.masters.is_empty() && table.slots.iter().all(Option::is_some),
         };
         let table = table.wait_for(is_settled).await;
-        let Table {
+        let SlotTable {
             masters, trouble, ..
         } = table.map(|table| table.clone()).unwrap_or_default();
         for link in masters {
@@ -187,7 +187,7 @@ impl Servers {
 
     /// Returns the master of a slot, once the table is known.
     async fn master(self: &Arc<Self>, slot: u16, deadline: Instant) -> Result<Arc<Link>, Failure> {
-        let of_slot = |table: &Table| table.slots.get(usize::from(slot)).cloned().flatten();
+        let of_slot = |table: &SlotTable| table.slots.get(usize::from(slot)).cloned().flatten();
         let known = of_slot(&self.table.borrow());
         if let Some(link) = known {
             return Ok(link);
@@ -255,7 +255,7 @@ impl Servers {
         let seeds = self.config.server.hosts();
         let is_needed = |server: &Server| masters.contains_key(server) || seeds.contains(server);
         self.links.lock().retain(|server, _| is_needed(server));
-        self.table.send_replace(Table {
+        self.table.send_replace(SlotTable {
             slots: slots.into(),
             masters: masters.into_values().collect(),
             trouble: None,

@@ -15,7 +15,7 @@ pub(super) const MOST_TOGETHER: usize = 128;
 pub(super) const LARGE: usize = MOST_TOGETHER / 2;
 
 /// A call that waits for its answer.
-pub(super) struct Waiting {
+pub(super) struct WaitingCall {
     pub(super) call: Box<Call>,
     pub(super) slot: u16,
     /// Whether the server is importing the slot.
@@ -27,7 +27,7 @@ pub(super) struct Waiting {
     pub(super) reply: oneshot::Sender<Result<Reply, Failure>>,
 }
 
-impl Waiting {
+impl WaitingCall {
     /// Hands out the answer. One that comes after the deadline is a failure, even if the caller has left.
     pub(super) fn answer(self, answer: Result<Reply, Failure>, now: Instant) {
         let is_answer = answer.as_ref().map_or_else(Failure::is_answer, |_| true);
@@ -45,23 +45,23 @@ impl Waiting {
 ///
 /// Calls about one bucket stay in their order, and others do not depend on each other, unless one is about several buckets. Calls
 /// whose callers have left, or whose time is over, are not sent.
-pub(super) fn together(calls: Vec<Waiting>) -> Vec<Vec<Waiting>> {
+pub(super) fn together(calls: Vec<WaitingCall>) -> Vec<Vec<WaitingCall>> {
     let now = Instant::now();
     let (late, mut calls): (Vec<_>, _) = calls.into_iter().partition(|call| now >= call.deadline);
     answer_all(late, &Failure::NotDone(RedisError::Timeout));
     calls.retain(|call| !call.reply.is_closed());
     let are_single = calls.iter().all(|call| call.call.bucket.is_some());
-    let bucket = |call: &Waiting| call.call.bucket.filter(|_| are_single);
+    let bucket = |call: &WaitingCall| call.call.bucket.filter(|_| are_single);
     calls.sort_by_cached_key(|call| {
         let is_new = !call.is_overtaken;
         (call.slot, call.call.now, is_new, bucket(call))
     });
-    let (mut groups, mut weight) = (Vec::<Vec<Waiting>>::new(), 0);
+    let (mut groups, mut weight) = (Vec::<Vec<WaitingCall>>::new(), 0);
     for call in calls {
         weight += call.call.weight;
-        let joins = |group: &&mut Vec<Waiting>| {
+        let joins = |group: &&mut Vec<WaitingCall>| {
             let is_alike =
-                |first: &Waiting| (first.slot, first.call.now) == (call.slot, call.call.now);
+                |first: &WaitingCall| (first.slot, first.call.now) == (call.slot, call.call.now);
             let are_asking = call.asking || group[0].asking;
             weight <= MOST_TOGETHER && is_alike(&group[0]) && !are_asking
         };
@@ -76,11 +76,11 @@ pub(super) fn together(calls: Vec<Waiting>) -> Vec<Vec<Waiting>> {
     groups
 }
 
-pub(super) fn weight(calls: &[Waiting]) -> usize {
+pub(super) fn weight(calls: &[WaitingCall]) -> usize {
     calls.iter().map(|call| call.call.weight).sum()
 }
 
-pub(super) fn answer_all(calls: impl IntoIterator<Item = Waiting>, failure: &Failure) {
+pub(super) fn answer_all(calls: impl IntoIterator<Item = WaitingCall>, failure: &Failure) {
     let now = Instant::now();
     for call in calls {
         call.answer(Err(failure.clone()), now);

@@ -23,7 +23,7 @@ pub(crate) enum Language {
 
 /// A file, or a text with its name.
 #[derive(Clone, Hash)]
-pub(super) struct Source {
+pub(super) struct LimitsSource {
     pub(super) is_overrides: bool,
     pub(super) file: Arc<Path>,
     pub(super) text: Option<Arc<str>>,
@@ -38,7 +38,7 @@ pub(crate) struct Document {
     text: Arc<str>,
 }
 
-impl Source {
+impl LimitsSource {
     /// Reads the current content.
     pub(super) fn read(&self, mistakes: &Mistakes) -> Option<Document> {
         let (file, report) = (&self.file, Reporter::new(mistakes, Some(&self.file)));
