@@ -78,7 +78,8 @@ impl Timestamp {
     /// use std::time::Duration;
     /// use tollgate::clock::Timestamp;
     ///
-    /// let (start, minute) = (Timestamp::from_micros(5), Duration::from_secs(60));
+    /// let start = Timestamp::from_micros(5);
+    /// let minute = Duration::from_secs(60);
     /// assert_eq!(start.saturating_add(minute).saturating_duration_since(start), minute);
     /// ```
     #[must_use]

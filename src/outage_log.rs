@@ -100,7 +100,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn flapping_store_does_not_fill_the_log() {
         let log = OutageLog::default();
-        let (mut begins, mut ends) = (0, 0);
+        let mut begins = 0;
+        let mut ends = 0;
         for _ in 0..60 {
             begins += u32::from(log.failed());
             advance(CALM).await;

@@ -168,7 +168,8 @@ impl Reloader {
 
     /// Reads all lists again. Returns the lists that have changed, and the first error in any other list.
     fn look_at_lists(&self) -> (Vec<IpList>, Result<(), LimitsError>) {
-        let (mut new, mut looked) = (Vec::new(), Ok(()));
+        let mut new = Vec::new();
+        let mut looked = Ok(());
         for list in &self.lists {
             match list.reload() {
                 Ok(false) => {}

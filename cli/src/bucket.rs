@@ -17,7 +17,7 @@ use tollgate::{
 
 use crate::{
     NOT_DONE,
-    limits::{Client, LimitFiles},
+    limits::{LimitFiles, LimitedClient},
     output::{print, print_json, say, shown},
 };
 
@@ -57,7 +57,7 @@ pub(crate) struct ResetArgs {
 /// Shows a bucket.
 pub(crate) fn show(args: &BucketArgs) -> Result<u8> {
     let limits = args.limits.usable()?;
-    let client = Client::look_up(&limits, &args.limit, &args.id)?;
+    let client = LimitedClient::look_up(&limits, &args.limit, &args.id)?;
     let decision = on_runtime(async {
         let limiter = args.limiter(limits.clone())?;
         let transaction = Transaction::new(args.limit.as_str(), &args.id);
@@ -69,7 +69,8 @@ pub(crate) fn show(args: &BucketArgs) -> Result<u8> {
         Some(Duration::ZERO) => "now".to_owned(),
         Some(wait) => format!("in {}", format_duration(wait)),
     };
-    let (next, reset) = (decision.next_after(), decision.reset_after());
+    let next = decision.next_after();
+    let reset = decision.reset_after();
     let remaining = decision.remaining();
     if args.json {
         print_json(&json!({
@@ -94,10 +95,12 @@ pub(crate) fn show(args: &BucketArgs) -> Result<u8> {
 /// Resets a bucket, after asking.
 pub(crate) fn reset(args: &ResetArgs) -> Result<u8> {
     let limits = args.bucket.limits.usable()?;
-    let (limit, id) = (&args.bucket.limit, &args.bucket.id);
-    let client = Client::look_up(&limits, limit, id)?;
+    let limit = &args.bucket.limit;
+    let id = &args.bucket.id;
+    let client = LimitedClient::look_up(&limits, limit, id)?;
     if client.values.and_then(Limit::algorithm).is_none() {
-        let (id, summary) = (shown(id), &client.summary);
+        let id = shown(id);
+        let summary = &client.summary;
         say(format_args!(
             "`{id}` is {summary} by `{limit}`, which has no bucket for it: nothing was reset"
         ));
@@ -136,8 +139,10 @@ fn on_runtime<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 }
 
 /// Asks on standard error, and reads a line of standard input.
-fn is_confirmed(client: &Client<'_>, id: &str) -> bool {
-    let (key, id, summary) = (shown(&client.key), shown(id), &client.summary);
+fn is_confirmed(client: &LimitedClient<'_>, id: &str) -> bool {
+    let key = shown(&client.key);
+    let id = shown(id);
+    let summary = &client.summary;
     let mut out = stderr().lock();
     let _ = write!(
         out,

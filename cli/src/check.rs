@@ -17,7 +17,7 @@ use tollgate::{
 
 use crate::{
     FAILED, NOT_DONE,
-    limits::{Bound, Client, LimitFiles},
+    limits::{Bound, LimitFiles, LimitedClient},
     output::{print, print_json, say, shown},
 };
 
@@ -60,9 +60,10 @@ pub(crate) fn run(args: &CheckArgs) -> Result<u8> {
         }
     };
     limits.iter().for_each(warn_of_addresses);
-    let (mut clients, mut mistakes) = (Vec::new(), Vec::new());
+    let mut clients = Vec::new();
+    let mut mistakes = Vec::new();
     for [limit, id] in pairs {
-        match Client::look_up(&limits, limit, id) {
+        match LimitedClient::look_up(&limits, limit, id) {
             Ok(client) => clients.push(client),
             Err(error) => mistakes.push(json!({
                 "message": error.to_string(), "file": null, "line": null, "limit": limit, "id": id,
@@ -76,7 +77,12 @@ pub(crate) fn run(args: &CheckArgs) -> Result<u8> {
         (true, true) => print_json(&Summary::of(&limits))?,
         (true, false) => print_json(&json!({"ok": true, "clients": clients}))?,
         (false, true) => print(&Summary::of(&limits).to_string())?,
-        (false, false) => print(&clients.iter().map(Client::to_string).collect::<String>())?,
+        (false, false) => print(
+            &clients
+                .iter()
+                .map(LimitedClient::to_string)
+                .collect::<String>(),
+        )?,
     }
     Ok(0)
 }
@@ -184,7 +190,8 @@ impl<'a> Summary<'a> {
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (limits, overrides) = (&self.limits, &self.overrides);
+        let limits = &self.limits;
+        let overrides = &self.overrides;
         writeln!(f, "limits: {}", limits.count)?;
         for (what, names) in [
             ("in shadow mode", &limits.shadow),

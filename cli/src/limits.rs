@@ -64,7 +64,7 @@ pub(crate) fn all_of(named: &NamedLimit) -> impl Iterator<Item = &Limit> {
 
 /// The limit of one client.
 #[derive(Debug, Serialize)]
-pub(crate) struct Client<'a> {
+pub(crate) struct LimitedClient<'a> {
     limit: &'a str,
     /// The id as requested.
     id: &'a str,
@@ -87,7 +87,7 @@ struct Own<'a> {
     comment: Option<&'a str>,
 }
 
-impl<'a> Client<'a> {
+impl<'a> LimitedClient<'a> {
     /// Looks up the limit of a client whose requests have this id.
     pub(crate) fn look_up(limits: &'a Limits, limit: &'a str, id: &'a str) -> Result<Self> {
         let named = named(limits, limit)?;
@@ -109,7 +109,7 @@ impl<'a> Client<'a> {
     }
 }
 
-impl fmt::Display for Client<'_> {
+impl fmt::Display for LimitedClient<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} {}", self.limit, shown(self.id))?;
         writeln!(f, "  limit: {}", self.summary)?;

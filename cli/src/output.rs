@@ -63,7 +63,8 @@ pub(crate) fn table(
 /// A table of the denied clients.
 pub(crate) fn most_denied(clients: &[&Denials], top: usize) -> Table {
     let rows = clients.iter().take(top).map(|client| {
-        let (first, last) = (instant(client.first), instant(client.last));
+        let first = instant(client.first);
+        let last = instant(client.last);
         vec![shown(&client.id), first, last, grouped(client.denied)]
     });
     table(&["most denied clients", "first", "last", "denied"], 3, rows)

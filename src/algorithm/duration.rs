@@ -58,7 +58,8 @@ fn parse_parts(text: &str) -> Result<Duration, &'static str> {
     if text.is_empty() {
         return Err(SYNTAX);
     }
-    let (mut rest, mut total) = (text, Duration::ZERO);
+    let mut rest = text;
+    let mut total = Duration::ZERO;
     while !rest.is_empty() {
         let part;
         (part, rest) = parse_part(rest)?;
@@ -71,7 +72,8 @@ fn parse_parts(text: &str) -> Result<Duration, &'static str> {
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
     let nanos = duration.as_nanos();
-    let (minutes, seconds) = (duration.as_secs() / 60, duration.as_secs() % 60);
+    let minutes = duration.as_secs() / 60;
+    let seconds = duration.as_secs() % 60;
     match nanos {
         0 => "0s".into(),
         1..1_000 => format!("{nanos}ns"),

@@ -187,7 +187,8 @@ impl Judgement<'_> {
             self.no_room = self.no_room.filter(|_| self.passes);
             self.passes &= self.no_room.is_none();
         }
-        let (ask, applies) = (&member.ask, self.passes && answer.passed);
+        let ask = &member.ask;
+        let applies = self.passes && answer.passed;
         // A member without a vote is not charged if the batch is denied.
         answer.passed &= self.passes || self.batch.votes(member);
         let mut stored = None;

@@ -7,7 +7,8 @@ use crate::{
     transaction::{BucketKey, Fingerprint, Mode, OnFailure, Operation},
 };
 
-/// One client's use of one limit, as part of a [`Batch`]. The [backend docs](crate::backend::custom) have an example.
+/// One client's use of one limit, as part of a [`Batch`](crate::backend::custom::Batch). The page for
+/// [authors of backends](crate::backend::custom) has an example.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Member<'a> {

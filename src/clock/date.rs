@@ -60,7 +60,8 @@ mod tests {
 
     #[test]
     fn months_and_instants_are_those_of_a_calendar() {
-        let (mut month, mut day) = (date(1969, 12, 1), -31);
+        let mut month = date(1969, 12, 1);
+        let mut day = -31;
         while month.year() < 2201 {
             let next = month.checked_add(1.month()).unwrap();
             let text = format!("{next}T23:59:59Z");

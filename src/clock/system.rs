@@ -202,7 +202,8 @@ mod tests {
 
     #[test]
     fn all_clocks_of_the_process_show_the_time_of_day() {
-        let (one, other) = (SystemClock::new(), SystemClock::default());
+        let one = SystemClock::new();
+        let other = SystemClock::default();
         let before = Timestamp::from(SystemTime::now());
         let times: Vec<_> = (0..1000).map(|i| [one, other][i % 2].now()).collect();
         let after = Timestamp::from(SystemTime::now());

@@ -206,7 +206,8 @@ fn pair(
     fold: fn(&str) -> Result<Cow<'_, str>, Remedy>,
 ) -> Result<Cow<'_, str>, Remedy> {
     let (account, written) = text.split_once(':').ok_or(NO_PAIR)?;
-    let (account, folded) = (number(account)?, fold(written)?);
+    let account = number(account)?;
+    let folded = fold(written)?;
     Ok(if folded == written {
         text.into()
     } else {

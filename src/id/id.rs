@@ -170,7 +170,8 @@ const OCTETS: [u32; 256] = {
 // `Display` takes several times as long as all else of an address, and bytes that are written one by one are read slowly.
 impl From<Ipv4Addr> for Id {
     fn from(ip: Ipv4Addr) -> Self {
-        let (mut text, mut bits) = (0_u128, 0);
+        let mut text = 0_u128;
+        let mut bits = 0;
         for octet in ip.octets() {
             let octet = OCTETS[usize::from(octet)];
             text |= u128::from(octet) << bits;
@@ -243,7 +244,8 @@ mod tests {
     fn secret_is_the_same_id_and_people_see_its_hash() {
         for len in [1, 23, 24, 25, 1024] {
             let text = "k".repeat(len);
-            let (open, secret) = (Id::from(&*text), Id::from(&*text).secret());
+            let open = Id::from(&*text);
+            let secret = Id::from(&*text).secret();
             assert_eq!((&open, secret.as_str()), (&secret, &*text));
             assert!(secret.is_secret() && !open.is_secret());
             assert!(secret.clone().secret_if(false).is_secret());

@@ -100,7 +100,8 @@ impl ClientIp {
     where
         I: IntoIterator<Item: AsRef<str>>,
     {
-        let (address, ranges) = (self.address.clone(), Ranges::parse(ranges)?);
+        let address = self.address.clone();
+        let ranges = Ranges::parse(ranges)?;
         Ok(move |parts: &Parts| address.find(parts).is_ok_and(|ip| ranges.contains(ip)))
     }
 
@@ -122,7 +123,8 @@ impl ClientIp {
         &self,
         list: &IpList,
     ) -> impl Fn(&Parts) -> bool + Clone + Send + Sync + 'static + use<> {
-        let (address, list) = (self.address.clone(), list.clone());
+        let address = self.address.clone();
+        let list = list.clone();
         move |parts: &Parts| address.find(parts).is_ok_and(|ip| list.contains(ip))
     }
 }

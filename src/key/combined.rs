@@ -109,7 +109,8 @@ fn join(
     format: IdFormat,
 ) -> Result<Option<Id>, MissingId> {
     let formats = format.pair().filter(|pair| pair.len() == extractors.len());
-    let (mut joined, mut is_secret) = (String::new(), false);
+    let mut joined = String::new();
+    let mut is_secret = false;
     for (i, extractor) in extractors.iter().enumerate() {
         let format = formats.map_or(IdFormat::Opaque, |formats| formats[i]);
         let Some(id) = extractor.extract_as(parts, format)? else {
@@ -119,7 +120,8 @@ fn join(
         if i > 0 {
             joined.push(':');
         }
-        let (part, is_last) = (id.as_str(), i + 1 == extractors.len());
+        let part = id.as_str();
+        let is_last = i + 1 == extractors.len();
         if is_last || !part.contains([':', '%']) {
             joined.push_str(part);
         } else {

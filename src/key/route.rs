@@ -131,7 +131,8 @@ pub(crate) fn route_of(request: &Parts) -> Option<&str> {
 /// A parameter is the whole end of a segment, or `{*name}` the end of the path. Axum keeps the values, too, but in an extension that
 /// nobody else can read without copying all extensions.
 fn param<'a>(route: &str, path: &'a str, name: &str) -> Option<&'a str> {
-    let (mut found, mut rest) = (None, path);
+    let mut found = None;
+    let mut rest = path;
     for part in route.split('/') {
         let (segment, after) = rest.split_once('/').unwrap_or((rest, ""));
         let opened = part.strip_suffix('}').and_then(|part| part.split_once('{'));

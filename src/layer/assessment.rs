@@ -160,7 +160,8 @@ impl fmt::Debug for Assessment {
 impl LayerDecisions {
     pub(super) fn new(asked: &Asked<'_>, decisions: &[Decision], permits: &Permit) -> Arc<Self> {
         let assessed = asked.with(decisions).iter().map(|(member, decision)| {
-            let (receipts, has_tiers) = (decision.receipt(), decision.has_tiers());
+            let receipts = decision.receipt();
+            let has_tiers = decision.has_tiers();
             let charged = Charged {
                 receipts: receipts.into_iter().collect(),
                 others: if has_tiers { decision.charged() } else { 0 },

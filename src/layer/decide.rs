@@ -109,7 +109,8 @@ impl Config {
             0..=1 => self.decide(request, in_force, &mut [NONE; 1], &mut [OPEN; 1], additions),
             2..=4 => self.decide(request, in_force, &mut [NONE; 4], &mut [OPEN; 4], additions),
             rules => {
-                let (mut found, decisions) = (Vec::new(), &mut vec![OPEN; rules]);
+                let mut found = Vec::new();
+                let decisions = &mut vec![OPEN; rules];
                 found.resize_with(rules, FoundClient::default);
                 self.decide(request, in_force, &mut found, decisions, additions)
             }
@@ -129,7 +130,8 @@ impl Config {
         let mut missing = None;
         let mut members = Members::new();
         let rules = self.rules();
-        let (limits, own) = (&in_force.limits, &in_force.own);
+        let limits = &in_force.limits;
+        let own = &in_force.own;
         rules.charge(request, limits, own, found, &mut members, &mut missing);
         let members = &mut *members;
         let decisions = &mut decisions[..members.len()];
@@ -162,7 +164,8 @@ impl Config {
             };
             return concluded.map(|()| None);
         }
-        let (decisions, members) = (is_decided.then(|| decisions.to_vec()), owned(members));
+        let decisions = is_decided.then(|| decisions.to_vec());
+        let members = owned(members);
         let waiting = WaitingRequest::new(self, request, Arc::clone(in_force), members, missing);
         Ok(Some(waiting.wait(decisions, seat)))
     }

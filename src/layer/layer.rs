@@ -168,7 +168,8 @@ impl RateLimitLayer {
     #[must_use]
     #[track_caller]
     pub fn shared(mut self, name: impl Into<LimitName>, backend: impl Backend) -> Self {
-        let (name, mut own) = (name.into(), self.take_own("shared"));
+        let name = name.into();
+        let mut own = self.take_own("shared");
         if let (Some(rule), Some((first, _))) = (own.rules.first_mut(), own.limits.first_mut()) {
             *rule = rule.clone().of_limit(Arc::clone(&name.name));
             *first = name;
@@ -322,7 +323,8 @@ impl RateLimitLayer {
         });
         let limits = limits.build();
         let limiter = valid(limits.and_then(|limits| Limiter::try_new(limits, backend)));
-        let (new, config) = (Config::new(limiter), self.config_mut());
+        let new = Config::new(limiter);
+        let config = self.config_mut();
         (config.limiter, config.bound) = (new.limiter, new.bound);
         for rule in &own.rules {
             valid(config.add_rule(rule.clone()));

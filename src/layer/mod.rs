@@ -50,7 +50,8 @@
 //! use tracing::{field::Empty, info_span};
 //!
 //! let trace = TraceLayer::new_for_http().make_span_with(|request: &Request| {
-//!     let (method, path) = (request.method(), request.uri().path());
+//!     let method = request.method();
+//!     let path = request.uri().path();
 //!     info_span!(
 //!         "request", %method, path,
 //!         rate_limiting.policy = Empty, rate_limiting.result = Empty, rate_limiting.refusal = Empty,

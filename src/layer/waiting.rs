@@ -151,9 +151,11 @@ impl WaitingRequest {
         request: &mut Parts,
         additions: &mut Additions,
     ) -> Result<(), RefusalResponse> {
-        let (held, missing) = (mem::take(&mut self.held), self.missing.take());
+        let held = mem::take(&mut self.held);
+        let missing = self.missing.take();
         let members = self.members();
-        let (config, asked) = (&self.config, self.asked(&members));
+        let config = &self.config;
+        let asked = self.asked(&members);
         match &self.decided {
             Ok(decisions) => {
                 let decided = asked.with(decisions);

@@ -112,7 +112,8 @@ impl Assembly {
             let mut own = Override::new(id, folded, Arc::clone(&limit), report.location());
             own.comment = comment.map(Into::into);
             if let Some(first) = named.edit().overrides.change(folded, Some(own)) {
-                let (id, location) = (shortened(first.id()), &first.location);
+                let id = shortened(first.id());
+                let location = &first.location;
                 let place = location.file.is_some().then(|| format!(" in {location}"));
                 let first = format!("for `{id}`{}", place.unwrap_or_default());
                 let message = format!("it has an override already, {first}: remove one of them");
@@ -149,7 +150,8 @@ fn twice(named: &NamedLimit) -> String {
 
 /// Checks that a number, a format and a link are those of a known name.
 fn agree(report: Reporter<'_>, named: &NamedLimit, given: &LimitName) {
-    let (number, format) = (named.number(), named.format());
+    let number = named.number();
+    let format = named.format();
     let is_same = given.number.is_none_or(|given| number == Some(given));
     if !is_same || given.format.is_some_and(|given| format != given) {
         let number = number.map(|number| format!("number {number}"));

@@ -203,7 +203,8 @@ impl LimitsBuilder {
         for document in documents.iter().filter(|document| document.is_overrides) {
             assembly.read_overrides(&mistakes, document);
         }
-        let (limits, digest) = (assembly.limits, self.digest(documents));
+        let limits = assembly.limits;
+        let digest = self.digest(documents);
         mistakes.or(limits.finished(digest, self.is_shadow, self.redacts_ids))
     }
 

@@ -38,7 +38,8 @@ impl Limits {
     pub fn get(&self, name: &str) -> Option<&NamedLimit> {
         // A few names are compared faster than one is hashed. Most that differ have another length or last letter.
         let is_same = |other: &str| {
-            let (a, b) = (other.as_bytes(), name.as_bytes());
+            let a = other.as_bytes();
+            let b = name.as_bytes();
             a.len() == b.len() && a.last() == b.last() && a == b
         };
         match self.named.len() {
@@ -151,7 +152,8 @@ mod tests {
 
     #[test]
     fn one_override_is_added_changed_or_removed() {
-        let (limits, nine) = (builder().build().unwrap(), Limit::per_second(9));
+        let limits = builder().build().unwrap();
+        let nine = Limit::per_second(9);
         for (id, new, expected) in [
             ("8", Some(nine.clone()), Some(&nine)),
             ("7", Some(nine.clone()), Some(&nine)),
@@ -185,7 +187,8 @@ mod tests {
     #[test]
     fn own_override_comes_before_the_values_of_a_transaction_and_these_before_the_default() {
         let limits = builder().build().unwrap();
-        let (orders, values) = (limits.get("orders").unwrap(), Limit::per_second(9));
+        let orders = limits.get("orders").unwrap();
+        let values = Limit::per_second(9);
         assert_eq!(orders.in_force("7", Some(&values)), Some(&Limit::BLOCKED));
         assert_eq!(orders.in_force("8", Some(&values)), Some(&values));
         assert_eq!(orders.in_force("8", None), Some(&Limit::per_hour(1)));

@@ -158,7 +158,8 @@ mod tests {
     use super::*;
 
     fn add(overrides: &mut Overrides, id: u32, limit: u32) -> Option<Arc<Override>> {
-        let (id, location) = (id.to_string(), Location::default());
+        let id = id.to_string();
+        let location = Location::default();
         let own = Override::new(&id, &id, Limit::per_second(limit).into(), location);
         overrides.change(&id, Some(own))
     }

@@ -199,7 +199,8 @@ fn listed<'a>(report: Reporter<'a>, node: &'a Node<'a>) -> (Option<Limit>, Vec<L
     let Some(entry) = Entry::new(report, &OVERRIDE, node) else {
         return (None, Vec::new());
     };
-    let (limit, mut listed) = (entry.limit(true), Vec::new());
+    let limit = entry.limit(true);
+    let mut listed = Vec::new();
     entry.require(&["ids"]);
     match entry.get("ids").map(|ids| (ids, &ids.value)) {
         None => {}

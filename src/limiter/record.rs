@@ -48,7 +48,8 @@ pub(super) fn record_failure(operation: Operation, members: &[Member<'_>], error
         return;
     }
     for member in members {
-        let (limit, label) = (member.limit.name(), ResultLabel::Error);
+        let limit = member.limit.name();
+        let label = ResultLabel::Error;
         member.limit.meter().decided(limit, label);
         tracing::debug!(limit, result = label.as_str(), %error, "not decided");
     }

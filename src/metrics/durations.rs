@@ -74,7 +74,8 @@ impl StoreCall<'_> {
 
 impl Drop for StoreCall<'_> {
     fn drop(&mut self) {
-        let (operation, result) = (self.operation, self.result);
+        let operation = self.operation;
+        let result = self.result;
         let mut results = Self::RESULTS.iter();
         let place = results.position(|known| *known == result);
         debug_assert!(place.is_some(), "{result}");

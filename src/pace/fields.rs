@@ -150,7 +150,8 @@ fn list<'a>(headers: &'a HeaderMap, field: &str) -> Option<Vec<Item<'a>>> {
 
 /// Splits a text outside of quoted strings. `None` if a part is empty, or a string does not end.
 fn split(text: &str, separator: char) -> Option<Vec<&str>> {
-    let (mut is_quoted, mut is_escaped) = (false, false);
+    let mut is_quoted = false;
+    let mut is_escaped = false;
     let parts = text.split(|c| {
         let is_quote = c == '"' && !is_escaped;
         is_quoted ^= is_quote;

@@ -106,7 +106,9 @@ fn state(decided: DecidedCharges<'_>, field: &mut Option<HeaderValue>) {
         std::iter::from_fn(move || shown.find(|(_, decision)| !is_denied || decision.denies()))
     };
     let room = listed().map(|(member, _)| member.limit.lead().len() + FIGURES);
-    let (room, mut short, mut long) = (room.sum(), [0; SHORT], Vec::new());
+    let room = room.sum();
+    let mut short = [0; SHORT];
+    let mut long = Vec::new();
     let list = match short.get_mut(..room) {
         Some(short) => short,
         None => {

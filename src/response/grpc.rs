@@ -37,7 +37,8 @@ fn takes_trailers(request: &Parts) -> bool {
 }
 
 pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
-    let (code, message) = (refusal.reason.codes().grpc, refusal.message());
+    let code = refusal.reason.codes().grpc;
+    let message = refusal.message();
     let mut response = response(StatusCode::OK, GRPC, Bytes::new());
     let headers = response.headers_mut();
     // gRPC-Web has its own content types, and a client expects the type that it sent.

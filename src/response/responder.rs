@@ -77,7 +77,8 @@ fn record(refusal: &Refusal<'_>) {
     if !is_listened_to() {
         return;
     }
-    let (span, id) = (Span::current(), field::display(&refusal.id));
+    let span = Span::current();
+    let id = field::display(&refusal.id);
     span.record("rate_limiting.refusal", reason);
     span.record("rate_limiting.refusal_id", &id);
     if tracing::enabled!(Level::DEBUG) {

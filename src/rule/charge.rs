@@ -281,7 +281,8 @@ impl BoundRule {
     #[cold]
     fn unknown(&self, limit: &str, limits: &Limits) -> MissingId {
         self.log_once(|| {
-            let (limit, hint) = (shortened(limit), did_you_mean(limit, &limits.names()));
+            let hint = did_you_mean(limit, &limits.names());
+            let limit = shortened(limit);
             format!("their rule has chosen the limit `{limit}`, which is not known: {hint}")
         });
         MissingId::limit("the server has chosen a limit that it does not have")
@@ -300,7 +301,8 @@ impl BoundRule {
     #[cold]
     fn log_once(&self, why: impl FnOnce() -> String) {
         if !self.rule.logged.swap(true, Ordering::Relaxed) {
-            let (limit, why) = (&*self.rule.limit, why());
+            let limit = &*self.rule.limit;
+            let why = why();
             tracing::error!(limit, "requests are refused, because {why}");
         }
     }

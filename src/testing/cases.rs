@@ -104,7 +104,8 @@ pub async fn simultaneous_spends_admit_the_limit(driver: Driver) {
 }
 
 pub async fn simultaneous_batches_are_charged_whole_or_not_at_all(driver: Driver) {
-    let (one, other) = (Question::new(WINDOW, 1, 1), Question::new(QUOTA, 2, 1));
+    let one = Question::new(WINDOW, 1, 1);
+    let other = Question::new(QUOTA, 2, 1);
     let tasks = (0..40).map(|task| {
         let driver = driver.clone();
         let batch = if task % 2 == 0 {

@@ -125,7 +125,8 @@ impl Random {
 ///
 /// If an answer differs.
 pub async fn live_through(driver: &Driver, limits: &[usize], steps: u32, seed: u64) {
-    let (mut random, mut models) = (Random(seed), Models::default());
+    let mut random = Random(seed);
+    let mut models = Models::default();
     let map = driver.on(MapBackend::default());
     let mut now = START;
     let mut charges = Vec::new();

@@ -39,7 +39,8 @@ impl Fraction {
     }
 
     fn reduced(self) -> Self {
-        let (mut a, mut b) = (self.0.abs(), self.1);
+        let mut a = self.0.abs();
+        let mut b = self.1;
         while b != 0 {
             (a, b) = (b, a % b);
         }

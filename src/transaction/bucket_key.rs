@@ -46,7 +46,7 @@ pub struct BucketKey<'a> {
 }
 
 impl<'a> BucketKey<'a> {
-    /// The key of the bucket that `id` has under `limit` by GCRA. [`Member::new`](super::Member::new) sets the algorithm.
+    /// The key of the bucket that `id` has under `limit` by GCRA. [`Member::new`](crate::backend::custom::Member::new) sets the algorithm.
     #[must_use]
     pub const fn new(limit: LimitKey<'a>, id: &'a str) -> Self {
         Self {

@@ -165,7 +165,8 @@ pub(crate) struct LogEnd {
 impl LogEnd {
     /// How much was read, in words.
     pub(crate) fn sentence(&self) -> String {
-        let (lines, unreadable) = (counted(self.lines, "line"), grouped(self.unreadable.count));
+        let lines = counted(self.lines, "line");
+        let unreadable = grouped(self.unreadable.count);
         format!("{lines}, {unreadable} of them unreadable")
     }
 

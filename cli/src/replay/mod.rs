@@ -206,7 +206,8 @@ fn text(end: &LogEnd, tallies: &[Tally], top: usize) -> String {
         "longest wait",
     ];
     let rows = tallies.iter().map(|tally| {
-        let (clients, denied) = (tally.clients.count(), tally.clients_denied.count());
+        let clients = tally.clients.count();
+        let denied = tally.clients_denied.count();
         vec![
             tally.name.clone(),
             tally.values.clone(),
@@ -221,7 +222,8 @@ fn text(end: &LogEnd, tallies: &[Tally], top: usize) -> String {
     for tally in tallies {
         let name = &tally.name;
         if tally.delayed > 0 {
-            let (delayed, longest) = (grouped(tally.delayed), span(tally.longest_delay));
+            let delayed = grouped(tally.delayed);
+            let longest = span(tally.longest_delay);
             let _ = writeln!(
                 text,
                 "\n{name}: {delayed} waited in line, for at most {longest}"

@@ -113,7 +113,8 @@ impl Rules {
         key: &Key,
         wanted: &mut Wanted,
     ) -> Result<()> {
-        let (name, format) = (named.name().to_owned(), named.format());
+        let name = named.name().to_owned();
+        let format = named.format();
         if all_of(named).any(|limit| matches!(limit.algorithm(), Some(Algorithm::Concurrency(_)))) {
             self.left_out.push(name);
             return Ok(());

@@ -129,7 +129,8 @@ impl Notation for Concurrency {
     };
 
     fn read<F: FieldReader>(fields: &F) -> Option<Self> {
-        let (limit, hold) = (fields.whole("concurrent"), fields.duration("hold"));
+        let limit = fields.whole("concurrent");
+        let hold = fields.duration("hold");
         fields.require(&["concurrent"]);
         let hold = hold.unwrap_or(Self::DEFAULT_HOLD);
         fields.checked(Self::new(limit?).and_then(|limit| limit.with_hold(hold)))

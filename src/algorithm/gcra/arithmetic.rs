@@ -137,7 +137,8 @@ impl Gcra {
         if cost == 1 {
             return self.interval;
         }
-        let (cost, count) = (u64::from(cost), u64::from(self.count));
+        let cost = u64::from(cost);
+        let count = u64::from(self.count);
         let us = self.interval.us.saturating_mul(cost).min(1 << 60);
         // Most intervals are whole, and a division takes as long as the rest.
         if self.interval.frac == 0 {
@@ -196,7 +197,8 @@ impl Gcra {
     /// While requests wait in line, only the last one can give its place back. Any other refund would let the next arrival
     /// start together with the last one.
     fn refunded(&self, ask: &Ask, tat: Ticks, now: u64) -> Option<Ticks> {
-        let (tat, full) = (self.normal(tat), Ticks::micros(now));
+        let tat = self.normal(tat);
+        let full = Ticks::micros(now);
         let is_own = |charge: Charge| {
             tat == Ticks {
                 us: charge.at,
@@ -230,7 +232,8 @@ impl Gcra {
 
     #[inline(never)]
     fn tokens_in_parts(&self, span: Ticks) -> (u64, Ticks) {
-        let (span, interval) = (span.parts(self.count), self.interval.parts(self.count));
+        let span = span.parts(self.count);
+        let interval = self.interval.parts(self.count);
         // A division of 128 bits takes several times as long, and is hardly ever needed.
         let (tokens, rest) = match (u64::try_from(span), u64::try_from(interval)) {
             (Ok(span), Ok(interval)) => (span / interval, u128::from(span % interval)),

@@ -187,8 +187,10 @@ impl Notation for Gcra {
     };
 
     fn read<F: FieldReader>(fields: &F) -> Option<Self> {
-        let (burst, count) = (fields.whole("burst"), fields.whole("count"));
-        let (period, max_wait) = (fields.duration("period"), fields.duration("max_wait"));
+        let burst = fields.whole("burst");
+        let count = fields.whole("count");
+        let period = fields.duration("period");
+        let max_wait = fields.duration("max_wait");
         fields.require(&["burst", "count", "period"]);
         // A mistake in the burst does not hide those in the other fields.
         let gcra = Self::new(burst.or(count)?, count?, period?);

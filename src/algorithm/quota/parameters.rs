@@ -60,7 +60,8 @@ impl Parameters for Quota {
 
     /// All of it in each period that the span touches.
     fn most_within(&self, span: Duration) -> Option<u128> {
-        let (us, quota) = (ceil_micros(span), u128::from(self.quota));
+        let us = ceil_micros(span);
+        let quota = u128::from(self.quota);
         let length = u128::from(self.per.longest_us());
         Some(match self.per.calendar_unit() {
             Some((CalendarUnit::Month, _)) => quota * periods_touched(us, months_in(us)),
@@ -92,7 +93,8 @@ impl Notation for Quota {
     };
 
     fn read<F: FieldReader>(fields: &F) -> Option<Self> {
-        let (quota, per) = (fields.whole("quota"), fields.parsed("per", per));
+        let quota = fields.whole("quota");
+        let per = fields.parsed("per", per);
         let offset = fields.parsed("utc_offset", str::parse);
         fields.require(&["quota", "per"]);
         let per = match offset {

@@ -75,7 +75,8 @@ impl FromStr for UtcOffset {
         let read = || {
             let (sign, time) = text.split_at_checked(1)?;
             let (hours, minutes) = time.split_once(':')?;
-            let (hours, minutes) = (number(hours)?, number(minutes)?);
+            let hours = number(hours)?;
+            let minutes = number(minutes)?;
             let ahead = Some(hours * 60 + minutes).filter(|_| hours < 24 && minutes < 60)?;
             match sign {
                 "+" => Some(Self::minutes(ahead)),

@@ -30,7 +30,8 @@ impl Arithmetic for Tiers {
 
     fn apply(&self, ask: &Ask, history: &mut History, now: u64) -> Charge {
         let bucket = Bucket::new(self, history, now);
-        let (now, grant) = (bucket.now, bucket.grant(ask));
+        let now = bucket.now;
+        let grant = bucket.grant(ask);
         if let Some(grant) = grant {
             history.take(self, grant, now);
         }
@@ -154,7 +155,8 @@ impl<'a> Bucket<'a> {
 
     /// Returns the largest acceptable grant.
     fn grant(&self, ask: &Ask) -> Option<Grant> {
-        let (mut grant, mut passed) = (Grant::default(), 0);
+        let mut grant = Grant::default();
+        let mut passed = 0;
         for tier in self.path(self.now) {
             if grant.units == ask.cost {
                 break;
@@ -180,7 +182,8 @@ impl<'a> Bucket<'a> {
     fn grants_at(&self, units: u32) -> u64 {
         let mut from = self.now;
         loop {
-            let (room, change) = (self.has_room_at(units, from), self.changes_at(from));
+            let room = self.has_room_at(units, from);
+            let change = self.changes_at(from);
             if room < change || change == NEVER {
                 return room;
             }
@@ -198,7 +201,8 @@ impl<'a> Bucket<'a> {
             return NEVER;
         };
         let needed = units.saturating_sub(sum(path.map(|tier| self.span(tier).limit)));
-        let (span, used) = (self.span(first), self.used(first, from));
+        let span = self.span(first);
+        let used = self.used(first, from);
         if needed > span.limit {
             return NEVER;
         }

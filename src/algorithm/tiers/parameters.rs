@@ -178,8 +178,10 @@ impl fmt::Display for Tiers {
 
 /// Reads a tier. Without `active`, the lowest tier is active forever. A higher one must set it, or it would never end.
 fn read_tier<F: FieldReader>(i: usize, fields: &F) -> Option<Tier> {
-    let (limit, window) = (fields.whole("limit"), span(fields, "window"));
-    let (active, cooldown) = (span(fields, "active"), span(fields, "cooldown"));
+    let limit = fields.whole("limit");
+    let window = span(fields, "window");
+    let active = span(fields, "active");
+    let cooldown = span(fields, "cooldown");
     let skippable = fields.flag("skippable");
     fields.require(match i {
         0 => &["limit", "window"],
@@ -233,7 +235,8 @@ fn of_tier(tier: Tier, is_lowest: bool, us: u128) -> u128 {
         span => span.as_micros() + more,
     };
     // A unit counts, and a tier is active, for a microsecond longer than it says.
-    let (window, active) = (micros(tier.window, 1), micros(tier.active, 1));
+    let window = micros(tier.window, 1);
+    let active = micros(tier.active, 1);
     let by_window = u128::from(tier.limit) * us.div_ceil(window);
     let gap = micros(tier.cooldown, 0);
     // The tier can be entered before the span begins. The first microsecond of the span is then the last one of the

@@ -37,7 +37,8 @@ fn group(least: u32, most: u32) -> Ask {
 
 /// Requests units. Returns those from each tier, if the request passes.
 fn request(tiers: &Tiers, history: &mut History, now: u64, least: u32, most: u32) -> Option<Split> {
-    let (ask, before) = (group(least, most), history.clone());
+    let ask = group(least, most);
+    let before = history.clone();
     let passes = tiers.judge(&ask, history, now);
     let charge = tiers.apply(&ask, history, now);
     let split: Split = Grant::from(charge).split(tiers).collect();
@@ -55,7 +56,8 @@ fn request(tiers: &Tiers, history: &mut History, now: u64, least: u32, most: u32
 
 /// Returns the figures for a request of so many units, which changes nothing.
 fn figures(tiers: &Tiers, history: &History, now: u64, units: u32) -> Figures {
-    let (peek, mut after) = (Ask::new(Verb::Peek, units), history.clone());
+    let peek = Ask::new(Verb::Peek, units);
+    let mut after = history.clone();
     assert!(!tiers.judge(&peek, history, now));
     assert_eq!(
         (tiers.apply(&peek, &mut after, now), &after),
@@ -123,7 +125,8 @@ fn charons_scenarios_play_out() {
             cooldown: span(spans[2]),
             skippable,
         }));
-        let (tiers, mut history) = (tiers.unwrap(), History::default());
+        let tiers = tiers.unwrap();
+        let mut history = History::default();
         for Event(now, least, most, granted, split, retry_after, phases) in events {
             let seen = history.tiers(&tiers, now);
             let seen = seen.map(|(phase, ..)| format!("{phase:?}").to_lowercase());
@@ -149,7 +152,8 @@ fn charons_scenarios_play_out() {
 
 #[test]
 fn group_gets_what_there_is_and_at_least_its_minimum() {
-    let (tiers, mut history) = (penalty(), History::default());
+    let tiers = penalty();
+    let mut history = History::default();
     assert_eq!(seen(&tiers, &history, 0, 55), (55, [0, 0, 0]));
     assert_eq!(seen(&tiers, &history, 0, 56), (55, [NEVER, 0, 0]));
     let mut granted = |now, least, most| request(&tiers, &mut history, now, least, most);
@@ -157,7 +161,8 @@ fn group_gets_what_there_is_and_at_least_its_minimum() {
     assert_eq!(granted(0, 2, 7), Some(vec![(0, 5), (1, 2)]));
     assert_eq!(granted(0, 49, 90), None);
     assert_eq!(granted(0, 48, 90), Some(vec![(1, 48)]));
-    let (burst, cooldown) = (5 * SECOND + 1, 20 * SECOND + 1);
+    let burst = 5 * SECOND + 1;
+    let cooldown = 20 * SECOND + 1;
     assert_eq!(seen(&tiers, &history, 0, 1), (0, [burst, burst, cooldown]));
     assert_eq!(
         seen(&tiers, &history, 0, 6),
@@ -174,10 +179,8 @@ fn group_gets_what_there_is_and_at_least_its_minimum() {
 #[test]
 fn more_is_left_when_a_unit_leaves_or_the_tier_ends() {
     for (active, more) in [(1, SECOND + 1), (3, 2 * SECOND + 1)] {
-        let (tiers, mut history) = (
-            tiers([Tier::new(5, secs(2)).active(secs(active))]),
-            History::default(),
-        );
+        let tiers = tiers([Tier::new(5, secs(2)).active(secs(active))]);
+        let mut history = History::default();
         request(&tiers, &mut history, 0, 1, 1);
         request(&tiers, &mut history, 9, 1, 1);
         assert_eq!(
@@ -191,10 +194,8 @@ fn more_is_left_when_a_unit_leaves_or_the_tier_ends() {
 #[test]
 fn waits_count_from_a_clock_that_has_stepped_back() {
     let prison = Tier::new(1, secs(15)).active(secs(15));
-    let (tiers, mut history) = (
-        tiers([Tier::new(5, secs(1)).active(secs(1)), prison]),
-        History::default(),
-    );
+    let tiers = tiers([Tier::new(5, secs(1)).active(secs(1)), prison]);
+    let mut history = History::default();
     request(&tiers, &mut history, 60 * SECOND, 6, 6);
     let wait = 20 * SECOND + 1;
     assert_eq!(
@@ -225,7 +226,8 @@ fn question_that_tiers_cannot_answer_is_an_error() {
 #[test]
 fn grant_is_a_charge() {
     let limit = |limit| Tier::new(limit, secs(1)).active(secs(1)).cooldown(secs(1));
-    let (tiers, mut history) = (tiers([limit(5), limit(3), limit(4)]), History::default());
+    let tiers = tiers([limit(5), limit(3), limit(4)]);
+    let mut history = History::default();
     request(&tiers, &mut history, 0, 2, 2);
     let charge = tiers.apply(&group(7, 7), &mut history, 0);
     let of = |at, frac, units| Charge { at, frac, units };
@@ -246,7 +248,8 @@ fn grant_is_a_charge() {
 #[test]
 fn prisoner_stays_one_when_the_limit_changes() {
     let tier = |limit, span| Tier::new(limit, secs(span)).active(secs(span));
-    let (prison, mut history) = (tiers([tier(5, 1), tier(1, 15)]), History::default());
+    let prison = tiers([tier(5, 1), tier(1, 15)]);
+    let mut history = History::default();
     let last = tier(7, 60).cooldown(secs(60));
     let harsher = tiers([tier(9, 2).cooldown(secs(2)), tier(1, 60), last]);
     request(&prison, &mut history, 0, 6, 6);
@@ -267,7 +270,9 @@ fn units_are_kept_when_a_window_begins_or_ceases_to_slide() {
             .active(secs(active))
             .cooldown(secs(10))])
     };
-    let (counts, slides, mut history) = (lowest(10), lowest(30), History::default());
+    let counts = lowest(10);
+    let slides = lowest(30);
+    let mut history = History::default();
     request(&counts, &mut history, 0, 3, 3);
     request(&slides, &mut history, 4 * SECOND, 2, 2);
     let wait = |units| seen(&slides, &history, 4 * SECOND, units).1[0];
@@ -287,14 +292,17 @@ fn units_are_kept_when_a_window_begins_or_ceases_to_slide() {
 #[test]
 fn lowered_limit_has_no_room_until_enough_units_have_left() {
     let lowest = |limit| Tier::new(limit, secs(10));
-    let (higher, lower, mut history) = (tiers([lowest(5)]), tiers([lowest(2)]), History::default());
+    let higher = tiers([lowest(5)]);
+    let lower = tiers([lowest(2)]);
+    let mut history = History::default();
     for now in 0..5 {
         request(&higher, &mut history, now, 1, 1);
     }
     let expected = (0, [10 * SECOND, 10 * SECOND - 4, NEVER]);
     assert_eq!(seen(&lower, &history, 5, 2), expected);
     let report = |used, oldest: &[u64]| {
-        let (entry, oldest) = (Some(0), oldest.to_vec());
+        let entry = Some(0);
+        let oldest = oldest.to_vec();
         History::reported(
             4,
             [ReportedTier {
@@ -346,7 +354,8 @@ fn share_is_of_each_limit() {
 
 #[test]
 fn history_is_readable() {
-    let (tiers, mut history) = (penalty(), History::default());
+    let tiers = penalty();
+    let mut history = History::default();
     request(&tiers, &mut history, 9, 7, 7);
     let text = serde_json::to_string(&history).unwrap();
     let lowest = r#"{"entry":9,"counted":0,"units":[9,9,9,9,9]}"#;

@@ -236,7 +236,9 @@ mod tests {
 
     #[test]
     fn tiers_that_cannot_be_are_errors() {
-        let (second, long, fine) = (secs(1), secs(1 << 31), Duration::from_nanos(1500));
+        let second = secs(1);
+        let long = secs(1 << 31);
+        let fine = Duration::from_nanos(1500);
         let one = Tier::new(1, second);
         for (tiers, field, message) in [
             (vec![], "tiers", "tiers is empty"),
@@ -280,7 +282,8 @@ mod tests {
 
     #[test]
     fn tiers_are_kept_as_they_are() {
-        let (second, long) = (secs(1), secs(1 << 31));
+        let second = secs(1);
+        let long = secs(1 << 31);
         let counts = Tier::new(u32::MAX, second).active(second).cooldown(second);
         assert_eq!(tiers([counts, counts]).capacity(), u32::MAX);
         let kept = [

@@ -171,7 +171,8 @@ impl Units {
 
     /// Adds units behind those of the same instant. Later ones are there if the clock has stepped back.
     pub(in crate::algorithm) fn insert(&mut self, instant: u64, units: u32, usual: u32) {
-        let (place, units) = (self.until(instant), units as usize);
+        let place = self.until(instant);
+        let units = units as usize;
         let wanted = self.0.len() + units;
         if wanted > self.0.capacity() {
             let room = (2 * wanted).min(wanted.max(usual as usize));

@@ -121,7 +121,8 @@ impl Notation for Window {
     };
 
     fn read<F: FieldReader>(fields: &F) -> Option<Self> {
-        let (limit, window) = (fields.whole("limit"), fields.duration("window"));
+        let limit = fields.whole("limit");
+        let window = fields.duration("window");
         fields.require(&["limit", "window"]);
         fields.checked(Self::new(limit?, window?))
     }

@@ -168,7 +168,8 @@ impl<B: Backend> FailurePolicy<B> {
         let Some(attempt) = attempt else {
             return within(deadline, self.store.apply(batch)).await;
         };
-        let (store, batch) = (Arc::clone(&self.store), OwnedBatch::from(batch));
+        let store = Arc::clone(&self.store);
+        let batch = OwnedBatch::from(batch);
         // Clients that leave early must not hide a store that hangs.
         detached(async move {
             let members = batch.members();
@@ -297,7 +298,8 @@ impl<B: Backend> Backend for FailurePolicy<B> {
     }
 
     fn stats(&self) -> Stats {
-        let (stats, breaker) = (self.store.stats(), self.breaker.as_ref());
+        let stats = self.store.stats();
+        let breaker = self.breaker.as_ref();
         let is_open = breaker.map_or(stats.is_open == Some(true), Breaker::is_open);
         let of_buckets = match stats.buckets {
             Some(_) => stats,

@@ -77,7 +77,8 @@ impl<S: Stored> Keep<S> for Locked<'_> {
         used: u16,
         now: u64,
     ) {
-        let (batch, print) = (self.members, member.print.bucket);
+        let batch = self.members;
+        let print = member.print.bucket;
         let table = self.table(member);
         if full_at <= now {
             return table.remove(print);

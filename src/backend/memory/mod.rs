@@ -99,7 +99,8 @@ impl MemoryBackend {
         let shards = max_buckets / BUCKETS_PER_SHARD;
         let shards = shards.min(max_history_bytes / HISTORY_BYTES_PER_SHARD);
         let shards = shards.clamp(1, MAX_SHARDS);
-        let (buckets, bytes) = (max_buckets.div_ceil(shards), max_history_bytes / shards);
+        let buckets = max_buckets.div_ceil(shards);
+        let bytes = max_history_bytes / shards;
         let shard = |_| Mutex::new(Table::new(buckets, bytes));
         Self {
             shards: (0..shards).map(shard).collect(),

@@ -358,10 +358,13 @@ mod tests {
     /// A third of the fingerprints are at the end, where more entries than there is room for follow the last home.
     #[test]
     fn table_is_a_map_without_buckets_that_are_full_again() {
-        let (mut random, mut table) = (Random(5), Table::new(usize::MAX, 0));
-        let (mut expected, mut most) = (BTreeMap::new(), 0);
+        let mut random = Random(5);
+        let mut table = Table::new(usize::MAX, 0);
+        let mut expected = BTreeMap::new();
+        let mut most = 0;
         for step in 0..10_000 {
-            let (now, print) = (u64::from(step), random.below(600));
+            let now = u64::from(step);
+            let print = random.below(600);
             let print = match random.below(3) {
                 0 => print,
                 1 => print << 54,

@@ -107,7 +107,8 @@ impl KeyForm {
 
     /// Writes the key of a member's bucket. `push_id` appends an id or a tag, or so many bytes of its hash.
     fn write(&self, member: &Member<'_>, push_id: impl Fn(&mut String, &str, usize)) -> String {
-        let (of, mut key) = (member.key(), String::with_capacity(64));
+        let of = member.key();
+        let mut key = String::with_capacity(64);
         let algorithm = of.algorithm.as_str();
         key.push_str(&self.before);
         if self.has_tag {
@@ -260,7 +261,8 @@ mod tests {
     #[test]
     fn no_id_leaves_its_place() {
         let of = |id: &str| {
-            let (form, limit) = (KeyForm::default(), LimitKey::Number(1));
+            let form = KeyForm::default();
+            let limit = LimitKey::Number(1);
             key(&form, limit, IdFormat::Opaque, id)
         };
         assert_eq!(of("a}{b"), "tollgate:{a%7D%7Bb}:1:a%7D%7Bb");

@@ -233,7 +233,8 @@ impl Desk {
     /// Sends calls and hands out answers until the connection is lost. Returns the reason, or nothing if the link is dropped.
     async fn serve(&mut self, connection: &Connection, mut ending: Ending) -> Option<RedisError> {
         loop {
-            let (lost_at, room) = (self.lost_at, MOST_WAITING - self.queue.len());
+            let lost_at = self.lost_at;
+            let room = MOST_WAITING - self.queue.len();
             tokio::select! {
                 // An answer that is there counts, even if the connection has ended since.
                 biased;
@@ -262,7 +263,8 @@ impl Desk {
     /// Lets the callers that are ready call first, so that their calls travel together. It ends soon, because no answer is handed
     /// out meanwhile.
     async fn gather(&mut self) {
-        let (since, mut count) = (Instant::now(), 1);
+        let since = Instant::now();
+        let mut count = 1;
         while count > 0 && self.queue.len() < MOST_TOGETHER && since.elapsed() < LONGEST_GATHERING {
             task::yield_now().await;
             let calls = self.inbox.recv_many(&mut self.queue, MOST_TOGETHER);

@@ -131,7 +131,8 @@ impl SplitBatch<'_> {
     }
 
     async fn check_and_spend(&self) -> Result<Outcome, Failure> {
-        let (batch, members) = (self.batch, self.batch.members);
+        let batch = self.batch;
+        let members = self.batch.members;
         let checked = self.ask_all(Operation::Check, self.all()).await;
         let mut answers = checked.into_iter().collect::<Result<Vec<_>, _>>()?;
         let mut all = zip(members, &answers);
@@ -171,8 +172,10 @@ impl SplitBatch<'_> {
 
     /// Spends in a task, which refunds the charges of a batch that fails even if the caller leaves.
     async fn spend(&self) -> Result<Spent, Failure> {
-        let (servers, owned) = (Arc::clone(self.servers), OwnedBatch::from(self.batch));
-        let (deadline, timeout) = (self.deadline, self.timeout);
+        let servers = Arc::clone(self.servers);
+        let owned = OwnedBatch::from(self.batch);
+        let deadline = self.deadline;
+        let timeout = self.timeout;
         let spent = self.servers.runtime.spawn(async move {
             let members = owned.members();
             let split = SplitBatch {
@@ -196,7 +199,9 @@ impl SplitBatch<'_> {
         all.retain(|place| self.batch.writes(&members[*place]));
         let can_refund = |place: &usize| can_refund(&members[*place]);
         let (first, last): (_, Vec<_>) = all.into_iter().partition(can_refund);
-        let (mut places, mut found, mut passes) = (Vec::new(), Vec::new(), true);
+        let mut places = Vec::new();
+        let mut found = Vec::new();
+        let mut passes = true;
         let last = last.into_iter().map(|place| vec![place]);
         for phase in iter::once(first).chain(last) {
             places.extend(phase.iter().copied());

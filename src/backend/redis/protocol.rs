@@ -104,8 +104,10 @@ pub(super) fn encode<'a>(
     script: &'static str,
     calls: impl Iterator<Item = &'a Call>,
 ) -> Vec<Value> {
-    let (mut members, mut counts) = (Vec::<&(Value, Value)>::new(), Vec::<u8>::new());
-    let (mut was_single, mut now) = (false, None);
+    let mut members = Vec::<&(Value, Value)>::new();
+    let mut counts = Vec::<u8>::new();
+    let mut was_single = false;
+    let mut now = None;
     for call in calls {
         let is_single = call.bucket.is_some();
         let repeats = is_single && was_single && members.last().copied() == call.members.first();
@@ -204,7 +206,9 @@ impl Reply {
         member: &Member<'_>,
         numbers: &mut impl Iterator<Item = i64>,
     ) -> Option<Answer> {
-        let (now, ask, taken) = (self.now, &member.ask, numbers.next()?);
+        let now = self.now;
+        let ask = &member.ask;
+        let taken = numbers.next()?;
         let units = u32::try_from(taken.max(0)).ok()?;
         let (figures, charge) = match member.algorithm() {
             Algorithm::Gcra(gcra) => gcra.shown(ask, now, units, take(numbers)?)?,

@@ -149,7 +149,9 @@ impl Servers {
         batch: &Batch<'_>,
         deadline: Instant,
     ) -> Result<Vec<Answer>, Failure> {
-        let (mut target, mut asking, mut attempts) = (None, false, ATTEMPTS);
+        let mut target = None;
+        let mut asking = false;
+        let mut attempts = ATTEMPTS;
         loop {
             attempts -= 1;
             let ours = || Timestamp::from(SystemTime::now()).as_micros();
@@ -244,7 +246,8 @@ impl Servers {
 
     /// Takes over the table that a server has sent.
     fn adopt(self: &Arc<Self>, routing: &ClusterRouting, by: &Link) {
-        let (mut slots, mut masters) = (vec![None; SLOTS], HashMap::new());
+        let mut slots = vec![None; SLOTS];
+        let mut masters = HashMap::new();
         for range in routing.slots() {
             let master = announced(&range.primary.host, range.primary.port, by);
             let link = self.link_to(master.clone());

@@ -56,7 +56,8 @@ pub(super) fn together(calls: Vec<WaitingCall>) -> Vec<Vec<WaitingCall>> {
         let is_new = !call.is_overtaken;
         (call.slot, call.call.now, is_new, bucket(call))
     });
-    let (mut groups, mut weight) = (Vec::<Vec<WaitingCall>>::new(), 0);
+    let mut groups = Vec::<Vec<WaitingCall>>::new();
+    let mut weight = 0;
     for call in calls {
         weight += call.call.weight;
         let joins = |group: &&mut Vec<WaitingCall>| {

@@ -230,7 +230,8 @@ fn single_address_is_there_once() {
 
 #[test]
 fn registry_takes_the_second_entry_then_real_ip_then_the_peer() {
-    let (peer, real) = ("192.0.2.1", "198.51.100.1");
+    let peer = "192.0.2.1";
+    let real = "198.51.100.1";
     let cases: [(&[&str], &[&str], &str); 15] = [
         // The registry's own example.
         (&["192.168.1.1,142.250.70.174"], &[real], "142.250.70.174"),

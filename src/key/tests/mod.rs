@@ -68,7 +68,8 @@ fn header_is_an_id_if_it_is_one_clear_value() {
             .collect();
         id(&header, &request(&headers))
     };
-    let (long, too_long) = ([b'x'; 1024], [b'x'; 1025]);
+    let long = [b'x'; 1024];
+    let too_long = [b'x'; 1025];
     assert_eq!(with(&[b"12345678"]).unwrap(), "12345678");
     assert_eq!(with(&[b" 12345678\t"]).unwrap(), "12345678");
     assert_eq!(with(&[&long]).unwrap().len(), 1024);
@@ -90,7 +91,8 @@ fn header_is_an_id_if_it_is_one_clear_value() {
 #[test]
 fn header_is_a_secret_unless_it_is_shown() {
     let parts = request(&[("x-key", b"sk-1")]);
-    let (hidden, shown) = (HeaderId::new("x-key"), HeaderId::new("x-key").shown());
+    let hidden = HeaderId::new("x-key");
+    let shown = HeaderId::new("x-key").shown();
     let is_secret = |found: Result<Option<Id>, MissingId>| found.unwrap().unwrap().is_secret();
     assert!(is_secret(hidden.extract(&parts)) && !is_secret(shown.extract(&parts)));
     assert!(is_secret(hidden.clone().prefix("key:").extract(&parts)));
@@ -171,7 +173,8 @@ fn closures_are_extractors() {
 
 #[test]
 fn first_valid_id_of_a_chain_counts() {
-    let (account, key) = (HeaderId::new("x-account"), HeaderId::new("x-key"));
+    let account = HeaderId::new("x-account");
+    let key = HeaderId::new("x-key");
     let three = account.or_else(key.or_else(Everyone));
     let empty: (&str, &[u8]) = ("x-account", b"");
     for (format, headers, expected) in [

@@ -41,7 +41,8 @@ pub(crate) struct Document {
 impl LimitsSource {
     /// Reads the current content.
     pub(super) fn read(&self, mistakes: &Mistakes) -> Option<Document> {
-        let (file, report) = (&self.file, Reporter::new(mistakes, Some(&self.file)));
+        let file = &self.file;
+        let report = Reporter::new(mistakes, Some(&self.file));
         let extension = file.extension().unwrap_or_default();
         let language = match extension.to_ascii_lowercase().to_str() {
             Some("yml" | "yaml") => Language::Yaml,

@@ -40,10 +40,8 @@ impl Model {
     }
 
     pub(super) fn phase(&self, tier: usize, at: Time) -> Phase {
-        let (active, cooldown) = (
-            time(self.tiers[tier].active),
-            time(self.tiers[tier].cooldown),
-        );
+        let active = time(self.tiers[tier].active);
+        let cooldown = time(self.tiers[tier].cooldown);
         match self.entries[tier] {
             Some(entry) if at <= entry + active => Phase::Active,
             Some(entry) if at <= entry + active + cooldown => Phase::Cooldown,
@@ -83,7 +81,8 @@ impl Model {
 
     /// Returns the units from each tier, including full tiers below the highest one, if they are enough.
     fn plan(&self, at: Time, least: u32, most: u32) -> Option<Split> {
-        let (mut split, mut missing) = (Vec::new(), most);
+        let mut split = Vec::new();
+        let mut missing = most;
         for tier in self.path(at) {
             let units = self.free(tier, at).min(missing);
             split.push((tier, units));

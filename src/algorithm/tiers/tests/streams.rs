@@ -188,7 +188,8 @@ proptest! {
         for step in steps {
             let before = pair.history.clone();
             let Some(split) = pair.step(step) else { continue };
-            let (highest, now) = (split[split.len() - 1].0, pair.now);
+            let highest = split[split.len() - 1].0;
+            let now = pair.now;
             for (tier, granted) in &split {
                 let (_, _, used) = pair.history.tiers(&pair.tiers, now).nth(*tier).unwrap();
                 prop_assert!(*tier == highest || used == tiers[*tier].limit, "tiers below the highest are filled");
@@ -210,7 +211,8 @@ proptest! {
 
     #[test]
     fn nothing_depends_on_a_bucket_that_is_full_again(tiers in any_tiers(), steps in any_steps()) {
-        let (mut kept, mut forgotten) = (Pair::new(&tiers, 0), History::default());
+        let mut kept = Pair::new(&tiers, 0);
+        let mut forgotten = History::default();
         for (gap, least, most) in steps {
             kept.step((gap, least, most));
             if kept.now >= kept.tiers.full_at(&forgotten) {

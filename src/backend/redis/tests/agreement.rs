@@ -195,10 +195,8 @@ fn draw<'a>(
     };
     let mut members: Vec<(usize, &'static str, &Limit, Ask, Mode)> = Vec::new();
     for _ in 0..=random.below(4) {
-        let (mut limit, mut id) = (
-            usize::try_from(random.below(limits.len() as u64)).unwrap(),
-            *random.pick(&IDS),
-        );
+        let mut limit = usize::try_from(random.below(limits.len() as u64)).unwrap();
+        let mut id = *random.pick(&IDS);
         let mut charge = None;
         // A spend of permits can be repeated, too.
         let repeats = match operation {
@@ -312,11 +310,15 @@ pub(super) async fn call(connection: &Connection, calls: &[&Call]) -> Value {
 async fn agree(seed: u64, groups: u64) {
     let server = Server::start();
     let connection = connect(&server).await;
-    let (limits, form) = (limits(), KeyForm::default());
-    let (mut random, mut map) = (Random(seed), Map::default());
+    let limits = limits();
+    let form = KeyForm::default();
+    let mut random = Random(seed);
+    let mut map = Map::default();
     let mut now = 1_767_225_600_000_000;
     let mut charges: Vec<(usize, &'static str, Charge)> = Vec::new();
-    let (mut passed, mut denied, mut taken) = (0_u64, 0_u64, 0_u64);
+    let mut passed = 0_u64;
+    let mut denied = 0_u64;
+    let mut taken = 0_u64;
     for group in 0..groups {
         now = match random.below(24) {
             0 => now - random.below(700_000),
