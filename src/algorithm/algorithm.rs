@@ -229,14 +229,14 @@ impl Algorithm {
 }
 
 /// A state of some algorithm.
-pub(crate) trait Kept: Default + PartialEq {
+pub(crate) trait AnyState: Default + PartialEq {
     fn into_state(self) -> State;
 
     /// Returns `None` if the state is of another algorithm, which is then only there by mistake: it has another key.
     fn of_state(state: State) -> Option<Self>;
 }
 
-impl Kept for Ticks {
+impl AnyState for Ticks {
     fn into_state(self) -> State {
         State::Gcra(self)
     }
@@ -249,7 +249,7 @@ impl Kept for Ticks {
     }
 }
 
-impl Kept for Units {
+impl AnyState for Units {
     fn into_state(self) -> State {
         State::Units(self)
     }
@@ -262,7 +262,7 @@ impl Kept for Units {
     }
 }
 
-impl Kept for Permits {
+impl AnyState for Permits {
     fn into_state(self) -> State {
         State::Permits(self)
     }
@@ -275,7 +275,7 @@ impl Kept for Permits {
     }
 }
 
-impl Kept for Usage {
+impl AnyState for Usage {
     fn into_state(self) -> State {
         State::Quota(self)
     }
@@ -288,7 +288,7 @@ impl Kept for Usage {
     }
 }
 
-impl Kept for History {
+impl AnyState for History {
     fn into_state(self) -> State {
         State::Tiers(self)
     }

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub(crate) use self::{
-    algorithm::Kept,
+    algorithm::AnyState,
     limit_error::Invalid,
     notation::{FieldReader, MapForm, Notation, WrittenFields},
     share::{LeaseShare, Share},
@@ -220,7 +220,7 @@ pub struct Figures {
     pub next_after: Wait,
     /// The time until more units are left; zero if all of them are.
     pub more_after: Wait,
-    /// The time until the bucket is as new.
+    /// The time until the bucket is full.
     pub reset_after: Wait,
     /// The time that the caller has to wait in line.
     pub delay: Wait,

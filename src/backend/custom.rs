@@ -48,7 +48,7 @@
 //!   another algorithm. A store with keys of its own must use all three fields of
 //!   [`BucketKey`].
 //! - A state implements serde's traits. The bucket can be removed once it is
-//!   [as new](Algorithm::full_at).
+//!   [full](Algorithm::full_at).
 //! - A store whose calls block gets its own thread, and an [`OwnedBatch`] for each
 //!   batch. The example `embedded_store` does this, with buckets in a file.
 //! - A backend around another backend returns it by [`Backend::wrapped`](super::Backend::wrapped).

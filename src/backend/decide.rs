@@ -3,7 +3,7 @@
 use super::BackendError;
 use crate::{
     algorithm::{
-        Algorithm, Arithmetic, Kept, State, Verb, Wait, concurrency::Permits, gcra::Ticks,
+        Algorithm, AnyState, Arithmetic, State, Verb, Wait, concurrency::Permits, gcra::Ticks,
         quota::Usage, tiers::History, window::Units,
     },
     batch::{Batch, Member},
@@ -14,14 +14,18 @@ use crate::{
 
 /// Where the states of a batch's buckets are, while it is decided.
 pub(crate) trait Buckets:
-    Keep<Ticks> + Keep<Units> + Keep<Usage> + Keep<Permits> + Keep<History>
+    StateAccess<Ticks>
+    + StateAccess<Units>
+    + StateAccess<Usage>
+    + StateAccess<Permits>
+    + StateAccess<History>
 {
-    /// Makes a bucket as new.
+    /// Makes a bucket full.
     fn reset(&mut self, place: usize, member: &Member<'_>);
 }
 
 /// Keeps the states of one kind. A state is taken out and put back, because a history is too large to be copied.
-pub(crate) trait Keep<S> {
+pub(crate) trait StateAccess<S> {
     /// Takes the state of the bucket of the member at this place.
     fn take(&mut self, place: usize, member: &Member<'_>) -> S;
 
@@ -162,7 +166,7 @@ impl Judgement<'_> {
         &mut self,
         step: Step,
         by: &A,
-        buckets: &mut impl Keep<A::State>,
+        buckets: &mut impl StateAccess<A::State>,
         place: usize,
         member: &Member<'_>,
         answer: &mut Answer,
@@ -271,7 +275,7 @@ impl Buckets for States<'_> {
     }
 }
 
-impl<S: Kept> Keep<S> for States<'_> {
+impl<S: AnyState> StateAccess<S> for States<'_> {
     fn take(&mut self, place: usize, _: &Member<'_>) -> S {
         let place = self.first(place);
         let state = self.states[place].take();

@@ -44,7 +44,7 @@ use crate::{
 ///   batch sees or changes these buckets in between, and a batch is stored completely or not at all. A backend that
 ///   reads and writes in two steps admits an extra request for each concurrent one.
 /// - **Exact.** The answers equal those of [`Outcome::decide`]. A missing bucket is one that nobody has used. Buckets that are
-///   as new can be forgotten, and others only at a documented bound.
+///   full can be forgotten, and others only at a documented bound.
 /// - **Order.** Answers are in the order of the batch's members.
 /// - **Clock.** The time is [`Batch::now`] if it is set. Otherwise it is the backend's own clock, read once for the
 ///   whole batch.

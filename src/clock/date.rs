@@ -70,7 +70,8 @@ mod tests {
                 assert_eq!(next_month(within), first, "after {within}");
             }
             assert_eq!(seconds(&text), Some(first * 86_400 + 86_399), "{text}");
-            (month, day) = (next, first);
+            month = next;
+            day = first;
         }
     }
 

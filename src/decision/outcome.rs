@@ -24,14 +24,14 @@ pub struct Answer {
     /// For a voting member, whether its own cost fits. For another member, whether it is charged (or would be, for a
     /// check). For a refund or a renewal, whether it did anything.
     pub passed: bool,
-    /// The figures of the bucket, after the change if there was one; `None` if nobody has looked at it. Then the member is
-    /// decided as one without a limit. Whether it counts as passing is only for the batch.
+    /// The figures of the bucket, after the change if there was one. `None` if the bucket was not read: then, the decision is
+    /// that of a client without a limit, and `passed` only affects the other members of the batch.
     pub figures: Option<Figures>,
     pub(crate) charge: Charge,
 }
 
 impl Answer {
-    /// The answer for a member that is left out of its batch: it passes, and nobody has looked at its bucket.
+    /// The answer for a member that is left out of its batch: it passes, and its bucket was not read.
     pub(crate) const LEFT_OUT: Self = Self {
         passed: true,
         figures: None,

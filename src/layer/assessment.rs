@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use smallvec::SmallVec;
 use tokio::sync::Mutex;
 
-use super::decide::Asked;
+use super::decide::RequestCharges;
 use crate::{
     algorithm::AskError,
     backend::BackendError,
@@ -158,7 +158,11 @@ impl fmt::Debug for Assessment {
 }
 
 impl LayerDecisions {
-    pub(super) fn new(asked: &Asked<'_>, decisions: &[Decision], permits: &Permit) -> Arc<Self> {
+    pub(super) fn new(
+        asked: &RequestCharges<'_>,
+        decisions: &[Decision],
+        permits: &Permit,
+    ) -> Arc<Self> {
         let assessed = asked.with(decisions).iter().map(|(member, decision)| {
             let receipts = decision.receipt();
             let has_tiers = decision.has_tiers();

@@ -9,7 +9,7 @@ use http::response::Parts;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::open::Open;
+use super::unsettled::Unsettled;
 use crate::rule::RequestResult;
 
 pin_project! {
@@ -35,24 +35,24 @@ pin_project! {
     #[project = OurBodyProj]
     #[derive(Debug)]
     enum OurBody<B> {
-        /// Its end settles what is open of its request.
+        /// Its end settles what is unsettled of its request.
         Watched { #[pin] body: B, watch: Watch },
         Refusal { bytes: Bytes },
     }
 }
 
-/// What is open of a request, with the head of its response.
+/// What is unsettled of a request, with the head of its response.
 #[derive(Debug)]
 struct Watch {
-    open: Option<Box<Open>>,
+    unsettled: Option<Box<Unsettled>>,
     head: Parts,
     sent: u64,
 }
 
 impl Watch {
     fn end(&mut self) {
-        if let Some(mut open) = self.open.take() {
-            open.end(RequestResult::Response(&self.head, self.sent));
+        if let Some(mut unsettled) = self.unsettled.take() {
+            unsettled.end(RequestResult::Response(&self.head, self.sent));
         }
     }
 }
@@ -71,9 +71,9 @@ impl<B> ResponseBody<B> {
         Self { kind }
     }
 
-    pub(super) fn watched(body: B, head: Parts, open: Box<Open>) -> Self {
+    pub(super) fn watched(body: B, head: Parts, unsettled: Box<Unsettled>) -> Self {
         let watch = Watch {
-            open: Some(open),
+            unsettled: Some(unsettled),
             head,
             sent: 0,
         };

@@ -137,7 +137,8 @@ impl Checks {
         }
         let agent = request.headers.get(header::USER_AGENT);
         one.changes += u32::from(one.agent.as_ref() != agent);
-        (one.id, one.agent) = (id, agent.cloned());
+        one.id = id;
+        one.agent = agent.cloned();
         one.requests += 1;
         one.requests == REQUESTS_OF_ONE && one.changes >= AGENTS
     }

@@ -12,7 +12,7 @@ use super::{
     assessment::{Assessment, LayerDecisions},
     body::ResponseBody,
     config::Config,
-    open::{Open, RequestStart},
+    unsettled::{RequestStart, Unsettled},
     waiting::{WaitFuture, WaitingRequest},
 };
 use crate::{
@@ -32,22 +32,22 @@ const OPEN: Decision = Decision::NOT_LIMITED;
 
 pub(super) type RefusalResponse = Box<Response<Bytes>>;
 
-/// What the response of the inner service gets, and what is open until it has ended.
+/// What the response of the inner service gets, and what is unsettled until it has ended.
 #[derive(Debug, Default)]
 pub(super) struct Additions {
     fields: Fields,
-    open: Option<Box<Open>>,
+    unsettled: Option<Box<Unsettled>>,
 }
 
 impl Additions {
-    /// Adds the fields to a response, and settles by it what is open.
+    /// Adds the fields to a response, and settles by it what is unsettled.
     #[inline]
     pub(super) fn add_to<B: Body<Data = Bytes>, E>(
         &mut self,
         result: Result<Response<B>, E>,
     ) -> Result<Response<ResponseBody<B>>, E> {
-        if let Some(open) = self.open.take() {
-            return self.end(open, result);
+        if let Some(unsettled) = self.unsettled.take() {
+            return self.end(unsettled, result);
         }
         let mut response = result?.map(ResponseBody::inner);
         self.fields.add_to(response.headers_mut());
@@ -58,10 +58,10 @@ impl Additions {
     #[inline(never)]
     fn end<B: Body<Data = Bytes>, E>(
         &mut self,
-        open: Box<Open>,
+        unsettled: Box<Unsettled>,
         result: Result<Response<B>, E>,
     ) -> Result<Response<ResponseBody<B>>, E> {
-        let mut response = open.end_with(result)?;
+        let mut response = unsettled.end_with(result)?;
         self.fields.add_to(response.headers_mut());
         Ok(response)
     }
@@ -69,13 +69,13 @@ impl Additions {
 
 /// What a request is charged, and by what it is decided.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct RequestCharges<'a> {
     pub(super) config: &'a Arc<Config>,
     pub(super) in_force: &'a InForce,
     pub(super) members: &'a [Member<'a>],
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RequestCharges<'a> {
     #[inline]
     pub(super) fn with(self, decisions: &'a [Decision]) -> DecidedCharges<'a> {
         DecidedCharges {
@@ -142,7 +142,7 @@ impl Config {
             member.ask.waits &= seat.is_some();
         }
         let is_decided = self.try_decide(members, decisions);
-        let asked = Asked {
+        let asked = RequestCharges {
             config: self,
             in_force,
             members,
@@ -157,9 +157,15 @@ impl Config {
         let has_to_wait =
             seat.is_some() && decisions.iter().any(|decision| !decision.delay().is_zero());
         if is_decided && !has_to_wait {
-            let open = asked.open(decisions, || RequestStart::of(request), None);
-            let concluded = match open {
-                Ok(open) => self.conclude(request, asked.with(decisions), open, missing, additions),
+            let unsettled = asked.unsettled(decisions, || RequestStart::of(request), None);
+            let concluded = match unsettled {
+                Ok(unsettled) => self.conclude(
+                    request,
+                    asked.with(decisions),
+                    unsettled,
+                    missing,
+                    additions,
+                ),
                 Err(error) => self.fail(request, asked, &error, missing.as_ref()),
             };
             return concluded.map(|()| None);
@@ -196,7 +202,7 @@ impl Config {
         &self,
         request: &mut Parts,
         decided: DecidedCharges<'_>,
-        open: Option<Box<Open>>,
+        unsettled: Option<Box<Unsettled>>,
         missing: Option<MissingId>,
         additions: &mut Additions,
     ) -> Result<(), RefusalResponse> {
@@ -206,22 +212,22 @@ impl Config {
         }
         let Additions {
             fields,
-            open: place,
+            unsettled: place,
         } = additions;
         self.headers.write(decided, || self.limiter.time(), fields);
         if let Some(missing) = missing {
-            return Err(self.refuse_without_id(request, &missing, open, fields));
+            return Err(self.refuse_without_id(request, &missing, unsettled, fields));
         }
         if decided.is_denied() {
             return Err(self.refuse(Refusal::denied(request, decided), fields));
         }
-        if let Some(open) = &open
+        if let Some(unsettled) = &unsettled
             && self.extends
         {
-            let assessment = open.assessment(request.extensions.get());
+            let assessment = unsettled.assessment(request.extensions.get());
             request.extensions.insert(assessment);
         }
-        *place = open.filter(|open| open.is_needed());
+        *place = unsettled.filter(|unsettled| unsettled.is_needed());
         Ok(())
     }
 
@@ -244,13 +250,13 @@ impl Config {
         &self,
         request: &Parts,
         missing: &MissingId,
-        open: Option<Box<Open>>,
+        unsettled: Option<Box<Unsettled>>,
         fields: &mut Fields,
     ) -> RefusalResponse {
         let response = self.refuse(Refusal::new(request, Reason::NoId(missing)), fields);
         let (head, body) = response.into_parts();
-        if let Some(mut open) = open {
-            open.end(RequestResult::Response(&head, body.len() as u64));
+        if let Some(mut unsettled) = unsettled {
+            unsettled.end(RequestResult::Response(&head, body.len() as u64));
         }
         Box::new(Response::from_parts(head, body))
     }
@@ -260,7 +266,7 @@ impl Config {
     pub(super) fn fail(
         &self,
         request: &mut Parts,
-        asked: Asked<'_>,
+        asked: RequestCharges<'_>,
         error: &LimiterError,
         missing: Option<&MissingId>,
     ) -> Result<(), RefusalResponse> {
@@ -297,15 +303,15 @@ fn record(decided: DecidedCharges<'_>) {
     }
 }
 
-impl Asked<'_> {
+impl RequestCharges<'_> {
     /// Opens what a request holds until it has ended, if it holds anything. Its permits count from `since`, or from now.
     #[inline]
-    pub(super) fn open(
+    pub(super) fn unsettled(
         &self,
         decisions: &[Decision],
         start: impl FnOnce() -> RequestStart,
         since: Option<Instant>,
-    ) -> Result<Option<Box<Open>>, LimiterError> {
+    ) -> Result<Option<Box<Unsettled>>, LimiterError> {
         let has_permits = decisions.iter().any(Decision::has_permits);
         let holds = self.config.extends || self.config.bound.settles || has_permits;
         if holds && !decisions.iter().any(Decision::denies) {
@@ -320,7 +326,7 @@ impl Asked<'_> {
         decisions: &[Decision],
         start: RequestStart,
         since: Option<Instant>,
-    ) -> Result<Box<Open>, LimiterError> {
+    ) -> Result<Box<Unsettled>, LimiterError> {
         let since = since.unwrap_or_else(Instant::now);
         let with_permits = self
             .members
@@ -331,6 +337,6 @@ impl Asked<'_> {
             .map(|(member, decision)| Permit::hold(&self.config.limiter, member, decision, since));
         let permits = Permit::join(permits.collect::<Result<Vec<_>, _>>()?);
         let decisions = LayerDecisions::new(self, decisions, &permits);
-        Ok(Open::new(self.config, start, decisions, permits))
+        Ok(Unsettled::new(self.config, start, decisions, permits))
     }
 }

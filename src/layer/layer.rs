@@ -325,7 +325,8 @@ impl RateLimitLayer {
         let limiter = valid(limits.and_then(|limits| Limiter::try_new(limits, backend)));
         let new = Config::new(limiter);
         let config = self.config_mut();
-        (config.limiter, config.bound) = (new.limiter, new.bound);
+        config.limiter = new.limiter;
+        config.bound = new.bound;
         for rule in &own.rules {
             valid(config.add_rule(rule.clone()));
         }

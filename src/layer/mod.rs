@@ -79,8 +79,8 @@ mod extractor;
 mod future;
 #[expect(clippy::module_inception, reason = "a layer is where one looks for it")]
 mod layer;
-mod open;
 mod service;
+mod unsettled;
 mod waiting;
 
 pub use self::{

@@ -7,8 +7,8 @@ use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use super::{
     config::Config,
-    decide::{Additions, Asked, RefusalResponse},
-    open::{Open, RequestStart},
+    decide::{Additions, RefusalResponse, RequestCharges},
+    unsettled::{RequestStart, Unsettled},
 };
 use crate::{
     batch::{Member, OwnedMember},
@@ -40,22 +40,22 @@ pub(super) struct WaitingRequest {
 struct Reservation {
     /// Its charges, if it waits in line. They are given back if it leaves.
     in_line: Vec<PendingRefund>,
-    open: Option<Box<Open>>,
+    unsettled: Option<Box<Unsettled>>,
 }
 
 impl Reservation {
-    fn proceed(mut self) -> Option<Box<Open>> {
+    fn proceed(mut self) -> Option<Box<Unsettled>> {
         self.in_line.drain(..).for_each(PendingRefund::keep);
-        self.open.take()
+        self.unsettled.take()
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if let Some(open) = &mut self.open
+        if let Some(unsettled) = &mut self.unsettled
             && !self.in_line.is_empty()
         {
-            open.leave();
+            unsettled.leave();
         }
     }
 }
@@ -130,7 +130,7 @@ impl WaitingRequest {
         let start = mem::take(&mut self.start);
         let members = self.members();
         let asked = self.asked(&members);
-        let opened = asked.open(&decisions, || start, Some(self.since));
+        let opened = asked.unsettled(&decisions, || start, Some(self.since));
         let waits = decisions.iter().any(|decision| !decision.delay().is_zero());
         let charged = zip(&members, &decisions).filter(|_| waits);
         let in_line = charged.filter_map(|(member, decision)| {
@@ -140,7 +140,10 @@ impl WaitingRequest {
         drop(members);
         self.held.in_line = in_line;
         match opened {
-            Ok(open) => (self.held.open, self.decided) = (open, Ok(decisions)),
+            Ok(unsettled) => {
+                self.held.unsettled = unsettled;
+                self.decided = Ok(decisions);
+            }
             Err(error) => self.decided = Err(error),
         }
         self
@@ -169,8 +172,8 @@ impl WaitingRequest {
         self.members.iter().map(OwnedMember::as_member).collect()
     }
 
-    fn asked<'a>(&'a self, members: &'a [Member<'a>]) -> Asked<'a> {
-        Asked {
+    fn asked<'a>(&'a self, members: &'a [Member<'a>]) -> RequestCharges<'a> {
+        RequestCharges {
             config: &self.config,
             in_force: &self.in_force,
             members,

@@ -64,7 +64,8 @@ impl Assembly {
             let named = named.edit();
             named.declared.adopt(given);
             named.location = report.location();
-            (named.limit, named.is_defined) = (limit, true);
+            named.limit = limit;
+            named.is_defined = true;
         }
     }
 

@@ -96,7 +96,8 @@ impl Overrides {
         let part = Arc::make_mut(&mut parts[part]);
         let order = self.next;
         let new = new.map(|own| Arc::new(Override { order, ..own }));
-        (self.next, self.len) = (order + 1, self.len + usize::from(new.is_some()));
+        self.next = order + 1;
+        self.len += usize::from(new.is_some());
         let same = |own: &Arc<Override>| *own.folded == *folded;
         let entry = part.entry(hash, same, |own| self.hasher.hash_one(&*own.folded));
         let before = match (entry, new) {

@@ -27,8 +27,8 @@ pub(super) fn record(operation: Operation, members: &[Member<'_>], decisions: &[
     }
 }
 
-/// Records the decision on one member. It makes a decision of its own, because one that is borrowed is not made where it is
-/// returned.
+/// Records the decision on one member. It builds a decision of its own: if it borrowed the caller's, that one would have to be
+/// copied when the caller returns it.
 #[inline(never)]
 pub(super) fn record_one(
     operation: Operation,

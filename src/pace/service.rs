@@ -181,7 +181,8 @@ where
         let Some(copy) = copy.filter(|_| room_at <= deadline) else {
             return Ok(response);
         };
-        (request, tries) = (copy, tries + 1);
+        request = copy;
+        tries += 1;
         drop(response);
         poll_fn(|cx| service.poll_ready(cx)).await?;
     }

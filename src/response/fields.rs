@@ -77,7 +77,7 @@ impl Headers {
 
 impl Fields {
     /// Adds the fields to those of inner layers. A single one shows the layer that has less left.
-    // Inline, it would keep its caller from being so, which then moves the response twice.
+    // This is not inlined, so that its caller can be. Otherwise, the response is copied twice.
     #[inline(never)]
     pub(crate) fn add_to(&mut self, headers: &mut HeaderMap) {
         if let Some(policy) = self.policy.take() {

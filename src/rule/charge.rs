@@ -157,7 +157,8 @@ impl BoundRule {
         let named = limits.get(&rule.limit);
         if named.is_some_and(NamedLimit::is_block) && rule.cost == 1 {
             // A list of blocked clients is looked at, and not charged.
-            (rule.cost, mode) = (0, Mode::CheckOnly);
+            rule.cost = 0;
+            mode = Mode::CheckOnly;
         }
         Self {
             is_alternative: false,

@@ -335,7 +335,7 @@ impl Models {
             expected.passed = judged && (passes || votes(question));
             expected.figures = Some(Figures { delay, ..figures });
             if applies && member.writes(operation) {
-                // A bucket that is as new does not exist, so a clock that steps back finds nothing of it.
+                // A bucket that is full does not exist, so a clock that steps back finds nothing of it.
                 match figures.reset_after {
                     Wait::ZERO => self.0.remove(&driver.bucket(question)),
                     _ => self.0.insert(driver.bucket(question), bucket),

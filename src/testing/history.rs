@@ -35,7 +35,7 @@ impl Random {
             4..8 => (now / HOUR + 1) * HOUR - self.below(2),
             8..10 => (now / DAY + 1) * DAY - self.below(2),
             10 => now + self.below(40) * DAY,
-            // Buckets that are left alone for longer are as new, except for those of an hour or more.
+            // Buckets that are left alone for longer are full, except for those of an hour or more.
             11..24 => now + 5_000_001,
             24..34 => now - self.below(700_000),
             _ => now + self.of(&[0, 0, 0, 1, 1, 999, 142_857, 200_000, 200_000, 700_000]),

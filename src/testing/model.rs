@@ -42,7 +42,9 @@ impl Fraction {
         let mut a = self.0.abs();
         let mut b = self.1;
         while b != 0 {
-            (a, b) = (b, a % b);
+            let rest = a % b;
+            a = b;
+            b = rest;
         }
         Self(self.0 / a.max(1), self.1 / a.max(1))
     }

@@ -16,7 +16,7 @@ pub enum Operation {
     Renew,
     /// Returns the figures of the buckets as they are.
     Peek,
-    /// Makes the buckets as new.
+    /// Makes the buckets full.
     Reset,
 }
 

@@ -2,7 +2,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The number of buckets in this process, including those that are as new and have not been replaced yet.
+    /// The number of buckets in this process, including those that are full and have not been replaced yet.
     pub buckets: Option<usize>,
     /// The most buckets that this process keeps.
     pub max_buckets: Option<usize>,

@@ -15,7 +15,7 @@ use crate::{connect, redis_support::Server};
 const NOW: u64 = 1_767_225_600_000_000;
 
 /// Limits, the algorithm's part of the key, values that an earlier version has written, as expressions in Lua, and what is left
-/// after another unit, with the time until the bucket is as new.
+/// after another unit, with the time until the bucket is full.
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn deployed() -> Vec<(Limit, &'static str, &'static str, Option<u32>, u64)> {
     let secs = Duration::from_secs;

@@ -1,6 +1,6 @@
 -- GCRA. A value is the TAT: `us`, or `us:frac` with a remainder in parts of the limit's count. The state is both, and is shown.
 -- A term: the count; the cost and its remainder; the latest TAT that passes, from now on, and its remainder; and the TAT after the
--- charge that a refund is about, or -1, and its remainder. For a refund, the latest one is that for which nobody waits in line.
+-- charge that a refund is about, or -1, and its remainder. For a refund, it is the largest with nobody in line.
 function algorithms.G()
   local gcra, deepest = {show = show_state}, now + 2251799813685248
 

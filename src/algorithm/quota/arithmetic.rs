@@ -54,7 +54,7 @@ impl Arithmetic for Quota {
             0 => self.per.end(now),
             _ => usage.end,
         };
-        // With nothing used, the bucket is as new: a period from first use begins with the next request.
+        // With nothing used, the bucket is full: a period from first use begins with the next request.
         *usage = match used {
             0 => Usage::default(),
             used => Usage { end, used },

@@ -60,8 +60,8 @@ impl Local {
         let shares = batch.members.iter().map(|member| self.share_of(member));
         let shares: SmallVec<[Limit; 4]> = shares.collect();
         let members = iter::zip(batch.members, &shares).map(|(member, share)| {
-            // The others neither vote nor change anything. What was asked about a charge that was made here is restored: of
-            // the store, nothing is asked.
+            // The others neither vote nor change anything. The limiter asks the store to peek where a charge was made here, so
+            // the verb of such a member is restored.
             let mode = if is_ours(member) {
                 member.mode()
             } else {
@@ -94,7 +94,7 @@ impl Local {
                 continue;
             }
             *answer = decided;
-            // A share never has as much.
+            // The cost is more than the whole share of this process, so it can never pass here.
             if member.ask.min_cost > member.algorithm().capacity()
                 && let Some(figures) = &mut answer.figures
             {

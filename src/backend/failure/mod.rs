@@ -237,7 +237,7 @@ impl<B: Backend> FailurePolicy<B> {
     }
 
     /// Refunds or renews what this process has decided alone. The store does the rest first, so that an error means that
-    /// nothing was given back here. What is local is nothing to it.
+    /// nothing was given back here. It ignores the members that are local.
     async fn give_back(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let mut outcome = if batch.members.iter().all(|member| member.role.is_local) {
             Outcome::unanswered(batch).by(Source::Local)

@@ -142,7 +142,8 @@ impl LeasedBucket {
         let left = self.units - member.ask.cost;
         let mut charge = Charge::default();
         if batch.writes(member) {
-            (self.units, charge.units) = (left, member.ask.cost);
+            self.units = left;
+            charge.units = member.ask.cost;
         }
         self.used_at = Instant::now();
         Answer {

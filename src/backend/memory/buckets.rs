@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{
     algorithm::{
-        Kept, concurrency::Permits, gcra::Ticks, quota::Usage, tiers::History, window::Units,
+        AnyState, concurrency::Permits, gcra::Ticks, quota::Usage, tiers::History, window::Units,
     },
-    backend::decide::{Buckets, Keep},
+    backend::decide::{Buckets, StateAccess},
     batch::Member,
 };
 
@@ -56,7 +56,7 @@ impl Buckets for Locked<'_> {
     }
 }
 
-impl<S: Stored> Keep<S> for Locked<'_> {
+impl<S: TableState> StateAccess<S> for Locked<'_> {
     #[inline]
     fn take(&mut self, _: usize, member: &Member<'_>) -> S {
         S::take(self.table(member), member.print.bucket)
@@ -98,7 +98,7 @@ impl<S: Stored> Keep<S> for Locked<'_> {
 }
 
 /// A state, as a table stores it: apart, as a history, or in the entry of the bucket.
-trait Stored: Kept {
+trait TableState: AnyState {
     /// Returns the state of a bucket. A history is taken out.
     fn take(table: &mut Table, print: u64) -> Self {
         let history = table.history_mut(print).and_then(Option::take);
@@ -123,7 +123,7 @@ trait Stored: Kept {
     }
 }
 
-impl Stored for Ticks {
+impl TableState for Ticks {
     #[inline]
     fn take(table: &mut Table, print: u64) -> Self {
         let value = table.get(print).unwrap_or_default();
@@ -143,7 +143,7 @@ impl Stored for Ticks {
     }
 }
 
-impl Stored for Usage {
+impl TableState for Usage {
     #[inline]
     fn take(table: &mut Table, print: u64) -> Self {
         let value = table.get(print).unwrap_or_default();
@@ -162,19 +162,19 @@ impl Stored for Usage {
     }
 }
 
-impl Stored for Units {
+impl TableState for Units {
     fn history_bytes(&self) -> Option<usize> {
         Some(self.heap_bytes())
     }
 }
 
-impl Stored for Permits {
+impl TableState for Permits {
     fn history_bytes(&self) -> Option<usize> {
         Some(self.heap_bytes())
     }
 }
 
-impl Stored for History {
+impl TableState for History {
     fn history_bytes(&self) -> Option<usize> {
         Some(self.heap_bytes())
     }

@@ -32,7 +32,7 @@ end
 
 -- By letter, a function that creates an algorithm, once a term needs it: a table with a function for each verb, and these:
 -- `load` returns the state in a value, or of a missing one; `show` appends numbers to the reply, and returns the place of the
--- last one; `dump` returns the value of a state and the instant until which it counts, or nil for a bucket that is as new, and
+-- last one; `dump` returns the value of a state and the instant until which it counts, or nil for a bucket that is full, and
 -- whether the value is only the end that the stored one lacks. `adopt`, if there is one, returns the state as the limit in force
 -- reads it, which a spend and a debit store even if they are denied. A verb returns the state after a request and the units, or
 -- nil if it does not pass. A state is two values, which never change. Terms share it, so it contains nothing that depends on one.

@@ -95,18 +95,18 @@ impl Link {
             standing: receiver,
             breaker: breaker.clone(),
         };
-        let desk = Desk {
+        let link_task = LinkTask {
             config,
             standing,
             breaker,
             on_loss: Box::new(on_loss),
             inbox,
             queue: Vec::new(),
-            looked: 0,
+            scanned: 0,
             flights: FuturesUnordered::new(),
             lost_at: None,
         };
-        runtime.spawn(desk.run());
+        runtime.spawn(link_task.run());
         link
     }
 
@@ -189,21 +189,21 @@ impl Link {
 type Flight = (Vec<WaitingCall>, Result<Value, Error>);
 
 /// The task of a link.
-struct Desk {
+struct LinkTask {
     config: Config,
     standing: watch::Sender<Standing>,
     breaker: Breaker,
     on_loss: Box<dyn Fn() + Send>,
     inbox: mpsc::Receiver<WaitingCall>,
-    /// The calls that have come in, and how many of them had no large group.
+    /// The calls that have come in. Those before `scanned` make no large group.
     queue: Vec<WaitingCall>,
-    looked: usize,
+    scanned: usize,
     flights: FuturesUnordered<BoxFuture<'static, Flight>>,
     /// When the server counts as lost, unless it answers.
     lost_at: Option<Instant>,
 }
 
-impl Desk {
+impl LinkTask {
     /// Serves the link until that is dropped.
     async fn run(mut self) {
         while !self.inbox.is_closed() {
@@ -239,7 +239,7 @@ impl Desk {
                 // An answer that is there counts, even if the connection has ended since.
                 biased;
                 Some((calls, reply)) = self.flights.next() => {
-                    if let Some(error) = self.land(connection, calls, reply) {
+                    if let Some(error) = self.handle_reply(connection, calls, reply) {
                         return Some(error);
                     }
                 }
@@ -256,7 +256,7 @@ impl Desk {
                 }
             }
             self.gather().await;
-            self.depart(connection);
+            self.send_ready(connection);
         }
     }
 
@@ -273,9 +273,9 @@ impl Desk {
     }
 
     /// Sends what has come in if nothing is in flight. Otherwise, only large groups leave, and what such a group has overtaken.
-    fn depart(&mut self, connection: &Connection) {
+    fn send_ready(&mut self, connection: &Connection) {
         let is_idle = self.flights.is_empty();
-        let is_large = weight(&self.queue[self.looked..]) >= LARGE;
+        let is_large = weight(&self.queue[self.scanned..]) >= LARGE;
         if is_idle || is_large && self.flights.len() < MOST_IN_FLIGHT {
             for mut calls in together(mem::take(&mut self.queue)) {
                 let is_overtaken = calls.iter().any(|call| call.is_overtaken);
@@ -286,7 +286,7 @@ impl Desk {
                     self.queue.extend(calls);
                 }
             }
-            self.looked = self.queue.len();
+            self.scanned = self.queue.len();
         }
     }
 
@@ -310,7 +310,7 @@ impl Desk {
     }
 
     /// Hands out answers, or sends the calls again. Returns the reason if the connection has to be replaced.
-    fn land(
+    fn handle_reply(
         &mut self,
         connection: &Connection,
         calls: Vec<WaitingCall>,
@@ -360,7 +360,7 @@ impl Desk {
         answer_all(mem::take(&mut self.queue), &failure);
         answer_all(iter::from_fn(|| self.inbox.try_recv().ok()), &failure);
         self.lost_at = None;
-        self.looked = 0;
+        self.scanned = 0;
         (self.on_loss)();
     }
 }

@@ -27,7 +27,7 @@
 //! # Keys
 //!
 //! A bucket is one string key, by default `tollgate:{<tag>}:<limit>:<id>`; a [`KeyForm`] changes that. Values are described at
-//! the head of each algorithm's script. A key expires when its bucket is as new; that of a quota a minute later, and that of a
+//! the head of each algorithm's script. A key expires when its bucket is full; that of a quota a minute later, and that of a
 //! window with more than 64 units up to an eighth of the window later.
 //!
 //! # Simultaneous decisions

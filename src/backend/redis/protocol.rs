@@ -119,7 +119,8 @@ pub(super) fn encode<'a>(
             None => members.extend(&call.members),
         }
         counts.resize(members.len(), 1);
-        (was_single, now) = (is_single, call.now);
+        was_single = is_single;
+        now = call.now;
     }
     let mut arguments = Vec::with_capacity(4 + 2 * members.len());
     let count = i64::try_from(members.len()).unwrap_or(i64::MAX);

@@ -206,7 +206,9 @@ fn draw<'a>(
         };
         if repeats && !charges.is_empty() {
             let (of, to, charged) = random.pick(charges);
-            (limit, id, charge) = (*of, *to, Some(*charged));
+            limit = *of;
+            id = *to;
+            charge = Some(*charged);
         }
         let by = random.pick(&limits[limit]);
         let algorithm = by.algorithm().unwrap();

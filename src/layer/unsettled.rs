@@ -1,4 +1,4 @@
-//! What is open of a request until it has ended: its permits, and charges that depend on how it ends.
+//! What is unsettled of a request until it has ended: its permits, and charges that depend on how it ends.
 
 use std::{
     mem,
@@ -23,7 +23,7 @@ use crate::{
 
 /// If it is dropped, the request counts as abandoned.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct Unsettled {
     config: Arc<Config>,
     decisions: Arc<LayerDecisions>,
     permits: Permit,
@@ -48,7 +48,7 @@ impl RequestStart {
     }
 }
 
-impl Open {
+impl Unsettled {
     pub(super) fn new(
         config: &Arc<Config>,
         start: RequestStart,
@@ -159,7 +159,7 @@ impl Open {
 }
 
 /// The client disconnected, or the service panicked.
-impl Drop for Open {
+impl Drop for Unsettled {
     fn drop(&mut self) {
         self.settle(RequestResult::Abandoned, true);
     }
