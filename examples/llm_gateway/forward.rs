@@ -103,6 +103,7 @@ pub(crate) async fn forward(
 ) -> Result<Response, Refusal> {
     let request = upstream.request(request);
     let request = request.map_err(|_| Refusal::internal())?;
+    call.meter.send();
     let answered = time::timeout(SILENCE, upstream.client.request(request)).await;
     let (head, body) = match answered {
         Ok(Ok(response)) => response.into_parts(),

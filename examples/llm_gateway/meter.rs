@@ -16,6 +16,8 @@ pub(crate) struct Meter {
 
 #[derive(Debug)]
 enum Progress {
+    /// The call has not been sent to the server, so it costs nothing.
+    Unsent,
     /// Nothing is known yet: the reservation stays.
     Reserved,
     /// A stream has begun, and brought so many tokens, by estimate.
@@ -57,8 +59,12 @@ impl Meter {
         Self {
             prompt,
             cached_percent,
-            progress: Mutex::new(Progress::Reserved),
+            progress: Mutex::new(Progress::Unsent),
         }
+    }
+
+    pub(crate) fn send(&self) {
+        *self.lock() = Progress::Reserved;
     }
 
     pub(crate) fn fail(&self) {
@@ -90,7 +96,7 @@ impl Meter {
             Progress::Reserved => None,
             Progress::Streaming(seen) => Some(self.prompt.saturating_add(seen)),
             Progress::Reported(tokens) => Some(tokens),
-            Progress::Failed => Some(0),
+            Progress::Unsent | Progress::Failed => Some(0),
         }
     }
 

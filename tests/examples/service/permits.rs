@@ -64,17 +64,20 @@ fn permits_are_taken_renewed_and_given_back() {
             {"limit": "Exports", "id": "a", "renewed": true, "receipt": next, "remaining": 0},
         ]})
     );
+    // Both receipts name the same permits: a renewal whose answer was lost can be repeated.
     let renewed = service.decide("renew", now, &json!([by("Exports", &held)]));
+    assert_eq!(renewed["renewed"], true);
+    let refunded = service.decide("refund", now + 1, &json!([by("Exports", &held)]));
+    assert_eq!(figures(&refunded), json!([true, 2, 0, 0, 0]));
+    let refunded = service.decide("refund", now + 1, &json!([by("Exports", &next)]));
+    assert_eq!(refunded["refunded"], false);
+    let renewed = service.decide("renew", now + 1, &json!([by("Exports", &next)]));
     assert_eq!(
         renewed,
         json!({"renewed": false, "transactions": [
-            {"limit": "Exports", "id": "a", "renewed": false, "receipt": null, "remaining": 0},
+            {"limit": "Exports", "id": "a", "renewed": false, "receipt": null, "remaining": 2},
         ]})
     );
-    let refunded = service.decide("refund", now + 1, &json!([by("Exports", &held)]));
-    assert_eq!(refunded["refunded"], false);
-    let refunded = service.decide("refund", now + 1, &json!([by("Exports", &next)]));
-    assert_eq!(figures(&refunded), json!([true, 2, 0, 0, 0]));
 }
 
 fn plain() -> Value {
