@@ -44,7 +44,10 @@ fn figures_are_those_of_the_benches() {
     let (_, performance) = readme.split_once("## Performance").expect("a section");
     let pairs = [
         ("time of a decision, to governor", "hot, allowed: backend"),
-        ("the same by limit name", "hot, allowed: limiter"),
+        (
+            "time of a decision by limit name, to governor",
+            "hot, allowed: limiter",
+        ),
         (
             "decisions per second, a million clients, two threads, to governor",
             "many: backend",
