@@ -107,7 +107,7 @@ impl PlanLimits {
             .headers(Headers::None)
             .extensions(true)
             .respond_with(refusal::denied(limiter));
-        // There are measures of which no plan has a limit.
+        // Plans need no limit for each measure.
         let mut rules = measures.iter().filter_map(|measure| self.rule(*measure));
         rules.try_fold(layer, RateLimitLayer::try_rule)
     }
