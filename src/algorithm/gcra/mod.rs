@@ -32,7 +32,7 @@ pub struct Gcra {
     tolerance: Ticks,
     /// The longest wait in line, in microseconds.
     max_wait: u64,
-    /// What one token is of the burst. A division for each decision would take a tenth of it.
+    /// The share of the burst that one token is, computed once: a division would take a tenth of each decision.
     thousandths_of_token: u64,
 }
 
