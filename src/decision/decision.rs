@@ -11,7 +11,10 @@ use crate::{
 ///
 /// Durations are whole microseconds, rounded up. `None` is a wait that never ends, or one that is not known: that for a permit
 /// of a [concurrency limit](crate::Limit::concurrent).
+// In this order, a copy out of an `Option` or a `Result`, which keep their variant in the niche of `is_stored`, is made of whole
+// words. Copies in parts that overlap wait for each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Decision {
     /// What was taken, given back or renewed or, for a check, would be.
     charge: Charge,
@@ -22,11 +25,11 @@ pub struct Decision {
     remaining: u32,
     /// A part of the fingerprint of the bucket.
     bucket: u32,
+    is_stored: bool,
     verdict: Verdict,
     source: Source,
     by: By,
     vote: Vote,
-    is_stored: bool,
 }
 
 /// The algorithm of the bucket, or why there is no bucket.

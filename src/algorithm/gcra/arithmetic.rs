@@ -58,7 +58,7 @@ impl Arithmetic for Gcra {
         if self.is_whole(tat) {
             self.whole().figures_at(ask, *tat, now)
         } else {
-            self.figures_in_parts(ask, *tat, now)
+            self.figures_at(ask, *tat, now)
         }
     }
 
@@ -95,11 +95,6 @@ impl Gcra {
     #[inline(always)]
     fn fits(&self, ask: &Ask, tat: Ticks, now: u64) -> bool {
         self.charged(tat, now, ask.cost) <= self.latest(ask, now)
-    }
-
-    #[inline(never)]
-    fn figures_in_parts(&self, ask: &Ask, tat: Ticks, now: u64) -> Figures {
-        self.figures_at(ask, tat, now)
     }
 
     #[inline(always)]

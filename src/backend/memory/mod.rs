@@ -136,8 +136,9 @@ impl MemoryBackend {
         if batch.members.len() > 1 {
             locked.lock_others(shard);
         }
-        decide(batch, answers, &mut locked, now.as_micros())?;
-        Ok(Source::Store)
+        let decided = decide(batch, answers, &mut locked, now.as_micros());
+        drop(locked);
+        decided.map(|()| Source::Store)
     }
 
     #[inline]

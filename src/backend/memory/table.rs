@@ -139,19 +139,19 @@ impl Table {
     /// Stores a bucket. If there is no room, it replaces another one, but none of the batch. Returns how many it has replaced.
     #[inline]
     pub(super) fn set(&mut self, print: u64, value: Value, batch: &[Member<'_>], now: u64) -> u64 {
-        let entry = Entry { print, value };
         let last = self.entries.get(self.last);
         let mut position = self.last;
         if last.is_none_or(|last| last.print != print) {
             position = self.position(print);
         }
-        let before = self.entries[position];
-        if before.print != print {
-            return self.insert(entry, batch, now);
+        let entry = &mut self.entries[position];
+        if entry.print != print {
+            return self.insert(Entry { print, value }, batch, now);
         }
-        self.entries[position] = entry;
-        if value.full_at() < before.value.full_at() {
-            self.expect(entry);
+        let is_sooner = value.full_at() < entry.value.full_at();
+        entry.value = value;
+        if is_sooner {
+            self.expect(Entry { print, value });
         }
         0
     }
