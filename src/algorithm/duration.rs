@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{LimitError, notation::duration};
+use super::LimitError;
 use crate::id::shortened;
 
 /// The units of Go's durations and their nanoseconds. Both signs for micro are Go's.
@@ -39,11 +39,16 @@ pub fn parse_duration(text: &str) -> Result<Duration, LimitError> {
 }
 
 /// Does the same, and returns the message of an error.
-pub(super) fn read_duration(text: &str) -> Result<Duration, String> {
+fn read_duration(text: &str) -> Result<Duration, String> {
     parse_parts(text).map_err(|remedy| {
         let text = shortened(text);
         format!("`{text}` is not a duration: {remedy}")
     })
+}
+
+/// Reads the duration of a field.
+pub(super) fn duration(field: &'static str, text: &str) -> Result<Duration, LimitError> {
+    read_duration(text).map_err(|mistake| LimitError::value(field, format!("{field}: {mistake}")))
 }
 
 const DECIMALS: u128 = 10_u128.pow(13);

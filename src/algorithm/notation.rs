@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use super::{Algorithm, LimitError, duration::read_duration};
+use super::{Algorithm, LimitError, duration::duration};
 use crate::id::shortened;
 
 /// The notation of an algorithm's limits.
@@ -171,11 +171,6 @@ pub(super) fn whole(field: &'static str, text: &str) -> Result<u32, LimitError> 
 /// Returns whether a text consists of digits.
 pub(super) fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// Reads a duration.
-pub(super) fn duration(field: &'static str, text: &str) -> Result<Duration, LimitError> {
-    read_duration(text).map_err(|mistake| LimitError::value(field, format!("{field}: {mistake}")))
 }
 
 /// Reads a duration in one line. Unlike in a file, it can be a word.

@@ -6,10 +6,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-use super::{
-    format::Remedy,
-    id::{self, Id},
-};
+use super::id::{self, Id, Remedy};
 
 /// The bits of a range's prefix.
 const RANGE: u8 = 48;

@@ -2,7 +2,11 @@ use std::{borrow::Cow, fmt, str::FromStr};
 
 use thiserror::Error;
 
-use super::{MISSING, address, id::Id, name};
+use super::{
+    MISSING, address,
+    id::{Id, Remedy},
+    name,
+};
 use crate::message::debug_is_message;
 
 /// The format of a limit's ids. The [module docs](super) compare the formats.
@@ -35,9 +39,6 @@ pub enum IdFormat {
     /// An account's number and a set of domain names.
     RegIdFqdnSet,
 }
-
-/// What to change in an id that is not in its format.
-pub(super) type Remedy = &'static str;
 
 const EMPTY: Remedy = "it is empty: use the client's id, or leave it out";
 

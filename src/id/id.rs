@@ -228,6 +228,9 @@ pub(crate) fn redacted(id: &str) -> String {
     format!("redacted-{:016x}", KEYS.hash_one(id))
 }
 
+/// What to change in an id that is not in its format.
+pub(super) type Remedy = &'static str;
+
 #[cfg(test)]
 mod tests {
     use super::*;

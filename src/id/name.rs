@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use hmac_sha256::Hash;
 
-use super::{address, format::Remedy};
+use super::{address, id::Remedy};
 
 /// The longest name, in characters (RFC 1035, without the dot at the end).
 const MAX_NAME: usize = 253;

@@ -5,7 +5,8 @@ use http::request::Parts;
 #[cfg(feature = "reload")]
 use super::ip_list::IpList;
 use super::{
-    extractor::{IdSource, KeyExtractor, MissingId},
+    extractor::{IdSource, KeyExtractor},
+    missing_id::MissingId,
     proxies::{Address, Custom, Proxies},
     ranges::{ProxiesError, Ranges},
 };

@@ -2,7 +2,10 @@ use std::net::Ipv6Addr;
 
 use http::{Uri, request::Parts};
 
-use super::extractor::{IdSource, KeyExtractor, MissingId};
+use super::{
+    extractor::{IdSource, KeyExtractor},
+    missing_id::MissingId,
+};
 use crate::id::Id;
 
 /// The server that a request is sent to, by the authority of its URI: `api.example.com`, or `api.example.com:8443` if

@@ -81,19 +81,20 @@
 //! - Bound the length of ids, and the work for finding one. Do not block, and do not panic.
 
 mod client_ip;
-mod combined;
 mod extractor;
 #[cfg(feature = "pace")]
 mod host;
 #[cfg(feature = "reload")]
 mod ip_list;
 mod items;
+mod missing_id;
 mod proxies;
 mod ranges;
 #[cfg(feature = "axum")]
 mod route;
 #[cfg(test)]
 mod tests;
+mod tuple;
 mod value;
 
 #[cfg(feature = "pace")]
@@ -108,7 +109,8 @@ pub(crate) use self::route::route_of;
 pub use self::route::{MatchedPath, PathParam};
 pub use self::{
     client_ip::{ClientIp, Ipv6Range},
-    extractor::{IdSource, KeyExtractor, MissingId},
+    extractor::{IdSource, KeyExtractor},
+    missing_id::MissingId,
     proxies::{Proxies, ProxyHeader},
     ranges::ProxiesError,
     value::{Everyone, ExtensionId, HeaderId},

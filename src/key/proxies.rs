@@ -13,8 +13,9 @@ use tonic::transport::server::TcpConnectInfo;
 use tonic::transport::server::TlsConnectInfo;
 
 use super::{
-    extractor::{IdSource, MissingId},
+    extractor::IdSource,
     items,
+    missing_id::MissingId,
     ranges::{ProxiesError, Ranges},
     value::header_name,
 };

@@ -7,7 +7,8 @@ use http::request::Parts;
 use percent_encoding::percent_decode_str;
 
 use super::{
-    extractor::{IdSource, KeyExtractor, MissingId},
+    extractor::{IdSource, KeyExtractor},
+    missing_id::MissingId,
     value::MAX_LEN,
 };
 use crate::id::{Id, IdError};

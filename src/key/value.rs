@@ -4,7 +4,10 @@ use std::{any::type_name, fmt, sync::Arc};
 
 use http::{HeaderName, HeaderValue, request::Parts};
 
-use super::extractor::{IdSource, KeyExtractor, MissingId};
+use super::{
+    extractor::{IdSource, KeyExtractor},
+    missing_id::MissingId,
+};
 use crate::id::{Id, IdError};
 
 /// The maximum length of an id that clients choose, in bytes.

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use smallvec::SmallVec;
 use tokio::sync::Mutex;
 
-use super::decide::RequestCharges;
+use super::charges::RequestCharges;
 use crate::{
     algorithm::AskError,
     backend::BackendError,

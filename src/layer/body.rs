@@ -5,7 +5,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::response::Parts;
+use http::{Response, response::Parts};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
@@ -71,7 +71,7 @@ impl<B> ResponseBody<B> {
         Self { kind }
     }
 
-    pub(super) fn watched(body: B, head: Parts, unsettled: Box<Unsettled>) -> Self {
+    fn watched(body: B, head: Parts, unsettled: Box<Unsettled>) -> Self {
         let watch = Watch {
             unsettled: Some(unsettled),
             head,
@@ -88,6 +88,31 @@ impl<B> ResponseBody<B> {
         let body = Box::pin(body);
         let kind = Kind::Ours { body };
         Self { kind }
+    }
+}
+
+impl<B: Body> ResponseBody<B> {
+    /// Settles what depends on the head of a response, and watches its body if that settles the rest. An error settles everything.
+    pub(super) fn settling<E>(
+        mut unsettled: Box<Unsettled>,
+        result: Result<Response<B>, E>,
+    ) -> Result<Response<Self>, E> {
+        let response = match result {
+            Ok(response) => response,
+            Err(error) => {
+                unsettled.end(RequestResult::Failed);
+                return Err(error);
+            }
+        };
+        let (head, body) = response.into_parts();
+        let depends_on_body = unsettled.settle_by_head(&head);
+        if depends_on_body && body.is_end_stream() {
+            unsettled.end(RequestResult::Response(&head, 0));
+        } else if depends_on_body && unsettled.is_needed() {
+            let body = Self::watched(body, head.clone(), unsettled);
+            return Ok(Response::from_parts(head, body));
+        }
+        Ok(Response::from_parts(head, Self::inner(body)))
     }
 }
 

@@ -13,7 +13,7 @@ use tower_service::Service;
 
 use super::{
     body::ResponseBody,
-    decide::{Additions, RefusalResponse},
+    conclusion::{Additions, RefusalResponse},
     waiting::WaitFuture,
 };
 

@@ -71,7 +71,9 @@
 
 mod assessment;
 mod body;
+mod charges;
 mod checks;
+mod conclusion;
 mod config;
 mod decide;
 #[cfg(feature = "axum")]

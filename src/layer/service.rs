@@ -11,8 +11,8 @@ use tower_service::Service;
 
 use super::{
     body::ResponseBody,
+    conclusion::Additions,
     config::Config,
-    decide::Additions,
     future::{ResponseFuture, State},
 };
 

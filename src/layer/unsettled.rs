@@ -1,23 +1,24 @@
 //! What is unsettled of a request until it has ended: its permits, and charges that depend on how it ends.
 
 use std::{
+    iter::zip,
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
-use bytes::Bytes;
-use http::{Extensions, Method, Response, StatusCode, request::Parts};
-use http_body::Body;
+use http::{Extensions, Method, StatusCode, request::Parts, response};
 use smallvec::SmallVec;
+use tokio::time::Instant;
 
 use super::{
     assessment::{Assessed, Assessment, LayerDecisions},
-    body::ResponseBody,
+    charges::RequestCharges,
     config::Config,
 };
 use crate::{
-    limiter::Permit,
+    decision::Decision,
+    limiter::{LimiterError, Permit},
     rule::{RequestEnd, RequestResult},
 };
 
@@ -49,7 +50,41 @@ impl RequestStart {
 }
 
 impl Unsettled {
-    pub(super) fn new(
+    /// Opens what a request holds until it has ended, if it holds anything. Its permits count from `since`, or from now.
+    #[inline]
+    pub(super) fn of(
+        charges: RequestCharges<'_>,
+        decisions: &[Decision],
+        start: impl FnOnce() -> RequestStart,
+        since: Option<Instant>,
+    ) -> Result<Option<Box<Self>>, LimiterError> {
+        let config = charges.config;
+        let has_permits = decisions.iter().any(Decision::has_permits);
+        let holds = config.extends || config.bound.settles || has_permits;
+        if holds && !decisions.iter().any(Decision::denies) {
+            Self::open(charges, decisions, start(), since).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    fn open(
+        charges: RequestCharges<'_>,
+        decisions: &[Decision],
+        start: RequestStart,
+        since: Option<Instant>,
+    ) -> Result<Box<Self>, LimiterError> {
+        let since = since.unwrap_or_else(Instant::now);
+        let limiter = &charges.config.limiter;
+        let permits = zip(charges.members, decisions)
+            .filter(|(_, decision)| decision.has_permits())
+            .map(|(member, decision)| Permit::hold(limiter, member, decision, since));
+        let permits = Permit::join(permits.collect::<Result<Vec<_>, _>>()?);
+        let decisions = LayerDecisions::new(&charges, decisions, &permits);
+        Ok(Self::new(charges.config, start, decisions, permits))
+    }
+
+    fn new(
         config: &Arc<Config>,
         start: RequestStart,
         decisions: Arc<LayerDecisions>,
@@ -83,33 +118,18 @@ impl Unsettled {
         !self.due.is_empty() || !self.permits.is_empty()
     }
 
-    /// Settles what depends on the head of the response, or on an error. The end of the body settles the rest.
-    pub(super) fn end_with<B: Body<Data = Bytes>, E>(
-        mut self: Box<Self>,
-        result: Result<Response<B>, E>,
-    ) -> Result<Response<ResponseBody<B>>, E> {
-        let response = match result {
-            Ok(response) => response,
-            Err(error) => {
-                self.end(RequestResult::Failed);
-                return Err(error);
-            }
-        };
-        let (head, body) = response.into_parts();
-        self.settle(RequestResult::Response(&head, 0), false);
-        if self.becomes_a_tunnel(head.status) {
-            // The body ends now, but the connection goes on. Only the handler sees its end.
-            self.leave();
-            if !self.permits.is_empty() && self.permits.is_held_here_alone() {
-                self.config.checks.upgraded_without_permits();
-            }
-        } else if body.is_end_stream() {
-            self.end(RequestResult::Response(&head, 0));
-        } else if self.is_needed() {
-            let body = ResponseBody::watched(body, head.clone(), self);
-            return Ok(Response::from_parts(head, body));
+    /// Settles what depends on the head of the response. Returns whether the end of its body settles the rest. That of an upgraded
+    /// connection does not: the connection goes on, and only the handler sees its end.
+    pub(super) fn settle_by_head(&mut self, head: &response::Parts) -> bool {
+        self.settle(RequestResult::Response(head, 0), false);
+        if !self.becomes_a_tunnel(head.status) {
+            return true;
         }
-        Ok(Response::from_parts(head, ResponseBody::inner(body)))
+        self.leave();
+        if !self.permits.is_empty() && self.permits.is_held_here_alone() {
+            self.config.checks.upgraded_without_permits();
+        }
+        false
     }
 
     /// Gives up what depends on the end of the request.

@@ -6,8 +6,9 @@ use http::request::Parts;
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use super::{
+    charges::RequestCharges,
+    conclusion::{Additions, RefusalResponse},
     config::Config,
-    decide::{Additions, RefusalResponse, RequestCharges},
     unsettled::{RequestStart, Unsettled},
 };
 use crate::{
@@ -130,7 +131,7 @@ impl WaitingRequest {
         let start = mem::take(&mut self.start);
         let members = self.members();
         let asked = self.asked(&members);
-        let opened = asked.unsettled(&decisions, || start, Some(self.since));
+        let opened = Unsettled::of(asked, &decisions, || start, Some(self.since));
         let waits = decisions.iter().any(|decision| !decision.delay().is_zero());
         let charged = zip(&members, &decisions).filter(|_| waits);
         let in_line = charged.filter_map(|(member, decision)| {

@@ -4,7 +4,7 @@ use std::{mem, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use super::policy::DecidedCharges;
+use super::policy::{DecidedCharges, value};
 use crate::{clock::Timestamp, decision::ceil_secs};
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -188,10 +188,4 @@ impl XRateLimit {
             None => headers.remove(X_RESET),
         };
     }
-}
-
-/// Returns the value of a field that consists of names and numbers.
-#[inline]
-pub(super) fn value(text: &[u8]) -> HeaderValue {
-    HeaderValue::from_bytes(text).expect("the names of limits are ASCII")
 }

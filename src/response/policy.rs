@@ -7,7 +7,6 @@ use std::{
 
 use http::HeaderValue;
 
-use super::fields::value;
 use crate::{
     algorithm::Algorithm,
     batch::Member,
@@ -143,4 +142,10 @@ fn write_item(member: &Member<'_>, list: &mut String) {
     if let Some(window) = algorithm.parameters().terms().window {
         let _ = write!(list, ";w={}", ceil_secs(window));
     }
+}
+
+/// Returns the value of a field that consists of names and numbers.
+#[inline]
+pub(super) fn value(text: &[u8]) -> HeaderValue {
+    HeaderValue::from_bytes(text).expect("the names of limits are ASCII")
 }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use super::model::Model;
+pub use super::model::START;
 use crate::{
     algorithm::{
         Algorithm, AlgorithmKey, Ask, Charge, Figures, Verb, Wait, block::Block, quota::Per,
@@ -25,8 +26,6 @@ use crate::{
     transaction::{Mode, Operation},
 };
 
-/// The first instant of 2026.
-pub const START: u64 = 1_767_225_600_000_000;
 /// A second, in microseconds.
 pub const SECOND: u64 = 1_000_000;
 

@@ -2,13 +2,14 @@
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
-use super::driver::START;
 use crate::algorithm::{
     Algorithm, Ask, Charge, Figures, Verb, Wait,
     gcra::Gcra,
     quota::{CalendarUnit, Per, UtcOffset},
 };
 
+/// The first instant of 2026, in microseconds.
+pub const START: u64 = 1_767_225_600_000_000;
 /// In microseconds.
 pub(super) const HOUR: u64 = 3_600_000_000;
 pub(super) const DAY: u64 = 24 * HOUR;

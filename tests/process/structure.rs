@@ -1,7 +1,7 @@
 //! The structure of the crate: imports point down the picture of modules.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs,
     path::{Component, Path, PathBuf},
 };
@@ -26,34 +26,43 @@ fn picture() -> Vec<String> {
         .collect()
 }
 
-/// The top-level modules that the code of a file imports, but not its tests or documentation.
+/// The top-level modules that the code of a file imports.
 fn imports(text: &str) -> Vec<String> {
+    code(text)
+        .split("crate::")
+        .skip(1)
+        .flat_map(heads)
+        .collect()
+}
+
+/// The code of a file, without its tests and comments.
+fn code(text: &str) -> String {
     let code = text.split("\nmod tests {").next().unwrap_or(text);
     let lines = code
         .lines()
         .filter(|line| !line.trim_start().starts_with("//"));
-    let code: String = lines.flat_map(|line| [line, "\n"]).collect();
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// The first words of what stands behind a path: that of a name, or those of the names in braces.
+fn heads(after: &str) -> Vec<String> {
+    let Some(group) = after.strip_prefix('{') else {
+        return vec![word(after)];
+    };
     let mut names = Vec::new();
-    for after in code.split("crate::").skip(1) {
-        match after.strip_prefix('{') {
-            None => names.push(word(after)),
-            Some(group) => {
-                let mut depth = 0;
-                let mut start = true;
-                for (i, c) in group.char_indices() {
-                    match c {
-                        '}' if depth == 0 => break,
-                        '{' => depth += 1,
-                        '}' => depth -= 1,
-                        ',' if depth == 0 => start = true,
-                        c if start && !c.is_whitespace() => {
-                            names.push(word(&group[i..]));
-                            start = false;
-                        }
-                        _ => {}
-                    }
-                }
+    let mut depth = 0;
+    let mut starts = true;
+    for (i, c) in group.char_indices() {
+        match c {
+            '}' if depth == 0 => break,
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => starts = true,
+            c if starts && !c.is_whitespace() => {
+                names.push(word(&group[i..]));
+                starts = false;
             }
+            _ => {}
         }
     }
     names
@@ -128,6 +137,92 @@ fn imports_point_down_the_picture_of_modules() {
 }
 
 #[test]
+fn files_of_a_folder_import_each_other_in_one_direction() {
+    let mut seen = 0;
+    for folder in folders_below("src") {
+        let mut imports = imports_within(&folder);
+        seen += imports.values().map(HashSet::len).sum::<usize>();
+        // A file that imports none of those that are left is no part of a circle.
+        while let Some(file) = imports.iter().find(|(_, others)| others.is_empty()) {
+            let file = file.0.clone();
+            imports.remove(&file);
+            for others in imports.values_mut() {
+                others.remove(&file);
+            }
+        }
+        assert!(
+            imports.is_empty(),
+            "a circle in {}: {imports:?}",
+            folder.display()
+        );
+    }
+    assert!(seen > 150, "{seen}");
+}
+
+/// The files and folders in a folder, each with those beside it that it imports. The central type of a folder is in its `mod.rs`,
+/// and all files are about that.
+fn imports_within(folder: &Path) -> HashMap<String, HashSet<String>> {
+    let mut imports: HashMap<String, HashSet<String>> = HashMap::new();
+    for path in files_below(folder) {
+        let is_test = path.ends_with("tests.rs") || path.components().any(is_tests);
+        let Some(file) = entry_of(folder, &path).filter(|_| !is_test) else {
+            continue;
+        };
+        let text = fs::read_to_string(&path).expect("UTF-8");
+        let others = imported_paths(&path, &code(&text));
+        let others = others.iter().filter_map(|other| entry_of(folder, other));
+        imports.entry(file).or_default().extend(others);
+    }
+    let files: HashSet<String> = imports.keys().cloned().collect();
+    for (file, others) in &mut imports {
+        others.retain(|other| other != file && files.contains(other));
+    }
+    imports
+}
+
+/// The name of the file or folder in a folder that is or has a path.
+fn entry_of(folder: &Path, path: &Path) -> Option<String> {
+    let first = path.strip_prefix(folder).ok()?.iter().next()?.to_str()?;
+    let name = first.trim_end_matches(".rs");
+    (name != "mod" && name != "lib").then(|| name.to_owned())
+}
+
+/// The paths, as below `src`, of what the code of a file imports from the crate.
+fn imported_paths(file: &Path, code: &str) -> Vec<PathBuf> {
+    let is_mod = file.ends_with("mod.rs");
+    let module = if is_mod {
+        file.parent().expect("a folder").to_owned()
+    } else {
+        file.with_extension("")
+    };
+    let of_crate = code
+        .split("crate::")
+        .skip(1)
+        .map(|rest| (PathBuf::from("src"), rest));
+    // What follows `super::super::` is found at the second one, with the folder of the first one.
+    let mut above = module.clone();
+    let of_parents = code.split("super::").skip(1).map(|rest| {
+        above.pop();
+        let parent = above.clone();
+        if !rest.is_empty() {
+            above.clone_from(&module);
+        }
+        (parent, rest)
+    });
+    let mut paths = Vec::new();
+    for (mut folder, mut rest) in of_crate.chain(of_parents) {
+        while let Some((name, after)) = rest.split_once("::")
+            && word(name) == name
+        {
+            folder.push(name);
+            rest = after;
+        }
+        paths.extend(heads(rest).into_iter().map(|name| folder.join(name)));
+    }
+    paths
+}
+
+#[test]
 fn no_two_types_share_a_name() {
     let mut places: HashMap<String, PathBuf> = HashMap::new();
     for path in files_below("src") {
@@ -169,10 +264,20 @@ fn command_uses_the_public_api_alone() {
     }
 }
 
+/// A folder, and every folder below it.
+fn folders_below(folder: impl AsRef<Path>) -> HashSet<PathBuf> {
+    let files = files_below(folder);
+    files
+        .iter()
+        .filter_map(|file| file.parent())
+        .map(Path::to_owned)
+        .collect()
+}
+
 /// Every file below a folder.
-fn files_below(folder: &str) -> Vec<PathBuf> {
+fn files_below(folder: impl AsRef<Path>) -> Vec<PathBuf> {
     let mut all = Vec::new();
-    add(Path::new(folder), &mut all);
+    add(folder.as_ref(), &mut all);
     all
 }
 

@@ -3,8 +3,10 @@ use std::{fmt, iter, time::Duration};
 use super::{CalendarUnit, Per, UtcOffset};
 use crate::algorithm::{
     Algorithm, FieldReader, Invalid, LimitError, Notation, Parameters, Share, Terms, WrittenFields,
-    ceil_micros, format_duration,
-    notation::{Form, duration, split_option, whole},
+    ceil_micros,
+    duration::duration,
+    format_duration,
+    notation::{Form, split_option, whole},
 };
 use crate::{clock::Timestamp, id::shortened, message::nearest};
 

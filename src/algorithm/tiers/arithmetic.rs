@@ -79,6 +79,27 @@ impl Arithmetic for Tiers {
     }
 }
 
+impl History {
+    /// Returns each tier's phase at an instant, that of its last entry, and the number of units in its window, lowest
+    /// first.
+    #[must_use]
+    pub fn tiers<'a>(
+        &'a self,
+        tiers: &'a Tiers,
+        now: u64,
+    ) -> impl ExactSizeIterator<Item = (Phase, Option<u64>, u32)> + 'a {
+        let bucket = Bucket::new(tiers, self, now);
+        let now = bucket.now;
+        (0..tiers.0.len()).map(move |tier| {
+            (
+                bucket.phase(tier, now),
+                bucket.entry(tier),
+                bucket.used(tier, now),
+            )
+        })
+    }
+}
+
 /// A bucket at an instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket<'a> {

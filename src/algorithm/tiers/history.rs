@@ -2,7 +2,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Tiers,
-    arithmetic::Bucket,
     tier::{MAX_SLIDING, Phase, Span},
 };
 use crate::algorithm::{Charge, window::Units};
@@ -58,25 +57,6 @@ impl History {
         Some(Self {
             last,
             tiers: tiers.collect::<Option<_>>()?,
-        })
-    }
-
-    /// Returns each tier's phase at an instant, that of its last entry, and the number of units in its window, lowest
-    /// first.
-    #[must_use]
-    pub fn tiers<'a>(
-        &'a self,
-        tiers: &'a Tiers,
-        now: u64,
-    ) -> impl ExactSizeIterator<Item = (Phase, Option<u64>, u32)> + 'a {
-        let bucket = Bucket::new(tiers, self, now);
-        let now = bucket.now;
-        (0..tiers.0.len()).map(move |tier| {
-            (
-                bucket.phase(tier, now),
-                bucket.entry(tier),
-                bucket.used(tier, now),
-            )
         })
     }
 

@@ -1,68 +1,12 @@
-//! Extractors made of others: one id or else another, ids with a prefix, and tuples.
-
-use std::sync::atomic::AtomicBool;
+//! Tuples of extractors, whose ids are joined.
 
 use http::request::Parts;
 
-use super::extractor::{IdSource, KeyExtractor, MissingId};
+use super::{
+    extractor::{IdSource, KeyExtractor},
+    missing_id::MissingId,
+};
 use crate::id::{Id, IdFormat};
-
-/// Created by [`KeyExtractor::or_else`].
-pub(super) struct OrElse<A, B> {
-    pub(super) first: A,
-    pub(super) other: B,
-    pub(super) logged: AtomicBool,
-}
-
-impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for OrElse<A, B> {
-    fn extract(&self, parts: &Parts) -> Result<Option<Id>, MissingId> {
-        self.extract_as(parts, IdFormat::Opaque)
-    }
-
-    fn extract_as(&self, parts: &Parts, format: IdFormat) -> Result<Option<Id>, MissingId> {
-        match self.first.extract_as(parts, format) {
-            Ok(Some(id)) => return Ok(Some(id)),
-            Ok(None) => {}
-            Err(missing) => missing.log_once(None, "fall back to another id", &self.logged),
-        }
-        self.other.extract_as(parts, format)
-    }
-
-    fn fits(&self, format: IdFormat) -> bool {
-        self.first.fits(format) && self.other.fits(format)
-    }
-
-    fn source(&self) -> IdSource {
-        self.first.source().or_else(self.other.source())
-    }
-}
-
-/// Created by [`KeyExtractor::prefix`].
-pub(super) struct Prefixed<E> {
-    pub(super) extractor: E,
-    pub(super) prefix: &'static str,
-}
-
-impl<E: KeyExtractor> KeyExtractor for Prefixed<E> {
-    fn extract(&self, parts: &Parts) -> Result<Option<Id>, MissingId> {
-        let found = self.extractor.extract_as(parts, IdFormat::Opaque)?;
-        Ok(found.map(|id| {
-            let prefixed = Id::display(format_args!("{}{id}", self.prefix));
-            prefixed.secret_if(id.is_secret())
-        }))
-    }
-
-    fn fits(&self, format: IdFormat) -> bool {
-        format == IdFormat::Opaque && self.extractor.fits(format)
-    }
-
-    fn source(&self) -> IdSource {
-        match self.extractor.source() {
-            IdSource::Client => IdSource::Unknown,
-            other => other,
-        }
-    }
-}
 
 macro_rules! tuple {
     ($($extractor:ident $place:tt),+) => {

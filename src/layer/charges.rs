@@ -1,0 +1,27 @@
+use std::sync::Arc;
+
+use super::config::Config;
+use crate::{
+    batch::Member,
+    decision::Decision,
+    response::{DecidedCharges, InForce},
+};
+
+/// What a request is charged, and by what it is decided.
+#[derive(Clone, Copy)]
+pub(super) struct RequestCharges<'a> {
+    pub(super) config: &'a Arc<Config>,
+    pub(super) in_force: &'a InForce,
+    pub(super) members: &'a [Member<'a>],
+}
+
+impl<'a> RequestCharges<'a> {
+    #[inline]
+    pub(super) fn with(self, decisions: &'a [Decision]) -> DecidedCharges<'a> {
+        DecidedCharges {
+            in_force: self.in_force,
+            members: self.members,
+            decisions,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What becomes of a request once it is decided: fields for its response, or a refusal.
+
+use bytes::Bytes;
+use http::{Response, request::Parts};
+use http_body::Body;
+use tracing::Span;
+
+use super::{
+    assessment::Assessment, body::ResponseBody, charges::RequestCharges, config::Config,
+    unsettled::Unsettled,
+};
+use crate::{
+    decision::{Decision, strictest},
+    key::MissingId,
+    limiter::{LimiterError, is_listened_to},
+    response::{DecidedCharges, Fields, Reason, Refusal},
+    rule::RequestResult,
+    transaction::ResultLabel,
+};
+
+pub(super) type RefusalResponse = Box<Response<Bytes>>;
+
+/// What the response of the inner service gets, and what is unsettled until it has ended.
+#[derive(Debug, Default)]
+pub(super) struct Additions {
+    fields: Fields,
+    unsettled: Option<Box<Unsettled>>,
+}
+
+impl Additions {
+    /// Adds the fields to a response, and settles by it what is unsettled.
+    #[inline]
+    pub(super) fn add_to<B: Body<Data = Bytes>, E>(
+        &mut self,
+        result: Result<Response<B>, E>,
+    ) -> Result<Response<ResponseBody<B>>, E> {
+        if let Some(unsettled) = self.unsettled.take() {
+            return self.settle(unsettled, result);
+        }
+        let mut response = result?.map(ResponseBody::inner);
+        self.fields.add_to(response.headers_mut());
+        Ok(response)
+    }
+
+    /// Does the same for a request that is unsettled until it ends.
+    // Not inlined, so that the common path stays small.
+    #[inline(never)]
+    fn settle<B: Body<Data = Bytes>, E>(
+        &mut self,
+        unsettled: Box<Unsettled>,
+        result: Result<Response<B>, E>,
+    ) -> Result<Response<ResponseBody<B>>, E> {
+        let mut response = ResponseBody::settling(unsettled, result)?;
+        self.fields.add_to(response.headers_mut());
+        Ok(response)
+    }
+}
+
+impl Config {
+    /// Concludes a request whose charges are decided.
+    pub(super) fn conclude(
+        &self,
+        request: &mut Parts,
+        decided: DecidedCharges<'_>,
+        unsettled: Option<Box<Unsettled>>,
+        missing: Option<MissingId>,
+        additions: &mut Additions,
+    ) -> Result<(), RefusalResponse> {
+        self.checks.decided();
+        if is_listened_to() {
+            record(decided);
+        }
+        let Additions {
+            fields,
+            unsettled: place,
+        } = additions;
+        self.headers.write(decided, || self.limiter.time(), fields);
+        if let Some(missing) = missing {
+            return Err(self.refuse_without_id(request, &missing, unsettled, fields));
+        }
+        if decided.is_denied() {
+            return Err(self.refuse(Refusal::denied(request, decided), fields));
+        }
+        if let Some(unsettled) = &unsettled
+            && self.extends
+        {
+            let assessment = unsettled.assessment(request.extensions.get());
+            request.extensions.insert(assessment);
+        }
+        *place = unsettled.filter(|unsettled| unsettled.is_needed());
+        Ok(())
+    }
+
+    /// Lets a request proceed without charges. Its handler gets an assessment without decisions, or that of outer layers.
+    pub(super) fn pass(&self, request: &mut Parts) {
+        if self.extends && request.extensions.get::<Assessment>().is_none() {
+            request.extensions.insert(Assessment::default());
+        }
+    }
+
+    #[cold]
+    pub(super) fn refuse(&self, refusal: Refusal<'_>, fields: &mut Fields) -> RefusalResponse {
+        self.checks.refused(refusal.request);
+        Box::new(self.responder.respond(refusal, fields))
+    }
+
+    /// Refuses a request for which a rule has found no id. For the other rules, this ends the request.
+    #[cold]
+    fn refuse_without_id(
+        &self,
+        request: &Parts,
+        missing: &MissingId,
+        unsettled: Option<Box<Unsettled>>,
+        fields: &mut Fields,
+    ) -> RefusalResponse {
+        let response = self.refuse(Refusal::new(request, Reason::NoId(missing)), fields);
+        let (head, body) = response.into_parts();
+        if let Some(mut unsettled) = unsettled {
+            unsettled.end(RequestResult::Response(&head, body.len() as u64));
+        }
+        Box::new(Response::from_parts(head, body))
+    }
+
+    /// Concludes a request that could not be decided. One that only meets limits in shadow mode proceeds.
+    #[cold]
+    pub(super) fn fail(
+        &self,
+        request: &mut Parts,
+        asked: RequestCharges<'_>,
+        error: &LimiterError,
+        missing: Option<&MissingId>,
+    ) -> Result<(), RefusalResponse> {
+        self.checks.failed(error);
+        let mut members = asked.members.iter();
+        if missing.is_none() && members.all(|member| member.limit.is_shadow()) {
+            self.pass(request);
+            return Ok(());
+        }
+        let refusal = match missing {
+            Some(missing) => Refusal::new(request, Reason::NoId(missing)),
+            None => Refusal::failed(request, error, asked.members),
+        };
+        Err(self.refuse(refusal, &mut Fields::default()))
+    }
+}
+
+/// Records the strictest decision on the request's span, if that has fields for it.
+fn record(decided: DecidedCharges<'_>) {
+    let span = Span::current();
+    if span.is_disabled() {
+        return;
+    }
+    let decisions = decided.decisions;
+    let place_of = |is: fn(&Decision) -> bool| decisions.iter().position(is);
+    // A limit in shadow mode has no vote.
+    let shadow = place_of(Decision::would_be_denied).filter(|_| !decided.is_denied());
+    let told = shadow.or_else(|| strictest(decisions));
+    let told = told.or_else(|| place_of(Decision::limited));
+    if let Some((member, decision)) = told.and_then(|place| decided.iter().nth(place)) {
+        let label = decision.label(member.mode(), !decided.is_denied());
+        span.record("rate_limiting.policy", member.limit.name());
+        span.record("rate_limiting.result", label.map(ResultLabel::as_str));
+    }
+}
