@@ -1,7 +1,7 @@
 //! Everything that the page shows, at one instant.
 
 use serde::Serialize;
-use tollgate::{Limit, limit::NamedLimit};
+use tollgate::limit::NamedLimit;
 
 use crate::{
     counters::{Calls, Tally},
@@ -60,7 +60,7 @@ impl Figures {
                         .description()
                         .map(|reason| format!("blocked: {reason}"))
                 } else {
-                    named.limit().map(Limit::to_string)
+                    named.limit().map(|limit| format!("{limit:#}"))
                 },
                 overrides: named.overrides().len(),
                 shadow: named.is_shadow(),

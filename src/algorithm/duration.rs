@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use super::LimitError;
 use crate::id::shortened;
@@ -115,6 +115,54 @@ pub(super) fn format_span(span: Duration) -> String {
     }
 }
 
+/// A duration in a limit's text: in the notation of files or, in the alternate form (`{:#}`), in words.
+pub(super) struct DurationText(pub(super) Duration);
+
+impl fmt::Display for DurationText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            f.write_str(&in_words(self.0))
+        } else {
+            f.write_str(&format_span(self.0))
+        }
+    }
+}
+
+/// A duration as that in which a number of units come, in either notation: `1m0s` or `minute`.
+pub(super) struct PeriodText(pub(super) Duration);
+
+impl fmt::Display for PeriodText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = WORDS.iter().find(|(length, _)| *length == self.0.as_secs());
+        match unit.filter(|_| f.alternate() && self.0.subsec_nanos() == 0) {
+            Some((_, unit)) => f.write_str(unit),
+            None => DurationText(self.0).fmt(f),
+        }
+    }
+}
+
+/// The units of durations in words, in seconds.
+const WORDS: [(u64, &str); 4] = [
+    (24 * 60 * 60, "day"),
+    (60 * 60, "hour"),
+    (60, "minute"),
+    (1, "second"),
+];
+
+/// Writes a duration for people, exactly: `36 s`, `15 minutes`, `24 hours`, `7 days`.
+fn in_words(duration: Duration) -> String {
+    let secs = duration.as_secs();
+    if duration.subsec_nanos() > 0 {
+        return format_span(duration);
+    }
+    // People know up to two minutes in seconds, and up to two days in hours.
+    let mut longer = WORDS.iter().filter(|(length, _)| *length > 1);
+    match longer.find(|(length, _)| secs > 2 * length && secs.is_multiple_of(*length)) {
+        Some((length, unit)) => format!("{} {unit}s", secs / length),
+        None => format!("{secs} s"),
+    }
+}
+
 fn decimal(nanos: u128, unit: u128, name: &str) -> String {
     let width = unit.ilog10() as usize;
     let fraction = format!("{:0width$}", nanos % unit);
@@ -183,6 +231,28 @@ mod tests {
                 Ok(Duration::from_nanos(nanos)),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn durations_for_people_are_exact() {
+        for (text, in_words, period) in [
+            ("1s", "1 s", "second"),
+            ("36s", "36 s", "36 s"),
+            ("1m", "60 s", "minute"),
+            ("2m", "120 s", "120 s"),
+            ("90s", "90 s", "90 s"),
+            ("15m", "15 minutes", "15 minutes"),
+            ("1h", "60 minutes", "hour"),
+            ("1h30m", "90 minutes", "90 minutes"),
+            ("3h", "3 hours", "3 hours"),
+            ("24h", "24 hours", "day"),
+            ("168h", "7 days", "7 days"),
+            ("1.5s", "1.5s", "1.5s"),
+        ] {
+            let duration = read_duration(text).unwrap();
+            assert_eq!(format!("{:#}", DurationText(duration)), in_words);
+            assert_eq!(format!("{:#}", PeriodText(duration)), period);
         }
     }
 

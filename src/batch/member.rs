@@ -207,6 +207,11 @@ impl<'a> Member<'a> {
         is_client.then(|| Id::from(self.id).secret_if(self.role.is_secret))
     }
 
+    /// Returns the reason of a block, if the limit is a list of blocked clients. It is the description of the list.
+    pub(crate) fn block_reason(&self) -> Option<&'a str> {
+        self.limit.description().filter(|_| self.limit.is_block())
+    }
+
     /// Returns whether the id may not be shown in logs and errors.
     pub(crate) fn is_hidden(&self) -> bool {
         self.role.is_secret || self.limit.redacts_ids()

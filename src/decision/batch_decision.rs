@@ -27,6 +27,13 @@ impl BatchDecision {
         self.0.iter().map(Decision::delay).max().unwrap_or_default()
     }
 
+    /// Returns the time after which the batch would be admitted, if it is denied: that of its [strictest member](Self::decision).
+    /// Zero if it is allowed; `None` if the time is not known, or the batch never will be.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.decision().retry_after()
+    }
+
     /// Returns whether a refund returned anything, for any member.
     #[must_use]
     pub fn refunded(&self) -> bool {

@@ -150,6 +150,19 @@ impl From<String> for Id {
     }
 }
 
+macro_rules! from_numbers {
+    ($($number:ty)*) => {$(
+        impl From<$number> for Id {
+            /// Its decimal digits.
+            fn from(number: $number) -> Self {
+                Self::new(itoa::Buffer::new().format(number).into())
+            }
+        }
+    )*};
+}
+
+from_numbers! { i32 i64 u32 u64 }
+
 /// The digits of each octet and a dot, the first in the lowest byte.
 const OCTETS: [u32; 256] = {
     let mut octets = [0; 256];

@@ -1,18 +1,21 @@
 //! What a handler sees of the decisions on its request, and what it can change.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, slice, sync::Arc};
 
+use bytes::Bytes;
+use http::{Response, request::Parts};
 use smallvec::SmallVec;
 use tokio::sync::Mutex;
 
-use super::charges::RequestCharges;
+use super::{charges::RequestCharges, config::Config};
 use crate::{
     algorithm::AskError,
     backend::BackendError,
     batch::OwnedMember,
     decision::Decision,
     id::Id,
-    limiter::{Correction, LentPermit, Limiter, LimiterError, Permit},
+    limiter::{Correction, LentPermit, Limiter, LimiterError, NotAdmitted, NotAdmittedBy, Permit},
+    response::{DecidedCharges, Fields},
     task::detached,
     transaction::{Mode, Operation, Receipt},
 };
@@ -41,10 +44,12 @@ use crate::{
 /// let app: Router = Router::new().route("/", post(upload)).layer(layer.extensions(true));
 /// # let _ = app;
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Assessment {
     /// The outermost first.
     layers: SmallVec<[Arc<LayerDecisions>; 1]>,
+    /// The innermost layer, which answers denials of the handler's own.
+    innermost: Arc<Config>,
 }
 
 /// The decisions of one layer on a request, and the permits that it holds.
@@ -91,10 +96,50 @@ struct Charged {
 }
 
 impl Assessment {
-    pub(super) fn within(outer: Option<&Self>, ours: &Arc<LayerDecisions>) -> Self {
-        let mut assessment = outer.cloned().unwrap_or_default();
-        assessment.layers.push(Arc::clone(ours));
-        assessment
+    /// The assessment of a layer within that of outer ones. A layer that lets a request pass without a decision has none.
+    pub(super) fn within(
+        outer: Option<&Self>,
+        config: &Arc<Config>,
+        ours: Option<&Arc<LayerDecisions>>,
+    ) -> Self {
+        let outer = outer.map(|outer| &outer.layers).into_iter().flatten();
+        Self {
+            layers: outer.chain(ours).cloned().collect(),
+            innermost: Arc::clone(config),
+        }
+    }
+
+    /// Returns the response that the innermost layer would have sent for a denial of the handler's own: its document or gRPC
+    /// status, its fields, `Retry-After`, and the reference of the event that is logged. A client that could not be decided gets a
+    /// 503, and one whose id is not valid a 400. `request` is the head of the request, which is an extractor of axum.
+    ///
+    /// ```
+    /// use axum::{body::Body, extract::State, http::request::Parts, response::Response};
+    /// use tollgate::{layer::Assessment, limiter::LimitHandle};
+    ///
+    /// async fn export(assessment: Assessment, State(exports): State<LimitHandle>, request: Parts) -> Response {
+    ///     match exports.admit("alice").await {
+    ///         Ok(_) => Response::new(Body::from("an export")),
+    ///         Err(denied) => assessment.refuse(&request, &denied).map(Body::from),
+    ///     }
+    /// }
+    /// ```
+    #[must_use]
+    pub fn refuse(&self, request: &Parts, denied: &NotAdmitted) -> Response<Bytes> {
+        let config = &self.innermost;
+        let mut fields = Fields::default();
+        if let NotAdmittedBy::Limit { client, decision } = &*denied.0 {
+            let decided = DecidedCharges {
+                in_force: &config.bound.in_force.load(),
+                members: &[client.as_member()],
+                decisions: slice::from_ref(decision),
+            };
+            let now = || config.limiter.time();
+            config.headers.write(decided, now, &mut fields);
+        }
+        denied.refused(request, |refusal| {
+            config.responder.respond(refusal, &mut fields)
+        })
     }
 
     /// The decisions on all limits: those of outer layers first, then in the order of rules.

@@ -1,5 +1,7 @@
 //! What becomes of a request once it is decided: fields for its response, or a refusal.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{Response, request::Parts};
 use http_body::Body;
@@ -79,7 +81,7 @@ impl Config {
             return Err(self.refuse_without_id(request, &missing, unsettled, fields));
         }
         if decided.is_denied() {
-            return Err(self.refuse(Refusal::denied(request, decided), fields));
+            return Err(self.refuse(Refusal::denied(request, decided.iter()), fields));
         }
         if let Some(unsettled) = &unsettled
             && self.extends
@@ -91,10 +93,11 @@ impl Config {
         Ok(())
     }
 
-    /// Lets a request proceed without charges. Its handler gets an assessment without decisions, or that of outer layers.
-    pub(super) fn pass(&self, request: &mut Parts) {
-        if self.extends && request.extensions.get::<Assessment>().is_none() {
-            request.extensions.insert(Assessment::default());
+    /// Lets a request proceed without charges. The assessment of its handler has the decisions of outer layers alone.
+    pub(super) fn pass(self: &Arc<Self>, request: &mut Parts) {
+        if self.extends {
+            let assessment = Assessment::within(request.extensions.get(), self, None);
+            request.extensions.insert(assessment);
         }
     }
 
@@ -124,7 +127,7 @@ impl Config {
     /// Concludes a request that could not be decided. One that only meets limits in shadow mode proceeds.
     #[cold]
     pub(super) fn fail(
-        &self,
+        self: &Arc<Self>,
         request: &mut Parts,
         asked: RequestCharges<'_>,
         error: &LimiterError,

@@ -97,9 +97,8 @@ impl RateLimitLayer {
     ///
     /// let layer = RateLimitLayer::new(Limit::per_second(10).burst(20), ClientIp::peer())
     ///     .limit("accounts", Limit::per_minute(300), HeaderId::new("x-account"))
-    ///     .limit_with("writes", Limit::per_minute(30), HeaderId::new("x-account"), |rule| {
-    ///         rule.only_if(methods([Method::POST, Method::PUT])).cost(2)
-    ///     });
+    ///     .limit("writes", Limit::per_minute(30), HeaderId::new("x-account"))
+    ///     .with_rule(|rule| rule.only_if(methods([Method::POST, Method::PUT])).cost(2));
     /// # let _ = layer;
     /// ```
     ///
@@ -113,37 +112,43 @@ impl RateLimitLayer {
     #[must_use]
     #[track_caller]
     pub fn limit(
-        self,
-        name: impl Into<LimitName>,
-        limit: Limit,
-        extractor: impl KeyExtractor,
-    ) -> Self {
-        self.limit_with(name, limit, extractor, |rule| rule)
-    }
-
-    /// Adds a limit as [`limit`](Self::limit) does, which has an example. `options` sets the options of its rule, such as
-    /// the [`cost`](Rule::cost) and the [requests](Rule::only_if) that it charges.
-    ///
-    /// # Panics
-    ///
-    /// Like [`limit`](Self::limit), and if the rule does not fit, as in [`rule`](Self::rule).
-    #[must_use]
-    #[track_caller]
-    pub fn limit_with(
         mut self,
         name: impl Into<LimitName>,
         limit: Limit,
         extractor: impl KeyExtractor,
-        options: impl FnOnce(Rule) -> Rule,
     ) -> Self {
         let name = name.into();
         let mut own = self.take_own("limit");
-        own.rules
-            .push(options(Rule::new(Arc::clone(&name.name), extractor)));
+        own.rules.push(Rule::new(Arc::clone(&name.name), extractor));
         own.limits.push((name, limit));
-        self.decide_in(MemoryBackend::new(), &own);
-        self.own = Some(own);
-        self
+        self.decide_by(own)
+    }
+
+    /// Sets the options of the rule of the limit before, such as its [`cost`](Rule::cost) and the [requests](Rule::only_if) that it
+    /// charges.
+    ///
+    /// ```
+    /// use tollgate::{ClientIp, Limit, RateLimitLayer};
+    ///
+    /// // Only failed requests count.
+    /// let layer = RateLimitLayer::new(Limit::per_minute(10), ClientIp::peer()).with_rule(|rule| {
+    ///     rule.refund_if(|ending| ending.status().is_some_and(|status| status.is_success()))
+    /// });
+    /// # let _ = layer;
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the rule does not fit, as in [`rule`](Self::rule); or if the layer was created by [`with_limiter`](Self::with_limiter) or
+    /// is already [`shared`](Self::shared).
+    #[must_use]
+    #[track_caller]
+    pub fn with_rule(mut self, options: impl FnOnce(Rule) -> Rule) -> Self {
+        let mut own = self.take_own("with_rule");
+        if let Some(rule) = own.rules.pop() {
+            own.rules.push(options(rule));
+        }
+        self.decide_by(own)
     }
 
     /// Keeps the buckets in a backend, with this name for the limit of [`new`](Self::new). Layers in the same store share
@@ -312,6 +317,14 @@ impl RateLimitLayer {
                  limiter's `Limits`, and a `rule` to the layer"
             ),
         }
+    }
+
+    /// Decides by these limits alone, in buckets of its own.
+    #[track_caller]
+    fn decide_by(mut self, own: OwnLimits) -> Self {
+        self.decide_in(MemoryBackend::new(), &own);
+        self.own = Some(own);
+        self
     }
 
     /// Decides by these limits alone, whose buckets are in a backend.

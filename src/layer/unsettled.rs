@@ -110,7 +110,7 @@ impl Unsettled {
 
     /// Returns the decisions for a handler, within those of outer layers.
     pub(super) fn assessment(&self, outer: Option<&Assessment>) -> Assessment {
-        Assessment::within(outer, &self.decisions)
+        Assessment::within(outer, &self.config, Some(&self.decisions))
     }
 
     /// Returns whether anything depends on the end of the request.

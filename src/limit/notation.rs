@@ -75,6 +75,8 @@ impl fmt::Display for Limit {
     /// | concurrency | `4 at once`, or `4 at once, held for 1m0s` |
     /// | tiers | `5 per 1s for infinite, then 1 per 15s for 15s, cooldown 1m0s, skippable` |
     /// | all or nothing | `unlimited` or `blocked` |
+    ///
+    /// In the alternate form (`{:#}`), durations are written for people: `10 per second, 20 at once`, `5 in any 15 minutes`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.algorithm() {
             Some(algorithm) => algorithm.parameters().fmt(f),

@@ -5,6 +5,7 @@ mod charged;
 mod decide;
 mod error;
 mod handle;
+mod not_admitted;
 mod permit_keeper;
 mod permit_record;
 mod permits;
@@ -12,6 +13,7 @@ mod prepare;
 mod record;
 mod reload;
 mod transaction;
+mod wait_text;
 
 use std::{fmt, sync::Arc, sync::Weak};
 
@@ -24,12 +26,16 @@ use self::{charged::Corrections, permit_keeper::PermitKeeper};
 pub(crate) use self::{
     charged::{Correction, PendingRefund},
     decide::{Failed, Members, owned},
+    not_admitted::{DenialText, NotAdmittedBy},
     permits::LentPermit,
     prepare::check_line,
     record::is_listened_to,
     reload::LimitsUser,
+    wait_text::wait_in_words,
 };
-pub use self::{error::LimiterError, handle::LimitHandle, transaction::Transaction};
+pub use self::{
+    error::LimiterError, handle::LimitHandle, not_admitted::NotAdmitted, transaction::Transaction,
+};
 use crate::{
     backend::{Backend, Stats},
     clock::{Clock, SystemClock, Timestamp},

@@ -128,7 +128,7 @@ fn emit(member: &Member<'_>, decision: &Decision, label: ResultLabel) {
             result,
             remaining,
             retry_after,
-            values = values.map(tracing::field::display),
+            values = values.map(|values| tracing::field::display(format!("{values:#}"))),
             overridden = is_own,
             "decided"
         );

@@ -46,7 +46,7 @@ pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
         headers.insert(header::CONTENT_TYPE, own.clone());
     }
     #[cfg(feature = "tonic")]
-    details::put_on(headers, code, &message, refusal);
+    details::put_on(headers, refusal);
     let message = utf8_percent_encode(&message, ESCAPED).to_string();
     let message = HeaderValue::try_from(message).expect("percent-encoded text is ASCII");
     headers.insert(STATUS, code.into());
@@ -71,9 +71,33 @@ mod details {
     use tonic::{Code, Status};
     use tonic_types::{ErrorDetails, StatusExt};
 
-    use crate::response::refusal::{Reason, Refusal};
+    use crate::{
+        limiter::NotAdmitted,
+        response::{
+            refusal::{Reason, Refusal},
+            responder::record,
+        },
+    };
 
-    pub(super) fn put_on(headers: &mut HeaderMap, code: i32, message: &str, refusal: &Refusal<'_>) {
+    pub(super) fn put_on(headers: &mut HeaderMap, refusal: &Refusal<'_>) {
+        let added = status(refusal).add_header(headers);
+        added.expect("text is percent-encoded, and bytes are base64");
+    }
+
+    /// The status that a layer refuses calls with: its code, message, `RetryInfo`, `QuotaFailure` and reference, which is logged.
+    impl From<NotAdmitted> for Status {
+        fn from(denied: NotAdmitted) -> Self {
+            let (call, ()) = http::Request::new(()).into_parts();
+            denied.refused(&call, |refusal| {
+                record(&refusal);
+                status(&refusal)
+            })
+        }
+    }
+
+    fn status(refusal: &Refusal<'_>) -> Status {
+        let code = refusal.reason.codes().grpc;
+        let message = refusal.message();
         let mut details = ErrorDetails::new();
         details.set_request_info(&refusal.id, "");
         if let Some(wait) = refusal.retry_after() {
@@ -85,14 +109,12 @@ mod details {
                 None => limit.limit.into(),
             };
             let description = match refusal.reason {
-                Reason::TooCostly { .. } => message.to_owned(),
+                Reason::TooCostly { .. } => message.clone(),
                 _ => limit.to_string(),
             };
             details.add_quota_failure_violation(subject, description);
         }
-        let status = Status::with_error_details(Code::from_i32(code), message, details);
-        let added = status.add_header(headers);
-        added.expect("text is percent-encoded, and bytes are base64");
+        Status::with_error_details(Code::from_i32(code), message, details)
     }
 }
 

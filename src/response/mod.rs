@@ -17,7 +17,6 @@ mod grpc;
 mod policy;
 mod refusal;
 mod responder;
-mod wait;
 
 pub(crate) use self::{
     fields::Fields,

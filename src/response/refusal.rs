@@ -2,14 +2,13 @@ use std::{borrow::Cow, cmp::Reverse, fmt, time::Duration};
 
 use http::{StatusCode, request::Parts};
 
-use super::{policy::DecidedCharges, wait};
 use crate::{
-    batch::Member,
+    batch::{Member, OwnedMember},
     decision::{Decision, ceil_secs},
     id::{Id, redacted},
     key::MissingId,
     limit::Limit,
-    limiter::LimiterError,
+    limiter::{DenialText, LimiterError, NotAdmitted, NotAdmittedBy, wait_in_words},
     random,
 };
 
@@ -153,8 +152,11 @@ impl<'a> Refusal<'a> {
     }
 
     /// Creates the refusal of a request by the limits that deny it.
-    pub(crate) fn denied(request: &'a Parts, decided: DecidedCharges<'a>) -> Self {
-        let denying = decided.iter().filter(|(_, decision)| decision.denies());
+    pub(crate) fn denied(
+        request: &'a Parts,
+        decided: impl Iterator<Item = (&'a Member<'a>, &'a Decision)>,
+    ) -> Self {
+        let denying = decided.filter(|(_, decision)| decision.denies());
         let mut denials: Vec<_> = denying
             .map(|(member, decision)| Denial::new(member, decision))
             .collect();
@@ -220,11 +222,11 @@ impl<'a> Refusal<'a> {
         self.denials().first()?.docs
     }
 
-    /// The message for humans: one sentence without a full stop, such as `too many new orders (300 per 3h0m0s, 300 at
+    /// The message for humans: one sentence without a full stop, such as `too many new orders (300 per 3 hours, 300 at
     /// once) from 12345678: retry in 36 s, see https://example.com/limits`.
     #[must_use]
     pub fn message(&self) -> String {
-        let wait = self.retry_after_secs().map(wait::in_words);
+        let wait = self.retry_after_secs().map(wait_in_words);
         let mut message = match (&self.reason, self.limits.first()) {
             (Reason::OverLimit | Reason::Blocked, Some(denial)) => match (wait, self.reason) {
                 (Some(wait), _) => format!("{denial}: retry in {wait}"),
@@ -245,6 +247,29 @@ impl<'a> Refusal<'a> {
             message.push_str(docs);
         }
         message
+    }
+}
+
+impl NotAdmitted {
+    /// Answers the request of the client by its refusal.
+    pub(crate) fn refused<T>(&self, request: &Parts, answer: impl FnOnce(Refusal<'_>) -> T) -> T {
+        match &*self.0 {
+            NotAdmittedBy::Limit { client, decision } => {
+                let decided = [(&client.as_member(), decision)];
+                answer(Refusal::denied(request, decided.into_iter()))
+            }
+            NotAdmittedBy::Error {
+                error: LimiterError::InvalidId { source, .. },
+                ..
+            } => {
+                let missing = MissingId::client(source.to_string());
+                answer(Refusal::new(request, Reason::NoId(&missing)))
+            }
+            NotAdmittedBy::Error { client, error } => {
+                let member = client.as_ref().map(OwnedMember::as_member);
+                answer(Refusal::failed(request, error, member.as_slice()))
+            }
+        }
     }
 }
 
@@ -303,7 +328,7 @@ impl<'a> Denial<'a> {
 
     /// Returns the reason of a block, if the limit is a list of blocked clients. It is the description of the list.
     pub(super) fn block(&self) -> Option<&'a str> {
-        self.description.filter(|_| self.member.limit.is_block())
+        self.member.block_reason()
     }
 
     fn reason(&self) -> Reason<'static> {
@@ -328,26 +353,9 @@ impl<'a> Denial<'a> {
 }
 
 impl fmt::Display for Denial<'_> {
-    /// Writes `too many new orders (300 per 3h0m0s, 300 at once) from 12345678` or, for a limit without a description,
+    /// Writes `too many new orders (300 per 3 hours, 300 at once) from 12345678` or, for a limit without a description,
     /// ``limit `free` exceeded (1000 per calendar month) from alice``.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(reason) = self.block() {
-            return f.write_str(reason);
-        }
-        let is_blocked = self.decision.blocked();
-        // The limit of a layer with one limit is called `requests`.
-        let requests = (self.limit == "requests").then_some("requests");
-        match (self.description.or(requests), is_blocked) {
-            (Some(what), true) => write!(f, "{what} are blocked")?,
-            (Some(what), false) => write!(f, "too many {what}")?,
-            (None, true) => write!(f, "limit `{}` is blocked", self.limit)?,
-            (None, false) => write!(f, "limit `{}` exceeded", self.limit)?,
-        }
-        if let Some(values) = self.member.by.filter(|_| !is_blocked) {
-            write!(f, " ({values})")?;
-        }
-        let preposition = if is_blocked { "for" } else { "from" };
-        let client = self.client();
-        client.map_or(Ok(()), |client| write!(f, " {preposition} {client}"))
+        DenialText::new(self.member, self.decision).fmt(f)
     }
 }

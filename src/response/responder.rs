@@ -71,7 +71,7 @@ fn add_common(headers: &mut HeaderMap, refusal: &Refusal<'_>, is_grpc: bool) {
 
 /// Counts a refusal, records it on the span of the request, and emits an event for each limit that refuses it, the strictest
 /// first.
-fn record(refusal: &Refusal<'_>) {
+pub(super) fn record(refusal: &Refusal<'_>) {
     let reason = refusal.reason.codes().name;
     metrics::refused(reason);
     if !is_listened_to() {
@@ -106,7 +106,7 @@ fn emit(refusal: &Refusal<'_>, denial: Option<&Denial<'_>>) {
         reason = refusal.reason.codes().name,
         detail,
         limit = denial.map(|denial| denial.limit),
-        values = values.map(field::display),
+        values = values.map(|values| field::display(format!("{values:#}"))),
         overridden = values
             .and(denial)
             .map(|denial| denial.member.is_overridden()),

@@ -36,7 +36,7 @@ async fn grpc_request_is_told_by_trailers_only() {
             ("grpc-status", "8"),
             (
                 "grpc-message",
-                "too many requests (1 per 1m0s, 1 at once) from 203.0.113.7: retry in 60 s",
+                "too many requests (1 per minute, 1 at once) from 203.0.113.7: retry in 60 s",
             ),
             ("grpc-retry-pushback-ms", "60000"),
             ("retry-after", "60"),
@@ -164,7 +164,7 @@ mod tonic_client {
         check(&mut client).await.unwrap();
         let status = check(&mut client).await.unwrap_err();
         assert_eq!(status.code(), Code::ResourceExhausted);
-        let message = "too many requests (2 per 1m0s, 2 at once) from 127.0.0.1: retry in 30 s";
+        let message = "too many requests (2 per minute, 2 at once) from 127.0.0.1: retry in 30 s";
         assert_eq!(status.message(), message);
     }
 

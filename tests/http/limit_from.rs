@@ -115,7 +115,7 @@ async fn fields_and_refusals_show_the_values_of_the_request() {
             .unwrap(),
     )
     .await;
-    assert!(refusal.contains("(2 in any 1m0s)"), "{refusal}");
+    assert!(refusal.contains("(2 in any minute)"), "{refusal}");
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ mod grpc;
 mod ids;
 #[cfg(feature = "axum")]
 mod limit_from;
+mod own_denials;
 mod own_limits;
 mod pace;
 mod permits;

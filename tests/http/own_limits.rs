@@ -62,6 +62,14 @@ async fn clones_share_their_memory_and_layers_do_not() {
 }
 
 #[tokio::test]
+async fn only_limit_has_the_options_of_a_rule() {
+    let layer = two_of_an_ip().with_rule(|rule| rule.cost(2));
+    for (ip, expected) in [("192.0.2.1", 200), ("192.0.2.1", 429), ("192.0.2.2", 200)] {
+        assert_eq!(status(&layer, ip).await, expected);
+    }
+}
+
+#[tokio::test]
 async fn shared_layers_share_buckets_of_one_name() {
     let store = Arc::new(MemoryBackend::new());
     let layer = |name: &str| two_of_an_ip().shared(name, store.clone());
@@ -76,9 +84,8 @@ fn three_limits() -> RateLimitLayer {
     let account = || HeaderId::new("x-account");
     two_of_an_ip()
         .limit("accounts", two().burst(4), account())
-        .limit_with("writes", two(), account(), |rule| {
-            rule.only_if(methods([Method::POST])).cost(2)
-        })
+        .limit("writes", two(), account())
+        .with_rule(|rule| rule.only_if(methods([Method::POST])).cost(2))
 }
 
 #[tokio::test]
@@ -157,10 +164,14 @@ fn limits_that_cannot_be_added_panic_at_start() {
             "another extractor",
         ),
         (
-            mistake(|| three_limits().limit_with("a", two(), Everyone, |rule| rule.cost(3))),
+            mistake(|| everyone(three_limits(), "a").with_rule(|rule| rule.cost(3))),
             "at most 2 can ever pass",
         ),
         (mistake(|| everyone(shared(), "b")), "before `shared`"),
+        (
+            mistake(|| shared().with_rule(|rule| rule.cost(2))),
+            "before `shared`",
+        ),
         (
             mistake(|| {
                 everyone(

@@ -74,7 +74,7 @@ async fn refusal_is_a_problem_document() {
         "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
         "title": "Quota Exceeded",
         "status": 429,
-        "detail": "too many requests (10 per 1s, 20 at once) from 172.16.123.1: retry in 1 s",
+        "detail": "too many requests (10 per second, 20 at once) from 172.16.123.1: retry in 1 s",
         "violated-policies": ["requests"],
     });
     assert_eq!(document, expected);
@@ -101,8 +101,7 @@ async fn refusal_names_all_limits_that_deny_and_no_others() {
     );
     assert_eq!(response.headers()["retry-after"], "1800");
     let document = document(response).await;
-    let detail =
-        "limit `all` exceeded (2 per 1h0m0s, 2 at once) from everyone: retry in 30 minutes";
+    let detail = "limit `all` exceeded (2 per hour, 2 at once) from everyone: retry in 30 minutes";
     assert_eq!(document["detail"], detail);
     assert_eq!(document["violated-policies"], json!(["all", "per-ip"]));
 }
@@ -124,7 +123,7 @@ async fn acme_client_is_told_as_boulder_would() {
     assert_eq!(response.headers()["link"], link);
     let document = document(response).await;
     assert_eq!(document["type"], "urn:ietf:params:acme:error:rateLimited");
-    let detail = "too many new orders (300 per 3h0m0s, 300 at once) from 12345678: retry in 3 hours, \
+    let detail = "too many new orders (300 per 3 hours, 300 at once; the cost is 300) from 12345678: retry in 3 hours, \
                   see https://example.com/limits";
     assert_eq!(document["detail"], detail);
     // The same in plain words.
@@ -251,8 +250,8 @@ async fn each_limit_that_refuses_has_an_event_the_strictest_first() {
         )
     };
     let expected = [
-        event("ranges", "1h0m0s", true, "2001:db8::/48", 3600),
-        event("requests", "1m0s", false, client, 60),
+        event("ranges", "hour", true, "2001:db8::/48", 3600),
+        event("requests", "minute", false, client, 60),
     ];
     assert_eq!(events(&log), expected);
 }

@@ -99,7 +99,7 @@ async fn refused_request_is_told_when_there_is_room_in_the_line() {
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(refused.headers()[header::RETRY_AFTER], "7");
     let text = text(refused).await;
-    let limit = "(10 per 1s, 2 at once, waiting up to 2s)";
+    let limit = "(10 per second, 2 at once, waiting up to 2 s)";
     assert!(text.contains(limit), "{text}");
 }
 

@@ -15,6 +15,7 @@ use std::{fmt, time::Duration};
 pub(crate) use self::arithmetic::{Permits, new_name};
 use super::{
     Algorithm, FieldReader, Invalid, LimitError, Notation, Parameters, Share, Terms, WrittenFields,
+    duration::DurationText,
     format_duration,
     notation::{Form, duration_or_word, split_option, whole},
 };
@@ -158,7 +159,10 @@ impl fmt::Display for Concurrency {
         let limit = self.limit;
         match self.hold {
             Self::DEFAULT_HOLD => write!(f, "{limit} at once"),
-            hold => write!(f, "{limit} at once, held for {}", format_duration(hold)),
+            hold => {
+                write!(f, "{limit} at once, held for ")?;
+                DurationText(hold).fmt(f)
+            }
         }
     }
 }

@@ -16,7 +16,9 @@ use std::{fmt, time::Duration};
 pub(crate) use self::arithmetic::Ticks;
 use super::{
     Algorithm, FieldReader, Invalid, LONGEST_US, LimitError, Notation, Parameters, Share, Terms,
-    WrittenFields, format_duration,
+    WrittenFields,
+    duration::{DurationText, PeriodText},
+    format_duration,
     notation::{Form, duration_or_word, split_option, whole},
     span_us, thousandths_of_unit,
 };
@@ -227,10 +229,12 @@ impl Notation for Gcra {
 /// Writes `10 per 1s, 20 at once` or `10 per 1s, 20 at once, waiting up to 2s`.
 impl fmt::Display for Gcra {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let period = format_duration(self.period());
-        write!(f, "{} per {period}, {} at once", self.count, self.burst)?;
+        write!(f, "{} per ", self.count)?;
+        PeriodText(self.period()).fmt(f)?;
+        write!(f, ", {} at once", self.burst)?;
         if self.max_wait > 0 {
-            write!(f, ", waiting up to {}", format_duration(self.max_wait()))?;
+            f.write_str(", waiting up to ")?;
+            DurationText(self.max_wait()).fmt(f)?;
         }
         Ok(())
     }

@@ -134,7 +134,8 @@ impl Notation for Quota {
 /// Writes `1000 per calendar day`, `1000 per calendar day at +02:00` or `1000 per 24h0m0s from first use`.
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} per {}", self.quota, self.per)
+        write!(f, "{} per ", self.quota)?;
+        self.per.fmt(f)
     }
 }
 

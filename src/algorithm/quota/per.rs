@@ -2,7 +2,7 @@ use std::{fmt, time::Duration};
 
 use super::utc_offset::UtcOffset;
 use crate::{
-    algorithm::{Invalid, format_duration, span_us},
+    algorithm::{Invalid, duration::DurationText, span_us},
     clock::date::next_month,
 };
 
@@ -183,8 +183,8 @@ impl fmt::Display for Per {
             PeriodKind::Calendar(unit, UtcOffset::UTC) => write!(f, "calendar {unit}"),
             PeriodKind::Calendar(unit, offset) => write!(f, "calendar {unit} at {offset}"),
             PeriodKind::FirstUse(us) => {
-                let length = format_duration(Duration::from_micros(us));
-                write!(f, "{length} from first use")
+                DurationText(Duration::from_micros(us)).fmt(f)?;
+                f.write_str(" from first use")
             }
         }
     }

@@ -1,6 +1,9 @@
 use std::{fmt, time::Duration};
 
-use crate::algorithm::{LONGEST_US, LimitError, NEVER, duration::format_span};
+use crate::algorithm::{
+    LONGEST_US, LimitError, NEVER,
+    duration::{DurationText, PeriodText},
+};
 
 /// One tier of a limit. The [module docs](super) have an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,11 +62,13 @@ impl Tier {
 impl fmt::Display for Tier {
     /// Writes `50 per 5s for 5s, cooldown 15s, skippable`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let window = format_span(self.window);
-        let active = format_span(self.active);
-        write!(f, "{} per {window} for {active}", self.limit)?;
+        write!(f, "{} per ", self.limit)?;
+        PeriodText(self.window).fmt(f)?;
+        f.write_str(" for ")?;
+        DurationText(self.active).fmt(f)?;
         if !self.cooldown.is_zero() {
-            write!(f, ", cooldown {}", format_span(self.cooldown))?;
+            f.write_str(", cooldown ")?;
+            DurationText(self.cooldown).fmt(f)?;
         }
         f.write_str(if self.skippable { ", skippable" } else { "" })
     }

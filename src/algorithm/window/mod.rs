@@ -12,7 +12,9 @@ use std::{fmt, time::Duration};
 pub(crate) use self::arithmetic::{Shown, Units};
 use super::{
     Algorithm, FieldReader, Invalid, LimitError, Notation, Parameters, Share, Terms, WrittenFields,
-    ceil_micros, format_duration,
+    ceil_micros,
+    duration::PeriodText,
+    format_duration,
     notation::{Form, duration_or_word, whole},
     span_us,
 };
@@ -141,7 +143,7 @@ impl Notation for Window {
 /// Writes `5 in any 15m0s`.
 impl fmt::Display for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let window = format_duration(self.window());
-        write!(f, "{} in any {window}", self.limit)
+        write!(f, "{} in any ", self.limit)?;
+        PeriodText(self.window()).fmt(f)
     }
 }

@@ -22,7 +22,7 @@ fn decisions_are_counted_for_each_limit() {
     page.wait_for_text("#denied", &(denied + 7).to_string());
     page.wait_for_text(&row("searches", "allowed"), "0");
     let about = page.content("[data-limit=requests] .about");
-    assert!(about.contains("60 per 1m0s, 30 at once"), "{about}");
+    assert!(about.contains("60 per minute, 30 at once"), "{about}");
     assert!(about.contains("2 overrides"), "{about}");
 }
 

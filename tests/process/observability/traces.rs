@@ -104,8 +104,8 @@ async fn denials_name_the_values_of_the_limit_and_whether_they_are_an_override()
     let mut seen: Vec<_> = seen.collect();
     seen.dedup();
     let expected = [
-        ("alice", Some("2 per 1h0m0s, 2 at once"), "false"),
-        ("vip", Some("1 per 1h0m0s, 1 at once"), "true"),
+        ("alice", Some("2 per hour, 2 at once"), "false"),
+        ("vip", Some("1 per hour, 1 at once"), "true"),
         ("spammer", Some("blocked"), "true"),
         ("7", None, "false"),
     ];

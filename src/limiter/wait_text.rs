@@ -1,11 +1,9 @@
-//! Waits in words.
-
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 /// Writes a wait for people: `36 s`, `60 minutes`, `7 days 9 hours`. It is rounded up, and exact up to two minutes.
-pub(super) fn in_words(secs: u64) -> String {
+pub(crate) fn wait_in_words(secs: u64) -> String {
     let (large, small) = match secs {
         0..=120 => return format!("{secs} s"),
         121..=7_200 => return count(secs.div_ceil(MINUTE), "minute"),
@@ -44,7 +42,7 @@ mod tests {
             (634_683, "7 days 9 hours"),
             (604_800, "7 days"),
         ] {
-            assert_eq!(in_words(secs), text, "{secs}");
+            assert_eq!(wait_in_words(secs), text, "{secs}");
         }
     }
 }
