@@ -52,7 +52,7 @@ pub(crate) fn table(
     rows: impl IntoIterator<Item = Vec<String>>,
 ) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED);
+    table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_header(head).add_rows(rows);
     for column in table.column_iter_mut().skip(texts) {
         column.set_cell_alignment(CellAlignment::Right);

@@ -47,7 +47,7 @@ pub(crate) fn request(at: i64, ip: &str, path: &str) -> Request {
 /// The line of a request in Combined Log Format.
 pub(crate) fn combined(request: &Request) -> String {
     let at = Timestamp::from_second(START + request.at).unwrap();
-    let at = at.to_zoned(TimeZone::UTC);
+    let at = at.to_zoned_datetime(TimeZone::UTC);
     let at = at.strftime("%d/%b/%Y:%H:%M:%S +0000");
     let Request {
         ip, method, path, ..
