@@ -289,8 +289,7 @@ impl RateLimitLayer {
     }
 
     /// Sets whether gRPC requests are refused with HTTP 200 and a `grpc-status`, as they are by default. A request is one of gRPC
-    /// if it is certain: `POST` over HTTP/2, with `te: trailers` and the content type `application/grpc`, or `POST` with that
-    /// of gRPC-Web.
+    /// if it is `POST` with the content type of gRPC or of gRPC-Web, over any version of HTTP.
     ///
     /// Turn it off behind a proxy that asks this server over HTTP whether to admit a request: nginx's `auth_request`, Traefik's
     /// `ForwardAuth`, Envoy's `ext_authz` over HTTP. Such a proxy would treat the status 200 as approval.

@@ -3,37 +3,31 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{
-    HeaderName, HeaderValue, Method, Response, StatusCode, Version, header, request::Parts,
-};
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::{format::response, refusal::Refusal};
 
 const GRPC: &str = "application/grpc";
+/// The media types of requests, without the suffix that names the encoding of messages.
+const MEDIA_TYPES: [&str; 3] = [GRPC, "application/grpc-web", "application/grpc-web-text"];
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 /// The characters to escape in a gRPC message: all but printable ASCII, and `%`.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// Returns whether a request is certainly one of gRPC, which is `POST` over HTTP/2 with `te: trailers`, or of gRPC-Web, which is
-/// `POST` over any version.
+/// Returns whether a request is one of gRPC or of gRPC-Web, by its content type. The HTTP version does not tell: a layer outside that
+/// turns gRPC-Web into gRPC leaves the version of HTTP/1.1.
 pub(super) fn is_grpc(request: &Parts) -> bool {
     let content_type = request.headers.get(header::CONTENT_TYPE);
     let bytes = content_type.map_or(&b""[..], HeaderValue::as_bytes);
-    let kind = bytes.split(|byte| b"+;".contains(byte)).next();
+    let mut parts = bytes.split(|byte| b"+;".contains(byte));
+    let media = parts.next().unwrap_or_default().trim_ascii();
     request.method == Method::POST
-        && match kind.unwrap_or_default() {
-            b"application/grpc" => request.version == Version::HTTP_2 && takes_trailers(request),
-            kind => matches!(kind, b"application/grpc-web" | b"application/grpc-web-text"),
-        }
-}
-
-fn takes_trailers(request: &Parts) -> bool {
-    let lines = request.headers.get_all(header::TE).iter();
-    let mut codings = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
-    codings.any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"trailers"))
+        && MEDIA_TYPES
+            .iter()
+            .any(|grpc| media.eq_ignore_ascii_case(grpc.as_bytes()))
 }
 
 pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {

@@ -7,6 +7,7 @@ mod assessments;
 mod failures;
 mod fields;
 mod grpc;
+mod grpc_web;
 mod ids;
 #[cfg(feature = "axum")]
 mod limit_from;
