@@ -16,7 +16,7 @@ pub(crate) fn next_month(day: i64) -> i64 {
 }
 
 /// Reads an instant such as `2026-01-01T00:00:00Z`, in seconds since 1970.
-pub(super) fn seconds(text: &str) -> Option<i64> {
+pub(crate) fn seconds(text: &str) -> Option<i64> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let [year, month, day] = numbers(date, '-')?;
     let [hour, minute, second] = numbers(time, ':')?;

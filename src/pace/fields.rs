@@ -4,6 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName};
 
+use crate::{algorithm::parse_duration, clock::date::seconds};
+
 /// The fields of services and of earlier drafts: what remains, and when there is more. The first that is present counts.
 const SEPARATE: [(&str, &[&str]); 3] = [
     ("ratelimit-remaining", &["ratelimit-reset"]),
@@ -19,6 +21,9 @@ const EPOCH_SECS: u64 = 1_000_000_000;
 
 /// The same bound in milliseconds.
 const EPOCH_MS: u64 = 1_000_000_000_000;
+
+/// The wait if a server does not say for how long, or says it in a form that cannot be read.
+pub(super) const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 
 /// The most policies of a response that are searched, so that no server makes that slow.
 const MOST_POLICIES: usize = 16;
@@ -83,27 +88,66 @@ fn draft7(headers: &HeaderMap) -> Option<(u64, Option<Duration>)> {
     let pairs = members.iter().filter_map(|member| member.split_once('='));
     let pairs: Vec<_> = pairs.collect();
     let get = |key| pairs.iter().find(|(name, _)| *name == key);
-    let reset = get("reset").and_then(|(_, reset)| rounded_up(reset));
-    Some((whole(get("remaining")?.1)?, reset.map(delta)))
+    let reset = |text| rounded_up(text).map_or(DEFAULT_WAIT, delta);
+    let reset = get("reset").map(|(_, text)| reset(text));
+    Some((rounded_down(get("remaining")?.1)?, reset))
 }
 
+/// Reads fields of their own. Where proxies or several limits have added values, the lowest number counts, and the longest wait.
 fn separate(headers: &HeaderMap, now: SystemTime) -> Option<(u64, Option<Duration>)> {
     SEPARATE.iter().find_map(|(remaining, resets)| {
-        let remaining = whole(single(headers, remaining)?)?;
-        let mut resets = resets.iter().filter_map(|reset| single(headers, reset));
-        Some((remaining, resets.find_map(|reset| until(reset, now))))
+        let remaining = values(headers, remaining).filter_map(rounded_down).min()?;
+        let mut waits = resets
+            .iter()
+            .filter_map(|reset| longest(headers, reset, now));
+        let is_present = resets.iter().any(|reset| headers.contains_key(*reset));
+        Some((
+            remaining,
+            waits.next().or(is_present.then_some(DEFAULT_WAIT)),
+        ))
     })
 }
 
-/// Reads a number of seconds from now, or an instant: a date, or seconds or milliseconds since 1970.
+/// Returns the longest wait of a field's values.
+pub(super) fn longest(headers: &HeaderMap, name: &str, now: SystemTime) -> Option<Duration> {
+    values(headers, name)
+        .filter_map(|value| until(value, now))
+        .max()
+}
+
+/// Reads a number of seconds from now, a duration, or an instant: a date, or seconds or milliseconds since 1970.
 fn until(reset: &str, now: SystemTime) -> Option<Duration> {
     let instant = match rounded_up(reset) {
         Some(secs @ ..EPOCH_SECS) => return Some(delta(secs)),
         Some(secs @ EPOCH_SECS..EPOCH_MS) => UNIX_EPOCH.checked_add(Duration::from_secs(secs)),
         Some(ms) => UNIX_EPOCH.checked_add(Duration::from_millis(ms)),
-        None => httpdate::parse_http_date(reset).ok(),
+        None => match parse_duration(reset) {
+            Ok(wait) => return Some(wait.max(Duration::from_millis(1))),
+            Err(_) => httpdate::parse_http_date(reset)
+                .ok()
+                .or_else(|| rfc3339(reset)),
+        },
     };
     Some(instant?.duration_since(now).unwrap_or_default())
+}
+
+/// Reads an instant of RFC 3339, whose time can have an offset from UTC and a fraction of a second, which is rounded up.
+fn rfc3339(text: &str) -> Option<SystemTime> {
+    let text = text.to_ascii_uppercase();
+    let time_at = text.find('T')?;
+    let zone_at = time_at + text[time_at..].find(['Z', '+', '-'])?;
+    let (local, zone) = text.split_at(zone_at);
+    let (local, fraction) = local.split_once('.').unwrap_or((local, "0"));
+    let more = i64::from(whole(fraction)? > 0);
+    let offset = || seconds(&format!("1970-01-01T{}:00Z", &zone[1..]));
+    let ahead = match zone.chars().next()? {
+        '+' => offset()?,
+        '-' => -offset()?,
+        _ if zone == "Z" => 0,
+        _ => return None,
+    };
+    let since_1970 = seconds(&format!("{local}Z"))? - ahead + more;
+    UNIX_EPOCH.checked_add(Duration::from_secs(since_1970.try_into().ok()?))
 }
 
 /// Returns a time in whole seconds. If nothing is left for 0 seconds, the server has rounded down.
@@ -169,6 +213,18 @@ fn is_name(text: &str) -> bool {
     is_string || text.bytes().all(is_token)
 }
 
+/// The values of a field: its lines, and the items of those that are lists. Dates contain a comma, and are no lists.
+pub(super) fn values<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a str> {
+    let lines = headers.get_all(name).into_iter();
+    lines
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| {
+            let is_date = httpdate::parse_http_date(line.trim()).is_ok();
+            let most = if is_date { 1 } else { usize::MAX };
+            line.splitn(most, ',').map(str::trim)
+        })
+}
+
 /// The only line of a field, if it is text.
 pub(super) fn single<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut lines = headers.get_all(name).iter();
@@ -180,6 +236,13 @@ pub(super) fn single<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
 pub(super) fn whole(text: &str) -> Option<u64> {
     let is_whole = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_whole.then(|| text.parse().unwrap_or(u64::MAX))
+}
+
+/// Reads a number of digits, and rounds a fraction down.
+fn rounded_down(text: &str) -> Option<u64> {
+    let (number, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    whole(fraction)?;
+    whole(number)
 }
 
 /// Reads a number of digits, and rounds a fraction up.

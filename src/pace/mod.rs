@@ -33,10 +33,12 @@
 //! | `X-RateLimit-Remaining`, `X-RateLimit-Reset-After` or `X-RateLimit-Reset` | many services |
 //! | `X-Rate-Limit-Remaining`, `X-Rate-Limit-Reset` | others |
 //!
-//! A reset is a number of seconds, or an instant: seconds or milliseconds since 1970, or an HTTP date. The layer compares instants with the
-//! response's `Date`, so both clocks may differ. It rounds fractions of a second up, and reads 0 as a second that was rounded down.
+//! A reset is a number of seconds, a duration such as `6m0s`, or an instant: seconds or milliseconds since 1970, an HTTP date, or one of
+//! RFC 3339. The layer compares instants with the response's `Date`, so both clocks may differ. It rounds what remains down and fractions
+//! of a second up, reads 0 as a second that was rounded down, and waits one second for a reset that it cannot read. If a field has several
+//! values, the least that remains counts, and the longest wait.
 //!
-//! A refusal is a 429, a 503 with `Retry-After`, or, in the response's head, gRPC's `RESOURCE_EXHAUSTED` or `UNAVAILABLE` with a wait. Its
+//! A refusal is a 429, a 403 or 503 with `Retry-After`, or, in the response's head, gRPC's `RESOURCE_EXHAUSTED` or `UNAVAILABLE` with a wait. Its
 //! wait is that of `RetryInfo` (feature `tonic`) or `grpc-retry-pushback-ms`, else of `retry-after-ms` or `Retry-After` in seconds or as
 //! a date, else of the fields above, else one second.
 //!

@@ -4,10 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode, header};
 
-use super::fields::{RateFields, date, rounded_up, single, whole};
-
-/// The wait after a refusal without a time to wait for.
-const DEFAULT_WAIT: Duration = Duration::from_secs(1);
+use super::fields::{DEFAULT_WAIT, RateFields, date, longest, rounded_up, single, values, whole};
 
 /// The content of a response.
 #[derive(Debug)]
@@ -64,12 +61,14 @@ fn wait_after_refusal(said: Option<Duration>, fields: &RateFields) -> Duration {
     waits.find(|wait| !wait.is_zero()).unwrap_or(DEFAULT_WAIT)
 }
 
-/// Returns the refusal of a 429, or of a 503 with a time. Other failures are not about rates.
+/// Returns the refusal of a 429, or of a 403 or 503 with a time. Other failures are not about rates.
 fn http_refusal(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Option<RetryAdvice> {
     let wait = retry_after(headers, now);
     match status {
         StatusCode::TOO_MANY_REQUESTS => Some(RetryAdvice::Later(wait)),
-        StatusCode::SERVICE_UNAVAILABLE => wait.map(|wait| RetryAdvice::Later(Some(wait))),
+        StatusCode::FORBIDDEN | StatusCode::SERVICE_UNAVAILABLE => {
+            wait.map(|wait| RetryAdvice::Later(Some(wait)))
+        }
         _ => None,
     }
 }
@@ -104,12 +103,12 @@ fn retry_info(_: &HeaderMap) -> Option<Duration> {
     None
 }
 
-/// Reads the wait of `retry-after-ms` or of `Retry-After`, which is in seconds or a date (RFC 9110, section 10.2.3).
+/// Reads the wait of `retry-after-ms` or of `Retry-After`, which is in seconds or a date (RFC 9110, section 10.2.3). The longest of
+/// several counts.
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let ms = single(headers, "retry-after-ms").and_then(rounded_up);
-    let secs = || single(headers, header::RETRY_AFTER.as_str()).and_then(rounded_up);
-    let date = || date(headers, &header::RETRY_AFTER);
+    let ms = values(headers, "retry-after-ms")
+        .filter_map(rounded_up)
+        .max();
     ms.map(Duration::from_millis)
-        .or_else(|| secs().map(Duration::from_secs))
-        .or_else(|| Some(date()?.duration_since(now).unwrap_or_default()))
+        .or_else(|| longest(headers, header::RETRY_AFTER.as_str(), now))
 }

@@ -48,6 +48,8 @@ async fn hostile_servers_hold_a_request_back_for_the_maximum_at_most() {
         "ratelimit: \"l\";r=0;t=999999999999999",
         "x-ratelimit-remaining: 0 | x-ratelimit-reset: 99999999999999999",
         "x-ratelimit-remaining: 0 | x-ratelimit-reset: 999999999",
+        "x-ratelimit-remaining: 0 | x-ratelimit-reset: 9999-12-31T23:59:59-23:59",
+        "x-ratelimit-remaining: 0 | x-ratelimit-reset: 5000000000000h",
         "grpc-status: 8 | grpc-retry-pushback-ms: 2147483647",
         // They contradict themselves.
         "status: 429 | retry-after: 86400 | ratelimit: \"l\";r=5;t=0",
@@ -111,8 +113,8 @@ async fn refusal_that_asks_for_no_wait_is_retried_a_second_later() {
 
 /// Random fields with random values, many of them nonsense.
 fn random_answer(random: &mut Random) -> Response<Full<Bytes>> {
-    const STATUSES: [u16; 6] = [200, 200, 204, 429, 503, 500];
-    const VALUES: [&str; 19] = [
+    const STATUSES: [u16; 7] = [200, 200, 204, 403, 429, 503, 500];
+    const VALUES: [&str; 22] = [
         "\"l\";q=5;w=1",
         "\"l\";q=5;w=1, \"m\";q=9;w=90",
         "\"m\";r=2;t=9, \"l\";r=0",
@@ -131,6 +133,9 @@ fn random_answer(random: &mut Random) -> Response<Full<Bytes>> {
         "\"l\";r=0",
         "Fri, 31 Dec 9999 23:59:59 GMT",
         "Thu, 01 Jan 1970 00:00:00 GMT",
+        "2262-04-11T23:47:16+23:59",
+        "99999999h",
+        "0.0, 3, soon",
         "soon",
     ];
     let mut one_of = |len: usize| usize::try_from(random.below(len as u64)).unwrap();

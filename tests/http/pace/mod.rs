@@ -123,8 +123,9 @@ async fn held_after(script: Script, max_wait: Duration) -> Duration {
 }
 
 /// Fields of a response, with ` | ` between them, and for how many milliseconds they hold the next request back. Without a reset, the
-/// average interval counts; 0 seconds are those that were rounded down, and fractions are rounded up. What contradicts itself, is no
-/// number or has passed says nothing.
+/// average interval counts; 0 seconds are those that were rounded down, and fractions are rounded up. A reset that cannot be read is a
+/// second. Of several values, the least remaining and the longest reset count. What remains but is no number, or has passed, says
+/// nothing.
 const HELD: &str = r#"
 0 |
 0 | ratelimit: "l";r=5;t=9
@@ -168,10 +169,40 @@ const HELD: &str = r#"
 1000 | status: 429 | date: Thu, 01 Jan 2026 00:00:00 GMT | retry-after: Wed, 31 Dec 2025 23:59:59 GMT
 0 | date: Thu, 01 Jan 2026 00:00:00 GMT | x-ratelimit-remaining: 0 | x-ratelimit-reset: 1767225599
 0 | x-ratelimit-remaining: -1 | x-ratelimit-reset: 7
-0 | x-ratelimit-remaining: 0 | x-ratelimit-reset: -7
-1000 | status: 429 | retry-after: 3 | retry-after: 9
+1000 | x-ratelimit-remaining: 0 | x-ratelimit-reset: -7
+1000 | x-ratelimit-remaining: 0 | x-ratelimit-reset: soon
+0 | x-ratelimit-remaining: 0
+1000 | ratelimit: limit=10, remaining=0, reset=soon
+0 | ratelimit: limit=10, remaining=0
+3000 | x-ratelimit-remaining: 0.0 | x-ratelimit-reset: 3
+3000 | x-ratelimit-remaining: 0.9 | x-ratelimit-reset: 3
+0 | x-ratelimit-remaining: 1.9 | x-ratelimit-reset: 3
+0 | x-ratelimit-remaining: 0.x | x-ratelimit-reset: 3
+3000 | x-ratelimit-remaining: 0, 0 | x-ratelimit-reset: 3, 3
+9000 | x-ratelimit-remaining: 7, 0 | x-ratelimit-reset: 9, 3
+9000 | ratelimit-remaining: 7 | ratelimit-remaining: 0 | ratelimit-reset: 9 | ratelimit-reset: 3
+3000 | x-ratelimit-remaining: 0, ? | x-ratelimit-reset: soon, 3
+0 | x-ratelimit-remaining: 7, 1 | x-ratelimit-reset: 9, 3
+9000 | date: Thu, 01 Jan 2026 00:00:00 GMT | x-ratelimit-remaining: 0, 0 | x-ratelimit-reset: Thu, 01 Jan 2026 00:00:09 GMT | x-ratelimit-reset: 3
+3000 | date: Thu, 01 Jan 2026 00:00:00 GMT | x-ratelimit-remaining: 0 | x-ratelimit-reset: 2026-01-01T00:00:03Z
+3000 | date: Thu, 01 Jan 2026 00:00:00 GMT | x-ratelimit-remaining: 0 | x-ratelimit-reset: 2026-01-01t02:00:02.000001+02:00
+3000 | date: Thu, 01 Jan 2026 00:00:00 GMT | ratelimit-remaining: 0 | ratelimit-reset: 2025-12-31T18:30:03.0-05:30
+1000 | date: Thu, 01 Jan 2026 00:00:00 GMT | x-ratelimit-remaining: 0 | x-ratelimit-reset: 2026-01-01T00:00:03
+1000 | date: Thu, 01 Jan 2026 00:00:00 GMT | x-ratelimit-remaining: 0 | x-ratelimit-reset: 2026-01-01T00:00:03Z02:00
+1000 | date: Thu, 01 Jan 2026 00:00:00 GMT | x-ratelimit-remaining: 0 | x-ratelimit-reset: 2026-01-01T00:00:03+0200
+60000 | x-ratelimit-remaining: 0 | x-ratelimit-reset: 6m0s
+6000 | x-ratelimit-remaining: 0 | x-ratelimit-reset: 6s
+1250 | x-ratelimit-remaining: 0 | x-rate-limit-remaining: 9 | x-ratelimit-reset: 1.25s
+1 | x-ratelimit-remaining: 0 | x-ratelimit-reset: 0s
+3000 | status: 403 | retry-after: 3 | x-ratelimit-remaining: 14
+0 | status: 403 | x-ratelimit-remaining: 14
+0 | status: 403 | retry-after: soon
+9000 | status: 429 | retry-after: 3 | retry-after: 9
+3000 | status: 429 | retry-after: 3, 1
+3000 | status: 503 | retry-after: 1 | retry-after: 3
+3000 | status: 429 | retry-after-ms: 20 | retry-after-ms: 3000
+8000 | status: 429 | date: Thu, 01 Jan 2026 00:00:00 GMT | retry-after: 1 | retry-after: Thu, 01 Jan 2026 00:00:08 GMT
 1000 | status: 429 | ratelimit: "l";r=5;t=9
-0 | x-ratelimit-remaining: 0 | x-ratelimit-remaining: 9 | x-ratelimit-reset: 7
 1000 | status: 429 | retry-after: 1 | ratelimit: "l";r=0;t=5
 2000 | ratelimit: "l";r=0;t=2 | retry-after: 9
 0 | ratelimit: "l";r=5;t=9 | x-ratelimit-remaining: 0 | x-ratelimit-reset: 7
