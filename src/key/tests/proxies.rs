@@ -364,7 +364,6 @@ fn bytes_beyond_ascii_are_no_address() {
         b"203.0.113.7\xa0",
         b"\xef\xbc\x92.0.113.7",
         b"for=\"\xff\"",
-        b"for=203.0.113.7;\xff=1",
         b"[2001:db8::7%\xc3\xa9]",
     ] {
         for (header, name) in [
