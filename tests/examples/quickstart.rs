@@ -15,4 +15,10 @@ fn it_says_what_to_try() {
     for response in server.get_often(20, "/", "") {
         assert_eq!((response.status, &*response.body), (200, "hello"));
     }
+    // A client that asks without a pause is refused before long, as it gets ten per second.
+    while server
+        .get_often(100, "/", "")
+        .iter()
+        .all(|response| response.status == 200)
+    {}
 }

@@ -1,20 +1,14 @@
 //! Files that nobody wrote for us: they are refused, in bounded time and memory.
 
-use std::time::{Duration, Instant};
-
 use allocation_counter::measure;
 
 use crate::{JSON, Language, TOML, YAML, defaults, overrides, reads};
 
-/// Far more than any of these takes, in a debug build on a busy machine.
-const LONG: Duration = Duration::from_secs(120);
-
-/// What comes of building limits, which is to take a bounded time and at most `megabytes`.
+/// What comes of building limits, which is to take at most `megabytes`. What takes much longer than it should never ends.
 fn bounded<T>(megabytes: u64, build: impl FnOnce() -> T) -> T {
-    let (start, mut built) = (Instant::now(), None);
+    let mut built = None;
     let used = measure(|| built = Some(build())).bytes_max;
     assert!(used <= megabytes << 20, "{used} bytes");
-    assert!(start.elapsed() < LONG, "{:?}", start.elapsed());
     built.unwrap()
 }
 
@@ -60,17 +54,17 @@ fn deep_nesting_is_refused() {
     }
 }
 
-/// Whether YAML is refused because of what its aliases stand for.
+/// Asserts that YAML is refused because of what its aliases stand for.
+#[cfg(feature = "yaml")]
 fn too_much(yaml: &str) {
-    if reads(YAML) {
-        for build in [defaults, overrides] {
-            let error = bounded(64, || build(YAML, yaml)).unwrap_err().to_string();
-            let expected = ": aliases expand to too many values: write them out";
-            assert!(error.ends_with(expected), "{error}");
-        }
+    for build in [defaults, overrides] {
+        let error = bounded(64, || build(YAML, yaml)).unwrap_err().to_string();
+        let expected = ": aliases expand to too many values: write them out";
+        assert!(error.ends_with(expected), "{error}");
     }
 }
 
+#[cfg(feature = "yaml")]
 #[test]
 fn aliases_that_multiply_are_refused() {
     let ten = |text: &str| [text; 10].join(",");
@@ -84,17 +78,15 @@ fn aliases_that_multiply_are_refused() {
     too_much(&format!("a: {nested}{}", "]".repeat(25)));
 }
 
+#[cfg(feature = "yaml")]
 #[test]
 fn modest_aliases_are_not_refused() {
-    if reads(YAML) {
-        let group = |i: u32| {
-            format!("- account: {{burst: *ten, count: *ten, period: *second, ids: [{i}]}}\n")
-        };
-        let groups: String = (1..=1_000).map(group).collect();
-        let first = "- account: {burst: &ten 10, count: 10, period: &second 1s, ids: [0]}\n";
-        let limits = overrides(YAML, &format!("{first}{groups}")).unwrap();
-        assert_eq!(limits.get("account").unwrap().overrides().len(), 1_001);
-    }
+    let group =
+        |i: u32| format!("- account: {{burst: *ten, count: *ten, period: *second, ids: [{i}]}}\n");
+    let groups: String = (1..=1_000).map(group).collect();
+    let first = "- account: {burst: &ten 10, count: 10, period: &second 1s, ids: [0]}\n";
+    let limits = overrides(YAML, &format!("{first}{groups}")).unwrap();
+    assert_eq!(limits.get("account").unwrap().overrides().len(), 1_001);
 }
 
 /// A long text in all places that one can be in.

@@ -3,7 +3,10 @@
 use std::{
     convert::Infallible,
     future::{pending, ready},
-    sync::Arc,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -85,8 +88,9 @@ async fn request_that_is_not_charged_has_an_assessment_without_decisions() {
             ready(Ok::<_, Infallible>(Response::new(Full::<Bytes>::default())))
         });
         let outer = ours().rule(rule()).extensions(true);
-        let both = outer.layer(layer.extensions(true).layer(handler));
-        both.oneshot(from_ip(IP)).await.unwrap();
+        let both = outer.layer(layer.clone().extensions(true).layer(handler));
+        let response = both.oneshot(from_ip(IP)).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK, "{layer:?}");
     }
 }
 
@@ -331,20 +335,52 @@ async fn charges_are_corrected_at_once_however_much_a_task_has_done() {
     }
 }
 
-#[tokio::test]
-async fn rule_sees_who_leaves_and_a_panic_of_its_closure_reaches_nobody() {
-    let limiter = limiter_of(&ManualClock::default(), Limit::per_hour(10));
-    let rule = Rule::new("requests", ClientIp::peer());
-    let rule = rule.refund_if(|end| {
-        assert!(!end.is_abandoned(), "a planted panic");
-        end.sent() > 0
-    });
-    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+/// Sends a request to a service that never answers, and disconnects.
+fn abandon(layer: &RateLimitLayer) {
     let hangs = service_fn(|_: Request<Full<Bytes>>| {
         pending::<Result<Response<Full<Bytes>>, Infallible>>()
     });
     let mut sent = Box::pin(layer.layer(hangs).oneshot(from_ip(IP)));
     assert!(poll(sent.as_mut()).is_pending());
-    drop(sent);
-    assert_eq!(bucket(&limiter, "requests", IP).await.remaining(), Some(9));
+}
+
+#[tokio::test]
+async fn rule_distinguishes_answers_failures_and_clients_that_disconnect() {
+    let limiter = limiter_of(&ManualClock::default(), Limit::per_hour(10));
+    let ends = Arc::<Mutex<Vec<_>>>::default();
+    let rule = || {
+        let ends = Arc::clone(&ends);
+        Rule::new("requests", ClientIp::peer()).settle_by(move |end| {
+            let end = (end.status(), end.failed(), end.is_abandoned(), end.sent());
+            ends.lock().unwrap().push(end);
+            None
+        })
+    };
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule());
+    abandon(&layer);
+    answered(&limiter, rule(), Some(200)).await;
+    answered(&limiter, rule(), None).await;
+    let expected = [
+        (None, false, true, 0),
+        (Some(StatusCode::OK), false, false, 5),
+        (None, true, false, 0),
+    ];
+    assert_eq!(*ends.lock().unwrap(), expected);
+    assert_eq!(bucket(&limiter, "requests", IP).await.remaining(), Some(7));
+}
+
+#[tokio::test]
+async fn panic_of_a_closure_keeps_the_charge_and_reaches_nobody() {
+    let limiter = limiter_of(&ManualClock::default(), Limit::per_hour(10));
+    let calls = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&calls);
+    let rule = Rule::new("requests", ClientIp::peer()).refund_if(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        panic!("a planted panic")
+    });
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+    abandon(&layer);
+    assert_eq!(send(&layer, IP).await.status(), StatusCode::OK);
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+    assert_eq!(bucket(&limiter, "requests", IP).await.remaining(), Some(8));
 }

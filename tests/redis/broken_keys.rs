@@ -213,11 +213,9 @@ async fn value_that_is_not_a_bucket_makes_nobody_else_local() {
         server.command(&["DEL", &key]).expect_success();
     }
     assert_eq!(log.count("does not answer"), 0, "{log:?}");
-    // Other tests can turn the line off while they run without a subscriber.
-    assert!(
-        log.count("cannot decide a bucket") <= limits().len(),
-        "{log:?}"
-    );
+    // It is logged again from time to time.
+    let logged = log.count("cannot decide a bucket");
+    assert!((1..=limits().len()).contains(&logged), "{log:?}");
     assert_eq!(log.count("{bad}"), 0, "its id is secret: {log:?}");
 }
 

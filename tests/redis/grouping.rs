@@ -15,7 +15,7 @@ use tollgate::{
     id::IdFormat, limit::LimitName, limiter::LimiterError, quota::Per, tiers::Tier,
 };
 
-use crate::{CLUSTER, connect, load::reason, redis_support::Server};
+use crate::{CLUSTER, connect, load::reason, redis_support::Server, support::patience::settle};
 
 /// As many as share a call at most.
 const MOST: usize = 128;
@@ -96,35 +96,42 @@ fn ids(prefix: &str, count: usize) -> Vec<String> {
 async fn spends_that_arrive_during_a_call_share_the_next_one() {
     let (server, limiter) = start().await;
     let ids = ids("id", 20);
-    let mut waves = vec![spend(&limiter, "first")];
-    for id in &ids {
-        waves.push(spend(&limiter, id));
-        waves.push(spend(&limiter, "hot"));
-    }
-    let answers = join_all(waves).await;
-    let hot: Vec<_> = answers.into_iter().skip(2).step_by(2).collect();
+    server.pause();
+    let mut first = spend(&limiter, "first");
+    assert!(poll!(&mut first).is_pending());
+    settle().await;
+    let waves = ids
+        .iter()
+        .flat_map(|id| [spend(&limiter, id), spend(&limiter, "hot")]);
+    let mut waves = join_all(waves);
+    assert!(poll!(&mut waves).is_pending());
+    settle().await;
+    server.resume();
+    assert!(first.await.unwrap().allowed());
+    let hot: Vec<_> = waves.await.into_iter().skip(1).step_by(2).collect();
     let remaining: Vec<_> = hot
         .iter()
         .map(|answer| answer.as_ref().unwrap().members()[0].remaining().unwrap())
         .collect();
     assert_eq!(remaining[..6], [4, 3, 2, 1, 0, 0], "in their order");
     assert_eq!(allowed(&hot).iter().filter(|allowed| **allowed).count(), 5);
-    // The task of the link has its turn when all have asked.
-    assert_eq!(calls(&server, "evalsha"), 1);
+    assert_eq!(calls(&server, "evalsha"), 2);
     assert_eq!((calls(&server, "get"), calls(&server, "set")), (22, 22));
     assert!(ids.iter().all(|id| is_charged(&server, id)));
 }
 
 #[tokio::test]
-async fn call_that_is_alone_waits_for_nobody() {
+async fn call_that_is_alone_is_sent_without_a_timer() {
     let (server, limiter) = start().await;
-    for n in 1..=3 {
-        limiter
-            .spend(&Transaction::new("five", "alone"))
-            .await
-            .unwrap();
-        assert_eq!(calls(&server, "evalsha"), n);
-    }
+    server.pause();
+    let mut alone = spend(&limiter, "alone");
+    assert!(poll!(&mut alone).is_pending());
+    settle().await;
+    // The caller leaves: only a call that was sent is charged.
+    drop(alone);
+    server.resume();
+    assert!(spend(&limiter, "other").await.unwrap().allowed());
+    assert!(is_charged(&server, "alone"));
 }
 
 #[tokio::test]

@@ -125,9 +125,7 @@ async fn url_that_is_mistaken_is_not_repeated() {
         "rediss://user:hunter2@host:port",
         "http://user:hunter2@host",
     ] {
-        match RedisBackend::new(url) {
-            Ok(backend) => hides(&backend),
-            Err(error) => error_hides(&error),
-        }
+        let error = RedisBackend::new(url).expect_err(url);
+        error_hides(&error);
     }
 }
