@@ -33,6 +33,9 @@ pub(crate) struct BucketArgs {
     /// The prefix of keys on the server, if it is not the usual one
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
+    /// The number of hash tags of keys on the server, if it is not the usual one
+    #[arg(long, value_name = "N")]
+    tags: Option<u16>,
     #[command(flatten)]
     limits: LimitFiles,
     /// Prints the result as one line of JSON, for programs
@@ -125,11 +128,15 @@ pub(crate) fn reset(args: &ResetArgs) -> Result<u8> {
 
 impl BucketArgs {
     fn limiter(&self, limits: Limits) -> Result<Limiter> {
-        let mut builder = RedisBackend::builder(&self.redis).timeout(TIMEOUT);
+        let mut keys = KeyForm::default();
         if let Some(prefix) = &self.prefix {
-            builder = builder.keys(KeyForm::with_prefix(prefix)?);
+            keys = KeyForm::with_prefix(prefix)?;
         }
-        Ok(Limiter::try_new(limits, builder.build()?)?)
+        if let Some(tags) = self.tags {
+            keys = keys.tags(tags)?;
+        }
+        let redis = RedisBackend::builder(&self.redis).keys(keys);
+        Ok(Limiter::try_new(limits, redis.timeout(TIMEOUT).build()?)?)
     }
 }
 

@@ -11,7 +11,7 @@ use axum::{
 use serde_json::{Value, json};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, RateLimitLayer, RedisBackend, Rule,
-    backend::redis::{KeyForm, KeyFormError},
+    backend::redis::{KeyForm, RedisError},
     id::IdFormat,
     key::Proxies,
     limit::LimitName,
@@ -35,7 +35,7 @@ pub(crate) fn router() -> Router {
 }
 
 /// The registry's form of keys: `registry:api:{rate-limit:ip:1.2.3.4}`.
-pub(crate) fn key_form() -> Result<KeyForm, KeyFormError> {
+pub(crate) fn key_form() -> Result<KeyForm, RedisError> {
     KeyForm::new("registry:api:{rate-limit:<limit>:<id>}")
 }
 

@@ -133,7 +133,7 @@ async fn batches_over_slots_that_are_dropped_are_kept_or_given_back() {
         }
     }
     for (id, sum) in sums {
-        let owner = cluster.owner(cluster.slot_of(&format!("{{{}}}", id_of(id))));
+        let owner = cluster.owner(cluster.slot_of_client(&id_of(id)));
         let charged = charged(owner, "refuse", &id_of(id));
         let range = sum.admitted..=(sum.admitted + sum.dropped).min(BURST);
         assert!(range.contains(&charged), "{id}: {charged} for {sum:?}");

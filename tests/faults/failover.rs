@@ -74,7 +74,7 @@ async fn failover_by_sentinels_loses_what_was_not_replicated() {
 /// The id of a bucket that a master has.
 fn id_on(cluster: &Cluster, master: &Server) -> String {
     let mut ids = (0..).map(|number| format!("client{number}"));
-    let has = |id: &String| cluster.owner(cluster.slot_of(id)).port() == master.port();
+    let has = |id: &String| cluster.owner(cluster.slot_of_client(id)).port() == master.port();
     ids.find(has).unwrap()
 }
 
@@ -138,7 +138,7 @@ async fn master_that_was_replaced_has_no_breaker() {
     assert_eq!(source().await, Source::Store);
     assert!(!is_open(&limiter));
     // Nobody replaces it until its breaker is open.
-    let (slot, replica) = (cluster.slot_of(&id), cluster.replica_of(master));
+    let (slot, replica) = (cluster.slot_of_client(&id), cluster.replica_of(master));
     replica.hold_elections(true);
     cluster.hasten(replica);
     master.kill();

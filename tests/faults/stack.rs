@@ -189,7 +189,10 @@ pub(crate) fn charged(server: &Server, limit: &str, id: &str) -> u32 {
 
 /// In how many microseconds a bucket is full, by the server that has it.
 pub(crate) fn ahead(server: &Server, limit: &str, id: &str) -> u64 {
-    let value = server.command(&["GET", &format!("tollgate:{{{id}}}:{limit}:{id}")]);
+    let Some(key) = server.key_of(&format!("{limit}:{id}")) else {
+        return 0;
+    };
+    let value = server.command(&["GET", &key]);
     if value.is_null() {
         return 0;
     }

@@ -228,7 +228,7 @@ async fn value_in_one_slot_of_a_cluster_fails_its_batch_and_charges_nothing() {
         ("hour", Mode::SpendOnly),
     ] {
         let [a, b] = pair(&format!("broken-{limit}-{mode:?}"));
-        let owner = CLUSTER.owner(CLUSTER.slot_of(&b));
+        let owner = CLUSTER.owner(CLUSTER.slot_of_client(&b));
         let [of_a, of_b] = [&a, &b].map(|id| Transaction::new(limit, id));
         limiter.spend(&of_b).await.unwrap();
         let key = key_of(owner, &b);

@@ -32,10 +32,10 @@ fn one(id: &str) -> Transaction<'_> {
 /// How much is taken from a bucket, by its own server.
 fn taken(server: &Server, id: &str) -> u32 {
     const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;
-    let value = server.command(&["GET", &format!("tollgate:{{{id}}}:1:{id}")]);
-    if value.is_null() {
+    let Some(key) = server.key_of(&format!("1:{id}")) else {
         return 0;
-    }
+    };
+    let value = server.command(&["GET", &key]);
     let us = value.text().split(':').next().unwrap();
     let time = server.command(&["TIME"]);
     let now = time.array()[0].text().parse::<u64>().unwrap() * 1_000_000;

@@ -130,7 +130,7 @@ async fn user_of_a_cluster_has_the_rights_that_it_needs() {
     assert_eq!(more, ["asking", "cluster|slots"]);
 
     // A key that its node does not have any more is asked for at the next.
-    let slot = cluster.slot_of("{client}");
+    let slot = cluster.slot_of_client("client");
     let masters = cluster.masters();
     let to = masters
         .iter()

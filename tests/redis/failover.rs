@@ -16,7 +16,7 @@ static FAILING: LazyLock<Mutex<Cluster>> = LazyLock::new(|| Mutex::new(Cluster::
 /// Ids of a name that are in slots of this node.
 fn ids_of(cluster: &Cluster, node: &Node, name: &str) -> Vec<String> {
     let ids = (0..).map(|number| format!("{name}{number}"));
-    let own = ids.filter(|id| cluster.owner(cluster.slot_of(id)).id() == node.id());
+    let own = ids.filter(|id| cluster.owner(cluster.slot_of_client(id)).id() == node.id());
     own.take(5).collect()
 }
 
@@ -80,7 +80,7 @@ async fn server_that_announces_no_host_is_asked_where_it_was_reached() {
         }
         // The table is old, so the call is redirected.
         let ids = ids_of(&cluster, from, "redirected");
-        let slot = cluster.slot_of(&ids[0]);
+        let slot = cluster.slot_of_client(&ids[0]);
         cluster.migrate(slot, to);
         assert_eq!(spend(&limiter, "one", &ids[..1]).await.ok(), Some(true));
         cluster.migrate(slot, from);
@@ -102,7 +102,7 @@ async fn slot_is_found_on_a_master_that_had_none() {
         .expect_success();
     cluster.wait_until_settled();
     let id = ids_of(&cluster, from, "moved").remove(0);
-    let slot = cluster.slot_of(&id);
+    let slot = cluster.slot_of_client(&id);
     let own = id.clone();
     let load = Load::start(&limiter, "one", 4, move |_| vec![own.clone()]);
     load.more(50).await;

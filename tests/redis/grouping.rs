@@ -77,8 +77,7 @@ fn calls(server: &Server, command: &str) -> usize {
 
 /// Whether the key of an id is there.
 fn is_charged(server: &Server, id: &str) -> bool {
-    let key = format!("tollgate:{{{id}}}:1:{id}");
-    server.command(&["EXISTS", &key]).integer() == 1
+    server.key_of(&format!("1:{id}")).is_some()
 }
 
 fn allowed(answers: &[Result<BatchDecision, LimiterError>]) -> Vec<bool> {

@@ -50,7 +50,7 @@ async fn cluster_is_not_one_server() {
     let node = CLUSTER.owner(0);
     let limiter = patient_limiter(node.url()).await;
     let mut elsewhere = (0..).map(|number| number.to_string());
-    let id = elsewhere.find(|id| CLUSTER.owner(CLUSTER.slot_of(id)).id() != node.id());
+    let id = elsewhere.find(|id| CLUSTER.owner(CLUSTER.slot_of_client(id)).id() != node.id());
     let error = error_of(&limiter, &Transaction::new("one", &id.unwrap())).await;
     let text = error.to_string();
     assert!(

@@ -4,11 +4,11 @@ use std::slice;
 
 use futures_util::future::join_all;
 use tokio::sync::{Mutex, MutexGuard};
-use tollgate::Limiter;
+use tollgate::{Limiter, RedisBackend, backend::redis::KeyForm};
 
 use crate::{
-    CLUSTER,
-    load::{BURST, Load, Tally, mixed, patient_limiter, spend, wait_until},
+    CLUSTER, PATIENCE, TIMEOUT,
+    load::{BURST, Load, Tally, limits, mixed, spend, wait_until},
     redis_support::{Cluster, Node},
 };
 
@@ -45,14 +45,21 @@ impl Moving<'_> {
         id(self.account, number)
     }
 
+    /// Moves a bucket of the open slot, if it exists.
+    fn move_bucket(&self, id: &str) {
+        let from = self.cluster.owner(self.slot);
+        if let Some(key) = from.key_of(&format!("2:{id}")) {
+            self.cluster.move_key(&key, self.to);
+        }
+    }
+
     /// Moves the slot while load goes on, one step at a time.
     async fn go(&self, load: &Load) {
         load.more(200).await;
         self.cluster.begin_migration(self.slot, self.to);
         load.more(200).await;
         for number in (0..20).step_by(2) {
-            let key = format!("tollgate:{{{}}}:2:{}", self.account, self.id(number));
-            self.cluster.move_key(&key, self.to);
+            self.move_bucket(&self.id(number));
         }
         load.more(200).await;
         self.cluster.move_keys(self.slot, self.to);
@@ -64,6 +71,15 @@ impl Moving<'_> {
     }
 }
 
+/// A limiter with a tag for each slot, so that no other test has keys in a slot that is moved.
+async fn limiter() -> Limiter {
+    let form = KeyForm::default().tags(16_384).unwrap();
+    let backend = RedisBackend::builder(CLUSTER.url()).timeout(TIMEOUT);
+    let backend = backend.keys(form).build().unwrap();
+    backend.connected(PATIENCE).await.unwrap();
+    Limiter::new(limits(), backend)
+}
+
 fn id(account: &str, number: usize) -> String {
     format!("{account}:d{number}.com")
 }
@@ -71,7 +87,7 @@ fn id(account: &str, number: usize) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bucket_is_found_wherever_its_slot_moves() {
     let moving = Moving::of("7001").await;
-    let limiter = patient_limiter(CLUSTER.url()).await;
+    let limiter = limiter().await;
     let from = moving.cluster.owner(moving.slot);
     let load = Load::start(&limiter, "ofAccount", 6, |call| {
         vec![id("7001", mixed(call))]
@@ -102,7 +118,7 @@ fn assert_admitted_exactly(tally: &Tally) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batch_is_decided_while_its_keys_are_on_both_sides() {
     let moving = Moving::of("7002").await;
-    let limiter = patient_limiter(CLUSTER.url()).await;
+    let limiter = limiter().await;
     let pairs = |call| {
         let pair = mixed(call);
         vec![id("7002", 2 * pair), id("7002", 2 * pair + 1)]
@@ -133,7 +149,7 @@ async fn assert_settled(limiter: &Limiter, tally: &Tally) {
 #[tokio::test]
 async fn calls_that_share_one_are_decided_while_their_keys_are_on_both_sides() {
     let moving = Moving::of("7003").await;
-    let limiter = patient_limiter(CLUSTER.url()).await;
+    let limiter = limiter().await;
     let ids: Vec<_> = (0..12).map(|number| moving.id(number)).collect();
     let spend_one = |id| spend(&limiter, "ofAccount", slice::from_ref(id));
     for id in &ids[..6] {
@@ -141,8 +157,7 @@ async fn calls_that_share_one_are_decided_while_their_keys_are_on_both_sides() {
     }
     moving.cluster.begin_migration(moving.slot, moving.to);
     for id in &ids[..3] {
-        let key = format!("tollgate:{{{}}}:2:{id}", moving.account);
-        moving.cluster.move_key(&key, moving.to);
+        moving.move_bucket(id);
     }
     for passed in join_all(ids.iter().map(spend_one)).await {
         assert!(passed.unwrap());

@@ -27,7 +27,7 @@ pub(crate) fn pair(name: &str) -> [String; 2] {
 }
 
 fn pair_on(cluster: &Cluster, name: &str) -> [String; 2] {
-    let owner = |id: &str| cluster.owner(cluster.slot_of(id)).id();
+    let owner = |id: &str| cluster.owner(cluster.slot_of_client(id)).id();
     let a = format!("{name}-a");
     let mut others = (0..).map(|number| format!("{name}-b{number}"));
     let b = others.find(|b| owner(b) != owner(&a)).unwrap();
@@ -100,7 +100,7 @@ async fn nothing_was_charged_only_if_all_charges_were_given_back() {
         .unwrap();
     let limiter = Limiter::new(limits, connect(cluster.url()).await);
     let [a, b] = pair_on(&cluster, "refused");
-    let full = cluster.owner(cluster.slot_of(&b));
+    let full = cluster.owner(cluster.slot_of_client(&b));
     full.command(&["CONFIG", "SET", "maxmemory", "1"])
         .expect_success();
     for limit in ["one", "window", "quota", "tiers"] {
@@ -131,7 +131,7 @@ async fn refund_that_only_one_slot_makes_may_have_been_made() {
         .await
         .unwrap();
     let both = [one(&a).cost(5), one(&b).cost(5)];
-    let full = cluster.owner(cluster.slot_of(&b));
+    let full = cluster.owner(cluster.slot_of_client(&b));
     full.command(&["CONFIG", "SET", "maxmemory", "1"])
         .expect_success();
     let error = limiter.refund_batch(&both).await.unwrap_err();

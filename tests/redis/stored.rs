@@ -152,7 +152,7 @@ async fn buckets_of_a_deployed_version_are_read() {
     let backend = connect(server.url()).await;
     let limiter = Limiter::new(builder.build().unwrap(), backend).with_clock(clock);
     for (name, (_, letters, value, remaining, reset)) in names.iter().zip(&cases) {
-        let key = format!("tollgate:{{a}}:{name}{letters}:a");
+        let key = format!("tollgate:{{29789}}:{name}{letters}:a");
         let set = format!("{FUNCTIONS}{value})");
         server
             .command(&["EVAL", &set, "1", &key, &NOW.to_string()])

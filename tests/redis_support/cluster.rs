@@ -115,6 +115,12 @@ impl Cluster {
         up.expect("the master has a replica that is up")
     }
 
+    /// The slot of a client's buckets by default. It is in the middle of that 64th of all slots which has the client's own.
+    pub(crate) fn slot_of_client(&self, id: &str) -> u16 {
+        const PART: u16 = SLOTS / 64;
+        self.slot_of(id) / PART * PART + PART / 2
+    }
+
     /// The slot of a key.
     pub(crate) fn slot_of(&self, key: &str) -> u16 {
         let node = self.up().next().expect("a node is up");

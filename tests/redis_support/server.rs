@@ -154,6 +154,12 @@ impl Server {
         Ok(connection)
     }
 
+    /// The key of a bucket, such as `1:client`, whatever its tag is, if the bucket exists.
+    pub(crate) fn key_of(&self, bucket: &str) -> Option<String> {
+        let found = self.command(&["KEYS", &format!("*}}:{bucket}")]);
+        found.array().first().map(|key| key.text().to_owned())
+    }
+
     /// A field of `INFO`, which is empty if there is no such field.
     pub(crate) fn info(&self, field: &str) -> String {
         let info = self.command(&["INFO", "everything"]);

@@ -4,34 +4,41 @@ use std::fmt::Write;
 
 use hmac_sha256::Hash as Sha256;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use thiserror::Error;
 
-use crate::{batch::Member, message::debug_is_message, transaction::LimitKey};
+use super::{
+    error::RedisError,
+    tags::{HashTags, SLOTS},
+};
+use crate::{batch::Member, transaction::LimitKey};
 
 /// The form of bucket keys.
 ///
-/// The part of a key in braces is its *hash tag*, which decides its slot in Redis Cluster: keys with the same tag are on the same
-/// node. The [`default`](Self::default) form is `tollgate:{<tag>}:<limit>:<id>`, with the limit's number (or its name, if it has
-/// none), the client's id, and as tag the id's group. It keeps the limits of one client together, so that they are decided
-/// in one step, and spreads clients over the cluster:
+/// The part of a key in braces is its *hash tag*, which decides its slot in Redis Cluster: keys with the same tag are in the same
+/// slot. The [`default`](Self::default) form is `tollgate:{<tag>}:<limit>:<id>`, with the limit's number (or its name, if it has
+/// none) and the client's id. The tag is one of 64 numbers, whose slots are spread evenly over the cluster. The client's group
+/// decides which:
 ///
-/// | id | tag |
+/// | id | group |
 /// |---|---|
 /// | an address, or an IPv6 range | the IPv4 address, or the range that the IPv6 address is in |
 /// | `regId:domain`, `regId:fqdnSet` | the account |
 /// | any other | itself |
 ///
+/// So all limits of one client are in one slot and are decided in one step, and each slot has many clients, whose decisions
+/// travel together. [`tags`](Self::tags) sets another number of tags.
+///
 /// ```
 /// use tollgate::backend::redis::KeyForm;
 ///
 /// let of_its_own = KeyForm::with_prefix("acme-staging")?;
+/// let large = KeyForm::default().tags(256)?;
 /// let registry = KeyForm::new("registry:api:{rate-limit:<limit>:<id>}")?;
-/// # Ok::<_, tollgate::backend::redis::KeyFormError>(())
+/// # Ok::<_, tollgate::backend::redis::RedisError>(())
 /// ```
 ///
 /// A bucket belongs to its algorithm. The limit of a bucket by GCRA is written alone; it is followed by `~w` for a window,
 /// `~q` for a quota, `~c` for a concurrency limit, `~t` for tiers and `~b` for a list of blocked clients, as in
-/// `tollgate:{12345678}:6~w:12345678`. If the limit is in the braces, these letters follow the braces, so that they do not change
+/// `tollgate:{3124}:6~w:12345678`. If the limit is in the braces, these letters follow the braces, so that they do not change
 /// the slot.
 ///
 /// An id cannot change the structure of its key: braces, `%`, spaces and control characters are percent-encoded, and
@@ -40,8 +47,8 @@ use crate::{batch::Member, message::debug_is_message, transaction::LimitKey};
 pub struct KeyForm {
     /// The text up to the tag or, if there is none, the limit, with the opening brace.
     before: Box<str>,
-    /// Whether a tag is in the braces, or the limit and the id are.
-    has_tag: bool,
+    /// The tags, one of which is in the braces. Without them, the limit and the id are.
+    tags: Option<HashTags>,
     hashed: bool,
 }
 
@@ -61,15 +68,20 @@ impl KeyForm {
     /// # Errors
     ///
     /// If it is neither of them, or if the prefix or the text contains a brace or `<`.
-    pub fn new(form: &str) -> Result<Self, KeyFormError> {
+    pub fn new(form: &str) -> Result<Self, RedisError> {
         let tagged = form.strip_suffix("<tag>}:<limit>:<id>");
         let before = tagged.or_else(|| form.strip_suffix("<limit>:<id>}"));
         let before = before
             .filter(|before| before.matches('{').count() == 1 && !before.contains(['}', '<']));
-        let before = before.ok_or_else(|| KeyFormError(form.to_owned()))?;
+        let before = before.ok_or_else(|| {
+            RedisError::config(&format!(
+                "`{form}` is not a valid key form: use `prefix:{{<tag>}}:<limit>:<id>`, or `prefix:{{text:<limit>:<id>}}`, with a \
+                 prefix and a text without braces and `<`"
+            ))
+        })?;
         Ok(Self {
             before: before.into(),
-            has_tag: tagged.is_some(),
+            tags: tagged.map(|_| HashTags::default()),
             hashed: false,
         })
     }
@@ -79,8 +91,34 @@ impl KeyForm {
     /// # Errors
     ///
     /// If the prefix contains a brace or `<`.
-    pub fn with_prefix(prefix: &str) -> Result<Self, KeyFormError> {
+    pub fn with_prefix(prefix: &str) -> Result<Self, RedisError> {
         Self::new(&format!("{prefix}:{{<tag>}}:<limit>:<id>"))
+    }
+
+    /// Sets the number of tags, and so of slots that have keys. The default is 64.
+    ///
+    /// - Fewer tags make a cluster faster, because more decisions travel together. On a single server, the number changes nothing.
+    /// - A tag is the smallest part that can be moved to another master: its slot has one `n`th of all clients.
+    /// - With equal shares of the slots, one of `m` masters has at most `n / m + 1` tags. Use at least eight for each master. A
+    ///   master without a tag is idle.
+    /// - Another number changes the keys, so all buckets start full. All processes that share buckets need the same number.
+    ///
+    /// # Errors
+    ///
+    /// If `n` is 0 or above 16,384, the number of slots, or if the form has no `<tag>`.
+    pub fn tags(mut self, n: u16) -> Result<Self, RedisError> {
+        if !(1..=SLOTS).contains(&n) {
+            return Err(RedisError::config(&format!(
+                "keys cannot have {n} tags: use a number from 1 to {SLOTS}"
+            )));
+        }
+        let tags = self.tags.as_mut().ok_or_else(|| {
+            RedisError::config(
+                "the key form has no tags: leave out `tags`, or use `prefix:{<tag>}:<limit>:<id>`",
+            )
+        })?;
+        *tags = HashTags::find(n);
+        Ok(self)
     }
 
     /// Replaces every id by its SHA-256, so that Redis holds no API keys or other secrets. This only hides ids that
@@ -94,7 +132,7 @@ impl KeyForm {
     /// Returns the key of a member's bucket for logs and errors, without an id that is secret.
     pub(super) fn shown(&self, member: &Member<'_>) -> String {
         if member.is_hidden() {
-            self.write(member, |key, _, _| key.push_str("<secret>"))
+            self.write(member, |key, _| key.push_str("<secret>"))
         } else {
             self.key(member)
         }
@@ -102,36 +140,40 @@ impl KeyForm {
 
     /// Returns the key of a member's bucket.
     pub(super) fn key(&self, member: &Member<'_>) -> String {
-        self.write(member, |key, id, bytes| self.push_id(key, id, bytes))
+        self.write(member, |key, id| self.push_id(key, id))
     }
 
-    /// Writes the key of a member's bucket. `push_id` appends an id or a tag, or so many bytes of its hash.
-    fn write(&self, member: &Member<'_>, push_id: impl Fn(&mut String, &str, usize)) -> String {
+    /// Writes the key of a member's bucket. `push_id` appends the id.
+    fn write(&self, member: &Member<'_>, push_id: impl Fn(&mut String, &str)) -> String {
         let of = member.key();
         let mut key = String::with_capacity(64);
         let algorithm = of.algorithm.as_str();
+        let mut number = itoa::Buffer::new();
         key.push_str(&self.before);
-        if self.has_tag {
-            push_id(&mut key, &member.format().group(of.id), 8);
-            key.push_str("}:");
+        if let Some(tags) = &self.tags {
+            let tag = tags.of(&member.format().group(of.id));
+            key.extend([number.format(tag), "}:"]);
         }
-        match of.limit {
-            LimitKey::Name(name) => key.push_str(name),
-            LimitKey::Number(number) => key.push_str(itoa::Buffer::new().format(number)),
+        key.push_str(match of.limit {
+            LimitKey::Name(name) => name,
+            LimitKey::Number(limit) => number.format(limit),
+        });
+        if self.tags.is_some() {
+            key.push_str(algorithm);
         }
-        key.extend([if self.has_tag { algorithm } else { "" }, ":"]);
-        push_id(&mut key, of.id, 32);
-        if !self.has_tag {
+        key.push(':');
+        push_id(&mut key, of.id);
+        if self.tags.is_none() {
             key.extend(["}", algorithm]);
         }
         key
     }
 
-    /// Appends an id, or the first `bytes` bytes of its hash.
-    fn push_id(&self, key: &mut String, id: &str, bytes: usize) {
+    /// Appends an id, or its hash.
+    fn push_id(&self, key: &mut String, id: &str) {
         if self.hashed || id.len() > LONGEST_ID {
             key.push_str(HASH);
-            for byte in &Sha256::hash(id.as_bytes())[..bytes] {
+            for byte in Sha256::hash(id.as_bytes()) {
                 write!(key, "{byte:02x}").expect("a String takes all that is written");
             }
         } else if id
@@ -151,16 +193,6 @@ impl Default for KeyForm {
         Self::with_prefix("tollgate").expect("it has no brace")
     }
 }
-
-/// The error for a text that is not a [`KeyForm`].
-#[derive(Clone, PartialEq, Eq, Error)]
-#[error(
-    "`{0}` is not a valid key form: use `prefix:{{<tag>}}:<limit>:<id>`, or `prefix:{{text:<limit>:<id>}}`, with a prefix and a text \
-     without braces and `<`"
-)]
-pub struct KeyFormError(String);
-
-debug_is_message!(KeyFormError);
 
 #[cfg(test)]
 mod tests {
@@ -212,12 +244,12 @@ mod tests {
             (
                 "tollgate:{<tag>}:<limit>:<id>",
                 account,
-                "tollgate:{12345678}:6@:12345678",
+                "tollgate:{3124}:6@:12345678",
             ),
             (
                 "tollgate:{<tag>}:<limit>:<id>",
                 address,
-                "tollgate:{1.2.3.4}:ip@:1.2.3.4",
+                "tollgate:{8518}:ip@:1.2.3.4",
             ),
             (
                 "registry:api:{rate-limit:<limit>:<id>}",
@@ -265,11 +297,11 @@ mod tests {
             let limit = LimitKey::Number(1);
             key(&form, limit, IdFormat::Opaque, id)
         };
-        assert_eq!(of("a}{b"), "tollgate:{a%7D%7Bb}:1:a%7D%7Bb");
-        assert_eq!(of("a%7D"), "tollgate:{a%257D}:1:a%257D");
-        assert_eq!(of(" \r\n\0"), "tollgate:{%20%0D%0A%00}:1:%20%0D%0A%00");
+        assert_eq!(of("a}{b"), "tollgate:{931}:1:a%7D%7Bb");
+        assert_eq!(of("a%7D"), "tollgate:{447}:1:a%257D");
+        assert_eq!(of(" \r\n"), "tollgate:{2020}:1:%20%0D%0A");
         let hashed = of(&"x".repeat(129));
-        assert!(hashed.starts_with("tollgate:{%sha256:"), "{hashed}");
+        assert!(hashed.contains("}:1:%sha256:"), "{hashed}");
         assert_ne!(hashed, of(&"x".repeat(130)));
         let hash = hashed.rsplit_once(":1:").unwrap().1;
         assert_ne!(hashed, of(hash), "no id is another's hash");
@@ -297,5 +329,37 @@ mod tests {
             assert!(error.contains("use `prefix:{<tag>}"), "{form}: {error}");
         }
         assert!(KeyForm::with_prefix("a{b}").is_err());
+    }
+
+    #[test]
+    fn number_of_tags_is_one_of_a_form_with_tags() {
+        let accounts = |form: KeyForm| {
+            let account = LimitKey::Number(6);
+            key(&form, account, IdFormat::RegId, "12345678")
+        };
+        let four = KeyForm::default().tags(4).unwrap();
+        assert_ne!(accounts(four), accounts(KeyForm::default()));
+        let default = KeyForm::with_prefix("tollgate").unwrap().tags(64).unwrap();
+        assert_eq!(default, KeyForm::default());
+        for n in [0, 16_385] {
+            let error = KeyForm::default().tags(n).unwrap_err().to_string();
+            assert!(error.contains("from 1 to 16384"), "{error}");
+        }
+        let registry = KeyForm::new("registry:api:{rate-limit:<limit>:<id>}").unwrap();
+        let error = registry.tags(64).unwrap_err().to_string();
+        assert!(error.contains("leave out `tags`"), "{error}");
+    }
+
+    /// They are decided in one step, if their ids name the client.
+    #[test]
+    fn limits_of_one_client_share_a_tag() {
+        let tag = |limit, format, id: &str| {
+            let key = key(&KeyForm::default(), LimitKey::Number(limit), format, id);
+            key[..=key.find('}').unwrap()].to_owned()
+        };
+        let account = tag(1, IdFormat::RegId, "12345678");
+        assert_eq!(tag(2, IdFormat::RegIdDomain, "12345678:a.com"), account);
+        let range = tag(1, IdFormat::Ipv6Range, "2001:db8:1::/48");
+        assert_eq!(tag(2, IdFormat::IpAddress, "2001:db8:1::5"), range);
     }
 }

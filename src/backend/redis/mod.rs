@@ -56,6 +56,7 @@ mod link;
 mod multi_slot;
 mod protocol;
 mod servers;
+mod tags;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -66,11 +67,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use tokio::time;
 
-pub use self::{
-    builder::RedisBackendBuilder,
-    error::RedisError,
-    keys::{KeyForm, KeyFormError},
-};
+pub use self::{builder::RedisBackendBuilder, error::RedisError, keys::KeyForm};
 use self::{error::Failure, home::Home};
 use super::{Backend, BackendError, Stats};
 use crate::{batch::Batch, decision::Outcome, metrics::StoreDurations};

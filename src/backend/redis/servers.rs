@@ -34,11 +34,9 @@ use super::{
     keys::KeyForm,
     link::{Link, RECONNECT_DELAY},
     protocol::Call,
+    tags::SLOTS,
 };
 use crate::{batch::Batch, clock::Timestamp, decision::Answer, random};
-
-/// The number of slots of a cluster.
-const SLOTS: usize = 1 << 14;
 
 /// So often a call is sent before it gives up, because its slot has moved, or because the server shows another time.
 const ATTEMPTS: usize = 4;
@@ -246,7 +244,7 @@ impl Servers {
 
     /// Takes over the table that a server has sent.
     fn adopt(self: &Arc<Self>, routing: &ClusterRouting, by: &Link) {
-        let mut slots = vec![None; SLOTS];
+        let mut slots = vec![None; SLOTS.into()];
         let mut masters = HashMap::new();
         for range in routing.slots() {
             let master = announced(&range.primary.host, range.primary.port, by);

@@ -1,0 +1,127 @@
+//! The hash tags of keys.
+
+use std::{
+    fmt,
+    sync::{Arc, LazyLock},
+};
+
+use fred::util::redis_keyslot;
+
+/// The number of slots of a cluster.
+pub(super) const SLOTS: u16 = 1 << 14;
+
+/// Numbers that serve as hash tags. They divide the slots into parts of equal size: the slot of each is in the middle of its part.
+/// So masters with equal shares of the slots have equal shares of the tags, however the cluster is divided.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct HashTags(Arc<[u32]>);
+
+impl HashTags {
+    /// Finds so many tags, at most one for each slot: for each slot in the middle of a part, the first number that is in it.
+    pub(super) fn find(count: u16) -> Self {
+        let mut part_of_slot = vec![None; SLOTS.into()];
+        for part in 0..usize::from(count) {
+            let middle = (2 * part + 1) * usize::from(SLOTS) / (2 * usize::from(count));
+            part_of_slot[middle] = Some(part);
+        }
+        let mut tags = vec![0; count.into()];
+        let mut text = itoa::Buffer::new();
+        let mut missing = count;
+        for number in 0.. {
+            if missing == 0 {
+                break;
+            }
+            let slot = redis_keyslot(text.format(number).as_bytes());
+            if let Some(part) = part_of_slot[usize::from(slot)].take() {
+                tags[part] = number;
+                missing -= 1;
+            }
+        }
+        Self(tags.into())
+    }
+
+    /// Returns the tag of a group of ids: that of the part with the slot that the group would have by itself.
+    pub(super) fn of(&self, group: &str) -> u32 {
+        let slot = usize::from(redis_keyslot(group.as_bytes()));
+        self.0[slot * self.0.len() / usize::from(SLOTS)]
+    }
+}
+
+/// The most tags that keep large groups of decisions together; with fewer, the buckets of eight masters would be uneven.
+impl Default for HashTags {
+    fn default() -> Self {
+        static DEFAULT: LazyLock<HashTags> = LazyLock::new(|| HashTags::find(64));
+        DEFAULT.clone()
+    }
+}
+
+impl fmt::Debug for HashTags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} tags", self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn slot(tag: u32) -> u16 {
+        redis_keyslot(tag.to_string().as_bytes())
+    }
+
+    #[test]
+    fn masters_with_equal_shares_of_slots_have_equal_shares_of_tags() {
+        let tags = HashTags::default().0;
+        assert_eq!(tags.len(), 64);
+        for masters in [3, 5, 7, 16] {
+            let mut counts = vec![0; masters];
+            for tag in &*tags {
+                counts[usize::from(slot(*tag)) * masters / usize::from(SLOTS)] += 1;
+            }
+            let most = counts.iter().max().unwrap();
+            assert!(most * masters * 10 <= 64 * 11, "{masters}: {counts:?}");
+        }
+    }
+
+    #[test]
+    fn slots_of_tags_are_equally_far_from_each_other() {
+        for count in [1, 2, 3, 64, 1000, SLOTS] {
+            let mut slots: Vec<_> = (HashTags::find(count).0.iter())
+                .map(|tag| slot(*tag))
+                .collect();
+            let distance = SLOTS / count;
+            let first = slots[0];
+            assert_eq!(first, distance / 2, "{count}");
+            slots.push(SLOTS + first);
+            for pair in slots.windows(2) {
+                assert!(
+                    (distance..=distance + 1).contains(&(pair[1] - pair[0])),
+                    "{count}: {pair:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn clients_use_all_tags_alike() {
+        for count in [1, 3, 64, 1000] {
+            let tags = HashTags::find(count);
+            let ids = (0..100 * usize::from(count))
+                .map(|n| format!("10.{}.{}.{}", n >> 16, n >> 8 & 255, n & 255));
+            let mut counts = std::collections::HashMap::<u32, usize>::new();
+            for id in ids {
+                *counts.entry(tags.of(&id)).or_default() += 1;
+            }
+            assert_eq!(
+                counts.keys().collect::<HashSet<_>>().len(),
+                usize::from(count)
+            );
+            let most = counts.values().max().unwrap();
+            assert!(
+                *most <= 150,
+                "{count} tags: one has {most} clients, not 100"
+            );
+        }
+    }
+}
