@@ -25,7 +25,11 @@ pub(crate) fn limits() -> LimitsBuilder {
             2,
             IdFormat::Ipv6Range,
         ))
-        .name(LimitName::new("CertificatesPerDomain", 5, IdFormat::Domain))
+        .name(LimitName::new(
+            "CertificatesPerDomain",
+            5,
+            IdFormat::DomainOrCidr,
+        ))
         .name(LimitName::new("NewOrdersPerAccount", 6, IdFormat::RegId))
         .name(LimitName::new(
             "CertificatesPerFQDNSet",

@@ -1,11 +1,11 @@
 //! A certificate authority with the limits of Let's Encrypt: on addresses and their ranges for `POST /new-account`,
-//! and on accounts, registered domains and sets of names for `POST /new-order`.
+//! and on accounts, registered domains or addresses, and sets of names for `POST /new-order`.
 //!
 //! ```sh
 //! cargo run --example acme --all-features
 //! curl -i http://127.0.0.1:3000/new-account --data ''
 //! curl -i http://127.0.0.1:3000/new-order -H 'x-account-id: 12345678' \
-//!     --json '{"identifiers": ["example.com", "www.example.com"]}'
+//!     --json '{"identifiers": ["example.com", "www.example.com", "203.0.113.7"]}'
 //! ```
 //!
 //! The values are in `examples/config/`, and are reloaded when they change. Behind a proxy, set its addresses, so

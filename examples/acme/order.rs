@@ -39,7 +39,7 @@ pub(crate) async fn new_order(
     Ok((StatusCode::CREATED, Json(order)))
 }
 
-/// Charges each registered domain once, and the set of names: all of them, or none.
+/// Charges each registered domain and each network of an address once, and the set of names: all of them, or none.
 async fn charge(
     limiter: &Limiter,
     assessment: &Assessment,
@@ -52,10 +52,10 @@ async fn charge(
         let detail = format!("name 1 to {MAX_IDENTIFIERS} identifiers");
         return Err(Refusal::malformed(detail));
     }
-    // Two names of one domain share a bucket, which a batch may contain only once.
+    // Two names of one domain, or two addresses of one network, share a bucket, which a batch may contain only once.
     let domains = identifiers
         .iter()
-        .map(|name| IdFormat::Domain.fold(name))
+        .map(|name| IdFormat::DomainOrCidr.fold(name))
         .collect::<Result<Vec<_>, _>>()?;
     let domains: BTreeSet<_> = domains.iter().map(|domain| domain.as_str()).collect();
     let names = identifiers.join(",");

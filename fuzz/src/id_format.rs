@@ -14,14 +14,17 @@ const HASH: usize = 64;
 /// The id in files of requests without one.
 const MISSING: &str = "\u{ab}missing\u{bb}";
 
-const FORMATS: [IdFormat; 8] = [
+const FORMATS: [IdFormat; 11] = [
     IdFormat::Opaque,
     IdFormat::IpAddress,
     IdFormat::Ipv6Range,
     IdFormat::RegId,
     IdFormat::Domain,
     IdFormat::FqdnSet,
+    IdFormat::DomainOrCidr,
     IdFormat::RegIdDomain,
+    IdFormat::RegIdDomainOrCidr,
+    IdFormat::RegIdIdentValue,
     IdFormat::RegIdFqdnSet,
 ];
 
@@ -69,12 +72,23 @@ fn is_canonical(format: IdFormat, text: &str, folded: &str) {
             assert_eq!(ip.to_bits() << 48, 0, "{folded}");
             assert_eq!(ip.to_string(), range);
         }
+        IdFormat::DomainOrCidr => assert!(is_name_or_network(folded), "{folded}"),
         _ => {}
     }
     let is_set = matches!(format, IdFormat::FqdnSet | IdFormat::RegIdFqdnSet);
     if !is_set || text == MISSING {
         let again = format.fold(folded).expect("it is folded");
         assert_eq!(again.as_str(), folded, "{format}");
+    }
+}
+
+fn is_name_or_network(folded: &str) -> bool {
+    let Some((first, mask)) = folded.split_once('/') else {
+        return folded.contains('.') && folded.parse::<IpAddr>().is_err();
+    };
+    match first.parse().expect("an address") {
+        IpAddr::V4(_) => mask == "32",
+        IpAddr::V6(ip) => mask == "64" && ip.to_bits() << 64 == 0,
     }
 }
 
@@ -146,6 +160,7 @@ fn pairs_are_their_parts(text: &str) {
     let pair = format!("7:{text}");
     for (single, paired) in [
         (IdFormat::Domain, IdFormat::RegIdDomain),
+        (IdFormat::DomainOrCidr, IdFormat::RegIdDomainOrCidr),
         (IdFormat::FqdnSet, IdFormat::RegIdFqdnSet),
     ] {
         let expected = single.fold(text).ok().map(|id| format!("7:{id}"));

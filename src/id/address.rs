@@ -6,10 +6,15 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
+use ipnet::{IpNet, Ipv6Net};
+
 use super::id::{self, Id, Remedy};
 
 /// The bits of a range's prefix.
 const RANGE: u8 = 48;
+
+/// The bits of the prefix that one client has of IPv6.
+const NETWORK: u8 = 64;
 
 const NO_ADDRESS: Remedy =
     "use an address such as `203.0.113.7` or `2001:db8::1`, without port or mask";
@@ -44,6 +49,27 @@ pub(super) fn fold_range(text: &str) -> Result<Cow<'_, str>, Remedy> {
 pub(super) fn is_whole_range(text: &str, folded: &str) -> bool {
     let first = |range: &str| range.strip_suffix("/48")?.parse::<Ipv6Addr>().ok();
     first(text).is_some() && first(text) == first(folded)
+}
+
+/// Folds an address without a zone into its network: the /32 of IPv4, or the /64 of IPv6. Such a network is itself.
+pub(super) fn fold_network(text: &str) -> Option<Cow<'_, str>> {
+    let given = if text.contains('/') {
+        Some(text.parse::<IpNet>().ok()?)
+    } else {
+        None
+    };
+    let ip = given.map_or_else(|| text.parse().ok(), |given| Some(given.addr()))?;
+    let network = match canonical_ip(ip) {
+        ip @ IpAddr::V4(_) => IpNet::from(ip),
+        IpAddr::V6(ip) => Ipv6Net::new(masked(ip, NETWORK), NETWORK).ok()?.into(),
+    };
+    let is_network = given.is_none_or(|given| given == network);
+    is_network.then(|| written(network, text))
+}
+
+/// Returns whether two texts are the same address.
+pub(super) fn is_same(text: &str, other: &str) -> bool {
+    parse(text).is_some_and(|ip| parse(other) == Some(ip))
 }
 
 /// Returns the range of a folded IPv6 address.

@@ -34,8 +34,14 @@ pub enum IdFormat {
     Domain,
     /// A set of domain names, comma-separated. Addresses may be among them.
     FqdnSet,
+    /// A registered domain, or the network of an address: the /32 of IPv4, the /64 of IPv6. Requires the feature `domains`.
+    DomainOrCidr,
     /// An account's number and a registered domain. Requires the feature `domains`.
     RegIdDomain,
+    /// An account's number and a registered domain or a network. Requires the feature `domains`.
+    RegIdDomainOrCidr,
+    /// An account's number and a whole domain name, with or without a wildcard, or an address.
+    RegIdIdentValue,
     /// An account's number and a set of domain names.
     RegIdFqdnSet,
 }
@@ -48,18 +54,21 @@ const NO_NUMBER: Remedy =
     "use a whole number up to 18446744073709551615, without sign or leading zeros";
 
 const NO_PAIR: Remedy =
-    "use an account's number, a colon, and a name or names: `12345678:example.com`";
+    "use an account's number and a colon before the rest, as in `12345678:example.com`";
 
 impl IdFormat {
     /// All formats, with their names in files.
-    pub(crate) const ALL: [(Self, &'static str); 8] = [
+    pub(crate) const ALL: [(Self, &'static str); 11] = [
         (Self::Opaque, "opaque"),
         (Self::IpAddress, "ipAddress"),
         (Self::Ipv6Range, "ipv6RangeCIDR"),
         (Self::RegId, "regId"),
         (Self::Domain, "domain"),
         (Self::FqdnSet, "fqdnSet"),
+        (Self::DomainOrCidr, "domainOrCIDR"),
         (Self::RegIdDomain, "regId:domain"),
+        (Self::RegIdDomainOrCidr, "regId:domainOrCIDR"),
+        (Self::RegIdIdentValue, "regId:identValue"),
         (Self::RegIdFqdnSet, "regId:fqdnSet"),
     ];
 
@@ -70,16 +79,28 @@ impl IdFormat {
 
     /// Returns the feature that the format needs, unless it is enabled.
     pub(crate) fn missing_feature(self) -> Option<&'static str> {
-        let has_domains = matches!(self, Self::Domain | Self::RegIdDomain);
+        let [.., last] = self.pair().unwrap_or([self; 2]);
+        let has_domains = matches!(last, Self::Domain | Self::DomainOrCidr);
         (has_domains && cfg!(not(feature = "domains"))).then_some("domains")
     }
 
-    /// Returns the formats of the two parts, for a pair.
+    /// Returns the formats of the two parts, for a pair. A second part that is opaque is only folded with the whole pair.
     pub(crate) fn pair(self) -> Option<[Self; 2]> {
-        match self {
-            Self::RegIdDomain => Some([Self::RegId, Self::Domain]),
-            Self::RegIdFqdnSet => Some([Self::RegId, Self::FqdnSet]),
-            _ => None,
+        let second = match self {
+            Self::RegIdDomain => Self::Domain,
+            Self::RegIdDomainOrCidr => Self::DomainOrCidr,
+            Self::RegIdIdentValue => Self::Opaque,
+            Self::RegIdFqdnSet => Self::FqdnSet,
+            _ => return None,
+        };
+        Some([Self::RegId, second])
+    }
+
+    /// Returns what an id names: its second part, if this is the format of pairs.
+    fn named(self, id: &str) -> &str {
+        match (self.pair(), id.split_once(':')) {
+            (Some(_), Some((_, second))) => second,
+            _ => id,
         }
     }
 
@@ -144,22 +165,40 @@ impl IdFormat {
         if !self.widens(text, folded.as_str()) {
             return Ok(folded);
         }
-        let remedy = format!(
-            "it belongs to `{folded}`, which shares one bucket: write that if you mean all of it"
-        );
+        let belongs = format!("it belongs to `{folded}`, which shares one bucket");
+        let remedy = match self.without_mask(folded.as_str()) {
+            Some(right) if text.contains('/') => format!("write `{right}`, without a mask"),
+            Some(right) => format!("{belongs}: write `{right}` if you mean all of it"),
+            None => format!("{belongs}: write that if you mean all of it"),
+        };
         Err(self.error(text, remedy))
     }
 
-    /// Returns whether a folded id stands for more than the text: a range, a whole domain, or an address in all zones.
+    /// Returns whether a folded id stands for more than the text: a range, a whole domain, or an address in all zones. Networks of
+    /// clients are written as their first address, as Boulder has them in its files.
     fn widens(self, text: &str, folded: &str) -> bool {
+        if let Some(first) = self.without_mask(folded) {
+            return !address::is_same(self.named(text), self.named(first));
+        }
         match self {
             Self::IpAddress => text.contains('%'),
             Self::Ipv6Range => !address::is_whole_range(text, folded),
-            Self::Domain | Self::RegIdDomain => {
+            Self::Domain | Self::DomainOrCidr | Self::RegIdDomain | Self::RegIdDomainOrCidr => {
                 folded.len() < text.strip_suffix('.').unwrap_or(text).len()
             }
-            Self::Opaque | Self::RegId | Self::FqdnSet | Self::RegIdFqdnSet => false,
+            Self::Opaque
+            | Self::RegId
+            | Self::FqdnSet
+            | Self::RegIdFqdnSet
+            | Self::RegIdIdentValue => false,
         }
+    }
+
+    /// Returns a folded id without the mask of its network, if files have it so.
+    fn without_mask(self, folded: &str) -> Option<&str> {
+        let has_networks = matches!(self, Self::DomainOrCidr | Self::RegIdDomainOrCidr);
+        let (first, _) = folded.split_once('/').filter(|_| has_networks)?;
+        Some(first)
     }
 
     /// Returns the group of a folded id, whose buckets a store keeps together: the IPv6 range of an address, the account of a
@@ -167,7 +206,7 @@ impl IdFormat {
     pub(crate) fn group(self, id: &str) -> Cow<'_, str> {
         match self {
             Self::IpAddress => address::range_of(id).map_or(id.into(), Cow::from),
-            Self::RegIdDomain | Self::RegIdFqdnSet => id.split(':').next().unwrap_or(id).into(),
+            _ if self.pair().is_some() => id.split(':').next().unwrap_or(id).into(),
             _ => id.into(),
         }
     }
@@ -182,7 +221,10 @@ impl IdFormat {
             Self::RegId => number(text).map(Cow::from),
             Self::Domain => name::fold_domain(text),
             Self::FqdnSet => name::fold_set(text),
+            Self::DomainOrCidr => name::fold_domain_or_network(text),
             Self::RegIdDomain => pair(text, name::fold_domain),
+            Self::RegIdDomainOrCidr => pair(text, name::fold_domain_or_network),
+            Self::RegIdIdentValue => pair(text, name::fold_identifier),
             Self::RegIdFqdnSet => pair(text, name::fold_set),
         }
     }
@@ -293,7 +335,7 @@ mod tests {
         assert_eq!(
             error,
             "`hostname` is not an id format: use one of opaque, ipAddress, ipv6RangeCIDR, regId, domain, fqdnSet, \
-             regId:domain, regId:fqdnSet"
+             domainOrCIDR, regId:domain, regId:domainOrCIDR, regId:identValue, regId:fqdnSet"
         );
     }
 }

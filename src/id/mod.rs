@@ -8,7 +8,10 @@
 //! | `regId` | `12345678`: a u64 without leading zeros | the same text |
 //! | `domain` (feature `domains`) | `example.com`, `foo.github.io` | the eTLD+1 of a name, by the public suffix list |
 //! | `fqdnSet` | `example.com,example.org` | the SHA-256 of the set, regardless of order and case |
+//! | `domainOrCIDR` (feature `domains`) | `example.com`, `203.0.113.7`, `2001:db8:1:2::` | as `domain`, and the /32 or /64 of an address |
 //! | `regId:domain` (feature `domains`) | `12345678:example.com` | both |
+//! | `regId:domainOrCIDR` (feature `domains`) | `12345678:example.com`, `12345678:203.0.113.7` | both |
+//! | `regId:identValue` | `12345678:www.example.com`, `12345678:2001:db8::1` | both, the whole name or address |
 //! | `regId:fqdnSet` | `12345678:example.com,example.org` | both |
 //!
 //! An id is canonicalized before it is looked up or charged. A client has one bucket, however its id is written, and

@@ -15,7 +15,10 @@ const MAX_LABEL: usize = 63;
 const NO_NAME: Remedy =
     "use a name of two labels or more, such as `example.com`, in ASCII letters, digits and `-`";
 
-const ADDRESS: Remedy = "an address has no registered domain: use a name";
+const ADDRESS: Remedy =
+    "an address has no registered domain: use a name, or an id format with `domainOrCIDR`";
+
+const NO_IDENTIFIER: Remedy = "use a name of two labels or more, such as `example.com`, or an address such as `203.0.113.7`, without port or mask";
 
 const NO_SET: Remedy = "use names of two labels or more in ASCII, or addresses, with a comma and no space between them";
 
@@ -25,6 +28,23 @@ pub(super) fn fold_domain(text: &str) -> Result<Cow<'_, str>, Remedy> {
         Cow::Borrowed(name) => registrable(name)?.into(),
         Cow::Owned(name) => registrable(&name)?.to_owned().into(),
     })
+}
+
+/// Folds a name into its registered domain, and an address into its network.
+pub(super) fn fold_domain_or_network(text: &str) -> Result<Cow<'_, str>, Remedy> {
+    if let Some(network) = address::fold_network(text) {
+        return Ok(network);
+    }
+    let domain = fold_domain(text);
+    domain.map_err(|remedy| match remedy {
+        NO_NAME | ADDRESS => NO_IDENTIFIER,
+        remedy => remedy,
+    })
+}
+
+/// Folds a name or an address, which stays whole.
+pub(super) fn fold_identifier(text: &str) -> Result<Cow<'_, str>, Remedy> {
+    member(text).ok_or(NO_IDENTIFIER)
 }
 
 /// The part of a lower-case name that can be registered. A public suffix stands for itself.
@@ -40,7 +60,7 @@ fn registrable(_: &str) -> Result<&str, Remedy> {
 
 pub(super) fn fold_set(text: &str) -> Result<Cow<'_, str>, Remedy> {
     let members = text.split(',').map(member);
-    let mut members = members.collect::<Result<Vec<_>, _>>()?;
+    let mut members = members.collect::<Option<Vec<_>>>().ok_or(NO_SET)?;
     members.sort_unstable();
     members.dedup();
     let hash = Hash::hash(members.join(",").as_bytes());
@@ -48,18 +68,14 @@ pub(super) fn fold_set(text: &str) -> Result<Cow<'_, str>, Remedy> {
     Ok(digits.concat().into())
 }
 
-/// Canonicalizes an address, or a name with or without a wildcard.
-fn member(text: &str) -> Result<Cow<'_, str>, Remedy> {
+/// Canonicalizes an address without a zone, or a name with or without a wildcard.
+fn member(text: &str) -> Option<Cow<'_, str>> {
     if let Ok(address) = address::fold_address(text) {
-        return if text.contains('%') {
-            Err(NO_SET)
-        } else {
-            Ok(address)
-        };
+        return (!text.contains('%')).then_some(address);
     }
     let base = text.strip_prefix("*.").unwrap_or(text);
-    name(base).map_err(|_| NO_SET)?;
-    Ok(lower_case(text.strip_suffix('.').unwrap_or(text)))
+    name(base).ok()?;
+    Some(lower_case(text.strip_suffix('.').unwrap_or(text)))
 }
 
 /// The name in `text`, without a dot at its end, if it has a name's form.
@@ -70,7 +86,13 @@ fn name(text: &str) -> Result<&str, Remedy> {
         return Err(ADDRESS);
     }
     let has_form = name.len() <= MAX_NAME && name.contains('.') && name.split('.').all(is_label);
-    has_form.then_some(name).ok_or(NO_NAME)
+    if has_form {
+        Ok(name)
+    } else if address::fold_address(text).is_ok() {
+        Err(ADDRESS)
+    } else {
+        Err(NO_NAME)
+    }
 }
 
 fn is_label(label: &str) -> bool {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::{
     Id,
-    IdFormat::{self, FqdnSet, IpAddress, Ipv6Range, Opaque, RegId, RegIdFqdnSet},
+    IdFormat::{self, FqdnSet, IpAddress, Ipv6Range, Opaque, RegId, RegIdFqdnSet, RegIdIdentValue},
     MISSING, canonical_ip,
 };
 
@@ -269,6 +269,84 @@ fn pairs_are_their_parts() {
     }
 }
 
+#[cfg(feature = "domains")]
+#[test]
+fn addresses_that_take_the_place_of_domains_are_their_networks() {
+    let cases = [
+        ("www.Example.co.uk.", "example.co.uk"),
+        ("203.0.113.7", "203.0.113.7/32"),
+        ("203.0.113.7/32", "203.0.113.7/32"),
+        ("::ffff:203.0.113.7", "203.0.113.7/32"),
+        ("64:ff9b::203.0.113.7", "203.0.113.7/32"),
+        ("2001:DB8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:DB8:1:2::/64", "2001:db8:1:2::/64"),
+    ];
+    let refused = [
+        "",
+        "com",
+        "203.0.113.0/24",
+        "203.0.113.7/",
+        "203.0.113.7/32/32",
+        "203.0.113.7:80",
+        "2001:db8:1:2::1/64",
+        "2001:db8:1::/48",
+        "2001:db8:1:2::/128",
+        "::ffff:203.0.113.7/128",
+        "::/0",
+        "[2001:db8::1]",
+        "fe80::1%eth0",
+        "a.com,203.0.113.7",
+    ];
+    assert_folds(IdFormat::DomainOrCidr, &cases);
+    assert_refused(IdFormat::DomainOrCidr, &refused);
+    let pairs = |texts: &[&str]| {
+        texts
+            .iter()
+            .map(|text| format!("7:{text}"))
+            .collect::<Vec<_>>()
+    };
+    let folded = pairs(&cases.map(|(_, folded)| folded));
+    for (text, folded) in pairs(&cases.map(|(text, _)| text)).iter().zip(&folded) {
+        assert_folds(IdFormat::RegIdDomainOrCidr, &[(text, folded)]);
+    }
+    for text in pairs(&refused) {
+        assert_refused(IdFormat::RegIdDomainOrCidr, &[&text]);
+    }
+    assert_refused(
+        IdFormat::RegIdDomainOrCidr,
+        &["example.com", "07:example.com"],
+    );
+}
+
+#[test]
+fn identifiers_of_an_account_stay_whole() {
+    assert_folds(
+        RegIdIdentValue,
+        &[
+            ("7:WWW.Example.com.", "7:www.example.com"),
+            ("7:*.example.com", "7:*.example.com"),
+            ("7:203.0.113.7", "7:203.0.113.7"),
+            ("7:2001:DB8:0::1", "7:2001:db8::1"),
+            ("7:64:ff9b::203.0.113.7", "7:203.0.113.7"),
+        ],
+    );
+    assert_refused(
+        RegIdIdentValue,
+        &[
+            "7",
+            "7:",
+            "07:example.com",
+            "7:com",
+            "7:example.com,example.org",
+            "7:203.0.113.7/32",
+            "7:203.0.113.7:80",
+            "7:fe80::1%eth0",
+            "203.0.113.7",
+            "::1",
+        ],
+    );
+}
+
 #[test]
 fn opaque_ids_are_any_text() {
     let long = "x".repeat(2000);
@@ -315,6 +393,7 @@ fn id_in_a_file_that_means_more_than_it_says_is_rejected_with_the_right_one() {
 #[test]
 fn other_spelling_of_the_same_client_is_canonicalized_in_a_file() {
     let cases = [
+        (RegIdIdentValue, "7:WWW.example.com.", "7:www.example.com"),
         (IpAddress, "2001:0DB8::1", "2001:db8::1"),
         (IpAddress, "64:ff9b::192.0.2.1", "192.0.2.1"),
         (Ipv6Range, "2001:0db8:0000::/48", "2001:db8::/48"),
@@ -324,6 +403,17 @@ fn other_spelling_of_the_same_client_is_canonicalized_in_a_file() {
     let cases = cases.into_iter().chain([
         (IdFormat::Domain, "Example.com.", "example.com"),
         (IdFormat::RegIdDomain, "7:EXAMPLE.com", "7:example.com"),
+        (IdFormat::DomainOrCidr, "203.0.113.7", "203.0.113.7/32"),
+        (
+            IdFormat::DomainOrCidr,
+            "::ffff:203.0.113.7",
+            "203.0.113.7/32",
+        ),
+        (
+            IdFormat::DomainOrCidr,
+            "2001:0DB8:1:2::",
+            "2001:db8:1:2::/64",
+        ),
     ]);
     for (format, text, folded) in cases {
         assert_eq!(format.canonical(text), Ok(folded.into()), "{text}");
@@ -339,6 +429,7 @@ fn limits_of_one_client_are_one_group() {
         (RegId, "12345678", "12345678"),
         (IdFormat::RegIdDomain, "12345678:example.com", "12345678"),
         (RegIdFqdnSet, "12345678:394e82", "12345678"),
+        (RegIdIdentValue, "12345678:2001:db8::1", "12345678"),
         (IdFormat::Domain, "example.com", "example.com"),
         (Opaque, "a:b", "a:b"),
         (IpAddress, MISSING, MISSING),

@@ -34,11 +34,7 @@ pub trait KeyExtractor: Send + Sync + 'static {
         let Some(id) = self.extract(parts)? else {
             return Ok(None);
         };
-        let folded = format.fold_id(id).map(Some);
-        folded.map_err(|error| {
-            let missing = self.invalid(&error);
-            missing.with_reason_in_events(self.invalid(&error.secret_if(true)))
-        })
+        fold(self, id, format).map(Some)
     }
 
     /// Returns why a request has no id whose id is not in the limit's format. By default, that is the client's mistake.
@@ -155,6 +151,18 @@ impl IdSource {
             _ => None,
         }
     }
+}
+
+/// Folds an id that an extractor has found.
+pub(super) fn fold(
+    extractor: &(impl KeyExtractor + ?Sized),
+    id: Id,
+    format: IdFormat,
+) -> Result<Id, MissingId> {
+    format.fold_id(id).map_err(|error| {
+        let missing = extractor.invalid(&error);
+        missing.with_reason_in_events(extractor.invalid(&error.secret_if(true)))
+    })
 }
 
 /// Created by [`KeyExtractor::or_else`].

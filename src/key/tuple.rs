@@ -3,7 +3,7 @@
 use http::request::Parts;
 
 use super::{
-    extractor::{IdSource, KeyExtractor},
+    extractor::{self, IdSource, KeyExtractor},
     missing_id::MissingId,
 };
 use crate::id::{Id, IdFormat};
@@ -72,5 +72,11 @@ fn join(
             joined.push_str(&part.replace('%', "%25").replace(':', "%3A"));
         }
     }
-    Ok(Some(Id::from(joined).secret_if(is_secret)))
+    let joined = Id::from(joined).secret_if(is_secret);
+    match (formats, extractors) {
+        (Some([_, IdFormat::Opaque]), [.., last]) => {
+            extractor::fold(*last, joined, format).map(Some)
+        }
+        _ => Ok(Some(joined)),
+    }
 }

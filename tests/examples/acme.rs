@@ -115,6 +115,28 @@ async fn names_of_one_domain_count_once() {
 }
 
 #[tokio::test]
+async fn addresses_count_by_their_networks() {
+    let authority = Authority::new();
+    for host in 0..50 {
+        let addresses = [
+            format!("2001:db8:1:2::{host:x}"),
+            format!("2001:db8:1:2:{host:x}::1"),
+        ];
+        let order = [&addresses[0], &addresses[1], "203.0.113.7"];
+        let (status, ..) = authority.order("1", &order).await;
+        assert_eq!(status, StatusCode::CREATED);
+    }
+    for address in ["2001:db8:1:2:ffff::", "203.0.113.7", "::ffff:203.0.113.7"] {
+        let (status, ..) = authority.order("2", &[address]).await;
+        assert_eq!(status, StatusCode::TOO_MANY_REQUESTS, "{address}");
+    }
+    for address in ["2001:db8:1:3::1", "203.0.113.8"] {
+        let (status, ..) = authority.order("2", &[address]).await;
+        assert_eq!(status, StatusCode::CREATED, "{address}");
+    }
+}
+
+#[tokio::test]
 async fn set_of_names_counts_in_any_order() {
     let authority = Authority::new();
     let spellings: [&[&str]; 3] = [
@@ -155,7 +177,8 @@ async fn nonsense_is_refused_with_what_to_change() {
         &["com"][..],
         &["exa mple.com"],
         &[],
-        &["10.0.0.1"],
+        &["203.0.113.0/24"],
+        &["203.0.113.7:443"],
         &["a.com,b.com"],
     ] {
         let (status, _, problem) = authority.order("1", names).await;

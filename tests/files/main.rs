@@ -56,7 +56,10 @@ pub(crate) fn names() -> LimitsBuilder {
         ("account", IdFormat::RegId),
         ("domain", IdFormat::Domain),
         ("set", IdFormat::FqdnSet),
+        ("domain_or_cidr", IdFormat::DomainOrCidr),
         ("account_domain", IdFormat::RegIdDomain),
+        ("account_domain_or_cidr", IdFormat::RegIdDomainOrCidr),
+        ("account_ident", IdFormat::RegIdIdentValue),
         ("account_set", IdFormat::RegIdFqdnSet),
     ];
     let known = names.into_iter().filter(|(name, _)| has_format_of(name));

@@ -49,6 +49,26 @@ async fn spellings_of_one_client_share_a_bucket_and_clients_never_do() {
             "EXAMPLE.co.uk",
             "example.com",
         ),
+        (
+            IdFormat::RegIdIdentValue,
+            "7:2001:db8::1",
+            "7:2001:0DB8::1",
+            "7:2001:db8::2",
+        ),
+        #[cfg(feature = "domains")]
+        (
+            IdFormat::DomainOrCidr,
+            "2001:db8:1:2::1",
+            "2001:db8:1:2::2",
+            "2001:db8:1:3::1",
+        ),
+        #[cfg(feature = "domains")]
+        (
+            IdFormat::RegIdDomainOrCidr,
+            "7:203.0.113.7",
+            "7:::ffff:203.0.113.7",
+            "7:203.0.113.8",
+        ),
         #[cfg(feature = "domains")]
         (
             IdFormat::RegIdDomain,

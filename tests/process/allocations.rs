@@ -129,7 +129,15 @@ const IDS: &[(IdFormat, &[&str])] = &[
         IdFormat::Domain,
         &["example.com", "www.example.com", "*.b.co.uk"],
     ),
+    (
+        IdFormat::DomainOrCidr,
+        &["example.com", "203.0.113.7/32", "2001:db8:1:2::/64"],
+    ),
     (IdFormat::RegIdDomain, &["12345678:example.com"]),
+    (
+        IdFormat::RegIdIdentValue,
+        &["7:www.example.com", "7:2001:db8::1"],
+    ),
 ];
 
 #[test]

@@ -40,10 +40,16 @@ pub(crate) fn id_formats() -> Vec<IdFormat> {
         IdFormat::Ipv6Range,
         IdFormat::RegId,
         IdFormat::FqdnSet,
+        IdFormat::RegIdIdentValue,
         IdFormat::RegIdFqdnSet,
     ];
     if cfg!(feature = "domains") {
-        formats.extend([IdFormat::Domain, IdFormat::RegIdDomain]);
+        formats.extend([
+            IdFormat::Domain,
+            IdFormat::DomainOrCidr,
+            IdFormat::RegIdDomain,
+            IdFormat::RegIdDomainOrCidr,
+        ]);
     }
     formats
 }

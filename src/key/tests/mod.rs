@@ -15,7 +15,7 @@ use super::{
 };
 use crate::id::{
     Id,
-    IdFormat::{self, FqdnSet, IpAddress, Opaque, RegId, RegIdFqdnSet},
+    IdFormat::{self, FqdnSet, IpAddress, Opaque, RegId, RegIdFqdnSet, RegIdIdentValue},
 };
 
 /// A request whose peer is not known.
@@ -232,7 +232,13 @@ fn chain_fits_what_all_its_extractors_fit() {
     let either = header().or_else(ClientIp::peer());
     assert_eq!(fits(&either), [Opaque, IpAddress]);
     assert_eq!(fits(&Everyone.or_else(ClientIp::peer())), [Opaque]);
-    let pairs = [Opaque, IdFormat::RegIdDomain, RegIdFqdnSet];
+    let pairs = [
+        Opaque,
+        IdFormat::RegIdDomain,
+        IdFormat::RegIdDomainOrCidr,
+        RegIdIdentValue,
+        RegIdFqdnSet,
+    ];
     assert_eq!(fits(&(header(), header())), pairs);
     assert_eq!(fits(&(ClientIp::peer(), header())), [Opaque]);
     assert_eq!(fits(&(header(), header(), header())), [Opaque]);
@@ -353,6 +359,14 @@ fn pairs_are_folded_part_by_part() {
     let wrong = id_as(&pair, &parts(b"seven"), RegIdFqdnSet).unwrap_err();
     assert!(
         wrong.starts_with("400 header `x-account`: its value is not"),
+        "{wrong}"
+    );
+    let parts = |name: &'static [u8]| request(&[("x-account", b"7"), ("x-names", name)]);
+    let folded = id_as(&pair, &parts(b"WWW.Example.com."), RegIdIdentValue);
+    assert_eq!(folded.unwrap(), "7:www.example.com");
+    let wrong = id_as(&pair, &parts(b"com"), RegIdIdentValue).unwrap_err();
+    assert!(
+        wrong.starts_with("400 header `x-names`: its value is not"),
         "{wrong}"
     );
 }

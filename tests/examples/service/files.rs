@@ -13,6 +13,9 @@ Account: {number: 6, id: regId, burst: 20, count: 20, period: 1s}
 Names: {number: 7, id: fqdnSet, burst: 20, count: 20, period: 1s}
 AccountDomain: {number: 8, id: 'regId:domain'}
 AccountNames: {number: 9, id: 'regId:fqdnSet', burst: 20, count: 20, period: 1s}
+Identifier: {number: 10, id: domainOrCIDR, burst: 20, count: 20, period: 1s}
+AccountIdentifier: {number: 11, id: 'regId:domainOrCIDR', burst: 20, count: 20, period: 1s}
+AccountName: {number: 12, id: 'regId:identValue', burst: 20, count: 20, period: 1s}
 Opaque: {burst: 20, count: 20, period: 1s}
 ";
 
@@ -24,6 +27,9 @@ const OVERRIDES: &str = "
 - Names: {burst: 30, count: 20, period: 1s, ids: ['example.org,example.com']}
 - AccountDomain: {burst: 30, count: 20, period: 1s, ids: [12345678:example.com]}
 - AccountNames: {burst: 30, count: 20, period: 1s, ids: ['12345678:example.org,example.com']}
+- Identifier: {burst: 30, count: 20, period: 1s, ids: [203.0.113.7]}
+- AccountIdentifier: {burst: 30, count: 20, period: 1s, ids: ['12345678:2001:db8:1:2::']}
+- AccountName: {burst: 30, count: 20, period: 1s, ids: ['12345678:2001:db8::1']}
 - Opaque: {burst: 30, count: 20, period: 1s, ids: [0012, 1e5, ~, true, 12345678901234567890]}
 ";
 
