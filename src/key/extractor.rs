@@ -43,12 +43,13 @@ pub trait KeyExtractor: Send + Sync + 'static {
     }
 
     /// Returns whether the ids can have a format. A rule whose limit has another format is an error at startup, because it would
-    /// refuse every request. By default, they can have any, but those of [`IdSource::Shared`] are opaque.
+    /// refuse every request. By default, they can have any.
     fn fits(&self, format: IdFormat) -> bool {
         format == IdFormat::Opaque || self.source() != IdSource::Shared
     }
 
-    /// Returns where the ids come from. The layer looks for mistakes in its configuration with it.
+    /// Returns where the ids come from. The layer looks for mistakes in its configuration with it, of this crate's extractors alone.
+    #[doc(hidden)]
     fn source(&self) -> IdSource {
         IdSource::Unknown
     }

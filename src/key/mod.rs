@@ -97,6 +97,7 @@ mod tests;
 mod tuple;
 mod value;
 
+pub(crate) use self::extractor::IdSource;
 #[cfg(feature = "pace")]
 pub use self::host::Host;
 #[cfg(feature = "pace")]
@@ -109,7 +110,7 @@ pub(crate) use self::route::route_of;
 pub use self::route::{MatchedPath, PathParam};
 pub use self::{
     client_ip::{ClientIp, Ipv6Range},
-    extractor::{IdSource, KeyExtractor},
+    extractor::KeyExtractor,
     missing_id::MissingId,
     proxies::{Proxies, ProxyHeader},
     ranges::ProxiesError,

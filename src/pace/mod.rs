@@ -75,4 +75,4 @@ mod reading;
 mod room;
 mod service;
 
-pub use self::service::{Pace, PaceLayer, Retried};
+pub use self::service::{Pace, PaceLayer};

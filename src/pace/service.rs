@@ -20,7 +20,7 @@ use super::{
 /// Holds requests back until their servers have room for them, according to their responses.
 ///
 /// All services that are wrapped by one layer or its clones share what they have learned from responses. See the
-/// [module docs](crate::pace) for an example.
+/// [module docs](crate::pace) for an example. `R` is the number of [retries](Self::retry), or `()`.
 #[derive(Clone, Debug)]
 pub struct PaceLayer<R = ()> {
     origins: Arc<Origins>,
@@ -56,11 +56,11 @@ impl<R> PaceLayer<R> {
     /// refusal is not retried if the server says that retrying is pointless, or asks for a longer wait than
     /// [`max_wait`](Self::max_wait) leaves. Then the caller gets the refusal.
     #[must_use]
-    pub fn retry(self, times: u32) -> PaceLayer<Retried> {
+    pub fn retry(self, times: u32) -> PaceLayer<u32> {
         PaceLayer {
             origins: self.origins,
             max_wait: self.max_wait,
-            resend: Retried { times },
+            resend: times,
         }
     }
 }
@@ -82,13 +82,6 @@ impl<S, R: Clone> Layer<S> for PaceLayer<R> {
     }
 }
 
-/// Marks a [`PaceLayer`] that sends refused requests again, so that their bodies must be [`Clone`]. [`PaceLayer::retry`] sets it.
-/// The [module docs](crate::pace) have an example.
-#[derive(Clone, Copy, Debug)]
-pub struct Retried {
-    times: u32,
-}
-
 /// Copies requests that are sent again. The [module docs](crate::pace) have an example.
 pub trait Resend<B> {
     /// Copies a request before it is sent, unless that is the last time. It has been sent `tries` times before.
@@ -101,9 +94,10 @@ impl<B> Resend<B> for () {
     }
 }
 
-impl<B: Clone> Resend<B> for Retried {
+/// The number of times that a refused request is sent again.
+impl<B: Clone> Resend<B> for u32 {
     fn copy(&self, request: &Request<B>, tries: u32) -> Option<Request<B>> {
-        (tries < self.times).then(|| request.clone())
+        (tries < *self).then(|| request.clone())
     }
 }
 

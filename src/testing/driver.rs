@@ -1,14 +1,17 @@
 //! Asks a backend, and decides the same batches by the models.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     fmt,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
+
+use parking_lot::Mutex;
 
 use super::model::Model;
 pub use super::model::START;
@@ -93,6 +96,37 @@ pub struct Driver {
     names: Arc<Limits>,
     /// The limits at their places, and the versions of the last one.
     limits: Arc<[Limit]>,
+    operations: Arc<Mutex<VecDeque<String>>>,
+}
+
+/// Says which rule a backend has broken when its test panics, and which operations came before.
+#[derive(Debug)]
+pub struct Report {
+    case: &'static str,
+    operations: Arc<Mutex<VecDeque<String>>>,
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprint!("{self}");
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rule = self.case.replace('_', " ");
+        writeln!(f, "the backend breaks the rule \"{rule}\"")?;
+        writeln!(
+            f,
+            "its latest operations, by microseconds since the Unix epoch:"
+        )?;
+        for operation in &*self.operations.lock() {
+            writeln!(f, "- {operation}")?;
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Debug for Driver {
@@ -125,6 +159,16 @@ impl Driver {
             .into(),
             names: Arc::new(names.build().expect("the names are right")),
             limits: fixed_limits().into(),
+            operations: Arc::default(),
+        }
+    }
+
+    /// Reports on a case until the report is dropped.
+    #[must_use]
+    pub fn report(&self, case: &'static str) -> Report {
+        Report {
+            case,
+            operations: Arc::clone(&self.operations),
         }
     }
 
@@ -142,6 +186,7 @@ impl Driver {
     pub(super) fn on(&self, backend: impl Backend) -> Self {
         Self {
             backend: Arc::new(backend),
+            operations: Arc::default(),
             ..self.clone()
         }
     }
@@ -166,8 +211,24 @@ impl Driver {
         self.batch(now.into(), operation, &members).await
     }
 
-    /// Asks by `try_apply` or by `apply`, which must not differ.
+    /// Asks, and keeps the operation for a [`Report`].
     pub(super) async fn batch(
+        &self,
+        now: Option<u64>,
+        operation: Operation,
+        members: &[Member<'_>],
+    ) -> Result<Vec<Answer>, BackendError> {
+        let answers = self.apply(now, operation, members).await;
+        let mut operations = self.operations.lock();
+        if operations.len() == OPERATIONS {
+            operations.pop_front();
+        }
+        operations.push_back(summary(now, operation, members, &answers));
+        answers
+    }
+
+    /// Asks by `try_apply` or by `apply`, which must not differ.
+    async fn apply(
         &self,
         now: Option<u64>,
         operation: Operation,
@@ -243,6 +304,42 @@ impl Driver {
         let algorithm = self.limits[place].algorithm();
         algorithm.expect("no client is blocked or unlimited")
     }
+}
+
+/// The operations that a report shows.
+const OPERATIONS: usize = 16;
+
+/// Writes `Spend at 1000000: 1:alice, cost 3, CheckAndSpend: passed, 7 left`.
+fn summary(
+    now: Option<u64>,
+    operation: Operation,
+    members: &[Member<'_>],
+    answers: &Result<Vec<Answer>, BackendError>,
+) -> String {
+    let now = now.map_or_else(|| "the backend's own time".into(), |now| now.to_string());
+    let answers = match answers {
+        Ok(answers) => answers,
+        Err(error) => return format!("{operation:?} at {now}: {error}"),
+    };
+    let members = members.iter().zip(answers).map(|(member, answer)| {
+        let passed = if answer.passed {
+            "passed"
+        } else {
+            "did not pass"
+        };
+        let left = answer
+            .figures
+            .map(|figures| format!(", {} left", figures.remaining));
+        format!(
+            "{}, cost {}, {:?}: {passed}{}",
+            member.key(),
+            member.ask.cost,
+            member.mode(),
+            left.unwrap_or_default()
+        )
+    });
+    let members: Vec<_> = members.collect();
+    format!("{operation:?} at {now}: {}", members.join("; "))
 }
 
 /// Returns the number of the limit at a place.

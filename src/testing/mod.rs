@@ -31,8 +31,9 @@
 //! # fn main() {}
 //! ```
 //!
-//! `cargo test` names each case that fails, as in `my_backend::decisions::denied_batch_changes_nothing`. The source of a
-//! case is the function with this name in the crate's folder `src/testing`; it shows what was called and what must be answered.
+//! `cargo test` names each case that fails, as in `my_backend::decisions::denied_batch_changes_nothing`. Its output has the rule that
+//! the backend breaks, and the operations before with their answers. The source of a case is the function with this name in the
+//! crate's folder `src/testing`.
 //!
 //! The expression is evaluated anew in each test, on a tokio runtime, and may await: `connect(URL).await` is a backend too.
 //! The ids are different in each test and each run, so a store may be shared by the tests and outlive them. Most cases set
@@ -177,6 +178,7 @@ macro_rules! __tollgate_conformance {
                 fn $test() {
                     $crate::testing::block_on(async {
                         let driver = $crate::testing::driver::Driver::new($backend);
+                        let _report = driver.report(stringify!($test));
                         $crate::testing::$topic::$test(driver).await;
                     });
                 }

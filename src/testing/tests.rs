@@ -108,3 +108,22 @@ fn each_mistake_is_found_by_its_case_and_by_a_history() {
         );
     }
 }
+
+#[test]
+fn report_names_the_rule_and_the_operations_before() {
+    let driver = Driver::new(Wrong(MapBackend::default(), Mistake::Check));
+    let report = driver.report("check_changes_nothing");
+    let case = cases::check_changes_nothing(driver);
+    let run = AssertUnwindSafe(|| super::block_on(case));
+    assert!(std::panic::catch_unwind(run).is_err());
+    let report = report.to_string();
+    let mut lines = report.lines();
+    assert_eq!(
+        lines.next(),
+        Some("the backend breaks the rule \"check changes nothing\"")
+    );
+    let last = lines.last().unwrap();
+    assert!(last.starts_with("- Check at "), "{last}");
+    let answer = "-1, cost 10, CheckAndSpend: did not pass, 0 left";
+    assert!(last.ends_with(answer), "{last}");
+}
