@@ -6,6 +6,7 @@ use std::{env, process::Command};
 
 mod allocations;
 mod checks;
+mod links;
 mod logging;
 mod observability;
 #[cfg(all(feature = "axum", feature = "redis"))]

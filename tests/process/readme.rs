@@ -1,8 +1,6 @@
-//! The README: short, with the figures of `benches/README.md`, and with links that work in a clone. And the links between the
-//! pages of the guide.
+//! The README: short, with the figures of `benches/README.md`. And the form of the pages of the guide.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -112,125 +110,14 @@ fn no_example_hides_an_import() {
     }
 }
 
-/// The addresses of links and images.
-fn links(text: &str) -> BTreeSet<String> {
-    let inline = text
-        .split("](")
-        .skip(1)
-        .filter_map(|link| link.split(')').next());
-    let defined = text.lines().filter_map(|line| line.strip_prefix('['));
-    let defined = defined.filter_map(|line| line.split_once("]: ").map(|(_, link)| link));
-    inline.chain(defined).map(str::to_owned).collect()
-}
-
-/// The page of each module of the guide, by the path that links to it.
-fn pages() -> BTreeMap<String, String> {
-    let guide = read("src/guide.rs");
-    let lines = guide.lines().filter_map(|line| line.rsplit_once(" = \""));
-    let pages = lines.filter_map(|(module, file)| {
-        let file = file
-            .strip_suffix("\",")
-            .filter(|file| file.ends_with(".md"))?;
-        let name = module.split_whitespace().last()?;
-        let folder = if file.starts_with("recipes/") {
-            "recipes::"
-        } else {
-            ""
-        };
-        Some((
-            format!("crate::guide::{folder}{name}"),
-            read(&format!("docs/{file}")),
-        ))
-    });
-    pages.collect()
-}
-
 #[test]
 fn pages_open_with_the_code_that_most_readers_come_for() {
-    for (name, page) in pages() {
+    for (path, page) in texts("docs") {
         let mut lines = page.lines().take(12);
-        assert!(lines.any(|line| line.starts_with("```")), "{name}");
+        let is_list = path.ends_with("docs/README.md");
+        assert!(
+            is_list || lines.any(|line| line.starts_with("```")),
+            "{path:?}"
+        );
     }
-}
-
-/// The anchor that rustdoc gives a heading.
-fn anchor(heading: &str) -> String {
-    let title = heading.trim_start_matches('#').trim().to_lowercase();
-    let kept = title
-        .chars()
-        .filter(|c| c.is_alphanumeric() || "_- ".contains(*c));
-    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
-}
-
-#[test]
-fn links_between_pages_lead_to_headings() {
-    let pages = pages();
-    let mut seen = 0;
-    for (name, page) in &pages {
-        for link in links(page) {
-            let (path, heading) = link.split_once('#').unwrap_or((&link, ""));
-            let target = if path.is_empty() { name } else { path };
-            let (false, Some(target)) = (heading.is_empty(), pages.get(target)) else {
-                continue;
-            };
-            let mut headings = target.lines().filter(|line| line.starts_with('#'));
-            assert!(
-                headings.any(|line| anchor(line) == heading),
-                "{name}: {link}"
-            );
-            seen += 1;
-        }
-    }
-    assert!(seen > 3, "{seen}");
-}
-
-#[test]
-fn pages_link_to_nothing_that_docs_rs_does_not_show() {
-    let mut seen = 0;
-    for (name, page) in pages() {
-        for link in links(&page) {
-            let starts = ["crate::", "https://", "#"];
-            let is_good = starts.iter().any(|start| link.starts_with(start));
-            assert!(is_good, "{name}: {link}");
-            seen += 1;
-        }
-    }
-    assert!(seen > 50, "{seen}");
-}
-
-#[test]
-fn links_of_the_readme_work_in_a_clone() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let links = links(&read("README.md"));
-    let (elsewhere, ours): (Vec<_>, Vec<_>) =
-        links.iter().partition(|link| link.starts_with("https://"));
-    for link in &ours {
-        let is_below = !link.starts_with(['/', '.']);
-        assert!(is_below && root.join(link).exists(), "{link}");
-    }
-    assert!(ours.len() > 10, "{ours:?}");
-    // The documentation of this crate is not published yet.
-    assert!(elsewhere.iter().all(|link| !link.contains("tollgate")));
-}
-
-#[test]
-fn guide_lists_every_example() {
-    let guide = read("src/guide.rs");
-    let (_, list) = guide.split_once("# Examples").expect("a section");
-    let rows = list.lines().filter_map(|line| line.strip_prefix("//! | `"));
-    let names = |row: &str| -> Vec<_> {
-        let cell = row.split('|').next().unwrap_or(row);
-        cell.split(", ")
-            .map(|name| name.replace('`', "").trim().into())
-            .collect()
-    };
-    let listed: BTreeSet<String> = rows.flat_map(names).collect();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
-    let entries = fs::read_dir(folder).expect("it can be read");
-    let programs = entries.map(|entry| entry.expect("it can be read").path());
-    let programs =
-        programs.filter(|path| path.extension().is_some() || path.join("main.rs").exists());
-    let name =
-        |path: std::path::PathBuf| path.file_stem().expect("a name").to_string_lossy().into();
-    assert_eq!(listed, programs.map(name).collect());
 }
