@@ -227,12 +227,32 @@ impl<'a> Reporter<'a> {
     }
 
     fn mistake(self, message: impl Into<String>) -> Mistake {
+        let mut message = message.into();
+        let mut quoted = [self.limit, self.id].into_iter().flatten();
+        let space = odd_space(&message).or_else(|| quoted.find_map(odd_space));
+        if let Some(space) = space {
+            message += &format!(" (it contains {space}: write a plain space)");
+        }
         Mistake {
             location: self.location(),
             limit: self.limit.map(Into::into),
             id: self.id.map(Into::into),
-            message: message.into(),
+            message,
             cause: None,
         }
     }
+}
+
+/// Names a character of a text that looks like a plain space, or like none at all, and is another one.
+pub(super) fn odd_space(text: &str) -> Option<String> {
+    let is_odd =
+        |c: char| !c.is_ascii() && c.is_whitespace() || "\u{200b}\u{2060}\u{feff}".contains(c);
+    let space = text.chars().find(|c| is_odd(*c))?;
+    let is_no_break = "\u{a0}\u{2007}\u{202f}\u{2060}\u{feff}".contains(space);
+    let name = if is_no_break {
+        "a no-break space"
+    } else {
+        "a special space"
+    };
+    Some(format!("{name}, U+{:04X}", u32::from(space)))
 }

@@ -47,6 +47,17 @@ fn all_forms_say_the_same_whatever_their_line_ends_and_byte_order_marks() {
 }
 
 #[test]
+fn alias_stands_for_a_whole_limit() {
+    if reads(YAML) {
+        let text = "first: &small {burst: 1, count: 2, period: 3s}\nsecond: *small\n";
+        let limits = defaults(YAML, text).unwrap();
+        let of = |name| limits.get(name).unwrap().limit().cloned();
+        assert_eq!(of("second"), Some(limit(1, 2, 3)));
+        assert_eq!(of("first"), of("second"));
+    }
+}
+
+#[test]
 fn lines_are_counted_however_they_end() {
     for (language, text, line) in [
         (YAML, "- ip:\n\n    burst: x\n", 3),

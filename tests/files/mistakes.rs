@@ -138,3 +138,43 @@ fn texts_that_are_not_in_their_language_are_told_with_the_line() {
         }
     }
 }
+
+#[test]
+fn spaces_that_are_not_plain_are_named() {
+    for (language, text, line) in [
+        (YAML, "a:\n~ burst: 1\n  count: 1\n  period: 1s\n", 2),
+        (YAML, "a:\n  burst: 1\n~ count: 1\n  period: 1s\n", 3),
+        (YAML, "a:\n  burst:~1\n  count: 1\n  period: 1s\n", 2),
+        (YAML, "a:\n  burst: 1\n  count: 1\n  period:~1s\n", 4),
+        (YAML, "a:\n  burst: 1~\n  count: 1\n  period: 1s\n", 2),
+        (YAML, "a:~{burst: 1, count: 1, period: 1s}\n", 1),
+        (YAML, "a: {burst: 1,~count: 1, period: 1s}\n", 1),
+        (YAML, "a: 10 per 1s~# ten\n", 1),
+        (YAML, "a~: 10 per 1s\n", 1),
+        (YAML, "~a: 10 per 1s\n", 1),
+        (YAML, "a: 10 per 1s\n~\nb: 10 per 1s\n", 2),
+        (JSON, "{\"a\": {\"burst\": \"1~0\"}}", 1),
+        (TOML, "a = '10 per~'", 1),
+    ] {
+        for (space, name) in [
+            ('\u{a0}', "a no-break space, U+00A0"),
+            ('\u{202f}', "a no-break space, U+202F"),
+            ('\u{3000}', "a special space, U+3000"),
+        ] {
+            if reads(language) {
+                let text = text.replace('~', &space.to_string());
+                let error = defaults(language, &text).unwrap_err();
+                assert_eq!(error.line(), Some(line), "{text:?}: {error}");
+                assert!(error.to_string().contains(name), "{text:?}: {error}");
+            }
+        }
+    }
+    // Within a text they are right.
+    if reads(YAML) {
+        let text = "a: {burst: 1, count: 1, period: 1s, description: 100\u{a0}%}\nb: @\n";
+        let error = defaults(YAML, text).unwrap_err().to_string();
+        assert!(error.contains("unexpected character"), "{error}");
+        let whole = text.replace("b: @\n", "");
+        assert!(defaults(YAML, &whole).is_ok());
+    }
+}

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 
 use super::{Key, MAX_DEPTH, Node, Parsed, Value, too_deep};
+use crate::limit::mistake::odd_space;
 
 /// The most values that anchors and aliases can stand for in total, so that a small file cannot become a huge one.
 const MAX_COPIED: usize = 100_000;
@@ -160,6 +161,17 @@ fn mistake_of(text: &str, scan: &ScanError) -> (u64, String) {
         let message = "a tab indents this line: YAML takes spaces only";
         return (1 + index as u64, message.to_owned());
     }
+    let mut lines = text
+        .lines()
+        .enumerate()
+        .skip(near.saturating_sub(1))
+        .take(3);
+    if let Some((index, space)) =
+        lines.find_map(|(index, line)| Some((index, misplaced_space(line)?)))
+    {
+        let message = format!("{space}, is in this line: write a plain space");
+        return (1 + index as u64, message);
+    }
     let theirs = scan.info();
     let has = |part: &str| theirs.contains(part);
     let message = if has("did not find expected key") {
@@ -177,4 +189,18 @@ fn mistake_of(text: &str, scan: &ScanError) -> (u64, String) {
         &theirs
     };
     (line as u64, message.to_owned())
+}
+
+/// Names a space that is not a plain one, where YAML has spaces between its signs and texts.
+fn misplaced_space(line: &str) -> Option<String> {
+    let is_sign = |c: char| ":-,?[]{}".contains(c);
+    let is_between = |(at, space): (usize, &str)| {
+        let before = line[..at].trim_end().ends_with(is_sign);
+        let after = line[at + space.len()..].trim_start();
+        before || line[..at].trim().is_empty() || after.is_empty() || after.starts_with('#')
+    };
+    let mut spaces = line
+        .match_indices(|c: char| !c.is_ascii())
+        .filter(|at| is_between(*at));
+    spaces.find_map(|(_, space)| odd_space(space))
 }
