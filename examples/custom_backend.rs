@@ -42,15 +42,16 @@ impl Backend for MapBackend {
             .lock()
             .map_err(|_| BackendError::unavailable("poisoned"))?;
         let now = batch.now.unwrap_or_else(|| self.clock.now());
-        let keys: Vec<_> = batch
-            .members
-            .iter()
-            .map(|member| member.key().to_string())
-            .collect();
-        let mut stored: Vec<_> = keys.iter().map(|key| buckets.remove(key)).collect();
-        let outcome = Outcome::decide(batch, now, &mut stored);
-        let used = keys.into_iter().zip(stored);
-        buckets.extend(used.filter_map(|(key, state)| Some((key, state?))));
+        let keys: Vec<_> = batch.keys().map(|key| key.to_string()).collect();
+        let states = keys.iter().map(|key| buckets.get(key).cloned());
+        let (outcome, changes) = batch.decide(now, states);
+        for change in changes {
+            let key = &keys[change.index];
+            match change.state {
+                Some(state) => buckets.insert(key.clone(), state),
+                None => buckets.remove(key),
+            };
+        }
         outcome
     }
 }

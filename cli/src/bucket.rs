@@ -101,7 +101,7 @@ pub(crate) fn reset(args: &ResetArgs) -> Result<u8> {
     let limit = &args.bucket.limit;
     let id = &args.bucket.id;
     let client = LimitedClient::look_up(&limits, limit, id)?;
-    if client.values.and_then(Limit::algorithm).is_none() {
+    if client.values.and_then(Limit::algorithm_key).is_none() {
         let id = shown(id);
         let summary = &client.summary;
         say(format_args!(

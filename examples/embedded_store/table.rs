@@ -1,6 +1,6 @@
 //! The database and its blocking calls: buckets by key, and the time at which each is full.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use redb::{
     Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, Table, TableDefinition,
@@ -8,12 +8,12 @@ use redb::{
 use tollgate::{
     backend::{
         BackendError,
-        custom::{Batch, Outcome, OwnedBatch, State},
+        custom::{Batch, Outcome, OwnedBatch, State, StateError},
     },
     clock::{Clock, SystemClock, Timestamp},
 };
 
-/// A bucket's key, the instant at which it is full (µs since the epoch, `u64::MAX` for never), and its state as JSON.
+/// A bucket's key, the instant at which it is full (µs since the epoch, `u64::MAX` for never), and the bytes of its state.
 pub(crate) const BUCKETS: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("buckets");
 
 /// The instant at which a bucket is full, and its key.
@@ -30,7 +30,7 @@ pub(crate) enum StoreError {
     Database(#[source] Box<redb::Error>),
     /// A bucket is damaged.
     #[error("the bucket `{0}` cannot be read")]
-    Bucket(String, #[source] serde_json::Error),
+    Bucket(String, #[source] StateError),
 }
 
 impl<E: Into<redb::Error>> From<E> for StoreError {
@@ -83,7 +83,7 @@ impl Buckets {
                 });
                 outcomes.push(match outcome {
                     Ok(outcome) => outcome,
-                    Err(error @ StoreError::Bucket(..)) => Err(BackendError::unavailable(error)),
+                    Err(error @ StoreError::Bucket(..)) => Err(BackendError::undecidable(error)),
                     Err(error) => return Err(error),
                 });
             }
@@ -111,28 +111,21 @@ impl OpenBuckets<'_> {
         now: Timestamp,
         written: &mut bool,
     ) -> Result<Result<Outcome, BackendError>, StoreError> {
-        let keys = batch.members.iter().map(|member| member.key().to_string());
-        let keys: Vec<_> = keys.collect();
-        let before = keys.iter().map(|key| self.load(key));
-        let before = before.collect::<Result<Vec<_>, _>>()?;
-        let mut after = before.clone();
-        let outcome = match Outcome::decide(batch, now, &mut after) {
-            Ok(outcome) => outcome,
-            Err(error) => return Ok(Err(error)),
-        };
-        for (i, member) in batch.members.iter().enumerate() {
-            if after[i] != before[i] {
-                match &after[i] {
-                    Some(state) => {
-                        self.store(&keys[i], state, member.algorithm().full_at(state))?;
-                    }
-                    None => self.remove(&keys[i])?,
-                }
-                self.remove_full(now)?;
-                *written = true;
+        let keys: Vec<_> = batch.keys().map(|key| key.to_string()).collect();
+        let states = keys.iter().map(|key| self.load(key));
+        let states = states.collect::<Result<Vec<_>, _>>()?;
+        let (outcome, changes) = batch.decide(now, states);
+        for change in changes {
+            let key = &keys[change.index];
+            self.remove(key)?;
+            if let Some(state) = change.state {
+                let full_at = now.saturating_add(change.full_after.unwrap_or(Duration::MAX));
+                self.store(key, &state, full_at.as_micros())?;
             }
+            self.remove_full(now)?;
+            *written = true;
         }
-        Ok(Ok(outcome))
+        Ok(outcome)
     }
 
     /// A bucket that is missing is full.
@@ -141,17 +134,13 @@ impl OpenBuckets<'_> {
             return Ok(None);
         };
         let (_, bytes) = found.value();
-        let state = serde_json::from_slice(bytes);
+        let state = State::from_bytes(bytes);
         let state = state.map_err(|error| StoreError::Bucket(key.to_owned(), error))?;
         Ok(Some(state))
     }
 
-    fn store(&mut self, key: &str, state: &State, full_at: Option<u64>) -> Result<(), StoreError> {
-        self.remove(key)?;
-        let full_at = full_at.unwrap_or(u64::MAX);
-        let bytes = serde_json::to_vec(state);
-        let bytes = bytes.map_err(|error| StoreError::Bucket(key.to_owned(), error))?;
-        self.buckets.insert(key, (full_at, &*bytes))?;
+    fn store(&mut self, key: &str, state: &State, full_at: u64) -> Result<(), StoreError> {
+        self.buckets.insert(key, (full_at, &*state.to_bytes()))?;
         self.full.insert((full_at, key), ())?;
         Ok(())
     }

@@ -3,11 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
-use tollgate::{
-    Decision, Limit, Limits,
-    backend::custom::{Algorithm, AlgorithmKey},
-    decision::BatchDecision,
-};
+use tollgate::{Decision, Limit, Limits, backend::custom::AlgorithmKey, decision::BatchDecision};
 
 use crate::{
     receipts,
@@ -152,11 +148,11 @@ struct Grant {
 }
 
 impl Grant {
-    fn of(decision: &Decision, by: Option<&Algorithm>) -> Option<Self> {
+    fn of(decision: &Decision, by: Option<&Limit>) -> Option<Self> {
         (decision.algorithm() == Some(AlgorithmKey::Tiers)).then(|| Self {
             granted: decision.granted(),
             tier: decision.tier(),
-            split: decision.split(by).collect(),
+            split: by.map_or_else(BTreeMap::new, |by| decision.split(by).collect()),
         })
     }
 }
@@ -174,7 +170,7 @@ impl Figures {
             next_after_us: us(decision.next_after()),
             reset_after_us: us(decision.reset_after()),
             delay_us: line.map(|_| micros(decision.delay())),
-            grant: Grant::of(decision, limit.and_then(Limit::algorithm)),
+            grant: Grant::of(decision, limit),
         }
     }
 }

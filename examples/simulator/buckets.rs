@@ -11,11 +11,12 @@ use tollgate::{
     Decision, Limit, Limiter, Limits, Transaction,
     backend::{
         Backend, BackendError, async_trait,
-        custom::{Algorithm, Answer, Batch, History, Outcome, State},
+        custom::{Answer, Batch, Outcome, State},
     },
     clock::{Clock, ManualClock, Timestamp},
     decision::Source,
     limit::LimitsError,
+    tiers::TierState,
     transaction::Receipt,
 };
 
@@ -86,29 +87,24 @@ impl Buckets {
         state.and_then(|state| state.ok()?.remaining()).unwrap_or(0)
     }
 
-    /// Returns what the tiers have granted.
-    pub(crate) fn history(&self) -> History {
-        let states = self.states.lock();
-        let mut histories = states.values().filter_map(|state| match state {
-            State::Tiers(history) => Some(history.clone()),
-            _ => None,
-        });
-        histories.next().unwrap_or_default()
+    /// Returns the state of each tier, lowest first.
+    pub(crate) fn tiers(&self) -> Vec<TierState> {
+        let limits = self.limiter.limits();
+        let Some(tiers) = limits.get("tiers") else {
+            return Vec::new();
+        };
+        let key = tiers.bucket_key(CLIENT).unwrap_or_default();
+        let buckets = self.states.lock();
+        let state = buckets.get(&key).map(|bucket| &bucket.state);
+        let limit = tiers.limit();
+        limit.map_or_else(Vec::new, |limit| limit.tier_states(state, self.clock.now()))
     }
 
     /// Returns whether all buckets are like unused ones.
     pub(crate) fn are_full(&self) -> bool {
-        let (now, limits) = (self.clock.now().as_micros(), self.limiter.limits());
-        let algorithms = limits.iter().filter_map(|named| named.limit()?.algorithm());
-        let keys = limits
-            .iter()
-            .filter_map(|named| named.bucket_key(CLIENT).ok());
-        let states = self.states.lock();
-        let is_full = |(key, algorithm): (String, &Algorithm)| {
-            let full_at = |state| algorithm.full_at(state).unwrap_or(u64::MAX);
-            states.get(&key).is_none_or(|state| full_at(state) <= now)
-        };
-        keys.zip(algorithms).all(is_full)
+        let now = self.clock.now();
+        let buckets = self.states.lock();
+        buckets.values().all(|bucket| bucket.full_at <= now)
     }
 }
 
@@ -118,21 +114,33 @@ fn transaction(limit: &'static str, units: u32) -> Transaction<'static> {
 
 /// The states of buckets by key.
 #[derive(Debug, Default)]
-struct States(Mutex<HashMap<String, State>>);
+struct States(Mutex<HashMap<String, Bucket>>);
+
+#[derive(Debug)]
+struct Bucket {
+    state: State,
+    full_at: Timestamp,
+}
 
 impl States {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, State>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Bucket>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let mut states = self.lock();
-        let keys = batch.members.iter().map(|member| member.key().to_string());
-        let keys: Vec<_> = keys.collect();
-        let mut of_batch: Vec<_> = keys.iter().map(|key| states.remove(key)).collect();
-        let outcome = Outcome::decide(batch, batch.now.unwrap_or_default(), &mut of_batch);
-        let used = keys.into_iter().zip(of_batch);
-        states.extend(used.filter_map(|(key, state)| Some((key, state?))));
+        let mut buckets = self.lock();
+        let now = batch.now.unwrap_or_default();
+        let keys: Vec<_> = batch.keys().map(|key| key.to_string()).collect();
+        let states = keys.iter().map(|key| Some(buckets.get(key)?.state.clone()));
+        let (outcome, changes) = batch.decide(now, states);
+        for change in changes {
+            let key = &keys[change.index];
+            let full_at = now.saturating_add(change.full_after.unwrap_or(Duration::MAX));
+            match change.state {
+                Some(state) => buckets.insert(key.clone(), Bucket { state, full_at }),
+                None => buckets.remove(key),
+            };
+        }
         outcome
     }
 }

@@ -4,7 +4,7 @@ use std::{error::Error, time::Duration};
 
 use serde::Serialize;
 use thiserror::Error;
-use tollgate::{Limit, backend::custom::Tiers, tiers::Tier};
+use tollgate::{Limit, tiers::Tier};
 
 const MAX_TIERS: usize = 4;
 
@@ -42,13 +42,13 @@ impl Config {
         }
     }
 
-    pub(crate) fn tiers(&self) -> Result<Tiers, ConfigError> {
+    pub(crate) fn tiers(&self) -> Vec<Tier> {
         let tiers = self.tiers.iter().map(|[limit, window, active, cooldown]| {
             Tier::new(*limit, seconds(*window))
                 .active(seconds(*active))
                 .cooldown(seconds(*cooldown))
         });
-        Tiers::new(tiers).map_err(|error| ConfigError::of("tiers", error))
+        tiers.collect()
     }
 
     /// The limits without tiers: by GCRA, with a window, with a quota, with permits. Nothing renews permits here, so they are held

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tollgate::{
     Decision as Decided, Limit,
-    backend::custom::{Phase, Tiers},
     clock::Timestamp,
+    tiers::{Phase, Tier},
 };
 
 use crate::{
@@ -26,7 +26,7 @@ const END: u64 = 1_000_000_000_000;
 
 #[derive(Debug)]
 pub(crate) struct Simulation {
-    tiers: Tiers,
+    tiers: Vec<Tier>,
     /// The limit that the tiers belong to.
     limit: Limit,
     buckets: Buckets,
@@ -135,8 +135,9 @@ pub(crate) enum StepError {
 impl Simulation {
     pub(crate) fn new(config: &Config) -> Result<Self, ConfigError> {
         let [gcra, window, quota, concurrent] = config.plain()?;
-        let tiers = config.tiers()?;
-        let limit = Limit::tiers(tiers.iter()).map_err(|error| ConfigError::of("tiers", error))?;
+        let tiers = config.tiers();
+        let limit =
+            Limit::tiers(tiers.iter().copied()).map_err(|error| ConfigError::of("tiers", error))?;
         let limits = [limit.clone(), gcra, window, quota, concurrent];
         let buckets = Buckets::new(limits, config.work());
         Ok(Self {
@@ -193,11 +194,10 @@ impl Simulation {
         let Answer { granted, wait_us } = Answer::of(decided.as_ref());
         let grant = decided.filter(Decided::allowed);
         let tier = grant.as_ref().and_then(Decided::tier);
-        let by = self.limit.algorithm();
         Decision {
             granted,
             tier: tier.unwrap_or(in_force(&before)),
-            split: grant.map_or_else(Vec::new, |grant| grant.split(by).collect()),
+            split: grant.map_or_else(Vec::new, |grant| grant.split(&self.limit).collect()),
             note: if granted {
                 note_of_grant(tier, &before)
             } else {
@@ -209,18 +209,17 @@ impl Simulation {
     }
 
     fn tiers(&self) -> Vec<TierSeen> {
-        let history = self.buckets.history();
-        let known = history.tiers(&self.tiers, self.now_us());
-        let known = known.zip(self.tiers.iter());
+        let states = self.buckets.tiers();
+        let known = states.into_iter().zip(&self.tiers);
         let mut seen: Vec<_> = known
-            .map(|((phase, entry, used), tier)| {
-                let entry = entry.map(|us| us / 1000);
+            .map(|(state, tier)| {
+                let entry = state.entered.map(|entered| entered.as_micros() / 1000);
                 let after = |time: Option<u64>, span| Some(time? + millis(span));
                 let active_until = after(entry, tier.active);
                 TierSeen {
-                    phase: name(phase),
+                    phase: name(state.phase),
                     shadowed: false,
-                    used,
+                    used: state.used,
                     entry,
                     active_until,
                     cooldown_until: after(active_until, tier.cooldown),

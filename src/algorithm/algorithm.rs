@@ -3,20 +3,19 @@ use std::{fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arithmetic, Ask, AskError, Charge, FieldReader, LimitError, NEVER, Notation, Parameters,
+    Arithmetic, Ask, AskError, Charge, FieldReader, LimitError, Notation, Parameters,
     block::Block,
-    concurrency::{Concurrency, Permits, new_name},
-    gcra::{Gcra, Ticks},
+    concurrency::{Concurrency, new_name},
+    gcra::Gcra,
     notation::{Form, is_number},
-    quota::{Quota, Usage},
-    tiers::{History, Tiers},
-    window::{Units, Window},
+    quota::Quota,
+    tiers::Tiers,
+    window::Window,
 };
 
-/// The algorithm of a limit, with its parameters. [`Limit::algorithm`](crate::Limit::algorithm) returns it.
+/// The algorithm of a limit, with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Algorithm {
+pub(crate) enum Algorithm {
     /// A token bucket.
     Gcra(Gcra),
     /// A sliding window.
@@ -54,23 +53,6 @@ pub enum AlgorithmKey {
     Tiers,
     /// A list of blocked clients, written `~b`.
     Block,
-}
-
-/// The state of a bucket, for backends that keep it themselves.
-/// The [backend docs](crate::backend::custom) have an example.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum State {
-    /// The theoretical arrival time of a token bucket, or the end of a block.
-    Gcra(Ticks),
-    /// The instants of the units of a window.
-    Units(Units),
-    /// The permits of a concurrency limit.
-    Permits(Permits),
-    /// The used amount of a quota.
-    Quota(Usage),
-    /// The grants of tiers.
-    Tiers(History),
 }
 
 impl AlgorithmKey {
@@ -141,7 +123,7 @@ impl Algorithm {
     /// The part of a bucket's key that stands for the algorithm.
     #[must_use]
     #[inline]
-    pub const fn key(&self) -> AlgorithmKey {
+    pub(crate) const fn key(&self) -> AlgorithmKey {
         match self {
             Self::Gcra(_) => AlgorithmKey::Gcra,
             Self::Window(_) => AlgorithmKey::Window,
@@ -154,7 +136,7 @@ impl Algorithm {
 
     /// Returns the most units that can be taken at once.
     #[must_use]
-    pub fn capacity(&self) -> u32 {
+    pub(crate) fn capacity(&self) -> u32 {
         self.parameters().capacity()
     }
 
@@ -183,23 +165,6 @@ impl Algorithm {
         }
     }
 
-    /// Returns the instant from which a bucket is as if nobody had used it, so that a store can forget it; `None` if there is no
-    /// such instant. It is in microseconds since the Unix epoch.
-    #[must_use]
-    pub fn full_at(&self, state: &State) -> Option<u64> {
-        let full_at = match (self, state) {
-            (Self::Gcra(gcra), State::Gcra(tat)) => gcra.full_at(tat),
-            (Self::Window(window), State::Units(units)) => window.full_at(units),
-            (Self::Quota(quota), State::Quota(usage)) => quota.full_at(usage),
-            (Self::Concurrency(limit), State::Permits(permits)) => limit.full_at(permits),
-            (Self::Tiers(tiers), State::Tiers(history)) => tiers.full_at(history),
-            (Self::Block(block), State::Gcra(end)) => block.full_at(end),
-            // Its key is that of another algorithm, so nobody reads it.
-            _ => 0,
-        };
-        (full_at != NEVER).then_some(full_at)
-    }
-
     /// Returns the time for which a permit counts after it was taken or renewed, if the algorithm has permits.
     pub(crate) const fn hold(&self) -> Option<Duration> {
         match self {
@@ -225,78 +190,5 @@ impl Algorithm {
     #[inline]
     pub(crate) const fn has_line(&self) -> bool {
         matches!(self, Self::Gcra(gcra) if !gcra.max_wait().is_zero())
-    }
-}
-
-/// A state of some algorithm.
-pub(crate) trait AnyState: Default + PartialEq {
-    fn into_state(self) -> State;
-
-    /// Returns `None` if the state is of another algorithm, which is then only there by mistake: it has another key.
-    fn of_state(state: State) -> Option<Self>;
-}
-
-impl AnyState for Ticks {
-    fn into_state(self) -> State {
-        State::Gcra(self)
-    }
-
-    fn of_state(state: State) -> Option<Self> {
-        match state {
-            State::Gcra(tat) => Some(tat),
-            _ => None,
-        }
-    }
-}
-
-impl AnyState for Units {
-    fn into_state(self) -> State {
-        State::Units(self)
-    }
-
-    fn of_state(state: State) -> Option<Self> {
-        match state {
-            State::Units(units) => Some(units),
-            _ => None,
-        }
-    }
-}
-
-impl AnyState for Permits {
-    fn into_state(self) -> State {
-        State::Permits(self)
-    }
-
-    fn of_state(state: State) -> Option<Self> {
-        match state {
-            State::Permits(permits) => Some(permits),
-            _ => None,
-        }
-    }
-}
-
-impl AnyState for Usage {
-    fn into_state(self) -> State {
-        State::Quota(self)
-    }
-
-    fn of_state(state: State) -> Option<Self> {
-        match state {
-            State::Quota(usage) => Some(usage),
-            _ => None,
-        }
-    }
-}
-
-impl AnyState for History {
-    fn into_state(self) -> State {
-        State::Tiers(self)
-    }
-
-    fn of_state(state: State) -> Option<Self> {
-        match state {
-            State::Tiers(history) => Some(history),
-            _ => None,
-        }
     }
 }

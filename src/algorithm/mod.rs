@@ -12,8 +12,10 @@ mod duration;
 pub(crate) mod gcra;
 mod limit_error;
 mod notation;
+mod numbers;
 pub mod quota;
 mod share;
+mod state;
 pub mod tiers;
 pub(crate) mod window;
 
@@ -23,15 +25,17 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub(crate) use self::{
-    algorithm::AnyState,
+    algorithm::Algorithm,
     limit_error::Invalid,
     notation::{FieldReader, MapForm, Notation, WrittenFields},
     share::{LeaseShare, Share},
+    state::AnyState,
 };
 pub use self::{
-    algorithm::{Algorithm, AlgorithmKey, State},
+    algorithm::AlgorithmKey,
     duration::{format_duration, parse_duration},
     limit_error::LimitError,
+    state::{State, StateError},
 };
 
 /// The longest span of a limit, and the deepest debt of a bucket: 2⁵¹ µs, about 71 years.
@@ -110,18 +114,16 @@ pub(crate) trait Arithmetic {
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// A question to a bucket.
-/// The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Ask {
+pub(crate) struct Ask {
     /// The use of the units.
-    pub verb: Verb,
+    pub(crate) verb: Verb,
     /// The number of units.
-    pub cost: u32,
+    pub(crate) cost: u32,
     /// The smallest acceptable grant, for tiers; for other limits, the cost.
-    pub min_cost: u32,
+    pub(crate) min_cost: u32,
     /// Whether the caller can wait in line, where a limit has one.
-    pub waits: bool,
+    pub(crate) waits: bool,
     /// Whether a debit takes as much as fits, where a bucket cannot hold all of it.
     pub(crate) saturates: bool,
     /// The charge that a refund or a renewal is about, if it is known; for a spend of permits, their name.
@@ -129,10 +131,8 @@ pub struct Ask {
 }
 
 /// The use of units.
-/// The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Verb {
+pub(crate) enum Verb {
     /// They are taken if they fit.
     Spend,
     /// They are taken, even into debt.
@@ -208,22 +208,20 @@ pub(crate) struct Charge {
 }
 
 /// The figures of a bucket at an instant. Numbers of units are rounded down, waits up.
-/// The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Figures {
+pub(crate) struct Figures {
     /// The most units that can be taken at once.
-    pub limit: u32,
+    pub(crate) limit: u32,
     /// The units that are left.
-    pub remaining: u32,
+    pub(crate) remaining: u32,
     /// The time until the same cost would pass; zero if it would pass now.
-    pub next_after: Wait,
+    pub(crate) next_after: Wait,
     /// The time until more units are left; zero if all of them are.
-    pub more_after: Wait,
+    pub(crate) more_after: Wait,
     /// The time until the bucket is full.
-    pub reset_after: Wait,
+    pub(crate) reset_after: Wait,
     /// The time that the caller has to wait in line.
-    pub delay: Wait,
+    pub(crate) delay: Wait,
 }
 
 impl Figures {
@@ -245,15 +243,14 @@ const fn thousandths_of_unit(limit: u32) -> u64 {
 }
 
 /// A time in whole microseconds, or one that is unknown or never ends, which counts as the longest.
-/// The [backend docs](crate::backend::custom) have an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Wait(u64);
+pub(crate) struct Wait(u64);
 
 impl Wait {
     /// No time at all.
-    pub const ZERO: Self = Self(0);
+    pub(crate) const ZERO: Self = Self(0);
     /// A time that is unknown, or never ends.
-    pub const UNKNOWN: Self = Self(NEVER);
+    pub(crate) const UNKNOWN: Self = Self(NEVER);
 
     #[inline]
     pub(crate) const fn micros(us: u64) -> Self {
@@ -271,7 +268,7 @@ impl Wait {
 
     /// Returns the time, or `None` if it is unknown or never ends.
     #[must_use]
-    pub const fn duration(self) -> Option<Duration> {
+    pub(crate) const fn duration(self) -> Option<Duration> {
         match self.0 {
             NEVER => None,
             us => Some(Duration::from_micros(us)),
@@ -280,7 +277,7 @@ impl Wait {
 
     /// Returns what is left of it after some time.
     #[must_use]
-    pub fn minus(self, time: Duration) -> Self {
+    pub(crate) fn minus(self, time: Duration) -> Self {
         match self.0 {
             NEVER => self,
             us => Self(us.saturating_sub(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))),
@@ -289,7 +286,7 @@ impl Wait {
 
     /// Returns whether it is zero.
     #[must_use]
-    pub const fn is_zero(self) -> bool {
+    pub(crate) const fn is_zero(self) -> bool {
         self.0 == 0
     }
 }

@@ -18,6 +18,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 ///
 /// Closed, it lets all attempts pass. After five that failed in a row, it opens, and lets one attempt pass at a time, as a
 /// probe: the first after 50 to 100 ms, and each further one after twice the pause, up to a second. Any success closes it.
+///
+/// A failure counts if its attempt began after the failure before it. So decisions that a store makes together, in one call, fail
+/// as one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Breaker(Arc<Mutex<BreakerState>>);
 
@@ -26,6 +29,8 @@ enum BreakerState {
     Closed {
         /// The number of failures since the last success.
         failures: u32,
+        /// The instant of the last of these.
+        last: Option<Instant>,
     },
     Open {
         pause: Duration,
@@ -36,7 +41,10 @@ enum BreakerState {
 
 impl Default for BreakerState {
     fn default() -> Self {
-        Self::Closed { failures: 0 }
+        Self::Closed {
+            failures: 0,
+            last: None,
+        }
     }
 }
 
@@ -46,6 +54,7 @@ impl Default for BreakerState {
 #[must_use = "the breaker learns nothing from an attempt without a result"]
 pub(crate) struct Attempt {
     breaker: Breaker,
+    begun: Instant,
     is_probe: bool,
 }
 
@@ -68,6 +77,7 @@ impl Breaker {
         };
         Some(Attempt {
             breaker: self.clone(),
+            begun: Instant::now(),
             is_probe,
         })
     }
@@ -83,10 +93,13 @@ impl Breaker {
 }
 
 impl BreakerState {
-    fn failed(&mut self, is_probe: bool) {
+    fn failed(&mut self, begun: Instant, is_probe: bool) {
         match self {
-            Self::Closed { failures } => {
+            // It was on its way with the one that has failed before.
+            Self::Closed { last, .. } if last.is_some_and(|last| begun < last) => {}
+            Self::Closed { failures, last } => {
                 *failures += 1;
+                *last = Some(Instant::now());
                 if *failures >= MOST_FAILURES {
                     *self = Self::open(FIRST_PAUSE);
                 }
@@ -120,7 +133,7 @@ impl Attempt {
     /// Records that the store has not answered.
     pub(crate) fn failed(mut self) {
         let is_probe = mem::take(&mut self.is_probe);
-        self.breaker.0.lock().failed(is_probe);
+        self.breaker.0.lock().failed(self.begun, is_probe);
     }
 }
 
@@ -156,6 +169,19 @@ mod tests {
         assert!(!breaker.is_open());
         fail(&breaker, 1);
         assert!(breaker.is_open() && breaker.attempt().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_that_were_under_way_together_fail_once() {
+        let breaker = Breaker::default();
+        for _ in 0..4 {
+            let together: Vec<_> = (0..9).map(|_| breaker.attempt().unwrap()).collect();
+            advance(Duration::from_millis(1)).await;
+            together.into_iter().for_each(Attempt::failed);
+        }
+        assert!(!breaker.is_open());
+        fail(&breaker, 1);
+        assert!(breaker.is_open());
     }
 
     #[tokio::test(start_paused = true)]

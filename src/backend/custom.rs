@@ -3,8 +3,8 @@
 //! A [`Batch`] has members, each with a bucket key, an algorithm and a question. A backend decides and stores them in one atomic
 //! step. The contract is that of [`Backend`](super::Backend).
 //!
-//! Load the [`State`] of each member's bucket, let [`Outcome::decide`] judge the batch and
-//! change the states, and store them again, all under one lock or in one transaction:
+//! Load the [`State`] of each bucket by the batch's [keys](Batch::keys), let [`Batch::decide`] judge the batch, and store the
+//! [changes](BucketChange) that it returns, all under one lock or in one transaction:
 //!
 //! ```
 //! use std::{collections::HashMap, sync::Mutex};
@@ -26,11 +26,15 @@
 //!     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
 //!         let mut buckets = self.buckets.lock().expect("no decision panics");
 //!         let now = batch.now.unwrap_or_else(|| self.clock.now());
-//!         let keys: Vec<_> = batch.members.iter().map(|member| member.key().to_string()).collect();
-//!         let mut states: Vec<_> = keys.iter().map(|key| buckets.remove(key)).collect();
-//!         let outcome = Outcome::decide(batch, now, &mut states);
-//!         for (key, state) in keys.into_iter().zip(states) {
-//!             buckets.extend(state.map(|state| (key, state)));
+//!         let keys: Vec<_> = batch.keys().map(|key| key.to_string()).collect();
+//!         let states = keys.iter().map(|key| buckets.get(key).cloned());
+//!         let (outcome, changes) = batch.decide(now, states);
+//!         for change in changes {
+//!             let key = &keys[change.index];
+//!             match change.state {
+//!                 Some(state) => buckets.insert(key.clone(), state),
+//!                 None => buckets.remove(key),
+//!             };
 //!         }
 //!         outcome
 //!     }
@@ -44,23 +48,30 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - The key of a bucket includes its algorithm: a state that is stored under `member.key().to_string()` is never one of
-//!   another algorithm. A store with keys of its own must use all three fields of
-//!   [`BucketKey`].
-//! - A state implements serde's traits. The bucket can be removed once it is
-//!   [full](Algorithm::full_at).
-//! - A store whose calls block gets its own thread, and an [`OwnedBatch`] for each
-//!   batch. The example `embedded_store` does this, with buckets in a file.
-//! - A backend around another backend returns it by [`Backend::wrapped`](super::Backend::wrapped).
-//! - The feature `testing` provides the tests that every backend must pass.
+//! - **Keys.** The key of a bucket includes its algorithm: a state that is stored under `key.to_string()` is never one of
+//!   another algorithm. A store with keys of its own must use all three fields of [`BucketKey`]. It should hash ids that
+//!   [are secret](Member::is_secret).
+//! - **Same key twice.** Only [renewals](Operation::Renew) have several members with one bucket. Load the bucket for each of them;
+//!   its change comes once.
+//! - **Bytes.** [`State::to_bytes`] is stable: later versions read it.
+//! - **Expiry.** A bucket can be removed once it is [full](BucketChange::full_after), by the store's own clock. If a batch brings
+//!   its own time, the two clocks run apart, so keep such a bucket somewhat longer.
+//! - **Empty batches.** A batch without members is decided like any other, at any time.
+//! - **Blocking stores.** A store whose calls block gets its own thread, and an [`OwnedBatch`] for each batch. The example
+//!   `embedded_store` does this, with buckets in a file.
+//! - **Failures.** Return [`BackendError::not_done`] if the store has certainly changed nothing,
+//!   [`unavailable`](BackendError::unavailable) if it may have, and [`undecidable`](BackendError::undecidable) for a stored value
+//!   that is no bucket. A `FailurePolicy` counts decisions that fail together as one failure.
+//! - **Wrappers.** A backend around another backend returns it by [`Backend::wrapped`](super::Backend::wrapped).
+//! - **Tests.** The feature `testing` provides the tests that every backend must pass. Each test runs on a runtime of its own, so a
+//!   pool of connections belongs to one test.
 
 #[doc(inline)]
 pub use crate::{
-    algorithm::{
-        Algorithm, AlgorithmKey, Ask, Figures, State, Verb, Wait,
-        tiers::{history::History, parameters::Tiers, tier::Phase},
-    },
-    batch::{batch::Batch, member::Member, owned_batch::OwnedBatch},
+    algorithm::{AlgorithmKey, State, StateError},
+    backend::decide::BucketChange,
+    batch::batch::{Batch, OwnedBatch},
+    batch::member::Member,
     decision::outcome::{Answer, Outcome},
     transaction::{
         bucket_key::{BucketKey, LimitKey},

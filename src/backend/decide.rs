@@ -1,5 +1,9 @@
 //! How a batch is decided, wherever the states of its buckets are.
 
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
 use super::BackendError;
 use crate::{
     algorithm::{
@@ -216,79 +220,190 @@ impl Judgement<'_> {
     }
 }
 
-impl Outcome {
-    /// Decides a batch at `now`, with the state of each member's bucket in the members' order, and changes these states. The
-    /// caller must store them before anyone else reads them. `None` is a bucket that nobody has used. Of a bucket with several
-    /// renewals, the state at the first place counts, and the changed one is written to each.
+impl Batch<'_> {
+    /// Decides the batch at an instant, by the states of its buckets in the order of [`keys`](Self::keys). `None`, or no state, is
+    /// a bucket that nobody has used. Returns the outcome and what the store must change before anybody else reads these buckets.
     ///
-    /// # Errors
-    ///
-    /// If `now` is at or beyond [`Timestamp::END`], or if a debit does not fit into its window. Nothing is charged then.
+    /// The outcome is an error if `now` is at or beyond [`Timestamp::END`], or if a debit does not fit into its window. Nothing is
+    /// charged then, but a bucket whose limit has changed may have to be stored in its new form.
     pub fn decide(
-        batch: &Batch<'_>,
+        &self,
         now: Timestamp,
-        states: &mut [Option<State>],
-    ) -> Result<Self, BackendError> {
-        now.validate()?;
-        let mut outcome = Self::unanswered(batch);
-        let mut shared = States { batch, states };
-        decide(batch, &mut outcome.answers, &mut shared, now.as_micros())?;
-        shared.copy_to_all_places();
-        Ok(outcome)
-    }
-}
-
-/// The states of the members' buckets, at their places in the batch.
-struct States<'a> {
-    batch: &'a Batch<'a>,
-    states: &'a mut [Option<State>],
-}
-
-impl States<'_> {
-    /// Returns the first place of a member's bucket. Only renewals can be of one bucket.
-    fn first(&self, place: usize) -> usize {
-        let members = match self.batch.operation {
-            Operation::Renew => &self.batch.members[..place],
-            _ => &[],
+        states: impl IntoIterator<Item = Option<State>>,
+    ) -> (Result<Outcome, BackendError>, Vec<BucketChange>) {
+        if let Err(error) = now.validate() {
+            return (Err(error.into()), Vec::new());
+        }
+        let mut states = states.into_iter();
+        let mut loaded = LoadedBuckets {
+            batch: self,
+            buckets: self
+                .members
+                .iter()
+                .map(|_| LoadedBucket::new(states.next().flatten()))
+                .collect(),
         };
-        let key = self.batch.members[place].key();
-        let first = members.iter().position(|member| member.key() == key);
-        first.unwrap_or(place)
+        let mut outcome = Outcome::unanswered(self);
+        let decided = decide(self, &mut outcome.answers, &mut loaded, now.as_micros());
+        (decided.map(|()| outcome), loaded.changes())
     }
+}
 
-    fn copy_to_all_places(&mut self) {
-        if self.batch.operation != Operation::Renew {
-            return;
-        }
-        for place in 0..self.batch.members.len() {
-            let first = self.first(place);
-            if first < place {
-                self.states[place] = self.states[first].clone();
-            }
+/// A change of a bucket, which a store makes for a batch that it has [decided](Batch::decide).
+/// The [backend docs](crate::backend::custom) have an example.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BucketChange {
+    /// The index of the bucket among the batch's [keys](Batch::keys). Each bucket changes once: of a key that occurs several
+    /// times, the first index counts.
+    pub index: usize,
+    /// The state to store, or `None` to remove the bucket, which is full.
+    pub state: Option<State>,
+    /// The time until the bucket is full, from the instant of the decision; `None` if that never comes. The store can remove the
+    /// bucket after so much time by its own clock, even if the batch has brought another one.
+    pub full_after: Option<Duration>,
+}
+
+/// The buckets of a batch, at their places in it.
+struct LoadedBuckets<'a> {
+    batch: &'a Batch<'a>,
+    buckets: SmallVec<[LoadedBucket; 4]>,
+}
+
+struct LoadedBucket {
+    state: Option<State>,
+    is_stored: bool,
+    /// The time until it is full, once it has changed.
+    change: Option<Wait>,
+}
+
+impl LoadedBucket {
+    fn new(state: Option<State>) -> Self {
+        Self {
+            is_stored: state.is_some(),
+            state,
+            change: None,
         }
     }
 }
 
-impl Buckets for States<'_> {
+impl LoadedBuckets<'_> {
+    /// Returns the bucket of the member at a place. Several renewals can be of one bucket, which is the first of these then.
+    fn bucket(&mut self, place: usize) -> &mut LoadedBucket {
+        let members = self.batch.members;
+        let mut first = place;
+        if self.batch.operation == Operation::Renew {
+            let key = members[place].key();
+            let same = members.iter().position(|member| member.key() == key);
+            first = same.unwrap_or(place);
+        }
+        &mut self.buckets[first]
+    }
+
+    fn changes(self) -> Vec<BucketChange> {
+        let buckets = self.buckets.into_iter().enumerate();
+        buckets
+            .filter_map(|(index, bucket)| {
+                let full_after = bucket.change?;
+                // There is nothing to remove.
+                let is_change = bucket.is_stored || bucket.state.is_some();
+                is_change.then_some(BucketChange {
+                    index,
+                    state: bucket.state,
+                    full_after: full_after.duration(),
+                })
+            })
+            .collect()
+    }
+}
+
+impl Buckets for LoadedBuckets<'_> {
     fn reset(&mut self, place: usize, _: &Member<'_>) {
-        self.states[place] = None;
+        let bucket = self.bucket(place);
+        bucket.state = None;
+        bucket.change = Some(Wait::ZERO);
     }
 }
 
-impl<S: AnyState> StateAccess<S> for States<'_> {
+impl<S: AnyState> StateAccess<S> for LoadedBuckets<'_> {
     fn take(&mut self, place: usize, _: &Member<'_>) -> S {
-        let place = self.first(place);
-        let state = self.states[place].take();
+        let state = self.bucket(place).state.clone();
         state.and_then(S::of_state).unwrap_or_default()
     }
 
-    fn put_back(&mut self, place: usize, _: &Member<'_>, state: S) {
-        let place = self.first(place);
-        self.states[place] = (state != S::default()).then(|| state.into_state());
-    }
+    /// It was a copy.
+    fn put_back(&mut self, _: usize, _: &Member<'_>, _: S) {}
 
     fn store(&mut self, place: usize, _: &Member<'_>, state: S, full_at: u64, _: u16, now: u64) {
-        let place = self.first(place);
-        self.states[place] = (full_at > now).then(|| state.into_state());
+        let bucket = self.bucket(place);
+        bucket.state = (full_at > now).then(|| state.into_state());
+        bucket.change = Some(Wait::until(full_at, now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        algorithm::Ask,
+        batch::Role,
+        id::client_hash,
+        limit::{Limit, Limits},
+    };
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const T: u64 = 1_767_225_600_000_000;
+
+    /// Asks two buckets at an instant, and returns their changes.
+    fn decide_both(
+        operation: Operation,
+        now: u64,
+        costs: [u32; 2],
+        states: &[Option<State>],
+    ) -> Vec<BucketChange> {
+        let limits = Limits::builder().limit("a", Limit::per_second(1).burst(2));
+        let limits = limits.limit("b", Limit::per_second(1)).build().unwrap();
+        let members = ["a", "b"].into_iter().zip(costs).map(|(name, cost)| {
+            let ask = Ask::new(Verb::Peek, cost);
+            let id = ("x", client_hash("x"));
+            Member::prepared(
+                operation,
+                limits.get(name).unwrap(),
+                id,
+                None,
+                ask,
+                Role::default(),
+            )
+        });
+        let members: Vec<_> = members.collect();
+        let batch = Batch::new(operation, &members);
+        let (outcome, changes) = batch.decide(Timestamp::from_micros(now), states.iter().cloned());
+        outcome.unwrap();
+        changes
+    }
+
+    #[test]
+    fn changes_are_those_of_buckets_that_are_written() {
+        let changes = decide_both(Operation::Spend, T, [2, 1], &[]);
+        let after: Vec<_> = changes.iter().map(|c| (c.index, c.full_after)).collect();
+        assert_eq!(after, [(0, Some(2 * SECOND)), (1, Some(SECOND))]);
+        let states: Vec<_> = changes.into_iter().map(|change| change.state).collect();
+
+        for (operation, now, costs, first, expected) in [
+            // The second bucket denies the batch.
+            (Operation::Spend, T + 500_000, [1, 1], &states[0], &[][..]),
+            (Operation::Check, T + 3_000_000, [1, 1], &states[0], &[]),
+            // A refund of nothing changes nothing, and the other bucket is full.
+            (Operation::Refund, T, [2, 0], &states[0], &[0]),
+            (Operation::Reset, T, [1, 1], &states[0], &[0, 1]),
+            // There is nothing to remove.
+            (Operation::Reset, T, [1, 1], &None, &[1]),
+        ] {
+            let stored = [first.clone(), states[1].clone()];
+            let changes = decide_both(operation, now, costs, &stored);
+            let removed: Vec<_> = changes.iter().map(|change| change.index).collect();
+            assert_eq!(removed, expected, "{operation:?}");
+            assert!(changes.iter().all(|change| change.state.is_none()));
+        }
     }
 }

@@ -43,7 +43,7 @@ use crate::{
 /// - **Atomic.** Reading the state of all members, deciding the batch and storing the changes is one step. No other
 ///   batch sees or changes these buckets in between, and a batch is stored completely or not at all. A backend that
 ///   reads and writes in two steps admits an extra request for each concurrent one.
-/// - **Exact.** The answers equal those of [`Outcome::decide`]. A missing bucket is one that nobody has used. Buckets that are
+/// - **Exact.** The answers equal those of [`Batch::decide`]. A missing bucket is one that nobody has used. Buckets that are
 ///   full can be forgotten, and others only at a documented bound.
 /// - **Order.** Answers are in the order of the batch's members.
 /// - **Clock.** The time is [`Batch::now`] if it is set. Otherwise it is the backend's own clock, read once for the
@@ -211,5 +211,10 @@ impl BackendError {
     /// Creates the error for a store that has done nothing.
     pub fn not_done(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::NotDone(source.into())
+    }
+
+    /// Creates the error for a store that answers, but cannot decide these buckets.
+    pub fn undecidable(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Undecidable(source.into())
     }
 }

@@ -1,5 +1,12 @@
-use super::member::Member;
-use crate::{clock::Timestamp, transaction::Operation};
+use std::{ptr, sync::Arc};
+
+use smallvec::SmallVec;
+
+use super::member::{Member, OwnedMember};
+use crate::{
+    clock::Timestamp,
+    transaction::{BucketKey, Operation},
+};
 
 /// Members that are decided and stored in one atomic step. No two of them share a bucket, except those of renewals, which are
 /// decided in order. The [backend docs](crate::backend::custom) have an example.
@@ -12,6 +19,15 @@ pub struct Batch<'a> {
     pub now: Option<Timestamp>,
     /// The buckets.
     pub members: &'a [Member<'a>],
+    /// The copy that these members borrow from, if they were copied before.
+    lender: Option<Lender<'a>>,
+}
+
+/// A copy of a batch, and the members that it has lent.
+#[derive(Clone, Copy, Debug)]
+struct Lender<'a> {
+    copy: &'a OwnedBatch,
+    members: &'a [Member<'a>],
 }
 
 impl<'a> Batch<'a> {
@@ -22,6 +38,7 @@ impl<'a> Batch<'a> {
             operation,
             now: None,
             members,
+            lender: None,
         }
     }
 
@@ -29,6 +46,11 @@ impl<'a> Batch<'a> {
     #[must_use]
     pub const fn at(self, now: Option<Timestamp>) -> Self {
         Self { now, ..self }
+    }
+
+    /// The keys of the buckets, in the order of the members. Only renewals have a key several times.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = BucketKey<'a>> + use<'a> {
+        self.members.iter().map(Member::key)
     }
 
     /// Returns whether the batch is denied if `member` does not pass.
@@ -43,5 +65,114 @@ impl<'a> Batch<'a> {
     #[must_use]
     pub const fn writes(&self, member: &Member<'_>) -> bool {
         member.writes(self.operation)
+    }
+}
+
+/// A copy of a [`Batch`] that borrows nothing: for a backend that decides on another thread, or several batches together.
+///
+/// Clones are cheap, and so is a copy of a batch that was copied before: however many wrappers keep a batch, its members are
+/// copied once.
+///
+/// ```
+/// use tollgate::{Limit, Limits, backend::custom::{Batch, Member, Operation, OwnedBatch}, transaction::Mode};
+///
+/// let limits = Limits::builder().limit("uploads", Limit::per_second(10)).build()?;
+/// let uploads = limits.get("uploads").expect("it was just defined");
+/// let members = [Member::new(uploads, "12345678", 1, Mode::CheckAndSpend)];
+/// let owned = OwnedBatch::from(&Batch::new(Operation::Spend, &members));
+/// let thread = std::thread::spawn(move || {
+///     owned.as_batch(|batch| batch.keys().map(|key| key.to_string()).collect::<Vec<_>>())
+/// });
+/// assert_eq!(thread.join().ok(), Some(vec!["uploads:12345678".to_owned()]));
+/// # Ok::<_, tollgate::limit::LimitsError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct OwnedBatch(Arc<BatchCopy>);
+
+#[derive(Debug)]
+struct BatchCopy {
+    operation: Operation,
+    now: Option<Timestamp>,
+    members: Box<[OwnedMember]>,
+}
+
+impl OwnedBatch {
+    /// Passes on the batch, which is decided as the original would be.
+    pub fn as_batch<T>(&self, look: impl FnOnce(&Batch<'_>) -> T) -> T {
+        let members = self.members();
+        look(&self.of(&members))
+    }
+
+    /// Returns members for [`of`](Self::of).
+    pub(crate) fn members(&self) -> SmallVec<[Member<'_>; 4]> {
+        self.0.members.iter().map(OwnedMember::as_member).collect()
+    }
+
+    /// Returns the batch of the [members](Self::members), which have not been changed.
+    pub(crate) fn of<'a>(&'a self, members: &'a [Member<'a>]) -> Batch<'a> {
+        Batch {
+            lender: Some(Lender {
+                copy: self,
+                members,
+            }),
+            ..Batch::new(self.0.operation, members).at(self.0.now)
+        }
+    }
+}
+
+impl Lender<'_> {
+    /// Returns whether a batch is still the one that was lent: a wrapper may have replaced its members.
+    fn has_lent(&self, batch: &Batch<'_>) -> bool {
+        ptr::eq(batch.members, self.members)
+            && batch.operation == self.copy.0.operation
+            && batch.now == self.copy.0.now
+    }
+}
+
+impl From<&Batch<'_>> for OwnedBatch {
+    fn from(batch: &Batch<'_>) -> Self {
+        if let Some(lender) = batch.lender.filter(|lender| lender.has_lent(batch)) {
+            return lender.copy.clone();
+        }
+        Self(Arc::new(BatchCopy {
+            operation: batch.operation,
+            now: batch.now,
+            members: batch.members.iter().map(OwnedMember::from).collect(),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Limit, Limits, transaction::Mode};
+
+    #[test]
+    fn batch_is_copied_once_unless_a_wrapper_changes_it() {
+        let limits = Limits::builder().limit("a", Limit::per_second(1)).build();
+        let limits = limits.unwrap();
+        let members = [Member::new(
+            limits.get("a").unwrap(),
+            "x",
+            1,
+            Mode::CheckAndSpend,
+        )];
+        let copy = OwnedBatch::from(&Batch::new(Operation::Spend, &members));
+        let is_same = |batch: &Batch<'_>| Arc::ptr_eq(&OwnedBatch::from(batch).0, &copy.0);
+        copy.as_batch(|batch| {
+            assert!(is_same(batch));
+            assert!(is_same(&batch.at(None)));
+            assert!(!is_same(&batch.at(Some(Timestamp::default()))));
+            let other = Batch {
+                members: &members,
+                ..*batch
+            };
+            assert!(!is_same(&other));
+            let operation = Operation::Check;
+            assert!(!is_same(&Batch {
+                operation,
+                ..*batch
+            }));
+        });
     }
 }

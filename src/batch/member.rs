@@ -19,7 +19,7 @@ pub struct Member<'a> {
     pub(crate) id: &'a str,
     pub(crate) print: Fingerprint,
     /// What is asked of the bucket.
-    pub ask: Ask,
+    pub(crate) ask: Ask,
     pub(crate) role: Role,
 }
 
@@ -171,14 +171,21 @@ impl<'a> Member<'a> {
         self.limit
     }
 
-    /// The algorithm of the bucket.
-    ///
-    /// # Panics
-    ///
-    /// For a client without a limit, which is no member of a batch.
-    #[inline]
+    /// The units that are asked for.
     #[must_use]
-    pub fn algorithm(&self) -> &'a Algorithm {
+    pub const fn cost(&self) -> u32 {
+        self.ask.cost
+    }
+
+    /// Returns whether the id is a secret, such as an API key. A store should keep a hash in its place, and no log may show it.
+    #[must_use]
+    pub const fn is_secret(&self) -> bool {
+        self.role.is_secret
+    }
+
+    /// The algorithm of the bucket. A client without a limit has none, and is no member of a batch.
+    #[inline]
+    pub(crate) fn algorithm(&self) -> &'a Algorithm {
         let algorithm = self.by.and_then(Limit::algorithm);
         algorithm.expect("a member of a batch has a bucket")
     }

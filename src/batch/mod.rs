@@ -6,10 +6,8 @@
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 pub(crate) mod batch;
 pub(crate) mod member;
-pub(crate) mod owned_batch;
 
 pub(crate) use self::{
-    batch::Batch,
+    batch::{Batch, OwnedBatch},
     member::{Member, Needs, OwnedMember, Role},
-    owned_batch::OwnedBatch,
 };

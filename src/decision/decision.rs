@@ -4,6 +4,7 @@ use super::outcome::{Answer, Source};
 use crate::{
     algorithm::{Algorithm, AlgorithmKey, Charge, Wait, tiers::Grant},
     batch::{Member, Needs},
+    limit::Limit,
     transaction::{Mode, Operation, Receipt, ResultLabel},
 };
 
@@ -307,13 +308,10 @@ impl Decision {
         self.grant()?.tier()
     }
 
-    /// Returns the number of units that each tier granted, lowest first; empty if [`tier`](Self::tier) is `None`. `by` is the
-    /// [algorithm](crate::Limit::algorithm) of the limit that has granted them.
-    pub fn split<'a>(
-        &self,
-        by: Option<&'a Algorithm>,
-    ) -> impl Iterator<Item = (usize, u32)> + use<'a> {
-        let tiers = match by {
+    /// Returns the number of units that each tier granted, lowest first; empty if [`tier`](Self::tier) is `None`. `by` is
+    /// the limit that has granted them.
+    pub fn split<'a>(&self, by: &'a Limit) -> impl Iterator<Item = (usize, u32)> + use<'a> {
+        let tiers = match by.algorithm() {
             Some(Algorithm::Tiers(tiers)) => Some(tiers),
             _ => None,
         };

@@ -26,7 +26,7 @@ pub struct Answer {
     pub passed: bool,
     /// The figures of the bucket, after the change if there was one. `None` if the bucket was not read: then, the decision is
     /// that of a client without a limit, and `passed` only affects the other members of the batch.
-    pub figures: Option<Figures>,
+    pub(crate) figures: Option<Figures>,
     pub(crate) charge: Charge,
 }
 

@@ -1,12 +1,15 @@
 use std::{mem::ManuallyDrop, time::Duration};
 
-use crate::algorithm::{
-    Algorithm, Invalid, LimitError,
-    concurrency::Concurrency,
-    gcra::Gcra,
-    quota::{Per, Quota},
-    tiers::{Tier, Tiers},
-    window::Window,
+use crate::{
+    algorithm::{
+        Algorithm, AlgorithmKey, AnyState, Invalid, LimitError, State,
+        concurrency::Concurrency,
+        gcra::Gcra,
+        quota::{Per, Quota},
+        tiers::{History, Tier, TierState, Tiers},
+        window::Window,
+    },
+    clock::Timestamp,
 };
 
 /// The amount that a client may use: the number of requests that can pass at once, and the rate in the long run.
@@ -282,13 +285,31 @@ impl Limit {
         Ok(Self::of(Algorithm::Tiers(Tiers::new(tiers)?)))
     }
 
-    /// The algorithm, or `None` for [`UNLIMITED`](Self::UNLIMITED) and [`BLOCKED`](Self::BLOCKED), which have no buckets.
+    /// The key of the algorithm, or `None` for [`UNLIMITED`](Self::UNLIMITED) and [`BLOCKED`](Self::BLOCKED), which have no
+    /// buckets.
     ///
-    /// It is for authors of backends, and to tell kinds of limits apart. [`period`](Self::period), [`max_cost`](Self::max_cost)
-    /// and [`most_within`](Self::most_within) answer for all kinds; the values of a limit are in its `Display` and serde forms.
+    /// It tells kinds of limits apart. [`period`](Self::period), [`max_cost`](Self::max_cost) and
+    /// [`most_within`](Self::most_within) answer for all kinds; the values of a limit are in its `Display` and serde forms.
     #[must_use]
+    pub fn algorithm_key(&self) -> Option<AlgorithmKey> {
+        self.algorithm().map(Algorithm::key)
+    }
+
+    /// Returns the state of each tier at an instant, lowest first; empty if the limit has no tiers. `state` is that of a bucket,
+    /// from a [backend of your own](crate::backend::custom).
+    #[must_use]
+    pub fn tier_states(&self, state: Option<&State>, now: Timestamp) -> Vec<TierState> {
+        let Some(Algorithm::Tiers(tiers)) = self.algorithm() else {
+            return Vec::new();
+        };
+        let history = state.cloned().and_then(History::of_state);
+        let history = history.unwrap_or_default();
+        history.tiers(tiers, now.as_micros()).collect()
+    }
+
+    /// Returns the algorithm, if the limit has buckets.
     #[inline]
-    pub const fn algorithm(&self) -> Option<&Algorithm> {
+    pub(crate) const fn algorithm(&self) -> Option<&Algorithm> {
         match &self.0 {
             Kind::By(algorithm) => Some(algorithm),
             Kind::Unlimited | Kind::Blocked => None,

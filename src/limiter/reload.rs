@@ -28,7 +28,7 @@ impl Limiter {
     ///
     /// Each decision uses either the old limits or the new ones. Buckets are kept: what clients have spent counts
     /// under the new limits. Names can be added, and names that no rule uses can be removed. A
-    /// bucket whose limit changes to another [algorithm](crate::backend::custom::Algorithm) starts fresh.
+    /// bucket whose limit changes to another algorithm starts fresh.
     ///
     /// [`Reloader`](crate::reload::Reloader) calls this when files change.
     ///

@@ -37,7 +37,8 @@
 //!
 //! The expression is evaluated anew in each test, on a tokio runtime, and may await: `connect(URL).await` is a backend too.
 //! The ids are different in each test and each run, so a store may be shared by the tests and outlive them. Most cases set
-//! [`Batch::now`](crate::backend::custom::Batch::now); one case lets the backend's own clock decide.
+//! [`Batch::now`](crate::backend::custom::Batch::now), to instants in January 2026; one case lets the backend's own clock decide.
+//! The runtime ends with its test, so a pool of connections must be made by the expression.
 //!
 //! # Wrappers
 //!
@@ -102,12 +103,15 @@ impl Backend for MapBackend {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let mut buckets = self.buckets.lock();
         let now = batch.now.unwrap_or_else(|| self.clock.now());
-        let keys = batch.members.iter().map(|member| member.key().to_string());
-        let keys: Vec<_> = keys.collect();
-        let mut states: Vec<_> = keys.iter().map(|key| buckets.remove(key)).collect();
-        let outcome = Outcome::decide(batch, now, &mut states);
-        for (key, state) in keys.into_iter().zip(states) {
-            buckets.extend(state.map(|state| (key, state)));
+        let keys: Vec<_> = batch.keys().map(|key| key.to_string()).collect();
+        let states = keys.iter().map(|key| buckets.get(key).cloned());
+        let (outcome, changes) = batch.decide(now, states);
+        for change in changes {
+            let key = &keys[change.index];
+            match change.state {
+                Some(state) => buckets.insert(key.clone(), state),
+                None => buckets.remove(key),
+            };
         }
         outcome
     }

@@ -34,10 +34,7 @@ struct Wrong(MapBackend, Mistake);
 impl Backend for Wrong {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let Self(map, mistake) = self;
-        let with = |operation| Batch {
-            operation,
-            ..*batch
-        };
+        let with = |operation| Batch::new(operation, batch.members).at(batch.now);
         match (mistake, batch.operation) {
             (Mistake::Order, _) => {
                 let mut outcome = map.apply(batch).await?;
@@ -50,10 +47,7 @@ impl Backend for Wrong {
             (Mistake::Halves, _) => {
                 let mut answers = Vec::new();
                 for member in batch.members.chunks(1) {
-                    let one = Batch {
-                        members: member,
-                        ..*batch
-                    };
+                    let one = Batch::new(batch.operation, member).at(batch.now);
                     answers.extend(map.apply(&one).await?.answers);
                 }
                 Ok(Outcome::new(answers))

@@ -2,7 +2,7 @@ use super::mode::Mode;
 use crate::algorithm::Verb;
 
 /// The operation of a [`Batch`](crate::backend::custom::Batch). A backend passes it on to
-/// [`Outcome::decide`](crate::backend::custom::Outcome::decide); the page for [authors](crate::backend::custom) has an example.
+/// [`Batch::decide`](crate::backend::custom::Batch::decide); the page for [authors](crate::backend::custom) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {

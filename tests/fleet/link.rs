@@ -8,7 +8,7 @@ use tokio::{
 };
 use tollgate::backend::{
     Backend, BackendError, async_trait,
-    custom::{Algorithm, Batch, Member, Outcome, OwnedBatch},
+    custom::{AlgorithmKey, Batch, Outcome, OwnedBatch},
 };
 
 use crate::network::{Message, Network};
@@ -31,8 +31,8 @@ impl Backend for Link {
         let message = self.network.message(self.process, self.life, batch);
         let arrival = self.network.arrival(message, false);
         let (sender, answer) = oneshot::channel();
-        let permits = |member: &Member<'_>| matches!(member.algorithm(), Algorithm::Concurrency(_));
-        let (late, again) = if batch.members.iter().all(permits) {
+        let mut keys = batch.keys();
+        let (late, again) = if keys.all(|key| key.algorithm == AlgorithmKey::Concurrency) {
             self.network.delays(message)
         } else {
             (0, None)

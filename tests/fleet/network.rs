@@ -222,7 +222,7 @@ impl Network {
             let passed: Vec<_> = answers.iter().map(|answer| answer.passed).collect();
             let keys = batch.members.iter();
             let keys: Vec<_> = keys
-                .map(|member| (member.key().to_string(), member.ask.cost))
+                .map(|member| (member.key().to_string(), member.cost()))
                 .collect();
             let at = self.clock.world();
             state.trace.push(format!(

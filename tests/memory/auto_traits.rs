@@ -6,7 +6,7 @@ use tollgate::{
     ClientIp, Decision, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     backend::{
         BackendError, DenyCache,
-        custom::{Algorithm, Batch, BucketKey, Member, Operation, Outcome},
+        custom::{AlgorithmKey, Batch, BucketKey, Member, Operation, Outcome},
     },
     clock::{InvalidNow, ManualClock, SystemClock, Timestamp},
     decision::BatchDecision,
@@ -43,7 +43,7 @@ fn types_are_shared_between_threads() {
     cloned::<SystemClock>();
     cloned::<ManualClock>();
     cloned::<Timestamp>();
-    cloned::<(Algorithm, Mode, Operation)>();
+    cloned::<(AlgorithmKey, Mode, Operation)>();
     shared::<(LimitHandle, Permit, Receipt)>();
     cloned::<(Transaction<'_>, Member<'_>, BucketKey<'_>, Batch<'_>)>();
     shared::<MemoryBackend>();

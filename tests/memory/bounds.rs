@@ -1,11 +1,11 @@
 //! The bound of each limit, by all sequences of requests that are possible: none admits more than [`Limit::most_within`] says,
 //! and some admit as much.
 
-use std::{collections::BTreeMap, iter, slice, sync::LazyLock, time::Duration};
+use std::{collections::BTreeMap, iter, sync::LazyLock, time::Duration};
 
 use tollgate::{
     Limit, Limits,
-    backend::custom::{Batch, Member, Operation, Outcome, State},
+    backend::custom::{Batch, BucketChange, Member, Operation, State},
     clock::Timestamp,
     quota::Per,
     tiers::Tier,
@@ -21,6 +21,15 @@ fn us(us: u64) -> Duration {
 }
 
 fn asks_for_one(limit: &Limit, state: &mut Option<State>, now: u64) -> bool {
+    let (passes, change) = asks(limit, state.clone(), now);
+    if let Some(change) = change {
+        *state = change.state;
+    }
+    passes
+}
+
+/// Returns whether a request for one unit passes, and the change of the bucket.
+fn asks(limit: &Limit, state: Option<State>, now: u64) -> (bool, Option<BucketChange>) {
     static NAMES: LazyLock<Limits> = LazyLock::new(|| {
         let limits = Limits::builder().limit("l", Limit::UNLIMITED);
         limits.build().unwrap()
@@ -28,8 +37,11 @@ fn asks_for_one(limit: &Limit, state: &mut Option<State>, now: u64) -> bool {
     let named = NAMES.get("l").unwrap();
     let members = [Member::new(named, "a", 1, Mode::CheckAndSpend).by(limit)];
     let batch = Batch::new(Operation::Spend, &members);
-    let outcome = Outcome::decide(&batch, Timestamp::from_micros(now), slice::from_mut(state));
-    outcome.unwrap().answers[0].passed
+    let (outcome, changes) = batch.decide(Timestamp::from_micros(now), [state]);
+    (
+        outcome.unwrap().answers[0].passed,
+        changes.into_iter().next(),
+    )
 }
 
 /// All sequences of up to `most` requests at each of some instants, and the most that any has admitted within each span between
@@ -95,24 +107,26 @@ fn state_says_when_its_bucket_is_as_new() {
         (tiers(tier.active(us(9)).cooldown(us(9))), Some(19)),
         (tiers(tier.cooldown(Tier::FOREVER).active(us(9))), None),
     ] {
-        let mut state = None;
-        assert!(asks_for_one(&limit, &mut state, T));
-        let full_at = limit.algorithm().unwrap().full_at(&state.unwrap());
-        assert_eq!(full_at, after.map(|after| T + after), "{limit}");
+        let (passes, change) = asks(&limit, None, T);
+        assert!(passes, "{limit}");
+        assert_eq!(change.unwrap().full_after, after.map(us), "{limit}");
     }
 }
 
 /// It can come from a limit with another count.
 #[test]
 fn stored_fraction_is_below_the_count() {
-    let state = |us, frac| serde_json::json!({"Gcra": {"us": us, "frac": frac}});
-    let mut stored = serde_json::from_value(state(T, 9)).unwrap();
-    assert!(asks_for_one(
-        &Limit::new(3, 3, us(1)).unwrap(),
-        &mut stored,
-        T
-    ));
-    assert_eq!(serde_json::to_value(stored).unwrap(), state(T + 1, 0));
+    let by_count = |count| Limit::new(count, count, us(1)).unwrap();
+    let (_, change) = asks(&by_count(10), None, T);
+    let mut stored = change.unwrap().state;
+    for _ in 0..8 {
+        assert!(asks_for_one(&by_count(10), &mut stored, T));
+    }
+    // 9/10 of a microsecond are read as 2/3.
+    let (passes, change) = asks(&by_count(3), stored.clone(), T);
+    assert!(passes);
+    let (_, full) = asks(&by_count(1), None, T);
+    assert_eq!(change.unwrap().state, full.unwrap().state);
 }
 
 #[test]

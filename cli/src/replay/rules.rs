@@ -12,7 +12,7 @@ use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use http::{Request, request::Parts, uri::PathAndQuery};
 use serde::Deserialize;
 use tollgate::{
-    Limit, Limits, backend::custom::Algorithm, id::IdFormat, limit::NamedLimit, rule::paths,
+    Limit, Limits, backend::custom::AlgorithmKey, id::IdFormat, limit::NamedLimit, rule::paths,
 };
 
 use crate::{
@@ -115,7 +115,7 @@ impl Rules {
     ) -> Result<()> {
         let name = named.name().to_owned();
         let format = named.format();
-        if all_of(named).any(|limit| matches!(limit.algorithm(), Some(Algorithm::Concurrency(_)))) {
+        if all_of(named).any(|limit| limit.algorithm_key() == Some(AlgorithmKey::Concurrency)) {
             self.left_out.push(name);
             return Ok(());
         }

@@ -14,7 +14,7 @@ use super::{
 /// Clients that are blocked, each until an instant of its own.
 /// [`LimitsBuilder::block`](crate::limit::LimitsBuilder::block) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Block;
+pub(crate) struct Block;
 
 impl Block {
     /// Returns how long a debit blocks the client, in microseconds.

@@ -1,18 +1,18 @@
-use serde::{Deserialize, Serialize};
-
 use super::Concurrency;
 use crate::{
-    algorithm::{Arithmetic, Ask, AskError, Charge, Figures, Verb, Wait},
+    algorithm::{
+        Arithmetic, Ask, AskError, Charge, Figures, Verb, Wait,
+        numbers::{AsNumbers, Numbers},
+    },
     random,
 };
 
 /// The permits of a bucket. The default is an unused bucket.
-/// The [backend docs](crate::backend::custom) have an example.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Permits(Vec<NamedPermit>);
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Permits(Vec<NamedPermit>);
 
 /// A permit in a bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct NamedPermit {
     name: u64,
     /// When it was taken or renewed last, in microseconds since the Unix epoch.
@@ -23,6 +23,33 @@ struct NamedPermit {
 /// Returns the name of a new permit: a random number below 2⁵², which Lua's doubles hold exactly.
 pub(crate) fn new_name() -> u64 {
     random::number() >> 12
+}
+
+impl AsNumbers for Permits {
+    const LETTER: u8 = b'c';
+
+    fn write(&self, number: &mut impl FnMut(u64)) {
+        for permit in &self.0 {
+            number(permit.name);
+            number(permit.seen);
+            number(permit.units.into());
+        }
+    }
+
+    fn read(numbers: &mut Numbers<'_>) -> Option<Self> {
+        let mut permits = Self::default();
+        let mut sum = 0_u32;
+        while !numbers.is_empty() {
+            let permit = NamedPermit {
+                name: numbers.number()?,
+                seen: numbers.number()?,
+                units: numbers.small()?,
+            };
+            sum = sum.checked_add(permit.units)?;
+            permits.0.push(permit);
+        }
+        Some(permits)
+    }
 }
 
 impl Permits {

@@ -23,17 +23,17 @@ use super::{
 /// At most `limit` permits at once.
 /// [`Limit`](crate::Limit) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Concurrency {
+pub(crate) struct Concurrency {
     limit: u32,
     hold: Duration,
 }
 
 impl Concurrency {
     /// The most permits that a bucket remembers, and so the highest limit.
-    pub const MAX_PERMITS: u32 = 4096;
+    pub(crate) const MAX_PERMITS: u32 = 4096;
 
     /// The time for which a permit counts after it was taken or renewed, unless the limit says otherwise.
-    pub const DEFAULT_HOLD: Duration = Duration::from_secs(30);
+    pub(crate) const DEFAULT_HOLD: Duration = Duration::from_secs(30);
 
     /// Creates a limit of at most `limit` at once, each for [`DEFAULT_HOLD`](Self::DEFAULT_HOLD) after it was taken or renewed.
     pub(crate) const fn new(limit: u32) -> Result<Self, Invalid> {
@@ -75,13 +75,13 @@ impl Concurrency {
 
     /// The most permits that count at once.
     #[must_use]
-    pub const fn limit(&self) -> u32 {
+    pub(crate) const fn limit(&self) -> u32 {
         self.limit
     }
 
     /// The time for which a permit counts after it was taken or renewed.
     #[must_use]
-    pub const fn hold(&self) -> Duration {
+    pub(crate) const fn hold(&self) -> Duration {
         self.hold
     }
 }

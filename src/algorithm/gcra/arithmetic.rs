@@ -1,7 +1,8 @@
-use serde::{Deserialize, Serialize};
-
 use super::Gcra;
-use crate::algorithm::{Arithmetic, Ask, AskError, Charge, Figures, LONGEST_US, Verb, Wait};
+use crate::algorithm::{
+    Arithmetic, Ask, AskError, Charge, Figures, LONGEST_US, Verb, Wait,
+    numbers::{AsNumbers, Numbers},
+};
 
 impl Arithmetic for Gcra {
     type State = Ticks;
@@ -249,15 +250,28 @@ impl Gcra {
 /// An exact span or instant: `us + frac / count` microseconds, where `count` is that of the limit and `frac < count`.
 ///
 /// As the state of a bucket, it is the theoretical arrival time, in microseconds since the Unix epoch.
-/// The [backend docs](crate::backend::custom) have an example.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-pub struct Ticks {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Ticks {
     /// Whole microseconds.
-    pub us: u64,
+    pub(crate) us: u64,
     /// The rest, in parts of the count.
-    pub frac: u32,
+    pub(crate) frac: u32,
+}
+
+impl AsNumbers for Ticks {
+    const LETTER: u8 = b'g';
+
+    fn write(&self, number: &mut impl FnMut(u64)) {
+        number(self.us);
+        number(self.frac.into());
+    }
+
+    fn read(numbers: &mut Numbers<'_>) -> Option<Self> {
+        Some(Self {
+            us: numbers.number()?,
+            frac: numbers.small()?,
+        })
+    }
 }
 
 impl Ticks {

@@ -25,7 +25,7 @@ use super::{
 
 /// A bucket of `burst` tokens, which gets `count` tokens back in each period. [`Limit::new`](crate::Limit::new) creates one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Gcra {
+pub(crate) struct Gcra {
     burst: u32,
     count: u32,
     /// The emission interval `T`: the time in which one token comes back.
@@ -111,27 +111,27 @@ impl Gcra {
 
     /// The number of tokens in a full bucket.
     #[must_use]
-    pub const fn burst(&self) -> u32 {
+    pub(crate) const fn burst(&self) -> u32 {
         self.burst
     }
 
     /// The number of tokens that come back in each period.
     #[must_use]
-    pub const fn count(&self) -> u32 {
+    pub(crate) const fn count(&self) -> u32 {
         self.count
     }
 
     /// The period in which `count` tokens come back.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "it came out of a duration")]
-    pub const fn period(&self) -> Duration {
+    pub(crate) const fn period(&self) -> Duration {
         let us = self.period_us();
         Duration::new((us / 1_000_000) as u64, (us % 1_000_000) as u32 * 1000)
     }
 
     /// The longest wait in line; zero if no request waits.
     #[must_use]
-    pub const fn max_wait(&self) -> Duration {
+    pub(crate) const fn max_wait(&self) -> Duration {
         Duration::from_micros(self.max_wait)
     }
 

@@ -1,16 +1,32 @@
-use serde::{Deserialize, Serialize};
-
 use super::Quota;
-use crate::algorithm::{Arithmetic, Ask, AskError, Charge, Figures, Verb, Wait};
+use crate::algorithm::{
+    Arithmetic, Ask, AskError, Charge, Figures, Verb, Wait,
+    numbers::{AsNumbers, Numbers},
+};
 
 /// The used amount of a quota. It counts before the end of its period. The default is an unused bucket.
-/// The [backend docs](crate::backend::custom) have an example.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
     /// The end of the period, in microseconds since the Unix epoch.
-    pub end: u64,
+    pub(crate) end: u64,
     /// The units used in it.
-    pub used: u32,
+    pub(crate) used: u32,
+}
+
+impl AsNumbers for Usage {
+    const LETTER: u8 = b'q';
+
+    fn write(&self, number: &mut impl FnMut(u64)) {
+        number(self.end);
+        number(self.used.into());
+    }
+
+    fn read(numbers: &mut Numbers<'_>) -> Option<Self> {
+        Some(Self {
+            end: numbers.number()?,
+            used: numbers.small()?,
+        })
+    }
 }
 
 impl Arithmetic for Quota {

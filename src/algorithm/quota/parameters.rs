@@ -13,7 +13,7 @@ use crate::{clock::Timestamp, id::shortened, message::nearest};
 /// At most a number of units in each period.
 /// [`Limit`](crate::Limit) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Quota {
+pub(crate) struct Quota {
     pub(super) quota: u32,
     pub(super) per: Per,
 }
@@ -32,13 +32,13 @@ impl Quota {
 
     /// The most units in a period.
     #[must_use]
-    pub const fn quota(&self) -> u32 {
+    pub(crate) const fn quota(&self) -> u32 {
         self.quota
     }
 
     /// The period.
     #[must_use]
-    pub const fn per(&self) -> Per {
+    pub(crate) const fn per(&self) -> Per {
         self.per
     }
 }

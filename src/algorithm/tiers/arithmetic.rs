@@ -3,7 +3,10 @@ use super::{
     history::Log,
     tier::{Phase, Span},
 };
-use crate::algorithm::{Arithmetic, Ask, AskError, Charge, Figures, NEVER, Parameters, Verb, Wait};
+use crate::{
+    algorithm::{Arithmetic, Ask, AskError, Charge, Figures, NEVER, Parameters, Verb, Wait},
+    clock::Timestamp,
+};
 
 /// All figures depend on a [`History`]. A script returns enough to make one with [`History::reported`].
 impl Arithmetic for Tiers {
@@ -79,23 +82,31 @@ impl Arithmetic for Tiers {
     }
 }
 
+/// The state of a tier at an instant. [`Limit::tier_states`](crate::Limit::tier_states) returns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TierState {
+    /// Whether the tier can be entered.
+    pub phase: Phase,
+    /// The instant of its last entry.
+    pub entered: Option<Timestamp>,
+    /// The number of units in its window.
+    pub used: u32,
+}
+
 impl History {
-    /// Returns each tier's phase at an instant, that of its last entry, and the number of units in its window, lowest
-    /// first.
-    #[must_use]
-    pub fn tiers<'a>(
+    /// Returns the state of each tier at an instant, lowest first.
+    pub(crate) fn tiers<'a>(
         &'a self,
         tiers: &'a Tiers,
         now: u64,
-    ) -> impl ExactSizeIterator<Item = (Phase, Option<u64>, u32)> + 'a {
+    ) -> impl ExactSizeIterator<Item = TierState> + 'a {
         let bucket = Bucket::new(tiers, self, now);
         let now = bucket.now;
-        (0..tiers.0.len()).map(move |tier| {
-            (
-                bucket.phase(tier, now),
-                bucket.entry(tier),
-                bucket.used(tier, now),
-            )
+        (0..tiers.0.len()).map(move |tier| TierState {
+            phase: bucket.phase(tier, now),
+            entered: bucket.entry(tier).map(Timestamp::from_micros),
+            used: bucket.used(tier, now),
         })
     }
 }

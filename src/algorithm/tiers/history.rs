@@ -1,18 +1,19 @@
-use serde::{Deserialize, Serialize};
-
 use super::{
     Tiers,
     tier::{MAX_SLIDING, Phase, Span},
 };
-use crate::algorithm::{Charge, window::Units};
+use crate::algorithm::{
+    Charge,
+    numbers::{AsNumbers, Numbers},
+    window::Units,
+};
 
 /// The grants of a bucket with [`Tiers`]. Instants are in microseconds since the Unix epoch. The default is an unused
 /// bucket.
 ///
 /// It takes up to 8 bytes for each unit of a window that slides, and 56 for each tier.
-/// The [backend docs](crate::backend::custom) have an example.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct History {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct History {
     /// The instant of the last grant.
     pub(super) last: u64,
     /// Lowest first.
@@ -20,15 +21,15 @@ pub struct History {
 }
 
 /// The grants of one tier.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Log {
     /// The instant of the last entry.
     pub(super) entry: Option<u64>,
     /// The number of units, if the window does not slide. They all leave it together, so they count as if all were granted
     /// on entry.
-    counted: u32,
+    pub(super) counted: u32,
     /// The instants of the units, if the window slides.
-    units: Units,
+    pub(super) units: Units,
 }
 
 /// The part of a tier that a script returns, with the instant of the last grant, so that the figures are computed here. They
@@ -44,6 +45,30 @@ pub(crate) struct ReportedTier {
     pub(crate) oldest: Vec<u64>,
     /// The instant of the newest of these units.
     pub(crate) newest: u64,
+}
+
+impl AsNumbers for History {
+    const LETTER: u8 = b't';
+
+    fn write(&self, number: &mut impl FnMut(u64)) {
+        number(self.last);
+        number(self.tiers.len() as u64);
+        for log in &self.tiers {
+            log.write(number);
+        }
+    }
+
+    fn read(numbers: &mut Numbers<'_>) -> Option<Self> {
+        let last = numbers.number()?;
+        let count = numbers
+            .number()
+            .filter(|count| *count <= Tiers::MAX as u64)?;
+        let tiers = (0..count).map(|_| Log::read(numbers));
+        Some(Self {
+            last,
+            tiers: tiers.collect::<Option<_>>()?,
+        })
+    }
 }
 
 impl History {
@@ -80,6 +105,27 @@ impl History {
 }
 
 impl Log {
+    /// Passes on the numbers of the tier. An entry is one more than its instant, and 0 is none.
+    fn write(&self, number: &mut impl FnMut(u64)) {
+        number(self.entry.map_or(0, |entry| entry + 1));
+        number(self.counted.into());
+        number(self.units.len() as u64);
+        self.units.write_instants(number);
+    }
+
+    fn read(numbers: &mut Numbers<'_>) -> Option<Self> {
+        let entry = numbers.number()?.checked_sub(1);
+        let mut log = Self {
+            entry,
+            counted: numbers.small()?,
+            units: Units::default(),
+        };
+        for _ in 0..numbers.number()? {
+            log.units.read_instant(numbers)?;
+        }
+        Some(log)
+    }
+
     fn reported(tier: ReportedTier) -> Option<Self> {
         let mut log = Self {
             entry: tier.entry,

@@ -1,6 +1,6 @@
 //! Burst tiers: sliding windows with active and cooldown periods.
 //!
-//! [`Tiers`] are a list, lowest first. A client that exhausts the lowest tier enters the next one, unless that is
+//! Tiers are a list, lowest first. A client that exhausts the lowest tier enters the next one, unless that is
 //! cooling down, and stays there as long as it is *active*, whatever room there is below. Then the tier cools down,
 //! and cannot be entered until that is over. The [guide](crate::guide::tiers) explains the settings.
 //!
@@ -20,7 +20,7 @@
 //! let requests = limiter.limit("requests")?;
 //!
 //! let granted = requests.cost(7).spend("alice").await?;
-//! assert_eq!(granted.split(tiers.algorithm()).collect::<Vec<_>>(), [(0, 5), (1, 2)]);
+//! assert_eq!(granted.split(&tiers).collect::<Vec<_>>(), [(0, 5), (1, 2)]);
 //! let denied = requests.cost(49).spend("alice").await?;
 //! assert!(!denied.allowed(), "48 are left");
 //! # Ok::<_, Box<dyn std::error::Error>>(()) })?;
@@ -53,7 +53,10 @@ mod scripted;
 mod tests;
 pub(crate) mod tier;
 
-pub use self::tier::Tier;
+pub use self::{
+    arithmetic::TierState,
+    tier::{Phase, Tier},
+};
 pub(crate) use self::{
     history::{Grant, History},
     parameters::Tiers,

@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
     history::Log,
-    tier::{MAX_SLIDING, Span, Tier},
+    tier::{Span, Tier},
 };
 use crate::algorithm::{
     Algorithm, FieldReader, LimitError, MapForm, NEVER, Notation, Parameters, Share, Terms,
@@ -13,14 +13,11 @@ use crate::algorithm::{
 
 /// The tiers of a limit, lowest first. Cheap to clone. The [module docs](crate::tiers) have an example.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Tiers(pub(super) Arc<[Span]>);
+pub(crate) struct Tiers(pub(super) Arc<[Span]>);
 
 impl Tiers {
     /// The most tiers of a limit.
-    pub const MAX: usize = 16;
-
-    /// The highest limit of a tier whose window slides: each of its units is remembered.
-    pub const MAX_SLIDING: u32 = MAX_SLIDING;
+    pub(crate) const MAX: usize = 16;
 
     /// Creates a limit of these tiers, lowest first.
     ///
@@ -28,8 +25,8 @@ impl Tiers {
     ///
     /// If there are none or more than [`MAX`](Self::MAX); if a limit, a window or an active period is zero; if a duration
     /// is not a whole number of microseconds or above 2⁵¹ of them (71 years) without being [`Tier::FOREVER`]; if a
-    /// window slides with a limit above [`MAX_SLIDING`](Self::MAX_SLIDING).
-    pub fn new(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, LimitError> {
+    /// window slides with a limit above 4096.
+    pub(crate) fn new(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, LimitError> {
         let tiers = tiers.into_iter().enumerate();
         let spans =
             tiers.map(|(i, tier)| Span::new(&tier, i == 0).map_err(|error| error.in_tier(i)));
@@ -48,7 +45,7 @@ impl Tiers {
     }
 
     /// The tiers, lowest first.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Tier> {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = Tier> {
         self.0.iter().map(Span::tier)
     }
 }

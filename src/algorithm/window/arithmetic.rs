@@ -1,9 +1,10 @@
 use std::{collections::VecDeque, iter, ops::Range};
 
-use serde::{Deserialize, Serialize};
-
 use super::Window;
-use crate::algorithm::{Arithmetic, Ask, AskError, Charge, Figures, Verb, Wait};
+use crate::algorithm::{
+    Arithmetic, Ask, AskError, Charge, Figures, Verb, Wait,
+    numbers::{AsNumbers, Numbers},
+};
 
 impl Arithmetic for Window {
     type State = Units;
@@ -123,15 +124,45 @@ fn count(units: usize) -> u32 {
 
 /// The instants at which the units of a bucket were taken, in microseconds since the Unix epoch, in ascending order. The
 /// default is an unused bucket.
-/// The [backend docs](crate::backend::custom) have an example.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Units(VecDeque<u64>);
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Units(VecDeque<u64>);
+
+impl AsNumbers for Units {
+    const LETTER: u8 = b'w';
+
+    fn write(&self, number: &mut impl FnMut(u64)) {
+        self.write_instants(number);
+    }
+
+    fn read(numbers: &mut Numbers<'_>) -> Option<Self> {
+        let mut units = Self::default();
+        while !numbers.is_empty() {
+            units.read_instant(numbers)?;
+        }
+        Some(units)
+    }
+}
 
 impl Units {
-    /// Returns the instants, in ascending order.
-    #[must_use]
-    pub fn instants(&self) -> impl ExactSizeIterator<Item = u64> + DoubleEndedIterator {
-        self.0.iter().copied()
+    /// Passes on the instants, each as the time since the one before it.
+    pub(in crate::algorithm) fn write_instants(&self, number: &mut impl FnMut(u64)) {
+        let mut before = 0;
+        for instant in &self.0 {
+            number(instant - before);
+            before = *instant;
+        }
+    }
+
+    /// Reads one more instant.
+    pub(in crate::algorithm) fn read_instant(&mut self, numbers: &mut Numbers<'_>) -> Option<()> {
+        let before = self.newest().unwrap_or(0);
+        self.0.push_back(numbers.instant_after(before)?);
+        Some(())
+    }
+
+    /// Returns the number of units.
+    pub(in crate::algorithm) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Returns the memory that the units take beyond their own size, in bytes.

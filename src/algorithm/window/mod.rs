@@ -22,7 +22,7 @@ use super::{
 /// At most `limit` units within any span of the length `window`.
 /// [`Limit`](crate::Limit) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Window {
+pub(crate) struct Window {
     limit: u32,
     /// In microseconds.
     window: u64,
@@ -30,7 +30,7 @@ pub struct Window {
 
 impl Window {
     /// The most units that a bucket remembers, and so the highest limit.
-    pub const MAX_UNITS: u32 = 4096;
+    pub(crate) const MAX_UNITS: u32 = 4096;
 
     /// Creates a limit of at most `limit` units within any span of the length `window`.
     pub(crate) const fn new(limit: u32, window: Duration) -> Result<Self, Invalid> {
@@ -61,13 +61,13 @@ impl Window {
 
     /// The most units within the window.
     #[must_use]
-    pub const fn limit(&self) -> u32 {
+    pub(crate) const fn limit(&self) -> u32 {
         self.limit
     }
 
     /// The time for which a unit counts.
     #[must_use]
-    pub const fn window(&self) -> Duration {
+    pub(crate) const fn window(&self) -> Duration {
         Duration::from_micros(self.window)
     }
 

@@ -81,10 +81,7 @@ impl Local {
             }
         });
         let members: SmallVec<[Member<'_>; 4]> = members.collect();
-        let ours = Batch {
-            members: &members,
-            ..*batch
-        };
+        let ours = Batch::new(batch.operation, &members).at(batch.now);
         let mut decided = Outcome::unanswered(batch).answers;
         if let Some(Err(error)) = self.memory.try_apply(&ours, &mut decided) {
             return Err(error);

@@ -51,7 +51,8 @@ use crate::{
 ///
 /// - **Deadline.** It covers connecting, waiting and all round trips. At most 4096 decisions ask the store at once, and others
 ///   wait for their turn until their deadline.
-/// - **Circuit breaker.** After five failures in a row, the store is only probed, by one decision at a time. A
+/// - **Circuit breaker.** After five failures in a row, the store is only probed, by one decision at a time. Decisions that were
+///   under way together fail as one. A
 ///   [`RedisBackend`](crate::RedisBackend) has one for each server.
 /// - **Local decisions.** A memory in this process decides what the store does not, with its share of each limit. Nothing
 ///   else changes its buckets, and what they admit is never charged to the store.

@@ -115,10 +115,7 @@ impl<B: Backend> Lease<B> {
                 }
             }
         }
-        let at_store = Batch {
-            members: &members,
-            ..*batch
-        };
+        let at_store = Batch::new(batch.operation, &members).at(batch.now);
         let mut asking = self.shared.store.apply(&at_store);
         if let Poll::Ready(decided) = begin(&mut asking) {
             return decided;

@@ -177,7 +177,7 @@ async fn bucket_that_is_damaged_is_an_error_of_its_own() {
         .collect::<Vec<_>>()
         .join(": ");
     assert!(
-        error.contains("`l:bad`") && error.contains("invalid type"),
+        error.contains("`l:bad`") && error.contains("delete the bucket"),
         "{error}"
     );
     assert!(good.unwrap().allowed());

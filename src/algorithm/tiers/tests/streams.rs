@@ -5,12 +5,18 @@ use std::time::Duration;
 use proptest::{collection::vec, prelude::*};
 
 use super::{
-    super::{History, Tier, Tiers, history::ReportedTier, tier::Phase},
+    super::{
+        History, Phase, Tier, TierState, Tiers,
+        history::{Log, ReportedTier},
+    },
     figures,
     model::{FOREVER, Model, Split, Time},
     request,
 };
-use crate::algorithm::{Arithmetic, NEVER, Parameters, Wait};
+use crate::{
+    algorithm::{Arithmetic, NEVER, Parameters, Wait},
+    clock::Timestamp,
+};
 
 /// One request: how long after the one before (negative if the clock steps back), and of how many units.
 type Step = (i64, u32, u32);
@@ -120,9 +126,11 @@ impl Pair {
     }
 
     fn compare_phases(&self, at: Time) {
-        for (i, (phase, entry, used)) in self.history.tiers(&self.tiers, self.now).enumerate() {
+        for (i, tier) in self.history.tiers(&self.tiers, self.now).enumerate() {
+            let TierState { phase, used, .. } = tier;
             let expected = (self.model.phase(i, at), self.model.entries[i]);
-            assert_eq!((phase, entry.map(Time::from)), expected, "tier {i} at {at}");
+            let entered = tier.entered.map(|entered| Time::from(entered.as_micros()));
+            assert_eq!((phase, entered), expected, "tier {i} at {at}");
             // The units of a tier that counts leave as if granted on entry, which makes no difference once it cools down.
             assert!(
                 phase != Phase::Active || used == self.model.used(i, at),
@@ -134,17 +142,17 @@ impl Pair {
     /// Returns what a script reports for a request of so many units.
     fn report(&self, units: u32) -> Vec<ReportedTier> {
         let seen = self.history.tiers(&self.tiers, self.now).enumerate();
-        let reported = seen.map(|(i, (_, entry, used))| {
+        let reported = seen.map(|(i, tier)| {
             let units = if self.tiers.0[i].slides { units } else { 0 };
             let all = self.model.units[i]
                 .iter()
                 .map(|unit| u64::try_from(*unit).unwrap());
             let live: Vec<_> = all
-                .skip(self.model.units[i].len() - used as usize)
+                .skip(self.model.units[i].len() - tier.used as usize)
                 .collect();
             ReportedTier {
-                entry,
-                used,
+                entry: tier.entered.map(Timestamp::as_micros),
+                used: tier.used,
                 newest: live.last().copied().unwrap_or_default(),
                 oldest: live.into_iter().take(units as usize).collect(),
             }
@@ -191,13 +199,13 @@ proptest! {
             let highest = split[split.len() - 1].0;
             let now = pair.now;
             for (tier, granted) in &split {
-                let (_, _, used) = pair.history.tiers(&pair.tiers, now).nth(*tier).unwrap();
+                let used = pair.history.tiers(&pair.tiers, now).nth(*tier).unwrap().used;
                 prop_assert!(*tier == highest || used == tiers[*tier].limit, "tiers below the highest are filled");
                 units[*tier].extend((0..*granted).map(|_| now));
             }
             let entries = before.tiers(&pair.tiers, now).zip(pair.history.tiers(&pair.tiers, now));
-            for (i, ((phase, old, _), (_, new, _))) in entries.enumerate() {
-                prop_assert!(old == new || phase == Phase::Inactive, "tier {i} is entered again");
+            for (i, (TierState { phase, entered, .. }, after)) in entries.enumerate() {
+                prop_assert!(entered == after.entered || phase == Phase::Inactive, "tier {i} is entered again");
                 prop_assert!(phase != Phase::Active || split[0].0 >= i, "a unit of a tier below {i}");
             }
         }
@@ -235,11 +243,14 @@ proptest! {
         logs in vec((any::<Option<u64>>(), any::<u32>(), vec(any::<u64>(), 0..9)), 0..6),
     ) {
         let tiers = Tiers::new(tiers).unwrap();
-        let logs = logs.iter().map(|(entry, counted, units)| {
-            serde_json::json!({"entry": entry, "counted": counted, "units": units})
+        let logs = logs.into_iter().map(|(entry, counted, instants)| {
+            let mut log = Log { entry, counted, ..Log::default() };
+            for instant in instants {
+                log.units.insert(instant, 1, 1);
+            }
+            log
         });
-        let history = serde_json::json!({"last": last, "tiers": logs.collect::<Vec<_>>()});
-        let mut history: History = serde_json::from_value(history).unwrap();
+        let mut history = History { last, tiers: logs.collect() };
         for now in [0, now, last, NEVER] {
             tiers.full_at(&history);
             request(&tiers, &mut history, now, 1, most);

@@ -23,7 +23,7 @@ use crate::{
     },
     batch::{Batch, Member},
     clock::Timestamp,
-    decision::{Answer, Outcome},
+    decision::Answer,
     id::IdFormat,
     limit::{Limit, LimitName, Limits},
     quota::{Per, Quota, UtcOffset},
@@ -269,14 +269,13 @@ impl Map {
             LimitKey::Name(_) => unreachable!(),
         };
         let members = batch.members.iter();
-        let mut states: Vec<_> = members
-            .map(|member| self.0.get(&key(member)).cloned())
-            .collect();
-        let outcome = Outcome::decide(batch, now, &mut states);
-        for (member, state) in batch.members.iter().zip(states) {
-            match state {
-                Some(state) => self.0.insert(key(member), state),
-                None => self.0.remove(&key(member)),
+        let states = members.map(|member| self.0.get(&key(member)).cloned());
+        let (outcome, changes) = batch.decide(now, states);
+        for change in changes {
+            let key = key(&batch.members[change.index]);
+            match change.state {
+                Some(state) => self.0.insert(key, state),
+                None => self.0.remove(&key),
             };
         }
         Ok(outcome?.answers.into_iter().collect())
