@@ -13,14 +13,7 @@
 //!
 //! `PUT /customers/{key}` stands for the customers' back office, and needs authentication in a real service.
 
-use std::{
-    collections::HashMap,
-    env,
-    error::Error,
-    path::Path,
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
+use std::{env, error::Error, path::Path, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -30,6 +23,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, put},
 };
+use moka::future::Cache;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use tokio::{net::TcpListener, task::spawn_blocking};
 use tollgate::{
@@ -58,11 +52,17 @@ struct Customer {
     limit: Option<Limit>,
 }
 
-/// The customers, and the rows that were read a short time ago. Unknown keys are not kept: clients can invent any number.
+/// Why a key has no customer.
+enum Missing {
+    UnknownKey,
+    Failed(Box<dyn Error + Send + Sync>),
+}
+
+/// The customers, and the rows that were read a short time ago.
 #[derive(Clone)]
 struct Customers {
     database: Arc<Database>,
-    kept: Arc<Mutex<HashMap<String, (Instant, Customer)>>>,
+    kept: Cache<String, Customer>,
 }
 
 #[tokio::main]
@@ -100,19 +100,23 @@ fn app(limiter: Limiter, customers: Customers) -> Router {
 /// Puts the customer of a request into its extensions.
 async fn look_up(State(customers): State<Customers>, mut request: Request, next: Next) -> Response {
     let key = request.headers().get("x-api-key");
-    let Some(key) = key.and_then(|key| key.to_str().ok()).map(str::to_owned) else {
+    let Some(key) = key.and_then(|key| key.to_str().ok()) else {
         return (StatusCode::UNAUTHORIZED, "send your API key as x-api-key\n").into_response();
     };
     match customers.find(key).await {
-        Ok(Some(customer)) => {
+        Ok(customer) => {
             request.extensions_mut().insert(customer);
             next.run(request).await
         }
-        Ok(None) => (StatusCode::UNAUTHORIZED, "the API key is not known\n").into_response(),
-        Err(error) => {
-            eprintln!("the customer cannot be read: {error}");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
-        }
+        Err(missing) => match &*missing {
+            Missing::UnknownKey => {
+                (StatusCode::UNAUTHORIZED, "the API key is not known\n").into_response()
+            }
+            Missing::Failed(error) => {
+                eprintln!("the customer cannot be read: {error}");
+                StatusCode::INTERNAL_SERVER_ERROR.into_response()
+            }
+        },
     }
 }
 
@@ -125,11 +129,13 @@ async fn change(
     if let Err(error) = limit.parse::<Limit>() {
         return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response();
     }
-    let changed = spawn_blocking(move || customers.change(&key, &limit)).await;
-    match changed {
-        Ok(Ok(true)) => StatusCode::NO_CONTENT.into_response(),
-        Ok(Ok(false)) => StatusCode::NOT_FOUND.into_response(),
-        _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    match customers.change(key, limit).await {
+        Ok(true) => StatusCode::NO_CONTENT.into_response(),
+        Ok(false) => StatusCode::NOT_FOUND.into_response(),
+        Err(error) => {
+            eprintln!("the customer cannot be changed: {error}");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
     }
 }
 
@@ -149,30 +155,24 @@ impl Customers {
         transaction.commit()?;
         Ok(Self {
             database: Arc::new(database),
-            kept: Arc::default(),
+            kept: Cache::builder()
+                .time_to_live(KEPT)
+                .max_capacity(100_000)
+                .build(),
         })
     }
 
-    /// Finds a customer, in memory or else in the database.
-    async fn find(self, key: String) -> Read<Option<Customer>> {
-        if let Some((since, customer)) = self.rows().get(&key)
-            && since.elapsed() < KEPT
-        {
-            return Ok(Some(customer.clone()));
-        }
-        spawn_blocking(move || {
-            let found = self.read(&key)?;
-            let mut rows = self.rows();
-            rows.retain(|_, (since, _)| since.elapsed() < KEPT);
-            rows.extend(
-                found
-                    .clone()
-                    .map(|customer| (key, (Instant::now(), customer))),
-            );
-            drop(rows);
-            Ok(found)
-        })
-        .await?
+    /// Finds a customer, in memory or else in the database, which is asked once for simultaneous requests. Errors and unknown keys
+    /// are not kept: clients can invent any number of keys.
+    async fn find(&self, key: &str) -> Result<Customer, Arc<Missing>> {
+        let row = self.clone().row(key.to_owned());
+        self.kept.try_get_with_by_ref(key, row).await
+    }
+
+    async fn row(self, key: String) -> Result<Customer, Missing> {
+        let row = spawn_blocking(move || self.read(&key)).await;
+        let row = row.unwrap_or_else(|panicked| Err(panicked.into()));
+        row.map_err(Missing::Failed)?.ok_or(Missing::UnknownKey)
     }
 
     fn read(&self, key: &str) -> Read<Option<Customer>> {
@@ -187,7 +187,15 @@ impl Customers {
     }
 
     /// Changes the limit of a customer. Returns whether there is one.
-    fn change(&self, key: &str, limit: &str) -> Read<bool> {
+    async fn change(self, key: String, limit: String) -> Read<bool> {
+        let kept = self.kept.clone();
+        let row = key.clone();
+        let changed = spawn_blocking(move || self.write(&row, &limit)).await??;
+        kept.invalidate(&key).await;
+        Ok(changed)
+    }
+
+    fn write(&self, key: &str, limit: &str) -> Read<bool> {
         let transaction = self.database.begin_write()?;
         {
             let mut table = transaction.open_table(CUSTOMERS)?;
@@ -198,11 +206,6 @@ impl Customers {
             table.insert(key, (&*id, limit))?;
         }
         transaction.commit()?;
-        self.rows().remove(key);
         Ok(true)
-    }
-
-    fn rows(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Instant, Customer)>> {
-        self.kept.lock().expect("nothing panics while it is locked")
     }
 }

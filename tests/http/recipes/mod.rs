@@ -4,8 +4,12 @@
 
 #[cfg(feature = "pace")]
 mod calling_apis;
+mod database;
+mod language_models;
+mod logins;
 mod testing;
 mod testing_waits;
+mod websockets;
 
 use std::{fs, path::PathBuf};
 
