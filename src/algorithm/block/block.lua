@@ -1,19 +1,16 @@
 -- Blocks. The state and the value are the instant until which the client is denied, in the form of GCRA's.
--- A term: the time for which a debit blocks the client, from now on.
-function algorithms.B()
-  local gcra = algorithms.G()
-  local block = {load = gcra.load, show = gcra.show, dump = gcra.dump}
-
+-- A question: the time for which a debit blocks the client, from now on.
+if letter == 'B' then
+  local load, _, show, dump = algorithm('G')
   -- A block that is over leaves nothing.
-  function block.spend(ends)
-    if now >= ends then
-      return 0, 0, 0
-    end
+  if verb == 'spend' then
+    return load, function(ends)
+      if now >= ends then
+        return 0, 0, 0
+      end
+    end, show, dump
   end
-
-  function block.debit(ends, _, term)
-    return term[1] > 0 and now + term[1] or ends, 0, 0
-  end
-
-  return block
+  return load, verb == 'debit' and function(ends, _, question)
+    return question[1] > 0 and now + question[1] or ends, 0, 0
+  end, show, dump
 end

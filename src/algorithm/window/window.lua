@@ -2,32 +2,32 @@
 -- its end, so it is `L` and two more doubles before them: the length of the window by which it was written, and the number of
 -- units that it had then. If it has more, those that had expired at its newest unit do not count. The state is the value, with `W`
 -- if it has to be written anew, and the number of its first bytes that are stored.
--- A term: the limit; the cost; how long a unit counts; 1 if a debit takes what fits; and the instant of the units that a refund is
--- about, or -1. Shows the number of units that count, and the instants of the last one that has to expire before the cost fits, of
--- the one whose end makes more room, and of the newest one.
+-- A question: the limit; the cost; how long a unit counts; 1 if a debit takes what fits; and the instant of the units that a refund
+-- is about, or -1. Shows the number of units that count, and the instants of the last one that has to expire before the cost fits,
+-- of the one whose end makes more room, and of the newest one.
 
--- The functions of values that list units, or only count as many of their first bytes.
-local function units_in_text()
-  local units = {}
+-- The functions of values that list units, or only count as many of their first bytes, for windows and tiers.
+if letter == 'units' then
+  local units, sub = {}, string.sub
 
   function units.count(value)
     return (#value - 1) / 8
   end
 
-  -- Returns the instant of a unit. The oldest one is number 0.
-  function units.at(value, nth)
-    local at = unpack('<d', value, 2 + 8 * nth)
-    if not (at >= 0 and at < END and at % 1 == 0) then
-      error(BROKEN, 0)
+  -- Returns the instant of a unit. The oldest one has the index 0.
+  function units.at(value, index)
+    local at = struct.unpack('<d', value, 2 + 8 * index)
+    if not (at >= 0 and at < 2^53 and at % 1 == 0) then
+      error('BROKEN value', 0)
     end
     return at
   end
 
-  -- Returns the number of the first unit from `low` on that was taken after an instant.
+  -- Returns the index of the first unit from `low` on that was taken after an instant.
   function units.after(value, low, instant)
     local high = units.count(value)
     while low < high do
-      local middle = floor((low + high) / 2)
+      local middle = math.floor((low + high) / 2)
       if units.at(value, middle) <= instant then
         low = middle + 1
       else
@@ -37,14 +37,14 @@ local function units_in_text()
     return low
   end
 
-  -- Returns the number of the first unit, of those from `low` or 0 on, that has not expired at an instant.
+  -- Returns the index of the first unit, of those from `low` or 0 on, that has not expired at an instant.
   function units.first(value, span, at, low)
     low = low or 0
     return low < units.count(value) and units.at(value, low) + span <= at and units.after(value, low, at - span) or low
   end
 
   function units.new(count, at)
-    return rep(pack('<d', at), count)
+    return string.rep(struct.pack('<d', at), count)
   end
 
   -- Returns a value from unit `first` on, with bytes in place of the units from `from` to `to`.
@@ -61,7 +61,7 @@ local function units_in_text()
     local count, low = units.count(value), units.are_large(value) and 2 or 0
     if low == 0 and sub(value, 1, 1) ~= 'W' or count % 1 > 0 or count < low
       or count > low and units.at(value, low) > units.at(value, count - 1) then
-      error(BROKEN, 0)
+      error('BROKEN value', 0)
     end
     return value
   end
@@ -69,85 +69,86 @@ local function units_in_text()
   return units
 end
 
-function algorithms.W()
+if letter == 'W' then
   local MOST, SMALL = 4096, 64
-  local window, units = {}, units_in_text()
+  local units = algorithm('units')
   local count, at, after = units.count, units.at, units.after
 
-  function window.load(value)
+  local function load(value)
     return units.checked(value or 'W'), #(value or '')
   end
 
-  -- Returns the number of the first unit that counts. Those that had expired when a large value grew do not count again if the
+  -- Returns the index of the first unit that counts. Those that had expired when a large value grew do not count again if the
   -- clock steps back or the window becomes longer.
-  local function first_of(value, term)
+  local function first_of(value, question)
     local all, low = count(value), 0
     if units.are_large(value) then
       low = all - 2 > at(value, 1) and units.first(value, at(value, 0), at(value, all - 1), 2) or 2
     end
-    return units.first(value, term[3], now, low)
+    return units.first(value, question[3], now, low)
+  end
+
+  local function show(value, _, question, reply, index)
+    local first, all = first_of(value, question), count(value)
+    local used = all - first
+    local leaving, more = math.max(used + question[2] - question[1] - 1, 0), math.max(used - question[1], 0)
+    reply[index + 1] = used
+    reply[index + 2] = leaving < used and at(value, first + leaving) or 0
+    reply[index + 3] = more < used and at(value, first + more) or 0
+    reply[index + 4] = all > 0 and at(value, all - 1) or 0
+    return index + 4
+  end
+
+  local function dump(value, stored, question)
+    local all = count(value)
+    if all > 0 then
+      local grows, text = units.are_large(value), value
+      if grows then
+        text = string.sub(value, stored + 1)
+      elseif all > SMALL then
+        text = 'L' .. struct.pack('<dd', question[3], all) .. string.sub(value, 2)
+      end
+      return text, at(value, all - 1) + question[3], grows
+    end
+  end
+
+  -- Removes the units of an instant or, without one, the newest ones.
+  if verb == 'refund' then
+    return load, function(value, _, question)
+      local first, from, to = first_of(value, question), 0, count(value)
+      if question[5] >= 0 then
+        from, to = after(value, first, question[5] - 1), after(value, first, question[5])
+      end
+      from = math.max(from, first, to - question[2])
+      if to > from then
+        return units.splice(value, first, from, to, ''), 0, to - from
+      end
+    end, show, dump
   end
 
   -- Adds units. Expired ones stay in a large value that only grows, as long as they are less than half of it.
   local function add(value, stored, first, cost, span)
     local all = count(value)
-    local place, new = after(value, first, now), units.new(cost, now)
-    if units.are_large(value) and at(value, 0) == span and place == all and first <= all / 2 and cost > 0 then
+    local index, new = after(value, first, now), units.new(cost, now)
+    if units.are_large(value) and at(value, 0) == span and index == all and first <= all / 2 and cost > 0 then
       return value .. new, stored, cost
     end
-    return units.splice(value, first, place, place, new), 0, cost
+    return units.splice(value, first, index, index, new), 0, cost
   end
 
-  function window.spend(value, stored, term)
-    local first = first_of(value, term)
-    if count(value) - first + term[2] <= term[1] then
-      return add(value, stored, first, term[2], term[3])
-    end
-  end
-
-  function window.debit(value, stored, term)
-    local first = first_of(value, term)
-    local room = max(MOST - count(value) + first, 0)
-    if term[2] <= room or term[4] == 1 then
-      return add(value, stored, first, min(term[2], room), term[3])
-    end
-  end
-
-  -- Removes the units of an instant or, without one, the newest ones.
-  function window.refund(value, _, term)
-    local first, from, to = first_of(value, term), 0, count(value)
-    if term[5] >= 0 then
-      from, to = after(value, first, term[5] - 1), after(value, first, term[5])
-    end
-    from = max(from, first, to - term[2])
-    if to > from then
-      return units.splice(value, first, from, to, ''), 0, to - from
-    end
-  end
-
-  function window.show(value, _, term, reply, place)
-    local first, all = first_of(value, term), count(value)
-    local used = all - first
-    local leaving, more = max(used + term[2] - term[1] - 1, 0), max(used - term[1], 0)
-    reply[place + 1] = used
-    reply[place + 2] = leaving < used and at(value, first + leaving) or 0
-    reply[place + 3] = more < used and at(value, first + more) or 0
-    reply[place + 4] = all > 0 and at(value, all - 1) or 0
-    return place + 4
-  end
-
-  function window.dump(value, stored, term)
-    local all = count(value)
-    if all > 0 then
-      local grows, text = units.are_large(value), value
-      if grows then
-        text = sub(value, stored + 1)
-      elseif all > SMALL then
-        text = 'L' .. pack('<dd', term[3], all) .. sub(value, 2)
+  if verb == 'debit' then
+    return load, function(value, stored, question)
+      local first = first_of(value, question)
+      local room = math.max(MOST - count(value) + first, 0)
+      if question[2] <= room or question[4] == 1 then
+        return add(value, stored, first, math.min(question[2], room), question[3])
       end
-      return text, at(value, all - 1) + term[3], grows
-    end
+    end, show, dump
   end
-
-  return window
+  return load, verb == 'spend' and function(value, stored, question)
+    local first = first_of(value, question)
+    if count(value) - first + question[2] <= question[1] then
+      return add(value, stored, first, question[2], question[3])
+    end
+  end, show, dump
 end

@@ -19,16 +19,16 @@ use tokio::{net::TcpStream, time};
 
 use super::{error::RedisError, protocol};
 
-/// The script that decides on the server: the driver, and the arithmetic of each algorithm, which is in its folder.
+/// The script that decides on the server: the driver, and within it the arithmetic of each algorithm, which is in its folder.
 pub(super) const SCRIPT: &str = concat!(
-    include_str!("driver.lua"),
+    include_str!("head.lua"),
     include_str!("../../algorithm/gcra/gcra.lua"),
     include_str!("../../algorithm/block/block.lua"),
     include_str!("../../algorithm/quota/quota.lua"),
     include_str!("../../algorithm/window/window.lua"),
     include_str!("../../algorithm/concurrency/concurrency.lua"),
     include_str!("../../algorithm/tiers/tiers.lua"),
-    "return run()\n",
+    include_str!("driver.lua"),
 );
 
 /// The hash by which servers know it.

@@ -1,4 +1,4 @@
-//! The arguments and the answer of the script, which `driver.lua` describes.
+//! The arguments and the answer of the script, which `head.lua` describes.
 
 use std::iter::zip;
 
