@@ -1,5 +1,6 @@
 //! The examples with a page, in a browser: `simulator`, which shows what the arithmetic says, and `dashboard`.
 
+#![cfg(feature = "axum")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 mod browser;

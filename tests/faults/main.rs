@@ -2,6 +2,7 @@
 //!
 //! Each run prints what it has measured: `cargo test --test faults -- --nocapture`.
 
+#![cfg(feature = "redis")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 mod drops;

@@ -1,5 +1,6 @@
 //! Redis as a backend, on real servers.
 
+#![cfg(all(feature = "domains", feature = "redis"))]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 mod agreement;

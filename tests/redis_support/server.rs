@@ -14,7 +14,7 @@ use super::{
 };
 
 /// No persistence, and little patience where the defaults have much.
-const OPTIONS: [&str; 16] = [
+const OPTIONS: [&str; 14] = [
     "--bind",
     "127.0.0.1",
     "--unixsocket",
@@ -30,8 +30,6 @@ const OPTIONS: [&str; 16] = [
     // Replicas of a diskless master are sent nothing for up to a second after their first data.
     "--repl-diskless-sync",
     "no",
-    "--enable-debug-command",
-    "local",
 ];
 
 /// How long a reply may take.
