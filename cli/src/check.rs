@@ -118,7 +118,8 @@ fn warn_of_addresses(named: &NamedLimit) {
         return;
     }
     let ranges = named.overrides().filter_map(|own| {
-        let id = IdFormat::IpAddress.fold(own.id()).ok()?;
+        let first = own.id().split('/').next()?;
+        let id = IdFormat::IpAddress.fold(first).ok()?;
         let address: Ipv6Addr = id.as_str().parse().ok()?;
         let range = Ipv6Addr::from_bits(address.to_bits() >> 64 << 64);
         (address != range).then(|| (own.id(), range))

@@ -65,6 +65,25 @@ async fn bucket_is_shown_with_its_figures() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn client_in_a_range_is_shown_with_its_own_bucket() {
+    let server = Server::start();
+    let limits = file(
+        "yml",
+        "a: {id: ipAddress, burst: 1, count: 1, period: 1h}\n",
+    );
+    let ranges = file(
+        "yml",
+        "- a: {burst: 3, count: 1, period: 1h, ids: [198.51.100.0/24]}\n",
+    );
+    let files = ["--limits", &limits, "--overrides", &ranges];
+    let redis = ["show", "--json", "--redis", &server.url()];
+    let told = json_of(&run(&[&redis[..], &files, &["a", "198.51.100.7"]].concat()));
+    assert_eq!(told["client"]["override"]["id"], "198.51.100.0/24");
+    assert_eq!(told["client"]["key"], "a:198.51.100.7");
+    assert_eq!(told["remaining"], 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bucket_is_reset_after_asking() {
     let server = Server::start();
     spend(&server, 3).await;

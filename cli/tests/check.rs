@@ -26,7 +26,7 @@ const OVERRIDES: &str = "
     burst: 30
     count: 20
     period: 1s
-    ids: [{id: '2001:0db8::', comment: our own probe}, 10.0.0.2]
+    ids: [{id: '2001:0db8::', comment: our own probe}, 10.0.0.2, 198.51.100.0/24]
 - Range: {unlimited: true, ids: ['2001:db8::/48']}
 - Account: {blocked: true, ids: [{id: 666, comment: stolen key}]}
 - Partners: {burst: 1, count: 1, period: 1s, ids: [acme, --odd]}
@@ -66,7 +66,7 @@ fn good_files_are_summed_up() {
         "limits: 9\n  in shadow mode: Range\n  blocked: Partners\n  unlimited: Monitoring\n  \
          without values: Account\n  Address: at most 29 in any 1s\n  Bursts: at most 55 in any 1s\n  \
          Domain: at most 99 in any 168h0m0s\n  Logins: at most 5 in any 15m0s\n  Plan: at most 2000 in any 672h0m0s\n  \
-         Range: at most 999 in any 3h0m0s\noverrides: 6\n  blocked: 1\n  unlimited: 1\n",
+         Range: at most 999 in any 3h0m0s\noverrides: 7\n  blocked: 1\n  unlimited: 1\n",
     );
     let summed = json!({
         "ok": true,
@@ -79,17 +79,22 @@ fn good_files_are_summed_up() {
                 "Plan": {"most": 2000, "within": "672h0m0s"}, "Range": {"most": 999, "within": "3h0m0s"},
             },
         },
-        "overrides": {"count": 6, "blocked": 1, "unlimited": 1},
+        "overrides": {"count": 7, "blocked": 1, "unlimited": 1},
     });
     assert_eq!(json_of(&check(&JSON), 0), summed);
 }
 
 /// The request, and the lines of the answer.
-const CLIENTS: [([&str; 2], &str); 5] = [
+const CLIENTS: [([&str; 2], &str); 6] = [
     (
         ["Address", "2001:DB8:0::"],
         "limit: 20 per 1s, 30 at once\n  at most: 49 in any 1s\n  from: the override for `2001:0db8::` (our own probe)\n  \
          bucket: 1:2001:db8::",
+    ),
+    (
+        ["Address", "198.51.100.7"],
+        "limit: 20 per 1s, 30 at once\n  at most: 49 in any 1s\n  from: the override for `198.51.100.0/24`\n  \
+         bucket: 1:198.51.100.7",
     ),
     (
         ["Range", "2001:db8::7"],
@@ -274,20 +279,21 @@ fn overrides_that_no_rule_meets_are_warned_of() {
     );
     let overrides = file(
         "yml",
-        "- a: {blocked: true, ids: ['2001:db8::1', '2001:db8:1::', 192.0.2.1, '::ffff:192.0.2.2']}\n\
+        "- a: {blocked: true, ids: ['2001:db8::1', '2001:db8:1::', 192.0.2.1, '::ffff:192.0.2.2', '2001:db8::/48', '2001:db8::7:0/112']}\n\
         - b: {blocked: true, ids: ['2001:db8:0:7::1', x]}\n- c: {blocked: true, ids: ['2001:db8::/48']}\n",
     );
     let output = run(&["--limits", &defaults, "--overrides", &overrides]);
     assert_eq!(output.status.code(), Some(0));
     let warnings: Vec<_> = stderr(&output).lines().collect();
-    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
     assert!(
         warnings[0].starts_with("limit `a`: ")
             && warnings[0].contains("the override for `2001:db8::1`: write `2001:db8::`")
     );
+    assert!(warnings[1].contains("the override for `2001:db8::7:0/112`: write `2001:db8::`"));
     assert!(
-        warnings[1].starts_with("limit `b`: ")
-            && warnings[1].contains("`2001:db8:0:7::1`: write `2001:db8:0:7::`")
+        warnings[2].starts_with("limit `b`: ")
+            && warnings[2].contains("`2001:db8:0:7::1`: write `2001:db8:0:7::`")
     );
 }
 

@@ -99,6 +99,29 @@ fn overrides_shadow_mode_and_blocks_apply() {
 }
 
 #[test]
+fn each_client_in_a_range_has_its_values() {
+    let clients = ["198.51.100.7", "198.51.100.8", "203.0.113.7"];
+    let requests: Vec<_> = (0..15).map(|i| request(0, clients[i % 3], "/")).collect();
+    let limits = "a: {id: ipAddress, burst: 1, count: 1, period: 1h}\n";
+    let ranges = file(
+        "yml",
+        "- a: {burst: 3, count: 1, period: 1h, ids: [198.51.100.0/24]}\n",
+    );
+    let told = json_of(&replay(limits, &["--overrides", &ranges], log(&requests)));
+    let denied = told["limits"]["a"]["most_denied"].as_array().unwrap();
+    let denied: Vec<_> = denied
+        .iter()
+        .map(|client| (client["id"].as_str().unwrap(), &client["denied"]))
+        .collect();
+    let expected = [("203.0.113.7", 4), ("198.51.100.7", 2), ("198.51.100.8", 2)];
+    let denied: Vec<_> = denied
+        .iter()
+        .map(|(id, n)| (*id, n.as_u64().unwrap()))
+        .collect();
+    assert_eq!(denied, expected);
+}
+
+#[test]
 fn text_has_shares_waits_and_clients() {
     let requests: Vec<_> = (0..10).map(|_| request(0, "203.0.113.7", "/")).collect();
     let log = file("log", log(&requests));

@@ -2,6 +2,7 @@
 
 use tollgate::{
     Limit, Limits,
+    id::IdFormat,
     limit::{LimitsBuilder, NamedLimit},
 };
 
@@ -73,6 +74,9 @@ fn is_found_and_survives_writing(named: &NamedLimit) {
         }
         let found = named.override_of(own.id()).expect("it was loaded");
         assert_eq!(found.limit(), own.limit());
+        if named.format() == IdFormat::IpAddress && own.id().contains('/') {
+            continue;
+        }
         assert_eq!(named.limit_of(own.id()), Ok(Some(own.limit())));
     }
 }

@@ -106,7 +106,7 @@ pub(crate) fn canonical_ip(ip: IpAddr) -> IpAddr {
 }
 
 /// Returns the IPv4 address in an address of `::ffff:0:0/96` (IPv4-mapped, RFC 4291) or `64:ff9b::/96` (NAT64, RFC 6052).
-pub(crate) fn embedded_ipv4(ip: Ipv6Addr) -> Option<Ipv4Addr> {
+pub(super) fn embedded_ipv4(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     match ip.segments() {
         [0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => {
             let [.., a, b, c, d] = ip.octets();

@@ -41,13 +41,15 @@ mod format;
 #[expect(clippy::module_inception, reason = "an id is where one looks for it")]
 mod id;
 mod name;
+mod range;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use self::{
-    address::{canonical_ip, embedded_ipv4, masked, network},
+    address::{canonical_ip, masked, network},
     format::shortened,
     id::{HASHER, client_hash, redacted},
+    range::range,
 };
 pub use self::{
     format::{IdError, IdFormat},

@@ -2,9 +2,9 @@ use std::{fs, net::IpAddr, path::Path, sync::Arc};
 
 use arc_swap::ArcSwap;
 
-use super::ranges::{Ranges, range};
+use super::ranges::Ranges;
 use crate::{
-    id::canonical_ip,
+    id::{canonical_ip, range},
     limit::{LimitsError, Mistakes, Reporter},
 };
 
@@ -80,7 +80,7 @@ fn read(path: &Arc<Path>) -> Result<Ranges, LimitsError> {
     let entries = (1..).zip(text.lines()).filter_map(|(line, text)| {
         let (entry, _) = text.split_once('#').unwrap_or((text, ""));
         let entry = Some(entry.trim()).filter(|entry| !entry.is_empty())?;
-        let mistaken = |error| report.at(line).mistaken(format!("{error}"));
+        let mistaken = |mistake: String| report.at(line).mistaken(mistake);
         range(entry).map_err(mistaken).ok()
     });
     let ranges = entries.collect();

@@ -2,10 +2,10 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::IpNet;
 use thiserror::Error;
 
-use crate::{id::embedded_ipv4, message::debug_is_message};
+use crate::{id::range, message::debug_is_message};
 
 /// The error for a mistake in a list of addresses, or in the header that [`Proxies`](super::Proxies) read. It names the entry, and what
 /// to change.
@@ -31,7 +31,7 @@ impl Ranges {
         entries: impl IntoIterator<Item = T>,
     ) -> Result<Self, ProxiesError> {
         let entries = entries.into_iter().map(|entry| range(entry.as_ref()));
-        entries.collect()
+        entries.collect::<Result<_, _>>().map_err(ProxiesError)
     }
 
     /// Parses the ranges of proxies. Together, they must not contain every address.
@@ -62,50 +62,6 @@ impl Ranges {
 impl FromIterator<IpNet> for Ranges {
     fn from_iter<T: IntoIterator<Item = IpNet>>(ranges: T) -> Self {
         Self(IpNet::aggregate(&ranges.into_iter().collect()).into())
-    }
-}
-
-pub(super) fn range(text: &str) -> Result<IpNet, ProxiesError> {
-    let Some(written) = parse(text) else {
-        let message = format!(
-            "`{text}` is not an address or a range: write it as `10.1.2.3`, `10.0.0.0/8` or `fd00::/8`"
-        );
-        return Err(message.into());
-    };
-    let range = embedded(written);
-    let whole = range.trunc();
-    let right = if text.contains('/') {
-        whole.to_string()
-    } else {
-        whole.addr().to_string()
-    };
-    let message = if range != written {
-        format!("`{text}` is IPv4 written as IPv6: write `{right}`")
-    } else if whole != written {
-        format!("`{text}` has bits set beyond its prefix: write `{right}`, or a single address")
-    } else {
-        return Ok(whole);
-    };
-    Err(message.into())
-}
-
-/// The standard library parses the address part, because it rejects `010.0.0.0`.
-fn parse(text: &str) -> Option<IpNet> {
-    let Some((ip, bits)) = text.split_once('/') else {
-        return Some(text.parse::<IpAddr>().ok()?.into());
-    };
-    let digits = bits.bytes().all(|byte| byte.is_ascii_digit());
-    IpNet::new(ip.parse().ok()?, digits.then(|| bits.parse().ok())??).ok()
-}
-
-/// Converts a range of IPv6 addresses that stand for IPv4 ones.
-fn embedded(range: IpNet) -> IpNet {
-    let IpNet::V6(v6) = range else { return range };
-    let ip = embedded_ipv4(v6.addr());
-    let bits = v6.prefix_len().checked_sub(96);
-    match (ip, bits) {
-        (Some(ip), Some(bits)) => Ipv4Net::new(ip, bits).map_or(range, IpNet::V4),
-        _ => range,
     }
 }
 

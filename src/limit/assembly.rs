@@ -102,10 +102,10 @@ impl Assembly {
         let limit = Arc::new(limit.unwrap_or(Limit::UNLIMITED));
         for (id, comment, line) in ids {
             let report = report.of_id(id).at(*line);
-            let folded = match named.format().canonical(id) {
+            let folded = match named.canonical(id) {
                 Ok(folded) => folded,
-                Err(error) => {
-                    report.mistaken(error.to_string());
+                Err(mistake) => {
+                    report.mistaken(mistake);
                     continue;
                 }
             };

@@ -110,7 +110,9 @@ impl LimitsBuilder {
         self.limit(name, Limit::of(Algorithm::Block(Block)))
     }
 
-    /// Sets another limit for one client: an override.
+    /// Sets another limit for one client: an override. Of a limit by [`ipAddress`](crate::id::IdFormat::IpAddress), the id can be a
+    /// range such as `198.51.100.0/24`: each client in it has a bucket of its own with this limit. An exact address wins over a
+    /// range, and a longer range over a shorter one.
     ///
     /// ```
     /// use tollgate::{Limit, Limits};

@@ -9,7 +9,7 @@ use super::{
     named::NamedLimit,
     overrides::Override,
 };
-use crate::{algorithm::Algorithm, id::IdError, message::did_you_mean, metrics::Meter};
+use crate::{algorithm::Algorithm, message::did_you_mean, metrics::Meter};
 
 /// All limits of an application: for each name a default, and overrides for single clients. Created by
 /// [`Limits::builder`].
@@ -70,7 +70,8 @@ impl Limits {
     /// Returns limits with another override of one client, which replaces the one that it has. With `None`, the client has no
     /// override any more.
     ///
-    /// The copy shares all other overrides, so it takes as long for a hundred thousand of them as for one.
+    /// The copy shares all other overrides, so it takes as long for a hundred thousand of them as for one. Only with the override of
+    /// a range of addresses, it copies what finds all ranges.
     ///
     /// ```
     /// use tollgate::{Limit, Limits};
@@ -85,7 +86,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// If the name is not known, or the id is not in the format of the limit.
+    /// If the name is not known, or the id is neither in the format of the limit nor, for addresses, a range.
     pub fn with_override(
         &self,
         name: &str,
@@ -96,9 +97,8 @@ impl Limits {
         let Some(named) = limits.named.get_mut(name) else {
             return Err(LimitsError::of_limit(name, self.unknown(name)));
         };
-        let mistaken =
-            |error: IdError| LimitsError::of_limit(name, error.to_string()).of_id(Some(id));
-        let folded = named.format().canonical(id).map_err(mistaken)?;
+        let mistaken = |mistake: String| LimitsError::of_limit(name, mistake).of_id(Some(id));
+        let folded = named.canonical(id).map_err(mistaken)?;
         let own =
             |limit: Limit| Override::new(id, folded.as_str(), limit.into(), Location::default());
         named
@@ -181,6 +181,67 @@ mod tests {
         ] {
             let error = limits.with_override(name, id, None).unwrap_err();
             assert!(error.to_string().starts_with(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn address_comes_before_a_range_and_a_longer_range_before_a_shorter_one() {
+        let by_address = LimitName::unnumbered("by-address", IdFormat::IpAddress);
+        let opaque = "198.51.100.0/24";
+        let limits = Limits::builder()
+            .limit(by_address, Limit::per_second(1))
+            .limit("opaque", Limit::per_second(1))
+            .override_for("by-address", "198.51.100.0/24", Limit::per_second(24))
+            .override_for("by-address", "198.51.0.0/16", Limit::per_second(16))
+            .override_for("by-address", "198.51.100.7", Limit::per_second(32))
+            .override_for("by-address", "198.51.101.7/32", Limit::per_second(33))
+            .override_for("by-address", "2001:0db8:7::/48", Limit::per_second(48))
+            .override_for("opaque", opaque, Limit::per_second(24));
+        let limits = limits.build().unwrap();
+        let named = limits.get("by-address").unwrap();
+        for (id, count, own) in [
+            ("198.51.100.7", 32, Some("198.51.100.7")),
+            ("198.51.101.7", 33, Some("198.51.101.7/32")),
+            ("198.51.100.8", 24, Some("198.51.100.0/24")),
+            ("::ffff:198.51.100.8", 24, Some("198.51.100.0/24")),
+            ("198.51.101.8", 16, Some("198.51.0.0/16")),
+            ("198.52.100.7", 1, None),
+            ("2001:db8:7:1::", 48, Some("2001:0db8:7::/48")),
+            ("2001:db8:8::", 1, None),
+            (MISSING, 1, None),
+        ] {
+            let limit = Limit::per_second(count);
+            assert_eq!(named.limit_of(id), Ok(Some(&limit)), "{id}");
+            assert_eq!(named.override_of(id).map(Override::id), own, "{id}");
+        }
+        // A range has an override, and is no client.
+        let range = named.override_of("2001:db8:7::/48").unwrap();
+        assert_eq!(range.limit(), &Limit::per_second(48));
+        assert!(named.override_of("198.51.100.0/25").is_none());
+        assert!(named.limit_of("198.51.100.0/24").is_err());
+        // Ids of other formats are no ranges.
+        let named = limits.get("opaque").unwrap();
+        assert_eq!(named.override_of(opaque).map(Override::id), Some(opaque));
+        assert!(named.override_of("198.51.100.7").is_none());
+    }
+
+    #[test]
+    fn override_of_a_range_is_added_changed_or_removed() {
+        let name = LimitName::unnumbered("by-address", IdFormat::IpAddress);
+        let limits = Limits::builder().limit(name, Limit::per_second(1));
+        let none = limits.build().unwrap();
+        let set = |limits: &Limits, range, limit| {
+            limits.with_override("by-address", range, limit).unwrap()
+        };
+        let of = |limits: &Limits| {
+            let named = limits.get("by-address").unwrap();
+            named.limit_of("2001:db8:7::1").unwrap().cloned()
+        };
+        let added = set(&none, "2001:db8::/32", Some(Limit::per_second(2)));
+        let changed = set(&added, "2001:0db8::/32", Some(Limit::per_second(3)));
+        let removed = set(&changed, "2001:db8::/32", None);
+        for (limits, count) in [(none, 1), (added, 2), (changed, 3), (removed, 1)] {
+            assert_eq!(of(&limits), Some(Limit::per_second(count)));
         }
     }
 

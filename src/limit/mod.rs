@@ -33,6 +33,7 @@ mod name;
 mod named;
 mod notation;
 mod overrides;
+mod ranges;
 mod reading;
 
 pub use self::{

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     algorithm::{Algorithm, LeaseShare},
-    id::{Id, IdError, IdFormat, MISSING},
+    id::{Id, IdError, IdFormat, MISSING, range},
     metrics::Meter,
     transaction::{BucketKey, LimitKey, LimitSeed, OnFailure},
 };
@@ -44,7 +44,7 @@ impl NamedLimit {
     pub(super) fn new(declared: LimitName, location: Location) -> Self {
         Self(Arc::new(Named {
             limit: None,
-            overrides: Overrides::default(),
+            overrides: Overrides::new(declared.format.unwrap_or_default()),
             location,
             is_defined: false,
             is_shadow: false,
@@ -139,10 +139,11 @@ impl NamedLimit {
         Ok(self.in_force(self.fold(id)?.as_str(), None))
     }
 
-    /// The override of a client, if it has one.
+    /// The override of a client, if it has one: that of its id or, of a limit by addresses, that of the longest range that has the
+    /// address. `id` can also be a range, such as `198.51.100.0/24`, for the override of it.
     #[must_use]
     pub fn override_of(&self, id: &str) -> Option<&Override> {
-        let folded = self.fold(id).ok()?;
+        let folded = self.fold(id).ok().or_else(|| self.canonical(id).ok())?;
         self.0.overrides.get(folded.as_str())
     }
 
@@ -259,6 +260,21 @@ impl NamedLimit {
     /// Returns the counters of this limit's transactions.
     pub(crate) fn meter(&self) -> &Meter {
         &self.0.meter
+    }
+
+    /// Canonicalizes the id of an override: that of a client or, of a limit by addresses, a range of clients.
+    pub(super) fn canonical(&self, id: &str) -> Result<Id, String> {
+        if self.0.format != IdFormat::IpAddress || !id.contains('/') {
+            let canonical = self.0.format.canonical(id);
+            return canonical.map_err(|error| error.to_string());
+        }
+        let range = range(id)?;
+        let is_address = range.prefix_len() == range.max_prefix_len();
+        Ok(if is_address {
+            range.addr().into()
+        } else {
+            Id::display(range)
+        })
     }
 
     fn fold(&self, id: &str) -> Result<Id, IdError> {

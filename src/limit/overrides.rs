@@ -1,13 +1,14 @@
-//! Overrides by id. Versions that differ in one override share the rest.
+//! Overrides by id or by range of addresses. Versions that differ in one override share the rest.
 
 use std::{fmt, iter, mem, sync::Arc};
 
 use ahash::RandomState;
 use hashbrown::hash_table::{Entry, HashTable};
 
-use super::{limit::Limit, mistake::Location};
+use super::{limit::Limit, mistake::Location, ranges::RangeIndex};
+use crate::id::IdFormat;
 
-/// The limit that one client has instead of the default.
+/// The limit that one client, or each client in a range of addresses, has instead of the default.
 /// [`LimitsBuilder::override_for`](super::LimitsBuilder::override_for) adds one.
 #[derive(Clone, Debug)]
 pub struct Override {
@@ -33,7 +34,7 @@ impl Override {
         }
     }
 
-    /// The id as it was written.
+    /// The id or the range as it was written.
     #[must_use]
     pub fn id(&self) -> &str {
         self.written.as_deref().unwrap_or(&self.folded)
@@ -68,9 +69,19 @@ pub(super) struct Overrides {
     len: usize,
     /// The order of the next one.
     next: u64,
+    /// Those of ranges, if the ids are addresses.
+    ranges: Option<Arc<RangeIndex>>,
 }
 
 impl Overrides {
+    pub(super) fn new(format: IdFormat) -> Self {
+        Self {
+            ranges: (format == IdFormat::IpAddress).then(Arc::default),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the override of a client, or of the longest range that has it.
     #[inline]
     pub(super) fn get(&self, folded: &str) -> Option<&Override> {
         match self.len {
@@ -83,10 +94,13 @@ impl Overrides {
         let hash = self.hasher.hash_one(folded);
         let [group, part] = path(hash);
         let found = self.groups[group][part].find(hash, |own| *own.folded == *folded);
-        found.map(|own| &**own)
+        match (found, &self.ranges) {
+            (None, Some(ranges)) => ranges.longest(folded),
+            _ => found.map(|own| &**own),
+        }
     }
 
-    /// Replaces or removes the override of a client. Returns the one before.
+    /// Replaces or removes the override of a client or a range. Returns the one before.
     pub(super) fn change(&mut self, folded: &str, new: Option<Override>) -> Option<Arc<Override>> {
         let hash = self.hasher.hash_one(folded);
         let [group, part] = path(hash);
@@ -98,6 +112,11 @@ impl Overrides {
         let new = new.map(|own| Arc::new(Override { order, ..own }));
         self.next = order + 1;
         self.len += usize::from(new.is_some());
+        if let Some(ranges) = &mut self.ranges
+            && let Ok(range) = folded.parse()
+        {
+            Arc::make_mut(ranges).set(range, new.clone());
+        }
         let same = |own: &Arc<Override>| *own.folded == *folded;
         let entry = part.entry(hash, same, |own| self.hasher.hash_one(&*own.folded));
         let before = match (entry, new) {

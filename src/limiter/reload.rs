@@ -47,8 +47,8 @@ impl Limiter {
         reloaded
     }
 
-    /// Gives one client another limit from now on, in place of its override and of the default; with `None`, the client has no
-    /// override any more. A reload replaces it by what is in the files.
+    /// Gives one client, or a range of addresses, another limit from now on, in place of its override and of the default; with
+    /// `None`, it has no override any more. A reload replaces it by what is in the files.
     ///
     /// It copies and checks a few of the other overrides only, so with a million of them it takes less than a millisecond.
     ///

@@ -139,6 +139,39 @@ fn keys_are_split_at_their_first_colon() {
     }
 }
 
+#[test]
+fn ranges_of_addresses_are_read_in_every_form() {
+    for (language, text) in [
+        (
+            YAML,
+            "- ip:\n    burst: 1\n    count: 1\n    period: 1s\n    ids:\n    - {id: 198.51.100.0/24, comment: the office}\n    \
+             - 2001:0db8:7::/48\n",
+        ),
+        (
+            JSON,
+            r#"{"ip:198.51.100.0/24": {"burst": 1, "count": 1, "period": "1s"},
+                "ip:2001:db8:7::/48": {"burst": 1, "count": 1, "period": "1s"}}"#,
+        ),
+        (
+            TOML,
+            "[ip]\nburst = 1\ncount = 1\nperiod = '1s'\nids = ['198.51.100.0/24', '2001:db8:7::/48']\n",
+        ),
+    ] {
+        if !reads(language) {
+            continue;
+        }
+        let limits = overrides(language, text).unwrap();
+        for (id, expected) in [
+            ("198.51.100.9", Some(&limit(1, 1, 1))),
+            ("2001:db8:7:9::", Some(&limit(1, 1, 1))),
+            ("198.51.101.9", None),
+            ("2001:db8:8::", None),
+        ] {
+            assert_eq!(limit_of(&limits, "ip", id), expected, "{language:?} {id}");
+        }
+    }
+}
+
 /// Names of limits and ids, and below them what is to be done.
 const REFUSED: &str = include_str!("../data/mistakes/ids.txt");
 

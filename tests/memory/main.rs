@@ -19,6 +19,7 @@ mod line;
 mod outages;
 mod permits;
 mod quotas;
+mod ranges;
 mod receipts;
 mod reload;
 mod shadow;
