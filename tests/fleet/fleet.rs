@@ -43,7 +43,8 @@ pub(crate) fn run(plan: &Plan) -> (Vec<String>, Vec<String>) {
     let log = Log::default();
     let writer = log.clone();
     // What an operator would see.
-    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone());
+    let subscriber = tracing_subscriber::fmt().with_ansi(false);
+    let subscriber = subscriber.with_writer(move || writer.clone());
     let _logged = tracing::subscriber::set_default(subscriber.finish());
     simulate(Rc::new(move || shown.now()), plan.seed, || {
         runtime.block_on(async {

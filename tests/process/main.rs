@@ -20,6 +20,7 @@ mod structure;
 #[path = "../support/mod.rs"]
 mod support;
 mod tiers_memory;
+mod why_denied;
 
 /// The variable that tells a process that it is one of these.
 const ALONE: &str = "TOLLGATE_TEST_ALONE";

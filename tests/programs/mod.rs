@@ -304,7 +304,8 @@ pub(crate) fn command(name: &str) -> Command {
         program.display()
     );
     let mut command = Command::new(program);
-    command.stdin(Stdio::null());
+    // Lines without colours, so that tests find words in them.
+    command.stdin(Stdio::null()).env("NO_COLOR", "1");
     command
 }
 
