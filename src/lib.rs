@@ -17,7 +17,7 @@
 //! decisions in handlers** share a [`Limiter`]: build [`Limits`], then `Limiter::new(limits, backend)`, then
 //! [`RateLimitLayer::with_limiter`] with a [`Rule`] for each limit.
 //!
-//! # Terms
+//! # LimitSpans
 //!
 //! A **limit** has a name, a burst (the most that passes at once) and a rate. A **key extractor** finds the client's **id** in a
 //! request: its address, its account. A client's use of a limit is a **bucket**. A **rule** says which limit a

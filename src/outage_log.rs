@@ -21,7 +21,7 @@ const QUIET: Duration = Duration::from_secs(10);
 pub(crate) struct OutageLog {
     is_out: AtomicBool,
     outage: Mutex<Outage>,
-    lines: Seldom,
+    lines: LogThrottle,
 }
 
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl OutageLog {
         let mut outage = self.outage.lock();
         outage.last_failure = Some(Instant::now());
         self.is_out.store(true, Ordering::Relaxed);
-        let begins = !outage.is_logged && self.lines.are_due();
+        let begins = !outage.is_logged && self.lines.is_due();
         outage.is_logged |= begins;
         begins
     }
@@ -67,16 +67,16 @@ impl OutageLog {
 
 /// Says at most every ten seconds that a line is due.
 #[derive(Debug, Default)]
-pub(crate) struct Seldom(Mutex<Option<Instant>>);
+pub(crate) struct LogThrottle(Mutex<Option<Instant>>);
 
-impl Seldom {
-    pub(crate) fn are_due(&self) -> bool {
+impl LogThrottle {
+    pub(crate) fn is_due(&self) -> bool {
         let mut last = self.0.lock();
-        let are_due = last.is_none_or(|last| last.elapsed() >= QUIET);
-        if are_due {
+        let is_due = last.is_none_or(|last| last.elapsed() >= QUIET);
+        if is_due {
             *last = Some(Instant::now());
         }
-        are_due
+        is_due
     }
 }
 

@@ -17,7 +17,7 @@ use tollgate::{
 
 use crate::{
     FAILED, NOT_DONE,
-    limits::{Bound, LimitFiles, LimitedClient},
+    limits::{LimitFiles, LimitedClient, UpperBound},
     output::{print, print_json, say, shown},
 };
 
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<u8> {
             } else {
                 NOT_DONE
             };
-            let mistakes: Vec<_> = error.mistakes().map(|mistake| place(&mistake)).collect();
+            let mistakes: Vec<_> = error.mistakes().map(|mistake| located(&mistake)).collect();
             return refuse(&mistakes, args.json, code);
         }
     };
@@ -87,8 +87,8 @@ pub(crate) fn run(args: &CheckArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// A mistake and its place, as `--json` prints them.
-fn place(mistake: &LimitsError) -> Value {
+/// A mistake and its location, as `--json` prints them.
+fn located(mistake: &LimitsError) -> Value {
     json!({
         "message": mistake.to_string(),
         "file": mistake.path(),
@@ -158,7 +158,7 @@ struct Names<'a> {
     /// The limits without values. They only limit clients with an override.
     not_limited: Vec<&'a str>,
     /// The bound of each limit, except for limits that admit everything or nothing.
-    bounds: BTreeMap<&'a str, Bound>,
+    bounds: BTreeMap<&'a str, UpperBound>,
 }
 
 impl<'a> Summary<'a> {
@@ -167,7 +167,7 @@ impl<'a> Summary<'a> {
             let those = limits.iter().filter(|named| is(named));
             those.map(NamedLimit::name).collect()
         };
-        let bound = |named: &'a NamedLimit| Some((named.name(), Bound::of(named.limit()?)?));
+        let bound = |named: &'a NamedLimit| Some((named.name(), UpperBound::of(named.limit()?)?));
         let own = || limits.iter().flat_map(NamedLimit::overrides);
         let count = |limit: &Limit| own().filter(|own| own.limit() == limit).count();
         Self {

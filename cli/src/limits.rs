@@ -74,14 +74,14 @@ pub(crate) struct LimitedClient<'a> {
     pub(crate) values: Option<&'a Limit>,
     /// The values in one line.
     pub(crate) summary: String,
-    bound: Option<Bound>,
+    bound: Option<UpperBound>,
     #[serde(rename = "override")]
-    own: Option<Own<'a>>,
+    own: Option<OverrideSummary<'a>>,
     shadow: bool,
 }
 
 #[derive(Debug, Serialize)]
-struct Own<'a> {
+struct OverrideSummary<'a> {
     /// The id as written.
     id: &'a str,
     comment: Option<&'a str>,
@@ -99,8 +99,8 @@ impl<'a> LimitedClient<'a> {
             key: named.bucket_key(id)?,
             values,
             summary: values.map_or_else(|| "not limited".to_owned(), Limit::to_string),
-            bound: values.and_then(Bound::of),
-            own: named.override_of(id).map(|own| Own {
+            bound: values.and_then(UpperBound::of),
+            own: named.override_of(id).map(|own| OverrideSummary {
                 id: own.id(),
                 comment: own.comment(),
             }),
@@ -138,12 +138,12 @@ impl fmt::Display for LimitedClient<'_> {
 
 /// At most this much, in any span of the limit's own length.
 #[derive(Debug, Serialize)]
-pub(crate) struct Bound {
+pub(crate) struct UpperBound {
     most: u64,
     within: String,
 }
 
-impl Bound {
+impl UpperBound {
     /// The bound of a limit, if it has one.
     pub(crate) fn of(limit: &Limit) -> Option<Self> {
         let span: Duration = limit.period()?;
@@ -154,19 +154,19 @@ impl Bound {
     }
 }
 
-impl fmt::Display for Bound {
+impl fmt::Display for UpperBound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} in any {}", self.most, self.within)
     }
 }
 
 /// A limiter in memory, with the times of a log as its clock.
-pub(crate) struct Clocked {
+pub(crate) struct LogLimiter {
     limiter: Limiter,
     clock: ManualClock,
 }
 
-impl Clocked {
+impl LogLimiter {
     pub(crate) fn new(limits: Limits, buckets: usize, history_bytes: usize) -> Self {
         let backend = MemoryBackend::with_max_buckets(buckets).max_history_bytes(history_bytes);
         let clock = ManualClock::new(Timestamp::from_micros(0));

@@ -10,7 +10,7 @@ use axum::{
 use tollgate::{
     Decision, Limits,
     id::Id,
-    layer::{Assessed, Assessment},
+    layer::{Assessment, LimitAssessment},
     limit::format_duration,
 };
 
@@ -33,7 +33,7 @@ pub(crate) fn show(response: &mut Response, limits: &Limits) {
     let Some(assessment) = response.extensions_mut().remove::<Assessment>() else {
         return;
     };
-    for Assessed {
+    for LimitAssessment {
         limit,
         id,
         decision,

@@ -7,7 +7,7 @@ use super::{
     block::Block,
     concurrency::{Concurrency, new_name},
     gcra::Gcra,
-    notation::{Form, is_number},
+    notation::{AlgorithmFields, is_number},
     quota::Quota,
     tiers::Tiers,
     window::Window,
@@ -57,12 +57,12 @@ pub enum AlgorithmKey {
 
 impl AlgorithmKey {
     /// The algorithms of limits in files with their fields, in the order in which these are listed.
-    pub(crate) const FORMS: [(Self, &Form); 5] = [
-        (Self::Gcra, &Gcra::FORM),
-        (Self::Window, &Window::FORM),
-        (Self::Quota, &Quota::FORM),
-        (Self::Concurrency, &Concurrency::FORM),
-        (Self::Tiers, &Tiers::FORM),
+    pub(crate) const FIELDS: [(Self, &AlgorithmFields); 5] = [
+        (Self::Gcra, &Gcra::FIELDS),
+        (Self::Window, &Window::FIELDS),
+        (Self::Quota, &Quota::FIELDS),
+        (Self::Concurrency, &Concurrency::FIELDS),
+        (Self::Tiers, &Tiers::FIELDS),
     ];
 
     /// The text of the key.
@@ -140,7 +140,7 @@ impl Algorithm {
         self.parameters().capacity()
     }
 
-    /// Returns the parameters, which do not depend on a bucket.
+    /// Returns the parameters of the algorithm.
     pub(crate) fn parameters(&self) -> &dyn Parameters {
         match self {
             Self::Gcra(gcra) => gcra,

@@ -128,7 +128,7 @@ impl fmt::Display for DurationText {
     }
 }
 
-/// A duration as that in which a number of units come, in either notation: `1m0s` or `minute`.
+/// The period of a rate, after the word `per`: `1m0s` or, in the alternate form, `minute`.
 pub(super) struct PeriodText(pub(super) Duration);
 
 impl fmt::Display for PeriodText {
@@ -155,7 +155,7 @@ fn in_words(duration: Duration) -> String {
     if duration.subsec_nanos() > 0 {
         return format_span(duration);
     }
-    // People know up to two minutes in seconds, and up to two days in hours.
+    // Up to two minutes are written in seconds, and up to two days in hours, as people say them.
     let mut longer = WORDS.iter().filter(|(length, _)| *length > 1);
     match longer.find(|(length, _)| secs > 2 * length && secs.is_multiple_of(*length)) {
         Some((length, unit)) => format!("{} {unit}s", secs / length),
@@ -172,7 +172,7 @@ fn decimal(nanos: u128, unit: u128, name: &str) -> String {
     }
 }
 
-/// Parses a number with its unit off the front.
+/// Parses the first number and its unit. Returns the rest of the text with it.
 fn parse_part(text: &str) -> Result<(Duration, &str), &'static str> {
     let is_number = |c: char| c == '.' || c.is_ascii_digit();
     let unit_at = text.find(|c| !is_number(c)).unwrap_or(text.len());

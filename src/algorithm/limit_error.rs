@@ -4,8 +4,8 @@ use thiserror::Error;
 
 use crate::message::debug_is_message;
 
-/// The error for values that no limit has, or for a text that is not a limit, or not a part of one. Its message says what
-/// to change.
+/// The error for values that no limit can have, or for a text that is not a limit or not a part of one. Its message says what to
+/// change.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,14 +24,14 @@ pub struct LimitError {
 
 debug_is_message!(LimitError);
 
-/// A value that no limit has. Unlike [`LimitError`], it can be made and matched in a `const fn`.
+/// A value that no limit can have. Unlike [`LimitError`], it can be created and matched in a `const fn`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Invalid {
+pub(crate) struct InvalidValue {
     pub(super) field: &'static str,
     pub(crate) message: &'static str,
 }
 
-impl Invalid {
+impl InvalidValue {
     pub(super) const fn new(field: &'static str, message: &'static str) -> Self {
         Self { field, message }
     }
@@ -55,7 +55,7 @@ impl LimitError {
         }
     }
 
-    pub(crate) const fn of(invalid: Invalid) -> Self {
+    pub(crate) const fn of(invalid: InvalidValue) -> Self {
         Self {
             field: Some(invalid.field),
             tier: None,
@@ -91,8 +91,8 @@ impl LimitError {
     }
 }
 
-impl From<Invalid> for LimitError {
-    fn from(invalid: Invalid) -> Self {
+impl From<InvalidValue> for LimitError {
+    fn from(invalid: InvalidValue) -> Self {
         Self::of(invalid)
     }
 }

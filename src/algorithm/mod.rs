@@ -1,8 +1,8 @@
 //! How a limit counts: a state, an instant and a question in; a state and plain numbers out.
 //!
-//! Each algorithm is a folder with its parameters, arithmetic, notation and script. It does no I/O, reads no clock, and does
-//! not know where its state is kept. The one that stores states lets the limits of a batch [judge](Arithmetic::judge) theirs,
-//! [applies](Arithmetic::apply) all or none, and takes the [`Figures`] afterwards.
+//! Each algorithm is a folder with its parameters, arithmetic, notation and script. It does no I/O, reads no clock, and does not
+//! depend on where states are stored. To decide a batch, a store calls [`judge`](Arithmetic::judge) for each limit, then
+//! [`apply`](Arithmetic::apply) for all of them or for none, and then takes the [`Figures`].
 
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 mod algorithm;
@@ -26,7 +26,7 @@ use thiserror::Error;
 
 pub(crate) use self::{
     algorithm::Algorithm,
-    limit_error::Invalid,
+    limit_error::InvalidValue,
     notation::{FieldReader, MapForm, Notation, WrittenFields},
     share::{LeaseShare, Share},
     state::AnyState,
@@ -49,10 +49,10 @@ pub(crate) trait Parameters: fmt::Display {
     /// Returns the share of a process that decides on its own.
     fn share(&self, share: Share) -> Algorithm;
 
-    fn terms(&self) -> Terms;
+    fn spans(&self) -> LimitSpans;
 
-    /// Returns the most cost that one bucket admits within a span `[t, t + span)`, which is not empty; `None` if nothing
-    /// bounds it.
+    /// Returns the most cost that one bucket admits within any span `[t, t + span)`, or `None` if there is no bound. The span is
+    /// not empty.
     fn most_within(&self, span: Duration) -> Option<u128>;
 
     /// Returns the fields, as [`Notation::read`] reads them.
@@ -69,25 +69,24 @@ pub(crate) trait Parameters: fmt::Display {
     }
 }
 
-/// The terms of a limit, which do not depend on the state of a bucket.
+/// The times that describe a limit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct LimitSpans {
     /// The time in which all units come back, if it is known.
     pub(crate) window: Option<Duration>,
-    /// The span that the limit is about, if it has one: the shortest, if they differ.
+    /// The period of the limit, if it has one. If its periods differ, the shortest.
     pub(crate) period: Option<Duration>,
 }
 
 /// The arithmetic of one limit. Instants are in microseconds since the Unix epoch.
 pub(crate) trait Arithmetic {
-    /// The state that is stored for a bucket. The default is a bucket that nobody has used.
+    /// The state that is stored for a bucket. The default is a full bucket.
     type State: Default;
 
     /// Checks that the algorithm can answer the question at all, whatever the state.
     fn accepts(&self, ask: &Ask) -> Result<(), AskError>;
 
-    /// Changes a state that an earlier version of the limit has stored, if this version reads it differently. Returns whether it
-    /// has.
+    /// Adapts a state that was stored under an earlier version of the limit. Returns whether the state has changed.
     fn adopt(&self, _state: &mut Self::State, _now: u64) -> bool {
         false
     }
@@ -98,7 +97,7 @@ pub(crate) trait Arithmetic {
     /// Changes the state by a question that passes.
     fn apply(&self, ask: &Ask, state: &mut Self::State, now: u64) -> Charge;
 
-    /// Returns the figures of a state, for another question like this one.
+    /// Returns the figures of a state. Those that depend on a cost are for another question with the same cost.
     fn figures(&self, ask: &Ask, state: &Self::State, now: u64) -> Figures;
 
     /// Returns how much of the limit is used, in thousandths.
@@ -106,7 +105,7 @@ pub(crate) trait Arithmetic {
         figures.used(thousandths_of_unit(figures.limit))
     }
 
-    /// Returns the instant from which the bucket is as if nobody had used it, or [`NEVER`].
+    /// Returns the instant from which the bucket is full, or [`NEVER`].
     fn full_at(&self, state: &Self::State) -> u64;
 }
 
@@ -116,7 +115,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// A question to a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
-    /// The use of the units.
+    /// What happens to the units.
     pub(crate) verb: Verb,
     /// The number of units.
     pub(crate) cost: u32,
@@ -135,11 +134,11 @@ pub(crate) struct Ask {
 pub(crate) enum Verb {
     /// They are taken if they fit.
     Spend,
-    /// They are taken, even into debt.
+    /// They are taken in any case, even into debt.
     Debit,
     /// They are given back.
     Refund,
-    /// They are held for longer.
+    /// Permits are held for longer.
     Renew,
     /// Nothing. The figures are those of the bucket as it is.
     Peek,
@@ -197,9 +196,8 @@ pub(crate) enum AskError {
     Correction(&'static str),
 }
 
-/// A change of a bucket. What its instant means is known to its algorithm: the TAT after the charge (GCRA), the end of the
-/// period (quota), or the instant of the units (window). For permits, it is their name, and for tiers the
-/// [grant](tiers::Grant).
+/// A change of a bucket. The algorithm decides what `at` means: the TAT after the charge (GCRA), the end of the period (quota), the
+/// instant of the units (window), the name of the permits, or a [grant](tiers::Grant) of tiers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Charge {
     pub(crate) at: u64,
@@ -225,7 +223,8 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Returns how much of the limit is used, in thousandths, by what one unit is of it.
+    /// Returns how much of the limit is used, in thousandths. The caller gives the share of one unit, which can be computed in
+    /// advance.
     #[inline]
     fn used(&self, thousandths_of_unit: u64) -> u16 {
         let units = self.limit.saturating_sub(self.remaining);
@@ -233,16 +232,16 @@ impl Figures {
     }
 }
 
-/// The bits behind the point of a unit's share, so that a whole limit still fits into 64 bits.
+/// The bits after the binary point of a unit's share. With this number, the share of all units still fits into 64 bits.
 const SHARE_BITS: u32 = 54;
 
-/// Returns what one unit is of a limit, in thousandths. With [`SHARE_BITS`] behind the point, rounded up, any number of units
-/// has its exact share, rounded down, unless the limit is in the hundreds of millions.
+/// Returns the share of one unit in a limit, in thousandths with [`SHARE_BITS`] after the binary point, rounded up. For limits
+/// below a hundred million, a multiple of it, rounded down, is the exact share of that many units.
 const fn thousandths_of_unit(limit: u32) -> u64 {
     (1000_u64 << SHARE_BITS).div_ceil(limit as u64)
 }
 
-/// A time in whole microseconds, or one that is unknown or never ends, which counts as the longest.
+/// A time in whole microseconds, or an unknown or endless time, which compares as the longest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Wait(u64);
 
@@ -275,7 +274,7 @@ impl Wait {
         }
     }
 
-    /// Returns what is left of it after some time.
+    /// Returns the wait that is left after some time.
     #[must_use]
     pub(crate) fn minus(self, time: Duration) -> Self {
         match self.0 {
@@ -302,15 +301,15 @@ const fn span_us(
     span: Duration,
     too_fine: &'static str,
     too_long: &'static str,
-) -> Result<u64, Invalid> {
+) -> Result<u64, InvalidValue> {
     if !span.subsec_nanos().is_multiple_of(1000) {
-        return Err(Invalid::new(field, too_fine));
+        return Err(InvalidValue::new(field, too_fine));
     }
     match span.as_micros() {
         us if us <= LONGEST_US as u128 => {
             Ok(span.as_secs() * 1_000_000 + span.subsec_micros() as u64)
         }
-        _ => Err(Invalid::new(field, too_long)),
+        _ => Err(InvalidValue::new(field, too_long)),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::id::shortened;
 
 /// The notation of an algorithm's limits.
 pub(crate) trait Notation: Sized {
-    const FORM: Form;
+    const FIELDS: AlgorithmFields;
 
     /// Reads the fields. Returns `None` if they have a mistake.
     fn read<F: FieldReader>(fields: &F) -> Option<Self>;
@@ -21,17 +21,17 @@ pub(crate) trait Notation: Sized {
 
 /// The fields of an algorithm's limits in a file.
 #[derive(Debug)]
-pub(crate) struct Form {
+pub(crate) struct AlgorithmFields {
     /// The fields that only this algorithm has. Any of them marks a limit as one of this algorithm.
     pub(crate) fields: &'static [&'static str],
-    /// The main ones, in words.
+    /// The main fields, in words.
     pub(crate) words: &'static str,
     /// More fields, which do not mark a limit, each with the reason why other algorithms do not have it.
     pub(crate) options: &'static [(&'static str, &'static str)],
 }
 
-/// The fields of a limit. It records every mistake, so that a user sees all of them at once. A field that is
-/// missing or mistaken is `None`.
+/// Reads the fields of a limit. It records each mistake, so that users see all of them at once, and returns `None` for a field that
+/// is missing or mistaken.
 pub(crate) trait FieldReader: Sized {
     /// Returns a field that holds a single value.
     fn text(&self, field: &'static str) -> Option<&str>;
@@ -42,7 +42,7 @@ pub(crate) trait FieldReader: Sized {
     /// Records which of these fields are missing.
     fn require(&self, fields: &[&'static str]);
 
-    /// Records a mistake, at the field to change first.
+    /// Records a mistake at its field.
     fn mistaken(&self, mistake: LimitError);
 
     /// Records the mistake, if there is one.

@@ -3,11 +3,11 @@ use std::{fmt, str::FromStr};
 use super::LimitError;
 use crate::id::shortened;
 
-/// The part of each limit that one process can use on its own: one of so many equal ones.
+/// The part of each limit that one process can use on its own, as one of this number of equal processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share(u32);
 
-/// The whole.
+/// A single process, which uses the whole of each limit.
 impl Default for Share {
     fn default() -> Self {
         Self(1)
@@ -19,7 +19,7 @@ impl Share {
     ///
     /// # Panics
     ///
-    /// If it has none.
+    /// If the fleet has no processes.
     #[track_caller]
     pub(crate) const fn of_fleet(processes: u32) -> Self {
         assert!(

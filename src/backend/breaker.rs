@@ -1,4 +1,4 @@
-//! A circuit breaker: a store that has failed repeatedly is not asked, apart from one probe at a time.
+//! A circuit breaker. While a store keeps failing, it is only probed, by one decision at a time.
 
 use std::{mem, sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::random;
 
-/// So many failures in a row open the breaker.
+/// The number of failures in a row that opens the breaker.
 const MOST_FAILURES: u32 = 5;
 
 /// The first and the longest pause before a probe. Half of each is random, so that a fleet does not probe all at once.
@@ -16,7 +16,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Decides whether a store is asked. Clones are the same breaker.
 ///
-/// Closed, it lets all attempts pass. After five that failed in a row, it opens, and lets one attempt pass at a time, as a
+/// A closed breaker lets all attempts pass. Five failures in a row open it. An open breaker lets one attempt pass at a time, as a
 /// probe: the first after 50 to 100 ms, and each further one after twice the pause, up to a second. Any success closes it.
 ///
 /// A failure counts if its attempt began after the failure before it. So decisions that a store makes together, in one call, fail
@@ -48,8 +48,8 @@ impl Default for BreakerState {
     }
 }
 
-/// Permission to ask the store once. An attempt that is dropped without a result counts neither way, and a probe that is
-/// dropped makes way for another one.
+/// Permission to ask the store once. An attempt that is dropped without a result counts as neither success nor failure. If it was a
+/// probe, another one can follow.
 #[derive(Debug)]
 #[must_use = "the breaker learns nothing from an attempt without a result"]
 pub(crate) struct Attempt {
@@ -107,7 +107,7 @@ impl BreakerState {
             Self::Open { pause, .. } if is_probe => {
                 *self = Self::open(LONGEST_PAUSE.min(*pause * 2));
             }
-            // It was asked before the breaker opened.
+            // The attempt began before the breaker opened.
             Self::Open { .. } => {}
         }
     }

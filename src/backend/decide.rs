@@ -1,4 +1,4 @@
-//! How a batch is decided, wherever the states of its buckets are.
+//! Decides batches, for any backend that can give the states of the buckets and store them.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
     transaction::Operation,
 };
 
-/// Where the states of a batch's buckets are, while it is decided.
+/// Gives access to the states of a batch's buckets while it is decided.
 pub(crate) trait Buckets:
     StateAccess<Ticks>
     + StateAccess<Units>
@@ -25,21 +25,23 @@ pub(crate) trait Buckets:
     + StateAccess<History>
 {
     /// Makes a bucket full.
-    fn reset(&mut self, place: usize, member: &Member<'_>);
+    fn reset(&mut self, index: usize, member: &Member<'_>);
 }
 
-/// Keeps the states of one kind. A state is taken out and put back, because a history is too large to be copied.
+/// Gives access to the states of one kind of algorithm. A state is taken out and put back, because histories are too large to be
+/// copied.
 pub(crate) trait StateAccess<S> {
-    /// Takes the state of the bucket of the member at this place.
-    fn take(&mut self, place: usize, member: &Member<'_>) -> S;
+    /// Takes the state of the bucket of the member at this index.
+    fn take(&mut self, index: usize, member: &Member<'_>) -> S;
 
-    /// Puts a state back that has not changed.
-    fn put_back(&mut self, place: usize, member: &Member<'_>, state: S);
+    /// Puts an unchanged state back.
+    fn put_back(&mut self, index: usize, member: &Member<'_>, state: S);
 
-    /// Stores a state that has changed. So many thousandths of the limit are used, until `full_at`.
+    /// Stores a changed state. `used` is the used part of the limit, in thousandths, and `full_at` is the instant from which the
+    /// bucket is full.
     fn store(
         &mut self,
-        place: usize,
+        index: usize,
         member: &Member<'_>,
         state: S,
         full_at: u64,
@@ -48,7 +50,7 @@ pub(crate) trait StateAccess<S> {
     );
 }
 
-/// Decides a batch in one step: judges all members, and changes all buckets or none. The answers are written to their places.
+/// Decides a batch in one step: judges all members, and changes all buckets or none. Each answer is written at the index of its member.
 #[inline]
 pub(crate) fn decide<B: Buckets>(
     batch: &Batch<'_>,
@@ -57,22 +59,22 @@ pub(crate) fn decide<B: Buckets>(
     now: u64,
 ) -> Result<(), BackendError> {
     if batch.operation == Operation::Reset {
-        for (place, member) in batch.members.iter().enumerate() {
-            buckets.reset(place, member);
+        for (index, member) in batch.members.iter().enumerate() {
+            buckets.reset(index, member);
         }
         return Ok(());
     }
     if batch.operation != Operation::Renew {
         return decide_together(batch, batch.members, 0, answers, buckets, now);
     }
-    // Renewals are independent of each other, and several can be of one bucket.
+    // Renewals are independent of each other, and several of them can be about one bucket.
     let each = batch
         .members
         .chunks(1)
         .zip(answers.chunks_mut(1))
         .enumerate();
-    for (place, (member, answer)) in each {
-        decide_together(batch, member, place, answer, buckets, now)?;
+    for (index, (member, answer)) in each {
+        decide_together(batch, member, index, answer, buckets, now)?;
     }
     Ok(())
 }
@@ -97,14 +99,14 @@ fn decide_together<B: Buckets>(
         passes: true,
         no_room: None,
     };
-    for ((place, member), answer) in (first..).zip(others).zip(&mut *answers) {
-        visit_other(&mut judgement, Step::Judge, buckets, place, member, answer);
+    for ((index, member), answer) in (first..).zip(others).zip(&mut *answers) {
+        visit_other(&mut judgement, Step::Judge, buckets, index, member, answer);
     }
-    let place = first + others.len();
-    // With the last member, the verdict on the batch is known.
-    visit(&mut judgement, Step::Conclude, buckets, place, last, answer);
-    for ((place, member), answer) in (first..).zip(others).zip(answers) {
-        visit_other(&mut judgement, Step::Settle, buckets, place, member, answer);
+    let index = first + others.len();
+    // The last member completes the verdict on the batch, so it is judged and settled in one visit.
+    visit(&mut judgement, Step::Conclude, buckets, index, last, answer);
+    for ((index, member), answer) in (first..).zip(others).zip(answers) {
+        visit_other(&mut judgement, Step::Settle, buckets, index, member, answer);
     }
     match judgement.no_room {
         Some(member) => Err(BackendError::NoRoom { member }),
@@ -112,37 +114,37 @@ fn decide_together<B: Buckets>(
     }
 }
 
-/// What is known of members that are decided together.
+/// The verdict on members that are decided together, as far as it is known.
 struct Judgement<'a> {
     batch: &'a Batch<'a>,
     now: u64,
     passes: bool,
-    /// The place of a debit that does not fit into its window. The batch fails for it, if it passes otherwise.
+    /// The index of the first debit that does not fit into its window. It makes the batch an error if the other members pass.
     no_room: Option<usize>,
 }
 
-/// What is done with a member.
+/// What a visit does with a member.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// It is judged, and its bucket stays as it is.
+    /// It judges the member, and leaves the bucket as it is.
     Judge,
-    /// It is judged and settled.
+    /// It judges and settles the member.
     Conclude,
-    /// Its bucket is changed if the batch passes, and its figures are taken.
+    /// It changes the bucket if the batch passes, and takes the figures.
     Settle,
 }
 
-/// Visits a member that is not alone in its batch.
+/// Visits a member of a larger batch. It is not inlined, so that batches of one member stay fast.
 #[inline(never)]
 fn visit_other<B: Buckets>(
     judgement: &mut Judgement<'_>,
     step: Step,
     buckets: &mut B,
-    place: usize,
+    index: usize,
     member: &Member<'_>,
     answer: &mut Answer,
 ) {
-    visit(judgement, step, buckets, place, member, answer);
+    visit(judgement, step, buckets, index, member, answer);
 }
 
 #[inline(always)]
@@ -150,17 +152,17 @@ fn visit<B: Buckets>(
     judgement: &mut Judgement<'_>,
     step: Step,
     buckets: &mut B,
-    place: usize,
+    index: usize,
     member: &Member<'_>,
     answer: &mut Answer,
 ) {
     match member.algorithm() {
-        Algorithm::Gcra(by) => judgement.visit(step, by, buckets, place, member, answer),
-        Algorithm::Window(by) => judgement.visit(step, by, buckets, place, member, answer),
-        Algorithm::Quota(by) => judgement.visit(step, by, buckets, place, member, answer),
-        Algorithm::Concurrency(by) => judgement.visit(step, by, buckets, place, member, answer),
-        Algorithm::Tiers(by) => judgement.visit(step, by, buckets, place, member, answer),
-        Algorithm::Block(by) => judgement.visit(step, by, buckets, place, member, answer),
+        Algorithm::Gcra(by) => judgement.visit(step, by, buckets, index, member, answer),
+        Algorithm::Window(by) => judgement.visit(step, by, buckets, index, member, answer),
+        Algorithm::Quota(by) => judgement.visit(step, by, buckets, index, member, answer),
+        Algorithm::Concurrency(by) => judgement.visit(step, by, buckets, index, member, answer),
+        Algorithm::Tiers(by) => judgement.visit(step, by, buckets, index, member, answer),
+        Algorithm::Block(by) => judgement.visit(step, by, buckets, index, member, answer),
     }
 }
 
@@ -171,27 +173,27 @@ impl Judgement<'_> {
         step: Step,
         by: &A,
         buckets: &mut impl StateAccess<A::State>,
-        place: usize,
+        index: usize,
         member: &Member<'_>,
         answer: &mut Answer,
     ) {
-        let mut state = buckets.take(place, member);
-        // Even a denial stores what the limit reads differently. Otherwise, usage of a longer period would count in each of the
-        // new periods.
+        let mut state = buckets.take(index, member);
+        // An adapted state is stored even if the request is denied. Otherwise, usage of an earlier, longer period would count again
+        // in each of the new periods.
         let decides = matches!(member.ask.verb, Verb::Spend | Verb::Debit);
         let is_adopted = decides && by.adopt(&mut state, self.now);
         if step != Step::Settle {
             answer.passed = by.judge(&member.ask, &state, self.now);
             self.passes &= answer.passed || !self.batch.votes(member);
             if !answer.passed && member.ask.verb == Verb::Debit {
-                self.no_room.get_or_insert(place);
+                self.no_room.get_or_insert(index);
             }
         }
         if step == Step::Judge {
-            return buckets.put_back(place, member, state);
+            return buckets.put_back(index, member, state);
         }
         if step == Step::Conclude {
-            // A batch that is denied anyway needs no room.
+            // Missing room is no error in a batch that is denied anyway.
             self.no_room = self.no_room.filter(|_| self.passes);
             self.passes &= self.no_room.is_none();
         }
@@ -201,7 +203,7 @@ impl Judgement<'_> {
         answer.passed &= self.passes || self.batch.votes(member);
         let mut stored = None;
         if applies && ask.cost > 0 {
-            // What is not stored is changed in a copy, which is shown.
+            // A check changes a copy of the state, from which the figures are taken. The stored state stays.
             stored = (!self.batch.writes(member)).then(|| state.clone());
             answer.charge = by.apply(ask, &mut state, self.now);
         }
@@ -213,9 +215,9 @@ impl Judgement<'_> {
         if is_adopted || applies && self.batch.writes(member) {
             let full_at = by.full_at(&state);
             let used = by.used(figures);
-            buckets.store(place, member, state, full_at, used, self.now);
+            buckets.store(index, member, state, full_at, used, self.now);
         } else {
-            buckets.put_back(place, member, state);
+            buckets.put_back(index, member, state);
         }
     }
 }
@@ -264,7 +266,7 @@ pub struct BucketChange {
     pub full_after: Option<Duration>,
 }
 
-/// The buckets of a batch, at their places in it.
+/// The buckets of a batch, at their indexes in it.
 struct LoadedBuckets<'a> {
     batch: &'a Batch<'a>,
     buckets: SmallVec<[LoadedBucket; 4]>,
@@ -288,14 +290,14 @@ impl LoadedBucket {
 }
 
 impl LoadedBuckets<'_> {
-    /// Returns the bucket of the member at a place. Several renewals can be of one bucket, which is the first of these then.
-    fn bucket(&mut self, place: usize) -> &mut LoadedBucket {
+    /// Returns the bucket of the member at an index. Several renewals can be of one bucket, which is the first of these then.
+    fn bucket(&mut self, index: usize) -> &mut LoadedBucket {
         let members = self.batch.members;
-        let mut first = place;
+        let mut first = index;
         if self.batch.operation == Operation::Renew {
-            let key = members[place].key();
+            let key = members[index].key();
             let same = members.iter().position(|member| member.key() == key);
-            first = same.unwrap_or(place);
+            first = same.unwrap_or(index);
         }
         &mut self.buckets[first]
     }
@@ -318,24 +320,24 @@ impl LoadedBuckets<'_> {
 }
 
 impl Buckets for LoadedBuckets<'_> {
-    fn reset(&mut self, place: usize, _: &Member<'_>) {
-        let bucket = self.bucket(place);
+    fn reset(&mut self, index: usize, _: &Member<'_>) {
+        let bucket = self.bucket(index);
         bucket.state = None;
         bucket.change = Some(Wait::ZERO);
     }
 }
 
 impl<S: AnyState> StateAccess<S> for LoadedBuckets<'_> {
-    fn take(&mut self, place: usize, _: &Member<'_>) -> S {
-        let state = self.bucket(place).state.clone();
+    fn take(&mut self, index: usize, _: &Member<'_>) -> S {
+        let state = self.bucket(index).state.clone();
         state.and_then(S::of_state).unwrap_or_default()
     }
 
     /// It was a copy.
     fn put_back(&mut self, _: usize, _: &Member<'_>, _: S) {}
 
-    fn store(&mut self, place: usize, _: &Member<'_>, state: S, full_at: u64, _: u16, now: u64) {
-        let bucket = self.bucket(place);
+    fn store(&mut self, index: usize, _: &Member<'_>, state: S, full_at: u64, _: u16, now: u64) {
+        let bucket = self.bucket(index);
         bucket.state = (full_at > now).then(|| state.into_state());
         bucket.change = Some(Wait::until(full_at, now));
     }
@@ -346,7 +348,7 @@ mod tests {
     use super::*;
     use crate::{
         algorithm::Ask,
-        batch::Role,
+        batch::MemberRole,
         id::client_hash,
         limit::{Limit, Limits},
     };
@@ -372,7 +374,7 @@ mod tests {
                 id,
                 None,
                 ask,
-                Role::default(),
+                MemberRole::default(),
             )
         });
         let members: Vec<_> = members.collect();

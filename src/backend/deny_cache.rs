@@ -1,4 +1,4 @@
-//! A backend around another backend that remembers its denials.
+//! A wrapper that remembers the denials of its backend.
 
 use std::{collections::HashMap, fmt, iter::zip, time::Duration};
 
@@ -28,15 +28,16 @@ use crate::{
 /// # let _ = cached(MemoryBackend::new());
 /// ```
 ///
-/// Apart from refunds, resets and shortened blocks, nothing lets a denied request pass before the store said so. So the cache
-/// denies requests of at least the same cost until then, for at most five seconds. Refunds, resets and blocks through this cache
-/// take effect at once, and those of other processes within these five seconds. The same holds for what the store gives back
-/// after its caller has left.
+/// A denial says when the request would pass. Only refunds, resets and shortened blocks can make that sooner. So the cache denies
+/// requests of at least the same cost until then, for at most five seconds. Refunds, resets and blocks through this cache take
+/// effect at once. Those of other processes, and refunds that the store makes after its caller has left, take effect within the
+/// five seconds.
 ///
-/// The wait of a higher cost than the one that was denied is a lower bound. A batch is denied if one of its voting members is,
-/// and the others have no figures then. Permits are never cached, and of tiers only denials of a single unit.
+/// For a higher cost than the denied one, the wait is a lower bound. If one voting member of a batch is denied, the batch is
+/// denied, and its other members have no figures. Denials of permits are never cached. Of tiers, only denials of a single unit are.
 ///
-/// It remembers 65,536 buckets, and nothing that is decided by another clock than the store's. Put it directly around the store, inside a `FailurePolicy`.
+/// It remembers at most 65,536 buckets. It ignores decisions by another clock than the store's. Put it directly around the store,
+/// inside a `FailurePolicy`.
 pub struct DenyCache<B> {
     inner: B,
     shards: Box<[Mutex<Shard>]>,
@@ -46,23 +47,23 @@ pub struct DenyCache<B> {
 const SHARDS: usize = 256;
 const DENIALS_PER_SHARD: usize = 256;
 
-/// The longest time for which a denial is remembered, and so for which a client can be denied wrongly.
+/// The longest time for which a denial is remembered. A client can be denied wrongly for as long.
 const LIFETIME: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
 struct Shard {
-    /// By the fingerprint of the bucket.
+    /// The denials by the fingerprints of their buckets.
     denials: HashMap<u64, CachedDenial, RandomState>,
-    /// How often units may have been given back.
+    /// Counts the calls that may have given units back.
     given_back: u64,
 }
 
 struct CachedDenial {
     /// A hash of the limit, and of whether the request could wait in line.
-    terms: u64,
+    limit_hash: u64,
     cost: u32,
     figures: Figures,
-    /// When the store was asked, so that the denial ends too early rather than too late.
+    /// When the store was asked. The wait counts from then, so that the denial ends too early rather than too late.
     asked: Instant,
     until: Instant,
 }
@@ -98,7 +99,7 @@ impl<B: Backend> DenyCache<B> {
         let passed = now.duration_since(denial.asked);
         let holds = now < denial.until
             && denial.cost <= member.ask.min_cost
-            && denial.terms == self.terms(member);
+            && denial.limit_hash == self.limit_hash(member);
         holds.then(|| Figures {
             next_after: denial.figures.next_after.minus(passed),
             more_after: denial.figures.more_after.minus(passed),
@@ -107,7 +108,7 @@ impl<B: Backend> DenyCache<B> {
         })
     }
 
-    /// Remembers a denial of a member that the store was asked for at this time, when so much had been given back.
+    /// Remembers the denial of a member. The store was asked at `asked`, and `given_back` is the counter's value at that time.
     fn remember(
         &self,
         batch: &Batch<'_>,
@@ -117,7 +118,7 @@ impl<B: Backend> DenyCache<B> {
     ) {
         let lasts = match member.algorithm() {
             Algorithm::Concurrency(_) => false,
-            // If not even one unit is left, nobody can enter the next tier.
+            // If not even one unit passes, no other request can enter the next tier and so make room for this one.
             Algorithm::Tiers(_) => member.ask.min_cost == 1,
             _ => true,
         };
@@ -127,7 +128,7 @@ impl<B: Backend> DenyCache<B> {
         };
         let wait = figures.next_after.duration().unwrap_or(LIFETIME);
         let denial = CachedDenial {
-            terms: self.terms(member),
+            limit_hash: self.limit_hash(member),
             cost: member.ask.min_cost,
             figures,
             asked,
@@ -142,7 +143,7 @@ impl<B: Backend> DenyCache<B> {
         }
     }
 
-    /// Forgets the denials of a bucket, and those that are under way.
+    /// Forgets the denial of a bucket, and lets answers that are on their way add none.
     fn forget(&self, member: &Member<'_>) {
         let mut shard = self.shard(member);
         shard.given_back += 1;
@@ -154,7 +155,7 @@ impl<B: Backend> DenyCache<B> {
         self.shards[member.print.bucket as usize % SHARDS].lock()
     }
 
-    fn terms(&self, member: &Member<'_>) -> u64 {
+    fn limit_hash(&self, member: &Member<'_>) -> u64 {
         let waits = member.ask.waits && member.algorithm().has_line();
         self.hasher.hash_one((member.algorithm(), waits))
     }
@@ -174,7 +175,7 @@ impl<B: Backend> Backend for DenyCache<B> {
             .map(|member| self.shard(member).given_back)
             .collect();
         let may_be_split = batch.operation == Operation::Spend && batch.members.len() > 1;
-        let mut given_back = GivenBack {
+        let mut given_back = DenialRemoval {
             cache: self,
             members: members
                 .filter(|_| may_be_split || gives_back(batch))
@@ -198,7 +199,7 @@ impl<B: Backend> Backend for DenyCache<B> {
         Ok(outcome)
     }
 
-    /// A store that answers at once is not slower than the cache, so its denials are not remembered.
+    /// Does not remember denials: a store that answers at once is as fast as the cache.
     #[inline]
     fn try_apply(
         &self,
@@ -220,7 +221,8 @@ impl<B: Backend> Backend for DenyCache<B> {
     }
 }
 
-/// Returns whether a member is one whose denials are remembered: by the store's clock, because another one can stand still.
+/// Returns whether denials of a member are remembered. It must be decided by the store's clock, because another clock can stand
+/// still.
 fn votes(batch: &Batch<'_>, member: &Member<'_>) -> bool {
     batch.votes(member) && batch.now.is_none()
 }
@@ -234,17 +236,18 @@ fn gives_back(batch: &Batch<'_>) -> bool {
         || batch.members.iter().any(sets_block)
 }
 
-/// The members of a call that may give units back: of a refund, a reset or a block, and of a batch that the store may decide in
-/// parts. If it denies such a batch, it gives back what it has charged to the members that passed, and then answers.
+/// The members of a call that may give units back. That is a refund, a reset or a block, or a batch that the store may decide in
+/// parts. If the store denies such a batch, it first refunds the members that it has charged, and then answers.
 ///
-/// Their denials are forgotten when the call ends. Whoever was denied because of these units has asked before that. The denial is
-/// known by then and removed here, or its answer comes later and finds that the counter has moved since it was sent.
-struct GivenBack<'a, B: Backend> {
+/// Their denials are forgotten when the call ends. A client that was denied because of these units has asked before that. Either
+/// its denial is cached by then, and is removed here, or its answer comes later, and is not cached because the counter has moved
+/// since the question was sent.
+struct DenialRemoval<'a, B: Backend> {
     cache: &'a DenyCache<B>,
     members: SmallVec<[&'a Member<'a>; 4]>,
 }
 
-impl<B: Backend> Drop for GivenBack<'_, B> {
+impl<B: Backend> Drop for DenialRemoval<'_, B> {
     fn drop(&mut self) {
         for member in &self.members {
             self.cache.forget(member);

@@ -43,8 +43,8 @@ use crate::{
 /// - **Atomic.** Reading the state of all members, deciding the batch and storing the changes is one step. No other
 ///   batch sees or changes these buckets in between, and a batch is stored completely or not at all. A backend that
 ///   reads and writes in two steps admits an extra request for each concurrent one.
-/// - **Exact.** The answers equal those of [`Batch::decide`]. A missing bucket is one that nobody has used. Buckets that are
-///   full can be forgotten, and others only at a documented bound.
+/// - **Exact.** The answers equal those of [`Batch::decide`]. A missing bucket counts as full. Full buckets can be forgotten, and
+///   others only at a documented bound.
 /// - **Order.** Answers are in the order of the batch's members.
 /// - **Clock.** The time is [`Batch::now`] if it is set. Otherwise it is the backend's own clock, read once for the
 ///   whole batch.
@@ -68,7 +68,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError>;
 
     /// Like [`apply`](Self::apply), but never waits. Returns `None`, without any change, if it would have to. The answers are
-    /// written to their places, of which there is one for each member.
+    /// written to a slice with one element for each member.
     ///
     /// A backend that can answer at once implements this, which saves its callers a boxed future.
     fn try_apply(
@@ -87,7 +87,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Checks whether buckets like that of a member fit into the backend at all.
+    /// Checks whether the backend can keep buckets like that of a member.
     ///
     /// A [`Limiter`](crate::Limiter) calls this for each limit and new override, with a member without an id, when it is built
     /// and when it is reloaded; and for each transaction that brings a limit.
@@ -100,7 +100,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
             .map_or(Ok(()), |backend| backend.admits(member))
     }
 
-    /// Gives back what was charged ahead, before the process ends. The backend can still decide after that.
+    /// Gives units back that were charged ahead, before the process ends. The backend can still decide after that.
     ///
     /// # Errors
     ///
@@ -170,17 +170,17 @@ pub enum BackendError {
     /// The time of the decision is out of range.
     #[error(transparent)]
     InvalidNow(#[from] InvalidNow),
-    /// The store did not answer, or gave an invalid answer. It may have made the change.
+    /// The store did not answer, or not with a valid answer. It may have made the change.
     #[error("the rate limit store is unavailable")]
     Unavailable(#[source] Box<dyn StdError + Send + Sync>),
-    /// The store was not reached, or refused. It has changed nothing.
+    /// The store could not be reached, or has refused the batch. It has changed nothing.
     #[error("the rate limit store is unavailable, and nothing was charged")]
     NotDone(#[source] Box<dyn StdError + Send + Sync>),
     /// The store answers, but cannot decide this batch, for a reason that concerns no other batch: a stored value is not a
     /// bucket, or the batch is too large. Nothing was charged. A circuit breaker does not count this as a failure.
     #[error("the rate limit store cannot decide these buckets, and nothing was charged")]
     Undecidable(#[source] Box<dyn StdError + Send + Sync>),
-    /// A cost is above the most that can ever pass, because leases have taken their part of the limit. Nothing was charged.
+    /// A cost can never pass, because it is above the part of the limit that leases leave to the store. Nothing was charged.
     #[error(
         "a cost is above {most}, the most that leases leave of the limit: lower the cost or the lease"
     )]
@@ -208,7 +208,7 @@ impl BackendError {
         Self::Unavailable(source.into())
     }
 
-    /// Creates the error for a store that has done nothing.
+    /// Creates the error for a store that has changed nothing.
     pub fn not_done(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::NotDone(source.into())
     }

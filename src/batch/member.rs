@@ -20,12 +20,12 @@ pub struct Member<'a> {
     pub(crate) print: Fingerprint,
     /// What is asked of the bucket.
     pub(crate) ask: Ask,
-    pub(crate) role: Role,
+    pub(crate) role: MemberRole,
 }
 
 /// What a member is in its batch.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Role {
+pub(crate) struct MemberRole {
     pub(crate) mode: Mode,
     /// The policy while the store does not answer, in place of that of the limit.
     pub(crate) on_failure: Option<OnFailure>,
@@ -38,21 +38,21 @@ pub(crate) struct Role {
     /// Whether a refund or a renewal is about what this process has decided alone. Other backends than the one that did give
     /// nothing back.
     pub(crate) is_local: bool,
-    pub(crate) needs: Needs,
-    /// The place of its rule in a layer.
+    pub(crate) basis: DecisionBasis,
+    /// The index of its rule in a layer.
     pub(crate) rule: u32,
 }
 
 /// What the decision on a member depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Needs {
+pub(crate) enum DecisionBasis {
     /// The state of its bucket.
     #[default]
     Bucket,
-    /// Nothing: no limit holds for the client.
-    Nothing,
-    /// Nothing: it cannot pass, in any state.
-    Refusal,
+    /// No limit holds for the client, so it passes.
+    NoLimit,
+    /// The client is blocked, so it is denied in any state.
+    Block,
 }
 
 impl<'a> Member<'a> {
@@ -63,9 +63,9 @@ impl<'a> Member<'a> {
             waits: true,
             ..Ask::new(Verb::Spend, cost)
         };
-        let role = Role {
+        let role = MemberRole {
             mode,
-            ..Role::default()
+            ..MemberRole::default()
         };
         let client = client_hash(id);
         let mut member = Self::prepared(Operation::Spend, limit, (id, client), None, ask, role);
@@ -75,7 +75,7 @@ impl<'a> Member<'a> {
         member
     }
 
-    /// Creates a member. An id comes with its hash. `brought` has come with the request, and stands in the place of the default.
+    /// Creates a member. An id comes with its hash. `brought` has come with the request, and replaces the default.
     // It is made where it stays: copies of it would take longer than the arithmetic.
     #[inline(always)]
     pub(crate) fn prepared(
@@ -84,7 +84,7 @@ impl<'a> Member<'a> {
         (id, client): (&'a str, u64),
         brought: Option<&'a Limit>,
         ask: Ask,
-        role: Role,
+        role: MemberRole,
     ) -> Self {
         let is_shadow = limit.is_shadow();
         let mode = if is_shadow {
@@ -95,10 +95,10 @@ impl<'a> Member<'a> {
         let verb = operation.verb(mode);
         let by = limit.in_force(id, brought);
         let algorithm = by.and_then(Limit::algorithm);
-        let needs = match by {
-            _ if algorithm.is_some() => Needs::Bucket,
-            Some(by) if by.is_blocked() && operation != Operation::Reset => Needs::Refusal,
-            _ => Needs::Nothing,
+        let basis = match by {
+            _ if algorithm.is_some() => DecisionBasis::Bucket,
+            Some(by) if by.is_blocked() && operation != Operation::Reset => DecisionBasis::Block,
+            _ => DecisionBasis::NoLimit,
         };
         Self {
             limit,
@@ -116,10 +116,10 @@ impl<'a> Member<'a> {
                 saturates: is_shadow || role.is_correction,
                 charge: None,
             },
-            role: Role {
+            role: MemberRole {
                 mode,
                 is_brought: brought.is_some(),
-                needs,
+                basis,
                 ..role
             },
         }
@@ -252,7 +252,7 @@ impl<'a> Member<'a> {
     /// Returns whether the decision depends on a bucket.
     #[inline]
     pub(crate) const fn has_bucket(&self) -> bool {
-        matches!(self.role.needs, Needs::Bucket)
+        matches!(self.role.basis, DecisionBasis::Bucket)
     }
 
     /// Returns whether the bucket is changed by an operation, if the member passes and its batch with it.
@@ -289,7 +289,7 @@ pub(crate) struct OwnedMember {
     id: Box<str>,
     print: Fingerprint,
     ask: Ask,
-    role: Role,
+    role: MemberRole,
 }
 
 impl OwnedMember {
@@ -297,7 +297,7 @@ impl OwnedMember {
         let default = self.limit.limit();
         Member {
             limit: &self.limit,
-            // The default is one place.
+            // The default is a part of the limit.
             by: self.by.as_ref().or(default),
             id: &self.id,
             print: self.print,
@@ -321,11 +321,11 @@ impl OwnedMember {
         // An override takes precedence over a limit that the request has brought.
         let is_brought = self.role.is_brought && self.limit.own(&self.id).is_none();
         let brought = self.by.as_ref().filter(|_| is_brought);
-        let role = Role {
+        let role = MemberRole {
             mode,
             is_secret: self.role.is_secret,
             is_correction: true,
-            ..Role::default()
+            ..MemberRole::default()
         };
         let id = (&*self.id, self.print.client);
         Member::prepared(operation, limit, id, brought, ask, role)

@@ -9,5 +9,5 @@ pub(crate) mod member;
 
 pub(crate) use self::{
     batch::{Batch, OwnedBatch},
-    member::{Member, Needs, OwnedMember, Role},
+    member::{DecisionBasis, Member, MemberRole, OwnedMember},
 };

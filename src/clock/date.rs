@@ -21,9 +21,9 @@ pub(crate) fn seconds(text: &str) -> Option<i64> {
     let [year, month, day] = numbers(date, '-')?;
     let [hour, minute, second] = numbers(time, ':')?;
     let months = months(year);
-    let place = usize::try_from(month - 1).ok()?;
-    let is_day = (1..=*months.get(place)?).contains(&day);
-    let days = first_of_year(year) + months[..place].iter().sum::<i64>() + day - 1;
+    let index = usize::try_from(month - 1).ok()?;
+    let is_day = (1..=*months.get(index)?).contains(&day);
+    let days = first_of_year(year) + months[..index].iter().sum::<i64>() + day - 1;
     let is_time = hour < 24 && minute < 60 && second < 60;
     (is_day && is_time).then_some(days * 86_400 + hour * 3600 + minute * 60 + second)
 }

@@ -45,7 +45,7 @@ impl BatchDecision {
     #[must_use]
     pub fn decision(&self) -> &Decision {
         self.strictest()
-            .map_or(const { &Decision::NOT_LIMITED }, |place| &self.0[place])
+            .map_or(const { &Decision::NOT_LIMITED }, |index| &self.0[index])
     }
 
     /// The index of the [strictest member](Self::decision), the first of several that are equal.
@@ -67,5 +67,5 @@ pub(crate) fn strictest(decisions: &[Decision]) -> Option<usize> {
     let voting = voting.filter(|(_, decision)| decision.votes() && decision.limited());
     voting
         .max_by_key(|(_, decision)| decision.strictness())
-        .map(|(place, _)| place)
+        .map(|(index, _)| index)
 }

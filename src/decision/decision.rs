@@ -3,7 +3,7 @@ use std::{cmp::Reverse, time::Duration};
 use super::outcome::{Answer, Source};
 use crate::{
     algorithm::{Algorithm, AlgorithmKey, Charge, Wait, tiers::Grant},
-    batch::{Member, Needs},
+    batch::{DecisionBasis, Member},
     limit::Limit,
     transaction::{Mode, Operation, Receipt, ResultLabel},
 };
@@ -29,13 +29,13 @@ pub struct Decision {
     is_stored: bool,
     verdict: Verdict,
     source: Source,
-    by: By,
+    kind: BucketKind,
     vote: Vote,
 }
 
 /// The algorithm of the bucket, or why there is no bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+enum BucketKind {
     Algorithm(AlgorithmKey),
     /// No limit is configured.
     NoLimit,
@@ -108,7 +108,7 @@ impl Decision {
         bucket: 0,
         verdict: Verdict::Allowed,
         source: Source::Store,
-        by: By::NoLimit,
+        kind: BucketKind::NoLimit,
         vote: Vote::Silent,
         is_stored: false,
     };
@@ -147,7 +147,7 @@ impl Decision {
             bucket: member.print.short(),
             verdict: Verdict::of(operation, passed, is_shadow && passes),
             source,
-            by: By::Algorithm(member.algorithm().key()),
+            kind: BucketKind::Algorithm(member.algorithm().key()),
             vote: Vote::of(member.role.mode.votes(), is_shadow),
             is_stored: member.writes(operation),
         }
@@ -156,10 +156,10 @@ impl Decision {
     /// Creates the decision on a member if it does not depend on a bucket.
     #[inline]
     pub(crate) fn without_bucket(operation: Operation, member: &Member<'_>) -> Option<Self> {
-        match member.role.needs {
-            Needs::Bucket => None,
-            Needs::Nothing => Some(Self::NOT_LIMITED),
-            Needs::Refusal => {
+        match member.role.basis {
+            DecisionBasis::Bucket => None,
+            DecisionBasis::NoLimit => Some(Self::NOT_LIMITED),
+            DecisionBasis::Block => {
                 let votes = member.mode().votes();
                 Some(Self::refused(operation, votes, member.limit.is_shadow()))
             }
@@ -171,7 +171,7 @@ impl Decision {
     fn refused(operation: Operation, votes: bool, is_shadow: bool) -> Self {
         Self {
             verdict: Verdict::of(operation, false, is_shadow),
-            by: By::Block,
+            kind: BucketKind::Block,
             vote: Vote::of(votes, is_shadow),
             remaining: 0,
             next_after: Wait::UNKNOWN,
@@ -231,21 +231,21 @@ impl Decision {
     /// Returns whether a limit is configured. If not, nothing is counted and there is no wait.
     #[must_use]
     pub fn limited(&self) -> bool {
-        self.by != By::NoLimit
+        self.kind != BucketKind::NoLimit
     }
 
     /// Returns whether the client is [`BLOCKED`](crate::Limit::BLOCKED), so that waiting is pointless.
     #[must_use]
     pub fn blocked(&self) -> bool {
-        self.by == By::Block
+        self.kind == BucketKind::Block
     }
 
     /// The algorithm, or `None` if no limit is configured or the client is blocked.
     #[must_use]
     pub const fn algorithm(&self) -> Option<AlgorithmKey> {
-        match self.by {
-            By::Algorithm(algorithm) => Some(algorithm),
-            By::NoLimit | By::Block => None,
+        match self.kind {
+            BucketKind::Algorithm(algorithm) => Some(algorithm),
+            BucketKind::NoLimit | BucketKind::Block => None,
         }
     }
 
@@ -325,7 +325,7 @@ impl Decision {
         self.has_tiers().then(|| self.charge.into())
     }
 
-    /// The time to wait before proceeding, when allowed: the place in the line of a limit with
+    /// The time to wait before proceeding, when allowed: the wait until its turn in the line of a limit with
     /// [`max_wait`](crate::Limit::max_wait). Zero on other limits, when denied, and if there is no need to wait.
     ///
     /// For a check it is what a spend would get. In a batch, all members wait for the

@@ -89,7 +89,7 @@ pub trait KeyExtractor: Send + Sync + 'static {
     where
         Self: Sized,
     {
-        Prefixed {
+        PrefixedExtractor {
             extractor: self,
             prefix,
         }
@@ -197,12 +197,12 @@ impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for OrElse<A, B> {
 }
 
 /// Created by [`KeyExtractor::prefix`].
-struct Prefixed<E> {
+struct PrefixedExtractor<E> {
     extractor: E,
     prefix: &'static str,
 }
 
-impl<E: KeyExtractor> KeyExtractor for Prefixed<E> {
+impl<E: KeyExtractor> KeyExtractor for PrefixedExtractor<E> {
     fn extract(&self, parts: &Parts) -> Result<Option<Id>, MissingId> {
         let found = self.extractor.extract_as(parts, IdFormat::Opaque)?;
         Ok(found.map(|id| {

@@ -18,7 +18,7 @@ const X_FORWARDED_FOR: &str = "x-forwarded-for";
 /// The longest text of an address that is read, in bytes: an IPv6 address and a port, with room for a zone.
 const MAX_LEN: usize = 128;
 
-/// Returns the items of all lines of `X-Forwarded-For`, the last one first. An item that is not an address keeps its place.
+/// Returns the items of all lines of `X-Forwarded-For`, the last one first. An item that is not an address keeps its position.
 pub(super) fn x_forwarded_for(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     let lines = headers.get_all(X_FORWARDED_FOR).iter().rev();
     lines
@@ -34,7 +34,7 @@ pub(super) fn second_x_forwarded_for(headers: &HeaderMap) -> Option<IpAddr> {
 }
 
 /// Returns the addresses in the elements of all lines of `Forwarded` (RFC 7239), the last one first. An element without a valid
-/// address keeps its place.
+/// address keeps its position.
 pub(super) fn forwarded(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     let lines = headers.get_all(FORWARDED).iter().rev();
     lines

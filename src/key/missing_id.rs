@@ -9,11 +9,11 @@ use http::{HeaderValue, StatusCode};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingId(
     /// Boxed, because each request has room for one.
-    Box<Missing>,
+    Box<MissingIdDetails>,
 );
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Missing {
+struct MissingIdDetails {
     status: StatusCode,
     reason: Cow<'static, str>,
     /// The reason without the id, if that quotes it.
@@ -36,7 +36,7 @@ impl MissingId {
     }
 
     fn of(status: StatusCode, reason: Cow<'static, str>, is_shown: bool) -> Self {
-        Self(Box::new(Missing {
+        Self(Box::new(MissingIdDetails {
             status,
             reason,
             in_events: None,

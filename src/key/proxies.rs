@@ -44,7 +44,7 @@ impl Proxies {
     ///
     /// For a peer in none of the ranges, the peer is the client, whatever headers it sends. For a peer in one of
     /// them, the client is the first address in the header, from the right, that is in none of the ranges, or the last one if all
-    /// are. At most 64 items are read. The request has no id if the header is missing, or if the client's place holds something
+    /// are. At most 64 items are read. The request has no id if the header is missing, or if the item of the client is something
     /// other than an address.
     ///
     /// ```
@@ -284,9 +284,9 @@ pub(super) enum Address {
 }
 
 #[derive(Clone)]
-pub(super) struct Custom(pub(super) Arc<Find>);
+pub(super) struct Custom(pub(super) Arc<FindAddress>);
 
-type Find = dyn Fn(&Parts) -> Option<IpAddr> + Send + Sync;
+type FindAddress = dyn Fn(&Parts) -> Option<IpAddr> + Send + Sync;
 
 impl Address {
     #[inline]

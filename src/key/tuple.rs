@@ -9,7 +9,7 @@ use super::{
 use crate::id::{Id, IdFormat};
 
 macro_rules! tuple {
-    ($($extractor:ident $place:tt),+) => {
+    ($($extractor:ident $field:tt),+) => {
         /// One bucket for each combination of ids, such as `12345678:example.com`. In all parts but the last, a colon
         /// is written as `%3A` and a percent sign as `%25`, so that a client cannot reach another client's bucket.
         ///
@@ -21,15 +21,15 @@ macro_rules! tuple {
             }
 
             fn extract_as(&self, parts: &Parts, format: IdFormat) -> Result<Option<Id>, MissingId> {
-                join(&[$(&self.$place),+], parts, format)
+                join(&[$(&self.$field),+], parts, format)
             }
 
             fn fits(&self, format: IdFormat) -> bool {
-                parts_fit(&[$(&self.$place),+], format)
+                parts_fit(&[$(&self.$field),+], format)
             }
 
             fn source(&self) -> IdSource {
-                [$(self.$place.source()),+].into_iter().max().unwrap_or_default()
+                [$(self.$field.source()),+].into_iter().max().unwrap_or_default()
             }
         }
     };

@@ -15,7 +15,7 @@ use crate::{
     decision::Decision,
     id::Id,
     limiter::{Correction, LentPermit, Limiter, LimiterError, NotAdmitted, NotAdmittedBy, Permit},
-    response::{DecidedCharges, Fields},
+    response::{DecidedCharges, ResponseFields},
     task::detached,
     transaction::{Mode, Operation, Receipt},
 };
@@ -55,14 +55,14 @@ pub struct Assessment {
 /// The decisions of one layer on a request, and the permits that it holds.
 #[derive(Debug)]
 pub(super) struct LayerDecisions {
-    pub(super) all: Box<[Assessed]>,
+    pub(super) all: Box<[LimitAssessment]>,
     permits: LentPermit,
 }
 
 /// The decision on one limit. [`Assessment`] has an example.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Assessed {
+pub struct LimitAssessment {
     /// The limit's name.
     pub limit: Arc<str>,
     /// The id of the client, or `None` if requests without an id share a bucket. It can be a [secret](Id::secret): show people
@@ -72,31 +72,33 @@ pub struct Assessed {
     pub cost: u32,
     /// The decision.
     pub decision: Decision,
-    /// The place of the rule.
+    /// The index of the rule in its layer.
     pub(super) rule: u32,
-    charges: Arc<Charges>,
+    charges: Arc<BucketCharges>,
 }
 
-/// What a request is charged at a bucket.
+/// The charges of a request at one bucket.
 #[derive(Debug)]
-struct Charges {
+struct BucketCharges {
     limiter: Limiter,
     client: OwnedMember,
     has_tiers: bool,
-    /// Locked during a change, so that changes follow each other.
-    charged: Mutex<Charged>,
+    /// The ledger is locked during a change, so that changes follow each other.
+    charged: Mutex<ChargeLedger>,
 }
 
 #[derive(Debug, Default)]
-struct Charged {
-    /// The charges that can be given back, in their order.
+struct ChargeLedger {
+    /// The charges that can be refunded, the oldest first.
     receipts: Vec<Receipt>,
-    /// The units that cannot be: those of tiers, and those of which nobody knows whether the store has charged them.
+    /// The units that cannot be refunded: those of tiers, and those that the store may or may not have charged because its answer
+    /// was lost.
     others: u32,
 }
 
 impl Assessment {
-    /// The assessment of a layer within that of outer ones. A layer that lets a request pass without a decision has none.
+    /// Returns the assessment of outer layers and of this one. If this layer lets the request pass without a decision, `ours` is
+    /// `None`.
     pub(super) fn within(
         outer: Option<&Self>,
         config: &Arc<Config>,
@@ -109,9 +111,9 @@ impl Assessment {
         }
     }
 
-    /// Returns the response that the innermost layer would have sent for a denial of the handler's own: its document or gRPC
-    /// status, its fields, `Retry-After`, and the reference of the event that is logged. A client that could not be decided gets a
-    /// 503, and one whose id is not valid a 400. `request` is the head of the request, which is an extractor of axum.
+    /// Returns the response that the innermost layer would have sent for a denial by the handler's own limit: its document or gRPC
+    /// status, its fields, `Retry-After`, and the reference of the event that is logged. If the store did not answer, the response
+    /// is a 503, and if the id is not valid, a 400. `request` is the head of the request, which is an extractor of axum.
     ///
     /// ```
     /// use axum::{body::Body, extract::State, http::request::Parts, response::Response};
@@ -127,10 +129,10 @@ impl Assessment {
     #[must_use]
     pub fn refuse(&self, request: &Parts, denied: &NotAdmitted) -> Response<Bytes> {
         let config = &self.innermost;
-        let mut fields = Fields::default();
+        let mut fields = ResponseFields::default();
         if let NotAdmittedBy::Limit { client, decision } = &*denied.0 {
             let decided = DecidedCharges {
-                in_force: &config.bound.in_force.load(),
+                in_force: &config.active.in_force.load(),
                 members: &[client.as_member()],
                 decisions: slice::from_ref(decision),
             };
@@ -142,15 +144,15 @@ impl Assessment {
         })
     }
 
-    /// The decisions on all limits: those of outer layers first, then in the order of rules.
-    pub fn iter(&self) -> impl Iterator<Item = &Assessed> {
+    /// The decisions on all limits, those of outer layers first, and those of one layer in the order of its rules.
+    pub fn iter(&self) -> impl Iterator<Item = &LimitAssessment> {
         self.layers.iter().flat_map(|layer| &layer.all)
     }
 
     /// The decision on a limit by the innermost layer that has it, or `None` if no rule of that limit charged the
     /// request, or the name is misspelt.
     #[must_use]
-    pub fn of(&self, limit: &str) -> Option<&Assessed> {
+    pub fn of(&self, limit: &str) -> Option<&LimitAssessment> {
         let mut inwards = self.layers.iter().rev().flat_map(|layer| &layer.all);
         inwards.find(|assessed| *assessed.limit == *limit)
     }
@@ -187,8 +189,9 @@ impl Assessment {
     /// The first error. The other limits are refunded all the same.
     pub async fn refund(&self) -> Result<(), LimiterError> {
         let mut result = Ok(());
-        let is_lasting =
-            |assessed: &&Assessed| assessed.charges.has_tiers || assessed.decision.has_permits();
+        let is_lasting = |assessed: &&LimitAssessment| {
+            assessed.charges.has_tiers || assessed.decision.has_permits()
+        };
         for assessed in self.iter().filter(|assessed| !is_lasting(assessed)) {
             result = result.and(assessed.settle(0).await);
         }
@@ -211,17 +214,17 @@ impl LayerDecisions {
         let assessed = asked.with(decisions).iter().map(|(member, decision)| {
             let receipts = decision.receipt();
             let has_tiers = decision.has_tiers();
-            let charged = Charged {
+            let charged = ChargeLedger {
                 receipts: receipts.into_iter().collect(),
                 others: if has_tiers { decision.charged() } else { 0 },
             };
-            Assessed {
+            LimitAssessment {
                 limit: member.limit.shared_name(),
                 id: member.client(),
                 cost: member.ask.cost,
                 decision: decision.clone(),
                 rule: member.role.rule,
-                charges: Arc::new(Charges {
+                charges: Arc::new(BucketCharges {
                     limiter: asked.config.limiter.clone(),
                     client: OwnedMember::from(member),
                     has_tiers,
@@ -236,20 +239,20 @@ impl LayerDecisions {
     }
 }
 
-impl Assessed {
-    /// Corrects the charge of the request to `cost`. The difference is refunded or charged, into debt if necessary.
-    /// [Tiers](crate::tiers) are charged as much as they grant.
+impl LimitAssessment {
+    /// Corrects the charge of the request to `cost`. The difference is refunded or charged, into debt if necessary. From
+    /// [tiers](crate::tiers), only the units that they grant are charged.
     ///
     /// It can be called several times. Once polled, it completes even if its future is dropped, for example because the client
-    /// disconnected. If an error leaves open whether the store has made a change, that change is neither repeated nor undone.
+    /// disconnected. If the store may have made a change although there was an error, that change is neither repeated nor undone.
     ///
     /// A refund can give nothing back: while others wait in line, if the bucket is full, or after the end of a quota's
     /// period. That part stays charged. A later call does not charge it again, or tries again to refund it.
     ///
     /// # Errors
     ///
-    /// If the backend does not answer, if the cost of a limit with tiers would decrease, or if the limit is one of what runs at
-    /// once, whose permits come back by themselves.
+    /// If the backend does not answer, if the cost of a limit with tiers would decrease, or if it is a concurrency limit, whose
+    /// permits come back by themselves.
     pub async fn settle(&self, cost: u32) -> Result<(), LimiterError> {
         if self.decision.has_permits() {
             let error = AskError::Correction("settle");
@@ -262,7 +265,7 @@ impl Assessed {
         }
     }
 
-    /// Corrects the charge without anybody who waits for it.
+    /// Corrects the charge in the background.
     pub(super) fn settle_later(&self, cost: u32) {
         if self.is_settled() {
             return;
@@ -290,13 +293,13 @@ impl Assessed {
             .map(drop)
     }
 
-    /// Returns whether there is nothing to correct.
+    /// Returns whether there is no charge that could be corrected.
     fn is_settled(&self) -> bool {
         !self.decision.limited() || self.decision.blocked()
     }
 }
 
-impl Charges {
+impl BucketCharges {
     async fn settle(self: Arc<Self>, cost: u32) -> Result<(), LimiterError> {
         let mut charged = self.charged.lock().await;
         let before = charged.sum();
@@ -311,7 +314,7 @@ impl Charges {
         }
     }
 
-    async fn charge(&self, units: u32, charged: &mut Charged) -> Result<(), LimiterError> {
+    async fn charge(&self, units: u32, charged: &mut ChargeLedger) -> Result<(), LimiterError> {
         if units == 0 {
             return Ok(());
         }
@@ -345,8 +348,8 @@ impl Charges {
         Ok(())
     }
 
-    /// Gives units back, the latest first.
-    async fn refund(&self, units: u32, charged: &mut Charged) -> Result<(), LimiterError> {
+    /// Refunds units, those of the latest charge first.
+    async fn refund(&self, units: u32, charged: &mut ChargeLedger) -> Result<(), LimiterError> {
         let unknown = units.min(charged.others);
         charged.others -= unknown;
         let mut rest = units - unknown;
@@ -360,7 +363,7 @@ impl Charges {
             rest -= receipt.cost();
             let refund = Correction::of_receipt(Operation::Refund, &receipt);
             match self.limiter.correct(&self.client, refund).await {
-                // What is not given back stays charged.
+                // The units that were not refunded stay charged.
                 Ok(decision) if decision.given_back() < receipt.cost() => {
                     let kept = receipt.cost() - decision.given_back();
                     charged.receipts.push(receipt.split(kept));
@@ -379,14 +382,14 @@ impl Charges {
     }
 }
 
-impl Charged {
+impl ChargeLedger {
     fn sum(&self) -> u32 {
         let receipts = self.receipts.iter().map(Receipt::cost);
         receipts.fold(self.others, u32::saturating_add)
     }
 }
 
-/// Returns whether the store may have made a change all the same.
+/// Returns whether the store may have made the change despite the error.
 fn may_be_done(error: &LimiterError) -> bool {
     matches!(error, LimiterError::Backend(BackendError::Unavailable(_)))
 }

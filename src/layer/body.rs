@@ -9,7 +9,7 @@ use http::{Response, response::Parts};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::unsettled::Unsettled;
+use super::unsettled::UnsettledRequest;
 use crate::rule::RequestResult;
 
 pin_project! {
@@ -18,14 +18,14 @@ pin_project! {
     #[derive(Debug)]
     pub struct ResponseBody<B> {
         #[pin]
-        kind: Kind<B>,
+        kind: BodyKind<B>,
     }
 }
 
 pin_project! {
-    #[project = KindProj]
+    #[project = BodyKindProj]
     #[derive(Debug)]
-    enum Kind<B> {
+    enum BodyKind<B> {
         Inner { #[pin] body: B },
         Ours { body: Pin<Box<OurBody<B>>> },
     }
@@ -35,21 +35,21 @@ pin_project! {
     #[project = OurBodyProj]
     #[derive(Debug)]
     enum OurBody<B> {
-        /// Its end settles what is unsettled of its request.
-        Watched { #[pin] body: B, watch: Watch },
+        /// The end of this body settles the open charges of its request.
+        Watched { #[pin] body: B, watch: BodyWatch },
         Refusal { bytes: Bytes },
     }
 }
 
-/// What is unsettled of a request, with the head of its response.
+/// The unsettled request of a body, with the head of the response.
 #[derive(Debug)]
-struct Watch {
-    unsettled: Option<Box<Unsettled>>,
+struct BodyWatch {
+    unsettled: Option<Box<UnsettledRequest>>,
     head: Parts,
     sent: u64,
 }
 
-impl Watch {
+impl BodyWatch {
     fn end(&mut self) {
         if let Some(mut unsettled) = self.unsettled.take() {
             unsettled.end(RequestResult::Response(&self.head, self.sent));
@@ -57,8 +57,8 @@ impl Watch {
     }
 }
 
-/// A body can be dropped half-way.
-impl Drop for Watch {
+/// A body that is dropped before its end counts as ended.
+impl Drop for BodyWatch {
     fn drop(&mut self) {
         self.end();
     }
@@ -67,12 +67,12 @@ impl Drop for Watch {
 impl<B> ResponseBody<B> {
     #[inline]
     pub(super) fn inner(body: B) -> Self {
-        let kind = Kind::Inner { body };
+        let kind = BodyKind::Inner { body };
         Self { kind }
     }
 
-    fn watched(body: B, head: Parts, unsettled: Box<Unsettled>) -> Self {
-        let watch = Watch {
+    fn watched(body: B, head: Parts, unsettled: Box<UnsettledRequest>) -> Self {
+        let watch = BodyWatch {
             unsettled: Some(unsettled),
             head,
             sent: 0,
@@ -86,15 +86,16 @@ impl<B> ResponseBody<B> {
 
     fn ours(body: OurBody<B>) -> Self {
         let body = Box::pin(body);
-        let kind = Kind::Ours { body };
+        let kind = BodyKind::Ours { body };
         Self { kind }
     }
 }
 
 impl<B: Body> ResponseBody<B> {
-    /// Settles what depends on the head of a response, and watches its body if that settles the rest. An error settles everything.
+    /// Settles the charges that depend on the head of a response. If others depend on its end, the body is watched. An error of the
+    /// service settles all charges.
     pub(super) fn settling<E>(
-        mut unsettled: Box<Unsettled>,
+        mut unsettled: Box<UnsettledRequest>,
         result: Result<Response<B>, E>,
     ) -> Result<Response<Self>, E> {
         let response = match result {
@@ -132,24 +133,24 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project().kind.project() {
-            KindProj::Inner { body } => body.poll_frame(cx),
-            KindProj::Ours { body } => body.as_mut().poll_frame(cx),
+            BodyKindProj::Inner { body } => body.poll_frame(cx),
+            BodyKindProj::Ours { body } => body.as_mut().poll_frame(cx),
         }
     }
 
     #[inline]
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            Kind::Inner { body } => body.is_end_stream(),
-            Kind::Ours { body } => body.is_end_stream(),
+            BodyKind::Inner { body } => body.is_end_stream(),
+            BodyKind::Ours { body } => body.is_end_stream(),
         }
     }
 
     #[inline]
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Inner { body } => body.size_hint(),
-            Kind::Ours { body } => body.size_hint(),
+            BodyKind::Inner { body } => body.size_hint(),
+            BodyKind::Ours { body } => body.size_hint(),
         }
     }
 }
@@ -168,7 +169,7 @@ impl<B: Body<Data = Bytes>> Body for OurBody<B> {
                 match &frame {
                     Some(Ok(frame)) => {
                         watch.sent += frame.data_ref().map_or(0, |data| data.len() as u64);
-                        // A server does not poll a body again whose length is sent.
+                        // A server does not poll a body again once its whole length was sent, so this may be the end.
                         if body.is_end_stream() {
                             watch.end();
                         }

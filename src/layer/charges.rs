@@ -4,14 +4,14 @@ use super::config::Config;
 use crate::{
     batch::Member,
     decision::Decision,
-    response::{DecidedCharges, InForce},
+    response::{DecidedCharges, LimitsInForce},
 };
 
-/// What a request is charged, and by what it is decided.
+/// The members that a request is charged to, with the limits and the layer that decide it.
 #[derive(Clone, Copy)]
 pub(super) struct RequestCharges<'a> {
     pub(super) config: &'a Arc<Config>,
-    pub(super) in_force: &'a InForce,
+    pub(super) in_force: &'a LimitsInForce,
     pub(super) members: &'a [Member<'a>],
 }
 

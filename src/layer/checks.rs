@@ -1,4 +1,4 @@
-//! Mistakes in the use of a layer that only show while requests run, and stores that do not answer. Each is logged once.
+//! Finds mistakes in the use of a layer that only show while requests run, and stores that do not answer. Each is logged once.
 
 use std::{
     error::Error,
@@ -12,9 +12,9 @@ use crate::{
     batch::Member, id::Id, key::IdSource, limiter::LimiterError, outage_log::OutageLog, rule::Rules,
 };
 
-/// The number of requests that are looked at.
+/// The number of first requests that are checked.
 const REQUESTS: u32 = 10_000;
-/// So many requests with one id, and so many changes of the user agent among them, are a mistake.
+/// If this number of requests has one id, and their user agents have changed often, the extractor is probably mistaken.
 const REQUESTS_OF_ONE: u32 = 1_000;
 const AGENTS: u32 = 8;
 /// The headers in which proxies name the client.
@@ -24,19 +24,19 @@ const FORWARDING: [HeaderName; 3] = [
     HeaderName::from_static("x-real-ip"),
 ];
 
-/// What is known of a layer's requests.
+/// The observations of a layer's requests.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     seen: AtomicU32,
     has_several_ids: AtomicBool,
-    one: Mutex<OneId>,
+    one: Mutex<SingleId>,
     outages: OutageLog,
     /// The mistakes that were logged.
     told: Mutex<Vec<&'static str>>,
 }
 
 impl Checks {
-    /// Looks at the rules of a layer that is put around a service.
+    /// Checks the rules of a layer that is put around a service.
     pub(super) fn built(&self, rules: &Rules, is_idle: bool) {
         if is_idle {
             let remedy = "a RateLimitLayer without rules limits nothing: add one with `.rule(..)`";
@@ -48,7 +48,7 @@ impl Checks {
         }
     }
 
-    /// Looks at one of the first requests.
+    /// Checks a request, if it is one of the first.
     #[inline]
     pub(super) fn look_at(&self, request: &Parts, rules: &Rules, members: &[Member<'_>]) {
         if self.seen.load(Ordering::Relaxed) < REQUESTS {
@@ -80,7 +80,7 @@ impl Checks {
         }
     }
 
-    /// Looks at a request that is refused.
+    /// Checks a refused request.
     pub(super) fn refused(&self, request: &Parts) {
         const FIELDS: [HeaderName; 2] = [header::ORIGIN, header::ACCESS_CONTROL_REQUEST_METHOD];
         if request.method == Method::OPTIONS
@@ -92,7 +92,7 @@ impl Checks {
         }
     }
 
-    /// A connection was upgraded, and nobody but the layer holds its permits.
+    /// Logs that a connection was upgraded whose permits only the layer holds.
     pub(super) fn upgraded_without_permits(&self) {
         let remedy = "a connection was upgraded and no longer counts for its concurrency limit: hold \
                       `Assessment::permits()` in the handler for as long as the connection is open";
@@ -114,7 +114,7 @@ impl Checks {
                     tracing::error!(%error, source, "rate limits cannot be decided");
                 }
             }
-            // The client asks for more than the limit can admit, and the response says so.
+            // The client has asked for more than the limit can admit. The response tells it.
             LimiterError::CostAboveBurst { .. } => {}
             error => {
                 if self.is_first("misuse") {
@@ -160,7 +160,7 @@ impl Checks {
 
 /// The requests before the first one with another id.
 #[derive(Debug, Default)]
-struct OneId {
+struct SingleId {
     id: Option<Id>,
     requests: u32,
     agent: Option<HeaderValue>,

@@ -1,4 +1,4 @@
-//! What becomes of a request once it is decided: fields for its response, or a refusal.
+//! Concludes decided requests: prepares the fields of the response, or refuses the request.
 
 use std::sync::Arc;
 
@@ -9,28 +9,28 @@ use tracing::Span;
 
 use super::{
     assessment::Assessment, body::ResponseBody, charges::RequestCharges, config::Config,
-    unsettled::Unsettled,
+    unsettled::UnsettledRequest,
 };
 use crate::{
     decision::{Decision, strictest},
     key::MissingId,
     limiter::{LimiterError, is_listened_to},
-    response::{DecidedCharges, Fields, Reason, Refusal},
+    response::{DecidedCharges, Reason, Refusal, ResponseFields},
     rule::RequestResult,
     transaction::ResultLabel,
 };
 
 pub(super) type RefusalResponse = Box<Response<Bytes>>;
 
-/// What the response of the inner service gets, and what is unsettled until it has ended.
+/// The fields for the response of the inner service, and the charges that its end settles.
 #[derive(Debug, Default)]
-pub(super) struct Additions {
-    fields: Fields,
-    unsettled: Option<Box<Unsettled>>,
+pub(super) struct ResponseAdditions {
+    fields: ResponseFields,
+    unsettled: Option<Box<UnsettledRequest>>,
 }
 
-impl Additions {
-    /// Adds the fields to a response, and settles by it what is unsettled.
+impl ResponseAdditions {
+    /// Adds the fields to a response, and settles the charges that depend on it.
     #[inline]
     pub(super) fn add_to<B: Body<Data = Bytes>, E>(
         &mut self,
@@ -44,12 +44,12 @@ impl Additions {
         Ok(response)
     }
 
-    /// Does the same for a request that is unsettled until it ends.
+    /// Does the same for a request with charges that depend on its response.
     // Not inlined, so that the common path stays small.
     #[inline(never)]
     fn settle<B: Body<Data = Bytes>, E>(
         &mut self,
-        unsettled: Box<Unsettled>,
+        unsettled: Box<UnsettledRequest>,
         result: Result<Response<B>, E>,
     ) -> Result<Response<ResponseBody<B>>, E> {
         let mut response = ResponseBody::settling(unsettled, result)?;
@@ -64,17 +64,17 @@ impl Config {
         &self,
         request: &mut Parts,
         decided: DecidedCharges<'_>,
-        unsettled: Option<Box<Unsettled>>,
+        unsettled: Option<Box<UnsettledRequest>>,
         missing: Option<MissingId>,
-        additions: &mut Additions,
+        additions: &mut ResponseAdditions,
     ) -> Result<(), RefusalResponse> {
         self.checks.decided();
         if is_listened_to() {
             record(decided);
         }
-        let Additions {
+        let ResponseAdditions {
             fields,
-            unsettled: place,
+            unsettled: unsettled_slot,
         } = additions;
         self.headers.write(decided, || self.limiter.time(), fields);
         if let Some(missing) = missing {
@@ -89,11 +89,11 @@ impl Config {
             let assessment = unsettled.assessment(request.extensions.get());
             request.extensions.insert(assessment);
         }
-        *place = unsettled.filter(|unsettled| unsettled.is_needed());
+        *unsettled_slot = unsettled.filter(|unsettled| unsettled.is_needed());
         Ok(())
     }
 
-    /// Lets a request proceed without charges. The assessment of its handler has the decisions of outer layers alone.
+    /// Lets a request proceed without charges. The assessment of its handler contains only the decisions of outer layers.
     pub(super) fn pass(self: &Arc<Self>, request: &mut Parts) {
         if self.extends {
             let assessment = Assessment::within(request.extensions.get(), self, None);
@@ -102,19 +102,23 @@ impl Config {
     }
 
     #[cold]
-    pub(super) fn refuse(&self, refusal: Refusal<'_>, fields: &mut Fields) -> RefusalResponse {
+    pub(super) fn refuse(
+        &self,
+        refusal: Refusal<'_>,
+        fields: &mut ResponseFields,
+    ) -> RefusalResponse {
         self.checks.refused(refusal.request);
         Box::new(self.responder.respond(refusal, fields))
     }
 
-    /// Refuses a request for which a rule has found no id. For the other rules, this ends the request.
+    /// Refuses a request for which a rule has found no id. The charges of the other rules are settled by the refusal.
     #[cold]
     fn refuse_without_id(
         &self,
         request: &Parts,
         missing: &MissingId,
-        unsettled: Option<Box<Unsettled>>,
-        fields: &mut Fields,
+        unsettled: Option<Box<UnsettledRequest>>,
+        fields: &mut ResponseFields,
     ) -> RefusalResponse {
         let response = self.refuse(Refusal::new(request, Reason::NoId(missing)), fields);
         let (head, body) = response.into_parts();
@@ -124,7 +128,7 @@ impl Config {
         Box::new(Response::from_parts(head, body))
     }
 
-    /// Concludes a request that could not be decided. One that only meets limits in shadow mode proceeds.
+    /// Concludes a request that could not be decided. It proceeds if all its limits are in shadow mode.
     #[cold]
     pub(super) fn fail(
         self: &Arc<Self>,
@@ -143,7 +147,7 @@ impl Config {
             Some(missing) => Refusal::new(request, Reason::NoId(missing)),
             None => Refusal::failed(request, error, asked.members),
         };
-        Err(self.refuse(refusal, &mut Fields::default()))
+        Err(self.refuse(refusal, &mut ResponseFields::default()))
     }
 }
 
@@ -154,12 +158,12 @@ fn record(decided: DecidedCharges<'_>) {
         return;
     }
     let decisions = decided.decisions;
-    let place_of = |is: fn(&Decision) -> bool| decisions.iter().position(is);
-    // A limit in shadow mode has no vote.
-    let shadow = place_of(Decision::would_be_denied).filter(|_| !decided.is_denied());
+    let index_of = |is: fn(&Decision) -> bool| decisions.iter().position(is);
+    // A denial in shadow mode is recorded if the request passes.
+    let shadow = index_of(Decision::would_be_denied).filter(|_| !decided.is_denied());
     let told = shadow.or_else(|| strictest(decisions));
-    let told = told.or_else(|| place_of(Decision::limited));
-    if let Some((member, decision)) = told.and_then(|place| decided.iter().nth(place)) {
+    let told = told.or_else(|| index_of(Decision::limited));
+    if let Some((member, decision)) = told.and_then(|index| decided.iter().nth(index)) {
         let label = decision.label(member.mode(), !decided.is_denied());
         span.record("rate_limiting.policy", member.limit.name());
         span.record("rate_limiting.result", label.map(ResultLabel::as_str));

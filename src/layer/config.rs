@@ -1,4 +1,4 @@
-//! What the services of a layer share.
+//! The configuration that the services of a layer share.
 
 use std::{fmt, sync::Arc};
 
@@ -12,18 +12,18 @@ use super::checks::Checks;
 use crate::{
     limit::{Limits, LimitsError},
     limiter::{Limiter, LimitsUser},
-    response::{Headers, InForce, Responder},
-    rule::{BoundRule, Conditions, Rule, Rules},
+    response::{Headers, LimitsInForce, Responder},
+    rule::{Conditions, LayerRule, Rule, Rules},
 };
 
-/// The most requests of a layer that wait in line at once. Further ones do not wait.
+/// The most requests of a layer that wait in line at once. Further requests are refused instead.
 const MOST: usize = 10_000;
 
-/// What the services of a layer share.
+/// The configuration that the services of a layer share.
 #[derive(Clone)]
 pub(super) struct Config {
     pub(super) limiter: Limiter,
-    pub(super) bound: Arc<Bound>,
+    pub(super) active: Arc<ActiveRules>,
     pub(super) responder: Responder,
     pub(super) headers: Headers,
     /// Whether requests carry an assessment.
@@ -37,18 +37,18 @@ pub(super) struct Config {
     pub(super) checks: Arc<Checks>,
 }
 
-/// The rules of a layer, with the limits in force.
+/// The rules of a layer, with the limits in force that they use.
 #[derive(Debug)]
-pub(super) struct Bound {
+pub(super) struct ActiveRules {
     rules: Rules,
-    pub(super) in_force: ArcSwap<InForce>,
+    pub(super) in_force: ArcSwap<LimitsInForce>,
     /// Whether a rule charges by outcome.
     pub(super) settles: bool,
 }
 
-impl Bound {
+impl ActiveRules {
     fn new(rules: Rules, limits: &Arc<Limits>) -> Self {
-        let in_force = InForce::new(Arc::clone(limits), &rules);
+        let in_force = LimitsInForce::new(Arc::clone(limits), &rules);
         let settles = rules.iter().any(|bound| bound.rule.by_outcome.is_some());
         Self {
             rules,
@@ -58,23 +58,23 @@ impl Bound {
     }
 }
 
-impl LimitsUser for Bound {
+impl LimitsUser for ActiveRules {
     fn check(&self, before: Option<&Limits>, limits: &Limits) -> Result<(), LimitsError> {
         self.rules.check(before, limits)
     }
 
     fn adopt(&self, limits: &Arc<Limits>) {
-        let in_force = InForce::new(Arc::clone(limits), &self.rules);
+        let in_force = LimitsInForce::new(Arc::clone(limits), &self.rules);
         self.in_force.store(Arc::new(in_force));
     }
 }
 
 impl Config {
     pub(super) fn new(limiter: Limiter) -> Self {
-        let bound = Bound::new(Rules::default(), &limiter.limits());
+        let active = ActiveRules::new(Rules::default(), &limiter.limits());
         Self {
             limiter,
-            bound: Arc::new(bound),
+            active: Arc::new(active),
             responder: Responder::default(),
             headers: Headers::default(),
             extends: false,
@@ -86,25 +86,27 @@ impl Config {
     }
 
     pub(super) fn add_rule(&mut self, rule: Rule) -> Result<(), LimitsError> {
-        let rules = self.bound.rules.with(rule, &self.limiter.limits());
-        self.bound = self.limiter.register(|limits| Bound::new(rules, limits))?;
+        let rules = self.active.rules.with(rule, &self.limiter.limits());
+        self.active = self
+            .limiter
+            .register(|limits| ActiveRules::new(rules, limits))?;
         self.checks = Arc::default();
         Ok(())
     }
 
     pub(super) fn rules(&self) -> &Rules {
-        &self.bound.rules
+        &self.active.rules
     }
 
     #[inline]
-    pub(super) fn rule(&self, place: u32) -> &BoundRule {
-        self.bound.rules.at(place)
+    pub(super) fn rule(&self, index: u32) -> &LayerRule {
+        self.active.rules.at(index)
     }
 
-    /// Takes a seat for a request that may have to wait in line. Without a runtime, no request can.
+    /// Takes a seat for a request that may have to wait in line. Without a runtime, requests cannot wait.
     ///
-    /// It is taken before the request is decided: one that is admitted to a line and then finds no seat would leave a slot behind
-    /// that nobody uses.
+    /// The seat is taken before the decision. A request that is admitted to a line and then finds no seat would leave an unused
+    /// slot in the line.
     #[inline]
     pub(super) fn seat_if(&self, may_wait: impl FnOnce() -> bool) -> Option<OwnedSemaphorePermit> {
         let can_wait = may_wait() && Handle::try_current().is_ok();

@@ -1,4 +1,4 @@
-//! What a layer does with a request.
+//! Decides requests by the rules of a layer.
 
 use std::sync::Arc;
 
@@ -6,32 +6,33 @@ use http::request::Parts;
 
 use super::{
     charges::RequestCharges,
-    conclusion::{Additions, RefusalResponse},
+    conclusion::{RefusalResponse, ResponseAdditions},
     config::Config,
-    unsettled::{RequestStart, Unsettled},
+    unsettled::{RequestStart, UnsettledRequest},
     waiting::{WaitFuture, WaitingRequest},
 };
 use crate::{
     batch::Member,
     decision::Decision,
-    limiter::{Failed, Members, check_line, owned},
-    response::{Fields, InForce, Reason, Refusal},
+    limiter::{BoxedLimiterError, Members, check_line, owned},
+    response::{LimitsInForce, Reason, Refusal, ResponseFields},
     rule::FoundClient,
     transaction::Operation,
 };
 
-/// The place of what a rule finds.
+/// The initial element of the clients that the rules find.
 const NONE: FoundClient = FoundClient::NOTHING;
-/// The place of a decision.
+/// The initial element of the decisions.
 const OPEN: Decision = Decision::NOT_LIMITED;
 
 impl Config {
-    /// Decides a request, at once if the backend can. Otherwise, the request waits. The additions are written where they stay.
+    /// Decides a request, at once if the backend can. Otherwise, returns a future that waits. The additions are written through a
+    /// reference, because moving them takes time.
     #[inline]
     pub(super) fn start(
         self: &Arc<Self>,
         request: &mut Parts,
-        additions: &mut Additions,
+        additions: &mut ResponseAdditions,
     ) -> Result<Option<WaitFuture>, RefusalResponse> {
         if self.exempt.hold(request) {
             self.pass(request);
@@ -40,10 +41,10 @@ impl Config {
         let mut listed = self.listed.iter();
         if let Some((list, _)) = listed.find(|(_, conditions)| conditions.may_hold(request)) {
             let refusal = Refusal::new(request, Reason::Listed { list });
-            return Err(self.refuse(refusal, &mut Fields::default()));
+            return Err(self.refuse(refusal, &mut ResponseFields::default()));
         }
-        let in_force = &*self.bound.in_force.load();
-        // One path, with places of three sizes: vectors take 20 ns for one rule.
+        let in_force = &*self.active.in_force.load();
+        // Layers with few rules use arrays, because vectors take 20 ns for one rule.
         match self.rules().iter().len() {
             0..=1 => self.decide(request, in_force, &mut [NONE; 1], &mut [OPEN; 1], additions),
             2..=4 => self.decide(request, in_force, &mut [NONE; 4], &mut [OPEN; 4], additions),
@@ -56,15 +57,15 @@ impl Config {
         }
     }
 
-    /// Decides a request by the rules. There is a place for what each finds, and for its decision.
+    /// Decides a request by the rules. `found` and `decisions` have an element for each rule.
     #[inline(never)]
     fn decide<'a>(
         self: &Arc<Self>,
         request: &mut Parts,
-        in_force: &'a Arc<InForce>,
+        in_force: &'a Arc<LimitsInForce>,
         found: &'a mut [FoundClient],
         decisions: &mut [Decision],
-        additions: &mut Additions,
+        additions: &mut ResponseAdditions,
     ) -> Result<Option<WaitFuture>, RefusalResponse> {
         let mut missing = None;
         let mut members = Members::new();
@@ -75,7 +76,7 @@ impl Config {
         let members = &mut *members;
         let decisions = &mut decisions[..members.len()];
         self.checks.look_at(request, rules, members);
-        // A request that is refused in any case takes no place in a line.
+        // A request that is refused in any case does not wait in a line.
         let seat = self.seat_if(|| missing.is_none() && members.iter().any(Member::may_wait));
         for member in &mut *members {
             member.ask.waits &= seat.is_some();
@@ -96,7 +97,8 @@ impl Config {
         let has_to_wait =
             seat.is_some() && decisions.iter().any(|decision| !decision.delay().is_zero());
         if is_decided && !has_to_wait {
-            let unsettled = Unsettled::of(asked, decisions, || RequestStart::of(request), None);
+            let unsettled =
+                UnsettledRequest::of(asked, decisions, || RequestStart::of(request), None);
             let concluded = match unsettled {
                 Ok(unsettled) => self.conclude(
                     request,
@@ -120,7 +122,7 @@ impl Config {
         &self,
         members: &mut [Member<'_>],
         decisions: &mut [Decision],
-    ) -> Result<bool, Failed> {
+    ) -> Result<bool, BoxedLimiterError> {
         for member in &mut *members {
             self.limiter.accept(Operation::Spend, false, member)?;
         }

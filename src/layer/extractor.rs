@@ -5,7 +5,7 @@ use super::assessment::Assessment;
 
 const MISSING: &str = "the request has no `Assessment`: call `.extensions(true)` on the `RateLimitLayer`, and put it around the handler";
 
-/// Answers 500 if no layer has given the request one.
+/// Rejects with 500 if no layer has added an assessment to the request.
 impl<S: Sync> FromRequestParts<S> for Assessment {
     type Rejection = (StatusCode, &'static str);
 

@@ -13,7 +13,7 @@ use tower_service::Service;
 
 use super::{
     body::ResponseBody,
-    conclusion::{Additions, RefusalResponse},
+    conclusion::{RefusalResponse, ResponseAdditions},
     waiting::WaitFuture,
 };
 
@@ -24,33 +24,33 @@ pin_project! {
         S: Service<Request<B>>,
     {
         #[pin]
-        pub(super) state: State<S, B>,
-        pub(super) additions: Additions,
+        pub(super) state: ResponseState<S, B>,
+        pub(super) additions: ResponseAdditions,
     }
 }
 
 pin_project! {
-    #[project = StateProj]
-    pub(super) enum State<S, B>
+    #[project = ResponseStateProj]
+    pub(super) enum ResponseState<S, B>
     where
         S: Service<Request<B>>,
     {
-        Waiting { pending: Option<Box<Pending<S, B>>> },
+        Waiting { pending: Option<Box<PendingRequest<S, B>>> },
         Inner { #[pin] future: S::Future },
         Refused { response: Option<RefusalResponse> },
     }
 }
 
-/// A request that waits for its decision or its turn, and the ready service to call with it. It is boxed, so that futures which
-/// do not wait stay small.
-pub(super) struct Pending<S, B> {
+/// A request that waits for its decision or its turn, and the ready service that gets it afterwards. Boxed, so that futures of
+/// other requests stay small.
+pub(super) struct PendingRequest<S, B> {
     ready: S,
     parts: Parts,
     body: B,
     waiting: WaitFuture,
 }
 
-impl<S, B> State<S, B>
+impl<S, B> ResponseState<S, B>
 where
     S: Service<Request<B>>,
 {
@@ -65,7 +65,7 @@ where
     }
 
     pub(super) fn waiting(ready: S, parts: Parts, body: B, waiting: WaitFuture) -> Self {
-        let pending = Some(Box::new(Pending {
+        let pending = Some(Box::new(PendingRequest {
             ready,
             parts,
             body,
@@ -87,14 +87,14 @@ where
         let mut this = self.project();
         loop {
             let next = match this.state.as_mut().project() {
-                StateProj::Waiting { pending } => {
-                    ready!(Pending::poll(pending, this.additions, cx))
+                ResponseStateProj::Waiting { pending } => {
+                    ready!(PendingRequest::poll(pending, this.additions, cx))
                 }
-                StateProj::Inner { future } => {
+                ResponseStateProj::Inner { future } => {
                     let result = ready!(future.poll(cx));
                     return Poll::Ready(this.additions.add_to(result));
                 }
-                StateProj::Refused { response } => {
+                ResponseStateProj::Refused { response } => {
                     let response = response.take().expect("polled again after it was ready");
                     return Poll::Ready(Ok(response.map(ResponseBody::refusal)));
                 }
@@ -104,25 +104,25 @@ where
     }
 }
 
-impl<S, B> Pending<S, B>
+impl<S, B> PendingRequest<S, B>
 where
     S: Service<Request<B>>,
 {
     /// Waits, and calls the inner service if the request may proceed.
     fn poll(
         pending: &mut Option<Box<Self>>,
-        additions: &mut Additions,
+        additions: &mut ResponseAdditions,
         cx: &mut Context<'_>,
-    ) -> Poll<State<S, B>> {
+    ) -> Poll<ResponseState<S, B>> {
         let waiting = pending.as_mut().expect("kept until it is decided");
         let waited = ready!(waiting.waiting.as_mut().poll(cx));
         let mut request = pending.take().expect("as above");
         Poll::Ready(match waited.conclude(&mut request.parts, additions) {
             Ok(()) => {
                 let parts = Request::from_parts(request.parts, request.body);
-                State::inner(request.ready.call(parts))
+                ResponseState::inner(request.ready.call(parts))
             }
-            Err(response) => State::refused(response),
+            Err(response) => ResponseState::refused(response),
         })
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     rule::{Conditions, Rule},
 };
 
-/// The name of the first limit of a layer that has its own.
+/// The name of the first limit of a layer with limits of its own.
 const NAME: &str = "requests";
 
 /// A tower layer that limits the requests to the services it wraps.
@@ -25,11 +25,11 @@ const NAME: &str = "requests";
 #[derive(Clone, Debug)]
 pub struct RateLimitLayer {
     config: Arc<Config>,
-    /// While others can be added.
+    /// The layer's own limits, as long as others can be added to them.
     own: Option<OwnLimits>,
 }
 
-/// The limits that a layer has of its own, and its rules.
+/// The own limits of a layer, and its rules.
 #[derive(Clone, Debug, Default)]
 struct OwnLimits {
     limits: Vec<(LimitName, Limit)>,
@@ -40,7 +40,7 @@ impl RateLimitLayer {
     /// A layer with one limit for each client that `extractor` finds. [`limit`](Self::limit) adds others. This layer and
     /// its clones keep their buckets in memory, and no other layer shares them.
     ///
-    /// The limit is named `requests`. For limits from files, or a limiter that is used elsewhere too, use
+    /// The limit is named `requests`. For limits from files, or for a limiter that is also used elsewhere, use
     /// [`with_limiter`](Self::with_limiter).
     ///
     /// ```
@@ -102,7 +102,7 @@ impl RateLimitLayer {
     /// # let _ = layer;
     /// ```
     ///
-    /// Clones that were made before have buckets of their own.
+    /// Earlier clones of the layer keep buckets of their own.
     ///
     /// # Panics
     ///
@@ -124,7 +124,7 @@ impl RateLimitLayer {
         self.decide_by(own)
     }
 
-    /// Sets the options of the rule of the limit before, such as its [`cost`](Rule::cost) and the [requests](Rule::only_if) that it
+    /// Sets the options of the preceding limit's rule, such as its [`cost`](Rule::cost) and the [requests](Rule::only_if) that it
     /// charges.
     ///
     /// ```
@@ -209,9 +209,8 @@ impl RateLimitLayer {
         Ok(self)
     }
 
-    /// Exempts requests for which the condition holds from all rules. They are not charged. If called several times,
-    /// any of the conditions is enough. For a disguised path, the condition is evaluated twice, as in
-    /// [`Rule::skip_if`].
+    /// Exempts requests for which the condition holds from all rules. They are not charged. If called several times, any of the
+    /// conditions is enough. For a disguised path, the condition is evaluated twice, as for [`Rule::skip_if`].
     ///
     /// ```
     /// use tollgate::{ClientIp, Limit, RateLimitLayer};
@@ -262,10 +261,10 @@ impl RateLimitLayer {
         self
     }
 
-    /// Sets whether requests get an [`Assessment`](super::Assessment) extension, for handlers that look at the decisions, settle
-    /// or refund charges, or keep permits. They do not by default.
+    /// Sets whether requests get an [`Assessment`](super::Assessment) extension, for handlers that look at the decisions, settle or
+    /// refund charges, or keep permits. By default, they do not.
     ///
-    /// All requests that the layer lets through get one, also those that no rule charges.
+    /// All requests that the layer lets through get one, even if no rule charges them.
     #[must_use]
     pub fn extensions(mut self, extensions: bool) -> Self {
         self.config_mut().extends = extensions;
@@ -318,7 +317,7 @@ impl RateLimitLayer {
         }
     }
 
-    /// Decides by these limits alone, in buckets of its own.
+    /// Decides by these limits alone, with buckets in memory that no other layer shares.
     #[track_caller]
     fn decide_by(mut self, own: OwnLimits) -> Self {
         self.decide_in(MemoryBackend::new(), &own);
@@ -326,7 +325,7 @@ impl RateLimitLayer {
         self
     }
 
-    /// Decides by these limits alone, whose buckets are in a backend.
+    /// Decides by these limits alone, with buckets in this backend.
     #[track_caller]
     fn decide_in(&mut self, backend: impl Backend, own: &OwnLimits) {
         let limits = own.limits.iter().cloned();
@@ -338,7 +337,7 @@ impl RateLimitLayer {
         let new = Config::new(limiter);
         let config = self.config_mut();
         config.limiter = new.limiter;
-        config.bound = new.bound;
+        config.active = new.active;
         for rule in &own.rules {
             valid(config.add_rule(rule.clone()));
         }

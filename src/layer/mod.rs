@@ -28,15 +28,14 @@
 //! the order in which they came. A request that waits for several limits waits for the longest.
 //! [`Rule::no_wait`](crate::Rule::no_wait) turns this off for a rule.
 //!
-//! While a request waits, its body is not read. The request holds its head, its connection and the service that was
-//! polled ready. Put a layer that hands out permits when it is ready, such as tower's `ConcurrencyLimit`, outside of
-//! this one.
-//! At most 10,000 requests of a layer wait; beyond that, requests that would have to wait are refused.
+//! While a request waits, its body is not read. The request holds its head, its connection and the service that was polled ready.
+//! Put layers that take a permit to become ready, such as tower's `ConcurrencyLimit`, outside of this one. At most 10,000 requests
+//! of a layer wait; beyond that, requests that would have to wait are refused.
 //!
-//! If a client disconnects, its request leaves the line, and all charges of this layer are refunded, except grants of
-//! tiers. Outer layers settle their own charges. While others wait behind a request,
-//! [`Rule::refund_if`](crate::Rule::refund_if) and [`Rule::settle_by`](crate::Rule::settle_by) refund nothing: the
-//! slots of the others are fixed, so its whole reservation stays charged.
+//! If a client disconnects, its request leaves the line, and all charges of this layer are refunded, except grants of tiers. Outer
+//! layers settle their own charges. While others wait behind a request, [`Rule::refund_if`](crate::Rule::refund_if) and
+//! [`Rule::settle_by`](crate::Rule::settle_by) refund nothing. The turns of the others are fixed already, so the whole charge
+//! stays.
 //!
 //! # In traces
 //!
@@ -67,7 +66,7 @@
 //! # In handlers
 //!
 //! With [`extensions(true)`](RateLimitLayer::extensions), a handler finds the [`Assessment`] in the request's extensions. It has
-//! the decisions, and can settle or refund them. It costs a third of the layer's time, so it is off by default.
+//! the decisions, and can settle or refund their charges. It costs a third of the layer's time, so it is off by default.
 
 mod assessment;
 mod body;
@@ -86,7 +85,7 @@ mod unsettled;
 mod waiting;
 
 pub use self::{
-    assessment::{Assessed, Assessment},
+    assessment::{Assessment, LimitAssessment},
     body::ResponseBody,
     future::ResponseFuture,
     layer::RateLimitLayer,

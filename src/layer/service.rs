@@ -11,14 +11,15 @@ use tower_service::Service;
 
 use super::{
     body::ResponseBody,
-    conclusion::Additions,
+    conclusion::ResponseAdditions,
     config::Config,
-    future::{ResponseFuture, State},
+    future::{ResponseFuture, ResponseState},
 };
 
 /// A service whose requests are limited. Created by [`RateLimitLayer`](super::RateLimitLayer).
 ///
-/// It is ready when the inner service is. An error of the inner service stays what it is, and a refusal is a response.
+/// It is ready when the inner service is. Errors of the inner service are passed on unchanged. A refusal is a response, not an
+/// error.
 #[derive(Clone, Debug)]
 pub struct RateLimit<S> {
     inner: S,
@@ -48,26 +49,26 @@ where
     #[inline]
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (mut parts, body) = request.into_parts();
-        let mut additions = Additions::default();
+        let mut additions = ResponseAdditions::default();
         let state = match self.config.start(&mut parts, &mut additions) {
-            Ok(None) => State::inner(self.inner.call(Request::from_parts(parts, body))),
+            Ok(None) => ResponseState::inner(self.inner.call(Request::from_parts(parts, body))),
             Err(response) => {
-                // The service that was polled ready may hold a place that others wait for.
+                // Dropped, because the ready service may hold a permit that other requests wait for.
                 self.inner = self.inner.clone();
-                State::refused(response)
+                ResponseState::refused(response)
             }
             Ok(Some(waiting)) => {
-                // The service that was polled ready is the one to call; its clone is not.
+                // Only the service that was polled ready may be called, so its clone stays behind.
                 let clone = self.inner.clone();
                 let ready = mem::replace(&mut self.inner, clone);
-                State::waiting(ready, parts, body, waiting)
+                ResponseState::waiting(ready, parts, body, waiting)
             }
         };
         ResponseFuture { state, additions }
     }
 }
 
-/// Keeps the name under which tonic routes to the service.
+/// Keeps the name by which tonic routes requests to the service.
 #[cfg(feature = "tonic")]
 impl<S: tonic::server::NamedService> tonic::server::NamedService for RateLimit<S> {
     const NAME: &'static str = S::NAME;

@@ -1,4 +1,4 @@
-//! What is unsettled of a request until it has ended: its permits, and charges that depend on how it ends.
+//! The permits of a request, and the charges that depend on how it ends.
 
 use std::{
     iter::zip,
@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::{
-    assessment::{Assessed, Assessment, LayerDecisions},
+    assessment::{Assessment, LayerDecisions, LimitAssessment},
     charges::RequestCharges,
     config::Config,
 };
@@ -22,18 +22,18 @@ use crate::{
     rule::{RequestEnd, RequestResult},
 };
 
-/// If it is dropped, the request counts as abandoned.
+/// The permits and the open charges of a request that has not ended. Dropping it counts as abandoning the request.
 #[derive(Debug)]
-pub(super) struct Unsettled {
+pub(super) struct UnsettledRequest {
     config: Arc<Config>,
     decisions: Arc<LayerDecisions>,
     permits: Permit,
-    /// The places of the charges that are not settled.
+    /// The indexes of the decisions whose charges are not settled.
     due: SmallVec<[usize; 2]>,
     start: RequestStart,
 }
 
-/// What has to be known of a request when it ends.
+/// The parts of a request that are needed when it ends.
 #[derive(Debug, Default)]
 pub(super) struct RequestStart {
     extensions: Extensions,
@@ -49,8 +49,9 @@ impl RequestStart {
     }
 }
 
-impl Unsettled {
-    /// Opens what a request holds until it has ended, if it holds anything. Its permits count from `since`, or from now.
+impl UnsettledRequest {
+    /// Creates the record of a request that has permits or open charges, or whose handler gets an assessment. `since` is the
+    /// instant before its permits were asked for; without one, it is now.
     #[inline]
     pub(super) fn of(
         charges: RequestCharges<'_>,
@@ -60,7 +61,7 @@ impl Unsettled {
     ) -> Result<Option<Box<Self>>, LimiterError> {
         let config = charges.config;
         let has_permits = decisions.iter().any(Decision::has_permits);
-        let holds = config.extends || config.bound.settles || has_permits;
+        let holds = config.extends || config.active.settles || has_permits;
         if holds && !decisions.iter().any(Decision::denies) {
             Self::open(charges, decisions, start(), since).map(Some)
         } else {
@@ -90,7 +91,7 @@ impl Unsettled {
         decisions: Arc<LayerDecisions>,
         permits: Permit,
     ) -> Box<Self> {
-        let is_due = |assessed: &Assessed| {
+        let is_due = |assessed: &LimitAssessment| {
             let decision = &assessed.decision;
             let passes = decision.allowed() && !decision.would_be_denied();
             let rule = &config.rule(assessed.rule).rule;
@@ -98,7 +99,7 @@ impl Unsettled {
         };
         let all = decisions.all.iter().enumerate();
         let due = all.filter(|(_, assessed)| is_due(assessed));
-        let due = due.map(|(place, _)| place).collect();
+        let due = due.map(|(index, _)| index).collect();
         Box::new(Self {
             config: Arc::clone(config),
             decisions,
@@ -108,18 +109,18 @@ impl Unsettled {
         })
     }
 
-    /// Returns the decisions for a handler, within those of outer layers.
+    /// Returns the assessment for the handler: the decisions of outer layers and of this one.
     pub(super) fn assessment(&self, outer: Option<&Assessment>) -> Assessment {
         Assessment::within(outer, &self.config, Some(&self.decisions))
     }
 
-    /// Returns whether anything depends on the end of the request.
+    /// Returns whether the end of the request settles charges or gives permits back.
     pub(super) fn is_needed(&self) -> bool {
         !self.due.is_empty() || !self.permits.is_empty()
     }
 
-    /// Settles what depends on the head of the response. Returns whether the end of its body settles the rest. That of an upgraded
-    /// connection does not: the connection goes on, and only the handler sees its end.
+    /// Settles the charges that depend on the head of the response. Returns whether the end of its body settles the others. For an
+    /// upgraded connection, it does not: the connection outlives the body, and only the handler sees its end.
     pub(super) fn settle_by_head(&mut self, head: &response::Parts) -> bool {
         self.settle(RequestResult::Response(head, 0), false);
         if !self.becomes_a_tunnel(head.status) {
@@ -132,33 +133,34 @@ impl Unsettled {
         false
     }
 
-    /// Gives up what depends on the end of the request.
+    /// Leaves the open charges as they are.
     pub(super) fn leave(&mut self) {
         self.due.clear();
     }
 
-    /// Settles everything, and gives the permits back.
+    /// Settles all open charges, and gives the permits back.
     pub(super) fn end(&mut self, outcome: RequestResult<'_>) {
         self.settle(outcome, true);
         self.permits = Permit::default();
     }
 
     fn settle(&mut self, outcome: RequestResult<'_>, is_last: bool) {
-        for place in mem::take(&mut self.due) {
-            let assessed = &self.decisions.all[place];
+        for index in mem::take(&mut self.due) {
+            let assessed = &self.decisions.all[index];
             let rule = &self.config.rule(assessed.rule).rule;
             let Some(by_outcome) = &rule.by_outcome else {
                 continue;
             };
             if by_outcome.is_by_end && !is_last {
-                self.due.push(place);
+                self.due.push(index);
                 continue;
             }
             let request = &self.start.extensions;
             let end = RequestEnd { request, outcome };
-            // A panic must neither reach the others nor, while another one unwinds, end the process.
-            let due = || (by_outcome.due)(assessed.cost, &end);
-            match catch_unwind(AssertUnwindSafe(due)) {
+            // A panic of this closure must not keep other charges from being settled. While another panic unwinds, it would end the
+            // process.
+            let final_cost = || (by_outcome.final_cost)(assessed.cost, &end);
+            match catch_unwind(AssertUnwindSafe(final_cost)) {
                 Ok(Some(cost)) => assessed.settle_later(cost),
                 Ok(None) => {}
                 Err(_) => {
@@ -178,8 +180,8 @@ impl Unsettled {
     }
 }
 
-/// The client disconnected, or the service panicked.
-impl Drop for Unsettled {
+/// Dropped without an end, if the client has disconnected or the service has panicked.
+impl Drop for UnsettledRequest {
     fn drop(&mut self) {
         self.settle(RequestResult::Abandoned, true);
     }

@@ -7,9 +7,9 @@ use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use super::{
     charges::RequestCharges,
-    conclusion::{Additions, RefusalResponse},
+    conclusion::{RefusalResponse, ResponseAdditions},
     config::Config,
-    unsettled::{RequestStart, Unsettled},
+    unsettled::{RequestStart, UnsettledRequest},
 };
 use crate::{
     batch::{Member, OwnedMember},
@@ -17,17 +17,17 @@ use crate::{
     key::MissingId,
     limiter::{LimiterError, Members, PendingRefund},
     metrics,
-    response::InForce,
+    response::LimitsInForce,
     task::{detached, runtime_with_timer},
     transaction::Operation,
 };
 
 pub(super) type WaitFuture = Pin<Box<dyn Future<Output = WaitingRequest> + Send>>;
 
-/// A request that waits, and then has waited.
+/// A request that waits for its decision or its turn. Its future returns it.
 pub(super) struct WaitingRequest {
     config: Arc<Config>,
-    in_force: Arc<InForce>,
+    in_force: Arc<LimitsInForce>,
     members: Vec<OwnedMember>,
     missing: Option<MissingId>,
     start: RequestStart,
@@ -36,16 +36,16 @@ pub(super) struct WaitingRequest {
     held: Reservation,
 }
 
-/// What a request holds before it proceeds.
+/// The charges and permits of a request before it proceeds.
 #[derive(Default)]
 struct Reservation {
-    /// Its charges, if it waits in line. They are given back if it leaves.
+    /// The charges of a request in line. They are refunded if it leaves.
     in_line: Vec<PendingRefund>,
-    unsettled: Option<Box<Unsettled>>,
+    unsettled: Option<Box<UnsettledRequest>>,
 }
 
 impl Reservation {
-    fn proceed(mut self) -> Option<Box<Unsettled>> {
+    fn proceed(mut self) -> Option<Box<UnsettledRequest>> {
         self.in_line.drain(..).for_each(PendingRefund::keep);
         self.unsettled.take()
     }
@@ -65,7 +65,7 @@ impl WaitingRequest {
     pub(super) fn new(
         config: &Arc<Config>,
         request: &Parts,
-        in_force: Arc<InForce>,
+        in_force: Arc<LimitsInForce>,
         members: Vec<OwnedMember>,
         missing: Option<MissingId>,
     ) -> Self {
@@ -81,7 +81,7 @@ impl WaitingRequest {
         }
     }
 
-    /// Waits for the decision, unless there is one, and for the turn.
+    /// Waits for the decision, unless it is given, and then for the turn.
     pub(super) fn wait(
         self,
         decisions: Option<Vec<Decision>>,
@@ -90,7 +90,7 @@ impl WaitingRequest {
         Box::pin(async move {
             let mut waited = match decisions {
                 Some(decisions) => self.with(decisions),
-                // If the client leaves, it goes on, and then drops what the request holds.
+                // Runs in a task. If the client leaves, the task still decides, and then drops the charges and permits.
                 None => detached(self.decide()).await,
             };
             let decisions = zip(&waited.members, waited.decided.iter().flatten());
@@ -105,7 +105,7 @@ impl WaitingRequest {
                 waited.decided = Err(LimiterError::unsupported(limit, reason));
                 return waited;
             }
-            let _place = seat.map(PlaceInLine::new);
+            let _counted = seat.map(CountedSeat::new);
             tokio::time::sleep(delay).await;
             let decisions = waited.decided.iter_mut().flatten();
             decisions.for_each(|decision| decision.has_waited(delay));
@@ -126,12 +126,12 @@ impl WaitingRequest {
         }
     }
 
-    /// Takes what the decisions have charged.
+    /// Adds the decisions, and takes over their charges and permits.
     fn with(mut self, decisions: Vec<Decision>) -> Self {
         let start = mem::take(&mut self.start);
         let members = self.members();
         let asked = self.asked(&members);
-        let opened = Unsettled::of(asked, &decisions, || start, Some(self.since));
+        let opened = UnsettledRequest::of(asked, &decisions, || start, Some(self.since));
         let waits = decisions.iter().any(|decision| !decision.delay().is_zero());
         let charged = zip(&members, &decisions).filter(|_| waits);
         let in_line = charged.filter_map(|(member, decision)| {
@@ -153,7 +153,7 @@ impl WaitingRequest {
     pub(super) fn conclude(
         mut self,
         request: &mut Parts,
-        additions: &mut Additions,
+        additions: &mut ResponseAdditions,
     ) -> Result<(), RefusalResponse> {
         let held = mem::take(&mut self.held);
         let missing = self.missing.take();
@@ -182,17 +182,17 @@ impl WaitingRequest {
     }
 }
 
-/// A place in line, which the metrics count.
-struct PlaceInLine(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
+/// The seat of a request that waits in line, which the metrics count.
+struct CountedSeat(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
 
-impl PlaceInLine {
+impl CountedSeat {
     fn new(seat: OwnedSemaphorePermit) -> Self {
         metrics::waits(true);
         Self(seat)
     }
 }
 
-impl Drop for PlaceInLine {
+impl Drop for CountedSeat {
     fn drop(&mut self) {
         metrics::waits(false);
     }

@@ -115,8 +115,8 @@ impl Assembly {
             if let Some(first) = named.edit().overrides.change(folded, Some(own)) {
                 let id = shortened(first.id());
                 let location = &first.location;
-                let place = location.file.is_some().then(|| format!(" in {location}"));
-                let first = format!("for `{id}`{}", place.unwrap_or_default());
+                let source = location.file.is_some().then(|| format!(" in {location}"));
+                let first = format!("for `{id}`{}", source.unwrap_or_default());
                 let message = format!("it has an override already, {first}: remove one of them");
                 report.mistaken(message);
             }

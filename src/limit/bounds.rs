@@ -10,7 +10,7 @@ impl Limit {
     /// one's window. `None` if it has none, or an endless one.
     #[must_use]
     pub fn period(&self) -> Option<Duration> {
-        self.algorithm()?.parameters().terms().period
+        self.algorithm()?.parameters().spans().period
     }
 
     /// The longest time for which a request waits [in line](Self::max_wait), if it can wait.

@@ -2,7 +2,7 @@ use std::{mem::ManuallyDrop, time::Duration};
 
 use crate::{
     algorithm::{
-        Algorithm, AlgorithmKey, AnyState, Invalid, LimitError, State,
+        Algorithm, AlgorithmKey, AnyState, InvalidValue, LimitError, State,
         concurrency::Concurrency,
         gcra::Gcra,
         quota::{Per, Quota},
@@ -28,10 +28,10 @@ use crate::{
 /// The constructors that return `Self` panic on invalid values, at compile time in a `const`. For values from
 /// elsewhere, use [`Limit::new`] or, for text such as `10/s burst 20`, [`FromStr`](#impl-FromStr-for-Limit).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Limit(Kind);
+pub struct Limit(LimitKind);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Kind {
+enum LimitKind {
     By(Algorithm),
     Unlimited,
     Blocked,
@@ -40,11 +40,11 @@ enum Kind {
 impl Limit {
     /// Everything passes, and nothing is counted. Use it in an override, to exempt a client.
     /// [`LimitsBuilder::override_for`](super::LimitsBuilder::override_for) has an example.
-    pub const UNLIMITED: Self = Self(Kind::Unlimited);
+    pub const UNLIMITED: Self = Self(LimitKind::Unlimited);
 
     /// Nothing passes, whatever is refunded or reset. Use it in an override, to block a client, or as a default, to
     /// block every client without an override.
-    pub const BLOCKED: Self = Self(Kind::Blocked);
+    pub const BLOCKED: Self = Self(LimitKind::Blocked);
 
     /// At most `burst` at once. `count` tokens come back in each `period`.
     ///
@@ -311,19 +311,19 @@ impl Limit {
     #[inline]
     pub(crate) const fn algorithm(&self) -> Option<&Algorithm> {
         match &self.0 {
-            Kind::By(algorithm) => Some(algorithm),
-            Kind::Unlimited | Kind::Blocked => None,
+            LimitKind::By(algorithm) => Some(algorithm),
+            LimitKind::Unlimited | LimitKind::Blocked => None,
         }
     }
 
     /// Returns whether nothing passes.
     #[inline]
     pub(crate) const fn is_blocked(&self) -> bool {
-        matches!(self.0, Kind::Blocked)
+        matches!(self.0, LimitKind::Blocked)
     }
 
     pub(crate) const fn of(algorithm: Algorithm) -> Self {
-        Self(Kind::By(algorithm))
+        Self(LimitKind::By(algorithm))
     }
 
     #[track_caller]
@@ -343,7 +343,7 @@ impl Limit {
 
 /// Panics with what to change.
 #[track_caller]
-const fn valid<T: Copy>(checked: Result<T, Invalid>) -> T {
+const fn valid<T: Copy>(checked: Result<T, InvalidValue>) -> T {
     match checked {
         Ok(valid) => valid,
         Err(invalid) => panic!("{}", invalid.message),
@@ -391,9 +391,9 @@ mod tests {
     const NO_LINE: &str = "has a line to wait in: remove `max_wait`";
     const NO_BURST: &str = "only a limit per period has a burst";
 
-    type Faulty = fn() -> Limit;
+    type MistakenLimit = fn() -> Limit;
 
-    const PANICS: [(Faulty, &str); 18] = [
+    const PANICS: [(MistakenLimit, &str); 18] = [
         (|| Limit::per_second(0), "count is 0"),
         (|| Limit::per(1, Duration::ZERO), "period is 0"),
         (|| Limit::per_second(1).burst(0), "burst is 0"),

@@ -51,15 +51,15 @@ impl Limits {
         }
     }
 
-    /// Returns the place of a limit.
-    pub(crate) fn place_of(&self, name: &str) -> Option<u32> {
+    /// Returns the index of a limit.
+    pub(crate) fn index_of(&self, name: &str) -> Option<u32> {
         u32::try_from(self.named.get_index_of(name)?).ok()
     }
 
-    /// Returns the limit at a place.
+    /// Returns the limit at an index.
     #[inline]
-    pub(crate) fn at(&self, place: u32) -> &NamedLimit {
-        &self.named[place as usize]
+    pub(crate) fn at(&self, index: u32) -> &NamedLimit {
+        &self.named[index as usize]
     }
 
     /// All limits, in the order in which they were defined.
@@ -264,11 +264,11 @@ mod tests {
             };
             let limits = names.iter().fold(Limits::builder(), limit).build().unwrap();
             for name in &names {
-                let place = limits.place_of(name).unwrap();
-                let found = (limits.get(name).unwrap().name(), limits.at(place).name());
+                let index = limits.index_of(name).unwrap();
+                let found = (limits.get(name).unwrap().name(), limits.at(index).name());
                 assert_eq!(found, (&**name, &**name));
             }
-            assert!(limits.get("n").is_none() && limits.place_of("n").is_none());
+            assert!(limits.get("n").is_none() && limits.index_of("n").is_none());
         }
     }
 

@@ -30,7 +30,7 @@ struct Mistake {
     cause: Option<Arc<io::Error>>,
 }
 
-/// A place in a file or a text, or in code, which has none.
+/// Where a mistake is: the file and the line, as far as there are any. Code has neither.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Location {
     pub(crate) file: Option<Arc<Path>>,
@@ -79,7 +79,7 @@ impl LimitsError {
         self.0[0].id.as_deref()
     }
 
-    /// Writes the mistakes for events. If ids are redacted, that is only the place of the first one, if its text can quote an id.
+    /// Writes the mistakes for events. If ids are redacted, that is only the location of the first one, if its text can quote an id.
     #[cfg(feature = "reload")]
     pub(crate) fn in_events(&self, redacts_ids: bool) -> String {
         const HIDDEN: &str = "not shown, because ids are redacted (`Reloader::reload` returns it)";
@@ -160,7 +160,7 @@ impl Mistakes {
     }
 }
 
-/// Records mistakes in one place: a line of a file, or code; of one limit, and about one id.
+/// Records mistakes that share a line of a file (or none, for code), a limit and an id.
 #[derive(Clone, Copy)]
 pub(crate) struct Reporter<'a> {
     mistakes: &'a Mistakes,

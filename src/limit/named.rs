@@ -19,14 +19,14 @@ pub(crate) const REMAINING: &str = ";r=";
 /// A limit that is in force: its name, its default, and its overrides. Returned by [`Limits::get`](super::Limits::get). Clones
 /// share it.
 #[derive(Clone, Debug)]
-pub struct NamedLimit(Arc<Named>);
+pub struct NamedLimit(Arc<NamedLimitData>);
 
 #[derive(Clone, Debug)]
-pub(super) struct Named {
+pub(super) struct NamedLimitData {
     pub(super) declared: LimitName,
     pub(super) limit: Option<Limit>,
     pub(super) overrides: Overrides,
-    /// The place that defines the default or the lack of one or, before that, declares the name.
+    /// Where the default, or the lack of one, is defined. Before that, where the name is declared.
     pub(super) location: Location,
     pub(super) is_defined: bool,
     /// Whether it never refuses, because it or all limits are in shadow mode.
@@ -42,7 +42,7 @@ pub(super) struct Named {
 
 impl NamedLimit {
     pub(super) fn new(declared: LimitName, location: Location) -> Self {
-        Self(Arc::new(Named {
+        Self(Arc::new(NamedLimitData {
             limit: None,
             overrides: Overrides::new(declared.format.unwrap_or_default()),
             location,
@@ -58,7 +58,7 @@ impl NamedLimit {
     }
 
     /// Returns what a change of the limits changes.
-    pub(super) fn edit(&mut self) -> &mut Named {
+    pub(super) fn edit(&mut self) -> &mut NamedLimitData {
         Arc::make_mut(&mut self.0)
     }
 
@@ -206,7 +206,7 @@ impl NamedLimit {
         matches!(algorithm, Some(Algorithm::Block(_)))
     }
 
-    /// Returns the limit of the client with a folded id. `values` have come with the transaction, and stand in the place of the
+    /// Returns the limit of the client with a folded id. `values` have come with the transaction, and replace the
     /// default.
     #[inline]
     pub(crate) fn in_force<'a>(&'a self, id: &str, values: Option<&'a Limit>) -> Option<&'a Limit> {

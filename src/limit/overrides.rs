@@ -18,7 +18,7 @@ pub struct Override {
     limit: Arc<Limit>,
     pub(super) comment: Option<Box<str>>,
     pub(super) location: Location,
-    /// Its place in the order of all.
+    /// Its position in the order of all overrides.
     order: u64,
 }
 
@@ -122,8 +122,8 @@ impl Overrides {
         let before = match (entry, new) {
             (Entry::Occupied(mut own), Some(new)) => Some(mem::replace(own.get_mut(), new)),
             (Entry::Occupied(own), None) => Some(own.remove().0),
-            (Entry::Vacant(place), new) => {
-                new.map(|new| place.insert(new));
+            (Entry::Vacant(vacant), new) => {
+                new.map(|new| vacant.insert(new));
                 None
             }
         };
@@ -149,13 +149,13 @@ impl Overrides {
     }
 }
 
-/// Returns the places of a group and of a part in it. Tables use the other bits.
+/// Returns the index of a group, and of a part in it. Tables use the other bits.
 fn path(hash: u64) -> [usize; 2] {
     let bits = (hash >> 32) as usize;
     [bits % BRANCHES, bits / BRANCHES % BRANCHES]
 }
 
-/// Returns the branches that others do not share, each with the other one at its place.
+/// Returns the branches that others do not share, each with the other one at its index.
 fn unshared<'a, T>(
     branches: &'a [Arc<T>],
     others: Option<&'a Vec<Arc<T>>>,

@@ -2,7 +2,7 @@
 
 use super::{
     assembly::Assembly,
-    file::{self, Document, Entry, Key, Language, Node, Value, scalar, unexpected},
+    file::{self, Document, Entry, Language, MapKey, Node, Value, scalar, unexpected},
     limit::Limit,
     mistake::{Mistakes, Reporter},
     name::LimitName,
@@ -79,7 +79,7 @@ fn values(report: Reporter<'_>, form: &'static MapForm, node: &Node<'_>) -> Opti
 }
 
 /// An id, its comment and its line.
-type Listed<'a> = (&'a str, Option<&'a str>, u64);
+type ListedId<'a> = (&'a str, Option<&'a str>, u64);
 
 impl Assembly {
     /// Adds the limits in a file of defaults.
@@ -195,7 +195,7 @@ impl Assembly {
 }
 
 /// Reads values, and the ids that have them.
-fn listed<'a>(report: Reporter<'a>, node: &'a Node<'a>) -> (Option<Limit>, Vec<Listed<'a>>) {
+fn listed<'a>(report: Reporter<'a>, node: &'a Node<'a>) -> (Option<Limit>, Vec<ListedId<'a>>) {
     let Some(entry) = Entry::new(report, &OVERRIDE, node) else {
         return (None, Vec::new());
     };
@@ -217,7 +217,7 @@ fn listed<'a>(report: Reporter<'a>, node: &'a Node<'a>) -> (Option<Limit>, Vec<L
     (limit, listed)
 }
 
-fn listed_id<'a>(report: Reporter<'a>, node: &'a Node<'a>) -> Option<Listed<'a>> {
+fn listed_id<'a>(report: Reporter<'a>, node: &'a Node<'a>) -> Option<ListedId<'a>> {
     match &node.value {
         Value::Nothing => Some(("", None, node.line)),
         Value::Map(_) => {
@@ -234,11 +234,11 @@ fn listed_id<'a>(report: Reporter<'a>, node: &'a Node<'a>) -> Option<Listed<'a>>
 /// deep enough.
 fn limits<'a>(
     report: Reporter<'_>,
-    mut entries: &'a [(Key<'a>, Node<'a>)],
+    mut entries: &'a [(MapKey<'a>, Node<'a>)],
     form: &'static MapForm,
-) -> impl Iterator<Item = &'a (Key<'a>, Node<'a>)> {
+) -> impl Iterator<Item = &'a (MapKey<'a>, Node<'a>)> {
     let is_line = |text: &str| text.parse::<Limit>().is_ok();
-    let is_named = |(key, node): &(Key<'_>, Node<'_>)| {
+    let is_named = |(key, node): &(MapKey<'_>, Node<'_>)| {
         let is_limit = matches!(node.value, Value::Map(_)) || node.as_text().is_some_and(is_line);
         is_limit && form.find(&key.text).is_none()
     };

@@ -21,8 +21,8 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// If the limit is not a list of blocked clients, the id is not in its format, or the store does not answer. Then nothing has
-    /// changed, or it is not known whether the client is blocked.
+    /// If the limit is not a list of blocked clients, or the id is not in its format: nothing has changed then. Or if the store
+    /// does not answer: the client may be blocked or not then.
     pub async fn block(&self, limit: &str, id: &str, time: Duration) -> Result<(), LimiterError> {
         self.ensure_block(limit)?;
         let secs = u32::try_from(ceil_secs(time).max(1)).unwrap_or(u32::MAX);
@@ -49,7 +49,7 @@ impl Limiter {
                 limit,
                 "it is not a list of blocked clients: define it with `LimitsBuilder::block`",
             )),
-            // The step itself says that a limit is unknown.
+            // An unknown limit is an error of the step that follows.
             _ => Ok(()),
         }
     }

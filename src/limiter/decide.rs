@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::{
     Limiter, Transaction,
-    charged::Correction,
+    correction::Correction,
     error::LimiterError,
     permits::UnansweredPermits,
     record::{is_recorded, record, record_failure, record_one},
@@ -24,7 +24,7 @@ use crate::{
 pub(crate) type Members<'a> = SmallVec<[Member<'a>; 4]>;
 
 /// Boxed, so that results without errors stay small.
-pub(crate) type Failed = Box<LimiterError>;
+pub(crate) type BoxedLimiterError = Box<LimiterError>;
 
 impl Limiter {
     /// Decides one transaction, at once or by waiting for the backend.
@@ -40,7 +40,7 @@ impl Limiter {
         }
     }
 
-    /// Decides transactions, at once or by waiting for the backend. Each decision is written to the place of its transaction.
+    /// Decides transactions, at once or by waiting for the backend. Each decision is written at the index of its transaction.
     pub(crate) async fn many(
         &self,
         operation: Operation,
@@ -54,14 +54,14 @@ impl Limiter {
         }
     }
 
-    /// Decides one transaction, if the backend answers at once. Otherwise, it returns what `wait` makes of its member.
+    /// Decides one transaction if the backend answers at once. Otherwise, returns the result of `wait` for its member.
     #[inline(always)]
     pub(super) fn try_one<W>(
         &self,
         operation: Operation,
         transaction: &Transaction<'_>,
         wait: impl FnOnce(&[Member<'_>]) -> W,
-    ) -> Result<Result<Decision, W>, Failed> {
+    ) -> Result<Result<Decision, W>, BoxedLimiterError> {
         let limits = self.in_force();
         let mut folded = None;
         let mut member = None;
@@ -70,14 +70,14 @@ impl Limiter {
         Ok(decided.ok_or_else(|| wait(slice::from_ref(member))))
     }
 
-    /// Does the same for transactions. Each decision is written to the place of its transaction.
+    /// Does the same for several transactions. Each decision is written at the index of its transaction.
     pub(super) fn try_many<W>(
         &self,
         operation: Operation,
         transactions: &[Transaction<'_>],
         decisions: &mut [Decision],
         wait: impl FnOnce(&[Member<'_>]) -> W,
-    ) -> Result<Option<W>, Failed> {
+    ) -> Result<Option<W>, BoxedLimiterError> {
         let limits = self.in_force();
         let mut folded: SmallVec<[Option<Id>; 4]> = transactions.iter().map(|_| None).collect();
         let members = self.prepare_all(operation, &limits, transactions, &mut folded)?;
@@ -85,7 +85,7 @@ impl Limiter {
         Ok((!is_decided).then(|| wait(&members)))
     }
 
-    /// Prepares the member of a transaction, for what outlives its caller.
+    /// Prepares the member of a transaction for a task that outlives its caller.
     pub(super) fn client(
         &self,
         operation: Operation,
@@ -99,7 +99,7 @@ impl Limiter {
         Ok(OwnedMember::from(&*member))
     }
 
-    /// Decides a member that was prepared, at once or by waiting for the backend.
+    /// Decides a prepared member, at once or by waiting for the backend.
     pub(super) async fn decide(
         &self,
         operation: Operation,
@@ -112,7 +112,7 @@ impl Limiter {
         self.wait_for_one(operation, slice::from_ref(client)).await
     }
 
-    /// Corrects what a client was charged, at once or by waiting for the backend.
+    /// Corrects the charge of a client, at once or by waiting for the backend.
     pub(crate) async fn correct(
         &self,
         client: &OwnedMember,
@@ -129,21 +129,21 @@ impl Limiter {
         &self,
         client: &OwnedMember,
         correction: &Correction<'_>,
-    ) -> Result<Result<Decision, Vec<OwnedMember>>, Failed> {
+    ) -> Result<Result<Decision, Vec<OwnedMember>>, BoxedLimiterError> {
         let limits = self.in_force();
         let member = self.prepare_correction(&limits, client, correction)?;
         let decided = self.decide_one(correction.operation, &member)?;
         Ok(decided.ok_or_else(|| owned(slice::from_ref(&member))))
     }
 
-    /// Decides a member, if the backend answers at once. A list would take longer than the arithmetic of one.
-    // Out of line, the decision is moved once more, which takes 4 of 78 ns.
+    /// Decides a single member if the backend answers at once. Making it a list would take longer than its arithmetic.
+    // Inlined, because the decision would otherwise be moved once more, which takes 4 of 78 ns.
     #[inline(always)]
     pub(crate) fn decide_one(
         &self,
         operation: Operation,
         member: &Member<'_>,
-    ) -> Result<Option<Decision>, Failed> {
+    ) -> Result<Option<Decision>, BoxedLimiterError> {
         let members = slice::from_ref(member);
         let mut answer = Answer::default();
         if let Some(decision) = Decision::without_bucket(operation, member) {
@@ -165,14 +165,14 @@ impl Limiter {
         )))
     }
 
-    /// Decides members, if the backend answers at once. Each decision is written to the place of its member.
+    /// Decides members, if the backend answers at once. Each decision is written at the index of its member.
     #[inline(never)]
     pub(crate) fn decide_all(
         &self,
         operation: Operation,
         members: &[Member<'_>],
         decisions: &mut [Decision],
-    ) -> Result<bool, Failed> {
+    ) -> Result<bool, BoxedLimiterError> {
         let mut some = Members::new();
         let asked = asked(operation, members, &mut some, decisions);
         if !asked.is_empty() {
@@ -216,7 +216,7 @@ impl Limiter {
         Ok(decision)
     }
 
-    /// Decides members where the backend does not answer at once.
+    /// Decides members by waiting for the backend.
     pub(crate) async fn wait(
         &self,
         operation: Operation,
@@ -257,19 +257,19 @@ impl Limiter {
 }
 
 #[cold]
-fn failed(operation: Operation, members: &[Member<'_>], error: BackendError) -> Failed {
+fn failed(operation: Operation, members: &[Member<'_>], error: BackendError) -> BoxedLimiterError {
     let error = LimiterError::not_decided(error, members);
     record_failure(operation, members, &error);
     Box::new(error)
 }
 
-/// Returns copies that borrow nothing.
+/// Returns copies of members that own their data.
 pub(crate) fn owned(members: &[Member<'_>]) -> Vec<OwnedMember> {
     members.iter().map(OwnedMember::from).collect()
 }
 
-/// Returns the members of which the backend is asked, and writes the decisions on the others. If one of these denies the batch,
-/// the backend is not asked at all.
+/// Returns the members that the backend has to decide, and writes the decisions on the others. If one of the others denies the
+/// batch, the backend is not asked.
 #[inline]
 fn asked<'m, 'a>(
     operation: Operation,
@@ -292,7 +292,7 @@ fn asked<'m, 'a>(
     some
 }
 
-/// Writes the decisions on the members that the backend was asked for.
+/// Writes the decisions on the members that the backend has decided.
 #[inline]
 fn conclude(
     batch: &Batch<'_>,
@@ -303,9 +303,9 @@ fn conclude(
 ) {
     let mut judged = zip(batch.members, answers);
     let passes = judged.all(|(member, answer)| answer.passed || !batch.votes(member));
-    let places = zip(members, decisions);
-    let places = places.filter(|(member, _)| member.has_bucket());
-    for ((member, decision), answer) in zip(places, answers) {
+    let pairs = zip(members, decisions);
+    let pairs = pairs.filter(|(member, _)| member.has_bucket());
+    for ((member, decision), answer) in zip(pairs, answers) {
         *decision = Decision::new(batch.operation, member, answer, source, passes);
     }
 }

@@ -41,7 +41,7 @@ pub enum LimiterError {
         limit: String,
         /// The cost.
         cost: u32,
-        /// The most that can pass at once: the burst of a token bucket. With leases, it is the part that they leave.
+        /// The most that can pass at once: the burst of a token bucket. With leases, it is the part of the burst that they leave.
         burst: u32,
     },
     /// The limit cannot grant this cost in this way.
@@ -74,7 +74,7 @@ pub enum LimiterError {
         /// The bucket's key.
         key: String,
     },
-    /// The clock shows an instant at which nothing can be decided.
+    /// The clock shows an instant that is out of range.
     #[error(transparent)]
     InvalidNow(InvalidNow),
     /// The backend has not decided.
@@ -142,14 +142,14 @@ impl LimiterError {
     /// Creates the error for a batch that the backend has not decided.
     #[cold]
     pub(super) fn not_decided(error: BackendError, members: &[Member<'_>]) -> Self {
-        let (place, most) = match error {
+        let (index, most) = match error {
             BackendError::InvalidNow(error) => return Self::InvalidNow(error),
             BackendError::NoRoom { member } => (member, None),
             BackendError::TooCostly { member, most } => (member, Some(most)),
             error => return Self::Backend(error),
         };
         let mut asked = members.iter().filter(|member| member.has_bucket());
-        let Some(member) = asked.nth(place) else {
+        let Some(member) = asked.nth(index) else {
             return Self::Backend(error);
         };
         let limit = member.limit.name().to_owned();

@@ -3,7 +3,7 @@ use std::{fmt, slice, sync::Arc};
 use super::{Limiter, LimiterError, Transaction, permits::UnansweredPermits};
 use crate::{
     decision::Decision,
-    limiter::charged::PendingRefund,
+    limiter::correction::PendingRefund,
     task::{detached, runtime_with_timer},
     transaction::{Operation, Receipt},
 };
@@ -11,8 +11,8 @@ use crate::{
 /// A handle on one limit of a [`Limiter`]. Created by [`Limiter::limit`].
 ///
 /// A handle is cheap to clone, and stays correct across reloads. If a reload removes its name, its calls return
-/// [`UnknownLimit`](LimiterError::UnknownLimit); a handle does not prevent such a reload. If the limit has no values,
-/// nothing is limited.
+/// [`UnknownLimit`](LimiterError::UnknownLimit); a handle does not prevent such a reload. If the limit has no values, everything is
+/// allowed.
 ///
 /// ```
 /// use tollgate::{Limit, Limiter, Limits, MemoryBackend};
@@ -153,8 +153,8 @@ impl LimitHandle {
     ///
     /// # Cancellation safety
     ///
-    /// If the future is dropped before it has returned, it refunds its charge exactly once, in a task that outlives it. The
-    /// caller that is last in line gives its slot back. A slot in the middle of the line is lost.
+    /// If the future is dropped before it has returned, a task that outlives it refunds the charge exactly once. This works for the
+    /// last caller in line. The slot of a caller in the middle of the line is lost.
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ impl LimitHandle {
     pub async fn acquire(&self, id: &str) -> Result<Decision, LimiterError> {
         let limiter = self.limiter.clone();
         let client = limiter.client(Operation::Spend, &self.transaction(id))?;
-        // If the caller leaves, it goes on, and then drops the charge, which gives it back.
+        // Runs in a task. If the caller leaves, the task still decides, and then drops the charge, which refunds it.
         let (decision, charge) = detached(async move {
             let decision = limiter.decide(Operation::Spend, &client).await?;
             let charge = PendingRefund::new(&limiter, &client.as_member(), &decision);
@@ -178,7 +178,7 @@ impl LimitHandle {
         Ok(decision)
     }
 
-    /// Looks at the client's bucket as it is. See [`Limiter::peek`].
+    /// Returns the figures of the client's bucket. See [`Limiter::peek`].
     ///
     /// # Errors
     ///

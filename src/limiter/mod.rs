@@ -1,7 +1,7 @@
 //! The engine without HTTP: decides transactions by limits, with the state that a backend keeps.
 
 mod block;
-mod charged;
+mod correction;
 mod decide;
 mod error;
 mod handle;
@@ -22,10 +22,10 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 pub use self::permits::Permit;
-use self::{charged::Corrections, permit_keeper::PermitKeeper};
+use self::{correction::Corrections, permit_keeper::PermitKeeper};
 pub(crate) use self::{
-    charged::{Correction, PendingRefund},
-    decide::{Failed, Members, owned},
+    correction::{Correction, PendingRefund},
+    decide::{BoxedLimiterError, Members, owned},
     not_admitted::{DenialText, NotAdmittedBy},
     permits::LentPermit,
     prepare::check_line,
@@ -105,7 +105,7 @@ impl Limiter {
         }
     }
 
-    /// Creates a limiter that uses the backend's clock, for limits that a user of the program writes.
+    /// Creates a limiter that uses the backend's clock, for limits that users of your program write.
     ///
     /// # Errors
     ///
@@ -154,8 +154,8 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// If the store does not answer. What could not be given back stays charged until time has replaced it. Permits stay known:
-    /// they are given back in the background, and another call tries it at once.
+    /// If the store does not answer. Units that could not be given back stay charged until they come back with time. Permits are
+    /// tried again in the background, and at once if this is called again.
     pub async fn close(&self) -> Result<(), LimiterError> {
         let released = self.shared.permits.close().await;
         self.shared.corrections.ended().await;
@@ -169,13 +169,13 @@ impl Limiter {
         self.shared.limits.load_full()
     }
 
-    /// The limits in force, for the time of one decision.
+    /// Returns the limits in force, for the duration of one decision.
     #[inline]
     fn in_force(&self) -> Guard<Arc<Limits>> {
         self.shared.limits.load()
     }
 
-    /// The time of the clock that was set, or else the system's.
+    /// Returns the time of the limiter's clock or, if it has none, of the system.
     pub(crate) fn time(&self) -> Timestamp {
         self.now().unwrap_or_else(|| SystemClock::new().now())
     }
@@ -189,8 +189,7 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// If the limit is not known, the id or the cost is not one for it, or the backend does not
-    /// answer.
+    /// If the limit is not known, the id or the cost is not valid for it, or the backend does not answer.
     pub async fn check(&self, transaction: &Transaction<'_>) -> Result<Decision, LimiterError> {
         self.one(Operation::Check, transaction).await
     }
@@ -211,8 +210,7 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// If the limit is not known, the id or the cost is not one for it, or the backend does not
-    /// answer. A denial is not an error.
+    /// If the limit is not known, the id or the cost is not valid for it, or the backend does not answer. A denial is not an error.
     pub async fn spend(&self, transaction: &Transaction<'_>) -> Result<Decision, LimiterError> {
         self.one(Operation::Spend, transaction).await
     }
@@ -221,8 +219,7 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// If one of them is an error for [`spend`](Self::spend), or two are for the same bucket. Then
-    /// nothing is charged.
+    /// If one of them is an error for [`spend`](Self::spend), or two of them are for the same bucket. Nothing is charged then.
     pub async fn spend_batch(
         &self,
         transactions: &[Transaction<'_>],
@@ -300,10 +297,10 @@ impl Limiter {
 
     /// Fills the buckets of these transactions, whatever their costs and modes.
     ///
-    /// A client that is [blocked](crate::Limit::BLOCKED) stays blocked. [`peek`](Self::peek) tells what a reset would change.
+    /// A client that is [blocked](crate::Limit::BLOCKED) stays blocked. [`peek`](Self::peek) shows the bucket before a reset.
     ///
-    /// A bucket belongs to its algorithm, and those of the algorithms in force are filled. If a reload has changed the
-    /// algorithm of a limit, what was spent before stays in the old bucket.
+    /// A bucket belongs to the algorithm of its limit. If a reload has changed the algorithm, this fills the bucket of the new one,
+    /// and the old bucket stays as it is.
     ///
     /// # Errors
     ///
@@ -312,10 +309,10 @@ impl Limiter {
         self.batch(Operation::Reset, transactions).await.map(drop)
     }
 
-    /// Renews the permits of [receipts](Transaction::of_receipt), on [concurrency limits](crate::Limit::concurrent): they
-    /// count from now on, for another [hold](crate::Limit::hold). Each is renewed or not, whatever happens to the others, and
-    /// several can be of one bucket. [`renewed`](Decision::renewed) says whether they were still there, and
-    /// [`receipt`](Decision::receipt) is the new receipt. The old one is void.
+    /// Renews the permits of [receipts](Transaction::of_receipt), on [concurrency limits](crate::Limit::concurrent): they count
+    /// from now on, for another [hold](crate::Limit::hold). Each is renewed independently of the others, and several can be of one
+    /// bucket. [`renewed`](Decision::renewed) says whether they were still there, and [`receipt`](Decision::receipt) is the new
+    /// receipt. The old one is void.
     ///
     /// [`LimitHandle::enter`] and the [layer](crate::layer) renew their permits themselves.
     ///
@@ -330,12 +327,11 @@ impl Limiter {
         self.batch(Operation::Renew, transactions).await
     }
 
-    /// Looks at a bucket as it is, for pages of administrators and of clients. Nothing is charged, counted or logged.
+    /// Returns the figures of a bucket, for pages of administrators and of clients. Nothing is charged, counted or logged.
     ///
-    /// In contrast to [`check`](Self::check), whose figures are those after a spend, [`remaining`](Decision::remaining)
-    /// is what the bucket holds now, for every algorithm. [`next_after`](Decision::next_after) is the time until the
-    /// transaction's cost would pass without waiting in line, and [`allowed`](Decision::allowed) tells whether it would
-    /// pass so now. The transaction's mode does not matter.
+    /// [`remaining`](Decision::remaining) is what the bucket holds now, while the figures of [`check`](Self::check) are those after
+    /// a spend. [`next_after`](Decision::next_after) is the time until the transaction's cost would pass without waiting in line,
+    /// and [`allowed`](Decision::allowed) tells whether it would pass now without waiting. The transaction's mode has no effect.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter, Limits, MemoryBackend};
@@ -372,7 +368,7 @@ impl Limiter {
     }
 }
 
-/// Returns a place for the decision on each transaction.
+/// Returns an initial decision for each transaction, to be overwritten.
 fn open(transactions: &[Transaction<'_>]) -> SmallVec<[Decision; 4]> {
     transactions.iter().map(|_| Decision::NOT_LIMITED).collect()
 }

@@ -14,22 +14,22 @@ use tracing::instrument::WithSubscriber;
 use super::{error::LimiterError, permit_record::PermitRecord, record::record_loss};
 use crate::task::runtime_with_timer;
 
-/// How often permits that are due are looked for: four times within the shortest hold.
+/// The time between two searches for permits that are due. It is a quarter of the shortest hold.
 const TICK: Duration = Duration::from_millis(250);
-/// The most permits that are renewed or given back at the same time. Their messages travel together.
+/// The most permits that are renewed or given back at the same time, so that their messages share commands.
 const MOST_TOGETHER: usize = 256;
 
-/// The permits of a process by one limiter: those that it holds, and those that the store does not have back yet. The former are
-/// renewed every third of their hold, by any runtime that has taken one.
+/// The permits of one limiter in this process: those that are held, and those that the store has not yet taken back. Held permits
+/// are renewed every third of their hold, by any runtime that has taken one.
 #[derive(Default)]
 pub(super) struct PermitKeeper(Mutex<KeptPermits>);
 
 #[derive(Default)]
 struct KeptPermits {
-    /// By number, so that they are renewed in their order.
+    /// The records by number, so that permits are renewed in the order in which they were taken.
     records: BTreeMap<u64, Arc<PermitRecord>>,
     next: u64,
-    /// The runtimes with a task.
+    /// The runtimes that have a task.
     running: HashSet<RuntimeId>,
 }
 
@@ -64,14 +64,14 @@ impl PermitKeeper {
         Ok(())
     }
 
-    /// Lets all permits be renewed soon, because the limits have changed: they may count for a shorter time now.
+    /// Lets all permits be renewed soon. The limits have changed, and permits may count for a shorter time now.
     pub(super) fn renew_soon(&self) {
         for record in self.0.lock().records.values() {
             record.renew_soon();
         }
     }
 
-    /// Gives all permits back, before the process ends. Fails if any of them could not be given back: it stays known.
+    /// Gives all permits back, before the process ends. Returns an error if one of them could not be given back. Its record stays.
     pub(super) async fn close(&self) -> Result<(), LimiterError> {
         let records: Vec<_> = self.0.lock().records.values().cloned().collect();
         let mut result = Ok(());
@@ -91,13 +91,12 @@ impl PermitKeeper {
     }
 }
 
-/// A task that renews permits and gives them back. When it ends, with its runtime or because no permit is left, another one can
-/// begin.
+/// A task that renews permits and gives them back. It ends with its runtime, or when no permit is left. Another one can start then.
 struct KeeperRun {
     keeper: Arc<PermitKeeper>,
     id: RuntimeId,
     is_over: bool,
-    /// Permits whose loss is not logged yet. Those that are lost together have one line.
+    /// Permits whose loss is not logged yet. Permits that are lost together share a line.
     lost: Vec<Arc<PermitRecord>>,
 }
 
@@ -131,7 +130,8 @@ impl KeeperRun {
     fn due(&mut self) -> Option<Vec<Arc<PermitRecord>>> {
         let mut kept = self.keeper.0.lock();
         if kept.records.is_empty() {
-            // Under the same lock, so that no permit is added that this task does not see.
+            // Removed under the lock that also guards the records, so that no permit is added that neither this task nor a new one
+            // sees.
             kept.running.remove(&self.id);
             self.is_over = true;
             return None;

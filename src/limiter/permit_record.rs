@@ -1,11 +1,11 @@
-//! The permits of one charge, from when they are taken until the store has them back.
+//! The permits of one charge, until the store has taken them back.
 
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, time::Instant};
 
-use super::{Limiter, charged::Correction, error::LimiterError};
+use super::{Limiter, correction::Correction, error::LimiterError};
 use crate::{
     batch::OwnedMember,
     metrics::PermitCount,
@@ -15,51 +15,52 @@ use crate::{
 /// The time between the starts of two attempts to give permits back.
 const REFUND_PAUSE: Duration = Duration::from_millis(250);
 
-/// The permits of one charge. Their receipt has their name, so each message about them can be repeated and can come late.
+/// The permits of one charge. The receipt contains their name, so messages about them can be repeated and can be late.
 pub(super) struct PermitRecord {
     limiter: Limiter,
     pub(super) client: OwnedMember,
     receipt: Receipt,
-    /// The key among the permits of the limiter.
+    /// The key of this record in the keeper.
     pub(super) number: u64,
-    /// The runtime that took them. It gives them back, unless they are dropped in another one.
+    /// The runtime in which the permits were taken. They are given back in it, unless they are dropped in another runtime.
     runtime: Option<Handle>,
-    course: Mutex<Course>,
+    state: Mutex<PermitState>,
 }
 
-struct Course {
-    stage: Stage,
-    /// When they were taken or renewed last, at the latest. For work that has ended, when it has.
+struct PermitState {
+    stage: PermitStage,
+    /// The latest instant at which the permits can have been taken or renewed. After the end of their work, the instant of that
+    /// end.
     since: Instant,
     hold: Duration,
-    /// When they have to be renewed, or given back, for the next time.
+    /// When the next attempt to renew or to give back is due.
     due: Instant,
-    /// Counts them until their work has ended, or they are lost.
+    /// Counts the permits in metrics, until their work has ended or they are lost.
     counted: Option<PermitCount>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Their work goes on, and they are renewed.
+enum PermitStage {
+    /// The work is running, and the permits are renewed.
     Working,
-    /// Their work has ended, and they are given back until that has succeeded or the hold has passed.
+    /// The work has ended. The permits are given back, again and again, until this succeeds or the hold has passed.
     Ended,
-    /// They are back, or lost.
+    /// The permits are given back or lost.
     Over,
 }
 
-impl Course {
-    /// Returns whether the hold is not over.
+impl PermitState {
+    /// Returns whether the hold has not passed yet.
     fn lasts(&self) -> bool {
         self.since.elapsed() < self.hold
     }
 
     /// Ends the work. Returns whether it was going on.
     fn end(&mut self) -> bool {
-        if self.stage != Stage::Working {
+        if self.stage != PermitStage::Working {
             return false;
         }
-        self.stage = Stage::Ended;
+        self.stage = PermitStage::Ended;
         self.since = Instant::now();
         self.due = self.since + REFUND_PAUSE;
         self.counted = None;
@@ -68,7 +69,8 @@ impl Course {
 }
 
 impl PermitRecord {
-    /// Creates the record of permits that were asked for at an instant, and count from then on at the latest.
+    /// Creates the record of permits. `since` is the instant before they were asked for, so the hold starts at that instant or
+    /// later.
     pub(super) fn new(
         number: u64,
         limiter: &Limiter,
@@ -83,8 +85,8 @@ impl PermitRecord {
             receipt,
             number,
             runtime: Handle::try_current().ok(),
-            course: Mutex::new(Course {
-                stage: Stage::Working,
+            state: Mutex::new(PermitState {
+                stage: PermitStage::Working,
                 since,
                 hold,
                 due: since + hold / 3,
@@ -94,27 +96,27 @@ impl PermitRecord {
     }
 
     pub(super) fn is_held(&self) -> bool {
-        let course = self.course.lock();
-        course.stage == Stage::Working && course.lasts()
+        let state = self.state.lock();
+        state.stage == PermitStage::Working && state.lasts()
     }
 
     pub(super) fn is_working(&self) -> bool {
-        self.course.lock().stage == Stage::Working
+        self.state.lock().stage == PermitStage::Working
     }
 
-    /// Lets the permits be renewed soon.
+    /// Lets the keeper renew the permits in its next search.
     pub(super) fn renew_soon(&self) {
-        self.course.lock().due = Instant::now();
+        self.state.lock().due = Instant::now();
     }
 
-    /// Returns whether the permits have to be renewed, or given back, within some time.
+    /// Returns whether an attempt to renew or to give back is due within some time.
     pub(super) fn is_due_within(&self, time: Duration) -> bool {
-        Instant::now() + time >= self.course.lock().due
+        Instant::now() + time >= self.state.lock().due
     }
 
     /// Ends the work, and begins to give the permits back.
     pub(super) fn end(self: &Arc<Self>) {
-        if !self.course.lock().end() {
+        if !self.state.lock().end() {
             return;
         }
         let record = Arc::clone(self);
@@ -126,24 +128,24 @@ impl PermitRecord {
 
     /// Ends the work, and gives the permits back. Returns whether they were still there.
     pub(super) async fn release(self: Arc<Self>) -> Result<bool, LimiterError> {
-        self.course.lock().end();
+        self.state.lock().end();
         self.give_back().await
     }
 
-    /// Gives the permits back, if their work has ended. If the store does not answer, the keeper tries it again.
+    /// Gives the permits back if their work has ended. If the store does not answer, the keeper tries again.
     pub(super) async fn give_back(self: Arc<Self>) -> Result<bool, LimiterError> {
         {
-            let mut course = self.course.lock();
-            if course.stage != Stage::Ended {
+            let mut state = self.state.lock();
+            if state.stage != PermitStage::Ended {
                 return Ok(false);
             }
-            course.due = Instant::now() + REFUND_PAUSE;
+            state.due = Instant::now() + REFUND_PAUSE;
         }
         let refund = self.limiter.give_back(&self.client, &self.receipt).await;
         let is_repeated =
-            matches!(refund, Err(LimiterError::Backend(_))) && self.course.lock().lasts();
+            matches!(refund, Err(LimiterError::Backend(_))) && self.state.lock().lasts();
         if is_repeated {
-            // The runtime that has begun this may have no task that repeats it.
+            // The keeper may have no task in this runtime that would try again.
             let _without_runtime = self.limiter.shared.permits.run_here();
         } else {
             self.is_over();
@@ -155,43 +157,43 @@ impl PermitRecord {
     pub(super) async fn renew(self: Arc<Self>) -> bool {
         let since = Instant::now();
         {
-            let mut course = self.course.lock();
-            course.due = since + course.hold / 12;
+            let mut state = self.state.lock();
+            state.due = since + state.hold / 12;
         }
         let renewal = Correction::of_receipt(Operation::Renew, &self.receipt);
         let renewed = self.limiter.correct(&self.client, renewal).await;
         let hold = self.limiter.hold_of(&self.client);
-        let mut course = self.course.lock();
-        if course.stage != Stage::Working {
+        let mut state = self.state.lock();
+        if state.stage != PermitStage::Working {
             return false;
         }
         match (renewed, hold) {
             (Ok(renewed), Some(hold)) if renewed.renewed() => {
-                course.since = since;
-                course.hold = hold;
-                course.due = since + hold / 3;
+                state.since = since;
+                state.hold = hold;
+                state.due = since + hold / 3;
                 return false;
             }
-            // They may be there, so another attempt is made before they expire.
-            (Err(_), _) if course.lasts() => return false,
+            // The store may still have the permits, so the keeper tries again before they expire.
+            (Err(_), _) if state.lasts() => return false,
             (Ok(renewed), _) if !renewed.limited() => {
-                drop(course);
-                // The limit has gone.
+                drop(state);
+                // The limit was removed.
                 self.is_over();
                 return false;
             }
             _ => {}
         }
-        drop(course);
+        drop(state);
         self.is_over();
         true
     }
 
     fn is_over(&self) {
-        let mut course = self.course.lock();
-        course.stage = Stage::Over;
-        course.counted = None;
-        drop(course);
+        let mut state = self.state.lock();
+        state.stage = PermitStage::Over;
+        state.counted = None;
+        drop(state);
         self.limiter.shared.permits.forget(self.number);
     }
 }

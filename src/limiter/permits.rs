@@ -18,11 +18,11 @@ use crate::{
     transaction::{Mode, Operation, Receipt},
 };
 
-/// The right to do a piece of work, on a [concurrency limit](crate::Limit::concurrent). Dropping it ends the work, and lets
-/// the next one start. [`LimitHandle::enter`] returns it, and [`Assessment::permits`](crate::layer::Assessment::permits) those
-/// of a request.
+/// The right to run a piece of work under a [concurrency limit](crate::Limit::concurrent). Dropping it ends the work, so that other
+/// work can start. [`LimitHandle::enter`] returns it, and [`Assessment::permits`](crate::layer::Assessment::permits) those of a
+/// request.
 ///
-/// While it exists, it is renewed in the background. A process that dies gives its permits back after at most the
+/// While it exists, it is renewed in the background. If the process dies, its permits come back after at most the
 /// [hold](crate::Limit::hold).
 ///
 /// It is empty if nothing was charged, because no limit is configured or it is in shadow mode.
@@ -30,18 +30,18 @@ use crate::{
 #[must_use = "dropping a permit gives it back"]
 pub struct Permit(SmallVec<[Arc<Work>; 1]>);
 
-/// A permit that somebody else holds.
+/// A permit that another owner holds. It does not keep the work alive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LentPermit(SmallVec<[Weak<Work>; 1]>);
 
 impl LentPermit {
-    /// Returns the permit, if somebody still holds it.
+    /// Returns the permit if its owner still holds it.
     pub(crate) fn permit(&self) -> Permit {
         Permit(self.0.iter().filter_map(Weak::upgrade).collect())
     }
 }
 
-/// A piece of work, which ends when it is dropped.
+/// Ends a piece of work when it is dropped.
 struct Work(Arc<PermitRecord>);
 
 impl Drop for Work {
@@ -100,7 +100,7 @@ impl LimitHandle {
 }
 
 impl Permit {
-    /// Holds the permits that a decision on a member has charged. They count from when it was asked for, at the latest.
+    /// Holds the permits that a decision on a member has charged. `since` is the instant before the store was asked.
     pub(crate) fn hold(
         limiter: &Limiter,
         member: &Member<'_>,
@@ -108,7 +108,7 @@ impl Permit {
         since: Instant,
     ) -> Result<Self, LimiterError> {
         let client = OwnedMember::from(member);
-        // The limits can be other ones by now.
+        // The limits can have changed since the decision.
         let hold = limiter.hold_of(&client);
         let (Some(receipt), Some(hold)) = (decision.receipt(), hold) else {
             return Ok(Self::default());
@@ -120,23 +120,23 @@ impl Permit {
             PermitRecord::new(number, limiter, client, receipt, time, Some(counted))
         });
         let permit = Self(smallvec![Arc::new(Work(record))]);
-        // An error drops the permit, which gives it back.
+        // On an error, the permit is dropped, which gives it back.
         let running = limiter.shared.permits.run_here();
         running.map_err(|reason| LimiterError::unsupported(limit, reason))?;
         Ok(permit)
     }
 
-    /// Holds what several permits hold.
+    /// Joins several permits into one.
     pub(crate) fn join(permits: impl IntoIterator<Item = Self>) -> Self {
         Self(permits.into_iter().flat_map(|permit| permit.0).collect())
     }
 
-    /// Lends the permit to others, who can hold it for as long as somebody does.
+    /// Returns a reference with which others can hold the permit, too, as long as it is held.
     pub(crate) fn lend(&self) -> LentPermit {
         LentPermit(self.0.iter().map(Arc::downgrade).collect())
     }
 
-    /// Returns whether nobody else holds it.
+    /// Returns whether there is no other owner of the permit.
     pub(crate) fn is_held_here_alone(&self) -> bool {
         self.0.iter().all(|work| Arc::strong_count(work) == 1)
     }
@@ -146,7 +146,7 @@ impl Permit {
     }
 
     /// Returns whether the permit still counts. It is lost if this process was paused or cut off from the store for longer
-    /// than the hold, which is logged. Others may have started in its place since.
+    /// than the hold, which is logged. Other work may have started since.
     ///
     /// It is always true if no limit is configured.
     #[must_use]
@@ -182,7 +182,7 @@ impl fmt::Debug for Permit {
     }
 }
 
-/// Permits that the store was asked for, or asked to take back, until its answer is there. If none comes, they are given back by
+/// Permits that the store was asked to grant or to take back, until it has answered. Without an answer, they are given back by
 /// their names in the background.
 pub(super) struct UnansweredPermits<'a> {
     limiter: &'a Limiter,
@@ -196,7 +196,7 @@ struct UnansweredPermit {
 }
 
 impl<'a> UnansweredPermits<'a> {
-    /// Those that a batch spends.
+    /// Creates the list of the permits that a batch spends.
     pub(super) fn of_batch(limiter: &'a Limiter, batch: &Batch<'_>) -> Self {
         let asked = batch.members.iter().filter_map(|member| {
             let hold = member.algorithm().hold()?;
@@ -215,7 +215,7 @@ impl<'a> UnansweredPermits<'a> {
         }
     }
 
-    /// Those of a receipt that is refunded.
+    /// Creates the list of the permits of a receipt that is refunded.
     pub(super) fn of_refund(limiter: &'a Limiter, client: &OwnedMember, receipt: &Receipt) -> Self {
         let permits = limiter.hold_of(client).map(|hold| UnansweredPermit {
             client: client.clone(),

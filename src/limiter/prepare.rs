@@ -1,16 +1,16 @@
-//! From transactions and corrections to the members of a batch.
+//! Turns transactions and corrections into the members of a batch.
 
 use smallvec::SmallVec;
 
 use super::{
     Limiter, Transaction,
-    charged::Correction,
-    decide::{Failed, Members},
+    correction::Correction,
+    decide::{BoxedLimiterError, Members},
     error::LimiterError,
 };
 use crate::{
     algorithm::{Algorithm, Ask, AskError, Verb},
-    batch::{Member, Needs, OwnedMember, Role},
+    batch::{DecisionBasis, Member, MemberRole, OwnedMember},
     id::{Id, MISSING, client_hash},
     limit::{Limits, NamedLimit},
     transaction::{Mode, Operation, Receipt},
@@ -24,7 +24,7 @@ impl Limiter {
         limits: &'a Limits,
         transactions: &[Transaction<'a>],
         folded: &'a mut [Option<Id>],
-    ) -> Result<Members<'a>, Failed> {
+    ) -> Result<Members<'a>, BoxedLimiterError> {
         let mut members = Members::new();
         for (transaction, folded) in transactions.iter().zip(folded) {
             let mut member = None;
@@ -40,8 +40,8 @@ impl Limiter {
         Ok(members)
     }
 
-    /// Prepares the member of a transaction: looks up its limit, and folds and hashes its id. It is made where it stays, because
-    /// copies take longer than the arithmetic.
+    /// Prepares the member of a transaction: looks up its limit, and folds and hashes its id. The member is written to its slot,
+    /// because moving it would take longer than the arithmetic.
     #[inline(always)]
     pub(super) fn prepare<'m, 'a>(
         &self,
@@ -49,8 +49,8 @@ impl Limiter {
         limits: &'a Limits,
         transaction: &Transaction<'a>,
         folded: &'a mut Option<Id>,
-        place: &'m mut Option<Member<'a>>,
-    ) -> Result<&'m mut Member<'a>, Failed> {
+        slot: &'m mut Option<Member<'a>>,
+    ) -> Result<&'m mut Member<'a>, BoxedLimiterError> {
         let limit = named(limits, transaction.limit)?;
         let id = canonical(limit, transaction, folded)?;
         let ask = Ask {
@@ -58,15 +58,15 @@ impl Limiter {
             waits: !transaction.no_wait,
             ..Ask::new(Verb::Peek, transaction.cost)
         };
-        let role = Role {
+        let role = MemberRole {
             mode: transaction.mode,
             on_failure: transaction.on_failure,
             is_secret: transaction.is_secret,
-            ..Role::default()
+            ..MemberRole::default()
         };
         let id = (id, client_hash(id));
         let values = transaction.values;
-        let member = place.insert(Member::prepared(operation, limit, id, values, ask, role));
+        let member = slot.insert(Member::prepared(operation, limit, id, values, ask, role));
         if let Some(receipt) = transaction.receipt {
             ask_for_charge(operation, receipt, member)?;
         }
@@ -75,13 +75,13 @@ impl Limiter {
         Ok(member)
     }
 
-    /// Prepares the correction of what a client was charged.
+    /// Prepares the correction of a charge.
     pub(super) fn prepare_correction<'a>(
         &self,
         limits: &'a Limits,
         client: &'a OwnedMember,
         correction: &Correction<'_>,
-    ) -> Result<Member<'a>, Failed> {
+    ) -> Result<Member<'a>, BoxedLimiterError> {
         let limit = named(limits, client.limit().name())?;
         let cost = correction.receipt.map_or(correction.cost, Receipt::cost);
         let ask = Ask {
@@ -97,15 +97,15 @@ impl Limiter {
         Ok(member)
     }
 
-    /// Checks that the backend and the algorithm of a member can answer at all, whatever the state of the bucket. In shadow mode,
-    /// a cost that can never pass is only denied.
+    /// Checks that the backend and the algorithm of a member can answer its question at all, whatever the state of the bucket. In
+    /// shadow mode, a cost that can never pass is a denial, not an error.
     #[inline]
     pub(crate) fn accept(
         &self,
         operation: Operation,
         asks_for_part: bool,
         member: &mut Member<'_>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), BoxedLimiterError> {
         if !member.has_bucket() {
             return Ok(());
         }
@@ -119,10 +119,10 @@ impl Limiter {
         let algorithm = member.algorithm();
         let verb = match operation {
             Operation::Reset => return Ok(()),
-            // They are refused even if their mode asks nothing of the bucket.
+            // Renewals are checked even if their mode does not use the bucket.
             Operation::Renew => Verb::Renew,
             Operation::Refund if ask.charge.is_none() => Verb::Refund,
-            // A peek asks what a spend would get.
+            // A peek shows what a spend would get.
             Operation::Peek => Verb::Spend,
             _ => ask.verb,
         };
@@ -136,12 +136,12 @@ impl Limiter {
             Err(error) => error,
         };
         match error {
-            // A debit has no bound, and so its refund has none.
+            // The cost of a debit has no bound, so neither has that of its refund.
             AskError::TooCostly(_) if verb == Verb::Refund && member.mode() == Mode::Debit => {
                 Ok(())
             }
             AskError::TooCostly(_) if member.limit.is_shadow() => {
-                member.role.needs = Needs::Refusal;
+                member.role.basis = DecisionBasis::Block;
                 Ok(())
             }
             error => {
@@ -152,18 +152,18 @@ impl Limiter {
     }
 }
 
-/// Lets a refund or a renewal be about the charge of a receipt.
+/// Makes a refund or a renewal refer to the charge of a receipt.
 #[cold]
 fn ask_for_charge(
     operation: Operation,
     receipt: &Receipt,
     member: &mut Member<'_>,
-) -> Result<(), Failed> {
+) -> Result<(), BoxedLimiterError> {
     let is_asked = matches!(operation, Operation::Refund | Operation::Renew);
     if !is_asked || !member.has_bucket() {
         return Ok(());
     }
-    // The charge can be in a bucket of another algorithm, which is no longer used.
+    // The algorithm of the limit may have changed since the charge, whose bucket is then no longer used.
     let is_current = receipt.algorithm() == member.algorithm().key();
     if is_current && !receipt.is_for(member.print) {
         let limit = member.limit.name();
@@ -171,7 +171,7 @@ fn ask_for_charge(
     }
     member.ask.charge = Some(*receipt.charge());
     member.role.is_local = is_current && receipt.is_local() && !receipt.is_elsewhere();
-    // The store does not have it.
+    // The store does not have this charge.
     if !is_current || receipt.is_local() {
         member.ask.verb = Verb::Peek;
     }
@@ -179,7 +179,7 @@ fn ask_for_charge(
 }
 
 #[inline]
-fn named<'a>(limits: &'a Limits, name: &str) -> Result<&'a NamedLimit, Failed> {
+fn named<'a>(limits: &'a Limits, name: &str) -> Result<&'a NamedLimit, BoxedLimiterError> {
     let found = limits.get(name);
     found.ok_or_else(|| Box::new(LimiterError::unknown_limit(name, limits)))
 }
@@ -190,7 +190,7 @@ fn canonical<'i>(
     limit: &NamedLimit,
     transaction: &Transaction<'i>,
     folded: &'i mut Option<Id>,
-) -> Result<&'i str, Failed> {
+) -> Result<&'i str, BoxedLimiterError> {
     match transaction.id {
         None => Ok(MISSING),
         Some(id) if limit.format().keeps(id) => Ok(id),
@@ -204,7 +204,7 @@ fn fold<'i>(
     transaction: &Transaction<'_>,
     id: &'i str,
     folded: &'i mut Option<Id>,
-) -> Result<&'i str, Failed> {
+) -> Result<&'i str, BoxedLimiterError> {
     limit.format().fold_into(id, folded).map_err(|source| {
         Box::new(LimiterError::InvalidId {
             limit: transaction.limit.to_owned(),
@@ -213,7 +213,7 @@ fn fold<'i>(
     })
 }
 
-/// Returns a member whose bucket is that of another one, too.
+/// Returns a member that has the same bucket as an earlier one.
 fn duplicate<'m, 'a>(members: &'m [Member<'a>]) -> Option<&'m Member<'a>> {
     let with_bucket = members.iter().filter(|member| member.has_bucket());
     let mut sorted: SmallVec<[u64; 8]> = with_bucket.map(|member| member.print.bucket).collect();
@@ -224,7 +224,10 @@ fn duplicate<'m, 'a>(members: &'m [Member<'a>]) -> Option<&'m Member<'a>> {
 }
 
 /// Rejects a batch that would hold permits while it waits in line.
-pub(crate) fn check_line(operation: Operation, members: &[Member<'_>]) -> Result<(), Failed> {
+pub(crate) fn check_line(
+    operation: Operation,
+    members: &[Member<'_>],
+) -> Result<(), BoxedLimiterError> {
     let Some(line) = members.iter().find(|member| member.may_wait()) else {
         return Ok(());
     };

@@ -1,4 +1,4 @@
-//! Records decisions: metrics, and events for subscribers that listen. Only spends are counted, not refunds.
+//! Records decisions as metrics, and as events if a subscriber listens. Only spends are counted, not refunds.
 
 use std::slice;
 
@@ -12,8 +12,8 @@ use crate::{
     transaction::{Operation, ResultLabel},
 };
 
-/// Returns whether a subscriber may receive anything. `dispatcher::has_been_set` would not do: it stays true after the first
-/// task that has kept its caller's subscriber, even if there was none.
+/// Returns whether a subscriber may receive anything. `dispatcher::has_been_set` does not tell: once a task was spawned with its
+/// caller's subscriber, it returns true, even if that caller had none.
 #[inline]
 pub(crate) fn is_listened_to() -> bool {
     LevelFilter::current() != LevelFilter::OFF
@@ -27,8 +27,8 @@ pub(super) fn record(operation: Operation, members: &[Member<'_>], decisions: &[
     }
 }
 
-/// Records the decision on one member. It builds a decision of its own: if it borrowed the caller's, that one would have to be
-/// copied when the caller returns it.
+/// Records the decision on one member. It builds a `Decision` of its own. If it borrowed the caller's, the caller would have to
+/// copy that one to return it.
 #[inline(never)]
 pub(super) fn record_one(
     operation: Operation,
@@ -90,7 +90,7 @@ pub(super) fn record_loss(member: &Member<'_>) {
 
 /// Records how much of its bucket a client with an override has used.
 fn record_utilization(member: &Member<'_>, decision: &Decision) {
-    // A denial by a cache, and a decision without the store, are about another bucket.
+    // The figures of a cache, a lease or a local decision are not those of the store's bucket.
     if matches!(
         decision.source(),
         Source::Local | Source::Cache | Source::Lease

@@ -1,4 +1,4 @@
-//! New limits while requests run.
+//! Replaces the limits while requests run.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ use crate::{
 
 /// A user of limits, such as a layer with its rules.
 pub(crate) trait LimitsUser: Send + Sync {
-    /// Checks that limits have what it needs. `before` are those in force, if there are any yet.
+    /// Checks that the limits fit this user. `before` are the limits in force, if there are any yet.
     fn check(&self, before: Option<&Limits>, limits: &Limits) -> Result<(), LimitsError>;
 
     /// Uses these limits from now on.
@@ -50,7 +50,7 @@ impl Limiter {
     /// Gives one client, or a range of addresses, another limit from now on, in place of its override and of the default; with
     /// `None`, it has no override any more. A reload replaces it by what is in the files.
     ///
-    /// It copies and checks a few of the other overrides only, so with a million of them it takes less than a millisecond.
+    /// It copies and checks only a few of the other overrides, so it takes less than a millisecond with a million of them.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Limiter {
         Ok(())
     }
 
-    /// Creates a user of the limits in force, which is told of new ones for as long as it exists.
+    /// Creates a user of the limits in force. As long as it exists, it gets all new limits.
     pub(crate) fn register<U: LimitsUser + 'static>(
         &self,
         new: impl FnOnce(&Arc<Limits>) -> U,
@@ -102,7 +102,7 @@ impl Limiter {
     }
 }
 
-/// Rejects limits whose buckets the backend cannot keep. It keeps those of the limits before.
+/// Rejects limits whose buckets the backend cannot keep. Limits that have not changed since `before` are not checked again.
 pub(super) fn admit(
     before: Option<&Limits>,
     limits: &Limits,
@@ -124,7 +124,7 @@ pub(super) fn admit(
     Ok(())
 }
 
-/// Rejects limits that would lose the buckets of a name or a number, or misread them.
+/// Rejects limits under which the buckets of a name or a number would be lost, or would be read as those of another limit.
 fn keeps_buckets(before: &Limits, limits: &Limits) -> Result<(), LimitsError> {
     let by_key: HashMap<_, _> = limits.iter().map(|named| (named.key(), named)).collect();
     for was in before.iter() {

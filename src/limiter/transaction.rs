@@ -62,18 +62,17 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Sets the cost, in tokens. A cost of 0 is a probe: it is only denied on a bucket in debt. Tiers do not accept
-    /// 0.
+    /// Sets the cost, in tokens. A cost of 0 is a probe, which is denied only if the bucket is in debt. Tiers do not accept 0.
     #[must_use]
     pub const fn cost(mut self, cost: u32) -> Self {
         self.cost = cost;
         self
     }
 
-    /// Makes this a group request, for a limit with [tiers](crate::tiers): as many units as available are granted,
-    /// from `min_cost` up to the cost, or none. By default, it is the whole cost or nothing.
+    /// Makes this a group request, for a limit with [tiers](crate::tiers): as many units as available are granted, from `min_cost`
+    /// up to the cost, or none. By default, the whole cost is granted or nothing.
     ///
-    /// A group request takes as much as available, and can enter a higher tier for units beyond its minimum.
+    /// A group request takes as many units as are available, and can enter a higher tier for units beyond its minimum.
     #[must_use]
     pub const fn min_cost(mut self, min_cost: u32) -> Self {
         self.min_cost = Some(min_cost);
@@ -95,9 +94,9 @@ impl<'a> Transaction<'a> {
         self
     }
 
-    /// Uses this limit in place of the default of the named limit, for values that are not in files, such as those of a
-    /// customer's row in a database. Name, number and id format stay those of the named limit. An override of this client
-    /// still wins, because that is the operator's word.
+    /// Uses this limit in place of the default of the named limit, for values that are not in files, such as those of a customer's
+    /// row in a database. Name, number and id format stay those of the named limit. An override of this client takes precedence,
+    /// because operators write it.
     #[must_use]
     pub const fn limit_values(mut self, limit: &'a Limit) -> Self {
         self.values = Some(limit);

@@ -77,9 +77,9 @@ impl Drop for StoreCall<'_> {
         let operation = self.operation;
         let result = self.result;
         let mut results = Self::RESULTS.iter();
-        let place = results.position(|known| *known == result);
-        debug_assert!(place.is_some(), "{result}");
-        let histogram = &self.durations.0[operation as usize][place.unwrap_or(0)];
+        let index = results.position(|known| *known == result);
+        debug_assert!(index.is_some(), "{result}");
+        let histogram = &self.durations.0[operation as usize][index.unwrap_or(0)];
         let new = || {
             let labels = [("call", name(operation)), ("result", result)];
             histogram!(STORE_DURATION, &labels)

@@ -4,16 +4,16 @@ use crate::transaction::{OnFailure, Operation, ResultLabel};
 
 /// All counters and stopwatches.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Off;
+pub(crate) struct NoMetrics;
 
-pub(crate) type Meter = Off;
-pub(crate) type PermitCount = Off;
-pub(crate) type Durations = Off;
-pub(crate) type Stopwatch = Off;
-pub(crate) type StoreDurations = Off;
+pub(crate) type Meter = NoMetrics;
+pub(crate) type PermitCount = NoMetrics;
+pub(crate) type Durations = NoMetrics;
+pub(crate) type Stopwatch = NoMetrics;
+pub(crate) type StoreDurations = NoMetrics;
 
 #[expect(clippy::unused_self, reason = "those that count need it")]
-impl Off {
+impl NoMetrics {
     pub(crate) fn begin(_policy: &str, _has_permits: bool) {}
 
     #[inline]

@@ -70,8 +70,8 @@
 //! servers are sent immediately.
 
 mod fields;
+mod hints;
 mod origin;
-mod reading;
 mod room;
 mod service;
 

@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
-use super::{reading::Reading, room::Room};
+use super::{hints::ResponseHints, room::ServerRoom};
 use crate::key::host_of;
 
 /// The most servers that are remembered.
@@ -66,7 +66,7 @@ impl fmt::Debug for Origins {
 pub(super) struct Origin {
     /// Held by the request that is the first in line.
     first: sync::Mutex<()>,
-    room: Mutex<Room>,
+    room: Mutex<ServerRoom>,
     /// Wakes the first in line when there may be room.
     changed: Notify,
 }
@@ -75,18 +75,18 @@ impl Origin {
     fn new(max_wait: Duration) -> Self {
         Self {
             first: sync::Mutex::new(()),
-            room: Mutex::new(Room::new(max_wait)),
+            room: Mutex::new(ServerRoom::new(max_wait)),
             changed: Notify::new(),
         }
     }
 
     /// Waits until there is room for a request, but not beyond the deadline.
-    pub(super) async fn turn(self: &Arc<Self>, deadline: Instant) -> Turn {
+    pub(super) async fn turn(self: &Arc<Self>, deadline: Instant) -> InFlightRequest {
         let admitted = timeout_at(deadline, self.in_line(deadline)).await;
         if admitted.is_err() {
             lock(&self.room).send();
         }
-        Turn {
+        InFlightRequest {
             origin: Arc::clone(self),
             is_answered: false,
         }
@@ -110,24 +110,24 @@ impl Origin {
 
 /// A request in flight. If it is dropped, it counts as a request without a response.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct InFlightRequest {
     origin: Arc<Origin>,
     is_answered: bool,
 }
 
-impl Turn {
+impl InFlightRequest {
     /// Records the response, and returns the instant from which there is room again.
-    pub(super) fn hear(mut self, reading: &Reading) -> Instant {
+    pub(super) fn hear(mut self, hints: &ResponseHints) -> Instant {
         let now = Instant::now();
         let mut room = lock(&self.origin.room);
-        room.hear(reading, now);
+        room.hear(hints, now);
         self.is_answered = true;
-        let wait = reading.fields.wait.unwrap_or_default().min(LONGEST_WAIT);
+        let wait = hints.fields.wait.unwrap_or_default().min(LONGEST_WAIT);
         room.ready_at(now).max(now + wait)
     }
 }
 
-impl Drop for Turn {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         if !self.is_answered {
             lock(&self.origin.room).lose();

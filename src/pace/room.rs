@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::reading::Reading;
+use super::hints::ResponseHints;
 
 /// The room that a server has.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct ServerRoom {
     /// The longest time for which a response holds requests back.
     longest: Duration,
     /// The instant before which the server asks for no request.
@@ -21,7 +21,7 @@ pub(super) struct Room {
     in_flight: u64,
 }
 
-impl Room {
+impl ServerRoom {
     /// Begins with room for one request. The first one to a server goes alone.
     pub(super) fn new(longest: Duration) -> Self {
         Self {
@@ -64,16 +64,16 @@ impl Room {
     }
 
     /// Records the response to a request.
-    pub(super) fn hear(&mut self, reading: &Reading, now: Instant) {
+    pub(super) fn hear(&mut self, hints: &ResponseHints, now: Instant) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        let fields = &reading.fields;
+        let fields = &hints.fields;
         if let Some(wait) = fields.wait.filter(|wait| !wait.is_zero()) {
             self.held_until = self.held_until.max(Some(now + wait.min(self.longest)));
         }
         match fields.remaining {
             Some(remaining) => self.learn(remaining),
             // A server that never sends a number is treated as unlimited.
-            None if self.least.is_none() && self.in_flight == 0 && !reading.is_stored => {
+            None if self.least.is_none() && self.in_flight == 0 && !hints.is_stored => {
                 self.budget = None;
             }
             None => self.budget = self.budget.map(|budget| budget.saturating_add(1)),

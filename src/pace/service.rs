@@ -13,8 +13,8 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{
+    hints::ResponseHints,
     origin::{LONGEST_WAIT, Origins},
-    reading::Reading,
 };
 
 /// Holds requests back until their servers have room for them, according to their responses.
@@ -166,12 +166,12 @@ where
     let origin = layer.origins.of(request.uri(), layer.max_wait);
     let mut tries = 0;
     loop {
-        let turn = origin.turn(deadline).await;
+        let in_flight = origin.turn(deadline).await;
         let copy = layer.resend.copy(&request, tries);
         let response = service.call(request).await?;
-        let reading = Reading::of(response.status(), response.headers(), SystemTime::now());
-        let copy = copy.filter(|_| reading.asks_to_retry());
-        let room_at = turn.hear(&reading);
+        let hints = ResponseHints::of(response.status(), response.headers(), SystemTime::now());
+        let copy = copy.filter(|_| hints.asks_to_retry());
+        let room_at = in_flight.hear(&hints);
         let Some(copy) = copy.filter(|_| room_at <= deadline) else {
             return Ok(response);
         };

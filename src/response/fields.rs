@@ -35,7 +35,7 @@ pub enum Headers {
 
 /// The fields of a layer for a response.
 #[derive(Debug, Default)]
-pub(crate) struct Fields {
+pub(crate) struct ResponseFields {
     policy: Option<HeaderValue>,
     state: Option<HeaderValue>,
     x: Option<Box<XRateLimit>>,
@@ -61,7 +61,7 @@ impl Headers {
         self,
         decided: DecidedCharges<'_>,
         now: impl FnOnce() -> Timestamp,
-        fields: &mut Fields,
+        fields: &mut ResponseFields,
     ) {
         match self {
             Self::None => {}
@@ -75,7 +75,7 @@ impl Headers {
     }
 }
 
-impl Fields {
+impl ResponseFields {
     /// Adds the fields to those of inner layers. A single one shows the layer that has less left.
     // This is not inlined, so that its caller can be. Otherwise, the response is copied twice.
     #[inline(never)]
@@ -117,8 +117,8 @@ fn state(decided: DecidedCharges<'_>, field: &mut Option<HeaderValue>) {
         }
     };
     let mut rest = &mut *list;
-    for (place, (member, decision)) in listed().enumerate() {
-        if place > 0 {
+    for (index, (member, decision)) in listed().enumerate() {
+        if index > 0 {
             push(&mut rest, b", ");
         }
         push(&mut rest, member.limit.lead().as_bytes());
@@ -137,8 +137,8 @@ fn state(decided: DecidedCharges<'_>, field: &mut Option<HeaderValue>) {
 /// Writes a text at the beginning of a buffer that has room for it.
 #[inline]
 fn push(rest: &mut &mut [u8], text: &[u8]) {
-    let (place, behind) = mem::take(rest).split_at_mut(text.len());
-    place.copy_from_slice(text);
+    let (front, behind) = mem::take(rest).split_at_mut(text.len());
+    front.copy_from_slice(text);
     *rest = behind;
 }
 

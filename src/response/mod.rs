@@ -18,13 +18,13 @@ mod policy;
 mod refusal;
 mod responder;
 
-pub(crate) use self::{
-    fields::Fields,
-    policy::{DecidedCharges, InForce},
-    responder::Responder,
-};
 pub use self::{
     fields::Headers,
     format::{PlainText, Problem, Registry, ResponseFormat},
     refusal::{Denial, Reason, Refusal},
+};
+pub(crate) use self::{
+    fields::ResponseFields,
+    policy::{DecidedCharges, LimitsInForce},
+    responder::Responder,
 };

@@ -12,13 +12,13 @@ use crate::{
     batch::Member,
     decision::{Decision, ceil_secs},
     limit::{Limit, Limits, NamedLimit, REMAINING},
-    rule::{BoundRule, Rules},
+    rule::{LayerRule, Rules},
 };
 
 /// The decisions on what a request is charged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DecidedCharges<'a> {
-    pub(crate) in_force: &'a InForce,
+    pub(crate) in_force: &'a LimitsInForce,
     pub(crate) members: &'a [Member<'a>],
     pub(crate) decisions: &'a [Decision],
 }
@@ -52,31 +52,31 @@ impl<'a> DecidedCharges<'a> {
 
 /// The limits in force, and how they are written for the clients of a layer.
 #[derive(Debug)]
-pub(crate) struct InForce {
+pub(crate) struct LimitsInForce {
     pub(crate) limits: Arc<Limits>,
-    /// The places of the rules' own limits.
+    /// The indexes of the rules' own limits.
     pub(crate) own: Box<[u32]>,
-    known: [OnceLock<Known>; MOST_KNOWN],
+    policies: [OnceLock<PolicyField>; MOST_POLICIES],
 }
 
-/// `RateLimit-Policy` of requests that meet these limits.
+/// The field `RateLimit-Policy` of requests that meet these limits.
 #[derive(Debug)]
-struct Known {
-    /// The limits, and the values that hold in place of the default.
+struct PolicyField {
+    /// The limits, each with the values that replace its default.
     limits: Box<[(NamedLimit, Option<Limit>)]>,
     field: HeaderValue,
 }
 
-/// The most of them that are kept: those of the first routes and plans. Others are written for each request.
-const MOST_KNOWN: usize = 16;
+/// The most fields that are kept, for the first routes and plans. Other fields are written for each request.
+const MOST_POLICIES: usize = 16;
 
-impl InForce {
+impl LimitsInForce {
     pub(crate) fn new(limits: Arc<Limits>, rules: &Rules) -> Self {
         // A rule whose limit does not exist is rejected before it charges anything.
-        let own = |rule: &BoundRule| limits.place_of(&rule.rule.limit).unwrap_or_default();
+        let own = |rule: &LayerRule| limits.index_of(&rule.rule.limit).unwrap_or_default();
         Self {
             own: rules.iter().map(own).collect(),
-            known: Default::default(),
+            policies: Default::default(),
             limits,
         }
     }
@@ -84,30 +84,30 @@ impl InForce {
     /// Returns `RateLimit-Policy` of the limits that a client sees.
     #[inline]
     pub(super) fn policy(&self, decided: DecidedCharges<'_>) -> Option<HeaderValue> {
-        let is_of_these = |known: &Known| {
-            let mut limits = known.limits.iter();
+        let is_of_these = |policy: &PolicyField| {
+            let mut limits = policy.limits.iter();
             let mut is_next = |member: &Member<'_>| {
                 let same = limits.next().filter(|(limit, _)| limit.is(member.limit));
                 same.is_some_and(|(_, own)| own.as_ref() == member.own())
             };
             decided.shown().all(|(member, _)| is_next(member)) && limits.next().is_none()
         };
-        let mut places = self.known.iter();
-        let place = places.find(|place| place.get().is_none_or(is_of_these));
-        if let Some(known) = place.and_then(OnceLock::get) {
-            return Some(known.field.clone());
+        let mut slots = self.policies.iter();
+        let slot = slots.find(|slot| slot.get().is_none_or(is_of_these));
+        if let Some(policy) = slot.and_then(OnceLock::get) {
+            return Some(policy.field.clone());
         }
         let field = written(decided)?;
-        if let Some(place) = place {
+        if let Some(slot) = slot {
             let limits = decided
                 .shown()
                 .map(|(member, _)| (member.limit.clone(), member.own().cloned()));
-            let known = Known {
+            let policy = PolicyField {
                 limits: limits.collect(),
                 field: field.clone(),
             };
-            // If another request was faster, the next one of these limits finds another place.
-            let _ = place.set(known);
+            // If another request has filled the slot, a later request with these limits fills the next one.
+            let _ = slot.set(policy);
         }
         Some(field)
     }
@@ -139,7 +139,7 @@ fn write_item(member: &Member<'_>, list: &mut String) {
     if let Algorithm::Concurrency(_) = algorithm {
         list.push_str(";qu=\"concurrent-requests\"");
     }
-    if let Some(window) = algorithm.parameters().terms().window {
+    if let Some(window) = algorithm.parameters().spans().window {
         let _ = write!(list, ";w={}", ceil_secs(window));
     }
 }

@@ -101,7 +101,7 @@ pub struct Denial<'a> {
 }
 
 /// The names and codes of a reason in the protocols and the metrics.
-pub(super) struct Codes {
+pub(super) struct RefusalCodes {
     /// In metrics and events.
     pub(super) name: &'static str,
     status: StatusCode,
@@ -113,7 +113,7 @@ pub(super) struct Codes {
 }
 
 impl Reason<'_> {
-    pub(super) fn codes(&self) -> Codes {
+    pub(super) fn codes(&self) -> RefusalCodes {
         let (name, status, grpc, problem, acme, registry) = match self {
             Self::OverLimit => ("over_limit", 429, 8, QUOTA, LIMITED, "TOOMANYREQUESTS"),
             Self::Blocked => ("blocked", 429, 8, ABNORMAL, LIMITED, "TOOMANYREQUESTS"),
@@ -127,7 +127,7 @@ impl Reason<'_> {
             Self::Unavailable => ("unavailable", 503, 14, REDUCED, INTERNAL, "UNAVAILABLE"),
             Self::Misconfigured => ("misconfigured", 500, 13, None, INTERNAL, "INTERNAL"),
         };
-        Codes {
+        RefusalCodes {
             name,
             status: StatusCode::from_u16(status).expect("these are known"),
             grpc,
@@ -278,7 +278,7 @@ fn reference() -> String {
     // Crockford's leave out I, L, O and U, which people misread.
     const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let random = random::number();
-    let digits = (0..12).map(|place| DIGITS[(random >> (5 * place) & 31) as usize]);
+    let digits = (0..12).map(|digit| DIGITS[(random >> (5 * digit) & 31) as usize]);
     digits.map(char::from).collect()
 }
 

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use tracing::{Level, Span, field};
 
 use super::{
-    fields::Fields,
+    fields::ResponseFields,
     format::{Problem, ResponseFormat},
     grpc,
     refusal::{Denial, Reason, Refusal},
@@ -26,7 +26,11 @@ pub(crate) struct Responder {
 
 impl Responder {
     /// Builds the response to a refused request, with the fields that show how much is left.
-    pub(crate) fn respond(&self, mut refusal: Refusal<'_>, fields: &mut Fields) -> Response<Bytes> {
+    pub(crate) fn respond(
+        &self,
+        mut refusal: Refusal<'_>,
+        fields: &mut ResponseFields,
+    ) -> Response<Bytes> {
         let delay = varied(self.jitter);
         refusal.wait = refusal.wait.map(|wait| wait.saturating_add(delay));
         record(&refusal);

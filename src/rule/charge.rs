@@ -13,7 +13,7 @@ use http::request::Parts;
 use super::Rule;
 use crate::{
     algorithm::{Ask, Verb},
-    batch::{Member, Role},
+    batch::{Member, MemberRole},
     id::{Id, MISSING, client_hash, shortened},
     key::{IdSource, MissingId},
     limit::{Limit, Limits, NamedLimit},
@@ -40,11 +40,11 @@ impl FoundClient {
 
 /// The rules of a layer. Of those that are joined by [`Rule::or_else`], at most one charges a request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rules(Arc<[BoundRule]>);
+pub(crate) struct Rules(Arc<[LayerRule]>);
 
 /// A rule of a layer, with what does not depend on the request.
 #[derive(Clone, Debug)]
-pub(crate) struct BoundRule {
+pub(crate) struct LayerRule {
     pub(crate) rule: Rule,
     /// Whether it is for requests that the rule before it leaves.
     is_alternative: bool,
@@ -74,11 +74,11 @@ pub enum OnMissing {
 
 /// What a rule does with a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Applied {
+enum RuleEffect {
     /// It charges the request or not, and no alternative is tried.
-    Once,
+    Done,
     /// It leaves the request to the next alternative.
-    LeavesIt,
+    PassedOn,
 }
 
 impl OnMissing {
@@ -98,31 +98,31 @@ impl Rules {
         let last = others.len();
         let mut rules = self.0.to_vec();
         for (i, rule) in iter::once(rule).chain(others).enumerate() {
-            rules.push(BoundRule {
+            rules.push(LayerRule {
                 is_alternative: i > 0,
                 has_alternative: i < last,
-                ..BoundRule::new(rule, limits)
+                ..LayerRule::new(rule, limits)
             });
         }
         Self(rules.into())
     }
 
-    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &BoundRule> {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &LayerRule> {
         self.0.iter()
     }
 
     /// Returns the rules that exclude each other.
-    pub(crate) fn chains(&self) -> impl Iterator<Item = &[BoundRule]> {
+    pub(crate) fn chains(&self) -> impl Iterator<Item = &[LayerRule]> {
         self.0.chunk_by(|_, next| next.is_alternative)
     }
 
     #[inline]
-    pub(crate) fn at(&self, place: u32) -> &BoundRule {
-        &self.0[place as usize]
+    pub(crate) fn at(&self, index: u32) -> &LayerRule {
+        &self.0[index as usize]
     }
 
     /// Prepares what a request is charged, with one member for each bucket. If a rule finds no id and refuses the request for that,
-    /// `missing` becomes the reason. `own` are the places of the rules' own limits, and there is a place for what each rule finds.
+    /// `missing` becomes the reason. `own` are the indexes of the rules' own limits, and `found` has an element for what each rule finds.
     #[inline]
     pub(crate) fn charge<'a>(
         &self,
@@ -133,24 +133,24 @@ impl Rules {
         members: &mut Members<'a>,
         missing: &mut Option<MissingId>,
     ) {
-        let mut applied = Applied::LeavesIt;
+        let mut effect = RuleEffect::PassedOn;
         let rules = (0..).zip(&*self.0);
-        for ((place, bound), (own, found)) in rules.zip(zip(own, found)) {
-            if bound.is_alternative && applied != Applied::LeavesIt {
+        for ((index, bound), (own, found)) in rules.zip(zip(own, found)) {
+            if bound.is_alternative && effect != RuleEffect::PassedOn {
                 continue;
             }
             let limit = limits.at(*own);
-            applied = bound
-                .charge(request, limits, limit, place, found, members)
+            effect = bound
+                .charge(request, limits, limit, index, found, members)
                 .unwrap_or_else(|reason| {
                     missing.get_or_insert(reason);
-                    Applied::Once
+                    RuleEffect::Done
                 });
         }
     }
 }
 
-impl BoundRule {
+impl LayerRule {
     fn new(mut rule: Rule, limits: &Limits) -> Self {
         let outcome = rule.by_outcome.as_ref();
         let mut mode = outcome.map_or(Mode::CheckAndSpend, |outcome| outcome.mode);
@@ -176,13 +176,13 @@ impl BoundRule {
         request: &Parts,
         limits: &'a Limits,
         own: &'a NamedLimit,
-        place: u32,
+        index: u32,
         found: &'a mut FoundClient,
         members: &mut Members<'a>,
-    ) -> Result<Applied, MissingId> {
+    ) -> Result<RuleEffect, MissingId> {
         let rule = &self.rule;
         if rule.skips.hold(request) {
-            return Ok(Applied::LeavesIt);
+            return Ok(RuleEffect::PassedOn);
         }
         let limit = self.limit_for(request, limits, own)?;
         if let Some(values) = &rule.values {
@@ -195,30 +195,30 @@ impl BoundRule {
             if let Err(missing) = id {
                 missing.log_once(Some(&rule.limit), "try another rule", &self.falls_back);
             }
-            return Ok(Applied::LeavesIt);
+            return Ok(RuleEffect::PassedOn);
         }
         let cost = match &rule.cost_by {
             None => rule.cost,
             Some(cost) => match cost(request) {
-                0 => return Ok(Applied::Once),
+                0 => return Ok(RuleEffect::Done),
                 cost => cost,
             },
         };
         found.id = match id {
             Ok(Some(id)) => Some(id),
-            Ok(None) => return Ok(Applied::Once),
+            Ok(None) => return Ok(RuleEffect::Done),
             Err(missing) => {
                 let consequence = rule.on_missing.consequence();
                 missing.log_once(Some(&rule.limit), consequence, &rule.logged);
                 match rule.on_missing {
                     OnMissing::Shared => None,
                     OnMissing::Refuse if !limit.is_shadow() => return Err(missing),
-                    _ => return Ok(Applied::Once),
+                    _ => return Ok(RuleEffect::Done),
                 }
             }
         };
-        self.add(limit, cost, place, found, members);
-        Ok(Applied::Once)
+        self.add(limit, cost, index, found, members);
+        Ok(RuleEffect::Done)
     }
 
     /// Prepares a member, or adds the cost to that of a rule before for the same bucket.
@@ -227,7 +227,7 @@ impl BoundRule {
         &self,
         limit: &'a NamedLimit,
         cost: u32,
-        place: u32,
+        index: u32,
         found: &'a FoundClient,
         members: &mut Members<'a>,
     ) {
@@ -244,12 +244,12 @@ impl BoundRule {
             waits: !self.rule.no_wait,
             ..Ask::new(Verb::Spend, cost)
         };
-        let role = Role {
+        let role = MemberRole {
             mode: self.mode,
             on_failure: self.rule.on_failure,
             is_secret,
-            rule: place,
-            ..Role::default()
+            rule: index,
+            ..MemberRole::default()
         };
         let values = found.values.as_deref();
         members.push(Member::prepared(

@@ -2,7 +2,7 @@
 
 use super::{
     Rule,
-    charge::{BoundRule, Rules},
+    charge::{LayerRule, Rules},
 };
 use crate::{
     algorithm::{Algorithm, Ask, AskError, Charge, Verb},
@@ -47,7 +47,7 @@ impl Rules {
                          extractor, or give the limit another format"
                     )));
                 }
-                let alike = |chain: &&[BoundRule]| matches!(chain, [one] if one.rule.repeats(rule));
+                let alike = |chain: &&[LayerRule]| matches!(chain, [one] if one.rule.repeats(rule));
                 if self.chains().filter(alike).count() > 1 {
                     return Err(mistaken(
                         "two rules charge it for every request, by the same kind of id: remove one, give one a condition, or \
@@ -67,7 +67,7 @@ impl Rules {
 
     /// Checks that no request would hold permits while it waits in line.
     fn check_lines(&self, limits: &Limits) -> Result<(), LimitsError> {
-        let find = |bound: &BoundRule, is: fn(&Limit) -> bool| {
+        let find = |bound: &LayerRule, is: fn(&Limit) -> bool| {
             let mut named = bound.rule.limits().filter_map(|name| limits.get(name));
             named.find(|named| named.unchecked(None).any(|(_, limit)| is(limit)))
         };
@@ -95,7 +95,7 @@ impl Rules {
         before: Option<&NamedLimit>,
     ) -> Result<(), LimitsError> {
         let is_of_limit = |rule: &&Rule| rule.limits().any(|name| **name == *named.name());
-        let of_limit = |chain: &'a [BoundRule]| -> Vec<&'a Rule> {
+        let of_limit = |chain: &'a [LayerRule]| -> Vec<&'a Rule> {
             let rules = chain.iter().map(|bound| &bound.rule);
             rules.filter(is_of_limit).collect()
         };

@@ -60,7 +60,7 @@ pub fn methods(
 /// A condition that holds for requests with one of these paths. A path that ends in `/*` stands for everything below
 /// it, but not for itself: `/static/*` matches `/static/a` and `/static/a/b`, but neither `/static` nor `/statics`.
 ///
-/// Paths are compared byte by byte, as axum's router does. The layer sees the path at its place in the stack, for
+/// Paths are compared byte by byte, as axum's router does. The layer sees the path as the layers outside of it have left it, for
 /// example without the prefix of an outer `nest`.
 ///
 /// A disguised path matches nothing: a path with dot segments (`.`, `..`), empty segments (`//`), parameters (`;x`),

@@ -90,11 +90,11 @@ impl<'a> RequestEnd<'a> {
 }
 
 /// The final cost of a request, if it is not what was charged before the request.
-type Due = dyn Fn(u32, &RequestEnd<'_>) -> Option<u32> + Send + Sync;
+type FinalCost = dyn Fn(u32, &RequestEnd<'_>) -> Option<u32> + Send + Sync;
 
 /// A charge that depends on how the request ends.
 #[derive(Clone)]
-pub(crate) struct ByOutcome {
+pub(crate) struct OutcomeCharge {
     /// The setter of [`Rule`](super::Rule) that has chosen it.
     pub(super) setter: &'static str,
     /// How the request is decided.
@@ -102,5 +102,5 @@ pub(crate) struct ByOutcome {
     /// Whether it is settled at the end of the response, and not at its head.
     pub(crate) is_by_end: bool,
     /// Takes the cost that was decided.
-    pub(crate) due: Arc<Due>,
+    pub(crate) final_cost: Arc<FinalCost>,
 }

@@ -38,9 +38,9 @@ pub use self::{
     end::RequestEnd,
 };
 pub(crate) use self::{
-    charge::{BoundRule, FoundClient, Rules},
+    charge::{FoundClient, LayerRule, Rules},
     conditions::{Condition, Conditions},
-    end::{ByOutcome, RefusalStatus, RequestResult},
+    end::{OutcomeCharge, RefusalStatus, RequestResult},
 };
 use crate::{
     key::KeyExtractor,
@@ -70,7 +70,7 @@ pub struct Rule {
     /// The cost of a request, or the least of one if it is computed.
     cost: u32,
     cost_by: Option<Arc<CostBy>>,
-    pub(crate) by_outcome: Option<ByOutcome>,
+    pub(crate) by_outcome: Option<OutcomeCharge>,
     on_missing: OnMissing,
     on_failure: Option<OnFailure>,
     no_wait: bool,
@@ -234,11 +234,11 @@ impl Rule {
         self,
         judge: impl Fn(&RequestEnd<'_>) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.by_outcome(&ByOutcome {
+        self.by_outcome(&OutcomeCharge {
             setter: "charge_if",
             mode: Mode::CheckOnly,
             is_by_end: false,
-            due: Arc::new(move |cost, ending| judge(ending).then_some(cost)),
+            final_cost: Arc::new(move |cost, ending| judge(ending).then_some(cost)),
         })
     }
 
@@ -259,18 +259,18 @@ impl Rule {
         self,
         judge: impl Fn(&RequestEnd<'_>) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.by_outcome(&ByOutcome {
+        self.by_outcome(&OutcomeCharge {
             setter: "refund_if",
             mode: Mode::CheckAndSpend,
             is_by_end: false,
-            due: Arc::new(move |_, ending| judge(ending).then_some(0)),
+            final_cost: Arc::new(move |_, ending| judge(ending).then_some(0)),
         })
     }
 
     /// Corrects the charge to the cost that the closure returns, when the response body has ended or was dropped, or
     /// if there is no response. The [`cost`](Self::cost) is then a reservation. The difference is refunded or
     /// charged, into debt if necessary. `None` leaves the charge unchanged, for example if the handler has
-    /// [settled](crate::layer::Assessed::settle) it. Limits with tiers cannot be settled.
+    /// [settled](crate::layer::LimitAssessment::settle) it. Limits with tiers cannot be settled.
     ///
     /// **Charge for the handler's work**, not for what the client received. A client that disconnects before the
     /// response has been [sent](RequestEnd::sent) nothing, so a rule that charges sent bytes would give it free work. Let
@@ -279,7 +279,7 @@ impl Rule {
     ///
     /// **An upgraded connection**, such as a WebSocket, continues after its response (101, or 2xx to `CONNECT`). The
     /// closure is not called, and the whole reservation stays charged until the handler
-    /// [settles](crate::layer::Assessed::settle) it.
+    /// [settles](crate::layer::LimitAssessment::settle) it.
     ///
     /// This setter replaces [`charge_if`](Self::charge_if) and [`refund_if`](Self::refund_if).
     ///
@@ -307,11 +307,11 @@ impl Rule {
         self,
         price: impl Fn(&RequestEnd<'_>) -> C + Send + Sync + 'static,
     ) -> Self {
-        self.by_outcome(&ByOutcome {
+        self.by_outcome(&OutcomeCharge {
             setter: "settle_by",
             mode: Mode::CheckAndSpend,
             is_by_end: true,
-            due: Arc::new(move |_, ending| price(ending).into()),
+            final_cost: Arc::new(move |_, ending| price(ending).into()),
         })
     }
 
@@ -367,7 +367,7 @@ impl Rule {
         self
     }
 
-    fn by_outcome(self, by_outcome: &ByOutcome) -> Self {
+    fn by_outcome(self, by_outcome: &OutcomeCharge) -> Self {
         self.set(|rule| rule.by_outcome = Some(by_outcome.clone()))
     }
 

@@ -27,17 +27,17 @@ fn exhausting(limit: usize, id: u64) -> Question {
 
 pub async fn answers_are_in_the_order_of_the_members(driver: Driver) {
     assert!(driver.spends(START, &[exhausting(WINDOW, 1)]).await);
-    for place in 0..ALL.len() {
+    for index in 0..ALL.len() {
         let mut questions: Vec<_> = (10..)
             .map(|id| Question::new(GCRA, id, 1))
             .take(ALL.len())
             .collect();
-        questions[place] = Question::new(WINDOW, 1, 1);
+        questions[index] = Question::new(WINDOW, 1, 1);
         let answers = driver
             .ask(START, Operation::Check, &questions)
             .await
             .expect("it decides");
-        assert!(!answers[place].passed, "{place}");
+        assert!(!answers[index].passed, "{index}");
     }
 }
 
@@ -222,15 +222,15 @@ pub async fn equality_passes_and_a_microsecond_less_does_not(driver: Driver) {
 
 pub async fn callers_wait_in_line_in_their_order(driver: Driver) {
     assert!(driver.spends(START, &[Question::new(LINE, 1, 10)]).await);
-    for place in 1..=6 {
+    for index in 1..=6 {
         let answers = driver
             .ask(START, Operation::Spend, &[Question::new(LINE, 1, 1)])
             .await;
         let answer = answers.expect("it decides")[0];
-        assert_eq!(answer.passed, place <= 5, "{place}");
+        assert_eq!(answer.passed, index <= 5, "{index}");
         if answer.passed {
             let delay = answer.figures.and_then(|figures| figures.delay.duration());
-            assert_eq!(delay.map(|delay| delay.as_micros()), Some(place * 200_000));
+            assert_eq!(delay.map(|delay| delay.as_micros()), Some(index * 200_000));
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::{
         tiers::Tier,
     },
     backend::{Backend, BackendError},
-    batch::{Batch, Member, Role},
+    batch::{Batch, Member, MemberRole},
     clock::Timestamp,
     decision::Answer,
     id::{IdFormat, client_hash},
@@ -32,7 +32,7 @@ use crate::{
 /// A second, in microseconds.
 pub const SECOND: u64 = 1_000_000;
 
-/// The places of the limits.
+/// The indexes of the limits.
 pub const GCRA: usize = 0;
 /// Its interval is not a whole number of microseconds.
 pub const SEVENTHS: usize = 1;
@@ -49,7 +49,7 @@ pub const ALL: [usize; 9] = [
     GCRA, SEVENTHS, LINE, WINDOW, QUOTA, PERMITS, TIERS, HOURLY, BLOCK,
 ];
 
-/// The place from which the versions of one more limit stand, whose values and algorithm change from one batch to the next.
+/// The index of the first version of one more limit, whose values and algorithm change from one batch to the next.
 pub const VERSIONS: usize = ALL.len();
 
 /// A member of a batch.
@@ -94,7 +94,7 @@ pub struct Driver {
     backend: Arc<dyn Backend>,
     run: Arc<str>,
     names: Arc<Limits>,
-    /// The limits at their places, and the versions of the last one.
+    /// The limits by their index, and the versions of the last one.
     limits: Arc<[Limit]>,
     operations: Arc<Mutex<VecDeque<String>>>,
 }
@@ -144,8 +144,8 @@ impl Driver {
         let time = SystemTime::now().duration_since(UNIX_EPOCH);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let mut names = Limits::builder();
-        for place in 0..=VERSIONS {
-            let number = number(place);
+        for index in 0..=VERSIONS {
+            let number = number(index);
             let name = LimitName::new(&format!("n{number}"), number, IdFormat::Opaque);
             names = names.limit(name, Limit::UNLIMITED);
         }
@@ -284,9 +284,9 @@ impl Driver {
             waits: true,
             ..Ask::new(Verb::Peek, question.cost)
         };
-        let role = Role {
+        let role = MemberRole {
             mode: question.mode,
-            ..Role::default()
+            ..MemberRole::default()
         };
         let client = (id, client_hash(id));
         let limit = Some(self.limit(question.limit));
@@ -296,12 +296,12 @@ impl Driver {
         member
     }
 
-    pub(super) fn limit(&self, place: usize) -> &Limit {
-        &self.limits[place]
+    pub(super) fn limit(&self, index: usize) -> &Limit {
+        &self.limits[index]
     }
 
-    pub(super) fn algorithm(&self, place: usize) -> &Algorithm {
-        let algorithm = self.limits[place].algorithm();
+    pub(super) fn algorithm(&self, index: usize) -> &Algorithm {
+        let algorithm = self.limits[index].algorithm();
         algorithm.expect("no client is blocked or unlimited")
     }
 }
@@ -342,12 +342,12 @@ fn summary(
     format!("{operation:?} at {now}: {}", members.join("; "))
 }
 
-/// Returns the number of the limit at a place.
-fn number(place: usize) -> u32 {
-    u32::try_from(place).expect("few limits") + 1
+/// Returns the number of the limit at an index.
+fn number(index: usize) -> u32 {
+    u32::try_from(index).expect("few limits") + 1
 }
 
-/// The limits at their places.
+/// The limits by their index.
 fn fixed_limits() -> [Limit; ALL.len()] {
     let burst = Tier::new(6, Duration::from_secs(5))
         .active(Duration::from_secs(5))

@@ -24,8 +24,8 @@ impl Random {
     }
 
     fn of<T: Copy>(&mut self, values: &[T]) -> T {
-        let place = usize::try_from(self.below(values.len() as u64)).expect("it is small");
-        values[place]
+        let index = usize::try_from(self.below(values.len() as u64)).expect("it is small");
+        values[index]
     }
 
     /// Returns the instant of the next batch. Clocks also step back, and calendars begin new periods.

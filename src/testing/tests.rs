@@ -28,10 +28,10 @@ enum Mistake {
 }
 
 #[derive(Debug)]
-struct Wrong(MapBackend, Mistake);
+struct WrongBackend(MapBackend, Mistake);
 
 #[async_trait]
-impl Backend for Wrong {
+impl Backend for WrongBackend {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let Self(map, mistake) = self;
         let with = |operation| Batch::new(operation, batch.members).at(batch.now);
@@ -63,7 +63,7 @@ impl Backend for Wrong {
 
 /// Returns whether a case fails on a backend with a mistake.
 fn finds<F: Future<Output = ()>>(mistake: Mistake, case: impl FnOnce(Driver) -> F) -> bool {
-    let driver = Driver::new(Wrong(MapBackend::default(), mistake));
+    let driver = Driver::new(WrongBackend(MapBackend::default(), mistake));
     let run = AssertUnwindSafe(|| super::block_on(case(driver)));
     std::panic::catch_unwind(run).is_err()
 }
@@ -105,7 +105,7 @@ fn each_mistake_is_found_by_its_case_and_by_a_history() {
 
 #[test]
 fn report_names_the_rule_and_the_operations_before() {
-    let driver = Driver::new(Wrong(MapBackend::default(), Mistake::Check));
+    let driver = Driver::new(WrongBackend(MapBackend::default(), Mistake::Check));
     let report = driver.report("check_changes_nothing");
     let case = cases::check_changes_nothing(driver);
     let run = AssertUnwindSafe(|| super::block_on(case));

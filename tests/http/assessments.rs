@@ -19,7 +19,7 @@ use tollgate::{
     backend::Backend,
     clock::{ManualClock, TokioClock},
     key::Everyone,
-    layer::{Assessed, Assessment},
+    layer::{Assessment, LimitAssessment},
     limit::LimitName,
     quota::Per,
     rule::RequestEnd,
@@ -143,7 +143,7 @@ async fn handle(limiter: &Limiter, limit: &'static str, then: impl AsyncFn(Asses
     then(assessment).await;
 }
 
-fn of<'a>(assessment: &'a Assessment, limit: &str) -> &'a Assessed {
+fn of<'a>(assessment: &'a Assessment, limit: &str) -> &'a LimitAssessment {
     assessment.of(limit).unwrap()
 }
 

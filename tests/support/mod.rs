@@ -24,7 +24,7 @@ use tollgate::{
     ClientIp, Decision, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     clock::ManualClock,
     id::{Id, IdFormat},
-    layer::{Assessed, Assessment, ResponseBody},
+    layer::{Assessment, LimitAssessment, ResponseBody},
     transaction::Mode,
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -141,7 +141,7 @@ pub(crate) async fn charged(
     let Some(assessment) = assessed(layer, request).await else {
         return Vec::new();
     };
-    let of = |one: &Assessed| {
+    let of = |one: &LimitAssessment| {
         let id = one.id.as_ref().map_or("missing", Id::as_str);
         (one.limit.to_string(), id.to_owned(), one.cost)
     };

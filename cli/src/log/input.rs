@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result};
 use flate2::read::MultiGzDecoder;
 
-use super::{Formats, LogArgs, Reason, Record, Unreadable, Wanted};
+use super::{LineReader, LogArgs, NeededParts, Reason, Record, UnreadableLines};
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -27,12 +27,12 @@ const WAITING: usize = 8192;
 pub(super) struct Input {
     name: String,
     reader: Box<dyn BufRead>,
-    formats: Formats,
+    formats: LineReader,
     pub(super) line: u64,
     has_ended: bool,
     /// Requests by their times, and those of one instant by their lines.
     pub(super) buffer: BinaryHeap<Reverse<(u64, u64, Record)>>,
-    pub(super) unreadable: Unreadable,
+    pub(super) unreadable: UnreadableLines,
 }
 
 impl Input {
@@ -49,16 +49,16 @@ impl Input {
         Ok(Self {
             reader: opened.with_context(|| unreadable(&name))?,
             name,
-            formats: Formats::default(),
+            formats: LineReader::default(),
             line: 0,
             has_ended: false,
             buffer: BinaryHeap::new(),
-            unreadable: Unreadable::default(),
+            unreadable: UnreadableLines::default(),
         })
     }
 
     /// Reads until the buffer is full.
-    pub(super) fn fill(&mut self, args: &LogArgs, wanted: &Wanted) -> Result<()> {
+    pub(super) fn fill(&mut self, args: &LogArgs, needed: &NeededParts) -> Result<()> {
         let mut line = Vec::new();
         while self.buffer.len() < WAITING && !self.has_ended {
             let next = next_line(&mut self.reader, &mut line);
@@ -70,7 +70,7 @@ impl Input {
             let read = if is_cut {
                 Some(Err(Reason::TooLong))
             } else {
-                self.formats.read(&line, args, wanted)
+                self.formats.read(&line, args, needed)
             };
             match read {
                 None => {}

@@ -45,22 +45,22 @@ pub(crate) struct LogArgs {
     /// The field with the client's address, if it is not a usual one
     #[arg(long, value_name = "FIELD")]
     address: Option<String>,
-    /// In a list of addresses, the place of the client's, counted from the right: the number of your proxies
+    /// In a list of addresses, the position of the client's, counted from the right: the number of your proxies
     #[arg(long, value_name = "N")]
     hops: Option<NonZeroUsize>,
 }
 
 /// The parts of a request that somebody needs, beside its time. The rest is not looked at.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct NeededParts {
     /// Whose bucket it may be charged to.
     keys: Vec<Key>,
     /// Whether the method and the path are needed.
     pub(crate) request: bool,
 }
 
-impl Wanted {
-    /// Adds a key, and returns its place in [`Record::ids`].
+impl NeededParts {
+    /// Adds a key, and returns its index in [`Record::ids`].
     pub(crate) fn key(&mut self, key: Key) -> usize {
         let known = self.keys.iter().position(|known| *known == key);
         known.unwrap_or_else(|| {
@@ -70,7 +70,7 @@ impl Wanted {
     }
 }
 
-/// A request, with those of its parts that are [wanted](Wanted).
+/// A request, with those of its parts that are [needed](NeededParts).
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Record {
     /// When it was made, in microseconds since the Unix epoch.
@@ -85,7 +85,7 @@ pub(crate) struct Record {
 /// Reads logs, and yields their requests by time.
 pub(crate) struct Log<'a> {
     args: &'a LogArgs,
-    wanted: Wanted,
+    needed: NeededParts,
     inputs: Vec<Input>,
     requests: u64,
     latest: u64,
@@ -94,7 +94,7 @@ pub(crate) struct Log<'a> {
 
 impl LogArgs {
     /// Opens the files, or standard input without any.
-    pub(crate) fn open(&self, wanted: Wanted) -> Result<Log<'_>> {
+    pub(crate) fn open(&self, needed: NeededParts) -> Result<Log<'_>> {
         let standard_input = ["-".into()];
         let paths = if self.logs.is_empty() {
             &standard_input[..]
@@ -105,7 +105,7 @@ impl LogArgs {
         Ok(Log {
             args: self,
             inputs: inputs.collect::<Result<_>>()?,
-            wanted,
+            needed,
             requests: 0,
             latest: 0,
             late: 0,
@@ -117,7 +117,7 @@ impl Log<'_> {
     /// The next request, or `None` at the end.
     pub(crate) fn next_record(&mut self) -> Result<Option<Record>> {
         for input in &mut self.inputs {
-            input.fill(self.args, &self.wanted)?;
+            input.fill(self.args, &self.needed)?;
         }
         let inputs = self.inputs.iter_mut();
         let waiting = inputs.filter(|input| !input.buffer.is_empty());
@@ -159,7 +159,7 @@ impl Log<'_> {
 pub(crate) struct LogEnd {
     pub(crate) lines: u64,
     requests: u64,
-    pub(crate) unreadable: Unreadable,
+    pub(crate) unreadable: UnreadableLines,
 }
 
 impl LogEnd {
@@ -200,22 +200,22 @@ trait Line {
 
 /// Reads lines, and remembers what the directives of a W3C extended log say about the next ones.
 #[derive(Default)]
-struct Formats {
+struct LineReader {
     columns: Vec<String>,
 }
 
-impl Formats {
+impl LineReader {
     /// Reads a line; `None` for a directive.
     fn read(
         &mut self,
         line: &[u8],
         args: &LogArgs,
-        wanted: &Wanted,
+        needed: &NeededParts,
     ) -> Option<Result<Record, Reason>> {
         let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
         let line = line.trim_ascii_start();
         if line.first() == Some(&b'{') {
-            return Some(JsonLine::parse(line).and_then(|line| record(&line, args, wanted)));
+            return Some(JsonLine::parse(line).and_then(|line| record(&line, args, needed)));
         }
         let text = &*String::from_utf8_lossy(line);
         if let Some((name, value)) = directive(text) {
@@ -225,11 +225,11 @@ impl Formats {
             return None;
         }
         Some(if !self.columns.is_empty() {
-            ExtendedLine::parse(text, &self.columns).and_then(|line| record(&line, args, wanted))
+            ExtendedLine::parse(text, &self.columns).and_then(|line| record(&line, args, needed))
         } else if let Some(line) = CommonLine::of_balancer(text) {
-            record(&line, args, wanted)
+            record(&line, args, needed)
         } else {
-            CommonLine::parse(text).and_then(|line| record(&line, args, wanted))
+            CommonLine::parse(text).and_then(|line| record(&line, args, needed))
         })
     }
 }
@@ -240,9 +240,9 @@ fn directive(text: &str) -> Option<(&str, &str)> {
     (!directive.0.contains(' ')).then_some(directive)
 }
 
-fn record(line: &impl Line, args: &LogArgs, wanted: &Wanted) -> Result<Record, Reason> {
-    let ids = wanted.keys.iter().map(|key| key.id(line, args));
-    let (method, path) = if wanted.request {
+fn record(line: &impl Line, args: &LogArgs, needed: &NeededParts) -> Result<Record, Reason> {
+    let ids = needed.keys.iter().map(|key| key.id(line, args));
+    let (method, path) = if needed.request {
         line.request()
     } else {
         Default::default()
@@ -263,7 +263,7 @@ const EXCERPT: usize = 120;
 
 /// The lines that cannot be read: their number, and the first ones.
 #[derive(Debug, Default)]
-pub(crate) struct Unreadable {
+pub(crate) struct UnreadableLines {
     pub(crate) count: u64,
     first: Vec<(Reason, String)>,
 }
@@ -294,7 +294,7 @@ pub(crate) enum Reason {
     FewHops,
 }
 
-impl Unreadable {
+impl UnreadableLines {
     fn add(&mut self, file: &str, line: u64, reason: Reason, bytes: &[u8]) {
         self.count += 1;
         if self.first.len() < SHOWN {
@@ -318,7 +318,7 @@ impl Unreadable {
 }
 
 /// The count, and the first of the lines; nothing if all could be read.
-impl fmt::Display for Unreadable {
+impl fmt::Display for UnreadableLines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.count {
             0 => return Ok(()),

@@ -121,8 +121,8 @@ impl<'a> ExtendedLine<'a> {
     }
 
     fn get(&self, name: &str) -> Option<&'a str> {
-        let place = self.columns.iter().position(|column| column == name)?;
-        Some(self.values[place]).filter(|value| *value != "-")
+        let index = self.columns.iter().position(|column| column == name)?;
+        Some(self.values[index]).filter(|value| *value != "-")
     }
 }
 

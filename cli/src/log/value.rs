@@ -78,7 +78,7 @@ fn number(text: &str) -> Option<i128> {
     Some(sign * us)
 }
 
-/// Reads an address with or without a port. Of a list, it is the one at this place from the right.
+/// Reads an address with or without a port. Of a list, it is the one at this position from the right.
 pub(super) fn address(text: &str, hops: Option<NonZeroUsize>) -> Result<IpAddr, Reason> {
     let text = text.trim_matches(|c: char| c == '"' || c.is_whitespace());
     let one = match hops {

@@ -14,8 +14,8 @@ use self::rules::{Rule, Rules};
 use crate::{
     NOT_DONE,
     clients::{DeniedClients, Distinct, hash, kept},
-    limits::{Clocked, LimitFiles},
-    log::{Key, LogArgs, LogEnd, Record, Wanted},
+    limits::{LimitFiles, LogLimiter},
+    log::{Key, LogArgs, LogEnd, NeededParts, Record},
     output::{
         ReportArgs, grouped, instant, most_denied, print, print_json, say, span, table,
         with_percent,
@@ -45,13 +45,13 @@ pub(crate) struct ReplayArgs {
 /// Runs the command.
 pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
     let limits = args.limits.usable()?;
-    let mut wanted = Wanted::default();
+    let mut needed = NeededParts::default();
     let rules = match &args.rules {
-        Some(path) => Rules::read(path, &limits, &args.key, &mut wanted)?,
-        None => Rules::for_all(&limits, &args.key, &mut wanted),
+        Some(path) => Rules::read(path, &limits, &args.key, &mut needed)?,
+        None => Rules::for_all(&limits, &args.key, &mut needed),
     };
     let mut engine = Engine::new(&limits, rules);
-    let mut log = args.log.open(wanted)?;
+    let mut log = args.log.open(needed)?;
     while let Some(record) = log.next_record()? {
         engine.meet(&record);
     }
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
 /// A limiter, and what it has done.
 struct Engine {
     rules: Rules,
-    limiter: Clocked,
+    limiter: LogLimiter,
     tallies: Vec<Tally>,
     /// Requests whose id is not in the format of a limit.
     misfits: u64,
@@ -99,7 +99,7 @@ impl Engine {
         let buckets = MemoryBackend::DEFAULT_MAX_BUCKETS * rules.limits.len().max(1);
         Self {
             tallies: rules.limits.iter().map(tally).collect(),
-            limiter: Clocked::new(limits.clone(), buckets, HISTORY_BYTES),
+            limiter: LogLimiter::new(limits.clone(), buckets, HISTORY_BYTES),
             rules,
             misfits: 0,
             decided: 0,

@@ -17,7 +17,7 @@ use tollgate::{
 
 use crate::{
     limits::{all_of, named},
-    log::{Key, Record, Wanted},
+    log::{Key, NeededParts, Record},
 };
 
 /// A condition of `tollgate::Rule`.
@@ -35,11 +35,11 @@ pub(super) struct Rules {
 
 /// A rule. Its settings are those of `tollgate::Rule`.
 pub(super) struct Rule {
-    /// The limit's place in [`Rules::limits`].
+    /// The index of the limit in [`Rules::limits`].
     pub(super) limit: usize,
     pub(super) format: IdFormat,
     pub(super) cost: u32,
-    /// The place of the client's id in a record.
+    /// The index of the client's id in a record.
     key: usize,
     paths: Option<Box<Condition>>,
     methods: Vec<String>,
@@ -73,12 +73,12 @@ impl OneOrMore {
 }
 
 impl Rules {
-    /// Reads a file of rules, and adds what they need of a line to `wanted`.
+    /// Reads a file of rules, and adds what they need of a line to `needed`.
     pub(super) fn read(
         path: &Path,
         limits: &Limits,
         key: &Key,
-        wanted: &mut Wanted,
+        needed: &mut NeededParts,
     ) -> Result<Self> {
         let file = path.display();
         let text = fs::read_to_string(path).with_context(|| format!("{file}: cannot read it"))?;
@@ -90,17 +90,17 @@ impl Rules {
         let mut rules = Self::default();
         for (number, rule) in (1..).zip(written) {
             let added =
-                named(limits, &rule.limit).and_then(|named| rules.add(named, rule, key, wanted));
+                named(limits, &rule.limit).and_then(|named| rules.add(named, rule, key, needed));
             added.with_context(|| format!("{file}: rule {number}"))?;
         }
         Ok(rules)
     }
 
     /// One rule for each limit, for all requests.
-    pub(super) fn for_all(limits: &Limits, key: &Key, wanted: &mut Wanted) -> Self {
+    pub(super) fn for_all(limits: &Limits, key: &Key, needed: &mut NeededParts) -> Self {
         let mut rules = Self::default();
         for named in limits.iter() {
-            let rule = rules.add(named, WrittenRule::default(), key, wanted);
+            let rule = rules.add(named, WrittenRule::default(), key, needed);
             rule.expect("it has nothing that could be wrong");
         }
         rules
@@ -111,7 +111,7 @@ impl Rules {
         named: &NamedLimit,
         rule: WrittenRule,
         key: &Key,
-        wanted: &mut Wanted,
+        needed: &mut NeededParts,
     ) -> Result<()> {
         let name = named.name().to_owned();
         let format = named.format();
@@ -138,7 +138,7 @@ impl Rules {
             .map(|paths| one_of(paths.into_vec()))
             .transpose()?;
         let methods = rule.method.map(OneOrMore::into_vec).unwrap_or_default();
-        wanted.request |= paths.is_some() || !methods.is_empty();
+        needed.request |= paths.is_some() || !methods.is_empty();
         let known = self.limits.iter().position(|known| *known == name);
         let limit = known.unwrap_or_else(|| {
             self.limits.push(name);
@@ -148,7 +148,7 @@ impl Rules {
             limit,
             format,
             cost,
-            key: wanted.key(key),
+            key: needed.key(key),
             paths,
             methods,
         });

@@ -67,11 +67,11 @@ fn burst(times: &[u64], per_hour: u64) -> u64 {
 fn most_in_any(times: &[u64], us: u64) -> u64 {
     let mut first = 0;
     let mut most = 0;
-    for (place, at) in times.iter().enumerate() {
+    for (index, at) in times.iter().enumerate() {
         while times[first] + us <= *at {
             first += 1;
         }
-        most = most.max(place + 1 - first);
+        most = most.max(index + 1 - first);
     }
     most as u64
 }

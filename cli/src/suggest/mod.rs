@@ -24,8 +24,8 @@ use self::{
 };
 use crate::{
     NOT_DONE,
-    limits::Bound,
-    log::{Key, LogArgs, Wanted},
+    limits::UpperBound,
+    log::{Key, LogArgs, NeededParts},
     output::{
         ReportArgs, counted, grouped, instant, print, print_json, say, shown, table, with_percent,
     },
@@ -48,10 +48,10 @@ pub(crate) struct SuggestArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &SuggestArgs) -> Result<u8> {
-    let mut wanted = Wanted::default();
-    let key = wanted.key(args.key.clone());
+    let mut needed = NeededParts::default();
+    let key = needed.key(args.key.clone());
     let mut traffic = Traffic::default();
-    let mut log = args.log.open(wanted)?;
+    let mut log = args.log.open(needed)?;
     while let Some(record) = log.next_record()? {
         if let Some(id) = &record.ids[key] {
             traffic.add(id, record.at)?;
@@ -108,7 +108,7 @@ fn paragraph(proposal: &Proposal, traffic: &Traffic, args: &SuggestArgs) -> Stri
         with_percent(proposal.denied, traffic.requests),
         counted(traffic.requests, "request"),
     );
-    if let Some(bound) = Bound::of(limit) {
+    if let Some(bound) = UpperBound::of(limit) {
         let _ = write!(text, "\n  admits at most {bound}");
     }
     if stopped > 0 {

@@ -42,8 +42,8 @@ impl Needs {
         }
         let mut order: Vec<_> = clients().enumerate().collect();
         order.sort_by_key(|(_, client)| Reverse(client.times.len()));
-        let busiest = order.into_iter().take(top).map(|(place, client)| {
-            let row = numbers.iter().map(|column| column[place]).collect();
+        let busiest = order.into_iter().take(top).map(|(index, client)| {
+            let row = numbers.iter().map(|column| column[index]).collect();
             (client.id.clone(), row)
         });
         let busiest = busiest.collect();
@@ -51,10 +51,10 @@ impl Needs {
             column.sort_unstable();
         }
         let shares = SHARES.map(|(share, part)| {
-            let place = (traffic.clients.len() * part).div_ceil(1000) - 1;
+            let index = (traffic.clients.len() * part).div_ceil(1000) - 1;
             (
                 share.to_owned(),
-                numbers.iter().map(|column| column[place]).collect(),
+                numbers.iter().map(|column| column[index]).collect(),
             )
         });
         Self {

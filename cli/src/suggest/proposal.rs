@@ -9,7 +9,7 @@ use super::{
     counter::{Counter, DAY, HOUR},
     traffic::{Client, Traffic},
 };
-use crate::{limits::Clocked, log::Key};
+use crate::{limits::LogLimiter, log::Key};
 
 /// A limit is so many times what the clients need that it must not deny.
 const ROOM: u64 = 2;
@@ -108,7 +108,7 @@ impl Proposal {
 
 /// How many requests of a client the crate's own limiter denies.
 fn denials(client: &Client, limits: &Limits) -> u64 {
-    let limiter = Clocked::new(limits.clone(), 1, HISTORY_BYTES);
+    let limiter = LogLimiter::new(limits.clone(), 1, HISTORY_BYTES);
     let transaction = Transaction::new(LIMIT, &client.id);
     let denied = client.times.iter().filter(|at| {
         let decision = limiter.at(**at).try_spend(&transaction);

@@ -16,8 +16,8 @@ const MOST_REQUESTS: u64 = 50_000_000;
 /// The requests of a log.
 #[derive(Default)]
 pub(super) struct Traffic {
-    /// The place of each client, by the hash of its id.
-    places: HashMap<u64, usize>,
+    /// The index of each client, by the hash of its id.
+    indexes: HashMap<u64, usize>,
     pub(super) clients: Vec<Client>,
     pub(super) requests: u64,
     /// The instants of the first and the last request, in microseconds since the epoch.
@@ -35,13 +35,13 @@ impl Traffic {
     /// Adds a request, which is not earlier than those before it.
     pub(super) fn add(&mut self, id: &str, at: u64) -> Result<()> {
         let next = self.clients.len();
-        let place = *self.places.entry(hash(id)).or_insert(next);
-        if place == next {
+        let index = *self.indexes.entry(hash(id)).or_insert(next);
+        if index == next {
             let id = kept(id);
             let times = Vec::new();
             self.clients.push(Client { id, times });
         }
-        self.clients[place].times.push(at);
+        self.clients[index].times.push(at);
         if self.requests == 0 {
             self.first = at;
         }

@@ -1,14 +1,14 @@
 //! Blocks: clients that are denied until an instant.
 //!
-//! A bucket is the end of the client's block. A debit sets it, a second from now for each unit, whatever it was before. So a
-//! block that is repeated, or set by several callers at once, is one block. A spend passes unless the client is blocked, and
-//! leaves nothing behind. [`LimitsBuilder::block`](crate::limit::LimitsBuilder::block) has an example.
+//! The state of a bucket is the instant at which the client's block ends. A debit sets it to one second from now for each unit,
+//! whatever it was before. So a block that is repeated, or set by several callers at once, is one block. A spend passes unless the
+//! client is blocked, and changes nothing. [`LimitsBuilder::block`](crate::limit::LimitsBuilder::block) has an example.
 
 use std::{fmt, time::Duration};
 
 use super::{
-    Algorithm, Arithmetic, Ask, AskError, Charge, Figures, LONGEST_US, Parameters, Share, Terms,
-    Verb, Wait, WrittenFields, gcra::Ticks,
+    Algorithm, Arithmetic, Ask, AskError, Charge, Figures, LONGEST_US, LimitSpans, Parameters,
+    Share, Verb, Wait, WrittenFields, gcra::Ticks,
 };
 
 /// Clients that are blocked, each until an instant of its own.
@@ -22,7 +22,8 @@ impl Block {
         LONGEST_US.min(u64::from(ask.cost) * 1_000_000)
     }
 
-    /// Returns the charge that has left this end. It cannot be given back, because nobody knows the end before it.
+    /// Returns the charge of a debit that has set this end. It has no units, so it cannot be refunded: the end before the debit is
+    /// not known.
     pub(crate) fn charge(end: Ticks) -> Charge {
         Charge {
             at: end.us,
@@ -77,8 +78,8 @@ impl Parameters for Block {
         Algorithm::Block(*self)
     }
 
-    fn terms(&self) -> Terms {
-        Terms {
+    fn spans(&self) -> LimitSpans {
+        LimitSpans {
             window: None,
             period: None,
         }
@@ -88,7 +89,7 @@ impl Parameters for Block {
         None
     }
 
-    /// It is set in code alone, so it has no fields.
+    /// There are no fields, because files cannot define lists of blocked clients.
     fn values(&self) -> WrittenFields {
         WrittenFields::default()
     }

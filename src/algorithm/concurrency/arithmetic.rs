@@ -7,7 +7,7 @@ use crate::{
     random,
 };
 
-/// The permits of a bucket. The default is an unused bucket.
+/// The permits of a bucket. The default is a full bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Permits(Vec<NamedPermit>);
 
@@ -121,7 +121,7 @@ impl Arithmetic for Concurrency {
     fn judge(&self, ask: &Ask, permits: &Permits, now: u64) -> bool {
         let is_there = || self.index(ask, permits, now).is_some();
         match ask.verb {
-            // A spend that is repeated is about a permit that is there already.
+            // A repeated spend renews the permit that it has taken before.
             Verb::Spend => {
                 self.used(permits, now).saturating_add(ask.cost) <= self.limit || is_there()
             }

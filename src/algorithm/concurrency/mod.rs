@@ -1,9 +1,9 @@
 //! Concurrency limits: at most so many at once.
 //!
-//! A bucket is a set of permits, each with a name. The process that asks for a permit chooses its name, a random number. So it
-//! can renew the permit or give it back even if the answer to its request was lost, and each of these can be repeated: none
-//! changes a permit of another name. A permit counts while `now < seen + hold`, where `seen` is when it was taken or renewed
-//! last. So a process that dies gives its permits back after the hold. When one comes back is not known: waits are unknown.
+//! A bucket is a set of permits, each with a name. The process that asks for a permit chooses its name, a random number. So it can
+//! renew the permit or give it back even if the answer to its request was lost. It can also repeat each of these, because none of
+//! them changes a permit with another name. A permit counts while `now < seen + hold`, where `seen` is when it was taken or renewed
+//! last. So the permits of a process that dies come back after the hold. Waits are unknown, because work ends at any time.
 //! [`Limit::concurrent`](crate::Limit::concurrent) has an example.
 
 mod arithmetic;
@@ -14,10 +14,11 @@ use std::{fmt, time::Duration};
 
 pub(crate) use self::arithmetic::{Permits, new_name};
 use super::{
-    Algorithm, FieldReader, Invalid, LimitError, Notation, Parameters, Share, Terms, WrittenFields,
+    Algorithm, FieldReader, InvalidValue, LimitError, LimitSpans, Notation, Parameters, Share,
+    WrittenFields,
     duration::DurationText,
     format_duration,
-    notation::{Form, duration_or_word, split_option, whole},
+    notation::{AlgorithmFields, duration_or_word, split_option, whole},
 };
 
 /// At most `limit` permits at once.
@@ -36,15 +37,15 @@ impl Concurrency {
     pub(crate) const DEFAULT_HOLD: Duration = Duration::from_secs(30);
 
     /// Creates a limit of at most `limit` at once, each for [`DEFAULT_HOLD`](Self::DEFAULT_HOLD) after it was taken or renewed.
-    pub(crate) const fn new(limit: u32) -> Result<Self, Invalid> {
+    pub(crate) const fn new(limit: u32) -> Result<Self, InvalidValue> {
         if limit == 0 {
-            return Err(Invalid::new(
+            return Err(InvalidValue::new(
                 "concurrent",
                 "concurrent is 0, so nothing would ever pass: use at least 1",
             ));
         }
         if limit > Self::MAX_PERMITS {
-            return Err(Invalid::new(
+            return Err(InvalidValue::new(
                 "concurrent",
                 "concurrent is above 4096, and each permit has to be remembered: lower it",
             ));
@@ -56,16 +57,16 @@ impl Concurrency {
     }
 
     /// Sets the time for which a permit counts after it was taken or renewed.
-    pub(crate) const fn with_hold(self, hold: Duration) -> Result<Self, Invalid> {
+    pub(crate) const fn with_hold(self, hold: Duration) -> Result<Self, InvalidValue> {
         const DAY: u128 = 24 * 60 * 60 * 1_000_000_000;
         if hold.as_secs() == 0 || hold.as_nanos() > DAY {
-            return Err(Invalid::new(
+            return Err(InvalidValue::new(
                 "hold",
                 "permits are held for 1 s to 24 h: change the hold",
             ));
         }
         if !hold.subsec_nanos().is_multiple_of(1000) {
-            return Err(Invalid::new(
+            return Err(InvalidValue::new(
                 "hold",
                 "hold is not a whole number of microseconds: round it to one",
             ));
@@ -98,14 +99,14 @@ impl Parameters for Concurrency {
         })
     }
 
-    fn terms(&self) -> Terms {
-        Terms {
+    fn spans(&self) -> LimitSpans {
+        LimitSpans {
             window: None,
             period: None,
         }
     }
 
-    /// Work that ends makes room for the next.
+    /// There is no bound, because work that ends makes room for the next.
     fn most_within(&self, _: Duration) -> Option<u128> {
         None
     }
@@ -123,7 +124,7 @@ impl Parameters for Concurrency {
 }
 
 impl Notation for Concurrency {
-    const FORM: Form = Form {
+    const FIELDS: AlgorithmFields = AlgorithmFields {
         fields: &["concurrent", "hold"],
         words: "concurrent",
         options: &[],

@@ -10,7 +10,7 @@ impl Arithmetic for Gcra {
     #[inline]
     fn accepts(&self, ask: &Ask) -> Result<(), AskError> {
         match ask.verb {
-            // The refund of a receipt can be that of a debit, which has no bound.
+            // A receipt can be that of a debit, whose cost has no bound.
             Verb::Refund if ask.charge.is_none() && ask.cost > self.burst => {
                 Err(AskError::TooCostly(self.burst))
             }
@@ -38,7 +38,8 @@ impl Arithmetic for Gcra {
             Verb::Debit => {
                 let whole = self.charged(*tat, now, ask.cost);
                 *tat = self.debited(*tat, now, ask.cost);
-                // A debt that has stopped growing cannot be given back in tokens.
+                // Out of bounds, the debt has not grown by the whole cost. It has no units then, so that no refund gives back more
+                // than was charged.
                 if *tat != whole {
                     units = 0;
                 }
@@ -53,7 +54,8 @@ impl Arithmetic for Gcra {
         }
     }
 
-    // Out of line, the figures are written in small stores and read in large loads, which wait for them: see the measurement.
+    // Inlined, because the caller would otherwise read in wide loads what this function has just written in narrow stores, and wait
+    // for them.
     #[inline(always)]
     fn figures(&self, ask: &Ask, tat: &Ticks, now: u64) -> Figures {
         if self.is_whole(tat) {
@@ -81,8 +83,8 @@ impl Gcra {
         self.interval.frac == 0 && tat.frac == 0
     }
 
-    /// Returns the same limit with a count of 1, if it has no fractions. The compiler then leaves them out, and a decision takes
-    /// half of the time.
+    /// Returns the limit with a count of 1. The caller has checked that there are no fractions. The compiler then leaves out their
+    /// arithmetic, which halves the time of a decision.
     #[inline(always)]
     fn whole(&self) -> Self {
         Self {
@@ -123,7 +125,7 @@ impl Gcra {
         }
     }
 
-    /// Returns `cost · T`. It stops growing far beyond [`LONGEST_US`], which only a debit reaches.
+    /// Returns `cost · T`, capped far above [`LONGEST_US`]. Only a debit reaches the cap.
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
@@ -136,7 +138,7 @@ impl Gcra {
         let cost = u64::from(cost);
         let count = u64::from(self.count);
         let us = self.interval.us.saturating_mul(cost).min(1 << 60);
-        // Most intervals are whole, and a division takes as long as the rest.
+        // Most intervals are whole. For them, this leaves out a division, which takes as long as the rest of the decision.
         if self.interval.frac == 0 {
             return Ticks::micros(us);
         }
@@ -147,7 +149,7 @@ impl Gcra {
         }
     }
 
-    /// Reads a stored TAT, whose fraction can come from a limit with another count.
+    /// Returns a stored TAT with a fraction that is valid for this limit. A limit with another count may have stored it.
     #[inline]
     fn normal(&self, tat: Ticks) -> Ticks {
         Ticks {
@@ -190,7 +192,7 @@ impl Gcra {
 
     /// Returns the TAT after a refund, or `None` if there is nothing to give back.
     ///
-    /// While requests wait in line, only the last one can give its place back. Any other refund would let the next arrival
+    /// While requests wait in line, only the last one can be refunded. Any other refund would let the next arrival
     /// start together with the last one.
     fn refunded(&self, ask: &Ask, tat: Ticks, now: u64) -> Option<Ticks> {
         let tat = self.normal(tat);
@@ -230,7 +232,7 @@ impl Gcra {
     fn tokens_in_parts(&self, span: Ticks) -> (u64, Ticks) {
         let span = span.parts(self.count);
         let interval = self.interval.parts(self.count);
-        // A division of 128 bits takes several times as long, and is hardly ever needed.
+        // A division of 128 bits takes several times as long, and is seldom needed.
         let (tokens, rest) = match (u64::try_from(span), u64::try_from(interval)) {
             (Ok(span), Ok(interval)) => (span / interval, u128::from(span % interval)),
             _ => (
@@ -249,12 +251,12 @@ impl Gcra {
 
 /// An exact span or instant: `us + frac / count` microseconds, where `count` is that of the limit and `frac < count`.
 ///
-/// As the state of a bucket, it is the theoretical arrival time, in microseconds since the Unix epoch.
+/// As the state of a bucket, it is the theoretical arrival time since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Ticks {
     /// Whole microseconds.
     pub(crate) us: u64,
-    /// The rest, in parts of the count.
+    /// The remainder, in parts of the count.
     pub(crate) frac: u32,
 }
 
@@ -280,7 +282,7 @@ impl Ticks {
         Self { us, frac: 0 }
     }
 
-    /// Divides a number of parts by the count. A quotient that does not fit is the largest.
+    /// Divides a number of parts by the count. A quotient that does not fit becomes the largest value.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "both are checked or below the count"

@@ -1,9 +1,9 @@
 //! GCRA, the generic cell rate algorithm: a token bucket in exact arithmetic.
 //!
-//! The state is the theoretical arrival time (TAT): the instant at which the bucket is full again. A request of cost c is
-//! allowed if `max(TAT, now) + c·T <= now + τ`, where `T = period / count` is the emission interval and `τ = burst · T` is the
-//! tolerance. Both are exact rationals, so seven per second are seven per second, for years. Between two instants W apart,
-//! both included, a bucket admits at most `burst + floor(W / T)`.
+//! The state is the theoretical arrival time (TAT): the instant at which the bucket is full again. A request of cost c is allowed
+//! if `max(TAT, now) + c·T <= now + τ`, where `T = period / count` is the emission interval and `τ = burst · T` is the tolerance.
+//! Both are exact rationals, so a limit of seven per second does not drift, even over years. Between two instants W apart, both
+//! included, a bucket admits at most `burst + floor(W / T)`.
 //!
 //! Source: ITU-T I.371, annex A.
 
@@ -15,11 +15,11 @@ use std::{fmt, time::Duration};
 
 pub(crate) use self::arithmetic::Ticks;
 use super::{
-    Algorithm, FieldReader, Invalid, LONGEST_US, LimitError, Notation, Parameters, Share, Terms,
-    WrittenFields,
+    Algorithm, FieldReader, InvalidValue, LONGEST_US, LimitError, LimitSpans, Notation, Parameters,
+    Share, WrittenFields,
     duration::{DurationText, PeriodText},
     format_duration,
-    notation::{Form, duration_or_word, split_option, whole},
+    notation::{AlgorithmFields, duration_or_word, split_option, whole},
     span_us, thousandths_of_unit,
 };
 
@@ -34,13 +34,18 @@ pub(crate) struct Gcra {
     tolerance: Ticks,
     /// The longest wait in line, in microseconds.
     max_wait: u64,
-    /// The share of the burst that one token is, computed once: a division would take a tenth of each decision.
+    /// The share of the burst that one token is, in thousandths. It is computed once, because the division would take a tenth of
+    /// each decision.
     thousandths_of_token: u64,
 }
 
 impl Gcra {
     /// Creates a limit of `burst` tokens that gets `count` tokens back in each `period`.
-    pub(crate) const fn new(burst: u32, count: u32, period: Duration) -> Result<Self, Invalid> {
+    pub(crate) const fn new(
+        burst: u32,
+        count: u32,
+        period: Duration,
+    ) -> Result<Self, InvalidValue> {
         let (field, message) = match (burst, count) {
             (_, 0) => (
                 "count",
@@ -60,11 +65,11 @@ impl Gcra {
             ),
             _ => return Self::filling(burst, count, period.as_micros()),
         };
-        Err(Invalid::new(field, message))
+        Err(InvalidValue::new(field, message))
     }
 
-    /// Creates a limit by a period in microseconds.
-    const fn filling(burst: u32, count: u32, period: u128) -> Result<Self, Invalid> {
+    /// Creates a limit whose period is in microseconds.
+    const fn filling(burst: u32, count: u32, period: u128) -> Result<Self, InvalidValue> {
         let tolerance = Ticks::divide(period.saturating_mul(burst as u128), count);
         if tolerance.us < LONGEST_US || tolerance.us == LONGEST_US && tolerance.frac == 0 {
             Ok(Self {
@@ -76,7 +81,7 @@ impl Gcra {
                 thousandths_of_token: thousandths_of_unit(burst),
             })
         } else {
-            Err(Invalid::new(
+            Err(InvalidValue::new(
                 "period",
                 "an empty bucket would take more than 71 years (2^51 µs) to fill: lower the burst or the period, or \
                  raise the count",
@@ -85,13 +90,13 @@ impl Gcra {
     }
 
     /// Sets the longest wait in line. With zero, no request waits.
-    pub(crate) const fn with_max_wait(self, max_wait: Duration) -> Result<Self, Invalid> {
+    pub(crate) const fn with_max_wait(self, max_wait: Duration) -> Result<Self, InvalidValue> {
         const TOO_LONG: &str = "max_wait and the time in which an empty bucket fills are more than 71 years (2^51 us) \
                                 together: lower max_wait";
         const TOO_FINE: &str = "max_wait is not a whole number of microseconds: round it to one";
         match span_us("max_wait", max_wait, TOO_FINE, TOO_LONG) {
             Ok(us) if self.tolerance.ceil() + us > LONGEST_US => {
-                Err(Invalid::new("max_wait", TOO_LONG))
+                Err(InvalidValue::new("max_wait", TOO_LONG))
             }
             Ok(us) => Ok(Self {
                 max_wait: us,
@@ -102,7 +107,7 @@ impl Gcra {
     }
 
     /// Returns the same rate with another burst.
-    pub(crate) const fn with_burst(self, burst: u32) -> Result<Self, Invalid> {
+    pub(crate) const fn with_burst(self, burst: u32) -> Result<Self, InvalidValue> {
         match Self::new(burst, self.count, self.period()) {
             Ok(gcra) => gcra.with_max_wait(self.max_wait()),
             Err(invalid) => Err(invalid),
@@ -150,7 +155,8 @@ impl Parameters for Gcra {
         let burst = share.units(self.burst);
         let period = self.period_us() * u128::from(share.processes());
         let shared = Self::filling(burst, self.count, period);
-        // Tokens of the share can take longer than any limit allows. Then the process has one, and the whole rate.
+        // The share of the rate can be slower than any limit allows. Then the process has its share of the burst, and the whole
+        // rate.
         let shared = shared.or_else(|_| self.with_burst(burst)).unwrap_or(*self);
         Algorithm::Gcra(Self {
             max_wait: self.max_wait.min(LONGEST_US - shared.tolerance.ceil()),
@@ -158,14 +164,14 @@ impl Parameters for Gcra {
         })
     }
 
-    fn terms(&self) -> Terms {
-        Terms {
+    fn spans(&self) -> LimitSpans {
+        LimitSpans {
             window: Some(Duration::from_micros(self.tolerance.ceil())),
             period: Some(self.period()),
         }
     }
 
-    /// burst + ⌈span / T⌉ − 1
+    /// The bound is `The bound is `The bound is `burst + ⌈span / T⌉ − 1`.`.`.
     fn most_within(&self, span: Duration) -> Option<u128> {
         let intervals = span.as_nanos() * u128::from(self.count);
         Some(u128::from(self.burst) + intervals.div_ceil(self.period().as_nanos()) - 1)
@@ -182,7 +188,7 @@ impl Parameters for Gcra {
 }
 
 impl Notation for Gcra {
-    const FORM: Form = Form {
+    const FIELDS: AlgorithmFields = AlgorithmFields {
         fields: &["burst", "count", "period"],
         words: "burst, count and period",
         options: &[("max_wait", "no other kind of limit has a line to wait in")],
@@ -194,7 +200,7 @@ impl Notation for Gcra {
         let period = fields.duration("period");
         let max_wait = fields.duration("max_wait");
         fields.require(&["burst", "count", "period"]);
-        // A mistake in the burst does not hide those in the other fields.
+        // The count stands in for a mistaken burst, so that mistakes in the other fields are recorded, too.
         let gcra = Self::new(burst.or(count)?, count?, period?);
         let max_wait = max_wait.unwrap_or_default();
         fields.checked(gcra.and_then(|gcra| gcra.with_max_wait(max_wait)))

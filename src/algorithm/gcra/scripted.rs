@@ -1,7 +1,7 @@
 use super::{Gcra, Ticks};
 use crate::algorithm::{Arithmetic, Ask, Charge, Figures, Verb};
 
-/// Above each TAT that a script reads.
+/// An instant above each TAT that a script reads, so that every refund passes.
 const NEVER_LATE: u64 = (1 << 53) - 1;
 
 impl Gcra {
@@ -14,7 +14,7 @@ impl Gcra {
             Verb::Refund => self.tolerance,
             _ => self.latest(ask, 0),
         };
-        // A debit of so much time ends at the deepest debt, and a refund at a full bucket.
+        // A debit of that much time ends at the deepest debt, and a refund ends at a full bucket.
         let cost_us = cost.us.min(NEVER_LATE);
         [
             self.count.into(),
@@ -25,7 +25,7 @@ impl Gcra {
         ]
     }
 
-    /// Returns the figures, and the charge of a script that counts it, from the TAT that `gcra.lua` shows.
+    /// Returns the figures for the TAT that `gcra.lua` shows, and the charge if the script has made one.
     pub(crate) fn shown(
         &self,
         ask: &Ask,

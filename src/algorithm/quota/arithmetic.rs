@@ -4,7 +4,7 @@ use crate::algorithm::{
     numbers::{AsNumbers, Numbers},
 };
 
-/// The used amount of a quota. It counts before the end of its period. The default is an unused bucket.
+/// The used amount of a quota. It counts until the end of its period. The default is a full bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     /// The end of the period, in microseconds since the Unix epoch.
@@ -50,7 +50,7 @@ impl Arithmetic for Quota {
     fn judge(&self, ask: &Ask, usage: &Usage, now: u64) -> bool {
         let used = usage.used_at(now);
         match ask.verb {
-            // A cost of 0 is denied by a debt only.
+            // A cost of 0 passes unless the bucket is in debt.
             Verb::Spend => self.fits(used, ask.cost),
             Verb::Debit => true,
             Verb::Refund => given_back(ask, usage, now) > 0,
@@ -70,7 +70,7 @@ impl Arithmetic for Quota {
             0 => self.per.end(now),
             _ => usage.end,
         };
-        // With nothing used, the bucket is full: a period from first use begins with the next request.
+        // When nothing is used, the bucket is full, and a period from first use begins with the next request.
         *usage = match used {
             0 => Usage::default(),
             used => Usage { end, used },
@@ -98,7 +98,7 @@ impl Arithmetic for Quota {
             } else if used > 0 {
                 until_end
             } else {
-                // A cost above the quota, of a debit or a refund.
+                // A debit or a refund can cost more than the quota.
                 Wait::until(self.per.end(now), now)
             },
             more_after: until_end,
@@ -114,12 +114,13 @@ impl Arithmetic for Quota {
 }
 
 impl Quota {
-    /// Returns the instant until which the used amount counts. A stored end beyond the next period comes from a longer period,
-    /// which the limit had before. One in the next period is kept, because the clock may have stepped back.
+    /// Returns the instant until which the used amount counts. A stored end beyond the next period was written when the limit had a
+    /// longer period, so it becomes the end of the current one. An end in the next period is kept, because the clock may have
+    /// stepped back.
     #[inline]
     fn end(&self, usage: &Usage, now: u64) -> u64 {
-        // An end within the shortest period from now is that of the current or the next one. Nearly all are, and the calendar
-        // would take as long as the rest of the decision.
+        // An end within the shortest period from now belongs to the current or to the next period. This is nearly always so, and
+        // saves the calendar's arithmetic, which takes as long as the rest of the decision.
         if usage.end <= now.saturating_add(self.per.shortest_us()) {
             return usage.end;
         }

@@ -1,7 +1,7 @@
 //! Quotas: at most a number of units per calendar hour, day, week or month, or per span from first use.
 //!
-//! A bucket is the end of its period, and the amount used. All of it comes back at once, when the period ends. The amount
-//! counts while `now` is before the end, so a clock that steps back gives no second quota.
+//! The state of a bucket is the end of its period and the amount used. All of it comes back at once, when the period ends. The
+//! amount counts while `now` is before the end, so a clock that steps back gives no second quota.
 //!
 //! When the period of the limit changes, what was used counts until the new limit's current period ends, or the old period if
 //! that is sooner. The first decision under the new limit stores this end, even if it is a denial.

@@ -2,11 +2,11 @@ use std::{fmt, iter, time::Duration};
 
 use super::{CalendarUnit, Per, UtcOffset};
 use crate::algorithm::{
-    Algorithm, FieldReader, Invalid, LimitError, Notation, Parameters, Share, Terms, WrittenFields,
-    ceil_micros,
+    Algorithm, FieldReader, InvalidValue, LimitError, LimitSpans, Notation, Parameters, Share,
+    WrittenFields, ceil_micros,
     duration::duration,
     format_duration,
-    notation::{Form, split_option, whole},
+    notation::{AlgorithmFields, split_option, whole},
 };
 use crate::{clock::Timestamp, id::shortened, message::nearest};
 
@@ -20,9 +20,9 @@ pub(crate) struct Quota {
 
 impl Quota {
     /// Creates a limit of at most `quota` units in each period.
-    pub(crate) const fn new(quota: u32, per: Per) -> Result<Self, Invalid> {
+    pub(crate) const fn new(quota: u32, per: Per) -> Result<Self, InvalidValue> {
         match quota {
-            0 => Err(Invalid::new(
+            0 => Err(InvalidValue::new(
                 "quota",
                 "quota is 0, so nothing would ever pass: use at least 1",
             )),
@@ -53,14 +53,14 @@ impl Parameters for Quota {
         Algorithm::Quota(Self { quota, ..*self })
     }
 
-    fn terms(&self) -> Terms {
-        Terms {
+    fn spans(&self) -> LimitSpans {
+        LimitSpans {
             window: Some(Duration::from_micros(self.per.longest_us())),
             period: Some(Duration::from_micros(self.per.shortest_us())),
         }
     }
 
-    /// All of it in each period that the span touches.
+    /// Each period that the span touches admits the whole quota.
     fn most_within(&self, span: Duration) -> Option<u128> {
         let us = ceil_micros(span);
         let quota = u128::from(self.quota);
@@ -88,7 +88,7 @@ impl Parameters for Quota {
 }
 
 impl Notation for Quota {
-    const FORM: Form = Form {
+    const FIELDS: AlgorithmFields = AlgorithmFields {
         fields: &["quota", "per", "utc_offset"],
         words: "quota and per",
         options: &[],
@@ -110,7 +110,7 @@ impl Notation for Quota {
         let words: Vec<_> = line.split(' ').collect();
         if let [quota, "per", length, "from", "first", "use"] = words[..] {
             let quota = Self::new(whole("quota", quota)?, per(length)?)?;
-            // `10 per day from first use` is no form.
+            // A period from first use is written as a length, not as a unit: `10 per day from first use` is not accepted.
             let is_length = quota.per.first_use_length().is_some();
             return Ok(is_length.then_some(Algorithm::Quota(quota)));
         }
@@ -125,7 +125,7 @@ impl Notation for Quota {
             per = per.moved(offset.parse()?)?;
         }
         let quota = Self::new(quota, per)?;
-        // `10 per calendar 24h` is no form.
+        // A calendar period is written as a unit, not as a length: `10 per calendar 24h` is not accepted.
         let is_unit = per.calendar_unit().is_some();
         Ok(is_unit.then_some(Algorithm::Quota(quota)))
     }
@@ -139,7 +139,7 @@ impl fmt::Display for Quota {
     }
 }
 
-/// Reads a unit of the calendar or, from first use, a duration.
+/// Reads a unit of the calendar, or a duration for a period from first use.
 fn per(text: &str) -> Result<Per, LimitError> {
     if let Some(unit) = CalendarUnit::named(text) {
         return Ok(Per::calendar(unit));
@@ -156,13 +156,13 @@ fn per(text: &str) -> Result<Per, LimitError> {
     Err(LimitError::value("per", message))
 }
 
-/// Returns the most periods that `us` consecutive microseconds can touch, of which at most `whole` are whole: one microsecond of
-/// each outer period is enough.
+/// Returns the most periods that `us` consecutive microseconds can touch, if they contain at most `whole` whole periods. A period
+/// at either end is touched by a single microsecond.
 fn periods_touched(us: u128, whole: u128) -> u128 {
     if us < 2 { us } else { 2 + whole }
 }
 
-/// Returns the most whole months that fit into `us` microseconds, and one on each side of them.
+/// Returns the most whole months that fit into `us` microseconds if each end also touches another month.
 fn months_in(us: u128) -> u128 {
     let first = Some(Per::Month.end(0));
     let ends = iter::successors(first, |end| Some(Per::Month.end(*end)));

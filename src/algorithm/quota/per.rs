@@ -2,7 +2,7 @@ use std::{fmt, time::Duration};
 
 use super::utc_offset::UtcOffset;
 use crate::{
-    algorithm::{Invalid, duration::DurationText, span_us},
+    algorithm::{InvalidValue, duration::DurationText, span_us},
     clock::date::next_month,
 };
 
@@ -19,7 +19,7 @@ const DAY_US: u64 = 24 * HOUR_US;
 /// use tollgate::{Limit, quota::{Per, UtcOffset}};
 ///
 /// let per_month = Limit::quota(10_000, Per::Month);
-/// // Days that start at midnight in a place two hours ahead of UTC.
+/// // Days that start at midnight in a country two hours ahead of UTC.
 /// let per_local_day = Limit::quota(1000, Per::Day.at_offset(UtcOffset::hours(2)));
 /// // Within the 24 hours that start with the client's first request.
 /// let per_day_of_use = Limit::quota(1000, Per::first_use(Duration::from_secs(24 * 60 * 60)));
@@ -79,7 +79,7 @@ impl Per {
         }
     }
 
-    pub(super) const fn checked(length: Duration) -> Result<Self, Invalid> {
+    pub(super) const fn checked(length: Duration) -> Result<Self, InvalidValue> {
         let us = span_us(
             "per",
             length,
@@ -87,7 +87,7 @@ impl Per {
             "per is more than 71 years (2^51 us): shorten it",
         );
         match us {
-            Ok(0) => Err(Invalid::new(
+            Ok(0) => Err(InvalidValue::new(
                 "per",
                 "per is 0: use the length of the period, as `24h`, or `hour`, `day`, `week` or `month`",
             )),
@@ -116,10 +116,10 @@ impl Per {
         }
     }
 
-    pub(super) const fn moved(self, offset: UtcOffset) -> Result<Self, Invalid> {
+    pub(super) const fn moved(self, offset: UtcOffset) -> Result<Self, InvalidValue> {
         match self.0 {
             PeriodKind::Calendar(unit, _) => Ok(Self(PeriodKind::Calendar(unit, offset))),
-            PeriodKind::FirstUse(_) => Err(Invalid::new(
+            PeriodKind::FirstUse(_) => Err(InvalidValue::new(
                 "utc_offset",
                 "utc_offset is for quotas per hour, day, week or month; a period of this length starts with the first \
                  request: remove it",
@@ -145,7 +145,7 @@ impl Per {
         }
     }
 
-    /// Returns the longest length of a period, in microseconds.
+    /// Returns the length of the longest such period, in microseconds.
     pub(crate) const fn longest_us(self) -> u64 {
         match self.0 {
             PeriodKind::Calendar(CalendarUnit::Hour, _) => HOUR_US,
@@ -156,7 +156,7 @@ impl Per {
         }
     }
 
-    /// Returns the shortest length of a period, in microseconds.
+    /// Returns the length of the shortest such period, in microseconds.
     pub(crate) const fn shortest_us(self) -> u64 {
         match self.0 {
             PeriodKind::Calendar(CalendarUnit::Month, _) => 28 * DAY_US,

@@ -33,8 +33,8 @@ impl Quota {
 }
 
 impl Per {
-    /// Returns the start and the ends of three periods of the calendar, of which the second contains an instant, and the end of
-    /// the one after them. A period from first use has none.
+    /// Returns the start and the ends of three successive calendar periods, of which the second contains an instant, and the end of
+    /// the fourth. They are zeros for a period from first use.
     fn periods(self, around: u64) -> [u64; 5] {
         if self.first_use_length().is_some() {
             return [0; 5];

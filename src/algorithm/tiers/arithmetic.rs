@@ -1,14 +1,14 @@
 use super::{
     Grant, History, Tiers,
-    history::Log,
-    tier::{Phase, Span},
+    history::TierLog,
+    tier::{Phase, TierInMicros},
 };
 use crate::{
     algorithm::{Arithmetic, Ask, AskError, Charge, Figures, NEVER, Parameters, Verb, Wait},
     clock::Timestamp,
 };
 
-/// All figures depend on a [`History`]. A script returns enough to make one with [`History::reported`].
+/// The figures are computed from a [`History`] here, for scripts as well: they return enough for [`History::reported`].
 impl Arithmetic for Tiers {
     type State = History;
 
@@ -43,7 +43,7 @@ impl Arithmetic for Tiers {
 
     fn figures(&self, ask: &Ask, history: &History, now: u64) -> Figures {
         let bucket = Bucket::new(self, history, now);
-        // If the clock has stepped back, waits are longer: they count from the instant of the question.
+        // Waits count from the instant of the question, so they are longer if the clock has stepped back.
         let until = |instant: u64| {
             if instant <= bucket.now {
                 Wait::ZERO
@@ -66,7 +66,7 @@ impl Arithmetic for Tiers {
         }
     }
 
-    /// For a lowest tier that never ends, only its window matters: such a tier decides the same, entered or not.
+    /// A lowest tier that never ends decides the same whether it was entered or not. So only its window matters.
     fn full_at(&self, history: &History) -> u64 {
         let logs = self.0.iter().zip(&history.tiers).enumerate();
         let instants = logs.map(|(tier, (span, log))| {
@@ -116,7 +116,7 @@ impl History {
 pub(super) struct Bucket<'a> {
     tiers: &'a Tiers,
     history: &'a History,
-    /// The instant of the decision: that of the question or, if the clock has stepped back, that of the last grant.
+    /// The instant of the decision. It is that of the question or, if the clock has stepped back, that of the last grant.
     pub(super) now: u64,
 }
 
@@ -147,11 +147,11 @@ impl<'a> Bucket<'a> {
         }
     }
 
-    fn span(&self, tier: usize) -> &'a Span {
+    fn span(&self, tier: usize) -> &'a TierInMicros {
         &self.tiers.0[tier]
     }
 
-    fn log(&self, tier: usize) -> Option<&'a Log> {
+    fn log(&self, tier: usize) -> Option<&'a TierLog> {
         self.history.tiers.get(tier)
     }
 
@@ -171,8 +171,8 @@ impl<'a> Bucket<'a> {
 
     /// Returns the tiers from which a request can take units, in order.
     ///
-    /// Tiers below the one in force are not used, even if they have room. This is what makes a higher tier a penalty. A
-    /// cooldown also closes all higher tiers. Otherwise it would have no effect.
+    /// Tiers below the one in force are not used, even if they have room, so a higher tier can be a penalty. A tier that cools down
+    /// also closes those above it, unless it is skippable. Otherwise, requests would go around the cooldown.
     fn path(self, at: u64) -> impl Iterator<Item = usize> + use<'a> {
         let upwards = self.in_force(at)..self.tiers.0.len();
         let cools = move |tier: usize| self.phase(tier, at) == Phase::Cooldown;
@@ -197,7 +197,7 @@ impl<'a> Bucket<'a> {
             if passed == 0 {
                 grant.first = units;
             }
-            // A full tier that is passed on the way up is also entered, but only if a tier above it grants something.
+            // A full tier on the way up is also entered, but only if a tier above it grants units.
             passed |= 1 << tier;
             if units > 0 {
                 grant.tiers = passed;
@@ -207,10 +207,10 @@ impl<'a> Bucket<'a> {
         (ask.verb == Verb::Spend && grant.units >= ask.min_cost).then_some(grant)
     }
 
-    /// Returns the first instant at which so many units would be granted if there were no other requests, or [`NEVER`].
+    /// Returns the first instant at which this number of units would be granted without other requests, or [`NEVER`].
     ///
-    /// Room that appears only after the next change of a phase does not count, because another tier may be in force by
-    /// then. Phases change at most twice per tier, so the loop ends after 33 steps at most.
+    /// Each step looks for room before the next change of a phase, because another tier may be in force after it. Phases change at
+    /// most twice per tier, so the loop ends after 33 steps at most.
     fn grants_at(&self, units: u32) -> u64 {
         let mut from = self.now;
         loop {
@@ -223,10 +223,10 @@ impl<'a> Bucket<'a> {
         }
     }
 
-    /// Returns the first instant from `from` on at which there is room for so many units if no phase changes, or [`NEVER`].
+    /// Returns the first instant from `from` on at which there is room for this number of units if no phase changes, or [`NEVER`].
     ///
-    /// The tiers above the first one of the path are inactive. They are empty when they are entered, and grant their whole
-    /// limit. The first one has to grant the rest, after enough of its units have left. The oldest ones leave first.
+    /// The tiers above the first one of the path are inactive, so they would be entered empty and grant their whole limit. The
+    /// first tier has to grant the rest, once enough of its oldest units have left the window.
     fn has_room_at(&self, units: u32, from: u64) -> u64 {
         let mut path = self.path(from);
         let Some(first) = path.next() else {
@@ -272,7 +272,7 @@ impl<'a> Bucket<'a> {
         }
     }
 
-    /// Returns the instant from which the bucket is like an unused one.
+    /// Returns the instant from which the bucket is full.
     fn resets_at(&self) -> u64 {
         let never_ends = self.span(0).active == NEVER && self.entry(0).is_some();
         if never_ends {
@@ -283,7 +283,7 @@ impl<'a> Bucket<'a> {
     }
 }
 
-/// Returns the sum of numbers of units. One that does not fit is the largest.
+/// Returns the sum of these numbers of units. A sum that does not fit becomes the largest value.
 fn sum(units: impl Iterator<Item = u32>) -> u32 {
     units.fold(0, u32::saturating_add)
 }

@@ -1,6 +1,6 @@
 use super::{
     Tiers,
-    tier::{MAX_SLIDING, Phase, Span},
+    tier::{MAX_SLIDING, Phase, TierInMicros},
 };
 use crate::algorithm::{
     Charge,
@@ -8,8 +8,7 @@ use crate::algorithm::{
     window::Units,
 };
 
-/// The grants of a bucket with [`Tiers`]. Instants are in microseconds since the Unix epoch. The default is an unused
-/// bucket.
+/// The grants of a bucket with [`Tiers`]. Instants are in microseconds since the Unix epoch. The default is a full bucket.
 ///
 /// It takes up to 8 bytes for each unit of a window that slides, and 56 for each tier.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,31 +16,30 @@ pub(crate) struct History {
     /// The instant of the last grant.
     pub(super) last: u64,
     /// Lowest first.
-    pub(super) tiers: Vec<Log>,
+    pub(super) tiers: Vec<TierLog>,
 }
 
 /// The grants of one tier.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Log {
+pub(super) struct TierLog {
     /// The instant of the last entry.
     pub(super) entry: Option<u64>,
-    /// The number of units, if the window does not slide. They all leave it together, so they count as if all were granted
-    /// on entry.
+    /// The number of units, if the window does not slide. They leave the window together, as if all of them were granted on entry.
     pub(super) counted: u32,
     /// The instants of the units, if the window slides.
     pub(super) units: Units,
 }
 
-/// The part of a tier that a script returns, with the instant of the last grant, so that the figures are computed here. They
-/// depend on no other units. The units that count are those within the window at the instant of the decision.
+/// The part of a tier that a script returns. Together with the instant of the last grant, it suffices for all figures. The units
+/// that count are those within the window at the instant of the decision.
 #[derive(Clone, Debug)]
 pub(crate) struct ReportedTier {
     /// The instant of the last entry.
     pub(crate) entry: Option<u64>,
-    /// The number of units that count. That of an inactive tier above the lowest does not matter.
+    /// The number of units that count. It has no effect for an inactive tier above the lowest.
     pub(crate) used: u32,
-    /// The instants of the oldest of these units, if the stored tier has instants: as many as the smallest acceptable grant,
-    /// and one more for each unit above a limit that was lowered, or all.
+    /// The instants of the oldest of these units, if the stored tier has instants: as many as the smallest acceptable grant, and
+    /// one more for each unit above a lowered limit. If there are fewer units, all of them.
     pub(crate) oldest: Vec<u64>,
     /// The instant of the newest of these units.
     pub(crate) newest: u64,
@@ -63,7 +61,7 @@ impl AsNumbers for History {
         let count = numbers
             .number()
             .filter(|count| *count <= Tiers::MAX as u64)?;
-        let tiers = (0..count).map(|_| Log::read(numbers));
+        let tiers = (0..count).map(|_| TierLog::read(numbers));
         Some(Self {
             last,
             tiers: tiers.collect::<Option<_>>()?,
@@ -72,13 +70,14 @@ impl AsNumbers for History {
 }
 
 impl History {
-    /// Creates a history with the figures of a stored one, from the instant of its last grant and its tiers, lowest first.
-    /// The units between the oldest and the newest count like the newest. Returns `None` if no grants lead to these tiers.
+    /// Creates a history that has the same figures as the stored one, from the instant of the last grant and the tiers, lowest
+    /// first. The units between the reported oldest ones and the newest get the instant of the newest. Returns `None` if no grants
+    /// lead to such tiers.
     pub(crate) fn reported(
         last: u64,
         tiers: impl IntoIterator<Item = ReportedTier>,
     ) -> Option<Self> {
-        let tiers = tiers.into_iter().map(Log::reported);
+        let tiers = tiers.into_iter().map(TierLog::reported);
         Some(Self {
             last,
             tiers: tiers.collect::<Option<_>>()?,
@@ -88,7 +87,7 @@ impl History {
     /// Returns the memory that the history takes beyond its own size, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         let units = self.tiers.iter().map(|log| log.units.heap_bytes());
-        self.tiers.capacity() * size_of::<Log>() + units.sum::<usize>()
+        self.tiers.capacity() * size_of::<TierLog>() + units.sum::<usize>()
     }
 
     /// Records a grant.
@@ -97,14 +96,14 @@ impl History {
         self.last = now;
         self.tiers.truncate(spans.len());
         self.tiers.reserve_exact(spans.len() - self.tiers.len());
-        self.tiers.resize_with(spans.len(), Log::default);
+        self.tiers.resize_with(spans.len(), TierLog::default);
         for (tier, units) in grant.parts(tiers) {
             self.tiers[tier].take(&spans[tier], tier == 0, units, now);
         }
     }
 }
 
-impl Log {
+impl TierLog {
     /// Passes on the numbers of the tier. An entry is one more than its instant, and 0 is none.
     fn write(&self, number: &mut impl FnMut(u64)) {
         number(self.entry.map_or(0, |entry| entry + 1));
@@ -146,14 +145,14 @@ impl Log {
     }
 
     /// Returns the number of units in the window.
-    pub(super) fn used(&self, span: &Span, at: u64) -> u32 {
+    pub(super) fn used(&self, span: &TierInMicros, at: u64) -> u32 {
         let units = self.units.live(span.window, at).len();
         let units = u32::try_from(units).unwrap_or(u32::MAX);
         self.counted(span, at).saturating_add(units)
     }
 
     /// Returns the instant of a unit in the window. The oldest one is number 0.
-    pub(super) fn unit(&self, span: &Span, at: u64, nth: u32) -> Option<u64> {
+    pub(super) fn unit(&self, span: &TierInMicros, at: u64, nth: u32) -> Option<u64> {
         let live = self.units.live(span.window, at);
         match nth.checked_sub(self.counted(span, at)) {
             None => self.entry,
@@ -167,14 +166,14 @@ impl Log {
         self.units.newest().or(counted)
     }
 
-    fn counted(&self, span: &Span, at: u64) -> u32 {
+    fn counted(&self, span: &TierInMicros, at: u64) -> u32 {
         match self.entry {
             Some(entry) if at < span.leaves(entry) => self.counted,
             _ => 0,
         }
     }
 
-    fn take(&mut self, span: &Span, is_lowest: bool, units: u32, now: u64) {
+    fn take(&mut self, span: &TierInMicros, is_lowest: bool, units: u32, now: u64) {
         let enters = span.phase(self.entry, now) == Phase::Inactive;
         if enters && !is_lowest {
             *self = Self::default();
@@ -190,9 +189,9 @@ impl Log {
         }
     }
 
-    /// Adds units with their instant, and forgets those that have left the window. After a change of the limit, units were
-    /// counted, or more than the limit are in the window. It then keeps as many as fit.
-    fn remember(&mut self, span: &Span, units: u32, now: u64) {
+    /// Adds units with their instant, and forgets those that have left the window. After a change of the limit, there can be
+    /// counted units without instants, or more units than the limit. As many as fit are kept.
+    fn remember(&mut self, span: &TierInMicros, units: u32, now: u64) {
         let room = span.limit.saturating_sub(units);
         if let (1.., Some(entry)) = (self.counted(span, now), self.entry) {
             self.units.insert(entry, self.counted.min(room), span.limit);
@@ -244,8 +243,8 @@ impl Grant {
     }
 }
 
-// In a charge, the instant stands for the units from the lowest tier that is drawn from, and the fraction for the bits of
-// the tiers. A charge of no units is a grant of nothing.
+// In a charge, `at` has the units from the lowest tier of the grant, and `frac` has the bits of the tiers. A charge of no units is
+// a grant of nothing.
 impl From<Charge> for Grant {
     fn from(charge: Charge) -> Self {
         Self {

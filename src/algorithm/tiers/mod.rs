@@ -1,8 +1,8 @@
 //! Burst tiers: sliding windows with active and cooldown periods.
 //!
-//! Tiers are a list, lowest first. A client that exhausts the lowest tier enters the next one, unless that is
-//! cooling down, and stays there as long as it is *active*, whatever room there is below. Then the tier cools down,
-//! and cannot be entered until that is over. The [guide](crate::guide::tiers) explains the settings.
+//! Tiers are a list, lowest first. A client that exhausts the lowest tier enters the next one, unless that one is cooling down. It
+//! stays there as long as the tier is *active*, even if there is room in lower tiers. Then the tier cools down, and cannot be
+//! entered until the cooldown is over. The [guide](crate::guide::tiers) explains the settings.
 //!
 //! ```
 //! use std::time::Duration;
@@ -41,8 +41,8 @@
 //!
 //! A penalty tier therefore needs a limit of at least 1, for the request that enters it.
 //!
-//! Source: Fritz, *Charon: The Design of a Limiting Microservice* (2018), and *Configuring rate limits* (2024). Where
-//! they leave questions open, the author's own simulator decides.
+//! Source: Fritz, *Charon: The Design of a Limiting Microservice* (2018), and *Configuring rate limits* (2024). Where they leave
+//! questions open, this module does what the author's own simulator does.
 
 mod arithmetic;
 pub(crate) mod history;

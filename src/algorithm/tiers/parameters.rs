@@ -1,19 +1,19 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
-    history::Log,
-    tier::{Span, Tier},
+    history::TierLog,
+    tier::{Tier, TierInMicros},
 };
 use crate::algorithm::{
-    Algorithm, FieldReader, LimitError, MapForm, NEVER, Notation, Parameters, Share, Terms,
+    Algorithm, FieldReader, LimitError, LimitSpans, MapForm, NEVER, Notation, Parameters, Share,
     WrittenFields, ceil_micros,
     duration::{format_span, parse_span},
-    notation::{Form, is_number, split_option, whole},
+    notation::{AlgorithmFields, is_number, split_option, whole},
 };
 
 /// The tiers of a limit, lowest first. Cheap to clone. The [module docs](crate::tiers) have an example.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Tiers(pub(super) Arc<[Span]>);
+pub(crate) struct Tiers(pub(super) Arc<[TierInMicros]>);
 
 impl Tiers {
     /// The most tiers of a limit.
@@ -28,8 +28,8 @@ impl Tiers {
     /// window slides with a limit above 4096.
     pub(crate) fn new(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, LimitError> {
         let tiers = tiers.into_iter().enumerate();
-        let spans =
-            tiers.map(|(i, tier)| Span::new(&tier, i == 0).map_err(|error| error.in_tier(i)));
+        let spans = tiers
+            .map(|(i, tier)| TierInMicros::new(&tier, i == 0).map_err(|error| error.in_tier(i)));
         let spans = spans.collect::<Result<Arc<_>, _>>()?;
         match spans.len() {
             0 => Err(LimitError::value(
@@ -46,7 +46,7 @@ impl Tiers {
 
     /// The tiers, lowest first.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = Tier> {
-        self.0.iter().map(Span::tier)
+        self.0.iter().map(TierInMicros::tier)
     }
 }
 
@@ -69,24 +69,24 @@ impl Parameters for Tiers {
     }
 
     fn share(&self, share: Share) -> Algorithm {
-        let shared = self.0.iter().map(|span| Span {
+        let shared = self.0.iter().map(|span| TierInMicros {
             limit: share.units(span.limit),
             ..*span
         });
         Algorithm::Tiers(Self(shared.collect()))
     }
 
-    fn terms(&self) -> Terms {
+    fn spans(&self) -> LimitSpans {
         let mut windows = self.iter().map(|tier| tier.window);
         let lowest = windows.next().filter(|window| *window != Tier::FOREVER);
-        Terms {
-            // Several windows are not one.
+        LimitSpans {
+            // Several tiers have no common window.
             window: lowest.filter(|_| windows.len() == 0),
             period: lowest,
         }
     }
 
-    /// The sum over all tiers, each entered as often as it can be.
+    /// The bound is the sum over all tiers, each of which is entered as often as possible.
     fn most_within(&self, span: Duration) -> Option<u128> {
         let us = ceil_micros(span);
         let tiers = self.iter().enumerate();
@@ -108,10 +108,10 @@ impl Parameters for Tiers {
     fn largest_history(&self) -> usize {
         let sliding = self.0.iter().filter(|span| span.slides);
         let units: usize = sliding.map(|span| span.limit as usize).sum();
-        self.0.len() * size_of::<Log>() + units * size_of::<u64>()
+        self.0.len() * size_of::<TierLog>() + units * size_of::<u64>()
     }
 
-    /// A limit of 1 is no mistake: its unit enters the tier, and leaves with it.
+    /// A limit of 1 is not doubtful: its only unit enters the tier, and counts as long as the tier is active.
     fn doubts(&self) -> Vec<(usize, &'static str)> {
         const SHORT: &str = "the cooldown of a tier is shorter than its window, and a tier starts empty each time it is \
              entered: it grants up to twice its limit within one window; make the cooldown as long as the window";
@@ -126,7 +126,7 @@ impl Parameters for Tiers {
 }
 
 impl Notation for Tiers {
-    const FORM: Form = Form {
+    const FIELDS: AlgorithmFields = AlgorithmFields {
         fields: &["tiers"],
         words: "tiers",
         options: &[],
@@ -223,8 +223,8 @@ fn span<F: FieldReader>(fields: &F, field: &'static str) -> Option<Duration> {
     fields.parsed(field, |text| parse_span(field, text))
 }
 
-/// On each entry, a tier grants its limit in each window that starts while it is active. The lowest tier keeps its window
-/// when it is entered again.
+/// Returns the most units that a tier grants within `us` microseconds. On each entry, it grants its limit in each window that
+/// starts while it is active. The lowest tier keeps its window when it is entered again.
 fn of_tier(tier: Tier, is_lowest: bool, us: u128) -> u128 {
     const ENDLESS: u128 = u128::MAX >> 1;
     let micros = |span: Duration, more| match span {
@@ -236,8 +236,7 @@ fn of_tier(tier: Tier, is_lowest: bool, us: u128) -> u128 {
     let active = micros(tier.active, 1);
     let by_window = u128::from(tier.limit) * us.div_ceil(window);
     let gap = micros(tier.cooldown, 0);
-    // The tier can be entered before the span begins. The first microsecond of the span is then the last one of the
-    // tier.
+    // The first entry can be before the span, which then begins in the last microsecond of the active period.
     let entered = match us.checked_sub(gap + 2) {
         None => 1,
         Some(more) => 2 + more / (active + gap),

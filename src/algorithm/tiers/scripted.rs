@@ -20,7 +20,7 @@ impl Tiers {
             .chain(tiers)
     }
 
-    /// Reads what `tiers.lua` shows. Returns the figures, and the charge of some units.
+    /// Reads what `tiers.lua` shows. Returns the figures, and the charge of these units.
     pub(crate) fn shown(
         &self,
         ask: &Ask,

@@ -1,4 +1,4 @@
-//! Examples, Charon's own scenarios, and what holds for any stream of requests.
+//! Tests with examples, with Charon's own scenarios, and with properties of any stream of requests.
 
 mod model;
 mod streams;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use self::model::Split;
 use super::{
     Grant, History, Tier, Tiers,
-    history::{Log, ReportedTier},
+    history::{ReportedTier, TierLog},
 };
 use crate::algorithm::{
     Algorithm, Arithmetic, Ask, AskError, Charge, Figures, NEVER, Parameters, Share, Verb, Wait,
@@ -26,7 +26,7 @@ fn tiers<const N: usize>(tiers: [Tier; N]) -> Tiers {
     Tiers::new(tiers).unwrap()
 }
 
-/// Five a second; fifty more in a burst of five seconds, and then fifteen without another.
+/// Five per second, and fifty more in a burst of five seconds. The next burst is possible 15 seconds later.
 fn penalty() -> Tiers {
     let burst = Tier::new(50, secs(5)).active(secs(5)).cooldown(secs(15));
     tiers([Tier::new(5, secs(1)).active(secs(1)), burst])
@@ -38,7 +38,7 @@ fn group(least: u32, most: u32) -> Ask {
     ask
 }
 
-/// Requests units. Returns those from each tier, if the request passes.
+/// Requests units. Returns the units from each tier if the request passes.
 fn request(tiers: &Tiers, history: &mut History, now: u64, least: u32, most: u32) -> Option<Split> {
     let ask = group(least, most);
     let before = history.clone();
@@ -57,7 +57,7 @@ fn request(tiers: &Tiers, history: &mut History, now: u64, least: u32, most: u32
     passes.then_some(split)
 }
 
-/// Returns the figures for a request of so many units, which changes nothing.
+/// Returns the figures for a request of this number of units, without sending it.
 fn figures(tiers: &Tiers, history: &History, now: u64, units: u32) -> Figures {
     let peek = Ask::new(Verb::Peek, units);
     let mut after = history.clone();
@@ -69,7 +69,7 @@ fn figures(tiers: &Tiers, history: &History, now: u64, units: u32) -> Figures {
     tiers.figures(&peek, history, now)
 }
 
-/// Returns the remaining units, and the microseconds until so many pass, until more are left, and until the reset.
+/// Returns the remaining units, and the microseconds until this number of units passes, until more are left, and until the reset.
 fn seen(tiers: &Tiers, history: &History, now: u64, units: u32) -> (u32, [u64; 3]) {
     let figures = figures(tiers, history, now, units);
     assert_eq!(
@@ -287,10 +287,10 @@ fn units_are_kept_when_a_window_begins_or_ceases_to_slide() {
     let now = 10 * SECOND;
     let longer = tiers([Tier::new(8, secs(20)).active(secs(20)).cooldown(secs(20))]);
     request(&longer, &mut history, now, 1, 1);
-    let counted = Log {
+    let counted = TierLog {
         entry: Some(0),
         counted: 6,
-        ..Log::default()
+        ..TierLog::default()
     };
     let expected = History {
         last: now,

@@ -25,7 +25,7 @@ impl Tier {
     /// An endless time.
     pub const FOREVER: Duration = Duration::MAX;
 
-    /// `limit` units per `window`, active forever. Alone, this is a sliding window.
+    /// Creates a tier of `limit` units per `window` that is active forever. As the only tier, it is a sliding window.
     #[must_use]
     pub const fn new(limit: u32, window: Duration) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Tier {
         self
     }
 
-    /// Sets how long after that it cannot be entered.
+    /// Sets how long the tier cannot be entered after it was active.
     #[must_use]
     pub const fn cooldown(mut self, cooldown: Duration) -> Self {
         self.cooldown = cooldown;
@@ -80,7 +80,7 @@ impl fmt::Display for Tier {
 pub enum Phase {
     /// It can be entered.
     Inactive,
-    /// It has been entered, and decides, unless a higher one is active.
+    /// It has been entered, and decides unless a higher tier is active.
     Active,
     /// It cannot be entered.
     Cooldown,
@@ -89,21 +89,21 @@ pub enum Phase {
 /// The highest limit of a tier whose window slides.
 pub(super) const MAX_SLIDING: u32 = 4096;
 
-/// A tier in microseconds, with [`NEVER`] for endless times. The window and the active period are one longer than those of
-/// the tier, so that no interval includes its end.
+/// A tier in microseconds, with [`NEVER`] for endless times. The window and the active period are a microsecond longer than those
+/// of the tier, so that intervals here exclude their end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Span {
+pub(super) struct TierInMicros {
     pub(super) limit: u32,
     pub(super) window: u64,
     pub(super) active: u64,
     pub(super) cooldown: u64,
     pub(super) skippable: bool,
-    /// Whether units can leave the window while the tier is active, or are carried over to its next entry. If not,
-    /// counting the units is exact.
+    /// Whether units can leave the window while the tier is active, or are carried over to its next entry. If neither is so, the
+    /// units need no instants: counting them is exact.
     pub(super) slides: bool,
 }
 
-impl Span {
+impl TierInMicros {
     pub(super) fn new(tier: &Tier, is_lowest: bool) -> Result<Self, LimitError> {
         let window = micros("window", tier.window)?;
         let active = micros("active", tier.active)?;
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(doubts(burst.cooldown(secs(10))), 0);
         assert_eq!(doubts(burst.active(Tier::FOREVER)), 0);
         assert_eq!(doubts(burst.cooldown(Tier::FOREVER)), 0);
-        // The only unit of a prison leaves with it.
+        // The only unit of a penalty tier leaves together with it.
         assert_eq!(doubts(Tier::new(1, secs(10)).active(secs(10))), 0);
         assert_eq!(doubts(Tier::new(1, secs(10)).active(secs(9))), 1);
     }

@@ -58,23 +58,24 @@ impl Arithmetic for Window {
 
 /// The part of a bucket on which its figures depend.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shown {
+pub(crate) struct WindowSummary {
     /// The number of units that count.
     pub(crate) used: u32,
     /// The instant of the last unit that has to expire before the cost fits.
     pub(crate) leaving: u64,
-    /// The instant of the unit whose end makes more room: the oldest one, or the first that is not in debt.
+    /// The instant of the unit whose end makes more room: the oldest one or, if the bucket is in debt, the first one that leaves
+    /// it.
     pub(crate) first: u64,
     /// The instant of the newest unit.
     pub(crate) newest: u64,
 }
 
 impl Window {
-    fn shown(&self, ask: &Ask, units: &Units, now: u64) -> Shown {
+    fn shown(&self, ask: &Ask, units: &Units, now: u64) -> WindowSummary {
         let live = units.live(self.window, now);
         let used = count(live.len());
         let unit = |nth: u32| units.get(live.start + nth as usize).unwrap_or_default();
-        Shown {
+        WindowSummary {
             used,
             leaving: unit(self.leaving(used, ask.cost).saturating_sub(1)),
             first: unit(used.saturating_sub(self.limit)),
@@ -82,7 +83,7 @@ impl Window {
         }
     }
 
-    pub(crate) fn figures_of(&self, ask: &Ask, shown: &Shown, now: u64) -> Figures {
+    pub(crate) fn figures_of(&self, ask: &Ask, shown: &WindowSummary, now: u64) -> Figures {
         let until = |taken: u64| Wait::until(self.end(taken), now);
         let of_used = |wait: Wait| if shown.used > 0 { wait } else { Wait::ZERO };
         Figures {
@@ -122,8 +123,8 @@ fn count(units: usize) -> u32 {
     u32::try_from(units).unwrap_or(u32::MAX)
 }
 
-/// The instants at which the units of a bucket were taken, in microseconds since the Unix epoch, in ascending order. The
-/// default is an unused bucket.
+/// The instants at which the units of a bucket were taken, in microseconds since the Unix epoch, in ascending order. The default is
+/// a full bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Units(VecDeque<u64>);
 
@@ -178,15 +179,15 @@ impl Units {
         expired..self.0.len()
     }
 
-    pub(in crate::algorithm) fn get(&self, place: usize) -> Option<u64> {
-        self.0.get(place).copied()
+    pub(in crate::algorithm) fn get(&self, index: usize) -> Option<u64> {
+        self.0.get(index).copied()
     }
 
     pub(in crate::algorithm) fn newest(&self) -> Option<u64> {
         self.0.back().copied()
     }
 
-    /// Returns the places of the units that were taken at an instant.
+    /// Returns the indexes of the units that were taken at an instant.
     fn at(&self, instant: u64) -> Range<usize> {
         self.0.partition_point(|taken| *taken < instant)..self.until(instant)
     }
@@ -196,23 +197,23 @@ impl Units {
         self.0.partition_point(|taken| *taken <= instant)
     }
 
-    pub(in crate::algorithm) fn remove(&mut self, places: Range<usize>) {
-        self.0.drain(places);
+    pub(in crate::algorithm) fn remove(&mut self, indexes: Range<usize>) {
+        self.0.drain(indexes);
     }
 
-    /// Adds units behind those of the same instant. Later ones are there if the clock has stepped back.
+    /// Adds units after those of the same instant, and before later ones. There are later ones if the clock has stepped back.
     pub(in crate::algorithm) fn insert(&mut self, instant: u64, units: u32, usual: u32) {
-        let place = self.until(instant);
+        let index = self.until(instant);
         let units = units as usize;
         let wanted = self.0.len() + units;
         if wanted > self.0.capacity() {
             let room = (2 * wanted).min(wanted.max(usual as usize));
             self.0.reserve_exact(room - self.0.len());
         }
-        let later = self.0.len() - place;
+        let later = self.0.len() - index;
         self.0.extend(iter::repeat_n(instant, units));
         if later > 0 {
-            self.0.make_contiguous()[place..].rotate_left(later);
+            self.0.make_contiguous()[index..].rotate_left(later);
         }
     }
 }

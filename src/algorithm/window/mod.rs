@@ -1,4 +1,4 @@
-//! Sliding windows: at most so many units in any span of this length.
+//! Sliding windows: at most a number of units in any span of a given length.
 //!
 //! A bucket remembers the instant of each unit. A unit taken at `t` counts while `now < t + window`, so the bound is hard: no
 //! span `[t, t + window)` admits more than the limit. [`Limit::window`](crate::Limit::window) has an example.
@@ -9,13 +9,13 @@ mod scripted;
 
 use std::{fmt, time::Duration};
 
-pub(crate) use self::arithmetic::{Shown, Units};
+pub(crate) use self::arithmetic::{Units, WindowSummary};
 use super::{
-    Algorithm, FieldReader, Invalid, LimitError, Notation, Parameters, Share, Terms, WrittenFields,
-    ceil_micros,
+    Algorithm, FieldReader, InvalidValue, LimitError, LimitSpans, Notation, Parameters, Share,
+    WrittenFields, ceil_micros,
     duration::PeriodText,
     format_duration,
-    notation::{Form, duration_or_word, whole},
+    notation::{AlgorithmFields, duration_or_word, whole},
     span_us,
 };
 
@@ -33,7 +33,7 @@ impl Window {
     pub(crate) const MAX_UNITS: u32 = 4096;
 
     /// Creates a limit of at most `limit` units within any span of the length `window`.
-    pub(crate) const fn new(limit: u32, window: Duration) -> Result<Self, Invalid> {
+    pub(crate) const fn new(limit: u32, window: Duration) -> Result<Self, InvalidValue> {
         let us = span_us(
             "window",
             window,
@@ -41,16 +41,16 @@ impl Window {
             "window is more than 71 years (2^51 us): shorten it",
         );
         match (limit, us) {
-            (0, _) => Err(Invalid::new(
+            (0, _) => Err(InvalidValue::new(
                 "limit",
                 "limit is 0, so nothing would ever pass: use at least 1",
             )),
-            (limit, _) if limit > Self::MAX_UNITS => Err(Invalid::new(
+            (limit, _) if limit > Self::MAX_UNITS => Err(InvalidValue::new(
                 "limit",
                 "limit is above 4096 in a window, where each unit has to be remembered: lower it, or use a quota, or \
                  burst, count and period",
             )),
-            (_, Ok(0)) => Err(Invalid::new(
+            (_, Ok(0)) => Err(InvalidValue::new(
                 "window",
                 "window is 0: use the time in which at most `limit` pass, as `1s` or `15m`",
             )),
@@ -90,15 +90,15 @@ impl Parameters for Window {
         })
     }
 
-    fn terms(&self) -> Terms {
+    fn spans(&self) -> LimitSpans {
         let window = self.window();
-        Terms {
+        LimitSpans {
             window: Some(window),
             period: Some(window),
         }
     }
 
-    /// The limit in any span of its length.
+    /// The limit counts once for each window that the span touches.
     fn most_within(&self, span: Duration) -> Option<u128> {
         let windows = ceil_micros(span).div_ceil(self.window.into());
         Some(u128::from(self.limit) * windows)
@@ -116,7 +116,7 @@ impl Parameters for Window {
 }
 
 impl Notation for Window {
-    const FORM: Form = Form {
+    const FIELDS: AlgorithmFields = AlgorithmFields {
         fields: &["limit", "window"],
         words: "limit and window",
         options: &[],

@@ -1,4 +1,4 @@
-use super::{Shown, Window};
+use super::{Window, WindowSummary};
 use crate::algorithm::{Ask, Charge};
 
 impl Window {
@@ -13,8 +13,8 @@ impl Window {
     }
 }
 
-impl Shown {
-    /// Reads the numbers that `window.lua` shows. Returns them, and the charge of some units.
+impl WindowSummary {
+    /// Reads the numbers that `window.lua` shows. Returns them with the charge of these units.
     pub(crate) fn read(
         now: u64,
         units: u32,

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use crate::{
     algorithm::{Ask, Share, Wait},
     backend::{Backend, BackendError, MemoryBackend, UnsupportedLimit},
-    batch::{Batch, Member, Role},
+    batch::{Batch, Member, MemberRole},
     decision::{Answer, Outcome, Source},
     limit::Limit,
     metrics,
@@ -14,19 +14,19 @@ use crate::{
 
 /// Decides in this process, with its share of each limit.
 #[derive(Debug, Default)]
-pub(super) struct Local {
+pub(super) struct LocalDecider {
     pub(super) memory: MemoryBackend,
     pub(super) share: Share,
-    /// What happens to limits that do not say it.
+    /// The policy for limits that have none of their own.
     pub(super) on_failure: OnFailure,
 }
 
-impl Local {
+impl LocalDecider {
     pub(super) fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
         self.memory.admits(&member.by(&self.share_of(member)))
     }
 
-    /// Decides a batch as its limits say, or returns the error of the store.
+    /// Decides a batch by the policies of its limits. Returns the error of the store if one of them refuses.
     pub(super) fn decide_instead(
         &self,
         batch: &Batch<'_>,
@@ -69,7 +69,7 @@ impl Local {
             };
             let verb = batch.operation.verb(mode);
             let ask = Ask { verb, ..member.ask };
-            let role = Role {
+            let role = MemberRole {
                 mode,
                 ..member.role
             };

@@ -1,4 +1,4 @@
-//! A backend around another backend that can fail or be slow.
+//! A wrapper around a backend that can fail or be slow.
 
 mod local;
 
@@ -11,7 +11,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use self::local::Local;
+use self::local::LocalDecider;
 use super::{
     Backend, BackendError, MemoryBackend, Stats, UnsupportedLimit,
     breaker::{Attempt, Breaker},
@@ -21,13 +21,13 @@ use crate::{
     batch::{Batch, Member, OwnedBatch},
     decision::{Answer, Outcome, Source},
     metrics,
-    outage_log::{OutageLog, Seldom},
+    outage_log::{LogThrottle, OutageLog},
     task::{detached, runtime_with_timer},
     transaction::{OnFailure, Operation},
 };
 
-/// Bounds what a failing store can do: each decision has a deadline, a store that keeps failing is not asked, and each limit
-/// says what happens meanwhile.
+/// Bounds the damage of a failing store. Each decision has a deadline, a store that keeps failing is only probed, and each limit
+/// has a policy for the time without the store.
 ///
 /// ```no_run
 /// # #[cfg(feature = "redis")]
@@ -54,32 +54,32 @@ use crate::{
 /// - **Circuit breaker.** After five failures in a row, the store is only probed, by one decision at a time. Decisions that were
 ///   under way together fail as one. A
 ///   [`RedisBackend`](crate::RedisBackend) has one for each server.
-/// - **Local decisions.** A memory in this process decides what the store does not, with its share of each limit. Nothing
-///   else changes its buckets, and what they admit is never charged to the store.
-/// - **Batches.** One limit that [refuses](OnFailure::Refuse) makes the batch an error. Otherwise the limits with
+/// - **Local decisions.** When the store does not decide, a memory in this process does, with the share that the process has of
+///   each limit. Nothing else changes the buckets of this memory. What they admit is never charged to the store.
+/// - **Batches.** If one limit [refuses](OnFailure::Refuse), the batch is an error. Otherwise the limits with
 ///   [local](OnFailure::Local) decisions decide, and those that [allow](OnFailure::Allow) are left out.
-/// - **Refunds and renewals** go to whoever made the charge, as the receipt says. Those that do not reach the store, and
-///   resets, are errors. The deadline does not apply to refunds of permits, which the limiter repeats until they are done or the
-///   hold has passed.
+/// - **Refunds and renewals** go to the one that made the charge, the store or this process: the receipt says which. Without the
+///   store, its refunds and renewals, and all resets, are errors. The deadline does not apply to refunds of permits, which the
+///   limiter repeats until they are done or the hold has passed.
 ///
-/// It needs a tokio runtime with a timer. Elsewhere, decisions of the store are errors.
+/// It needs a tokio runtime with a timer. Without one, decisions of the store are errors.
 ///
 /// In any interval, a client gets at most twice its limit, whatever fails. The [guide](crate::guide::failures) has an example.
 #[derive(Debug)]
 pub struct FailurePolicy<B> {
     store: Arc<B>,
-    local: Local,
+    local: LocalDecider,
     deadline: Duration,
-    /// Places of decisions that ask the store.
-    places: Arc<Semaphore>,
+    /// Seats of decisions that ask the store.
+    seats: Arc<Semaphore>,
     /// `None` for a store that has a breaker of its own.
     breaker: Option<Breaker>,
     outages: OutageLog,
-    undecidable: Seldom,
+    undecidable: LogThrottle,
 }
 
 /// The most decisions that ask the store at once.
-const PLACES: usize = 4096;
+const SEATS: usize = 4096;
 
 /// How long a refund of permits can take. The limiter repeats one that has failed.
 const LONGEST_REFUND: Duration = Duration::from_secs(1);
@@ -91,11 +91,11 @@ impl<B: Backend> FailurePolicy<B> {
         Self {
             breaker: store.stats().is_open.is_none().then(Breaker::default),
             store: Arc::new(store),
-            local: Local::default(),
+            local: LocalDecider::default(),
             deadline: Duration::from_millis(50),
-            places: Arc::new(Semaphore::new(PLACES)),
+            seats: Arc::new(Semaphore::new(SEATS)),
             outages: OutageLog::default(),
-            undecidable: Seldom::default(),
+            undecidable: LogThrottle::default(),
         }
     }
 
@@ -137,7 +137,7 @@ impl<B: Backend> FailurePolicy<B> {
 
     /// Decides a batch by the store, or without it.
     async fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        // That is a mistake of the process, and no outage.
+        // A missing runtime is a mistake in the program, not an outage.
         runtime_with_timer().map_err(BackendError::not_done)?;
         let asked = match &self.breaker {
             None => self.ask(batch, None).await,
@@ -162,22 +162,23 @@ impl<B: Backend> FailurePolicy<B> {
         attempt: Option<Attempt>,
     ) -> Result<Outcome, BackendError> {
         if gives_back_permits(batch) {
-            // Nobody waits for it, and what ended has to come back however late the store is.
+            // No request waits for this refund. It has a longer deadline, so that permits of ended work come back even if the store
+            // is slow.
             return within(LONGEST_REFUND, self.store.apply(batch)).await;
         }
-        let (place, deadline) = self.place().await?;
+        let (seat, deadline) = self.seat().await?;
         let Some(attempt) = attempt else {
             return within(deadline, self.store.apply(batch)).await;
         };
         let store = Arc::clone(&self.store);
         let batch = OwnedBatch::from(batch);
-        // Clients that leave early must not hide a store that hangs.
+        // Runs in a task, so that the breaker also learns of a store that hangs if all clients leave early.
         detached(async move {
             let members = batch.members();
             let asked = within(deadline, store.apply(&batch.of(&members))).await;
-            drop(place);
+            drop(seat);
             match &asked {
-                // Other sources say nothing about the store.
+                // An answer from a cache or a lease says nothing about the store.
                 Ok(outcome) if outcome.source != Source::Store => {}
                 Err(error) if outage(error).is_some() => attempt.failed(),
                 Ok(_) | Err(_) => attempt.succeeded(),
@@ -187,17 +188,17 @@ impl<B: Backend> FailurePolicy<B> {
         .await
     }
 
-    /// Waits for a place, and returns it with what is left of the deadline.
-    async fn place(&self) -> Result<(OwnedSemaphorePermit, Duration), BackendError> {
-        // A free place is there at the first poll, whatever tokio's budget for cooperation says.
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            return Ok((place, self.deadline));
+    /// Waits for a seat, and returns it with what is left of the deadline.
+    async fn seat(&self) -> Result<(OwnedSemaphorePermit, Duration), BackendError> {
+        // Taken without a future, because tokio's cooperative budget could make a future wait although a seat is free.
+        if let Ok(seat) = Arc::clone(&self.seats).try_acquire_owned() {
+            return Ok((seat, self.deadline));
         }
         let begun = Instant::now();
-        let place = timeout(self.deadline, Arc::clone(&self.places).acquire_owned()).await;
+        let seat = timeout(self.deadline, Arc::clone(&self.seats).acquire_owned()).await;
         let left = self.deadline.saturating_sub(begun.elapsed());
-        match place {
-            Ok(Ok(place)) if !left.is_zero() => Ok((place, left)),
+        match seat {
+            Ok(Ok(seat)) if !left.is_zero() => Ok((seat, left)),
             _ => Err(BackendError::not_done(TooManyInFlight)),
         }
     }
@@ -210,7 +211,7 @@ impl<B: Backend> FailurePolicy<B> {
         }
     }
 
-    /// Decides a batch that the store has not decided, for this reason.
+    /// Decides a batch that the store has not decided because of this error.
     #[cold]
     fn decide_without(
         &self,
@@ -223,7 +224,7 @@ impl<B: Backend> FailurePolicy<B> {
                 tracing::warn!(%error, "the rate limit store does not answer: deciding without it");
             }
         } else if let BackendError::Undecidable(error) = &error {
-            if self.undecidable.are_due() {
+            if self.undecidable.is_due() {
                 tracing::warn!(%error, "the rate limit store cannot decide a bucket: deciding without it");
             }
         } else {
@@ -237,8 +238,8 @@ impl<B: Backend> FailurePolicy<B> {
         })
     }
 
-    /// Refunds or renews what this process has decided alone. The store does the rest first, so that an error means that
-    /// nothing was given back here. It ignores the members that are local.
+    /// Refunds or renews members of which some were decided by this process alone. The store goes first, and ignores those. So if
+    /// it fails, nothing was given back here either.
     async fn give_back(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
         let mut outcome = if batch.members.iter().all(|member| member.role.is_local) {
             Outcome::unanswered(batch).by(Source::Local)
@@ -276,7 +277,7 @@ impl<B: Backend> Backend for FailurePolicy<B> {
                 return Some(Ok(source));
             }
             (Some(Err(error)), _) => error,
-            // An attempt that is dropped changes nothing.
+            // The attempt is dropped at once, which changes nothing.
             (None, Some(breaker)) if breaker.attempt().is_none() => {
                 BackendError::not_done(CircuitOpen)
             }
@@ -319,7 +320,7 @@ fn gives_back_permits(batch: &Batch<'_>) -> bool {
         && members.all(|member| member.algorithm().hold().is_some())
 }
 
-/// Returns the reason if an error is one of the store, and not of the batch.
+/// Returns the cause of an error of the store. An error that concerns only the batch has none.
 fn outage(error: &BackendError) -> Option<&(dyn StdError + Send + Sync)> {
     match error {
         BackendError::Unavailable(source) | BackendError::NotDone(source) => Some(&**source),
@@ -333,14 +334,14 @@ async fn within(
 ) -> Result<Outcome, BackendError> {
     match timeout(deadline, asking).await {
         Ok(asked) => asked,
-        Err(_) => Err(BackendError::unavailable(TooLate)),
+        Err(_) => Err(BackendError::unavailable(DeadlineExceeded)),
     }
 }
 
 /// The error for a store that has not answered in time.
 #[derive(Debug, Error)]
 #[error("it has not answered within the deadline of the failure policy")]
-struct TooLate;
+struct DeadlineExceeded;
 
 /// The error for a store that is not asked because its breaker is open.
 #[derive(Debug, Error)]
@@ -349,5 +350,5 @@ struct CircuitOpen;
 
 /// The error for a store that is not asked because too many decisions wait for it.
 #[derive(Debug, Error)]
-#[error("{PLACES} decisions are waiting for it already")]
+#[error("{SEATS} decisions are waiting for it already")]
 struct TooManyInFlight;

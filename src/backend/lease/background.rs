@@ -1,4 +1,4 @@
-//! Charges and returns, in tasks that outlive the requests that cause them.
+//! Charges units ahead and returns them, in tasks that outlive the requests that cause them.
 
 use std::{
     sync::{Arc, Weak},
@@ -10,7 +10,7 @@ use tokio::{
     time::sleep,
 };
 
-use super::{Shared, SplitLimit, pool::LeasedUnits};
+use super::{LeaseState, SplitLimit, pool::LeasedUnits};
 use crate::{
     backend::{Backend, BackendError},
     batch::{Batch, Member},
@@ -19,21 +19,21 @@ use crate::{
     transaction::Operation,
 };
 
-/// The most charges at once. While as many are under way, nothing more is charged ahead.
-pub(super) const PLACES: u32 = 1024;
+/// The most charges at once. Further requests charge nothing ahead.
+pub(super) const SEATS: u32 = 1024;
 
 /// The time after which units that nobody uses are returned.
 const IDLE: Duration = Duration::from_secs(2);
 
-impl<B: Backend> Shared<B> {
-    /// Charges units ahead for a member that the store decides. They are in the queue of the store when this returns.
+impl<B: Backend> LeaseState<B> {
+    /// Charges units ahead for a member that the store decides. The charge is in the queue of the store when this returns.
     pub(super) fn charge_ahead(self: &Arc<Self>, member: &Member<'_>, split: &SplitLimit) {
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        let (Ok(runtime), Ok(place)) = (runtime_with_timer(), place) else {
+        let seat = Arc::clone(&self.seats).try_acquire_owned();
+        let (Ok(runtime), Ok(seat)) = (runtime_with_timer(), seat) else {
             return;
         };
         let mut task = self.sweep.lock();
-        // It can have ended with another runtime.
+        // The task can have ended together with its runtime.
         if task.as_ref().is_none_or(JoinHandle::is_finished) {
             *task = Some(runtime.spawn(sweep(Arc::downgrade(self))));
         }
@@ -41,9 +41,9 @@ impl<B: Backend> Shared<B> {
         let Some(charge) = self.pool.begin(member, split) else {
             return;
         };
-        let charge = UnderWay::new(self, charge);
+        let charge = LeaseTransfer::new(self, charge);
         let mut charging: Background = Box::pin(async move {
-            let _place = place;
+            let _seat = seat;
             charge.charge().await;
         });
         if begin(&mut charging).is_pending() {
@@ -51,18 +51,18 @@ impl<B: Backend> Shared<B> {
         }
     }
 
-    /// Returns everything, after what is under way, and charges nothing ahead any more.
+    /// Waits for the charges that are under way, and returns all units. Nothing is charged ahead after that.
     pub(super) async fn close(self: &Arc<Self>) -> Result<(), BackendError> {
-        let _all = self.places.acquire_many(PLACES).await;
-        self.places.close();
+        let _all = self.seats.acquire_many(SEATS).await;
+        self.seats.close();
         self.give_back(Duration::ZERO).await
     }
 
-    /// Returns units that nobody has used for this time. Those that are not refunded stay charged.
+    /// Returns units that were not used for this time. If a refund fails, its units stay charged.
     async fn give_back(self: &Arc<Self>, unused: Duration) -> Result<(), BackendError> {
         loop {
             let units = self.pool.take_unused(unused).into_iter();
-            let units = units.map(|units| UnderWay::new(self, units).give_back());
+            let units = units.map(|units| LeaseTransfer::new(self, units).give_back());
             let refunds: JoinSet<_> = units.collect();
             if refunds.is_empty() {
                 return Ok(());
@@ -75,30 +75,30 @@ impl<B: Backend> Shared<B> {
 }
 
 /// Returns idle units, as long as the lease exists.
-async fn sweep<B: Backend>(shared: Weak<Shared<B>>) {
+async fn sweep<B: Backend>(shared: Weak<LeaseState<B>>) {
     loop {
         sleep(IDLE / 2).await;
         let Some(shared) = shared.upgrade() else {
             return;
         };
-        // Before anything is taken, so that `close` waits for its return.
-        let Ok(_place) = shared.places.acquire().await else {
+        // The seat is taken before any units are, so that `close` waits until they are returned.
+        let Ok(_seat) = shared.seats.acquire().await else {
             return;
         };
         let _stays_charged = shared.give_back(IDLE).await;
     }
 }
 
-/// Units that are on their way. That ends when this is dropped. If they have not come or were not refunded by then, they stay
-/// charged.
-struct UnderWay<B: Backend> {
-    shared: Arc<Shared<B>>,
+/// Units on their way from the store or to it. Dropping this ends the transfer. Units that have neither arrived nor been refunded
+/// by then stay charged.
+struct LeaseTransfer<B: Backend> {
+    shared: Arc<LeaseState<B>>,
     units: LeasedUnits,
     has_come: bool,
 }
 
-impl<B: Backend> UnderWay<B> {
-    fn new(shared: &Arc<Shared<B>>, units: LeasedUnits) -> Self {
+impl<B: Backend> LeaseTransfer<B> {
+    fn new(shared: &Arc<LeaseState<B>>, units: LeasedUnits) -> Self {
         Self {
             shared: Arc::clone(shared),
             units,
@@ -124,7 +124,7 @@ impl<B: Backend> UnderWay<B> {
     }
 }
 
-impl<B: Backend> Drop for UnderWay<B> {
+impl<B: Backend> Drop for LeaseTransfer<B> {
     fn drop(&mut self) {
         self.shared.pool.end(&self.units, self.has_come);
     }

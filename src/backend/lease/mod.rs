@@ -1,4 +1,4 @@
-//! A backend around another backend that charges ahead, and hands out units from memory.
+//! A wrapper that charges units of its backend ahead, and hands them out from memory.
 
 mod background;
 mod pool;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tokio::{sync::Semaphore, task::JoinHandle};
 
-use self::{background::PLACES, pool::Pool};
+use self::{background::SEATS, pool::Pool};
 use super::{Backend, BackendError, UnsupportedLimit};
 use crate::{
     algorithm::{Algorithm, LeaseShare, Verb},
@@ -45,32 +45,30 @@ use crate::{
 ///
 /// - **Exact.** The burst is split: each process holds at most its part of it, and the store decides with what is left. The
 ///   [guide](crate::guide::leases) says why the fleet never admits more than the limit, and what leases cost.
-/// - **Charges.** The second request for a bucket within two seconds charges as much as fits, beside its own cost. Until the
-///   units are there, and whenever they do not suffice, the store decides.
-/// - **Returns.** Units that are not used for two seconds go back to the store, and all of them at
-///   [`Limiter::close`](crate::Limiter::close). After that, the store decides everything. Units of a process that dies stay
-///   charged.
+/// - **Charges.** From the second request for a bucket within two seconds on, a request also charges as many units ahead as the
+///   process may hold. The store decides until they have arrived, and whenever they do not suffice.
+/// - **Returns.** Units that are not used for two seconds go back to the store. [`Limiter::close`](crate::Limiter::close) returns
+///   all of them, and the store decides everything after that. Units of a process that dies stay charged.
 /// - **Batches** are decided from memory if all their members can be.
 ///
-/// [`Decision::remaining`](crate::Decision::remaining) is what this process holds if the decision comes from memory
-/// ([`Source::Lease`]), and otherwise what is left in the store's part.
+/// For decisions from memory ([`Source::Lease`]), [`Decision::remaining`](crate::Decision::remaining) is the number of units that
+/// this process holds. For others, it is what is left in the store's part.
 ///
-/// It needs a tokio runtime, and the store's clock. Without one, and by another clock, the store decides everything. All
-/// processes need the same limits. Put it inside a
-/// [`FailurePolicy`](super::FailurePolicy), and around a [`DenyCache`](super::DenyCache).
+/// It needs a tokio runtime, and the limiter must use the store's clock. Otherwise, the store decides everything. All processes
+/// need the same limits. Put it inside a [`FailurePolicy`](super::FailurePolicy), and around a [`DenyCache`](super::DenyCache).
 #[derive(Debug)]
 pub struct Lease<B> {
-    shared: Arc<Shared<B>>,
+    shared: Arc<LeaseState<B>>,
     processes: u32,
 }
 
-/// What requests share with tasks.
+/// The state that requests share with tasks in the background.
 #[derive(Debug)]
-struct Shared<B> {
+struct LeaseState<B> {
     store: B,
     pool: Pool,
-    /// Places of charges, and one of the sweep. Closed with the lease.
-    places: Arc<Semaphore>,
+    /// One seat for each charge that is under way, and one for the sweep. Closed with the lease.
+    seats: Arc<Semaphore>,
     /// The task that returns idle units.
     sweep: Mutex<Option<JoinHandle<()>>>,
 }
@@ -89,10 +87,10 @@ impl<B: Backend> Lease<B> {
             "a fleet has at least one process: use `Lease::new(store, 1)`"
         );
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(LeaseState {
                 store,
                 pool: Pool::default(),
-                places: Arc::new(Semaphore::new(PLACES as usize)),
+                seats: Arc::new(Semaphore::new(SEATS as usize)),
                 sweep: Mutex::default(),
             }),
             processes,
@@ -105,12 +103,12 @@ impl<B: Backend> Lease<B> {
         let splits = members.map(|member| self.split(member, member.limit.lease()?).ok());
         let splits: SmallVec<[Option<SplitLimit>; 4]> = splits.collect();
         let mut members: SmallVec<[Member<'_>; 4]> = batch.members.into();
-        for (place, (member, split)) in zip(&mut members, &splits).enumerate() {
+        for (index, (member, split)) in zip(&mut members, &splits).enumerate() {
             if let Some(split) = split {
                 member.by = Some(&split.at_store);
                 let most = member.algorithm().capacity();
                 if batch.votes(member) && member.ask.cost > most {
-                    let member = place;
+                    let member = index;
                     return Err(BackendError::TooCostly { member, most });
                 }
             }
@@ -120,7 +118,7 @@ impl<B: Backend> Lease<B> {
         if let Poll::Ready(decided) = begin(&mut asking) {
             return decided;
         }
-        // The request is in the store's queue, and what is charged ahead joins it there.
+        // The request is in the store's queue, and the charge ahead can share its command.
         if batch.operation == Operation::Spend && is_leased(batch) {
             for (member, split) in zip(batch.members, &splits) {
                 if let Some(split) = split {
@@ -143,7 +141,7 @@ impl<B: Backend> Lease<B> {
                 "only limits with burst, count and period, and without `max_wait`, can be leased: remove `lease`",
             ));
         };
-        // The store keeps more than half of the burst, so that ordinary costs fit into it.
+        // All processes together hold less than half of the burst, so that ordinary costs fit into the store's part.
         let most = (gcra.burst() - 1) / self.processes.saturating_mul(2);
         let units = share.of(gcra.burst()).min(most);
         match gcra.with_burst(gcra.burst() - units * self.processes) {
@@ -164,11 +162,11 @@ impl<B: Backend> Lease<B> {
 struct SplitLimit {
     /// The most units that each process holds.
     units: u32,
-    /// The limit by which the store decides. Its burst is what all processes leave.
+    /// The limit by which the store decides. Its burst is the part that no process may hold.
     at_store: Limit,
 }
 
-/// Returns whether a batch can be decided from memory, if there is enough. Leases go by the store's clock.
+/// Returns whether a batch can be decided from memory if there are enough units. Leases need the store's clock.
 fn is_leased(batch: &Batch<'_>) -> bool {
     let mut members = batch.members.iter();
     matches!(batch.operation, Operation::Check | Operation::Spend)

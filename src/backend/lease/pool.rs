@@ -7,22 +7,23 @@ use tokio::time::Instant;
 use super::{SplitLimit, is_leased};
 use crate::{
     algorithm::{Algorithm, Ask, Charge, Figures, LeaseShare, Wait},
-    batch::{Batch, Member, OwnedMember, Role},
+    batch::{Batch, Member, MemberRole, OwnedMember},
     decision::Answer,
     transaction::{Mode, Operation},
 };
 
-/// If more buckets are busy, the store decides for the rest.
+/// The most buckets with units. The store decides requests for further ones.
 const BUCKETS: usize = 16_384;
 
 /// The most buckets whose units are returned together.
 const TOGETHER: usize = 256;
 
-/// What this process has charged ahead, by the fingerprint of the bucket.
+/// The units that this process has charged ahead, by the fingerprint of their bucket.
 #[derive(Debug, Default)]
 pub(super) struct Pool(Mutex<HashMap<u64, LeasedBucket, RandomState>>);
 
-/// What a process has of one bucket. Both numbers of units together are at most its part of the burst.
+/// The units that this process has of one bucket. Those that it holds and those under way are together at most its part of the
+/// burst.
 #[derive(Debug)]
 struct LeasedBucket {
     whole: Algorithm,
@@ -30,7 +31,7 @@ struct LeasedBucket {
     /// The bucket, with the limit by which the store charges.
     bucket: Arc<OwnedMember>,
     units: u32,
-    /// Units that the store may have charged already, or may not have refunded yet.
+    /// Units on their way: the store may have charged them already, or may not have refunded them yet.
     under_way: u32,
     /// When units were last taken or came.
     used_at: Instant,
@@ -44,7 +45,7 @@ pub(super) struct LeasedUnits {
 }
 
 impl Pool {
-    /// Decides a batch from what is held for its members. Returns false, without any change, if that does not suffice.
+    /// Decides a batch from the units that are held for its members. Returns false, without any change, if they do not suffice.
     pub(super) fn decide(&self, batch: &Batch<'_>, answers: &mut [Answer]) -> bool {
         if !is_leased(batch) {
             return false;
@@ -65,8 +66,8 @@ impl Pool {
         true
     }
 
-    /// Begins to charge ahead for a member that the store decides, from the second one on. What was charged by another limit
-    /// stays charged.
+    /// Begins to charge ahead for a member that the store decides, from the second request for its bucket on. Units that were
+    /// charged by an earlier version of the limit stay charged.
     pub(super) fn begin(&self, member: &Member<'_>, split: &SplitLimit) -> Option<LeasedUnits> {
         let mut pool = self.0.lock();
         if let Some(held) = pool.get_mut(&member.print.bucket)
@@ -80,7 +81,7 @@ impl Pool {
         None
     }
 
-    /// Ends a charge or a return, unless the limit has changed. Units that have come are held.
+    /// Ends a charge or a return, unless the limit has changed since. Units that have arrived are held from now on.
     pub(super) fn end(&self, units: &LeasedUnits, have_come: bool) {
         let mut pool = self.0.lock();
         let held = pool.get_mut(&units.bucket.as_member().print.bucket);
@@ -93,8 +94,7 @@ impl Pool {
         }
     }
 
-    /// Begins to return units that nobody has used for this time, and forgets buckets that have none. At most 256 are returned
-    /// together.
+    /// Takes the units that were not used for this time, of at most 256 buckets, to return them. Forgets buckets without units.
     pub(super) fn take_unused(&self, time: Duration) -> Vec<LeasedUnits> {
         let mut taken = Vec::new();
         self.0.lock().retain(|_, held| {
@@ -113,7 +113,7 @@ impl Pool {
 
 impl LeasedBucket {
     fn new(member: &Member<'_>, split: &SplitLimit) -> Self {
-        let role = Role {
+        let role = MemberRole {
             mode: Mode::CheckAndSpend,
             ..member.role
         };
@@ -137,7 +137,7 @@ impl LeasedBucket {
         self.whole == *member.algorithm() && self.share == member.limit.lease()
     }
 
-    /// Takes the cost of a member, which is there.
+    /// Takes the cost of a member. The caller has checked that there are enough units.
     fn take(&mut self, batch: &Batch<'_>, member: &Member<'_>) -> Answer {
         let left = self.units - member.ask.cost;
         let mut charge = Charge::default();
@@ -159,7 +159,7 @@ impl LeasedBucket {
         }
     }
 
-    /// Begins to charge as much as there is room for, if that helps.
+    /// Begins to charge as many units as there is room for, if requests like this one could be decided from them.
     fn charge(&mut self, member: &Member<'_>, split: &SplitLimit) -> Option<LeasedUnits> {
         let room = split.units - self.units - self.under_way;
         let helps = member.mode().spends() && (1..=split.units).contains(&member.ask.cost);

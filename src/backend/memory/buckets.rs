@@ -6,7 +6,7 @@ use parking_lot::MutexGuard;
 
 use super::{
     MemoryBackend,
-    table::{Table, Value},
+    table::{StoredValue, Table},
 };
 use crate::{
     algorithm::{
@@ -16,16 +16,16 @@ use crate::{
     batch::Member,
 };
 
-/// The shards of a batch.
-pub(super) struct Locked<'m> {
+/// The shards of a batch, with their locks.
+pub(super) struct LockedShards<'m> {
     pub(super) backend: &'m MemoryBackend,
     pub(super) members: &'m [Member<'m>],
-    /// The first one.
+    /// The shard of the first member.
     pub(super) table: MutexGuard<'m, Table>,
     pub(super) others: Vec<(usize, MutexGuard<'m, Table>)>,
 }
 
-impl Locked<'_> {
+impl LockedShards<'_> {
     /// Locks the other shards, in ascending order, so that no two batches wait for each other. The buckets of one client share a
     /// shard, so there are seldom any.
     #[inline(never)]
@@ -50,13 +50,13 @@ impl Locked<'_> {
     }
 }
 
-impl Buckets for Locked<'_> {
+impl Buckets for LockedShards<'_> {
     fn reset(&mut self, _: usize, member: &Member<'_>) {
         self.table(member).remove(member.print.bucket);
     }
 }
 
-impl<S: TableState> StateAccess<S> for Locked<'_> {
+impl<S: TableState> StateAccess<S> for LockedShards<'_> {
     #[inline]
     fn take(&mut self, _: usize, member: &Member<'_>) -> S {
         S::take(self.table(member), member.print.bucket)
@@ -83,7 +83,7 @@ impl<S: TableState> StateAccess<S> for Locked<'_> {
         if full_at <= now {
             return table.remove(print);
         }
-        let value = Value::new(full_at, used, state.number());
+        let value = StoredValue::new(full_at, used, state.number());
         let evicted = match state.history_bytes() {
             None => table.set(print, value, batch, now),
             Some(bytes) => {
@@ -97,7 +97,7 @@ impl<S: TableState> StateAccess<S> for Locked<'_> {
     }
 }
 
-/// A state, as a table stores it: apart, as a history, or in the entry of the bucket.
+/// A state in the form in which a table stores it: in the entry of the bucket or, as a history, beside the entries.
 trait TableState: AnyState {
     /// Returns the state of a bucket. A history is taken out.
     fn take(table: &mut Table, print: u64) -> Self {
@@ -105,19 +105,19 @@ trait TableState: AnyState {
         history.and_then(Self::of_state).unwrap_or_default()
     }
 
-    /// Puts a history back that has not changed.
+    /// Puts an unchanged history back.
     fn put_back(self, table: &mut Table, print: u64) {
         if let Some(history) = table.history_mut(print) {
             *history = Some(self.into_state());
         }
     }
 
-    /// Returns the number that the entry holds beside the instant.
+    /// Returns the number in the entry, for states without a history.
     fn number(&self) -> u32 {
         0
     }
 
-    /// Returns the bytes on the heap of a history; `None` if the entry holds the state.
+    /// Returns the bytes that a history has on the heap; `None` if the state is in the entry.
     fn history_bytes(&self) -> Option<usize> {
         None
     }
@@ -127,7 +127,7 @@ impl TableState for Ticks {
     #[inline]
     fn take(table: &mut Table, print: u64) -> Self {
         let value = table.get(print).unwrap_or_default();
-        // The instant is the TAT, rounded up.
+        // The instant in the entry is the TAT, rounded up.
         Self {
             us: value.full_at() - u64::from(value.number > 0),
             frac: value.number,

@@ -9,13 +9,13 @@ pub(super) struct Histories {
     max_bytes: usize,
 }
 
-/// What a history takes besides its own bytes: its slot with room to grow, and what allocators add.
+/// The memory that a history takes besides its own bytes: its slot, room for more slots, and the overhead of allocators.
 const SLOT_BYTES: usize = size_of::<Slot>() * 9 / 8 + 40;
 
-/// A place for a history.
+/// The slot of a history, which is empty while nobody uses its number.
 #[derive(Debug, Default)]
 struct Slot {
-    /// `None` while a batch that takes it is decided.
+    /// `None` while a batch that has taken it is decided.
     history: Option<State>,
     /// The bytes that are counted for it.
     bytes: usize,
@@ -35,14 +35,14 @@ impl Histories {
         &mut self.slots[number as usize].history
     }
 
-    /// Stores a history with so many bytes on the heap, in its own slot or in a free one, and returns its number.
+    /// Stores a history with `heap_bytes` on the heap, in its own slot or in a free one. Returns the number of the slot.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "there are fewer slots than buckets of a shard"
     )]
     pub(super) fn set(&mut self, known: Option<u32>, (history, heap_bytes): (State, usize)) -> u32 {
         let number = known.or_else(|| self.free.pop()).unwrap_or_else(|| {
-            // Doubled, it would take more than its budget.
+            // The list grows by an eighth, because doubling it would exceed the budget of bytes.
             if self.slots.len() == self.slots.capacity() {
                 self.slots.reserve_exact(self.slots.len() / 8 + 1);
             }

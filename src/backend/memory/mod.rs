@@ -1,7 +1,7 @@
 //! The backend in the memory of one process: one sharded table of buckets, bounded by count and by bytes.
 //!
-//! The buckets of one client are in one shard, so a request takes one lock. There is no cleaner: buckets that are full again
-//! make room when a table grows, or at the cap.
+//! The buckets of one client are in one shard, so a request takes one lock. There is no task that cleans up: full buckets are
+//! removed when a table grows or has reached its cap.
 
 mod buckets;
 mod histories;
@@ -14,7 +14,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use self::{buckets::Locked, table::Table};
+use self::{buckets::LockedShards, table::Table};
 use super::{Backend, BackendError, Stats, UnsupportedLimit, async_trait, decide::decide};
 use crate::{
     batch::{Batch, Member},
@@ -28,16 +28,16 @@ use crate::{
 ///   of one client by several limits share a lock. It needs no runtime.
 /// - **Fingerprints.** The backend stores 64 bits of a keyed hash of each bucket key, whatever the length of the id. The
 ///   keys of the hash are random in each process, so no client can aim at the bucket of another.
-/// - **Memory.** A bucket takes 24 to 30 bytes, and one with a [window](crate::Limit::window), permits or [tiers](crate::tiers) also
-///   a history of some 80 bytes, and 8 for each unit. Buckets that are full again make room when a shard grows.
+/// - **Memory.** A bucket takes 24 to 30 bytes. A bucket with a [window](crate::Limit::window), permits or [tiers](crate::tiers)
+///   also has a history of some 80 bytes, and 8 more for each unit. Full buckets are removed when a shard grows.
 ///
 /// # At the cap
 ///
 /// There are at most [`max_buckets`](Self::with_max_buckets) buckets, and their histories take at most
-/// [`max_history_bytes`](Self::max_history_bytes). A newcomer always gets in. It replaces a bucket that is full again or, if
-/// there is none, the one of a sample of 16 that has used the smallest share of its limit, to a thousandth. So a client that is
-/// being throttled outlives a flood of ids that have spent less of their own limit. If each id of a flood uses up its whole limit,
-/// as with a burst of 1, it frees others, once it has filled the cap. Size the cap for that, or add a rule by
+/// [`max_history_bytes`](Self::max_history_bytes). At the cap, a new bucket replaces a full one. If there is none, it replaces the
+/// bucket that has used the smallest share of its limit, in thousandths, out of a sample of 16. So a throttled client keeps its
+/// bucket during a flood of ids that have each used less of their own limit. A flood in which each id uses its whole limit, as with
+/// a burst of 1, evicts such buckets once it has filled the cap. Size the cap for that, or add a rule by
 /// [`Ipv6Range`](crate::key::Ipv6Range) or [`Everyone`](crate::key::Everyone).
 ///
 /// To share one backend between limiters, wrap it in an [`Arc`](std::sync::Arc).
@@ -49,9 +49,10 @@ pub struct MemoryBackend {
     clock: SystemClock,
 }
 
-/// The most shards. One that grows holds its lock for less than a millisecond, even with ten million buckets in all.
+/// The most shards. With this number, a growing shard holds its lock for less than a millisecond, even with ten million buckets in
+/// all.
 const MAX_SHARDS: usize = 256;
-/// The buckets, and the bytes of histories, that a shard should have room for.
+/// The number of buckets that a shard should at least have room for, and the number of bytes of histories.
 const BUCKETS_PER_SHARD: usize = 1024;
 const HISTORY_BYTES_PER_SHARD: usize = 1 << 19;
 const HISTORY_BYTES_PER_BUCKET: usize = 32;
@@ -89,7 +90,7 @@ impl MemoryBackend {
     /// Sets how many bytes the histories of windows, permits and [tiers](crate::tiers) may take, apart from the buckets
     /// themselves. If not set, 32 for each of `max_buckets`.
     ///
-    /// Buckets that the backend has already are forgotten.
+    /// Call it first: the backend starts empty after it.
     #[must_use]
     pub fn max_history_bytes(self, bytes: usize) -> Self {
         Self::bounded(self.max_buckets, bytes)
@@ -127,7 +128,7 @@ impl MemoryBackend {
         };
         let others = others.iter().map(|member| self.shard_of(member));
         let shard = others.fold(self.shard_of(first), usize::min);
-        let mut locked = Locked {
+        let mut locked = LockedShards {
             backend: self,
             members: batch.members,
             table: self.shards[shard].lock(),

@@ -7,47 +7,47 @@ use crate::{algorithm::State, batch::Member};
 
 /// The buckets of a shard: an array sorted by fingerprint, with gaps.
 ///
-/// A fingerprint's home is its share of the array, so a look-up starts there and reads on until it meets a fingerprint
-/// that is not smaller. Since the order never changes, a table grows in one sequential pass, which also drops the buckets
-/// that are full again. It grows from 80 % full to 67 %: 20 bytes for each bucket become 25 to 30.
+/// The home of a fingerprint is the position that corresponds to its share of all 64-bit numbers. A look-up starts there and reads
+/// on until it meets a fingerprint that is not smaller. Since the order never changes, a table grows in one sequential pass, which
+/// also drops full buckets. It grows when it is 80 % full, and is 67 % full then. So a bucket of 20 bytes takes 25 to 30.
 #[derive(Debug)]
 pub(super) struct Table {
-    entries: Vec<Entry>,
+    entries: Vec<TableEntry>,
     homes: usize,
     len: usize,
     max_len: usize,
-    /// The position that was read last. A change follows most reads.
+    /// The position that was read last, because most reads are followed by a change of the same bucket.
     last: usize,
-    /// For each [`BLOCK`] of homes, an instant before which none of its buckets is full again.
+    /// For each [`BLOCK`] of homes, an instant before which none of its buckets is full.
     soonest: Vec<u64>,
-    /// The entry that was looked at last for an eviction. Each gets its turn.
+    /// The position at which the next search for an eviction continues, so that all entries get their turn.
     hand: usize,
     histories: Histories,
 }
 
 /// The buckets that are compared before one is evicted.
 const SAMPLE: usize = 16;
-/// The homes that are searched together for buckets that are full again.
+/// The number of homes that are searched together for full buckets.
 const BLOCK: usize = 256;
-/// The fewest homes: 5 KB, so that busy shards seldom make room for clients that come back at once.
+/// The fewest homes, which take 5 KB. With fewer, busy shards would often remove clients that come back at once.
 const MIN_HOMES: usize = 256;
-/// The fewest and the most entries behind the last home.
+/// The fewest and the most entries after the last home.
 const SLACK: RangeInclusive<usize> = 16..=256;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
-struct Entry {
-    /// The largest number marks a gap.
+struct TableEntry {
+    /// The fingerprint. The fingerprint. The largest number marks a gap.
     print: u64,
-    value: Value,
+    value: StoredValue,
 }
 
-/// The stored part of a bucket: the instant from which it is full again, how much of its limit was used, and a number whose
-/// meaning its algorithm knows.
+/// The stored part of a bucket: the instant from which it is full, how much of its limit was used, and a number whose meaning
+/// depends on the algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, packed(4))]
-pub(super) struct Value {
-    /// From above: whether the number is that of a history, the used thousandths in ten bits, and the instant in 53.
+pub(super) struct StoredValue {
+    /// From the highest bit: whether the number is that of a history, the used thousandths in ten bits, and the instant in 53 bits.
     bits: u64,
     pub(super) number: u32,
 }
@@ -55,7 +55,7 @@ pub(super) struct Value {
 const INSTANT_BITS: u32 = 53;
 const IS_HISTORY: u64 = 1 << 63;
 
-impl Value {
+impl StoredValue {
     /// The latest instant. No decision is made after it.
     const LATEST: u64 = (1 << INSTANT_BITS) - 1;
 
@@ -89,10 +89,10 @@ impl Value {
     }
 }
 
-impl Entry {
+impl TableEntry {
     const GAP: Self = Self {
         print: u64::MAX,
-        value: Value { bits: 0, number: 0 },
+        value: StoredValue { bits: 0, number: 0 },
     };
 
     #[inline]
@@ -100,7 +100,8 @@ impl Entry {
         self.print == u64::MAX
     }
 
-    /// Returns whether the bucket can be forgotten. A batch keeps its own: a longer limit may still count what is in them.
+    /// Returns whether the bucket can be forgotten. Buckets of the present batch are kept, because a longer limit may still count
+    /// their units.
     fn is_over(self, batch: &[Member<'_>], now: u64) -> bool {
         self.value.full_at() <= now && !self.is_in(batch)
     }
@@ -114,7 +115,7 @@ impl Entry {
 impl Table {
     pub(super) fn new(max_len: usize, max_history_bytes: usize) -> Self {
         Self {
-            entries: vec![Entry::GAP],
+            entries: vec![TableEntry::GAP],
             homes: 0,
             len: 0,
             max_len,
@@ -130,15 +131,21 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn get(&mut self, print: u64) -> Option<Value> {
+    pub(super) fn get(&mut self, print: u64) -> Option<StoredValue> {
         self.last = self.position(print);
         let entry = self.entries[self.last];
         (entry.print == print).then_some(entry.value)
     }
 
-    /// Stores a bucket. If there is no room, it replaces another one, but none of the batch. Returns how many it has replaced.
+    /// Stores a bucket. If there is no room, it replaces other buckets, but none of the batch. Returns how many were replaced.
     #[inline]
-    pub(super) fn set(&mut self, print: u64, value: Value, batch: &[Member<'_>], now: u64) -> u64 {
+    pub(super) fn set(
+        &mut self,
+        print: u64,
+        value: StoredValue,
+        batch: &[Member<'_>],
+        now: u64,
+    ) -> u64 {
         let last = self.entries.get(self.last);
         let mut position = self.last;
         if last.is_none_or(|last| last.print != print) {
@@ -146,12 +153,12 @@ impl Table {
         }
         let entry = &mut self.entries[position];
         if entry.print != print {
-            return self.insert(Entry { print, value }, batch, now);
+            return self.insert(TableEntry { print, value }, batch, now);
         }
         let is_sooner = value.full_at() < entry.value.full_at();
         entry.value = value;
         if is_sooner {
-            self.expect(Entry { print, value });
+            self.expect(TableEntry { print, value });
         }
         0
     }
@@ -163,27 +170,27 @@ impl Table {
         }
     }
 
-    /// Returns the place of a bucket's history, if it has one.
+    /// Returns the number of a bucket's history, if it has one.
     pub(super) fn history_mut(&mut self, print: u64) -> Option<&mut Option<State>> {
         let number = self.get(print)?.history()?;
         Some(self.histories.get_mut(number))
     }
 
-    /// Stores a bucket with a history of so many bytes.
+    /// Stores a bucket with a history of `bytes`.
     pub(super) fn set_history(
         &mut self,
         print: u64,
-        value: Value,
+        value: StoredValue,
         history: (State, usize),
         batch: &[Member<'_>],
         now: u64,
     ) -> u64 {
-        let known = self.get(print).and_then(Value::history);
+        let known = self.get(print).and_then(StoredValue::history);
         let number = self.histories.set(known, history);
         let evicted = self.set(print, value.with_history(number), batch, now);
         let has_room = |table: &Self| !table.histories.are_too_large();
-        // A batch with histories for which there is no room keeps them.
-        let can_go = |entry: Entry| entry.value.history().is_some() && !entry.is_in(batch);
+        // The histories of the batch are kept even if they exceed the cap.
+        let can_go = |entry: TableEntry| entry.value.history().is_some() && !entry.is_in(batch);
         evicted + self.make_room(has_room, can_go, batch, now)
     }
 
@@ -196,7 +203,7 @@ impl Table {
         ((u128::from(print) * self.homes as u128) >> 64) as usize
     }
 
-    /// Returns the position of a fingerprint, or where it belongs. The last entry is always a gap.
+    /// Returns the position of a fingerprint, or the position at which it would be inserted. The last entry is always a gap.
     #[inline]
     fn position(&self, print: u64) -> usize {
         let mut position = self.home(print);
@@ -207,7 +214,7 @@ impl Table {
     }
 
     #[inline(never)]
-    fn insert(&mut self, entry: Entry, batch: &[Member<'_>], now: u64) -> u64 {
+    fn insert(&mut self, entry: TableEntry, batch: &[Member<'_>], now: u64) -> u64 {
         let has_room = |table: &Self| table.len < table.max_len;
         let evicted = self.make_room(has_room, |_| true, batch, now);
         if self.len * 5 >= self.homes * 4 {
@@ -226,7 +233,7 @@ impl Table {
         evicted
     }
 
-    /// Removes a bucket, and moves those behind it closer to their homes.
+    /// Removes a bucket, and moves the buckets after it closer to their homes.
     fn remove_at(&mut self, position: usize) {
         if let Some(history) = self.entries[position].value.history() {
             self.histories.remove(history);
@@ -236,19 +243,19 @@ impl Table {
             end += 1;
         }
         self.entries.copy_within(position + 1..end, position);
-        self.entries[end - 1] = Entry::GAP;
+        self.entries[end - 1] = TableEntry::GAP;
         self.len -= 1;
     }
 
-    /// Moves the buckets that are not full again to an array that is two thirds full.
+    /// Moves the buckets that are not full to an array of which two thirds are used.
     fn rebuild(&mut self, batch: &[Member<'_>], now: u64) {
-        let stays = |entry: &Entry| !entry.is_gap() && !entry.is_over(batch, now);
+        let stays = |entry: &TableEntry| !entry.is_gap() && !entry.is_over(batch, now);
         self.len = self.entries.iter().filter(|entry| stays(entry)).count();
         self.homes = (self.len + self.len / 2).max(MIN_HOMES);
-        self.soonest = vec![Value::LATEST; self.homes.div_ceil(BLOCK)];
+        self.soonest = vec![StoredValue::LATEST; self.homes.div_ceil(BLOCK)];
         let room = self.homes + (self.homes / 8).clamp(*SLACK.start(), *SLACK.end());
         let mut next = 0;
-        for entry in mem::replace(&mut self.entries, vec![Entry::GAP; room]) {
+        for entry in mem::replace(&mut self.entries, vec![TableEntry::GAP; room]) {
             if stays(&entry) {
                 let position = self.home(entry.print).max(next);
                 self.entries[position] = entry;
@@ -264,22 +271,21 @@ impl Table {
     fn end_with_gap(&mut self, last: usize) {
         if last + 1 == self.entries.len() {
             self.entries.reserve_exact(1);
-            self.entries.push(Entry::GAP);
+            self.entries.push(TableEntry::GAP);
         }
     }
 
-    /// Notes when the block of a bucket may have one that is full again.
-    fn expect(&mut self, entry: Entry) {
+    /// Records the instant from which the block of an entry may have a full bucket.
+    fn expect(&mut self, entry: TableEntry) {
         let block = self.home(entry.print) / BLOCK;
         self.soonest[block] = self.soonest[block].min(entry.value.full_at());
     }
 
-    /// Removes buckets until there is room: those that are full again, and then some that can go. Returns the number of the
-    /// latter.
+    /// Removes buckets until there is room: full ones first, and then others that `can_go`. Returns the number of the others.
     fn make_room(
         &mut self,
         has_room: impl Fn(&Self) -> bool,
-        can_go: impl Fn(Entry) -> bool,
+        can_go: impl Fn(TableEntry) -> bool,
         batch: &[Member<'_>],
         now: u64,
     ) -> u64 {
@@ -300,9 +306,9 @@ impl Table {
         evicted
     }
 
-    /// Removes the buckets of a block that are full again.
+    /// Removes the full buckets of a block.
     fn sweep(&mut self, block: usize, batch: &[Member<'_>], now: u64) {
-        self.soonest[block] = Value::LATEST;
+        self.soonest[block] = StoredValue::LATEST;
         let mut position = block * BLOCK;
         let end = position + BLOCK;
         while let Some(entry) = self.entries.get(position).copied() {
@@ -311,7 +317,7 @@ impl Table {
             } else if self.home(entry.print) >= end {
                 break;
             } else if entry.is_over(batch, now) {
-                // The next one moves here.
+                // The next bucket moves to this position.
                 self.remove_at(position);
             } else {
                 self.expect(entry);
@@ -320,9 +326,13 @@ impl Table {
         }
     }
 
-    /// Returns the position of the least used bucket of a sample; of several, of the one that is full again the soonest. A batch
-    /// with more buckets than there is room for replaces its own.
-    fn victim(&mut self, can_go: impl Fn(Entry) -> bool, batch: &[Member<'_>]) -> Option<usize> {
+    /// Returns the position of the least used bucket of a sample. If several are used as little, it is the one that is full the
+    /// soonest. A batch that has more buckets than there is room for replaces its own.
+    fn victim(
+        &mut self,
+        can_go: impl Fn(TableEntry) -> bool,
+        batch: &[Member<'_>],
+    ) -> Option<usize> {
         let mut sample = SmallVec::<[usize; SAMPLE]>::new();
         let mut own = None;
         for _ in 0..self.entries.len() {
@@ -355,7 +365,7 @@ mod tests {
     use super::*;
     use crate::testing::history::Random;
 
-    /// A third of the fingerprints are at the end, where more entries than there is room for follow the last home.
+    /// A third of the fingerprints are at the end, so that the entries after the last home do not suffice.
     #[test]
     fn table_is_a_map_without_buckets_that_are_full_again() {
         let mut random = Random(5);
@@ -374,12 +384,12 @@ mod tests {
                 table.remove(print);
                 expected.remove(&print);
             } else {
-                let value = Value::new(now + random.below(4000), 0, step);
+                let value = StoredValue::new(now + random.below(4000), 0, step);
                 table.set(print, value, &[], now);
                 expected.insert(print, value);
             }
             if now % 50 == 0 {
-                let lasts = |value: &Value| value.full_at() > now;
+                let lasts = |value: &StoredValue| value.full_at() > now;
                 expected.retain(|_, value| lasts(value));
                 for (print, value) in &expected {
                     assert_eq!(table.get(*print).filter(lasts), Some(*value));
@@ -403,12 +413,12 @@ mod tests {
             live.retain(|_, full_at| *full_at > now);
             let print = random.below(4000) << 52;
             let full_at = now + 1 + random.below(if now < 2000 { 4000 } else { 500 });
-            let more = table.set(print, Value::new(full_at, 500, 0), &[], now);
+            let more = table.set(print, StoredValue::new(full_at, 500, 0), &[], now);
             live.insert(print, full_at);
             let before = live.len();
             live.retain(|print, _| table.get(*print).is_some());
             assert_eq!((before - live.len()) as u64, more);
-            // Whoever was full again has gone before.
+            // All full buckets were removed before.
             assert!(more == 0 || table.len() == live.len());
             evicted += more;
         }

@@ -4,8 +4,8 @@ use fred::types::config::{Config, ServerConfig};
 
 use super::error::RedisError;
 
-/// Parses a URL into a configuration, and whether it has TLS. Errors repeat no part of it, because any part can be a password that
-/// was misplaced.
+/// Parses a URL. Returns the configuration, and whether the URL asks for TLS. Errors quote no part of the URL, because any part can
+/// be a misplaced password.
 pub(super) fn parse(url: &str) -> Result<(Config, bool), RedisError> {
     let invalid = |problem: &str| {
         RedisError::Config(format!(
@@ -17,8 +17,8 @@ pub(super) fn parse(url: &str) -> Result<(Config, bool), RedisError> {
     let (scheme, rest) = url
         .split_once("://")
         .ok_or_else(|| invalid("it has no scheme"))?;
-    // fred would build the TLS configuration with the process's default cryptography provider. A process can have no
-    // default, or two candidates.
+    // The URL is parsed without TLS, because fred would use the process's default cryptography provider for it. A process can have
+    // none, or two candidates.
     let plain = scheme.replacen("valkey", "redis", 1);
     let (plain, has_tls) = match plain.strip_prefix("rediss") {
         Some(kind) => (format!("redis{kind}"), true),
@@ -38,7 +38,7 @@ pub(super) fn parse(url: &str) -> Result<(Config, bool), RedisError> {
     check_login(rest, plain == "redis+unix")?;
     check_query(rest, &plain, parameters)?;
     let config = Config::from_url(&format!("{plain}://{rest}"));
-    // In place of the words of fred and of the crate `url`.
+    // Replaces the messages of fred and of the crate `url`.
     let problem = "its host, port, path or a parameter is missing or not valid";
     let config = config.map_err(|_| invalid(problem))?;
     match &config.server {
@@ -78,7 +78,7 @@ fn check_login(rest: &str, is_unix: bool) -> Result<(), RedisError> {
     }
 }
 
-/// Rejects what fred would drop: unknown parameters, and what follows a `#`.
+/// Rejects the parts of a URL that fred would ignore: unknown parameters, and everything after a `#`.
 fn check_query(rest: &str, scheme: &str, known: &[&str]) -> Result<(), RedisError> {
     if rest.contains('#') {
         return Err(RedisError::config(

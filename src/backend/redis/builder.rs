@@ -6,7 +6,7 @@ use fred::types::config::{Config, ServerConfig};
 use tokio::runtime::Handle;
 
 use super::{
-    RedisBackend, address, error::RedisError, home::Home, keys::KeyForm, tls::TlsSettings,
+    RedisBackend, address, error::RedisError, home::HomeRuntime, keys::KeyForm, tls::TlsSettings,
 };
 use crate::metrics::StoreDurations;
 
@@ -80,9 +80,8 @@ impl RedisBackendBuilder {
         self
     }
 
-    /// Sets the certificate and the private key, as PEM, that a server with `tls-auth-clients` asks for. The
-    /// certificate is followed by those between it and its authority, if there are any. Without TLS in the URL, this
-    /// is an error.
+    /// Sets the certificate and the private key, as PEM, that a server with `tls-auth-clients` asks for. Intermediate certificates
+    /// follow the certificate. Without TLS in the URL, this is an error.
     #[must_use]
     pub fn client_certificate(
         mut self,
@@ -103,8 +102,8 @@ impl RedisBackendBuilder {
     /// Sets how long a decision may take, with all its round trips. The default is 250 ms. A decision without an
     /// answer by then is an error, and may have been charged. Durations above a year count as a year.
     ///
-    /// A decision also fails if its connection ends, as it does if a call has timed out and the server has answered nothing for
-    /// two seconds.
+    /// A decision also fails if its connection ends. The client itself ends the connection if the server answers nothing for two
+    /// seconds after a call has timed out.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout.min(LONGEST);
@@ -123,7 +122,7 @@ impl RedisBackendBuilder {
                 "the timeout is 0: use, for example, 250 ms",
             ));
         }
-        let home = Arc::new(Home::new(self.config()?, self.form));
+        let home = Arc::new(HomeRuntime::new(self.config()?, self.form));
         // Outside of a runtime, the first decision connects.
         if let Ok(runtime) = Handle::try_current() {
             home.begin(&runtime);
@@ -155,7 +154,7 @@ impl RedisBackendBuilder {
         }
         config.username = self.user.clone().or(config.username);
         config.password = self.password.clone().or(config.password);
-        // fred would wait for a server that is not there yet.
+        // Without this, fred would wait for a server that is not running yet.
         config.fail_fast = true;
         Ok(config)
     }

@@ -1,6 +1,6 @@
-//! Hides fred behind three functions: connect, send, and wait for the end. Each connection has a client of its own, which is
-//! never reconnected. fred would resend commands, would not notice a server that is silent while commands are sent to it, and
-//! keeps, without an answer, a command that is sent right after a connection has ended.
+//! Hides fred behind three functions: connect, send, and wait for the end. Each connection has its own fred client, which never
+//! reconnects. If it did, fred would resend commands, would not notice a silent server while commands are sent to it, and would
+//! never answer a command that is sent right after a connection has ended.
 
 use std::{iter, sync::LazyLock, time::Duration};
 
@@ -31,10 +31,10 @@ pub(super) const SCRIPT: &str = concat!(
     include_str!("driver.lua"),
 );
 
-/// The hash by which servers know it.
+/// The hash with which `EVALSHA` names the script.
 pub(super) static SHA: LazyLock<String> = LazyLock::new(|| sha1_hash(SCRIPT));
 
-/// The longest time for a connection to one server or sentinel, and for commands that are no decisions.
+/// The longest time for connecting to one server or sentinel, and for commands other than decisions.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The longest that connecting may take in total, including several sentinels.
@@ -45,32 +45,32 @@ const CONNECTING: Duration = Duration::from_secs(5);
 pub(super) struct Connection(Client);
 
 /// The task that serves a connection, which ends when this is dropped.
-pub(super) struct Ending(ConnectHandle);
+pub(super) struct ConnectionTask(ConnectHandle);
 
 impl Connection {
     /// Connects, once, and runs the script without a batch. That loads it, and shows whether the user may run it.
-    pub(super) async fn open(config: &Config) -> Result<(Self, Ending), RedisError> {
+    pub(super) async fn open(config: &Config) -> Result<(Self, ConnectionTask), RedisError> {
         let settings = ConnectionConfig {
             connection_timeout: PATIENCE,
             internal_command_timeout: PATIENCE,
             max_command_attempts: 1,
-            // No bound: a link has its own. fred sends nothing any more once this one is reached.
+            // No bound, because a link has one of its own. When fred reaches this one, it stops sending.
             max_command_buffer_len: 0,
             tcp: TcpConfig {
                 nodelay: Some(true),
                 ..TcpConfig::default()
             },
-            // fred would end the connection, and fail the calls whose answers come next.
+            // For such errors, fred would end the connection, and so fail other calls.
             reconnect_errors: Vec::new(),
             ..ConnectionConfig::default()
         };
         let client = Client::new(config.clone(), None, Some(settings), None);
-        let mut ending = Ending(client.connect());
+        let mut task = ConnectionTask(client.connect());
         let connected = tokio::select! {
             connected = time::timeout(CONNECTING, client.wait_for_connect()) => connected.unwrap_or_else(|_| {
                 Err(Error::new(ErrorKind::Timeout, "it takes too long to connect"))
             }),
-            error = ending.ended() => Err(error),
+            error = task.ended() => Err(error),
         };
         if let Err(error) = connected {
             return Err(match other_protocol(config).await {
@@ -82,10 +82,10 @@ impl Connection {
         let run = protocol::encode(SCRIPT, iter::empty());
         let run = connection.send("EVAL", run, false, PATIENCE).await;
         run.map_err(|error| RedisError::disconnected(&error, &config.server))?;
-        Ok((connection, ending))
+        Ok((connection, task))
     }
 
-    /// Sends a command, once and at once. If it is `asking`, it is for a slot that the server is importing.
+    /// Sends a command once, without delay. If `asking`, the command is for a slot that the server is importing.
     pub(super) fn send(
         &self,
         command: &'static str,
@@ -95,7 +95,7 @@ impl Connection {
     ) -> impl Future<Output = Result<Value, Error>> + Send + use<> {
         let once = Options {
             max_attempts: Some(1),
-            // Zero stands for no timeout.
+            // Zero would mean no timeout.
             timeout: Some(timeout.max(Duration::from_micros(1))),
             fail_fast: true,
             ..Options::default()
@@ -106,7 +106,7 @@ impl Connection {
                 let command = CustomCommand::new_static(name, ClusterHash::FirstKey, false);
                 client.custom::<Value, _>(command, arguments)
             };
-            // Both are sent when they are polled for the first time, so no other command of a link comes between them.
+            // Both commands are sent at their first poll, so no other command of the link comes between them.
             let asked = OptionFuture::from(asking.then(|| custom("ASKING", Vec::new())));
             let (_, reply) = future::join(asked, custom(command, arguments)).await;
             reply
@@ -114,7 +114,7 @@ impl Connection {
     }
 }
 
-impl Ending {
+impl ConnectionTask {
     /// Waits until the connection ends, and returns the reason.
     pub(super) async fn ended(&mut self) -> Error {
         match (&mut self.0).await {
@@ -124,14 +124,14 @@ impl Ending {
     }
 }
 
-impl Drop for Ending {
+impl Drop for ConnectionTask {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// Finds out whether the first server expects TLS and gets none, or the other way round. It answers nothing that fred would
-/// understand then.
+/// Finds out whether the first server expects TLS and gets none, or the other way round. fred cannot tell, because the server's
+/// answer then is of another protocol.
 async fn other_protocol(config: &Config) -> Option<&'static str> {
     let server = match &config.server {
         ServerConfig::Unix { .. } => return None,
@@ -139,7 +139,7 @@ async fn other_protocol(config: &Config) -> Option<&'static str> {
     };
     let probe: &[u8] = match &config.tls {
         Some(_) => b"PING\r\n",
-        // A handshake that ends at once: TLS answers it with an alert, and closes the connection at anything else.
+        // An empty handshake. A server with TLS answers it with an alert, and a server without closes the connection.
         None => &[0x16, 3, 1, 0, 4, 1, 0, 0, 0],
     };
     let mut first = [0];

@@ -30,11 +30,11 @@ pub enum RedisError {
     /// A batch of so many transactions does not fit into one command of Redis. Nothing was sent.
     #[error("a batch of {0} transactions is too large for one command of Redis: split it")]
     TooLarge(usize),
-    /// Redis answered with an error, and nothing was charged. `CLUSTERDOWN` may be the answer to an earlier call: it ends
-    /// the connection, and everything that waits on it fails for the same reason.
+    /// Redis answered with an error, and nothing was charged. `CLUSTERDOWN` may be the answer to an earlier call, because it ends
+    /// the connection, and fails all calls that wait on it.
     #[error("Redis refused: {0}")]
     Refused(String),
-    /// The answer is not one of the script's.
+    /// The answer does not come from the script.
     #[error(
         "Redis gave an unexpected answer, {0}: check that all processes that share these buckets run the same version of \
          tollgate, and that nothing else writes to its keys"
@@ -86,7 +86,7 @@ impl RedisError {
         }
     }
 
-    /// Creates the error for a connection that has ended for a reason of our own.
+    /// Creates the error for a connection that this client has ended.
     pub(super) fn ended(reason: &str) -> Self {
         Self::Disconnected(reason.to_owned())
     }
@@ -136,7 +136,7 @@ fn code(reply: &str) -> &str {
     }
 }
 
-/// The remedy if sentinels refuse the password or its absence, or none of them answers.
+/// The remedy if sentinels refuse the password, ask for one, or do not answer.
 const SENTINELS: &str = "the user and the password in the URL are those of the servers: sentinels with a password of their own need \
     `sentinelPassword` in the URL, or `.sentinel_password()`";
 
@@ -145,7 +145,7 @@ fn mistake(reply: &str) -> Option<&'static str> {
     Some(match reply {
         _ if reply.contains("cluster support disabled") => "this is no cluster: use `redis://`",
         _ if reply.contains("unknown command 'SENTINEL'") => "this is no sentinel: use `redis://`",
-        // fred's words for a sentinel that does not know the service.
+        // fred's message for a service that the sentinel does not have.
         _ if reply.contains("Missing primary address") => {
             "the sentinel has no service of this name: write the name of its `sentinel monitor` as `sentinelServiceName`"
         }
@@ -153,7 +153,7 @@ fn mistake(reply: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns what to change, for an error that is caused by the configuration of a client or a server.
+/// Returns what to change if the configuration of a client or a server has caused the error.
 fn remedy(reply: &str, servers: Option<&ServerConfig>) -> Option<&'static str> {
     Some(match (code(reply), servers) {
         ("NOAUTH" | "WRONGPASS", Some(ServerConfig::Sentinel { .. })) => SENTINELS,
@@ -190,17 +190,17 @@ fn remedy(reply: &str, servers: Option<&ServerConfig>) -> Option<&'static str> {
 /// The reason why a call has not led to a decision.
 #[derive(Clone, Debug)]
 pub(super) enum Failure {
-    /// The keys are on both sides of a move to another server. They can be asked for one by one.
+    /// Some of the keys have moved to another server, and others have not yet. Each can still be asked for alone.
     TryAgain,
-    /// The keys are on another server, or being moved there. A server leaves out the host if it is its own.
+    /// The keys are on another server, or are being moved there. The host is missing if it is that of the answering server.
     Redirected {
         host: String,
         port: u16,
         asking: bool,
     },
-    /// The server's clock, which shows this time, is outside of the periods that it was given.
+    /// The server's clock shows this time, which is outside of the periods that were sent.
     Clock(u64),
-    /// The debit of a member, by its place in the batch, does not fit.
+    /// The debit of a member, by its index in the batch, does not fit.
     NoRoom(usize),
     /// The value of a member's key is not a bucket.
     NotABucket(usize, &'static str),
@@ -215,13 +215,13 @@ impl Failure {
         Self::Unknown(RedisError::Garbled(format!("{reply:?}")))
     }
 
-    /// Returns whether one of the calls in a command can be the reason. Then the others succeed alone.
+    /// Returns whether a single call can have failed its whole command. Then the others may succeed if each is sent alone.
     pub(super) fn is_of_one_call(&self) -> bool {
         matches!(self, Self::TryAgain | Self::NotDone(RedisError::Refused(_)))
             && self.replica().is_none()
     }
 
-    /// Returns the error of a server that is a replica.
+    /// Returns the error if the server is a replica.
     pub(super) fn replica(&self) -> Option<RedisError> {
         match self {
             Self::NotDone(error) if error.is_read_only() => Some(error.clone()),
@@ -229,10 +229,10 @@ impl Failure {
         }
     }
 
-    /// Reads the script's reason for which a batch cannot be decided: the place of a member, and an error.
+    /// Reads the script's reason for which a batch cannot be decided: the index of a member, and an error.
     pub(super) fn of_script(reason: &str) -> Option<Self> {
-        let (place, error) = reason.split_once(' ')?;
-        let place = place.parse().ok()?;
+        let (index, error) = reason.split_once(' ')?;
+        let index = index.parse().ok()?;
         let clock = error
             .strip_prefix("CLOCK ")
             .and_then(|time| time.parse().ok());
@@ -240,22 +240,22 @@ impl Failure {
             (Some(time), _) => Self::Clock(time),
             (_, "PARTLY") => Self::Unknown(RedisError::refused(error)),
             _ if error.contains("WRONGTYPE") => {
-                Self::NotABucket(place, "its value is of another type (WRONGTYPE)")
+                Self::NotABucket(index, "its value is of another type (WRONGTYPE)")
             }
             (_, code) if code != "BROKEN" && is_code(code) => {
                 Self::NotDone(RedisError::refused(error))
             }
-            // Errors of Lua have no code: it has met a value that it cannot read.
-            _ => Self::NotABucket(place, "tollgate has not written its value"),
+            // An error of Lua itself has no code. The script has met a value that it cannot read.
+            _ => Self::NotABucket(index, "tollgate has not written its value"),
         })
     }
 
-    /// Returns whether the server has answered as it should, so that a circuit breaker counts it as a success.
+    /// Returns whether the server has answered properly, which a circuit breaker counts as a success.
     pub(super) const fn is_answer(&self) -> bool {
         !matches!(self, Self::NotDone(_) | Self::Unknown(_))
     }
 
-    /// Returns the failure of a batch of which other parts may have been charged.
+    /// Returns the failure of a batch whose other parts may have been charged.
     pub(super) fn partly(self) -> Self {
         match self {
             Self::NotDone(error) | Self::Unknown(error) => Self::Unknown(error),
@@ -265,11 +265,11 @@ impl Failure {
         }
     }
 
-    /// Returns the failure of a batch, of which the only member of this one is at a place.
-    pub(super) fn at(self, place: usize) -> Self {
+    /// Returns the failure of a batch that has the only member of this one at an index.
+    pub(super) fn at(self, index: usize) -> Self {
         match self {
-            Self::NoRoom(_) => Self::NoRoom(place),
-            Self::NotABucket(_, found) => Self::NotABucket(place, found),
+            Self::NoRoom(_) => Self::NoRoom(index),
+            Self::NotABucket(_, found) => Self::NotABucket(index, found),
             failure => failure,
         }
     }
@@ -284,7 +284,7 @@ impl Failure {
         }
     }
 
-    /// Returns the error of a batch. `key` names the key at a place.
+    /// Returns the error of a batch. `key` names the key at an index.
     pub(super) fn error(self, key: impl FnOnce(usize) -> String) -> BackendError {
         let refused = |text: &str| BackendError::not_done(RedisError::refused(text));
         match self {
@@ -292,8 +292,8 @@ impl Failure {
             Self::Redirected { .. } => refused("MOVED to another server"),
             Self::Clock(_) => refused("CLOCK it is far from the time that it had shown before"),
             Self::NoRoom(member) => BackendError::NoRoom { member },
-            Self::NotABucket(place, found) => {
-                let key = key(place);
+            Self::NotABucket(index, found) => {
+                let key = key(index);
                 BackendError::Undecidable(RedisError::NotABucket { key, found }.into())
             }
             Self::NotDone(error) => BackendError::not_done(error),
@@ -317,7 +317,8 @@ impl From<Error> for Failure {
             "MOVED" | "ASK" => redirected(rest, first == "ASK"),
             _ => None,
         };
-        // An error within the script can come after its writes. Errors that end a connection fail all calls that wait on it.
+        // These errors do not say that nothing was charged. An error within the script can follow its first write, and an error
+        // that ends the connection fails all calls that wait on it.
         let is_unknown = match code(reply) {
             "CLUSTERDOWN" => true,
             "ERR" => reply.contains("user_script"),

@@ -9,20 +9,21 @@ use tokio::{runtime::Handle, time};
 use super::{error::RedisError, keys::KeyForm, servers::Servers};
 use crate::task::runtime_with_timer;
 
-/// A runtime that starts no task for so long stands still.
+/// If a runtime starts no task for this long, it counts as standing still.
 const STANDSTILL: Duration = Duration::from_millis(20);
 
-/// The runtime of a backend: one of those that use it, which serves all connections.
+/// The runtime that serves all connections of a backend. It is one of the runtimes that use the backend.
 ///
-/// A runtime of one thread runs only while a thread blocks on it, and nothing shows whether one does. So a decision in another
-/// runtime lets this one start a task first. If it does not, the runtime of the decision connects anew, and takes its place.
-pub(super) struct Home {
+/// A runtime of one thread runs only while a thread blocks on it, which cannot be seen from outside. So a decision in another
+/// runtime first lets this one start a task. If the task does not start, the decision's own runtime connects anew, and becomes the
+/// runtime of the backend.
+pub(super) struct HomeRuntime {
     config: Config,
     pub(super) form: KeyForm,
     servers: Mutex<Option<Arc<Servers>>>,
 }
 
-impl Home {
+impl HomeRuntime {
     pub(super) fn new(config: Config, form: KeyForm) -> Self {
         Self {
             config,
@@ -42,7 +43,7 @@ impl Home {
         Arc::clone(self.servers.lock().get_or_insert_with(start))
     }
 
-    /// Returns the servers, whose runtime is the caller's or has just shown that it runs.
+    /// Returns the servers, after making sure that their runtime runs.
     pub(super) async fn servers(self: &Arc<Self>) -> Result<Arc<Servers>, RedisError> {
         let own = runtime_with_timer().map_err(RedisError::config)?;
         let servers = self.begin(&own);
@@ -51,7 +52,7 @@ impl Home {
         }
         let started = servers.runtime.spawn(future::ready(()));
         let home = Arc::clone(self);
-        // In a task, because callers may leave sooner.
+        // Runs in a task, because callers may leave before it has ended.
         let probe = own.spawn(async move {
             let runs = matches!(time::timeout(STANDSTILL, started).await, Ok(Ok(())));
             let is_same = |known: &mut Arc<Servers>| Arc::ptr_eq(known, &servers);
@@ -79,9 +80,9 @@ mod tests {
         builder.enable_all().start_paused(true).build().unwrap()
     }
 
-    /// A backend that has been used in the first of two runtimes.
-    fn used() -> (Arc<Home>, [Runtime; 2]) {
-        let home = Arc::new(Home::new(Config::default(), KeyForm::default()));
+    /// Returns a backend that was used in the first of two runtimes.
+    fn used() -> (Arc<HomeRuntime>, [Runtime; 2]) {
+        let home = Arc::new(HomeRuntime::new(Config::default(), KeyForm::default()));
         let runtimes = [runtime(), runtime()];
         runtimes[0].block_on(home.servers()).unwrap();
         (home, runtimes)

@@ -36,23 +36,22 @@ use crate::{batch::Member, transaction::LimitKey};
 /// # Ok::<_, tollgate::backend::redis::RedisError>(())
 /// ```
 ///
-/// A bucket belongs to its algorithm. The limit of a bucket by GCRA is written alone; it is followed by `~w` for a window,
-/// `~q` for a quota, `~c` for a concurrency limit, `~t` for tiers and `~b` for a list of blocked clients, as in
-/// `tollgate:{3124}:6~w:12345678`. If the limit is in the braces, these letters follow the braces, so that they do not change
-/// the slot.
+/// A bucket belongs to its algorithm. For limits other than GCRA, letters follow the limit: `~w` for a window, `~q` for a quota,
+/// `~c` for a concurrency limit, `~t` for tiers and `~b` for a list of blocked clients, as in `tollgate:{31}:6~w:12345678`. If the
+/// limit is in the braces, the letters follow the braces, so that they do not change the slot.
 ///
 /// An id cannot change the structure of its key: braces, `%`, spaces and control characters are percent-encoded, and
 /// an id of more than 128 bytes is replaced by its SHA-256.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyForm {
-    /// The text up to the tag or, if there is none, the limit, with the opening brace.
+    /// The text before the tag or, if there is none, before the limit, with the opening brace.
     before: Box<str>,
     /// The tags, one of which is in the braces. Without them, the limit and the id are.
     tags: Option<HashTags>,
     hashed: bool,
 }
 
-/// Longer ids are hashed, as are all ids of a form that [hashes](KeyForm::hash_ids).
+/// The longest id that is written as it is. Longer ids are hashed, and so are all ids if the form [hashes](KeyForm::hash_ids) them.
 const LONGEST_ID: usize = 128;
 
 /// The characters to escape: braces, because they delimit a hash tag; `%`; spaces and control characters.
@@ -180,7 +179,7 @@ impl KeyForm {
             .bytes()
             .all(|byte| byte.is_ascii_graphic() && !b"%{}".contains(&byte))
         {
-            // Almost all ids, which need no closer look.
+            // Almost all ids have only these characters, and need no escaping.
             key.push_str(id);
         } else {
             key.extend(utf8_percent_encode(id, ESCAPED));
@@ -350,7 +349,7 @@ mod tests {
         assert!(error.contains("leave out `tags`"), "{error}");
     }
 
-    /// They are decided in one step, if their ids name the client.
+    /// So they are decided in one step, if their ids name the client.
     #[test]
     fn limits_of_one_client_share_a_tag() {
         let tag = |limit, format, id: &str| {

@@ -7,14 +7,14 @@
 //! | | it cannot be reached | failed: calls fail at once, and the task tries again after 100 ms |
 //! | connected | the connection ends, the server is silent, or it is a replica | failed: the calls in flight fail, and may be charged |
 //!
-//! Calls share a command if their keys are in one slot and their clocks show the same time. A call that comes in lets the other
-//! callers that are ready call first. Then, what has come in is sent if nothing is in flight. While something is in flight, only
-//! large groups leave, and the rest when it has returned. So server and client work at the same time, and nothing waits for a
-//! timer.
+//! Calls share a command if their keys are in one slot and their clocks show the same time. When a call comes in, the task first
+//! yields to other callers that are ready. Then it sends the collected calls if nothing is in flight. While a command is in flight,
+//! it only sends large groups, and keeps the rest until an answer has arrived. So server and client work at the same time, and no
+//! call waits for a timer.
 //!
-//! Each call is sent once. It is sent again only if the server says that it has done nothing: because it does not have the
-//! script, or because it refuses a shared command for one of its keys. Then, each call is sent alone. A call whose caller has
-//! left is not sent. Once it is, it is charged.
+//! Each call is sent once. It is sent again only if the server says that it has done nothing, either because it does not have the
+//! script, or because it refuses a shared command for one of its keys. After such a refusal, each call is sent alone. A call whose
+//! caller has left is not sent. A call that was sent is charged, even if its caller leaves.
 
 use std::{
     iter::{self, zip},
@@ -42,7 +42,7 @@ use tokio::{
 };
 
 use super::{
-    connection::{Connection, Ending, SCRIPT, SHA},
+    connection::{Connection, ConnectionTask, SCRIPT, SHA},
     error::{Failure, RedisError},
     protocol::{self, Call, Reply},
     waiting::{LARGE, MOST_TOGETHER, WaitingCall, answer_all, together, weight},
@@ -52,13 +52,13 @@ use crate::{backend::breaker::Breaker, random};
 /// The most calls that wait in the channel of a link, and the most that it has collected.
 const MOST_WAITING: usize = 4096;
 
-/// The most commands in flight for which a full one is sent. A silent server answers none of them.
+/// The most commands in flight. It bounds the calls that are lost with a silent server.
 const MOST_IN_FLIGHT: usize = 32;
 
-/// The longest that callers are let go first. Callers that are ready need a fraction of it.
+/// The longest time for which the task yields to callers. Callers that are ready need a fraction of it.
 const LONGEST_GATHERING: Duration = Duration::from_micros(500);
 
-/// A server that has answered nothing for so long after a call has timed out counts as lost.
+/// If a server answers nothing for this long after a call has timed out, its connection counts as lost.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// The least time between the starts of two attempts to connect. Up to half of it is added at random, so that a fleet does
@@ -69,11 +69,11 @@ pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 pub(super) struct Link {
     pub(super) server: Server,
     inbox: mpsc::Sender<WaitingCall>,
-    standing: watch::Receiver<Standing>,
+    status: watch::Receiver<ConnectionStatus>,
     breaker: Breaker,
 }
 
-enum Standing {
+enum ConnectionStatus {
     Connecting,
     Connected(Connection),
     Failed(RedisError),
@@ -87,23 +87,23 @@ impl Link {
         on_loss: impl Fn() + Send + 'static,
     ) -> Self {
         let (sender, inbox) = mpsc::channel(MOST_WAITING);
-        let (standing, receiver) = watch::channel(Standing::Connecting);
+        let (status, receiver) = watch::channel(ConnectionStatus::Connecting);
         let breaker = Breaker::default();
         let link = Self {
             server: config.server.hosts().swap_remove(0),
             inbox: sender,
-            standing: receiver,
+            status: receiver,
             breaker: breaker.clone(),
         };
         let link_task = LinkTask {
             config,
-            standing,
+            status,
             breaker,
             on_loss: Box::new(on_loss),
             inbox,
             queue: Vec::new(),
             scanned: 0,
-            flights: FuturesUnordered::new(),
+            commands: FuturesUnordered::new(),
             lost_at: None,
         };
         runtime.spawn(link_task.run());
@@ -136,7 +136,7 @@ impl Link {
         };
         // A queue longer than the deadlines of its callers is useless.
         self.inbox.try_send(waiting).map_err(|_| RedisError::Busy)?;
-        // A call is dropped without an answer if its connection or its runtime has ended.
+        // The answer's sender is dropped if the connection or its runtime has ended.
         Err(Failure::Unknown(
             match time::timeout_at(deadline, answer).await {
                 Ok(Ok(answer)) => return answer,
@@ -150,14 +150,14 @@ impl Link {
 
     /// Waits until the server is connected, or returns a permanent error.
     pub(super) async fn connected(&self) -> Result<(), RedisError> {
-        let mut standing = self.standing.clone();
-        let settled = standing.wait_for(|standing| match standing {
-            Standing::Connecting => false,
-            Standing::Connected(_) => true,
-            Standing::Failed(error) => error.is_permanent(),
+        let mut status = self.status.clone();
+        let settled = status.wait_for(|status| match status {
+            ConnectionStatus::Connecting => false,
+            ConnectionStatus::Connected(_) => true,
+            ConnectionStatus::Failed(error) => error.is_permanent(),
         });
         match settled.await.as_deref() {
-            Ok(Standing::Failed(error)) => Err(error.clone()),
+            Ok(ConnectionStatus::Failed(error)) => Err(error.clone()),
             Ok(_) => Ok(()),
             Err(_) => Err(RedisError::ended("its runtime has ended")),
         }
@@ -165,8 +165,8 @@ impl Link {
 
     /// Returns the reason why there is no connection, if it is known.
     pub(super) fn problem(&self) -> Option<RedisError> {
-        match &*self.standing.borrow() {
-            Standing::Failed(error) => Some(error.clone()),
+        match &*self.status.borrow() {
+            ConnectionStatus::Failed(error) => Some(error.clone()),
             _ => None,
         }
     }
@@ -177,28 +177,28 @@ impl Link {
 
     /// Returns the connection.
     pub(super) fn connection(&self) -> Result<Connection, RedisError> {
-        match &*self.standing.borrow() {
-            Standing::Connected(connection) => Ok(connection.clone()),
-            Standing::Failed(error) => Err(error.clone()),
-            Standing::Connecting => Err(RedisError::Timeout),
+        match &*self.status.borrow() {
+            ConnectionStatus::Connected(connection) => Ok(connection.clone()),
+            ConnectionStatus::Failed(error) => Err(error.clone()),
+            ConnectionStatus::Connecting => Err(RedisError::Timeout),
         }
     }
 }
 
-/// Calls that have travelled together, and the answer to their command.
-type Flight = (Vec<WaitingCall>, Result<Value, Error>);
+/// The calls of one command, and the answer to it.
+type AnsweredCommand = (Vec<WaitingCall>, Result<Value, Error>);
 
 /// The task of a link.
 struct LinkTask {
     config: Config,
-    standing: watch::Sender<Standing>,
+    status: watch::Sender<ConnectionStatus>,
     breaker: Breaker,
     on_loss: Box<dyn Fn() + Send>,
     inbox: mpsc::Receiver<WaitingCall>,
-    /// The calls that have come in. Those before `scanned` make no large group.
+    /// The calls that have come in. Those before `scanned` do not form a large group.
     queue: Vec<WaitingCall>,
     scanned: usize,
-    flights: FuturesUnordered<BoxFuture<'static, Flight>>,
+    commands: FuturesUnordered<BoxFuture<'static, AnsweredCommand>>,
     /// When the server counts as lost, unless it answers.
     lost_at: Option<Instant>,
 }
@@ -210,11 +210,11 @@ impl LinkTask {
             let pause = RECONNECT_DELAY + Duration::from_micros(random::number() % 50_000);
             let next = Instant::now() + pause;
             let error = match Connection::open(&self.config).await {
-                Ok((connection, ending)) => {
+                Ok((connection, connection_task)) => {
                     self.breaker.close();
-                    let standing = Standing::Connected(connection.clone());
-                    self.standing.send_replace(standing);
-                    match self.serve(&connection, ending).await {
+                    let status = ConnectionStatus::Connected(connection.clone());
+                    self.status.send_replace(status);
+                    match self.serve(&connection, connection_task).await {
                         Some(error) => error,
                         None => return,
                     }
@@ -231,14 +231,18 @@ impl LinkTask {
     }
 
     /// Sends calls and hands out answers until the connection is lost. Returns the reason, or nothing if the link is dropped.
-    async fn serve(&mut self, connection: &Connection, mut ending: Ending) -> Option<RedisError> {
+    async fn serve(
+        &mut self,
+        connection: &Connection,
+        mut connection_task: ConnectionTask,
+    ) -> Option<RedisError> {
         loop {
             let lost_at = self.lost_at;
             let room = MOST_WAITING - self.queue.len();
             tokio::select! {
-                // An answer that is there counts, even if the connection has ended since.
+                // An answer that has arrived counts, even if the connection has ended since.
                 biased;
-                Some((calls, reply)) = self.flights.next() => {
+                Some((calls, reply)) = self.commands.next() => {
                     if let Some(error) = self.handle_reply(connection, calls, reply) {
                         return Some(error);
                     }
@@ -248,7 +252,7 @@ impl LinkTask {
                         return None;
                     }
                 }
-                error = ending.ended() => {
+                error = connection_task.ended() => {
                     return Some(RedisError::disconnected(&error, &self.config.server));
                 }
                 () = time::sleep_until(lost_at.unwrap_or_else(Instant::now)), if lost_at.is_some() => {
@@ -260,8 +264,8 @@ impl LinkTask {
         }
     }
 
-    /// Lets the callers that are ready call first, so that their calls travel together. It ends soon, because no answer is handed
-    /// out meanwhile.
+    /// Yields to callers that are ready, so that their calls share a command. It does not take long, because no answers are handed
+    /// out meanwhile, which would make more callers ready.
     async fn gather(&mut self) {
         let since = Instant::now();
         let mut count = 1;
@@ -272,11 +276,12 @@ impl LinkTask {
         }
     }
 
-    /// Sends what has come in if nothing is in flight. Otherwise, only large groups leave, and what such a group has overtaken.
+    /// Sends all collected calls if nothing is in flight. Otherwise, it only sends large groups, and groups with calls that a large
+    /// group has overtaken before.
     fn send_ready(&mut self, connection: &Connection) {
-        let is_idle = self.flights.is_empty();
+        let is_idle = self.commands.is_empty();
         let is_large = weight(&self.queue[self.scanned..]) >= LARGE;
-        if is_idle || is_large && self.flights.len() < MOST_IN_FLIGHT {
+        if is_idle || is_large && self.commands.len() < MOST_IN_FLIGHT {
             for mut calls in together(mem::take(&mut self.queue)) {
                 let is_overtaken = calls.iter().any(|call| call.is_overtaken);
                 if is_idle || is_overtaken || weight(&calls) >= LARGE {
@@ -301,11 +306,11 @@ impl LinkTask {
         let arguments = protocol::encode(script, calls.iter().map(|call| &*call.call));
         let asking = calls.iter().any(|call| call.asking);
         let reply = connection.send(command, arguments, asking, deadline - now);
-        let mut flight = reply.map(|reply| (calls, reply)).boxed();
-        // The first poll sends it. Otherwise, it would wait while another answer is handed out.
-        match (&mut flight).now_or_never() {
-            Some(flight) => self.flights.push(future::ready(flight).boxed()),
-            None => self.flights.push(flight),
+        let mut answered = reply.map(|reply| (calls, reply)).boxed();
+        // The first poll sends the command. Without it, the command would wait until the task polls its commands again.
+        match (&mut answered).now_or_never() {
+            Some(answered) => self.commands.push(future::ready(answered).boxed()),
+            None => self.commands.push(answered),
         }
     }
 
@@ -350,12 +355,12 @@ impl LinkTask {
         failure.replica()
     }
 
-    /// Fails all calls, because there is no connection. Those in flight may be charged: they are dropped, and their callers
-    /// find the reason in the standing of the link.
+    /// Fails all calls, because there is no connection. Calls in flight may have been charged. They are dropped, and their callers
+    /// read the reason from the status of the link.
     fn fail(&mut self, error: &RedisError) {
-        let standing = Standing::Failed(error.clone());
-        self.standing.send_replace(standing);
-        self.flights.clear();
+        let status = ConnectionStatus::Failed(error.clone());
+        self.status.send_replace(status);
+        self.commands.clear();
         let failure = Failure::NotDone(error.clone());
         answer_all(mem::take(&mut self.queue), &failure);
         answer_all(iter::from_fn(|| self.inbox.try_recv().ok()), &failure);

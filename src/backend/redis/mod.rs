@@ -9,8 +9,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A batch takes one round trip: a script reads, decides and stores, all or nothing, by the server's clock and with
-//! the same arithmetic as in memory. A denial charges nothing, and a full bucket does not exist.
+//! A batch takes one round trip. A script reads, decides and stores the buckets, all or nothing, by the server's clock and with the
+//! same arithmetic as in memory. A denial charges nothing. A full bucket has no key.
 //!
 //! # Guarantees
 //!
@@ -21,25 +21,26 @@
 //! | a cluster, several slots, or one that is being moved | checked, then spent bucket by bucket | nothing | requests of the same clients while a denied batch is refunded, for one round trip |
 //! | after a failover | | charges that the old master had not replicated | nobody, if the servers' clocks agree |
 //!
-//! A request whose answer is lost stays charged. Commands are never resent, so a lost connection cannot charge twice.
-//! The only exception is a command whose answer says that nothing was done.
+//! A request whose answer is lost stays charged. Commands are not resent, so a lost connection cannot charge twice. Only a command
+//! whose answer says that nothing was done is sent again.
 //!
 //! # Keys
 //!
-//! A bucket is one string key, by default `tollgate:{<tag>}:<limit>:<id>`; a [`KeyForm`] changes that. Values are described at
-//! the head of each algorithm's script. A key expires when its bucket is full; that of a quota a minute later, and that of a
-//! window with more than 64 units up to an eighth of the window later.
+//! A bucket is one string key, by default `tollgate:{<tag>}:<limit>:<id>`; a [`KeyForm`] changes that. Values are described at the
+//! head of each algorithm's script. A key expires when its bucket is full. The key of a quota expires a minute later, and the key
+//! of a window with more than 64 units up to an eighth of the window later.
 //!
 //! # Simultaneous decisions
 //!
-//! Decisions that arrive while a call is in flight share the next one, up to 128 of them. A decision that finds the
-//! connection idle is sent with those of the other tasks that are ready; none waits for a timer. Each caller keeps its own
-//! answer and deadline. One that leaves before its call is sent is not charged.
+//! Up to 128 decisions that arrive while a command is in flight share the next one. A decision that finds the connection idle is
+//! sent at once, together with those of other tasks that are ready. None waits for a timer. Each caller keeps its own answer and
+//! deadline. One that leaves before its call is sent is not charged.
 //!
 //! # A server that fails
 //!
-//! Each server has a circuit breaker. After five decisions in a row that it has not answered in time, or has refused, it is not
-//! asked, apart from one probe at a time: after 50 to 100 ms, and later once a second. Decisions fail at once until then.
+//! Each server has a circuit breaker. After five decisions in a row that the server has not answered in time, or has refused, it is
+//! only probed, by one decision at a time: first after 50 to 100 ms, and later once a second. Other decisions fail at once until a
+//! probe succeeds.
 //!
 //! # Servers
 //!
@@ -68,12 +69,12 @@ use async_trait::async_trait;
 use tokio::time;
 
 pub use self::{builder::RedisBackendBuilder, error::RedisError, keys::KeyForm};
-use self::{error::Failure, home::Home};
+use self::{error::Failure, home::HomeRuntime};
 use super::{Backend, BackendError, Stats};
 use crate::{batch::Batch, decision::Outcome, metrics::StoreDurations};
 
-/// The most transactions of a batch. A server closes the connection at a command of more than 1024 · 1024 arguments, which fails
-/// all other calls.
+/// The most transactions of a batch. For a command with more than 1024 · 1024 arguments, a server closes the connection, which
+/// fails all other calls.
 const MOST_MEMBERS: usize = 100_000;
 
 /// Keeps buckets in Redis or Valkey: on a single server, behind sentinels, or in a cluster.
@@ -81,7 +82,7 @@ const MOST_MEMBERS: usize = 100_000;
 /// The [module docs](self) state its guarantees. The [guide](crate::guide::redis) covers URLs, sizing, permissions
 /// and clusters.
 pub struct RedisBackend {
-    home: Arc<Home>,
+    home: Arc<HomeRuntime>,
     timeout: Duration,
     durations: StoreDurations,
 }
@@ -99,11 +100,10 @@ impl RedisBackend {
     ///
     /// For passwords, certificates and nodes that are not part of the URL, use a [builder](Self::builder).
     ///
-    /// The backend connects in the background and reconnects whenever a connection is lost.
-    /// [`connected`](Self::connected) waits for the connection. The first decisions also wait for it, within their
-    /// timeout. The backend can be built before there is a tokio runtime. It uses the runtime in which it is built or,
-    /// without one, the first runtime that asks it for a decision. When that runtime has ended or is not driven, the
-    /// backend moves to the next one that uses it.
+    /// The backend connects in the background and reconnects whenever a connection is lost. [`connected`](Self::connected) waits
+    /// for the connection. The first decisions also wait for it, within their timeout. The backend can be built before there is a
+    /// tokio runtime. It uses the runtime in which it is built or, without one, the first runtime that asks it for a decision. When
+    /// that runtime has ended or is not running, the backend moves to the next one that uses it.
     ///
     /// # Errors
     ///
@@ -122,9 +122,8 @@ impl RedisBackend {
     ///
     /// # Errors
     ///
-    /// If they are not connected in time, with the last reason; or as soon as waiting is pointless, because the
-    /// password is wrong, the user may not run scripts, the server is of another kind, or the sentinels do not have the
-    /// service.
+    /// If they are not connected in time, with the last reason; or as soon as waiting cannot help, because the password is wrong,
+    /// the user may not run scripts, the server is of another kind, or the sentinels do not have the service.
     pub async fn connected(&self, timeout: Duration) -> Result<(), RedisError> {
         let servers = self.home.servers().await?;
         let connected = time::timeout(timeout, servers.connected()).await;
@@ -161,8 +160,8 @@ impl Backend for RedisBackend {
         let call = self.durations.call(batch.operation);
         let decided = multi_slot::apply(&self.home, batch, self.timeout).await;
         call.ended(decided.as_ref().map_or_else(Failure::label, |_| "ok"));
-        let key = |place: usize| {
-            let member = batch.members.get(place);
+        let key = |index: usize| {
+            let member = batch.members.get(index);
             member.map_or_else(String::new, |member| self.home.form.shown(member))
         };
         decided.map_err(|failure| failure.error(key))

@@ -1,16 +1,16 @@
 //! A batch whose buckets are in several slots of a cluster. A script can only use the keys of one slot, so no script sees all
 //! of them. The batch is decided member by member, in phases:
 //!
-//! 1. All members are checked. If a voting one is denied, nothing is charged, and the figures of the others are looked up. So a
-//!    client that is denied anyway never takes from others' buckets, even for a moment.
-//! 2. The members are spent, all at once; those whose charges cannot be refunded (tiers and blocks) last, one by one.
+//! 1. All members are checked. If a voting member is denied, nothing is charged, and the figures of the others are looked up. So a
+//!    denied client never takes units from other buckets, even for a moment.
+//! 2. The members are charged, all at the same time. Those whose charges cannot be refunded (tiers and blocks) follow one by one.
 //!
-//! If a member is denied in phase 2, because another request has come in between, or fails, all confirmed charges are refunded
-//! by their receipts. A task does that, which outlives the request. The error says that nothing was charged only if that is
-//! certain. A batch never admits too much. Until the refunds arrive, other requests of the same clients can be denied.
+//! If a member fails in phase 2, or is denied because another request has come in between, a task that outlives the request refunds
+//! all confirmed charges. The error says that nothing was charged only if that is certain. A batch never admits too much. Until the
+//! refunds arrive, other requests of the same clients can be denied.
 //!
-//! A batch within one slot takes the same phases while that slot is being moved to another server, because a script cannot
-//! run on keys of which some have moved.
+//! A batch within one slot takes the same phases while the slot is being moved to another server, because a script cannot run if
+//! only some of its keys have moved.
 
 use std::{
     future,
@@ -26,7 +26,7 @@ use tokio::time::{self, Instant};
 
 use super::{
     error::{Failure, RedisError},
-    home::Home,
+    home::HomeRuntime,
     servers::Servers,
 };
 use crate::{
@@ -41,7 +41,7 @@ type MemberAnswer = Result<Answer, Failure>;
 
 /// Decides a batch, by one script if that is possible.
 pub(super) async fn apply(
-    home: &Arc<Home>,
+    home: &Arc<HomeRuntime>,
     batch: &Batch<'_>,
     timeout: Duration,
 ) -> Result<Outcome, Failure> {
@@ -64,7 +64,7 @@ pub(super) async fn apply(
     Box::pin(split.decide()).await
 }
 
-/// A batch that is decided member by member, and the means to do so.
+/// A batch that is decided member by member.
 struct SplitBatch<'a> {
     servers: &'a Arc<Servers>,
     batch: &'a Batch<'a>,
@@ -81,7 +81,7 @@ impl SplitBatch<'_> {
         }
         let found = self.ask_all(operation, self.all()).await;
         if operation == Operation::Renew && found.iter().any(Result::is_ok) {
-            // Renewals are independent of each other, and nobody knows about members that fail.
+            // Renewals are independent of each other. A failed one is answered as a permit that was not found.
             return Ok(Outcome::new(
                 found.into_iter().map(Result::unwrap_or_default),
             ));
@@ -94,16 +94,16 @@ impl SplitBatch<'_> {
     }
 
     /// Decides members as batches of their own, all at once.
-    async fn ask_all(&self, operation: Operation, places: Vec<usize>) -> Vec<MemberAnswer> {
-        let asks = places.into_iter().map(|place| {
-            let mut member = self.batch.members[place];
+    async fn ask_all(&self, operation: Operation, indexes: Vec<usize>) -> Vec<MemberAnswer> {
+        let asks = indexes.into_iter().map(|index| {
+            let mut member = self.batch.members[index];
             if operation == Operation::Peek {
                 member.ask.verb = Verb::Peek;
             }
-            self.ask(operation, place, member, self.deadline)
+            self.ask(operation, index, member, self.deadline)
         });
-        // They are in the queues of their links after the first poll. No other batch comes between them, so that two batches
-        // seldom deny each other.
+        // The first poll puts all calls into the queues of their links. Under the lock, no other batch comes between them, so two
+        // batches seldom deny each other.
         let mut asks = pin!(join_all(asks));
         future::poll_fn(|context| {
             let _turn = self.servers.turn.lock();
@@ -115,7 +115,7 @@ impl SplitBatch<'_> {
     async fn ask(
         &self,
         operation: Operation,
-        place: usize,
+        index: usize,
         member: Member<'_>,
         deadline: Instant,
     ) -> MemberAnswer {
@@ -124,9 +124,9 @@ impl SplitBatch<'_> {
         let answers = self.servers.run(&batch, deadline).await;
         let answer = answers.map(|answers| answers.first().copied().unwrap_or_default());
         answer.map_err(|failure| match failure {
-            // Whether it was done or not, it has charged nothing.
+            // A look charges nothing, even if its answer is lost.
             Failure::Unknown(error) if is_look => Failure::NotDone(error),
-            failure => failure.at(place),
+            failure => failure.at(index),
         })
     }
 
@@ -142,25 +142,25 @@ impl SplitBatch<'_> {
             let spent = self.spend().await?;
             passes = spent.passes;
             is_undone = spent.is_undone;
-            for (place, answer) in spent.answers {
-                // A denied batch has refunded the members that passed.
+            for (index, answer) in spent.answers {
+                // If the batch is denied, the members that passed were refunded. Their answers follow below.
                 if passes || !answer.passed {
-                    answers[place] = answer;
+                    answers[index] = answer;
                 }
             }
         }
         if !passes {
-            // A denied batch shows what is stored. Denied members show it already.
+            // The figures of a denied batch are those of the stored buckets. Denied members have them already.
             let passed: Vec<_> = (self.all().into_iter())
-                .filter(|place| answers[*place].passed)
+                .filter(|index| answers[*index].passed)
                 .collect();
             let stored = self.ask_all(Operation::Peek, passed.clone()).await;
-            for (place, stored) in zip(passed, stored) {
-                // The batch is denied in any case. Without an answer, the figures of the check remain.
-                answers[place] = Answer {
-                    passed: batch.votes(&members[place]),
+            for (index, stored) in zip(passed, stored) {
+                // The batch stays denied if this look fails. The figures of the check remain then.
+                answers[index] = Answer {
+                    passed: batch.votes(&members[index]),
                     charge: Charge::default(),
-                    ..stored.unwrap_or(answers[place])
+                    ..stored.unwrap_or(answers[index])
                 };
             }
         }
@@ -170,8 +170,8 @@ impl SplitBatch<'_> {
         })
     }
 
-    /// Spends in a task, which refunds the charges of a batch that fails even if the caller leaves.
-    async fn spend(&self) -> Result<Spent, Failure> {
+    /// Spends in a task, so that the charges of a failed batch are refunded even if the caller leaves.
+    async fn spend(&self) -> Result<SpendResult, Failure> {
         let servers = Arc::clone(self.servers);
         let owned = OwnedBatch::from(self.batch);
         let deadline = self.deadline;
@@ -193,60 +193,60 @@ impl SplitBatch<'_> {
     }
 
     /// Spends. Each charge is either kept or refunded.
-    async fn charge(&self) -> Result<Spent, Failure> {
+    async fn charge(&self) -> Result<SpendResult, Failure> {
         let members = self.batch.members;
         let mut all = self.all();
-        all.retain(|place| self.batch.writes(&members[*place]));
-        let can_refund = |place: &usize| can_refund(&members[*place]);
+        all.retain(|index| self.batch.writes(&members[*index]));
+        let can_refund = |index: &usize| can_refund(&members[*index]);
         let (first, last): (_, Vec<_>) = all.into_iter().partition(can_refund);
-        let mut places = Vec::new();
+        let mut indexes = Vec::new();
         let mut found = Vec::new();
         let mut passes = true;
-        let last = last.into_iter().map(|place| vec![place]);
+        let last = last.into_iter().map(|index| vec![index]);
         for phase in iter::once(first).chain(last) {
-            places.extend(phase.iter().copied());
+            indexes.extend(phase.iter().copied());
             found.extend(self.ask_all(Operation::Spend, phase).await);
-            passes = zip(&places, &found).all(|(place, found)| {
-                let votes = members[*place].mode().votes();
+            passes = zip(&indexes, &found).all(|(index, found)| {
+                let votes = members[*index].mode().votes();
                 found.as_ref().is_ok_and(|answer| answer.passed || !votes)
             });
             if !passes {
                 break;
             }
         }
-        let is_undone = !passes && self.give_back(&places, &found).await;
+        let is_undone = !passes && self.give_back(&indexes, &found).await;
         let answers = all_or_nothing(found, is_undone)?;
-        Ok(Spent {
+        Ok(SpendResult {
             passes,
             is_undone,
-            answers: zip(places, answers).collect(),
+            answers: zip(indexes, answers).collect(),
         })
     }
 
-    /// Refunds the confirmed charges. Returns whether nothing of them is left.
+    /// Refunds the confirmed charges. Returns whether all of them were refunded.
     ///
-    /// If an answer was lost, the charge may not have been made, and its refund would give away units that others have
-    /// paid for. The refunds have their own timeout, because the request's may be over by now.
-    async fn give_back(&self, places: &[usize], found: &[MemberAnswer]) -> bool {
+    /// A charge whose answer was lost is not refunded: it may not have been made, and the refund would give away units that other
+    /// requests have used. The refunds have their own timeout, because that of the request may be over.
+    async fn give_back(&self, indexes: &[usize], found: &[MemberAnswer]) -> bool {
         let deadline = Instant::now() + self.timeout;
-        let confirmed = zip(places, found).filter_map(|(place, found)| {
+        let confirmed = zip(indexes, found).filter_map(|(index, found)| {
             let charge = found.as_ref().ok()?.charge;
-            (charge != Charge::default()).then_some((*place, charge))
+            (charge != Charge::default()).then_some((*index, charge))
         });
-        let refunds = confirmed.map(async |(place, charge)| {
-            let member = self.batch.members[place];
+        let refunds = confirmed.map(async |(index, charge)| {
+            let member = self.batch.members[index];
             let ask = Ask::new(Verb::Refund, charge.units).of(Some(charge));
             let refund = Member { ask, ..member };
             can_refund(&member)
                 && charge.units > 0
-                && (self.ask(Operation::Refund, place, refund, deadline).await)
+                && (self.ask(Operation::Refund, index, refund, deadline).await)
                     .is_ok_and(|answer| answer.passed)
         });
         join_all(refunds).await.into_iter().all(|is_back| is_back)
     }
 }
 
-struct Spent {
+struct SpendResult {
     passes: bool,
     /// Whether the charges of a batch that has not passed are refunded.
     is_undone: bool,
@@ -261,8 +261,8 @@ fn can_refund(member: &Member<'_>) -> bool {
     )
 }
 
-/// Returns all answers, or a failure. The failure is certain only if none has an unknown outcome, and the changes of the others
-/// `are_undone`.
+/// Returns all answers, or a failure. The failure says that nothing was charged only if no outcome is unknown, and the changes of
+/// the other members `are_undone`.
 fn all_or_nothing(found: Vec<MemberAnswer>, are_undone: bool) -> Result<Vec<Answer>, Failure> {
     let has_changed = !are_undone && found.iter().any(Result::is_ok);
     let failures = found.iter().filter_map(|found| found.as_ref().err());

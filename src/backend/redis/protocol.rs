@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::{error::Failure, keys::KeyForm};
 use crate::{
     algorithm::{
-        Algorithm, Arithmetic, Charge, Verb, Wait, block::Block, gcra::Ticks, window::Shown,
+        Algorithm, Arithmetic, Charge, Verb, Wait, block::Block, gcra::Ticks, window::WindowSummary,
     },
     batch::{Batch, Member},
     clock::Timestamp,
@@ -19,25 +19,25 @@ use crate::{
 /// A batch in the form that the script decides. On a cluster, its keys are in one slot.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
-    /// The key of each member, and what is asked of the bucket.
+    /// The key and the question of each member.
     members: SmallVec<[(Value, Value); 1]>,
-    /// The client's time, if that decides.
+    /// The client's time, if the batch is decided by it.
     pub(super) now: Option<Timestamp>,
     /// The bucket, if there is only one.
     pub(super) bucket: Option<u64>,
-    /// How much of a shared command it fills. A usual bucket counts one.
+    /// The part of a shared command that the call takes. A usual bucket counts one.
     pub(super) weight: usize,
 }
 
 impl Call {
-    /// Writes a batch that is decided `around` a time, if that matters.
+    /// Writes a batch. `around` returns the approximate time of the decision, which only calendars need.
     pub(super) fn new(batch: &Batch<'_>, form: &KeyForm, around: impl Fn() -> u64) -> Self {
         let members = zip(1.., batch.members).map(|(nth, member)| {
             let is_last = nth == batch.members.len();
             let term = term(batch, member, is_last, &around);
             (form.key(member).into(), term)
         });
-        // The answer for tiers has as many instants as the smallest acceptable grant.
+        // The answer for tiers can have as many instants as the smallest acceptable grant has units.
         let weight = |member: &Member<'_>| 1 + member.ask.min_cost as usize / 128;
         Self {
             members: members.collect(),
@@ -59,7 +59,7 @@ impl Call {
     }
 }
 
-/// Writes what is asked of a member. All numbers are below 2⁵³, apart from the largest, which stands for -1.
+/// Writes the question of a member. All numbers are below 2⁵³. The largest `u64` is written as -1.
 #[expect(clippy::cast_precision_loss, reason = "doubles hold them exactly")]
 fn term(batch: &Batch<'_>, member: &Member<'_>, is_last: bool, around: impl Fn() -> u64) -> Value {
     let ask = &member.ask;
@@ -84,7 +84,7 @@ fn term(batch: &Batch<'_>, member: &Member<'_>, is_last: bool, around: impl Fn()
         let charge = ask.charge.map(|charge| [charge.at, charge.frac.into()]);
         numbers.extend(charge.unwrap_or([u64::MAX, 0]));
     }
-    // A debit without room denies its batch.
+    // A debit votes, so that a debit without room denies its batch.
     let is_debit = ask.verb == Verb::Debit && batch.operation != Operation::Reset;
     let votes = batch.votes(member) || is_debit;
     let mode = u8::from(votes) + 2 * u8::from(batch.writes(member)) + 4 * u8::from(is_last);
@@ -140,11 +140,11 @@ pub(super) fn encode<'a>(
 pub(super) struct Reply {
     /// The time of the decision, by the server's clock or, if one was sent, the client's.
     now: u64,
-    /// For each member its units, or -1, and what its algorithm shows.
+    /// For each member its units, or -1, and the numbers that its algorithm shows.
     numbers: SmallVec<[i64; 4]>,
 }
 
-/// Splits the script's answer into those to each call.
+/// Splits the script's answer into the answers to each call.
 #[expect(clippy::cast_possible_truncation, reason = "they are whole")]
 pub(super) fn decode(answer: &Value, calls: usize) -> Option<Vec<Result<Reply, Failure>>> {
     let (text, reasons) = match answer {
@@ -184,9 +184,9 @@ impl Reply {
         let no_room = |(member, answer): (&Member<'_>, &Answer)| {
             member.ask.verb == Verb::Debit && !answer.passed
         };
-        // A batch that is denied anyway needs no room.
-        if let (true, Some(place)) = (passes, zip(members, &answers).position(no_room)) {
-            return Err(Failure::NoRoom(place));
+        // Missing room is no error in a batch that is denied anyway.
+        if let (true, Some(index)) = (passes, zip(members, &answers).position(no_room)) {
+            return Err(Failure::NoRoom(index));
         }
         for (member, answer) in zip(members, &mut answers) {
             let applies = passes && answer.passed;
@@ -215,7 +215,7 @@ impl Reply {
             Algorithm::Gcra(gcra) => gcra.shown(ask, now, units, take(numbers)?)?,
             Algorithm::Quota(quota) => quota.shown(ask, now, units, take(numbers)?)?,
             Algorithm::Window(window) => {
-                let (shown, charge) = Shown::read(now, units, take(numbers)?)?;
+                let (shown, charge) = WindowSummary::read(now, units, take(numbers)?)?;
                 (window.figures_of(ask, &shown, now), charge)
             }
             Algorithm::Concurrency(limit) => limit.shown(ask, units, take(numbers)?)?,

@@ -1,7 +1,7 @@
-//! The servers of a backend: a link to the only one, or to each master of a cluster, and the table that maps slots to masters.
+//! The servers of a backend: a link to its only server or to each master of a cluster, and the table that maps slots to masters.
 //!
-//! fred's cluster client is not used. It stops serving all masters while it reconnects to one, and resends commands. Here, each
-//! master fails by itself, and nothing is sent twice.
+//! This does not use fred's cluster client, which stops serving all masters while it reconnects to one, and resends commands. Here,
+//! a failure of one master does not affect the others, and nothing is sent twice.
 
 use std::{
     collections::HashMap,
@@ -38,7 +38,7 @@ use super::{
 };
 use crate::{batch::Batch, clock::Timestamp, decision::Answer, random};
 
-/// So often a call is sent before it gives up, because its slot has moved, or because the server shows another time.
+/// How often a call is sent before it fails, if its slot has moved each time, or the server has shown another time.
 const ATTEMPTS: usize = 4;
 
 pub(super) struct Servers {
@@ -47,10 +47,10 @@ pub(super) struct Servers {
     form: KeyForm,
     /// Where the tasks run.
     pub(super) runtime: Handle,
-    /// By how many microseconds the servers' clock is ahead of ours, as it was last heard. Only calendars need it.
+    /// The microseconds by which the servers' clock is ahead of ours, according to the latest answer. Only calendars need it.
     ahead: AtomicI64,
     table: watch::Sender<SlotTable>,
-    /// Those of a cluster: the masters, and the servers of the URL.
+    /// The links of a cluster: to its masters, and to the servers of the URL.
     links: Mutex<HashMap<Server, Arc<Link>>>,
     refresher: Mutex<Option<JoinHandle<()>>>,
     /// Held while the calls of a batch are sent.
@@ -60,7 +60,7 @@ pub(super) struct Servers {
 /// The table of slots, and the reason why it could not be read. A single server has all keys in one slot.
 #[derive(Clone, Default)]
 struct SlotTable {
-    /// The master of each slot, as far as it is known.
+    /// The master of each slot, as far as they are known.
     slots: Arc<[Option<Arc<Link>>]>,
     masters: Vec<Arc<Link>>,
     trouble: Option<RedisError>,
@@ -141,7 +141,7 @@ impl Servers {
         }
     }
 
-    /// Decides a batch whose keys share a slot, and follows that if it has moved.
+    /// Decides a batch whose keys share a slot. If the slot has moved, follows it to its new master.
     pub(super) async fn run(
         self: &Arc<Self>,
         batch: &Batch<'_>,
@@ -203,7 +203,7 @@ impl Servers {
         }
     }
 
-    /// Reads the table until it is known, in the background, unless that is under way.
+    /// Starts a task that reads the table until it is known, unless one is running.
     fn refresh_soon(self: &Arc<Self>) {
         let mut refresher = self.refresher.lock();
         if refresher.as_ref().is_none_or(JoinHandle::is_finished) {
@@ -213,7 +213,7 @@ impl Servers {
                 while let (false, Some(servers)) = (is_known, servers.upgrade()) {
                     is_known = servers.refresh().await;
                     drop(servers);
-                    // Many calls notice the same change at once.
+                    // The pause joins the calls that notice the same change: they start no further task meanwhile.
                     time::sleep(RECONNECT_DELAY / 4).await;
                 }
             }));
@@ -273,7 +273,7 @@ impl Servers {
                 server: server.clone(),
             };
             let servers = Arc::downgrade(self);
-            // Another server may take the place of a master.
+            // After a master is lost, another server may take over its slots.
             let on_loss = move || {
                 let Some(servers) = servers.upgrade() else {
                     return;
@@ -289,8 +289,8 @@ impl Servers {
     }
 }
 
-/// Returns a server as another one announces it. Without a host, or with one that is not known, it is at the address at which the
-/// other one was reached.
+/// Returns a server as another one announces it. If the host is missing or unknown, it is the host at which the announcing server
+/// was reached.
 fn announced(host: &str, port: u16, by: &Link) -> Server {
     match host {
         "" | "?" => Server::new(by.server.host.clone(), port),

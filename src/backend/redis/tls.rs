@@ -14,7 +14,7 @@ use fred::{
 
 use super::error::RedisError;
 
-/// The certificates of a connection, as PEM. It has no `Debug`, because it holds a private key.
+/// The certificates of a connection, as PEM. Not `Debug`, because it holds a private key.
 #[derive(Clone, Default)]
 pub(super) struct TlsSettings {
     /// The authorities to trust, instead of those of the system.

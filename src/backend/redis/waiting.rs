@@ -1,4 +1,4 @@
-//! Calls that wait for their answers, and which of them can travel together.
+//! Calls that wait for their answers, and the groups of calls that can share a command.
 
 use tokio::{sync::oneshot, time::Instant};
 
@@ -8,10 +8,10 @@ use super::{
 };
 use crate::backend::breaker::Attempt;
 
-/// The most buckets in a shared command. Twice as many would save little more, and block the server for twice as long.
+/// The most buckets in a shared command. Twice as many would block the server for twice as long, and save little.
 pub(super) const MOST_TOGETHER: usize = 128;
 
-/// As many buckets leave while other commands are in flight, so that server and client work at the same time.
+/// The size of a group that is sent while other commands are in flight, so that server and client work at the same time.
 pub(super) const LARGE: usize = MOST_TOGETHER / 2;
 
 /// A call that waits for its answer.
@@ -20,7 +20,7 @@ pub(super) struct WaitingCall {
     pub(super) slot: u16,
     /// Whether the server is importing the slot.
     pub(super) asking: bool,
-    /// Whether calls that came later may have left before it.
+    /// Whether calls that came later may have been sent before it.
     pub(super) is_overtaken: bool,
     pub(super) deadline: Instant,
     pub(super) attempt: Attempt,
@@ -28,7 +28,7 @@ pub(super) struct WaitingCall {
 }
 
 impl WaitingCall {
-    /// Hands out the answer. One that comes after the deadline is a failure, even if the caller has left.
+    /// Hands out the answer. An answer after the deadline counts as a failure of the server, even if the caller has left.
     pub(super) fn answer(self, answer: Result<Reply, Failure>, now: Instant) {
         let is_answer = answer.as_ref().map_or_else(Failure::is_answer, |_| true);
         if is_answer && now < self.deadline {
@@ -43,8 +43,9 @@ impl WaitingCall {
 /// Groups the calls that can share a command. Overtaken calls come first. Equal calls become neighbours, because the script
 /// decides them faster.
 ///
-/// Calls about one bucket stay in their order, and others do not depend on each other, unless one is about several buckets. Calls
-/// whose callers have left, or whose time is over, are not sent.
+/// If each call is about one bucket, calls are sorted by bucket: those about the same one keep their order, and the others do not
+/// depend on each other. A call about several buckets prevents the sorting. Calls whose callers have left, or whose deadline is
+/// over, are not sent.
 pub(super) fn together(calls: Vec<WaitingCall>) -> Vec<Vec<WaitingCall>> {
     let now = Instant::now();
     let (late, mut calls): (Vec<_>, _) = calls.into_iter().partition(|call| now >= call.deadline);

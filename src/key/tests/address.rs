@@ -1,4 +1,4 @@
-//! Addresses of peers, at a place of a list, and alone in a header.
+//! Addresses of peers, at a position in a list, and alone in a header.
 
 use allocation_counter::measure;
 use http::request::Parts;
@@ -151,7 +151,7 @@ fn client_is_at_its_place_from_the_right() {
             (&["203.0.113.7, 192.0.2.1"], Ok("203.0.113.7")),
             (&["6.6.6.6, 203.0.113.7, 192.0.2.1"], Ok("203.0.113.7")),
             (&["6.6.6.6", "203.0.113.7", "192.0.2.1"], Ok("203.0.113.7")),
-            // An item that is not an address keeps its place.
+            // An item that is not an address keeps its position.
             (&["a, 203.0.113.7, unknown"], Ok("203.0.113.7")),
             (&["a, ,1.1.1.1"], INVALID),
             (&["203.0.113.7, unknown, 192.0.2.1"], INVALID),

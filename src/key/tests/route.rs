@@ -33,13 +33,13 @@ async fn extract(request: Request, next: Next) -> Response {
     response
 }
 
-type Extracted = (Result<String, String>, Result<String, String>);
+type ExtractedIds = (Result<String, String>, Result<String, String>);
 
 /// The parameter and the route that are extracted, and the parameter that the handler gets.
 async fn ask(app: &Router, path: &str) -> (Result<String, String>, String, String) {
     let request = Request::get(path).body(Body::empty()).unwrap();
     let response = app.clone().oneshot(request).await.unwrap();
-    let (tenant, route) = response.extensions().get::<Extracted>().unwrap().clone();
+    let (tenant, route) = response.extensions().get::<ExtractedIds>().unwrap().clone();
     let body = to_bytes(response.into_body(), 10_000).await.unwrap();
     (
         tenant,
@@ -98,7 +98,8 @@ async fn parameter_is_what_the_handler_gets() {
         for app in &apps {
             let request = Request::get(path).body(Body::empty()).unwrap();
             let response = app.clone().oneshot(request).await.unwrap();
-            if response.extensions().get::<Extracted>().is_none() || !response.status().is_success()
+            if response.extensions().get::<ExtractedIds>().is_none()
+                || !response.status().is_success()
             {
                 continue;
             }

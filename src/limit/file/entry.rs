@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::{
     super::{limit::Limit, mistake::Reporter, notation::WORDS},
-    Key, Node, Value,
+    MapKey, Node, Value,
 };
 use crate::{
     algorithm::{Algorithm, AlgorithmKey, FieldReader, LimitError, MapForm},
@@ -14,7 +14,7 @@ use crate::{
 
 /// The fields for the values of a limit.
 static VALUES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let fields = AlgorithmKey::FORMS.iter().flat_map(|(_, form)| {
+    let fields = AlgorithmKey::FIELDS.iter().flat_map(|(_, form)| {
         let options = form.options.iter().map(|(option, _)| *option);
         form.fields.iter().copied().chain(options)
     });
@@ -141,7 +141,7 @@ impl<'a> Entry<'a> {
         let words = WORDS.map(|(word, _)| word).into_iter();
         let words = words.filter(|word| self.flag(word) == Some(true));
         // The last of the algorithms is mentioned first.
-        let mut forms = AlgorithmKey::FORMS;
+        let mut forms = AlgorithmKey::FIELDS;
         forms.rotate_right(1);
         let by = forms.into_iter().filter_map(|(key, form)| {
             let mut fields = form.fields.iter();
@@ -152,7 +152,7 @@ impl<'a> Entry<'a> {
     }
 
     fn refuse_options_of_others(&self, key: Option<AlgorithmKey>) {
-        let forms = AlgorithmKey::FORMS.into_iter();
+        let forms = AlgorithmKey::FIELDS.into_iter();
         for (_, form) in forms.filter(|(other, _)| Some(*other) != key) {
             for (field, reason) in form.options {
                 if self.get(field).is_some() {
@@ -217,7 +217,7 @@ impl MapForm {
 
     /// Returns whether there are known fields in a value.
     fn has_fields(&self, node: &Node<'_>) -> bool {
-        let known = |key: &Key<'_>| self.find(&key.text).is_some();
+        let known = |key: &MapKey<'_>| self.find(&key.text).is_some();
         match &node.value {
             Value::Map(entries) => entries
                 .iter()
@@ -231,9 +231,9 @@ impl MapForm {
     fn hint(
         &self,
         limit: Option<&str>,
-        key: &Key<'_>,
+        key: &MapKey<'_>,
         node: &Node<'_>,
-        entries: &[(Key<'_>, Node<'_>)],
+        entries: &[(MapKey<'_>, Node<'_>)],
     ) -> String {
         let name = &*key.text;
         let misplaced = self.misplaced.iter().find(|(field, _)| *field == name);
@@ -271,7 +271,7 @@ impl MapForm {
     }
 
     /// Returns the fields of a limit that is written in one line, with a burst that stands beside it.
-    fn written_out(&self, value: &Value<'_>, beside: &[(Key<'_>, Node<'_>)]) -> Option<String> {
+    fn written_out(&self, value: &Value<'_>, beside: &[(MapKey<'_>, Node<'_>)]) -> Option<String> {
         let Value::Text(line) = value else {
             return None;
         };

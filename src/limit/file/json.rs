@@ -5,20 +5,20 @@ use std::{borrow::Cow, fmt};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Key, Lines, MAX_DEPTH, Node, Parsed, Value, too_deep};
+use super::{LineEnds, MAX_DEPTH, MapKey, Node, ParseResult, Value, too_deep};
 
 /// Parses a text. An empty text has no content.
-pub(in crate::limit) fn parse(text: &str) -> Parsed<Node<'_>> {
+pub(in crate::limit) fn parse(text: &str) -> ParseResult<Node<'_>> {
     if text.trim().is_empty() {
         return Ok(Node::new(1, Value::Nothing));
     }
-    let lines = Lines::new(text);
+    let lines = LineEnds::new(text);
     let line_of = |raw: &str| lines.at(raw.as_ptr().addr() - text.as_ptr().addr());
     node(part::<&RawValue>(text, 1)?.get(), &line_of, MAX_DEPTH)
 }
 
 /// Reads a value with at most `depth` levels.
-fn node<'a>(raw: &'a str, line_of: &dyn Fn(&str) -> u64, depth: usize) -> Parsed<Node<'a>> {
+fn node<'a>(raw: &'a str, line_of: &dyn Fn(&str) -> u64, depth: usize) -> ParseResult<Node<'a>> {
     let line = line_of(raw);
     let below = depth.checked_sub(1).ok_or_else(|| too_deep(line))?;
     let value = match raw.as_bytes()[0] {
@@ -27,9 +27,9 @@ fn node<'a>(raw: &'a str, line_of: &dyn Fn(&str) -> u64, depth: usize) -> Parsed
             let entries = entries.into_iter().map(|(key, raw)| {
                 let line = line_of(key.get());
                 let text = string(key.get(), line)?;
-                Ok((Key { line, text }, node(raw.get(), line_of, below)?))
+                Ok((MapKey { line, text }, node(raw.get(), line_of, below)?))
             });
-            Value::Map(entries.collect::<Parsed<_>>()?)
+            Value::Map(entries.collect::<ParseResult<_>>()?)
         }
         b'[' => {
             let items: Vec<&RawValue> = part(raw, line)?;
@@ -42,7 +42,7 @@ fn node<'a>(raw: &'a str, line_of: &dyn Fn(&str) -> u64, depth: usize) -> Parsed
     Ok(Node::new(line, value))
 }
 
-fn string(raw: &str, line: u64) -> Parsed<Cow<'_, str>> {
+fn string(raw: &str, line: u64) -> ParseResult<Cow<'_, str>> {
     if raw.contains('\\') {
         part(raw, line).map(Cow::Owned)
     } else {
@@ -51,7 +51,7 @@ fn string(raw: &str, line: u64) -> Parsed<Cow<'_, str>> {
 }
 
 /// Reads a part of the text, which begins in `line`.
-fn part<'a, T: Deserialize<'a>>(raw: &'a str, line: u64) -> Parsed<T> {
+fn part<'a, T: Deserialize<'a>>(raw: &'a str, line: u64) -> ParseResult<T> {
     serde_json::from_str(raw).map_err(|error| {
         let position = format!(" at line {} column {}", error.line(), error.column());
         let message = error.to_string().replace(&position, "");
@@ -64,9 +64,9 @@ struct Entries<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Entries<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
+        struct EntriesVisitor;
 
-        impl<'de> Visitor<'de> for InOrder {
+        impl<'de> Visitor<'de> for EntriesVisitor {
             type Value = Entries<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,7 +82,7 @@ impl<'de> Deserialize<'de> for Entries<'de> {
             }
         }
 
-        deserializer.deserialize_map(InOrder)
+        deserializer.deserialize_map(EntriesVisitor)
     }
 }
 

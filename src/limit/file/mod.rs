@@ -101,7 +101,7 @@ fn too_deep(line: u64) -> (u64, String) {
 }
 
 /// What a parser reads, or a mistake with its line; 0 if it is not known.
-type Parsed<T> = Result<T, (u64, String)>;
+type ParseResult<T> = Result<T, (u64, String)>;
 
 /// A value in a file of any language, and its line.
 ///
@@ -114,16 +114,16 @@ pub(in crate::limit) struct Node<'a> {
 
 #[derive(Clone, Debug)]
 pub(in crate::limit) enum Value<'a> {
-    /// An empty place where a value could be.
+    /// A key without a value.
     Nothing,
     Text(Cow<'a, str>),
     List(Vec<Node<'a>>),
-    Map(Vec<(Key<'a>, Node<'a>)>),
+    Map(Vec<(MapKey<'a>, Node<'a>)>),
 }
 
 /// A key of a map, and its line. Keys can be repeated.
 #[derive(Clone, Debug)]
-pub(in crate::limit) struct Key<'a> {
+pub(in crate::limit) struct MapKey<'a> {
     pub(in crate::limit) line: u64,
     pub(in crate::limit) text: Cow<'a, str>,
 }
@@ -157,9 +157,9 @@ impl fmt::Display for Value<'_> {
 }
 
 /// The ends of a text's lines.
-pub(super) struct Lines(Vec<usize>);
+pub(super) struct LineEnds(Vec<usize>);
 
-impl Lines {
+impl LineEnds {
     pub(super) fn new(text: &str) -> Self {
         Self(text.match_indices('\n').map(|(offset, _)| offset).collect())
     }

@@ -5,11 +5,11 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{Key, Lines, Node, Parsed, Value};
+use super::{LineEnds, MapKey, Node, ParseResult, Value};
 
 /// Parses a text. A text without keys is nothing, since it is also what remains of a truncated file.
-pub(super) fn parse(text: &str) -> Parsed<Node<'_>> {
-    let lines = Lines::new(text);
+pub(super) fn parse(text: &str) -> ParseResult<Node<'_>> {
+    let lines = LineEnds::new(text);
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(0, |span| lines.at(span.start));
         (line, error.message().replace('\n', ", "))
@@ -21,16 +21,16 @@ pub(super) fn parse(text: &str) -> Parsed<Node<'_>> {
     Ok(Node::new(1, value))
 }
 
-fn map<'a>(text: &'a str, lines: &Lines, table: DeTable<'a>) -> Value<'a> {
+fn map<'a>(text: &'a str, lines: &LineEnds, table: DeTable<'a>) -> Value<'a> {
     let entries = table.into_iter().map(|(key, value)| {
         let line = lines.at(key.span().start);
         let key = key.into_inner();
-        (Key { line, text: key }, node(text, lines, value))
+        (MapKey { line, text: key }, node(text, lines, value))
     });
     Value::Map(entries.collect())
 }
 
-fn node<'a>(text: &'a str, lines: &Lines, spanned: Spanned<DeValue<'a>>) -> Node<'a> {
+fn node<'a>(text: &'a str, lines: &LineEnds, spanned: Spanned<DeValue<'a>>) -> Node<'a> {
     let span = spanned.span();
     let line = lines.at(span.start);
     let value = match spanned.into_inner() {

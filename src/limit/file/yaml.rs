@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 
-use super::{Key, MAX_DEPTH, Node, Parsed, Value, too_deep};
+use super::{MAX_DEPTH, MapKey, Node, ParseResult, Value, too_deep};
 use crate::limit::mistake::odd_space;
 
 /// The most values that anchors and aliases can stand for in total, so that a small file cannot become a huge one.
@@ -14,7 +14,7 @@ const MAX_COPIED: usize = 100_000;
 const MAX_KEY: usize = 1 << 16;
 
 /// Parses a text. A text without a document has no content.
-pub(super) fn parse(text: &str) -> Parsed<Node<'_>> {
+pub(super) fn parse(text: &str) -> ParseResult<Node<'_>> {
     let options =
         granit_parser::options! { emit_comments: false, simple_key_max_lookahead: MAX_KEY };
     let mut reader = YamlReader {
@@ -49,14 +49,14 @@ struct YamlReader<'a> {
 }
 
 impl<'a> YamlReader<'a> {
-    fn next(&mut self) -> Parsed<(Event<'a>, Span)> {
+    fn next(&mut self) -> ParseResult<(Event<'a>, Span)> {
         let end = (Event::StreamEnd, Span::default());
         let event = self.events.next_event().unwrap_or(Ok(end));
         event.map_err(|scan| mistake_of(self.text, &scan))
     }
 
     /// Reads the node that begins with an event, with at most `depth` levels.
-    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Parsed<Node<'a>> {
+    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> ParseResult<Node<'a>> {
         let line = span.start.line() as u64;
         let below = depth.checked_sub(1).ok_or_else(|| too_deep(line))?;
         let (value, anchor) = match event {
@@ -79,7 +79,7 @@ impl<'a> YamlReader<'a> {
         Ok(node)
     }
 
-    fn list(&mut self, depth: usize) -> Parsed<Value<'a>> {
+    fn list(&mut self, depth: usize) -> ParseResult<Value<'a>> {
         let mut items = Vec::new();
         loop {
             match self.next()? {
@@ -89,7 +89,7 @@ impl<'a> YamlReader<'a> {
         }
     }
 
-    fn map(&mut self, depth: usize) -> Parsed<Value<'a>> {
+    fn map(&mut self, depth: usize) -> ParseResult<Value<'a>> {
         let mut entries = Vec::new();
         loop {
             let (event, span) = self.next()?;
@@ -102,7 +102,7 @@ impl<'a> YamlReader<'a> {
         }
     }
 
-    fn copy(&mut self, anchor: usize, line: u64) -> Parsed<Value<'a>> {
+    fn copy(&mut self, anchor: usize, line: u64) -> ParseResult<Value<'a>> {
         let Some((_, size)) = self.anchors.get(&anchor) else {
             let message = "an alias refers to its own anchor: write the value out";
             return mistake(line, message);
@@ -112,7 +112,7 @@ impl<'a> YamlReader<'a> {
     }
 
     /// Counts the values in a copy. One anchor around everything is allowed, but nested ones add up.
-    fn count(&mut self, size: usize, line: u64) -> Parsed<()> {
+    fn count(&mut self, size: usize, line: u64) -> ParseResult<()> {
         self.copied += size;
         if self.copied <= MAX_COPIED + 2 * self.read {
             Ok(())
@@ -122,10 +122,10 @@ impl<'a> YamlReader<'a> {
     }
 }
 
-fn key(node: Node<'_>) -> Parsed<Key<'_>> {
+fn key(node: Node<'_>) -> ParseResult<MapKey<'_>> {
     let line = node.line;
     match node.value {
-        Value::Text(text) => Ok(Key { line, text }),
+        Value::Text(text) => Ok(MapKey { line, text }),
         Value::Nothing => mistake(line, "a key is missing before a `:`"),
         value => mistake(line, format!("a key is {value}: use text")),
     }
@@ -147,7 +147,7 @@ fn size(node: &Node<'_>) -> usize {
     }
 }
 
-fn mistake<T>(line: u64, message: impl Into<String>) -> Parsed<T> {
+fn mistake<T>(line: u64, message: impl Into<String>) -> ParseResult<T> {
     Err((line, message.into()))
 }
 

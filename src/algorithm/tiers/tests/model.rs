@@ -1,11 +1,11 @@
-//! Charon's rules as they are written down: every unit ever granted in a list, and each question answered by looking at all
-//! of them.
+//! Charon's rules as they are written down. The model keeps a list of all units that were ever granted, and looks at all of them
+//! for each question.
 
 use std::time::Duration;
 
 use super::super::{Tier, tier::Phase};
 
-/// Microseconds. Infinite ones are beyond all sums of finite ones.
+/// Microseconds. An infinite time is greater than any sum of finite ones.
 pub(super) type Time = u128;
 
 pub(super) const FOREVER: Time = 1 << 100;
@@ -93,7 +93,7 @@ impl Model {
         (most - missing >= least).then_some(split)
     }
 
-    /// Grants. A clock that steps back stands still.
+    /// Grants units. If the clock steps back, the instant of the last grant counts.
     pub(super) fn request(&mut self, now: u64, least: u32, most: u32) -> Option<Split> {
         let now = self.last.max(now.into());
         let mut split = self.plan(now, least, most)?;

@@ -7,7 +7,7 @@ use proptest::{collection::vec, prelude::*};
 use super::{
     super::{
         History, Phase, Tier, TierState, Tiers,
-        history::{Log, ReportedTier},
+        history::{ReportedTier, TierLog},
     },
     figures,
     model::{FOREVER, Model, Split, Time},
@@ -39,7 +39,7 @@ fn any_tiers() -> impl Strategy<Value = Vec<Tier>> {
     prop_oneof![15 => vec(any_tier(), 1..=4), 1 => vec(any_tier(), 5..=16)]
 }
 
-/// Mostly of one unit and soon; now and then a group, or a pause.
+/// Most requests are of one unit and follow soon. Some are of a group of units, or follow after a pause.
 fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     let gap = prop_oneof![4 => Just(0), 8 => 0..6_i64, 4 => 0..40_i64, 1 => 0..400_i64];
     let group = prop_oneof![
@@ -72,7 +72,7 @@ impl Pair {
         }
     }
 
-    /// Requests, compares all there is to see before and after it, and returns the granted units.
+    /// Requests units from the bucket and the model, and compares their figures before and after that. Returns the granted units.
     fn step(&mut self, (gap, least, most): Step) -> Option<Split> {
         self.now = self.now.saturating_add_signed(gap);
         self.compare([1, least, most]);
@@ -131,7 +131,7 @@ impl Pair {
             let expected = (self.model.phase(i, at), self.model.entries[i]);
             let entered = tier.entered.map(|entered| Time::from(entered.as_micros()));
             assert_eq!((phase, entered), expected, "tier {i} at {at}");
-            // The units of a tier that counts leave as if granted on entry, which makes no difference once it cools down.
+            // A tier that only counts treats its units as granted on entry. That makes no difference once it cools down.
             assert!(
                 phase != Phase::Active || used == self.model.used(i, at),
                 "tier {i} at {at}"
@@ -244,7 +244,7 @@ proptest! {
     ) {
         let tiers = Tiers::new(tiers).unwrap();
         let logs = logs.into_iter().map(|(entry, counted, instants)| {
-            let mut log = Log { entry, counted, ..Log::default() };
+            let mut log = TierLog { entry, counted, ..TierLog::default() };
             for instant in instants {
                 log.units.insert(instant, 1, 1);
             }

@@ -1,5 +1,4 @@
-//! The script decides random batches as the arithmetic of this crate does, to the microsecond, with keys shared inside one
-//! call.
+//! The script decides random batches as the arithmetic of this crate does, to the microsecond. Batches of one call share keys.
 
 use std::{collections::HashMap, sync::LazyLock, time::Duration};
 
@@ -52,8 +51,8 @@ impl Random {
     }
 
     fn pick<'a, T>(&mut self, list: &'a [T]) -> &'a T {
-        let place = usize::try_from(self.below(list.len() as u64)).unwrap();
-        &list[place]
+        let index = usize::try_from(self.below(list.len() as u64)).unwrap();
+        &list[index]
     }
 
     fn one_in(&mut self, count: u64) -> bool {
@@ -61,7 +60,7 @@ impl Random {
     }
 }
 
-/// The versions of each limit. Those of one share their buckets.
+/// The versions of each limit. Versions of one limit share their buckets.
 fn limits() -> Vec<Vec<Limit>> {
     let lists = algorithms().into_iter();
     lists
@@ -148,15 +147,15 @@ fn tiers() -> Vec<Algorithm> {
 }
 
 /// A batch whose members borrow from the limits.
-struct Drawn<'a> {
+struct RandomBatch<'a> {
     operation: Operation,
     members: Vec<(usize, &'static str, &'a Limit, Ask, Mode)>,
 }
 
-impl<'a> Drawn<'a> {
+impl<'a> RandomBatch<'a> {
     fn members(&self) -> Vec<Member<'a>> {
-        let members = self.members.iter().map(|(place, id, by, ask, mode)| {
-            let limit = NAMED.iter().nth(*place).unwrap();
+        let members = self.members.iter().map(|(index, id, by, ask, mode)| {
+            let limit = NAMED.iter().nth(*index).unwrap();
             Member {
                 ask: *ask,
                 ..Member::new(limit, id, ask.cost, *mode).by(by)
@@ -168,7 +167,7 @@ impl<'a> Drawn<'a> {
 
 const IDS: [&str; 3] = ["a", "b", "c"];
 
-/// A name for each list of limits, with its place as its number.
+/// A name for each list of limits, with its index as its number.
 static NAMED: LazyLock<Limits> = LazyLock::new(|| {
     let mut builder = Limits::builder();
     for (number, limits) in (0..).zip(limits()) {
@@ -183,7 +182,7 @@ fn draw<'a>(
     random: &mut Random,
     limits: &'a [Vec<Limit>],
     charges: &'a [(usize, &'static str, Charge)],
-) -> Drawn<'a> {
+) -> RandomBatch<'a> {
     let operation = match random.below(20) {
         0..11 => Operation::Spend,
         11 | 12 => Operation::Check,
@@ -255,10 +254,10 @@ fn draw<'a>(
             members.push((limit, id, by, ask, mode));
         }
     }
-    Drawn { operation, members }
+    RandomBatch { operation, members }
 }
 
-/// Buckets as a map, decided by the arithmetic of this crate.
+/// A map of buckets, which the arithmetic of this crate decides.
 #[derive(Default)]
 struct Map(HashMap<(u32, String), State>);
 
@@ -293,7 +292,7 @@ pub(super) async fn connect(server: &Server) -> Connection {
         ..Config::default()
     };
     let (connection, ending) = Connection::open(&config).await.unwrap();
-    // It stays open for the whole test.
+    // Leaked, so that the connection stays open for the whole test.
     Box::leak(Box::new(ending));
     connection
 }
@@ -306,7 +305,7 @@ pub(super) async fn call(connection: &Connection, calls: &[&Call]) -> Value {
         .unwrap()
 }
 
-/// Runs random groups of batches, each in one call. Every answer must be that of the map.
+/// Runs random groups of batches, each in one call. Each answer must equal that of the map.
 #[expect(clippy::too_many_lines, reason = "a comparison in one piece")]
 async fn agree(seed: u64, groups: u64) {
     let server = Server::start();
@@ -331,9 +330,9 @@ async fn agree(seed: u64, groups: u64) {
         let drawn: Vec<_> = (0..=random.below(24))
             .map(|_| draw(&mut random, &limits, &known))
             .collect();
-        let members: Vec<_> = drawn.iter().map(Drawn::members).collect();
+        let members: Vec<_> = drawn.iter().map(RandomBatch::members).collect();
         let time = Timestamp::from_micros(now);
-        // Renewals are sent one by one, and nothing is sent of an empty batch.
+        // Renewals are sent one by one, and an empty batch is not sent.
         let batches: Vec<_> = drawn
             .iter()
             .zip(&members)
@@ -377,8 +376,8 @@ async fn agree(seed: u64, groups: u64) {
                         }
                     }
                 }
-                (Err(Failure::NoRoom(place)), Err(BackendError::NoRoom { member })) => {
-                    assert_eq!(place, member);
+                (Err(Failure::NoRoom(index)), Err(BackendError::NoRoom { member })) => {
+                    assert_eq!(index, member);
                 }
                 (found, expected) => panic!(
                     "seed {seed}, group {group}: {found:?} for {expected:?} by {batch:?}: {reply:?}"

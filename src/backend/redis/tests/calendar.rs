@@ -1,4 +1,4 @@
-//! The periods of a calendar that the script is given, and its own clock.
+//! The script compares its own clock with the periods of a calendar that were sent.
 
 use std::time::SystemTime;
 
@@ -44,7 +44,7 @@ async fn script_outside_of_the_given_periods_tells_its_time() {
                 reply => panic!("{reply:?}"),
             }
         }
-        // An estimate in the next period is near enough.
+        // An estimate of the time that is in the next period is near enough.
         let reply = ask(ours + HOUR).await.unwrap();
         assert!(reply.answers(&batch).unwrap()[0].passed);
     }

@@ -28,7 +28,7 @@ use tollgate::{
         Backend,
         custom::{Batch, Member, Operation},
     },
-    layer::Assessed,
+    layer::LimitAssessment,
     quota::Per,
     response::Headers,
     tiers::Tier,
@@ -265,7 +265,7 @@ const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy")
 fn inserting() -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible> {
     #[derive(Clone)]
     #[expect(dead_code, reason = "it takes room")]
-    struct Held(Arc<[u8; size_of::<Assessed>()]>, [usize; 2]);
+    struct Held(Arc<[u8; size_of::<LimitAssessment>()]>, [usize; 2]);
     service_fn(|mut request: Request<Body>| {
         let held = Held(Arc::new(black_box([0; _])), black_box([0; 2]));
         request.extensions_mut().insert(held);

@@ -8,7 +8,7 @@ use super::fields::{DEFAULT_WAIT, RateFields, date, longest, rounded_up, single,
 
 /// The content of a response.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct ResponseHints {
     /// The advice, if the request was refused.
     pub(super) refusal: Option<RetryAdvice>,
     pub(super) fields: RateFields,
@@ -25,7 +25,7 @@ pub(super) enum RetryAdvice {
     Final,
 }
 
-impl Reading {
+impl ResponseHints {
     /// Reads the head of a response that arrived at `now`.
     pub(super) fn of(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Self {
         let now = date(headers, &header::DATE).unwrap_or(now);

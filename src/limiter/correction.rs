@@ -1,4 +1,4 @@
-//! Corrections of what a client was charged, and a charge that is given back when it is dropped.
+//! Corrections of charges, and a charge that is refunded when it is dropped.
 
 use std::task::Poll;
 
@@ -13,14 +13,14 @@ use crate::{
     transaction::{Mode, Operation, Receipt},
 };
 
-/// A change of what a client was charged. The decision on it is not recorded: the first one was.
+/// A correction of an earlier charge of a client. It is not recorded, because the decision on the charge was.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Correction<'a> {
     pub(crate) operation: Operation,
     pub(crate) cost: u32,
     pub(crate) min_cost: Option<u32>,
     pub(crate) mode: Mode,
-    /// The charge that is given back or renewed. Its cost is that of the correction.
+    /// The charge to refund or to renew. It replaces `cost`.
     pub(crate) receipt: Option<&'a Receipt>,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Correction<'a> {
     }
 }
 
-/// A charge that is given back when it is dropped.
+/// A charge that is refunded when this is dropped.
 #[derive(Debug)]
 pub(crate) struct PendingRefund {
     limiter: Limiter,
@@ -53,7 +53,7 @@ pub(crate) struct PendingRefund {
 }
 
 impl PendingRefund {
-    /// Keeps what a decision on a member has charged; `None` if it has charged nothing that can be given back.
+    /// Takes over the charge of a decision; `None` if it has charged nothing that can be refunded.
     pub(crate) fn new(limiter: &Limiter, member: &Member<'_>, decision: &Decision) -> Option<Self> {
         Some(Self {
             receipt: Some(decision.receipt()?),
@@ -63,7 +63,7 @@ impl PendingRefund {
         })
     }
 
-    /// Keeps the charge for good.
+    /// Lets the charge stand.
     pub(crate) fn keep(mut self) {
         self.receipt = None;
     }
@@ -84,7 +84,7 @@ impl Drop for PendingRefund {
 }
 
 impl Limiter {
-    /// Gives a charge of a client back. Returns whether it was still there.
+    /// Refunds a charge of a client. Returns whether it was still there.
     pub(super) async fn give_back(
         &self,
         client: &OwnedMember,
@@ -104,37 +104,38 @@ impl Limiter {
 pub(super) struct Corrections(watch::Sender<usize>);
 
 impl Corrections {
-    /// Waits until none is left.
+    /// Waits until no correction is running.
     pub(super) async fn ended(&self) {
         let mut running = self.0.subscribe();
-        // Its sender is borrowed, so it cannot be gone.
+        // This cannot fail, because `self` owns the sender.
         let _ = running.wait_for(|running| *running == 0).await;
     }
 
-    fn count(&self) -> Counted {
+    fn count(&self) -> RunningCorrection {
         self.0.send_modify(|running| *running += 1);
-        Counted(self.0.clone())
+        RunningCorrection(self.0.clone())
     }
 }
 
-struct Counted(watch::Sender<usize>);
+struct RunningCorrection(watch::Sender<usize>);
 
-impl Drop for Counted {
+impl Drop for RunningCorrection {
     fn drop(&mut self) {
         self.0.send_modify(|running| *running -= 1);
     }
 }
 
 impl Limiter {
-    /// Runs a correction of charges to its end. It is begun at once, so that it is ahead of what the client sends next: in
-    /// memory, it has ended when this returns, and a store's link has it in its queue. [`close`](Self::close) waits for it.
+    /// Runs a correction of charges in the background. It is polled once before this returns, so that it precedes the client's next
+    /// request: in memory, it has ended by then, and with a store, it is in the queue of the link. [`close`](Self::close) waits for
+    /// it.
     pub(crate) fn detach(&self, correction: Background) {
         self.detach_on(Handle::try_current().ok().as_ref(), correction);
     }
 
     pub(super) fn detach_on(&self, runtime: Option<&Handle>, mut correction: Background) {
         let current = Handle::try_current().ok();
-        // Dropped by a thread outside of its runtime, it is still sent from there.
+        // A thread outside of any runtime uses the one in which the charge was made.
         let runtime = current.as_ref().or(runtime);
         let _entered = runtime.map(Handle::enter);
         if let (Poll::Pending, Some(runtime)) = (begin(&mut correction), runtime) {
