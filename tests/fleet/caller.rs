@@ -329,7 +329,7 @@ impl Caller {
                 let _ = body.frame().await;
             }
             sent.push(body);
-            let is_in_order = self.plan.setup.calm && self.plan.setup.lanes == 1;
+            let is_in_order = self.plan.setup.calm && self.plan.setup.connections() == 1;
             if is_in_order && status != StatusCode::OK {
                 self.problem(&format!(
                     "{id} is answered with {status} for its own last permit"

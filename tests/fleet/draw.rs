@@ -13,7 +13,7 @@ type Events = Vec<(u64, Event)>;
 impl Plan {
     pub(crate) fn of(seed: u64) -> Self {
         let random = &mut Random::new(seed);
-        let setup = setup(random);
+        let mut setup = setup(random);
         let mut events = Events::new();
         let mut faults = Vec::new();
         if !setup.calm {
@@ -32,6 +32,7 @@ impl Plan {
         }
         events.retain(|(at, _)| *at < setup.end);
         events.sort_by_key(|(at, _)| *at);
+        setup.tags = random.one_in(3).then(|| random.within(1, 3));
         Self {
             seed,
             setup,
@@ -62,6 +63,7 @@ fn setup(random: &mut Random) -> Setup {
         },
         latency: (0, slowest * MILLI),
         lanes: random.within(1, 2),
+        tags: None,
         end: random.within(3_000, 8_000) * MILLI,
     }
 }

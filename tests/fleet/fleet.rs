@@ -61,7 +61,7 @@ impl Fleet {
     fn new(plan: &Plan, clock: Arc<SimulatedClock>, log: Log) -> Self {
         let setup = &plan.setup;
         let store_clock = Arc::new(SimulatedClock::new());
-        let network = Network::new(store_clock, plan.seed, setup.latency, setup.lanes);
+        let network = Network::new(store_clock, plan.seed, setup);
         let (plan, network, record) = (Arc::new(plan.clone()), Arc::new(network), Arc::default());
         let processes = 0..plan.setup.processes;
         let processes = processes.map(|place| Process::start(place, 0, &plan, &network, &record));

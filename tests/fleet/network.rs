@@ -15,7 +15,11 @@ use tollgate::{
     clock::Timestamp,
 };
 
-use crate::{clock::SimulatedClock, plan::Fault, random::Random};
+use crate::{
+    clock::SimulatedClock,
+    plan::{Fault, Setup},
+    random::Random,
+};
 
 /// The store and the connections of all processes. All times are those of the simulation.
 #[derive(Debug)]
@@ -27,6 +31,8 @@ pub(crate) struct Network {
     latency: (u64, u64),
     /// How many connections each process has. On one of them, messages keep their order.
     lanes: u64,
+    /// Whether clients share tags, each of which has a connection.
+    has_tags: bool,
 }
 
 #[derive(Debug)]
@@ -53,12 +59,7 @@ pub(crate) struct Message {
 }
 
 impl Network {
-    pub(crate) fn new(
-        clock: Arc<SimulatedClock>,
-        seed: u64,
-        latency: (u64, u64),
-        lanes: u64,
-    ) -> Self {
+    pub(crate) fn new(clock: Arc<SimulatedClock>, seed: u64, setup: &Setup) -> Self {
         let state = State {
             store: Arc::default(),
             faults: Vec::new(),
@@ -71,8 +72,9 @@ impl Network {
             clock,
             state: Mutex::new(state),
             seed,
-            latency,
-            lanes,
+            latency: setup.latency,
+            lanes: setup.connections(),
+            has_tags: setup.tags.is_some(),
         }
     }
 
@@ -103,21 +105,23 @@ impl Network {
     }
 
     pub(crate) fn message(&self, process: usize, life: u32, batch: &Batch<'_>) -> Message {
+        let sent = (process, self.clock.world(), self.seed);
         let members = batch.members.iter();
-        let keys: Vec<_> = members.map(|member| member.key().to_string()).collect();
-        let hash = hashed((
-            keys,
-            batch.operation,
-            process,
-            self.clock.world(),
-            self.seed,
-        ));
-        Message {
+        let first = batch.members.first().map(|member| member.key().id);
+        let keys = members.map(|member| member.key().to_string());
+        let hash = hashed((keys.collect::<Vec<_>>(), batch.operation, sent));
+        let mut message = Message {
             process,
             life,
             lane: hash % self.lanes,
             hash,
+        };
+        if self.has_tags {
+            // What is asked about clients with the same tag travels together, and is lost or late together.
+            message.lane = hashed(first) % self.lanes;
+            message.hash = hashed((message.lane, sent));
         }
+        message
     }
 
     /// Returns when a message arrives at the store, or from there. All that is simultaneous on a connection travels together, so

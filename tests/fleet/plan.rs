@@ -40,7 +40,7 @@ impl Plan {
                 Event::Kill(..) | Event::Fault(Fault::Late { .. } | Fault::Repeats { .. })
             )
         };
-        self.setup.lanes > 1 || self.events.iter().any(|(_, event)| overtakes(event))
+        self.setup.connections() > 1 || self.events.iter().any(|(_, event)| overtakes(event))
     }
 }
 
@@ -53,9 +53,18 @@ pub(crate) struct Setup {
     pub(crate) limits: Vec<Named>,
     pub(crate) on_failure: OnFailure,
     pub(crate) latency: (u64, u64),
-    /// The connections of each process.
+    /// The connections of each process, if the store is a single server.
     pub(crate) lanes: u64,
+    /// How many tags clients share, if the store is a cluster. Each process has a connection for each tag.
+    pub(crate) tags: Option<u64>,
     pub(crate) end: u64,
+}
+
+impl Setup {
+    /// The connections of each process.
+    pub(crate) fn connections(&self) -> u64 {
+        self.tags.unwrap_or(self.lanes)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
