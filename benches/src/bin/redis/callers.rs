@@ -9,7 +9,15 @@ pub(crate) async fn all<F>(caller: impl Fn(u32) -> F) -> Vec<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    let callers: Vec<_> = (0..CALLERS)
+    all_of(CALLERS, caller).await
+}
+
+/// Runs so many callers at once, each with a number of its own, and returns their results.
+async fn all_of<F>(count: u32, caller: impl Fn(u32) -> F) -> Vec<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let callers: Vec<_> = (0..count)
         .map(|number| tokio::spawn(caller(number)))
         .collect();
     let mut results = Vec::with_capacity(callers.len());
@@ -25,9 +33,17 @@ pub(crate) async fn rate<F>(calls: u32, caller: impl Fn(u32) -> F) -> f64
 where
     F: Future<Output = ()> + Send + 'static,
 {
+    rate_of(CALLERS, calls, caller).await
+}
+
+/// Does the same with so many callers.
+pub(crate) async fn rate_of<F>(count: u32, calls: u32, caller: impl Fn(u32) -> F) -> f64
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     let begun = Instant::now();
-    all(caller).await;
-    f64::from(each(calls) * CALLERS) / begun.elapsed().as_secs_f64()
+    all_of(count, caller).await;
+    f64::from(calls / count * count) / begun.elapsed().as_secs_f64()
 }
 
 /// Returns the calls of each caller.

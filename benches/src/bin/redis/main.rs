@@ -2,10 +2,12 @@
 //! benefit of the wrappers.
 //!
 //! `redis [url] [side…]`: without a URL, the program starts a `redis-server` on a free port, and ends it afterwards. All
-//! sides use the same client crate with one connection each, and take turns. Last, it starts three masters of a cluster. With names of
-//! sides, as in `redis Tollgate Wrapped`, it only measures their throughput.
+//! sides use the same client crate with one connection each, and take turns. Last, it compares one server with three masters of a
+//! cluster. With names of sides, as in `redis Tollgate Wrapped`, it only measures their throughput, and with `cluster` only the
+//! servers.
 
 mod callers;
+mod cluster;
 mod latency;
 mod server;
 mod sides;
@@ -13,20 +15,16 @@ mod statistics;
 mod throughput;
 mod wrappers;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use fred::{clients::Client, error::Error, interfaces::ClientLike, types::config::Config};
-use tokio::time::sleep;
-use tollgate::{RedisBackend, Transaction};
 use tollgate_benches::load;
 
 use self::{
-    callers::CALLERS,
     latency::latency,
-    server::{Cluster, Server},
-    sides::{PATIENCE, Sides, bare, limiter, spend},
-    statistics::median,
-    throughput::{CALLS, TURNS, tail, throughput},
+    server::Server,
+    sides::{Sides, bare},
+    throughput::{tail, throughput},
     wrappers::{flood, leased, open_breaker},
 };
 
@@ -38,15 +36,16 @@ fn main() {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let (urls, names): (Vec<_>, Vec<_>) =
         arguments.into_iter().partition(|text| text.contains("://"));
-    let server = urls.is_empty().then(Server::start);
-    let url = server.as_ref().map_or_else(|| urls.concat(), Server::url);
     println!("load {}", load());
-    runtime
-        .block_on(measure(&url, &names))
-        .expect("Redis answers");
-    drop(server);
-    if names.is_empty() {
-        runtime.block_on(three_masters());
+    let is_cluster = names == ["cluster"];
+    if !is_cluster {
+        let server = urls.is_empty().then(Server::start);
+        let url = server.as_ref().map_or_else(|| urls.concat(), Server::url);
+        let measured = runtime.block_on(measure(&url, &names));
+        measured.expect("Redis answers");
+    }
+    if is_cluster || names.is_empty() {
+        runtime.block_on(cluster::cluster());
     }
     println!("load {}", load());
 }
@@ -65,47 +64,4 @@ async fn measure(url: &str, names: &[String]) -> Result<(), Error> {
     flood(|| bare(url)).await;
     open_breaker().await;
     Ok(())
-}
-
-/// The callers on a cluster of three masters, all on this machine.
-async fn three_masters() {
-    let cluster = Cluster::start();
-    let backend = RedisBackend::builder(cluster.url())
-        .timeout(PATIENCE)
-        .build();
-    let backend = backend.expect("the URL is one");
-    backend
-        .connected(PATIENCE)
-        .await
-        .expect("the cluster answers");
-    let limiter = limiter(backend);
-    // Each node decides a moment after the cluster is created, once it has heard of all slots.
-    for id in 0..100 {
-        let id = id.to_string();
-        while limiter
-            .spend(&Transaction::new("requests", &id))
-            .await
-            .is_err()
-        {
-            sleep(Duration::from_millis(100)).await;
-        }
-    }
-    let mut rates = Vec::new();
-    for _ in 0..TURNS {
-        let rate = callers::rate(CALLS, |caller| {
-            let limiter = limiter.clone();
-            async move {
-                for call in 0..callers::each(CALLS) {
-                    let id = (caller + call * CALLERS * 7) % sides::KEYS;
-                    let id = format!("10.0.{}.{}", id / 256, id % 256);
-                    spend(&limiter, "requests", &id).await;
-                }
-            }
-        });
-        rates.push(rate.await);
-    }
-    println!(
-        "three masters on this machine, {CALLERS} callers: {:.0} decisions per second",
-        median(&rates)
-    );
 }

@@ -32,6 +32,21 @@ impl Server {
         format!("redis://{}", self.address)
     }
 
+    /// Runs a command, and returns what `redis-cli` prints.
+    pub(crate) fn command(&self, command: &[&str]) -> String {
+        let mut cli = Command::new("redis-cli");
+        cli.args(["-p", &self.address.port().to_string()]);
+        let done = cli.args(command).output();
+        String::from_utf8_lossy(&done.expect("redis-cli is installed").stdout).into_owned()
+    }
+
+    /// Returns the value of a line in a section of `INFO`.
+    pub(crate) fn info(&self, section: &str, name: &str) -> String {
+        let info = self.command(&["INFO", section]);
+        let value = info.lines().find_map(|line| line.strip_prefix(name));
+        value.unwrap_or_default().trim().to_owned()
+    }
+
     /// Starts a server on a free port. Returns `None` if another program takes the port in the meantime.
     fn try_start(options: &[&str], directory: Option<PathBuf>) -> Option<Self> {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
@@ -87,6 +102,10 @@ impl Cluster {
         let created = create.stdout(Stdio::null()).status();
         assert!(created.expect("redis-cli is installed").success());
         Self(nodes)
+    }
+
+    pub(crate) fn nodes(&self) -> &[Server] {
+        &self.0
     }
 
     pub(crate) fn url(&self) -> String {

@@ -91,7 +91,7 @@ fn report(meant: &[Side], all: &[Turns]) {
 }
 
 /// Returns the processor time that this process has used, in microseconds.
-fn own_time() -> f64 {
+pub(crate) fn own_time() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::try_from(time).map_or(0.0, |time| time.as_secs_f64() * 1e6)
 }
