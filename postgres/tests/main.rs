@@ -1,0 +1,15 @@
+//! Tests on real servers, which they start in directories of their own.
+
+mod agreement;
+mod conformance;
+#[allow(dead_code, reason = "more tests use it")]
+mod server;
+
+#[path = "../../tests/support/histories.rs"]
+mod histories;
+#[path = "../../tests/redis_support/process.rs"]
+#[allow(dead_code, reason = "these tests use a part of it")]
+mod process;
+#[path = "../../tests/support/scale.rs"]
+#[allow(dead_code, reason = "these tests use a part of it")]
+mod scale;
