@@ -17,13 +17,13 @@ pub struct Batch<'a> {
     pub operation: Operation,
     /// The time of the decision, or `None` for the backend's clock.
     pub now: Option<Timestamp>,
-    /// The buckets.
+    /// The members, one for each bucket.
     pub members: &'a [Member<'a>],
-    /// The copy that these members borrow from, if they were copied before.
+    /// The copy that these members are borrowed from, if there is one.
     lender: Option<Lender<'a>>,
 }
 
-/// A copy of a batch, and the members that it has lent.
+/// A copy of a batch, and the members that were borrowed from it.
 #[derive(Clone, Copy, Debug)]
 struct Lender<'a> {
     copy: &'a OwnedBatch,
@@ -60,7 +60,7 @@ impl<'a> Batch<'a> {
         matches!(self.operation, Operation::Check | Operation::Spend) && member.role.mode.votes()
     }
 
-    /// Returns whether the bucket of `member` is changed if it passes, and the batch with it.
+    /// Returns whether the bucket of `member` is changed if the member and the batch pass.
     #[inline]
     #[must_use]
     pub const fn writes(&self, member: &Member<'_>) -> bool {
@@ -68,10 +68,10 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// A copy of a [`Batch`] that borrows nothing: for a backend that decides on another thread, or several batches together.
+/// A copy of a [`Batch`] that owns its data, for a backend that decides on another thread, or decides several batches together.
 ///
-/// Clones are cheap, and so is a copy of a batch that was copied before: however many wrappers keep a batch, its members are
-/// copied once.
+/// Clones are cheap. Copying a batch that was borrowed from a copy is cheap, too, so several wrappers that keep a batch copy its
+/// members only once.
 ///
 /// ```
 /// use tollgate::{Limit, Limits, backend::custom::{Batch, Member, Operation, OwnedBatch}, transaction::Mode};
@@ -97,7 +97,7 @@ struct BatchCopy {
 }
 
 impl OwnedBatch {
-    /// Passes on the batch, which is decided as the original would be.
+    /// Passes the batch to a function. It is decided like the original.
     pub fn as_batch<T>(&self, look: impl FnOnce(&Batch<'_>) -> T) -> T {
         let members = self.members();
         look(&self.of(&members))
@@ -108,7 +108,7 @@ impl OwnedBatch {
         self.0.members.iter().map(OwnedMember::as_member).collect()
     }
 
-    /// Returns the batch of the [members](Self::members), which have not been changed.
+    /// Returns the batch of the [members](Self::members), which the caller has not changed.
     pub(crate) fn of<'a>(&'a self, members: &'a [Member<'a>]) -> Batch<'a> {
         Batch {
             lender: Some(Lender {
@@ -121,7 +121,7 @@ impl OwnedBatch {
 }
 
 impl Lender<'_> {
-    /// Returns whether a batch is still the one that was lent: a wrapper may have replaced its members.
+    /// Returns whether a batch still has the members that were borrowed from this copy. A wrapper may have replaced them.
     fn has_lent(&self, batch: &Batch<'_>) -> bool {
         ptr::eq(batch.members, self.members)
             && batch.operation == self.copy.0.operation

@@ -18,32 +18,32 @@ pub struct Member<'a> {
     /// In the limit's canonical form.
     pub(crate) id: &'a str,
     pub(crate) print: Fingerprint,
-    /// What is asked of the bucket.
+    /// The question to the bucket.
     pub(crate) ask: Ask,
     pub(crate) role: MemberRole,
 }
 
-/// What a member is in its batch.
+/// The role of a member in its batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MemberRole {
     pub(crate) mode: Mode,
-    /// The policy while the store does not answer, in place of that of the limit.
+    /// The policy for the time without the store, if it is not that of the limit.
     pub(crate) on_failure: Option<OnFailure>,
     /// Whether the id is a secret.
     pub(crate) is_secret: bool,
-    /// Whether it corrects a decision that was already recorded.
+    /// Whether the member corrects an earlier decision, which was recorded.
     pub(crate) is_correction: bool,
-    /// Whether a limit has come with the request.
+    /// Whether the values of the limit have come with the request.
     pub(crate) is_brought: bool,
-    /// Whether a refund or a renewal is about what this process has decided alone. Other backends than the one that did give
-    /// nothing back.
+    /// Whether a refund or a renewal is about a charge that this process has made without the store. Only the backend that has made
+    /// the charge acts on it.
     pub(crate) is_local: bool,
     pub(crate) basis: DecisionBasis,
     /// The index of its rule in a layer.
     pub(crate) rule: u32,
 }
 
-/// What the decision on a member depends on.
+/// The basis of the decision on a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum DecisionBasis {
     /// The state of its bucket.
@@ -75,8 +75,9 @@ impl<'a> Member<'a> {
         member
     }
 
-    /// Creates a member. An id comes with its hash. `brought` has come with the request, and replaces the default.
-    // It is made where it stays: copies of it would take longer than the arithmetic.
+    /// Creates a member. The id comes with its hash. `brought` is the limit that has come with the request, which replaces the
+    /// default.
+    // Inlined, so that the member is created in its final location. Moving it would take longer than the arithmetic.
     #[inline(always)]
     pub(crate) fn prepared(
         operation: Operation,
@@ -107,7 +108,8 @@ impl<'a> Member<'a> {
             print: limit
                 .seed()
                 .fingerprint(algorithm.map(Algorithm::key).unwrap_or_default(), client),
-            // All fields are named: a copy of a part is read in wide loads, which wait for narrow stores.
+            // Each field is written separately. Copying a part of them at once would read it in wide loads, which wait for narrow
+            // stores.
             ask: Ask {
                 verb,
                 cost: ask.cost,
@@ -141,7 +143,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Decides by another limit in place of the default.
+    /// Decides by this limit, not by the default.
     #[must_use]
     pub fn by(self, limit: &'a Limit) -> Self {
         let id = (self.id, self.print.client);
@@ -165,7 +167,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// The limit.
+    /// The limit's name and its values.
     #[must_use]
     pub const fn limit(&self) -> &'a NamedLimit {
         self.limit
@@ -177,13 +179,13 @@ impl<'a> Member<'a> {
         self.ask.cost
     }
 
-    /// Returns whether the id is a secret, such as an API key. A store should keep a hash in its place, and no log may show it.
+    /// Returns whether the id is a secret, such as an API key. A store should keep a hash of it, and no log may show it.
     #[must_use]
     pub const fn is_secret(&self) -> bool {
         self.role.is_secret
     }
 
-    /// The algorithm of the bucket. A client without a limit has none, and is no member of a batch.
+    /// The algorithm of the bucket. Every member of a batch has one, because clients without a limit are left out.
     #[inline]
     pub(crate) fn algorithm(&self) -> &'a Algorithm {
         let algorithm = self.by.and_then(Limit::algorithm);
@@ -208,7 +210,7 @@ impl<'a> Member<'a> {
         self.role.on_failure.or(self.limit.failure())
     }
 
-    /// The client; `None` if requests without an id share the bucket.
+    /// Returns the id of the client; `None` if requests without an id share the bucket.
     pub(crate) fn client(&self) -> Option<Id> {
         let is_client = self.id != MISSING;
         is_client.then(|| Id::from(self.id).secret_if(self.role.is_secret))
@@ -230,7 +232,7 @@ impl<'a> Member<'a> {
         Id::from(self.id).secret_if(is_hidden)
     }
 
-    /// Returns the limit that holds in place of the default.
+    /// Returns the limit that replaces the default for this client.
     #[inline]
     pub(crate) fn own(&self) -> Option<&'a Limit> {
         let default = self.limit.limit();
@@ -243,7 +245,7 @@ impl<'a> Member<'a> {
         self.limit.own(self.id).is_some()
     }
 
-    /// Returns whether it may have to wait in line.
+    /// Returns whether the request may have to wait in line.
     #[inline]
     pub(crate) fn may_wait(&self) -> bool {
         self.ask.waits && self.by.is_some_and(|by| by.line().is_some())
@@ -255,7 +257,7 @@ impl<'a> Member<'a> {
         matches!(self.role.basis, DecisionBasis::Bucket)
     }
 
-    /// Returns whether the bucket is changed by an operation, if the member passes and its batch with it.
+    /// Returns whether an operation changes the bucket if the member and its batch pass.
     #[inline]
     pub(crate) const fn writes(&self, operation: Operation) -> bool {
         match operation {
@@ -268,7 +270,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Writes a hash in place of a secret id.
+/// Writes a hash instead of a secret id.
 impl fmt::Debug for Member<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Member")
@@ -281,7 +283,7 @@ impl fmt::Debug for Member<'_> {
     }
 }
 
-/// A [`Member`] that borrows nothing.
+/// A [`Member`] that owns its data.
 #[derive(Clone)]
 pub(crate) struct OwnedMember {
     limit: NamedLimit,
@@ -297,7 +299,7 @@ impl OwnedMember {
         let default = self.limit.limit();
         Member {
             limit: &self.limit,
-            // The default is a part of the limit.
+            // An own value is kept only if it is not the default, which `limit` contains.
             by: self.by.as_ref().or(default),
             id: &self.id,
             print: self.print,
@@ -310,7 +312,8 @@ impl OwnedMember {
         &self.limit
     }
 
-    /// Prepares a correction of what the client was charged, by the limit in force. It was recorded already.
+    /// Prepares a correction of the client's charge, by the limit in force. It is not recorded, because the decision on the charge
+    /// was.
     pub(crate) fn corrected<'a>(
         &'a self,
         operation: Operation,

@@ -1,7 +1,7 @@
-//! What a backend is asked: members of a batch, each of which is prepared once.
+//! The questions to a backend: batches with members, each of which is prepared once.
 //!
-//! The limiter prepares them from transactions, and a layer from its rules. Whoever needs to know who is charged, by which limit
-//! and how much reads the member. Only an author of a [backend](crate::backend::custom) sees these.
+//! The limiter prepares members from transactions, and a layer prepares them from its rules. All other code reads from the member
+//! who is charged, by which limit, and how much. Of users, only authors of a [backend](crate::backend::custom) see these types.
 
 #[expect(clippy::module_inception, reason = "its name says what it holds")]
 pub(crate) mod batch;

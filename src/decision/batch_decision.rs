@@ -4,8 +4,8 @@ use smallvec::SmallVec;
 
 use super::decision::Decision;
 
-/// The decision on a batch: that of its strictest voting member, and those of all members.
-/// [`Limiter`](crate::Limiter) has an example.
+/// The decision on a batch: the decision on its strictest voting member, and those on all members. [`Limiter`](crate::Limiter) has
+/// an example.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchDecision(SmallVec<[Decision; 4]>);
 
@@ -27,8 +27,8 @@ impl BatchDecision {
         self.0.iter().map(Decision::delay).max().unwrap_or_default()
     }
 
-    /// Returns the time after which the batch would be admitted, if it is denied: that of its [strictest member](Self::decision).
-    /// Zero if it is allowed; `None` if the time is not known, or the batch never will be.
+    /// Returns the time after which a denied batch would be admitted, which is that of its [strictest member](Self::decision). Zero
+    /// if the batch is allowed; `None` if the time is not known or the batch is never admitted.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.decision().retry_after()
@@ -40,8 +40,9 @@ impl BatchDecision {
         self.0.iter().any(Decision::refunded)
     }
 
-    /// The decision on the whole batch: that of its strictest voting member. If no member with a limit has a vote, nothing is
-    /// limited. Denied comes before allowed, then the longer wait, then fewer tokens.
+    /// The decision on the whole batch, which is that on its strictest voting member. A denied member is stricter than an allowed
+    /// one, then the one with the longer wait, then the one with fewer tokens. If no voting member has a limit, the batch is not
+    /// limited.
     #[must_use]
     pub fn decision(&self) -> &Decision {
         self.strictest()

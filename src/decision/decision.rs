@@ -10,14 +10,15 @@ use crate::{
 
 /// The decision on one transaction. [`Limiter::spend`](crate::Limiter::spend) returns one.
 ///
-/// Durations are whole microseconds, rounded up. `None` is a wait that never ends, or one that is not known: that for a permit
-/// of a [concurrency limit](crate::Limit::concurrent).
-// In this order, a copy out of an `Option` or a `Result`, which keep their variant in the niche of `is_stored`, is made of whole
-// words. Copies in parts that overlap wait for each other.
+/// Durations are whole microseconds, rounded up. `None` is a wait that never ends, or one that is not known, such as that for a
+/// permit of a [concurrency limit](crate::Limit::concurrent).
+// The order of the fields makes moves out of an `Option` or a `Result` fast. Those keep their variant in the niche of `is_stored`.
+// With this order, the other fields are moved as whole words. Otherwise, they would be moved in overlapping parts, which wait for
+// each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Decision {
-    /// What was taken, given back or renewed or, for a check, would be.
+    /// The units that were taken, given back or renewed. For a check, those that would be.
     charge: Charge,
     next_after: Wait,
     more_after: Wait,
@@ -33,13 +34,13 @@ pub struct Decision {
     vote: Vote,
 }
 
-/// The algorithm of the bucket, or why there is no bucket.
+/// The algorithm of the bucket, or the reason why there is no bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BucketKind {
     Algorithm(AlgorithmKey),
     /// No limit is configured.
     NoLimit,
-    /// Nothing passes.
+    /// The client is blocked.
     Block,
 }
 
@@ -56,7 +57,7 @@ enum Vote {
 pub(crate) enum Verdict {
     Allowed,
     Denied,
-    /// It would be denied without shadow mode.
+    /// Shadow mode has prevented a denial.
     WouldDeny,
     Refunded,
     NotRefunded,
@@ -113,7 +114,7 @@ impl Decision {
         is_stored: false,
     };
 
-    /// Creates the decision on a member, in a batch that passes or not.
+    /// Creates the decision on a member. `passes` says whether its batch does.
     #[inline]
     pub(crate) fn new(
         operation: Operation,
@@ -126,12 +127,12 @@ impl Decision {
             return Self::NOT_LIMITED;
         };
         let is_shadow = member.limit.is_shadow();
-        // A peek asks what would pass now.
+        // A peek shows whether the cost would pass now.
         let passed = match operation {
             Operation::Peek => figures.next_after.is_zero(),
             _ => answer.passed,
         };
-        // In a batch of refunds or renewals, each is made by whoever has made the charge.
+        // In a batch of refunds or renewals, the source of each decision is the one that has made the charge.
         let source = if member.role.is_local {
             Source::Local
         } else {
@@ -181,7 +182,7 @@ impl Decision {
         }
     }
 
-    /// Returns the result of a member of this mode, in a batch that passes or not; `None` if it is not limited.
+    /// Returns the result of a member with this mode; `None` if it is not limited. `passes` says whether its batch does.
     pub(crate) fn label(&self, mode: Mode, passes: bool) -> Option<ResultLabel> {
         if !self.limited() {
             return None;
@@ -202,8 +203,9 @@ impl Decision {
         })
     }
 
-    /// Returns whether the request may proceed, which is always true for a limit in shadow mode. For a member of a batch
-    /// without a vote, whether it was charged. For a refund or a renewal on a limit with values, whether it did anything.
+    /// Returns whether the request may proceed, which is always true for a limit in shadow mode. For a member without a vote, it
+    /// says whether the member was charged. For a refund or a renewal on a limit with values, it says whether anything was given
+    /// back or renewed.
     #[must_use]
     pub const fn allowed(&self) -> bool {
         use Verdict::{Denied, NotRefunded, NotRenewed};
@@ -222,7 +224,7 @@ impl Decision {
         self.verdict == Verdict::Refunded
     }
 
-    /// Returns whether a renewal has found the permits of its receipt. If so, [`receipt`](Self::receipt) is the new one.
+    /// Returns whether a renewal has found the permits of its receipt. If it has, [`receipt`](Self::receipt) is the new receipt.
     #[must_use]
     pub fn renewed(&self) -> bool {
         self.verdict == Verdict::Renewed
@@ -234,7 +236,7 @@ impl Decision {
         self.kind != BucketKind::NoLimit
     }
 
-    /// Returns whether the client is [`BLOCKED`](crate::Limit::BLOCKED), so that waiting is pointless.
+    /// Returns whether the client is [`BLOCKED`](crate::Limit::BLOCKED), so that waiting does not help.
     #[must_use]
     pub fn blocked(&self) -> bool {
         self.kind == BucketKind::Block
@@ -338,7 +340,7 @@ impl Decision {
         }
     }
 
-    /// The time until the same cost would pass, if denied. Zero if allowed.
+    /// The time until the same cost would pass, if it was denied. Zero if it was allowed.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self.verdict {
@@ -366,13 +368,13 @@ impl Decision {
         self.more_after.duration()
     }
 
-    /// The time until the bucket is full, or like an unused one.
+    /// The time until the bucket is full.
     #[must_use]
     pub const fn reset_after(&self) -> Option<Duration> {
         self.reset_after.duration()
     }
 
-    /// Lets the figures be those after the caller has waited in line.
+    /// Changes the figures to those after the caller's wait in line.
     pub(crate) fn has_waited(&mut self, time: Duration) {
         let figures = [
             &mut self.next_after,
@@ -402,7 +404,7 @@ impl Decision {
         self.vote == Vote::Shadow
     }
 
-    /// Returns whether it denies its batch.
+    /// Returns whether the decision denies its batch.
     pub(crate) fn denies(&self) -> bool {
         self.votes() && self.denied()
     }
@@ -411,13 +413,13 @@ impl Decision {
         self.verdict == Verdict::Denied
     }
 
-    /// Orders limited decisions by strictness: denied before allowed, then the longer wait, then fewer tokens.
+    /// Orders limited decisions by strictness. A denial is stricter than an admission, then the longer wait, then fewer tokens.
     pub(crate) fn strictness(&self) -> impl Ord + use<> {
         (self.denied(), self.next_after, Reverse(self.remaining))
     }
 }
 
-/// Returns whole seconds, rounded up.
+/// Returns a duration in whole seconds, rounded up.
 pub(crate) fn ceil_secs(duration: Duration) -> u64 {
     let part = duration.subsec_nanos() > 0;
     duration.as_secs().saturating_add(u64::from(part))

@@ -1,4 +1,4 @@
-//! Decisions: their figures are plain numbers, rounded once: units down, waits up to a microsecond.
+//! Decisions. Their figures are plain numbers that were rounded once: units down, and waits up to whole microseconds.
 //!
 //! A [backend](crate::backend::custom) makes them.
 

@@ -11,9 +11,9 @@ use crate::{
 pub struct Outcome {
     /// In the order of the members.
     pub answers: SmallVec<[Answer; 4]>,
-    /// Who has decided.
+    /// The source of the decision.
     pub source: Source,
-    /// Whether a store may have charged the batch although the answers do not show it.
+    /// Whether the store may have charged the batch without the answers showing it.
     pub(crate) may_be_charged: bool,
 }
 
@@ -21,17 +21,17 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Answer {
-    /// For a voting member, whether its own cost fits. For another member, whether it is charged (or would be, for a
-    /// check). For a refund or a renewal, whether it did anything.
+    /// For a voting member, whether its own cost fits. For a member without a vote, whether it is charged or, for a check, would
+    /// be. For a refund or a renewal, whether anything was given back or renewed.
     pub passed: bool,
-    /// The figures of the bucket, after the change if there was one. `None` if the bucket was not read: then, the decision is
-    /// that of a client without a limit, and `passed` only affects the other members of the batch.
+    /// The figures of the bucket, after the change if there was one. `None` if the bucket was not read. The decision is then that
+    /// of a client without a limit, and `passed` only affects the other members of the batch.
     pub(crate) figures: Option<Figures>,
     pub(crate) charge: Charge,
 }
 
 impl Answer {
-    /// The answer for a member that is left out of its batch: it passes, and its bucket was not read.
+    /// The answer for a member that is left out of its batch. It passes, and its bucket was not read.
     pub(crate) const LEFT_OUT: Self = Self {
         passed: true,
         figures: None,
@@ -80,12 +80,12 @@ impl Outcome {
         }
     }
 
-    /// An outcome without an answer yet, for each member of a batch.
+    /// An outcome with an empty answer for each member of a batch.
     pub(crate) fn unanswered(batch: &Batch<'_>) -> Self {
         Self::new(batch.members.iter().map(|_| Answer::default()))
     }
 
-    /// Sets who has decided, if it was not the store. Wrappers conclude from it whether the store has answered.
+    /// Sets the source of the decision, if it was not the store. Wrappers use it to tell whether the store has answered.
     #[must_use]
     pub const fn by(mut self, source: Source) -> Self {
         self.source = source;

@@ -13,7 +13,7 @@ use super::id::{self, Id, Remedy};
 /// The bits of a range's prefix.
 const RANGE: u8 = 48;
 
-/// The bits of the prefix that one client has of IPv6.
+/// The bits of the IPv6 prefix that one client has.
 const NETWORK: u8 = 64;
 
 const NO_ADDRESS: Remedy =
@@ -25,7 +25,7 @@ const IPV4: Remedy = "an IPv4 address is in no such range: leave it out";
 
 pub(super) fn fold_address(text: &str) -> Result<Cow<'_, str>, Remedy> {
     let ip = parse(text).ok_or(NO_ADDRESS)?;
-    // The parser of IPv4 addresses accepts one spelling.
+    // The parser of IPv4 addresses accepts a single spelling, so the text is canonical.
     if ip.is_ipv4() && !text.contains(':') {
         Ok(text.into())
     } else {
@@ -51,7 +51,8 @@ pub(super) fn is_whole_range(text: &str, folded: &str) -> bool {
     first(text).is_some() && first(text) == first(folded)
 }
 
-/// Folds an address without a zone into its network: the /32 of IPv4, or the /64 of IPv6. Such a network is itself.
+/// Folds an address without a zone into its network: the /32 of IPv4, or the /64 of IPv6. A network of this size is folded into
+/// itself.
 pub(super) fn fold_network(text: &str) -> Option<Cow<'_, str>> {
     let given = if text.contains('/') {
         Some(text.parse::<IpNet>().ok()?)
@@ -97,7 +98,7 @@ const NAT64: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
 pub(crate) fn canonical_ip(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(ip) => match embedded_ipv4(ip) {
-            // It is nobody's address, but the first one of IPv6 ranges.
+            // This address belongs to no client, but it begins an IPv6 range.
             Some(ipv4) if ip != NAT64 => ipv4.into(),
             _ => ip.into(),
         },
@@ -127,7 +128,7 @@ pub(crate) fn masked(ip: Ipv6Addr, bits: u8) -> Ipv6Addr {
     Ipv6Addr::from_bits(ip.to_bits() & mask)
 }
 
-/// Returns the displayed form of a value, which is `text` in most cases.
+/// Returns the displayed form of a value. It borrows `text` if that is equal, as in most cases.
 fn written(value: impl fmt::Display, text: &str) -> Cow<'_, str> {
     match id::written(format_args!("{value}")) {
         value if value == text => text.into(),

@@ -84,7 +84,7 @@ impl IdFormat {
         (has_domains && cfg!(not(feature = "domains"))).then_some("domains")
     }
 
-    /// Returns the formats of the two parts, for a pair. A second part that is opaque is only folded with the whole pair.
+    /// Returns the formats of the two parts, for a pair. An opaque second part can only be folded together with the whole pair.
     pub(crate) fn pair(self) -> Option<[Self; 2]> {
         let second = match self {
             Self::RegIdDomain => Self::Domain,
@@ -96,7 +96,7 @@ impl IdFormat {
         Some([Self::RegId, second])
     }
 
-    /// Returns what an id names: its second part, if this is the format of pairs.
+    /// Returns the part of an id that names the client: for a format of pairs, the second part.
     fn named(self, id: &str) -> &str {
         match (self.pair(), id.split_once(':')) {
             (Some(_), Some((_, second))) => second,
@@ -137,7 +137,7 @@ impl IdFormat {
         }
     }
 
-    /// Folds an id that an extractor has found. A secret stays one.
+    /// Folds the id that an extractor has found. A secret stays a secret.
     #[inline]
     pub(crate) fn fold_id(self, id: Id) -> Result<Id, IdError> {
         if self.keeps(id.as_str()) {
@@ -149,14 +149,14 @@ impl IdFormat {
         folded.map_err(|error| error.secret_if(is_secret))
     }
 
-    /// Returns whether the format has any text as an id, and this one is no exception.
+    /// Returns whether folding keeps the text as it is: any text is an id in the format, except for a few.
     #[inline]
     pub(crate) fn keeps(self, text: &str) -> bool {
         self == Self::Opaque && !text.is_empty() && text != MISSING
     }
 
-    /// Folds an id from a file or from code, which must name one client. An id that stands for more than itself after
-    /// folding is rejected, and the error suggests the right one. [`MISSING`] stands for requests without an id.
+    /// Folds an id from a file or from code, which must name one client. An id whose folded form stands for more clients than the
+    /// text is rejected, and the error suggests the right one. [`MISSING`] stands for requests without an id.
     pub(crate) fn canonical(self, text: &str) -> Result<Id, IdError> {
         if text == MISSING {
             return Ok(text.into());
@@ -174,8 +174,8 @@ impl IdFormat {
         Err(self.error(text, remedy))
     }
 
-    /// Returns whether a folded id stands for more than the text: a range, a whole domain, or an address in all zones. Networks of
-    /// clients are written as their first address, as Boulder has them in its files.
+    /// Returns whether a folded id stands for more than the text does: for a range, a whole domain, or an address in all zones. The
+    /// network of a client may be written as its first address, as in Boulder's files.
     fn widens(self, text: &str, folded: &str) -> bool {
         if let Some(first) = self.without_mask(folded) {
             return !address::is_same(self.named(text), self.named(first));
@@ -194,15 +194,15 @@ impl IdFormat {
         }
     }
 
-    /// Returns a folded id without the mask of its network, if files have it so.
+    /// Returns a folded id without the mask of its network, if files write it like that.
     fn without_mask(self, folded: &str) -> Option<&str> {
         let has_networks = matches!(self, Self::DomainOrCidr | Self::RegIdDomainOrCidr);
         let (first, _) = folded.split_once('/').filter(|_| has_networks)?;
         Some(first)
     }
 
-    /// Returns the group of a folded id, whose buckets a store keeps together: the IPv6 range of an address, the account of a
-    /// pair, or the id itself.
+    /// Returns the group of a folded id. A store keeps the buckets of one group together. The group is the IPv6 range of an
+    /// address, the account of a pair, or the id itself.
     pub(crate) fn group(self, id: &str) -> Cow<'_, str> {
         match self {
             Self::IpAddress => address::range_of(id).map_or(id.into(), Cow::from),

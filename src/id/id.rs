@@ -28,8 +28,8 @@ use crate::random;
 #[derive(Clone)]
 pub struct Id {
     text: CompactString,
-    /// The [hash](client_hash) of the text, and in the lowest bit whether it is a secret. It is made with the text: to read one
-    /// that has just been moved takes longer than all else of an id.
+    /// The [hash](client_hash) of the text, and in the lowest bit whether it is a secret. It is computed together with the text,
+    /// because reading a text that was just moved takes longer than everything else that an id needs.
     mark: u64,
 }
 
@@ -50,7 +50,7 @@ impl Id {
         Self { text, mark }
     }
 
-    /// Returns the [hash](client_hash) of its text.
+    /// Returns the [hash](client_hash) of the text.
     #[inline]
     pub(crate) const fn client_hash(&self) -> u64 {
         self.mark & !SECRET
@@ -89,7 +89,7 @@ impl Id {
         self.mark & SECRET == SECRET
     }
 
-    /// The text itself, also of a secret id.
+    /// The text itself, even if the id is a secret.
     #[must_use]
     #[inline]
     pub fn as_str(&self) -> &str {
@@ -108,7 +108,8 @@ impl Id {
     }
 }
 
-/// Writes a text, once for all types of values. The crate's own conversion is a thousand lines for each.
+/// Writes a text, in code that all types of values share. `CompactString`'s own conversion compiles to a thousand lines for each
+/// type.
 pub(super) fn written(text: fmt::Arguments<'_>) -> CompactString {
     let mut written = CompactString::const_new("");
     written
@@ -163,7 +164,7 @@ macro_rules! from_numbers {
 
 from_numbers! { i32 i64 u32 u64 }
 
-/// The digits of each octet and a dot, the first in the lowest byte.
+/// The digits of each octet and a dot, with the first character in the lowest byte.
 const OCTETS: [u32; 256] = {
     let mut octets = [0; 256];
     let mut octet = 0_u8;
@@ -180,7 +181,8 @@ const OCTETS: [u32; 256] = {
     }
 };
 
-// `Display` takes several times as long as all else of an address, and bytes that are written one by one are read slowly.
+// `Display` takes several times as long as everything else that an address needs. The text is built in words, because bytes that
+// are written one by one are slow to read back.
 impl From<Ipv4Addr> for Id {
     fn from(ip: Ipv4Addr) -> Self {
         let mut text = 0_u128;
@@ -190,7 +192,7 @@ impl From<Ipv4Addr> for Id {
             text |= u128::from(octet) << bits;
             bits += 32 - octet.leading_zeros() / 8 * 8;
         }
-        // Whole words are checked faster than the bytes of a part.
+        // Checking whole words for UTF-8 is faster than checking a part of the bytes.
         let text = text.to_le_bytes();
         let text = str::from_utf8(&text).expect("digits, dots and zeros are ASCII");
         let text = &text[..bits as usize / 8 - 1];
@@ -217,7 +219,7 @@ impl From<IpAddr> for Id {
     }
 }
 
-/// Writes the text itself, also of a secret id.
+/// Writes the text itself, even if the id is a secret.
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.text.fmt(f)
@@ -233,15 +235,15 @@ impl fmt::Debug for Id {
 
 /// Returns the hash of an id, for texts and events. It is stable within a process, and does not reveal the id.
 ///
-/// Clients see the hashes of ids that they have chosen. The hash function of the standard library keeps its key secret all
-/// the same.
+/// Clients can see the hashes of ids that they have chosen. The hash function is that of the standard library, which does not
+/// reveal its key by this.
 #[cold]
 pub(crate) fn redacted(id: &str) -> String {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     format!("redacted-{:016x}", KEYS.hash_one(id))
 }
 
-/// What to change in an id that is not in its format.
+/// The text that says what to change in an id that is not in its format.
 pub(super) type Remedy = &'static str;
 
 #[cfg(test)]

@@ -42,12 +42,12 @@ pub(super) fn fold_domain_or_network(text: &str) -> Result<Cow<'_, str>, Remedy>
     })
 }
 
-/// Folds a name or an address, which stays whole.
+/// Folds a whole name or address, without reducing it to a domain or a network.
 pub(super) fn fold_identifier(text: &str) -> Result<Cow<'_, str>, Remedy> {
     member(text).ok_or(NO_IDENTIFIER)
 }
 
-/// The part of a lower-case name that can be registered. A public suffix stands for itself.
+/// Returns the part of a lower-case name that can be registered. For a public suffix, it is the suffix itself.
 #[cfg(feature = "domains")]
 fn registrable(name: &str) -> Result<&str, Remedy> {
     Ok(psl::domain_str(name).unwrap_or(name))
@@ -78,7 +78,7 @@ fn member(text: &str) -> Option<Cow<'_, str>> {
     Some(lower_case(text.strip_suffix('.').unwrap_or(text)))
 }
 
-/// The name in `text`, without a dot at its end, if it has a name's form.
+/// Returns the name in `text` without a dot at its end, if it has the form of a name.
 fn name(text: &str) -> Result<&str, Remedy> {
     let name = text.strip_suffix('.').unwrap_or(text);
     let last = name.rsplit('.').next().unwrap_or_default();

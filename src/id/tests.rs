@@ -1,4 +1,4 @@
-//! Ids in all formats: one client has one id, however it is written.
+//! Tests of ids in all formats: one client has one id, however it is written.
 
 use std::net::IpAddr;
 
@@ -18,7 +18,7 @@ fn assert_folds(format: IdFormat, cases: &[(&str, &str)]) {
         let mut room = None;
         assert_eq!(format.fold_into(text, &mut room), Ok(*id), "{text}");
         assert_eq!(format.fold_id(Id::from(*text)), Ok(Id::from(*id)), "{text}");
-        // Only a hash is not an id in its own format.
+        // A folded id is an id in its own format, unless it is a hash.
         if !format.to_string().contains("Set") {
             assert_eq!(format.fold(id), Ok(Id::from(*id)), "{text}");
         }
@@ -162,7 +162,7 @@ fn names_fold_into_what_was_registered() {
             ("*.example.com", "example.com"),
             ("www.example.co.uk", "example.co.uk"),
             ("co.uk", "co.uk"),
-            // Private suffixes are suffixes.
+            // Private suffixes count as suffixes.
             ("bar.foo.github.io", "foo.github.io"),
             ("github.io", "github.io"),
             // Wildcards and exceptions of the list.

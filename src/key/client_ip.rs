@@ -12,7 +12,7 @@ use super::{
 };
 use crate::id::{Id, IdFormat, masked, network};
 
-/// The bits of an IPv6 address that one subscriber cannot choose.
+/// The leading bits of an IPv6 address that a subscriber cannot choose.
 const SUBSCRIBER: u8 = 64;
 
 /// The client's IP address.
@@ -140,7 +140,7 @@ impl KeyExtractor for ClientIp {
     }
 
     fn extract_as(&self, parts: &Parts, _: IdFormat) -> Result<Option<Id>, MissingId> {
-        // It is canonical in all formats that fit.
+        // The address is canonical in all formats that fit.
         self.extract(parts)
     }
 

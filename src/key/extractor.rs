@@ -37,7 +37,7 @@ pub trait KeyExtractor: Send + Sync + 'static {
         fold(self, id, format).map(Some)
     }
 
-    /// Returns why a request has no id whose id is not in the limit's format. By default, that is the client's mistake.
+    /// Returns the reason for a request whose id is not in the limit's format. By default, it is a mistake of the client.
     fn invalid(&self, error: &IdError) -> MissingId {
         MissingId::client(error.to_string())
     }
@@ -48,7 +48,7 @@ pub trait KeyExtractor: Send + Sync + 'static {
         format == IdFormat::Opaque || self.source() != IdSource::Shared
     }
 
-    /// Returns where the ids come from. The layer looks for mistakes in its configuration with it, of this crate's extractors alone.
+    /// Returns where the ids come from, for checks of the layer's configuration. Only the extractors of this crate know it.
     #[doc(hidden)]
     fn source(&self) -> IdSource {
         IdSource::Unknown
@@ -59,7 +59,7 @@ pub trait KeyExtractor: Send + Sync + 'static {
     ///
     /// Both kinds of ids share one limit and its buckets, so a value that clients choose needs a [prefix](Self::prefix). For two
     /// limits, use [`Rule::or_else`](crate::Rule::or_else). In a longer chain, the last extractor decides what happens if there is
-    /// no id. A limit whose format one of the two cannot produce is an error at startup.
+    /// no id. If one of the two cannot produce ids in the format of a limit, this is an error at startup.
     ///
     /// ```
     /// use tollgate::{ClientIp, Rule, key::{HeaderId, KeyExtractor}};
@@ -106,7 +106,7 @@ where
     }
 }
 
-/// The source of the ids of a [`KeyExtractor`]. Of several extractors in one, the source that comes last here counts.
+/// The source of the ids of a [`KeyExtractor`]. An extractor that consists of several has the source that comes last in this list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum IdSource {
@@ -123,12 +123,13 @@ pub enum IdSource {
     Peer,
     /// The address in a header that any client can send.
     AnyHeader,
-    /// A value that clients can choose, or else an address: a client that sends the address of another spends its bucket.
+    /// A value that clients can choose, or else an address. A client that sends another client's address as the value uses up that
+    /// client's bucket.
     Colliding,
 }
 
 impl IdSource {
-    /// Returns the source of ids that come from one extractor or else from another.
+    /// Returns the source of ids that come from this extractor or else from another one.
     pub(super) fn or_else(self, other: Self) -> Self {
         match (self.min(other), self.max(other)) {
             (Self::Client, Self::Address | Self::Peer | Self::AnyHeader) => Self::Colliding,
@@ -136,7 +137,7 @@ impl IdSource {
         }
     }
 
-    /// Returns the mistake that such ids are, if they are one: the code of its check, and what to change.
+    /// Returns the mistake if ids of this source show one: the code of the check, and what to change.
     pub(crate) fn mistake(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::AnyHeader => Some((
@@ -154,7 +155,7 @@ impl IdSource {
     }
 }
 
-/// Folds an id that an extractor has found.
+/// Folds the id that an extractor has found.
 pub(super) fn fold(
     extractor: &(impl KeyExtractor + ?Sized),
     id: Id,
@@ -166,7 +167,7 @@ pub(super) fn fold(
     })
 }
 
-/// Created by [`KeyExtractor::or_else`].
+/// An extractor that is created by [`KeyExtractor::or_else`].
 struct OrElse<A, B> {
     first: A,
     other: B,
@@ -196,7 +197,7 @@ impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for OrElse<A, B> {
     }
 }
 
-/// Created by [`KeyExtractor::prefix`].
+/// An extractor that is created by [`KeyExtractor::prefix`].
 struct PrefixedExtractor<E> {
     extractor: E,
     prefix: &'static str,

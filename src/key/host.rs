@@ -8,8 +8,8 @@ use super::{
 };
 use crate::id::Id;
 
-/// The server that a request is sent to, by the authority of its URI: `api.example.com`, or `api.example.com:8443` if
-/// the port is not the scheme's default. It is for limits on the requests that a client sends.
+/// The server to which a request is sent, by the authority of its URI: `api.example.com`, or `api.example.com:8443` if the port is
+/// not the scheme's default. It is for limits on the requests that a client sends.
 ///
 /// ```
 /// use std::time::Duration;

@@ -21,8 +21,8 @@ use crate::{
 /// ```
 ///
 /// The list can change while requests run: [`Reloader::list`](crate::reload::Reloader::list) reads the file again whenever it looks
-/// at the limits. If the file contains a mistake, the list stays as it was. To replace the file, write the new one under another name
-/// and rename it, so that nobody reads half a file. Clones share one list.
+/// at the limits. If the file contains a mistake, the list stays as it was. To replace the file, write the new one under another
+/// name and rename it, so that no reload reads half a file. Clones share one list.
 #[derive(Clone, Debug)]
 pub struct IpList {
     path: Arc<Path>,

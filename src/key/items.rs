@@ -1,7 +1,7 @@
 //! Addresses in headers, as proxies write them.
 //!
 //! The left part of a list comes from the client, which may leave a quoted string open in `Forwarded`. So lists are split from the
-//! right: the items from our proxies are well formed, and nothing to their left can change how they are read.
+//! right. The items from our proxies are well formed, and text to the left of them cannot change how they are read.
 
 use std::{
     borrow::Cow,
@@ -100,7 +100,7 @@ fn is_port(port: &str) -> bool {
     digits && port.len() <= 5 && port.parse::<u16>().is_ok()
 }
 
-/// Returns whether a port is hidden behind a name (RFC 7239, section 6).
+/// Returns whether a port is an obfuscated name (RFC 7239, section 6).
 fn is_obfuscated(port: &str) -> bool {
     let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let name = port.strip_prefix('_');
@@ -137,8 +137,8 @@ fn is_escaped(before: &[u8]) -> bool {
 }
 
 /// Returns the address in the parameter `for` of an element such as `for="[2001:db8::7]:80";proto=https` (RFC 7239, section 4). It
-/// must be well formed and the only one. Other parameters may be malformed, apart from their quotes: these decide where the next
-/// parameter begins, and proxies copy values that clients choose.
+/// must be well formed and occur once. Other parameters may be malformed, because proxies copy values that clients choose. Only
+/// their quotes must be balanced, because these decide where the next parameter begins.
 fn client(element: &[u8]) -> Option<IpAddr> {
     let mut client = None;
     let pairs = parts(element.trim_ascii(), b';');
@@ -176,7 +176,7 @@ fn unquoted(value: &[u8]) -> Option<Cow<'_, [u8]>> {
             b'\\' => *bytes.next()?,
             byte => *byte,
         };
-        // A longer text is no address.
+        // A longer text is not an address.
         text.extend((text.len() <= MAX_LEN).then_some(byte));
     }
     Some(text.into())
@@ -205,7 +205,7 @@ mod tests {
             ("[2001:DB8:0:0::0007]:80", "2001:db8::7"),
             ("[2001:db8::7%eth0]", "2001:db8::7"),
             ("[2001:db8::7%25eth0]:80", "2001:db8::7"),
-            // Addresses that stand for IPv4 ones.
+            // IPv6 addresses that stand for IPv4 addresses.
             ("[::ffff:203.0.113.7]", "203.0.113.7"),
             ("[::ffff:cb00:7107]:80", "203.0.113.7"),
             ("[64:ff9b::203.0.113.7]:80", "203.0.113.7"),
@@ -362,7 +362,7 @@ mod tests {
             "for=203.0.113.7;For=203.0.113.8",
             "for=203.0.113.7; for=203.0.113.8",
             "for=203.0.113.7;for",
-            // A host with quotes that the proxy has copied.
+            // The proxy has copied a host with quotes.
             r#"by=_x;for=203.0.113.7;host=""x";for=6.6.6.6;z="y""#,
             r#"for=203.0.113.7;host="a"b"#,
             r#"for=203.0.113.7;host="a"#,

@@ -5,10 +5,10 @@ use std::{
 
 use http::{HeaderValue, StatusCode};
 
-/// The reason why a request has no id although it should have one. The [module](super) has an example.
+/// The reason why a request that should have an id has none. The [module](super) has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingId(
-    /// Boxed, because each request has room for one.
+    /// Boxed to stay small, because each request reserves space for one.
     Box<MissingIdDetails>,
 );
 
@@ -16,7 +16,7 @@ pub struct MissingId(
 struct MissingIdDetails {
     status: StatusCode,
     reason: Cow<'static, str>,
-    /// The reason without the id, if that quotes it.
+    /// The reason for events, without the id, if `reason` quotes the id.
     in_events: Option<Cow<'static, str>>,
     challenge: Option<&'static str>,
     /// Whether clients see the reason.
@@ -70,7 +70,7 @@ impl MissingId {
         self
     }
 
-    /// Writes the reason of another one, which quotes no id, to events.
+    /// Uses the reason of `other`, which does not quote the id, in events.
     pub(super) fn with_reason_in_events(mut self, other: Self) -> Self {
         self.0.in_events = Some(other.0.reason);
         self
@@ -81,7 +81,7 @@ impl MissingId {
         Self::of(StatusCode::INTERNAL_SERVER_ERROR, reason.into(), true)
     }
 
-    /// Returns the reason for clients. What the server would have to change is not for them.
+    /// Returns the reason for clients. They do not see what the server has to change.
     pub(crate) fn reason_for_clients(&self) -> &str {
         if self.0.is_shown {
             self.reason()

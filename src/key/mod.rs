@@ -19,10 +19,10 @@
 //!
 //! # Secret ids
 //!
-//! Refusals, events and `Debug` output contain the id of the client. If it is an API key, a token or a session, nobody should
-//! read it there, so an extractor can mark its ids with [`Id::secret`](crate::id::Id::secret): people then see a hash, such as
-//! `redacted-5f0c1e6b7a2d9384`. A hash is stable within a process and changes on restart. [`HeaderId`] marks its ids unless
-//! you call [`shown`](HeaderId::shown). In a tuple, one secret part makes the whole id a secret.
+//! Refusals, events and `Debug` output contain the id of the client. API keys, tokens and sessions must not appear there, so an
+//! extractor can mark its ids with [`Id::secret`](crate::id::Id::secret). People then see a hash, such as
+//! `redacted-5f0c1e6b7a2d9384`. A hash is stable within a process and changes on restart. [`HeaderId`] marks its ids unless you
+//! call [`shown`](HeaderId::shown). In a tuple, one secret part makes the whole id a secret.
 //!
 //! A backend stores secret ids as they are, because the bucket of a client must be the same on all servers. `hash_ids` of the Redis
 //! backend keeps them out of Redis.
@@ -72,8 +72,8 @@
 //!
 //! - **Decode like the code behind the layer.** If the handler accepts several spellings of a value, such as `acme`, `%61cme` and
 //!   `ACME`, they must be one id. Otherwise a client has a new bucket for each spelling. For the path, use [`PathParam`].
-//! - **Use only verified values.** A client that can invent ids is never limited. Let an outer layer authenticate, and take the
-//!   id from the extension that it sets, or look the value up as above. Limit by address what is not verified.
+//! - **Use only verified values.** A client that can invent ids is never limited. Let an outer layer authenticate, and take the id
+//!   from the extension that it sets, or look the value up as above. Limit requests without a verified value by address.
 //! - **Keep kinds of ids apart.** If one rule counts by account or else by address, give the accounts a
 //!   [prefix](KeyExtractor::prefix). Otherwise a client that sends `192.0.2.1` as its account spends the bucket of that address.
 //! - **`None` exempts the request** from the rule. If every request must have an id, return a [`MissingId`].

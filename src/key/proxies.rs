@@ -24,7 +24,7 @@ use crate::id::canonical_ip;
 /// The most items of a list that are read.
 const MAX_ITEMS: usize = 64;
 
-/// The proxies between clients and the server, and how far they are trusted to name the client.
+/// The proxies between clients and the server, and which of them are trusted to name the client.
 ///
 /// ```
 /// use tollgate::{ClientIp, Rule, key::{Proxies, ProxiesError, ProxyHeader}};
@@ -71,12 +71,12 @@ impl Proxies {
         }
     }
 
-    /// Trusts the last `hops` proxies, whatever their addresses. The client is at this position in the header,
-    /// counted from the right. (A header that holds a single address is used as it is.)
+    /// Trusts the last `hops` proxies, whatever their addresses. The client is at this position in the header, counted from the
+    /// right. A header that holds a single address is used as it is.
     ///
-    /// Each of these proxies must append exactly one item, and no request may bypass them: a client that does can
-    /// choose its address. The request has no id if the header is missing or has fewer items, or if the item at this
-    /// position is not an address.
+    /// Each of these proxies must append exactly one item, and no request may bypass them. A client that bypasses them can choose
+    /// its address. The request has no id if the header is missing or has fewer items, or if the item at this position is not an
+    /// address.
     ///
     /// ```
     /// use tollgate::{ClientIp, Rule, key::{Proxies, ProxyHeader}};
@@ -125,8 +125,8 @@ impl Proxies {
     /// Treats a request whose peer has no address, or the unspecified one (`0.0.0.0`, `::`), as one from a trusted
     /// proxy on a unix socket.
     ///
-    /// Use it with [`trusted`](Self::trusted), and only for servers that listen on nothing else, or that do report
-    /// the addresses of their other peers. Any other server would trust every client.
+    /// Use it with [`trusted`](Self::trusted), and only for servers that listen on nothing but the socket, or that report the
+    /// addresses of all other peers. Any other server would trust every client.
     #[must_use]
     pub fn trust_unix_socket(mut self) -> Self {
         if let Address::Trusted(.., unix_socket) = &mut self.0 {
@@ -171,7 +171,7 @@ impl ProxyHeader {
         Self::Single(header_name(name))
     }
 
-    /// Returns the mistake, if a header with its own variant is read as a single address.
+    /// Returns the mistake if this reads a header with its own variant as a single address.
     pub(super) fn misread(&self) -> Option<String> {
         let Self::Single(name) = self else {
             return None;
@@ -196,8 +196,8 @@ impl ProxyHeader {
         }
     }
 
-    /// Returns the client's address behind proxies in these ranges: the first one from the right that is in none of them, or else
-    /// the farthest. An item that is not an address is never skipped.
+    /// Returns the client's address behind proxies in these ranges: the first one from the right that is in none of them, or the
+    /// leftmost if all are. An item that is not an address is never skipped.
     pub(super) fn first_untrusted(
         &self,
         headers: &HeaderMap,
@@ -216,8 +216,8 @@ impl ProxyHeader {
         })
     }
 
-    /// Returns the client's address: chosen from the items of a list, of which the last comes first, or the only one of
-    /// a header with a single address.
+    /// Returns the client's address. From a list, `choose` selects it among the items, the last one first. A header with a single
+    /// address has only this one.
     fn client(
         &self,
         headers: &HeaderMap,
@@ -249,7 +249,7 @@ fn single(
     }
 }
 
-/// A fault of a header that does not name the client, with the remedy.
+/// The reason why a header does not name the client, with the remedy.
 type HeaderFault = &'static str;
 
 const ABSENT: HeaderFault = "is missing in a request from a trusted proxy: configure the proxy to write the address of its peer into it, \
@@ -271,15 +271,15 @@ const TOO_FEW: HeaderFault = "is missing or has fewer items than hops: prevent r
 /// A way to find a client's address.
 #[derive(Clone, Debug)]
 pub(super) enum Address {
-    /// At the other end of the connection.
+    /// The address at the other end of the connection.
     Peer,
-    /// By a user's function.
+    /// The address that a user's function returns.
     Custom(Custom),
-    /// In a header, if the peer is a proxy in these ranges, or on a unix socket if that is trusted.
+    /// The address in a header, if the peer is a proxy in these ranges, or on a unix socket if that is trusted.
     Trusted(Ranges, ProxyHeader, bool),
-    /// In a header, behind this number of hops.
+    /// The address in a header, behind this number of hops.
     Hops(usize, ProxyHeader),
-    /// In the headers of any peer, as in the container registry.
+    /// The address in the headers of any peer, as in the container registry.
     Registry,
 }
 
@@ -297,7 +297,7 @@ impl Address {
         }
     }
 
-    /// Does the same where there is more to look at than the connection.
+    /// Does the same for all other cases than the peer's address.
     #[inline(never)]
     fn find_behind_proxies(&self, parts: &Parts) -> Result<IpAddr, MissingId> {
         let headers = &parts.headers;
@@ -370,7 +370,7 @@ fn peer_ip(parts: &Parts) -> Option<IpAddr> {
     extensions.get::<SocketAddr>().map(SocketAddr::ip)
 }
 
-/// Converts an address that stands for an IPv4 one. The unspecified address counts as none.
+/// Converts an address that stands for an IPv4 address. The unspecified address counts as missing.
 #[inline]
 fn known(ip: Option<IpAddr>, unknown: &'static str) -> Result<IpAddr, MissingId> {
     match ip.map(canonical_ip) {

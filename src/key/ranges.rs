@@ -21,7 +21,7 @@ impl From<String> for ProxiesError {
     }
 }
 
-/// Ranges of addresses, sorted, none within another.
+/// Ranges of addresses, sorted. None is within another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ranges(Arc<[IpNet]>);
 
@@ -52,7 +52,7 @@ impl Ranges {
     }
 
     pub(super) fn contains(&self, ip: IpAddr) -> bool {
-        // The last range that does not begin after the address.
+        // Finds the last range that does not begin after the address.
         let after = self.0.partition_point(|range| range.network() <= ip);
         let last = after.checked_sub(1);
         last.is_some_and(|i| self.0[i].contains(&ip))

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::id::{Id, IdError};
 
-/// The route that axum has matched, as written in the router: `/users/{id}`. Alone, it gives each route one bucket.
-/// In a tuple with another extractor, it gives each client one bucket per route.
+/// The route that axum has matched, as written in the router: `/users/{id}`. Used alone, it gives each route one bucket. In a tuple
+/// with another extractor, it gives each client one bucket per route.
 ///
 /// Layers added with `Router::layer` and `Router::route_layer` see it, and layers around the whole router do not. All
 /// requests without a known route, such as those to the fallback, share the id `unmatched`.
@@ -30,7 +30,7 @@ pub struct MatchedPath;
 
 impl KeyExtractor for MatchedPath {
     fn extract(&self, parts: &Parts) -> Result<Option<Id>, MissingId> {
-        // It differs from every route, because routes begin with a slash.
+        // This id differs from every route, because routes begin with a slash.
         Ok(Some(route_of(parts).unwrap_or("unmatched").into()))
     }
 
@@ -45,12 +45,12 @@ impl KeyExtractor for MatchedPath {
 /// have one bucket. An extractor that splits the path of the URI itself gives them a bucket each, so that a client
 /// has a new bucket for each spelling.
 ///
-/// Layers added with `Router::layer` and `Router::route_layer` see the parameters, and layers around the whole router
-/// do not. A request whose route has no such parameter, or that no route has matched, is refused with 500, and the
-/// reason is logged. Use `Router::route_layer` on routes that have the parameter, which also leaves a 404 a 404. Parameters that are not UTF-8, or longer than 1024 bytes, are refused with 400.
-/// A service of its own behind `Router::nest_service` has no route.
+/// Layers added with `Router::layer` and `Router::route_layer` see the parameters, and layers around the whole router do not. A
+/// request whose route has no such parameter, or that no route has matched, is refused with 500, and the reason is logged. Use
+/// `Router::route_layer` on routes that have the parameter. Requests without a route are then answered with 404. Parameters that
+/// are not UTF-8, or longer than 1024 bytes, are refused with 400. A service behind `Router::nest_service` has no route.
 ///
-/// Anybody can write any name into a path. If an unknown name reaches your handler, limit by address as well.
+/// Clients can write any name into a path. If unknown names reach your handler, limit by address as well.
 ///
 /// ```
 /// use axum::{Router, extract::Path, routing::get};
@@ -93,7 +93,7 @@ impl PathParam {
 
 impl KeyExtractor for PathParam {
     fn extract(&self, parts: &Parts) -> Result<Option<Id>, MissingId> {
-        // Nested routers remove their prefix from the URI.
+        // A nested router removes its prefix from the URI, so the original one is used.
         let original = parts.extensions.get::<OriginalUri>();
         let path = original.map_or(&parts.uri, |uri| &uri.0).path();
         let value = route_of(parts).and_then(|route| param(route, path, &self.name));
@@ -129,8 +129,8 @@ pub(crate) fn route_of(request: &Parts) -> Option<&str> {
 /// Returns the value of a parameter in a path that a route has matched. A nested router can repeat the name of an outer one: its
 /// handler sees the inner one, which comes last.
 ///
-/// A parameter is the whole end of a segment, or `{*name}` the end of the path. Axum keeps the values, too, but in an extension that
-/// nobody else can read without copying all extensions.
+/// A parameter ends with its segment, and `{*name}` ends with the path. Axum also keeps the values, but in an extension that cannot
+/// be read without copying all extensions.
 fn param<'a>(route: &str, path: &'a str, name: &str) -> Option<&'a str> {
     let mut found = None;
     let mut rest = path;
@@ -140,7 +140,7 @@ fn param<'a>(route: &str, path: &'a str, name: &str) -> Option<&'a str> {
         match opened {
             Some((_, of_part)) if of_part.strip_prefix('*') == Some(name) => return Some(rest),
             Some((before, of_part)) if of_part == name => found = segment.strip_prefix(before),
-            // Something between two routers has rewritten the path, so nobody knows the parameter.
+            // A layer between two routers has rewritten the path, so the parameter is not known.
             None if part != segment && !part.contains('{') => return None,
             _ => {}
         }

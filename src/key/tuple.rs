@@ -46,7 +46,8 @@ fn parts_fit(extractors: &[&dyn KeyExtractor], format: IdFormat) -> bool {
     }
 }
 
-/// Joins the ids of several extractors: those of a pair in the formats of its parts, and all others as they are.
+/// Joins the ids of several extractors. For a format of pairs, each id is folded in the format of its part, and otherwise it is
+/// used as it is.
 fn join(
     extractors: &[&dyn KeyExtractor],
     parts: &Parts,

@@ -19,8 +19,8 @@ pub(super) const MAX_LEN: usize = 1024;
 /// Otherwise the request has no id. A client that can set the header chooses its own bucket, so use a header that
 /// only your gateway can set.
 ///
-/// The id is a [secret](Id::secret), because many headers hold keys, tokens or sessions: refusals and events contain a hash
-/// of it. For a header that is no secret, use [`shown`](Self::shown).
+/// The id is a [secret](Id::secret), because many headers hold keys, tokens or sessions: refusals and events contain a hash of it.
+/// For a header that is not a secret, use [`shown`](Self::shown).
 ///
 /// ```
 /// use tollgate::{Rule, key::HeaderId};
@@ -51,8 +51,8 @@ impl HeaderId {
         }
     }
 
-    /// Shows the ids in refusals and events. Use it for headers whose values are no secrets, such as the number of an
-    /// account. The text of a refusal is then `too many requests (…) from 12345678`.
+    /// Shows the ids in refusals and events. Use it for headers whose values are not secret, such as the number of an account. The
+    /// text of a refusal is then `too many requests (…) from 12345678`.
     #[must_use]
     pub fn shown(mut self) -> Self {
         self.is_shown = true;
@@ -184,7 +184,7 @@ impl<T: Send + Sync + 'static> KeyExtractor for ExtensionId<T> {
     }
 
     fn invalid(&self, error: &IdError) -> MissingId {
-        // Neither the client nor the log should see the id.
+        // The error must not quote the id, neither to the client nor in the log.
         let error = error.clone().secret_if(true);
         MissingId::server(format!("extension `{}`: {error}", type_name::<T>()))
     }

@@ -25,7 +25,7 @@ pub enum Headers {
     ///     https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-11
     #[default]
     Draft11,
-    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, this in seconds since the Unix epoch, for the strictest limit.
+    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset` for the strictest limit. The reset is in seconds since the Unix epoch.
     XRateLimitEpoch,
     /// The fields of [`XRateLimitEpoch`](Self::XRateLimitEpoch), with the reset in seconds from now.
     XRateLimitDelta,
@@ -33,7 +33,7 @@ pub enum Headers {
     None,
 }
 
-/// The fields of a layer for a response.
+/// The fields that a layer adds to a response.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseFields {
     policy: Option<HeaderValue>,
@@ -55,7 +55,7 @@ impl Headers {
         fields.iter().cloned().chain(ours).collect()
     }
 
-    /// Writes the fields where they stay.
+    /// Writes the fields. They are passed by reference, because moving them takes time.
     #[inline]
     pub(crate) fn write(
         self,
@@ -76,8 +76,8 @@ impl Headers {
 }
 
 impl ResponseFields {
-    /// Adds the fields to those of inner layers. A single one shows the layer that has less left.
-    // This is not inlined, so that its caller can be. Otherwise, the response is copied twice.
+    /// Adds the fields to those of inner layers. A field that can occur only once shows the layer that has less left.
+    // Not inlined, so that the caller can be. Otherwise, the response is copied twice.
     #[inline(never)]
     pub(crate) fn add_to(&mut self, headers: &mut HeaderMap) {
         if let Some(policy) = self.policy.take() {
@@ -92,7 +92,7 @@ impl ResponseFields {
     }
 }
 
-/// The most bytes of an item of `RateLimit` after its lead: a separator, numbers, and the name of a parameter.
+/// The most bytes of an item of `RateLimit`, apart from its lead: a separator, two numbers, and the name of a parameter.
 const FIGURES: usize = 2 + 10 + ";t=".len() + 20;
 /// The longest list that is written on the stack, such as that of four limits with short names.
 const SHORT: usize = 256;
@@ -152,12 +152,12 @@ fn push_number(rest: &mut &mut [u8], number: u64) {
 struct XRateLimit {
     limit: u32,
     remaining: u32,
-    /// `None` if the bucket is never full again, or nobody knows when.
+    /// `None` if it is not known when the bucket is full, or if it never is.
     reset: Option<u64>,
 }
 
 impl XRateLimit {
-    /// Takes the fields of the strictest limit. The reset is counted from 1970 if the time is given, and else from now.
+    /// Creates the fields of the strictest limit. With `now`, the reset counts from 1970, and otherwise from the present.
     fn new(decided: DecidedCharges<'_>, now: Option<Timestamp>) -> Option<Box<Self>> {
         let (member, decision) = decided.strictest()?;
         let limit = member.by?;

@@ -72,8 +72,8 @@ pub struct Registry;
 pub struct PlainText;
 
 impl Problem {
-    /// Uses the registered types: `quota-exceeded`, `temporary-reduced-capacity` and `abnormal-usage-detected`, and
-    /// `about:blank` for everything else. If limits deny the request, `violated-policies` lists their names.
+    /// Creates the format with the registered types: `quota-exceeded`, `temporary-reduced-capacity` and `abnormal-usage-detected`,
+    /// and `about:blank` for everything else. If limits deny the request, `violated-policies` lists their names.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -81,8 +81,7 @@ impl Problem {
         }
     }
 
-    /// Uses the types that ACME clients know ([RFC 8555, section 6.7]), such as
-    /// `urn:ietf:params:acme:error:rateLimited`.
+    /// Creates the format with the types of ACME ([RFC 8555, section 6.7]), such as `urn:ietf:params:acme:error:rateLimited`.
     ///
     /// [RFC 8555, section 6.7]: https://www.rfc-editor.org/rfc/rfc8555#section-6.7
     #[must_use]
@@ -112,7 +111,7 @@ impl ResponseFormat for Problem {
         let codes = refusal.reason.codes();
         let phrase = refusal.status.canonical_reason().unwrap_or_default();
         let (kind, title) = match codes.problem {
-            // ACME has no titles, so they are the status's own text.
+            // ACME defines no titles, so the title is the text of the status.
             _ if self.has_acme_types => (codes.acme, phrase),
             problem => problem.unwrap_or(("about:blank", phrase)),
         };
@@ -173,8 +172,8 @@ pub(super) fn response(
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    // Content-Type, Retry-After, Link, Cache-Control and the two fields of the limits. Room for a seventh would
-    // double the size of the table.
+    // Six headers: Content-Type, Retry-After, Link, Cache-Control and the two fields of the limits. Room for a seventh would double
+    // the table.
     headers.reserve(6);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     response

@@ -17,8 +17,8 @@ const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 /// The characters to escape in a gRPC message: all but printable ASCII, and `%`.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// Returns whether a request is one of gRPC or of gRPC-Web, by its content type. The HTTP version does not tell: a layer outside that
-/// turns gRPC-Web into gRPC leaves the version of HTTP/1.1.
+/// Returns whether a request is one of gRPC or of gRPC-Web, by its content type. The HTTP version does not matter: an outer layer
+/// that turns gRPC-Web into gRPC leaves the version at HTTP/1.1.
 pub(super) fn is_grpc(request: &Parts) -> bool {
     let content_type = request.headers.get(header::CONTENT_TYPE);
     let bytes = content_type.map_or(&b""[..], HeaderValue::as_bytes);
@@ -35,7 +35,7 @@ pub(super) fn refused(refusal: &Refusal<'_>) -> Response<Bytes> {
     let message = refusal.message();
     let mut response = response(StatusCode::OK, GRPC, Bytes::new());
     let headers = response.headers_mut();
-    // gRPC-Web has its own content types, and a client expects the type that it sent.
+    // gRPC-Web has its own content types, and clients expect the type that they have sent.
     if let Some(own) = refusal.request.headers.get(header::CONTENT_TYPE) {
         headers.insert(header::CONTENT_TYPE, own.clone());
     }
@@ -58,7 +58,7 @@ fn pushback(wait: Option<Duration>) -> i32 {
     i32::try_from(ms).unwrap_or(i32::MAX)
 }
 
-/// `grpc-status-details-bin`.
+/// Writes the header Writes the header `grpc-status-details-bin`.
 #[cfg(feature = "tonic")]
 mod details {
     use http::HeaderMap;

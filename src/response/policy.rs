@@ -1,4 +1,4 @@
-//! The decisions and limits that clients see. The texts for common combinations of limits are written once.
+//! The decisions and limits that clients see. The field for a common combination of limits is written once and kept.
 
 use std::{
     fmt::Write,
@@ -15,7 +15,7 @@ use crate::{
     rule::{LayerRule, Rules},
 };
 
-/// The decisions on what a request is charged.
+/// The members that a request is charged to, with the decisions on them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DecidedCharges<'a> {
     pub(crate) in_force: &'a LimitsInForce,
@@ -29,7 +29,7 @@ impl<'a> DecidedCharges<'a> {
         self.members.iter().zip(self.decisions)
     }
 
-    /// Returns what clients see.
+    /// Returns the members that clients see, with the decisions on them.
     #[inline]
     pub(super) fn shown(self) -> impl Iterator<Item = (&'a Member<'a>, &'a Decision)> {
         self.iter()
@@ -41,7 +41,7 @@ impl<'a> DecidedCharges<'a> {
         self.decisions.iter().any(Decision::denies)
     }
 
-    /// Returns the strictest limit that clients see, the first of several that are equal.
+    /// Returns the strictest limit that clients see. If several are equal, the first of them.
     pub(super) fn strictest(self) -> Option<(&'a Member<'a>, &'a Decision)> {
         self.shown().reduce(|first, second| {
             let is_stricter = second.1.strictness() > first.1.strictness();

@@ -12,7 +12,7 @@ use crate::{
     random,
 };
 
-/// The time after which a client should come back if nobody knows better: to a store that does not answer, and for a permit.
+/// The time after which a client should come back if no better one is known: if the store does not answer, or for a permit.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Registered types of problem documents, with their titles.
@@ -74,7 +74,7 @@ pub enum Reason<'a> {
     },
     /// The request should have an id, but has none.
     NoId(&'a MissingId),
-    /// The store does not answer.
+    /// The store did not answer.
     Unavailable,
     /// The rules do not fit the limits, which is logged.
     Misconfigured,
@@ -160,7 +160,7 @@ impl<'a> Refusal<'a> {
         let mut denials: Vec<_> = denying
             .map(|(member, decision)| Denial::new(member, decision))
             .collect();
-        // It is stable, so of several that are equal, the first rule's comes first.
+        // The sort is stable, so equal denials stay in the order of their rules.
         denials.sort_by_key(|denial| Reverse(denial.decision.strictness()));
         let waits = denials.iter().map(Denial::wait);
         let wait = waits.reduce(|one, other| Some(one?.max(other?))).flatten();
@@ -194,8 +194,8 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// Returns the time that the client should wait, exact to a microsecond; `None` if waiting is pointless. It is the
-    /// same on each call, and in gRPC's `RetryInfo`.
+    /// Returns the time that the client should wait, in microseconds; `None` if waiting does not help. It is the same on each call,
+    /// and the same as in gRPC's `RetryInfo`.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.wait
@@ -204,11 +204,11 @@ impl<'a> Refusal<'a> {
     /// Returns [`retry_after`](Self::retry_after) in whole seconds, rounded up, at least 1, as in `Retry-After`.
     #[must_use]
     pub fn retry_after_secs(&self) -> Option<u64> {
-        // 0 would invite the next request at once.
+        // With 0, clients would send the next request at once.
         self.wait.map(|wait| ceil_secs(wait).max(1))
     }
 
-    /// All limits that deny the request, the strictest first, or the one whose most its cost exceeds.
+    /// All limits that deny the request, the strictest first. For a cost that can never pass, the limit that it exceeds.
     #[must_use]
     pub fn denials(&self) -> &[Denial<'a>] {
         match self.reason {
@@ -251,7 +251,7 @@ impl<'a> Refusal<'a> {
 }
 
 impl NotAdmitted {
-    /// Answers the request of the client by its refusal.
+    /// Creates the refusal of a request by a handler's own limit, and answers with it.
     pub(crate) fn refused<T>(&self, request: &Parts, answer: impl FnOnce(Refusal<'_>) -> T) -> T {
         match &*self.0 {
             NotAdmittedBy::Limit { client, decision } => {
@@ -273,9 +273,9 @@ impl NotAdmitted {
     }
 }
 
-/// Returns the reference of a refusal. Of a thousand million refusals, two have the same one with a probability of 0.35.
+/// Returns the reference of a refusal. Among a thousand million refusals, two have the same reference with a probability of 0.35.
 fn reference() -> String {
-    // Crockford's leave out I, L, O and U, which people misread.
+    // Crockford's base 32, without I, L, O and U, which people misread.
     const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let random = random::number();
     let digits = (0..12).map(|digit| DIGITS[(random >> (5 * digit) & 31) as usize]);
@@ -336,7 +336,7 @@ impl<'a> Denial<'a> {
         let most = self.member.by.and_then(Limit::max_cost);
         match most.filter(|most| self.cost > *most) {
             _ if is_blocked => Reason::Blocked,
-            // Only tiers are asked for it.
+            // Only tiers have such a most.
             Some(most) => Reason::TooCostly { most },
             None => Reason::OverLimit,
         }
@@ -345,7 +345,7 @@ impl<'a> Denial<'a> {
     /// Returns the time until the limit would admit the request; `None` if it never will.
     fn wait(&self) -> Option<Duration> {
         match self.decision.retry_after() {
-            // Nobody knows when a permit comes back.
+            // It is not known when a permit comes back.
             None if self.decision.has_permits() => Some(SOON),
             wait => wait,
         }

@@ -18,9 +18,9 @@ use crate::{decision::Decision, limiter::is_listened_to, metrics, random, rule::
 #[derive(Clone)]
 pub(crate) struct Responder {
     pub(crate) format: Arc<dyn ResponseFormat>,
-    /// Whether gRPC requests are refused as such.
+    /// Whether gRPC requests are refused with a gRPC status.
     pub(crate) speaks_grpc: bool,
-    /// The most by which waits are lengthened, so that clients do not come back together.
+    /// The longest random time that is added to waits, so that clients do not come back together.
     pub(crate) jitter: Duration,
 }
 
@@ -41,7 +41,7 @@ impl Responder {
             self.format.respond(&refusal)
         };
         if is_grpc {
-            // Closures that charge by outcome see the status that the reason has in HTTP.
+            // The status that closures which charge by outcome see: that of a refusal over plain HTTP.
             response
                 .extensions_mut()
                 .insert(RefusalStatus(refusal.status));
@@ -95,7 +95,7 @@ pub(super) fn record(refusal: &Refusal<'_>) {
 
 /// Emits the event of a refusal by a limit, or for another reason.
 fn emit(refusal: &Refusal<'_>, denial: Option<&Denial<'_>>) {
-    // A store that has not answered leaves no figures.
+    // If the store has not answered, there are no figures.
     let decision = denial
         .map(|denial| denial.decision)
         .filter(|decision| decision.limited());
@@ -126,7 +126,7 @@ fn emit(refusal: &Refusal<'_>, denial: Option<&Denial<'_>>) {
     );
 }
 
-/// Without axum, no route is known.
+/// Without axum, the route is not known.
 #[cfg(not(feature = "axum"))]
 fn route_of(_: &http::request::Parts) -> Option<&str> {
     None

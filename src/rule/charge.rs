@@ -1,4 +1,4 @@
-//! What a request is charged by the rules of a layer.
+//! Prepares what the rules of a layer charge a request.
 
 use std::{
     iter::{self, zip},
@@ -22,12 +22,12 @@ use crate::{
     transaction::{Mode, Operation},
 };
 
-/// What a rule has found in a request.
+/// The client that a rule has found in a request.
 #[derive(Debug, Default)]
 pub(crate) struct FoundClient {
     /// The client in the canonical form of the limit's ids.
     id: Option<Id>,
-    /// The limit that the request has brought.
+    /// The values of the limit, if they have come with the request.
     values: Option<Box<Limit>>,
 }
 
@@ -38,19 +38,19 @@ impl FoundClient {
     };
 }
 
-/// The rules of a layer. Of those that are joined by [`Rule::or_else`], at most one charges a request.
+/// The rules of a layer. At most one of several rules that are joined by [`Rule::or_else`] charges a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules(Arc<[LayerRule]>);
 
-/// A rule of a layer, with what does not depend on the request.
+/// A rule of a layer, with its position in a chain and its mode.
 #[derive(Clone, Debug)]
 pub(crate) struct LayerRule {
     pub(crate) rule: Rule,
-    /// Whether it is for requests that the rule before it leaves.
+    /// Whether the rule is for requests that the rule before it passes on.
     is_alternative: bool,
-    /// Whether the rule after it is for requests that this one leaves.
+    /// Whether the rule after it is for requests that this one passes on.
     has_alternative: bool,
-    /// Whether a mistake of the server was logged for which requests try the next rule.
+    /// Whether it was logged that a mistake of the server makes requests try the next rule.
     falls_back: Arc<AtomicBool>,
     mode: Mode,
 }
@@ -72,12 +72,12 @@ pub enum OnMissing {
     Shared,
 }
 
-/// What a rule does with a request.
+/// The effect of a rule on a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RuleEffect {
-    /// It charges the request or not, and no alternative is tried.
+    /// It has charged the request or decided not to. No alternative is tried.
     Done,
-    /// It leaves the request to the next alternative.
+    /// It passes the request on to the next alternative.
     PassedOn,
 }
 
@@ -111,7 +111,7 @@ impl Rules {
         self.0.iter()
     }
 
-    /// Returns the rules that exclude each other.
+    /// Returns the chains of rules, of which at most one rule charges a request.
     pub(crate) fn chains(&self) -> impl Iterator<Item = &[LayerRule]> {
         self.0.chunk_by(|_, next| next.is_alternative)
     }
@@ -121,8 +121,9 @@ impl Rules {
         &self.0[index as usize]
     }
 
-    /// Prepares what a request is charged, with one member for each bucket. If a rule finds no id and refuses the request for that,
-    /// `missing` becomes the reason. `own` are the indexes of the rules' own limits, and `found` has an element for what each rule finds.
+    /// Prepares the members that a request is charged to, one for each bucket. If a rule finds no id and refuses the request for
+    /// that, `missing` becomes the reason. `own` has the index of each rule's own limit, and `found` has an element for the client
+    /// of each rule.
     #[inline]
     pub(crate) fn charge<'a>(
         &self,
@@ -156,7 +157,7 @@ impl LayerRule {
         let mut mode = outcome.map_or(Mode::CheckAndSpend, |outcome| outcome.mode);
         let named = limits.get(&rule.limit);
         if named.is_some_and(NamedLimit::is_block) && rule.cost == 1 {
-            // A list of blocked clients is looked at, and not charged.
+            // A list of blocked clients is only read, not charged.
             rule.cost = 0;
             mode = Mode::CheckOnly;
         }
@@ -169,7 +170,7 @@ impl LayerRule {
         }
     }
 
-    /// Prepares what a request is charged. The error refuses the request.
+    /// Prepares the charge of the rule. An error refuses the request.
     #[inline]
     fn charge<'a>(
         &self,
@@ -221,7 +222,7 @@ impl LayerRule {
         Ok(RuleEffect::Done)
     }
 
-    /// Prepares a member, or adds the cost to that of a rule before for the same bucket.
+    /// Adds a member, or adds the cost to a member of an earlier rule that has the same bucket.
     #[inline]
     fn add<'a>(
         &self,
@@ -274,7 +275,7 @@ impl LayerRule {
         let Some(name) = choice.and_then(|choice| (choice.choose)(request)) else {
             return Ok(own);
         };
-        // A list of blocked clients cannot be chosen: it is not charged.
+        // A list of blocked clients cannot be chosen, because it is not charged.
         let limit = limits.get(name).filter(|limit| !limit.is_block());
         limit.ok_or_else(|| self.unknown(name, limits))
     }
@@ -289,7 +290,7 @@ impl LayerRule {
         MissingId::limit("the server has chosen a limit that it does not have")
     }
 
-    /// Says why the limit that a request has brought does not fit the rule, if it does not.
+    /// Returns the error if the limit that has come with a request does not fit the rule.
     fn misfit(&self, limit: &Limit) -> Option<MissingId> {
         let reason = self.rule.refuses(limit)?;
         self.log_once(|| format!("they bring the limit `{limit}`: {reason}"));
@@ -308,7 +309,7 @@ impl LayerRule {
         }
     }
 
-    /// Returns whether a request may have to wait in line, as far as the rule is concerned.
+    /// Returns whether the rule allows its requests to wait in line.
     pub(super) fn waits(&self) -> bool {
         !self.rule.no_wait && self.mode == Mode::CheckAndSpend
     }

@@ -1,4 +1,4 @@
-//! What rules need of the limits, when they are added to a layer and on each reload.
+//! Checks rules against the limits, when they are added to a layer and on each reload.
 
 use super::{
     Rule,
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Rules {
-    /// Checks that the limits have what the rules need. `before` are the limits that they would replace.
+    /// Checks that the limits fit the rules. `before` are the limits that would be replaced.
     pub(crate) fn check(
         &self,
         before: Option<&Limits>,
@@ -59,7 +59,7 @@ impl Rules {
             }
         }
         if before.is_some() {
-            // If a reload brings a line and permits together, the requests that meet both are refused.
+            // After a reload that combines a line with permits, the requests that meet both are refused.
             return Ok(());
         }
         self.check_lines(limits)
@@ -86,8 +86,8 @@ impl Rules {
         Err(LimitsError::of_limit(permits.name(), message))
     }
 
-    /// Checks the values that are new by what a rule does, and by what rules of one limit cost a request that meets them all in
-    /// one bucket.
+    /// Checks new values of limits against each rule, and against the sum of the costs of all rules that a request can meet in one
+    /// bucket.
     fn check_values<'a>(
         &'a self,
         rule: &Rule,
@@ -127,7 +127,8 @@ impl Rules {
 }
 
 impl Rule {
-    /// Says why a limit cannot be charged by the rule, or corrected after the request. A cost above its burst is not meant.
+    /// Returns the reason why the rule cannot charge a limit, or correct its charge after the request. It does not check whether
+    /// the cost is above the burst.
     pub(super) fn refuses(&self, limit: &Limit) -> Option<String> {
         let algorithm = limit.algorithm()?;
         if let Err(reason @ AskError::Minimum(_)) =
@@ -140,7 +141,7 @@ impl Rule {
             return Some(AskError::Correction(outcome.setter).to_string());
         }
         if outcome.mode == Mode::CheckOnly {
-            // Nothing is given back.
+            // These rules refund nothing.
             return None;
         }
         let refund = Ask::new(Verb::Refund, 1).of(Some(Charge::default()));
@@ -151,13 +152,13 @@ impl Rule {
         ))
     }
 
-    /// Returns whether the rule is one for a list of blocked clients.
+    /// Returns whether the rule only reads, as that of a list of blocked clients does.
     fn only_looks(&self) -> bool {
         let is_plain = self.choice.is_none() && self.values.is_none() && self.by_outcome.is_none();
         is_plain && self.cost == 0 && self.cost_by.is_none()
     }
 
-    /// Returns whether both charge every request to one limit in the same way.
+    /// Returns whether both rules charge every request to the same limit in the same way.
     fn repeats(&self, other: &Self) -> bool {
         let is_plain = |rule: &Self| rule.skips.is_empty() && rule.choice.is_none();
         self.limit == other.limit
@@ -166,7 +167,7 @@ impl Rule {
             && is_plain(other)
     }
 
-    /// Returns whether the charges of both can be one.
+    /// Returns whether one member can have the charges of both rules.
     fn agrees_with(&self, other: &Self) -> bool {
         let settings = |rule: &Self| (rule.on_failure, rule.no_wait);
         let is_plain = |rule: &Self| rule.values.is_none() && rule.by_outcome.is_none();

@@ -8,7 +8,7 @@ use super::path::{lies_at, mistake, resolved};
 
 pub(crate) type Condition = dyn Fn(&Parts) -> bool + Send + Sync;
 
-/// A list of conditions, of which one is enough.
+/// A list of conditions. It holds if one of them does.
 #[derive(Clone, Default)]
 pub(crate) struct Conditions(Vec<Arc<Condition>>);
 
@@ -21,7 +21,8 @@ impl Conditions {
         self.0.is_empty()
     }
 
-    /// Returns whether a condition holds for a request, whatever a router makes of its path.
+    /// Returns whether a condition holds for a request and, if its path is disguised, also for the path that a router may resolve
+    /// it to.
     #[inline]
     pub(crate) fn hold(&self, request: &Parts) -> bool {
         let mut holding = self.0.iter().filter(|condition| condition(request));
@@ -31,7 +32,7 @@ impl Conditions {
         })
     }
 
-    /// Returns whether a condition holds for a request, or for what a router may make of its path.
+    /// Returns whether a condition holds for a request or for the path that a router may resolve its path to.
     pub(crate) fn may_hold(&self, request: &Parts) -> bool {
         let one_holds = |request: &Parts| self.0.iter().any(|condition| condition(request));
         one_holds(request) || undisguised(request).is_some_and(|other| one_holds(&other))

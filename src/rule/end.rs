@@ -1,4 +1,4 @@
-//! The end of a request, and what a rule charges for it.
+//! The end of a request, and charges that depend on it.
 
 use std::sync::Arc;
 
@@ -20,19 +20,19 @@ pub struct RequestEnd<'a> {
 /// How a request ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RequestResult<'a> {
-    /// With a response, of whose body so many bytes were sent.
+    /// With a response, and the number of bytes of its body that were sent.
     Response(&'a Parts, u64),
     Failed,
     Abandoned,
 }
 
-/// The status of a gRPC refusal, in the response's extensions. The response itself has 200.
+/// The HTTP status for the reason of a gRPC refusal, in the response's extensions. The response itself has the status 200.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RefusalStatus(pub(crate) StatusCode);
 
 impl<'a> RequestEnd<'a> {
-    /// The extensions that the request had when it passed the layer: those of outer layers, without later ones. A
-    /// counter behind an [`Arc`] is available here however the request ends.
+    /// The extensions that the request had when it passed the layer: those of outer layers, but not those of inner ones. A counter
+    /// behind an [`Arc`] is available here however the request ends.
     #[must_use]
     pub fn request_extensions(&self) -> &'a Extensions {
         self.request
@@ -58,8 +58,8 @@ impl<'a> RequestEnd<'a> {
         Some(refused.map_or(parts.status, |RefusalStatus(status)| *status))
     }
 
-    /// The gRPC status in the response's head. It is there if the call failed before anything was sent. A stream that fails
-    /// half-way has it in its trailers, which are not read.
+    /// The gRPC status in the response's head. It is there if the call failed before anything was sent. A stream that fails later
+    /// has it in its trailers, which are not read.
     #[must_use]
     pub fn grpc_status(&self) -> Option<i32> {
         let status = self.response()?.headers.get("grpc-status")?;
@@ -72,7 +72,8 @@ impl<'a> RequestEnd<'a> {
         matches!(self.outcome, RequestResult::Failed)
     }
 
-    /// Returns whether there was neither a response nor an error. If the client leaves after the head, there was a response.
+    /// Returns whether there was neither a response nor an error. If the client leaves after the head of the response, the request
+    /// is not abandoned.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         matches!(self.outcome, RequestResult::Abandoned)
@@ -89,18 +90,19 @@ impl<'a> RequestEnd<'a> {
     }
 }
 
-/// The final cost of a request, if it is not what was charged before the request.
+/// Returns the final cost of a request, from the cost that was decided and the end of the request. `None` leaves the charge
+/// unchanged.
 type FinalCost = dyn Fn(u32, &RequestEnd<'_>) -> Option<u32> + Send + Sync;
 
 /// A charge that depends on how the request ends.
 #[derive(Clone)]
 pub(crate) struct OutcomeCharge {
-    /// The setter of [`Rule`](super::Rule) that has chosen it.
+    /// The setter of [`Rule`](super::Rule) that has set it.
     pub(super) setter: &'static str,
-    /// How the request is decided.
+    /// The mode in which the request is decided.
     pub(super) mode: Mode,
-    /// Whether it is settled at the end of the response, and not at its head.
+    /// Whether the charge is settled at the end of the response, not at its head.
     pub(crate) is_by_end: bool,
-    /// Takes the cost that was decided.
+    /// The closure that returns the final cost.
     pub(crate) final_cost: Arc<FinalCost>,
 }

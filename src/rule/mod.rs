@@ -67,7 +67,7 @@ pub struct Rule {
     extractor: Arc<dyn KeyExtractor>,
     /// The type of the extractor.
     extracts: TypeId,
-    /// The cost of a request, or the least of one if it is computed.
+    /// The cost of a request. If it is computed, the least cost.
     cost: u32,
     cost_by: Option<Arc<CostBy>>,
     pub(crate) by_outcome: Option<OutcomeCharge>,
@@ -146,14 +146,14 @@ impl Rule {
         self.set(|rule| rule.choice = Some(choice.clone()))
     }
 
-    /// Takes the values of the limit from the request, such as those of the customer's plan, which an authentication layer has
-    /// put into its extensions. `None` is the named limit, and [`Limit::UNLIMITED`] no limit. An override of the client still
-    /// wins, because that is the operator's word.
+    /// Takes the values of the limit from the request, such as those of the customer's plan, which an authentication layer has put
+    /// into its extensions. `None` is the named limit, and [`Limit::UNLIMITED`] no limit. An override of the client takes
+    /// precedence, because operators write it.
     ///
-    /// Clients can have limits of different algorithms: each has a bucket of its own. If a client's limit changes, a window or a
-    /// quota keeps what was spent, and a token bucket the time until it is full. A limit that the rule or the backend cannot take
-    /// refuses the request with 500, and the reason is logged once; a cost above its burst, with 413. The
-    /// [recipe](crate::guide::recipes::database) reads plans from a database.
+    /// Clients can have limits of different algorithms, each with its own bucket. If a client's limit changes, the bucket stays: a
+    /// window or a quota keeps the units that were used, and a token bucket keeps the time until it is full. If the rule or the
+    /// backend cannot use a limit, the request is refused with 500, and the reason is logged once. If the cost is above its burst,
+    /// the request is refused with 413. The [recipe](crate::guide::recipes::database) reads plans from a database.
     ///
     /// ```
     /// use tollgate::{Limit, Rule, key::ExtensionId};
@@ -217,10 +217,9 @@ impl Rule {
 
     /// Checks the limit before the request, and charges after the response head if the closure returns `true`.
     ///
-    /// Concurrent requests are all checked before the first one is charged. They can then all be charged, into debt
-    /// if necessary. If there must never be more requests in flight than the limit allows, as with guesses of a
-    /// password, use [`refund_if`](Self::refund_if). This setter replaces `refund_if` and
-    /// [`settle_by`](Self::settle_by).
+    /// Concurrent requests are all checked before the first one is charged, so all of them can pass and be charged, into debt if
+    /// necessary. If there must never be more requests in flight than the limit allows, as with guesses of a password, use
+    /// [`refund_if`](Self::refund_if). This setter replaces `refund_if` and [`settle_by`](Self::settle_by).
     ///
     /// ```
     /// use http::StatusCode;
@@ -272,10 +271,10 @@ impl Rule {
     /// charged, into debt if necessary. `None` leaves the charge unchanged, for example if the handler has
     /// [settled](crate::layer::LimitAssessment::settle) it. Limits with tiers cannot be settled.
     ///
-    /// **Charge for the handler's work**, not for what the client received. A client that disconnects before the
-    /// response has been [sent](RequestEnd::sent) nothing, so a rule that charges sent bytes would give it free work. Let
-    /// the handler count in an extension of the *request*, shared through an [`Arc`], which is available however the
-    /// request ends. If sent bytes are the cost, return `None` for requests without a response.
+    /// **Charge for the handler's work**, not for what the client received. A client that disconnects before the response has been
+    /// [sent](RequestEnd::sent) nothing, so a rule that charges sent bytes would give it free work. Let the handler count in an
+    /// extension of the *request*, shared through an [`Arc`]. It is available however the request ends. If sent bytes are the cost,
+    /// return `None` for requests without a response.
     ///
     /// **An upgraded connection**, such as a WebSocket, continues after its response (101, or 2xx to `CONNECT`). The
     /// closure is not called, and the whole reservation stays charged until the handler
@@ -351,15 +350,15 @@ impl Rule {
     /// # let _ = rule;
     /// ```
     ///
-    /// The limit, cost, failure policy and charging come from the rule that applies. A setter called after
-    /// `or_else` applies to all rules of the chain.
+    /// The limit, cost, failure policy and charging are those of the rule that finds an id. Setters that are called before
+    /// `or_else` change one rule, and setters that are called after it change all rules of the chain.
     ///
     /// - If a rule is [skipped](Self::skip_if), the next rule is tried, unless it is skipped too. To exempt a request
     ///   from all of them, call `skip_if` after `or_else`.
     /// - The [`on_missing`](Self::on_missing) of the last rule decides what happens if no rule finds an id.
     /// - If the [cost](Self::cost_by) of the rule that applies is 0, nothing is charged, and no other rule is tried.
     ///
-    /// Do not use ids that clients can invent in the first rule: each invented id has its own bucket.
+    /// Do not use ids that clients can invent in the first rule, because each invented id has its own bucket.
     pub fn or_else(mut self, mut other: Self) -> Self {
         let others = std::mem::take(&mut other.others);
         self.others.push(other);

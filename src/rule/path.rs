@@ -3,7 +3,7 @@
 /// The most levels of nested escapes that are resolved.
 const ROUNDS: usize = 4;
 
-/// Says what is wrong with a path to match, if anything is.
+/// Returns the mistake in a path pattern, if there is one.
 pub(super) fn mistake(path: &str) -> Option<String> {
     if !path.starts_with('/') {
         return Some(format!(
@@ -23,7 +23,7 @@ pub(super) fn mistake(path: &str) -> Option<String> {
     ))
 }
 
-/// Returns whether a path as it was sent is the pattern's, or lies below it.
+/// Returns whether a path, as it was sent, matches the pattern or lies below it.
 pub(super) fn lies_at(pattern: &str, path: &str) -> bool {
     match pattern
         .strip_suffix('*')
@@ -71,7 +71,7 @@ fn unescaped(path: &str) -> String {
     let mut rest = path;
     while let Some((before, mut after)) = rest.split_once('%') {
         unescaped.push_str(before);
-        // An escaped `%` can begin another escape.
+        // `%25` is an escaped `%`, which can begin another escape.
         while let Some(next) = after.strip_prefix("25") {
             after = next;
         }
@@ -106,7 +106,7 @@ fn without_dots(path: &str) -> String {
         }
     }
     let last = path.rsplit('/').next().unwrap_or_default();
-    // The path of a folder ends with `/`: its last segment is empty or was left out.
+    // The path of a folder ends with `/`. Its last segment is empty or was removed.
     let is_folder = kept.last().is_some_and(|kept| *kept != last);
     format!("/{}{}", kept.join("/"), if is_folder { "/" } else { "" })
 }
@@ -166,7 +166,7 @@ mod tests {
             ("/%3Ba/b", "/b"),
             ("/a%253bb", "/a"),
             ("/a%%33%62b", "/a"),
-            // A server that leaves out parameters first sees one, and one that resolves escapes first sees two segments.
+            // A server that removes parameters first sees one segment. A server that resolves escapes first sees two.
             ("/a;b%2fc", "/a"),
             ("/a;b%5c..", "/a"),
             ("/a%3bb%2fc", "/a/c"),
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Escapes a character, and then the digits of its escape, so that it takes this many rounds to read.
+    /// Escapes a character, and then the digits of its escape, so that reading it takes this many rounds.
     fn nested(c: char, levels: usize) -> String {
         match levels {
             0 => c.into(),

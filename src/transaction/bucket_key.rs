@@ -69,7 +69,7 @@ impl fmt::Display for BucketKey<'_> {
     }
 }
 
-/// The hash of a client, which all of its buckets share, and that of its bucket.
+/// The hash of a client, which all of its buckets share, and the hash of one bucket.
 ///
 /// The keys of the hashes are random and are created when the process first needs them, so no client can aim at the
 /// bucket of another.
@@ -79,14 +79,14 @@ pub(crate) struct Fingerprint {
     pub(crate) bucket: u64,
 }
 
-/// Hashes the bucket only, which is a hash already.
+/// Passes on the hash of the bucket alone.
 impl Hash for Fingerprint {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.bucket);
     }
 }
 
-/// A random number for each limit, by which the buckets of a client differ.
+/// A random number for each limit, which makes the hashes of a client's buckets differ.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitSeed(u64);
 
@@ -102,7 +102,7 @@ impl LimitSeed {
         let mixed = client ^ self.0.rotate_left(8 * algorithm as u32);
         let product = u128::from(mixed) * 0x9e37_79b9_7f4a_7c15;
         let bucket = (product >> 64) as u64 ^ product as u64;
-        // The largest number marks a gap in memory.
+        // The largest number is left out, because it marks a gap in memory.
         Fingerprint {
             client,
             bucket: bucket.min(u64::MAX - 1),
@@ -111,7 +111,7 @@ impl LimitSeed {
 }
 
 impl Fingerprint {
-    /// Returns a part of it, by which a receipt knows its bucket.
+    /// Returns a part of the fingerprint, with which a receipt recognizes its bucket.
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
@@ -121,7 +121,7 @@ impl Fingerprint {
         self.bucket as u32
     }
 
-    /// Returns a number that only this process has, because its fingerprints differ from those of others.
+    /// Returns a random number that identifies this process, because fingerprints differ from one process to another.
     pub(crate) fn process() -> u64 {
         HASHER.hash_one(0_u8)
     }

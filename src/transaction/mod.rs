@@ -1,4 +1,4 @@
-//! Modes, failure policies and receipts of [`Transaction`](crate::Transaction)s, and the names of what happens to them.
+//! Modes, failure policies and receipts of [`Transaction`](crate::Transaction)s, and the names of their results.
 
 pub(crate) mod bucket_key;
 mod mode;

@@ -10,9 +10,10 @@ pub enum Operation {
     Check,
     /// Charges all members that spend, or none if a voting member is denied.
     Spend,
-    /// Refunds the members' costs, each by itself. No bucket gets more than full.
+    /// Refunds the cost of each member independently, at most until its bucket is full.
     Refund,
-    /// Moves the charges of the members' receipts to now, one after the other. Several can be of one bucket.
+    /// Renews the charges of the members' receipts, so that they count from now on. They are renewed one after the other, and
+    /// several can be of one bucket.
     Renew,
     /// Returns the figures of the buckets as they are.
     Peek,
@@ -21,7 +22,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Returns what a member of this mode asks of its bucket.
+    /// Returns the question of a member with this mode to its bucket.
     #[inline]
     pub(crate) const fn verb(self, mode: Mode) -> Verb {
         match (self, mode) {

@@ -5,13 +5,13 @@ use crate::algorithm::{AlgorithmKey, Charge};
 
 /// A receipt for one charge, which refunds exactly that charge, or renews it.
 ///
-/// A receipt records who made the charge. If this process decided it locally, because the store did not answer, the
-/// refund goes to the local bucket of this process and never to the store. It records its bucket, but not its limiter: refund
-/// it with the limiter that charged it, or with another one on the same backend. If a reload has changed the algorithm of
-/// the limit since, the receipt gives nothing back, because the charge is in a bucket that is no longer used.
+/// A receipt records who made the charge. If this process decided it locally, because the store did not answer, the refund goes to
+/// the local bucket of this process and never to the store. It records its bucket, but not its limiter, so refund it with the
+/// limiter that made the charge, or with another one on the same backend. If a reload has changed the algorithm of the limit since,
+/// nothing is refunded, because the charge is in a bucket that is no longer used.
 ///
-/// It can be kept elsewhere, and be refunded by another process: it implements [`Serialize`] and [`Deserialize`]. Keep it
-/// with its limit and its id, because another process cannot check that they belong together, and where clients cannot change
+/// It can be kept elsewhere, and be refunded by another process: it implements [`Serialize`] and [`Deserialize`]. Keep it together
+/// with its limit and its id, because another process cannot check that they belong together. Keep it where clients cannot change
 /// it.
 ///
 /// A refund consumes the receipt. To refund a part now and keep the rest, use [`split`](Self::split).
@@ -38,7 +38,7 @@ pub struct Receipt {
     algorithm: AlgorithmKey,
     charge: Charge,
     is_local: bool,
-    /// The process that received the receipt, and the fingerprint of the bucket, which only this process can compute.
+    /// The process that has received the receipt, and the fingerprint of the bucket. Only that process can compute the fingerprint.
     process: u64,
     bucket: u32,
 }
@@ -74,7 +74,7 @@ impl Receipt {
 
     /// Splits off at most `cost` tokens.
     ///
-    /// While requests wait in line, a charge can give back only one part.
+    /// While requests wait in line, only one part of a charge can be refunded.
     pub fn split(&mut self, cost: u32) -> Self {
         let cost = cost.min(self.charge.units);
         self.charge.units -= cost;
@@ -87,13 +87,13 @@ impl Receipt {
         }
     }
 
-    /// Returns another receipt of the same charge, for a refund that can be repeated: that of permits.
+    /// Returns another receipt of the same charge. It is for permits, whose refund can be repeated.
     pub(crate) fn copy(&self) -> Self {
         Self { ..*self }
     }
 
-    /// Returns whether the charge was made to this bucket, or cannot be known not to be. Only a process that has received the
-    /// receipt can tell.
+    /// Returns whether the charge can have been made to this bucket. Only the process that has received the receipt knows, so
+    /// others return true.
     pub(crate) fn is_for(&self, print: Fingerprint) -> bool {
         self.process != Fingerprint::process() || self.bucket == print.short()
     }
@@ -104,7 +104,7 @@ impl Receipt {
         self.algorithm
     }
 
-    /// Returns whether another process has decided the charge locally, so that nobody else can give it back.
+    /// Returns whether another process has made the charge locally. Only that process can refund it.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.is_local && self.process != Fingerprint::process()
     }

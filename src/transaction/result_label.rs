@@ -3,13 +3,13 @@
 pub(crate) enum ResultLabel {
     /// Charged, or checked and found to fit.
     Acquired,
-    /// Denied, and with it the batch.
+    /// Denied, so that the batch is denied.
     Rejected,
     /// It would have been denied without shadow mode.
     ShadowRejected,
     /// Denied because the client is blocked.
     Blocked,
-    /// Denied without asking the store.
+    /// Denied by a cache, without the store.
     CacheRejected,
     /// Charged in this process, because the store did not answer.
     FallbackAcquired,

@@ -171,7 +171,7 @@ impl Parameters for Gcra {
         }
     }
 
-    /// The bound is `The bound is `The bound is `burst + ⌈span / T⌉ − 1`.`.`.
+    /// The bound is `burst + ⌈span / T⌉ − 1`.
     fn most_within(&self, span: Duration) -> Option<u128> {
         let intervals = span.as_nanos() * u128::from(self.count);
         Some(u128::from(self.burst) + intervals.div_ceil(self.period().as_nanos()) - 1)

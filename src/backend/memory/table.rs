@@ -37,7 +37,7 @@ const SLACK: RangeInclusive<usize> = 16..=256;
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
 struct TableEntry {
-    /// The fingerprint. The fingerprint. The largest number marks a gap.
+    /// The fingerprint. The largest number marks a gap.
     print: u64,
     value: StoredValue,
 }

@@ -30,7 +30,7 @@ fn clients_count_by_ipv4_address_or_64() {
         ("::ffff:203.0.113.7", "203.0.113.7", "203.0.113.7"),
         ("::ffff:cb00:7107", "203.0.113.7", "203.0.113.7"),
         ("64:ff9b::203.0.113.7", "203.0.113.7", "203.0.113.7"),
-        // They embed no IPv4 address.
+        // These addresses embed no IPv4 address.
         ("::203.0.113.7", "::", "::cb00:7107"),
         ("2001:db8::1.2.3.4", "2001:db8::", "2001:db8::102:304"),
         ("64:ff9b::1:0:0", "64:ff9b::", "64:ff9b::1:0:0"),
@@ -42,7 +42,7 @@ fn clients_count_by_ipv4_address_or_64() {
             (ClientIp::peer().exact(), exact),
         ] {
             assert_eq!(id(&extractor, &parts).unwrap(), found, "{ip}");
-            // It is canonical already.
+            // The id is canonical already.
             assert_eq!(id_as(&extractor, &parts, IpAddress).unwrap(), found, "{ip}");
             assert_eq!(IpAddress.fold(found), Ok(found.into()), "{ip}");
         }
@@ -130,7 +130,7 @@ fn addresses_are_extracted_without_an_allocation() {
     ];
     let address = ClientIp::behind(proxies.clone());
     let range = Ipv6Range::behind(proxies);
-    // The first id of a process makes the keys of the hash.
+    // The first id of a process creates the keys of the hash, which allocates.
     assert!(address.extract(&parts[0]).is_ok());
     for parts in &parts {
         let count = measure(|| {
@@ -191,7 +191,7 @@ fn single_address_is_there_once() {
         (&["203.0.113.7"], Ok("203.0.113.7")),
         (&["2001:db8::7"], Ok("2001:db8::7")),
         (&["[2001:db8::7%eth0]:80"], Ok("2001:db8::7")),
-        // No list: even a trusted address is the client.
+        // The header is no list, so even a trusted address is the client.
         (&["10.1.1.1"], Ok("10.1.1.1")),
         (&["203.0.113.7", "203.0.113.7"], repeated),
         (&["6.6.6.6", "203.0.113.7"], repeated),
@@ -224,7 +224,7 @@ fn single_address_is_there_once() {
         (viewer, "cloudfront-viewer-address", &cloudfront),
     ] {
         assert_clients(&trusted(header.clone()), name, cases);
-        // Hops are not counted in it.
+        // Hops are not counted in this header.
         assert_clients(&Proxies::hops(1, header.clone()), name, cases);
         assert_clients(&Proxies::hops(3, header), name, cases);
     }
@@ -235,7 +235,7 @@ fn registry_takes_the_second_entry_then_real_ip_then_the_peer() {
     let peer = "192.0.2.1";
     let real = "198.51.100.1";
     let cases: [(&[&str], &[&str], &str); 15] = [
-        // The registry's own example.
+        // This is the registry's own example.
         (&["192.168.1.1,142.250.70.174"], &[real], "142.250.70.174"),
         (
             &["192.168.1.1", "142.250.70.174"],

@@ -1,4 +1,4 @@
-//! Each extractor, with good and bad requests.
+//! Tests of each extractor, with good and bad requests.
 
 mod address;
 mod proxies;
@@ -36,12 +36,12 @@ fn from(peer: &str, headers: &[(&str, &[u8])]) -> Parts {
     parts
 }
 
-/// The id, or why there is none.
+/// Returns the id, or the reason why there is none.
 fn id(extractor: &impl KeyExtractor, parts: &Parts) -> Result<String, String> {
     found(extractor.extract(parts))
 }
 
-/// The id in a format, or why there is none.
+/// Returns the id in a format, or the reason why there is none.
 fn id_as(extractor: &impl KeyExtractor, parts: &Parts, format: IdFormat) -> Result<String, String> {
     found(extractor.extract_as(parts, format))
 }

@@ -16,7 +16,7 @@ pub(super) fn client(proxies: &Proxies, parts: &http::request::Parts) -> Result<
     id(&ClientIp::behind(proxies.clone()).exact(), parts)
 }
 
-/// The client of a request that a peer has sent, with these lines of one header.
+/// Returns the client of a request from a peer, with these lines of one header.
 fn via(proxies: &Proxies, peer: &str, name: &str, lines: &[&str]) -> Result<String, String> {
     let headers: Vec<_> = lines.iter().map(|line| (name, line.as_bytes())).collect();
     client(proxies, &from(peer, &headers))
@@ -24,7 +24,7 @@ fn via(proxies: &Proxies, peer: &str, name: &str, lines: &[&str]) -> Result<Stri
 
 pub(super) type Case<'a> = (&'a [&'a str], Result<&'a str, &'a str>);
 
-/// Checks the client of requests of a trusted proxy with these lines of a header, or why there is none.
+/// Checks the client, or the reason why there is none, of requests from a trusted proxy with these lines of a header.
 #[track_caller]
 pub(super) fn assert_clients(proxies: &Proxies, name: &str, cases: &[Case<'_>]) {
     for (lines, expected) in cases {

@@ -1,4 +1,4 @@
-//! Parameters of a route are what the handler gets, however the client spells them.
+//! A parameter of a route equals what the handler gets, however the client spells it.
 
 use std::net::SocketAddr;
 
@@ -35,7 +35,7 @@ async fn extract(request: Request, next: Next) -> Response {
 
 type ExtractedIds = (Result<String, String>, Result<String, String>);
 
-/// The parameter and the route that are extracted, and the parameter that the handler gets.
+/// Returns the extracted parameter and route, and the parameter that the handler gets.
 async fn ask(app: &Router, path: &str) -> (Result<String, String>, String, String) {
     let request = Request::get(path).body(Body::empty()).unwrap();
     let response = app.clone().oneshot(request).await.unwrap();
@@ -81,7 +81,7 @@ async fn parameter_is_what_the_handler_gets() {
         ("/t/acme/x", "acme"),
         ("/t/%61cme/x?tenant=other", "acme"),
         ("/t/acm%65/x", "acme"),
-        // Decoded once.
+        // The parameter is decoded once.
         ("/t/%2561cme/x", "%61cme"),
         ("/t/a%2Fb/x", "a/b"),
         ("/t/m%c3%bcller/x", "müller"),
