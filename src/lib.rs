@@ -78,6 +78,7 @@
 //! | `reload` | | reloading of limit files when they change |
 //! | `redis` | | [`RedisBackend`]: Redis or Valkey, on single servers, behind sentinels, or as a cluster |
 //! | `failure-policy` | | [`FailurePolicy`](backend::FailurePolicy), for backends that can fail; part of `redis` |
+//! | `zones` | | quotas in [time zones](quota::Per::in_zone), by the system's database or one that is compiled in (about 200 KB) |
 //! | `domains` | | [id formats](id) of registered domains, with the public suffix list (about 700 KB) |
 //! | `metrics` | | counters and histograms, through the `metrics` facade |
 //! | `pace` | | [`PaceLayer`](pace::PaceLayer) for clients: it follows what servers say about their limits |

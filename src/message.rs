@@ -33,7 +33,7 @@ pub(crate) fn write(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Resul
 
 /// Suggests a similar word or, if there is none, lists the known ones.
 pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
-    const SHOWN: usize = 20;
+    const SHOWN: usize = 24;
     match nearest(word, known) {
         Some(near) => format!("did you mean `{near}`?"),
         None if known.is_empty() => "none are known".into(),

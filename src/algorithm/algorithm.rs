@@ -101,7 +101,9 @@ impl Algorithm {
     /// Reads a limit in one line. No line has the forms of two algorithms.
     pub(crate) fn parse(line: &str) -> Result<Self, LimitError> {
         const FORMS: &str = "write it as `10/s burst 20`, `5 per 15m`, `5 in any 15m`, `1000 per calendar day` or `4 at once`";
-        let line = line.replace('/', " per ");
+        // The names of time zones have slashes of their own.
+        let (limit, zone) = line.split_at(line.rfind(" in ").unwrap_or(line.len()));
+        let line = limit.replace('/', " per ") + zone;
         let words: Vec<_> = line.split_whitespace().collect();
         let line = words.join(" ");
         if words.first().is_some_and(|first| is_number(first)) {

@@ -7,7 +7,7 @@ use crate::algorithm::Algorithm;
 
 impl Limit {
     /// The span of time that the limit is about: its period or window, of a calendar month the shortest, and of tiers the lowest
-    /// one's window. `None` if it has none, or an endless one.
+    /// one's window. Days have 24 hours here, in a time zone too. `None` if it has none, or an endless one.
     #[must_use]
     pub fn period(&self) -> Option<Duration> {
         self.algorithm()?.parameters().spans().period
@@ -45,9 +45,9 @@ impl Limit {
     /// | concurrent | `None`: work that ends makes room for the next |
     /// | unlimited, blocked | `None`, 0 |
     ///
-    /// Some sequence of requests reaches the bound, with two exceptions. Tiers may admit less, because they do not
+    /// Some sequence of requests reaches the bound, with three exceptions. Tiers may admit less, because they do not
     /// grant from all of their tiers at once. An interval T that is not a whole number of microseconds may also admit
-    /// less.
+    /// less, and so may a quota in a time zone, where clocks do not change within each span.
     ///
     /// ```
     /// use std::time::Duration;

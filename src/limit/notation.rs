@@ -29,6 +29,7 @@ impl FromStr for Limit {
     /// | `10/s burst 20`, `10 per second` | a token bucket; without `burst`, the burst is the count |
     /// | `5 in any 15m` | a [window](Self::window) |
     /// | `1000 per calendar day`, `1000 per calendar day at +02:00` | a [quota](Self::quota) per `hour`, `day`, `week` or `month` |
+    /// | `1000 per calendar day in America/Los_Angeles` | the same in a time zone (feature `zones`) |
     /// | `1000 per 24h from first use` | a quota per span from first use |
     /// | `4 at once`, `4 at once, held for 1m` | a [concurrency limit](Self::concurrent) |
     /// | `unlimited`, `blocked` | [`UNLIMITED`](Self::UNLIMITED), [`BLOCKED`](Self::BLOCKED) |
@@ -71,7 +72,7 @@ impl fmt::Display for Limit {
     /// | burst, count and period | `10 per 1s, 20 at once` |
     /// | the same with a line | `10 per 1s, 20 at once, waiting up to 2s` |
     /// | window | `5 in any 15m0s` |
-    /// | quota | `1000 per calendar day`, `1000 per calendar day at +02:00` or `1000 per 24h0m0s from first use` |
+    /// | quota | `1000 per calendar day`, `1000 per calendar day at +02:00`, `1000 per calendar day in America/Los_Angeles` or `1000 per 24h0m0s from first use` |
     /// | concurrency | `4 at once`, or `4 at once, held for 1m0s` |
     /// | tiers | `5 per 1s for infinite, then 1 per 15s for 15s, cooldown 1m0s, skippable` |
     /// | all or nothing | `unlimited` or `blocked` |
@@ -355,6 +356,51 @@ mod tests {
             assert!(error.contains(reason), "{text}: {error}");
             assert!(error.starts_with(&format!("`{text}` is not a limit: ")));
         }
+    }
+
+    #[cfg(feature = "zones")]
+    #[test]
+    fn time_zones_are_read_as_they_are_written() {
+        let limit = Limit::quota(9, Per::Week.in_zone("America/Argentina/Buenos_Aires"));
+        let line = "9 per calendar week in America/Argentina/Buenos_Aires";
+        assert_eq!(limit.to_string(), line);
+        assert_eq!(format!("{limit:#}"), line);
+        let json = r#"{"quota":9,"per":"week","time_zone":"America/Argentina/Buenos_Aires"}"#;
+        assert_eq!(serde_json::to_string(&limit).unwrap(), json);
+        for text in [
+            line,
+            " 9/calendar  week in  america/argentina/buenos_aires ",
+        ] {
+            assert_eq!(text.parse().as_ref(), Ok(&limit), "{text}");
+        }
+        assert_eq!(serde_json::from_str::<Limit>(json).unwrap(), limit);
+        for (text, reason) in [
+            (
+                "9 per calendar day in Berlin",
+                "did you mean `Europe/Berlin`?",
+            ),
+            ("9 per calendar day in Europe/Berlin at +02:00", FORM),
+            ("9 per calendar day at +02:00 in Europe/Berlin", FORM),
+            ("9 per calendar day in", FORM),
+            ("9 per 24h in Europe/Berlin", FORM),
+            ("9 per 24h from first use in Europe/Berlin", FORM),
+            (
+                "9 per calendar 24h in Europe/Berlin",
+                "time_zone is for quotas per hour, day, week or month",
+            ),
+        ] {
+            let error = text.parse::<Limit>().unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    #[cfg(not(feature = "zones"))]
+    #[test]
+    fn time_zones_need_their_feature() {
+        let error = "9 per calendar day in Europe/Berlin".parse::<Limit>();
+        let message = error.unwrap_err().to_string();
+        let expected = "time_zone needs tollgate's feature `zones`: enable it in Cargo.toml";
+        assert!(message.contains(expected), "{message}");
     }
 
     #[test]

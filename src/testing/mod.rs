@@ -75,6 +75,8 @@ pub mod driver;
 #[allow(missing_docs, clippy::missing_panics_doc)]
 pub mod history;
 mod model;
+#[cfg(feature = "zones")]
+mod zone;
 
 use std::{collections::HashMap, future::Future, rc::Rc};
 

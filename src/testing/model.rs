@@ -1,11 +1,11 @@
 //! The algorithms as they are defined, in exact fractions and lists of instants, without the arithmetic of the crate.
 
-use std::{cmp::Ordering, collections::BTreeMap};
+use std::{cmp::Ordering, collections::BTreeMap, iter};
 
 use crate::algorithm::{
     Algorithm, Ask, Charge, Figures, Verb, Wait,
     gcra::Gcra,
-    quota::{CalendarUnit, Per, UtcOffset},
+    quota::{CalendarUnit, LocalClock, Per},
 };
 
 /// The first instant of 2026, in microseconds.
@@ -13,6 +13,9 @@ pub const START: u64 = 1_767_225_600_000_000;
 /// In microseconds.
 pub(super) const HOUR: u64 = 3_600_000_000;
 pub(super) const DAY: u64 = 24 * HOUR;
+
+/// The first instant of 2007, a Monday, where the calendar of the models begins.
+const CALENDAR_START: u64 = 1_167_609_600_000_000;
 
 /// A fraction with a positive denominator.
 #[derive(Clone, Copy, Debug)]
@@ -95,31 +98,44 @@ pub(super) enum Model {
     Block(u64),
 }
 
-/// Returns the next instants at which a period of a calendar ends, from December 2025 on.
-fn calendar_ends(unit: CalendarUnit, offset: UtcOffset, now: u64) -> impl Iterator<Item = u64> {
-    let offset = offset.micros();
-    let local = now.saturating_add_signed(offset);
-    let monday = START - 31 * DAY;
-    let of_length = |length| {
-        let start = monday + (local - monday) / length * length;
-        (1..).map(move |nth| start + nth * length)
+/// Returns the next instants at which a period of a calendar ends.
+fn calendar_ends(per: Per, unit: CalendarUnit, now: u64) -> impl Iterator<Item = u64> {
+    let next = move |now: &u64| match per.clock()? {
+        LocalClock::Offset(offset) => {
+            let offset = offset.micros();
+            let end = local_end(unit, now.saturating_add_signed(offset));
+            Some(end.saturating_add_signed(-offset))
+        }
+        #[cfg(feature = "zones")]
+        LocalClock::Zone(zone) => {
+            let next = |local| local_end(unit, local);
+            Some(super::zone::end(zone.name(), *now, next))
+        }
     };
-    let ends: Box<dyn Iterator<Item = u64>> = match unit {
-        CalendarUnit::Hour => Box::new(of_length(HOUR)),
-        CalendarUnit::Day => Box::new(of_length(DAY)),
-        CalendarUnit::Week => Box::new(of_length(7 * DAY)),
-        CalendarUnit::Month => Box::new(month_starts().skip_while(move |start| *start <= local)),
-    };
-    ends.map(move |end| end.saturating_add_signed(-offset))
+    iter::successors(Some(now), next).skip(1)
+}
+
+/// Returns the end of the period of the calendar that contains a local time.
+fn local_end(unit: CalendarUnit, local: u64) -> u64 {
+    let of_length = |length| local + length - (local - CALENDAR_START) % length;
+    match unit {
+        CalendarUnit::Hour => of_length(HOUR),
+        CalendarUnit::Day => of_length(DAY),
+        CalendarUnit::Week => of_length(7 * DAY),
+        CalendarUnit::Month => {
+            let mut later = month_starts().skip_while(|start| *start <= local);
+            later.next().expect("months have no end")
+        }
+    }
 }
 
 /// Returns the instant until which the used amount of a quota counts. If two periods of the calendar end before the stored
 /// instant, it is that of a longer period.
 fn counted_until(per: Per, stored: u64, now: u64) -> u64 {
-    let Some((unit, offset)) = per.calendar_unit() else {
+    let Some(unit) = per.calendar_unit() else {
         return stored.min(period_end(per, now));
     };
-    let ends: Vec<_> = calendar_ends(unit, offset, now).take(2).collect();
+    let ends: Vec<_> = calendar_ends(per, unit, now).take(2).collect();
     if ends.iter().all(|end| *end < stored) {
         ends[0]
     } else {
@@ -128,19 +144,17 @@ fn counted_until(per: Per, stored: u64, now: u64) -> u64 {
 }
 
 fn period_end(per: Per, now: u64) -> u64 {
-    let calendar = per.calendar_unit().and_then(|(unit, offset)| {
-        let mut ends = calendar_ends(unit, offset, now);
-        ends.next()
-    });
+    let unit = per.calendar_unit();
+    let calendar = unit.and_then(|unit| calendar_ends(per, unit, now).next());
     calendar.unwrap_or_else(|| now + per.first_use_length().map_or(0, micros))
 }
 
 fn month_starts() -> impl Iterator<Item = u64> {
-    let lengths = (2026..).flat_map(|year| {
+    let lengths = (2007..).flat_map(|year| {
         let february = if year % 4 == 0 { 29 } else { 28 };
         [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
     });
-    lengths.scan(START, |next, days| {
+    lengths.scan(CALENDAR_START, |next, days| {
         let start = *next;
         *next += days * DAY;
         Some(start)

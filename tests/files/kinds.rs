@@ -98,3 +98,54 @@ fn override_may_have_another_algorithm_than_the_default() {
         assert_eq!(limit_of(&limits, "any", id), Some(&expected), "{id}");
     }
 }
+
+#[cfg(feature = "zones")]
+#[test]
+fn time_zones_are_the_same_in_each_language() {
+    let texts = [
+        (
+            YAML,
+            "daily: {quota: 5, per: day, time_zone: America/Los_Angeles}\n",
+        ),
+        (YAML, "daily: 5 per calendar day in America/Los_Angeles\n"),
+        (
+            JSON,
+            r#"{"daily": {"quota": 5, "per": "day", "time_zone": "america/los_angeles"}}"#,
+        ),
+        (
+            TOML,
+            "daily = {quota = 5, per = 'day', time_zone = 'America/Los_Angeles'}\n",
+        ),
+    ];
+    let expected = Limit::quota(5, Per::Day.in_zone("America/Los_Angeles"));
+    for (language, text) in texts.into_iter().filter(|(language, _)| reads(language)) {
+        let limits = defaults(language, text).unwrap();
+        assert_eq!(
+            limits.get("daily").unwrap().limit(),
+            Some(&expected),
+            "{text}"
+        );
+    }
+    for (fields, mistake) in [
+        (
+            r#""per": "day", "time_zone": "Europe/Berln""#,
+            "time_zone is `Europe/Berln`: did you mean `Europe/Berlin`?",
+        ),
+        (
+            r#""per": "24h", "time_zone": "Europe/Berlin""#,
+            "time_zone is for quotas per hour, day, week or month; a period of this length starts with the first request",
+        ),
+        (
+            r#""per": "day", "utc_offset": "+02:00", "time_zone": "Europe/Berlin""#,
+            "time_zone stands beside utc_offset: remove one of them",
+        ),
+        (
+            r#""per": "day", "timezone": "Europe/Berlin""#,
+            "did you mean `time_zone`?",
+        ),
+    ] {
+        let text = format!("{{\"daily\": {{\"quota\": 5, {fields}}}}}");
+        let error = defaults(JSON, &text).unwrap_err().to_string();
+        assert!(error.contains(mistake), "{error}");
+    }
+}

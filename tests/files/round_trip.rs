@@ -96,6 +96,13 @@ const UNITS: [CalendarUnit; 4] = [
 fn quotas() -> impl Strategy<Value = Limit> {
     let calendar = (select(UNITS.to_vec()), -1439..=1439_i16)
         .prop_map(|(unit, offset)| Per::calendar(unit).at_offset(UtcOffset::minutes(offset)));
+    #[cfg(feature = "zones")]
+    let calendar = {
+        let zones = ["America/Argentina/Buenos_Aires", "Etc/GMT+5", "UTC"];
+        let zoned = (select(UNITS.to_vec()), select(zones.to_vec()))
+            .prop_map(|(unit, zone)| Per::calendar(unit).in_zone(zone));
+        prop_oneof![calendar, zoned]
+    };
     let per = prop_oneof![calendar, span().prop_map(Per::first_use)];
     (1..=u32::MAX, per).prop_map(|(quota, per)| Limit::quota(quota, per))
 }

@@ -129,3 +129,33 @@ async fn end_in_the_next_period_is_kept() {
     let denied = spend(&limiter, plan(1)).await;
     assert_eq!(denied.retry_after(), Some(HOUR + Duration::from_secs(1)));
 }
+
+/// On 8 March, clocks in Los Angeles go forward.
+#[cfg(feature = "zones")]
+#[tokio::test]
+async fn day_of_23_hours_ends_at_midnight_in_its_zone() {
+    let per_day = Limit::quota(10, Per::Day.in_zone("America/Los_Angeles"));
+    let (limiter, clock) = limiter(per_day, "2026-03-08T08:00:00Z");
+    let spent = spend(&limiter, plan(10)).await;
+    assert_eq!(spent.reset_after(), Some(23 * HOUR));
+    clock.set(at("2026-03-09T06:59:59Z"));
+    let denied = spend(&limiter, plan(1)).await;
+    assert_eq!(denied.retry_after(), Some(Duration::from_secs(1)));
+    clock.set(at("2026-03-09T07:00:00Z"));
+    assert_eq!(spend(&limiter, plan(1)).await.remaining(), Some(9));
+}
+
+/// The day in London ends eight hours before the one in Los Angeles.
+#[cfg(feature = "zones")]
+#[tokio::test]
+async fn quota_that_moves_to_another_zone_keeps_its_end() {
+    let quota_in = |zone| Limit::quota(10, Per::Day.in_zone(zone));
+    let (limiter, clock) = limiter(quota_in("America/Los_Angeles"), "2026-06-03T10:00:00Z");
+    spend(&limiter, plan(10)).await;
+    limiter.reload(limits(quota_in("Europe/London"))).unwrap();
+    let denied = spend(&limiter, plan(1)).await;
+    assert_eq!(denied.retry_after(), Some(21 * HOUR));
+    clock.set(at("2026-06-04T07:00:00Z"));
+    let spent = spend(&limiter, plan(1)).await;
+    assert_eq!(spent.reset_after(), Some(16 * HOUR));
+}

