@@ -36,10 +36,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use thiserror::Error;
 use tokio::time::Instant;
-
-use crate::message::debug_is_message;
 
 pub use self::system::SystemClock;
 
@@ -103,26 +100,12 @@ impl Timestamp {
         }
     }
 
+    /// Returns whether anything can be decided at this instant.
     #[inline(always)]
-    pub(crate) const fn validate(self) -> Result<(), InvalidNow> {
-        if self.0 < Self::END.0 {
-            Ok(())
-        } else {
-            Err(InvalidNow(self))
-        }
+    pub(crate) const fn is_valid(self) -> bool {
+        self.0 < Self::END.0
     }
 }
-
-/// The error for an instant at or beyond [`Timestamp::END`], where nothing can be decided.
-#[derive(Clone, Copy, PartialEq, Eq, Error)]
-#[error(
-    "the instant {} us is at or beyond 2^52 us after the Unix epoch (the year 2112): \
-     check the clock, and that it counts in microseconds",
-    .0.as_micros()
-)]
-pub struct InvalidNow(Timestamp);
-
-debug_is_message!(InvalidNow);
 
 impl From<SystemTime> for Timestamp {
     /// Rounds down to microseconds; a time before 1970 is the epoch itself.

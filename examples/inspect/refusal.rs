@@ -45,7 +45,7 @@ impl From<LimiterError> for Refusal {
         let message = error.to_string();
         match error {
             LimiterError::UnknownLimit { .. } => Self::unknown_limit(message),
-            LimiterError::Backend(_) | LimiterError::InvalidNow(_) => {
+            LimiterError::Backend(_) => {
                 let message = format!("{message}: try again when it is back");
                 Self::new(
                     StatusCode::SERVICE_UNAVAILABLE,

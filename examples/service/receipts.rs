@@ -2,12 +2,7 @@
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use sha2::{Digest, Sha256};
-use tollgate::{
-    Limiter, Limits,
-    backend::custom::{BucketKey, LimitKey},
-    limiter::LimiterError,
-    transaction::Receipt,
-};
+use tollgate::{Limiter, Limits, limiter::LimiterError, transaction::Receipt};
 
 const HASH_BYTES: usize = 16;
 
@@ -57,9 +52,9 @@ fn client(limits: &Limits, limit: &str, id: &str) -> Result<Option<String>, Limi
         limit: limit.to_owned(),
         source,
     })?;
-    let by_name = LimitKey::Name(named.name());
-    let key = named.number().map_or(by_name, LimitKey::Number);
-    Ok(Some(BucketKey::new(key, folded.as_str()).to_string()))
+    let number = named.number().map(|number| number.to_string());
+    let limit = number.unwrap_or_else(|| named.name().to_owned());
+    Ok(Some(format!("{limit}:{}", folded.as_str())))
 }
 
 fn hash(receipt: &[u8], client: &str) -> [u8; HASH_BYTES] {

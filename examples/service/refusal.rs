@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::json;
-use tollgate::limiter::LimiterError;
+use tollgate::{backend::BackendError, limiter::LimiterError};
 
 /// An error, for the caller to read: `{"error": {"code": .., "message": ..}}`.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl From<LimiterError> for Refusal {
             LimiterError::InvalidReceipt { .. } => "invalid_receipt",
             LimiterError::Unsupported { .. } => "invalid_mode",
             LimiterError::DuplicateBucket { .. } => "duplicate_bucket",
-            LimiterError::InvalidNow(_) => "invalid_now",
+            LimiterError::Backend(BackendError::InvalidNow(_)) => "invalid_now",
             _ => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 return Self::new(status, "backend_unavailable", error.to_string());

@@ -26,7 +26,7 @@ impl KeyForm {
         if !self.hashes_all && !member.is_secret() && key.id.len() <= LONGEST_ID {
             return key.to_string().into_bytes().into();
         }
-        let mut bytes = format!("{}{}:", key.limit, key.algorithm).into_bytes();
+        let mut bytes = key.with_id("").to_string().into_bytes();
         bytes.push(HASH);
         bytes.extend_from_slice(&Sha256::digest(key.id)[..HASH_BYTES]);
         bytes.into()

@@ -38,6 +38,12 @@ impl InvalidValue {
 }
 
 impl LimitError {
+    /// Creates the error for a limit that a backend cannot keep. The reason says what to change.
+    #[must_use]
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self::text(reason.into())
+    }
+
     /// Creates the error for a text as a whole.
     pub(crate) fn text(message: impl Into<Cow<'static, str>>) -> Self {
         Self {

@@ -49,8 +49,7 @@
 //! ```
 //!
 //! - **Keys.** The key of a bucket includes its algorithm: a state that is stored under `key.to_string()` is never one of
-//!   another algorithm. A store with keys of its own must use all three fields of [`BucketKey`]. It should hash ids that
-//!   [are secret](Member::is_secret).
+//!   another algorithm. A store hashes ids that [are secret](Member::is_secret).
 //! - **Same key twice.** Only [renewals](Operation::Renew) have several members with one bucket. Load the bucket for each of them;
 //!   its change comes once.
 //! - **Bytes.** [`State::to_bytes`] is stable: later versions read it.
@@ -73,8 +72,5 @@ pub use crate::{
     batch::batch::{Batch, OwnedBatch},
     batch::member::Member,
     decision::outcome::{Answer, Outcome},
-    transaction::{
-        bucket_key::{BucketKey, LimitKey},
-        operation::Operation,
-    },
+    transaction::{bucket_key::BucketKey, operation::Operation},
 };

@@ -233,8 +233,8 @@ impl Batch<'_> {
         now: Timestamp,
         states: impl IntoIterator<Item = Option<State>>,
     ) -> (Result<Outcome, BackendError>, Vec<BucketChange>) {
-        if let Err(error) = now.validate() {
-            return (Err(error.into()), Vec::new());
+        if !now.is_valid() {
+            return (Err(BackendError::InvalidNow(now)), Vec::new());
         }
         let mut states = states.into_iter();
         let mut loaded = LoadedBuckets {

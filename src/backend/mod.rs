@@ -30,8 +30,9 @@ pub use self::{deny_cache::DenyCache, memory::MemoryBackend};
 pub use self::{failure::FailurePolicy, lease::Lease};
 pub use crate::transaction::stats::Stats;
 use crate::{
+    algorithm::LimitError,
     batch::{Batch, Member},
-    clock::InvalidNow,
+    clock::Timestamp,
     decision::{Answer, Outcome, Source},
     message::debug_is_message,
 };
@@ -95,7 +96,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// If they do not fit, with the reason and the remedy. By default, everything fits.
-    fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
+    fn admits(&self, member: &Member<'_>) -> Result<(), LimitError> {
         self.wrapped()
             .map_or(Ok(()), |backend| backend.admits(member))
     }
@@ -137,7 +138,7 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
         (**self).wrapped()
     }
 
-    fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
+    fn admits(&self, member: &Member<'_>) -> Result<(), LimitError> {
         (**self).admits(member)
     }
 
@@ -150,26 +151,16 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
     }
 }
 
-/// The error for a limit whose buckets a backend cannot keep. Returned by [`Backend::admits`].
-/// The page for [authors](custom) has an example.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct UnsupportedLimit(Box<str>);
-
-impl UnsupportedLimit {
-    /// Creates the error. The reason should say what to change.
-    pub fn new(reason: impl Into<Box<str>>) -> Self {
-        Self(reason.into())
-    }
-}
-
 /// The error for a batch that a backend did not decide. The page for [authors](custom) has an example.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum BackendError {
-    /// The time of the decision is out of range.
-    #[error(transparent)]
-    InvalidNow(#[from] InvalidNow),
+    /// The time of the decision is at or beyond [`Timestamp::END`].
+    #[error(
+        "the instant {} us is at or beyond 2^52 us after the Unix epoch (the year 2112): check the clock, and that it counts in microseconds",
+        .0.as_micros()
+    )]
+    InvalidNow(Timestamp),
     /// The store did not answer, or not with a valid answer. It may have made the change.
     #[error("the rate limit store is unavailable")]
     Unavailable(#[source] Box<dyn StdError + Send + Sync>),

@@ -4,7 +4,6 @@ use crate::{
     algorithm::AskError,
     backend::BackendError,
     batch::Member,
-    clock::InvalidNow,
     id::IdError,
     limit::Limits,
     message::{debug_is_message, did_you_mean},
@@ -74,9 +73,6 @@ pub enum LimiterError {
         /// The bucket's key.
         key: String,
     },
-    /// The clock shows an instant that is out of range.
-    #[error(transparent)]
-    InvalidNow(InvalidNow),
     /// The backend has not decided.
     #[error(transparent)]
     Backend(BackendError),
@@ -143,7 +139,6 @@ impl LimiterError {
     #[cold]
     pub(super) fn not_decided(error: BackendError, members: &[Member<'_>]) -> Self {
         let (index, most) = match error {
-            BackendError::InvalidNow(error) => return Self::InvalidNow(error),
             BackendError::NoRoom { member } => (member, None),
             BackendError::TooCostly { member, most } => (member, Some(most)),
             error => return Self::Backend(error),

@@ -12,7 +12,7 @@
 //! ```
 //! # mod backend {
 //! #     #[derive(Debug, Default)]
-//! #     pub struct MyBackend(tollgate::testing::MapBackend);
+//! #     pub struct MyBackend(tollgate::MemoryBackend);
 //! #
 //! #     #[tollgate::backend::async_trait]
 //! #     impl tollgate::backend::Backend for MyBackend {
@@ -46,11 +46,11 @@
 //! out:
 //!
 //! ```
-//! use tollgate::{backend::DenyCache, testing::MapBackend};
+//! use tollgate::{MemoryBackend, backend::DenyCache};
 //!
 //! tollgate::testing::conformance!(
 //!     my_wrapper,
-//!     DenyCache::new(MapBackend::default()),
+//!     DenyCache::new(MemoryBackend::new()),
 //!     without: [figures],
 //! );
 //! # fn main() {}
@@ -95,7 +95,7 @@ use crate::{
 
 /// The simplest backend, as the page for [authors](crate::backend::custom) shows it: a map. Other backends are compared with it.
 #[derive(Debug, Default)]
-pub struct MapBackend {
+pub(crate) struct MapBackend {
     buckets: Mutex<HashMap<String, State>>,
     clock: SystemClock,
 }

@@ -5,14 +5,11 @@ use std::{
 
 use crate::{algorithm::AlgorithmKey, id::HASHER};
 
-/// The part of a [`BucketKey`] that stands for the limit: its number or, without one, its name.
-///
+/// The part of a [`BucketKey`] that stands for the limit: its number, which is stable across deploys, or, without one, its name.
 /// A number and a name never collide, because a name starts with a letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LimitKey<'a> {
-    /// The number that the application assigned, stable across deploys.
+pub(crate) enum LimitKey<'a> {
     Number(u32),
-    /// The name.
     Name(&'a str),
 }
 
@@ -26,19 +23,22 @@ impl fmt::Display for LimitKey<'_> {
 }
 
 /// The key of one bucket, written `number:id` (or `name:id`) for GCRA, and `number~w:id` for a window. The letter is `q`
-/// for a quota, `c` for a concurrency limit, `t` for tiers and `b` for a list of blocked clients.
+/// for a quota, `c` for a concurrency limit, `t` for tiers and `b` for a list of blocked clients. Keys that differ are written
+/// differently.
 ///
 /// ```
-/// use tollgate::backend::custom::{AlgorithmKey, BucketKey, LimitKey};
+/// use tollgate::{Limit, Limits, backend::custom::Member, id::IdFormat, limit::LimitName, transaction::Mode};
 ///
-/// let key = BucketKey::new(LimitKey::Number(6), "12345678");
-/// assert_eq!(key.to_string(), "6:12345678");
-/// assert_eq!(key.of(AlgorithmKey::Window).to_string(), "6~w:12345678");
+/// let name = LimitName::new("orders", 6, IdFormat::RegId);
+/// let limits = Limits::builder().limit(name, Limit::per_hour(100)).build()?;
+/// let orders = limits.get("orders").expect("it was just defined");
+/// let member = Member::new(orders, "12345678", 1, Mode::CheckAndSpend);
+/// assert_eq!(member.key().to_string(), "6:12345678");
+/// # Ok::<_, tollgate::limit::LimitsError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BucketKey<'a> {
-    /// The limit.
-    pub limit: LimitKey<'a>,
+    pub(crate) limit: LimitKey<'a>,
     /// The algorithm by which the bucket counts.
     pub algorithm: AlgorithmKey,
     /// The client, in the limit's canonical form.
@@ -46,9 +46,8 @@ pub struct BucketKey<'a> {
 }
 
 impl<'a> BucketKey<'a> {
-    /// The key of the bucket that `id` has under `limit` by GCRA. [`Member::new`](crate::backend::custom::Member::new) sets the algorithm.
-    #[must_use]
-    pub const fn new(limit: LimitKey<'a>, id: &'a str) -> Self {
+    /// The key of the bucket that `id` has under `limit` by GCRA.
+    pub(crate) const fn new(limit: LimitKey<'a>, id: &'a str) -> Self {
         Self {
             limit,
             algorithm: AlgorithmKey::Gcra,
@@ -56,9 +55,17 @@ impl<'a> BucketKey<'a> {
         }
     }
 
-    /// Sets the algorithm.
+    /// The key with another id, such as a hash of its own.
     #[must_use]
-    pub const fn of(self, algorithm: AlgorithmKey) -> Self {
+    pub const fn with_id<'b>(self, id: &'b str) -> BucketKey<'b>
+    where
+        'a: 'b,
+    {
+        BucketKey { id, ..self }
+    }
+
+    /// Sets the algorithm.
+    pub(crate) const fn of(self, algorithm: AlgorithmKey) -> Self {
         Self { algorithm, ..self }
     }
 }

@@ -8,7 +8,7 @@ use tollgate::{
         BackendError, DenyCache,
         custom::{AlgorithmKey, Batch, BucketKey, Member, Operation, Outcome},
     },
-    clock::{InvalidNow, ManualClock, SystemClock, Timestamp},
+    clock::{ManualClock, SystemClock, Timestamp},
     decision::BatchDecision,
     id::Id,
     key::{Everyone, MissingId, Proxies, ProxiesError, ProxyHeader},
@@ -59,7 +59,6 @@ fn errors_can_be_boxed_anywhere() {
     error::<LimitsError>();
     error::<ProxiesError>();
     error::<LimitError>();
-    error::<InvalidNow>();
 }
 
 #[test]

@@ -11,12 +11,12 @@ use std::{
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, Transaction,
     backend::{
-        Backend, BackendError, UnsupportedLimit, async_trait,
+        Backend, BackendError, async_trait,
         custom::{Batch, Member, Outcome},
     },
     clock::ManualClock,
     id::IdFormat,
-    limit::{LimitName, LimitsBuilder},
+    limit::{LimitError, LimitName, LimitsBuilder},
     limiter::{LimitHandle, LimiterError},
 };
 
@@ -217,7 +217,7 @@ impl Backend for Counting {
         self.memory.apply(batch).await
     }
 
-    fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
+    fn admits(&self, member: &Member<'_>) -> Result<(), LimitError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.memory.admits(member)
     }

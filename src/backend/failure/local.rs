@@ -3,8 +3,8 @@ use std::iter;
 use smallvec::SmallVec;
 
 use crate::{
-    algorithm::{Ask, Share, Wait},
-    backend::{Backend, BackendError, MemoryBackend, UnsupportedLimit},
+    algorithm::{Ask, LimitError, Share, Wait},
+    backend::{Backend, BackendError, MemoryBackend},
     batch::{Batch, Member, MemberRole},
     decision::{Answer, Outcome, Source},
     limit::Limit,
@@ -22,7 +22,7 @@ pub(super) struct LocalDecider {
 }
 
 impl LocalDecider {
-    pub(super) fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
+    pub(super) fn admits(&self, member: &Member<'_>) -> Result<(), LimitError> {
         self.memory.admits(&member.by(&self.share_of(member)))
     }
 

@@ -13,11 +13,11 @@ use tokio::{
 
 use self::local::LocalDecider;
 use super::{
-    Backend, BackendError, MemoryBackend, Stats, UnsupportedLimit,
+    Backend, BackendError, MemoryBackend, Stats,
     breaker::{Attempt, Breaker},
 };
 use crate::{
-    algorithm::Share,
+    algorithm::{LimitError, Share},
     batch::{Batch, Member, OwnedBatch},
     decision::{Answer, Outcome, Source},
     metrics,
@@ -294,7 +294,7 @@ impl<B: Backend> Backend for FailurePolicy<B> {
     }
 
     /// The memory for local decisions must have room as well.
-    fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
+    fn admits(&self, member: &Member<'_>) -> Result<(), LimitError> {
         self.store.admits(member)?;
         self.local.admits(member)
     }

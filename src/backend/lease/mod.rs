@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 use tokio::{sync::Semaphore, task::JoinHandle};
 
 use self::{background::SEATS, pool::Pool};
-use super::{Backend, BackendError, UnsupportedLimit};
+use super::{Backend, BackendError};
 use crate::{
-    algorithm::{Algorithm, LeaseShare, Verb},
+    algorithm::{Algorithm, LeaseShare, LimitError, Verb},
     batch::{Batch, Member},
     decision::{Answer, Outcome, Source},
     limit::Limit,
@@ -130,14 +130,10 @@ impl<B: Backend> Lease<B> {
     }
 
     /// Splits the limit of a leased member, or says what to change.
-    fn split(
-        &self,
-        member: &Member<'_>,
-        share: LeaseShare,
-    ) -> Result<SplitLimit, UnsupportedLimit> {
+    fn split(&self, member: &Member<'_>, share: LeaseShare) -> Result<SplitLimit, LimitError> {
         let algorithm = member.algorithm();
         let (Algorithm::Gcra(gcra), false) = (algorithm, algorithm.has_line()) else {
-            return Err(UnsupportedLimit::new(
+            return Err(LimitError::new(
                 "only limits with burst, count and period, and without `max_wait`, can be leased: remove `lease`",
             ));
         };
@@ -149,7 +145,7 @@ impl<B: Backend> Lease<B> {
                 units,
                 at_store: Limit::of(Algorithm::Gcra(rest)),
             }),
-            _ => Err(UnsupportedLimit::new(format!(
+            _ => Err(LimitError::new(format!(
                 "a lease of {share} is less than one unit for each of {} processes: raise the burst or the lease, or remove it",
                 self.processes
             ))),
@@ -205,7 +201,7 @@ impl<B: Backend> Backend for Lease<B> {
         Some(&self.shared.store)
     }
 
-    fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
+    fn admits(&self, member: &Member<'_>) -> Result<(), LimitError> {
         let Some(share) = member.limit.lease() else {
             return self.shared.store.admits(member);
         };

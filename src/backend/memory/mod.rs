@@ -15,8 +15,9 @@ use std::{
 use parking_lot::Mutex;
 
 use self::{buckets::LockedShards, table::Table};
-use super::{Backend, BackendError, Stats, UnsupportedLimit, async_trait, decide::decide};
+use super::{Backend, BackendError, Stats, async_trait, decide::decide};
 use crate::{
+    algorithm::LimitError,
     batch::{Batch, Member},
     clock::{Clock, SystemClock},
     decision::{Answer, Outcome, Source},
@@ -122,7 +123,9 @@ impl MemoryBackend {
             Some(now) => now,
             None => self.clock.now(),
         };
-        now.validate()?;
+        if !now.is_valid() {
+            return Err(BackendError::InvalidNow(now));
+        }
         let Some((first, others)) = batch.members.split_first() else {
             return Ok(Source::Store);
         };
@@ -182,13 +185,13 @@ impl Backend for MemoryBackend {
         Some(self.decide(batch, answers))
     }
 
-    fn admits(&self, member: &Member<'_>) -> Result<(), UnsupportedLimit> {
+    fn admits(&self, member: &Member<'_>) -> Result<(), LimitError> {
         let needed = member.algorithm().parameters().largest_history();
         let most = self.max_history_bytes / self.shards.len();
         if needed <= most {
             return Ok(());
         }
-        Err(UnsupportedLimit::new(format!(
+        Err(LimitError::new(format!(
             "the history of one bucket takes up to {needed} bytes, and a shard of the memory backend keeps at most {most} \
              bytes of histories: raise `MemoryBackend::max_history_bytes` to {}, or lower the limit",
             needed.saturating_mul(self.shards.len())

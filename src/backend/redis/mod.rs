@@ -145,8 +145,8 @@ impl fmt::Debug for RedisBackend {
 #[async_trait]
 impl Backend for RedisBackend {
     async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        if let Some(now) = batch.now {
-            now.validate()?;
+        if let Some(now) = batch.now.filter(|now| !now.is_valid()) {
+            return Err(BackendError::InvalidNow(now));
         }
         match batch.members.len() {
             0 => return Ok(Outcome::new([])),
