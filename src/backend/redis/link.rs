@@ -9,7 +9,7 @@
 //!
 //! Calls share a command if their keys are in one slot and their clocks show the same time. When a call comes in, the task first
 //! yields to other callers that are ready. Then it sends the collected calls if nothing is in flight. While a command is in flight,
-//! it only sends large groups, and keeps the rest until an answer has arrived. So server and client work at the same time, and no
+//! it only sends large groups, and keeps the rest until all commands are answered. So server and client work at the same time, and no
 //! call waits for a timer.
 //!
 //! Each call is sent once. It is sent again only if the server says that it has done nothing, either because it does not have the
@@ -245,6 +245,10 @@ impl LinkTask {
                 Some((calls, reply)) = self.commands.next() => {
                     if let Some(error) = self.handle_reply(connection, calls, reply) {
                         return Some(error);
+                    }
+                    // Commands for several slots leave together. What has come in leaves once all of them have returned.
+                    if !self.commands.is_empty() {
+                        continue;
                     }
                 }
                 count = self.inbox.recv_many(&mut self.queue, room), if room > 0 => {
