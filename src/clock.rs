@@ -21,8 +21,8 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Callers that [wait in line](crate::limiter::LimitHandle::acquire) do so by tokio's clock. A test that pauses it uses a
-//! [`TokioClock`].
+//! Callers that [wait in line](crate::limiter::LimitHandle::acquire) use tokio's clock for that. A test that pauses tokio's clock
+//! uses a [`TokioClock`].
 
 pub(crate) mod date;
 mod system;
@@ -52,9 +52,9 @@ pub use self::system::SystemClock;
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The first instant at which nothing can be decided: 2⁵² µs, in the year 2112.
+    /// The first instant that is out of range: 2⁵² µs, in the year 2112.
     ///
-    /// Below it, an instant plus the deepest debt stays below 2⁵³, which every store keeps exactly.
+    /// An earlier instant plus the deepest debt is below 2⁵³, so every store can keep it exactly.
     pub const END: Self = Self(1 << 52);
 
     /// The instant `us` microseconds after the Unix epoch.
@@ -116,13 +116,13 @@ impl From<SystemTime> for Timestamp {
 
 /// A source of time, for [`Limiter::with_clock`](crate::Limiter::with_clock).
 ///
-/// It should not step back: a bucket charged at a later time counts as charged until then.
+/// It should not step back, because charges of later instants count until these instants have passed again.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The current instant.
     fn now(&self) -> Timestamp;
 }
 
-/// An instant is a clock that stands still.
+/// An instant as a clock that stands still.
 impl Clock for Timestamp {
     fn now(&self) -> Timestamp {
         *self
@@ -166,7 +166,8 @@ impl ManualClock {
         self.0.store(now.0, Ordering::SeqCst);
     }
 
-    /// Moves the clock forwards, by whole microseconds. It stops at the last instant, where nothing can be decided.
+    /// Moves the clock forwards, by whole microseconds. It stops at the last instant that can be represented, which is out of range
+    /// for decisions.
     pub fn advance(&self, by: Duration) {
         let later = |now: u64| Some(now.saturating_add(micros(by)));
         let _ = self

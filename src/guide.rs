@@ -1,7 +1,7 @@
 //! The pages of `docs`. These modules contain documentation only, and exist only in the documentation.
 //!
-// A page ends with the definitions of its links, which are files, for readers of a clone. The first definition of a label counts,
-// so these, which are paths of Rust, precede each page.
+// For readers of a clone, each page ends with the definitions of its links as paths of files. The first definition of a label
+// counts, so the definitions as paths of Rust are included before each page.
 #![doc = include_str!("guide/links.md")]
 #![doc = include_str!("../docs/README.md")]
 

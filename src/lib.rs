@@ -20,11 +20,11 @@
 //! # LimitSpans
 //!
 //! A **limit** has a name, a burst (the most that passes at once) and a rate. A **key extractor** finds the client's **id** in a
-//! request: its address, its account. A client's use of a limit is a **bucket**. A **rule** says which limit a
-//! request meets, whose bucket it is charged to, what it costs and when. A **backend** keeps the buckets, and decides.
+//! request, such as its address or its account. A **bucket** records a client's use of a limit. A **rule** says which limit applies
+//! to a request, whose bucket is charged, how much, and when. A **backend** keeps the buckets and decides.
 //!
-//! Limits are exact. The default algorithm is GCRA, a token bucket, in rational arithmetic on whole microseconds: seven per second
-//! are seven per second, for years. Between two instants W apart, a bucket admits at most burst + W × rate.
+//! Limits are exact. The default algorithm is GCRA, a token bucket, in exact rational arithmetic: a limit of seven per second does
+//! not drift, even over years. Between two instants W apart, a bucket admits at most burst + W × rate.
 //!
 //! # What it does
 //!
@@ -86,10 +86,10 @@
 //! | `tonic-tls` | | the same on TLS connections |
 //! | `testing` | | the conformance suite, for tests of your own backend |
 //!
-//! Features only add. Of tokio, the crate always has tasks, timers and locks, and uses them where something has to wait.
+//! Features only add. The crate always depends on tokio's tasks, timers and locks, and uses them where it has to wait.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// Much is used by some features only.
+// Much of the code is used by some features only.
 #![cfg_attr(
     not(all(feature = "redis", feature = "reload")),
     allow(dead_code, unused_imports)

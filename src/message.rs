@@ -49,7 +49,7 @@ pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
 pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let lower = word.to_ascii_lowercase();
     let distance = |known: &str| strsim::damerau_levenshtein(&known.to_ascii_lowercase(), &lower);
-    // Only words of a similar length are similar, and some words are very long.
+    // Very long words are skipped: only words of a similar length can be similar.
     let similar = known.iter().filter(|known| word.len() <= 2 * known.len());
     let (distance, near) = similar.map(|known| (distance(known), *known)).min()?;
     (distance <= near.len() / 2).then_some(near)

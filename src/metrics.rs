@@ -33,8 +33,8 @@
 //! | `skipped` | had no vote, and did not fit |
 //! | `error` | not decided: the store did not answer |
 //!
-//! The `result` of a call to the store is `ok`, `error`, `timeout` (the backend's own), `moving` (a master has become
-//! a replica), or `dropped` (nobody waited for it any more, for example after the deadline of a `FailurePolicy`).
+//! The `result` of a call to the store is `ok`, `error`, `timeout` (the backend's own), `moving` (a master has become a replica),
+//! or `dropped` (its caller has stopped waiting, for example after the deadline of a `FailurePolicy`).
 //!
 //! A refusal's `reason` is `over_limit`, `blocked`, `too_costly` (413), `listed` (403), `no_id`, `unavailable` (503) or
 //! `misconfigured`.
@@ -180,7 +180,7 @@ pub fn publish(stats: &Stats) {
     }
 }
 
-/// The series of one limit, each registered at its first use. Clones count in the same.
+/// The series of one limit, each registered at its first use. Clones share the series.
 #[derive(Clone, Default)]
 pub(crate) struct Meter(Arc<Series>);
 
@@ -211,7 +211,7 @@ impl Meter {
             .increment(1);
     }
 
-    /// Counts permits for as long as the value that is returned exists.
+    /// Counts permits as long as the returned value exists.
     pub(crate) fn held(&self, policy: &str, held: u32) -> PermitCount {
         let gauge = self.0.permits.get_or_init(|| permits(policy)).clone();
         gauge.increment(f64::from(held));
@@ -258,7 +258,7 @@ pub(crate) fn circuit_is(to: &'static str) {
     count(CIRCUIT_TRANSITIONS, "to", to);
 }
 
-/// Counts a batch that was decided like this, without the store.
+/// Counts a batch that was decided without the store, by this policy.
 pub(crate) fn fell_back(action: OnFailure) {
     let name = match action {
         OnFailure::Local => "local",
@@ -283,7 +283,7 @@ pub(crate) fn reloaded(outcome: &'static str) {
     count(CONFIG_RELOADS, "outcome", outcome);
 }
 
-/// Counts one event, in one of the series that began at 0.
+/// Counts one event in one of the series that began at 0.
 fn count(name: &'static str, label: &'static str, value: &'static str) {
     let mut known = COUNTERS.iter().filter(|counter| counter.0 == name);
     debug_assert!(

@@ -1,4 +1,4 @@
-//! Whether something that normally works does not, and when to log it.
+//! Tracks whether a store is failing, and decides when to log that.
 
 use std::{
     mem,
@@ -31,8 +31,8 @@ struct Outage {
 }
 
 impl OutageLog {
-    /// Records a failure. Returns whether to log it as the beginning of an outage. One that begins soon after another is only
-    /// logged if it lasts.
+    /// Records a failure. Returns whether to log it as the beginning of an outage. An outage that begins soon after another one is
+    /// only logged if it lasts.
     #[cold]
     pub(crate) fn failed(&self) -> bool {
         let mut outage = self.outage.lock();
@@ -65,7 +65,7 @@ impl OutageLog {
     }
 }
 
-/// Says at most every ten seconds that a line is due.
+/// Allows a line in the log at most every ten seconds.
 #[derive(Debug, Default)]
 pub(crate) struct LogThrottle(Mutex<Option<Instant>>);
 

@@ -1,4 +1,4 @@
-//! Random numbers and keys of hashes. A simulation decides both, so that a seed repeats it.
+//! Random numbers and keys of hashes. In a simulation, both follow from a seed, so that the seed repeats the run.
 
 use ahash::RandomState;
 
@@ -64,7 +64,7 @@ pub(crate) mod simulated {
         })
     }
 
-    /// The process that runs again when this is dropped.
+    /// Restores the outer process when it is dropped.
     struct Outer(Option<Process>);
 
     impl Drop for Outer {

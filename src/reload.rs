@@ -13,11 +13,10 @@
 //! # Ok(()) }
 //! ```
 //!
-//! All files take effect together or not at all. If one has a mistake, or a rule does not fit the new limits
-//! ([`Limiter::reload`]), the current limits stay in force, and the error is logged once. So is the end of the
-//! problem. A missing file is a mistake, and so is an empty one. To replace a file, write the new one under another name and
-//! rename it, so that nobody reads half a file.
-//! [Lists of addresses](IpList) can be read again with them.
+//! All files take effect together or not at all. If one has a mistake, or a rule does not fit the new limits ([`Limiter::reload`]),
+//! the current limits stay in force, and the error is logged once. The end of the problem is logged, too. A missing or empty file
+//! is a mistake. To replace a file, write the new one under another name and rename it, so that no reload reads half a file. [Lists
+//! of addresses](IpList) can be reloaded with the limits.
 
 use std::{
     convert::Infallible,
@@ -51,8 +50,8 @@ pub struct Reloader {
     interval: Duration,
     on_hangup: bool,
     lists: Vec<IpList>,
-    /// The hash of the files that were refused last, and why. The lock is held from reading the files to putting the limits in
-    /// force.
+    /// The hash of the files that were refused last, and the reason. The lock is held from reading the files until the limits are
+    /// in force.
     refused: Arc<Mutex<Option<(u64, LimitsError)>>>,
 }
 
@@ -115,7 +114,7 @@ impl Reloader {
 
     /// Checks the files again and again, and logs changes. It never returns.
     ///
-    /// SIGHUP is handled from the call on, not from the first poll. Files are read on a thread for blocking work.
+    /// SIGHUP is handled from this call on, even before the future is polled. Files are read on a thread for blocking work.
     ///
     /// # Panics
     ///
@@ -125,7 +124,7 @@ impl Reloader {
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut hangups = Hangups::listen(self.on_hangup);
         async move {
-            // Stays until the files are as the limits in force again.
+            // Kept until the files equal the limits in force again.
             let mut last_error = None;
             loop {
                 let asked = tokio::select! {
@@ -249,7 +248,7 @@ impl Reloader {
     }
 }
 
-/// SIGHUPs, if they are listened to.
+/// The stream of SIGHUPs, if the reloader listens to them.
 struct Hangups {
     #[cfg(unix)]
     signal: Option<Signal>,

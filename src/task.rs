@@ -1,4 +1,4 @@
-//! Work that goes on even if its caller stops waiting.
+//! Runs work that continues even if its caller stops waiting.
 
 use std::{
     cell::Cell,
@@ -14,23 +14,23 @@ use std::{
 use tokio::{runtime::Handle, task::unconstrained, time};
 use tracing::{Instrument, instrument::WithSubscriber};
 
-/// Work that can go on in a task.
+/// Work that can continue in a task.
 pub(crate) type Background<T = ()> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Polls work once, before whatever comes next: in memory, it has ended then, and a store's link has it in its queue. Without a
-/// waker, so whoever has the rest has to poll it again. A task that has done a lot does not wait for others here, or what the client
-/// sends next would be ahead.
+/// Polls work once, so that it precedes the client's next request: in memory, it has ended then, and with a store, it is in the
+/// queue of the link. It is polled without a waker, so the caller has to poll it again. It is also polled without tokio's
+/// cooperative budget, so that a busy task does not put it off.
 pub(crate) fn begin<T>(work: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>) -> Poll<T> {
     let unconstrained = pin!(unconstrained(work.as_mut()));
     unconstrained.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Runs work to its end, even if nobody waits for it any more. Outside of a runtime, its caller has to wait.
+/// Runs work to its end, even if its caller stops waiting. Without a runtime, the work depends on the caller.
 pub(crate) async fn detached<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> T {
     let mut work: Background<T> = Box::pin(work);
-    // What has to wait for nothing needs no task.
+    // Work that ends at its first poll needs no task.
     if let Poll::Ready(value) = begin(&mut work) {
         return value;
     }
@@ -57,13 +57,13 @@ pub(crate) fn runtime_with_timer() -> Result<Handle, &'static str> {
     }
 }
 
-/// Returns whether the runtime of this thread has a timer. Only the panic of a new timer tells that, so the process gets a panic
-/// hook that leaves it out and passes all other panics on.
+/// Returns whether the runtime of this thread has a timer. Only the panic of a new timer tells that. So this installs a panic hook
+/// that ignores this panic and passes all others on.
 fn has_timer() -> bool {
     thread_local!(static TRIES: Cell<bool> = const { Cell::new(false) });
     static HOOK: Once = Once::new();
 
-    // Where a panic ends the process, it must say why. While a thread panics, it cannot set a hook.
+    // If panics abort the process, this one must be visible. While a thread panics, it cannot set a hook.
     if cfg!(panic = "abort") || thread::panicking() {
         return true;
     }

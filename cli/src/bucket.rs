@@ -1,4 +1,4 @@
-//! `tollgate show` and `tollgate reset`: one bucket on Redis.
+//! `tollgate show` and `tollgate reset`, for one bucket on Redis.
 
 use std::{
     io::{BufRead, Write, stderr, stdin},
@@ -21,7 +21,7 @@ use crate::{
     output::{print, print_json, say, shown},
 };
 
-/// How long Redis may take to be connected and to answer. A person waits longer than a request.
+/// The time for connecting to Redis and for its answer. It is longer than for a request, because a person waits.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A bucket on Redis.
@@ -47,7 +47,7 @@ pub(crate) struct BucketArgs {
     id: String,
 }
 
-/// What `reset` is asked.
+/// The arguments of `reset`.
 #[derive(Args, Debug)]
 pub(crate) struct ResetArgs {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `tollgate check`: mistakes in files of limits, before they are deployed, and what a client would get.
+//! `tollgate check` finds mistakes in files of limits before they are deployed, and shows which limit a client would get.
 //!
 //! Ids are read as from requests: for a limit on domains, `www.example.com` is `example.com`. An address is looked up as it is:
 //! if a rule counts IPv6 clients by /64, use the first address of the range.
@@ -24,7 +24,7 @@ use crate::{
 /// The most overrides that a warning names.
 const NAMED: usize = 5;
 
-/// What `check` is asked.
+/// The arguments of `check`.
 #[derive(Args, Debug)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// A mistake and its location, as `--json` prints them.
+/// Returns a mistake and its location, as `--json` prints them.
 fn located(mistake: &LimitsError) -> Value {
     json!({
         "message": mistake.to_string(),

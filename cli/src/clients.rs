@@ -7,7 +7,7 @@ use std::{
 
 use ahash::AHasher;
 
-/// The most clients of which more than a hash is kept.
+/// The most clients whose denials are kept.
 const KEPT: usize = 65_536;
 
 /// The most hashes that are kept. Each takes some ten bytes.
@@ -21,11 +21,11 @@ pub(crate) fn hash(id: &str) -> u64 {
     ahash::RandomState::with_seeds(1, 2, 3, 4).hash_one(id)
 }
 
-/// A number of distinct clients. It is exact up to a million. Beyond that, it keeps every second hash, then every fourth and so
-/// on, and multiplies: the standard error is below 0.2 %.
+/// Counts distinct clients. It is exact up to a million. Beyond that, it keeps every second hash, then every fourth and so on, and
+/// multiplies: the standard error is below 0.2 %.
 #[derive(Debug, Default)]
 pub(crate) struct Distinct {
-    /// Hashes with this many zeros at their end.
+    /// The hashes that are kept: those with `zeros` zeros at their end.
     kept: HashSet<u64, BuildHasherDefault<AHasher>>,
     zeros: u32,
 }

@@ -33,9 +33,9 @@ impl LimitFiles {
         recipe.build()
     }
 
-    /// Reads the files for another command than `check`.
+    /// Reads the files for commands other than `check`.
     pub(crate) fn usable(&self) -> Result<Limits> {
-        // Its text has the causes.
+        // The text of the error includes the causes.
         let read = self.read();
         read.map_err(|error| anyhow!("the limits cannot be used: {error}"))
     }
@@ -54,7 +54,7 @@ pub(crate) fn named<'a>(limits: &'a Limits, name: &str) -> Result<&'a NamedLimit
     })
 }
 
-/// The default of a limit, and what its overrides have instead.
+/// Returns the default of a limit and the limits of its overrides.
 pub(crate) fn all_of(named: &NamedLimit) -> impl Iterator<Item = &Limit> {
     named
         .limit()
@@ -70,7 +70,7 @@ pub(crate) struct LimitedClient<'a> {
     id: &'a str,
     /// The key of its bucket, in canonical form.
     pub(crate) key: String,
-    /// The values in force; none if the client is not limited.
+    /// The values in force; `None` if the client is not limited.
     pub(crate) values: Option<&'a Limit>,
     /// The values in one line.
     pub(crate) summary: String,
@@ -136,7 +136,7 @@ impl fmt::Display for LimitedClient<'_> {
     }
 }
 
-/// At most this much, in any span of the limit's own length.
+/// The most that a limit admits in any span of its own length.
 #[derive(Debug, Serialize)]
 pub(crate) struct UpperBound {
     most: u64,

@@ -61,7 +61,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Unusual limits are warned about. Without the level, each denial would be logged.
+    // At this level, warnings about unusual limits are logged, but not each denial.
     let logs = tracing_subscriber::fmt().with_max_level(LevelFilter::WARN);
     logs.with_writer(io::stderr).without_time().init();
     match run(Cli::parse().command) {

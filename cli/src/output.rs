@@ -25,7 +25,7 @@ pub(crate) struct ReportArgs {
     pub(crate) top: usize,
 }
 
-/// Writes a text to standard output. A reader that has seen enough is no failure.
+/// Writes a text to standard output. It is no failure if the reader has closed it.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -70,7 +70,7 @@ pub(crate) fn most_denied(clients: &[&Denials], top: usize) -> Table {
     table(&["most denied clients", "first", "last", "denied"], 3, rows)
 }
 
-/// Text from clients, without what a terminal would obey.
+/// Returns a text from clients without control characters, which a terminal would obey.
 pub(crate) fn shown(text: &str) -> String {
     let chars = text.chars().map(|c| match c {
         '"' | '\'' | '\\' => c.to_string(),

@@ -1,4 +1,4 @@
-//! `tollgate check`: what it finds in files, and what it says a client gets.
+//! `tollgate check` finds mistakes in files, and shows which limit a client gets.
 
 use std::process::Output;
 
@@ -34,7 +34,7 @@ const OVERRIDES: &str = "
 
 const JSON: [&str; 1] = ["--json"];
 
-/// Runs it with [`DEFAULTS`] and [`OVERRIDES`], and what else is asked.
+/// Runs it with [`DEFAULTS`], [`OVERRIDES`] and more arguments.
 fn check(more: &[&str]) -> Output {
     let (defaults, overrides) = (file("yml", DEFAULTS), file("yml", OVERRIDES));
     let files = ["--limits", &defaults, "--overrides", &overrides];
@@ -218,7 +218,7 @@ fn clients_that_are_asked_for_have_to_be_there() {
     let defaults = file("yml", DEFAULTS);
     let place =
         |limit: &str, id: &str| json!({"file": null, "line": null, "limit": limit, "id": id});
-    // A good one before them does not help.
+    // A valid one before them makes no difference.
     expect_mistakes(
         &[
             "--limits",

@@ -1,4 +1,4 @@
-//! Which logs are read, and who is the client of each line.
+//! Logs of all formats are read, with the right client for each line.
 
 use std::{collections::BTreeSet, io::Write};
 
@@ -98,7 +98,7 @@ fn expect_clients(log: &str, more: &[&str], clients: u64) {
     );
 }
 
-/// Lines with the number of the client in place of `{n}`.
+/// Lines in which `{n}` is the number of the client.
 const CLIENTS: &str = r#"
 127.0.1.1:80 203.0.113.{n} - - [10/Oct/2026:13:55:3{n} +0000] "GET / HTTP/1.1" 200 5 "-" "x"
 6.6.6.6 203.0.113.{n} - - [10/Oct/2026:13:55:3{n} +0000] "GET / HTTP/1.1" 200 5 "-" "x"
@@ -200,7 +200,7 @@ fn gzip(text: &str) -> Vec<u8> {
 fn gzip_is_read_and_has_to_be_whole() {
     let text = log(&day(10, 4));
     let expected = replayed(text.as_bytes(), &[]);
-    // Concatenated members are one log, as of rotated files.
+    // Concatenated gzip members, as of rotated files, are one log.
     let (first, second) = text.split_at(text.len() / 2);
     let bytes = [gzip(first), gzip(second)].concat();
     assert_eq!(replayed(&bytes, &[]), expected);

@@ -39,7 +39,7 @@ pub(crate) fn run_with<S: AsRef<OsStr>>(args: &[S], input: &[u8]) -> Output {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = command.spawn().expect("the command starts");
-    // It need not read what it does not want.
+    // The command may end without reading all of its input.
     let _ = child.stdin.take().expect("it is piped").write_all(input);
     child.wait_with_output().expect("the command ends")
 }

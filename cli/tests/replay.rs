@@ -1,4 +1,4 @@
-//! `tollgate replay` says what a server would have done.
+//! `tollgate replay` shows what a server would have done.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::{
     traffic::{Request, START, day, log, request},
 };
 
-/// What a server with these limits denies each client, in the form of `--json`, by limit.
+/// Returns what a server with these limits denies each client, by limit, in the form of `--json`.
 fn served(limits: &str, names: &[&str], requests: &[Request]) -> Value {
     let limits = Limits::builder()
         .defaults_text("limits.yml", limits)
@@ -67,7 +67,7 @@ fn replay_says_the_same_as_a_server() {
             "requests: {id: ipAddress, quota: 400, per: hour}\n",
             &["requests"],
         ),
-        // Both are charged, or none.
+        // Both limits are charged, or none.
         (two, &["short", "long"]),
     ] {
         let told = json_of(&replay(limits, &[], log(&requests)));

@@ -1,4 +1,4 @@
-//! `tollgate suggest` says what clients need, and what each limit that it proposes would have denied to whom.
+//! `tollgate suggest` shows what clients need, and whose requests each proposed limit would have denied.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,18 +41,18 @@ fn limit_of(recommendation: &Value) -> Limit {
     recommendation["limit"].as_str().unwrap().parse().unwrap()
 }
 
-/// The recommendations in what it says.
+/// Returns the recommendations in the output.
 fn recommendations(told: &Value) -> &[Value] {
     told["recommendations"].as_array().unwrap()
 }
 
-/// What it suggests for this share of the clients.
+/// Returns the output for this share of the clients.
 fn suggested(share: &str, more: &[&str], log: &str) -> Value {
     let args = ["suggest", "--json", "--deny-at-most", share];
     json_of(&run_with(&[&args, more].concat(), log.as_bytes()))
 }
 
-/// Three hundred people, an office of many people behind one address that are never fast, and a client that never stops.
+/// Three hundred people, an office of many slow people behind one address, and a client that never stops.
 fn office_and_abuser() -> Vec<Request> {
     let mut requests = Vec::new();
     for person in 0..300 {
@@ -94,7 +94,7 @@ fn denied_share_of_each_client_is_told() {
                 [&json!(OFFICE), &json!(2000), &json!(of_office)]
             ]
         );
-        // A reader of the text sees that the office loses a part of its requests.
+        // The text says which share of its requests the office loses.
         let percent = format!("({}.{:02} %)", of_office / 20, of_office % 20 * 5);
         let mut lines = text.lines().filter(|line| line.contains(OFFICE));
         assert!(
@@ -137,7 +137,7 @@ fn table_has_the_busiest_clients_and_shares_of_all() {
             ));
         }
     }
-    // Long enough for an hour, and too short for a day.
+    // The log is long enough for an hour, and too short for a day.
     requests.push(request(3600, "10.0.0.1", "/"));
     requests.sort_by_key(|request| request.at);
     let output = run_with(
@@ -163,7 +163,7 @@ fn table_has_the_busiest_clients_and_shares_of_all() {
 fn limits_deny_the_offenders_and_leave_room_for_others() {
     for seed in 1..4 {
         let requests = day(300, seed);
-        // The same people, with another half of what they did.
+        // The same people, with half as many requests more.
         let busier = requests.iter().enumerate();
         let busier: Vec<_> = busier
             .flat_map(|(i, request)| std::iter::repeat_n(request.clone(), 1 + i % 2))
@@ -215,7 +215,7 @@ fn share_is_kept_if_nobody_stands_out() {
 
 #[test]
 fn share_is_exact() {
-    // Clients that nobody could confuse: the first few make a hundred requests at once.
+    // The first few clients differ clearly from the others: they make a hundred requests at once.
     for (clients, share, most) in [
         (1000, "0.3%", 3),
         (1000, "0.2999999%", 2),
@@ -237,7 +237,7 @@ fn share_is_exact() {
         assert!(!recommendations(&told).is_empty(), "{told}");
         for recommendation in recommendations(&told) {
             let stopped = recommendation["clients_denied"].as_u64().unwrap();
-            // With two, the limit is twice what the third of them needs.
+            // If two may be denied, the limit is twice the need of the third.
             let expected = if most == 3 { 3 } else { 0 };
             assert_eq!(stopped, expected, "{share} of {clients}: {recommendation}");
         }
@@ -272,7 +272,7 @@ fn what_is_suggested_can_be_replayed() {
 
 #[test]
 fn many_clients_are_measured_exactly() {
-    // All of them, and one that makes a request for every tenth of the others.
+    // All of these clients, and one that makes a request after every tenth of theirs.
     let mut log = String::new();
     for client in 0..120_000 {
         let second = START + client / 40;

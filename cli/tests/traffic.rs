@@ -1,4 +1,4 @@
-//! Traffic, and the logs that servers write of it.
+//! Generates traffic, and the logs that servers write of it.
 
 use std::{
     fmt::Write,
@@ -23,7 +23,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The id of the client, as `ClientIp` has it, written down independently.
+    /// The id of the client, as `ClientIp` would find it, computed independently.
     pub(crate) fn id(&self) -> String {
         match self.ip {
             IpAddr::V4(ip) => ip.to_string(),
@@ -80,7 +80,7 @@ pub(crate) fn day(people: u64, seed: u64) -> Vec<Request> {
             }
         }
     }
-    // One that is fast, one that changes its address, and never stops.
+    // The crawlers: one is fast, and the other changes its address and never stops.
     for i in 0..8_000 {
         requests.push(request(10_000 + i / 4, "198.51.100.7", "/products"));
     }
@@ -101,5 +101,5 @@ pub(crate) fn day(people: u64, seed: u64) -> Vec<Request> {
     requests
 }
 
-/// The three of [`day`] that are no people, as ids, sorted.
+/// The ids of the three clients of [`day`] that are not people, sorted.
 pub(crate) const OFFENDERS: [&str; 3] = ["198.51.100.7", "2001:db8:5:6::", "203.0.113.99"];

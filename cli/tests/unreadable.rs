@@ -1,4 +1,4 @@
-//! Logs that cannot be read, in part or at all. Nothing panics, and the rest of a log counts.
+//! Logs that cannot be read, in part or at all, do not panic, and the rest of a log counts.
 
 use crate::{
     logs::ONE_PER_HOUR,

@@ -10,10 +10,10 @@ use super::{Clock, Timestamp};
 
 /// The time of day of the system, as one clock for the whole process.
 ///
-/// It reads the time of day twice a second, so it shows the true time within half a second after a step, and after the machine
-/// was suspended. In between, it goes on by the processor's counter, which is read in a fraction of the time. A step back gives
-/// nothing back: a client that has used up its limit waits longer, for as long as the step.
-/// The [module docs](super) have an example of a clock.
+/// It reads the time of day twice a second, so it shows the true time within half a second after a step, and after the machine was
+/// suspended. In between, it continues with the processor's counter, which takes a fraction of the time to read. A step back gives
+/// no units back: a client that has used up its limit waits longer, by the length of the step. The [module docs](super) have an
+/// example of a clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock(());
 
@@ -39,15 +39,15 @@ impl Clock for SystemClock {
     }
 }
 
-/// How long the time goes on by the counter alone, in microseconds.
+/// The longest time that is taken from the counter alone, in microseconds.
 const SPAN_US: u64 = 500_000;
 
-/// The time of day by a counter. All numbers are microseconds.
+/// The time of day, computed from a counter. All numbers are microseconds.
 #[derive(Debug, Default)]
 struct TimeOfDay {
     /// The time of day when the counter is at 0.
     offset: AtomicU64,
-    /// The counter at which the offset has to be measured again.
+    /// The value of the counter at which the offset has to be measured again.
     until: AtomicU64,
 }
 
@@ -66,7 +66,7 @@ impl TimeOfDay {
 
     #[cold]
     fn measure(&self, counter: impl Fn() -> u64, time_of_day: impl Fn() -> u64) -> u64 {
-        // In this order, a thread that is stopped in between makes the time late, and never early.
+        // The time of day is read first. If the thread is stopped in between, the clock is late, and never early.
         let time = time_of_day();
         let count = counter();
         self.offset
@@ -97,7 +97,7 @@ mod tests {
         time: TimeOfDay,
     }
 
-    /// What happens to a machine: by how much its counter moves, and its time of day.
+    /// An event of a machine: its name, the step of the counter, and the step of the time of day.
     type Event = (&'static str, i64, i64);
 
     const EVENTS: [Event; 9] = [
@@ -206,7 +206,7 @@ mod tests {
         let other = SystemClock::default();
         let time_of_day = || Timestamp::from(SystemTime::now());
         let off = Duration::from_secs(60);
-        // Again if the machine's clock was set in the meantime.
+        // Tries again if the machine's clock was set in the meantime.
         let is_shown = || {
             let before = time_of_day();
             let times: Vec<_> = (0..1000).map(|i| [one, other][i % 2].now()).collect();

@@ -1,4 +1,4 @@
-//! Puts limits together, and records what does not fit.
+//! Assembles limits from definitions, and records those that do not fit together.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,7 +21,7 @@ pub(super) struct Assembly {
     pub(super) doubtful: HashSet<Arc<str>>,
     /// Whether files may only define names that code has declared.
     pub(super) is_closed: bool,
-    /// Whether a file of defaults does not say which names it has.
+    /// Whether a file of defaults has a mistake that hides its names.
     pub(super) is_unsure: bool,
 }
 
@@ -98,7 +98,7 @@ impl Assembly {
         let Some(named) = named.filter(|_| !self.doubtful.contains(name)) else {
             return;
         };
-        // With a mistaken limit, the ids are checked all the same.
+        // The ids are also checked if the limit has a mistake.
         let limit = Arc::new(limit.unwrap_or(Limit::UNLIMITED));
         for (id, comment, line) in ids {
             let report = report.of_id(id).at(*line);
@@ -149,7 +149,7 @@ fn twice(named: &NamedLimit) -> String {
     format!("it is defined twice, first in {first}: remove one of them")
 }
 
-/// Checks that a number, a format and a link are those of a known name.
+/// Checks that a number, a format and a link equal those of a known name.
 fn agree(report: Reporter<'_>, named: &NamedLimit, given: &LimitName) {
     let number = named.number();
     let format = named.format();

@@ -1,4 +1,4 @@
-//! What a limit admits.
+//! The bounds of limits.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Limit {
         self.algorithm().map(Algorithm::capacity)
     }
 
-    /// The most cost that one bucket admits within a span `[t, t + window)`, wherever it starts; `None` if nothing bounds it.
+    /// The most cost that one bucket admits within any span `[t, t + window)`; `None` if there is no bound.
     ///
     /// Debits, resets, refunds and changes of the limit are not counted. Units that are refunded within the span can be
     /// admitted again.
@@ -149,7 +149,7 @@ mod tests {
             (week, 7 * DAY, Some(20)),
             (Limit::quota(9, Per::first_use(DAY)), DAY, Some(17)),
             (Limit::quota(9, Per::first_use(DAY)), MICRO, Some(9)),
-            // February, and a microsecond of both its neighbours.
+            // The span is February, with a microsecond of each adjacent month.
             (Limit::quota(1, Per::Month), 28 * DAY + MICRO, Some(2)),
             (Limit::quota(1, Per::Month), 28 * DAY + 2 * MICRO, Some(3)),
             (tiers.clone(), Duration::from_secs(1), Some(5 + 50)),

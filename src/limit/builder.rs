@@ -41,11 +41,11 @@ pub struct LimitsBuilder {
     pub(crate) redacts_ids: bool,
 }
 
-/// Hashes sources, which are compared within this process only.
+/// Hashes sources. The hashes are only compared within this process.
 static HASHER: LazyLock<RandomState> = LazyLock::new(|| random::keys(3));
 
 impl Limits {
-    /// Starts with no limits.
+    /// Returns a builder without limits.
     pub fn builder() -> LimitsBuilder {
         LimitsBuilder::default()
     }
@@ -54,8 +54,8 @@ impl Limits {
 impl LimitsBuilder {
     /// Declares a name, with its number and id format. The name has no limit until code or a file sets one.
     ///
-    /// Once a name is declared, files can only give values to declared names. A misspelt name is then an error, instead
-    /// of another limit.
+    /// Once a name is declared, files can only give values to declared names. A misspelt name is then an error. Without
+    /// declarations, it would be another limit.
     pub fn name(mut self, name: impl Into<LimitName>) -> Self {
         self.names.push(name.into());
         self
@@ -93,13 +93,13 @@ impl LimitsBuilder {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The list is asked together with the other limits of the request, in the same round trip. So every server that shares the
-    /// store refuses the client, from its next request on. Requests change nothing in the list.
+    /// The list is read together with the other limits of the request, in the same round trip. So every server that shares the
+    /// store refuses the client from its next request on. Requests do not change the list.
     ///
-    /// The reason is the [description](LimitName::description) of the name, and the same for all clients on the list. Each
-    /// list costs a request one more bucket. The headers that show how much is left leave these lists out.
+    /// The reason is the [description](LimitName::description) of the name. All clients on the list have the same one. Each list
+    /// adds one bucket to each request. The headers that show how much is left do not show these lists.
     ///
-    /// The guide describes [what follows for failures, caches and memory](crate::guide::operating#blocking-a-client).
+    /// The guide describes [how blocks behave with failures, caches and memory](crate::guide::operating#blocking-a-client).
     ///
     /// An override with [`Limit::UNLIMITED`] protects a client from blocks, and [`Limit::BLOCKED`] blocks it for good.
     ///
@@ -136,8 +136,8 @@ impl LimitsBuilder {
         self.source(false, path.as_ref(), None)
     }
 
-    /// Adds defaults from a text, in the format of a file. Its name has the extension of the language, as in `defaults.yml`,
-    /// and stands in errors.
+    /// Adds defaults from a text, in the format of a file. The name is shown in errors, and has the extension of the language, as
+    /// in `defaults.yml`.
     pub fn defaults_text(self, name: &str, text: &str) -> Self {
         self.source(false, Path::new(name), Some(text))
     }
@@ -148,8 +148,8 @@ impl LimitsBuilder {
         self.source(true, path.as_ref(), None)
     }
 
-    /// Adds overrides from a text, in the format of a file. Its name has the extension of the language, as in
-    /// `overrides.yml`, and stands in errors.
+    /// Adds overrides from a text, in the format of a file. The name is shown in errors, and has the extension of the language, as
+    /// in `overrides.yml`.
     pub fn overrides_text(self, name: &str, text: &str) -> Self {
         self.source(true, Path::new(name), Some(text))
     }
@@ -160,9 +160,9 @@ impl LimitsBuilder {
         self
     }
 
-    /// Replaces all ids in events by hashes. A hash identifies a client within one process, and cannot be traced back to
-    /// the id. Only events of level `DEBUG` and below contain ids, and those of mistakes in files, which have only the line then.
-    /// [Secret](crate::id::Id::secret) ids are always hashes there.
+    /// Replaces all ids in events by hashes. A hash identifies a client within one process, and cannot be traced back to the id.
+    /// Without it, events of level `DEBUG` and below contain ids, and so do events about mistakes in files. With it, the latter
+    /// only contain the line. [Secret](crate::id::Id::secret) ids are hashes in all events.
     pub fn redact_ids(mut self, redact_ids: bool) -> Self {
         self.redacts_ids = redact_ids;
         self
@@ -225,7 +225,7 @@ impl LimitsBuilder {
     }
 }
 
-/// Leaves out overrides and texts: ids can be personal data.
+/// Leaves out overrides and texts, because ids can be personal data.
 impl fmt::Debug for LimitsBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("LimitsBuilder").field(&self.names).finish()

@@ -12,7 +12,7 @@ use crate::{
     clock::Timestamp,
 };
 
-/// The amount that a client may use: the number of requests that can pass at once, and the rate in the long run.
+/// The amount that a client may use: usually the number of requests that can pass at once, and the rate in the long run.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,8 +42,8 @@ impl Limit {
     /// [`LimitsBuilder::override_for`](super::LimitsBuilder::override_for) has an example.
     pub const UNLIMITED: Self = Self(LimitKind::Unlimited);
 
-    /// Nothing passes, whatever is refunded or reset. Use it in an override, to block a client, or as a default, to
-    /// block every client without an override.
+    /// Nothing passes. Refunds and resets do not change that. Use it in an override, to block a client, or as a default, to block
+    /// every client without an override.
     pub const BLOCKED: Self = Self(LimitKind::Blocked);
 
     /// At most `burst` at once. `count` tokens come back in each `period`.
@@ -63,7 +63,7 @@ impl Limit {
         }
     }
 
-    /// `count` per `period`. The burst is `count` too, so up to 2 × `count` − 1 can pass within one period.
+    /// `count` per `period`. The burst is also `count`, so up to 2 × `count` − 1 can pass within one period.
     ///
     /// ```
     /// use std::time::Duration;
@@ -219,8 +219,8 @@ impl Limit {
     /// At most `limit` at once: a [concurrency limit](crate::guide::algorithms), for work that takes time, such as exports,
     /// uploads and streams.
     ///
-    /// A permit counts until the work has ended, and at most 30 seconds longer than its process renews it;
-    /// [`hold`](Self::hold) changes that.
+    /// A permit counts until the work has ended. If its process no longer renews it, it counts for at most 30 more seconds;
+    /// [`hold`](Self::hold) changes this time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -241,11 +241,11 @@ impl Limit {
         Self::of(Algorithm::Concurrency(valid(Concurrency::new(limit))))
     }
 
-    /// Sets the time for which a permit of a [concurrency limit](Self::concurrent) counts after it was taken or renewed. A
-    /// process that dies gives its permits back after at most this time, and one that is paused for longer loses them.
+    /// Sets the time for which a permit of a [concurrency limit](Self::concurrent) counts after it was taken or renewed. The
+    /// permits of a process that dies come back after at most this time. A process that is paused for longer loses its permits.
     ///
-    /// A reload that changes it renews the permits of the process. Those that were renewed longer ago than a shorter hold are
-    /// lost, so shorten it by less than half at a time: each permit is renewed every third of its hold.
+    /// A reload that changes it renews the permits of the process. Permits whose last renewal is longer ago than a shortened hold
+    /// are lost. Each permit is renewed every third of its hold, so shorten the hold by less than half at a time.
     ///
     /// # Panics
     ///
@@ -288,7 +288,7 @@ impl Limit {
     /// The key of the algorithm, or `None` for [`UNLIMITED`](Self::UNLIMITED) and [`BLOCKED`](Self::BLOCKED), which have no
     /// buckets.
     ///
-    /// It tells kinds of limits apart. [`period`](Self::period), [`max_cost`](Self::max_cost) and
+    /// It distinguishes the kinds of limits. [`period`](Self::period), [`max_cost`](Self::max_cost) and
     /// [`most_within`](Self::most_within) answer for all kinds; the values of a limit are in its `Display` and serde forms.
     #[must_use]
     pub fn algorithm_key(&self) -> Option<AlgorithmKey> {
@@ -334,14 +334,14 @@ impl Limit {
         }
     }
 
-    /// Replaces a limit that has nothing to drop, which a `const fn` may not do.
+    /// Replaces the limit. A `const fn` may not drop one, so the old limit is forgotten, which has nothing to drop.
     const fn replaced(self, algorithm: Algorithm) -> Self {
         let _ = ManuallyDrop::new(self);
         Self::of(algorithm)
     }
 }
 
-/// Panics with what to change.
+/// Returns the value, or panics with a message that says what to change.
 #[track_caller]
 const fn valid<T: Copy>(checked: Result<T, InvalidValue>) -> T {
     match checked {
@@ -398,7 +398,7 @@ mod tests {
         (|| Limit::per(1, Duration::ZERO), "period is 0"),
         (|| Limit::per_second(1).burst(0), "burst is 0"),
         (|| Limit::per_day(1).burst(u32::MAX), "lower the burst"),
-        // A third of a microsecond too long, and 2⁶⁴ of them.
+        // These periods are a third of a microsecond too long, and 2⁶⁴ thirds too long.
         (
             || Limit::new(1, 3, 3 * LONGEST + MICRO).unwrap(),
             "lower the burst",

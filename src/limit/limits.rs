@@ -16,12 +16,12 @@ use crate::{algorithm::Algorithm, message::did_you_mean, metrics::Meter};
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     pub(super) named: IndexMap<Arc<str>, NamedLimit, RandomState>,
-    /// A hash of all sources. Within one process, limits with the same hash are of the same sources.
+    /// A hash of all sources. Within one process, limits with equal hashes have the same sources.
     pub(crate) digest: u64,
 }
 
 impl Limits {
-    /// Completes limits from sources with this hash.
+    /// Completes the limits, whose sources have this hash.
     pub(super) fn finished(mut self, digest: u64, is_shadow: bool, redacts_ids: bool) -> Self {
         self.digest = digest;
         for named in self.named.values_mut() {
@@ -36,7 +36,7 @@ impl Limits {
     #[must_use]
     #[inline]
     pub fn get(&self, name: &str) -> Option<&NamedLimit> {
-        // A few names are compared faster than one is hashed. Most that differ have another length or last letter.
+        // Comparing a few names is faster than hashing one. Most different names differ in length or in the last letter.
         let is_same = |other: &str| {
             let a = other.as_bytes();
             let b = name.as_bytes();
@@ -70,8 +70,8 @@ impl Limits {
     /// Returns limits with another override of one client, which replaces the one that it has. With `None`, the client has no
     /// override any more.
     ///
-    /// The copy shares all other overrides, so it takes as long for a hundred thousand of them as for one. Only with the override of
-    /// a range of addresses, it copies what finds all ranges.
+    /// The copy shares all other overrides, so it takes no longer with a hundred thousand of them. Only with the override of a
+    /// range of addresses, it copies what finds all ranges.
     ///
     /// ```
     /// use tollgate::{Limit, Limits};
@@ -124,7 +124,7 @@ impl Limits {
         }
     }
 
-    /// Says what is wrong with an unknown name.
+    /// Returns the message about an unknown name.
     pub(crate) fn unknown(&self, name: &str) -> String {
         let hint = did_you_mean(name, &self.names());
         format!("no limit has this name: {hint}")

@@ -2,7 +2,7 @@ use std::{cell::RefCell, error, fmt, io, path::Path, sync::Arc};
 
 use crate::{id::shortened, message::debug_is_message};
 
-/// The error for limits that cannot be used. It has all mistakes, each with the file and line if they are known, the limit,
+/// The error for limits that cannot be used. It contains all mistakes, each with the file and line if they are known, the limit,
 /// the id, and what to change. The [guide](crate::guide::limits_in_files#mistakes) has examples.
 ///
 /// ```
@@ -30,7 +30,7 @@ struct Mistake {
     cause: Option<Arc<io::Error>>,
 }
 
-/// Where a mistake is: the file and the line, as far as there are any. Code has neither.
+/// The location of a mistake: its file and its line. A mistake in code has neither.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Location {
     pub(crate) file: Option<Arc<Path>>,
@@ -48,8 +48,8 @@ impl fmt::Display for Location {
 }
 
 impl LimitsError {
-    /// Each mistake as an error of its own: those of defaults, then those of overrides, file by file and from top to bottom.
-    /// There are at most a thousand.
+    /// Returns each mistake as an error of its own: first those of defaults, then those of overrides, file by file and from top to
+    /// bottom. There are at most a thousand.
     #[must_use]
     pub fn mistakes(&self) -> impl ExactSizeIterator<Item = Self> {
         self.0.iter().map(|mistake| Self([mistake.clone()].into()))
@@ -135,7 +135,7 @@ impl fmt::Display for Mistake {
             write!(f, "limit `{}`: ", shortened(limit))?;
         }
         let id = self.id.as_deref().map(|id| format!("`{}`", shortened(id)));
-        // What is wrong with an id itself begins with it.
+        // A message about the id itself begins with the id already.
         if let Some(id) = id.filter(|id| !self.message.starts_with(id)) {
             write!(f, "id {id}: ")?;
         }
@@ -143,15 +143,15 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// The mistakes that were found so far.
+/// The mistakes found so far.
 #[derive(Default)]
 pub(crate) struct Mistakes(RefCell<Vec<Mistake>>);
 
 impl Mistakes {
-    /// More would only fill a log.
+    /// The most mistakes that are recorded. Further ones would only fill a log.
     const MOST: usize = 1000;
 
-    /// Returns what was built, unless there are mistakes.
+    /// Returns the built value, unless there are mistakes.
     pub(crate) fn or<T>(self, built: T) -> Result<T, LimitsError> {
         match self.0.into_inner() {
             mistakes if mistakes.is_empty() => Ok(built),
@@ -243,7 +243,8 @@ impl<'a> Reporter<'a> {
     }
 }
 
-/// Names a character of a text that looks like a plain space, or like none at all, and is another one.
+/// Returns the name of the first character that looks like a plain space or is invisible, but is neither a space nor a visible
+/// character.
 pub(super) fn odd_space(text: &str) -> Option<String> {
     let is_odd =
         |c: char| !c.is_ascii() && c.is_whitespace() || "\u{200b}\u{2060}\u{feff}".contains(c);

@@ -1,4 +1,4 @@
-//! Limits, their names, and the files they come from.
+//! Limits, their names, and the files that define them.
 //!
 //! A [`Limit`] is a burst and a rate. It belongs to a [`LimitName`], which is part of the keys of its buckets.
 //! [`Limits`] holds all names with their limits, from code or from files:

@@ -11,8 +11,8 @@ use crate::{
 /// The number replaces the name in bucket keys, so that a limit can be renamed. The application assigns it, and must
 /// not change it as long as there are buckets, across deployments. Without a number, keys contain the name.
 ///
-/// Names match `[A-Za-z][A-Za-z0-9_.-]*`. [`LimitsBuilder::build`](super::LimitsBuilder::build) rejects other names. A name
-/// alone, as text, stands for itself and takes any id.
+/// Names match `[A-Za-z][A-Za-z0-9_.-]*`. [`LimitsBuilder::build`](super::LimitsBuilder::build) rejects other names. A text
+/// converts to a name without a number, whose ids can be any text.
 ///
 /// ```
 /// use tollgate::{Limit, Limits, id::IdFormat, limit::LimitName};
@@ -30,7 +30,7 @@ use crate::{
 pub struct LimitName {
     pub(crate) name: Arc<str>,
     pub(super) number: Option<u32>,
-    /// `None` if it is not given.
+    /// `None` if no format was given.
     pub(super) format: Option<IdFormat>,
     pub(super) on_failure: Option<OnFailure>,
     pub(super) shadow: Option<bool>,
@@ -102,7 +102,7 @@ impl LimitName {
         self
     }
 
-    /// Takes over what `given` has beyond number and format.
+    /// Takes over the options of `given`, apart from number and format.
     pub(super) fn adopt(&mut self, given: &Self) {
         self.on_failure = given.on_failure.or(self.on_failure);
         self.shadow = given.shadow.or(self.shadow);
@@ -130,7 +130,7 @@ impl LimitName {
         mistakes.into_iter().flatten()
     }
 
-    /// Returns what is wrong with the link: it has no scheme, or is not valid in a header.
+    /// Returns the mistake in the link, if it has no scheme or is not valid in a header.
     pub(super) fn link_mistake(&self) -> Option<String> {
         let docs = self.docs.as_deref()?;
         let uri = docs.parse::<http::Uri>();

@@ -13,7 +13,7 @@ use crate::{
     transaction::{BucketKey, LimitKey, LimitSeed, OnFailure},
 };
 
-/// What follows the name of a limit in `RateLimit`.
+/// The text that follows the name of a limit in `RateLimit`.
 pub(crate) const REMAINING: &str = ";r=";
 
 /// A limit that is in force: its name, its default, and its overrides. Returned by [`Limits::get`](super::Limits::get). Clones
@@ -26,7 +26,7 @@ pub(super) struct NamedLimitData {
     pub(super) declared: LimitName,
     pub(super) limit: Option<Limit>,
     pub(super) overrides: Overrides,
-    /// Where the default, or the lack of one, is defined. Before that, where the name is declared.
+    /// The location where the default, or its absence, is defined. Before that, the location where the name is declared.
     pub(super) location: Location,
     pub(super) is_defined: bool,
     /// Whether it never refuses, because it or all limits are in shadow mode.
@@ -34,7 +34,7 @@ pub(super) struct NamedLimitData {
     /// Whether operators see the ids of clients as hashes.
     pub(super) redacts_ids: bool,
     pub(super) format: IdFormat,
-    /// Its item of `RateLimit` up to its first number.
+    /// The limit's item of `RateLimit` up to its first number.
     lead: Box<str>,
     seed: LimitSeed,
     meter: Meter,
@@ -57,7 +57,7 @@ impl NamedLimit {
         }))
     }
 
-    /// Returns what a change of the limits changes.
+    /// Returns the data for a change. They are copied if another version of the limits shares them.
     pub(super) fn edit(&mut self) -> &mut NamedLimitData {
         Arc::make_mut(&mut self.0)
     }
@@ -66,7 +66,7 @@ impl NamedLimit {
         &self.0.location
     }
 
-    /// Returns whether its default was given, or that it has none.
+    /// Returns whether it was defined, with a default or explicitly without one.
     pub(super) fn is_defined(&self) -> bool {
         self.0.is_defined
     }
@@ -83,7 +83,7 @@ impl NamedLimit {
         &self.0.lead
     }
 
-    /// Returns whether clients see nothing of it.
+    /// Returns whether the limit is hidden from clients.
     #[inline]
     pub(crate) fn is_hidden(&self) -> bool {
         self.is_shadow() || self.is_block()
@@ -153,8 +153,8 @@ impl NamedLimit {
         self.0.overrides.apart_from(None)
     }
 
-    /// Returns the default, if there is one, and the overrides, each with its id. Of the overrides, those that the version
-    /// before shares were checked with it, and are left out: there can be a million.
+    /// Returns the default, if there is one, and the overrides, each with its id. Overrides that are shared with the version
+    /// `before` are left out, because they were checked with it, and there can be a million.
     pub(crate) fn unchecked<'a>(
         &'a self,
         before: Option<&'a Self>,
@@ -213,7 +213,7 @@ impl NamedLimit {
         self.own(id).or(values).or(self.0.limit.as_ref())
     }
 
-    /// Returns whether the limit is off on purpose.
+    /// Returns whether the limit was explicitly turned off.
     pub(crate) fn is_off(&self) -> bool {
         self.0.is_defined && self.0.limit.is_none()
     }

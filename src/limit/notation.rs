@@ -1,4 +1,4 @@
-//! How a limit is written: in one line, as `10/s burst 20`, and as the fields of a file, by serde.
+//! Reads and writes limits: in one line, such as `10/s burst 20`, and with serde as the fields of a file.
 
 use std::{fmt, str::FromStr};
 
@@ -10,7 +10,7 @@ use crate::{
     id::shortened,
 };
 
-/// The words for limits without an algorithm. In files, they are also fields.
+/// The words for limits without an algorithm. In files, they can also be fields.
 pub(super) const WORDS: [(&str, Limit); 2] =
     [("unlimited", Limit::UNLIMITED), ("blocked", Limit::BLOCKED)];
 
@@ -125,7 +125,7 @@ impl Serialize for Limit {
 /// # Ok::<_, serde_json::Error>(())
 /// ```
 ///
-/// The format has to describe itself, as JSON, YAML and TOML do.
+/// The format must be self-describing, as JSON, YAML and TOML are.
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = serde_json::Value::deserialize(deserializer)?.to_string();

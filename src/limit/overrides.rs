@@ -1,4 +1,4 @@
-//! Overrides by id or by range of addresses. Versions that differ in one override share the rest.
+//! Overrides by id or by range of addresses. Versions of the limits that differ in one override share the others.
 
 use std::{fmt, iter, mem, sync::Arc};
 
@@ -64,12 +64,12 @@ type Part = Arc<HashTable<Arc<Override>>>;
 #[derive(Clone, Default)]
 pub(super) struct Overrides {
     hasher: RandomState,
-    /// None of them, or all.
+    /// All groups, or none as long as there are no overrides.
     groups: Arc<Vec<Group>>,
     len: usize,
-    /// The order of the next one.
+    /// The position of the next override in the order.
     next: u64,
-    /// Those of ranges, if the ids are addresses.
+    /// The overrides of ranges, if the ids are addresses.
     ranges: Option<Arc<RangeIndex>>,
 }
 
@@ -81,7 +81,7 @@ impl Overrides {
         }
     }
 
-    /// Returns the override of a client, or of the longest range that has it.
+    /// Returns the override of a client or, if it has none, that of the longest range with its address.
     #[inline]
     pub(super) fn get(&self, folded: &str) -> Option<&Override> {
         match self.len {
@@ -100,7 +100,7 @@ impl Overrides {
         }
     }
 
-    /// Replaces or removes the override of a client or a range. Returns the one before.
+    /// Replaces or removes the override of a client or a range. Returns the previous one.
     pub(super) fn change(&mut self, folded: &str, new: Option<Override>) -> Option<Arc<Override>> {
         let hash = self.hasher.hash_one(folded);
         let [group, part] = path(hash);
@@ -135,7 +135,7 @@ impl Overrides {
         self.len
     }
 
-    /// Returns all overrides, in the order in which they were added, apart from the parts that another version shares.
+    /// Returns the overrides in the order in which they were added, without the parts that `other` shares.
     pub(super) fn apart_from<'a>(
         &'a self,
         other: Option<&'a Self>,
@@ -149,13 +149,13 @@ impl Overrides {
     }
 }
 
-/// Returns the index of a group, and of a part in it. Tables use the other bits.
+/// Returns the index of a group, and the index of a part in it. The part's table uses other bits of the hash.
 fn path(hash: u64) -> [usize; 2] {
     let bits = (hash >> 32) as usize;
     [bits % BRANCHES, bits / BRANCHES % BRANCHES]
 }
 
-/// Returns the branches that others do not share, each with the other one at its index.
+/// Returns the branches that are not shared with `others`, each with the branch of `others` at the same index.
 fn unshared<'a, T>(
     branches: &'a [Arc<T>],
     others: Option<&'a Vec<Arc<T>>>,

@@ -1,4 +1,4 @@
-//! Which range of addresses has a client.
+//! Finds the range of addresses that contains a client.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -7,12 +7,12 @@ use prefix_trie::joint::JointPrefixMap;
 
 use super::overrides::Override;
 
-/// The overrides that are for ranges of addresses, by prefix.
+/// The overrides for ranges of addresses, by prefix.
 #[derive(Clone, Default)]
 pub(super) struct RangeIndex(JointPrefixMap<IpNet, Arc<Override>>);
 
 impl RangeIndex {
-    /// Returns the override of the longest range that has the client with a folded id.
+    /// Returns the override of the longest range that contains the client with a folded id.
     pub(super) fn longest(&self, folded: &str) -> Option<&Override> {
         if self.0.is_empty() {
             return None;
@@ -52,12 +52,12 @@ mod tests {
 
         /// A range in a small space, so that many are within others.
         fn range(&mut self) -> IpNet {
-            let place = self.next();
+            let number = self.next();
             let bits = u8::try_from(self.next() % 9).unwrap();
-            let ip: IpAddr = if place.is_multiple_of(2) {
-                Ipv4Addr::from_bits(u32::try_from(place).unwrap() << 24).into()
+            let ip: IpAddr = if number.is_multiple_of(2) {
+                Ipv4Addr::from_bits(u32::try_from(number).unwrap() << 24).into()
             } else {
-                Ipv6Addr::from_bits(u128::from(place) << 120).into()
+                Ipv6Addr::from_bits(u128::from(number) << 120).into()
             };
             IpNet::new(ip, bits).unwrap().trunc()
         }

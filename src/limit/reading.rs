@@ -1,4 +1,5 @@
-//! What files say: defaults, a map from names to their values, and overrides, each with the ids of its clients.
+//! Reads the content of files. Defaults are a map from names to values. Overrides are a list of values, each with the ids of its
+//! clients.
 
 use super::{
     assembly::Assembly,
@@ -51,7 +52,7 @@ static ID: MapForm = MapForm {
     misplaced: &[],
 };
 
-/// Values alone, as in an application's own configuration.
+/// Values without a name, as in an application's own configuration.
 static VALUES: MapForm = MapForm {
     fields: &[],
     has_values: true,
@@ -130,8 +131,8 @@ impl Assembly {
         }
     }
 
-    /// Adds the overrides in a file. One without content is a mistake: a full disk and a shell's `>` leave one, and it must not
-    /// unblock anyone.
+    /// Adds the overrides in a file. An empty file is a mistake, because a full disk or a shell's `>` can truncate a file, and that
+    /// must not unblock anyone.
     pub(super) fn read_overrides(&mut self, mistakes: &Mistakes, document: &Document) {
         let report = Reporter::new(mistakes, Some(&document.file));
         let Some(root) = document.tree(report) else {
@@ -184,7 +185,7 @@ impl Assembly {
                 }
             };
             match &node.value {
-                // There can be several in languages where a map cannot repeat a key.
+                // A list of maps is for languages in which a map cannot repeat a key.
                 Value::List(nodes) => nodes
                     .iter()
                     .for_each(|node| add(report.at(node.line), node)),
@@ -230,7 +231,7 @@ fn listed_id<'a>(report: Reporter<'a>, node: &'a Node<'a>) -> Option<ListedId<'a
     }
 }
 
-/// Returns the names of limits in a map, with their values. Records names that stand too deep, and fields that do not stand
+/// Returns the names of limits in a map, with their values. Records names that are nested too deep, and fields that are not nested
 /// deep enough.
 fn limits<'a>(
     report: Reporter<'_>,
@@ -262,7 +263,7 @@ fn limits<'a>(
         let remedy = "indent it below the name of its limit";
         report.at(line).mistaken(format!("{message}: {remedy}"));
     }
-    // The fields are not below a name then, and the name above them has no values.
+    // Fields at the level of names are misplaced, and the name above them is without values.
     entries.iter().filter(move |(key, node)| {
         let is_part = form.find(&key.text).is_some() || matches!(node.value, Value::Nothing);
         misplaced.is_none() || !is_part

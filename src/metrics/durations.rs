@@ -1,4 +1,4 @@
-//! How long decisions and calls to a store take.
+//! Measures how long decisions and calls to a store take.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -8,7 +8,7 @@ use quanta::Instant;
 use super::{DECISION_DURATION, STORE_DURATION};
 use crate::transaction::Operation;
 
-/// The series of how long decisions take, for each operation.
+/// The durations of decisions, for each operation.
 #[derive(Default)]
 pub(crate) struct Durations([OnceLock<Histogram>; OPERATIONS]);
 
@@ -56,7 +56,7 @@ impl StoreDurations {
     }
 }
 
-/// A call to a store. It records its duration when it is dropped, also if its caller has stopped waiting.
+/// A call to a store. It records its duration when it is dropped, even if its caller has stopped waiting.
 pub(crate) struct StoreCall<'a> {
     durations: &'a StoreDurations,
     operation: Operation,

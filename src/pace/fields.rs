@@ -1,4 +1,4 @@
-//! The fields in which servers say what is left, in the forms that these fields have had.
+//! Reads the fields in which servers say how much is left, in all the forms that are in use.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,8 @@ use http::{HeaderMap, HeaderName};
 
 use crate::{algorithm::parse_duration, clock::date::seconds};
 
-/// The fields of services and of earlier drafts: what remains, and when there is more. The first that is present counts.
+/// The fields of services and of earlier drafts: the remaining number, and those with the reset. The first pair that is present
+/// counts.
 const SEPARATE: [(&str, &[&str]); 3] = [
     ("ratelimit-remaining", &["ratelimit-reset"]),
     (
@@ -16,24 +17,24 @@ const SEPARATE: [(&str, &[&str]); 3] = [
     ("x-rate-limit-remaining", &["x-rate-limit-reset"]),
 ];
 
-/// A reset of this many seconds or more counts from 1970. From now, it would be 31 years away.
+/// A reset of this many seconds or more counts from 1970. Counted from now, it would be 31 years away.
 const EPOCH_SECS: u64 = 1_000_000_000;
 
 /// The same bound in milliseconds.
 const EPOCH_MS: u64 = 1_000_000_000_000;
 
-/// The wait if a server does not say for how long, or says it in a form that cannot be read.
+/// The wait if a server names none, or one that cannot be read.
 pub(super) const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 
-/// The most policies of a response that are searched, so that no server makes that slow.
+/// The most policies of a response that are searched, so that a server cannot make the search slow.
 const MOST_POLICIES: usize = 16;
 
-/// What the fields of a response say.
+/// The content of the fields of a response.
 #[derive(Debug, Default)]
 pub(super) struct RateFields {
     /// The number of requests that are accepted now.
     pub(super) remaining: Option<u64>,
-    /// If that is none, the time until there are more.
+    /// If none remain, the time until there are more.
     pub(super) wait: Option<Duration>,
 }
 
@@ -93,7 +94,8 @@ fn draft7(headers: &HeaderMap) -> Option<(u64, Option<Duration>)> {
     Some((rounded_down(get("remaining")?.1)?, reset))
 }
 
-/// Reads fields of their own. Where proxies or several limits have added values, the lowest number counts, and the longest wait.
+/// Reads separate fields for the number and the reset. If proxies or several limits have added values, the lowest number and the
+/// longest wait count.
 fn separate(headers: &HeaderMap, now: SystemTime) -> Option<(u64, Option<Duration>)> {
     SEPARATE.iter().find_map(|(remaining, resets)| {
         let remaining = values(headers, remaining).filter_map(rounded_down).min()?;
@@ -131,7 +133,7 @@ fn until(reset: &str, now: SystemTime) -> Option<Duration> {
     Some(instant?.duration_since(now).unwrap_or_default())
 }
 
-/// Reads an instant of RFC 3339, whose time can have an offset from UTC and a fraction of a second, which is rounded up.
+/// Reads an instant of RFC 3339. It can have an offset from UTC, and a fraction of a second, which is rounded up.
 fn rfc3339(text: &str) -> Option<SystemTime> {
     let text = text.to_ascii_uppercase();
     let time_at = text.find('T')?;
@@ -150,7 +152,7 @@ fn rfc3339(text: &str) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_secs(since_1970.try_into().ok()?))
 }
 
-/// Returns a time in whole seconds. If nothing is left for 0 seconds, the server has rounded down.
+/// Returns a time in whole seconds. 0 counts as one second, because the server has rounded it down.
 fn delta(secs: u64) -> Duration {
     Duration::from_secs(secs.max(1))
 }
@@ -213,7 +215,7 @@ fn is_name(text: &str) -> bool {
     is_string || text.bytes().all(is_token)
 }
 
-/// The values of a field: its lines, and the items of those that are lists. Dates contain a comma, and are no lists.
+/// Returns the values of a field: its lines, and the items of lines that are lists. Dates contain a comma but are not lists.
 pub(super) fn values<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a str> {
     let lines = headers.get_all(name).into_iter();
     lines
@@ -225,7 +227,7 @@ pub(super) fn values<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<It
         })
 }
 
-/// The only line of a field, if it is text.
+/// Returns the only line of a field, if it is text.
 pub(super) fn single<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut lines = headers.get_all(name).iter();
     let line = lines.next()?.to_str().ok()?;

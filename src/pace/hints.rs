@@ -1,4 +1,4 @@
-//! What a response says of requests to come.
+//! Reads from a response when further requests can be sent.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,7 +6,7 @@ use http::{HeaderMap, StatusCode, header};
 
 use super::fields::{DEFAULT_WAIT, RateFields, date, longest, rounded_up, single, values, whole};
 
-/// The content of a response.
+/// The hints in a response.
 #[derive(Debug)]
 pub(super) struct ResponseHints {
     /// The advice, if the request was refused.
@@ -16,12 +16,12 @@ pub(super) struct ResponseHints {
     pub(super) is_stored: bool,
 }
 
-/// What a refusal advises.
+/// The advice of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RetryAdvice {
-    /// It can be sent again, after a time if the server says so.
+    /// The request can be sent again, after a time if the server names one.
     Later(Option<Duration>),
-    /// It is pointless to send it again.
+    /// Sending the request again does not help.
     Final,
 }
 
@@ -48,20 +48,20 @@ impl ResponseHints {
         }
     }
 
-    /// Returns whether the request was refused, and can pass later.
+    /// Returns whether the request was refused and can be sent again.
     pub(super) fn asks_to_retry(&self) -> bool {
         matches!(self.refusal, Some(RetryAdvice::Later(_)))
     }
 }
 
-/// Returns the wait after a refusal: what it says, or the time until the fields show room again. A refusal that says to retry
-/// at once, or names a date in the past, waits for the default. Otherwise, retries would be sent in a loop.
+/// Returns the wait after a refusal: the time that it names, or that of the fields. If it says to retry at once, or names a date in
+/// the past, the default wait applies, because retries would otherwise be sent in a loop.
 fn wait_after_refusal(said: Option<Duration>, fields: &RateFields) -> Duration {
     let mut waits = [said, fields.wait].into_iter().flatten();
     waits.find(|wait| !wait.is_zero()).unwrap_or(DEFAULT_WAIT)
 }
 
-/// Returns the refusal of a 429, or of a 403 or 503 with a time. Other failures are not about rates.
+/// Returns the refusal if the status is 429, or 403 or 503 with a time. Other failures are not about rates.
 fn http_refusal(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Option<RetryAdvice> {
     let wait = retry_after(headers, now);
     match status {
@@ -103,8 +103,8 @@ fn retry_info(_: &HeaderMap) -> Option<Duration> {
     None
 }
 
-/// Reads the wait of `retry-after-ms` or of `Retry-After`, which is in seconds or a date (RFC 9110, section 10.2.3). The longest of
-/// several counts.
+/// Reads the wait of `retry-after-ms` or of `Retry-After`, which is in seconds or a date (RFC 9110, section 10.2.3). If there are
+/// several, the longest counts.
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let ms = values(headers, "retry-after-ms")
         .filter_map(rounded_up)

@@ -44,19 +44,21 @@
 //!
 //! # Pacing
 //!
-//! - The first request to a server goes alone. After its response, as many requests are on their way at once as remain, each counted as
-//!   one. When none remain, the others wait for the reset. One request goes first then, and the others follow after its response.
-//! - If `RateLimit` has no `t`, the wait is `w` divided by `q`. A server whose responses have no number is not limited.
+//! - The first request to a server goes alone. After its response, as many requests can be in flight as the server says remain;
+//!   each counts as one. When none remain, further requests wait for the reset. Then one request goes first, and the others follow
+//!   after its response.
+//! - If `RateLimit` has no `t`, the wait is `w` divided by `q`. Requests to a server whose responses contain no number are not held
+//!   back.
 //! - Fields have whole seconds, and the layer follows them to the second. So a server whose burst is smaller than what comes back
 //!   in a second gives a client [only part of its rate](crate::guide::responses#clients-that-follow-the-fields).
-//! - A client that is alone is not refused if each of its requests costs one unit.
-//! - Clients that share a limit do not know of each other. Each sends as many requests as remain, so some are refused.
+//! - The only client of a limit is never refused if each of its requests costs one unit.
+//! - Clients that share a limit do not see each other. Each sends as many requests as remain, so some are refused.
 //!
 //! # Waiting requests
 //!
-//! Requests to one server are sent in the order in which they came. A request whose future is dropped leaves the line. One whose
-//! future is not polled holds up those behind it, for as long as their maximum. The number of waiting requests is not
-//! bounded here: put tower's `ConcurrencyLimit` around the `PaceLayer` for that. Each of them holds the inner service
+//! Requests to one server are sent in the order in which they came. A request whose future is dropped leaves the line. A request
+//! whose future is not polled holds up those behind it, for at most their maximum wait. The number of waiting requests is not
+//! bounded here. To bound it, put tower's `ConcurrencyLimit` around the `PaceLayer`. Each waiting request holds the inner service
 //! that was polled ready.
 //!
 //! # Untrusted values
@@ -65,9 +67,9 @@
 //! ignored, and so are the numbers in a response from a cache (`Age` above 0). If the items of `RateLimit` contradict each other, or
 //! responses that arrive at the same time, the lowest number and the longest wait count.
 //!
-//! State is kept for each authority of a URI, for up to 1024 of them. Requests without an authority share one state, such
-//! as those of a tonic channel, which has one server anyway. If all of the 1024 are in use or ask for a wait, requests to further
-//! servers are sent immediately.
+//! The layer keeps the state of up to 1024 servers, by the authority of the URI. Requests without an authority share one state,
+//! such as those of a tonic channel, which has one server. If all 1024 are in use or ask for a wait, requests to further servers
+//! are sent immediately.
 
 mod fields;
 mod hints;

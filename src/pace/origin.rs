@@ -1,4 +1,4 @@
-//! The servers, and the lines of requests to them.
+//! Servers, and the lines of requests to them.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,7 @@ const MOST: usize = 1024;
 /// have no authority.
 const LONGEST_NAME: usize = 260;
 
-/// The longest time for which anything waits: a year.
+/// The longest wait of all: a year.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The servers that requests were sent to, by the authority of the URI.
@@ -31,8 +31,8 @@ pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 60 * 60
 pub(super) struct Origins(Mutex<HashMap<String, Arc<Origin>>>);
 
 impl Origins {
-    /// Returns the server of a URI. If there are too many, unused servers without a wait are forgotten. If that does
-    /// not help, the new one is not remembered.
+    /// Returns the server of a URI. If there are too many servers, those that are unused and ask for no wait are forgotten. If
+    /// there are none, the new one is not remembered.
     pub(super) fn of(&self, uri: &Uri, max_wait: Duration) -> Arc<Origin> {
         let name = host_of(uri).filter(|name| name.len() <= LONGEST_NAME);
         let name = name.unwrap_or_default();
@@ -64,10 +64,10 @@ impl fmt::Debug for Origins {
 /// A server, and the line of requests to it.
 #[derive(Debug)]
 pub(super) struct Origin {
-    /// Held by the request that is the first in line.
+    /// The first request in line holds this lock.
     first: sync::Mutex<()>,
     room: Mutex<ServerRoom>,
-    /// Wakes the first in line when there may be room.
+    /// Wakes the first request in line when there may be room.
     changed: Notify,
 }
 
@@ -136,7 +136,7 @@ impl Drop for InFlightRequest {
     }
 }
 
-/// Locks a mutex. Nothing that holds one leaves it half changed.
+/// Locks a mutex. A poisoned one is used, because no panic can leave the value half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! How many more requests a server accepts, and when.
+//! Counts how many more requests a server accepts, and when.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use tokio::time::Instant;
 
 use super::hints::ResponseHints;
 
-/// The room that a server has.
+/// The room for requests to a server.
 #[derive(Debug)]
 pub(super) struct ServerRoom {
     /// The longest time for which a response holds requests back.
     longest: Duration,
-    /// The instant before which the server asks for no request.
+    /// The instant before which no request is sent.
     held_until: Option<Instant>,
     /// The number of requests that can be sent before the next response; `None` if the server does not limit them.
     budget: Option<u64>,
-    /// The lowest remaining number in responses since no request was in flight.
+    /// The lowest remaining number in the responses since the last time that no request was in flight.
     least: Option<u64>,
     /// Requests that have not been answered.
     in_flight: u64,
 }
 
 impl ServerRoom {
-    /// Begins with room for one request. The first one to a server goes alone.
+    /// Starts with room for one request, so that the first one to a server goes alone.
     pub(super) fn new(longest: Duration) -> Self {
         Self {
             longest,
@@ -33,14 +33,14 @@ impl ServerRoom {
         }
     }
 
-    /// Sends a request if there is room, or returns the instant at which there can be room again. `None` is after another
-    /// response.
+    /// Admits a request if there is room. Otherwise, returns the instant at which there can be room again, or `None` if that
+    /// depends on another response.
     pub(super) fn admit(&mut self, now: Instant) -> Result<(), Option<Instant>> {
         if let Some(until) = self.held_until {
             if until > now {
                 return Err(Some(until));
             }
-            // There is room for at least one request. Its response says how many more can follow.
+            // After the wait, one request is sent. Its response says how many more can follow.
             self.held_until = None;
             self.budget = Some(1);
             self.least = None;
@@ -81,8 +81,8 @@ impl ServerRoom {
         self.when_quiet();
     }
 
-    /// Responses can overtake each other, and may not count all requests in flight yet. So the lowest number applies
-    /// until nothing is in flight.
+    /// Applies a remaining number. Responses can overtake each other, and may not include all requests in flight. So the lowest
+    /// number applies until nothing is in flight.
     fn learn(&mut self, remaining: u64) {
         let least = remaining.min(self.least.unwrap_or(u64::MAX));
         self.least = Some(least);
@@ -91,7 +91,7 @@ impl ServerRoom {
         self.budget = Some(free.min(known.unwrap_or(u64::MAX)));
     }
 
-    /// Records that a request gets no response.
+    /// Records that a request has got no response.
     pub(super) fn lose(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.when_quiet();

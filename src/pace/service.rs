@@ -49,12 +49,12 @@ impl<R> PaceLayer<R> {
         self
     }
 
-    /// Sends a refused request again, up to `times` times, each time when the server has room again. The body must
-    /// be [`Clone`], as `Full<Bytes>` is.
+    /// Sends a refused request up to `times` more times, each time when the server has room again. The body must be [`Clone`], as
+    /// `Full<Bytes>` is.
     ///
-    /// Only refusals are retried. A server has not processed a refused request, so this is safe for any method. A
-    /// refusal is not retried if the server says that retrying is pointless, or asks for a longer wait than
-    /// [`max_wait`](Self::max_wait) leaves. Then the caller gets the refusal.
+    /// Only refusals are retried. A server has not processed a refused request, so this is safe for any method. A refusal is not
+    /// retried if the server says not to retry, or asks for a longer wait than [`max_wait`](Self::max_wait) leaves. Then the caller
+    /// gets the refusal.
     #[must_use]
     pub fn retry(self, times: u32) -> PaceLayer<u32> {
         PaceLayer {
@@ -84,7 +84,8 @@ impl<S, R: Clone> Layer<S> for PaceLayer<R> {
 
 /// Copies requests that are sent again. The [module docs](crate::pace) have an example.
 pub trait Resend<B> {
-    /// Copies a request before it is sent, unless that is the last time. It has been sent `tries` times before.
+    /// Copies a request before it is sent, unless it is not sent again after that. `tries` is the number of times that it was sent
+    /// before.
     fn copy(&self, request: &Request<B>, tries: u32) -> Option<Request<B>>;
 }
 
@@ -145,7 +146,7 @@ where
     }
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
-        // The service that was polled ready is the one to call; its clone is not.
+        // Only the service that was polled ready may be called, so its clone stays behind.
         let clone = self.inner.clone();
         let ready = mem::replace(&mut self.inner, clone);
         Box::pin(send(ready, request, self.layer.clone()))

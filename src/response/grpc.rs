@@ -58,7 +58,7 @@ fn pushback(wait: Option<Duration>) -> i32 {
     i32::try_from(ms).unwrap_or(i32::MAX)
 }
 
-/// Writes the header Writes the header `grpc-status-details-bin`.
+/// Writes the header `grpc-status-details-bin`.
 #[cfg(feature = "tonic")]
 mod details {
     use http::HeaderMap;

@@ -1,4 +1,4 @@
-//! The cases. Each is a promise of [`Backend`](crate::backend::Backend)'s contract.
+//! The cases of the suite. Each tests one promise of the contract of [`Backend`](crate::backend::Backend).
 
 use super::driver::{
     ALL, BLOCK, Driver, GCRA, HOURLY, LINE, Models, PERMITS, QUOTA, Question, SECOND, SEVENTHS,
@@ -19,7 +19,7 @@ fn all(id: u64, cost: u32) -> Vec<Question> {
 
 fn exhausting(limit: usize, id: u64) -> Question {
     Question::new(limit, id, 10).mode(match limit {
-        // The line of a second has room for five more, and only a debit blocks a client.
+        // The line would admit five more units, so only a debit exhausts the bucket. And only a debit blocks a client.
         LINE | BLOCK => Mode::Debit,
         _ => Mode::CheckAndSpend,
     })
@@ -184,7 +184,7 @@ pub async fn clock_that_steps_back_frees_nobody(driver: Driver) {
             "{limit}"
         );
     }
-    // Units taken after the clock has stepped back expire first.
+    // Units that are taken after the clock has stepped back expire first.
     for (now, cost, passes) in [
         (START, 5, true),
         (START - SECOND, 3, true),
@@ -240,7 +240,7 @@ pub async fn empty_batch_is_decided(driver: Driver) {
 }
 
 pub async fn refund_gives_back_up_to_full(driver: Driver) {
-    // Nobody waits in the line of a bucket that is just empty.
+    // In a bucket that is exactly empty, no request waits in line.
     for (limit, spent) in [
         (GCRA, 4),
         (SEVENTHS, 4),
@@ -281,7 +281,7 @@ pub async fn charge_gives_back_and_renews_its_own_permits_only(driver: Driver) {
         .await;
     let renewed = renewed.expect("it decides")[0];
     assert!(renewed.passed);
-    // The others are over after five seconds, and the renewed ones after seven.
+    // The other permits expire after five seconds, and the renewed ones after seven.
     assert!(driver.spends(START + 6 * SECOND, &[five]).await);
     assert!(!driver.spends(START + 6 * SECOND, &[five]).await);
     for gives_back in [true, false] {
@@ -291,7 +291,7 @@ pub async fn charge_gives_back_and_renews_its_own_permits_only(driver: Driver) {
         assert_eq!(refund.expect("it decides")[0].passed, gives_back);
     }
     assert!(driver.spends(START + 6 * SECOND, &[five]).await);
-    // Of a charge that is given back in part, the rest is renewed and given back.
+    // After a part of a charge is given back, the rest can be renewed and given back.
     let some = |cost| Question::new(PERMITS, 2, cost);
     let three = driver.ask(START, Operation::Spend, &[some(3)]).await;
     let three = three.expect("it decides")[0];
@@ -312,13 +312,13 @@ pub async fn repeated_and_late_messages_about_permits_change_no_other(driver: Dr
     let other = four.of(&other.expect("it decides")[0]);
     let ours = driver.ask(START, Operation::Spend, &[four]).await;
     let ours = four.of(&ours.expect("it decides")[0]);
-    // The same name twice is one permit, even if there is no room for another one.
+    // Spending the same name twice takes one permit, even if there is no room for another one.
     for _ in 0..2 {
         assert!(driver.spends(START + 1, &[ours]).await);
     }
     let three = [Question::new(PERMITS, 1, 3)];
     assert!(!driver.spends(START + 1, &three).await);
-    // The second refund and a renewal that comes too late find nothing.
+    // A second refund and a late renewal find no permit.
     let messages = [
         (Operation::Refund, true),
         (Operation::Refund, false),

@@ -1,4 +1,4 @@
-//! Asks a backend, and decides the same batches by the models.
+//! Asks a backend, and decides the same batches with models of the algorithms.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -32,11 +32,11 @@ use crate::{
 /// A second, in microseconds.
 pub const SECOND: u64 = 1_000_000;
 
-/// The indexes of the limits.
+/// The indexes of the limits, the first of which is a plain token bucket.
 pub const GCRA: usize = 0;
-/// Its interval is not a whole number of microseconds.
+/// A token bucket whose interval is not a whole number of microseconds.
 pub const SEVENTHS: usize = 1;
-/// Requests wait in line.
+/// A token bucket with a line.
 pub const LINE: usize = 2;
 pub const WINDOW: usize = 3;
 pub const QUOTA: usize = 4;
@@ -88,7 +88,7 @@ impl Question {
     }
 }
 
-/// A backend with buckets that no other test uses.
+/// A backend, with buckets that no other test uses.
 #[derive(Clone)]
 pub struct Driver {
     backend: Arc<dyn Backend>,
@@ -138,7 +138,7 @@ impl fmt::Debug for Driver {
 impl Driver {
     /// # Panics
     ///
-    /// If a limit is wrong, which none is.
+    /// If one of the fixed limits is not valid, which does not happen.
     pub fn new(backend: impl Backend) -> Self {
         static RUNS: AtomicU64 = AtomicU64::new(0);
         let time = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -227,7 +227,7 @@ impl Driver {
         answers
     }
 
-    /// Asks by `try_apply` or by `apply`, which must not differ.
+    /// Asks with `try_apply` or with `apply`, whose answers must be equal.
     async fn apply(
         &self,
         now: Option<u64>,
@@ -368,12 +368,12 @@ fn fixed_limits() -> [Limit; ALL.len()] {
     ]
 }
 
-/// All buckets, as models.
+/// The models of all buckets.
 #[derive(Debug, Default)]
 pub(super) struct Models(HashMap<(u32, AlgorithmKey, u64), Model>);
 
 impl Models {
-    /// Decides a batch. The answers of limits without a model are those of the backend, as are all charges.
+    /// Decides a batch. The answers for limits without a model, and all charges, are taken from the backend.
     pub(super) fn decide(
         &mut self,
         driver: &Driver,
@@ -431,7 +431,7 @@ impl Models {
             expected.passed = judged && (passes || votes(question));
             expected.figures = Some(Figures { delay, ..figures });
             if applies && member.writes(operation) {
-                // A bucket that is full does not exist, so a clock that steps back finds nothing of it.
+                // A full bucket is removed, so a clock that steps back does not bring it back.
                 match figures.reset_after {
                     Wait::ZERO => self.0.remove(&driver.bucket(question)),
                     _ => self.0.insert(driver.bucket(question), bucket),

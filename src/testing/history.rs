@@ -1,4 +1,4 @@
-//! Random operations by seed, decided by the models and by [`MapBackend`] too.
+//! Runs random operations from a seed. The models and [`MapBackend`] decide them, too.
 
 use super::{
     MapBackend,
@@ -38,7 +38,7 @@ impl Random {
             }
             8..10 => (now / DAY + 1) * DAY - self.below(2),
             10 => now + self.below(40) * DAY,
-            // Buckets that are left alone for longer are full, except for those of an hour or more.
+            // After such a pause, buckets are full, except for those of an hour or more.
             11..24 => now + 5_000_001,
             24..34 => now - self.below(700_000),
             _ => now + self.of(&[0, 0, 0, 1, 1, 999, 142_857, 200_000, 200_000, 700_000]),
@@ -108,7 +108,7 @@ impl Random {
         }
     }
 
-    /// Names new permits, or repeats the question for some that were taken before.
+    /// Returns the name of new permits, or of permits that were taken before, to repeat their question.
     fn permits(&mut self, units: u32, before: &[&(Question, Charge)]) -> Charge {
         if self.below(4) == 0 && !before.is_empty() {
             let (_, charge) = self.of(before);
@@ -150,7 +150,7 @@ pub async fn live_through(driver: &Driver, start: u64, limits: &[usize], steps: 
         }
         let mut batch: Vec<Question> = Vec::new();
         for _ in 0..=random.below(4) {
-            // Each history has ids of its own, so that a backend can have many.
+            // Each history has its own ids, so that several can run on one backend.
             let drawn = Question::new(random.of(limits), 2 * seed + random.below(2), 0);
             let question = random.question(driver, operation, drawn, &charges);
             let is_new = |new: &Question| {

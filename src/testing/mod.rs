@@ -1,4 +1,4 @@
-//! The conformance suite: what every [`Backend`] must do, as tests for a backend of your own.
+//! The conformance suite: tests that every [`Backend`] must pass, for a backend of your own.
 //!
 //! Add `tollgate` to the dev-dependencies with the feature `testing`. The tests bring their own asynchronous runtime.
 //!
@@ -31,19 +31,18 @@
 //! # fn main() {}
 //! ```
 //!
-//! `cargo test` names each case that fails, as in `my_backend::decisions::denied_batch_changes_nothing`. Its output has the rule that
-//! the backend breaks, and the operations before with their answers. The source of a case is the function with this name in the
-//! crate's folder `src/testing`.
+//! `cargo test` names each case that fails, as in `my_backend::decisions::denied_batch_changes_nothing`. The output names the rule
+//! that the backend breaks, and lists the preceding operations with their answers. The source of a case is the function with this
+//! name in the crate's folder `src/testing`.
 //!
-//! The expression is evaluated anew in each test, on a tokio runtime, and may await: `connect(URL).await` is a backend too.
-//! The ids are different in each test and each run, so a store may be shared by the tests and outlive them. Most cases set
+//! The expression is evaluated anew in each test, on a tokio runtime, and may await, as in `connect(URL).await`. The ids are
+//! different in each test and each run, so a store may be shared by the tests and outlive them. Most cases set
 //! [`Batch::now`](crate::backend::custom::Batch::now), to instants in January 2026; one case lets the backend's own clock decide.
-//! The runtime ends with its test, so a pool of connections must be made by the expression.
+//! The runtime ends with its test, so the expression must create the pool of connections.
 //!
 //! # Wrappers
 //!
-//! A wrapper around another backend may answer differently where its documentation says so. Its tests leave such a part
-//! out:
+//! A wrapper around another backend may answer differently where its documentation says so. Its tests can leave such a part out:
 //!
 //! ```
 //! use tollgate::{MemoryBackend, backend::DenyCache};
@@ -93,7 +92,7 @@ use crate::{
     random::simulated,
 };
 
-/// The simplest backend, as the page for [authors](crate::backend::custom) shows it: a map. Other backends are compared with it.
+/// The simplest backend, a map, as on the page for [authors](crate::backend::custom). Other backends are compared with it.
 #[derive(Debug, Default)]
 pub(crate) struct MapBackend {
     buckets: Mutex<HashMap<String, State>>,
@@ -136,8 +135,8 @@ pub fn block_on<F: Future>(test: F) -> F::Output {
 /// Runs a function on this thread as a process with this clock, in microseconds since the Unix epoch. All random numbers of
 /// this crate follow from the seed.
 ///
-/// Every [`SystemClock`](crate::clock::SystemClock) shows the time of the process as long as the function runs. A simulation
-/// of several processes in one thread runs them by turns.
+/// Every [`SystemClock`](crate::clock::SystemClock) shows the time of the process as long as the function runs. A simulation of
+/// several processes runs them in turn on one thread.
 #[doc(hidden)]
 pub fn simulate<T>(now: Rc<dyn Fn() -> u64>, seed: u64, function: impl FnOnce() -> T) -> T {
     simulated::run(now, seed, function)
@@ -147,7 +146,7 @@ pub fn simulate<T>(now: Rc<dyn Fn() -> u64>, seed: u64, function: impl FnOnce() 
 ///
 /// # Panics
 ///
-/// A test panics, and so fails, if the backend answers differently than it must.
+/// A test panics if an answer of the backend is wrong.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __tollgate_conformance {

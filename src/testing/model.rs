@@ -1,4 +1,4 @@
-//! The algorithms as they are defined, in exact fractions and lists of instants, without the arithmetic of the crate.
+//! Models of the algorithms as they are defined, with exact fractions and lists of instants, and without the crate's arithmetic.
 
 use std::{cmp::Ordering, collections::BTreeMap, iter};
 
@@ -83,14 +83,14 @@ impl Ord for Fraction {
     }
 }
 
-/// A bucket. The limit in force reads it, which may be another one each time.
+/// The model of a bucket. The limit that reads it may change from one time to the next.
 #[derive(Clone, Debug)]
 pub(super) enum Model {
-    /// Tokens come back one after the other, each in the same time. Parts of a microsecond are stored as parts of the count.
+    /// Tokens come back one after the other, each after the same time. Fractions of a microsecond are stored as parts of the count.
     Tokens { full_at: Fraction, count: u32 },
     /// Each unit counts for a span.
     Units(Vec<u64>),
-    /// Each permit counts for a time after it was taken or renewed: by name, this instant and the units.
+    /// Each permit counts for a time after it was taken or renewed. By name, this has that instant and the units.
     Permits(BTreeMap<u64, (u64, u32)>),
     /// Units count until their period ends.
     Quota { end: u64, used: u32 },
@@ -129,8 +129,8 @@ fn local_end(unit: CalendarUnit, local: u64) -> u64 {
     }
 }
 
-/// Returns the instant until which the used amount of a quota counts. If two periods of the calendar end before the stored
-/// instant, it is that of a longer period.
+/// Returns the instant until which the used amount of a quota counts. If two calendar periods end before the stored instant, that
+/// instant is the end of a longer period.
 fn counted_until(per: Per, stored: u64, now: u64) -> u64 {
     let Some(unit) = per.calendar_unit() else {
         return stored.min(period_end(per, now));
@@ -171,7 +171,7 @@ fn fractions(gcra: &Gcra) -> [Fraction; 2] {
     [each, Fraction::whole(micros(gcra.max_wait()).into())]
 }
 
-/// Reads an instant that is stored with parts of one count by another count.
+/// Reads an instant that was stored in parts of one count with another count.
 fn with_parts_of(count: u32, stored: Fraction, count_then: u32) -> Fraction {
     let whole = Fraction::whole(stored.floor());
     let parts = stored.minus(whole).times(count_then).floor();
@@ -180,7 +180,7 @@ fn with_parts_of(count: u32, stored: Fraction, count_then: u32) -> Fraction {
 }
 
 impl Model {
-    /// Returns an unused bucket, or `None` if its algorithm has no model here.
+    /// Returns a full bucket, or `None` if there is no model of its algorithm here.
     pub(super) fn new(algorithm: &Algorithm) -> Option<Self> {
         Some(match algorithm {
             Algorithm::Gcra(gcra) => Self::Tokens {
@@ -195,7 +195,7 @@ impl Model {
         })
     }
 
-    /// Stores what a decision finds out about the bucket, even if it is denied: when the used amount of a quota ends.
+    /// Stores the end of a quota's period, which a decision determines even if it is a denial.
     pub(super) fn note(&mut self, algorithm: &Algorithm, now: u64) {
         if let (Self::Quota { end, .. }, Algorithm::Quota(quota)) = (self, algorithm)
             && now < *end
@@ -388,7 +388,7 @@ impl Model {
                 let hold = micros(by.hold());
                 let counting = held.values().filter(|(seen, _)| now < seen + hold);
                 let used: u32 = counting.map(|(_, units)| units).sum();
-                // How long permits are held is not known ahead.
+                // It is not known in advance how long permits are held.
                 let unless = |is_now: bool| {
                     if is_now { Wait::ZERO } else { Wait::UNKNOWN }
                 };

@@ -1,4 +1,4 @@
-//! The suite on the backends that need nothing, and on wrong ones, which it must find.
+//! Runs the suite on the backends that need no server, and on mistaken ones, whose mistakes it must find.
 
 use std::{future::Future, panic::AssertUnwindSafe};
 

@@ -1,4 +1,4 @@
-//! One log: a file or standard input, plain or by gzip, in lines of bounded length.
+//! Reads one log: a file or standard input, plain or compressed with gzip, in lines of bounded length.
 
 use std::{
     cmp::Reverse,
@@ -20,7 +20,7 @@ const BUFFER: usize = 128 * 1024;
 /// The most bytes of a line that are read.
 const LONGEST: usize = 64 * 1024;
 
-/// The requests of a log that wait for earlier ones.
+/// The number of requests of a log that wait for earlier ones.
 const WAITING: usize = 8192;
 
 /// A log, with the requests that wait for earlier ones.
@@ -30,7 +30,7 @@ pub(super) struct Input {
     formats: LineReader,
     pub(super) line: u64,
     has_ended: bool,
-    /// Requests by their times, and those of one instant by their lines.
+    /// The requests, ordered by their times and, within one instant, by their lines.
     pub(super) buffer: BinaryHeap<Reverse<(u64, u64, Record)>>,
     pub(super) unreadable: UnreadableLines,
 }

@@ -1,4 +1,4 @@
-//! Lines in JSON: those of Caddy, Traefik, Envoy, of an nginx with a `log_format` in JSON, and any with named fields.
+//! Reads lines in JSON: those of Caddy, Traefik, Envoy, of nginx with a `log_format` in JSON, and all with named fields.
 
 use std::{
     borrow::{Borrow, Cow},
@@ -19,7 +19,7 @@ use super::{
 const TIMES: &str =
     "StartUTC start_time ts msec time timestamp @timestamp time_iso8601 time_local datetime date";
 
-/// The usual names of the client's address, in `request` if that is an object, and then in the line.
+/// The usual names of the client's address. They are looked for in `request` if that is an object, and then in the line.
 const ADDRESSES: &str = "client_ip remote_ip remote_addr downstream_remote_address ip client address remote ClientHost \
                          clientip x_real_ip http_x_real_ip";
 
@@ -121,7 +121,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// A value as text; none for null and objects. Of a list, such as a header's values, it is the first.
+/// Returns a value as text; `None` for null and objects. From a list, such as a header's values, it returns the first.
 fn text(value: &RawValue) -> Option<Cow<'_, str>> {
     let json = value.get();
     match json.as_bytes().first()? {

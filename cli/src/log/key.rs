@@ -1,4 +1,4 @@
-//! Whose bucket a request is charged to.
+//! Finds the bucket that a request is charged to.
 
 use std::{
     borrow::Cow,
@@ -14,12 +14,12 @@ use super::{Line, LogArgs, Reason};
 /// The bits of an IPv6 address that one subscriber cannot choose, as in `ClientIp`.
 const SUBSCRIBER: u128 = u128::MAX << 64;
 
-/// What identifies the client of a request.
+/// The part of a request that identifies its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// The client's address; IPv6 by /64.
+    /// The client's address. IPv6 addresses count by their /64.
     Ip,
-    /// The /48 of the client's IPv6 address. IPv4 addresses have none.
+    /// The /48 of the client's IPv6 address. Clients with IPv4 addresses have none.
     Range,
     /// All requests share one bucket.
     Everyone,
@@ -45,7 +45,8 @@ impl Key {
     }
 }
 
-/// The address, or the first one of its /64. An IPv6 address that stands for an IPv4 one is that.
+/// Returns an IPv4 address as it is, and the first address of the /64 of an IPv6 address. An IPv6 address that stands for an IPv4
+/// address becomes that one.
 fn by_subscriber(address: IpAddr) -> String {
     let text = address.to_string();
     if address.is_ipv4() {

@@ -1,8 +1,8 @@
 //! Access logs: requests from files or standard input, plain or by gzip, in the order of their times.
 //!
-//! Servers write a line when a request has ended, often with the time at which it began. So each log has a buffer of some
-//! thousand requests, and the earliest of them comes first. The logs are then merged by time, whatever the order of their
-//! names. A request that is later still takes place at the latest instant so far, because a clock does not step back.
+//! Servers write a line when a request has ended, often with the time at which it began. So each log has a buffer of some thousand
+//! requests, from which the earliest is taken. The logs are merged by time, in whatever order they are named. A request that is
+//! older than one already taken gets the latest time so far, because a clock does not step back.
 
 mod input;
 mod json;
@@ -50,10 +50,10 @@ pub(crate) struct LogArgs {
     hops: Option<NonZeroUsize>,
 }
 
-/// The parts of a request that somebody needs, beside its time. The rest is not looked at.
+/// The parts of a request that a command needs, besides its time. The rest is not read.
 #[derive(Debug, Default)]
 pub(crate) struct NeededParts {
-    /// Whose bucket it may be charged to.
+    /// The keys by which a request may be charged.
     keys: Vec<Key>,
     /// Whether the method and the path are needed.
     pub(crate) request: bool,
@@ -70,12 +70,12 @@ impl NeededParts {
     }
 }
 
-/// A request, with those of its parts that are [needed](NeededParts).
+/// A request, with the [needed](NeededParts) parts.
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Record {
     /// When it was made, in microseconds since the Unix epoch.
     pub(crate) at: u64,
-    /// The ids by the keys.
+    /// The ids, one for each key.
     pub(crate) ids: Vec<Option<String>>,
     pub(crate) method: String,
     /// The path without the query.
@@ -132,7 +132,7 @@ impl Log<'_> {
         Ok(Some(record))
     }
 
-    /// Writes what could not be read to standard error, and returns what is known of the lines.
+    /// Writes the lines that could not be read to standard error, and returns the counts.
     pub(crate) fn end(self) -> LogEnd {
         let mut end = LogEnd {
             requests: self.requests,
@@ -154,7 +154,7 @@ impl Log<'_> {
     }
 }
 
-/// What is known when all was read.
+/// The counts after all lines were read.
 #[derive(Debug, Default)]
 pub(crate) struct LogEnd {
     pub(crate) lines: u64,
@@ -170,7 +170,7 @@ impl LogEnd {
         format!("{lines}, {unreadable} of them unreadable")
     }
 
-    /// Says what to do if nothing could be read.
+    /// Returns what to do if nothing could be read.
     pub(crate) fn problem(&self) -> Option<String> {
         let first = self.unreadable.first_reason();
         (self.requests == 0).then(|| match first {
@@ -198,7 +198,7 @@ trait Line {
     fn field(&self, name: &str) -> Option<Cow<'_, str>>;
 }
 
-/// Reads lines, and remembers what the directives of a W3C extended log say about the next ones.
+/// Reads lines, and remembers the columns that a W3C extended log declares for the following lines.
 #[derive(Default)]
 struct LineReader {
     columns: Vec<String>,
@@ -258,7 +258,7 @@ fn record(line: &impl Line, args: &LogArgs, needed: &NeededParts) -> Result<Reco
 /// The number of lines that are shown.
 const SHOWN: usize = 5;
 
-/// The length of what is shown of a line, in bytes.
+/// The most bytes of a line that are shown.
 const EXCERPT: usize = 120;
 
 /// The lines that cannot be read: their number, and the first ones.
@@ -317,7 +317,7 @@ impl UnreadableLines {
     }
 }
 
-/// The count, and the first of the lines; nothing if all could be read.
+/// Writes the count and the first of the lines, or nothing if all could be read.
 impl fmt::Display for UnreadableLines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.count {

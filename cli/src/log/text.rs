@@ -10,9 +10,8 @@ use super::{
 /// The name of the field with the authenticated user.
 const USER: &str = "user";
 
-/// Common Log Format, and Combined, which adds fields at its end:
-/// `203.0.113.7 - alice [10/Oct/2000:13:55:36 -0700] "GET /index.html HTTP/1.0" 200 2326`. What stands before the client, such as
-/// the host of the server, is not looked at.
+/// Common Log Format, and Combined, which adds fields at its end: `203.0.113.7 - alice [10/Oct/2000:13:55:36 -0700] "GET
+/// /index.html HTTP/1.0" 200 2326`. Words before the client, such as the host of the server, are ignored.
 pub(super) struct CommonLine<'a> {
     /// An address, or a list of them.
     client: &'a str,
@@ -23,12 +22,12 @@ pub(super) struct CommonLine<'a> {
 
 impl<'a> CommonLine<'a> {
     pub(super) fn parse(line: &'a str) -> Result<Self, Reason> {
-        // Servers escape quotes, so only a time ends like this. A user's name may contain a bracket.
+        // Servers escape quotes, so only a time is followed by `] "`. A user's name may contain a bracket.
         let (start, rest) = line.split_once("] \"").ok_or(Reason::Form)?;
         let (client, time) = start.rsplit_once(" [").ok_or(Reason::Form)?;
         let (first, rest_of_first) = first_word(client);
         let (second, rest_of_second) = first_word(rest_of_first);
-        // The second word of a client that comes first is its identity by RFC 1413, which nobody uses.
+        // If the client is the first word, the second one is its identity by RFC 1413, which is not used.
         let (client, identity) = match address(second, None) {
             Err(Reason::NoAddress) => (first, rest_of_first),
             _ => (second, rest_of_second),
@@ -47,7 +46,7 @@ impl<'a> CommonLine<'a> {
     pub(super) fn of_balancer(line: &'a str) -> Option<Self> {
         let mut words = line.split(' ');
         let is_time = |word: &&str| word.ends_with('Z') && instant(word).is_ok();
-        // That of an application load balancer comes after the protocol.
+        // In the log of an application load balancer, the time follows the protocol.
         let time = words.by_ref().take(2).find(is_time)?;
         let (_, quoted) = line.split_once(" \"")?;
         Some(Self {
@@ -89,7 +88,7 @@ fn first_word(text: &str) -> (&str, &str) {
     }
 }
 
-/// Returns what stands before the next quote that is not escaped.
+/// Returns the text before the next quote that is not escaped.
 fn until_quote(text: &str) -> Option<&str> {
     let mut escaped = false;
     let end = text.bytes().position(|byte| {

@@ -1,4 +1,4 @@
-//! The values of lines: times, addresses and paths.
+//! Reads the values of lines: times, addresses and paths.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -14,7 +14,7 @@ const SECOND: i128 = 1_000_000;
 /// Numbers below this, a year after 1970, are durations or dates rather than instants.
 pub(super) const YEAR: u64 = 365 * 24 * 60 * 60 * 1_000_000;
 
-/// Reads a time, in microseconds since the epoch: by RFC 3339, as web servers write it, or as a number. One without an offset is
+/// Reads a time, in microseconds since the epoch: by RFC 3339, as web servers write it, or as a number. A time without an offset is
 /// in UTC.
 pub(super) fn instant(text: &str) -> Result<u64, Reason> {
     let text = text.trim();
@@ -68,7 +68,7 @@ fn number(text: &str) -> Option<i128> {
     }
     let number: i128 = whole.parse().ok()?;
     let millionths: i128 = format!("{fraction:0<6.6}").parse().ok()?;
-    // Each unit ends in the year 5138.
+    // Each bound is the year 5138 in its unit.
     let us = match number {
         0..100_000_000_000 => number * SECOND + millionths,
         100_000_000_000..100_000_000_000_000 => number * 1_000 + millionths / 1_000,
@@ -78,7 +78,7 @@ fn number(text: &str) -> Option<i128> {
     Some(sign * us)
 }
 
-/// Reads an address with or without a port. Of a list, it is the one at this position from the right.
+/// Reads an address with or without a port. From a list, it reads the address at the position `hops`, counted from the right.
 pub(super) fn address(text: &str, hops: Option<NonZeroUsize>) -> Result<IpAddr, Reason> {
     let text = text.trim_matches(|c: char| c == '"' || c.is_whitespace());
     let one = match hops {
@@ -87,7 +87,7 @@ pub(super) fn address(text: &str, hops: Option<NonZeroUsize>) -> Result<IpAddr, 
             let one = text.rsplit(',').nth(hops.get() - 1);
             one.ok_or(Reason::FewHops)?.trim()
         }
-        // A list without any address is none.
+        // A list without any address counts as missing.
         None if text
             .split(',')
             .all(|one| parse_address(one.trim()).is_none()) =>
@@ -108,7 +108,7 @@ fn parse_address(text: &str) -> Option<IpAddr> {
     read.ok()
 }
 
-/// Splits `GET /path?query HTTP/1.1`. What is no request, such as the bytes of TLS on a plain port, has neither part.
+/// Splits `GET /path?query HTTP/1.1`. A text that is no request, such as the bytes of TLS on a plain port, has neither part.
 pub(super) fn method_and_path(request: &str) -> (String, String) {
     let mut words = request.split(' ');
     match (words.next(), words.next()) {

@@ -1,5 +1,5 @@
-//! `tollgate replay`: what limits would have done to the traffic of a log. The crate's limiter decides each request as a server
-//! would, with the log's times as the clock.
+//! `tollgate replay` shows what limits would have done to the traffic of a log. The crate's limiter decides each request as a
+//! server would, with the log's times as the clock.
 
 mod rules;
 
@@ -25,7 +25,7 @@ use crate::{
 /// The most bytes of windows and tiers.
 const HISTORY_BYTES: usize = 256 * 1024 * 1024;
 
-/// What `replay` is asked.
+/// The arguments of `replay`.
 #[derive(Args, Debug)]
 pub(crate) struct ReplayArgs {
     #[command(flatten)]
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
     }))
 }
 
-/// A limiter, and what it has done.
+/// A limiter, and counts of its decisions.
 struct Engine {
     rules: Rules,
     limiter: LogLimiter,
@@ -83,7 +83,7 @@ struct Engine {
     decided: u64,
 }
 
-/// A client of a limit in one request.
+/// The charge of one request to a client's bucket.
 struct Charge {
     limit: usize,
     id: String,
@@ -106,7 +106,7 @@ impl Engine {
         }
     }
 
-    /// Decides one request. All of its limits are charged or none.
+    /// Decides one request. All of its limits are charged, or none.
     fn meet(&mut self, record: &Record) {
         let mut charges: Vec<Charge> = Vec::with_capacity(self.rules.rules.len());
         for rule in &self.rules.rules {
@@ -134,7 +134,7 @@ impl Engine {
         }
     }
 
-    /// What deserves a note.
+    /// Returns notes on requests that were not counted as a user may expect.
     fn notes(&self) -> Vec<String> {
         let left_out = self.rules.left_out.iter().map(|limit| {
             format!("limit `{limit}` is left out: it counts what runs at once, which a log does not show")
@@ -170,7 +170,7 @@ impl Engine {
         notes
     }
 
-    /// What to do if no request has met a limit.
+    /// Returns what to do if no request has met a limit.
     fn remedy(&self) -> String {
         let check = if self.rules.rules.is_empty() {
             "use a limit of requests over time"
@@ -237,7 +237,7 @@ fn text(end: &LogEnd, tallies: &[Tally], top: usize) -> String {
     text
 }
 
-/// What `--json` prints. It is an interface: `docs/command.md` describes it.
+/// Returns the output of `--json`, an interface that `docs/command.md` describes.
 fn as_json(end: &LogEnd, tallies: &[Tally], top: usize) -> Value {
     let limits = tallies
         .iter()
@@ -246,7 +246,7 @@ fn as_json(end: &LogEnd, tallies: &[Tally], top: usize) -> Value {
     json!({"lines": end.lines, "unreadable": end.unreadable.count, "limits": limits})
 }
 
-/// What one limit did, or would have done.
+/// The counts of one limit. A limit in shadow mode counts as if it were in force.
 #[derive(Debug, Default)]
 struct Tally {
     name: String,

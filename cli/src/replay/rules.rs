@@ -1,4 +1,4 @@
-//! Which requests meet which limit, by a file of rules or for all limits.
+//! Selects the limits that a request meets, by a file of rules or for all limits.
 //!
 //! ```yaml
 //! - {limit: requests, key: ip}
@@ -29,7 +29,7 @@ pub(super) struct Rules {
     pub(super) rules: Vec<Rule>,
     /// The names of their limits.
     pub(super) limits: Vec<String>,
-    /// The limits of which a log shows nothing.
+    /// The limits whose clients cannot be found in a log.
     pub(super) left_out: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// One rule for each limit, for all requests.
+    /// Creates one rule for each limit, for all requests.
     pub(super) fn for_all(limits: &Limits, key: &Key, needed: &mut NeededParts) -> Self {
         let mut rules = Self::default();
         for named in limits.iter() {
@@ -129,7 +129,7 @@ impl Rules {
         }
         let own = rule.key.map(|key| key.parse()).transpose();
         let key = match own.map_err(Error::msg)?.unwrap_or_else(|| key.clone()) {
-            // The ids of such a limit are ranges.
+            // The ids of a limit with this format are ranges.
             Key::Ip if format == IdFormat::Ipv6Range => Key::Range,
             key => key,
         };
@@ -157,7 +157,7 @@ impl Rules {
 }
 
 impl Rule {
-    /// The id of the client that meets the rule with a request, if the rule applies to it.
+    /// Returns the id of the client, if the rule applies to the request.
     pub(super) fn client_of<'a>(&self, record: &'a Record) -> Option<&'a str> {
         let is_method = self.methods.is_empty() || self.methods.contains(&record.method);
         let is_path = |paths: &Condition| head(&record.path).is_some_and(|request| paths(&request));
@@ -166,7 +166,7 @@ impl Rule {
     }
 }
 
-/// The condition for requests with one of these paths. [`paths`] panics on a mistake, which a file may have.
+/// Returns the condition for requests with one of these paths. Mistakes are checked first, because [`paths`] would panic.
 fn one_of(patterns: Vec<String>) -> Result<Box<Condition>> {
     let is_plain = paths(["/*"]);
     for pattern in &patterns {
@@ -182,7 +182,7 @@ fn one_of(patterns: Vec<String>) -> Result<Box<Condition>> {
     Ok(Box::new(paths(patterns)))
 }
 
-/// The head of a request with this path; none if no request can have it.
+/// Returns the head of a request with this path; `None` if no request can have it.
 fn head(path: &str) -> Option<Parts> {
     let path = PathAndQuery::try_from(path).ok()?;
     let request = Request::builder().uri(path).body(()).ok()?;

@@ -1,4 +1,4 @@
-//! Ways to count requests, and how much of each a client needs. Times are in microseconds.
+//! Ways to count requests, and the limit that a client needs with each. Times are in microseconds.
 
 use tollgate::Limit;
 
@@ -25,7 +25,7 @@ pub(super) enum Counter {
 }
 
 impl Counter {
-    /// The limit of this size, if there can be one.
+    /// Returns the limit of this size, if it is valid.
     pub(super) fn limit(self, size: u64) -> Option<Limit> {
         let text = match self {
             Self::HourlyBucket(count) => format!("{count} per 1h, {size} at once"),
@@ -35,7 +35,7 @@ impl Counter {
         text.parse().ok()
     }
 
-    /// The smallest size with which a client is never denied that makes requests at these times.
+    /// Returns the smallest size with which a client with requests at these times is never denied.
     pub(super) fn need(self, times: &[u64]) -> u64 {
         match self {
             Self::HourlyBucket(count) => burst(times, count),
@@ -50,7 +50,7 @@ impl Counter {
 
 /// The smallest burst with which a token bucket denies nothing.
 fn burst(times: &[u64], per_hour: u64) -> u64 {
-    // The time until the bucket is full, times `per_hour`.
+    // The time until the bucket is full, multiplied by `per_hour`.
     let mut debt = 0_u64;
     let mut most = 0;
     let mut last = 0;

@@ -1,6 +1,6 @@
-//! `tollgate suggest`: what clients need, and limits that would have denied at most a share of them.
+//! `tollgate suggest` shows what clients need, and proposes limits that would have denied at most a share of them.
 //!
-//! The log is kept in memory. What a client needs is not estimated: it is the smallest limit that would never have denied it.
+//! The log is kept in memory. The need of a client is exact: it is the smallest limit that would never have denied it.
 
 mod counter;
 mod needs;
@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// What `suggest` is asked.
+/// The arguments of `suggest`.
 #[derive(Args, Debug)]
 pub(crate) struct SuggestArgs {
     /// What identifies a client: ip (IPv6 by /64), /48, everyone, or the name of a field
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &SuggestArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// A proposal: what it denies, and which share of whose requests.
+/// Returns the text of a proposal: the denied requests, and their share of each client's requests.
 fn paragraph(proposal: &Proposal, traffic: &Traffic, args: &SuggestArgs) -> String {
     let limit = &proposal.limit;
     let stopped = proposal.clients.len() as u64;
@@ -123,7 +123,7 @@ fn paragraph(proposal: &Proposal, traffic: &Traffic, args: &SuggestArgs) -> Stri
     text
 }
 
-/// What `--json` prints. It is an interface: `docs/command.md` describes it.
+/// Returns the output of `--json`, an interface that `docs/command.md` describes.
 fn as_json(
     traffic: &Traffic,
     needs: &Needs,
@@ -146,7 +146,7 @@ fn as_json(
     })
 }
 
-/// What the result does not say.
+/// Returns notes on what the result cannot say.
 fn notes(traffic: &Traffic, share: Share) -> Vec<String> {
     let mut notes = Vec::new();
     let missing = PERIODS.iter().filter(|(_, us)| !is_covered(traffic, *us));

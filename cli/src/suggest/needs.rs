@@ -15,13 +15,13 @@ use crate::output::{grouped, shown, table};
 /// Shares of the clients, and their thousandths.
 const SHARES: [(&str, usize); 4] = [("99.9%", 999), ("99%", 990), ("90%", 900), ("50%", 500)];
 
-/// Numbers of requests, in all and the most in any span of each period.
+/// The numbers of requests: the total, and the most in any span of each period.
 #[derive(Serialize)]
 pub(super) struct Needs {
-    /// Leaves out periods for which the log is too short.
+    /// The names of the columns, without periods for which the log is too short.
     columns: Vec<&'static str>,
     busiest: Vec<Row>,
-    /// What these shares of the clients make at most.
+    /// The numbers that these shares of the clients do not exceed.
     shares: Vec<Row>,
 }
 

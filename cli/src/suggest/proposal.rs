@@ -1,4 +1,4 @@
-//! Proposes limits, and says what they would have denied.
+//! Proposes limits, with the requests that they would have denied.
 
 use std::cmp::Reverse;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{limits::LogLimiter, log::Key};
 
-/// A limit is so many times what the clients need that it must not deny.
+/// A proposed limit is this many times the need of the clients that it must not deny.
 const ROOM: u64 = 2;
 
 /// The part of a period that a log has to cover, in per cent, to say anything about it. The log of a day is a little shorter.
@@ -22,7 +22,7 @@ const HISTORY_BYTES: usize = 512 * 1024 * 1024;
 
 const LIMIT: &str = "suggested";
 
-/// A limit, and what it would have done.
+/// A proposed limit, and the requests that it would have denied.
 pub(super) struct Proposal {
     pub(super) limit: Limit,
     pub(super) denied: u64,
@@ -30,7 +30,7 @@ pub(super) struct Proposal {
     pub(super) clients: Vec<DeniedClient>,
 }
 
-/// What a limit would have done to a client. `--json` prints it like this.
+/// The requests of a client that a limit would have denied, as `--json` prints them.
 #[derive(Serialize)]
 pub(super) struct DeniedClient {
     pub(super) id: String,
@@ -40,7 +40,7 @@ pub(super) struct DeniedClient {
     pub(super) needs: u64,
 }
 
-/// Whether the log is long enough to say something about a period.
+/// Returns whether the log is long enough for a period.
 pub(super) fn is_covered(traffic: &Traffic, us: u64) -> bool {
     (traffic.last - traffic.first) * 100 >= us * COVERED
 }
@@ -63,14 +63,14 @@ pub(super) fn propose(traffic: &Traffic, at_most: usize) -> Vec<Proposal> {
     proposals.into_iter().flatten().collect()
 }
 
-/// The largest of these needs without the first `count`, or the smallest if there are not more.
+/// Returns the largest of these needs, apart from the `count` largest ones, or the smallest if there are no more.
 fn need_without(count: usize, mut needs: Vec<u64>) -> u64 {
     needs.sort_unstable_by_key(|need| Reverse(*need));
     needs[count.min(needs.len() - 1)]
 }
 
 impl Proposal {
-    /// Tries a limit on the clients that need more than it admits. It denies nothing to others.
+    /// Tries a limit on the clients that need more than it admits. Others are never denied.
     fn new(traffic: &Traffic, counter: Counter, size: u64) -> Option<Self> {
         let limit = counter.limit(size)?;
         let limits = Limits::builder().limit(LIMIT, limit.clone()).build().ok()?;
@@ -98,7 +98,7 @@ impl Proposal {
             Key::Range => "id: ipv6RangeCIDR, ",
             Key::Everyone | Key::Field(_) => "",
         };
-        // No name and no value contains a quote, a comma or a colon.
+        // The quotes of JSON can be removed, because no name or value contains a quote, a comma or a colon.
         let values = serde_json::to_string(&self.limit).unwrap_or_default();
         let values = values.trim_matches(['{', '}']).replace('"', "");
         let values = values.replace(',', ", ").replace(':', ": ");

@@ -6,11 +6,11 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share(u64);
 
-/// The whole, in billionths.
+/// All clients, in billionths.
 const WHOLE: u64 = 1_000_000_000;
 
 impl Share {
-    /// This share of a number, rounded down.
+    /// Returns this share of a number, rounded down.
     pub(super) fn of(self, number: usize) -> usize {
         let part = number as u128 * u128::from(self.0) / u128::from(WHOLE);
         usize::try_from(part).unwrap_or(number)
@@ -30,7 +30,7 @@ impl FromStr for Share {
             None => (text.trim(), 1),
         };
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        // Nine digits after the point make it a number of billionths.
+        // With nine digits after the point, it is a number of billionths.
         let billionths = format!("{whole}{fraction:0<9.9}").parse::<u64>();
         match billionths.map(|billionths| billionths / part) {
             Ok(share @ 0..=WHOLE) if number.contains(|c: char| c.is_ascii_digit()) => {

@@ -1,4 +1,4 @@
-//! The fields below the name of a limit, and the values among them.
+//! Reads the fields below the name of a limit, and the values among them.
 
 use std::sync::LazyLock;
 
@@ -21,8 +21,8 @@ static VALUES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     fields.chain(WORDS.map(|(word, _)| word)).collect()
 });
 
-/// Reads a limit that is written in one line. Returns `None` if the value is something else, such as a text without spaces or
-/// with a colon, and no limit if the line has a mistake.
+/// Reads a limit that is written in one line. Returns `None` if the value is something else, such as a text without spaces or with
+/// a colon, and `Some(None)` if the line has a mistake.
 pub(in crate::limit) fn line(report: Reporter<'_>, node: &Node<'_>) -> Option<Option<Limit>> {
     let text = node.as_text()?;
     match text.parse::<Limit>() {
@@ -41,7 +41,7 @@ pub(in crate::limit) fn unexpected(report: Reporter<'_>, expected: &str, node: &
     report.at(node.line).mistaken(message);
 }
 
-/// Returns the text of a value that is a single one.
+/// Returns the text of a scalar, or records a mistake.
 pub(in crate::limit) fn scalar<'a>(report: Reporter<'_>, node: &'a Node<'_>) -> Option<&'a str> {
     if node.as_text().is_none() {
         unexpected(report, "a single value", node);
@@ -49,17 +49,17 @@ pub(in crate::limit) fn scalar<'a>(report: Reporter<'_>, node: &'a Node<'_>) -> 
     node.as_text()
 }
 
-/// The fields below a key: known ones, each once, as written.
+/// The known fields below a key, each once and as written.
 pub(in crate::limit) struct Entry<'a> {
     report: Reporter<'a>,
     form: &'static MapForm,
     fields: Vec<(&'static str, &'a Node<'a>)>,
-    /// Whether a field is unknown, which may be one that is missing.
+    /// Whether there is an unknown field. It may be a misspelt one, so missing fields are not reported then.
     has_unknown: bool,
 }
 
 impl<'a> Entry<'a> {
-    /// Takes the fields below a key, in whose line the reporter is.
+    /// Takes the fields below a key. The reporter is at the line of the key.
     pub(in crate::limit) fn new(
         report: Reporter<'a>,
         form: &'static MapForm,
@@ -111,11 +111,11 @@ impl<'a> Entry<'a> {
         scalar(self.report, self.get(field)?)
     }
 
-    /// Reads the values: those of an algorithm, or a word for all or nothing. `None` if there are none, or if they have a
-    /// mistake.
+    /// Reads the values: the fields of an algorithm, or one of the words `unlimited` and `blocked`. Returns `None` if there are
+    /// none or if they have a mistake.
     pub(in crate::limit) fn limit(&self, is_required: bool) -> Option<Limit> {
         match &self.kinds()[..] {
-            // The fields that are there do not make a limit, so the others were forgotten.
+            // Fields of values without a mark of their kind: the other fields are missing.
             [] if is_required || VALUES.iter().any(|field| self.get(field).is_some()) => {
                 self.require(&["burst"]);
                 None
@@ -135,12 +135,12 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Returns the kinds of limits that the entry has: a field that marks each, the kind in words, and the algorithm. Words for
-    /// all or nothing have none.
+    /// Returns the kinds of limits of which the entry has fields: for each, a field that marks it, the kind in words, and the
+    /// algorithm, if it has one.
     fn kinds(&self) -> Vec<(&'static str, &'static str, Option<AlgorithmKey>)> {
         let words = WORDS.map(|(word, _)| word).into_iter();
         let words = words.filter(|word| self.flag(word) == Some(true));
-        // The last of the algorithms is mentioned first.
+        // The last algorithm comes first in error messages.
         let mut forms = AlgorithmKey::FIELDS;
         forms.rotate_right(1);
         let by = forms.into_iter().filter_map(|(key, form)| {
@@ -163,7 +163,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Reports mistakes of a field.
+    /// Returns the reporter for mistakes in a field.
     fn at(&self, field: &str) -> Reporter<'a> {
         let node = self.get(field);
         node.map_or(self.report, |node| self.report.at(node.line))
@@ -227,7 +227,7 @@ impl MapForm {
         }
     }
 
-    /// Says what to write instead of an unknown field.
+    /// Returns what to write instead of an unknown field.
     fn hint(
         &self,
         limit: Option<&str>,
@@ -248,7 +248,7 @@ impl MapForm {
         } else if let Some(field) = self.without_space(name) {
             return no_space(field);
         } else if let Some(limit) = limit.filter(|_| self.has_fields(node) && !is_similar) {
-            // TOML nests the parts of a name with dots in each other.
+            // TOML reads a name with dots as nested tables.
             let limit = shortened(&format!("{limit}.{name}"));
             format!("if it is a part of the name of a limit, quote the whole name: `\"{limit}\"`")
         } else {
@@ -257,7 +257,7 @@ impl MapForm {
         format!("unknown field `{}`: {hint}", shortened(name))
     }
 
-    /// Says what to write instead of a value where fields should be.
+    /// Returns what to write instead of a single value where fields are expected.
     fn instead_of(&self, value: &Value<'_>) -> String {
         if let Value::Text(text) = value
             && let Some(field) = self.without_space(text)
@@ -270,7 +270,7 @@ impl MapForm {
         }
     }
 
-    /// Returns the fields of a limit that is written in one line, with a burst that stands beside it.
+    /// Returns the fields of a limit that is written in one line, together with a separate `burst` field.
     fn written_out(&self, value: &Value<'_>, beside: &[(MapKey<'_>, Node<'_>)]) -> Option<String> {
         let Value::Text(line) = value else {
             return None;

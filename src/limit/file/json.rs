@@ -1,4 +1,4 @@
-//! JSON, by its raw values: numbers are text.
+//! Reads JSON by its raw values, so that numbers stay text.
 
 use std::{borrow::Cow, fmt};
 
@@ -50,7 +50,7 @@ fn string(raw: &str, line: u64) -> ParseResult<Cow<'_, str>> {
     }
 }
 
-/// Reads a part of the text, which begins in `line`.
+/// Reads a part of the text. The part begins in `line`.
 fn part<'a, T: Deserialize<'a>>(raw: &'a str, line: u64) -> ParseResult<T> {
     serde_json::from_str(raw).map_err(|error| {
         let position = format!(" at line {} column {}", error.line(), error.column());

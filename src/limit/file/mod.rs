@@ -100,7 +100,7 @@ fn too_deep(line: u64) -> (u64, String) {
     (line, message.to_owned())
 }
 
-/// What a parser reads, or a mistake with its line; 0 if it is not known.
+/// The result of a parser. A mistake has its line, or 0 if the line is not known.
 type ParseResult<T> = Result<T, (u64, String)>;
 
 /// A value in a file of any language, and its line.
@@ -156,7 +156,7 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-/// The ends of a text's lines.
+/// The offsets at which the lines of a text end.
 pub(super) struct LineEnds(Vec<usize>);
 
 impl LineEnds {

@@ -1,4 +1,4 @@
-//! TOML, by its spans: numbers are text.
+//! Reads TOML by its spans, so that numbers stay text.
 
 use toml::{
     Spanned,
@@ -7,7 +7,7 @@ use toml::{
 
 use super::{LineEnds, MapKey, Node, ParseResult, Value};
 
-/// Parses a text. A text without keys is nothing, since it is also what remains of a truncated file.
+/// Parses a text. A text without keys counts as empty, because a truncated file looks like that, too.
 pub(super) fn parse(text: &str) -> ParseResult<Node<'_>> {
     let lines = LineEnds::new(text);
     let table = DeTable::parse(text).map_err(|error| {

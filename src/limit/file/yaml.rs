@@ -1,4 +1,4 @@
-//! YAML, read by the parser's events, because serde-based YAML parsers turn ids into numbers.
+//! Reads YAML by the events of a parser, because serde-based YAML parsers turn ids into numbers.
 
 use std::collections::HashMap;
 
@@ -42,7 +42,7 @@ pub(super) fn parse(text: &str) -> ParseResult<Node<'_>> {
 struct YamlReader<'a> {
     text: &'a str,
     events: Parser<'a, StrInput<'a>>,
-    /// Nodes with an anchor, by its number, and the number of values in each.
+    /// The nodes with an anchor, by the number of the anchor, each with its number of values.
     anchors: HashMap<usize, (Node<'a>, usize)>,
     read: usize,
     copied: usize,
@@ -111,7 +111,7 @@ impl<'a> YamlReader<'a> {
         Ok(self.anchors[&anchor].0.value.clone())
     }
 
-    /// Counts the values in a copy. One anchor around everything is allowed, but nested ones add up.
+    /// Counts the values of a copy, and rejects too many. An anchor around the whole file is allowed, but nested anchors add up.
     fn count(&mut self, size: usize, line: u64) -> ParseResult<()> {
         self.copied += size;
         if self.copied <= MAX_COPIED + 2 * self.read {
@@ -131,7 +131,7 @@ fn key(node: Node<'_>) -> ParseResult<MapKey<'_>> {
     }
 }
 
-/// Returns the number of values in a node. A long text counts like several short ones.
+/// Returns the number of values in a node. A long text counts as several short ones.
 fn size(node: &Node<'_>) -> usize {
     let long = |text: &str| text.len() / 64;
     1 + match &node.value {
@@ -153,7 +153,7 @@ fn mistake<T>(line: u64, message: impl Into<String>) -> ParseResult<T> {
 
 fn mistake_of(text: &str, scan: &ScanError) -> (u64, String) {
     let line = scan.marker().line();
-    // The mistake can be in this line or in the next one.
+    // The mistake is in the reported line or in the next one.
     let near = line.saturating_sub(1);
     let by_tab = |line: &str| line[..line.len() - line.trim_start().len()].contains('\t');
     let mut lines = text.lines().enumerate().skip(near).take(2);
@@ -191,7 +191,7 @@ fn mistake_of(text: &str, scan: &ScanError) -> (u64, String) {
     (line as u64, message.to_owned())
 }
 
-/// Names a space that is not a plain one, where YAML has spaces between its signs and texts.
+/// Returns the name of an unusual space between the signs and the texts of a line, where YAML accepts only plain ones.
 fn misplaced_space(line: &str) -> Option<String> {
     let is_sign = |c: char| ":-,?[]{}".contains(c);
     let is_between = |(at, space): (usize, &str)| {
