@@ -23,8 +23,8 @@ use tollgate::{
 
 use self::failure::Failure;
 
-/// The account of the key in `x-api-key`. A key that nobody has is no id, because a client could invent a new one for
-/// each request.
+/// The account of the key in `x-api-key`. An unknown key is not used as an id, because a client could invent a new one for each
+/// request.
 #[derive(Debug)]
 struct ApiKey {
     accounts: HashMap<&'static str, &'static str>,

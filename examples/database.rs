@@ -31,7 +31,7 @@ use tollgate::{
     limit::LimitsError,
 };
 
-/// By API key, the customer's id and limit. An empty text stands for the default.
+/// The customer's id and limit, by API key. An empty text stands for the default limit.
 const CUSTOMERS: TableDefinition<'_, &str, (&str, &str)> = TableDefinition::new("customers");
 
 const FIRST: [(&str, &str, &str); 3] = [
@@ -52,7 +52,7 @@ struct Customer {
     limit: Option<Limit>,
 }
 
-/// Why a key has no customer.
+/// The reason why there is no customer for a key.
 enum Missing {
     UnknownKey,
     Failed(Box<dyn Error + Send + Sync>),
@@ -91,7 +91,7 @@ fn app(limiter: Limiter, customers: Customers) -> Router {
     Router::new()
         .route("/", get(|| async { "hello\n" }))
         .layer(RateLimitLayer::with_limiter(limiter).rule(requests))
-        // Outside: one place to wait, one cache, one error.
+        // The outer layer looks customers up. So there is one place that waits, caches and handles errors.
         .layer(from_fn_with_state(customers.clone(), look_up))
         .route("/customers/{key}", put(change))
         .with_state(customers)
@@ -163,7 +163,7 @@ impl Customers {
     }
 
     /// Finds a customer, in memory or else in the database, which is asked once for simultaneous requests. Errors and unknown keys
-    /// are not kept: clients can invent any number of keys.
+    /// are not kept, because clients can invent any number of keys.
     async fn find(&self, key: &str) -> Result<Customer, Arc<Missing>> {
         let row = self.clone().row(key.to_owned());
         self.kept.try_get_with_by_ref(key, row).await

@@ -34,7 +34,7 @@ async fn main() -> Result<(), Failure> {
     while answered < 10 {
         match health.check(HealthCheckRequest::default()).await {
             Ok(_) => answered += 1,
-            // A call's body can be sent only once, so it is up to the caller to repeat it.
+            // The body of a call can be sent only once, so the caller has to repeat the call.
             Err(status) if status.code() == Code::ResourceExhausted => {}
             Err(status) => return Err(status.into()),
         }

@@ -8,14 +8,15 @@
 //!
 //! Both limits are charged before the password is checked, and refunded unless the answer is a 401 (`refund_if`):
 //!
-//! - Of a thousand guesses sent at once, five for each account get as far as the password, and twenty from each client IP.
+//! - Of a thousand guesses sent at once, at most five for each account, and at most twenty from each client IP, are compared with
+//!   the password.
 //! - Successes, refusals and requests for other reasons than a wrong password are not charged, so the users of an office
 //!   with one address do not lock each other out. A login that is being checked holds a unit, so twenty of them can log in
 //!   at the same moment.
 //! - If the client disconnects before the answer, the charges stay. A guess is never free.
 //!
-//! Both limits are windows, which are hard numbers: no quarter of an hour has a sixth failure for an account. A token
-//! bucket of the same size would admit nine. A success resets the count of its account.
+//! Both limits are windows, so no quarter of an hour admits a sixth failure for an account. A token bucket of the same size would
+//! admit nine. A success resets the count of its account.
 //!
 //! A client over a limit gets a 429, even with the right password. If that were accepted, the limit would not stop anybody: an
 //! attacker would continue guessing, and the first answer other than 429 would reveal the password.
@@ -79,7 +80,7 @@ fn app() -> Result<Router, LimitsError> {
         .rule(Rule::new(PER_ACCOUNT, account).refund_if(is_no_failure))
         .rule(Rule::new(PER_IP, ClientIp::peer()).refund_if(is_no_failure))
         .extensions(true);
-    // Around the handler only: a request that the router refuses, such as one with another method, is not a failure.
+    // Around the handler only, because a request that the router refuses, such as one with another method, is not a failure.
     Ok(Router::new().route("/login", post(login).route_layer(layer)))
 }
 

@@ -16,7 +16,7 @@ pub fn load() -> String {
 ///
 /// # Panics
 ///
-/// Never: they are tiers.
+/// Never, because these tiers are valid.
 #[must_use]
 pub fn penalties() -> Limit {
     let secs = Duration::from_secs;

@@ -13,13 +13,13 @@ use tollgate::{
 };
 use tower::ServiceExt;
 
-/// In memory, or in the Redis that `REDIS_URL` names.
+/// Creates a limiter with buckets in memory, or in the Redis that `REDIS_URL` names.
 pub(crate) async fn limiter() -> Result<Limiter, Box<dyn Error>> {
     let limits = limits()?;
     let Ok(url) = env::var("REDIS_URL") else {
         return Ok(Limiter::new(limits, MemoryBackend::new()));
     };
-    // Longer than the default, for a busy machine.
+    // The deadline is longer than the default, for busy machines.
     let deadline = env::var("DEADLINE_MS").unwrap_or_else(|_| "200".to_owned());
     let deadline = Duration::from_millis(deadline.parse()?);
     let redis = RedisBackend::builder(&*url).timeout(2 * deadline).build()?;
@@ -47,7 +47,7 @@ fn limits() -> Result<Limits, LimitsError> {
 }
 
 pub(crate) fn app(limiter: Limiter) -> Router {
-    // Only safe if the authenticating proxy sets this header, and removes the client's own.
+    // This is only safe if an authenticating proxy sets the header, and removes the client's own.
     let account = || HeaderId::new("x-account").shown();
     let layer = RateLimitLayer::with_limiter(limiter)
         .rule(Rule::new("requests", account()))
@@ -60,7 +60,7 @@ pub(crate) fn app(limiter: Limiter) -> Router {
         .layer(layer)
 }
 
-/// Made-up clients, so that the page has something to show, with the number of requests that each makes in ten seconds.
+/// Simulated clients for the page, with the number of requests that each makes in ten seconds.
 const CLIENTS: [(&str, &str, u64); 7] = [
     ("/", "alice", 8),
     ("/", "bob", 10),

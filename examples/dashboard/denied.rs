@@ -20,9 +20,9 @@ const CLIENTS: usize = 1000;
 
 /// Counts the denials of each client. Clones share the counts.
 ///
-/// Once all places are taken, a new client replaces the least denied one and inherits its count (the Space-Saving
-/// algorithm: Metwally, Agrawal and El Abbadi, 2005). So a count can be too high, by at most
-/// [`inherited`](Denied::inherited), but no client that is denied often is missing.
+/// Once the list is full, a new client replaces the least denied one and inherits its count (the Space-Saving algorithm: Metwally,
+/// Agrawal and El Abbadi, 2005). So a count can be too high, by at most [`inherited`](Denied::inherited), but no client that is
+/// denied often is missing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeniedClients {
     clients: Arc<Mutex<HashMap<Client, Count>>>,
@@ -49,7 +49,7 @@ pub(crate) struct Denied {
     /// The id, or a hash of it.
     pub(crate) id: String,
     pub(crate) denials: u64,
-    /// The number of denials that may belong to clients that had this place before.
+    /// The number of denials that may belong to clients that this one has replaced.
     pub(crate) inherited: u64,
     /// The time since the last denial.
     last_ms: u128,
@@ -120,7 +120,7 @@ impl DeniedClients {
         );
     }
 
-    /// Returns a hash of an id, the same until the process ends. It is keyed, so nobody can compute it from a list of
+    /// Returns a hash of an id, the same until the process ends. The hash has a secret key, so it cannot be computed from a list of
     /// ids.
     fn redacted(&self, id: &str) -> String {
         format!("client {:08x}", self.secret.hash_one(id) >> 32)

@@ -1,4 +1,4 @@
-//! Everything that the page shows, at one instant.
+//! All figures of the page at one instant.
 
 use serde::Serialize;
 use tollgate::limit::NamedLimit;
@@ -36,7 +36,7 @@ struct LimitFigures {
 
 #[derive(Serialize)]
 struct StoreFigures {
-    /// Whether the breaker is open; nothing if the buckets are in this process.
+    /// Whether the breaker is open; `None` if the buckets are in this process.
     is_open: Option<bool>,
     /// The buckets in this process. With a store, these are the buckets for outages.
     buckets: Option<usize>,

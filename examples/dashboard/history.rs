@@ -33,7 +33,7 @@ impl History {
     fn add(&self, tallies: HashMap<String, Tally>) {
         let mut readings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         readings.push_back(tallies);
-        // One reading more than there are seconds between readings.
+        // For the differences of this many seconds, one more reading is needed.
         if readings.len() > SECONDS + 1 {
             readings.pop_front();
         }

@@ -20,10 +20,10 @@
 //! The page is protected like the routes of the example `inspect`, which it uses, so the same advice applies: keep it in a
 //! private network, with TLS in front.
 //!
-//! The page needs no support in the decision path. The decisions are the counters of [`tollgate::metrics`], which
-//! `counters.rs` keeps in memory. The denied clients come from the events that tollgate emits at level `DEBUG`, which
-//! `denied.rs` counts in bounded memory. The state of the store is [`Limiter::stats`](tollgate::Limiter::stats). All figures are
-//! those of this process. In a fleet, each process has its own page, and all share the buckets in Redis.
+//! The page adds no code to the path of decisions. The decisions are the counters of [`tollgate::metrics`], which `counters.rs`
+//! keeps in memory. The denied clients come from the events that tollgate emits at level `DEBUG`, which `denied.rs` counts in
+//! bounded memory. The state of the store is [`Limiter::stats`](tollgate::Limiter::stats). All figures are those of this process.
+//! In a fleet, each process has its own page, and all share the buckets in Redis.
 //!
 //! To use it in your own server, copy this folder without `app.rs`, the folder `inspect`, and `shared`.
 

@@ -1,4 +1,4 @@
-//! The routes of the page: its files for everybody, and all that it shows for operators with the token.
+//! The routes of the page: its files for everybody, and its data for operators with the token.
 
 use axum::{
     Json, Router,
@@ -32,8 +32,8 @@ pub(crate) struct Sources {
 
 /// The page at `/`, its figures at `/figures`, and the routes of the example `inspect` below `/inspect`.
 ///
-/// The page's files contain no secrets. A browser cannot send the token with them, so it asks for the token and sends it
-/// with every other request. No cookie does that, so no other site can make the browser do it.
+/// The page's files contain no secrets. A browser cannot send the token with them, so it asks for the token and sends it with every
+/// other request. It uses no cookie, so other sites cannot make the browser send the token.
 pub(crate) fn router(sources: Sources, token: Token) -> Router {
     let inspect = admin::router(sources.limiter.clone(), token.clone());
     let guarded = Router::new()

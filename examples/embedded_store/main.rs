@@ -6,8 +6,8 @@
 //! for i in 1 2 3 4; do echo alice; done | cargo run --example embedded_store -- /tmp/buckets.redb 3 24
 //! ```
 //!
-//! Three pass, and one is denied. Run it again, and all are denied: the file remembers for 24 hours. Kill it at any
-//! time: every decision that was printed is in the file.
+//! Three pass, and one is denied. Run it again, and all are denied, because the file keeps the buckets for 24 hours. You can kill
+//! it at any time: every decision that was printed is in the file.
 
 mod store;
 mod table;
@@ -25,7 +25,7 @@ use tollgate::{Limit, Limiter, Limits, Transaction};
 
 use self::store::EmbeddedStore;
 
-/// The number of clients that are decided on simultaneously.
+/// The number of simultaneous decisions.
 const SIMULTANEOUS: u32 = 64;
 
 const USAGE: &str = "usage: embedded_store FILE [REQUESTS HOURS]";
@@ -82,7 +82,7 @@ async fn spend(limiter: &Limiter, id: &str) -> Result<String, Box<dyn Error + Se
     })
 }
 
-/// Reading blocks, so it has its own thread.
+/// Reads lines on a thread of its own, because reading blocks.
 fn lines() -> tokio::sync::mpsc::Receiver<String> {
     let (sender, lines) = tokio::sync::mpsc::channel(1);
     std::thread::spawn(move || {

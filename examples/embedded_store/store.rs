@@ -32,8 +32,8 @@ const GROUP: usize = 256;
 /// and sends the outcome back. `spawn_blocking` for each batch would also work, but then each batch would wait for the
 /// disk separately.
 ///
-/// A file belongs to one process at a time, and to one clock. Either all limiters of a store have their own clock, or
-/// none has.
+/// A file belongs to one process at a time, and to one clock. Either all limiters of a store have a clock of their own, or none of
+/// them has.
 #[derive(Debug)]
 pub(crate) struct EmbeddedStore {
     requests: Option<mpsc::Sender<Request>>,

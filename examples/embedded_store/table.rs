@@ -49,7 +49,7 @@ impl Buckets {
     /// Opens a file, or creates one.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         let database = Database::create(path)?;
-        // A missing table is an error for readers.
+        // Creates the tables, because a missing table is an error for readers.
         let transaction = database.begin_write()?;
         transaction.open_table(BUCKETS)?;
         transaction.open_table(FULL)?;
@@ -128,7 +128,7 @@ impl OpenBuckets<'_> {
         Ok(outcome)
     }
 
-    /// A bucket that is missing is full.
+    /// Loads a bucket. `None` is a full one.
     fn load(&self, key: &str) -> Result<Option<State>, StoreError> {
         let Some(found) = self.buckets.get(key)? else {
             return Ok(None);

@@ -34,7 +34,7 @@ pub(crate) fn router(limiter: Limiter, token: Token) -> Router {
         .route("/clients/{*id}", delete(reset_client))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
-        // Around all routes: without the token, nobody learns which routes exist.
+        // Around all routes, so that clients without the token do not learn which routes exist.
         .layer(middleware::from_fn_with_state(token, authorize))
         .with_state(limiter)
 }
@@ -67,7 +67,7 @@ async fn show(
 async fn reset(State(limiter): State<Limiter>, path: BucketPath) -> Result<Json<Value>, Refusal> {
     let client = client(&limiter, path)?;
     let effect = ResetEffect::ask(&limiter, &client).await?;
-    // A bucket that is full now may be used at the same time, so it is reset too.
+    // A full bucket is reset, too, because a request may use it at the same time.
     let transaction = Transaction::new(&client.limit, &client.id);
     limiter.reset(&[transaction]).await?;
     Ok(Json(match effect {

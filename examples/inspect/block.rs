@@ -94,7 +94,7 @@ pub(crate) async fn unblock(
         .map(Json)
 }
 
-/// Whether a client is blocked, why, and for how long. A block by an override has no end.
+/// Returns whether a client is blocked, why, and for how long. A block by an override has no end.
 async fn state(limiter: &Limiter, path: BucketPath) -> Result<Value, Refusal> {
     let found = client(limiter, path)?;
     let nothing = Transaction::new(&found.limit, &found.id).cost(0);
@@ -116,7 +116,7 @@ fn reason(named: &NamedLimit) -> Option<String> {
     named.description().map(str::to_owned)
 }
 
-/// An id as the log shows it: a hash, because an id can be a secret.
+/// Returns an id as the log shows it: as a hash, because an id can be a secret.
 pub(crate) fn shown(id: &str) -> String {
     Id::from(id).secret().shown().into_owned()
 }

@@ -45,7 +45,7 @@ impl BucketState {
     }
 }
 
-/// What a reset of a client's bucket would do.
+/// The effect of a reset on a client's bucket.
 pub(crate) enum ResetEffect {
     Fills,
     /// Nothing, for this reason.
@@ -53,7 +53,7 @@ pub(crate) enum ResetEffect {
 }
 
 impl ResetEffect {
-    /// Asks what a reset would do.
+    /// Finds out the effect of a reset.
     pub(crate) async fn ask(limiter: &Limiter, client: &Client) -> Result<Self, LimiterError> {
         let transaction = Transaction::new(&client.limit, &client.id);
         let bucket = limiter.peek(&transaction).await?;

@@ -37,7 +37,7 @@ struct InForce<'a> {
 
 struct Defaults<'a>(&'a Limits);
 
-/// What a file says of a limit.
+/// A limit in the form of a file of defaults.
 #[derive(Serialize)]
 struct Default<'a> {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! What happens to a request before it is limited: whose it is, and what it asks for.
+//! Finds the key and the call of a request before it is limited.
 
 use std::{sync::Arc, time::Duration};
 
@@ -82,7 +82,7 @@ async fn collect(body: Body) -> Result<Bytes, Refusal> {
     read.map_err(|_| Refusal::too_long(MAX_BODY))
 }
 
-/// Admits a request to the layer that limits it, and shows on the response what that has decided.
+/// Admits a request to the layer that limits it, and adds the decisions to the response.
 pub(crate) async fn admit(
     State(gateway): State<Arc<Gateway>>,
     request: Request,
@@ -98,7 +98,7 @@ pub(crate) async fn admit(
     }
 }
 
-/// Lists the models, to those who have a key.
+/// Lists the models, for clients with a key.
 pub(crate) async fn models(
     State(gateway): State<Arc<Gateway>>,
     headers: HeaderMap,

@@ -1,4 +1,4 @@
-//! The body of an answer, whose tokens are counted while it passes.
+//! Passes on the body of an answer, and counts its tokens.
 
 use std::{io, iter, sync::Arc};
 
@@ -36,7 +36,7 @@ struct Answer {
 
 enum Kind {
     Events(Events),
-    /// A stream that cannot be read. It costs its bytes.
+    /// An unreadable stream, which counts by its bytes.
     Encoded,
     /// The answer so far, or `None` if it is too long or has been read.
     Whole(Option<Vec<u8>>),
@@ -61,7 +61,7 @@ pub(crate) fn metered(headers: &HeaderMap, body: Incoming, call: Arc<Call>) -> B
         (true, false) => Kind::Events(Events::default()),
         (false, _) => Kind::Whole(Some(Vec::new())),
     };
-    // An error has failed already, and costs nothing.
+    // The answer to a failed call is an error, which costs nothing.
     if is_stream && call.meter.used().is_none() {
         call.meter.begin_stream();
     }
@@ -101,7 +101,7 @@ impl Answer {
         }
     }
 
-    /// The next whole event that the client shall see.
+    /// The next whole event for the client.
     fn ready(&mut self) -> Option<Bytes> {
         let Kind::Events(events) = &mut self.kind else {
             return None;
@@ -109,7 +109,7 @@ impl Answer {
         iter::from_fn(|| events.next()).find(|text| count(&self.call, text))
     }
 
-    /// What is left at the end: of a stream, the last event if no empty line ends it.
+    /// The rest at the end: in a stream, the last event, if no empty line follows it.
     fn rest(&mut self) -> Option<Bytes> {
         match &mut self.kind {
             Kind::Events(events) => events.rest().filter(|text| count(&self.call, text)),
@@ -129,7 +129,7 @@ impl Answer {
                 self.kind = Kind::Whole(None);
             }
         }
-        // The client may go away as soon as it has the last part.
+        // The client may disconnect as soon as it has the last part.
         if self.body.is_end_stream() {
             self.read();
         }

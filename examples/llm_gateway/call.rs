@@ -1,4 +1,4 @@
-//! A call: what a request asks for.
+//! A call, which a request makes to a model.
 
 use std::{str, sync::Arc};
 
@@ -44,7 +44,7 @@ impl Asked {
     pub(crate) fn parse(body: &[u8]) -> Result<Self, Refusal> {
         let text = str::from_utf8(body).map_err(|_| Refusal::body("the body is not UTF-8"))?;
         let mut fields: Fields<'_> = serde_json::from_str(text).map_err(|error| {
-            // The text of an error can repeat the body, so the answer has only the place.
+            // The text of an error can quote the body, so the answer contains only the position.
             let (line, column) = (error.line(), error.column());
             Refusal::body(&format!(
                 "the body is no JSON object of at most 64 fields, each of them once: line {line}, column {column}"
@@ -117,7 +117,7 @@ fn is_setting(name: &str) -> bool {
     SETTINGS.split(' ').any(|setting| setting == name)
 }
 
-/// Has the last event of a stream report the usage. Returns whether the client asked for that.
+/// Asks the server to report the usage in the last event of a stream. Returns whether the client has asked for that itself.
 fn ask_usage(fields: &mut Fields<'_>) -> Result<bool, Refusal> {
     const OPTIONS: &str = "stream_options";
     let given: Option<Box<RawValue>> = field(fields, OPTIONS)?;

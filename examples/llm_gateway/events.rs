@@ -1,4 +1,4 @@
-//! Server-sent events: where each ends, and which tokens it brings.
+//! Splits server-sent events, and counts the tokens in each.
 
 use std::io;
 
@@ -57,7 +57,7 @@ impl Events {
     }
 }
 
-/// What an event says about tokens.
+/// The tokens of an event.
 #[derive(Debug, Default)]
 pub(crate) struct Event {
     tokens: u32,
@@ -82,7 +82,7 @@ struct Choice {
 }
 
 impl Event {
-    /// Reads an event. What cannot be read costs its bytes.
+    /// Reads an event. An unreadable event counts by its bytes.
     pub(crate) fn read(event: &[u8]) -> Self {
         let event = event.strip_prefix(b"\xef\xbb\xbf").unwrap_or(event);
         let (mut data, mut unread) = (Vec::new(), 0_u32);

@@ -120,12 +120,12 @@ pub(crate) async fn forward(
     if !head.status.is_success() {
         call.meter.fail();
     }
-    // Nobody has asked for an upgrade.
+    // The gateway has not asked for an upgrade, so this is an error of the server.
     if head.status.is_informational() {
         tracing::error!(status = %head.status, "the server behind the gateway does not speak HTTP");
         return Err(Refusal::no_answer());
     }
-    // What the server thinks of the gateway's key is not the client's business.
+    // The server has rejected the gateway's own key, which clients cannot change.
     if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&head.status) {
         tracing::error!(status = %head.status, "the server behind the gateway refuses its key");
         return Err(Refusal::no_answer());

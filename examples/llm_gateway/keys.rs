@@ -17,12 +17,12 @@ use tokio::{sync::Semaphore, task, time};
 
 use super::plan_limits::PlanLimits;
 
-/// A customer's key. Its text is nowhere, only its hash in the file.
+/// A customer's key. The file contains only a hash of its text.
 #[derive(Debug)]
 pub(crate) struct ApiKey {
     pub(crate) id: String,
     pub(crate) plan: String,
-    /// For the bodies that are read at the same time. Others wait, unread.
+    /// Permits for the bodies that are read at the same time. Other bodies wait unread.
     pub(crate) bodies: Semaphore,
 }
 
@@ -35,7 +35,7 @@ const BODIES: usize = 16;
 pub(crate) struct Model {
     pub(crate) name: String,
     pub(crate) class: Option<String>,
-    /// What is reserved for an answer whose call does not say how long it may be.
+    /// The tokens to reserve for an answer if the call does not limit its length.
     pub(crate) max_tokens: u32,
     /// The price of a prompt's token that the server has cached, in per cent of another one's.
     #[serde(default = "whole")]
@@ -46,7 +46,7 @@ const fn whole() -> u32 {
     100
 }
 
-/// What the file says.
+/// The content of the file.
 #[derive(Debug)]
 pub(crate) struct Keys {
     keys: HashMap<[u8; 32], Arc<ApiKey>>,
@@ -193,7 +193,7 @@ impl LiveKeys {
         &self.plans
     }
 
-    /// Reads the file again and again. A file with a mistake changes nothing, and is logged once.
+    /// Reads the file again and again. A file with a mistake is logged once, and the keys stay as they are.
     pub(crate) async fn follow(self: Arc<Self>, every: Duration) {
         let mut last = None;
         loop {

@@ -129,7 +129,7 @@ async fn main() -> Result<(), Failure> {
     tokio::spawn(keys.follow(REREAD));
     println!("listening on http://{}", listener.local_addr()?);
     serve(listener, app, signals).await?;
-    // Gives the permits back at once.
+    // Gives the permits back at once, before they expire.
     limiter.close().await?;
     Ok(())
 }

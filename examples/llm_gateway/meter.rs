@@ -1,4 +1,4 @@
-//! What a call has used so far.
+//! Counts the tokens that a call has used so far.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,7 @@ enum Progress {
     Unsent,
     /// Nothing is known yet: the reservation stays.
     Reserved,
-    /// A stream has begun, and brought so many tokens, by estimate.
+    /// A stream has begun, with this estimated number of tokens so far.
     Streaming(u32),
     /// The server has said how many tokens there were.
     Reported(u32),

@@ -88,8 +88,8 @@ impl PlanLimits {
         names.any(|mut parts| parts.nth(2) == Some(class))
     }
 
-    /// The layers, the outer one first. A call is charged by all rules of the outer one, or by none, and may wait there. It counts
-    /// among the calls at once when it is its turn.
+    /// The layers, the outer one first. A call is charged by all rules of the outer layer or by none, and may wait there. After
+    /// that, the inner layer counts it among the calls at once.
     pub(crate) fn layers(&self, limiter: &Limiter) -> Result<[RateLimitLayer; 2], LimitsError> {
         let outer = [Measure::Requests, Measure::Tokens, Measure::Month];
         Ok([

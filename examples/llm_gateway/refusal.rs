@@ -177,7 +177,7 @@ pub(crate) fn denied(
     }
 }
 
-/// A quota that is used up is worth more to know than calls that are about to end.
+/// Returns whether the month's quota refuses the call. Clients are told this first, because calls at once end soon.
 fn is_of_month(refusal: &response::Refusal<'_>) -> bool {
     let mut denials = refusal.denials().iter();
     denials.any(|denial| Measure::of(denial.limit) == Some(Measure::Month))

@@ -1,4 +1,4 @@
-//! The tokens in a JSON value, which are estimated without keeping it.
+//! Estimates the tokens in a JSON value without keeping the value.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{
     de::{MapAccess, SeqAccess, Visitor},
 };
 
-/// Names and values of the protocol, which are no text.
+/// Names and values of the protocol, which do not count as text.
 const PROTOCOL: &str = "role content type text system developer user assistant tool \
     function object properties description parameters name";
 
@@ -77,7 +77,7 @@ impl<'de> Visitor<'de> for Counter {
         Ok(Tokens::of(value.to_string().as_bytes()))
     }
 
-    /// It can be the id of a token.
+    /// The number can be the id of a token.
     fn visit_i64<E>(self, _: i64) -> Result<Tokens, E> {
         Ok(Tokens(1))
     }

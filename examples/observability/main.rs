@@ -84,9 +84,9 @@ fn recipe() -> Result<LimitsBuilder, LimitError> {
         .limit("requests", Limit::per_hour(20))
         .override_for("requests", "partner", Limit::per_hour(100))
         .override_for("requests", "spammer", Limit::BLOCKED)
-        // Watched before it is enforced.
+        // In shadow mode, to watch the limit before it is enforced.
         .limit(LimitName::from("searches").shadow(true), Limit::per_hour(3))
-        // No exports while they cannot be counted.
+        // Exports are refused while they cannot be counted.
         .limit(
             LimitName::from("exports").on_failure(OnFailure::Refuse),
             Limit::tiers(tiers)?,
@@ -97,13 +97,13 @@ fn recipe() -> Result<LimitsBuilder, LimitError> {
     })
 }
 
-/// In memory, or in the Redis from the command line.
+/// Creates a limiter with buckets in memory, or in the Redis from the command line.
 async fn limiter(recipe: &LimitsBuilder) -> Result<Limiter, Box<dyn Error>> {
     let limits = recipe.build()?;
     let Some(url) = env::args().nth(1) else {
         return Ok(Limiter::new(limits, MemoryBackend::new()));
     };
-    // Longer than the default, for busy machines.
+    // The deadline is longer than the default, for busy machines.
     let deadline = Duration::from_millis(variable("DEADLINE_MS", "200").parse()?);
     let redis = RedisBackend::builder(&*url).timeout(2 * deadline).build()?;
     if let Err(error) = redis.connected(Duration::from_secs(5)).await {
@@ -120,7 +120,7 @@ fn app(limiter: Limiter) -> Result<Router, Box<dyn Error>> {
         .rule(Rule::new("requests", account()))
         .rule(Rule::new("searches", account()).only_if(paths(["/search"])))
         .rule(Rule::new("exports", account()).only_if(paths(["/export"])));
-    // No line for each 503 while Redis is down. The layer logs the outage once.
+    // Writes no line for each 503 while Redis is down. The layer logs the outage once.
     let trace = TraceLayer::new_for_http()
         .make_span_with(span)
         .on_failure(());

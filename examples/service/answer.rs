@@ -125,7 +125,7 @@ impl Verdict {
     }
 }
 
-/// The state of a bucket; only `limited` if there is none.
+/// The state of a bucket. If there is no bucket, only `limited` is set.
 #[derive(Serialize)]
 struct Figures {
     limited: bool,

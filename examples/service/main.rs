@@ -81,7 +81,7 @@ async fn run() -> Result<(), Box<dyn StdError>> {
     let listener = TcpListener::bind(&args.listen)
         .await
         .map_err(|error| format!("cannot listen on `{}`: {error}", args.listen))?;
-    // Before the line that reports readiness: signals must be handled from then on.
+    // Signals must be handled before the line that reports readiness.
     let signals = Signals::listen()?;
     let reloader = Reloader::new(limiter.clone(), recipe).every(REREAD);
     tokio::spawn(reloader.on_hangup().run());

@@ -1,4 +1,4 @@
-//! Receipts as text for callers, bound to their limit and client. The text is no secret, and no proof against forgery.
+//! Receipts as text for callers, bound to their limit and client. The text is not secret, and is not protected against forgery.
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use sha2::{Digest, Sha256};

@@ -12,7 +12,7 @@ use tollgate::{
 
 use crate::{args::ClockSource, receipts, refusal::Refusal};
 
-/// What is done with the transactions.
+/// The operation on the transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     Check,
@@ -137,7 +137,7 @@ impl Asked {
     }
 }
 
-/// The receipt of a refund or a renewal, which stands for its cost.
+/// The receipt of a refund or a renewal, which also determines its cost.
 fn receipt(
     op: Op,
     raw: Option<Value>,

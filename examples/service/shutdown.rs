@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// SIGTERM and SIGINT, which are handled from the creation of this value on.
+/// SIGTERM and SIGINT. They are handled from the moment at which this value is created.
 #[cfg(unix)]
 pub(crate) struct Signals {
     terminate: tokio::signal::unix::Signal,

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use tollgate::{Limit, limit::format_duration};
 
-/// At most this much, in any span of this length.
+/// The most that a limit admits in any span of this length.
 #[derive(Debug, Serialize)]
 pub(crate) struct Bound {
     most: u64,

@@ -14,7 +14,7 @@ pub(crate) struct Client {
     pub(crate) id: String,
     /// The key of its bucket, in canonical form.
     pub(crate) key: String,
-    /// The values in force; none if the client is not limited.
+    /// The values in force; `None` if the client is not limited.
     pub(crate) values: Option<Value>,
     /// The values in one line.
     pub(crate) summary: String,

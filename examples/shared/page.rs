@@ -1,4 +1,4 @@
-//! Serves the files of a page that loads nothing from elsewhere.
+//! Serves the files of a page that loads nothing from other servers.
 
 use axum::{
     extract::Request,
@@ -7,21 +7,21 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-/// The page runs scripts of this server only, and no inline ones.
+/// The page may run the scripts of this server, but no inline scripts and no others.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The look that the pages of the examples share.
+/// Serves the style sheet that the pages of the examples share.
 pub(crate) fn look() -> impl IntoResponse + Clone {
     style(include_str!("look.css"))
 }
 
-/// A style sheet.
+/// Serves a style sheet.
 pub(crate) fn style(text: &'static str) -> impl IntoResponse + Clone {
     ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], text)
 }
 
-/// A script, which can be a module.
+/// Serves a script, which can be a module.
 pub(crate) fn script(text: &'static str) -> impl IntoResponse + Clone {
     let kind = "text/javascript; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], text)

@@ -1,4 +1,4 @@
-//! A bucket of each limit, whose states can be looked at.
+//! A bucket of each limit, with access to its state.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -20,7 +20,7 @@ use tollgate::{
     transaction::Receipt,
 };
 
-/// The one client.
+/// The only client.
 const CLIENT: &str = "page";
 
 /// The names of the limits.
@@ -33,7 +33,7 @@ pub(crate) struct Buckets {
     states: Arc<States>,
     /// How long the work of each request lasts that holds permits.
     work: Duration,
-    /// When work ends, and its permits.
+    /// The instants at which work ends, with the receipts of its permits.
     running: VecDeque<(Timestamp, Receipt)>,
 }
 
@@ -55,7 +55,7 @@ impl Buckets {
         })
     }
 
-    /// Lets it be this instant, and ends the work that is over.
+    /// Moves the clock to this instant, and ends the work that is over by then.
     pub(crate) fn go_to(&mut self, now: Timestamp) {
         while self.running.front().is_some_and(|(end, _)| *end <= now)
             && let Some((end, receipt)) = self.running.pop_front()
@@ -100,7 +100,7 @@ impl Buckets {
         limit.map_or_else(Vec::new, |limit| limit.tier_states(state, self.clock.now()))
     }
 
-    /// Returns whether all buckets are like unused ones.
+    /// Returns whether all buckets are full.
     pub(crate) fn are_full(&self) -> bool {
         let now = self.clock.now();
         let buckets = self.states.lock();

@@ -27,7 +27,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Reads a query. A missing or malformed list is replaced by a default of five a second.
+    /// Reads a query. A missing or malformed list is replaced by a default of five per second.
     pub(crate) fn of(query: &[(String, String)]) -> Self {
         let tiers = list(query, "tiers").and_then(|list| match list.as_chunks() {
             (tiers, []) if tiers.len() <= MAX_TIERS => Some(tiers.to_vec()),

@@ -71,7 +71,7 @@ impl Sessions {
         open.sessions.remove(id);
     }
 
-    /// Works on one of them.
+    /// Runs a function on a simulation.
     pub(crate) fn with<T>(
         &self,
         id: &str,

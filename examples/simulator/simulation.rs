@@ -53,7 +53,7 @@ pub(crate) struct Seen {
     in_force: usize,
     /// The number of units left in each bucket without tiers.
     left: Each<u32>,
-    /// Whether all buckets are like unused ones.
+    /// Whether all buckets are full.
     settled: bool,
 }
 
@@ -65,7 +65,7 @@ struct Decision {
     /// The tiers that granted units, with their numbers.
     split: Vec<(usize, u32)>,
     note: String,
-    /// The time until a denied request would be granted, in microseconds; none if never.
+    /// The time until a denied request would be granted, in microseconds; `None` if it never would be.
     wait_us: Option<u64>,
     plain: Each<Answer>,
 }
@@ -105,8 +105,8 @@ impl<T> Each<T> {
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Answer {
     granted: bool,
-    /// The time until a denied request would be granted, in microseconds; none if never, or if permits are missing, which come
-    /// back at no known time.
+    /// The time until a denied request would be granted, in microseconds. `None` if it never would be, or if it waits for a permit,
+    /// because it is not known when one comes back.
     wait_us: Option<u64>,
 }
 
@@ -257,7 +257,7 @@ fn note_of_rejection(before: &[TierSeen]) -> String {
     }
 }
 
-/// Returns the tier that is asked first: the highest active one, or the lowest.
+/// Returns the tier in force: the highest active one, or the lowest if none is active.
 fn in_force(tiers: &[TierSeen]) -> usize {
     let active = name(Phase::Active);
     tiers

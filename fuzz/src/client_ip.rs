@@ -1,4 +1,4 @@
-//! The client's address behind proxies.
+//! Checks the client's address behind proxies.
 
 mod written;
 
@@ -16,10 +16,10 @@ use self::written::Style;
 const FORWARDED_FOR: &str = "x-forwarded-for";
 const REAL_IP: &str = "x-real-ip";
 
-/// Where the proxies are.
+/// The ranges of the proxies.
 const TRUSTED: [&str; 2] = ["10.0.0.0/8", "fd00::/8"];
 
-/// A proxy, and the same written as a socket for both versions of IP has it.
+/// A proxy's address, and the same address as a dual-stack socket reports it.
 const PROXY: [&str; 2] = ["10.0.0.1", "::ffff:10.0.0.1"];
 
 /// Checks lines that a client sends. The input's first line says how a proxy writes the client's
@@ -27,7 +27,7 @@ const PROXY: [&str; 2] = ["10.0.0.1", "::ffff:10.0.0.1"];
 ///
 /// # Panics
 ///
-/// If it does not hold.
+/// If a check fails.
 pub fn check(input: &[u8]) {
     let mut lines = input.split(|byte| *byte == b'\n');
     let first = lines.next().unwrap_or_default();
@@ -46,7 +46,7 @@ pub fn check(input: &[u8]) {
     registry(client, style, &sent);
 }
 
-/// The address that a text is, or one made of its bytes: no proxy's, and somebody's.
+/// Returns the address in a text, or one made from its bytes. It is a valid address of a client, not of a proxy.
 fn client(text: &[u8]) -> IpAddr {
     let written = str::from_utf8(text).ok().and_then(|text| text.parse().ok());
     let ip = written.unwrap_or_else(|| {
@@ -71,7 +71,7 @@ fn is_trusted(ip: IpAddr) -> bool {
     }
 }
 
-/// A line of a header, without what no server lets through.
+/// Returns a line of a header, without the bytes that servers reject.
 fn value(line: &[u8]) -> Option<HeaderValue> {
     let visible = |byte: &u8| *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f);
     let line: Vec<u8> = line.iter().copied().filter(visible).collect();
@@ -115,7 +115,7 @@ pub(crate) fn canonical(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// The client's address, on which all extractors agree.
+/// Finds the client's address. All extractors must agree on it.
 #[allow(
     clippy::panic_in_result_fn,
     reason = "they disagree: the input has found a defect"
@@ -169,7 +169,7 @@ impl List {
         self.style.append(lines, &item);
     }
 
-    /// Nothing panics, and a proxy is the client if all addresses are proxies.
+    /// No input panics. If all addresses are those of proxies, one of them is the client.
     fn whatever_was_sent(&self, client: IpAddr, sent: &[HeaderValue]) {
         let trusted = trusted(&self.header);
         let direct = request(client, &name_of(&self.header), sent);
@@ -190,7 +190,7 @@ impl List {
         }
     }
 
-    /// The answer is the client, whatever it sent, behind one proxy and behind two.
+    /// The client is found behind one proxy and behind two, whatever it has sent.
     fn client_behind_proxies(&self, client: IpAddr, mut lines: Vec<HeaderValue>) {
         let trusted = trusted(&self.header).trust_unix_socket();
         self.append(&mut lines, client);
@@ -205,7 +205,7 @@ impl List {
         }
     }
 
-    /// An item that is no address keeps its place, and is never passed over for one before it.
+    /// An item that is not an address keeps its position, and is never skipped in favour of an earlier one.
     fn nobody_behind_the_client(&self, client: IpAddr, mut lines: Vec<HeaderValue>) {
         self.append(&mut lines, client);
         let nobody = match self.header {
@@ -221,7 +221,7 @@ impl List {
         assert_eq!(find(&hops(2), &parts), Ok(client));
     }
 
-    /// Who is found in some lines is found whatever lines come before them.
+    /// A client that is found in some lines is also found if other lines precede them.
     fn lines_before_change_nothing(&self, sent: &[HeaderValue]) {
         let Some((_, last)) = sent.split_first() else {
             return;
@@ -229,7 +229,7 @@ impl List {
         let [all, last] = [sent, last].map(|lines| self.request(PROXY[0], lines));
         let all_proxies = [trusted(&self.header), Proxies::hops(2, self.header.clone())];
         for (proxies, are_ranges) in all_proxies.iter().zip([true, false]) {
-            // A list of proxies alone has its client before them.
+            // If a list contains only proxies, the client precedes them.
             if let Ok(client) = find(proxies, &last)
                 && !(are_ranges && is_trusted(client))
             {
@@ -258,7 +258,7 @@ fn one_list(sent: &[HeaderValue]) {
     }
 }
 
-/// A header with one address is read if it is there once.
+/// A header with a single address is read if it occurs once.
 fn single(client: IpAddr, style: Style, sent: &[HeaderValue]) {
     let name = HeaderName::from_static(REAL_IP);
     let header = ProxyHeader::Single(name.clone());
@@ -271,7 +271,7 @@ fn single(client: IpAddr, style: Style, sent: &[HeaderValue]) {
     }
 }
 
-/// The second entry, then the other header, then the peer.
+/// The client is the second entry, or the address in the other header, or the peer.
 fn registry(client: IpAddr, style: Style, sent: &[HeaderValue]) {
     let forwarded_for = HeaderName::from_static(FORWARDED_FOR);
     let registry = Proxies::registry();

@@ -1,4 +1,4 @@
-//! Durations as Go writes them.
+//! Checks durations in Go's notation.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use tollgate::limit::{format_duration, parse_duration};
 
 const NANOSECOND: Duration = Duration::from_nanos(1);
 
-/// Checks the text, and the duration that its bytes are.
+/// Checks the text, and the duration that is made from its bytes.
 ///
 /// # Panics
 ///
-/// If it does not hold.
+/// If a check fails.
 pub fn check(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     match parse_duration(&text) {

@@ -1,4 +1,4 @@
-//! Ids in each format.
+//! Checks ids in each format.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -32,7 +32,7 @@ const FORMATS: [IdFormat; 11] = [
 ///
 /// # Panics
 ///
-/// If it does not hold.
+/// If a check fails.
 pub fn check(input: &[u8]) {
     let text = &*String::from_utf8_lossy(input);
     for format in FORMATS {
@@ -49,7 +49,7 @@ pub fn check(input: &[u8]) {
     standard_library_agrees(text);
 }
 
-/// Errors repeat what anyone may have sent, so in one line and not for pages.
+/// Errors quote text that clients have sent, so they must be short and on one line.
 fn is_short(error: &IdError) {
     let message = error.to_string();
     assert!(!message.contains(char::is_control), "{message:?}");
@@ -97,7 +97,7 @@ fn is_hash(text: &str) -> bool {
     text.len() == HASH && text.bytes().all(is_digit)
 }
 
-/// One client has one id, however somebody writes it.
+/// One client has one id, however it is written.
 fn has_other_spellings(format: IdFormat, text: &str) {
     if format == IdFormat::Opaque || text == MISSING {
         return;
@@ -134,7 +134,7 @@ fn prefix_len(pair: &str) -> usize {
     pair.find(':').map_or(0, |colon| colon + 1)
 }
 
-/// An override that loads is the one of the client that it was written for.
+/// An override that loads applies to the client for which it was written.
 fn makes_an_override(format: IdFormat, text: &str) {
     let own = Limit::per_second(2);
     let limits = Limits::builder()
@@ -143,7 +143,7 @@ fn makes_an_override(format: IdFormat, text: &str) {
         .build();
     let Ok(limits) = limits else { return };
     let named = limits.get("all").expect("it was defined");
-    // Requests bring neither the id of those who have none nor a range.
+    // Requests cannot have the id of requests without one, or a range as their id.
     if format.fold(text).is_err() && text == MISSING {
         return;
     }
@@ -171,7 +171,7 @@ fn pairs_are_their_parts(text: &str) {
     }
 }
 
-/// What the standard library takes for an address or a number is one, and nothing else is.
+/// A text is an address or a number exactly if the standard library parses it as one.
 fn standard_library_agrees(text: &str) {
     let folded = |format: IdFormat| format.fold(text).ok().map(|id| id.to_string());
     if text != MISSING {

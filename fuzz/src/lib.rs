@@ -1,7 +1,6 @@
-//! What has to hold whatever is read. Each module checks one input, and panics if it does not hold.
+//! Properties that must hold for any input. Each module checks one kind of input, and panics if a property does not hold.
 //!
-//! The fuzz targets give it inputs of their making, and `tests/corpus.rs` the ones in `corpus`. All
-//! of them go through what users have: the public API.
+//! The fuzz targets generate inputs, and `tests/corpus.rs` takes those in `corpus`. All checks use the public API.
 
 pub mod client_ip;
 pub mod durations;

@@ -1,4 +1,4 @@
-//! Files of limits, in three languages.
+//! Checks files of limits in three languages.
 
 use tollgate::{
     Limit, Limits,
@@ -6,7 +6,7 @@ use tollgate::{
     limit::{LimitsBuilder, NamedLimit},
 };
 
-/// The most values that a file has without writing each of them out: those of YAML's aliases.
+/// The most values that the aliases of a YAML file can stand for.
 const MAX_ALIASED: usize = 100_000;
 
 /// A name in each format, for overrides.
@@ -21,12 +21,12 @@ const NAMES: &str = r#"{
     "renewal": {"number": 7, "id": "regId:fqdnSet"}
 }"#;
 
-/// Checks a file. Its first byte says what it is: `y`, `j` or `t` for defaults in YAML, JSON or
-/// TOML, and a capital for overrides.
+/// Checks a file. Its first byte selects the kind: `y`, `j` or `t` for defaults in YAML, JSON or TOML, and a capital letter for
+/// overrides.
 ///
 /// # Panics
 ///
-/// If it does not hold.
+/// If a check fails.
 pub fn check(input: &[u8]) {
     let Some((kind, text)) = input.split_first() else {
         return;
@@ -56,7 +56,7 @@ fn check_builder(builder: &LimitsBuilder, text: &str) {
         }
         Err(error) => {
             assert!(!error.to_string().is_empty());
-            // A parser that misses something at the end may say that it is after the last line.
+            // A parser may report a mistake at the end of the file after the last line.
             let lines = text.split(['\n', '\r']).count() as u64;
             let line = error.line().unwrap_or(1);
             assert!((1..=lines + 1).contains(&line), "{error}");
@@ -64,7 +64,7 @@ fn check_builder(builder: &LimitsBuilder, text: &str) {
     }
 }
 
-/// Each override is the one of its client, and what a limit is written as is the same limit.
+/// Each override is found for its client, and each limit can be read back from its text.
 fn is_found_and_survives_writing(named: &NamedLimit) {
     named.limit().into_iter().for_each(survives_writing);
     for own in named.overrides() {

@@ -14,7 +14,7 @@ use url::Url;
 
 use crate::webdriver::{Driver, Element, PATIENCE, POLL, Session};
 
-/// How often a browser is started anew.
+/// The number of attempts to start a browser.
 const ATTEMPTS: usize = 5;
 
 /// A browser with one tab, which no other test has used. The next test gets it with a new tab, unless this one has failed.

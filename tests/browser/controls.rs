@@ -1,4 +1,4 @@
-//! What people do with the page.
+//! Users can control the page.
 
 use crate::page::{Page, Totals};
 

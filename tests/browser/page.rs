@@ -31,7 +31,7 @@ pub(crate) struct Totals {
     pub(crate) granted: usize,
     pub(crate) rejected: usize,
     pub(crate) by_tier: Vec<usize>,
-    /// How many requests each limit without tiers has granted and rejected.
+    /// The numbers of requests that each limit without tiers has granted and rejected.
     pub(crate) plain: BTreeMap<&'static str, [usize; 2]>,
 }
 
@@ -39,8 +39,8 @@ pub(crate) struct Totals {
 const PLAIN: [&str; 4] = ["gcra", "window", "quota", "concurrent"];
 
 impl Totals {
-    /// What the arithmetic makes of requests at some instants, in milliseconds: the crate's, and what a window, a quota and a
-    /// concurrency limit are by definition.
+    /// Computes the decisions on requests at some instants, in milliseconds: with the crate, and for a window, a quota and a
+    /// concurrency limit from their definitions.
     pub(crate) fn of(config: &Config, instants: &[u64]) -> Self {
         let mut totals = Self::of_tiers(config.tiers, instants);
         let requests = instants.len();
@@ -77,7 +77,7 @@ impl Totals {
     }
 }
 
-/// What the crate decides, at instants in milliseconds.
+/// Returns the decisions of the crate at instants in milliseconds.
 fn decided(limit: Limit, instants: &[u64]) -> Vec<Decision> {
     let limits = Limits::builder().limit("l", limit).build().unwrap();
     let clock = ManualClock::default();

@@ -1,4 +1,4 @@
-//! What the page counts is what the arithmetic grants.
+//! The counts of the page equal the decisions of the arithmetic.
 
 use crate::page::{Config, Page, Totals};
 

@@ -1,4 +1,4 @@
-//! What the server makes of what no page sends.
+//! The server rejects requests that the page never sends.
 
 use serde_json::json;
 

@@ -63,13 +63,13 @@ impl Session {
         self.send("POST", "se/log", &json!({"type": "browser"}).to_string())
     }
 
-    /// What the driver answers to a question.
+    /// Returns the driver's answer to a `GET`.
     #[track_caller]
     pub(crate) fn get(&self, path: &str) -> Value {
         self.send("GET", path, "").unwrap()
     }
 
-    /// What the driver answers to a command.
+    /// Returns the driver's answer to a `POST`.
     #[track_caller]
     pub(crate) fn post(&self, path: &str, body: &Value) -> Value {
         self.send("POST", path, &body.to_string()).unwrap()
@@ -146,13 +146,13 @@ impl Element<'_> {
     }
 }
 
-/// How long the browser may take for anything.
+/// The longest time for which a test waits for the browser.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How often a condition is looked at.
+/// The interval at which a condition is checked.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 
-/// What chromedriver prints before its port.
+/// The text that chromedriver prints before its port.
 const LISTENS: &str = "started successfully on port ";
 
 /// The words in its output when it cannot listen on its port.
@@ -167,7 +167,7 @@ pub(crate) struct Driver {
 impl Driver {
     /// Starts one on a port, or on any if this is 0. The error is what it has printed if it does not listen.
     ///
-    /// It finds a free port of IPv6, and ends if somebody uses the same one of IPv4.
+    /// chromedriver finds a free port of IPv6, and ends if the same port of IPv4 is in use.
     pub(crate) fn start(port: u16) -> Result<Self, String> {
         let args = [format!("--port={port}"), "--enable-chrome-logs".to_owned()];
         let process = Process::new(new_home(), "chromedriver", &args);
@@ -185,12 +185,12 @@ impl Driver {
         Ok(Self { process, address })
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it and its browsers have printed so far.
+    /// Returns the output of the driver and its browsers so far.
     pub(crate) fn output(&self) -> String {
         self.process.log()
     }

@@ -54,7 +54,7 @@ impl Authority {
         self.send(Request::from_parts(head, Body::empty())).await.0
     }
 
-    /// How many of `tries` registrations are let through.
+    /// Returns how many of `tries` registrations pass.
     async fn registered(&self, ip: &str, tries: usize) -> usize {
         let mut passed = 0;
         for _ in 0..tries {
@@ -82,7 +82,7 @@ async fn addresses_of_one_range_share_its_limit() {
             .await;
     }
     assert_eq!(passed, 500);
-    // Who was refused for the range has not been charged for the address.
+    // A client that was refused for its range was not charged for its address.
     assert_eq!(authority.registered("2001:db8:2::1", 25).await, 20);
     assert_eq!(authority.registered("192.0.2.1", 25).await, 20);
 }

@@ -1,8 +1,8 @@
-//! The examples `client` and `grpc_client`, against servers that refuse whoever comes too early.
+//! The examples `client` and `grpc_client`, with servers that refuse early requests.
 
 use crate::programs::run;
 
-/// What a client prints, which ends by itself.
+/// Returns the output of a client, which ends by itself.
 fn lines(name: &str, server: &str) -> Vec<String> {
     let output = run(name, &[server]);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -11,7 +11,7 @@ fn lines(name: &str, server: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// What lines say before the times.
+/// Returns the texts of lines before the times.
 fn without_times(lines: &[String]) -> Vec<&str> {
     let ends = |line: &str| line.find(" after ").unwrap_or(line.len());
     lines.iter().map(|line| &line[..ends(line)]).collect()
@@ -100,7 +100,7 @@ mod http {
 #[cfg(feature = "pace")]
 #[test]
 fn client_says_which_server_it_cannot_reach() {
-    // Nobody listens on a port that was free a moment ago.
+    // No server listens on a port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = port.local_addr().unwrap();
     drop(port);

@@ -7,7 +7,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 use self::denied::{DeniedClients, Ids};
 
-/// What tollgate emits for a decision.
+/// Emits the event of a decision, as tollgate does.
 fn decided(id: &str, result: &str) {
     tracing::debug!(target: "tollgate::limiter::recorder", limit = "requests", id, result, "decided");
 }

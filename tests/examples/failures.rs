@@ -1,4 +1,4 @@
-//! What examples print when they fail to start.
+//! The output of examples that fail to start.
 
 use crate::programs::{run, run_in};
 

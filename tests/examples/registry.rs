@@ -14,7 +14,7 @@ use crate::{
 
 const BURST: usize = 100;
 
-/// In so much time a token comes back.
+/// The time in which a token comes back.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// As the registry's documentation has it.
@@ -64,7 +64,7 @@ fn keys(redis: &Server) -> Vec<String> {
         .collect()
 }
 
-/// How many connections there have been, with the one that asks.
+/// Returns the number of connections so far, including this one.
 fn connections(redis: &Server) -> u64 {
     let count = redis.info("total_connections_received");
     count.parse().expect("a number")
@@ -96,7 +96,7 @@ fn hundred_pass_and_the_next_is_told_what_the_registry_says() {
     let key = "registry:api:{rate-limit:ip:172.16.123.1}";
     assert_eq!(keys(&redis), [key]);
     assert_eq!(redis.command(&["TYPE", key]).text(), "string");
-    // All that has been spent comes back within 100 seconds, some of which may have passed.
+    // All spent tokens come back within 100 seconds, some of which may have passed.
     let ttl = redis.command(&["PTTL", key]).integer();
     assert!((1..=100_000).contains(&ttl), "{ttl}");
     assert_eq!(server.get("/v2/_catalog", "").status, 200);

@@ -1,4 +1,4 @@
-//! Requests that nobody waits for any more.
+//! Requests whose callers have stopped waiting.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use crate::{
     stack::{Answer, BURST, LONG, PATIENCE, Stack, charged, connections, spend},
 };
 
-/// What has become of the calls of one id.
+/// The results of the calls of one id.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     admitted: u32,
@@ -69,7 +69,7 @@ async fn requests_that_are_dropped_are_charged_at_most_once_and_hold_no_place() 
     proxy.delay(Duration::from_millis(2));
     let sums = give_up(&stack, 200, 6000).await;
     proxy.delay(Duration::ZERO);
-    // What was sent is done before this is answered.
+    // Earlier calls are done before this one is answered.
     spend(&stack.limiter, "refuse", "last").await;
     let (mut admitted, mut dropped, mut all) = (0, 0, 0);
     for (id, sum) in sums {

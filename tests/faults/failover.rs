@@ -58,7 +58,7 @@ async fn failover_by_sentinels_loses_what_was_not_replicated() {
     let load = Load::start(Stack::with_deadline(sentinels.url(), LONG).await);
     load.more(2000).await;
     let known = replicated(sentinels.master());
-    // Nobody replaces the master until that is noticed, however fast the others are.
+    // The master is not replaced until the loss is noticed, however fast the other servers are.
     let old = sentinels.kill_master();
     load.more_without_the_store(0).await;
     let master = sentinels.replace(old);
@@ -137,7 +137,7 @@ async fn master_that_was_replaced_has_no_breaker() {
     };
     assert_eq!(source().await, Source::Store);
     assert!(!is_open(&limiter));
-    // Nobody replaces it until its breaker is open.
+    // It is not replaced until its breaker is open.
     let (slot, replica) = (cluster.slot_of_client(&id), cluster.replica_of(master));
     replica.hold_elections(true);
     cluster.hasten(replica);

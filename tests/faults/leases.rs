@@ -29,9 +29,9 @@ use crate::{
 /// Nothing comes back during a test.
 const BURST: u32 = 20_000;
 const PROCESSES: u32 = 4;
-/// What a process may hold: one hundredth.
+/// The units that a process may hold: one hundredth.
 const HELD: u32 = BURST / 100;
-/// The pause of whoever waits for others.
+/// The pause of callers that wait for others.
 const TICK: Duration = Duration::from_millis(1);
 
 fn limits(limit: Limit) -> Limits {
@@ -62,7 +62,7 @@ impl Progress {
         self.admitted.load(SeqCst)
     }
 
-    /// Waits until so many more are admitted. As many again may follow, during what comes next.
+    /// Waits until this number of further units is admitted. Up to the same number may follow during the next step.
     async fn more(&self, by: u32) {
         let enough = self.admitted() + by;
         self.go_on(enough, enough + by).await;
@@ -192,7 +192,8 @@ impl Fleet {
         admitted
     }
 
-    /// Spends until so much is admitted, and then until each process is denied. Returns how much was admitted.
+    /// Spends until at least this number of units is admitted, and then until each process is denied. Returns the number of
+    /// admitted units.
     async fn exhaust(&self, at_least: u32) -> u32 {
         let mut admitted = 0;
         let spending = async {
@@ -228,7 +229,7 @@ fn hourly(burst: u32) -> Limit {
     Limit::per_hour(1).burst(burst)
 }
 
-/// What all processes may hold together.
+/// The units that all processes together may hold.
 const ALL_HELD: u32 = HELD * PROCESSES;
 
 /// In a runtime of one thread, nothing is given back between the last decision of a process and its end.

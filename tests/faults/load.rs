@@ -81,13 +81,13 @@ impl Load {
         &self.stack
     }
 
-    /// Waits until so many more calls have been answered.
+    /// Waits until this number of further calls was answered.
     pub(crate) async fn more(&self, calls: usize) {
         let enough = self.calls() + calls;
         until("more calls are answered", || self.calls() >= enough).await;
     }
 
-    /// Waits until the breaker has opened, and so many calls were answered after that.
+    /// Waits until the breaker has opened and this number of calls was answered after that.
     pub(crate) async fn more_without_the_store(&self, calls: usize) {
         until("the breaker opens", || self.stack.opened() > 0).await;
         self.more(calls).await;
@@ -123,7 +123,7 @@ impl Load {
         self.shared.calls.lock().unwrap().len()
     }
 
-    /// When the store had decided some calls in a row that began after `fault`.
+    /// Returns the instant at which the store had decided some calls in a row that began after `fault`.
     fn returned_after(&self, fault: Instant) -> Option<Instant> {
         let calls = self.shared.calls.lock().unwrap();
         let after = calls

@@ -35,8 +35,8 @@ async fn replies_that_are_lost_are_charged_once() {
     report.end([&server]);
 }
 
-/// Makes a server late by more than may be, for so many calls, and in time again. It is said how often the breaker has closed
-/// meanwhile.
+/// Delays the answers of a server beyond the deadline for a number of calls, and then no longer. Returns how often the breaker has
+/// closed meanwhile.
 async fn late_by(delay: Duration, calls: usize) -> usize {
     let server = Server::start();
     let proxy = Proxy::start(server.addr()).await;

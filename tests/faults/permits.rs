@@ -46,7 +46,7 @@ async fn enter(limit: &LimitHandle) -> Option<Permit> {
     limit.enter("all").await.unwrap().ok()
 }
 
-/// What a process of these tests does.
+/// The program of a process of these tests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "it is a process of the other tests"]
 async fn process_with_permits() {
@@ -164,7 +164,7 @@ impl Worker {
         worker
     }
 
-    /// What follows a word, on the next line that begins with it.
+    /// Returns the text after a word, on the next line that begins with it.
     fn line(&mut self, word: &str) -> String {
         let found = self.lines.find_map(|line| {
             let line = line.unwrap();
@@ -177,7 +177,7 @@ impl Worker {
         writeln!(self.stdin, "{order}").unwrap();
     }
 
-    /// How many permits it believes to hold.
+    /// Returns the number of permits that the process holds, by its own account.
     fn held(&mut self) -> u32 {
         self.order("look");
         self.line("held").parse().unwrap()
@@ -229,7 +229,7 @@ fn wait_for_hold(server: &Server, hold: u64) {
     });
 }
 
-/// How many permits are left.
+/// Returns the number of permits that are left.
 async fn left(limiter: &Limiter) -> u32 {
     let limit = limiter.limit("work").unwrap();
     let probe = limit.cost(0).check("all").await.unwrap();

@@ -1,4 +1,4 @@
-//! What a run has come to, and what has to hold after each.
+//! The results of a run, and the properties that must hold after each run.
 
 use std::{
     collections::BTreeMap,
@@ -19,17 +19,17 @@ pub(crate) struct Report {
     lateness: Duration,
 }
 
-/// What an id of a limit has come to.
+/// The results of an id of a limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sum {
-    /// What the store has admitted for sure before a given time.
+    /// The units that the store has certainly admitted before a given time.
     pub(crate) seen: u32,
-    /// What was admitted without the store before that time, on a machine that is so slow.
+    /// The units that were admitted without the store before that time, because the machine was slow.
     pub(crate) early: u32,
     pub(crate) admitted: u32,
     pub(crate) denied: u32,
     pub(crate) without: u32,
-    /// The calls that were given up at the deadline. The store may have charged them without anybody's knowledge.
+    /// The calls that were given up at the deadline. The store may have charged them, which is not known.
     pub(crate) unsure: u32,
 }
 
@@ -48,14 +48,14 @@ impl Report {
         self.stack.assert_announced_only_for(reasons);
     }
 
-    /// How many calls the store has not decided, of those whose answers show it.
+    /// Returns the number of calls that the store has not decided, according to their answers.
     pub(crate) fn without(&self) -> usize {
         let calls = self.calls.iter();
         calls.filter(|call| call.answer == Answer::Without).count()
     }
 
-    /// Prints what was measured. That the deadline holds is tested with a clock of its own, and here by waiting for answers
-    /// while the store gives none.
+    /// Prints the measurements. The deadline is tested elsewhere with a simulated clock, and here by waiting for answers while the
+    /// store gives none.
     pub(crate) fn print(&self, fault: &str) {
         let mut took: Vec<_> = self.calls.iter().map(|call| call.took).collect();
         took.sort_unstable();
@@ -89,8 +89,8 @@ impl Report {
         println!("    the most that an id was admitted: {most} of {BURST}");
     }
 
-    /// Nobody was denied by `local` before all was spent. A call that was given up at the deadline may have been counted
-    /// twice: by the store, and by the process.
+    /// No client of `local` was denied before it had spent all of its limit. A call that was given up at the deadline may have been
+    /// counted twice: by the store, and by the process.
     #[track_caller]
     pub(crate) fn assert_none_denied_wrongly(&self) {
         for ((limit, id), sum) in self.sums(Instant::now()) {
@@ -150,12 +150,12 @@ pub(crate) fn away(limit: &str, _: &Sum) -> u32 {
     }
 }
 
-/// A store that was away and has lost all: whoever had spent all may once more.
+/// The bound for a store that was down and has lost its data: clients can spend their whole limit once more.
 pub(crate) fn lost(limit: &str, sum: &Sum) -> u32 {
     away(limit, sum) + BURST
 }
 
-/// A store that has lost what was not `seen`, and was away.
+/// The bound for a store that was down and has lost the units that were not `seen`.
 pub(crate) fn failed_over(limit: &str, sum: &Sum) -> u32 {
     lost(limit, sum) - sum.seen.min(BURST)
 }

@@ -17,13 +17,13 @@ use crate::{
     support::Log,
 };
 
-/// What each id may spend. Nothing comes back during a test.
+/// The units that each id may spend. None come back during a test.
 pub(crate) const BURST: u32 = 20;
 
 /// The default, and what most tests are about.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(50);
 
-/// How long anything may take before a test gives up on it.
+/// The longest time for which a test waits for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The deadline where every answer has to be the store's while there is one, however slow the machine is.
@@ -81,7 +81,7 @@ impl Stack {
         self
     }
 
-    /// How often the breaker has opened.
+    /// Returns how often the breaker has opened.
     pub(crate) fn opened(&self) -> usize {
         self.log.count(OPENED)
     }
@@ -100,7 +100,7 @@ impl Stack {
         assert_eq!(self.opened(), for_these, "{:?}", self.log);
     }
 
-    /// How often the breaker has closed.
+    /// Returns how often the breaker has closed.
     pub(crate) fn closed(&self) -> usize {
         self.log.count("the rate limit store answers again")
     }
@@ -122,8 +122,8 @@ fn alive_tasks() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
 
-/// How many connections a server has, but for this one, and those of sentinels, replicas and masters. A master keeps one
-/// over which it has moved keys for ten more seconds.
+/// Returns the number of connections of a server, without this one and those of sentinels, replicas and masters. A master keeps the
+/// connection over which it has moved keys for ten more seconds.
 pub(crate) fn connections(server: &Server) -> usize {
     const OTHERS: [&str; 3] = [" name=sentinel", " cmd=client", " cmd=restore"];
     let list = server.command(&["CLIENT", "LIST", "TYPE", "normal"]);
@@ -149,7 +149,7 @@ fn name(name: &str, on_failure: OnFailure) -> LimitName {
     LimitName::from(name).on_failure(on_failure)
 }
 
-/// What one request has come to.
+/// The result of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// By the store.
@@ -180,7 +180,7 @@ pub(crate) async fn spend(limiter: &Limiter, limit: &'static str, id: &str) -> A
     }
 }
 
-/// What a server has charged a bucket of `local` or `refuse`. Nothing comes back meanwhile.
+/// Returns the units that a server has charged to a bucket of `local` or `refuse`. None come back during the test.
 pub(crate) fn charged(server: &Server, limit: &str, id: &str) -> u32 {
     let interval = 24 * 3600 * 1_000_000 / u64::from(BURST);
     let left = ahead(server, limit, id);

@@ -10,7 +10,7 @@ use tollgate::{
 
 use crate::{JSON, Language, TOML, YAML, limit, reads};
 
-/// What is said, line by line.
+/// Returns the lines of an error.
 fn told(error: &LimitsError) -> Vec<String> {
     let mistakes = error.mistakes().map(|mistake| mistake.to_string());
     let mistakes: Vec<_> = mistakes.collect();
@@ -116,7 +116,7 @@ fn overrides_tell_all_mistakes() {
     );
 }
 
-/// A file of defaults, and what is told of it. Overrides of its limits are not told of.
+/// Files of defaults with their errors. Overrides of their limits lead to no further errors.
 const CASCADES: &[(Language, &str, usize)] = &[
     (JSON, r#"{"a": {"id": "regid"}}"#, 1),
     (

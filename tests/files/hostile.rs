@@ -1,10 +1,11 @@
-//! Files that nobody wrote for us: they are refused, in bounded time and memory.
+//! Hostile files are refused in bounded time and memory.
 
 use allocation_counter::measure;
 
 use crate::{JSON, Language, TOML, YAML, defaults, overrides, reads};
 
-/// What comes of building limits, which is to take at most `megabytes`. What takes much longer than it should never ends.
+/// Returns the result of building limits, and checks that it takes at most `megabytes`. The inputs are such that an algorithm that
+/// is too slow would never end.
 fn bounded<T>(megabytes: u64, build: impl FnOnce() -> T) -> T {
     let mut built = None;
     let used = measure(|| built = Some(build())).bytes_max;

@@ -12,16 +12,16 @@ const GUESSED: &str = "\
     Null 0x10 0o17 0b11 1_000 1.0 1.50 .5 5. .inf -.inf .nan inf nan 2026-01-01 2026-01-01T00:00:00Z 12:30:45 1:2 \
     << = ä€😀";
 
-/// What JSON writes without quotes.
+/// Ids that JSON writes without quotes.
 const BARE_IN_JSON: &str = "\
     12345678 0 -1 -0 1e5 1E+5 1.0 1.50 12345678901234567890 123456789012345678901234567890 1e999 true false null";
 
-/// What TOML writes without quotes.
+/// Ids that TOML writes without quotes.
 const BARE_IN_TOML: &str = "\
     12345678 0 -1 +5 1e5 1_000 1.0 1.50 0x10 0o17 0b11 12345678901234567890 true false inf nan 2026-01-01 \
     2026-01-01T00:00:00Z 12:30:45";
 
-/// Looks a text's only override up, which is of `id` and of nobody else.
+/// Looks up the only override of a text, which applies to `id` and to no other client.
 fn only(language: Language, text: &str, id: &str) {
     if !reads(language) {
         return;
@@ -172,10 +172,10 @@ fn ranges_of_addresses_are_read_in_every_form() {
     }
 }
 
-/// Names of limits and ids, and below them what is to be done.
+/// Names of limits and ids, each with the remedy below it.
 const REFUSED: &str = include_str!("../data/mistakes/ids.txt");
 
-/// The limit, the id, and what is said of it, after the place.
+/// Returns the limits and ids, each with its error after the location.
 fn cases() -> Vec<(&'static str, &'static str, String)> {
     let lines: Vec<_> = REFUSED.lines().collect();
     let mut cases = Vec::new();

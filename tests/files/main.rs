@@ -1,5 +1,4 @@
-//! Limits from files: what they say, whoever wrote them in whatever form, and what is wrong with
-//! bad ones.
+//! Limits from files: all forms are read, and bad ones lead to the right errors.
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 

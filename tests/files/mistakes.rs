@@ -1,4 +1,4 @@
-//! What is said of files with one mistake each.
+//! The errors for files with one mistake each.
 
 use tollgate::{
     Limits,
@@ -8,8 +8,8 @@ use tollgate::{
 
 use crate::{JSON, Language, TOML, YAML, defaults, has_format_of, names, overrides, reads};
 
-/// Texts of defaults and what is said of each: a language and its text, with `\\n` where a line ends, and below it the line of the
-/// mistake and the beginning of its message.
+/// Texts of defaults, each with its error: a language and its text, with `\\n` where a line ends, and below it the line of the
+/// mistake and the beginning of the message.
 const IN_DEFAULTS: &str = include_str!("../data/mistakes/defaults.txt");
 
 /// Of names that are declared in code.
@@ -17,7 +17,7 @@ const IN_DECLARED: &str = include_str!("../data/mistakes/declared.txt");
 
 const IN_OVERRIDES: &str = include_str!("../data/mistakes/overrides.txt");
 
-/// What is no YAML, whatever it says.
+/// Texts that are not YAML.
 const IN_YAML: &str = include_str!("../data/mistakes/yaml.txt");
 
 /// Texts, and the line of the mistake. What is said of it is up to the parsers of these languages.

@@ -1,4 +1,4 @@
-//! Files: their names, and what is said of those that cannot be read.
+//! The names of files, and the errors for those that cannot be read.
 
 use std::{
     env, fs,
@@ -10,7 +10,7 @@ use tollgate::{Limits, limit::LimitsError};
 
 use crate::{TOML, YAML, limit, limit_of, names};
 
-/// A folder of a test's own, which is removed with what is in it.
+/// A folder for one test, which is removed with its content.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -33,7 +33,7 @@ impl Drop for Folder {
     }
 }
 
-/// What is said of a file, of defaults and of overrides alike, without its path.
+/// Returns the error for a file without its path. It is the same for defaults and for overrides.
 fn refusal(path: &Path) -> String {
     let said = |error: LimitsError| {
         assert_eq!(error.path(), Some(path));

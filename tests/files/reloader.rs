@@ -94,7 +94,7 @@ fn files_and_recipes_are_put_in_force_once_they_have_changed() {
     assert!(reloader.reload().unwrap());
     assert_eq!(bursts(&limiter, ["7", "9"]), [15, 30]);
     assert!(!reloader.reload().unwrap());
-    // What code adds counts as much.
+    // Limits in code count as much.
     let recipe = files
         .recipe()
         .override_for("orders", "7", Limit::per_second(5));
@@ -247,7 +247,7 @@ fn run(reloader: Reloader) -> JoinHandle<()> {
     })
 }
 
-/// Lets so many looks at the files pass.
+/// Waits until the files were checked this number of times.
 async fn looks(count: u64) {
     time::sleep(Duration::from_secs(10 * count + 1)).await;
 }

@@ -1,4 +1,4 @@
-//! What limits write is read as the same limits.
+//! The texts of limits are read as the same limits.
 
 use std::{collections::HashSet, net::Ipv4Addr, time::Duration};
 

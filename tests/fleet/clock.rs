@@ -1,4 +1,4 @@
-//! The clocks of a fleet, and what they have shown.
+//! The clocks of a fleet, and a record of what they have shown.
 
 use std::sync::Mutex;
 
@@ -13,21 +13,22 @@ const EPOCH: u64 = 1_767_225_600 * SECOND - 3 * SECOND;
 #[derive(Debug)]
 pub(crate) struct SimulatedClock {
     begun: Instant,
-    /// When the clock was set, and how far it has been ahead since then.
+    /// The instants at which the clock was set, each with how far it is ahead since then.
     steps: Mutex<Vec<(u64, i64)>>,
 }
 
-/// What a clock shows between two instants, at least and at most.
+/// The least and the most that a clock shows between two instants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) from: u64,
     pub(crate) until: u64,
-    /// The time that has passed by the clock, without what it was set back by, and how often it was.
+    /// The time that has passed by the clock, without its steps back, and the number of these.
     pub(crate) passed: u64,
     pub(crate) steps_back: u64,
     /// The time that has passed since the first use of a bucket.
     pub(crate) passed_since_first: u64,
-    /// How often a period from first use can have begun anew since then, because the bucket was lost or the clock set back.
+    /// The number of times that a period from first use can have restarted since then, because the bucket was lost or the clock was
+    /// set back.
     pub(crate) fresh_starts: u64,
 }
 

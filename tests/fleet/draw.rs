@@ -144,7 +144,7 @@ fn set_clock(random: &mut Random) -> Event {
     }
 }
 
-/// Draws the calls of a limit: some all the time, and many at once, mostly when a fault begins or has just ended.
+/// Draws the calls of a limit: some at all times, and many at once, mostly when a fault begins or has just ended.
 fn calls(
     setup: &Setup,
     place: usize,
@@ -238,7 +238,7 @@ fn ask(setup: &Setup, bucket: Bucket, random: &mut Random) -> Ask {
     }
 }
 
-/// Draws calls after which each process holds what it has charged ahead, and calls that use all of that.
+/// Draws calls after which each process holds units that it has charged ahead, and calls that use all of these units.
 fn surge(setup: &Setup, place: usize, random: &mut Random, events: &mut Events) {
     let bucket = || (place, "busy".to_owned());
     let begin = random.below(setup.end);
@@ -268,7 +268,7 @@ fn refunds(setup: &Setup, random: &mut Random, events: &mut Events) {
     }
 }
 
-/// What happens now and then.
+/// Draws occasional events.
 fn others(setup: &Setup, random: &mut Random, events: &mut Events) {
     for _ in 0..random.within(1, 3) {
         let (at, process) = (random.below(setup.end), random.index(setup.processes));

@@ -31,7 +31,7 @@ pub(crate) struct Fleet {
     starts: Vec<(u64, usize)>,
 }
 
-/// Runs a plan, and returns what went wrong, and everything that the store was asked.
+/// Runs a plan, and returns its problems and all questions to the store.
 pub(crate) fn run(plan: &Plan) -> (Vec<String>, Vec<String>) {
     let runtime = Builder::new_current_thread()
         .enable_time()
@@ -42,7 +42,7 @@ pub(crate) fn run(plan: &Plan) -> (Vec<String>, Vec<String>) {
     let shown = Arc::clone(&clock);
     let log = Log::default();
     let writer = log.clone();
-    // What an operator would see.
+    // The log, as an operator would see it.
     let subscriber = tracing_subscriber::fmt().with_ansi(false);
     let subscriber = subscriber.with_writer(move || writer.clone());
     let _logged = tracing::subscriber::set_default(subscriber.finish());
@@ -91,7 +91,7 @@ impl Fleet {
             self.happen(event);
         }
         self.run_until(plan.setup.end).await;
-        // Those that start again do so by then.
+        // Killed processes have started again by then.
         self.run_until(plan.setup.end + 3_000 * MILLI).await;
     }
 
@@ -149,7 +149,7 @@ impl Fleet {
         self.record().first_fault.get_or_insert(now);
     }
 
-    /// Lets a caller of a process do something, unless the process is away.
+    /// Runs a task as a caller of a process, unless the process is down.
     fn spawn<F>(&mut self, process: usize, task: impl FnOnce(crate::caller::Caller) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -159,7 +159,7 @@ impl Fleet {
         }
     }
 
-    /// Kills a process. Whatever it has under way never arrives.
+    /// Kills a process. Its messages under way never arrive.
     fn kill(&mut self, process: usize, until: u64) {
         if self.starts.iter().any(|(_, away)| *away == process) {
             return;

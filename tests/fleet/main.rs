@@ -1,9 +1,9 @@
 //! A fleet in one process, on simulated time. A seed decides everything that happens.
 //!
-//! Real limiters with each stack of wrappers share a store behind simulated connections. The store and the connections fail in
-//! all the ways that `docs/failures.md` names. What must hold is checked from outside: a client never gets more than twice its
-//! limit, and exactly its limit while nothing fails; permits come back; decisions keep their deadline; and everything is as
-//! before some seconds after the last fault.
+//! Real limiters with each stack of wrappers share a store behind simulated connections. The store and the connections fail in all
+//! the ways that `docs/failures.md` names. The properties are checked from outside: a client never gets more than twice its limit,
+//! and exactly its limit while nothing fails; permits come back; decisions keep their deadline; and some seconds after the last
+//! fault, everything is as before.
 //!
 //! `FLEET_SEED=17 cargo test --test fleet` repeats a seed, and `FLEET_SEEDS=2000` runs as many, from `FLEET_FIRST` on. A failure
 //! prints its seed and the events that are needed for it. `FLEET_TRACE=1` prints what the store is asked.

@@ -27,9 +27,9 @@ pub(crate) struct Network {
     pub(crate) clock: Arc<SimulatedClock>,
     state: Mutex<State>,
     seed: u64,
-    /// How long a message travels, in microseconds, while nothing fails.
+    /// The least and the longest time that a message takes without faults, in microseconds.
     latency: (u64, u64),
-    /// How many connections each process has. On one of them, messages keep their order.
+    /// The number of connections of each process. Messages on one connection keep their order.
     lanes: u64,
     /// Whether clients share tags, each of which has a connection.
     has_tags: bool,
@@ -39,13 +39,13 @@ pub(crate) struct Network {
 struct State {
     store: Arc<MemoryBackend>,
     faults: Vec<(u64, Fault)>,
-    /// By process, lane and direction, when the last message arrives.
+    /// The instant at which the last message arrives, by process, connection and direction.
     arrivals: HashMap<(usize, u64, bool), u64>,
-    /// When the store is free again, if it is busy.
+    /// The instant at which a busy store is free again.
     free_at: u64,
-    /// For each process, how often it was killed.
+    /// The number of times that each process was killed.
     lives: HashMap<usize, u32>,
-    /// What the store was asked and has answered, if somebody reads it.
+    /// The questions to the store and its answers, if they are recorded.
     trace: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ impl Network {
         state.faults.push((now, fault));
     }
 
-    /// Lets nothing pass any more that a process has sent, or that is sent to it, until it starts again.
+    /// Drops all messages from a process and to it until it starts again.
     pub(crate) fn kill(&self, process: usize) {
         *self.state.lock().unwrap().lives.entry(process).or_default() += 1;
     }
@@ -117,15 +117,15 @@ impl Network {
             hash,
         };
         if self.has_tags {
-            // What is asked about clients with the same tag travels together, and is lost or late together.
+            // Questions about clients with the same tag share a connection, and are lost or late together.
             message.lane = hashed(first) % self.lanes;
             message.hash = hashed((message.lane, sent));
         }
         message
     }
 
-    /// Returns when a message arrives at the store, or from there. All that is simultaneous on a connection travels together, so
-    /// that its order does not matter.
+    /// Returns the instant at which a message arrives at the store or comes back from it. Simultaneous messages on one connection
+    /// arrive together, so that their order does not matter.
     pub(crate) fn arrival(&self, message: Message, is_answer: bool) -> u64 {
         let now = self.clock.world();
         let lane = (message.process, message.lane, is_answer);
@@ -142,8 +142,8 @@ impl Network {
         *last
     }
 
-    /// How much later than usual a message about permits arrives that is sent now, and after which time it arrives again, if it
-    /// does.
+    /// Returns by how much a message about permits that is sent now is delayed, and the time after which it arrives once more, if
+    /// it does.
     pub(crate) fn delays(&self, message: Message) -> (u64, Option<u64>) {
         let (state, now) = (self.state.lock().unwrap(), self.clock.world());
         let (mut late, mut again) = (0, None);
@@ -161,7 +161,7 @@ impl Network {
         (late, again)
     }
 
-    /// Whether a message is lost that is sent or arrives now.
+    /// Returns whether a message that is sent or arrives now is lost.
     pub(crate) fn loses(&self, message: Message, is_answer: bool) -> bool {
         let (state, now) = (self.state.lock().unwrap(), self.clock.world());
         let life = state.lives.get(&message.process).copied();
@@ -185,7 +185,7 @@ impl Network {
         faults.any(|fault| matches!(fault, Fault::Down { .. }))
     }
 
-    /// Returns when the store looks at what arrives now: later, if it is paused or busy.
+    /// Returns the instant at which the store reads a message that arrives now. If it is paused or busy, that is later.
     pub(crate) fn turn(&self) -> u64 {
         let (mut state, now) = (self.state.lock().unwrap(), self.clock.world());
         let busy = state.faults.iter().find_map(|(at, fault)| match fault {
@@ -194,11 +194,11 @@ impl Network {
             }
             _ => None,
         });
-        // The rest of the queue is done as soon as the store is as fast as usual.
+        // The rest of the queue is processed at once when the store is as fast as usual again.
         if let Some((each, end)) = busy {
             state.free_at = (state.free_at.max(now) + each).min(end);
         }
-        // What has come before is looked at first.
+        // Earlier messages are processed first.
         let free = state.free_at.max(now);
         state
             .paused_until(now)

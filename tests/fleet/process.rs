@@ -20,7 +20,7 @@ use crate::{
     record::Record,
 };
 
-/// The name of the limit that only the simulation asks for.
+/// The name of a limit that only the simulation uses.
 const HEARTBEAT: &str = "heartbeat";
 
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Process {
         }
     }
 
-    /// Lets a caller do something.
+    /// Runs a task as a caller of the process.
     pub(crate) fn spawn<F>(&mut self, task: impl FnOnce(Caller) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -68,7 +68,7 @@ impl Process {
         self.tasks.spawn(task(self.caller.clone()));
     }
 
-    /// Asks about a bucket that nobody else uses, and returns who has decided.
+    /// Spends from a bucket that nothing else uses, and returns the source of the decision.
     pub(crate) async fn beat(&self, id: &str) -> Option<Source> {
         let beat = Transaction::new(HEARTBEAT, id);
         let decided = self.caller.limiter.spend(&beat).await.ok()?;

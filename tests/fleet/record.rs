@@ -1,4 +1,4 @@
-//! What the callers of a fleet have seen.
+//! A record of what the callers of a fleet have seen.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::plan::Bucket;
 /// All times are those of the simulation.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
-    /// When each bucket was first asked for.
+    /// The instant at which each bucket was first used.
     pub(crate) first: BTreeMap<Bucket, u64>,
     pub(crate) charges: BTreeMap<Bucket, Vec<Charge>>,
     pub(crate) denials: Vec<Denial>,
@@ -28,7 +28,7 @@ pub(crate) struct Record {
     pub(crate) problems: Vec<String>,
 }
 
-/// What a client was granted.
+/// A charge that a client was granted.
 #[derive(Clone, Debug)]
 pub(crate) struct Charge {
     pub(crate) begun: u64,
@@ -38,11 +38,11 @@ pub(crate) struct Charge {
     pub(crate) units: u32,
     /// Whether it was charged without a vote, and beyond the limit if necessary.
     pub(crate) is_debit: bool,
-    /// When it was refunded. The end of time if that is not known.
+    /// The instant of its refund. If that is not known, the end of time.
     pub(crate) refunded: Option<u64>,
 }
 
-/// What a client was denied.
+/// A request that a client was denied.
 #[derive(Clone, Debug)]
 pub(crate) struct Denial {
     pub(crate) bucket: Bucket,
@@ -68,7 +68,7 @@ impl Record {
         self.first.entry(bucket.clone()).or_insert(now);
     }
 
-    /// Records a charge, and returns its place.
+    /// Records a charge, and returns its index.
     pub(crate) fn charged(&mut self, bucket: &Bucket, charge: Charge) -> usize {
         let charges = self.charges.entry(bucket.clone()).or_default();
         charges.push(charge);
@@ -79,7 +79,7 @@ impl Record {
         &mut self.charges.get_mut(bucket).expect("it was charged")[place]
     }
 
-    /// Records that work of a bucket does not wait any more.
+    /// Records that work of a bucket no longer waits.
     pub(crate) fn enters(&mut self, bucket: &Bucket) {
         let place = self.entering.iter().position(|other| other == bucket);
         self.entering.swap_remove(place.expect("it has waited"));

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{fleet, plan::Plan};
 
-/// Seeds of a run, if nobody says otherwise.
+/// The default number of seeds in a run.
 const SEEDS: u64 = 100;
 
 fn number(variable: &str) -> Option<u64> {
@@ -56,7 +56,7 @@ pub(crate) fn run() {
 /// Runs some seeds twice, and compares all decisions of the store.
 pub(crate) fn repeat() {
     for plan in (0..12).map(Plan::of) {
-        // What is simultaneous has no order.
+        // Sorted, because simultaneous events have no order.
         let trace = || {
             let mut trace = fleet::run(&plan).1;
             trace.sort();
@@ -70,7 +70,7 @@ pub(crate) fn repeat() {
     }
 }
 
-/// Runs a plan. A panic is a problem as well.
+/// Runs a plan, and returns its problems. A panic is one, too.
 fn problems(plan: &Plan) -> Vec<String> {
     match catch_unwind(AssertUnwindSafe(|| fleet::run(plan).0)) {
         Ok(problems) => problems,
@@ -82,7 +82,7 @@ fn problems(plan: &Plan) -> Vec<String> {
     }
 }
 
-/// Prints a plan, without the events that are not needed for its problem.
+/// Prints a plan without the events that its problem does not need.
 fn report(plan: &Plan, problem: &str) {
     let shortened = shortened(plan.clone());
     let problem = problems(&shortened)

@@ -45,7 +45,7 @@ fn threads_never_take_the_same_leased_unit() {
             callers.spawn(async move {
                 let mut leased = 0;
                 for _ in 0..CALLS {
-                    // Others run in between: those that charge ahead.
+                    // Lets the tasks run that charge ahead.
                     task::yield_now().await;
                     let decision = handle.spend("busy").await.unwrap();
                     leased += u32::from(decision.source() == Source::Lease);

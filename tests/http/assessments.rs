@@ -1,4 +1,4 @@
-//! What handlers see of the decisions on their requests, and what they correct.
+//! Handlers see the decisions on their requests, and correct their charges.
 
 use std::{
     convert::Infallible,

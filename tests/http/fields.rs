@@ -172,7 +172,7 @@ async fn denied_clients_of_tiers_and_quotas_are_told_when_to_come_back() {
             Limit::quota(1, Per::Hour.at_offset(UtcOffset::minutes(30))),
             &[(0, None), (0, Some("1800"))],
         ),
-        // What never passes is not asked to come back.
+        // A request that never passes has no `Retry-After`.
         (
             Limit::tiers([Tier::new(1, Tier::FOREVER)]).unwrap(),
             &[(0, None), (0, None)],

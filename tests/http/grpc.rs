@@ -169,7 +169,7 @@ pub(crate) mod tonic_client {
         check(&mut client(address).await).await.unwrap_err()
     }
 
-    /// When the client of this status comes back: by `Retry-After`, by `RetryInfo`, and by the pushback.
+    /// Returns the waits of a status: in `Retry-After`, in `RetryInfo`, and in the pushback.
     fn waits(status: &Status) -> (Option<u64>, Option<Duration>, i32) {
         let metadata = |name| status.metadata().get(name).map(|v| v.to_str().unwrap());
         let after = metadata("retry-after").map(|secs| secs.parse().unwrap());

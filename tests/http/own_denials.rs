@@ -61,7 +61,7 @@ fn head() -> Parts {
     from_ip(IP).into_parts().0
 }
 
-/// What the layer of a handler answers in the handler's name.
+/// Returns the answer of the handler's layer to a denial by the handler.
 async fn answer(
     limiter: &Limiter,
     request: &Parts,

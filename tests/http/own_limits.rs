@@ -129,7 +129,7 @@ async fn rules_are_kept_when_limits_are_added_or_shared() {
     }
 }
 
-/// What a layer says of how it was built, as it panics.
+/// Returns the message of the panic with which a layer rejects its configuration.
 fn mistake(build: impl FnOnce() -> RateLimitLayer) -> String {
     let panic = catch_unwind(AssertUnwindSafe(build)).unwrap_err();
     match panic.downcast::<String>() {

@@ -1,4 +1,4 @@
-//! What a rule makes of a request: whether it is for it, which limit, what it costs; and which rules fit.
+//! Rules select requests, limits and costs, and mistaken rules are rejected.
 
 use http::{Method, Request, StatusCode, request::Parts};
 use tollgate::{
@@ -196,7 +196,7 @@ async fn addresses_on_lists_are_exempt_or_denied_and_charged_nothing() {
         bucket(&limiter, "free", "192.0.2.6").await.remaining(),
         Some(100)
     );
-    // Who cannot be told is not on the list.
+    // A client whose address is not known is not on the list.
     let mut unknown = get("/");
     unknown.extensions_mut().clear();
     assert_eq!(answer(&by_layer, unknown).await, 500);
@@ -253,7 +253,7 @@ async fn unknown_limit_is_no_missing_id() {
         assert_eq!(log.count("ERROR"), 1, "{log:?}");
         assert_eq!(log.count("did you mean `pro`?"), 1, "{log:?}");
     }
-    // Nor is a list of blocked clients a plan, and nobody is blocked by choosing it.
+    // A list of blocked clients cannot be chosen as a plan, so choosing it blocks no client.
     let layer = layer_of(&plans().block("abuse", "paused"), by_plan());
     for (plan, status) in [("abuse", 500), ("abuse", 500), ("pro", 200)] {
         let request = with(&[("x-account", "a"), ("x-plan", plan)]);

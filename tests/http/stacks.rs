@@ -165,7 +165,7 @@ async fn request_that_is_dropped_while_it_is_decided_does_not_reach_the_service(
     assert!(poll(sent.as_mut()).is_pending());
     drop(sent);
     gates.open();
-    // Its charge stays, so that nobody can ask for free.
+    // Its charge stays. Otherwise, requests could be free.
     settle().await;
     assert_eq!(
         send(&layer, IP).await.status(),
@@ -229,7 +229,7 @@ async fn layer_covers_the_fallback_and_route_layer_does_not() {
     assert_eq!(statuses(routes, &paths).await, [404, 404, 200, 429]);
 }
 
-/// What a page asks for: a preflight, if the method is `OPTIONS`.
+/// Returns the request of a page: a preflight, if the method is `OPTIONS`.
 fn asked_by_a_page(method: Method) -> Request<Full<Bytes>> {
     let mut request = from_ip(IP);
     *request.method_mut() = method;

@@ -54,7 +54,7 @@ fn layer(limiter: &Limiter) -> RateLimitLayer {
     RateLimitLayer::with_limiter(limiter.clone()).rule(rule())
 }
 
-/// How long until a bucket is full.
+/// Returns the time until a bucket is full.
 async fn taken_of(limiter: &Limiter, limit: &str, id: &str) -> Duration {
     bucket(limiter, limit, id).await.reset_after().unwrap()
 }
@@ -166,7 +166,7 @@ async fn client_that_disconnects_while_the_store_decides_is_refunded_once() {
     }
 }
 
-/// What becomes of requests in line.
+/// The ways in which requests in line end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     Left,
@@ -437,7 +437,7 @@ async fn permits_are_not_held_in_line() {
     assert!(limiter.spend_batch(&declines).await.unwrap().allowed());
 }
 
-/// The line comes with a reload, or with the request, so that nobody could know at startup.
+/// The line comes with a reload or with the request, so the mistake cannot be found at startup.
 #[tokio::test(start_paused = true)]
 async fn request_that_would_hold_permits_in_line_is_refused_and_logged_once() {
     let limits = |requests| {

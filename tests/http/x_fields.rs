@@ -61,7 +61,7 @@ async fn epoch_and_delta_say_when_the_bucket_is_full() {
             x(&sent(&layer).await),
             [Some("20"), Some("0"), Some(resets[1])]
         );
-        // What never comes is left out.
+        // A reset that never comes is left out.
         let life = Limit::tiers([Tier::new(2, Tier::FOREVER)]).unwrap();
         for (limit, expected) in [(life, ["2", "1"]), (Limit::BLOCKED, ["0", "0"])] {
             let layer = crate::support::layer(&limiter_of(&clock(), limit)).headers(dialect);

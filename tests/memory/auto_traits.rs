@@ -1,4 +1,4 @@
-//! What users rely on without asking: types that cross threads, errors that can be boxed, and `Debug` that can be read.
+//! Users can rely on auto traits: types can be sent to other threads, errors can be boxed, and `Debug` is readable.
 
 use std::{fmt::Debug, panic::UnwindSafe};
 

@@ -125,7 +125,7 @@ async fn only_lists_of_blocked_clients_can_block() {
 #[tokio::test]
 async fn cache_remembers_blocks_until_they_are_lifted_through_it() {
     let (clock, store) = (ManualClock::default(), Store::default());
-    // A cache remembers what is decided by the store's clock.
+    // A cache only remembers decisions by the store's clock.
     let unpaid = LimitName::new("unpaid", 2, IdFormat::RegId);
     let limits = Limits::builder()
         .block(unpaid, "pay first")
@@ -141,7 +141,7 @@ async fn cache_remembers_blocks_until_they_are_lifted_through_it() {
     let denied = ask(&ours, "7").await;
     assert_eq!(denied.source(), Source::Store);
     assert!(denied.retry_after() <= Some(HOUR / 2), "{denied:?}");
-    // What it remembers does not shorten a new block.
+    // A remembered denial does not shorten a new block.
     theirs.unblock("unpaid", "7").await.unwrap();
     ours.block("unpaid", "7", 2 * HOUR).await.unwrap();
     let left = ours

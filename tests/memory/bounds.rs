@@ -135,7 +135,7 @@ fn rate_admits_burst_and_what_comes_back_within_a_span() {
         let limit = Limit::per(1, us(period)).burst(burst);
         assert_bound(&limit, &row(7), u64::from(burst) + 1, |_| true);
     }
-    // Where a token takes a part of a microsecond, instants between two are not asked at.
+    // If a token takes a fraction of a microsecond, only whole microseconds are tested.
     for (burst, count, period) in [(2, 2, 3), (2, 3, 5)] {
         let limit = Limit::new(burst, count, us(period)).unwrap();
         assert_bound(&limit, &row(7), u64::from(burst) + 2, |span| {
@@ -155,7 +155,7 @@ fn window_admits_its_limit_within_each_window_of_a_span() {
 fn quota_is_admitted_once_for_each_period_that_a_span_touches() {
     for (quota, length) in [(1, 1), (1, 3), (2, 2), (2, 3), (3, 3)] {
         let limit = Limit::quota(quota, Per::first_use(us(length)));
-        // What comes before the span has started the first period.
+        // A request before the span has started the first period.
         assert_bound(&limit, &row(8), u64::from(quota) + 1, |span| {
             span + length <= 9
         });

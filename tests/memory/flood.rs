@@ -1,4 +1,4 @@
-//! Many clients and many threads: nobody is forgotten too early, nothing is done by half, and memory is bounded.
+//! With many clients and many threads, no client is forgotten too early, no batch is decided by half, and memory is bounded.
 
 use std::{thread, time::Duration};
 

@@ -1,4 +1,4 @@
-//! When a store counts as one that does not answer, and how it is asked again.
+//! When a store counts as failing, and how it is probed again.
 
 use std::{
     sync::{

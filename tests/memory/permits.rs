@@ -87,7 +87,7 @@ struct WaitingStore {
     fails: AtomicBool,
     /// The operation whose answers are lost.
     loses: Mutex<Option<Operation>>,
-    /// How long an answer takes.
+    /// The time that an answer takes.
     delay: Mutex<Duration>,
 }
 

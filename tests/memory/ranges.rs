@@ -15,7 +15,7 @@ fn limiter() -> Limiter {
     Limiter::new(limits.build().unwrap(), MemoryBackend::new()).with_clock(ManualClock::default())
 }
 
-/// How many of five requests pass.
+/// Returns how many of five requests pass.
 async fn passed(limiter: &Limiter, id: &str) -> usize {
     let mut passed = 0;
     for _ in 0..5 {

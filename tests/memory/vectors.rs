@@ -98,7 +98,7 @@ struct Figures {
     new_tat: Option<u64>,
 }
 
-/// How often each way of replaying a step was taken.
+/// The number of times that each way of replaying a step was taken.
 #[derive(Debug, Default, PartialEq)]
 struct Replayed {
     exactly: usize,
@@ -106,7 +106,7 @@ struct Replayed {
     by_its_type: usize,
 }
 
-/// Which of the limiter's methods a lone transaction goes through.
+/// The method of the limiter that decides a single transaction.
 #[derive(Clone, Copy, PartialEq)]
 enum Api {
     Single,
@@ -177,7 +177,7 @@ impl Replay {
         })
     }
 
-    /// What a bucket has stored, as an offset from `t0`, or from now if it is full.
+    /// Returns the stored TAT of a bucket as an offset from `t0`, or from now if the bucket is full.
     fn tat(&self, limit: &str, id: &str) -> u64 {
         let probe = Transaction::new(limit, id).cost(0);
         let decision = self.decide(Op::Check, &[probe]).unwrap();

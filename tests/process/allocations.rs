@@ -48,7 +48,8 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// How often it allocates once tables, thread locals and counters are there: of what passes first, and is denied then, too.
+/// Returns the number of allocations after tables, thread locals and counters exist. A call that passes first and is denied later
+/// is counted in both cases.
 fn allocations<T>(mut run: impl FnMut() -> T) -> u64 {
     // Other tests listen to events, each of which has an id.
     let _silent = tracing::subscriber::set_default(NoSubscriber::default());
@@ -113,7 +114,7 @@ fn batch_of_three_allocates_nothing() {
     assert_eq!(count, 0);
 }
 
-/// A format, and ids in it that are canonical, or of which a part is.
+/// Formats, with ids that are canonical or of which a part is.
 const IDS: &[(IdFormat, &[&str])] = &[
     (
         IdFormat::Opaque,
@@ -175,7 +176,7 @@ fn request(peer: &str) -> Request<String> {
     request
 }
 
-/// How often a service allocates in `call` and `poll`, the request and the response aside.
+/// Returns the number of allocations of a service in `call` and `poll`, without those for the request and the response.
 fn allocations_of<S, B>(service: &mut S, peer: &str, status: StatusCode) -> u64
 where
     S: Service<Request<String>, Response = Response<B>, Error = Infallible>,

@@ -39,7 +39,7 @@ fn with(mut request: Request<Body>, headers: &[(&'static str, &str)]) -> Request
     request
 }
 
-/// How often a check was told.
+/// Returns how often a check was logged.
 fn told(log: &Log, check: &str) -> usize {
     log.count(&format!("check=\"{check}\""))
 }

@@ -20,7 +20,7 @@ const ROOTS: [&str; 7] = [
     "examples",
 ];
 
-/// What stands for a page in the documentation of the crate.
+/// The definitions of the links in the documentation of the crate.
 const IN_RUSTDOC: &str = "src/guide/links.md";
 
 /// The paths of all pages, from the root of the repository.

@@ -1,4 +1,4 @@
-//! What is logged, and how often.
+//! Events are logged, and not too often.
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 

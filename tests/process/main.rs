@@ -1,4 +1,5 @@
-//! What a process has one of: memory, whose allocations are counted, subscribers, recorders, and counters of the library.
+//! Tests of things that a process has one of: memory, whose allocations are counted, subscribers, recorders, and counters of the
+//! library.
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 

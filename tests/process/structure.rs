@@ -200,7 +200,7 @@ fn imported_paths(file: &Path, code: &str) -> Vec<PathBuf> {
         .split("crate::")
         .skip(1)
         .map(|rest| (PathBuf::from("src"), rest));
-    // What follows `super::super::` is found at the second one, with the folder of the first one.
+    // A path after `super::super::` is resolved at the second `super`, from the folder of the first one.
     let mut above = module.clone();
     let of_parents = code.split("super::").skip(1).map(|rest| {
         above.pop();

@@ -1,4 +1,4 @@
-//! How much memory histories and rows take, and which of them are evicted at the cap.
+//! The memory of histories and rows, and their eviction at the cap.
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
@@ -16,7 +16,7 @@ use tracing::subscriber::NoSubscriber;
 /// As many as one shard holds.
 const CAP: usize = 4096;
 
-/// What a GCRA bucket takes at most, and the bytes of histories for each of them.
+/// The most bytes of a GCRA bucket, and the bytes of histories for each of them.
 const BUCKET: u64 = 32;
 
 fn secs(secs: u64) -> Duration {
@@ -59,7 +59,7 @@ fn spend(limiter: &Limiter, limit: &str, id: &str, cost: u32) -> bool {
     limiter.try_spend(&spend).unwrap().unwrap().allowed()
 }
 
-/// Spends from so many new buckets.
+/// Spends from this number of new buckets.
 fn flood(limiter: &Limiter, limit: &str, cost: u32, buckets: usize) {
     for number in 0..buckets {
         let id = number.to_string();
@@ -68,7 +68,7 @@ fn flood(limiter: &Limiter, limit: &str, cost: u32, buckets: usize) {
     }
 }
 
-/// What is taken while some floods come one after the other: at most, and at last.
+/// Returns the memory that is taken while some floods follow each other: the most, and that at the end.
 fn taken(floods: &[(&str, u32, usize)]) -> [u64; 2] {
     let mut kept = None;
     let taken = measure(|| {
@@ -192,7 +192,7 @@ fn no_history_passes_repeatedly_in_one_instant() {
     assert_eq!(passed.count(), 1);
 }
 
-/// What a limiter says of a limit of 4096 in an hour.
+/// Returns the error of a limiter for a limit of 4096 in an hour.
 fn refusal(backend: impl Backend) -> String {
     let tiers = Limit::tiers([Tier::new(4096, secs(3600))]).unwrap();
     let limits = Limits::builder().limit("high", tiers).build().unwrap();

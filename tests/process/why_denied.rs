@@ -77,7 +77,7 @@ fn commands() -> Vec<String> {
     commands.map(str::to_owned).collect()
 }
 
-/// What a command prints in a folder.
+/// Returns the output of a command in a folder.
 fn run(command: &str, folder: &Path) -> String {
     let mut shell = Command::new("sh");
     let output = shell.args(["-c", command]).current_dir(folder).output();

@@ -21,14 +21,14 @@ use serde_json::Value;
 
 pub(crate) use self::connection::Connection;
 
-/// How long anything may take before the test gives up on it.
+/// The longest time for which a test waits for anything.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running example, killed when dropped.
 pub(crate) struct Program {
     child: Child,
     stdout: Receiver<String>,
-    /// Standard error, if somebody reads it.
+    /// The lines of standard error, if the test reads them.
     stderr: Option<Receiver<String>>,
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn run<S: AsRef<OsStr>>(name: &str, args: &[S]) -> Output {
     command.output().expect("the example starts")
 }
 
-/// Where an example listens.
+/// The address at which an example listens.
 pub(crate) struct Server(String);
 
 impl Server {
@@ -186,7 +186,7 @@ impl Server {
         responses.remove(0)
     }
 
-    /// Sends so many requests at once over one connection, which are served one after the other.
+    /// Sends this number of requests at once over one connection. They are served one after the other.
     pub(crate) fn get_often(&self, times: usize, path: &str, headers: &str) -> Vec<Response> {
         let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\n{headers}\r\n");
         self.exchange(&request.repeat(times), times)
@@ -288,7 +288,7 @@ pub(crate) fn file(name: &str, text: &str) -> String {
     path
 }
 
-/// Replaces a file as a whole: what is half written is under another name.
+/// Replaces a file as a whole, by writing it under another name first.
 pub(crate) fn replace(path: &str, text: &str) {
     fs::rename(file("new", text), path).expect("it is the same directory");
 }
@@ -314,7 +314,7 @@ fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-            // The pipe is read to its end, though nobody may listen any more.
+            // The pipe is read to its end, even if the receiver is gone.
             let _ = sender.send(line);
         }
     });

@@ -29,7 +29,7 @@ fn one(id: &str) -> Transaction<'_> {
     Transaction::new("one", id)
 }
 
-/// How much is taken from a bucket, by its own server.
+/// Returns the units that are taken from a bucket, according to its server.
 fn taken(server: &Server, id: &str) -> u32 {
     const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;
     let Some(key) = server.key_of(&format!("1:{id}")) else {

@@ -1,4 +1,4 @@
-//! What `docs/redis.md` tells people to set up is enough, and not too much.
+//! The permissions that `docs/redis.md` lists suffice, and none of them is superfluous.
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
@@ -15,10 +15,10 @@ use crate::{
 
 const LONG: Duration = Duration::from_secs(120);
 
-/// A tier of which the value is written in parts.
+/// A tier whose value is written in parts.
 const LARGE: Tier = Tier::new(100, Duration::from_secs(3600));
 
-/// What the docs say of a user: first for a server, then for a cluster.
+/// Returns the users in the docs: first that for a single server, then that for a cluster.
 fn users() -> Vec<Vec<&'static str>> {
     let docs = include_str!("../../docs/redis.md").lines();
     let lines = docs.filter_map(|line| line.strip_prefix("user "));

@@ -296,7 +296,7 @@ async fn server_that_takes_no_writes_still_denies_whoever_has_nothing_left() {
     }
 }
 
-/// What has become of each call: decided, or refused because of the server's memory or of somebody else's key.
+/// Returns the result of each call: decided, or refused because of the server's memory or another call's key.
 fn fates(answers: &[Result<BatchDecision, LimiterError>]) -> Vec<&'static str> {
     let fate = |answer: &Result<BatchDecision, LimiterError>| match answer {
         Ok(batch) if batch.allowed() => "allowed",

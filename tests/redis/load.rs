@@ -18,13 +18,13 @@ use tollgate::{
 
 use crate::{PATIENCE, connect};
 
-/// What each id may spend. Nothing comes back during a test.
+/// The units that each id may spend. None come back during a test.
 pub(crate) const BURST: u32 = 3;
 
-/// How long a decision may take, where some are to take too long.
+/// The timeout of decisions in tests in which some are to time out.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(250);
 
-/// The limits of all tests with load: one by any id, and one of which the ids of an account share a slot.
+/// The limits of all tests with load: one by any id, and one in which the ids of an account share a slot.
 pub(crate) fn limits() -> Limits {
     let limit = Limit::per_day(BURST);
     let one = LimitName::new("one", 1, IdFormat::Opaque);
@@ -58,7 +58,7 @@ pub(crate) async fn spend(
         .map_err(|error| reason(&error))
 }
 
-/// What Redis was asked for in vain.
+/// Returns the error of Redis that is the cause of an error.
 pub(crate) fn reason(error: &(dyn Error + 'static)) -> RedisError {
     let mut cause = error;
     loop {
@@ -72,7 +72,7 @@ pub(crate) fn reason(error: &(dyn Error + 'static)) -> RedisError {
     }
 }
 
-/// What has become of the calls.
+/// Counts the calls by their results.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) calls: AtomicUsize,
@@ -117,7 +117,7 @@ impl Tally {
         errors
     }
 
-    /// How many calls were decided.
+    /// Returns the number of decided calls.
     pub(crate) fn decided(&self) -> usize {
         self.calls.load(SeqCst) - self.undecided.lock().unwrap().len()
     }
@@ -156,7 +156,7 @@ impl Load {
         Self { tally, stop, tasks }
     }
 
-    /// Waits until so many more calls have been made.
+    /// Waits until this number of further calls was made.
     pub(crate) async fn more(&self, calls: usize) {
         let enough = self.tally.calls.load(SeqCst) + calls;
         wait_until("more calls have ended", async || {
@@ -165,7 +165,7 @@ impl Load {
         .await;
     }
 
-    /// Waits until so many more calls have been decided.
+    /// Waits until this number of further calls was decided.
     pub(crate) async fn more_decided(&self, calls: usize) {
         let enough = self.tally.decided() + calls;
         wait_until("more calls are decided", async || {

@@ -43,10 +43,11 @@ static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
 /// A cluster that the tests share.
 static CLUSTER: LazyLock<Cluster> = LazyLock::new(Cluster::start);
 
-/// How long anything may take before a test gives up on it.
+/// The longest time for which a test waits for anything.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long a decision may take where none is to be late. A batch of thousands over a cluster takes a busy machine long.
+/// The timeout of decisions in tests in which none is to time out. A batch of thousands over a cluster takes long on a busy
+/// machine.
 const TIMEOUT: Duration = PATIENCE;
 
 /// A backend with patience.

@@ -1,4 +1,4 @@
-//! What `docs/redis.md` says of memory, eviction and restarts holds on a real server.
+//! The statements of `docs/redis.md` on memory, eviction and restarts hold on a real server.
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_secs(120);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How far a server may be from the docs, in percent, as these say: versions and allocators differ.
+/// The tolerance for figures of the docs, in per cent, because versions and allocators differ.
 const TOLERANCE: u64 = 30;
 
 /// Limits that give nothing back while a test runs.
@@ -37,7 +37,7 @@ fn request() -> Transaction<'static> {
     Transaction::new("requests", "10.1.2.3")
 }
 
-/// What the docs say of buckets: a key, its bytes by `MEMORY USAGE`, and those in all.
+/// The figures in the docs for buckets: a key, its bytes by `MEMORY USAGE`, and its total bytes.
 fn told() -> Vec<(&'static str, u64, u64)> {
     let docs = include_str!("../../docs/redis.md").lines();
     let rows = docs.map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());

@@ -22,7 +22,7 @@ async fn left(limit: &LimitHandle, id: &str) -> u32 {
     probe.remaining().unwrap()
 }
 
-/// Waits until so many permits are left. With a hold of an hour, they are given back until then.
+/// Waits until this number of permits is left. The hold is an hour, so they must be given back, not expire.
 async fn comes_to(limit: &LimitHandle, id: &str, expected: u32) {
     let comes = async {
         while left(limit, id).await != expected {
@@ -33,7 +33,8 @@ async fn comes_to(limit: &LimitHandle, id: &str, expected: u32) {
     came.unwrap_or_else(|_| panic!("{id}: never {expected} are left"));
 }
 
-/// Drops `enter` after so many polls, immediately or when it could be polled once more. Returns whether it has ended before.
+/// Drops `enter` after this number of polls, immediately or when it could be polled once more. Returns whether it had already
+/// ended.
 async fn leaves(limit: &LimitHandle, id: &str, polls: usize, at_next: bool) -> bool {
     let mut entering = pin!(limit.enter(id));
     let mut polled = 0;

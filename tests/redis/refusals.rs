@@ -84,7 +84,7 @@ async fn full_server_refuses_and_charges_nothing() {
     assert!(limiter.spend(&one()).await.unwrap().allowed());
 }
 
-/// What a server says that takes no writes, and what is to be done.
+/// Returns the error for a server that accepts no writes, with its remedy.
 async fn refusal_of(limiter: &Limiter, server: &Server) -> String {
     let error = reason(&limiter.spend(&one()).await.unwrap_err());
     assert_eq!(server.command(&["DBSIZE"]).integer(), 0);
@@ -107,7 +107,7 @@ async fn master_without_replicas_is_an_error_that_says_so() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server_that_cannot_save_is_an_error_that_says_so() {
     let server = Server::start();
-    // It answers nobody who connects later.
+    // The server does not answer clients that connect later.
     let limiter = patient_limiter(server.url()).await;
     // A snapshot cannot take the place of a directory.
     let home = server.unix_path().parent().unwrap().to_owned();

@@ -131,7 +131,7 @@ async fn batch_is_decided_while_its_keys_are_on_both_sides() {
     assert_settled(&limiter, &tally).await;
 }
 
-/// What was admitted is charged, and nothing else.
+/// Exactly the admitted requests are charged.
 async fn assert_settled(limiter: &Limiter, tally: &Tally) {
     let admitted = tally.admitted.lock().unwrap().clone();
     for (id, count) in admitted {

@@ -80,7 +80,7 @@ fn backend_is_used_in_one_runtime_after_another() {
     }
 }
 
-/// Nobody blocks on the runtime in which the backend was built or has connected, and it has not ended.
+/// The runtime in which the backend was built or has connected still exists, but no thread runs it.
 #[test]
 fn backend_leaves_a_runtime_that_stands_still() {
     for (name, url) in [("still-1", SERVER.url()), ("still-c", CLUSTER.url())] {
@@ -96,7 +96,7 @@ fn backend_leaves_a_runtime_that_stands_still() {
             let limiter = limiter(backend);
             let id = format!("{name}-{is_connected}");
             assert_eq!(left_after(5, &limiter, &id), 995, "{id}");
-            // What it did not do in the meantime harms nobody.
+            // The tasks that were delayed in the meantime do no harm.
             home.block_on(async {
                 for _ in 0..5 {
                     yield_now().await;
@@ -118,8 +118,8 @@ fn connected_leaves_a_runtime_that_stands_still() {
     }
 }
 
-/// Whether the runtime of a caller ends before its task has run, or while its call is in flight, neither it nor anybody
-/// behind it waits for good.
+/// The runtime of a caller can end before its task has run, or while its call is in flight. Neither this caller nor those behind it
+/// wait forever.
 #[test]
 fn calls_outlive_the_runtime_of_the_caller_that_sends_them() {
     let server = Server::start();

@@ -15,7 +15,7 @@ use crate::{CLUSTER, SERVER, load::limits, redis_support::Server};
 
 const PASSWORD: &str = "hunter2";
 
-/// How the password looks in a URL, by itself and percent-encoded.
+/// The password as it appears in a URL: plain and percent-encoded.
 const WRITTEN: [&str; 2] = ["hunter2", "%68unter2"];
 
 #[track_caller]

@@ -1,4 +1,4 @@
-//! What tests of Redis rely on without noticing its absence: servers end with their tests.
+//! Servers end with their tests. The tests of Redis rely on this, and would not notice if it were not so.
 
 use std::{
     env,

@@ -1,4 +1,4 @@
-//! One server: what is stored, for how long, and by how many commands.
+//! One server: the values that are stored, their lifetimes, and the number of commands.
 
 use std::{sync::Arc, time::Duration};
 

@@ -38,7 +38,7 @@ fn one(id: &str) -> Transaction<'_> {
     Transaction::new("one", id)
 }
 
-/// How much is taken from a bucket.
+/// Returns the units that are taken from a bucket.
 async fn taken(limiter: &Limiter, id: &str) -> u32 {
     let left = limiter.check(&one(id).cost(0)).await.unwrap().remaining();
     BURST - left.unwrap()

@@ -1,4 +1,4 @@
-//! What is stored: buckets of a deployed version, and how much is written.
+//! Stored values: buckets of a deployed version are read, and writes stay small.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::{connect, redis_support::Server};
 /// The first of January 2026, a Thursday.
 const NOW: u64 = 1_767_225_600_000_000;
 
-/// Limits, the algorithm's part of the key, values that an earlier version has written, as expressions in Lua, and what is left
-/// after another unit, with the time until the bucket is full.
+/// For each limit: the algorithm's part of the key; a value that an earlier version has written, as an expression in Lua; the units
+/// left after another one is taken; and the time until the bucket is full.
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn deployed() -> Vec<(Limit, &'static str, &'static str, Option<u32>, u64)> {
     let secs = Duration::from_secs;
@@ -39,7 +39,7 @@ fn deployed() -> Vec<(Limit, &'static str, &'static str, Option<u32>, u64)> {
             Some(3),
             34_285_715,
         ),
-        // The instants of units, of which expired ones come first.
+        // The instants of units, the expired ones first.
         (
             Limit::window(5, secs(1)),
             "~w",
@@ -216,7 +216,7 @@ async fn units_count_behind_those_of_a_clock_that_has_stepped_back() {
     assert_eq!(spend(1).await, Some(230));
 }
 
-/// A large value keeps expired units, but they count no more than those that a small one has dropped.
+/// A large value keeps expired units, but they do not count, like those that a small value has dropped.
 #[tokio::test]
 async fn expired_units_do_not_count_again_when_the_window_grows() {
     let server = Server::start();

@@ -44,7 +44,7 @@ async fn decides_equally(named: impl Backend, with_values: impl Backend) {
             let plan = usize::try_from((first + next) % 4).unwrap();
             let client = random.below(3);
             let cost = 1 + u32::try_from(random.below(3)).unwrap();
-            // Nobody else has buckets of these ids.
+            // No other test has buckets with these ids.
             let id = |kind| format!("limits-{kind}-{client}");
             plain.push((NAMES[plan], id("named"), cost));
             valued.push((plan, id("values"), cost));

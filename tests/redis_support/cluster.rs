@@ -14,11 +14,11 @@ use super::{
 const MASTERS: usize = 3;
 const SLOTS: u16 = 16_384;
 
-/// For how long a node may say nothing, in milliseconds: when one is to be replaced, and otherwise.
+/// The time without a message after which a node counts as failed, in milliseconds: while a node is being replaced, and otherwise.
 const HASTY: u32 = 1000;
 const CALM: u32 = 120_000;
 
-/// How many keys one command moves.
+/// The number of keys that one command moves.
 const BATCH: &str = "100";
 
 /// Six servers, killed when dropped.
@@ -28,8 +28,8 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the cluster and waits until each node finds it whole and each replica is linked.
-    /// It takes more than two seconds, for which Redis lets no fresh master serve.
+    /// Starts the cluster and waits until each node finds it whole and each replica is linked. It takes more than two seconds,
+    /// during which Redis does not let a new master serve.
     pub(crate) fn start() -> Self {
         let nodes = thread::scope(|scope| {
             let starts = [(); 2 * MASTERS].map(|()| scope.spawn(Node::start));
@@ -45,11 +45,11 @@ impl Cluster {
         cluster
     }
 
-    /// Lets each node meet each other one, for gossip is slow. On a busy machine, a handshake can take too long, and is
-    /// then given up, so they meet again from time to time.
+    /// Lets each node meet each other one, because gossip is slow. On a busy machine, a handshake can take too long and is then
+    /// given up, so the nodes meet again from time to time.
     fn introduce(&self) {
         for (index, node) in self.nodes.iter().enumerate() {
-            // Distinct epochs, so that the nodes have nothing to resolve.
+            // The epochs are distinct, so that there are no conflicts between nodes to resolve.
             node.expect(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
         }
         let mut looks = 0;
@@ -71,7 +71,7 @@ impl Cluster {
         }
     }
 
-    /// Gives the first three the slots, and each of these one of the others as its replica.
+    /// Gives the slots to the first three nodes, and makes each of the others a replica of one of them.
     fn assign(&self) {
         let (masters, replicas) = self.nodes.split_at(MASTERS);
         let share = usize::from(SLOTS).div_ceil(MASTERS);
@@ -115,7 +115,8 @@ impl Cluster {
         up.expect("the master has a replica that is up")
     }
 
-    /// The slot of a client's buckets by default. It is in the middle of that 64th of all slots which has the client's own.
+    /// The slot of a client's buckets by default: the middle of the 64th of all slots that contains the slot of the client's own
+    /// tag.
     pub(crate) fn slot_of_client(&self, id: &str) -> u16 {
         const PART: u16 = SLOTS / 64;
         self.slot_of(id) / PART * PART + PART / 2
@@ -128,7 +129,7 @@ impl Cluster {
         u16::try_from(slot).expect("a slot")
     }
 
-    /// The master of a slot, about which all agree.
+    /// Returns the master of a slot, on which all nodes agree.
     pub(crate) fn owner(&self, slot: u16) -> &Node {
         let node = self.up().next().expect("a node is up");
         let mut view = node.view().into_iter();
@@ -149,8 +150,8 @@ impl Cluster {
         self.finish_migration(slot, to);
     }
 
-    /// Opens a slot on both sides. From now on its owner sends those who ask for keys that it
-    /// does not have to `to`, by `ASK`.
+    /// Opens a slot on both sides. From now on, its owner answers requests for keys that it does not have with `ASK`, which
+    /// redirects to `to`.
     pub(crate) fn begin_migration(&self, slot: u16, to: &Node) {
         let from = self.owner(slot);
         let slot = slot.to_string();
@@ -177,7 +178,7 @@ impl Cluster {
         from.hand_over(&[key.as_bytes()], to);
     }
 
-    /// Gives an open slot to its new owner, and waits until all know.
+    /// Gives an open slot to its new owner, and waits until all nodes know it.
     pub(crate) fn finish_migration(&self, slot: u16, to: &Node) {
         let number = slot.to_string();
         to.expect(&["CLUSTER", "SETSLOT", &number, "NODE", &to.id]);
@@ -188,8 +189,8 @@ impl Cluster {
         assert_eq!(self.owner(slot).id, to.id);
     }
 
-    /// Kills a master and waits until the others have elected its replica, which is returned. What
-    /// has not reached it is lost, here as elsewhere.
+    /// Kills a master, waits until the others have elected its replica, and returns that. Writes that have not reached the replica
+    /// are lost, as in production.
     pub(crate) fn fail_over(&self, master: &Node) -> &Node {
         let replica = self.replica_of(master);
         self.hasten(replica);
@@ -199,8 +200,8 @@ impl Cluster {
         replica
     }
 
-    /// From now on, a node that says nothing for a second has failed, and this replica may take the place of its master. No
-    /// other one may, since a slow machine makes others silent too.
+    /// From now on, a node without a message for a second counts as failed, and this replica may replace its master. No other
+    /// replica may, because a slow machine makes other nodes silent, too.
     pub(crate) fn hasten(&self, replica: &Node) {
         for other in self.up().filter(|node| node.id != replica.id) {
             other.hold_elections(true);
@@ -208,7 +209,7 @@ impl Cluster {
         self.set_timeout(HASTY);
     }
 
-    /// From now on, nodes are replaced on order only, however slow the machine is.
+    /// From now on, nodes are only replaced on command, however slow the machine is.
     pub(crate) fn calm(&self) {
         self.set_timeout(CALM);
         self.up().for_each(|node| node.hold_elections(false));
@@ -221,7 +222,7 @@ impl Cluster {
         }
     }
 
-    /// Lets a master change places with its replica, which is returned, as for maintenance.
+    /// Lets a master and its replica exchange their roles, as for maintenance, and returns the new master.
     pub(crate) fn switch_over(&self, master: &Node) -> &Node {
         let replica = self.replica_of(master);
         replica.expect(&["CLUSTER", "FAILOVER"]);
@@ -261,7 +262,7 @@ impl Cluster {
         });
     }
 
-    /// What a node knows about those that are up, if it is in touch with all of them.
+    /// Returns what a node knows about the nodes that are up, if it is connected to all of them.
     fn view(&self, node: &Node) -> Option<Vec<Seen>> {
         let mut view = node.view();
         view.retain(|seen| seen.linked && self.up().any(|node| node.id == seen.id));
@@ -314,7 +315,7 @@ impl Node {
         &self.id
     }
 
-    /// Sets whether it stays a replica, whatever happens to its master.
+    /// Sets whether it stays a replica even if its master fails.
     pub(crate) fn hold_elections(&self, hold: bool) {
         let hold = if hold { "yes" } else { "no" };
         self.expect(&["CONFIG", "SET", "cluster-replica-no-failover", hold]);
@@ -361,7 +362,7 @@ struct Seen {
     id: String,
     /// The id of its master, or `-`.
     master: String,
-    /// Whether it is part of the cluster and in touch.
+    /// Whether it is part of the cluster and connected.
     linked: bool,
     slots: Vec<RangeInclusive<u16>>,
 }

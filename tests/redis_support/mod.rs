@@ -1,9 +1,8 @@
-//! Real Redis servers for tests: one alone, a cluster, sentinels, and a proxy that fails on order.
+//! Real Redis servers for tests: a single server, a cluster, sentinels, and a proxy that fails on command.
 //!
-//! Servers are plain processes of `redis-server` on free ports of the loopback interface. They end
-//! with their value, and at the latest with the process of the test, however that ends. All but the
-//! proxy blocks: an asynchronous test that waits for a failover while other tasks have to go on
-//! needs a runtime of several threads.
+//! Servers are plain processes of `redis-server` on free ports of the loopback interface. They end when their value is dropped, and
+//! at the latest with the process of the test, however that ends. All functions but those of the proxy block, so an asynchronous
+//! test that waits for a failover while other tasks run needs a runtime with several threads.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(unused_imports, reason = "each test binary uses a part of it")]

@@ -1,4 +1,4 @@
-//! A process that ends with the test, and the wait for what other processes do.
+//! A process that ends with the test, and waiting for conditions.
 
 use std::{
     env, fs,
@@ -14,9 +14,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Runs a server as it is told, line by line, and answers each order with its process id.
-/// Its input ends when the test lets go of it or ends, and so do then the server and its files. What the server has started
-/// writes to the same log, and uses the files until that has no more writers.
+/// Runs a server by the commands on its lines of input, and answers each command with the server's process id. Its input ends when
+/// the test drops it or ends. Then it ends the server and removes its files. Processes that the server has started write to the
+/// same log, so the files are kept until the log has no more writers.
 const WATCHER: &str = r#"
 home=$1
 server=$2
@@ -44,12 +44,12 @@ wait "$logger"
 cd / && rm -rf "$home"
 "#;
 
-/// How long anything may take before the test gives up on it.
+/// The longest time for which a test waits for anything.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// One server and the shell that watches over it.
+/// One server, and the shell that watches it.
 #[derive(Debug)]
 pub(crate) struct Process {
     home: PathBuf,
@@ -120,7 +120,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // To wait for the shell closes its input first.
+        // Waiting for the shell first closes its input.
         if let Ok(watcher) = self.watcher.get_mut() {
             let _ = watcher.shell.wait();
         }
@@ -142,7 +142,7 @@ impl Watcher {
     }
 }
 
-/// Makes a directory that nobody else uses. Its path is short: those of sockets have to be.
+/// Creates a directory that no other test uses. Its path is short, because the paths of sockets must be.
 pub(crate) fn new_home() -> PathBuf {
     static HOMES: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -160,13 +160,13 @@ pub(crate) fn new_home() -> PathBuf {
 #[derive(Debug)]
 pub(crate) struct Port {
     number: u16,
-    /// No server of a test uses the same port of UDP.
+    /// Claims the port by binding it over UDP, which no server of a test uses.
     _claim: UdpSocket,
 }
 
 impl Port {
-    /// Claims a free port. It is below those that systems give to outgoing connections, since one of
-    /// these could take the port of a server that is down, or even connect to itself there.
+    /// Claims a free port. It is below the ports that systems give to outgoing connections. One of those could take the port of a
+    /// server that is down, or even connect to itself there.
     pub(crate) fn claim() -> Self {
         const FIRST: u16 = 20_000;
         const COUNT: u16 = 12_000;
@@ -190,7 +190,7 @@ impl Port {
     }
 }
 
-/// Another number in each process, so that tests side by side rarely try the same ports.
+/// Returns a number that differs between processes, so that simultaneous tests seldom try the same ports.
 fn seed() -> u16 {
     let scattered = id().wrapping_mul(0x9E37_79B1) >> 16;
     u16::try_from(scattered).expect("16 bits are left")

@@ -1,4 +1,4 @@
-//! Faults of the network between a client and a server.
+//! A proxy that simulates faults of the network between a client and a server.
 
 use std::{
     io,
@@ -35,7 +35,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Listens on a free port, and forwards all that arrives to `to`.
+    /// Listens on a free port, and forwards all data to `to`.
     pub(crate) async fn start(to: SocketAddr) -> Self {
         let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
         let listener = bound.expect("a port is free");
@@ -58,13 +58,13 @@ impl Proxy {
         format!("redis://{}", self.address)
     }
 
-    /// Holds back all that arrives from the server by `delay`, in order, and what is held back already.
+    /// Delays all data from the server by `delay`, in order. This includes the data that are being delayed already.
     pub(crate) fn delay(&self, delay: Duration) {
         self.faults.delay.send_replace(delay);
     }
 
-    /// Closes the connection on which the server answers next, instead of passing it on. The
-    /// server has then done what the client believes to have failed.
+    /// Closes the connection on which the server answers next, instead of passing it on. The server has then executed a command
+    /// that the client counts as failed.
     pub(crate) fn cut_next_reply(&self) {
         self.faults.cut.store(true, SeqCst);
     }
@@ -79,7 +79,7 @@ impl Proxy {
         self.faults.connections_made.load(SeqCst)
     }
 
-    /// Whether new connections are closed at once. Those that are open stay so.
+    /// Sets whether new connections are closed at once. Open ones stay open.
     pub(crate) fn refuse(&self, refuse: bool) {
         self.faults.refuse.store(refuse, SeqCst);
     }
@@ -109,7 +109,7 @@ struct Faults {
     refuse: AtomicBool,
 }
 
-/// When the server has sent something, and what.
+/// The instant at which the server has sent something, and the data.
 type Late = (Instant, Vec<u8>);
 
 async fn accept(
@@ -127,12 +127,12 @@ async fn accept(
     }
 }
 
-/// Passes on what both sides send, until one of them closes.
+/// Passes on the data of both sides until one of them closes the connection.
 async fn forward(client: TcpStream, to: SocketAddr, faults: Arc<Faults>) {
     let Ok(server) = TcpStream::connect(to).await else {
         return;
     };
-    // An error of the socket option is one of the connection, which shows soon enough.
+    // An error here means that the connection has an error, which shows at its next use.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (mut from_client, to_client) = client.into_split();
     let (from_server, mut to_server) = server.into_split();
@@ -166,7 +166,7 @@ async fn receive(
     }
 }
 
-/// Writes replies when it is time, until there will be no more.
+/// Writes replies when they are due, until there are no more.
 async fn deliver(
     mut replies: UnboundedReceiver<Late>,
     mut to: OwnedWriteHalf,

@@ -1,4 +1,4 @@
-//! A master and two replicas under the eyes of three sentinels.
+//! A master and two replicas, watched by three sentinels.
 
 use std::{net::SocketAddr, thread};
 
@@ -10,11 +10,9 @@ use super::{
 /// The name of the master, which sentinels call a service.
 const SERVICE: &str = "tollgate";
 
-/// How often sentinels look and talk to each other, in milliseconds. The defaults are seconds.
-/// Once the master is down, replicas are looked at every second, whatever is set, and only those
-/// that were looked at within five `PING-PERIOD`s may be promoted.
-/// Sentinels do nothing for 30 s after a pause of `TILT-TRIGGER`, since their clock may have stepped. Here, the pause is one of
-/// a busy machine.
+/// The periods of sentinels, in milliseconds. The defaults are seconds. Once the master is down, sentinels ask the replicas every
+/// second, whatever is set, and may only promote one that was asked within five `PING-PERIOD`s. After a pause of `TILT-TRIGGER`,
+/// sentinels do nothing for 30 s, because their clock may have stepped. Here, such a pause only means that the machine is busy.
 const PERIODS: [[&str; 2]; 6] = [
     ["INFO-PERIOD", "100"],
     ["PING-PERIOD", "300"],
@@ -24,7 +22,7 @@ const PERIODS: [[&str; 2]; 6] = [
     ["TILT-TRIGGER", "120000"],
 ];
 
-/// For how long a master may say nothing, in milliseconds: when it is to be replaced, and otherwise.
+/// The time without an answer after which a master counts as failed, in milliseconds: while it is being replaced, and otherwise.
 const HASTY: u32 = 500;
 const CALM: u32 = 120_000;
 
@@ -80,39 +78,39 @@ impl Sentinels {
         found.expect("it is one of ours")
     }
 
-    /// Kills the master and waits until there is another one, which is returned. What has not
-    /// reached the replicas is lost, here as elsewhere.
+    /// Kills the master, waits until there is another one, and returns that. Writes that have not reached the replicas are lost, as
+    /// in production.
     pub(crate) fn fail_over(&self) -> &Server {
         let old = self.kill_master();
         self.replace(old)
     }
 
-    /// Kills the master, which nobody replaces yet, and returns it.
+    /// Kills the master and returns it. It is not replaced yet.
     pub(crate) fn kill_master(&self) -> &Server {
         let old = self.master();
         old.kill();
         old
     }
 
-    /// Lets the sentinels choose another master in place of one that answers no more, and returns it.
+    /// Lets the sentinels replace a master that no longer answers, and returns the new one.
     pub(crate) fn replace(&self, old: &Server) -> &Server {
         self.hasten();
         wait_for("the sentinels choose another master", || {
             let mut sentinels = up(&self.sentinels);
             sentinels.all(|sentinel| master_of(sentinel) != old.addr())
         });
-        // However slow the machine is, this one stays.
+        // From here on, this master stays, however slow the machine is.
         self.calm();
         self.wait_until_settled();
         self.master()
     }
 
-    /// From now on, a master that says nothing for half a second is replaced.
+    /// From now on, a master that does not answer for half a second is replaced.
     fn hasten(&self) {
         self.set_patience(HASTY);
     }
 
-    /// From now on, a master is replaced on order only, however slow the machine is.
+    /// From now on, a master is only replaced on command, however slow the machine is.
     fn calm(&self) {
         self.set_patience(CALM);
     }
@@ -137,7 +135,7 @@ impl Sentinels {
         self.wait_until_settled();
     }
 
-    /// Waits until all that are up agree on the master, and all others that are up follow it.
+    /// Waits until all sentinels that are up agree on the master, and all other servers that are up follow it.
     pub(crate) fn wait_until_settled(&self) {
         wait_for("the sentinels agree", || {
             let master = self.master();

@@ -13,7 +13,7 @@ use super::{
     resp::{Connection, Reply},
 };
 
-/// No persistence, and little patience where the defaults have much.
+/// Options for servers without persistence, and with short timeouts.
 const OPTIONS: [&str; 14] = [
     "--bind",
     "127.0.0.1",
@@ -27,15 +27,15 @@ const OPTIONS: [&str; 14] = [
     "no",
     "--hz",
     "100",
-    // Replicas of a diskless master are sent nothing for up to a second after their first data.
+    // A diskless master sends its replicas nothing for up to a second after their first data.
     "--repl-diskless-sync",
     "no",
 ];
 
-/// How long a reply may take.
+/// The longest time for a reply.
 const REPLY: Duration = Duration::from_secs(120);
 
-/// How often another port is tried.
+/// The number of ports that are tried.
 const ATTEMPTS: usize = 10;
 
 /// A running `redis-server`, killed when dropped.
@@ -43,7 +43,7 @@ const ATTEMPTS: usize = 10;
 pub(crate) struct Server {
     process: Process,
     port: Port,
-    /// Of a node of a cluster, the port for the other nodes.
+    /// The port for the other nodes, if this is a node of a cluster.
     _bus: Option<Port>,
     password: Option<String>,
     state: Mutex<State>,
@@ -74,8 +74,8 @@ impl Server {
         })
     }
 
-    /// Starts a server on a port for which it is told how. It is started on another one if
-    /// somebody else has been faster.
+    /// Starts a server on a free port, with the options that `launch` returns for it. If another program takes the port first, it
+    /// tries another one.
     pub(super) fn start_as(launch: impl Fn(u16) -> Launch) -> Self {
         let mut logs = Vec::new();
         while logs.len() < ATTEMPTS {
@@ -106,7 +106,7 @@ impl Server {
         }
     }
 
-    /// Starts the server once more, on the same port, without its data.
+    /// Starts the server again, on the same port and without its data.
     pub(crate) fn restart(&self) {
         self.kill();
         assert!(self.run(), "port {} is taken: {}", self.port(), self.log());
@@ -127,7 +127,7 @@ impl Server {
         self.set(State::Paused(pid));
     }
 
-    /// Lets a paused server go on.
+    /// Resumes a paused server.
     pub(crate) fn resume(&self) {
         let pid = self.pid().expect("the server runs");
         self.process.resume();
@@ -166,7 +166,7 @@ impl Server {
         found.map_or_else(String::new, |(_, value)| value.to_owned())
     }
 
-    /// Whether this is a replica of `master` with all its data so far, to which more is sent.
+    /// Returns whether this is a replica of `master` that has all its data so far and is being sent more.
     pub(crate) fn follows(&self, master: &Self) -> bool {
         let replication = master.command(&["INFO", "replication"]);
         let online = format!("port={},state=online", self.port());
@@ -193,7 +193,7 @@ impl Server {
     /// `redis+unix:///PATH`, with the password if there is one.
     pub(crate) fn unix_url(&self) -> String {
         let password = self.password.as_ref();
-        // A URL with a password needs a host, which does not count.
+        // A URL with a password needs a host, which is ignored.
         let user = password.map_or_else(String::new, |password| format!(":{password}@unix"));
         format!("redis+unix://{user}{}", self.unix_path().display())
     }
@@ -220,7 +220,7 @@ impl Server {
         matches!(self.state(), State::Up(_))
     }
 
-    /// Starts the process and waits until it answers, which is false if the port is taken.
+    /// Starts the process and waits until it answers. Returns false if the port is taken.
     fn run(&self) -> bool {
         let logged = self.log().len();
         let pid = self.process.start();
@@ -236,7 +236,7 @@ impl Server {
         !taken
     }
 
-    /// Whether it answers on the socket, which is surely its own.
+    /// Returns whether it answers on its unix socket, which no other server uses.
     fn answers(&self) -> bool {
         let Ok(mut connection) = Connection::open_unix(&self.unix_path(), REPLY) else {
             return false;
@@ -258,7 +258,7 @@ impl Server {
     }
 }
 
-/// How a server is started: its arguments, a file that it needs, and a second port.
+/// The options of a server: its arguments, a file that it needs, and a second port.
 #[derive(Debug)]
 pub(super) struct Launch {
     pub(super) args: Vec<String>,

@@ -1,4 +1,4 @@
-//! Random histories of a limit that changes, on a backend and by the models of the suite.
+//! Runs random histories of a limit that changes, on a backend and on the models of the suite.
 
 use std::{
     iter,
@@ -24,7 +24,7 @@ use tollgate::{
 /// The batches of a history: about 4000 operations on single buckets.
 const STEPS: u32 = 2000;
 
-/// Runs as many histories, several at once, so that a store decides for many callers.
+/// Runs this number of histories, several at once, so that a store decides for many callers.
 pub(crate) async fn agree(backend: impl Backend, histories: u64) {
     let limits = versions();
     let versions: Arc<[usize]> = (VERSIONS..VERSIONS + limits.len()).collect();
@@ -109,7 +109,7 @@ pub(crate) async fn agree_on_zones(backend: impl Backend, histories: u64) {
     .await;
 }
 
-/// The versions of the limit that changes. An algorithm with more to vary gets more of them.
+/// The versions of the limit that changes. Algorithms with more parameters have more of them.
 fn versions() -> [Limit; 23] {
     let secs = Duration::from_secs;
     let millis = Duration::from_millis;

@@ -1,4 +1,4 @@
-//! What is logged.
+//! Captures the log.
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
@@ -14,12 +14,12 @@ use tracing::subscriber::DefaultGuard;
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// Keeps what this thread logs, for as long as the guard is there.
+    /// Captures what this thread logs, as long as the guard exists.
     pub(crate) fn capture() -> (Self, DefaultGuard) {
         Self::capture_at(tracing::Level::INFO)
     }
 
-    /// Keeps what this thread logs at a level and above.
+    /// Captures what this thread logs at a level and above.
     pub(crate) fn capture_at(level: tracing::Level) -> (Self, DefaultGuard) {
         listen();
         let log = Self::default();
@@ -54,7 +54,8 @@ impl io::Write for Log {
     }
 }
 
-/// Sees to it that somebody listens at all times: what is cached of others' interest, while tests come and go, hides events.
+/// Keeps a subscriber installed at all times. Otherwise, tracing's cache of the interest of other tests' subscribers can hide
+/// events.
 pub(crate) fn listen() {
     static LISTENER: Once = Once::new();
     LISTENER.call_once(|| {

@@ -1,4 +1,4 @@
-//! What the tests of the whole stack share.
+//! The shared parts of the tests of the whole stack.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
@@ -54,18 +54,18 @@ pub(crate) fn id_formats() -> Vec<IdFormat> {
     formats
 }
 
-/// 10 per second, 20 at once, by a clock that stands still.
+/// Returns a limiter with 10 per second, 20 at once, and a clock that stands still.
 pub(crate) fn limiter(clock: &ManualClock) -> Limiter {
     limiter_of(clock, Limit::per_second(10).burst(20))
 }
 
-/// The limit `requests`, by a clock that stands still.
+/// Returns a limiter with the limit `requests` and a clock that stands still.
 pub(crate) fn limiter_of(clock: &ManualClock, limit: Limit) -> Limiter {
     let limits = Limits::builder().limit("requests", limit).build().unwrap();
     Limiter::new(limits, MemoryBackend::new()).with_clock(clock.clone())
 }
 
-/// The limit `requests` by the peer's address.
+/// Returns a layer with the limit `requests` by the peer's address.
 pub(crate) fn layer(limiter: &Limiter) -> RateLimitLayer {
     RateLimitLayer::with_limiter(limiter.clone()).rule(Rule::new("requests", ClientIp::peer()))
 }
@@ -79,7 +79,7 @@ pub(crate) fn from_ip(ip: &str) -> Request<Full<Bytes>> {
         .unwrap()
 }
 
-/// Makes a request one of gRPC or, by the content type, of gRPC-Web.
+/// Turns a request into one of gRPC or, by the content type, of gRPC-Web.
 pub(crate) fn as_grpc<B>(mut request: Request<B>, content_type: &str) -> Request<B> {
     *request.method_mut() = Method::POST;
     *request.version_mut() = Version::HTTP_2;
@@ -112,13 +112,13 @@ pub(crate) async fn send(layer: &RateLimitLayer, ip: &str) -> Response<ResponseB
     layer.layer(Hello).oneshot(from_ip(ip)).await.unwrap()
 }
 
-/// The state of a bucket, which is not charged.
+/// Returns the state of a bucket without charging it.
 pub(crate) async fn bucket(limiter: &Limiter, limit: &str, id: &str) -> Decision {
     let probe = Transaction::new(limit, id).cost(0).mode(Mode::CheckOnly);
     limiter.check(&probe).await.unwrap()
 }
 
-/// What a handler sees of the decisions on a request, if the request gets to it.
+/// Returns the assessment that a handler sees, if the request reaches it.
 pub(crate) async fn assessed(
     layer: &RateLimitLayer,
     request: Request<Full<Bytes>>,

@@ -33,12 +33,12 @@ use super::{Hello, from_ip, store::Store};
 /// The emission interval of [`LINE`].
 pub(crate) const T: Duration = Duration::from_millis(100);
 
-/// Two at once, and twenty may wait.
+/// A limit of two requests at once, with a line of twenty.
 pub(crate) const LINE: Limit = Limit::per_second(10)
     .burst(2)
     .max_wait(Duration::from_secs(2));
 
-/// A store that answers when its gates are open, and counts its calls.
+/// A store that answers once its gates are open, and counts its calls.
 #[derive(Debug, Default)]
 pub(crate) struct Slow {
     memory: MemoryBackend,
@@ -47,7 +47,7 @@ pub(crate) struct Slow {
 
 #[derive(Debug)]
 pub(crate) struct Gates {
-    /// Before it decides, and before it says so.
+    /// The gates before the decision and before the answer.
     pub(crate) decide: Semaphore,
     pub(crate) answer: Semaphore,
     spends: AtomicUsize,
@@ -94,7 +94,7 @@ impl Backend for Slow {
     }
 }
 
-/// A backend that decides at once, and one that has to be waited for.
+/// Returns a backend that decides at once, and one for which callers have to wait.
 pub(crate) fn backends() -> [Arc<dyn Backend>; 2] {
     [Arc::new(MemoryBackend::new()), Arc::new(Store::default())]
 }
@@ -118,7 +118,7 @@ pub(crate) async fn settle() {
     }
 }
 
-/// A runtime of one thread, and one of two.
+/// Returns a runtime of one thread, and one of two.
 pub(crate) fn runtimes() -> [Runtime; 2] {
     [Builder::new_current_thread(), Builder::new_multi_thread()]
         .map(|mut builder| builder.worker_threads(2).enable_all().build().unwrap())

@@ -1,11 +1,12 @@
-//! How large random runs are, and their numbers.
+//! The size of random runs, and their random numbers.
 
 use std::{env, num::NonZeroU16, ops::Mul, sync::LazyLock};
 
-/// What multiplies them: 1 unless said otherwise, which keeps all tests together within minutes. CI runs more each night.
+/// The variable with the factor for the size of random runs. It is 1 by default, with which all tests take minutes. CI runs more
+/// each night.
 const SCALE: &str = "TOLLGATE_TEST_SCALE";
 
-/// So many cases, steps or requests, times the scale.
+/// Returns a number of cases, steps or requests, multiplied by the scale.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! A store that fails on order, and counts its calls.
+//! A store that fails on command, and counts its calls.
 
 use std::{
     future::pending,
@@ -19,18 +19,18 @@ use tollgate::{
     clock::{Clock, TokioClock},
 };
 
-/// What a store does with a call.
+/// The reaction of a store to a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Fate {
     #[default]
     Works,
-    /// It does nothing, and says so.
+    /// It does nothing, and the error says so.
     Fails,
-    /// It does nothing, and does not say so.
+    /// It does nothing, and the error leaves that open.
     Away,
     /// It never answers.
     Hangs,
-    /// It decides, and then fails to say so.
+    /// It decides, but its answer is lost.
     Forgets,
     /// It decides, and answers after this time.
     Takes(Duration),
@@ -42,7 +42,7 @@ pub(crate) enum Fate {
     Breaks,
 }
 
-/// A store that has to be waited for, with tokio's clock. Clones are the same store.
+/// A store for which callers have to wait, by tokio's clock. Clones are the same store.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Store(Arc<StoreState>);
 

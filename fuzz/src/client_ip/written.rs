@@ -1,20 +1,20 @@
-//! How proxies write addresses, and where.
+//! Writes addresses in the forms and places in which proxies write them.
 
 use std::net::IpAddr;
 
 use http::HeaderValue;
 
-/// What of several ways a proxy has, by the bits of one byte.
+/// The style of a proxy, selected by the bits of one byte.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style(u8);
 
 impl Style {
-    /// The style that a byte stands for: the lowest bit is for where, the next three for how.
+    /// Returns the style of a byte. The lowest bit selects the line, and the next three the form.
     pub(super) fn of(byte: u8) -> Self {
         Self(byte)
     }
 
-    /// An address in a plain header.
+    /// Returns an address for a plain header.
     pub(super) fn item(self, ip: IpAddr) -> HeaderValue {
         value(&match (ip, self.how() % 4) {
             (IpAddr::V4(_), 0) | (IpAddr::V6(_), 1) => ip.to_string(),
@@ -27,7 +27,7 @@ impl Style {
         })
     }
 
-    /// An element of `Forwarded`, to the letter of RFC 7239.
+    /// Returns an element of `Forwarded`, strictly by RFC 7239.
     pub(super) fn element(self, ip: IpAddr) -> HeaderValue {
         let plain = match ip {
             IpAddr::V4(ip) => ip.to_string(),
@@ -45,7 +45,7 @@ impl Style {
         })
     }
 
-    /// Puts what a proxy adds behind the last item, on its line or on a new one.
+    /// Appends the item of a proxy, on the last line or on a new one.
     pub(super) fn append(self, lines: &mut Vec<HeaderValue>, item: &HeaderValue) {
         match lines.last_mut() {
             Some(line) if self.0 & 1 == 0 => {

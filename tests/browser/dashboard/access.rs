@@ -1,4 +1,4 @@
-//! Who sees anything.
+//! Only operators with the token see the data.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The example `dashboard`: operators see what its server decides, and nobody else does.
+//! The example `dashboard` shows its server's decisions to operators, and to no one else.
 
 mod access;
 mod bucket;

@@ -152,7 +152,7 @@ impl Dashboard {
         serde_json::from_value(rows).unwrap()
     }
 
-    /// Waits until the page lists so many denied clients.
+    /// Waits until the page lists this number of denied clients.
     #[track_caller]
     pub(crate) fn wait_for_clients(&self, clients: usize) {
         self.browser.wait_until(&format!(

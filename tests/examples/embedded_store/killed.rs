@@ -17,11 +17,11 @@ const REQUESTS: u32 = 100_000;
 const HOURS: u32 = 600_000;
 const CLIENTS: [&str; 3] = ["alice", "bob", "carol"];
 
-/// How often each client was sent, and how often it was acknowledged.
+/// The numbers of sent and of acknowledged requests for each client.
 type Counts = BTreeMap<&'static str, (u32, u32)>;
 
-/// What was acknowledged is there after a kill, and so is at most what was sent; and since each request charges two buckets
-/// in one batch, the second holds as many charges as the others together.
+/// After a kill, all acknowledged charges are in the file, and at most those that were sent. Each request charges two buckets in
+/// one batch, so the shared bucket has as many charges as all others together.
 #[tokio::test]
 async fn kill_in_the_middle_of_writes_loses_nothing_and_tears_nothing() {
     let folder = Folder::new();
@@ -40,7 +40,7 @@ async fn kill_in_the_middle_of_writes_loses_nothing_and_tears_nothing() {
     }
 }
 
-/// Lets a process spend as fast as it can, and kills it when it has acknowledged so many.
+/// Lets a process spend as fast as it can, and kills it when it has acknowledged this number.
 fn spend_and_kill(file: &Path, acknowledged: usize, counts: &mut Counts) {
     let mut child = start(file);
     let mut stdin = child.stdin.take().unwrap();
@@ -70,7 +70,7 @@ fn spend_and_kill(file: &Path, acknowledged: usize, counts: &mut Counts) {
     // SIGKILL.
     child.kill().unwrap();
     child.wait().unwrap();
-    // What is cut off was not acknowledged.
+    // A line that is cut off does not count as acknowledged.
     answers
         .filter(|answer| answer.ends_with(": allowed"))
         .for_each(acknowledge);
@@ -88,7 +88,7 @@ fn start(file: &Path) -> Child {
     command.spawn().unwrap()
 }
 
-/// What is charged to all together, and to each client.
+/// Returns the charges of the shared bucket and of each client's.
 async fn charged(file: &Path) -> [u32; 4] {
     let period = Duration::from_secs(3600) * HOURS;
     let limit = |requests| Limit::new(requests, requests, period).unwrap();

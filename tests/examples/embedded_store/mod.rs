@@ -1,4 +1,4 @@
-//! The example `embedded_store`: it is a backend like others, keeps what it has acknowledged and forgets what is full.
+//! The example `embedded_store` passes the conformance suite, keeps acknowledged charges and forgets full buckets.
 
 mod killed;
 #[path = "../../../examples/embedded_store/store.rs"]

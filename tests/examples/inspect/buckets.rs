@@ -1,4 +1,4 @@
-//! What admins see and do.
+//! Administrators see and change buckets.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -150,7 +150,7 @@ async fn shadow_mode_does_not_hide_what_would_be_denied() {
     assert_eq!(figures, [&json!(true), &json!(false)]);
 }
 
-/// How an id is written in a path, the limit, and the bucket that it is of.
+/// Ids as they are written in a path, each with the limit and the bucket.
 const SPELLINGS: [(&str, &str, &str); 14] = [
     ("any", "x", "any:x"),
     ("any", "a/b//c/", "any:a/b//c/"),

@@ -1,4 +1,4 @@
-//! The example `inspect`: admins see limits and buckets, and nobody else does.
+//! The example `inspect` shows limits and buckets to administrators, and to no one else.
 
 #![cfg(feature = "axum")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]

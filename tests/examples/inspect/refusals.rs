@@ -1,4 +1,4 @@
-//! What cannot be answered, and why.
+//! Requests that are refused, with the reasons.
 
 use http::{Method, StatusCode};
 use tollgate::Limiter;
@@ -53,7 +53,7 @@ async fn store_that_is_away_is_told() {
             assert_eq!(body["error"]["code"], "backend_unavailable");
         }
     }
-    // What needs no store is answered.
+    // Requests that need no store are answered.
     assert_eq!(admin.get("/limits").await.0, StatusCode::OK);
     assert_eq!(admin.get("/buckets/any/vip").await.0, StatusCode::OK);
 }

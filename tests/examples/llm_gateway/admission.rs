@@ -1,4 +1,4 @@
-//! What is refused before it is limited, and what of a request reaches the server.
+//! Requests that are refused before they are limited, and the parts of a request that reach the server.
 
 use serde_json::json;
 
@@ -79,7 +79,7 @@ fn body_that_is_no_call_is_refused_and_costs_nothing() {
         "secret",
         "[]",
         r#"{"model": "m", "model": "m"}"#,
-        // Which model the server would take is not known.
+        // It is not known which model the server would use.
         r#"{"model": "small-model", "mod\u0065l": "large-model"}"#,
         &format!(r#"{{{many} "model": "small-model"}}"#),
         &format!("{{\"messages\": {}", "[".repeat(100_000)),

@@ -1,4 +1,4 @@
-//! What a call costs, however it ends.
+//! The cost of a call, for all ways in which it can end.
 
 use super::{ALICE, Gateway, call, comes_true, error, number, stream};
 use crate::programs::Response;

@@ -1,4 +1,4 @@
-//! What a call reserves and an event costs, without a server.
+//! The reservation of a call and the cost of an event, without a server.
 
 use serde_json::{Value, json};
 

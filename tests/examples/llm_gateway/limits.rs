@@ -69,6 +69,6 @@ fn month_that_is_used_up_is_not_worth_trying_again() {
     assert_eq!(error(&refused, "code"), "insufficient_quota");
     assert_eq!(refused.header("x-should-retry"), Some("false"));
     assert!(number(&refused, "retry-after") > 3600);
-    // What is left can still be used.
+    // The remaining tokens can still be used.
     assert_eq!(gateway.call(ALICE, &call("", 1), 1).status, 200);
 }

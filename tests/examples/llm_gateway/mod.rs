@@ -21,7 +21,7 @@ use crate::programs::{Connection, Program, Response, Server, file};
 
 const CALL: &str = "POST /v1/chat/completions";
 
-/// What no test reaches, unless it changes it. A token comes back in ten hours, so figures stand still.
+/// Limits that no test reaches unless it changes them. A token comes back in ten hours, so the figures do not change during a test.
 const LIMITS: [(&str, &str); 9] = [
     ("free.requests", "{burst: 1000, count: 1, period: 10h}"),
     ("free.tokens", "{burst: 10000, count: 1, period: 10h}"),
@@ -94,7 +94,7 @@ impl Gateway {
         (connection, self.upstream.next())
     }
 
-    /// A call whose answer reports so many tokens, if it reaches the server.
+    /// Sends a call whose answer reports this number of tokens, if it reaches the server.
     fn call(&self, key: &str, body: &Value, tokens: u32) -> Response {
         let mut connection = self.send(key, body);
         while !connection.is_answered() {
@@ -119,7 +119,7 @@ impl Gateway {
         left + u32::from(response.status == 200)
     }
 
-    /// Waits until a key has so many tokens left: they are settled when the answer has ended.
+    /// Waits until a key has this number of tokens left. They are settled when the answer has ended.
     #[track_caller]
     fn comes_to_have(&self, key: &str, tokens: u32) {
         comes_true(|| self.left(key), |left| *left == tokens);

@@ -16,7 +16,7 @@ fn start(name: &str) -> (Program, Server) {
     (program, server)
 }
 
-/// What each of several clients comes back with, who do the same at the same time.
+/// Returns the results of several clients that send the same request at the same time.
 fn at_once<T: Send>(clients: usize, request: impl Fn(usize) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let request = &request;
@@ -27,7 +27,7 @@ fn at_once<T: Send>(clients: usize, request: impl Fn(usize) -> T + Sync) -> Vec<
     })
 }
 
-/// How many responses have a status.
+/// Returns the number of responses with a status.
 fn count(responses: &[Response], status: u16) -> usize {
     let with = responses
         .iter()
@@ -35,7 +35,7 @@ fn count(responses: &[Response], status: u16) -> usize {
     with.count()
 }
 
-/// How much the one limit of a response's `RateLimit` has left.
+/// Returns the remaining number of the only limit in a response's `RateLimit`.
 fn remaining(response: &Response) -> u32 {
     let field = response.header("ratelimit").unwrap();
     let (_, remaining) = field.split_once(";r=").unwrap();

@@ -1,4 +1,4 @@
-//! What the service makes of its files: overrides, id formats, and what has changed.
+//! The service reads its files: overrides, id formats and changes.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ fn start(overrides: &str) -> Service {
     Service::start_on(FORMATS, &["--manual-clock", "--overrides", overrides])
 }
 
-/// How many tokens are left once one is spent.
+/// Spends a token, and returns how many are left.
 fn spend(service: &Service, limit: &str, id: &str) -> Value {
     let answer = service.decide("spend", T0, &json!([{"limit": limit, "id": id}]));
     assert_eq!(
@@ -60,7 +60,7 @@ fn limits_are_shown_as_files_have_them() {
         "ids": [{"id": "Example.com", "comment": "ours"}],
     }});
     assert_eq!(shown["overrides"][2], domain);
-    // What is shown can be loaded, and says the same.
+    // The shown limits can be loaded, and are the same.
     let json = programs::file("overrides.json", &shown["overrides"].to_string());
     assert_eq!(start(&json).send("GET /v1/limits", b"").body, shown);
 }
@@ -74,7 +74,7 @@ fn files_are_read_again_on_sighup() {
     replace(&overrides, OVERRIDES);
     service.program.signal("HUP");
     service.program.expect_stderr("limits were reloaded");
-    // What was spent stays spent.
+    // Spent units stay spent.
     assert_eq!(spend(&service, "Account", "12345678"), 28);
     replace(&overrides, "- Account: {burst: 1}");
     service.program.signal("HUP");

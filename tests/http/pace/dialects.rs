@@ -1,4 +1,4 @@
-//! Servers of other makes: how they count, and the fields in which they say what is left.
+//! Servers of other kinds: the ways in which they count, and the fields with which they show how much is left.
 
 use std::{
     collections::VecDeque,
@@ -26,7 +26,7 @@ use crate::support::scale::{Random, scaled};
 /// By how much a server's seconds begin earlier than those of the client.
 const AHEAD: Duration = ms(480);
 
-/// How a server counts.
+/// The way in which a server counts.
 #[derive(Clone, Copy, Debug)]
 enum Counting {
     /// All units come back at the end of a window, which begins with its first request.
@@ -138,7 +138,7 @@ fn world(dialect: Dialect, counting: Counting, quota: usize, window: Duration) -
 }
 
 impl Dialect {
-    /// How a server with these fields counts, if `usual` is how others do.
+    /// Returns the way in which a server with these fields counts, where `usual` is that of most servers.
     fn counting(self, usual: Counting) -> Counting {
         match self {
             Self::Draft11WithoutReset => Counting::TokenBucket,

@@ -1,4 +1,4 @@
-//! The client side: what is read from responses, and when further requests are sent.
+//! The client side reads fields from responses, and sends further requests when it may.
 
 #![cfg(feature = "pace")]
 
@@ -109,7 +109,7 @@ fn gated() -> (Way, Owed) {
     (Way::new(service), owed)
 }
 
-/// How long the second request is held back after such a response to the first.
+/// Returns how long the second request is held back after this response to the first.
 async fn held_after(script: Script, max_wait: Duration) -> Duration {
     let server = Server::new(&[script, ""]);
     let mut pace = PaceLayer::new().max_wait(max_wait).layer(server.service());

@@ -109,7 +109,7 @@ async fn host_is_that_of_the_uri_and_requests_without_one_share_a_state() {
     }
 }
 
-/// How many servers a layer remembers.
+/// Returns the number of servers that a layer remembers.
 fn remembered(pace: &PaceLayer) -> usize {
     let text = format!("{pace:?}");
     let count = text.split("Origins(").nth(1).unwrap();

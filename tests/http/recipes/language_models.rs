@@ -33,7 +33,7 @@ const MAX_BODY: usize = 1024 * 1024;
 /// Reserved for an answer whose call does not say how long it may be.
 const MAX_TOKENS: u32 = 500;
 
-/// What a request asks for, in the request's extensions.
+/// The call of a request, in the request's extensions.
 #[derive(Clone)]
 struct Call {
     key: &'static str,
@@ -62,7 +62,7 @@ fn limits() -> Result<Limits, LimitsError> {
 fn app(limiter: Limiter) -> Result<Router, LimiterError> {
     let searches = limiter.limit("searches")?;
     let of_key = |limit| Rule::new(limit, ExtensionId::new(|call: &Call| call.key));
-    // Reserves the estimate. At the end, charges what was used, however the call has ended.
+    // Reserves the estimate. At the end, charges the tokens that were used, however the call has ended.
     let tokens = |limit| {
         of_key(limit)
             .cost_by(|request| {

@@ -13,7 +13,7 @@ mod websockets;
 
 use std::{fs, path::PathBuf};
 
-/// Readers copy what is tested.
+/// The code on the pages is the tested code.
 #[test]
 fn pages_show_the_code_that_runs_here() {
     let files = |folder: &str| {

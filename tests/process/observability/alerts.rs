@@ -69,7 +69,7 @@ fn guide_has_a_remedy_for_each_alert() {
     assert_eq!(documented, names());
 }
 
-/// A series that nobody exports would be no proof.
+/// A case with a series that is not exported would prove nothing.
 #[test]
 fn cases_are_of_series_that_the_example_exports() {
     let lines = CASES.lines().filter(|line| line.contains("{series: "));

@@ -14,7 +14,7 @@ const PATH: &str = concat!(
     "/examples/observability/dashboard.json"
 );
 
-/// What ends the names of series that a histogram consists of.
+/// The suffixes of the series that make up a histogram.
 const PARTS: [&str; 3] = ["_bucket", "_sum", "_count"];
 
 fn dashboard() -> Value {
@@ -32,7 +32,7 @@ fn targets(dashboard: &Value) -> Vec<(&str, &Value)> {
     targets.collect()
 }
 
-/// What all panels ask for, with the variables as Grafana would fill them in.
+/// Returns the expressions of all panels, with the variables filled in as Grafana does.
 pub(crate) fn expressions() -> Vec<String> {
     let dashboard = dashboard();
     let expressions = targets(&dashboard).into_iter().map(|(_, target)| {
@@ -43,7 +43,7 @@ pub(crate) fn expressions() -> Vec<String> {
     expressions.collect()
 }
 
-/// A selector of an expression: the name, and what is asked of its labels.
+/// A selector of an expression: the name, and the conditions on its labels.
 struct Selector<'a> {
     name: &'a str,
     matchers: Vec<(&'a str, &'a str)>,

@@ -1,4 +1,4 @@
-//! What single decisions count, by a recorder of the test's own.
+//! The metrics of single decisions, with a recorder of the test.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +25,8 @@ use crate::support::{
     store::{Fate, Store},
 };
 
-/// What is counted while it runs: each series by its name and labels, a histogram by how many samples it has. Counters that
-/// are still at 0 are left out.
+/// Returns the counts while a future runs: those of each series, by its name and labels, and for histograms the number of samples.
+/// Counters at 0 are left out.
 fn counted(run: impl Future) -> BTreeMap<String, u64> {
     let mut recorded = recorded(run);
     recorded.retain(|name, count| *count > 0 || !is_counter(name));
@@ -265,7 +265,7 @@ const FIRST: [&str; 15] = [
     "refusals unavailable",
 ];
 
-/// What may become of a transaction.
+/// The possible results of a transaction.
 const RESULTS: [&str; 10] = [
     "acquired",
     "blocked",

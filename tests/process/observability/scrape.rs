@@ -29,7 +29,7 @@ impl App {
         }
     }
 
-    /// Sends so many requests of an account, and returns their statuses.
+    /// Sends this number of requests of an account, and returns their statuses.
     pub(crate) fn send(&self, times: usize, path: &str, account: &str) -> Vec<u16> {
         let account = format!("x-account: {account}\r\n");
         let responses = self.server.get_often(times, path, &account);

@@ -1,4 +1,4 @@
-//! A subscriber that keeps all events, and what is recorded on spans.
+//! A subscriber that keeps all events, and the fields recorded on spans.
 
 use std::{
     collections::BTreeMap,
@@ -50,7 +50,7 @@ struct Seen {
     spans: Vec<(Id, Fields)>,
 }
 
-/// What this thread traces.
+/// The events and spans of this thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace(Arc<Mutex<Seen>>);
 
@@ -68,7 +68,7 @@ impl Trace {
         self.0.lock().unwrap().events.clone()
     }
 
-    /// Those that say what was decided.
+    /// Returns the events about decisions.
     pub(crate) fn decisions(&self) -> Vec<(Level, Fields)> {
         let mut events = self.events();
         events.retain(|(_, fields)| fields.of("result").is_some());
@@ -84,7 +84,7 @@ impl Trace {
             .collect()
     }
 
-    /// What was recorded on the spans, oldest first.
+    /// Returns the fields recorded on the spans, the oldest span first.
     pub(crate) fn spans(&self) -> Vec<Fields> {
         let seen = self.0.lock().unwrap();
         seen.spans

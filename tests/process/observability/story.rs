@@ -19,7 +19,7 @@ pub(crate) const ACCOUNTS: [&str; 9] = [
     "alice", "dora", "erin", "spammer", "partner", "hank", "bob", "judy", "carol",
 ];
 
-/// What is scraped at the start, before Redis is killed, while it is down, after its return, and at the end.
+/// The scrapes at the start, before Redis is killed, while it is down, after its return, and at the end.
 pub(crate) struct Story {
     pub(crate) before: Scrape,
     pub(crate) down: Scrape,

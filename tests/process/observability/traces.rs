@@ -1,4 +1,4 @@
-//! Events of what is decided and of what changes, and what is recorded on a request's span.
+//! Events about decisions and changes, and the fields recorded on a request's span.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn denials_are_events_of_level_debug_and_what_passes_of_level_trace() {
     }
     let spammer = Transaction::new("two", "spammer");
     limiter.spend(&spammer).await.unwrap();
-    // What is only looked at or given back is no event.
+    // Checks and refunds emit no events.
     limiter.check(&spammer).await.unwrap();
     limiter
         .refund(&Transaction::new("two", "alice"))
@@ -71,7 +71,7 @@ async fn denials_are_events_of_level_debug_and_what_passes_of_level_trace() {
     let waits = decisions.iter().map(|(_, fields)| fields.of("retry_after"));
     let waits: Vec<_> = waits.collect();
     let (half, hour) = (Some("1800s"), Some("3600s"));
-    // Who is blocked has nothing to wait for.
+    // A blocked client has no wait.
     assert_eq!(waits, [None, None, half, None, hour, None]);
 }
 

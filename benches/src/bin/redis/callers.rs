@@ -12,7 +12,7 @@ where
     all_of(CALLERS, caller).await
 }
 
-/// Runs so many callers at once, each with a number of its own, and returns their results.
+/// Runs `count` callers at once, each with its own number, and returns their results.
 async fn all_of<F>(count: u32, caller: impl Fn(u32) -> F) -> Vec<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
@@ -36,7 +36,7 @@ where
     rate_of(CALLERS, calls, caller).await
 }
 
-/// Does the same with so many callers.
+/// Does the same with `count` callers.
 pub(crate) async fn rate_of<F>(count: u32, calls: u32, caller: impl Fn(u32) -> F) -> f64
 where
     F: Future<Output = ()> + Send + 'static,

@@ -5,7 +5,7 @@ pub(crate) fn median(numbers: &[f64]) -> f64 {
     percentile(numbers.to_vec(), 50)
 }
 
-/// Returns the number that this part of the numbers, in per cent, does not exceed.
+/// Returns the number that `percent` per cent of the numbers do not exceed.
 pub(crate) fn percentile(mut numbers: Vec<f64>, percent: usize) -> f64 {
     numbers.sort_by(f64::total_cmp);
     numbers[numbers.len() * percent / 100]

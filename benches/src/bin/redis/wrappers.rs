@@ -101,7 +101,7 @@ pub(crate) async fn flood(bare: impl Fn() -> RedisBackend) {
     );
 }
 
-/// A store that is not there.
+/// A store that cannot be reached.
 #[derive(Debug)]
 struct Lost;
 
