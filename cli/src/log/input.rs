@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result};
 use flate2::read::MultiGzDecoder;
 
-use super::{LineReader, LogArgs, NeededParts, Reason, Record, UnreadableLines};
+use super::{LineError, LineReader, LogArgs, NeededParts, Record, UnreadableLines};
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -68,7 +68,7 @@ impl Input {
             };
             self.line += 1;
             let read = if is_cut {
-                Some(Err(Reason::TooLong))
+                Some(Err(LineError::TooLong))
             } else {
                 self.formats.read(&line, args, needed)
             };

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Line, LogArgs, Reason,
+    Line, LineError, LogArgs,
     value::{YEAR, address, instant, method_and_path, path_of},
 };
 
@@ -29,13 +29,13 @@ const PATHS: &str = "request_uri uri path url target RequestPath";
 
 /// A line, and the object `request` in it, if there is one.
 pub(super) struct JsonLine<'a> {
-    whole: Object<'a>,
-    request: Option<Object<'a>>,
+    whole: JsonObject<'a>,
+    request: Option<JsonObject<'a>>,
 }
 
 /// The fields of a JSON object, as they are written.
 #[derive(Deserialize)]
-struct Object<'a>(#[serde(borrow)] HashMap<Name<'a>, &'a RawValue, RandomState>);
+struct JsonObject<'a>(#[serde(borrow)] HashMap<Name<'a>, &'a RawValue, RandomState>);
 
 #[derive(Deserialize, PartialEq, Eq, Hash)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -47,8 +47,8 @@ impl Borrow<str> for Name<'_> {
 }
 
 impl<'a> JsonLine<'a> {
-    pub(super) fn parse(line: &'a [u8]) -> Result<Self, Reason> {
-        let whole: Object<'_> = serde_json::from_slice(line).map_err(|_| Reason::Form)?;
+    pub(super) fn parse(line: &'a [u8]) -> Result<Self, LineError> {
+        let whole: JsonObject<'_> = serde_json::from_slice(line).map_err(|_| LineError::Form)?;
         let request = whole.inner("request");
         Ok(Self { whole, request })
     }
@@ -61,11 +61,11 @@ impl<'a> JsonLine<'a> {
 }
 
 impl Line for JsonLine<'_> {
-    fn time(&self, args: &LogArgs) -> Result<u64, Reason> {
-        let read = |value| instant(&text(value).ok_or(Reason::Time)?);
-        let is_instant = |read: &Result<u64, Reason>| !matches!(read, Ok(..YEAR));
+    fn time(&self, args: &LogArgs) -> Result<u64, LineError> {
+        let read = |value| instant(&text(value).ok_or(LineError::Time)?);
+        let is_instant = |read: &Result<u64, LineError>| !matches!(read, Ok(..YEAR));
         if let Some(field) = &args.time {
-            return read(self.whole.find(field).ok_or(Reason::NoTime)?);
+            return read(self.whole.find(field).ok_or(LineError::NoTime)?);
         }
         let present = || {
             TIMES
@@ -74,17 +74,17 @@ impl Line for JsonLine<'_> {
                 .map(read)
         };
         let found = present().find(is_instant).or_else(|| present().next());
-        found.unwrap_or(Err(Reason::NoTime))
+        found.unwrap_or(Err(LineError::NoTime))
     }
 
-    fn address(&self, args: &LogArgs) -> Result<IpAddr, Reason> {
-        let read = |value| address(&list(value).ok_or(Reason::NoAddress)?, args.hops);
+    fn address(&self, args: &LogArgs) -> Result<IpAddr, LineError> {
+        let read = |value| address(&list(value).ok_or(LineError::NoAddress)?, args.hops);
         if let Some(field) = &args.address {
-            return read(self.whole.find(field).ok_or(Reason::NoAddress)?);
+            return read(self.whole.find(field).ok_or(LineError::NoAddress)?);
         }
         let mut usual = self.usual(ADDRESSES).map(read);
-        let found = usual.find(|read| *read != Err(Reason::NoAddress));
-        found.unwrap_or(Err(Reason::NoAddress))
+        let found = usual.find(|read| *read != Err(LineError::NoAddress));
+        found.unwrap_or(Err(LineError::NoAddress))
     }
 
     /// The method and the path, from fields of their own or from a whole request line.
@@ -101,7 +101,7 @@ impl Line for JsonLine<'_> {
     }
 }
 
-impl<'a> Object<'a> {
+impl<'a> JsonObject<'a> {
     fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.0.get(name).copied()
     }
@@ -114,7 +114,7 @@ impl<'a> Object<'a> {
         })
     }
 
-    fn inner(&self, name: &str) -> Option<Object<'a>> {
+    fn inner(&self, name: &str) -> Option<JsonObject<'a>> {
         let value = self.get(name)?.get();
         let is_object = value.starts_with('{');
         is_object.then(|| serde_json::from_str(value).ok())?

@@ -9,7 +9,7 @@ use std::{
 
 use tollgate::id::IdFormat;
 
-use super::{Line, LogArgs, Reason};
+use super::{Line, LineError, LogArgs};
 
 /// The bits of an IPv6 address that one subscriber cannot choose, as in `ClientIp`.
 const SUBSCRIBER: u128 = u128::MAX << 64;
@@ -29,7 +29,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// The id of the client of a line, if it has one.
-    pub(super) fn id(&self, line: &impl Line, args: &LogArgs) -> Result<Option<String>, Reason> {
+    pub(super) fn id(&self, line: &impl Line, args: &LogArgs) -> Result<Option<String>, LineError> {
         Ok(match self {
             Self::Ip => Some(by_subscriber(line.address(args)?)),
             Self::Range => {

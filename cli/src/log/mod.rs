@@ -186,10 +186,10 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// A line in one format.
 trait Line {
     /// The instant of the request.
-    fn time(&self, args: &LogArgs) -> Result<u64, Reason>;
+    fn time(&self, args: &LogArgs) -> Result<u64, LineError>;
 
     /// The client's address.
-    fn address(&self, args: &LogArgs) -> Result<IpAddr, Reason>;
+    fn address(&self, args: &LogArgs) -> Result<IpAddr, LineError>;
 
     /// The method and the path without the query, as far as they are known.
     fn request(&self) -> (String, String);
@@ -211,7 +211,7 @@ impl LineReader {
         line: &[u8],
         args: &LogArgs,
         needed: &NeededParts,
-    ) -> Option<Result<Record, Reason>> {
+    ) -> Option<Result<Record, LineError>> {
         let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
         let line = line.trim_ascii_start();
         if line.first() == Some(&b'{') {
@@ -240,7 +240,7 @@ fn directive(text: &str) -> Option<(&str, &str)> {
     (!directive.0.contains(' ')).then_some(directive)
 }
 
-fn record(line: &impl Line, args: &LogArgs, needed: &NeededParts) -> Result<Record, Reason> {
+fn record(line: &impl Line, args: &LogArgs, needed: &NeededParts) -> Result<Record, LineError> {
     let ids = needed.keys.iter().map(|key| key.id(line, args));
     let (method, path) = if needed.request {
         line.request()
@@ -265,12 +265,12 @@ const EXCERPT: usize = 120;
 #[derive(Debug, Default)]
 pub(crate) struct UnreadableLines {
     pub(crate) count: u64,
-    first: Vec<(Reason, String)>,
+    first: Vec<(LineError, String)>,
 }
 
 /// The reason why a line cannot be read, and what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(crate) enum Reason {
+pub(crate) enum LineError {
     #[error("it is longer than 64 KiB: cut its longest field")]
     TooLong,
     #[error(
@@ -295,7 +295,7 @@ pub(crate) enum Reason {
 }
 
 impl UnreadableLines {
-    fn add(&mut self, file: &str, line: u64, reason: Reason, bytes: &[u8]) {
+    fn add(&mut self, file: &str, line: u64, reason: LineError, bytes: &[u8]) {
         self.count += 1;
         if self.first.len() < SHOWN {
             let start = &bytes[..bytes.len().min(EXCERPT)];
@@ -306,7 +306,7 @@ impl UnreadableLines {
         }
     }
 
-    fn first_reason(&self) -> Option<Reason> {
+    fn first_reason(&self) -> Option<LineError> {
         self.first.first().map(|(reason, _)| *reason)
     }
 

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, net::IpAddr};
 
 use super::{
-    Line, LogArgs, Reason,
+    Line, LineError, LogArgs,
     value::{address, instant, method_and_path, path_of},
 };
 
@@ -21,15 +21,15 @@ pub(super) struct CommonLine<'a> {
 }
 
 impl<'a> CommonLine<'a> {
-    pub(super) fn parse(line: &'a str) -> Result<Self, Reason> {
+    pub(super) fn parse(line: &'a str) -> Result<Self, LineError> {
         // Servers escape quotes, so only a time is followed by `] "`. A user's name may contain a bracket.
-        let (start, rest) = line.split_once("] \"").ok_or(Reason::Form)?;
-        let (client, time) = start.rsplit_once(" [").ok_or(Reason::Form)?;
+        let (start, rest) = line.split_once("] \"").ok_or(LineError::Form)?;
+        let (client, time) = start.rsplit_once(" [").ok_or(LineError::Form)?;
         let (first, rest_of_first) = first_word(client);
         let (second, rest_of_second) = first_word(rest_of_first);
         // If the client is the first word, the second one is its identity by RFC 1413, which is not used.
         let (client, identity) = match address(second, None) {
-            Err(Reason::NoAddress) => (first, rest_of_first),
+            Err(LineError::NoAddress) => (first, rest_of_first),
             _ => (second, rest_of_second),
         };
         let user = identity.split_once(' ').map(|(_, user)| user);
@@ -37,7 +37,7 @@ impl<'a> CommonLine<'a> {
             client,
             user: user.filter(|user| *user != "-"),
             time,
-            request: until_quote(rest).ok_or(Reason::Form)?,
+            request: until_quote(rest).ok_or(LineError::Form)?,
         })
     }
 
@@ -59,11 +59,11 @@ impl<'a> CommonLine<'a> {
 }
 
 impl Line for CommonLine<'_> {
-    fn time(&self, _: &LogArgs) -> Result<u64, Reason> {
+    fn time(&self, _: &LogArgs) -> Result<u64, LineError> {
         instant(self.time)
     }
 
-    fn address(&self, args: &LogArgs) -> Result<IpAddr, Reason> {
+    fn address(&self, args: &LogArgs) -> Result<IpAddr, LineError> {
         address(self.client, args.hops)
     }
 
@@ -106,14 +106,14 @@ pub(super) struct ExtendedLine<'a> {
 }
 
 impl<'a> ExtendedLine<'a> {
-    pub(super) fn parse(line: &'a str, columns: &'a [String]) -> Result<Self, Reason> {
+    pub(super) fn parse(line: &'a str, columns: &'a [String]) -> Result<Self, LineError> {
         let values: Vec<_> = if line.contains('\t') {
             line.split('\t').collect()
         } else {
             line.split_whitespace().collect()
         };
         if values.len() < columns.len() {
-            Err(Reason::Form)
+            Err(LineError::Form)
         } else {
             Ok(Self { columns, values })
         }
@@ -126,20 +126,20 @@ impl<'a> ExtendedLine<'a> {
 }
 
 impl Line for ExtendedLine<'_> {
-    fn time(&self, args: &LogArgs) -> Result<u64, Reason> {
+    fn time(&self, args: &LogArgs) -> Result<u64, LineError> {
         match &args.time {
-            Some(field) => instant(self.get(field).ok_or(Reason::NoTime)?),
+            Some(field) => instant(self.get(field).ok_or(LineError::NoTime)?),
             None => {
-                let date = self.get("date").ok_or(Reason::NoTime)?;
-                let time = self.get("time").ok_or(Reason::NoTime)?;
+                let date = self.get("date").ok_or(LineError::NoTime)?;
+                let time = self.get("time").ok_or(LineError::NoTime)?;
                 instant(&format!("{date} {time}"))
             }
         }
     }
 
-    fn address(&self, args: &LogArgs) -> Result<IpAddr, Reason> {
+    fn address(&self, args: &LogArgs) -> Result<IpAddr, LineError> {
         let field = args.address.as_deref().unwrap_or("c-ip");
-        let value = self.get(field).ok_or(Reason::NoAddress)?;
+        let value = self.get(field).ok_or(LineError::NoAddress)?;
         // Spaces in values are escaped.
         address(&value.replace("%20", " ").replace('+', " "), args.hops)
     }

@@ -7,7 +7,7 @@ use std::{
 
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 
-use super::Reason;
+use super::LineError;
 
 const SECOND: i128 = 1_000_000;
 
@@ -16,7 +16,7 @@ pub(super) const YEAR: u64 = 365 * 24 * 60 * 60 * 1_000_000;
 
 /// Reads a time, in microseconds since the epoch: by RFC 3339, as web servers write it, or as a number. A time without an offset is
 /// in UTC.
-pub(super) fn instant(text: &str) -> Result<u64, Reason> {
+pub(super) fn instant(text: &str) -> Result<u64, LineError> {
     let text = text.trim();
     let is_date = || text.len() == 8 && text.parse::<u32>().is_ok();
     let us = match number(text) {
@@ -24,12 +24,12 @@ pub(super) fn instant(text: &str) -> Result<u64, Reason> {
         Some(us) => Some(us),
         None => common(text).or_else(|| calendar(text)),
     };
-    match us.ok_or(Reason::Time)? {
-        ..0 => Err(Reason::BeforeEpoch),
+    match us.ok_or(LineError::Time)? {
+        ..0 => Err(LineError::BeforeEpoch),
         us => {
             let us = u64::try_from(us).ok();
             let end = tollgate::clock::Timestamp::END.as_micros();
-            us.filter(|us| *us < end).ok_or(Reason::TooLate)
+            us.filter(|us| *us < end).ok_or(LineError::TooLate)
         }
     }
 }
@@ -79,13 +79,13 @@ fn number(text: &str) -> Option<i128> {
 }
 
 /// Reads an address with or without a port. From a list, it reads the address at the position `hops`, counted from the right.
-pub(super) fn address(text: &str, hops: Option<NonZeroUsize>) -> Result<IpAddr, Reason> {
+pub(super) fn address(text: &str, hops: Option<NonZeroUsize>) -> Result<IpAddr, LineError> {
     let text = text.trim_matches(|c: char| c == '"' || c.is_whitespace());
     let one = match hops {
         _ if !text.contains(',') => text,
         Some(hops) => {
             let one = text.rsplit(',').nth(hops.get() - 1);
-            one.ok_or(Reason::FewHops)?.trim()
+            one.ok_or(LineError::FewHops)?.trim()
         }
         // A list without any address counts as missing.
         None if text
@@ -94,9 +94,9 @@ pub(super) fn address(text: &str, hops: Option<NonZeroUsize>) -> Result<IpAddr, 
         {
             text
         }
-        None => return Err(Reason::List),
+        None => return Err(LineError::List),
     };
-    parse_address(one).ok_or(Reason::NoAddress)
+    parse_address(one).ok_or(LineError::NoAddress)
 }
 
 fn parse_address(text: &str) -> Option<IpAddr> {

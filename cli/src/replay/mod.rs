@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use tollgate::{Decision, Limit, Limits, MemoryBackend, Transaction};
 
-use self::rules::{Rule, Rules};
+use self::rules::{ReplayRule, ReplayRules};
 use crate::{
     NOT_DONE,
     clients::{DeniedClients, Distinct, hash, kept},
@@ -47,8 +47,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
     let limits = args.limits.usable()?;
     let mut needed = NeededParts::default();
     let rules = match &args.rules {
-        Some(path) => Rules::read(path, &limits, &args.key, &mut needed)?,
-        None => Rules::for_all(&limits, &args.key, &mut needed),
+        Some(path) => ReplayRules::read(path, &limits, &args.key, &mut needed)?,
+        None => ReplayRules::for_all(&limits, &args.key, &mut needed),
     };
     let mut engine = Engine::new(&limits, rules);
     let mut log = args.log.open(needed)?;
@@ -75,26 +75,26 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
 
 /// A limiter, and counts of its decisions.
 struct Engine {
-    rules: Rules,
+    rules: ReplayRules,
     limiter: LogLimiter,
-    tallies: Vec<Tally>,
+    tallies: Vec<LimitTally>,
     /// Requests whose id is not in the format of a limit.
     misfits: u64,
     decided: u64,
 }
 
 /// The charge of one request to a client's bucket.
-struct Charge {
+struct BucketCharge {
     limit: usize,
     id: String,
     cost: u32,
 }
 
 impl Engine {
-    fn new(limits: &Limits, rules: Rules) -> Self {
+    fn new(limits: &Limits, rules: ReplayRules) -> Self {
         let tally = |name: &String| {
             let limit = limits.get(name).and_then(|named| named.limit());
-            Tally::new(name, limit)
+            LimitTally::new(name, limit)
         };
         let buckets = MemoryBackend::DEFAULT_MAX_BUCKETS * rules.limits.len().max(1);
         Self {
@@ -108,7 +108,7 @@ impl Engine {
 
     /// Decides one request. All of its limits are charged, or none.
     fn meet(&mut self, record: &Record) {
-        let mut charges: Vec<Charge> = Vec::with_capacity(self.rules.rules.len());
+        let mut charges: Vec<BucketCharge> = Vec::with_capacity(self.rules.rules.len());
         for rule in &self.rules.rules {
             match rule.client_of(record).map(|id| rule.format.fold(id)) {
                 None => {}
@@ -182,12 +182,12 @@ impl Engine {
 }
 
 /// Adds a charge. Rules that charge the same bucket charge it once, with the sum of their costs.
-fn add(charges: &mut Vec<Charge>, rule: &Rule, id: String) {
+fn add(charges: &mut Vec<BucketCharge>, rule: &ReplayRule, id: String) {
     let mut others = charges.iter_mut();
     let limit = rule.limit;
     match others.find(|other| other.limit == limit && other.id == id) {
         Some(same) => same.cost = same.cost.saturating_add(rule.cost),
-        None => charges.push(Charge {
+        None => charges.push(BucketCharge {
             limit,
             id,
             cost: rule.cost,
@@ -195,7 +195,7 @@ fn add(charges: &mut Vec<Charge>, rule: &Rule, id: String) {
     }
 }
 
-fn text(end: &LogEnd, tallies: &[Tally], top: usize) -> String {
+fn text(end: &LogEnd, tallies: &[LimitTally], top: usize) -> String {
     let head = [
         "limit",
         "values",
@@ -238,7 +238,7 @@ fn text(end: &LogEnd, tallies: &[Tally], top: usize) -> String {
 }
 
 /// Returns the output of `--json`, an interface that `docs/command.md` describes.
-fn as_json(end: &LogEnd, tallies: &[Tally], top: usize) -> Value {
+fn as_json(end: &LogEnd, tallies: &[LimitTally], top: usize) -> Value {
     let limits = tallies
         .iter()
         .map(|tally| (tally.name.clone(), tally.as_json(top)));
@@ -248,7 +248,7 @@ fn as_json(end: &LogEnd, tallies: &[Tally], top: usize) -> Value {
 
 /// The counts of one limit. A limit in shadow mode counts as if it were in force.
 #[derive(Debug, Default)]
-struct Tally {
+struct LimitTally {
     name: String,
     /// The default in words.
     values: String,
@@ -264,7 +264,7 @@ struct Tally {
     by_client: DeniedClients,
 }
 
-impl Tally {
+impl LimitTally {
     fn new(name: &str, limit: Option<&Limit>) -> Self {
         Self {
             name: name.to_owned(),

@@ -21,12 +21,12 @@ use crate::{
 };
 
 /// A condition of `tollgate::Rule`.
-type Condition = dyn Fn(&Parts) -> bool;
+type RequestCondition = dyn Fn(&Parts) -> bool;
 
 /// The rules that requests may meet.
 #[derive(Default)]
-pub(super) struct Rules {
-    pub(super) rules: Vec<Rule>,
+pub(super) struct ReplayRules {
+    pub(super) rules: Vec<ReplayRule>,
     /// The names of their limits.
     pub(super) limits: Vec<String>,
     /// The limits whose clients cannot be found in a log.
@@ -34,14 +34,14 @@ pub(super) struct Rules {
 }
 
 /// A rule. Its settings are those of `tollgate::Rule`.
-pub(super) struct Rule {
+pub(super) struct ReplayRule {
     /// The index of the limit in [`Rules::limits`].
     pub(super) limit: usize,
     pub(super) format: IdFormat,
     pub(super) cost: u32,
     /// The index of the client's id in a record.
     key: usize,
-    paths: Option<Box<Condition>>,
+    paths: Option<Box<RequestCondition>>,
     methods: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ impl OneOrMore {
     }
 }
 
-impl Rules {
+impl ReplayRules {
     /// Reads a file of rules, and adds what they need of a line to `needed`.
     pub(super) fn read(
         path: &Path,
@@ -144,7 +144,7 @@ impl Rules {
             self.limits.push(name);
             self.limits.len() - 1
         });
-        self.rules.push(Rule {
+        self.rules.push(ReplayRule {
             limit,
             format,
             cost,
@@ -156,18 +156,19 @@ impl Rules {
     }
 }
 
-impl Rule {
+impl ReplayRule {
     /// Returns the id of the client, if the rule applies to the request.
     pub(super) fn client_of<'a>(&self, record: &'a Record) -> Option<&'a str> {
         let is_method = self.methods.is_empty() || self.methods.contains(&record.method);
-        let is_path = |paths: &Condition| head(&record.path).is_some_and(|request| paths(&request));
+        let is_path =
+            |paths: &RequestCondition| head(&record.path).is_some_and(|request| paths(&request));
         let applies = is_method && self.paths.as_deref().is_none_or(is_path);
         record.ids[self.key].as_deref().filter(|_| applies)
     }
 }
 
 /// Returns the condition for requests with one of these paths. Mistakes are checked first, because [`paths`] would panic.
-fn one_of(patterns: Vec<String>) -> Result<Box<Condition>> {
+fn one_of(patterns: Vec<String>) -> Result<Box<RequestCondition>> {
     let is_plain = paths(["/*"]);
     for pattern in &patterns {
         let above = pattern.strip_suffix("/*").unwrap_or(pattern);

@@ -15,7 +15,7 @@ pub(super) const PERIODS: [(&str, u64); 4] = [
 
 /// A limit without its size.
 #[derive(Clone, Copy)]
-pub(super) enum Counter {
+pub(super) enum RequestCounter {
     /// A token bucket that gets back this many tokens in an hour. Its size is the burst.
     HourlyBucket(u64),
     /// Requests in any span of this length.
@@ -24,7 +24,7 @@ pub(super) enum Counter {
     DailyQuota,
 }
 
-impl Counter {
+impl RequestCounter {
     /// Returns the limit of this size, if it is valid.
     pub(super) fn limit(self, size: u64) -> Option<Limit> {
         let text = match self {

@@ -19,7 +19,7 @@ use self::{
     counter::PERIODS,
     needs::Needs,
     proposal::{Proposal, is_covered, propose},
-    share::Share,
+    share::ClientShare,
     traffic::Traffic,
 };
 use crate::{
@@ -39,7 +39,7 @@ pub(crate) struct SuggestArgs {
     key: Key,
     /// The largest share of clients that may be denied, such as 0.1% or 0.001
     #[arg(long, default_value = "1%", value_name = "SHARE")]
-    deny_at_most: Share,
+    deny_at_most: ClientShare,
     #[command(flatten)]
     log: LogArgs,
     #[command(flatten)]
@@ -147,7 +147,7 @@ fn as_json(
 }
 
 /// Returns notes on what the result cannot say.
-fn notes(traffic: &Traffic, share: Share) -> Vec<String> {
+fn notes(traffic: &Traffic, share: ClientShare) -> Vec<String> {
     let mut notes = Vec::new();
     let missing = PERIODS.iter().filter(|(_, us)| !is_covered(traffic, *us));
     let missing: Vec<_> = missing.map(|(name, _)| *name).collect();

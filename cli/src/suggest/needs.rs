@@ -6,7 +6,7 @@ use comfy_table::Table;
 use serde::Serialize;
 
 use super::{
-    counter::{Counter, PERIODS},
+    counter::{PERIODS, RequestCounter},
     proposal::is_covered,
     traffic::Traffic,
 };
@@ -37,7 +37,7 @@ impl Needs {
         for (name, us) in PERIODS {
             if is_covered(traffic, us) {
                 columns.push(name);
-                numbers.push(traffic.needs(Counter::Window(us)));
+                numbers.push(traffic.needs(RequestCounter::Window(us)));
             }
         }
         let mut order: Vec<_> = clients().enumerate().collect();

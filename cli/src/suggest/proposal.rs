@@ -6,8 +6,8 @@ use serde::Serialize;
 use tollgate::{Limit, Limits, Transaction};
 
 use super::{
-    counter::{Counter, DAY, HOUR},
-    traffic::{Client, Traffic},
+    counter::{DAY, HOUR, RequestCounter},
+    traffic::{LogClient, Traffic},
 };
 use crate::{limits::LogLimiter, log::Key};
 
@@ -49,16 +49,20 @@ pub(super) fn is_covered(traffic: &Traffic, us: u64) -> bool {
 pub(super) fn propose(traffic: &Traffic, at_most: usize) -> Vec<Proposal> {
     let mut proposals = Vec::new();
     if is_covered(traffic, HOUR) {
-        let window = Counter::Window(HOUR);
+        let window = RequestCounter::Window(HOUR);
         let most = need_without(at_most, traffic.needs(window));
-        let burst = need_without(at_most, traffic.needs(Counter::HourlyBucket(most)));
-        let bucket = Counter::HourlyBucket(most * ROOM);
+        let burst = need_without(at_most, traffic.needs(RequestCounter::HourlyBucket(most)));
+        let bucket = RequestCounter::HourlyBucket(most * ROOM);
         proposals.push(Proposal::new(traffic, bucket, burst * ROOM));
         proposals.push(Proposal::new(traffic, window, most * ROOM));
     }
     if is_covered(traffic, DAY) {
-        let most = need_without(at_most, traffic.needs(Counter::DailyQuota));
-        proposals.push(Proposal::new(traffic, Counter::DailyQuota, most * ROOM));
+        let most = need_without(at_most, traffic.needs(RequestCounter::DailyQuota));
+        proposals.push(Proposal::new(
+            traffic,
+            RequestCounter::DailyQuota,
+            most * ROOM,
+        ));
     }
     proposals.into_iter().flatten().collect()
 }
@@ -71,7 +75,7 @@ fn need_without(count: usize, mut needs: Vec<u64>) -> u64 {
 
 impl Proposal {
     /// Tries a limit on the clients that need more than it admits. Others are never denied.
-    fn new(traffic: &Traffic, counter: Counter, size: u64) -> Option<Self> {
+    fn new(traffic: &Traffic, counter: RequestCounter, size: u64) -> Option<Self> {
         let limit = counter.limit(size)?;
         let limits = Limits::builder().limit(LIMIT, limit.clone()).build().ok()?;
         let needs = traffic.clients.iter().zip(traffic.needs(counter));
@@ -107,7 +111,7 @@ impl Proposal {
 }
 
 /// How many requests of a client the crate's own limiter denies.
-fn denials(client: &Client, limits: &Limits) -> u64 {
+fn denials(client: &LogClient, limits: &Limits) -> u64 {
     let limiter = LogLimiter::new(limits.clone(), 1, HISTORY_BYTES);
     let transaction = Transaction::new(LIMIT, &client.id);
     let denied = client.times.iter().filter(|at| {

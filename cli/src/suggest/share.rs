@@ -4,12 +4,12 @@ use std::str::FromStr;
 
 /// A share in billionths.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Share(u64);
+pub(super) struct ClientShare(u64);
 
 /// All clients, in billionths.
 const WHOLE: u64 = 1_000_000_000;
 
-impl Share {
+impl ClientShare {
     /// Returns this share of a number, rounded down.
     pub(super) fn of(self, number: usize) -> usize {
         let part = number as u128 * u128::from(self.0) / u128::from(WHOLE);
@@ -21,7 +21,7 @@ impl Share {
     }
 }
 
-impl FromStr for Share {
+impl FromStr for ClientShare {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

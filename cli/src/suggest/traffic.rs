@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use anyhow::{Result, ensure};
 
-use super::counter::Counter;
+use super::counter::RequestCounter;
 use crate::clients::{hash, kept};
 
 /// The most clients of a log.
@@ -18,7 +18,7 @@ const MOST_REQUESTS: u64 = 50_000_000;
 pub(super) struct Traffic {
     /// The index of each client, by the hash of its id.
     indexes: HashMap<u64, usize>,
-    pub(super) clients: Vec<Client>,
+    pub(super) clients: Vec<LogClient>,
     pub(super) requests: u64,
     /// The instants of the first and the last request, in microseconds since the epoch.
     pub(super) first: u64,
@@ -26,7 +26,7 @@ pub(super) struct Traffic {
 }
 
 /// A client, and the instants of its requests in the order of time.
-pub(super) struct Client {
+pub(super) struct LogClient {
     pub(super) id: String,
     pub(super) times: Vec<u64>,
 }
@@ -39,7 +39,7 @@ impl Traffic {
         if index == next {
             let id = kept(id);
             let times = Vec::new();
-            self.clients.push(Client { id, times });
+            self.clients.push(LogClient { id, times });
         }
         self.clients[index].times.push(at);
         if self.requests == 0 {
@@ -55,7 +55,7 @@ impl Traffic {
     }
 
     /// What each client needs.
-    pub(super) fn needs(&self, counter: Counter) -> Vec<u64> {
+    pub(super) fn needs(&self, counter: RequestCounter) -> Vec<u64> {
         let clients = self.clients.iter();
         clients.map(|client| counter.need(&client.times)).collect()
     }
