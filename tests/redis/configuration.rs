@@ -11,7 +11,7 @@ use tollgate::{
 use crate::{
     PATIENCE, SERVER, TIMEOUT,
     load::{limits, reason, wait_until},
-    redis_support::{Port, Sentinels, Server},
+    redis_support::{Port, Reply, Sentinels, Server},
 };
 
 const AUTHORITY: &str = include_str!("../data/tls/ca.pem");
@@ -108,11 +108,18 @@ async fn settings_that_do_not_fit_are_refused() {
 
 /// Starts a server that asks clients for certificates, and returns the port for TLS.
 fn start_with_tls() -> (Server, Port) {
+    start_tls_with("ca", "server", &[])
+}
+
+/// Starts a server with an authority, a certificate and more options.
+fn start_tls_with(authority: &str, certificate: &str, more: &[&str]) -> (Server, Port) {
     let file = |name: &str| format!("{}/tests/data/tls/{name}", env!("CARGO_MANIFEST_DIR"));
-    let (ca, certificate, key) = (file("ca.pem"), file("server.pem"), file("server.key"));
+    let ca = file(&format!("{authority}.pem"));
+    let key = file(&format!("{certificate}.key"));
+    let certificate = file(&format!("{certificate}.pem"));
     let port = Port::claim();
     let number = port.number().to_string();
-    let server = Server::start_with(&[
+    let tls = [
         "--tls-port",
         &number,
         "--tls-ca-cert-file",
@@ -121,8 +128,8 @@ fn start_with_tls() -> (Server, Port) {
         &certificate,
         "--tls-key-file",
         &key,
-    ]);
-    (server, port)
+    ];
+    (Server::start_with(&[&tls, more].concat()), port)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -228,7 +235,7 @@ async fn password_of_sentinels_is_another_one_than_that_of_the_servers() {
         .password("wrong");
     for (builder, part) in [
         (builder(), "NOAUTH"),
-        (builder().sentinel_password("wrong"), "all sentinel nodes"),
+        (builder().sentinel_password("wrong"), "WRONGPASS"),
         (of_servers, "WRONGPASS"),
     ] {
         let error = connect(builder, Duration::from_secs(3))
@@ -269,4 +276,65 @@ async fn certificates_are_those_that_were_set() {
         })
         .await;
     }
+}
+
+/// A certificate for `localhost`, which is its own authority.
+const NAMED: &str = include_str!("../data/tls/named.pem");
+
+#[tokio::test]
+async fn address_that_a_certificate_does_not_have_is_an_error_with_a_remedy() {
+    let options = [
+        "--tls-auth-clients",
+        "no",
+        "--tls-cluster",
+        "yes",
+        "--cluster-enabled",
+        "yes",
+        "--cluster-announce-ip",
+        "127.0.0.1",
+    ];
+    let (server, port) = start_tls_with("named", "named", &options);
+    let slots = (0..1 << 14).map(|slot: u32| slot.to_string());
+    let add = ["CLUSTER", "ADDSLOTS"].map(str::to_owned).into_iter();
+    let add: Vec<_> = add.chain(slots).collect();
+    server.command(&add).expect_success();
+    let connect = async |scheme: &str, host: &str| {
+        let builder = RedisBackend::builder(format!("{scheme}://{host}:{}", port.number()));
+        let backend = builder.root_certificates(NAMED).build().unwrap();
+        let connected = timeout(PATIENCE, backend.connected(Duration::MAX)).await;
+        connected.expect("it is said at once")
+    };
+    connect("rediss", "localhost").await.unwrap();
+    for (scheme, host) in [("rediss", "127.0.0.1"), ("rediss-cluster", "localhost")] {
+        let error = connect(scheme, host).await.unwrap_err();
+        assert!(error.is_permanent(), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("cluster-preferred-endpoint-type hostname"),
+            "{text}"
+        );
+    }
+    let settings = [
+        ("cluster-announce-hostname", "localhost"),
+        ("cluster-preferred-endpoint-type", "hostname"),
+    ];
+    let set = settings.map(|(name, value)| server.command(&["CONFIG", "SET", name, value]));
+    // Redis 6.2 has no names.
+    if set.iter().all(Reply::is_ok) {
+        connect("rediss-cluster", "localhost").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn certificate_of_an_unknown_authority_is_an_error_with_a_remedy() {
+    let (_server, port) = start_tls_with("named", "named", &["--tls-auth-clients", "no"]);
+    let builder = RedisBackend::builder(format!("rediss://localhost:{}", port.number()));
+    let error = connect(builder.root_certificates(AUTHORITY), PATIENCE)
+        .await
+        .unwrap_err();
+    assert!(error.is_permanent(), "{error}");
+    assert!(
+        error.to_string().contains(".root_certificates()"),
+        "{error}"
+    );
 }

@@ -52,7 +52,7 @@ async fn first_decision_after_a_failover_is_right_if_nobody_has_called_meanwhile
     cluster.replica_of(old).command(&reset).expect_success();
     let new = cluster.fail_over(old);
     wait_for("the new master is connected", || {
-        !new.info("cmdstat_eval").is_empty()
+        !new.info("cmdstat_evalsha").is_empty()
     });
     assert_eq!(spend(&limiter, "one", &ids[..1]).await.ok(), Some(true));
     cluster.restart(old);

@@ -7,12 +7,14 @@ mod agreement;
 mod broken_keys;
 mod configuration;
 mod connection;
+mod credentials;
 mod docs;
 mod failover;
 mod grouping;
 mod load;
 mod operation;
 mod permits;
+mod proxies;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
 mod refusals;

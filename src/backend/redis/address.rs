@@ -1,12 +1,97 @@
 //! The URL of servers.
 
-use fred::types::config::{Config, ServerConfig};
+use std::{
+    fmt,
+    future::Future,
+    net::{IpAddr, Ipv6Addr},
+    path::Path,
+    pin::Pin,
+    slice,
+    sync::Arc,
+};
 
-use super::error::RedisError;
+use percent_encoding::percent_decode_str;
+use tokio_rustls::TlsConnector;
 
-/// Parses a URL. Returns the configuration, and whether the URL asks for TLS. Errors quote no part of the URL, because any part can
-/// be a misplaced password.
-pub(super) fn parse(url: &str) -> Result<(Config, bool), RedisError> {
+use super::{error::RedisError, protocol::Call};
+
+/// Where the servers are, and how to log in to them.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub(super) servers: ServerSet,
+    pub(super) login: Login,
+    /// Is asked for each connection, in place of the login.
+    pub(super) ask_login: Option<Arc<AskLogin>>,
+    pub(super) database: Option<u8>,
+    pub(super) tls: Option<TlsConnector>,
+    /// The call with which a server shows that it decides.
+    pub(super) probe: Arc<Call>,
+}
+
+/// The servers of a URL.
+#[derive(Clone)]
+pub(super) enum ServerSet {
+    One(ServerAddress),
+    Cluster(Vec<ServerAddress>),
+    Sentinels {
+        sentinels: Vec<ServerAddress>,
+        service: String,
+        login: Login,
+    },
+}
+
+/// A server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum ServerAddress {
+    Tcp { host: Arc<str>, port: u16 },
+    Unix(Arc<Path>),
+}
+
+/// A user, or the default one, and a password, without which there is no login. It has no `Debug`, because it holds a secret.
+#[derive(Clone, Default)]
+pub(super) struct Login {
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+}
+
+/// A function that returns a user and a password.
+pub(super) type AskLogin =
+    dyn Fn() -> Pin<Box<dyn Future<Output = Result<Login, RedisError>> + Send>> + Send + Sync;
+
+impl ServerSet {
+    /// Returns the servers of the URL.
+    pub(super) fn all(&self) -> &[ServerAddress] {
+        match self {
+            Self::One(server) => slice::from_ref(server),
+            Self::Cluster(servers) => servers,
+            Self::Sentinels { sentinels, .. } => sentinels,
+        }
+    }
+
+    pub(super) fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster(_))
+    }
+}
+
+impl ServerAddress {
+    pub(super) fn is_ip(&self) -> bool {
+        matches!(self, Self::Tcp { host, .. } if host.parse::<IpAddr>().is_ok())
+    }
+}
+
+impl fmt::Display for ServerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// Parses a URL. Returns the target, and whether the URL asks for TLS. Errors quote no part of the URL, because any part can be a
+/// misplaced password.
+pub(super) fn parse(url: &str, probe: Arc<Call>) -> Result<(Target, bool), RedisError> {
     let invalid = |problem: &str| {
         RedisError::Config(format!(
             "{problem}: use `redis://host:6379`, `redis-cluster://host:6379?node=other:6379`, \
@@ -17,8 +102,6 @@ pub(super) fn parse(url: &str) -> Result<(Config, bool), RedisError> {
     let (scheme, rest) = url
         .split_once("://")
         .ok_or_else(|| invalid("it has no scheme"))?;
-    // The URL is parsed without TLS, because fred would use the process's default cryptography provider for it. A process can have
-    // none, or two candidates.
     let plain = scheme.replacen("valkey", "redis", 1);
     let (plain, has_tls) = match plain.strip_prefix("rediss") {
         Some(kind) => (format!("redis{kind}"), true),
@@ -37,22 +120,111 @@ pub(super) fn parse(url: &str) -> Result<(Config, bool), RedisError> {
     };
     check_login(rest, plain == "redis+unix")?;
     check_query(rest, &plain, parameters)?;
-    let config = Config::from_url(&format!("{plain}://{rest}"));
-    // Replaces the messages of fred and of the crate `url`.
-    let problem = "its host, port, path or a parameter is missing or not valid";
-    let config = config.map_err(|_| invalid(problem))?;
-    match &config.server {
-        ServerConfig::Unix { path } if path.file_name().is_none() => Err(RedisError::config(
-            "it has no path to a socket: write it as `redis+unix:///path/to.sock`",
-        )),
-        ServerConfig::Clustered { .. } if rest.trim_end_matches('/').contains('/') => Err(
-            RedisError::config("a cluster has no databases: remove the path of its URL"),
-        ),
-        _ => Ok((config, has_tls)),
+    let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let path = path.trim_end_matches('/');
+    match &*plain {
+        "redis+unix" if path.is_empty() => {
+            return Err(RedisError::config(
+                "it has no path to a socket: write it as `redis+unix:///path/to.sock`",
+            ));
+        }
+        "redis-cluster" if !path.is_empty() => {
+            return Err(RedisError::config(
+                "a cluster has no databases: remove the path of its URL",
+            ));
+        }
+        _ => {}
     }
+    let target = target(&plain, authority, path, query, probe);
+    let problem = "its host, port, path or a parameter is missing or not valid";
+    Ok((target.ok_or_else(|| invalid(problem))?, has_tls))
 }
 
-/// Rejects a user or a password with reserved characters, which fred would read as something else.
+/// Reads the parts of a URL.
+fn target(
+    scheme: &str,
+    authority: &str,
+    path: &str,
+    query: &str,
+    probe: Arc<Call>,
+) -> Option<Target> {
+    let (login, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let (user, password) = login.split_once(':').unwrap_or((login, ""));
+    let text = |text: &str| Some(percent_decode_str(text).decode_utf8().ok()?.into_owned());
+    let some_text = |part: &str| text(part).map(|part| Some(part).filter(|part| !part.is_empty()));
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let values = |name| pairs.clone().filter(move |(found, _)| *found == name);
+    let value = |name| {
+        values(name)
+            .next()
+            .map_or(Some(None), |(_, value)| some_text(value))
+    };
+    let servers = |default_port| {
+        let nodes = values("node").map(|(_, node)| server(node, None));
+        let first = server(host, Some(default_port));
+        [first].into_iter().chain(nodes).collect::<Option<Vec<_>>>()
+    };
+    let mut database = None;
+    let servers = match scheme {
+        "redis+unix" => ServerSet::One(ServerAddress::Unix(Path::new(&text(path)?).into())),
+        "redis-cluster" => ServerSet::Cluster(servers(6379)?),
+        scheme => {
+            if let Some(number) = path.strip_prefix('/') {
+                database = Some(number.parse().ok()?);
+            }
+            if scheme == "redis" {
+                ServerSet::One(server(host, Some(6379))?)
+            } else {
+                ServerSet::Sentinels {
+                    sentinels: servers(26379)?,
+                    service: value("sentinelServiceName")??,
+                    login: Login {
+                        user: value("sentinelUsername")?,
+                        password: value("sentinelPassword")?,
+                    },
+                }
+            }
+        }
+    };
+    Some(Target {
+        servers,
+        login: Login {
+            user: some_text(user)?,
+            password: some_text(password)?,
+        },
+        ask_login: None,
+        database,
+        tls: None,
+        probe,
+    })
+}
+
+/// Reads a host and a port, which may be missing if there is a default.
+fn server(text: &str, default_port: Option<u16>) -> Option<ServerAddress> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(text) => {
+            let (host, rest) = text.split_once(']')?;
+            host.parse::<Ipv6Addr>().ok()?;
+            let port = rest.strip_prefix(':');
+            if port.is_none() && !rest.is_empty() {
+                return None;
+            }
+            (host, port)
+        }
+        None => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
+    let is_host = !host.is_empty() && host.bytes().all(is_of_host);
+    let port = port.map_or(default_port, |port| port.parse().ok())?;
+    let host = host.into();
+    is_host.then_some(ServerAddress::Tcp { host, port })
+}
+
+/// Rejects a user or a password with reserved characters, which would be read as something else.
 fn check_login(rest: &str, is_unix: bool) -> Result<(), RedisError> {
     let (authority, after) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let login = authority.rsplit_once('@').map(|(login, _)| login);
@@ -78,7 +250,7 @@ fn check_login(rest: &str, is_unix: bool) -> Result<(), RedisError> {
     }
 }
 
-/// Rejects the parts of a URL that fred would ignore: unknown parameters, and everything after a `#`.
+/// Rejects the parts of a URL that would be ignored: unknown parameters, and everything after a `#`.
 fn check_query(rest: &str, scheme: &str, known: &[&str]) -> Result<(), RedisError> {
     if rest.contains('#') {
         return Err(RedisError::config(

@@ -1,12 +1,17 @@
 //! The settings of a backend on Redis.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
-use fred::types::config::{Config, ServerConfig};
 use tokio::runtime::Handle;
 
 use super::{
-    RedisBackend, address, error::RedisError, home::HomeRuntime, keys::KeyForm, tls::TlsSettings,
+    RedisBackend,
+    address::{self, AskLogin, Login, ServerSet, Target},
+    error::RedisError,
+    home::HomeRuntime,
+    keys::KeyForm,
+    protocol::Call,
+    tls::TlsSettings,
 };
 use crate::metrics::StoreDurations;
 
@@ -19,6 +24,7 @@ pub struct RedisBackendBuilder {
     url: String,
     user: Option<String>,
     password: Option<String>,
+    ask_login: Option<Arc<AskLogin>>,
     sentinel_password: Option<String>,
     tls: TlsSettings,
     form: KeyForm,
@@ -31,6 +37,7 @@ impl RedisBackendBuilder {
             url,
             user: None,
             password: None,
+            ask_login: None,
             sentinel_password: None,
             tls: TlsSettings::default(),
             form: KeyForm::default(),
@@ -61,6 +68,49 @@ impl RedisBackendBuilder {
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
+        self
+    }
+
+    /// Sets a function that is asked for the user and the password of each connection, in place of fixed ones: for passwords that
+    /// are rotated, and for the tokens of cloud providers, which expire. Without a user, it returns `default`. The sentinels' own
+    /// password stays fixed.
+    ///
+    /// A connection that is open stays open when its password changes. A server that ends it is connected again at once, with what
+    /// the function returns then. It should return within half a second: decisions fail meanwhile. A function that obtains tokens
+    /// keeps the last one until shortly before its end.
+    ///
+    /// ```no_run
+    /// use std::io;
+    /// use tollgate::RedisBackend;
+    ///
+    /// # fn example() -> Result<(), tollgate::backend::redis::RedisError> {
+    /// let redis = RedisBackend::builder("rediss://buckets:6379")
+    ///     .credentials(|| async {
+    ///         let password = tokio::fs::read_to_string("/run/secrets/redis").await?;
+    ///         Ok::<_, io::Error>(("tollgate".to_owned(), password))
+    ///     })
+    ///     .build()?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn credentials<F, A, E>(mut self, ask: F) -> Self
+    where
+        F: Fn() -> A + Send + Sync + 'static,
+        A: Future<Output = Result<(String, String), E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.ask_login = Some(Arc::new(move || {
+            let asked = ask();
+            Box::pin(async {
+                let (user, password) = asked
+                    .await
+                    .map_err(|error| RedisError::Credentials(error.into().into()))?;
+                Ok(Login {
+                    user: Some(user),
+                    password: Some(password),
+                })
+            })
+        }));
         self
     }
 
@@ -122,7 +172,7 @@ impl RedisBackendBuilder {
                 "the timeout is 0: use, for example, 250 ms",
             ));
         }
-        let home = Arc::new(HomeRuntime::new(self.config()?, self.form));
+        let home = Arc::new(HomeRuntime::new(self.target()?, self.form));
         // Outside of a runtime, the first decision connects.
         if let Ok(runtime) = Handle::try_current() {
             home.begin(&runtime);
@@ -134,29 +184,28 @@ impl RedisBackendBuilder {
         })
     }
 
-    /// Returns the configuration of a client of the servers.
-    fn config(&self) -> Result<Config, RedisError> {
-        let (mut config, has_tls) = address::parse(&self.url)?;
+    fn target(&self) -> Result<Target, RedisError> {
+        let probe = Arc::new(Call::probe(&self.form));
+        let (mut target, has_tls) = address::parse(&self.url, probe)?;
         if has_tls {
-            config.tls = Some(self.tls.connector()?);
+            target.tls = Some(self.tls.connector()?);
         } else if !self.tls.is_default() {
             return Err(RedisError::config(
                 "it has certificates, but its URL is without TLS: use `rediss://`, `rediss-cluster://` or `rediss-sentinel://`",
             ));
         }
         if self.sentinel_password.is_some() {
-            let ServerConfig::Sentinel { password, .. } = &mut config.server else {
+            let ServerSet::Sentinels { login, .. } = &mut target.servers else {
                 return Err(RedisError::config(
                     "there are no sentinels: leave out `sentinel_password`, or use `redis-sentinel://`",
                 ));
             };
-            password.clone_from(&self.sentinel_password);
+            login.password.clone_from(&self.sentinel_password);
         }
-        config.username = self.user.clone().or(config.username);
-        config.password = self.password.clone().or(config.password);
-        // Without this, fred would wait for a server that is not running yet.
-        config.fail_fast = true;
-        Ok(config)
+        target.login.user = self.user.clone().or(target.login.user);
+        target.login.password = self.password.clone().or(target.login.password);
+        target.ask_login.clone_from(&self.ask_login);
+        Ok(target)
     }
 }
 

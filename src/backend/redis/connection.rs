@@ -1,23 +1,19 @@
-//! Hides fred behind three functions: connect, send, and wait for the end. Each connection has its own fred client, which never
-//! reconnects. If it did, fred would resend commands, would not notice a silent server while commands are sent to it, and would
-//! never answer a command that is sent right after a connection has ended.
+//! Connects to a server: finds it, logs in, and lets it decide about a bucket that nobody has. A connection is never repaired, and
+//! a command is never sent again.
 
-use std::{iter, sync::LazyLock, time::Duration};
+use std::{io, iter, sync::LazyLock, time::Duration};
 
-use fred::{
-    clients::Client,
-    error::{Error, ErrorKind},
-    interfaces::ClientLike,
-    types::{
-        ClusterHash, ConnectHandle, CustomCommand, Value,
-        config::{Config, ConnectionConfig, Options, ServerConfig, TcpConfig},
-    },
-    util::sha1_hash,
-};
-use futures_util::future::{self, OptionFuture};
+use sha1_smol::Sha1;
 use tokio::{net::TcpStream, time};
+use tokio_rustls::rustls;
 
-use super::{error::RedisError, protocol};
+use super::{
+    address::{Login, ServerAddress, ServerSet, Target},
+    error::{CommandFailure, Failure, RedisError},
+    protocol,
+    resp::RedisValue,
+    wire::{ConnectionTask, Wire},
+};
 
 /// The script that decides on the server: the driver, and within it the arithmetic of each algorithm, which is in its folder.
 pub(super) const SCRIPT: &str = concat!(
@@ -32,7 +28,7 @@ pub(super) const SCRIPT: &str = concat!(
 );
 
 /// The hash with which `EVALSHA` names the script.
-pub(super) static SHA: LazyLock<String> = LazyLock::new(|| sha1_hash(SCRIPT));
+pub(super) static SHA: LazyLock<String> = LazyLock::new(|| Sha1::from(SCRIPT).hexdigest());
 
 /// The longest time for connecting to one server or sentinel, and for commands other than decisions.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
@@ -40,118 +36,236 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 /// The longest that connecting may take in total, including several sentinels.
 const CONNECTING: Duration = Duration::from_secs(5);
 
-/// An open connection.
+/// An open connection to a server that decides.
 #[derive(Clone)]
-pub(super) struct Connection(Client);
-
-/// The task that serves a connection, which ends when this is dropped.
-pub(super) struct ConnectionTask(ConnectHandle);
+pub(super) struct Connection(Wire);
 
 impl Connection {
-    /// Connects, once, and runs the script without a batch. That loads it, and shows whether the user may run it.
-    pub(super) async fn open(config: &Config) -> Result<(Self, ConnectionTask), RedisError> {
-        let settings = ConnectionConfig {
-            connection_timeout: PATIENCE,
-            internal_command_timeout: PATIENCE,
-            max_command_attempts: 1,
-            // No bound, because a link has one of its own. When fred reaches this one, it stops sending.
-            max_command_buffer_len: 0,
-            tcp: TcpConfig {
-                nodelay: Some(true),
-                ..TcpConfig::default()
-            },
-            // For such errors, fred would end the connection, and so fail other calls.
-            reconnect_errors: Vec::new(),
-            ..ConnectionConfig::default()
-        };
-        let client = Client::new(config.clone(), None, Some(settings), None);
-        let mut task = ConnectionTask(client.connect());
-        let connected = tokio::select! {
-            connected = time::timeout(CONNECTING, client.wait_for_connect()) => connected.unwrap_or_else(|_| {
-                Err(Error::new(ErrorKind::Timeout, "it takes too long to connect"))
-            }),
-            error = task.ended() => Err(error),
-        };
-        if let Err(error) = connected {
-            return Err(match other_protocol(config).await {
+    /// Connects once, and lets the server decide about a bucket that nobody has. That loads the script, and shows whether the user
+    /// may run it.
+    pub(super) async fn open(target: &Target) -> Result<(Self, ConnectionTask), RedisError> {
+        let opened = time::timeout(CONNECTING, Self::find(target));
+        let opened = opened.await;
+        let opened =
+            opened.unwrap_or_else(|_| Err(RedisError::ended("it takes too long to connect")));
+        match opened {
+            Err(RedisError::Disconnected(reason)) => Err(match other_protocol(target).await {
                 Some(mistake) => RedisError::config(mistake),
-                None => RedisError::disconnected(&error, &config.server),
-            });
+                None => RedisError::Disconnected(reason),
+            }),
+            opened => opened,
         }
-        let connection = Self(client);
-        let run = protocol::encode(SCRIPT, iter::empty());
-        let run = connection.send("EVAL", run, false, PATIENCE).await;
-        run.map_err(|error| RedisError::disconnected(&error, &config.server))?;
-        Ok((connection, task))
+    }
+
+    async fn find(target: &Target) -> Result<(Self, ConnectionTask), RedisError> {
+        let server = match &target.servers {
+            ServerSet::One(server) => server.clone(),
+            ServerSet::Cluster(servers) => servers[0].clone(),
+            ServerSet::Sentinels { .. } => master(target).await?,
+        };
+        let asked = match &target.ask_login {
+            Some(ask) => Some(ask().await?),
+            None => None,
+        };
+        let mut opening = Opening::new(&server, target).await?;
+        opening
+            .log_in(asked.as_ref().unwrap_or(&target.login))
+            .await?;
+        if let Some(database) = target.database {
+            let database = RedisValue::Integer(database.into());
+            opening.command("SELECT", &[database]).await?;
+        }
+        opening.probe().await?;
+        Ok((Self(opening.wire), opening.ending))
     }
 
     /// Sends a command once, without delay. If `asking`, the command is for a slot that the server is importing.
     pub(super) fn send(
         &self,
         command: &'static str,
-        arguments: Vec<Value>,
+        arguments: &[RedisValue],
         asking: bool,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Value, Error>> + Send + use<> {
-        let once = Options {
-            max_attempts: Some(1),
-            // Zero would mean no timeout.
-            timeout: Some(timeout.max(Duration::from_micros(1))),
-            fail_fast: true,
-            ..Options::default()
-        };
-        let client = self.0.with_options(&once);
-        async move {
-            let custom = |name, arguments: Vec<Value>| {
-                let command = CustomCommand::new_static(name, ClusterHash::FirstKey, false);
-                client.custom::<Value, _>(command, arguments)
-            };
-            // Both commands are sent at their first poll, so no other command of the link comes between them.
-            let asked = OptionFuture::from(asking.then(|| custom("ASKING", Vec::new())));
-            let (_, reply) = future::join(asked, custom(command, arguments)).await;
-            reply
-        }
+    ) -> impl Future<Output = Result<RedisValue, CommandFailure>> + Send + use<> {
+        self.0.send(command, arguments, asking, timeout)
     }
 }
 
-impl ConnectionTask {
-    /// Waits until the connection ends, and returns the reason.
-    pub(super) async fn ended(&mut self) -> Error {
-        match (&mut self.0).await {
-            Ok(Err(error)) => error,
-            _ => Error::new(ErrorKind::Canceled, "the connection was closed"),
-        }
-    }
-}
-
-impl Drop for ConnectionTask {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// Finds out whether the first server expects TLS and gets none, or the other way round. fred cannot tell, because the server's
-/// answer then is of another protocol.
-async fn other_protocol(config: &Config) -> Option<&'static str> {
-    let server = match &config.server {
-        ServerConfig::Unix { .. } => return None,
-        servers => servers.hosts().into_iter().next()?,
+/// Asks one sentinel after the other for the master.
+async fn master(target: &Target) -> Result<ServerAddress, RedisError> {
+    let ServerSet::Sentinels {
+        sentinels,
+        service,
+        login,
+    } = &target.servers
+    else {
+        return Err(RedisError::config("there are no sentinels"));
     };
-    let probe: &[u8] = match &config.tls {
+    let mut trouble = RedisError::Timeout;
+    for sentinel in sentinels {
+        match ask_sentinel(sentinel, target, login, service).await {
+            Ok(RedisValue::Nothing) => {
+                return Err(RedisError::config(
+                    "the sentinel has no service of this name: write the name of its `sentinel monitor` as `sentinelServiceName`",
+                ));
+            }
+            Ok(found) => {
+                let parts = found.as_array().unwrap_or_default();
+                if let [host, port] = parts
+                    && let (Some(host), Some(Ok(port))) =
+                        (host.as_str(), port.as_str().map(str::parse))
+                {
+                    let host = host.into();
+                    return Ok(ServerAddress::Tcp { host, port });
+                }
+                trouble = RedisError::Garbled(format!("{found:?}"));
+            }
+            Err(error) => trouble = error,
+        }
+    }
+    Err(trouble)
+}
+
+async fn ask_sentinel(
+    sentinel: &ServerAddress,
+    target: &Target,
+    login: &Login,
+    service: &str,
+) -> Result<RedisValue, RedisError> {
+    let mut opening = Opening::new(sentinel, target).await?;
+    opening.log_in(login).await?;
+    let question = [
+        RedisValue::from_static_str("get-master-addr-by-name"),
+        service.to_owned().into(),
+    ];
+    opening.command("SENTINEL", &question).await
+}
+
+/// A connection that is not ready yet.
+struct Opening<'a> {
+    target: &'a Target,
+    wire: Wire,
+    ending: ConnectionTask,
+}
+
+impl<'a> Opening<'a> {
+    async fn new(server: &ServerAddress, target: &'a Target) -> Result<Self, RedisError> {
+        let opened = time::timeout(PATIENCE, Wire::open(server, target.tls.as_ref())).await;
+        let opened = opened.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let (wire, ending) = opened.map_err(|error| unreachable_server(&error, server))?;
+        Ok(Self {
+            target,
+            wire,
+            ending,
+        })
+    }
+
+    /// Sends a command, and names it if it is refused.
+    async fn command(
+        &mut self,
+        name: &'static str,
+        arguments: &[RedisValue],
+    ) -> Result<RedisValue, RedisError> {
+        match self.wire.send(name, arguments, false, PATIENCE).await {
+            Ok(reply) => Ok(reply),
+            Err(CommandFailure::Ended) => {
+                let reason = self.ending.ended().await;
+                Err(RedisError::ended(&format!(
+                    "{reason}, after the command `{name}`"
+                )))
+            }
+            Err(failure) => Err(RedisError::connecting(&failure, name, &self.target.servers)),
+        }
+    }
+
+    async fn log_in(&mut self, login: &Login) -> Result<(), RedisError> {
+        let Some(password) = login.password.clone() else {
+            return Ok(());
+        };
+        let arguments: Vec<_> = login
+            .user
+            .clone()
+            .into_iter()
+            .chain([password])
+            .map(RedisValue::from)
+            .collect();
+        self.command("AUTH", &arguments).await.map(drop)
+    }
+
+    /// Runs the script on a bucket that nobody has, by a time of our own. Another master of a cluster may have its slot, and a
+    /// server that takes no writes for now says so to those who decide.
+    async fn probe(&mut self) -> Result<(), RedisError> {
+        // The script itself is too long for a server that waits for a password.
+        let run = match self.run("EVALSHA", &SHA).await {
+            Err(error) if error.code() == Some("NOSCRIPT") => self.run("EVAL", SCRIPT).await,
+            run => run,
+        };
+        let Err(error) = run else {
+            return Ok(());
+        };
+        let is_cluster = self.target.servers.is_cluster();
+        match error.code() {
+            Some("MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN") if is_cluster => Ok(()),
+            Some("MOVED" | "ASK") => Err(RedisError::config(
+                "this is a cluster: use `redis-cluster://`",
+            )),
+            Some("OOM" | "MISCONF" | "NOREPLICAS") => Ok(()),
+            _ => Err(error),
+        }
+    }
+
+    async fn run(&mut self, command: &'static str, script: &'static str) -> Result<(), RedisError> {
+        let arguments = protocol::encode(script, iter::once(&*self.target.probe));
+        let reply = self.command(command, &arguments).await?;
+        match protocol::decode(&reply, 1).and_then(|mut one| one.pop()) {
+            Some(Ok(_)) => Ok(()),
+            Some(Err(Failure::NotDone(error) | Failure::Unknown(error))) => Err(error),
+            _ => Err(RedisError::Garbled(format!("{reply:?}"))),
+        }
+    }
+}
+
+/// Creates the error for a server that cannot be reached. Certificates are the most common mistake.
+fn unreachable_server(error: &io::Error, server: &ServerAddress) -> RedisError {
+    use rustls::{CertificateError, Error::InvalidCertificate};
+
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    let remedy = match inner {
+        Some(InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        )) if server.is_ip() => {
+            "if the URL has this address, write the server's name; if the servers announce it, let them announce their names, by \
+             `cluster-announce-hostname` and `cluster-preferred-endpoint-type hostname` or, with sentinels, by \
+             `replica-announce-ip`, `sentinel resolve-hostnames yes` and `sentinel announce-hostnames yes`"
+        }
+        Some(InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            "set the authority that has signed the certificate, with `.root_certificates()`"
+        }
+        _ => return RedisError::ended(&error.to_string()),
+    };
+    RedisError::Config(format!("TLS with {server}: {error}: {remedy}"))
+}
+
+/// Finds out whether the first server expects TLS and gets none, or the other way round.
+async fn other_protocol(target: &Target) -> Option<&'static str> {
+    let ServerAddress::Tcp { host, port } = target.servers.all().first()? else {
+        return None;
+    };
+    let probe: &[u8] = match &target.tls {
         Some(_) => b"PING\r\n",
         // An empty handshake. A server with TLS answers it with an alert, and a server without closes the connection.
         None => &[0x16, 3, 1, 0, 4, 1, 0, 0, 0],
     };
     let mut first = [0];
     let answer = async {
-        let stream = TcpStream::connect((&*server.host, server.port)).await?;
+        let stream = TcpStream::connect((&**host, *port)).await?;
         stream.writable().await?;
         stream.try_write(probe)?;
         stream.readable().await?;
         stream.try_read(&mut first)
     };
     time::timeout(PATIENCE, answer).await.ok()?.ok()?;
-    match (first[0], &config.tls) {
+    match (first[0], &target.tls) {
         (b'+' | b'-', Some(_)) => {
             Some("the server is without TLS: use `redis://`, without the second `s`")
         }

@@ -1,18 +1,15 @@
 //! Errors of Redis, and their meaning for a decision.
 
-use std::fmt;
+use std::{error, fmt, sync::Arc};
 
-use fred::{
-    error::{Error, ErrorKind},
-    types::config::ServerConfig,
-};
-use thiserror::Error as ThisError;
+use thiserror::Error;
 
+use super::address::{ServerAddress, ServerSet};
 use crate::{backend::BackendError, message::debug_is_message};
 
 /// An error of Redis. It is the source of a [`BackendError::Unavailable`], a [`BackendError::NotDone`] or a
 /// [`BackendError::Undecidable`]. The [guide](crate::guide::redis#when-redis-fails) has examples.
-#[derive(Clone, ThisError)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum RedisError {
     /// There was no answer in time. The charge may have been made.
@@ -30,10 +27,20 @@ pub enum RedisError {
     /// A batch of so many transactions does not fit into one command of Redis. Nothing was sent.
     #[error("a batch of {0} transactions is too large for one command of Redis: split it")]
     TooLarge(usize),
-    /// Redis answered with an error, and nothing was charged. `CLUSTERDOWN` may be the answer to an earlier call, because it ends
-    /// the connection, and fails all calls that wait on it.
+    /// Redis answered with an error, and nothing was charged.
     #[error("Redis refused: {0}")]
     Refused(String),
+    /// The server, or a proxy in front of it, does not execute a command that tollgate needs. Nothing was charged.
+    #[error("Redis, or a proxy in front of it, refused the command `{command}`: {reply}")]
+    RefusedCommand {
+        /// The name of the command.
+        command: &'static str,
+        /// The answer, and what to change.
+        reply: String,
+    },
+    /// The [function for credentials](super::RedisBackendBuilder::credentials) failed.
+    #[error("the function for credentials failed")]
+    Credentials(#[source] Arc<dyn error::Error + Send + Sync>),
     /// The answer does not come from the script.
     #[error(
         "Redis gave an unexpected answer, {0}: check that all processes that share these buckets run the same version of \
@@ -63,26 +70,56 @@ impl RedisError {
         Self::Config(problem.to_owned())
     }
 
-    /// Creates the error for an error of the client.
-    pub(super) fn of(error: &Error) -> Self {
-        let reply = error.details();
-        match (mistake(reply), error.kind()) {
-            (Some(mistake), _) => Self::config(mistake),
-            (None, ErrorKind::Timeout) => Self::Timeout,
-            (None, _) if is_code(code(reply)) => Self::refused(reply),
-            (None, ErrorKind::Config | ErrorKind::Url) => Self::config(reply),
-            (None, _) => Self::Disconnected(reply.to_owned()),
+    /// Creates the error for a command that has failed while a connection was made to these servers.
+    pub(super) fn connecting(
+        failure: &CommandFailure,
+        command: &'static str,
+        servers: &ServerSet,
+    ) -> Self {
+        let CommandFailure::Refused(reply) = failure else {
+            return Self::of(failure);
+        };
+        let remedy = login_remedy(reply, servers);
+        match (remedy, mistake(reply)) {
+            (Some(remedy), _) => Self::Refused(format!("{reply} ({remedy})")),
+            (None, Some(mistake)) => Self::config(mistake),
+            (None, None) if code(reply) == "ERR" || !is_code(code(reply)) => {
+                Self::refused_command(command, reply)
+            }
+            (None, None) => Self::refused(reply),
         }
     }
 
-    /// Creates the error for a connection that has ended, or could not be made to these servers.
-    pub(super) fn disconnected(error: &Error, servers: &ServerConfig) -> Self {
-        let reason = error.details();
-        let text = with_remedy(reason, Some(servers));
-        match Self::of(error) {
-            Self::Refused(_) => Self::Refused(text),
-            Self::Timeout | Self::Disconnected(_) => Self::Disconnected(text),
-            error => error,
+    /// Creates the error for a command that has failed.
+    pub(super) fn of(failure: &CommandFailure) -> Self {
+        match failure {
+            CommandFailure::Refused(reply) => match (mistake(reply), code(reply)) {
+                (Some(mistake), _) => Self::config(mistake),
+                (None, "NOTIME") => Self::refused_command("TIME", &reply["NOTIME ".len()..]),
+                (None, _) => Self::refused(reply),
+            },
+            CommandFailure::Timeout => Self::Timeout,
+            CommandFailure::Ended => Self::ended("it was closed"),
+        }
+    }
+
+    fn refused_command(command: &'static str, reply: &str) -> Self {
+        let remedy = match command {
+            "TIME" => {
+                "allow it, or use the process's clock: `limiter.with_clock(SystemClock::new())`"
+            }
+            "EVAL" | "EVALSHA" => {
+                "it must run scripts: connect to the server itself; if this is a sentinel, use `redis-sentinel://`"
+            }
+            "AUTH" => "leave out the password, or set one on the server",
+            "SELECT" => "leave out the database in the URL",
+            _ => {
+                "connect to the servers themselves; if this is a proxy in front of a cluster, use `redis://`"
+            }
+        };
+        Self::RefusedCommand {
+            command,
+            reply: format!("{reply} ({remedy})"),
         }
     }
 
@@ -93,30 +130,33 @@ impl RedisError {
 
     /// Creates the error for an error answer of Redis, with a remedy.
     pub(super) fn refused(reply: &str) -> Self {
-        Self::Refused(with_remedy(reply, None))
+        let remedy = remedy(code(reply)).map(|remedy| format!("{reply} ({remedy})"));
+        Self::Refused(remedy.unwrap_or_else(|| reply.to_owned()))
+    }
+
+    /// Returns the code of the server's answer, if that is the reason.
+    pub(super) fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused(reply) => Some(code(reply)),
+            _ => None,
+        }
     }
 
     /// Returns whether a server refused to write because it is a replica. This happens after a failover, and the client then
     /// looks for the new master.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
-        matches!(self, Self::Refused(text) if code(text) == "READONLY")
+        self.code() == Some("READONLY")
     }
 
     /// Returns whether waiting will not help, for example because the password is wrong or the server is of another kind.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
         match self {
-            Self::Config(_) => true,
-            Self::Refused(text) => matches!(code(text), "NOAUTH" | "WRONGPASS" | "NOPERM"),
-            _ => false,
+            Self::Config(_) | Self::RefusedCommand { .. } => true,
+            error => matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM")),
         }
     }
-}
-
-fn with_remedy(reply: &str, servers: Option<&ServerConfig>) -> String {
-    let remedy = remedy(reply, servers);
-    remedy.map_or_else(|| reply.to_owned(), |remedy| format!("{reply} ({remedy})"))
 }
 
 fn is_code(word: &str) -> bool {
@@ -145,46 +185,53 @@ fn mistake(reply: &str) -> Option<&'static str> {
     Some(match reply {
         _ if reply.contains("cluster support disabled") => "this is no cluster: use `redis://`",
         _ if reply.contains("unknown command 'SENTINEL'") => "this is no sentinel: use `redis://`",
-        // fred's message for a service that the sentinel does not have.
-        _ if reply.contains("Missing primary address") => {
-            "the sentinel has no service of this name: write the name of its `sentinel monitor` as `sentinelServiceName`"
+        _ => return None,
+    })
+}
+
+/// Returns what to change if servers refuse the login, or its absence.
+fn login_remedy(reply: &str, servers: &ServerSet) -> Option<&'static str> {
+    Some(match (code(reply), servers) {
+        ("NOAUTH" | "WRONGPASS", ServerSet::Sentinels { .. }) => SENTINELS,
+        ("NOAUTH" | "WRONGPASS", ServerSet::One(ServerAddress::Unix(_))) => {
+            "write the user and the password as `redis+unix://user:password@unix/path/to.sock`, or use `.password()`"
         }
         _ => return None,
     })
 }
 
 /// Returns what to change if the configuration of a client or a server has caused the error.
-fn remedy(reply: &str, servers: Option<&ServerConfig>) -> Option<&'static str> {
-    Some(match (code(reply), servers) {
-        ("NOAUTH" | "WRONGPASS", Some(ServerConfig::Sentinel { .. })) => SENTINELS,
-        (_, Some(ServerConfig::Sentinel { .. })) if reply.contains("all sentinel nodes") => {
-            SENTINELS
-        }
-        ("NOAUTH" | "WRONGPASS", Some(ServerConfig::Unix { .. })) => {
-            "write the user and the password as `redis+unix://user:password@unix/path/to.sock`, or use `.password()`"
-        }
-        ("NOAUTH", _) => {
+fn remedy(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "NOAUTH" => {
             "put the password in the URL, as `redis://:password@host`, or use `.password()`"
         }
-        ("WRONGPASS", _) => "check the user and the password in the URL",
-        ("NOPERM", _) => {
-            "allow the user `+eval +evalsha +time +get +set +append +pttl +pexpire +del +ping +client|id +info` on these \
-             keys, and `+select` for a database"
+        "WRONGPASS" => "check the user and the password in the URL",
+        "NOPERM" => {
+            "allow the user `+eval +evalsha +time +get +set +append +pttl +pexpire +del` on these keys, and `+select` for a \
+             database"
         }
-        ("OOM", _) => "the server is out of memory: raise `maxmemory`",
-        ("NOREPLICAS", _) => "start the master's replicas, or lower `min-replicas-to-write`",
-        ("MISCONF", _) => {
+        "OOM" => "the server is out of memory: raise `maxmemory`",
+        "NOREPLICAS" => "start the master's replicas, or lower `min-replicas-to-write`",
+        "MISCONF" => {
             "the server cannot save its data: free its disk, or look for the reason in its log"
         }
-        ("MOVED" | "ASK" | "CROSSSLOT", _) => "this is a cluster: use `redis-cluster://`",
-        ("READONLY", _) => {
+        "MOVED" | "ASK" | "CROSSSLOT" => "this is a cluster: use `redis-cluster://`",
+        "READONLY" => {
             "if this lasts, name the master, or use `redis-sentinel://` or `redis-cluster://`"
-        }
-        _ if reply.contains("unknown command 'EVAL") => {
-            "it runs no scripts: if this is a sentinel, use `redis-sentinel://`"
         }
         _ => return None,
     })
+}
+
+/// Why a command has no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum CommandFailure {
+    /// The server answered with an error.
+    Refused(String),
+    Timeout,
+    /// The connection ended before the answer.
+    Ended,
 }
 
 /// The reason why a call has not led to a decision.
@@ -308,23 +355,23 @@ impl From<RedisError> for Failure {
     }
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        let reply = error.details();
+impl From<CommandFailure> for Failure {
+    fn from(failure: CommandFailure) -> Self {
+        let error = RedisError::of(&failure);
+        let CommandFailure::Refused(reply) = failure else {
+            return Self::Unknown(error);
+        };
         let (first, rest) = reply.split_once(' ').unwrap_or_default();
         let read = match first {
             "TRYAGAIN" => Some(Self::TryAgain),
             "MOVED" | "ASK" => redirected(rest, first == "ASK"),
             _ => None,
         };
-        // These errors do not say that nothing was charged. An error within the script can follow its first write, and an error
-        // that ends the connection fails all calls that wait on it.
-        let is_unknown = match code(reply) {
-            "CLUSTERDOWN" => true,
+        // An error within the script can come after its writes.
+        let is_unknown = match code(&reply) {
             "ERR" => reply.contains("user_script"),
             code => !is_code(code),
         };
-        let error = RedisError::of(&error);
         read.unwrap_or(if is_unknown {
             Self::Unknown(error)
         } else {

@@ -20,7 +20,10 @@
 -- A client's clock may differ from the server's, so keys that are written by it live ten minutes longer (in milliseconds).
 local now, grace = tonumber(ARGV[1]), 600000
 if now < 0 then
-  local time = redis.call('TIME')
+  local time = redis.pcall('TIME')
+  if time.err then
+    return redis.error_reply('NOTIME ' .. time.err)
+  end
   now, grace = time[1] * 1000000 + time[2], 0
 end
 

@@ -2,11 +2,10 @@
 
 use std::{future, sync::Arc, time::Duration};
 
-use fred::types::config::Config;
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, time};
 
-use super::{error::RedisError, keys::KeyForm, servers::Servers};
+use super::{address::Target, error::RedisError, keys::KeyForm, servers::Servers};
 use crate::task::runtime_with_timer;
 
 /// If a runtime starts no task for this long, it counts as standing still.
@@ -18,15 +17,15 @@ const STANDSTILL: Duration = Duration::from_millis(20);
 /// runtime first lets this one start a task. If the task does not start, the decision's own runtime connects anew, and becomes the
 /// runtime of the backend.
 pub(super) struct HomeRuntime {
-    config: Config,
+    target: Target,
     pub(super) form: KeyForm,
     servers: Mutex<Option<Arc<Servers>>>,
 }
 
 impl HomeRuntime {
-    pub(super) fn new(config: Config, form: KeyForm) -> Self {
+    pub(super) fn new(target: Target, form: KeyForm) -> Self {
         Self {
-            config,
+            target,
             form,
             servers: Mutex::default(),
         }
@@ -39,7 +38,7 @@ impl HomeRuntime {
 
     /// Returns the servers. If they have no runtime yet, they start in this one.
     pub(super) fn begin(&self, runtime: &Handle) -> Arc<Servers> {
-        let start = || Servers::start(self.config.clone(), self.form.clone(), runtime.clone());
+        let start = || Servers::start(self.target.clone(), self.form.clone(), runtime.clone());
         Arc::clone(self.servers.lock().get_or_insert_with(start))
     }
 
@@ -74,6 +73,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::backend::redis::{address, protocol::Call};
 
     fn runtime() -> Runtime {
         let mut builder = Builder::new_current_thread();
@@ -82,7 +82,10 @@ mod tests {
 
     /// Returns a backend that was used in the first of two runtimes.
     fn used() -> (Arc<HomeRuntime>, [Runtime; 2]) {
-        let home = Arc::new(HomeRuntime::new(Config::default(), KeyForm::default()));
+        let form = KeyForm::default();
+        let probe = Arc::new(Call::probe(&form));
+        let (target, _) = address::parse("redis://127.0.0.1:1", probe).unwrap();
+        let home = Arc::new(HomeRuntime::new(target, form));
         let runtimes = [runtime(), runtime()];
         runtimes[0].block_on(home.servers()).unwrap();
         (home, runtimes)

@@ -22,18 +22,7 @@ use std::{
     time::Duration,
 };
 
-use fred::{
-    error::{Error, ErrorKind},
-    types::{
-        Value,
-        config::{Config, Server, ServerConfig},
-    },
-};
-use futures_util::{
-    FutureExt, StreamExt,
-    future::{self, BoxFuture},
-    stream::FuturesUnordered,
-};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::{
     runtime::Handle,
     sync::{mpsc, oneshot, watch},
@@ -42,10 +31,13 @@ use tokio::{
 };
 
 use super::{
-    connection::{Connection, ConnectionTask, SCRIPT, SHA},
-    error::{Failure, RedisError},
+    address::{ServerAddress, ServerSet, Target},
+    connection::{Connection, SCRIPT, SHA},
+    error::{CommandFailure, Failure, RedisError},
     protocol::{self, Call, Reply},
+    resp::RedisValue,
     waiting::{LARGE, MOST_TOGETHER, WaitingCall, answer_all, together, weight},
+    wire::ConnectionTask,
 };
 use crate::{backend::breaker::Breaker, random};
 
@@ -67,7 +59,7 @@ pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 
 /// A client of one server. Its task ends when this is dropped.
 pub(super) struct Link {
-    pub(super) server: Server,
+    pub(super) server: ServerAddress,
     inbox: mpsc::Sender<WaitingCall>,
     status: watch::Receiver<ConnectionStatus>,
     breaker: Breaker,
@@ -82,7 +74,7 @@ enum ConnectionStatus {
 impl Link {
     /// Starts to connect, in a runtime. `on_loss` is called each time that a connection has ended or could not be made.
     pub(super) fn new(
-        config: Config,
+        target: Target,
         runtime: &Handle,
         on_loss: impl Fn() + Send + 'static,
     ) -> Self {
@@ -90,13 +82,13 @@ impl Link {
         let (status, receiver) = watch::channel(ConnectionStatus::Connecting);
         let breaker = Breaker::default();
         let link = Self {
-            server: config.server.hosts().swap_remove(0),
+            server: target.servers.all()[0].clone(),
             inbox: sender,
             status: receiver,
             breaker: breaker.clone(),
         };
         let link_task = LinkTask {
-            config,
+            target,
             status,
             breaker,
             on_loss: Box::new(on_loss),
@@ -186,11 +178,11 @@ impl Link {
 }
 
 /// The calls of one command, and the answer to it.
-type AnsweredCommand = (Vec<WaitingCall>, Result<Value, Error>);
+type AnsweredCommand = (Vec<WaitingCall>, Result<RedisValue, CommandFailure>);
 
 /// The task of a link.
 struct LinkTask {
-    config: Config,
+    target: Target,
     status: watch::Sender<ConnectionStatus>,
     breaker: Breaker,
     on_loss: Box<dyn Fn() + Send>,
@@ -209,7 +201,7 @@ impl LinkTask {
         while !self.inbox.is_closed() {
             let pause = RECONNECT_DELAY + Duration::from_micros(random::number() % 50_000);
             let next = Instant::now() + pause;
-            let error = match Connection::open(&self.config).await {
+            let error = match Connection::open(&self.target).await {
                 Ok((connection, connection_task)) => {
                     self.breaker.close();
                     let status = ConnectionStatus::Connected(connection.clone());
@@ -223,8 +215,8 @@ impl LinkTask {
             };
             tracing::debug!(%error, "a connection to Redis has ended, or could not be made");
             self.fail(&error);
-            if let ServerConfig::Sentinel { hosts, .. } = &mut self.config.server {
-                hosts.rotate_left(1);
+            if let ServerSet::Sentinels { sentinels, .. } = &mut self.target.servers {
+                sentinels.rotate_left(1);
             }
             time::sleep_until(next).await;
         }
@@ -256,8 +248,8 @@ impl LinkTask {
                         return None;
                     }
                 }
-                error = connection_task.ended() => {
-                    return Some(RedisError::disconnected(&error, &self.config.server));
+                reason = connection_task.ended() => {
+                    return Some(RedisError::ended(&reason));
                 }
                 () = time::sleep_until(lost_at.unwrap_or_else(Instant::now)), if lost_at.is_some() => {
                     return Some(RedisError::ended("the server has answered nothing for two seconds"));
@@ -309,13 +301,9 @@ impl LinkTask {
         };
         let arguments = protocol::encode(script, calls.iter().map(|call| &*call.call));
         let asking = calls.iter().any(|call| call.asking);
-        let reply = connection.send(command, arguments, asking, deadline - now);
-        let mut answered = reply.map(|reply| (calls, reply)).boxed();
-        // The first poll sends the command. Without it, the command would wait until the task polls its commands again.
-        match (&mut answered).now_or_never() {
-            Some(answered) => self.commands.push(future::ready(answered).boxed()),
-            None => self.commands.push(answered),
-        }
+        let reply = connection.send(command, &arguments, asking, deadline - now);
+        self.commands
+            .push(reply.map(|reply| (calls, reply)).boxed());
     }
 
     /// Hands out answers, or sends the calls again. Returns the reason if the connection has to be replaced.
@@ -323,13 +311,11 @@ impl LinkTask {
         &mut self,
         connection: &Connection,
         calls: Vec<WaitingCall>,
-        reply: Result<Value, Error>,
+        reply: Result<RedisValue, CommandFailure>,
     ) -> Option<RedisError> {
         let now = Instant::now();
         self.lost_at = match &reply {
-            Err(error) if *error.kind() == ErrorKind::Timeout => {
-                self.lost_at.or(Some(now + SILENCE))
-            }
+            Err(CommandFailure::Timeout) => self.lost_at.or(Some(now + SILENCE)),
             _ => None,
         };
         let failure = match reply {
@@ -343,7 +329,7 @@ impl LinkTask {
                 }
                 None => Failure::garbled(&reply),
             },
-            Err(error) if error.details().starts_with("NOSCRIPT") => {
+            Err(CommandFailure::Refused(reply)) if reply.starts_with("NOSCRIPT") => {
                 self.send(connection, calls, true);
                 return None;
             }

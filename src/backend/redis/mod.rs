@@ -56,12 +56,14 @@ mod keys;
 mod link;
 mod multi_slot;
 mod protocol;
+mod resp;
 mod servers;
 mod tags;
 #[cfg(test)]
 mod tests;
 mod tls;
 mod waiting;
+mod wire;
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -2,10 +2,9 @@
 
 use std::iter::zip;
 
-use fred::types::Value;
 use smallvec::SmallVec;
 
-use super::{error::Failure, keys::KeyForm};
+use super::{error::Failure, keys::KeyForm, resp::RedisValue as Value};
 use crate::{
     algorithm::{
         Algorithm, Arithmetic, Charge, Verb, Wait, block::Block, gcra::Ticks, window::WindowSummary,
@@ -13,7 +12,8 @@ use crate::{
     batch::{Batch, Member},
     clock::Timestamp,
     decision::Answer,
-    transaction::Operation,
+    limit::{Limit, Limits},
+    transaction::{Mode, Operation},
 };
 
 /// A batch in the form that the script decides. On a cluster, its keys are in one slot.
@@ -48,6 +48,19 @@ impl Call {
             },
             weight: batch.members.iter().map(weight).sum(),
         }
+    }
+
+    /// A call that empties a bucket that no client has, at a time that needs no clock.
+    pub(super) fn probe(form: &KeyForm) -> Self {
+        const NAME: &str = "tollgate-probe";
+        let limits = Limits::builder().limit(NAME, Limit::per_second(1));
+        let limits = limits.build().expect("it is one valid limit");
+        let members = limits
+            .iter()
+            .map(|limit| Member::new(limit, NAME, 1, Mode::CheckAndSpend));
+        let members: Vec<_> = members.collect();
+        let batch = Batch::new(Operation::Reset, &members).at(Some(Timestamp::from_micros(0)));
+        Self::new(&batch, form, || 0)
     }
 
     /// Returns the first key.
@@ -161,7 +174,7 @@ pub(super) fn decode(answer: &Value, calls: usize) -> Option<Vec<Result<Reply, F
             now,
             numbers: numbers.by_ref().take(length).collect(),
         })),
-        Err(_) => Some(Err(Failure::of_script(&reasons.next()?.as_str()?)?)),
+        Err(_) => Some(Err(Failure::of_script(reasons.next()?.as_str()?)?)),
     };
     (0..calls).map(|_| next()).collect()
 }

@@ -1,10 +1,10 @@
 //! The servers of a backend: a link to its only server or to each master of a cluster, and the table that maps slots to masters.
 //!
-//! This does not use fred's cluster client, which stops serving all masters while it reconnects to one, and resends commands. Here,
-//! a failure of one master does not affect the others, and nothing is sent twice.
+//! A failure of one master does not affect the others, and nothing is sent twice.
 
 use std::{
     collections::HashMap,
+    ops::RangeInclusive,
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
@@ -12,14 +12,6 @@ use std::{
     time::SystemTime,
 };
 
-use fred::{
-    types::{
-        Value,
-        cluster::ClusterRouting,
-        config::{Config, Server, ServerConfig},
-    },
-    util::redis_keyslot,
-};
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
@@ -29,12 +21,14 @@ use tokio::{
 };
 
 use super::{
+    address::{ServerAddress, ServerSet, Target},
     connection::PATIENCE,
     error::{Failure, RedisError},
     keys::KeyForm,
     link::{Link, RECONNECT_DELAY},
     protocol::Call,
-    tags::SLOTS,
+    resp::RedisValue,
+    tags::{SLOTS, slot_of},
 };
 use crate::{batch::Batch, clock::Timestamp, decision::Answer, random};
 
@@ -43,7 +37,7 @@ const ATTEMPTS: usize = 4;
 
 pub(super) struct Servers {
     /// The base of every link's configuration, including the password.
-    config: Config,
+    target: Target,
     form: KeyForm,
     /// Where the tasks run.
     pub(super) runtime: Handle,
@@ -51,7 +45,7 @@ pub(super) struct Servers {
     ahead: AtomicI64,
     table: watch::Sender<SlotTable>,
     /// The links of a cluster: to its masters, and to the servers of the URL.
-    links: Mutex<HashMap<Server, Arc<Link>>>,
+    links: Mutex<HashMap<ServerAddress, Arc<Link>>>,
     refresher: Mutex<Option<JoinHandle<()>>>,
     /// Held while the calls of a batch are sent.
     pub(super) turn: Mutex<()>,
@@ -68,16 +62,16 @@ struct SlotTable {
 
 impl Servers {
     /// Starts to connect, in a runtime.
-    pub(super) fn start(config: Config, form: KeyForm, runtime: Handle) -> Arc<Self> {
-        let is_clustered = config.server.is_clustered();
+    pub(super) fn start(target: Target, form: KeyForm, runtime: Handle) -> Arc<Self> {
+        let is_clustered = target.servers.is_cluster();
         let mut table = SlotTable::default();
         if !is_clustered {
-            let link = Arc::new(Link::new(config.clone(), &runtime, || ()));
+            let link = Arc::new(Link::new(target.clone(), &runtime, || ()));
             table.slots = [Some(Arc::clone(&link))].into();
             table.masters.push(link);
         }
         let servers = Arc::new(Self {
-            config,
+            target,
             form,
             runtime,
             ahead: AtomicI64::new(0),
@@ -127,15 +121,15 @@ impl Servers {
             .members
             .iter()
             .map(|member| self.slot(self.form.key(member).as_bytes()));
-        !self.config.server.is_clustered()
+        !self.target.servers.is_cluster()
             || slots
                 .next()
                 .is_none_or(|first| slots.all(|slot| slot == first))
     }
 
     fn slot(&self, key: &[u8]) -> u16 {
-        if self.config.server.is_clustered() {
-            redis_keyslot(key)
+        if self.target.servers.is_cluster() {
+            slot_of(key)
         } else {
             0
         }
@@ -168,7 +162,7 @@ impl Servers {
             };
             asking = matches!(failure, Failure::Redirected { asking: true, .. });
             let has_moved = matches!(failure, Failure::Redirected { asking: false, .. });
-            let is_clustered = self.config.server.is_clustered();
+            let is_clustered = self.target.servers.is_cluster();
             if is_clustered && (has_moved || !failure.is_answer()) {
                 self.refresh_soon();
             }
@@ -223,15 +217,15 @@ impl Servers {
     /// Asks one server after another for the table, and takes the first answer. Connected ones are first. Their order differs
     /// from one time to the next, because a server that is cut off from the others has an outdated table.
     async fn refresh(self: &Arc<Self>) -> bool {
-        let seeds = self.config.server.hosts().into_iter();
-        seeds.for_each(|seed| drop(self.link_to(seed)));
+        let seeds = self.target.servers.all().iter();
+        seeds.for_each(|seed| drop(self.link_to(seed.clone())));
         let mut links: Vec<_> = self.links.lock().values().cloned().collect();
         links.sort_by_cached_key(|link| (link.problem().is_some(), random::number()));
         let mut trouble = None::<RedisError>;
         for link in links {
-            match routing(&link).await {
-                Ok(routing) if !routing.slots().is_empty() => {
-                    self.adopt(&routing, &link);
+            match slot_ranges(&link).await {
+                Ok(ranges) if !ranges.is_empty() => {
+                    self.adopt(ranges, &link);
                     return true;
                 }
                 Ok(_) => tracing::debug!("a server has an empty table of slots"),
@@ -243,18 +237,19 @@ impl Servers {
     }
 
     /// Takes over the table that a server has sent.
-    fn adopt(self: &Arc<Self>, routing: &ClusterRouting, by: &Link) {
+    fn adopt(self: &Arc<Self>, ranges: Vec<SlotRange>, by: &Link) {
         let mut slots = vec![None; SLOTS.into()];
         let mut masters = HashMap::new();
-        for range in routing.slots() {
-            let master = announced(&range.primary.host, range.primary.port, by);
+        for range in ranges {
+            let master = announced(&range.host, range.port, by);
             let link = self.link_to(master.clone());
-            let slots = slots.get_mut(usize::from(range.start)..=usize::from(range.end));
+            let slots = slots.get_mut(range.slots);
             slots.unwrap_or_default().fill(Some(Arc::clone(&link)));
             masters.insert(master, link);
         }
-        let seeds = self.config.server.hosts();
-        let is_needed = |server: &Server| masters.contains_key(server) || seeds.contains(server);
+        let seeds = self.target.servers.all();
+        let is_needed =
+            |server: &ServerAddress| masters.contains_key(server) || seeds.contains(server);
         self.links.lock().retain(|server, _| is_needed(server));
         self.table.send_replace(SlotTable {
             slots: slots.into(),
@@ -264,14 +259,12 @@ impl Servers {
     }
 
     /// Returns the link to a server of a cluster, and creates it if necessary.
-    fn link_to(self: &Arc<Self>, server: Server) -> Arc<Link> {
+    fn link_to(self: &Arc<Self>, server: ServerAddress) -> Arc<Link> {
         let mut links = self.links.lock();
         let link = links.entry(server).or_insert_with_key(|server| {
-            let mut config = self.config.clone();
+            let mut target = self.target.clone();
             let server = server.clone();
-            config.server = ServerConfig::Centralized {
-                server: server.clone(),
-            };
+            target.servers = ServerSet::Cluster(vec![server.clone()]);
             let servers = Arc::downgrade(self);
             // After a master is lost, another server may take over its slots.
             let on_loss = move || {
@@ -283,7 +276,7 @@ impl Servers {
                     servers.refresh_soon();
                 }
             };
-            Arc::new(Link::new(config, &self.runtime, on_loss))
+            Arc::new(Link::new(target, &self.runtime, on_loss))
         });
         Arc::clone(link)
     }
@@ -291,19 +284,57 @@ impl Servers {
 
 /// Returns a server as another one announces it. If the host is missing or unknown, it is the host at which the announcing server
 /// was reached.
-fn announced(host: &str, port: u16, by: &Link) -> Server {
-    match host {
-        "" | "?" => Server::new(by.server.host.clone(), port),
-        host => Server::new(host, port),
+fn announced(host: &str, port: u16, by: &Link) -> ServerAddress {
+    let host = match (host, &by.server) {
+        ("" | "?", ServerAddress::Tcp { host, .. }) => Arc::clone(host),
+        _ => host.into(),
+    };
+    ServerAddress::Tcp { host, port }
+}
+
+/// Some slots, and their master.
+struct SlotRange {
+    slots: RangeInclusive<usize>,
+    /// Empty if it is the server that was asked.
+    host: String,
+    port: u16,
+}
+
+impl SlotRange {
+    /// Reads a part of the table: the first and the last slot, the master and the replicas.
+    fn read(part: &RedisValue) -> Option<Self> {
+        let [
+            RedisValue::Integer(first),
+            RedisValue::Integer(last),
+            master,
+            ..,
+        ] = part.as_array()?
+        else {
+            return None;
+        };
+        let [host, RedisValue::Integer(port), ..] = master.as_array()? else {
+            return None;
+        };
+        Some(Self {
+            slots: usize::try_from(*first).ok()?..=usize::try_from(*last).ok()?,
+            host: host.as_str().unwrap_or_default().to_owned(),
+            port: u16::try_from(*port).ok()?,
+        })
     }
 }
 
 /// Asks a server for the table of slots.
-async fn routing(link: &Link) -> Result<ClusterRouting, RedisError> {
-    let slots = vec![Value::from_static_str("SLOTS")];
-    let slots = link.connection()?.send("CLUSTER", slots, false, PATIENCE);
-    let routing = slots
-        .await
-        .and_then(|slots| ClusterRouting::from_cluster_slots(slots, link.server.host.clone()));
-    routing.map_err(|error| RedisError::of(&error))
+async fn slot_ranges(link: &Link) -> Result<Vec<SlotRange>, RedisError> {
+    let slots = [RedisValue::from_static_str("SLOTS")];
+    let table = link.connection()?.send("CLUSTER", &slots, false, PATIENCE);
+    let server = ServerSet::One(link.server.clone());
+    let refused = |failure| RedisError::connecting(&failure, "CLUSTER SLOTS", &server);
+    let table = table.await.map_err(refused)?;
+    let ranges = table
+        .as_array()
+        .unwrap_or_default()
+        .iter()
+        .map(SlotRange::read);
+    let ranges = ranges.collect::<Option<_>>();
+    ranges.ok_or_else(|| RedisError::Garbled(format!("{table:?}")))
 }

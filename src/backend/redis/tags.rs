@@ -5,10 +5,39 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use fred::util::redis_keyslot;
-
 /// The number of slots of a cluster.
 pub(super) const SLOTS: u16 = 1 << 14;
+
+/// The remainders of CRC-16/XMODEM, by the first byte.
+const REMAINDERS: [u16; 256] = {
+    let mut remainders = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut remainder = byte << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            let carry = remainder & 0x8000 != 0;
+            remainder = (remainder << 1) ^ if carry { 0x1021 } else { 0 };
+            bit += 1;
+        }
+        remainders[byte as usize] = remainder;
+        byte += 1;
+    }
+    remainders
+};
+
+/// Returns the slot of a key: that of its hash tag, the text between the first `{` and the next `}`, if there is one.
+pub(super) fn slot_of(key: &[u8]) -> u16 {
+    let position = |text: &[u8], brace| text.iter().position(|byte| *byte == brace);
+    let after = position(key, b'{').map_or(&[][..], |start| &key[start + 1..]);
+    let tag = position(after, b'}').map_or(&[][..], |end| &after[..end]);
+    let hashed = if tag.is_empty() { key } else { tag };
+    let crc = hashed.iter().fold(0_u16, |crc, byte| {
+        let [high, low] = crc.to_be_bytes();
+        REMAINDERS[usize::from(high ^ byte)] ^ (u16::from(low) << 8)
+    });
+    crc % SLOTS
+}
 
 /// Numbers that serve as hash tags. They divide the slots into parts of equal size: the slot of each is in the middle of its part.
 /// So masters with equal shares of the slots have equal shares of the tags, however the cluster is divided.
@@ -30,7 +59,7 @@ impl HashTags {
             if missing == 0 {
                 break;
             }
-            let slot = redis_keyslot(text.format(number).as_bytes());
+            let slot = slot_of(text.format(number).as_bytes());
             if let Some(part) = part_of_slot[usize::from(slot)].take() {
                 tags[part] = number;
                 missing -= 1;
@@ -41,7 +70,7 @@ impl HashTags {
 
     /// Returns the tag of a group of ids: that of the part with the slot that the group would have by itself.
     pub(super) fn of(&self, group: &str) -> u32 {
-        let slot = usize::from(redis_keyslot(group.as_bytes()));
+        let slot = usize::from(slot_of(group.as_bytes()));
         self.0[slot * self.0.len() / usize::from(SLOTS)]
     }
 }
@@ -67,7 +96,7 @@ mod tests {
     use super::*;
 
     fn slot(tag: u32) -> u16 {
-        redis_keyslot(tag.to_string().as_bytes())
+        slot_of(tag.to_string().as_bytes())
     }
 
     #[test]

@@ -2,14 +2,13 @@
 
 use std::{fmt, sync::Arc};
 
-use fred::{
+use tokio_rustls::{
+    TlsConnector,
     rustls::{
         ClientConfig, RootCertStore,
         crypto::ring,
         pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     },
-    rustls_native_certs,
-    types::config::{TlsConfig, TlsConnector},
 };
 
 use super::error::RedisError;
@@ -28,7 +27,7 @@ impl TlsSettings {
         self.authorities.is_none() && self.client.is_none()
     }
 
-    pub(super) fn connector(&self) -> Result<TlsConfig, RedisError> {
+    pub(super) fn connector(&self) -> Result<TlsConnector, RedisError> {
         let mut roots = RootCertStore::empty();
         let trusted = match &self.authorities {
             Some(pem) => certificates(pem, "the root certificates")?,
@@ -54,7 +53,7 @@ impl TlsSettings {
                 config.with_client_auth_cert(chain, key).map_err(invalid)?
             }
         };
-        Ok(TlsConnector::from(config).into())
+        Ok(TlsConnector::from(Arc::new(config)))
     }
 }
 

@@ -1,10 +1,9 @@
 //! The script decides random batches as the arithmetic of this crate does, to the microsecond. Batches of one call share keys.
 
-use std::{collections::HashMap, sync::LazyLock, time::Duration};
-
-use fred::types::{
-    Value,
-    config::{Config, Server as Address, ServerConfig},
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock},
+    time::Duration,
 };
 
 use super::{redis_support::Server, scale::scaled};
@@ -14,10 +13,12 @@ use crate::{
     backend::{
         BackendError,
         redis::{
+            address,
             connection::{Connection, SCRIPT},
             error::Failure,
             keys::KeyForm,
             protocol::{self, Call},
+            resp::RedisValue,
         },
     },
     batch::{Batch, Member},
@@ -283,24 +284,18 @@ impl Map {
 
 /// Connects to a server, as a link does.
 pub(super) async fn connect(server: &Server) -> Connection {
-    let server = ServerConfig::Centralized {
-        server: Address::new("127.0.0.1", server.port()),
-    };
-    let config = Config {
-        server,
-        fail_fast: true,
-        ..Config::default()
-    };
-    let (connection, ending) = Connection::open(&config).await.unwrap();
+    let probe = Arc::new(Call::probe(&KeyForm::default()));
+    let (target, _) = address::parse(&server.url(), probe).unwrap();
+    let (connection, ending) = Connection::open(&target).await.unwrap();
     // Leaked, so that the connection stays open for the whole test.
     Box::leak(Box::new(ending));
     connection
 }
 
-pub(super) async fn call(connection: &Connection, calls: &[&Call]) -> Value {
+pub(super) async fn call(connection: &Connection, calls: &[&Call]) -> RedisValue {
     let arguments = protocol::encode(SCRIPT, calls.iter().copied());
     connection
-        .send("EVAL", arguments, false, Duration::from_secs(60))
+        .send("EVAL", &arguments, false, Duration::from_secs(60))
         .await
         .unwrap()
 }

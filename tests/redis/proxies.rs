@@ -1,0 +1,223 @@
+//! Proxies and managed services, which know few commands.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex},
+};
+
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::{TcpListener, TcpStream},
+};
+use tollgate::{
+    Limiter, RedisBackend, Transaction, backend::redis::RedisError, clock::SystemClock,
+};
+
+use crate::{
+    PATIENCE, TIMEOUT,
+    load::{limits, reason},
+    redis_support::Server,
+};
+
+/// What a proxy does with a command.
+enum Verdict {
+    Forward,
+    Answer(&'static str),
+    Close,
+}
+
+/// A proxy that judges each command by its arguments.
+struct RestrictingProxy {
+    url: String,
+    /// The names of the commands that came in.
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+impl RestrictingProxy {
+    async fn start(to: SocketAddr, judge: fn(&[Vec<u8>]) -> Verdict) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let seen = Arc::<Mutex<Vec<String>>>::default();
+        let names = Arc::clone(&seen);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let names = Arc::clone(&names);
+                tokio::spawn(async move {
+                    let server = TcpStream::connect(to).await.unwrap();
+                    // It ends as its client does.
+                    let _ = forward(client, server, judge, &names).await;
+                });
+            }
+        });
+        Self { url, seen }
+    }
+
+    fn seen(&self) -> Vec<String> {
+        let mut seen = self.seen.lock().unwrap().clone();
+        seen.sort();
+        seen.dedup();
+        seen
+    }
+}
+
+async fn forward(
+    client: TcpStream,
+    server: TcpStream,
+    judge: fn(&[Vec<u8>]) -> Verdict,
+    names: &Mutex<Vec<String>>,
+) -> io::Result<()> {
+    let mut client = BufReader::new(client);
+    let mut server = BufReader::new(server);
+    loop {
+        let (text, arguments) = read(&mut client).await?;
+        let name = String::from_utf8_lossy(&arguments[0]).to_uppercase();
+        names.lock().unwrap().push(name);
+        match judge(&arguments) {
+            Verdict::Forward => {
+                server.write_all(&text).await?;
+                let (reply, _) = read(&mut server).await?;
+                client.write_all(&reply).await?;
+            }
+            Verdict::Answer(reply) => {
+                client.write_all(format!("{reply}\r\n").as_bytes()).await?;
+            }
+            Verdict::Close => return Ok(()),
+        }
+    }
+}
+
+/// Reads a command or a reply, and the texts in it.
+async fn read(from: &mut BufReader<impl AsyncRead + Unpin>) -> io::Result<(Vec<u8>, Vec<Vec<u8>>)> {
+    let mut whole = Vec::new();
+    let mut texts = Vec::new();
+    let mut missing = 1;
+    while missing > 0 {
+        let start = whole.len();
+        if from.read_until(b'\n', &mut whole).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let line = String::from_utf8_lossy(&whole[start..]).into_owned();
+        missing -= 1;
+        match (&line[..1], line[1..].trim().parse::<usize>()) {
+            ("*", Ok(count)) => missing += count,
+            ("$", Ok(length)) => {
+                let mut text = vec![0; length + 2];
+                from.read_exact(&mut text).await?;
+                whole.extend_from_slice(&text);
+                text.truncate(length);
+                texts.push(text);
+            }
+            _ => {}
+        }
+    }
+    Ok((whole, texts))
+}
+
+/// A proxy in front of several servers: it finds the server by the first key of a script, and closes the connection at all that
+/// it does not know.
+fn only_scripts_with_keys(command: &[Vec<u8>]) -> Verdict {
+    match &*command[0].to_ascii_uppercase() {
+        b"AUTH" => Verdict::Forward,
+        b"EVAL" | b"EVALSHA" if command[2] != b"0" => Verdict::Forward,
+        _ => Verdict::Close,
+    }
+}
+
+async fn connected(url: &str) -> Result<Limiter, RedisError> {
+    let backend = RedisBackend::builder(url).timeout(TIMEOUT).build()?;
+    backend.connected(PATIENCE).await?;
+    Ok(Limiter::new(limits(), backend))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scripts_with_keys_are_all_that_deciding_needs() {
+    let server = Server::start_with(&["--requirepass", "secret"]);
+    let proxy = RestrictingProxy::start(server.addr(), only_scripts_with_keys).await;
+    let limiter = connected(&proxy.url.replace("://", "://:secret@")).await;
+    let limiter = limiter.unwrap();
+    for id in ["first", "second"] {
+        let one = Transaction::new("one", id);
+        assert!(limiter.spend(&one).await.unwrap().allowed());
+        assert!(limiter.check(&one).await.unwrap().limited());
+        limiter.reset(&[one]).await.unwrap();
+    }
+    assert_eq!(proxy.seen(), ["AUTH", "EVAL", "EVALSHA"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn process_without_the_servers_clock_does_not_ask_for_it() {
+    let server = Server::start();
+    server
+        .command(&["ACL", "SETUSER", "default", "-time"])
+        .expect_success();
+    let limiter = connected(&server.url()).await.unwrap();
+    let one = Transaction::new("one", "id");
+    let error = reason(&limiter.spend(&one).await.unwrap_err());
+    assert!(error.is_permanent(), "{error}");
+    assert!(
+        matches!(
+            &error,
+            RedisError::RefusedCommand {
+                command: "TIME",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let text = error.to_string();
+    assert!(text.contains("with_clock(SystemClock::new())"), "{text}");
+    let limiter = limiter.with_clock(SystemClock::new());
+    assert!(limiter.spend(&one).await.unwrap().allowed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refused_command_is_named_with_a_remedy() {
+    fn no_scripts(command: &[Vec<u8>]) -> Verdict {
+        match &*command[0].to_ascii_uppercase() {
+            b"EVALSHA" => Verdict::Answer("-NOSCRIPT none"),
+            b"EVAL" => Verdict::Answer("-ERR command not allowed"),
+            _ => Verdict::Forward,
+        }
+    }
+    fn no_hashes(command: &[Vec<u8>]) -> Verdict {
+        match &*command[0].to_ascii_uppercase() {
+            b"EVALSHA" => Verdict::Answer("-unsupported command 'EVALSHA'"),
+            _ => Verdict::Forward,
+        }
+    }
+    fn no_databases(command: &[Vec<u8>]) -> Verdict {
+        match &*command[0].to_ascii_uppercase() {
+            b"SELECT" => Verdict::Answer("-ERR unknown command 'SELECT'"),
+            _ => Verdict::Forward,
+        }
+    }
+    let server = Server::start();
+    for (judge, name, remedy) in [
+        (no_scripts as fn(&[Vec<u8>]) -> _, "EVAL", "run scripts"),
+        (no_hashes, "EVALSHA", "run scripts"),
+        (no_databases, "SELECT", "leave out the database"),
+    ] {
+        let proxy = RestrictingProxy::start(server.addr(), judge).await;
+        let error = connected(&format!("{}/1", proxy.url)).await.unwrap_err();
+        assert!(error.is_permanent(), "{error}");
+        let text = error.to_string();
+        let named = format!("refused the command `{name}`");
+        assert!(text.contains(&named) && text.contains(remedy), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn command_that_ends_the_connection_is_named() {
+    let server = Server::start();
+    let proxy = RestrictingProxy::start(server.addr(), |_| Verdict::Close).await;
+    let backend = RedisBackend::builder(&proxy.url).build().unwrap();
+    crate::load::wait_until("the command is named", async || {
+        let error = backend
+            .connected(std::time::Duration::from_millis(100))
+            .await
+            .unwrap_err();
+        error.to_string().contains("after the command `EVALSHA`")
+    })
+    .await;
+}
