@@ -13,7 +13,7 @@ use tollgate::{
     Limit, Limits,
     id::IdFormat,
     limit::LimitName,
-    quota::{CalendarUnit, Per, UtcOffset},
+    quota::{Per, UtcOffset},
     tiers::Tier,
 };
 
@@ -86,21 +86,16 @@ fn token_buckets() -> impl Strategy<Value = Limit> {
     prop_oneof![limits, lines]
 }
 
-const UNITS: [CalendarUnit; 4] = [
-    CalendarUnit::Hour,
-    CalendarUnit::Day,
-    CalendarUnit::Week,
-    CalendarUnit::Month,
-];
+const PERIODS: [Per; 4] = [Per::Hour, Per::Day, Per::Week, Per::Month];
 
 fn quotas() -> impl Strategy<Value = Limit> {
-    let calendar = (select(UNITS.to_vec()), -1439..=1439_i16)
-        .prop_map(|(unit, offset)| Per::calendar(unit).at_offset(UtcOffset::minutes(offset)));
+    let calendar = (select(PERIODS.to_vec()), -1439..=1439_i16)
+        .prop_map(|(per, offset)| per.at_offset(UtcOffset::minutes(offset)));
     #[cfg(feature = "zones")]
     let calendar = {
         let zones = ["America/Argentina/Buenos_Aires", "Etc/GMT+5", "UTC"];
-        let zoned = (select(UNITS.to_vec()), select(zones.to_vec()))
-            .prop_map(|(unit, zone)| Per::calendar(unit).in_zone(zone));
+        let zoned = (select(PERIODS.to_vec()), select(zones.to_vec()))
+            .prop_map(|(per, zone)| per.in_zone(zone));
         prop_oneof![calendar, zoned]
     };
     let per = prop_oneof![calendar, span().prop_map(Per::first_use)];

@@ -22,8 +22,7 @@ mod utc_offset;
 #[cfg(feature = "zones")]
 mod zone;
 
-pub(crate) use self::{arithmetic::Usage, local_clock::LocalClock, parameters::Quota};
-pub use self::{
-    per::{CalendarUnit, Per},
-    utc_offset::UtcOffset,
+pub(crate) use self::{
+    arithmetic::Usage, local_clock::LocalClock, parameters::Quota, per::CalendarUnit,
 };
+pub use self::{per::Per, utc_offset::UtcOffset};

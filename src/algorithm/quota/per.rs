@@ -35,10 +35,9 @@ enum PeriodKind {
     FirstUse(u64),
 }
 
-/// The unit of a calendar period. See [`Per`].
+/// The unit of a calendar period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum CalendarUnit {
+pub(crate) enum CalendarUnit {
     /// 60 minutes.
     Hour,
     /// 24 hours.
@@ -98,8 +97,7 @@ impl Per {
     }
 
     /// The calendar period of this unit, in UTC.
-    #[must_use]
-    pub const fn calendar(unit: CalendarUnit) -> Self {
+    pub(crate) const fn calendar(unit: CalendarUnit) -> Self {
         Self(PeriodKind::Calendar(unit, LocalClock::UTC))
     }
 
@@ -171,8 +169,7 @@ impl Per {
     }
 
     /// The calendar unit, or `None` for a period from first use.
-    #[must_use]
-    pub const fn calendar_unit(self) -> Option<CalendarUnit> {
+    pub(crate) const fn calendar_unit(self) -> Option<CalendarUnit> {
         match self.0 {
             PeriodKind::Calendar(unit, _) => Some(unit),
             PeriodKind::FirstUse(_) => None,
@@ -187,8 +184,7 @@ impl Per {
     }
 
     /// The length of a period that starts with the first request, or `None` for a calendar period.
-    #[must_use]
-    pub const fn first_use_length(self) -> Option<Duration> {
+    pub(crate) const fn first_use_length(self) -> Option<Duration> {
         match self.0 {
             PeriodKind::Calendar(..) => None,
             PeriodKind::FirstUse(us) => Some(Duration::from_micros(us)),
