@@ -58,9 +58,9 @@
 //! - **Empty batches.** A batch without members is decided like any other, at any time.
 //! - **Blocking stores.** A store whose calls block gets its own thread, and an [`OwnedBatch`] for each batch. The example
 //!   `embedded_store` does this, with buckets in a file.
-//! - **Failures.** Return [`BackendError::not_done`] if the store has certainly changed nothing,
-//!   [`unavailable`](BackendError::unavailable) if it may have, and [`undecidable`](BackendError::undecidable) for a stored value
-//!   that is no bucket. A `FailurePolicy` counts decisions that fail together as one failure.
+//! - **Failures.** Return [`BackendError::not_done`](super::BackendError::not_done) if the store has certainly changed nothing,
+//!   [`unavailable`](super::BackendError::unavailable) if it may have, and [`undecidable`](super::BackendError::undecidable) for a
+//!   stored value that is no bucket. A `FailurePolicy` counts decisions that fail together as one failure.
 //! - **Wrappers.** A backend around another backend returns it by [`Backend::wrapped`](super::Backend::wrapped).
 //! - **Tests.** The feature `testing` provides the tests that every backend must pass. Each test runs on a runtime of its own, so a
 //!   pool of connections belongs to one test.

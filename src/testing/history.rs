@@ -1,4 +1,4 @@
-//! Runs random operations from a seed. The models and [`MapBackend`] decide them, too.
+//! Runs random operations from a seed. The models and `MapBackend` decide them, too.
 
 use super::{
     MapBackend,

@@ -55,7 +55,7 @@ fn figures_are_those_of_the_benches() {
             "layer overhead, allowed, plain",
         ),
         (
-            "overhead of the layer with headers, to the same",
+            "overhead of the layer with headers, to tower_governor with headers",
             "layer overhead, allowed, headers",
         ),
         (
