@@ -70,8 +70,8 @@ impl Limits {
     /// Returns limits with another override of one client, which replaces the one that it has. With `None`, the client has no
     /// override any more.
     ///
-    /// The copy shares all other overrides, so it takes no longer with a hundred thousand of them. Only with the override of a
-    /// range of addresses, it copies what finds all ranges.
+    /// The copy shares all other overrides, so it takes no longer with a hundred thousand of them. A change of the override of a
+    /// range copies those of all ranges.
     ///
     /// ```
     /// use tollgate::{Limit, Limits};

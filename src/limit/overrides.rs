@@ -5,7 +5,7 @@ use std::{fmt, iter, mem, sync::Arc};
 use ahash::RandomState;
 use hashbrown::hash_table::{Entry, HashTable};
 
-use super::{limit::Limit, mistake::Location, ranges::RangeIndex};
+use super::{limit::Limit, mistake::Location, ranges::RangeOverrides};
 use crate::id::IdFormat;
 
 /// The limit that one client, or each client in a range of addresses, has instead of the default.
@@ -69,8 +69,8 @@ pub(super) struct Overrides {
     len: usize,
     /// The position of the next override in the order.
     next: u64,
-    /// The overrides of ranges, if the ids are addresses.
-    ranges: Option<Arc<RangeIndex>>,
+    /// The overrides of ranges, if the ids are addresses. A change copies them all.
+    ranges: Option<Arc<RangeOverrides>>,
 }
 
 impl Overrides {
@@ -93,42 +93,45 @@ impl Overrides {
     fn look_up(&self, folded: &str) -> Option<&Override> {
         let hash = self.hasher.hash_one(folded);
         let [group, part] = path(hash);
-        let found = self.groups[group][part].find(hash, |own| *own.folded == *folded);
+        let parts = self.groups.get(group);
+        let found = parts.and_then(|parts| parts[part].find(hash, |own| *own.folded == *folded));
         match (found, &self.ranges) {
-            (None, Some(ranges)) => ranges.longest(folded),
+            (None, Some(ranges)) => ranges.get(folded),
             _ => found.map(|own| &**own),
         }
     }
 
     /// Replaces or removes the override of a client or a range. Returns the previous one.
     pub(super) fn change(&mut self, folded: &str, new: Option<Override>) -> Option<Arc<Override>> {
+        let order = self.next;
+        let new = new.map(|own| Arc::new(Override { order, ..own }));
+        self.next = order + 1;
+        self.len += usize::from(new.is_some());
+        let before = match (&mut self.ranges, folded.parse()) {
+            (Some(ranges), Ok(range)) => Arc::make_mut(ranges).change(range, new),
+            _ => self.change_client(folded, new),
+        };
+        self.len -= usize::from(before.is_some());
+        before
+    }
+
+    fn change_client(&mut self, folded: &str, new: Option<Arc<Override>>) -> Option<Arc<Override>> {
         let hash = self.hasher.hash_one(folded);
         let [group, part] = path(hash);
         let groups = Arc::make_mut(&mut self.groups);
         groups.resize_with(BRANCHES, || vec![Part::default(); BRANCHES].into());
         let parts = Arc::make_mut(&mut groups[group]);
         let part = Arc::make_mut(&mut parts[part]);
-        let order = self.next;
-        let new = new.map(|own| Arc::new(Override { order, ..own }));
-        self.next = order + 1;
-        self.len += usize::from(new.is_some());
-        if let Some(ranges) = &mut self.ranges
-            && let Ok(range) = folded.parse()
-        {
-            Arc::make_mut(ranges).set(range, new.clone());
-        }
         let same = |own: &Arc<Override>| *own.folded == *folded;
         let entry = part.entry(hash, same, |own| self.hasher.hash_one(&*own.folded));
-        let before = match (entry, new) {
+        match (entry, new) {
             (Entry::Occupied(mut own), Some(new)) => Some(mem::replace(own.get_mut(), new)),
             (Entry::Occupied(own), None) => Some(own.remove().0),
             (Entry::Vacant(vacant), new) => {
                 new.map(|new| vacant.insert(new));
                 None
             }
-        };
-        self.len -= usize::from(before.is_some());
-        before
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -140,10 +143,13 @@ impl Overrides {
         &'a self,
         other: Option<&'a Self>,
     ) -> impl ExactSizeIterator<Item = &'a Override> {
-        let groups = unshared(&self.groups, other.map(|other| &*other.groups));
-        let parts = groups.flat_map(|(group, other)| unshared(group, other));
-        let own = parts.flat_map(|(part, _)| part.iter());
-        let mut own: Vec<_> = own.map(|own| &**own).collect();
+        let groups = unshared(&self.groups, other.map(|other| &**other.groups));
+        let parts = groups.flat_map(|(group, other)| unshared(group, other.map(Vec::as_slice)));
+        let clients = parts.flat_map(|(part, _)| part.iter());
+        let others = other.map(|other| other.ranges.as_slice());
+        let ranges = unshared(self.ranges.as_slice(), others);
+        let ranges = ranges.flat_map(|(ranges, _)| ranges.iter());
+        let mut own: Vec<_> = clients.chain(ranges).map(|own| &**own).collect();
         own.sort_unstable_by_key(|own| own.order);
         own.into_iter()
     }
@@ -158,7 +164,7 @@ fn path(hash: u64) -> [usize; 2] {
 /// Returns the branches that are not shared with `others`, each with the branch of `others` at the same index.
 fn unshared<'a, T>(
     branches: &'a [Arc<T>],
-    others: Option<&'a Vec<Arc<T>>>,
+    others: Option<&'a [Arc<T>]>,
 ) -> impl Iterator<Item = (&'a T, Option<&'a T>)> {
     let others = others.into_iter().flatten().map(Some);
     let pairs = iter::zip(branches, others.chain(iter::repeat(None)));

@@ -1,4 +1,4 @@
-//! Finds the range of addresses that contains a client.
+//! The overrides of ranges of addresses.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -9,25 +9,34 @@ use super::overrides::Override;
 
 /// The overrides for ranges of addresses, by prefix.
 #[derive(Clone, Default)]
-pub(super) struct RangeIndex(JointPrefixMap<IpNet, Arc<Override>>);
+pub(super) struct RangeOverrides(JointPrefixMap<IpNet, Arc<Override>>);
 
-impl RangeIndex {
-    /// Returns the override of the longest range that contains the client with a folded id.
-    pub(super) fn longest(&self, folded: &str) -> Option<&Override> {
+impl RangeOverrides {
+    /// Returns the override of the longest range that contains the client with a folded id, or of the range with this text.
+    pub(super) fn get(&self, folded: &str) -> Option<&Override> {
         if self.0.is_empty() {
             return None;
         }
-        let ip: IpAddr = folded.parse().ok()?;
-        let (_, own) = self.0.get_lpm(&ip.into())?;
-        Some(own)
+        match folded.parse::<IpAddr>() {
+            Ok(ip) => self.0.get_lpm(&ip.into()).map(|(_, own)| &**own),
+            Err(_) => self.0.get(&folded.parse().ok()?).map(|own| &**own),
+        }
     }
 
-    /// Replaces or removes the override of a range.
-    pub(super) fn set(&mut self, range: IpNet, new: Option<Arc<Override>>) {
+    /// Replaces or removes the override of a range. Returns the one before.
+    pub(super) fn change(
+        &mut self,
+        range: IpNet,
+        new: Option<Arc<Override>>,
+    ) -> Option<Arc<Override>> {
         match new {
             Some(own) => self.0.insert(range, own),
             None => self.0.remove(&range),
-        };
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Override>> {
+        self.0.values()
     }
 }
 
@@ -75,22 +84,22 @@ mod tests {
 
     #[test]
     fn longest_of_the_ranges_that_remain_is_found() {
-        let mut index = RangeIndex::default();
+        let mut overrides = RangeOverrides::default();
         let mut ranges: Vec<IpNet> = Vec::new();
         let mut numbers = Numbers(1);
         for _ in 0..2_000 {
             let range = numbers.range();
             ranges.retain(|other| *other != range);
             if numbers.next().is_multiple_of(3) {
-                index.set(range, None);
+                overrides.change(range, None);
             } else {
-                index.set(range, Some(own(range)));
+                overrides.change(range, Some(own(range)));
                 ranges.push(range);
             }
             let client = numbers.range().addr();
             let holding = ranges.iter().filter(|range| range.contains(&client));
             let longest = holding.max_by_key(|range| range.prefix_len());
-            let found = index.longest(&client.to_string());
+            let found = overrides.get(&client.to_string());
             let found = found.map(|own| own.id().parse().unwrap());
             assert_eq!(found.as_ref(), longest, "{client}");
         }
@@ -98,18 +107,19 @@ mod tests {
 
     #[test]
     fn only_addresses_are_in_ranges() {
-        let mut index = RangeIndex::default();
-        assert!(index.longest("192.0.2.1").is_none());
+        let mut overrides = RangeOverrides::default();
+        assert!(overrides.get("192.0.2.1").is_none());
         for all in ["0.0.0.0/0", "::/0"].map(|all| all.parse().unwrap()) {
-            index.set(all, Some(own(all)));
+            overrides.change(all, Some(own(all)));
         }
         for (id, range) in [
             ("192.0.2.1", Some("0.0.0.0/0")),
             ("2001:db8::1", Some("::/0")),
             (crate::id::MISSING, None),
             ("192.0.2.0/24", None),
+            ("0.0.0.0/0", Some("0.0.0.0/0")),
         ] {
-            assert_eq!(index.longest(id).map(Override::id), range, "{id}");
+            assert_eq!(overrides.get(id).map(Override::id), range, "{id}");
         }
     }
 }
