@@ -6,13 +6,13 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
 use tokio::runtime;
 use tollgate::{
     Limit, Limiter, Limits, RedisBackend, Transaction, backend::redis::KeyForm,
-    limit::format_duration,
+    limit::format_duration, limiter::LimiterError,
 };
 
 use crate::{
@@ -61,10 +61,8 @@ pub(crate) struct ResetArgs {
 pub(crate) fn show(args: &BucketArgs) -> Result<u8> {
     let limits = args.limits.usable()?;
     let client = LimitedClient::look_up(&limits, &args.limit, &args.id)?;
-    let decision = on_runtime(async {
-        let limiter = args.limiter(limits.clone())?;
-        let transaction = Transaction::new(args.limit.as_str(), &args.id);
-        Ok(limiter.peek(&transaction).await?)
+    let decision = args.ask(limits.clone(), async |limiter, bucket| {
+        limiter.peek(bucket).await
     })?;
     let us = |wait: Option<Duration>| wait.map(|wait| wait.as_micros());
     let wait = |wait: Option<Duration>| match wait {
@@ -113,10 +111,8 @@ pub(crate) fn reset(args: &ResetArgs) -> Result<u8> {
         say("nothing was reset");
         return Ok(NOT_DONE);
     }
-    on_runtime(async {
-        let limiter = args.bucket.limiter(limits.clone())?;
-        let transaction = Transaction::new(limit.as_str(), id);
-        Ok(limiter.reset(slice::from_ref(&transaction)).await?)
+    args.bucket.ask(limits.clone(), async |limiter, bucket| {
+        limiter.reset(slice::from_ref(bucket)).await
     })?;
     if args.bucket.json {
         print_json(&json!({"key": client.key, "reset": true}))?;
@@ -138,11 +134,23 @@ impl BucketArgs {
         let redis = RedisBackend::builder(&self.redis).keys(keys);
         Ok(Limiter::try_new(limits, redis.timeout(TIMEOUT).build()?)?)
     }
-}
 
-fn on_runtime<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = runtime::Builder::new_current_thread().enable_all().build();
-    runtime?.block_on(work)
+    /// Asks Redis about the bucket. An error names the server, without a user, a password and parameters.
+    fn ask<T>(
+        &self,
+        limits: Limits,
+        question: impl AsyncFnOnce(&Limiter, &Transaction<'_>) -> Result<T, LimiterError>,
+    ) -> Result<T> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build();
+        runtime?.block_on(async {
+            let limiter = self.limiter(limits)?;
+            let bucket = Transaction::new(self.limit.as_str(), &self.id);
+            let server = self.redis.split('?').next().unwrap_or_default();
+            let server = server.split('@').next_back().unwrap_or_default();
+            let answer = question(&limiter, &bucket).await;
+            answer.with_context(|| format!("Redis at {server}"))
+        })
+    }
 }
 
 /// Asks on standard error, and reads a line of standard input.

@@ -125,11 +125,11 @@ fn store_that_does_not_answer_is_a_failure() {
     let limits = file("yml", LIMITS);
     let args = |url, limit, id| run(&["show", "--redis", url, "--limits", &limits, limit, id]);
     // Nobody listens there.
-    expect_refusal(
-        &args("redis://127.0.0.1:1", "orders", "42"),
-        2,
-        &["tollgate: "],
-    );
+    for url in ["redis://127.0.0.1:1", "redis://alice:secret@127.0.0.1:1/2"] {
+        let output = args(url, "orders", "42");
+        expect_refusal(&output, 2, &["tollgate: Redis at ", "127.0.0.1:1"]);
+        assert!(!stderr(&output).contains("secret"), "{}", stderr(&output));
+    }
     expect_refusal(
         &args("http://127.0.0.1:1", "orders", "42"),
         2,
