@@ -6,7 +6,7 @@ use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 
 use crate::{
-    program::{expect_refusal, file, json_of, replay, run, run_with, stderr},
+    program::{expect_refusal, file, json_of, replay, run, run_with, stderr, stdout},
     scale::Random,
     traffic::{day, log, request},
 };
@@ -44,7 +44,18 @@ const LINES: &str = r#"
 2026-11-01T01:00:05Z {"time":"2026-11-01T01:00:05","remote_addr":"203.0.113.7"}
 2026-11-01T01:00:05.524102Z {"ts":1793494805.5241024,"request":{"remote_ip":"10.0.0.1","client_ip":"203.0.113.7","host":"10.0.0.2"}}
 2026-11-01T01:00:05Z {"ts":"2026/11/01 01:00:05","request":{"remote_addr":"203.0.113.7:41342"}}
-2026-11-01T01:00:05.25Z {"ClientHost":"203.0.113.7","StartUTC":"2026-11-01T01:00:05.25Z","time":"2026-11-01T01:00:09Z"}
+2026-11-01T01:00:05.25Z {"ClientAddr":"203.0.113.7:10884","ClientHost":"6.6.6.6","StartUTC":"2026-11-01T01:00:05.25Z","time":"2026-11-01T01:00:09Z"}
+2026-11-01T01:00:05Z {"date":"2026-11-01","time":"01:00:05","c-ip":"203.0.113.7","x-forwarded-for":"6.6.6.6"}
+2026-11-01T01:00:05Z {"ts":1.793494805e9,"ip":"203.0.113.7"}
+2026-11-01T01:00:05.25Z {"ts":"179349480525E+1","ip":"203.0.113.7"}
+2026-11-01T01:00:05Z 2026-11-01T01:00:06.000Z 203.0.113.7 - - [01/Nov/2026:01:00:05 +0000] "GET / HTTP/1.1" 200 12
+2026-11-01T01:00:05Z nginx-1  | 203.0.113.7 - - [01/Nov/2026:01:00:05 +0000] "GET / HTTP/1.1" 200 12
+2026-11-01T01:00:05Z 2026-11-01T01:00:06.1Z stdout F 203.0.113.7 - a b [01/Nov/2026:01:00:05 +0000] "GET / HTTP/1.1" 200 12
+2026-11-01T01:00:05Z <190>Nov  1 01:00:06 10.0.0.5 nginx: a.example 203.0.113.7 - alice [01/Nov/2026:01:00:05 +0000] "GET / HTTP/1.1" 200
+2026-11-01T01:00:05Z {"log":"203.0.113.7 - - [01/Nov/2026:01:00:05 +0000] \"GET / HTTP/1.1\" 200 12\n","stream":"stdout","time":"2026-11-01T01:00:06Z"}
+2026-11-01T01:00:05Z {"message":"10.0.0.9 203.0.113.7 - - [01/Nov/2026:01:00:05 +0000] \"GET / HTTP/1.1\" 200 12","@timestamp":"2026-11-01T01:00:06Z"}
+2026-11-01T01:00:05Z {"log":"6.6.6.6 - - [31/Oct/2026:01:00:05 +0000] \"GET / HTTP/1.1\" 200 12","ip":"203.0.113.7","time":"2026-11-01T01:00:05Z"}
+2026-11-01T01:00:05Z {"log":"started","time":"2026-11-01T01:00:05Z","ip":"203.0.113.7"}
 "#;
 
 #[test]
@@ -104,7 +115,6 @@ const CLIENTS: &str = r#"
 6.6.6.6 203.0.113.{n} - - [10/Oct/2026:13:55:3{n} +0000] "GET / HTTP/1.1" 200 5 "-" "x"
 https 2026-10-10T13:55:3{n}.012345Z app/shop/50dc 203.0.113.{n}:41817 10.0.0.1:80 0.0 0.1 0.0 200 200 34 366 "GET https://shop.example:443/ HTTP/1.1" "curl"
 2026-10-10T13:55:3{n}.012345Z my-elb 203.0.113.{n}:41817 10.0.0.1:80 0.0 0.1 0.0 200 200 34 366 "GET http://a.example:80/ HTTP/1.1"
-{"ts": "20261010", "remote_addr": "203.0.113.{n}"}
 {"time": 0.003, "timestamp": "2026-10-10T13:55:3{n}Z", "remote_addr": "203.0.113.{n}"}
 {"time": "2026-10-10T13:55:3{n}Z", "x_real_ip": "203.0.113.{n}", "host": "10.0.0.9"}
 {"start_time": "2026-10-10T13:55:3{n}.000Z", "downstream_local_address": "10.0.0.2:8443", "downstream_remote_address": "203.0.113.{n}:41234"}
@@ -115,6 +125,105 @@ const IIS: &str = "#Software: Microsoft Internet Information Services 10.0\n#Dat
 
 const CLOUDFRONT: &str =
     "#Version: 1.0\n#Fields: date time x-edge-location c-ip cs-method cs(Host) cs-uri-stem\n";
+
+/// The figures of the limit `logins`, for `POST /login`.
+fn logins(log: &str, more: &[&str]) -> (Value, String) {
+    let rules = file("yml", "- {limit: logins, path: /login, method: POST}\n");
+    let output = replay("logins: 1/h\n", &[&["--rules", &rules], more].concat(), log);
+    let told: Value = serde_json::from_str(stdout(&output)).unwrap();
+    let requests = told["limits"]["logins"]["requests"].clone();
+    (requests, stderr(&output).to_owned())
+}
+
+#[test]
+fn method_and_path_have_names() {
+    let cloudfront = r#"{"date":"2026-05-29","time":"10:00:00","c-ip":"192.0.2.12","cs-method":"POST","cs-uri-stem":"/login"}"#;
+    assert_eq!(logins(cloudfront, &[]).0, 1);
+    let line = r#"{"EdgeStartTimestamp":1780000000000000000,"ClientIP":"192.0.2.12","Verb":"POST","Target":"/login?a"}"#;
+    let log = format!("{line}\n{line}\n");
+    let mut more = vec!["--time", "EdgeStartTimestamp", "--address", "ClientIP"];
+    for (field, name) in [("path", "Target"), ("method", "Verb")] {
+        let (requests, told) = logins(&log, &more);
+        assert_eq!(requests, 0);
+        let remedy = format!("no line has a {field}: name its field with --{field}");
+        assert!(told.lines().last().unwrap().contains(&remedy), "{told}");
+        let option = format!("--{field}");
+        more.extend([&*option.leak(), name]);
+    }
+    assert_eq!(logins(&log, &more).0, 2);
+}
+
+#[test]
+fn field_that_some_rule_needs_and_no_line_has_is_noted() {
+    let line = r#"{"ts":1780000000,"ip":"192.0.2.12","Target":"/login"}"#;
+    let rules = file("yml", "- {limit: all}\n- {limit: logins, path: /login}\n");
+    let output = replay("all: 1/h\nlogins: 1/h\n", &["--rules", &rules], line);
+    assert_eq!(json_of(&output)["limits"]["all"]["requests"], 1);
+    let told = stderr(&output);
+    assert!(
+        told.contains("no line has a path: name its field with --path"),
+        "{told}"
+    );
+}
+
+/// Lines of HAProxy, which have no known form.
+const HAPROXY: &str = r#"Feb  6 12:14:14 lb haproxy[14389]: 203.0.113.1:33317 [06/Feb/2026:12:14:14.655] http-in static/srv1 10/0/30 200 2750 {1wt.eu} {} "POST /login?a HTTP/1.1"
+Feb  6 12:14:15 lb haproxy[14389]: 203.0.113.1:33318 [06/Feb/2026:12:14:15.655] http-in static/srv1 10/0/30 200 2750 "GET /login HTTP/1.1"
+Feb  6 12:14:15 lb haproxy[14389]: Proxy http-in started.
+"#;
+
+#[test]
+fn other_forms_are_read_by_a_pattern() {
+    let output = run_with(&["suggest"], HAPROXY.as_bytes());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("or describe its form with --pattern"),
+        "{}",
+        stderr(&output)
+    );
+    let pattern = [
+        "--pattern",
+        r#": (?<address>\S+) \[(?<time>[^\]]+)\] (?<frontend>\S+) .*"(?<method>\S+) (?<path>\S+)"#,
+    ];
+    for key in ["ip", "frontend"] {
+        let output = replay(
+            ONE_PER_HOUR,
+            &[&pattern[..], &["--key", key]].concat(),
+            HAPROXY,
+        );
+        let told = json_of(&output);
+        assert_eq!(
+            (&told["lines"], &told["unreadable"]),
+            (&json!(3), &json!(1))
+        );
+        assert!(stderr(&output).contains("standard input:3: it does not match --pattern"));
+        let requests = &told["limits"]["requests"];
+        assert_eq!(
+            (&requests["requests"], &requests["clients"]),
+            (&json!(2), &json!(1))
+        );
+        let first = &requests["most_denied"][0]["first"];
+        assert_eq!(first, "2026-02-06T12:14:15.655Z");
+    }
+    assert_eq!(logins(HAPROXY, &pattern).0, 1);
+    expect_refusal(
+        &run(&["suggest", "--pattern", "(?<time>"]),
+        2,
+        &["--pattern <REGEX>", "unclosed group"],
+    );
+}
+
+#[test]
+fn groups_of_a_pattern_are_fields() {
+    let line = "2026-11-01T01:00:05Z|203.0.113.7|6.6.6.6";
+    let pattern = ["--pattern", r"(?<when>\S+)\|(?<who>.+)\|(?<address>.+)"];
+    let more = ["--time", "when", "--address", "who"];
+    expect(
+        line,
+        &[&pattern[..], &more].concat(),
+        "2026-11-01T01:00:05Z",
+    );
+}
 
 #[test]
 fn client_of_each_line_is_found() {

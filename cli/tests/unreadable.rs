@@ -32,7 +32,14 @@ its time cannot be read | 203.0.113.7 - - [] "GET / HTTP/1.1" 200 1
 its time is before 1970 | {"ts":-1.5,"ip":"203.0.113.7"}
 its time is after 2112 | {"ts":99999999999999999999999,"ip":"203.0.113.7"}
 its time cannot be read | {"ts":9999999999999999999999999999999999999999999999999,"ip":"203.0.113.7"}
-its time cannot be read | {"ts":1e9,"ip":"203.0.113.7"}
+its time cannot be read | {"ts":"1e","ip":"203.0.113.7"}
+its time cannot be read | {"ts":"1e25","ip":"203.0.113.7"}
+its time is after 2112 | {"ts":1e23,"ip":"203.0.113.7"}
+its time is a date without a time of day: name another field with --time | {"date":"2026-05-29","client_ip":"203.0.113.7"}
+its time is a date without a time of day | {"date":"2026/05/29","client_ip":"203.0.113.7"}
+its time is a date without a time of day | {"ts":20260529,"client_ip":"203.0.113.7"}
+its time is a date without a time of day | {"date":"2026-05-29","time":0.003,"client_ip":"203.0.113.7"}
+it has no client address: name its field with --address | {"ts":1793491200,"ClientHost":"203.0.113.7","http_x_real_ip":"203.0.113.7"}
 its time cannot be read | {"ts":"soon","ip":"203.0.113.7"}
 its time cannot be read | {"ts":null,"ip":"203.0.113.7"}
 it has no time: name its field with --time | {"ip":"203.0.113.7"}

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result};
 use flate2::read::MultiGzDecoder;
 
-use super::{LineError, LineReader, LogArgs, NeededParts, Record, UnreadableLines};
+use super::{LineError, LineReader, LogArgs, LogEnd, NeededParts, Record};
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -28,11 +28,10 @@ pub(super) struct Input {
     name: String,
     reader: Box<dyn BufRead>,
     formats: LineReader,
-    pub(super) line: u64,
+    line: u64,
     has_ended: bool,
     /// The requests, ordered by their times and, within one instant, by their lines.
     pub(super) buffer: BinaryHeap<Reverse<(u64, u64, Record)>>,
-    pub(super) unreadable: UnreadableLines,
 }
 
 impl Input {
@@ -53,12 +52,16 @@ impl Input {
             line: 0,
             has_ended: false,
             buffer: BinaryHeap::new(),
-            unreadable: UnreadableLines::default(),
         })
     }
 
-    /// Reads until the buffer is full.
-    pub(super) fn fill(&mut self, args: &LogArgs, needed: &NeededParts) -> Result<()> {
+    /// Reads until the buffer is full. Counts the lines.
+    pub(super) fn fill(
+        &mut self,
+        args: &LogArgs,
+        needed: &NeededParts,
+        end: &mut LogEnd,
+    ) -> Result<()> {
         let mut line = Vec::new();
         while self.buffer.len() < WAITING && !self.has_ended {
             let next = next_line(&mut self.reader, &mut line);
@@ -67,6 +70,7 @@ impl Input {
                 break;
             };
             self.line += 1;
+            end.lines += 1;
             let read = if is_cut {
                 Some(Err(LineError::TooLong))
             } else {
@@ -75,7 +79,7 @@ impl Input {
             match read {
                 None => {}
                 Some(Ok(record)) => self.buffer.push(Reverse((record.at, self.line, record))),
-                Some(Err(reason)) => self.unreadable.add(&self.name, self.line, reason, &line),
+                Some(Err(reason)) => end.unreadable.add(&self.name, self.line, reason, &line),
             }
         }
         Ok(())

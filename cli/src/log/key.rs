@@ -9,7 +9,7 @@ use std::{
 
 use tollgate::id::IdFormat;
 
-use super::{Line, LineError, LogArgs};
+use super::{LineError, LogArgs, line::Line};
 
 /// The bits of an IPv6 address that one subscriber cannot choose, as in `ClientIp`.
 const SUBSCRIBER: u128 = u128::MAX << 64;
@@ -31,14 +31,16 @@ impl Key {
     /// The id of the client of a line, if it has one.
     pub(super) fn id(&self, line: &impl Line, args: &LogArgs) -> Result<Option<String>, LineError> {
         Ok(match self {
-            Self::Ip => Some(by_subscriber(line.address(args)?)),
+            Self::Ip => Some(by_subscriber(args.address_of(line)?)),
             Self::Range => {
-                let range = IdFormat::Ipv6Range.fold(&line.address(args)?.to_string());
+                let range = IdFormat::Ipv6Range.fold(&args.address_of(line)?.to_string());
                 range.ok().map(|range| range.to_string())
             }
             Self::Everyone => Some("everyone".to_owned()),
             Self::Field(name) => {
-                let value = line.field(name).filter(|value| !value.is_empty());
+                let value = line
+                    .field(name)
+                    .filter(|value| !matches!(&**value, "" | "-"));
                 value.map(Cow::into_owned)
             }
         })
@@ -48,12 +50,9 @@ impl Key {
 /// Returns an IPv4 address as it is, and the first address of the /64 of an IPv6 address. An IPv6 address that stands for an IPv4
 /// address becomes that one.
 fn by_subscriber(address: IpAddr) -> String {
-    let text = address.to_string();
-    if address.is_ipv4() {
-        return text;
-    }
-    let folded = IdFormat::IpAddress.fold(&text);
-    let folded = folded.map_or(text, |id| id.to_string());
+    let address = address.to_string();
+    let folded = IdFormat::IpAddress.fold(&address);
+    let folded = folded.map_or(address, |id| id.to_string());
     match folded.parse::<Ipv6Addr>() {
         Ok(ip) => Ipv6Addr::from_bits(ip.to_bits() & SUBSCRIBER).to_string(),
         Err(_) => folded,

@@ -7,28 +7,29 @@
 mod input;
 mod json;
 mod key;
+mod line;
 mod text;
 mod value;
 
 use std::{
-    borrow::Cow,
     cmp::Reverse,
     fmt,
     io::{Write, stderr},
-    net::IpAddr,
     num::NonZeroUsize,
     path::PathBuf,
 };
 
 use anyhow::Result;
 use clap::Args;
+use regex::{Captures, Regex};
 use thiserror::Error;
 
 pub(crate) use self::key::Key;
 use self::{
     input::Input,
     json::JsonLine,
-    text::{CommonLine, ExtendedLine},
+    line::Line,
+    text::{ExtendedLine, known_form},
 };
 use crate::output::{counted, grouped, say, shown};
 
@@ -45,6 +46,16 @@ pub(crate) struct LogArgs {
     /// The field with the client's address, if it is not a usual one
     #[arg(long, value_name = "FIELD")]
     address: Option<String>,
+    /// The field with the method, if it is not a usual one
+    #[arg(long, value_name = "FIELD")]
+    method: Option<String>,
+    /// The field with the path, if it is not a usual one
+    #[arg(long, value_name = "FIELD")]
+    path: Option<String>,
+    /// A regular expression for lines in another form, with the named groups address, time, method and path, such as
+    /// `^(?<address>\S+) (?<time>\S+)`
+    #[arg(long, value_name = "REGEX")]
+    pattern: Option<Regex>,
     /// In a list of addresses, the position of the client's, counted from the right: the number of your proxies
     #[arg(long, value_name = "N")]
     hops: Option<NonZeroUsize>,
@@ -87,7 +98,7 @@ pub(crate) struct Log<'a> {
     args: &'a LogArgs,
     needed: NeededParts,
     inputs: Vec<Input>,
-    requests: u64,
+    end: LogEnd,
     latest: u64,
     late: u64,
 }
@@ -106,7 +117,7 @@ impl LogArgs {
             args: self,
             inputs: inputs.collect::<Result<_>>()?,
             needed,
-            requests: 0,
+            end: LogEnd::default(),
             latest: 0,
             late: 0,
         })
@@ -117,7 +128,7 @@ impl Log<'_> {
     /// The next request, or `None` at the end.
     pub(crate) fn next_record(&mut self) -> Result<Option<Record>> {
         for input in &mut self.inputs {
-            input.fill(self.args, &self.needed)?;
+            input.fill(self.args, &self.needed, &mut self.end)?;
         }
         let inputs = self.inputs.iter_mut();
         let waiting = inputs.filter(|input| !input.buffer.is_empty());
@@ -125,7 +136,7 @@ impl Log<'_> {
         let Some(Reverse((.., mut record))) = earliest.and_then(|input| input.buffer.pop()) else {
             return Ok(None);
         };
-        self.requests += 1;
+        self.end.requests += 1;
         self.late += u64::from(record.at < self.latest);
         self.latest = self.latest.max(record.at);
         record.at = self.latest;
@@ -134,15 +145,7 @@ impl Log<'_> {
 
     /// Writes the lines that could not be read to standard error, and returns the counts.
     pub(crate) fn end(self) -> LogEnd {
-        let mut end = LogEnd {
-            requests: self.requests,
-            ..LogEnd::default()
-        };
-        for input in self.inputs {
-            end.lines += input.line;
-            end.unreadable.merge(input.unreadable);
-        }
-        let _ = write!(stderr(), "{}", end.unreadable);
+        let _ = write!(stderr(), "{}", self.end.unreadable);
         if self.late > 0 {
             say(format_args!(
                 "requests far out of order, which count at the latest instant before them (sort the log by time to count \
@@ -150,7 +153,7 @@ impl Log<'_> {
                 grouped(self.late)
             ));
         }
-        end
+        self.end
     }
 }
 
@@ -172,31 +175,15 @@ impl LogEnd {
 
     /// Returns what to do if nothing could be read.
     pub(crate) fn problem(&self) -> Option<String> {
-        let first = self.unreadable.first_reason();
-        (self.requests == 0).then(|| match first {
+        (self.requests == 0).then(|| match self.unreadable.first.first() {
             None => "the log is empty: name a file with requests".to_owned(),
-            Some(reason) => format!("no line could be read. Of the first, {reason}"),
+            Some((reason, _)) => format!("no line could be read. Of the first, {reason}"),
         })
     }
 }
 
 /// The mark with which some programs begin a file in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// A line in one format.
-trait Line {
-    /// The instant of the request.
-    fn time(&self, args: &LogArgs) -> Result<u64, LineError>;
-
-    /// The client's address.
-    fn address(&self, args: &LogArgs) -> Result<IpAddr, LineError>;
-
-    /// The method and the path without the query, as far as they are known.
-    fn request(&self) -> (String, String);
-
-    /// The value of a field.
-    fn field(&self, name: &str) -> Option<Cow<'_, str>>;
-}
 
 /// Reads lines, and remembers the columns that a W3C extended log declares for the following lines.
 #[derive(Default)]
@@ -214,22 +201,34 @@ impl LineReader {
     ) -> Option<Result<Record, LineError>> {
         let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
         let line = line.trim_ascii_start();
-        if line.first() == Some(&b'{') {
-            return Some(JsonLine::parse(line).and_then(|line| record(&line, args, needed)));
-        }
         let text = &*String::from_utf8_lossy(line);
+        let read =
+            |line: Option<Captures<'_>>, otherwise| record(&line.ok_or(otherwise)?, args, needed);
+        if let Some(pattern) = &args.pattern {
+            return Some(read(pattern.captures(text), LineError::Pattern));
+        }
+        if text.starts_with('{') {
+            return Some(JsonLine::parse(line).and_then(|line| {
+                let has_client = args.address_of(&line) != Err(LineError::NoAddress);
+                let wrapped = line.wrapped().filter(|_| !has_client);
+                match read(wrapped.and_then(known_form), LineError::Form) {
+                    Err(LineError::Form | LineError::Time | LineError::NoAddress) => {
+                        record(&line, args, needed)
+                    }
+                    read => read,
+                }
+            }));
+        }
         if let Some((name, value)) = directive(text) {
             if name == "Fields" {
                 self.columns = value.split_whitespace().map(str::to_owned).collect();
             }
             return None;
         }
-        Some(if !self.columns.is_empty() {
-            ExtendedLine::parse(text, &self.columns).and_then(|line| record(&line, args, needed))
-        } else if let Some(line) = CommonLine::of_balancer(text) {
-            record(&line, args, needed)
+        Some(if self.columns.is_empty() {
+            read(known_form(text), LineError::Form)
         } else {
-            CommonLine::parse(text).and_then(|line| record(&line, args, needed))
+            ExtendedLine::parse(text, &self.columns).and_then(|line| record(&line, args, needed))
         })
     }
 }
@@ -243,12 +242,12 @@ fn directive(text: &str) -> Option<(&str, &str)> {
 fn record(line: &impl Line, args: &LogArgs, needed: &NeededParts) -> Result<Record, LineError> {
     let ids = needed.keys.iter().map(|key| key.id(line, args));
     let (method, path) = if needed.request {
-        line.request()
+        args.request_of(line)
     } else {
         Default::default()
     };
     Ok(Record {
-        at: line.time(args)?,
+        at: args.time_of(line)?,
         ids: ids.collect::<Result<_, _>>()?,
         method,
         path,
@@ -275,13 +274,17 @@ pub(crate) enum LineError {
     TooLong,
     #[error(
         "it is in no known format: use Common Log Format, JSON lines, a W3C extended log with its `#Fields:`, or the log of \
-         an AWS load balancer"
+         an AWS load balancer, or describe its form with --pattern, such as `^(?<address>\\S+) (?<time>\\S+)`"
     )]
     Form,
+    #[error("it does not match --pattern")]
+    Pattern,
     #[error("it has no time: name its field with --time")]
     NoTime,
     #[error("its time cannot be read: write it as in RFC 3339, or name another field with --time")]
     Time,
+    #[error("its time is a date without a time of day: name another field with --time")]
+    Date,
     #[error("its time is before 1970: name another field with --time")]
     BeforeEpoch,
     #[error("its time is after 2112: name another field with --time")]
@@ -304,16 +307,6 @@ impl UnreadableLines {
             let text = format!("{file}:{line}: {reason}: {text}{cut}");
             self.first.push((reason, text));
         }
-    }
-
-    fn first_reason(&self) -> Option<LineError> {
-        self.first.first().map(|(reason, _)| *reason)
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.count += other.count;
-        self.first.extend(other.first);
-        self.first.truncate(SHOWN);
     }
 }
 

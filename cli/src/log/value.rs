@@ -5,25 +5,29 @@ use std::{
     num::NonZeroUsize,
 };
 
-use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
+use jiff::{
+    Timestamp,
+    civil::{Date, DateTime},
+    tz::TimeZone,
+};
 
 use super::LineError;
 
 const SECOND: i128 = 1_000_000;
 
-/// Numbers below this, a year after 1970, are durations or dates rather than instants.
+/// Numbers below this, a year after 1970, are durations rather than instants.
 pub(super) const YEAR: u64 = 365 * 24 * 60 * 60 * 1_000_000;
 
 /// Reads a time, in microseconds since the epoch: by RFC 3339, as web servers write it, or as a number. A time without an offset is
 /// in UTC.
 pub(super) fn instant(text: &str) -> Result<u64, LineError> {
     let text = text.trim();
-    let is_date = || text.len() == 8 && text.parse::<u32>().is_ok();
-    let us = match number(text) {
-        Some(us) if is_date() => calendar(text).or(Some(us)),
-        Some(us) => Some(us),
-        None => common(text).or_else(|| calendar(text)),
-    };
+    // Parsers take dates for midnight.
+    let is_short = !text.contains([':', 'T']) && (text.len() == 8 || text.contains(['-', '/']));
+    if is_short && text.replace('/', "-").parse::<Date>().is_ok() {
+        return Err(LineError::Date);
+    }
+    let us = number(text).or_else(|| written(text));
     match us.ok_or(LineError::Time)? {
         ..0 => Err(LineError::BeforeEpoch),
         us => {
@@ -34,39 +38,36 @@ pub(super) fn instant(text: &str) -> Result<u64, LineError> {
     }
 }
 
-/// Reads `10/Oct/2000:13:55:36 -0700`, with or without milliseconds and offset.
-fn common(text: &str) -> Option<i128> {
-    let instant = if text.contains(' ') {
-        Timestamp::strptime("%d/%b/%Y:%H:%M:%S%.f %z", text).ok()?
-    } else {
-        utc(DateTime::strptime("%d/%b/%Y:%H:%M:%S%.f", text).ok()?)?
+/// Reads `10/Oct/2000:13:55:36 -0700`, with or without milliseconds and offset, or a date and a time in digits.
+fn written(text: &str) -> Option<i128> {
+    let with_offset = Timestamp::strptime("%d/%b/%Y:%H:%M:%S%.f %z", text);
+    let civil = || {
+        let common = DateTime::strptime("%d/%b/%Y:%H:%M:%S%.f", text);
+        common.or_else(|_| text.replace('/', "-").parse())
     };
-    Some(instant.as_microsecond().into())
+    let instant = with_offset.or_else(|_| text.parse());
+    let instant = instant.or_else(|_| TimeZone::UTC.to_timestamp(civil()?));
+    Some(instant.ok()?.as_microsecond().into())
 }
 
-fn calendar(text: &str) -> Option<i128> {
-    let instant: Option<Timestamp> = text.parse().ok();
-    let instant = instant.or_else(|| utc(text.replace('/', "-").parse().ok()?));
-    Some(instant?.as_microsecond().into())
-}
-
-fn utc(civil: DateTime) -> Option<Timestamp> {
-    TimeZone::UTC.to_timestamp(civil).ok()
-}
-
-/// Reads a number such as `1762000000.123`: seconds since the epoch or, if it has too many digits for that, milli-, micro- or
-/// nanoseconds.
+/// Reads a number such as `1762000000.123` or `1.762e9`: seconds since the epoch or, if it has too many digits for that, milli-,
+/// micro- or nanoseconds.
 fn number(text: &str) -> Option<i128> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let (decimal, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let exponent: usize = exponent.parse().ok().filter(|exponent| *exponent <= 24)?;
+    let (whole, fraction) = decimal.split_once('.').unwrap_or((decimal, ""));
     let (sign, whole) = match whole.strip_prefix('-') {
         Some(whole) => (-1, whole),
         None => (1, whole),
     };
-    if !is_digits(whole) || !is_digits(fraction) || whole.len() > 24 {
+    let fraction = format!("{fraction:0<exponent$}");
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_digits(whole) || !is_digits(&fraction) || whole.is_empty() {
         return None;
     }
-    let number: i128 = whole.parse().ok()?;
+    let (shifted, fraction) = fraction.split_at(exponent);
+    let whole = [whole, shifted].concat();
+    let number: i128 = whole.parse().ok().filter(|_| whole.len() <= 24)?;
     let millionths: i128 = format!("{fraction:0<6.6}").parse().ok()?;
     // Each bound is the year 5138 in its unit.
     let us = match number {

@@ -81,6 +81,8 @@ struct Engine {
     /// Requests whose id is not in the format of a limit.
     misfits: u64,
     decided: u64,
+    has_path: bool,
+    has_method: bool,
 }
 
 /// The charge of one request to a client's bucket.
@@ -103,11 +105,15 @@ impl Engine {
             rules,
             misfits: 0,
             decided: 0,
+            has_path: false,
+            has_method: false,
         }
     }
 
     /// Decides one request. All of its limits are charged, or none.
     fn meet(&mut self, record: &Record) {
+        self.has_path |= !record.path.is_empty();
+        self.has_method |= !record.method.is_empty();
         let mut charges: Vec<BucketCharge> = Vec::with_capacity(self.rules.rules.len());
         for rule in &self.rules.rules {
             match rule.client_of(record).map(|id| rule.format.fold(id)) {
@@ -146,6 +152,8 @@ impl Engine {
                 grouped(self.misfits)
             ));
         }
+        let unknown = self.unknown_field().filter(|_| self.decided > 0);
+        notes.extend(unknown.map(str::to_owned));
         let unmet = self
             .tallies
             .iter()
@@ -175,9 +183,23 @@ impl Engine {
         let check = if self.rules.rules.is_empty() {
             "use a limit of requests over time"
         } else {
-            "check --key, and the keys, paths, methods and costs of the rules, and the formats of the limits' ids"
+            self.unknown_field().unwrap_or("check --key, and the keys, paths, methods and costs of the rules, and the formats of the limits' ids")
         };
         format!("no request met a limit: {check}")
+    }
+
+    /// Says which field the rules need and no line has.
+    fn unknown_field(&self) -> Option<&'static str> {
+        let mut rules = self.rules.rules.iter();
+        if !self.has_path && rules.clone().any(|rule| rule.paths.is_some()) {
+            Some("no line has a path: name its field with --path, or the group `path` in --pattern")
+        } else if !self.has_method && rules.any(|rule| !rule.methods.is_empty()) {
+            Some(
+                "no line has a method: name its field with --method, or the group `method` in --pattern",
+            )
+        } else {
+            None
+        }
     }
 }
 

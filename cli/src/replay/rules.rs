@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// A condition of `tollgate::Rule`.
-type RequestCondition = dyn Fn(&Parts) -> bool;
+pub(super) type RequestCondition = dyn Fn(&Parts) -> bool;
 
 /// The rules that requests may meet.
 #[derive(Default)]
@@ -41,8 +41,8 @@ pub(super) struct ReplayRule {
     pub(super) cost: u32,
     /// The index of the client's id in a record.
     key: usize,
-    paths: Option<Box<RequestCondition>>,
-    methods: Vec<String>,
+    pub(super) paths: Option<Box<RequestCondition>>,
+    pub(super) methods: Vec<String>,
 }
 
 /// A rule as it is written.
