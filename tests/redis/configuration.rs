@@ -67,6 +67,7 @@ async fn urls_that_cannot_be_used_are_refused() {
     for fitting in [
         "valkey://user:pass%40word@localhost:1/3",
         "redis-cluster://[::1]:1?node=a:2",
+        "rediss-proxy://localhost",
     ] {
         RedisBackend::new(fitting).unwrap();
     }

@@ -1,11 +1,13 @@
 //! Proxies and managed services, which know few commands.
 
 use std::{
+    collections::{HashMap, hash_map::Entry},
     io,
     net::{Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex},
 };
 
+use futures_util::future::join_all;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
@@ -15,8 +17,8 @@ use tollgate::{
 };
 
 use crate::{
-    PATIENCE, TIMEOUT,
-    load::{limits, reason},
+    CLUSTER, PATIENCE, TIMEOUT,
+    load::{BURST, limits, reason},
     redis_support::Server,
 };
 
@@ -36,6 +38,11 @@ struct RestrictingProxy {
 
 impl RestrictingProxy {
     async fn start(to: SocketAddr, judge: fn(&[Vec<u8>]) -> Verdict) -> Self {
+        Self::routing(Arc::new(move |_: &[Vec<u8>]| to), judge).await
+    }
+
+    /// Starts one that sends each command to a server by the command's arguments.
+    async fn routing(route: Arc<Route>, judge: fn(&[Vec<u8>]) -> Verdict) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let url = format!("redis://{}", listener.local_addr().unwrap());
         let seen = Arc::<Mutex<Vec<String>>>::default();
@@ -43,10 +50,10 @@ impl RestrictingProxy {
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let names = Arc::clone(&names);
+                let route = Arc::clone(&route);
                 tokio::spawn(async move {
-                    let server = TcpStream::connect(to).await.unwrap();
                     // It ends as its client does.
-                    let _ = forward(client, server, judge, &names).await;
+                    let _ = forward(client, &*route, judge, &names).await;
                 });
             }
         });
@@ -61,22 +68,34 @@ impl RestrictingProxy {
     }
 }
 
+type Route = dyn Fn(&[Vec<u8>]) -> SocketAddr + Send + Sync;
+
 async fn forward(
     client: TcpStream,
-    server: TcpStream,
+    route: &Route,
     judge: fn(&[Vec<u8>]) -> Verdict,
     names: &Mutex<Vec<String>>,
 ) -> io::Result<()> {
     let mut client = BufReader::new(client);
-    let mut server = BufReader::new(server);
+    let mut servers = HashMap::new();
     loop {
         let (text, arguments) = read(&mut client).await?;
         let name = String::from_utf8_lossy(&arguments[0]).to_uppercase();
         names.lock().unwrap().push(name);
         match judge(&arguments) {
             Verdict::Forward => {
+                let to = route(&arguments);
+                let server = match servers.entry(to) {
+                    Entry::Occupied(server) => server.into_mut(),
+                    Entry::Vacant(place) => {
+                        place.insert(BufReader::new(TcpStream::connect(to).await?))
+                    }
+                };
                 server.write_all(&text).await?;
-                let (reply, _) = read(&mut server).await?;
+                let (reply, _) = read(server).await?;
+                if reply.starts_with(b"-CROSSSLOT") {
+                    names.lock().unwrap().push("CROSSSLOT".to_owned());
+                }
                 client.write_all(&reply).await?;
             }
             Verdict::Answer(reply) => {
@@ -220,4 +239,24 @@ async fn command_that_ends_the_connection_is_named() {
         error.to_string().contains("after the command `EVALSHA`")
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn proxy_in_front_of_a_cluster_gets_no_call_with_keys_of_several_slots() {
+    let of_first_key = |command: &[Vec<u8>]| {
+        let key = str::from_utf8(&command[3]).unwrap();
+        CLUSTER.owner(CLUSTER.slot_of(key)).addr()
+    };
+    let proxy = RestrictingProxy::routing(Arc::new(of_first_key), only_scripts_with_keys).await;
+    let limiter = connected(&proxy.url.replace("redis:", "redis-proxy:"))
+        .await
+        .unwrap();
+    let ids: Vec<_> = (0..40).map(|number| format!("proxied{number}")).collect();
+    let batch: Vec<_> = ids.iter().map(|id| Transaction::new("one", id)).collect();
+    assert!(limiter.spend_batch(&batch).await.unwrap().allowed());
+    let together = batch.iter().map(|one| limiter.peek(one));
+    for bucket in join_all(together).await {
+        assert_eq!(bucket.unwrap().remaining(), Some(BURST - 1));
+    }
+    assert_eq!(proxy.seen(), ["EVAL", "EVALSHA"]);
 }

@@ -32,6 +32,8 @@ pub(super) struct Target {
 #[derive(Clone)]
 pub(super) enum ServerSet {
     One(ServerAddress),
+    /// A proxy, which finds the server of a script by its first key.
+    Proxy(ServerAddress),
     Cluster(Vec<ServerAddress>),
     Sentinels {
         sentinels: Vec<ServerAddress>,
@@ -62,7 +64,7 @@ impl ServerSet {
     /// Returns the servers of the URL.
     pub(super) fn all(&self) -> &[ServerAddress] {
         match self {
-            Self::One(server) => slice::from_ref(server),
+            Self::One(server) | Self::Proxy(server) => slice::from_ref(server),
             Self::Cluster(servers) => servers,
             Self::Sentinels { sentinels, .. } => sentinels,
         }
@@ -70,6 +72,11 @@ impl ServerSet {
 
     pub(super) fn is_cluster(&self) -> bool {
         matches!(self, Self::Cluster(_))
+    }
+
+    /// Returns whether a script can only use the keys of one slot.
+    pub(super) fn has_slots(&self) -> bool {
+        matches!(self, Self::Cluster(_) | Self::Proxy(_))
     }
 }
 
@@ -108,7 +115,7 @@ pub(super) fn parse(url: &str, probe: Arc<Call>) -> Result<(Target, bool), Redis
         None => (plain, false),
     };
     let parameters: &[&str] = match &*plain {
-        "redis" | "redis+unix" => &[],
+        "redis" | "redis-proxy" | "redis+unix" => &[],
         "redis-cluster" => &["node"],
         "redis-sentinel" => &[
             "node",
@@ -173,17 +180,17 @@ fn target(
             if let Some(number) = path.strip_prefix('/') {
                 database = Some(number.parse().ok()?);
             }
-            if scheme == "redis" {
-                ServerSet::One(server(host, Some(6379))?)
-            } else {
-                ServerSet::Sentinels {
+            match scheme {
+                "redis" => ServerSet::One(server(host, Some(6379))?),
+                "redis-proxy" => ServerSet::Proxy(server(host, Some(6379))?),
+                _ => ServerSet::Sentinels {
                     sentinels: servers(26379)?,
                     service: value("sentinelServiceName")??,
                     login: Login {
                         user: value("sentinelUsername")?,
                         password: value("sentinelPassword")?,
                     },
-                }
+                },
             }
         }
     };

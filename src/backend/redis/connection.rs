@@ -59,7 +59,7 @@ impl Connection {
 
     async fn find(target: &Target) -> Result<(Self, ConnectionTask), RedisError> {
         let server = match &target.servers {
-            ServerSet::One(server) => server.clone(),
+            ServerSet::One(server) | ServerSet::Proxy(server) => server.clone(),
             ServerSet::Cluster(servers) => servers[0].clone(),
             ServerSet::Sentinels { .. } => master(target).await?,
         };

@@ -113,9 +113,7 @@ impl RedisError {
             }
             "AUTH" => "leave out the password, or set one on the server",
             "SELECT" => "leave out the database in the URL",
-            _ => {
-                "connect to the servers themselves; if this is a proxy in front of a cluster, use `redis://`"
-            }
+            _ => "if this is a proxy in front of a cluster, use `redis-proxy://`",
         };
         Self::RefusedCommand {
             command,
@@ -216,7 +214,9 @@ fn remedy(code: &str) -> Option<&'static str> {
         "MISCONF" => {
             "the server cannot save its data: free its disk, or look for the reason in its log"
         }
-        "MOVED" | "ASK" | "CROSSSLOT" => "this is a cluster: use `redis-cluster://`",
+        "MOVED" | "ASK" | "CROSSSLOT" => {
+            "this is a cluster: use `redis-cluster://` or, if a proxy is in front of it, `redis-proxy://`"
+        }
         "READONLY" => {
             "if this lasts, name the master, or use `redis-sentinel://` or `redis-cluster://`"
         }

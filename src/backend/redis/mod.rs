@@ -97,8 +97,9 @@ impl RedisBackend {
     /// | `redis://[[user]:password@]host[:port][/database]` | one |
     /// | `redis-cluster://host:port[?node=host:port&…]` | a cluster that these nodes belong to |
     /// | `redis-sentinel://host:port?sentinelServiceName=name[&node=host:port…][&sentinelPassword=…]` | the master that these sentinels name |
+    /// | `redis-proxy://host:port` | several, behind a proxy that finds the one for a script by its first key |
     /// | `redis+unix:///path/to.sock` | one, by a unix socket |
-    /// | `rediss://`, `rediss-cluster://`, `rediss-sentinel://` | the same with TLS |
+    /// | `rediss://`, `rediss-cluster://`, `rediss-sentinel://`, `rediss-proxy://` | the same with TLS |
     ///
     /// For passwords, certificates and nodes that are not part of the URL, use a [builder](Self::builder).
     ///

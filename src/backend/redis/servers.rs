@@ -67,7 +67,8 @@ impl Servers {
         let mut table = SlotTable::default();
         if !is_clustered {
             let link = Arc::new(Link::new(target.clone(), &runtime, || ()));
-            table.slots = [Some(Arc::clone(&link))].into();
+            let slots = if target.servers.has_slots() { SLOTS } else { 1 };
+            table.slots = vec![Some(Arc::clone(&link)); slots.into()].into();
             table.masters.push(link);
         }
         let servers = Arc::new(Self {
@@ -121,14 +122,14 @@ impl Servers {
             .members
             .iter()
             .map(|member| self.slot(self.form.key(member).as_bytes()));
-        !self.target.servers.is_cluster()
+        !self.target.servers.has_slots()
             || slots
                 .next()
                 .is_none_or(|first| slots.all(|slot| slot == first))
     }
 
     fn slot(&self, key: &[u8]) -> u16 {
-        if self.target.servers.is_cluster() {
+        if self.target.servers.has_slots() {
             slot_of(key)
         } else {
             0
