@@ -19,6 +19,7 @@ Bursts:
     - {limit: 50, window: 5s, active: 5s, cooldown: 15s}
 Logins: {limit: 5, window: 15m}
 Plan: {quota: 1000, per: month}
+Daily: {quota: 1000, per: day, time_zone: America/Los_Angeles}
 ";
 
 const OVERRIDES: &str = "
@@ -63,18 +64,19 @@ fn expect_text(output: &Output, text: &str) {
 fn good_files_are_summed_up() {
     expect_text(
         &check(&[]),
-        "limits: 9\n  in shadow mode: Range\n  blocked: Partners\n  unlimited: Monitoring\n  \
+        "limits: 10\n  in shadow mode: Range\n  blocked: Partners\n  unlimited: Monitoring\n  \
          without values: Account\n  Address: at most 29 in any 1s\n  Bursts: at most 55 in any 1s\n  \
-         Domain: at most 99 in any 168h0m0s\n  Logins: at most 5 in any 15m0s\n  Plan: at most 2000 in any 672h0m0s\n  \
+         Daily: at most 3000 in any 24h0m0s\n  Domain: at most 99 in any 168h0m0s\n  Logins: at most 5 in any 15m0s\n  Plan: at most 2000 in any 672h0m0s\n  \
          Range: at most 999 in any 3h0m0s\noverrides: 7\n  blocked: 1\n  unlimited: 1\n",
     );
     let summed = json!({
         "ok": true,
         "limits": {
-            "count": 9, "shadow": ["Range"], "blocked": ["Partners"], "unlimited": ["Monitoring"],
+            "count": 10, "shadow": ["Range"], "blocked": ["Partners"], "unlimited": ["Monitoring"],
             "not_limited": ["Account"],
             "bounds": {
                 "Address": {"most": 29, "within": "1s"}, "Bursts": {"most": 55, "within": "1s"},
+                "Daily": {"most": 3000, "within": "24h0m0s"},
                 "Domain": {"most": 99, "within": "168h0m0s"}, "Logins": {"most": 5, "within": "15m0s"},
                 "Plan": {"most": 2000, "within": "672h0m0s"}, "Range": {"most": 999, "within": "3h0m0s"},
             },
@@ -85,7 +87,7 @@ fn good_files_are_summed_up() {
 }
 
 /// The request, and the lines of the answer.
-const CLIENTS: [([&str; 2], &str); 6] = [
+const CLIENTS: [([&str; 2], &str); 7] = [
     (
         ["Address", "2001:DB8:0::"],
         "limit: 20 per 1s, 30 at once\n  at most: 49 in any 1s\n  from: the override for `2001:0db8::` (our own probe)\n  \
@@ -108,6 +110,11 @@ const CLIENTS: [([&str; 2], &str); 6] = [
     (
         ["Account", "7"],
         "limit: not limited\n  from: neither a default nor an override\n  bucket: 6:7",
+    ),
+    (
+        ["Daily", "x"],
+        "limit: 1000 per calendar day in America/Los_Angeles\n  at most: 3000 in any 24h0m0s\n  from: the default\n  \
+         bucket: Daily~q:x",
     ),
     (
         ["Bursts", "x"],

@@ -67,6 +67,10 @@ fn replay_says_the_same_as_a_server() {
             "requests: {id: ipAddress, quota: 400, per: hour}\n",
             &["requests"],
         ),
+        (
+            "requests: {id: ipAddress, quota: 50, per: day, time_zone: America/Los_Angeles}\n",
+            &["requests"],
+        ),
         // Both limits are charged, or none.
         (two, &["short", "long"]),
     ] {
