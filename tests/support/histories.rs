@@ -59,7 +59,7 @@ where
 
 /// A change of clocks of each kind, with the zone and the instant.
 #[cfg(feature = "zones")]
-const CHANGES: [(&str, &str); 14] = [
+const CHANGES: [(&str, &str); 15] = [
     // By an hour, at two o'clock.
     ("America/Los_Angeles", "2026-03-08T10:00:00Z"),
     ("America/Los_Angeles", "2026-11-01T09:00:00Z"),
@@ -79,7 +79,8 @@ const CHANGES: [(&str, &str); 14] = [
     ("Antarctica/Casey", "2010-03-04T15:00:00Z"),
     // A day is skipped as a whole.
     ("Pacific/Apia", "2011-12-30T10:00:00Z"),
-    // By an hour, at an offset with 45 minutes.
+    // By an hour, at an offset with 45 minutes, in the middle of an hour.
+    ("Pacific/Chatham", "2026-09-26T14:00:00Z"),
     ("Pacific/Chatham", "2026-04-04T14:00:00Z"),
 ];
 
@@ -98,8 +99,10 @@ pub(crate) async fn agree_on_zones(backend: impl Backend, histories: u64) {
         let mut random = Random(seed);
         let place = usize::try_from(seed).unwrap() % CHANGES.len();
         let change: jiff::Timestamp = CHANGES[place].1.parse().unwrap();
-        let start = change.as_microsecond().cast_unsigned() - 30 * 4 * QUARTER;
-        let start = start + random.below(60 * 4) * QUARTER - random.below(2);
+        // Half of the histories begin within an hour of the change, and the others within 30 hours.
+        let reach = [4, 30 * 4][usize::try_from(random.below(2)).unwrap()];
+        let first = change.as_microsecond().cast_unsigned() - reach * QUARTER;
+        let start = first + random.below(2 * reach) * QUARTER - random.below(2);
         let of_zone = |place| VERSIONS + place * units.len()..VERSIONS + (place + 1) * units.len();
         // The limit also moves to another zone, as one does whose rules change, and to UTC.
         let others = of_zone((place + 1) % CHANGES.len()).chain(of_zone(CHANGES.len()));
