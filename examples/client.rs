@@ -8,12 +8,10 @@
 #[path = "shared/failure.rs"]
 mod failure;
 
-use std::{
-    env,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use clap::Parser;
 use http::Request;
 use http_body_util::Full;
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
@@ -22,10 +20,16 @@ use tower::{ServiceBuilder, ServiceExt};
 
 use self::failure::Failure;
 
+#[derive(Debug, Parser)]
+struct Args {
+    /// The server.
+    #[arg(default_value = "http://127.0.0.1:3000/")]
+    uri: String,
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let uri = env::args().nth(1);
-    let uri = uri.unwrap_or_else(|| "http://127.0.0.1:3000/".to_owned());
+    let Args { uri } = Args::parse();
 
     // Our own rate: five per second to each host. Further requests wait for up to a minute.
     let ours = Limit::per_second(5).max_wait(Duration::from_secs(60));

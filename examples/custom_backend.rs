@@ -99,7 +99,12 @@ async fn main() -> Result<(), Failure> {
 
     for attempt in 1..=4 {
         let decision = limiter.spend(&Transaction::new("uploads", "alice")).await?;
-        println!("upload {attempt}: {decision:?}");
+        let verdict = if decision.allowed() {
+            "allowed"
+        } else {
+            "denied"
+        };
+        println!("upload {attempt}: {verdict}");
     }
     println!("{} batches decided", batches.load(Ordering::Relaxed));
     Ok(())

@@ -67,7 +67,7 @@ fn app() -> Result<Router, Failure> {
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let address = env::args().nth(1).unwrap_or("127.0.0.1:3000".into());
+    let address = env::var("ADDR").unwrap_or_else(|_| "127.0.0.1:3000".into());
     let service = app()?.into_make_service_with_connect_info::<SocketAddr>();
     let listener = TcpListener::bind(address).await?;
     println!("listening on http://{}", listener.local_addr()?);

@@ -13,7 +13,13 @@
 //!
 //! `PUT /customers/{key}` stands for the customers' back office, and needs authentication in a real service.
 
-use std::{env, error::Error, path::Path, sync::Arc, time::Duration};
+use std::{
+    error::Error,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -23,6 +29,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, put},
 };
+use clap::Parser;
 use moka::future::Cache;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use tokio::{net::TcpListener, task::spawn_blocking};
@@ -65,14 +72,22 @@ struct Customers {
     kept: Cache<String, Customer>,
 }
 
+#[derive(Debug, Parser)]
+struct Args {
+    /// The file of customers, which is made if it does not exist.
+    #[arg(default_value = "customers.redb")]
+    database: PathBuf,
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1:3000")]
+    listen: SocketAddr,
+}
+
 #[tokio::main]
 async fn main() -> Read<()> {
-    let mut args = env::args().skip(1);
-    let path = args.next().unwrap_or_else(|| "customers.redb".into());
-    let address = args.next().unwrap_or_else(|| "127.0.0.1:3000".into());
+    let args = Args::parse();
     let limiter = Limiter::new(limits()?, MemoryBackend::new());
-    let app = app(limiter, Customers::open(Path::new(&path))?);
-    let listener = TcpListener::bind(address).await?;
+    let app = app(limiter, Customers::open(&args.database)?);
+    let listener = TcpListener::bind(args.listen).await?;
     println!("listening on http://{}", listener.local_addr()?);
     axum::serve(listener, app).await?;
     Ok(())

@@ -7,58 +7,85 @@
 //! ```
 //!
 //! They run in one process so that one command starts them, but share nothing: each has its own limits, limiter and
-//! connection. Name another Redis and any number of addresses: `fleet redis-cluster://127.0.0.1:7000 127.0.0.1:3001
-//! 127.0.0.1:3002 127.0.0.1:3003`.
+//! connection. Name another Redis and any number of addresses: `--redis redis-cluster://127.0.0.1:7000 --listen 127.0.0.1:3001
+//! --listen 127.0.0.1:3002`.
 
 #[path = "shared/failure.rs"]
 mod failure;
+#[path = "shared/shutdown.rs"]
+mod shutdown;
 
-use std::{env, error::Error, net::SocketAddr, time::Duration};
+use std::{error::Error, net::SocketAddr, time::Duration};
 
 use axum::{Router, routing::get};
+use clap::Parser;
 use tokio::{net::TcpListener, task::JoinSet};
-use tollgate::{ClientIp, Limit, Limiter, Limits, RateLimitLayer, RedisBackend, Rule};
+use tollgate::{
+    ClientIp, Limit, Limiter, Limits, RateLimitLayer, RedisBackend, Rule, backend::FailurePolicy,
+};
 
-use self::failure::Failure;
+use self::{failure::Failure, shutdown::Signals};
 
-/// The longest that Redis may take for a decision.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// An error that a task can return.
+type Report = Box<dyn Error + Send + Sync>;
+
+#[derive(Debug, Parser)]
+struct Args {
+    #[arg(long, default_value = "redis://127.0.0.1:6379")]
+    redis: String,
+    /// The address of each server.
+    #[arg(long, default_values = ["127.0.0.1:3001", "127.0.0.1:3002"])]
+    listen: Vec<SocketAddr>,
+}
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
+    let args = Args::parse();
     tracing_subscriber::fmt().init();
-    let mut args = env::args().skip(1);
-    let url = args.next().unwrap_or("redis://127.0.0.1:6379".into());
-    let mut addresses: Vec<_> = args.collect();
-    if addresses.is_empty() {
-        addresses = ["127.0.0.1:3001", "127.0.0.1:3002"].map(Into::into).into();
-    }
-
-    let mut servers = JoinSet::new();
-    for address in addresses {
-        let app = app(&url).await?;
+    let servers = u32::try_from(args.listen.len())?;
+    let mut fleet = JoinSet::new();
+    for address in args.listen {
+        let limiter = limiter(&args.redis, servers).await?;
         let listener = TcpListener::bind(address).await?;
+        let signals = Signals::listen()?;
         println!("listening on http://{}", listener.local_addr()?);
-        let service = app.into_make_service_with_connect_info::<SocketAddr>();
-        servers.spawn(async { axum::serve(listener, service).await });
+        fleet.spawn(serve(limiter, listener, signals));
     }
-    while let Some(ended) = servers.join_next().await {
-        ended??;
+    while let Some(ended) = fleet.join_next().await {
+        let served: Result<(), Report> = ended?;
+        served.map_err(|error| -> Box<dyn Error> { error })?;
     }
     Ok(())
 }
 
-/// The whole program of each server. It would be the same on several machines.
-async fn app(url: &str) -> Result<Router, Box<dyn Error>> {
-    // There are no decisions without Redis here, so a slow answer is better than an error.
-    let redis = RedisBackend::builder(url).timeout(PATIENCE).build()?;
+/// Connects to the Redis of the fleet. While it does not answer, each server decides with its share of the limit.
+async fn limiter(url: &str, servers: u32) -> Result<Limiter, Failure> {
+    let redis = RedisBackend::builder(url).timeout(Duration::from_secs(2));
+    let redis = redis.build()?;
     redis.connected(Duration::from_secs(10)).await?;
     let limits = Limits::builder()
         .limit("requests", Limit::per_hour(20))
         .build()?;
-    let limiter = Limiter::new(limits, redis);
-    let layer = RateLimitLayer::with_limiter(limiter).rule(Rule::new("requests", ClientIp::peer()));
-    Ok(Router::new()
+    let policy = FailurePolicy::new(redis).deadline(Duration::from_secs(2));
+    Ok(Limiter::try_new(limits, policy.fleet(servers))?)
+}
+
+/// The whole program of each server. It would be the same on several machines.
+async fn serve(
+    limiter: Limiter,
+    listener: TcpListener,
+    mut signals: Signals,
+) -> Result<(), Report> {
+    let rule = Rule::new("requests", ClientIp::peer());
+    let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
+    let app = Router::new()
         .route("/", get(|| async { "hello\n" }))
-        .layer(layer))
+        .layer(layer);
+    let service = app.into_make_service_with_connect_info::<SocketAddr>();
+    axum::serve(listener, service)
+        .with_graceful_shutdown(async move { signals.recv().await })
+        .await?;
+    // Gives back what this server holds in Redis.
+    limiter.close().await?;
+    Ok(())
 }

@@ -8,8 +8,9 @@
 #[path = "shared/failure.rs"]
 mod failure;
 
-use std::{env, time::Instant};
+use std::time::Instant;
 
+use clap::Parser;
 use tollgate::pace::PaceLayer;
 use tonic::{Code, transport::Endpoint};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
@@ -17,11 +18,15 @@ use tower::ServiceBuilder;
 
 use self::failure::Failure;
 
+#[derive(Debug, Parser)]
+struct Args {
+    #[arg(default_value = "http://127.0.0.1:3000")]
+    server: String,
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let server = env::args().nth(1);
-    let server = server.unwrap_or_else(|| "http://127.0.0.1:3000".to_owned());
-
+    let Args { server } = Args::parse();
     let channel = Endpoint::from_shared(server)?.connect().await?;
     // After a refusal, it holds all further calls back until the server has room.
     let channel = ServiceBuilder::new()

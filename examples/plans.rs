@@ -80,7 +80,7 @@ const OVERRIDES: &str = "
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let address = env::args().nth(1).unwrap_or("127.0.0.1:3000".into());
+    let address = env::var("ADDR").unwrap_or_else(|_| "127.0.0.1:3000".into());
     let app = app()?;
     let listener = TcpListener::bind(address).await?;
     println!("listening on http://{}", listener.local_addr()?);

@@ -6,13 +6,14 @@
 //! curl http://127.0.0.1:3001/metrics
 //! ```
 //!
-//! With a Redis, `observability redis://127.0.0.1:6379`, you can also watch the store, its circuit breaker and the
+//! With a Redis, `REDIS_URL=redis://127.0.0.1:6379`, you can also watch the store, its circuit breaker and the
 //! fallback: kill the server and start it again. Environment variables change the rest:
 //!
 //! | | |
 //! |---|---|
 //! | `ADDR` | the server's address, by default `127.0.0.1:3000` |
 //! | `METRICS_ADDR` | the address for metrics, by default `127.0.0.1:3001`; keep it in a private network |
+//! | `REDIS_URL` | keeps the buckets in Redis |
 //! | `DEADLINE_MS` | how long Redis may take to answer, in milliseconds, by default 200 |
 //! | `OVERRIDES` | a file of overrides, in YAML or JSON, which is reloaded every 30 seconds and on SIGHUP |
 //! | `LOG` | the log level: `debug` shows denials, `trace` also shows allowed requests |
@@ -25,6 +26,8 @@ mod exporter;
 mod failure;
 #[path = "../shared/listen.rs"]
 mod listen;
+#[path = "../shared/shutdown.rs"]
+mod shutdown;
 
 use std::{env, error::Error, io, net::SocketAddr, time::Duration};
 
@@ -43,7 +46,7 @@ use tollgate::{
 use tower_http::trace::TraceLayer;
 use tracing::{Span, field::Empty, info_span, level_filters::LevelFilter};
 
-use self::{failure::Failure, listen::listen};
+use self::{failure::Failure, listen::listen, shutdown::Signals};
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
@@ -55,20 +58,22 @@ async fn main() -> Result<(), Failure> {
 
     let recipe = recipe()?;
     let limiter = limiter(&recipe).await?;
-    let (app, listener) = (
-        app(limiter.clone())?,
-        listen("ADDR", "127.0.0.1:3000").await?,
-    );
+    let app = app(limiter.clone())?;
+    let listener = listen("ADDR", "127.0.0.1:3000").await?;
+    let mut signals = Signals::listen()?;
     println!("listening on http://{}", listener.local_addr()?);
     let metrics = listen("METRICS_ADDR", "127.0.0.1:3001").await?;
     println!("metrics on http://{}/metrics", metrics.local_addr()?);
 
     tokio::spawn(Reloader::new(limiter.clone(), recipe).on_hangup().run());
     tokio::spawn(exporter::upkeep(exporter.clone()));
-    let metrics = axum::serve(metrics, exporter::router(exporter, limiter));
+    let scrapes = exporter::router(exporter, limiter.clone());
+    tokio::spawn(async { axum::serve(metrics, scrapes).await });
     let service = app.into_make_service_with_connect_info::<SocketAddr>();
-    let app = axum::serve(listener, service);
-    tokio::try_join!(app.into_future(), metrics.into_future())?;
+    axum::serve(listener, service)
+        .with_graceful_shutdown(async move { signals.recv().await })
+        .await?;
+    limiter.close().await?;
     Ok(())
 }
 
@@ -97,10 +102,10 @@ fn recipe() -> Result<LimitsBuilder, LimitError> {
     })
 }
 
-/// Creates a limiter with buckets in memory, or in the Redis from the command line.
+/// Creates a limiter with buckets in memory, or in the Redis of `REDIS_URL`.
 async fn limiter(recipe: &LimitsBuilder) -> Result<Limiter, Box<dyn Error>> {
     let limits = recipe.build()?;
-    let Some(url) = env::args().nth(1) else {
+    let Ok(url) = env::var("REDIS_URL") else {
         return Ok(Limiter::new(limits, MemoryBackend::new()));
     };
     // The deadline is longer than the default, for busy machines.
@@ -141,7 +146,8 @@ fn span<B>(request: &Request<B>) -> Span {
         path,
         rate_limiting.policy = Empty,
         rate_limiting.result = Empty,
-            rate_limiting.refusal = Empty,
+        rate_limiting.refusal = Empty,
+        rate_limiting.refusal_id = Empty,
     )
 }
 

@@ -10,8 +10,11 @@ use axum::{
 };
 use serde_json::{Value, json};
 use tollgate::{
-    ClientIp, Limit, Limiter, Limits, RateLimitLayer, RedisBackend, Rule,
-    backend::redis::{KeyForm, RedisError},
+    ClientIp, Limit, Limiter, Limits, RateLimitLayer, Rule,
+    backend::{
+        Backend,
+        redis::{KeyForm, RedisError},
+    },
     id::IdFormat,
     key::Proxies,
     limit::LimitName,
@@ -40,14 +43,17 @@ pub(crate) fn key_form() -> Result<KeyForm, RedisError> {
 }
 
 /// One limit for each address. It has no number, so the keys contain its name.
-pub(crate) fn layer(redis: RedisBackend) -> Result<RateLimitLayer, Box<dyn Error>> {
+pub(crate) fn limiter(backend: impl Backend) -> Result<Limiter, Box<dyn Error>> {
     let ip = LimitName::unnumbered("ip", IdFormat::IpAddress);
     let limits = Limits::builder()
         .limit(ip, Limit::per_minute(60).burst(100))
         .build()?;
+    Ok(Limiter::try_new(limits, backend)?)
+}
+
+pub(crate) fn layer(limiter: Limiter) -> Result<RateLimitLayer, Box<dyn Error>> {
     // The registry counts IPv6 addresses one by one.
     let client = ClientIp::behind(Proxies::registry()).exact();
-    let limiter = Limiter::new(limits, redis);
     let layer = RateLimitLayer::with_limiter(limiter).try_rule(Rule::new("ip", client))?;
     // Clients expect the registry's JSON.
     Ok(layer.respond_with(Registry))

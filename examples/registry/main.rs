@@ -14,9 +14,10 @@
 
 mod app;
 mod config;
+#[path = "../shared/shutdown.rs"]
+mod shutdown;
 
 use std::{
-    env,
     error::Error,
     io::{self, Write},
     net::SocketAddr,
@@ -25,20 +26,32 @@ use std::{
     time::Duration,
 };
 
+use clap::Parser;
 use tokio::net::TcpListener;
+use tollgate::backend::FailurePolicy;
 
-const USAGE: &str = "usage: registry CONFIG.yml [--listen 127.0.0.1:5000]";
+use self::shutdown::Signals;
 
 /// The longest wait for Redis at startup.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// The longest that Redis may take for a decision. There are no decisions without Redis, so a slow answer is better than an error.
+/// The longest that Redis may take for a decision.
 const DECIDE: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Parser)]
+struct Args {
+    /// The file of the registry's configuration.
+    config: PathBuf,
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1:5000")]
+    listen: String,
+}
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    let args = Args::parse();
     tracing_subscriber::fmt().with_writer(io::stderr).init();
-    match run().await {
+    match run(args).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Standard error may be closed, so ignore errors. The exit code still reports the failure.
@@ -48,48 +61,31 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run() -> Result<(), Box<dyn Error>> {
-    let args = Args::parse(env::args().skip(1)).ok_or(USAGE)?;
+async fn run(args: Args) -> Result<(), Box<dyn Error>> {
     let mut router = app::router();
+    let mut limiter = None;
     if let Some(redis) = config::read(&args.config)? {
         let redis = redis.keys(app::key_form()?).timeout(DECIDE).build()?;
         let connected = redis.connected(CONNECT).await;
         connected.map_err(|error| format!("cannot connect to Redis: {error}"))?;
-        router = router.layer(app::layer(redis)?);
+        // While Redis does not answer, each registry decides alone.
+        let policy = FailurePolicy::new(redis).deadline(DECIDE);
+        let limiter = limiter.insert(app::limiter(policy)?);
+        router = router.layer(app::layer(limiter.clone())?);
     } else {
         tracing::warn!("no request is limited: redis.ratelimiter.enabled is not true");
     }
     let listener = TcpListener::bind(&args.listen)
         .await
         .map_err(|error| format!("cannot listen on `{}`: {error}", args.listen))?;
+    let mut signals = Signals::listen()?;
     println!("listening on http://{}", listener.local_addr()?);
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(listener, service).await?;
-    Ok(())
-}
-
-struct Args {
-    config: PathBuf,
-    listen: String,
-}
-
-impl Args {
-    /// Parses the arguments that follow the program's name.
-    fn parse(mut args: impl Iterator<Item = String>) -> Option<Self> {
-        let (mut config, mut listen) = (None, None);
-        while let Some(arg) = args.next() {
-            let before = match arg.as_str() {
-                "--listen" => listen.replace(args.next()?),
-                _ if arg.starts_with('-') => return None,
-                _ => config.replace(arg),
-            };
-            if before.is_some() {
-                return None;
-            }
-        }
-        Some(Self {
-            config: config?.into(),
-            listen: listen.unwrap_or_else(|| "127.0.0.1:5000".into()),
-        })
+    axum::serve(listener, service)
+        .with_graceful_shutdown(async move { signals.recv().await })
+        .await?;
+    if let Some(limiter) = limiter {
+        limiter.close().await?;
     }
+    Ok(())
 }

@@ -20,6 +20,7 @@ mod receipts;
 mod refusal;
 mod request;
 mod routes;
+#[path = "../shared/shutdown.rs"]
 mod shutdown;
 
 use std::{
@@ -31,6 +32,7 @@ use std::{
 };
 
 use axum::Router;
+use clap::Parser;
 use tokio::{net::TcpListener, sync::oneshot, time};
 use tollgate::{
     Limiter, Limits, MemoryBackend, RedisBackend, backend::FailurePolicy, reload::Reloader,
@@ -49,8 +51,9 @@ const CONNECT: Duration = Duration::from_secs(10);
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    let args = Args::parse();
     tracing_subscriber::fmt().with_writer(io::stderr).init();
-    match run().await {
+    match run(args).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Standard error may be closed, so ignore errors. The exit code still reports the failure.
@@ -60,21 +63,20 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run() -> Result<(), Box<dyn StdError>> {
-    let args = Args::parse(std::env::args_os().skip(1))?;
+async fn run(args: Args) -> Result<(), Box<dyn StdError>> {
     let mut recipe = Limits::builder().defaults_file(&args.defaults);
     if let Some(overrides) = &args.overrides {
         recipe = recipe.overrides_file(overrides);
     }
     let limits = recipe.build()?;
     let redis = match &args.redis {
-        Some(url) => Some(Arc::new(connect(url, args.deadline).await?)),
+        Some(url) => Some(Arc::new(connect(url, args.deadline()).await?)),
         None => None,
     };
     let limiter = match &redis {
         Some(redis) => {
-            let policy = FailurePolicy::new(Arc::clone(redis)).deadline(args.deadline);
-            Limiter::try_new(limits, policy.on_failure(args.on_failure))?
+            let policy = FailurePolicy::new(Arc::clone(redis)).deadline(args.deadline());
+            Limiter::try_new(limits, policy.on_failure(args.on_failure()))?
         }
         None => Limiter::try_new(limits, MemoryBackend::new())?,
     };
@@ -91,12 +93,12 @@ async fn run() -> Result<(), Box<dyn StdError>> {
         listener.local_addr()?
     )?;
     io::stdout().flush()?;
-    serve(
-        listener,
-        routes::router(limiter, args.clock, redis),
-        signals,
-    )
-    .await?;
+    let router = routes::router(limiter.clone(), args.clock(), redis);
+    serve(listener, router, signals).await?;
+    // If Redis does not answer, what this process holds there expires.
+    if let Err(error) = limiter.close().await {
+        tracing::warn!(%error, "could not give everything back");
+    }
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use crate::programs::Program;
 
 #[test]
 fn spellings_of_a_tenant_and_invented_keys_evade_nothing() {
-    let program = Program::start("custom_extractor", &["127.0.0.1:0"]);
+    let program = Program::start_at("custom_extractor", "127.0.0.1:0");
     let server = program.next_server();
     let get = |path: &str, key: &str| server.get(path, &format!("x-api-key: {key}\r\n"));
     let spellings = ["/t/acme/orders", "/t/%61cme/orders", "/t/acm%65/orders"];

@@ -5,7 +5,7 @@ use crate::programs::{Program, file};
 #[test]
 fn plans_are_rows_that_change_while_the_server_runs() {
     let file = file("customers.redb", "");
-    let program = Program::start("database", &[&*file, "127.0.0.1:0"]);
+    let program = Program::start("database", &[&*file, "--listen", "127.0.0.1:0"]);
     let server = program.next_server();
     let get = |key: &str| server.get("/", &format!("x-api-key: {key}\r\n"));
     let field = |key: &str, name: &str| get(key).header(name).map(str::to_owned);
@@ -20,12 +20,12 @@ fn plans_are_rows_that_change_while_the_server_runs() {
             .send("PUT", &format!("/customers/{key}"), limit)
             .status
     };
-    assert_eq!(put("key-of-acme", "2 per calendar day"), 204);
-    assert_eq!(put("nobody", "2 per calendar day"), 404);
+    assert_eq!(put("key-of-acme", "2 per 24h from first use"), 204);
+    assert_eq!(put("nobody", "2 per 24h from first use"), 404);
     assert_eq!(put("key-of-acme", "2 per fortnight"), 400);
     let statuses: Vec<_> = (0..3).map(|_| get("key-of-acme").status).collect();
     assert_eq!(statuses, [200, 200, 429], "a quota has a bucket of its own");
-    assert_eq!(put("key-of-acme", "3 per calendar day"), 204);
+    assert_eq!(put("key-of-acme", "3 per 24h from first use"), 204);
     let statuses: Vec<_> = (0..2).map(|_| get("key-of-acme").status).collect();
     assert_eq!(statuses, [200, 429], "what was spent stays spent");
 }

@@ -17,11 +17,16 @@ fn passed(server: &programs::Server, times: usize) -> usize {
     passed
 }
 
+fn start(redis: &Server, servers: &[&str]) -> Program {
+    let url = redis.url();
+    Program::start("fleet", &[&["--redis", &*url], servers].concat())
+}
+
 #[test]
 fn two_servers_admit_what_one_would() {
     let redis = Server::start();
     let any = "127.0.0.1:0";
-    let fleet = Program::start("fleet", &[&*redis.url(), any, any]);
+    let fleet = start(&redis, &["--listen", any, "--listen", any]);
     let servers = [fleet.next_server(), fleet.next_server()];
 
     let mut admitted = 0;
@@ -37,7 +42,7 @@ fn two_servers_admit_what_one_would() {
     }
 
     // The budget is Redis's to remember.
-    let restarted = Program::start("fleet", &[&*redis.url(), any]);
+    let restarted = start(&redis, &["--listen", any]);
     assert_eq!(passed(&restarted.next_server(), 1), 0);
     redis.command(&["FLUSHALL"]).expect_success();
     assert_eq!(passed(&servers[1], BURST + 1), BURST);

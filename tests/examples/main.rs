@@ -7,7 +7,6 @@ mod acme;
 mod clients;
 #[cfg(feature = "axum")]
 mod custom_extractor;
-mod dashboard;
 #[cfg(feature = "axum")]
 mod database;
 #[cfg(feature = "testing")]
@@ -15,14 +14,13 @@ mod embedded_store;
 mod failures;
 #[cfg(all(feature = "axum", feature = "redis"))]
 mod fleet;
-mod inspect;
 #[cfg(all(
-    feature = "axum",
+    feature = "metrics",
     feature = "redis",
     feature = "reload",
     feature = "yaml"
 ))]
-mod llm_gateway;
+mod production;
 #[path = "../programs/mod.rs"]
 mod programs;
 #[cfg(feature = "axum")]
@@ -33,5 +31,11 @@ mod redis_support;
 #[cfg(all(feature = "axum", feature = "redis"))]
 mod registry;
 mod service;
+#[cfg(feature = "axum")]
+mod small;
 #[path = "../support/mod.rs"]
 mod support;
+
+/// Where Cargo puts the examples, next to the folder of the tests.
+#[cfg(feature = "axum")]
+const PROGRAMS: &str = "examples";

@@ -226,10 +226,9 @@ fn bad_files_exit_2_and_say_what_to_change() {
 #[test]
 fn bad_arguments_exit_2_with_the_usage() {
     let good = file("registry.yml", "redis: {}");
-    let usage = "usage: registry CONFIG.yml";
-    expect_refusal(&[], usage);
+    expect_refusal(&[], "Usage: ");
     for bad in ["other.yml", "--verbose", "--listen"] {
-        expect_refusal(&[&good, bad], usage);
+        expect_refusal(&[&good, bad], bad);
     }
     expect_refusal(&[&good, "--listen", "here"], "cannot listen on `here`");
 }

@@ -274,7 +274,7 @@ fn labels_lead_to_the_same_in_the_documentation() {
 }
 
 #[test]
-fn list_of_pages_has_every_page_and_example() {
+fn list_of_pages_has_every_page_example_and_app() {
     let list = fs::read_to_string("docs/README.md").unwrap();
     let (links, _) = links(&list);
     let listed = links.iter().map(|link| Path::new("docs").join(link));
@@ -289,21 +289,30 @@ fn list_of_pages_has_every_page_and_example() {
         );
     }
 
-    let (_, examples) = list.split_once("## Examples").unwrap();
-    let rows = examples.lines().filter_map(|line| line.strip_prefix("| `"));
-    let names = |row: &str| -> Vec<_> {
-        let cell = row.split('|').next().unwrap_or(row);
-        let names = cell.split(", ");
-        names
-            .map(|name| name.replace('`', "").trim().to_owned())
-            .collect()
-    };
-    let listed: BTreeSet<_> = rows.flat_map(names).collect();
-    let entries = fs::read_dir("examples").unwrap();
+    for (section, folder) in [("Examples", "examples"), ("Apps", "apps/src/bin")] {
+        assert_eq!(listed_programs(&list, section), programs(folder));
+    }
+}
+
+/// Returns the names in the first column of the table of a section.
+fn listed_programs(text: &str, section: &str) -> BTreeSet<String> {
+    let (_, text) = text.split_once(&format!("## {section}\n")).unwrap();
+    let text = text.split("\n## ").next().unwrap_or(text);
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
+    let cells = rows.map(|row| row.split('|').next().unwrap_or(row));
+    let names = cells.flat_map(|cell| cell.split(", "));
+    names
+        .map(|name| name.replace('`', "").trim().to_owned())
+        .collect()
+}
+
+/// Returns the names of the programs in a folder.
+fn programs(folder: &str) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).unwrap();
     let programs = entries.map(|entry| entry.unwrap().path());
     let programs = programs.filter(|path| {
         path.extension().is_some_and(|kind| kind == "rs") || path.join("main.rs").exists()
     });
     let name = |path: PathBuf| path.file_stem().unwrap().to_string_lossy().into_owned();
-    assert_eq!(listed, programs.map(name).collect());
+    programs.map(name).collect()
 }

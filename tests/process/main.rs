@@ -23,6 +23,10 @@ mod support;
 mod tiers_memory;
 mod why_denied;
 
+/// Where Cargo puts the examples, next to the folder of the tests.
+#[cfg(all(feature = "axum", feature = "redis"))]
+const PROGRAMS: &str = "examples";
+
 /// The variable that tells a process that it is one of these.
 const ALONE: &str = "TOLLGATE_TEST_ALONE";
 

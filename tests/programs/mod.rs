@@ -8,13 +8,14 @@ use std::{
     ffi::OsStr,
     fs,
     io::{BufRead, BufReader, Read},
+    path::Path,
     process::{Child, Command, Output, Stdio},
     sync::{
         atomic::{AtomicU32, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError},
     },
     thread,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use serde_json::Value;
@@ -57,13 +58,6 @@ impl Program {
     pub(crate) fn start_in(name: &str, variables: &[(&str, &str)]) -> Self {
         let mut command = command(name);
         command.envs(variables.iter().copied());
-        Self::spawn(command)
-    }
-
-    /// Starts one with arguments and variables.
-    pub(crate) fn start_with(name: &str, args: &[&str], variables: &[(&str, &str)]) -> Self {
-        let mut command = command(name);
-        command.args(args).envs(variables.iter().copied());
         Self::spawn(command)
     }
 
@@ -297,16 +291,37 @@ pub(crate) fn replace(path: &str, text: &str) {
 pub(crate) fn command(name: &str) -> Command {
     let test = std::env::current_exe().expect("tests have a path");
     let profile = test.ancestors().nth(2).expect("it is target/profile/deps");
-    let program = profile.join("examples").join(name);
+    let program = profile.join(crate::PROGRAMS).join(name);
     assert!(
-        program.exists(),
-        "{} is missing: build it with `cargo build --example {name} --all-features`",
+        is_fresh(&program),
+        "{} is missing or older than its source: build it with `cargo build --examples --all-features`",
         program.display()
     );
     let mut command = Command::new(program);
     // Lines without colours, so that tests find words in them.
     command.stdin(Stdio::null()).env("NO_COLOR", "1");
     command
+}
+
+/// Whether a program was built after the last change of its source. Cargo builds no examples for the tests of one executable.
+fn is_fresh(program: &Path) -> bool {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let name = program.file_name().expect("it is a file");
+    let own = root.join("examples").join(name);
+    let sources = [root.join("src"), own.with_extension("rs"), own];
+    let changed = sources.iter().filter_map(|path| last_change(path)).max();
+    let built = program.metadata().and_then(|file| file.modified());
+    built.is_ok_and(|built| Some(built) >= changed)
+}
+
+/// The last change of a file, or of one in a folder.
+fn last_change(path: &Path) -> Option<SystemTime> {
+    let Ok(entries) = fs::read_dir(path) else {
+        return path.metadata().ok()?.modified().ok();
+    };
+    entries
+        .filter_map(|entry| last_change(&entry.ok()?.path()))
+        .max()
 }
 
 /// Reads lines until the other end closes, so that it never blocks on a full pipe.

@@ -12,7 +12,7 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn start(args: &[&str], variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(variables: &[(&str, &str)]) -> Self {
         let any = [
             ("ADDR", "127.0.0.1:0"),
             ("METRICS_ADDR", "127.0.0.1:0"),
@@ -21,7 +21,7 @@ impl App {
             ("DEADLINE_MS", "1500"),
         ];
         let variables = [&any, variables].concat();
-        let program = Program::start_with("observability", args, &variables);
+        let program = Program::start_in("observability", &variables);
         Self {
             server: program.next_server(),
             metrics: program.next_server_after("metrics on http://"),

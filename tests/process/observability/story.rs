@@ -30,8 +30,10 @@ pub(crate) struct Story {
 pub(crate) static STORY: LazyLock<Story> = LazyLock::new(|| {
     let overrides = Overrides::new("story");
     let redis = Server::start();
-    let variables = [("OVERRIDES", overrides.path().to_str().unwrap())];
-    let app = App::start(&[&redis.url()], &variables);
+    let app = App::start(&[
+        ("OVERRIDES", overrides.path().to_str().unwrap()),
+        ("REDIS_URL", &redis.url()),
+    ]);
     Story {
         before: before(&app),
         down: down(&app, &redis),

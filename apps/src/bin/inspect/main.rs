@@ -3,7 +3,7 @@
 //!
 //! ```sh
 //! ADMIN_TOKEN=$(openssl rand -hex 32) && export ADMIN_TOKEN
-//! cargo run --example inspect &
+//! cargo run -p tollgate-apps --bin inspect &
 //! curl http://127.0.0.1:3000/
 //! curl -H "Authorization: Bearer $ADMIN_TOKEN" http://127.0.0.1:3001/limits
 //! curl -H "Authorization: Bearer $ADMIN_TOKEN" http://127.0.0.1:3001/buckets/requests/127.0.0.1
@@ -46,12 +46,12 @@
 
 mod admin;
 mod block;
-#[path = "../shared/bound.rs"]
+#[path = "../../shared/bound.rs"]
 mod bound;
 mod bucket;
-#[path = "../shared/client.rs"]
+#[path = "../../shared/client.rs"]
 mod client;
-#[path = "../shared/listen.rs"]
+#[path = "../../../../examples/shared/listen.rs"]
 mod listen;
 mod refusal;
 mod stream;

@@ -1,6 +1,6 @@
-//! How the example `dashboard` counts denied clients in bounded memory. `tests/browser` has the rest of its tests.
+//! How the app `dashboard` counts denied clients in bounded memory.
 
-#[path = "../../examples/dashboard/denied.rs"]
+#[path = "../../src/bin/dashboard/denied.rs"]
 mod denied;
 
 use tracing_subscriber::layer::SubscriberExt;

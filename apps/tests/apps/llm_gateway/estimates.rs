@@ -2,12 +2,8 @@
 
 use serde_json::{Value, json};
 
-#[path = "../../../examples/llm_gateway"]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "these are modules of the example"
-)]
+#[path = "../../../src/bin/llm_gateway"]
+#[allow(dead_code, unreachable_pub, reason = "these are modules of the app")]
 mod gateway {
     pub(super) mod call;
     pub(super) mod events;

@@ -1,7 +1,7 @@
 //! A gateway in front of a server that speaks the OpenAI-compatible protocol, with streaming. It limits each API key.
 //!
 //! ```sh
-//! cargo run --example llm_gateway --all-features
+//! cargo run -p tollgate-apps --bin llm_gateway
 //! curl -i http://127.0.0.1:3000/v1/chat/completions -H 'authorization: Bearer sk-demo-alice' \
 //!     --json '{"model": "parrot", "messages": [{"role": "user", "content": "who is a good bird"}]}'
 //! curl -iN http://127.0.0.1:3000/v1/chat/completions -H 'authorization: Bearer sk-demo-bob' \
@@ -11,7 +11,7 @@
 //! Without arguments, buckets are in memory, and the server behind the gateway is a parrot. Several gateways share one Redis:
 //!
 //! ```sh
-//! UPSTREAM_KEY=sk-real cargo run --example llm_gateway --all-features -- --upstream http://127.0.0.1:8000 \
+//! UPSTREAM_KEY=sk-real cargo run -p tollgate-apps --bin llm_gateway -- --upstream http://127.0.0.1:8000 \
 //!     --redis redis://127.0.0.1:6379 --gateways 2 --limits limits.yml --keys gateway.yml
 //! ```
 //!
@@ -38,7 +38,7 @@ mod answer;
 mod args;
 mod call;
 mod events;
-#[path = "../shared/failure.rs"]
+#[path = "../../../../examples/shared/failure.rs"]
 mod failure;
 mod fields;
 mod forward;
@@ -48,7 +48,7 @@ mod meter;
 mod parrot;
 mod plan_limits;
 mod refusal;
-#[path = "../service/shutdown.rs"]
+#[path = "../../../../examples/shared/shutdown.rs"]
 mod shutdown;
 mod text;
 
@@ -59,6 +59,7 @@ use axum::{
     middleware::from_fn_with_state,
     routing::{get, post},
 };
+use clap::Parser;
 use tokio::{net::TcpListener, sync::oneshot, time};
 use tollgate::{
     Limiter, Limits, MemoryBackend, RateLimitLayer, RedisBackend,
@@ -86,14 +87,7 @@ const GRACE: Duration = Duration::from_secs(30);
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     tracing_subscriber::fmt().with_writer(io::stderr).init();
-    if env::args()
-        .skip(1)
-        .any(|arg| arg == "--help" || arg == "-h")
-    {
-        println!("{}", args::USAGE);
-        return Ok(());
-    }
-    let args = Args::parse(env::args().skip(1))?;
+    let args = Args::parse();
     let mut recipe = Limits::builder().defaults_file(&args.limits);
     if let Some(overrides) = &args.overrides {
         recipe = recipe.overrides_file(overrides);

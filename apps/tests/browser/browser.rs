@@ -152,7 +152,6 @@ impl Browser {
     }
 
     /// Types into the element that has the focus.
-    #[cfg(all(feature = "metrics", feature = "redis"))]
     #[track_caller]
     pub(crate) fn type_keys(&self, text: &str) {
         self.session().active().send_keys(text);

@@ -2,7 +2,7 @@
 //! a quota and a concurrency limit with the same requests.
 //!
 //! ```sh
-//! cargo run --example simulator
+//! cargo run -p tollgate-apps --bin simulator
 //! ```
 //!
 //! Then open <http://127.0.0.1:3000>. `ADDR` sets another address. The configuration is part of the page's address,
@@ -18,9 +18,9 @@
 mod app;
 mod buckets;
 mod config;
-#[path = "../shared/failure.rs"]
+#[path = "../../../../examples/shared/failure.rs"]
 mod failure;
-#[path = "../shared/page.rs"]
+#[path = "../../shared/page.rs"]
 mod page;
 mod patterns;
 mod refusal;

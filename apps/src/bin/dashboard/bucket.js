@@ -1,4 +1,4 @@
-// Looks up one bucket, and resets it, with the routes of the example `inspect`.
+// Looks up one bucket, and resets it, with the routes of the app `inspect`.
 
 import { $, duration, element, number, showFacts } from './words.js';
 

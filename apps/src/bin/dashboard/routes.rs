@@ -30,7 +30,7 @@ pub(crate) struct Sources {
     pub(crate) denied: DeniedClients,
 }
 
-/// The page at `/`, its figures at `/figures`, and the routes of the example `inspect` below `/inspect`.
+/// The page at `/`, its figures at `/figures`, and the routes of the app `inspect` below `/inspect`.
 ///
 /// The page's files contain no secrets. A browser cannot send the token with them, so it asks for the token and sends it with every
 /// other request. It uses no cookie, so other sites cannot make the browser send the token.

@@ -84,7 +84,6 @@ impl Session {
     }
 
     /// The element that has the focus.
-    #[cfg(all(feature = "metrics", feature = "redis"))]
     #[track_caller]
     pub(crate) fn active(&self) -> Element<'_> {
         let id = self.get("element/active")[ELEMENT]

@@ -3,21 +3,21 @@
 //!
 //! ```sh
 //! ADMIN_TOKEN=$(openssl rand -hex 32) && export ADMIN_TOKEN && echo "$ADMIN_TOKEN"
-//! IMITATE_CLIENTS=1 cargo run --example dashboard --all-features
+//! IMITATE_CLIENTS=1 cargo run -p tollgate-apps --bin dashboard
 //! ```
 //!
 //! Then open <http://127.0.0.1:3001>, and enter the token. These variables change the rest:
 //!
 //! | | |
 //! |---|---|
-//! | `ADMIN_TOKEN` | the token, at least 16 characters; the example does not start without it |
+//! | `ADMIN_TOKEN` | the token, at least 16 characters; the app does not start without it |
 //! | `ADDR` | the address of the server with the limits, by default `127.0.0.1:3000`; `curl -H 'x-account: alice'` it |
 //! | `ADMIN_ADDR` | the address of the page, by default `127.0.0.1:3001` |
 //! | `REDIS_URL` | keeps the buckets in Redis: stop it and start it again, and watch the page |
 //! | `DEADLINE_MS` | how long Redis may take to answer, in milliseconds, by default 200 |
 //! | `IMITATE_CLIENTS` | if set, made-up clients make requests |
 //!
-//! The page is protected like the routes of the example `inspect`, which it uses, so the same advice applies: keep it in a
+//! The page is protected like the routes of the app `inspect`, which it uses, so the same advice applies: keep it in a
 //! private network, with TLS in front.
 //!
 //! The page adds no code to the path of decisions. The decisions are the counters of [`tollgate::metrics`], which `counters.rs`
@@ -32,21 +32,21 @@ mod admin;
 mod app;
 #[path = "../inspect/block.rs"]
 mod block;
-#[path = "../shared/bound.rs"]
+#[path = "../../shared/bound.rs"]
 mod bound;
 #[path = "../inspect/bucket.rs"]
 mod bucket;
-#[path = "../shared/client.rs"]
+#[path = "../../shared/client.rs"]
 mod client;
 mod counters;
 mod denied;
-#[path = "../shared/failure.rs"]
+#[path = "../../../../examples/shared/failure.rs"]
 mod failure;
 mod figures;
 mod history;
-#[path = "../shared/listen.rs"]
+#[path = "../../../../examples/shared/listen.rs"]
 mod listen;
-#[path = "../shared/page.rs"]
+#[path = "../../shared/page.rs"]
 mod page;
 #[path = "../inspect/refusal.rs"]
 mod refusal;

@@ -1,4 +1,4 @@
-//! The example `llm_gateway`, over HTTP: what each call costs, however it ends, and the answers to clients.
+//! The app `llm_gateway`, over HTTP: what each call costs, however it ends, and the answers to clients.
 
 mod admission;
 mod endings;

@@ -1,0 +1,19 @@
+//! The apps with a page, in a browser: `simulator`, which shows what the arithmetic says, and `dashboard`.
+
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
+mod browser;
+mod controls;
+mod dashboard;
+mod looks;
+mod page;
+mod plays;
+#[path = "../../../tests/programs/mod.rs"]
+mod programs;
+#[path = "../../../tests/redis_support/mod.rs"]
+mod redis_support;
+mod server;
+mod webdriver;
+
+/// Where Cargo puts the programs, next to the folder of the tests.
+const PROGRAMS: &str = "";

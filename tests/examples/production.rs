@@ -1,0 +1,76 @@
+//! The example `production`: it limits whom the proxy names, reloads its file, outlives its Redis, and ends in order.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    programs::{Program, file, replace},
+    redis_support::Server,
+};
+
+const LIMITS: &str = "
+requests: {burst: 3, count: 1, period: 10h}
+writes: {burst: 1, count: 1, period: 10h}
+";
+
+#[test]
+fn limits_follow_the_proxy_the_file_and_the_store() {
+    let redis = Server::start();
+    let limits = file("production.yml", LIMITS);
+    let url = redis.url();
+    let any = "127.0.0.1:0";
+    let args = [
+        "--listen",
+        any,
+        "--metrics",
+        any,
+        "--redis",
+        &url,
+        "--limits",
+        &limits,
+        "--proxies",
+        "127.0.0.1",
+    ];
+    let program = Program::start_heard("production", &args);
+    let server = program.next_server();
+    let metrics = program.next_server_after("metrics on http://");
+    let status = |method: &str, client: &str| {
+        let from = format!("x-forwarded-for: {client}\r\n");
+        let line = format!("{method} /");
+        server.request(&line, from.as_bytes(), b"").status
+    };
+
+    let writes = ["POST", "POST", "GET", "GET", "GET"].map(|method| status(method, "192.0.2.1"));
+    assert_eq!(writes, [200, 429, 200, 200, 429]);
+    assert_eq!(status("GET", "192.0.2.2"), 200);
+    let scraped = metrics.get("/metrics", "").body;
+    assert!(
+        scraped.contains("rate_limiting_decision_duration_seconds_count"),
+        "{scraped}"
+    );
+
+    replace(&limits, &LIMITS.replace("burst: 3", "burst: 50"));
+    program.signal("HUP");
+    let begun = Instant::now();
+    while status("GET", "192.0.2.3") == 200 && begun.elapsed() < Duration::from_secs(120) {
+        let field = server.get("/", "x-forwarded-for: 192.0.2.4\r\n");
+        if field
+            .header("ratelimit-policy")
+            .unwrap_or_default()
+            .contains("q=50")
+        {
+            break;
+        }
+    }
+    assert_eq!(
+        status("GET", "192.0.2.1"),
+        200,
+        "the larger burst is in force"
+    );
+
+    redis.kill();
+    assert_eq!(status("GET", "192.0.2.5"), 200, "it decides alone");
+    redis.restart();
+    program.signal("TERM");
+    let (code, _) = program.finish();
+    assert_eq!(code, Some(0));
+}
