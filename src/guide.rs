@@ -30,6 +30,7 @@ pages! {
     tiers = "tiers.md",
     waiting = "waiting.md",
     why_denied = "why-denied.md",
+    without_axum = "without-axum.md",
 }
 
 pub mod recipes {
