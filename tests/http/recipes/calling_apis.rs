@@ -1,12 +1,17 @@
-use std::time::Duration;
+use std::{
+    future::{Ready, ready},
+    time::Duration,
+};
 
 use bytes::Bytes;
-use http::{Request, Response};
-use reqwest::{Body, Client, Error};
+use http::{Request, Response, StatusCode};
+use reqwest::{Body, Client};
 use tollgate::{Limit, RateLimitLayer, key::Host, layer::ResponseBody, pace::PaceLayer};
-use tower::{ServiceBuilder, ServiceExt, service_fn, util::BoxCloneSyncService};
+use tower::{
+    BoxError, ServiceBuilder, ServiceExt, retry::Policy, service_fn, util::BoxCloneSyncService,
+};
 
-type Api = BoxCloneSyncService<Request<Bytes>, Response<ResponseBody<Body>>, Error>;
+type Api = BoxCloneSyncService<Request<Bytes>, Response<ResponseBody<Body>>, BoxError>;
 
 /// The documented rate: at most 100 in any second to each host, 10 ms apart. Further requests wait.
 fn documented() -> Limit {
@@ -19,18 +24,49 @@ fn api(client: Client) -> Api {
     // reqwest as a service over `http`.
     let client = service_fn(move |request: Request<Bytes>| {
         let client = client.clone();
-        async move { Ok(client.execute(request.try_into()?).await?.into()) }
+        async move { Ok::<_, BoxError>(client.execute(request.try_into()?).await?.into()) }
     });
     // The rate limits in responses. A refused request is sent again up to three times.
     let pace = PaceLayer::new().max_wait(Duration::from_secs(30)).retry(3);
     let api = ServiceBuilder::new()
+        .retry(FurtherAttempts(2))
         .layer(RateLimitLayer::new(documented(), Host))
         .layer(pace)
+        .timeout(Duration::from_secs(10))
         .service(client);
     BoxCloneSyncService::new(api)
 }
 
-async fn get(api: &Api, uri: &str) -> Result<Response<ResponseBody<Body>>, Error> {
+/// Repeats what failed: errors, timeouts and answers of a broken server, if the request may be sent twice.
+#[derive(Clone)]
+struct FurtherAttempts(u32);
+
+impl<B> Policy<Request<Bytes>, Response<B>, BoxError> for FurtherAttempts {
+    type Future = Ready<()>;
+
+    fn retry(
+        &mut self,
+        _: &mut Request<Bytes>,
+        result: &mut Result<Response<B>, BoxError>,
+    ) -> Option<Ready<()>> {
+        // `PaceLayer` has repeated refusals, 429 and 503.
+        let is_answered = result.as_ref().is_ok_and(|response| {
+            let status = response.status();
+            !status.is_server_error() || status == StatusCode::SERVICE_UNAVAILABLE
+        });
+        if is_answered || self.0 == 0 {
+            return None;
+        }
+        self.0 -= 1;
+        Some(ready(()))
+    }
+
+    fn clone_request(&mut self, request: &Request<Bytes>) -> Option<Request<Bytes>> {
+        request.method().is_idempotent().then(|| request.clone())
+    }
+}
+
+async fn get(api: &Api, uri: &str) -> Result<Response<ResponseBody<Body>>, BoxError> {
     let request = Request::get(uri).body(Bytes::new());
     let request = request.expect("a valid URI");
     api.clone().oneshot(request).await
@@ -38,10 +74,15 @@ async fn get(api: &Api, uri: &str) -> Result<Response<ResponseBody<Body>>, Error
 
 // The page ends here.
 
-use std::net::SocketAddr;
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
 use axum::Router;
-use http::StatusCode;
 use http_body_util::BodyExt;
 use tokio::net::TcpListener;
 use tollgate::ClientIp;
@@ -76,4 +117,31 @@ async fn client_is_answered_by_an_api_with_a_limit() {
     }
     let missing = get(&api, "/relative").await.unwrap();
     assert_eq!(missing.status(), StatusCode::INTERNAL_SERVER_ERROR);
+}
+
+#[tokio::test]
+async fn broken_answers_are_repeated_if_the_request_may_be() {
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&calls);
+    // Of three answers, the last one is good.
+    let answer = move || {
+        let is_good = counted.fetch_add(1, Ordering::SeqCst) % 3 == 2;
+        let status = if is_good {
+            StatusCode::OK
+        } else {
+            StatusCode::BAD_GATEWAY
+        };
+        std::future::ready(status)
+    };
+    let app = Router::new().route("/", axum::routing::any(answer));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let uri = format!("http://{}/", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    let api = api(Client::new());
+    assert_eq!(get(&api, &uri).await.unwrap().status(), StatusCode::OK);
+    assert_eq!(calls.load(Ordering::SeqCst), 3);
+    let request = Request::post(&uri).body(Bytes::new()).unwrap();
+    let response = api.clone().oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
+    assert_eq!(calls.load(Ordering::SeqCst), 4, "a POST is not repeated");
 }
