@@ -1,13 +1,16 @@
 //! `tollgate show` and `tollgate reset`, on a server of Redis.
 
-use std::{process::Output, time::Duration};
+use std::{
+    process::{Command, Output},
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use tollgate::{Limiter, Limits, RedisBackend, Transaction};
 
 use crate::{
     program::{expect_refusal, file, json_of, run, run_with, stderr, stdout},
-    redis_support::Server,
+    redis_support::{Port, Server},
 };
 
 const LIMITS: &str = "orders: {number: 6, id: regId, burst: 5, count: 1, period: 1h}\n";
@@ -145,4 +148,32 @@ fn store_that_does_not_answer_is_a_failure() {
         2,
         &["`x` is not an id in the format regId"],
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn private_authority_is_the_one_in_the_environment() {
+    let file_of = |name| format!("{}/../tests/data/tls/{name}", env!("CARGO_MANIFEST_DIR"));
+    let authority = file_of("named.pem");
+    let key = file_of("named.key");
+    let port = Port::claim();
+    let number = port.number().to_string();
+    let server = Server::start_with(&[
+        "--tls-port",
+        &number,
+        "--tls-auth-clients",
+        "no",
+        "--tls-ca-cert-file",
+        &authority,
+        "--tls-cert-file",
+        &authority,
+        "--tls-key-file",
+        &key,
+    ]);
+    spend(&server, 2).await;
+    let url = format!("rediss://localhost:{number}");
+    let limits = file("yml", LIMITS);
+    let mut show = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    show.args(["show", "--json", "--redis", &url, "--limits", &limits]);
+    show.args(["orders", "42"]).env("SSL_CERT_FILE", &authority);
+    assert_eq!(json_of(&show.output().unwrap())["remaining"], 3);
 }

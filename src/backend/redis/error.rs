@@ -264,8 +264,14 @@ impl Failure {
 
     /// Returns whether a single call can have failed its whole command. Then the others may succeed if each is sent alone.
     pub(super) fn is_of_one_call(&self) -> bool {
-        matches!(self, Self::TryAgain | Self::NotDone(RedisError::Refused(_)))
-            && self.replica().is_none()
+        match self {
+            Self::TryAgain => true,
+            Self::NotDone(error) => {
+                let code = error.code();
+                code.is_some_and(|code| !["READONLY", "CLUSTERDOWN"].contains(&code))
+            }
+            _ => false,
+        }
     }
 
     /// Returns the error if the server is a replica.

@@ -33,6 +33,9 @@ struct SentCommand {
     reply: oneshot::Sender<RedisValue>,
 }
 
+/// The fewest bytes that are read at once, if so many are there.
+const READ_BYTES: usize = 4096;
+
 /// A stream of any kind.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -117,10 +120,11 @@ impl Drop for ConnectionTask {
 async fn serve(stream: Box<dyn Stream>, mut sent: mpsc::UnboundedReceiver<SentCommand>) -> String {
     let (mut reader, mut writer) = split(stream);
     let mut outgoing = BytesMut::new();
-    let mut incoming = BytesMut::with_capacity(4096);
+    let mut incoming = BytesMut::new();
     let mut waiting = VecDeque::new();
     let mut is_flushed = true;
     loop {
+        incoming.reserve(READ_BYTES);
         tokio::select! {
             command = sent.recv() => {
                 let Some(command) = command else {
