@@ -1,4 +1,4 @@
-//! How a limit counts: a state, an instant and a question in; a state and plain numbers out.
+//! How limits count. An algorithm takes a state, an instant and a question, and returns a state and plain numbers.
 //!
 //! Each algorithm is a folder with its parameters, arithmetic, notation and script. It does no I/O, reads no clock, and does not
 //! depend on where states are stored. To decide a batch, a store calls [`judge`](Arithmetic::judge) for each limit, then

@@ -1,4 +1,4 @@
-//! What you need to write a backend of your own, and nobody else does.
+//! The types for backends of your own. Only authors of backends need them.
 //!
 //! A [`Batch`] has members, each with a bucket key, an algorithm and a question. A backend decides and stores them in one atomic
 //! step. The contract is that of [`Backend`](super::Backend).
@@ -52,7 +52,7 @@
 //!   another algorithm. A store hashes ids that [are secret](Member::is_secret).
 //! - **Same key twice.** Only [renewals](Operation::Renew) have several members with one bucket. Load the bucket for each of them;
 //!   its change comes once.
-//! - **Bytes.** [`State::to_bytes`] is stable: later versions read it.
+//! - **Bytes.** The format of [`State::to_bytes`] is stable, so later versions can read it.
 //! - **Expiry.** A bucket can be removed once it is [full](BucketChange::full_after), by the store's own clock. If a batch brings
 //!   its own time, the two clocks run apart, so keep such a bucket somewhat longer.
 //! - **Empty batches.** A batch without members is decided like any other, at any time.
@@ -60,7 +60,7 @@
 //!   `embedded_store` does this, with buckets in a file.
 //! - **Failures.** Return [`BackendError::not_done`](super::BackendError::not_done) if the store has certainly changed nothing,
 //!   [`unavailable`](super::BackendError::unavailable) if it may have, and [`undecidable`](super::BackendError::undecidable) for a
-//!   stored value that is no bucket. A `FailurePolicy` counts decisions that fail together as one failure.
+//!   stored value that is not a bucket. A `FailurePolicy` counts decisions that fail together as one failure.
 //! - **Wrappers.** A backend around another backend returns it by [`Backend::wrapped`](super::Backend::wrapped).
 //! - **Tests.** The feature `testing` provides the tests that every backend must pass. Each test runs on a runtime of its own, so a
 //!   pool of connections belongs to one test.

@@ -223,8 +223,8 @@ impl Judgement<'_> {
 }
 
 impl Batch<'_> {
-    /// Decides the batch at an instant, by the states of its buckets in the order of [`keys`](Self::keys). `None`, or no state, is
-    /// a bucket that nobody has used. Returns the outcome and what the store must change before anybody else reads these buckets.
+    /// Decides the batch at an instant, by the states of its buckets in the order of [`keys`](Self::keys). `None`, or a missing
+    /// state, is a full bucket. Returns the outcome, and the changes that the store must make before these buckets are read again.
     ///
     /// The outcome is an error if `now` is at or beyond [`Timestamp::END`], or if a debit does not fit into its window. Nothing is
     /// charged then, but a bucket whose limit has changed may have to be stored in its new form.
@@ -256,17 +256,17 @@ impl Batch<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BucketChange {
-    /// The index of the bucket among the batch's [keys](Batch::keys). Each bucket changes once: of a key that occurs several
-    /// times, the first index counts.
+    /// The index of the bucket among the batch's [keys](Batch::keys). Each bucket changes once. If a key occurs several times, this
+    /// is the first index.
     pub index: usize,
     /// The state to store, or `None` to remove the bucket, which is full.
     pub state: Option<State>,
     /// The time until the bucket is full, from the instant of the decision; `None` if that never comes. The store can remove the
-    /// bucket after so much time by its own clock, even if the batch has brought another one.
+    /// bucket after this time by its own clock, even if the batch was decided by another clock.
     pub full_after: Option<Duration>,
 }
 
-/// The buckets of a batch, at their indexes in it.
+/// The buckets of a batch, in the order of its members.
 struct LoadedBuckets<'a> {
     batch: &'a Batch<'a>,
     buckets: SmallVec<[LoadedBucket; 4]>,
@@ -275,7 +275,7 @@ struct LoadedBuckets<'a> {
 struct LoadedBucket {
     state: Option<State>,
     is_stored: bool,
-    /// The time until it is full, once it has changed.
+    /// The time until the bucket is full, if it has changed.
     change: Option<Wait>,
 }
 
@@ -290,7 +290,7 @@ impl LoadedBucket {
 }
 
 impl LoadedBuckets<'_> {
-    /// Returns the bucket of the member at an index. Several renewals can be of one bucket, which is the first of these then.
+    /// Returns the bucket of the member at an index. Renewals of one bucket share the element of the first of them.
     fn bucket(&mut self, index: usize) -> &mut LoadedBucket {
         let members = self.batch.members;
         let mut first = index;
@@ -307,7 +307,7 @@ impl LoadedBuckets<'_> {
         buckets
             .filter_map(|(index, bucket)| {
                 let full_after = bucket.change?;
-                // There is nothing to remove.
+                // There is no stored bucket to remove.
                 let is_change = bucket.is_stored || bucket.state.is_some();
                 is_change.then_some(BucketChange {
                     index,
@@ -333,7 +333,7 @@ impl<S: AnyState> StateAccess<S> for LoadedBuckets<'_> {
         state.and_then(S::of_state).unwrap_or_default()
     }
 
-    /// It was a copy.
+    /// The state was taken as a copy, so there is nothing to put back.
     fn put_back(&mut self, _: usize, _: &Member<'_>, _: S) {}
 
     fn store(&mut self, index: usize, _: &Member<'_>, state: S, full_at: u64, _: u16, now: u64) {

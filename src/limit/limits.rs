@@ -214,12 +214,12 @@ mod tests {
             assert_eq!(named.limit_of(id), Ok(Some(&limit)), "{id}");
             assert_eq!(named.override_of(id).map(Override::id), own, "{id}");
         }
-        // A range has an override, and is no client.
+        // A range has an override, but is not a client.
         let range = named.override_of("2001:db8:7::/48").unwrap();
         assert_eq!(range.limit(), &Limit::per_second(48));
         assert!(named.override_of("198.51.100.0/25").is_none());
         assert!(named.limit_of("198.51.100.0/24").is_err());
-        // Ids of other formats are no ranges.
+        // Ids of other formats cannot be ranges.
         let named = limits.get("opaque").unwrap();
         assert_eq!(named.override_of(opaque).map(Override::id), Some(opaque));
         assert!(named.override_of("198.51.100.7").is_none());

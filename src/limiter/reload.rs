@@ -47,8 +47,8 @@ impl Limiter {
         reloaded
     }
 
-    /// Gives one client, or a range of addresses, another limit from now on, in place of its override and of the default; with
-    /// `None`, it has no override any more. A reload replaces it by what is in the files.
+    /// Sets the override of one client, or of a range of addresses, from now on. With `None`, removes it. A reload replaces it by
+    /// the override in the files.
     ///
     /// It copies and checks only a few of the other overrides, so it takes less than a millisecond with a million of them.
     ///

@@ -31,8 +31,8 @@ pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 60 * 60
 pub(super) struct Origins(Mutex<HashMap<String, Arc<Origin>>>);
 
 impl Origins {
-    /// Returns the server of a URI. If there are too many servers, those that are unused and ask for no wait are forgotten. If
-    /// there are none, the new one is not remembered.
+    /// Returns the server of a URI. If there are too many servers, those that are unused and ask for no wait are forgotten. If all
+    /// are in use, the new one is not remembered.
     pub(super) fn of(&self, uri: &Uri, max_wait: Duration) -> Arc<Origin> {
         let name = host_of(uri).filter(|name| name.len() <= LONGEST_NAME);
         let name = name.unwrap_or_default();

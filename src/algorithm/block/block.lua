@@ -1,8 +1,9 @@
--- Blocks. The state and the value are the instant until which the client is denied, in the form of GCRA's.
--- A question: the time for which a debit blocks the client, from now on.
+-- Blocks.
+-- Value and state: the instant until which the client is denied, written as that of GCRA.
+-- Question: the time from now for which a debit blocks the client.
 if letter == 'B' then
   local load, _, show, dump = algorithm('G')
-  -- A block that is over leaves nothing.
+  -- When a block is over, its value is removed.
   if verb == 'spend' then
     return load, function(ends)
       if now >= ends then

@@ -1,7 +1,9 @@
--- The permits of concurrency limits. A value is `C`, the units of all permits, and for each permit, in the order of the instants,
--- three doubles: the instant at which it was taken or renewed last, its name, and its units. Expired permits can come first. The
--- state is the list of permits as text, and their units.
--- A question: the limit; the cost; how long a permit counts; and the name of the permit, or -1, and a zero. Shows the units that count.
+-- The permits of concurrency limits.
+-- Value: `C`, the units of all permits, and three doubles for each permit: the instant at which it was taken or last renewed, its
+-- name, and its units. Permits are in the order of their instants, so expired ones come first.
+-- State: the list of permits as text, and their units.
+-- Question: the limit; the cost; how long a permit counts; the name of the permit, or -1; and a zero.
+-- Shows the units that count.
 if letter == 'C' then
   local SIZE = 24
   local sub = string.sub
@@ -99,7 +101,7 @@ if letter == 'C' then
     end, show, dump
   end
 
-  -- Adds a permit of this instant. Later ones are there if the clock has stepped back.
+  -- Adds a permit of the present instant, in front of later ones. There are later ones if the clock has stepped back.
   local function add(list, question, count)
     local index = #list / SIZE
     while index > 0 and seen(list, index - 1) > now do
@@ -123,7 +125,7 @@ if letter == 'C' then
     end, show, dump
   end
 
-  -- A spend that is repeated is about a permit that is there already.
+  -- A repeated spend finds its permit in the list.
   return load, verb == 'spend' and function(list, total, question)
     list, total = counting(list, total, question)
     local index, cost = find(list, question), question[2]

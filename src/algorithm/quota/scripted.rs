@@ -2,16 +2,17 @@ use super::{Per, Quota, Usage};
 use crate::algorithm::{Arithmetic, Ask, Charge, Figures};
 
 impl Quota {
-    /// Returns the numbers of a term, as `quota.lua` reads them, with the periods around an instant. -1 is no length.
-    pub(crate) fn term(&self, ask: &Ask, around: u64) -> [u64; 8] {
+    /// Returns the numbers of a question, as `quota.lua` reads them, with the periods around an instant. The largest number is sent
+    /// as -1.
+    pub(crate) fn question(&self, ask: &Ask, around: u64) -> [u64; 8] {
         let length = self.per.first_use_length();
         let length = length.map(|length| u64::try_from(length.as_micros()).unwrap_or(u64::MAX));
-        let mut term = [0; 8];
-        term[0] = self.quota.into();
-        term[1] = ask.cost.into();
-        term[2] = length.unwrap_or(u64::MAX);
-        term[3..].copy_from_slice(&self.per.periods(around));
-        term
+        let mut question = [0; 8];
+        question[0] = self.quota.into();
+        question[1] = ask.cost.into();
+        question[2] = length.unwrap_or(u64::MAX);
+        question[3..].copy_from_slice(&self.per.periods(around));
+        question
     }
 
     /// Returns the figures, and the charge of some units, from the state that `quota.lua` shows.

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::{algorithm::LimitError, clock::Timestamp, id::shortened, message::nearest};
 
-/// A time zone, by the rules that the database had when its name was read.
+/// A time zone, with the rules that the database had when the name was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Zone(&'static ZoneRules);
 
@@ -29,8 +29,8 @@ impl Zone {
         zone.ok_or_else(|| unknown(name))
     }
 
-    /// Returns the zone with these rules. Each zone is kept for as long as the program runs, so that limits are small and can be
-    /// copied. There are about 600, and one more of a name only when a new database has changed its rules.
+    /// Returns the zone with these rules. Each zone is kept as long as the program runs, so that limits are small and can be
+    /// copied. There are about 600 zones. A name has another one only after a new database has changed its rules.
     pub(super) fn of(time_zone: TimeZone) -> Option<Self> {
         static KNOWN: Mutex<Vec<&'static ZoneRules>> = Mutex::new(Vec::new());
 
@@ -65,7 +65,7 @@ impl Zone {
         loop {
             local = next(local);
             let end = first_instant(zone, local);
-            // When clocks go back past the end of a period, they show its last minutes again in the next one.
+            // When clocks go back past the end of a period, they show its last minutes again during the next period.
             if end > now {
                 return end;
             }
@@ -79,11 +79,11 @@ impl Hash for Zone {
     }
 }
 
-/// Says what to write instead of a name that no zone has.
+/// Returns the error for an unknown name, with what to write instead.
 fn unknown(name: &str) -> LimitError {
     let database = TimeZoneDatabase::bundled();
     let names: Vec<_> = database.available().collect();
-    // A place is also known by its last part. Abbreviations are not suggested: `EST` resembles `PST`, and is another time.
+    // The last part of a name is also compared. Abbreviations are not suggested, because `EST` resembles `PST` but is another time.
     let names = names.iter().map(|name| name.as_str());
     let mut places = names.filter(|name| name.contains('/'));
     let last_parts = places.clone().filter_map(|name| name.rsplit('/').next());

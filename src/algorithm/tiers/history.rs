@@ -104,7 +104,7 @@ impl History {
 }
 
 impl TierLog {
-    /// Passes on the numbers of the tier. An entry is one more than its instant, and 0 is none.
+    /// Writes the numbers of the tier. The entry is written as its instant plus one, or as 0 if there is none.
     fn write(&self, number: &mut impl FnMut(u64)) {
         number(self.entry.map_or(0, |entry| entry + 1));
         number(self.counted.into());

@@ -2,8 +2,8 @@ use super::{History, Tiers, history::ReportedTier};
 use crate::algorithm::{Arithmetic, Ask, Charge, Figures};
 
 impl Tiers {
-    /// Returns the numbers of a term, as `tiers.lua` reads them. -1 is an endless time.
-    pub(crate) fn term(&self, ask: &Ask) -> impl Iterator<Item = u64> {
+    /// Returns the numbers of a question, as `tiers.lua` reads them. -1 is an endless time.
+    pub(crate) fn question(&self, ask: &Ask) -> impl Iterator<Item = u64> {
         let tiers = self.0.iter().flat_map(|span| {
             let kind = u64::from(span.skippable) + 2 * u64::from(span.slides);
             [

@@ -1,13 +1,15 @@
--- Burst tiers. A value is `T`, the number of tiers and the instant of the last grant; for each tier the instant of its last
--- entry, or -1, the number of its units, the slot of the oldest one and the number of slots; then the slots of all tiers,
--- each with the instant of a unit. Unused ones at the end can be missing. Without slots, a tier only counts its units, as if all
--- were granted on entry. Instants are doubles. The state is a table of the last instant and a log for each tier, and a grant:
--- 2^32 times the bits of its tiers, plus the units from the lowest of them. A log has an entry, a number of counted units, and
--- the others as a window lists them.
--- A question: the cost and the smallest acceptable grant; then for each tier the limit; the window, the active period and the
--- cooldown, or -1 for an endless one; and 1 if it is skippable, plus 2 if the window slides. Shows the grant and the last
--- instant; then for each tier the entry, the units that count, the instant of the newest of them, and the number and the
--- instants of the oldest: as many as the smallest acceptable grant, and one more for each unit above a limit that was lowered.
+-- Burst tiers.
+-- Value: `T`, the number of tiers and the instant of the last grant. Then for each tier: the instant of its last entry, or -1; the
+-- number of its units; the slot of the oldest one; and the number of slots. Then the slots of all tiers, each with the instant of a
+-- unit. Unused tiers at the end can be missing. A tier without slots only counts its units, as if all were granted on entry.
+-- State: a table with the instant of the last grant and a log for each tier; and the present grant, as 2^32 times the bits of its
+-- tiers, plus the units from the lowest of them. A log has the entry, the number of counted units, and the other units as a window
+-- lists them.
+-- Question: the cost and the smallest acceptable grant. Then for each tier: the limit; the window, the active period and the
+-- cooldown, or -1 for an endless one; and 1 if it is skippable, plus 2 if the window slides.
+-- Shows the grant and the instant of the last one. Then for each tier: the entry; the units that count; the instant of the newest
+-- of them; and the number and the instants of the oldest ones. These are as many as the smallest acceptable grant, and one more for
+-- each unit above a limit that was lowered.
 if letter == 'T' then
   local units = algorithm('units')
   local sub, min, max, huge = string.sub, math.min, math.max, math.huge
@@ -20,7 +22,7 @@ if letter == 'T' then
     end
   end
 
-  -- The slots of a tier are a ring, in which an earlier version starts anywhere.
+  -- The slots of a tier are a ring, which begins at any slot if an earlier version has written it.
   local function load_log(value, i, last, at)
     local entry, kept, oldest, slots = struct.unpack('<dI4I4I4', value, 20 * i - 9)
     local log = {entry = entry, counted = slots == 0 and kept or 0, units = 'W'}
@@ -63,8 +65,8 @@ if letter == 'T' then
     return list
   end
 
-  -- Finds the phases and the units of all tiers. Returns the tiers, the one in force, and the instant of the decision: if the
-  -- clock has stepped back, that of the last grant.
+  -- Finds the phases and the units of all tiers. Returns the tiers, the number of the tier in force, and the instant of the
+  -- decision. If the clock has stepped back, that is the instant of the last grant.
   local function look(state, question)
     local list, at, in_force = question.list or read(question), max(now, state.last), 1
     for i = 1, #list do
@@ -102,7 +104,8 @@ if letter == 'T' then
     return index
   end
 
-  -- A lowest tier that never ends decides the same, entered or not. So the value counts until its last unit has left.
+  -- A lowest tier that never ends decides the same whether it was entered or not. So its value counts until its last unit leaves
+  -- the window.
   local function dump(state, _, question)
     local heads, bodies, last = {}, {}, 0
     for i = 1, #state do
@@ -126,7 +129,7 @@ if letter == 'T' then
     return load, nil, show, dump
   end
 
-  -- Returns the log of a tier after it has granted its units. A lowered limit drops the oldest ones.
+  -- Returns the log of a tier after it has granted its units. If the limit was lowered, the oldest units are dropped.
   local function grant(log, tier, i, at)
     if tier.phase == INACTIVE then
       log = {entry = at, counted = i == 1 and log.counted or 0, units = i == 1 and log.units or 'W', before = log.entry}
@@ -151,7 +154,7 @@ if letter == 'T' then
         break
       elseif tier.phase ~= COOLDOWN then
         tier.takes = min(max(tier.limit - tier.used, 0), left)
-        -- A full tier is entered, too, if one above it grants something.
+        -- A tier without units left is entered, too, if a tier above it grants some.
         left, passed, lowest = left - tier.takes, passed + 2 ^ (i - 1), lowest or tier.takes
         bits = tier.takes > 0 and passed or bits
       end

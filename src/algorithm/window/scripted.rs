@@ -2,8 +2,8 @@ use super::{Window, WindowSummary};
 use crate::algorithm::{Ask, Charge};
 
 impl Window {
-    /// Returns the numbers of a term, as `window.lua` reads them.
-    pub(crate) fn term(&self, ask: &Ask) -> [u64; 4] {
+    /// Returns the numbers of a question, as `window.lua` reads them.
+    pub(crate) fn question(&self, ask: &Ask) -> [u64; 4] {
         [
             self.limit.into(),
             ask.cost.into(),

@@ -1,12 +1,14 @@
--- Windows. A value is `W` and the instant at which each unit was taken, in ascending order, as doubles. A large value can grow at
--- its end, so it is `L` and two more doubles before them: the length of the window by which it was written, and the number of
--- units that it had then. If it has more, those that had expired at its newest unit do not count. The state is the value, with `W`
--- if it has to be written anew, and the number of its first bytes that are stored.
--- A question: the limit; the cost; how long a unit counts; 1 if a debit takes what fits; and the instant of the units that a refund
--- is about, or -1. Shows the number of units that count, and the instants of the last one that has to expire before the cost fits,
--- of the one whose end makes more room, and of the newest one.
+-- Windows.
+-- Value: `W`, and as a double the instant of each unit, in ascending order. A large value can grow at its end. It begins with `L`
+-- and two more doubles: the length of the window by which it was written, and the number of its units at that time. If it has grown
+-- since, the units that had expired at the instant of its newest one do not count.
+-- State: the value, and the number of its first bytes that are stored. The value begins with `W` if it has to be written anew.
+-- Question: the limit; the cost; how long a unit counts; 1 if a debit takes what fits; and, for a refund, the instant of the
+-- refunded units, or -1.
+-- Shows the number of units that count; and the instants of the last unit that has to expire before the cost fits, of the unit
+-- whose end makes more room, and of the newest unit.
 
--- The functions of values that list units, or only count as many of their first bytes, for windows and tiers.
+-- Functions for values that list units, which windows and tiers use.
 if letter == 'units' then
   local units, sub = {}, string.sub
 
@@ -78,7 +80,7 @@ if letter == 'W' then
     return units.checked(value or 'W'), #(value or '')
   end
 
-  -- Returns the index of the first unit that counts. Those that had expired when a large value grew do not count again if the
+  -- Returns the index of the first unit that counts. Units that had expired when a large value grew do not count again, even if the
   -- clock steps back or the window becomes longer.
   local function first_of(value, question)
     local all, low = count(value), 0
@@ -112,7 +114,7 @@ if letter == 'W' then
     end
   end
 
-  -- Removes the units of an instant or, without one, the newest ones.
+  -- Removes the units of the given instant or, if none is given, the newest units.
   if verb == 'refund' then
     return load, function(value, _, question)
       local first, from, to = first_of(value, question), 0, count(value)
@@ -126,7 +128,7 @@ if letter == 'W' then
     end, show, dump
   end
 
-  -- Adds units. Expired ones stay in a large value that only grows, as long as they are less than half of it.
+  -- Adds units. A large value grows at its end, and keeps expired units as long as they are at most half of it.
   local function add(value, stored, first, cost, span)
     local all = count(value)
     local index, new = after(value, first, now), units.new(cost, now)

@@ -22,7 +22,7 @@ use crate::{
 /// The most charges at once. Further requests charge nothing ahead.
 pub(super) const SEATS: u32 = 1024;
 
-/// The time after which units that nobody uses are returned.
+/// The time after which unused units are returned.
 const IDLE: Duration = Duration::from_secs(2);
 
 impl<B: Backend> LeaseState<B> {

@@ -33,7 +33,7 @@ struct LeasedBucket {
     units: u32,
     /// Units on their way: the store may have charged them already, or may not have refunded them yet.
     under_way: u32,
-    /// When units were last taken or came.
+    /// The instant at which units were last taken or arrived.
     used_at: Instant,
 }
 

@@ -12,7 +12,7 @@ pub(super) struct Histories {
 /// The memory that a history takes besides its own bytes: its slot, room for more slots, and the overhead of allocators.
 const SLOT_BYTES: usize = size_of::<Slot>() * 9 / 8 + 40;
 
-/// The slot of a history, which is empty while nobody uses its number.
+/// The slot of a history. It is empty while no bucket uses its number.
 #[derive(Debug, Default)]
 struct Slot {
     /// `None` while a batch that has taken it is decided.

@@ -44,7 +44,7 @@ local function write(question, state, other)
     if not grows then
       call('SET', key, value, 'PX', ms)
     else
-      -- The key lives longer than it needs, so that not each unit moves its end.
+      -- The key gets a longer life than it needs, so that not every unit has to extend it.
       if call('PTTL', key) < ms then
         call('PEXPIRE', key, ms + math.floor(ms / 8))
       end
@@ -81,7 +81,7 @@ end
 
 -- Decides a batch of several members, and returns their number.
 local decide_together = KEYS[2] and function()
-  -- The states of the members, whether they have to be stored, what they become, and the units.
+  -- For each member: its state, whether that has to be stored, the state after the request, and the units.
   local states, others, changes, after, after_other, units = {}, {}, {}, {}, {}, {}
   local passes, size, index = true, 0, filled + 1
   repeat
@@ -135,7 +135,7 @@ local reasons
 repeat
   local done, problem = pcall(decide)
   if not done then
-    -- The batch cannot be decided, and neither can those that are equal to it.
+    -- The batch and those that are equal to it cannot be decided.
     local text, offset = type(problem) == 'table' and problem.err or problem, member - first
     while not question_of(first).is_last do
       first = first + 1

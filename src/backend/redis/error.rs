@@ -24,7 +24,7 @@ pub enum RedisError {
     /// Too many decisions are waiting.
     #[error("too many decisions are waiting for Redis: it cannot keep up")]
     Busy,
-    /// A batch of so many transactions does not fit into one command of Redis. Nothing was sent.
+    /// A batch of this number of transactions does not fit into one command of Redis. Nothing was sent.
     #[error("a batch of {0} transactions is too large for one command of Redis: split it")]
     TooLarge(usize),
     /// Redis answered with an error, and nothing was charged.

@@ -46,7 +46,7 @@ use crate::{batch::Member, transaction::LimitKey};
 pub struct KeyForm {
     /// The text before the tag or, if there is none, before the limit, with the opening brace.
     before: Box<str>,
-    /// The tags, one of which is in the braces. Without them, the limit and the id are.
+    /// The tags, one of which is in the braces. Without tags, the limit and the id are in the braces.
     tags: Option<HashTags>,
     hashed: bool,
 }

@@ -102,7 +102,7 @@ impl Link {
         link
     }
 
-    /// Decides a call. It is in the queue of the link after the first poll, so a caller that is not polled delays nobody.
+    /// Decides a call. It is in the queue of the link after the first poll, so a caller that is not polled does not delay others.
     pub(super) async fn run(
         &self,
         slot: u16,

@@ -34,8 +34,8 @@ impl Call {
     pub(super) fn new(batch: &Batch<'_>, form: &KeyForm, around: impl Fn() -> u64) -> Self {
         let members = zip(1.., batch.members).map(|(nth, member)| {
             let is_last = nth == batch.members.len();
-            let term = term(batch, member, is_last, &around);
-            (form.key(member).into(), term)
+            let question = question(batch, member, is_last, &around);
+            (form.key(member).into(), question)
         });
         // The answer for tiers can have as many instants as the smallest acceptable grant has units.
         let weight = |member: &Member<'_>| 1 + member.ask.min_cost as usize / 128;
@@ -74,14 +74,19 @@ impl Call {
 
 /// Writes the question of a member. All numbers are below 2⁵³. The largest `u64` is written as -1.
 #[expect(clippy::cast_precision_loss, reason = "doubles hold them exactly")]
-fn term(batch: &Batch<'_>, member: &Member<'_>, is_last: bool, around: impl Fn() -> u64) -> Value {
+fn question(
+    batch: &Batch<'_>,
+    member: &Member<'_>,
+    is_last: bool,
+    around: impl Fn() -> u64,
+) -> Value {
     let ask = &member.ask;
     let (letter, mut numbers): (_, SmallVec<[u64; 8]>) = match member.algorithm() {
-        Algorithm::Gcra(gcra) => ("G", gcra.term(ask).into_iter().collect()),
-        Algorithm::Window(window) => ("W", window.term(ask).into_iter().collect()),
-        Algorithm::Concurrency(limit) => ("C", limit.term(ask).into_iter().collect()),
-        Algorithm::Quota(quota) => ("Q", quota.term(ask, around()).into_iter().collect()),
-        Algorithm::Tiers(tiers) => ("T", tiers.term(ask).collect()),
+        Algorithm::Gcra(gcra) => ("G", gcra.question(ask).into_iter().collect()),
+        Algorithm::Window(window) => ("W", window.question(ask).into_iter().collect()),
+        Algorithm::Concurrency(limit) => ("C", limit.question(ask).into_iter().collect()),
+        Algorithm::Quota(quota) => ("Q", quota.question(ask, around()).into_iter().collect()),
+        Algorithm::Tiers(tiers) => ("T", tiers.question(ask).collect()),
         Algorithm::Block(_) => ("B", [Block::time(ask)].into_iter().collect()),
     };
     let verb = match ask.verb {
@@ -141,7 +146,7 @@ pub(super) fn encode<'a>(
     arguments.extend(members.iter().map(|(key, _)| key.clone()));
     let now = now.map_or(-1, |now| now.as_micros().cast_signed());
     arguments.push(Value::Integer(now));
-    arguments.extend(members.iter().map(|(_, term)| term.clone()));
+    arguments.extend(members.iter().map(|(_, question)| question.clone()));
     if counts.iter().any(|count| *count > 1) {
         arguments.push(Value::Bytes(counts.into()));
     }

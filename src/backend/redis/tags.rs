@@ -45,7 +45,7 @@ pub(super) fn slot_of(key: &[u8]) -> u16 {
 pub(super) struct HashTags(Arc<[u32]>);
 
 impl HashTags {
-    /// Finds so many tags, at most one for each slot: for each slot in the middle of a part, the first number that is in it.
+    /// Finds `count` tags, at most one for each slot. The tag of a part is the first number whose slot is the middle of the part.
     pub(super) fn find(count: u16) -> Self {
         let mut part_of_slot = vec![None; SLOTS.into()];
         for part in 0..usize::from(count) {
@@ -68,14 +68,15 @@ impl HashTags {
         Self(tags.into())
     }
 
-    /// Returns the tag of a group of ids: that of the part with the slot that the group would have by itself.
+    /// Returns the tag of a group of ids. It is the tag of the part that contains the group's own slot.
     pub(super) fn of(&self, group: &str) -> u32 {
         let slot = usize::from(slot_of(group.as_bytes()));
         self.0[slot * self.0.len() / usize::from(SLOTS)]
     }
 }
 
-/// The most tags that keep large groups of decisions together; with fewer, the buckets of eight masters would be uneven.
+/// The default number of tags. More tags would divide decisions into smaller groups, and fewer would spread them unevenly over
+/// eight masters.
 impl Default for HashTags {
     fn default() -> Self {
         static DEFAULT: LazyLock<HashTags> = LazyLock::new(|| HashTags::find(64));

@@ -123,7 +123,7 @@ impl Model {
             .sum()
     }
 
-    /// Returns the first instant at which so many units are granted. It tries all instants at which anything changes.
+    /// Returns the first instant at which this number of units is granted. It tries all instants at which anything changes.
     pub(super) fn grants_at(&self, now: u64, units: u32) -> Option<Time> {
         let mut marks = vec![self.now(now)];
         for (i, tier) in self.tiers.iter().enumerate() {

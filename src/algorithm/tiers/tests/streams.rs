@@ -139,7 +139,7 @@ impl Pair {
         }
     }
 
-    /// Returns what a script reports for a request of so many units.
+    /// Returns the report of a script for a request of this number of units.
     fn report(&self, units: u32) -> Vec<ReportedTier> {
         let seen = self.history.tiers(&self.tiers, self.now).enumerate();
         let reported = seen.map(|(i, tier)| {
