@@ -1,4 +1,4 @@
-//! Why PostgreSQL has not decided.
+//! The reasons why PostgreSQL has not decided.
 
 use thiserror::Error;
 
@@ -6,12 +6,12 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PostgresError {
-    /// The text is no URL of a server.
+    /// The text is not the URL of a server.
     #[error(
         "the address is not one of PostgreSQL: use `postgres://user:password@host:5432/database`"
     )]
     Url,
-    /// No connection could be had.
+    /// No connection could be made.
     #[error(
         "PostgreSQL cannot be reached: check the address, and that the pool has a connection left"
     )]
@@ -26,7 +26,7 @@ pub enum PostgresError {
         code: String,
         /// What to change.
         remedy: &'static str,
-        /// What the server has said.
+        /// The server's error.
         #[source]
         source: sqlx::Error,
     },
@@ -41,7 +41,7 @@ pub enum PostgresError {
         "the table `{0}` is logged where the backend is not `durable()`, or unlogged where it is: change one of them"
     )]
     OtherTable(String),
-    /// What is stored is not what this backend stores.
+    /// The stored data were not written by this backend.
     #[error("the table has other columns or rows than tollgate's: use another table")]
     Garbled,
     /// The runtime that decides has ended.
@@ -66,7 +66,7 @@ impl PostgresError {
     /// Returns whether the server has rolled the transaction back, and the connection can be used again.
     pub(crate) fn leaves_connection(&self) -> bool {
         match self {
-            // A standby refuses as long as the connection lives, and a new one may lead to the primary.
+            // A standby refuses as long as the connection exists. A new connection may lead to the primary.
             Self::Refused { code, .. } => !ends_session(code) && code != "25006" && code != "0A000",
             _ => false,
         }
@@ -75,7 +75,7 @@ impl PostgresError {
     /// Returns whether a transaction that was to be committed has certainly stored nothing.
     pub(crate) fn is_certain(&self) -> bool {
         match self {
-            // The server has ended the session because the commit had not come.
+            // The server has ended the session because the commit did not arrive in time.
             Self::Refused { code, .. } => code == "25P03" || !ends_session(code),
             _ => false,
         }

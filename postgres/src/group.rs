@@ -1,4 +1,4 @@
-//! Decisions that travel together: a queue of requests, and the tasks that decide all that wait in one transaction.
+//! Groups of decisions: a queue of requests, and the tasks that decide all waiting requests in one transaction.
 
 use std::{
     collections::VecDeque,
@@ -34,10 +34,10 @@ const GROUP: usize = 512;
 /// The most requests that wait. A longer queue is useless, because callers have deadlines.
 const MOST_WAITING: usize = 4096;
 
-/// For how long a task without requests keeps its connection.
+/// The time for which a task without requests keeps its connection.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How much longer a bucket is kept whose time is not that of the database.
+/// The additional time for which a bucket is kept if it is not decided by the database's clock.
 const OTHER_CLOCK_MARGIN: u64 = 3600 * 1_000_000;
 
 type Decided = Result<Outcome, BackendError>;
@@ -60,7 +60,7 @@ impl Request {
     }
 }
 
-/// The requests that wait, and who decides them.
+/// The waiting requests, and the tasks that decide them.
 #[derive(Default)]
 pub(crate) struct Queue {
     waiting: Mutex<Waiting>,
@@ -77,7 +77,7 @@ struct Waiting {
 }
 
 impl Queue {
-    /// Adds a request, which is decided whether its caller is polled or not.
+    /// Adds a request. It is decided even if its caller is not polled.
     pub(crate) fn push(
         self: &Arc<Self>,
         request: Request,
@@ -111,7 +111,7 @@ impl Queue {
     }
 }
 
-/// What a worker counts as in its queue.
+/// The state of a worker in the counts of its queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Busy,
@@ -126,7 +126,7 @@ struct Worker {
     standing: Standing,
 }
 
-/// Its runtime can end at any await point.
+/// The worker can be dropped at any await point, because its runtime has ended.
 impl Drop for Worker {
     fn drop(&mut self) {
         let mut waiting = self.queue.waiting.lock();
@@ -160,7 +160,7 @@ impl Worker {
         }
     }
 
-    /// Returns the requests that wait; `None` if none has come for a while, or if there is no connection to keep for more.
+    /// Returns the waiting requests. `None` if none have come for a while, or if there is no connection to keep for further ones.
     async fn next_group(&mut self, has_connection: bool) -> Option<Vec<Request>> {
         loop {
             let woken = {
@@ -196,7 +196,7 @@ impl Worker {
         }
     }
 
-    /// Decides a group in one transaction, and returns the connection if it is in order.
+    /// Decides a group in one transaction, and returns the connection if it can be used again.
     async fn decide(&self, group: Vec<Request>, kept: Option<Connection>) -> Option<Connection> {
         let keys = sorted_keys(&group);
         let (mut connection, rows) = match self.lock(&keys, kept).await {
@@ -214,10 +214,10 @@ impl Worker {
             .map(|state| Bucket::read(state))
             .collect();
         let outcomes = group.iter().map(|request| {
-            let places = request.keys.iter();
-            let places = places.map(|key| keys.binary_search(&&**key).unwrap_or_default());
-            let places: Vec<_> = places.collect();
-            let decide = |batch: &Batch<'_>| decide(batch, &places, &mut buckets, rows.now);
+            let indexes = request.keys.iter();
+            let indexes = indexes.map(|key| keys.binary_search(&&**key).unwrap_or_default());
+            let indexes: Vec<_> = indexes.collect();
+            let decide = |batch: &Batch<'_>| decide(batch, &indexes, &mut buckets, rows.now);
             request.batch.as_batch(decide)
         });
         let outcomes: Vec<_> = outcomes.collect();
@@ -244,8 +244,8 @@ impl Worker {
         kept
     }
 
-    /// Locks and reads rows. Nothing is stored yet, so it is tried once more if the connection is lost. The error comes with a
-    /// connection that may be in order.
+    /// Locks and reads rows. Nothing is stored yet, so it is tried once more if the connection is lost. The error comes with the
+    /// connection, which may still be usable.
     async fn lock(
         &self,
         keys: &[&[u8]],
@@ -290,7 +290,7 @@ impl Worker {
         matches!(rolled_back, Ok(Ok(_))).then_some(connection)
     }
 
-    /// Deletes expired rows of a few pages, if it is time.
+    /// Deletes expired rows of a few pages, if that is due.
     async fn sweep(&self, mut connection: Connection) -> Option<Connection> {
         let Some((first, pages)) = self.queue.sweep.lock().next() else {
             return Some(connection);
@@ -320,7 +320,7 @@ fn sorted_keys(group: &[Request]) -> Vec<&[u8]> {
 struct Bucket {
     /// A stored state can be damaged.
     state: Result<Option<State>, StateError>,
-    /// When it expires by the database's clock, if it has changed.
+    /// The instant at which the bucket expires by the database's clock, if it has changed.
     expires_at: Option<u64>,
 }
 
@@ -344,18 +344,18 @@ impl Bucket {
     }
 }
 
-/// Decides a batch by the buckets at some places, and changes them. `clock` is the time of the database.
-fn decide(batch: &Batch<'_>, places: &[usize], buckets: &mut [Bucket], clock: u64) -> Decided {
-    if let Some(error) = damage(places, buckets) {
+/// Decides a batch by the buckets at `indexes`, and changes them. `clock` is the time of the database.
+fn decide(batch: &Batch<'_>, indexes: &[usize], buckets: &mut [Bucket], clock: u64) -> Decided {
+    if let Some(error) = damage(indexes, buckets) {
         return Err(BackendError::undecidable(error));
     }
     let margin = match batch.now {
         Some(_) => OTHER_CLOCK_MARGIN,
         None => 0,
     };
-    let states = places
+    let states = indexes
         .iter()
-        .map(|place| buckets[*place].state.clone().ok()?);
+        .map(|index| buckets[*index].state.clone().ok()?);
     let states: Vec<_> = states.collect();
     let now = batch.now.unwrap_or(Timestamp::from_micros(clock));
     let (outcome, changes) = batch.decide(now, states);
@@ -364,7 +364,7 @@ fn decide(batch: &Batch<'_>, places: &[usize], buckets: &mut [Bucket], clock: u6
             u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
         });
         let expires_at = clock.saturating_add(full_after).saturating_add(margin);
-        buckets[places[change.index]] = Bucket {
+        buckets[indexes[change.index]] = Bucket {
             state: Ok(change.state),
             // A `bigint` has no larger number.
             expires_at: Some(expires_at.min(i64::MAX.unsigned_abs())),
@@ -373,8 +373,8 @@ fn decide(batch: &Batch<'_>, places: &[usize], buckets: &mut [Bucket], clock: u6
     outcome
 }
 
-fn damage(places: &[usize], buckets: &[Bucket]) -> Option<StateError> {
-    let mut states = places.iter().map(|place| &buckets[*place].state);
+fn damage(indexes: &[usize], buckets: &[Bucket]) -> Option<StateError> {
+    let mut states = indexes.iter().map(|index| &buckets[*index].state);
     states.find_map(|state| state.as_ref().err().copied())
 }
 
@@ -397,7 +397,7 @@ fn fail(
     }
 }
 
-/// Which pages are swept next: more of them while many rows are new.
+/// The pages that are swept next. While many rows are new, more pages are swept.
 struct Sweep {
     /// The pages of the table.
     pages: u64,
@@ -418,7 +418,7 @@ impl Sweep {
         self.new_rows += new.count() as u64;
     }
 
-    /// Returns the first page and the number of pages, if it is time.
+    /// Returns the first page and the number of pages, if a sweep is due.
     fn next(&mut self) -> Option<(u64, u64)> {
         if self.last.elapsed() < Self::EVERY {
             return None;

@@ -3,16 +3,16 @@
 use sha2::{Digest, Sha256};
 use tollgate::backend::custom::Member;
 
-/// Longer ids are hashed.
+/// The longest id that is written as it is. Longer ids are hashed.
 const LONGEST_ID: usize = 128;
 
-/// This byte stands before a hash. No readable key contains it, because it never occurs in UTF-8.
+/// The byte before a hash. Readable keys cannot contain it, because it never occurs in UTF-8.
 const HASH: u8 = 0xff;
 
 /// The bytes of a hash, which is a part of a SHA-256.
 const HASH_BYTES: usize = 16;
 
-/// How buckets become keys.
+/// The form of the keys of buckets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KeyForm {
     /// Whether all ids are hashed, or only secret and long ones.
@@ -20,7 +20,7 @@ pub(crate) struct KeyForm {
 }
 
 impl KeyForm {
-    /// Returns the key of a member's bucket: `6:12345678`, or a hash in place of the id.
+    /// Returns the key of a member's bucket: `6:12345678`, or the same with a hash instead of the id.
     pub(crate) fn key(self, member: &Member<'_>) -> Box<[u8]> {
         let key = member.key();
         if !self.hashes_all && !member.is_secret() && key.id.len() <= LONGEST_ID {

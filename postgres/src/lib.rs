@@ -26,29 +26,29 @@ use self::{
     sql::Statements,
 };
 
-/// The most transactions at once. With more, they wait for each other's rows.
+/// The most transactions at once. More would only wait for each other's rows.
 const CONNECTIONS: u32 = 2;
 
 /// Keeps buckets in a table of PostgreSQL.
 ///
 /// The [crate docs](crate) have an example.
 ///
-/// - **Grouped decisions.** While a transaction is under way, decisions are collected, and all go in the next one, on at most two
-///   connections. A decision whose caller has left by then is not made.
+/// - **Grouped decisions.** Decisions that arrive during a transaction are collected for the next one, on at most two connections.
+///   A decision whose caller has left by then is not made.
 /// - **Exact.** A transaction locks the rows of all its buckets in one order, so processes neither deadlock nor admit too much. The
 ///   database's clock decides.
-/// - **Failures.** A transaction takes at most the [deadline](Self::deadline), on the server too: a process that stops loses its
-///   locks. Wrap the backend in a [`FailurePolicy`](tollgate::backend) for what the server does not decide.
-/// - **Expiry.** Each process deletes rows that have expired, a few pages at a time. Nothing else has to.
+/// - **Failures.** A transaction takes at most the [deadline](Self::deadline), on the server too, so a process that stops loses its
+///   locks. Wrap the backend in a [`FailurePolicy`](tollgate::backend), which decides when the server does not.
+/// - **Expiry.** Each process deletes rows that have expired, a few pages at a time. No other cleanup is needed.
 ///
-/// It needs a tokio runtime with a timer and I/O. Elsewhere, decisions are errors.
+/// It needs a tokio runtime with a timer and I/O. Without one, decisions are errors.
 pub struct PostgresBackend {
     settings: Arc<Settings>,
     keys: KeyForm,
     queue: Arc<Queue>,
 }
 
-/// What a transaction needs.
+/// The settings of a transaction.
 #[derive(Clone)]
 struct Settings {
     pool: PgPool,
@@ -57,7 +57,7 @@ struct Settings {
 }
 
 impl PostgresBackend {
-    /// Uses connections of its own, at most two, to the server of a URL such as
+    /// Creates a backend with at most two connections of its own to the server of a URL such as
     /// `postgres://user:password@localhost/database?sslmode=verify-full`. It connects when it first decides.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl PostgresBackend {
         ))
     }
 
-    /// Uses at most two connections of the service's pool at a time.
+    /// Creates a backend that uses at most two connections of the service's pool at a time.
     #[must_use]
     pub fn new(pool: PgPool) -> Self {
         let settings = Settings {
@@ -117,11 +117,11 @@ impl PostgresBackend {
         self
     }
 
-    /// Keeps a hash in place of every id. By default, ids that are [secrets](tollgate::id::Id::secret) or longer than 128 bytes are
+    /// Stores a hash of each id. By default, only ids that are [secrets](tollgate::id::Id::secret) or longer than 128 bytes are
     /// hashed, and others can be read.
     ///
-    /// Without it, the same id must be a secret wherever it is named: a secret and the same text that is none have different
-    /// buckets.
+    /// Without it, an id must be a secret everywhere or nowhere, because a secret has another bucket than the same text in plain
+    /// form.
     #[must_use]
     pub fn hash_ids(mut self) -> Self {
         self.keys.hashes_all = true;
@@ -155,12 +155,12 @@ impl PostgresBackend {
         Ok(())
     }
 
-    /// Checks, within `timeout`, that the server can be reached and can decide: it is no standby, and has a table of the right kind
-    /// that may be written. A process that has to start during an outage logs the error and goes on.
+    /// Checks, within `timeout`, that the server can be reached and can decide: that it is not a standby, and has a table of the
+    /// right kind that may be written. A process that has to start during an outage logs the error and goes on.
     ///
     /// # Errors
     ///
-    /// If it cannot, with what to change.
+    /// If the server cannot decide, with what to change.
     pub async fn connected(&self, timeout: Duration) -> Result<(), PostgresError> {
         let check = async {
             let statements = &self.settings.statements;

@@ -67,10 +67,10 @@ impl<'a> ExtendedLine<'a> {
 
 impl Line for ExtendedLine<'_> {
     fn field(&self, name: &str) -> Option<Cow<'_, str>> {
-        let place_of = |name| self.columns.iter().position(|column| column == name);
+        let index_of = |name| self.columns.iter().position(|column| column == name);
         let alias = if name == USER { "cs-username" } else { name };
-        let place = place_of(name).or_else(|| place_of(alias))?;
-        Some(self.values[place].into())
+        let index = index_of(name).or_else(|| index_of(alias))?;
+        Some(self.values[index].into())
     }
 
     fn list(&self, name: &str) -> Option<Cow<'_, str>> {
