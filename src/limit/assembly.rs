@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::{
-    limit::Limit, limits::Limits, mistake::Reporter, name::LimitName, named::NamedLimit,
-    overrides::Override,
+    client_override::Override, limit::Limit, limits::Limits, mistake::Reporter, name::LimitName,
+    named::NamedLimit,
 };
 use crate::{algorithm::Algorithm, id::shortened, message::nearest};
 

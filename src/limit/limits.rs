@@ -4,10 +4,10 @@ use ahash::RandomState;
 use indexmap::IndexMap;
 
 use super::{
+    client_override::Override,
     limit::Limit,
     mistake::{LimitsError, Location},
     named::NamedLimit,
-    overrides::Override,
 };
 use crate::{algorithm::Algorithm, message::did_you_mean, metrics::Meter};
 

@@ -24,6 +24,7 @@
 mod assembly;
 mod bounds;
 mod builder;
+mod client_override;
 mod file;
 #[expect(clippy::module_inception, reason = "a limit is where one looks for it")]
 mod limit;
@@ -37,8 +38,8 @@ mod ranges;
 mod reading;
 
 pub use self::{
-    builder::LimitsBuilder, limit::Limit, limits::Limits, mistake::LimitsError, name::LimitName,
-    named::NamedLimit, overrides::Override,
+    builder::LimitsBuilder, client_override::Override, limit::Limit, limits::Limits,
+    mistake::LimitsError, name::LimitName, named::NamedLimit,
 };
 pub(crate) use self::{
     file::Document,

@@ -1,10 +1,8 @@
 use std::sync::Arc;
 
 use super::{
-    limit::Limit,
-    mistake::Location,
-    name::LimitName,
-    overrides::{Override, Overrides},
+    client_override::Override, limit::Limit, mistake::Location, name::LimitName,
+    overrides::Overrides,
 };
 use crate::{
     algorithm::{Algorithm, LeaseShare},

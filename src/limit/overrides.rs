@@ -5,53 +5,8 @@ use std::{fmt, iter, mem, sync::Arc};
 use ahash::RandomState;
 use hashbrown::hash_table::{Entry, HashTable};
 
-use super::{limit::Limit, mistake::Location, ranges::RangeOverrides};
+use super::{client_override::Override, ranges::RangeOverrides};
 use crate::id::IdFormat;
-
-/// The limit that one client, or each client in a range of addresses, has instead of the default.
-/// [`LimitsBuilder::override_for`](super::LimitsBuilder::override_for) adds one.
-#[derive(Clone, Debug)]
-pub struct Override {
-    folded: Box<str>,
-    /// The id as written, if it differs from the folded one.
-    written: Option<Box<str>>,
-    limit: Arc<Limit>,
-    pub(super) comment: Option<Box<str>>,
-    pub(super) location: Location,
-    /// Its position in the order of all overrides.
-    order: u64,
-}
-
-impl Override {
-    pub(super) fn new(id: &str, folded: &str, limit: Arc<Limit>, location: Location) -> Self {
-        Self {
-            folded: folded.into(),
-            written: (folded != id).then(|| id.into()),
-            limit,
-            comment: None,
-            location,
-            order: 0,
-        }
-    }
-
-    /// The id or the range as it was written.
-    #[must_use]
-    pub fn id(&self) -> &str {
-        self.written.as_deref().unwrap_or(&self.folded)
-    }
-
-    /// The limit.
-    #[must_use]
-    pub fn limit(&self) -> &Limit {
-        &self.limit
-    }
-
-    /// The comment in the file.
-    #[must_use]
-    pub fn comment(&self) -> Option<&str> {
-        self.comment.as_deref()
-    }
-}
 
 /// The number of groups, and of parts in each. A change copies the pointers to all groups, to the parts of one group, and to
 /// the overrides of one part.
@@ -104,7 +59,10 @@ impl Overrides {
     /// Replaces or removes the override of a client or a range. Returns the previous one.
     pub(super) fn change(&mut self, folded: &str, new: Option<Override>) -> Option<Arc<Override>> {
         let order = self.next;
-        let new = new.map(|own| Arc::new(Override { order, ..own }));
+        let new = new.map(|mut own| {
+            own.order = order;
+            Arc::new(own)
+        });
         self.next = order + 1;
         self.len += usize::from(new.is_some());
         let before = match (&mut self.ranges, folded.parse()) {
@@ -182,6 +140,7 @@ impl fmt::Debug for Overrides {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limit::{Limit, mistake::Location};
 
     fn add(overrides: &mut Overrides, id: u32, limit: u32) -> Option<Arc<Override>> {
         let id = id.to_string();

@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc};
 use ipnet::IpNet;
 use prefix_trie::joint::JointPrefixMap;
 
-use super::overrides::Override;
+use super::client_override::Override;
 
 /// The overrides for ranges of addresses, by prefix.
 #[derive(Clone, Default)]
