@@ -6,11 +6,12 @@ use tokio::runtime::Handle;
 
 use super::{
     RedisBackend,
-    address::{self, AskLogin, Login, ServerSet, Target},
+    address::{self, AskLogin, Target},
     error::RedisError,
     home::HomeRuntime,
     keys::KeyForm,
     protocol::Call,
+    server_set::{Login, ServerSet},
     tls::TlsSettings,
 };
 use crate::metrics::StoreDurations;

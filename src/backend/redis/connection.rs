@@ -8,10 +8,11 @@ use tokio::{net::TcpStream, time};
 use tokio_rustls::rustls;
 
 use super::{
-    address::{Login, ServerAddress, ServerSet, Target},
+    address::Target,
     error::{CommandFailure, Failure, RedisError},
     protocol,
     resp::RedisValue,
+    server_set::{Login, ServerAddress, ServerSet},
     wire::{ConnectionTask, Wire},
 };
 

@@ -4,7 +4,7 @@ use std::{error, fmt, sync::Arc};
 
 use thiserror::Error;
 
-use super::address::{ServerAddress, ServerSet};
+use super::server_set::{ServerAddress, ServerSet};
 use crate::{backend::BackendError, message::debug_is_message};
 
 /// An error of Redis. It is the source of a [`BackendError::Unavailable`], a [`BackendError::NotDone`] or a

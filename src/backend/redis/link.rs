@@ -31,11 +31,12 @@ use tokio::{
 };
 
 use super::{
-    address::{ServerAddress, ServerSet, Target},
+    address::Target,
     connection::{Connection, SCRIPT, SHA},
     error::{CommandFailure, Failure, RedisError},
     protocol::{self, Call, Reply},
     resp::RedisValue,
+    server_set::{ServerAddress, ServerSet},
     waiting::{LARGE, MOST_TOGETHER, WaitingCall, answer_all, together, weight},
     wire::ConnectionTask,
 };

@@ -57,6 +57,7 @@ mod link;
 mod multi_slot;
 mod protocol;
 mod resp;
+mod server_set;
 mod servers;
 mod tags;
 #[cfg(test)]

@@ -21,13 +21,14 @@ use tokio::{
 };
 
 use super::{
-    address::{ServerAddress, ServerSet, Target},
+    address::Target,
     connection::PATIENCE,
     error::{Failure, RedisError},
     keys::KeyForm,
     link::{Link, RECONNECT_DELAY},
     protocol::Call,
     resp::RedisValue,
+    server_set::{ServerAddress, ServerSet},
     tags::{SLOTS, slot_of},
 };
 use crate::{batch::Batch, clock::Timestamp, decision::Answer, random};

@@ -13,9 +13,9 @@ use tokio::{
 use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 
 use super::{
-    address::ServerAddress,
     error::CommandFailure,
     resp::{self, NoReply, RedisValue},
+    server_set::ServerAddress,
 };
 
 /// Sends commands to one server.
