@@ -1,5 +1,7 @@
 //! Tests on real servers, which they start in directories of their own.
 
+#![allow(clippy::unwrap_used, reason = "a test panics to fail")]
+
 mod agreement;
 mod conformance;
 #[allow(dead_code, reason = "more tests use it")]

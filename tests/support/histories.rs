@@ -16,7 +16,7 @@ use tollgate::{
     quota::{Per, UtcOffset},
     testing::{
         driver::{Driver, START, VERSIONS},
-        history::{Random, live_through},
+        history::live_through,
     },
     tiers::Tier,
 };
@@ -87,6 +87,8 @@ const CHANGES: [(&str, &str); 15] = [
 /// Runs as many short histories around each change of clocks. The limit changes from one period to another, too.
 #[cfg(feature = "zones")]
 pub(crate) async fn agree_on_zones(backend: impl Backend, histories: u64) {
+    use tollgate::testing::history::Random;
+
     const QUARTER: u64 = 15 * 60_000_000;
 
     let units = [Per::Hour, Per::Day, Per::Week, Per::Month];
