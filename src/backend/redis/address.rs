@@ -16,7 +16,7 @@ use super::{
 pub(super) struct Target {
     pub(super) servers: ServerSet,
     pub(super) login: Login,
-    /// Is asked for each connection, in place of the login.
+    /// The function that returns the login for each connection, if the application provides one.
     pub(super) ask_login: Option<Arc<AskLogin>>,
     pub(super) database: Option<u8>,
     pub(super) tls: Option<TlsConnector>,

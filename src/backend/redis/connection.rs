@@ -1,5 +1,5 @@
-//! Connects to a server: finds it, logs in, and lets it decide about a bucket that nobody has. A connection is never repaired, and
-//! a command is never sent again.
+//! Connects to a server: finds it, logs in, and lets it decide about a bucket that no client has. A connection is never repaired,
+//! and a command is never sent again.
 
 use std::{io, iter, sync::LazyLock, time::Duration};
 
@@ -42,8 +42,8 @@ const CONNECTING: Duration = Duration::from_secs(5);
 pub(super) struct Connection(Wire);
 
 impl Connection {
-    /// Connects once, and lets the server decide about a bucket that nobody has. That loads the script, and shows whether the user
-    /// may run it.
+    /// Connects once, and lets the server decide about a bucket that no client has. This loads the script, and shows whether the
+    /// user may run it.
     pub(super) async fn open(target: &Target) -> Result<(Self, ConnectionTask), RedisError> {
         let opened = time::timeout(CONNECTING, Self::find(target));
         let opened = opened.await;
@@ -193,10 +193,10 @@ impl<'a> Opening<'a> {
         self.command("AUTH", &arguments).await.map(drop)
     }
 
-    /// Runs the script on a bucket that nobody has, by a time of our own. Another master of a cluster may have its slot, and a
-    /// server that takes no writes for now says so to those who decide.
+    /// Runs the script on a bucket that no client has, with a time of our own. Two errors are accepted: the bucket's slot may be on
+    /// another master of the cluster, and a server that accepts no writes at present reports that to later decisions.
     async fn probe(&mut self) -> Result<(), RedisError> {
-        // The script itself is too long for a server that waits for a password.
+        // The hash goes first, because the script is too long for a server that still waits for a password.
         let run = match self.run("EVALSHA", &SHA).await {
             Err(error) if error.code() == Some("NOSCRIPT") => self.run("EVAL", SCRIPT).await,
             run => run,

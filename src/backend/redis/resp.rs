@@ -12,7 +12,7 @@ pub(super) enum RedisValue {
     Array(Vec<RedisValue>),
 }
 
-/// Why a text is no reply, at least not yet.
+/// The reason why a text is not a reply, or not yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoReply {
     Incomplete,
@@ -80,7 +80,7 @@ fn push_head(to: &mut BytesMut, kind: u8, length: usize) {
     to.extend_from_slice(b"\r\n");
 }
 
-/// Reads the reply at the beginning of a text, and returns how many bytes it has.
+/// Reads the reply at the beginning of a text. Returns it with its length in bytes.
 pub(super) fn decode(text: &[u8]) -> Result<(RedisValue, usize), NoReply> {
     let mut rest = text;
     let value = take_value(&mut rest, MOST_LEVELS)?;
@@ -112,7 +112,7 @@ fn take_value(rest: &mut &[u8], levels: usize) -> Result<RedisValue, NoReply> {
 
 fn take_line<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], NoReply> {
     let text = *rest;
-    // Nothing but a reply begins otherwise, so a server with another protocol is recognized by its first byte.
+    // Every reply begins with one of these bytes, so a server with another protocol is recognized by its first byte.
     if text.first().is_some_and(|kind| !b"+-:$*".contains(kind)) {
         return Err(NoReply::Malformed);
     }
@@ -133,7 +133,7 @@ fn take_bytes(rest: &mut &[u8], length: usize) -> Result<RedisValue, NoReply> {
     Ok(RedisValue::Bytes(Bytes::copy_from_slice(bytes)))
 }
 
-/// Reads a length. -1 stands for a value that is missing.
+/// Reads a length. -1 stands for a missing value.
 fn length(line: &[u8]) -> Result<Option<usize>, NoReply> {
     match number(line)? {
         -1 => Ok(None),

@@ -23,7 +23,8 @@ pub(super) enum ServerAddress {
     Unix(Arc<Path>),
 }
 
-/// A user, or the default one, and a password, without which there is no login. It has no `Debug`, because it holds a secret.
+/// The user, if it is not the default one, and the password. Without a password, there is no login. Not `Debug`, because it holds a
+/// secret.
 #[derive(Clone, Default)]
 pub(super) struct Login {
     pub(super) user: Option<String>,

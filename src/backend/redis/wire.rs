@@ -1,4 +1,4 @@
-//! A stream to a server. A task writes commands as they come, and hands out the replies in the same order.
+//! A stream to a server. Its task writes commands as they come in, and hands out the replies in the same order.
 
 use std::{collections::VecDeque, io, time::Duration};
 
@@ -25,15 +25,15 @@ pub(super) struct Wire(mpsc::UnboundedSender<SentCommand>);
 /// The task that serves a connection. It ends when this is dropped.
 pub(super) struct ConnectionTask(JoinHandle<String>);
 
-/// Commands, and who waits for the reply to the last of them.
+/// Commands that are sent together, and the sender for the reply to the last of them.
 struct SentCommand {
     text: BytesMut,
-    /// How many replies come before that.
-    unheard: usize,
+    /// The number of replies before that one, which are ignored.
+    ignored: usize,
     reply: oneshot::Sender<RedisValue>,
 }
 
-/// The fewest bytes that are read at once, if so many are there.
+/// The free space that is reserved for each read, in bytes.
 const READ_BYTES: usize = 4096;
 
 /// A stream of any kind.
@@ -84,11 +84,11 @@ impl Wire {
             resp::encode(&mut text, "ASKING", &[]);
         }
         resp::encode(&mut text, name, arguments);
-        let unheard = usize::from(asking);
+        let ignored = usize::from(asking);
         // Without its task, the answer is an error.
         let _ended = self.0.send(SentCommand {
             text,
-            unheard,
+            ignored,
             reply,
         });
         async move {
@@ -116,7 +116,7 @@ impl Drop for ConnectionTask {
     }
 }
 
-/// Serves a stream until it ends, or nobody sends any more. Returns the reason.
+/// Serves a stream until it ends, or until all senders are gone. Returns the reason.
 async fn serve(stream: Box<dyn Stream>, mut sent: mpsc::UnboundedReceiver<SentCommand>) -> String {
     let (mut reader, mut writer) = split(stream);
     let mut outgoing = BytesMut::new();
@@ -133,7 +133,7 @@ async fn serve(stream: Box<dyn Stream>, mut sent: mpsc::UnboundedReceiver<SentCo
                 let mut next = Some(command);
                 while let Some(command) = next {
                     outgoing.unsplit(command.text);
-                    waiting.extend((0..command.unheard).map(|_| None));
+                    waiting.extend((0..command.ignored).map(|_| None));
                     waiting.push_back(Some(command.reply));
                     next = sent.try_recv().ok();
                 }
@@ -157,13 +157,13 @@ async fn serve(stream: Box<dyn Stream>, mut sent: mpsc::UnboundedReceiver<SentCo
     }
 }
 
-/// Writes what there is. If it is dropped, the rest is still there.
+/// Writes the outgoing bytes. If this is dropped, the unwritten ones stay in the buffer.
 async fn write(writer: &mut (impl AsyncWrite + Unpin), outgoing: &mut BytesMut) -> io::Result<()> {
     writer.write_all_buf(outgoing).await?;
     writer.flush().await
 }
 
-/// Hands out the replies that are whole. One that nobody has asked for is the server's reason to end the stream.
+/// Hands out all complete replies. A reply without a command is the server's reason for ending the stream.
 fn hand_out(
     incoming: &mut BytesMut,
     waiting: &mut VecDeque<Option<oneshot::Sender<RedisValue>>>,
@@ -178,7 +178,7 @@ fn hand_out(
             Err(NoReply::Malformed) => return Err("the server speaks another protocol".to_owned()),
         };
         match (waiting.pop_front(), value) {
-            // Whoever waited may have left.
+            // The caller may have left.
             (Some(reply), value) => drop(reply.map(|reply| reply.send(value))),
             (None, RedisValue::Error(reason)) => return Err(reason),
             (None, _) => return Err("the server sent a reply to nothing".to_owned()),
