@@ -16,10 +16,15 @@ use crate::{
 /// A connection of a pool. One that is not released is closed, because a transaction can be open on it.
 pub(crate) struct Connection(Option<PoolConnection<Postgres>>);
 
-/// The states of locked rows in the order of their keys, which are empty for new rows, and the time after the last lock.
+/// Rows that a transaction has locked.
+#[derive(Default)]
 pub(crate) struct LockedRows {
+    /// The states in the order of the keys. They are empty for new rows.
     pub(crate) states: Vec<Vec<u8>>,
+    /// The time after the last lock.
     pub(crate) now: u64,
+    /// The number of the transaction.
+    pub(crate) transaction: u64,
 }
 
 impl Connection {
@@ -80,23 +85,24 @@ impl Drop for Connection {
 
 /// Reads the rows of all keys. The server can return them in any order.
 fn read_rows(rows: &[PgRow], keys: &[&[u8]]) -> Option<LockedRows> {
-    let mut now = 0;
+    let mut locked = LockedRows::default();
     let mut read = Vec::with_capacity(rows.len());
     for row in rows {
         let key = unhex(value(row, 0)?.as_bytes().ok()?)?;
         let state = unhex(value(row, 1)?.as_bytes().ok()?)?;
-        now = now.max(number(&value(row, 2)?)?);
+        locked.now = locked.now.max(number(&value(row, 2)?)?);
+        locked.transaction = number(&value(row, 3)?)?;
         read.push((key, state));
     }
     let is_ordered = read.iter().map(|(key, _)| &**key).eq(keys.iter().copied());
-    let states = if is_ordered {
+    locked.states = if is_ordered {
         read.into_iter().map(|(_, state)| state).collect()
     } else {
         let mut by_key: HashMap<_, _> = read.into_iter().collect();
         let states = keys.iter().map(|key| by_key.get_mut(*key).map(mem::take));
         states.collect::<Option<_>>()?
     };
-    Some(LockedRows { states, now })
+    Some(locked)
 }
 
 /// Returns a column of a row that came as text.

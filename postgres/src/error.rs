@@ -50,6 +50,15 @@ pub enum PostgresError {
 }
 
 impl PostgresError {
+    /// Returns whether the connection is gone, and a fresh one may do better.
+    pub(crate) fn is_loss(&self) -> bool {
+        match self {
+            Self::Lost(_) => true,
+            Self::Refused { code, .. } => ends_session(code),
+            _ => false,
+        }
+    }
+
     /// Reads an error of a statement.
     pub(crate) fn of_statement(source: sqlx::Error) -> Self {
         let code = source.as_database_error().and_then(|error| error.code());

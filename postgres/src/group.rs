@@ -1,4 +1,4 @@
-//! Groups of decisions: a queue of requests, and the tasks that decide all waiting requests in one transaction.
+//! Decisions that travel together: a queue of requests, and the tasks that decide all that wait in one transaction.
 
 use std::{
     collections::VecDeque,
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
     sync::{Notify, oneshot},
-    time::{timeout, timeout_at},
+    time::{sleep, timeout},
 };
 use tollgate::{
     backend::{
@@ -25,7 +25,7 @@ use crate::{
     CONNECTIONS, Settings,
     connection::{Connection, LockedRows},
     error::PostgresError,
-    sql::StoredRow,
+    sql::{Statements, StoredRow},
 };
 
 /// The most requests in one transaction.
@@ -34,10 +34,13 @@ const GROUP: usize = 512;
 /// The most requests that wait. A longer queue is useless, because callers have deadlines.
 const MOST_WAITING: usize = 4096;
 
-/// The time for which a task without requests keeps its connection.
+/// For how long a task without requests keeps its connection.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// The additional time for which a bucket is kept if it is not decided by the database's clock.
+/// The pause before the outcome of a transaction is looked up again.
+const LOOK_UP_PAUSE: Duration = Duration::from_millis(1);
+
+/// How much longer a bucket is kept whose time is not that of the database.
 const OTHER_CLOCK_MARGIN: u64 = 3600 * 1_000_000;
 
 type Decided = Result<Outcome, BackendError>;
@@ -60,7 +63,7 @@ impl Request {
     }
 }
 
-/// The waiting requests, and the tasks that decide them.
+/// The requests that wait, and who decides them.
 #[derive(Default)]
 pub(crate) struct Queue {
     waiting: Mutex<Waiting>,
@@ -77,7 +80,7 @@ struct Waiting {
 }
 
 impl Queue {
-    /// Adds a request. It is decided even if its caller is not polled.
+    /// Adds a request, which is decided whether its caller is polled or not.
     pub(crate) fn push(
         self: &Arc<Self>,
         request: Request,
@@ -111,7 +114,7 @@ impl Queue {
     }
 }
 
-/// The state of a worker in the counts of its queue.
+/// What a worker counts as in its queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Busy,
@@ -126,7 +129,7 @@ struct Worker {
     standing: Standing,
 }
 
-/// The worker can be dropped at any await point, because its runtime has ended.
+/// Its runtime can end at any await point.
 impl Drop for Worker {
     fn drop(&mut self) {
         let mut waiting = self.queue.waiting.lock();
@@ -160,7 +163,7 @@ impl Worker {
         }
     }
 
-    /// Returns the waiting requests. `None` if none have come for a while, or if there is no connection to keep for further ones.
+    /// Returns the requests that wait; `None` if none has come for a while, or if there is no connection to keep for more.
     async fn next_group(&mut self, has_connection: bool) -> Option<Vec<Request>> {
         loop {
             let woken = {
@@ -196,16 +199,57 @@ impl Worker {
         }
     }
 
-    /// Decides a group in one transaction, and returns the connection if it can be used again.
-    async fn decide(&self, group: Vec<Request>, kept: Option<Connection>) -> Option<Connection> {
-        let keys = sorted_keys(&group);
-        let (mut connection, rows) = match self.lock(&keys, kept).await {
-            Ok(locked) => locked,
-            Err((connection, error)) => {
-                let kept = self.rolled_back(connection, &error).await;
-                fail(group, error, BackendError::not_done);
-                return kept;
-            }
+    /// Decides a group, and returns the connection if it is in order. If the connection is lost and nothing is stored, the group is
+    /// decided once more on a fresh one: a kept connection can have been lost long ago.
+    async fn decide(
+        &self,
+        mut group: Vec<Request>,
+        mut kept: Option<Connection>,
+    ) -> Option<Connection> {
+        let mut is_first = true;
+        loop {
+            let error = match self.transact(&group, kept.take()).await {
+                Ok((connection, outcomes)) => {
+                    answer(group, outcomes);
+                    return connection;
+                }
+                Err(TransactionError::NotDone(_, error)) if is_first && error.is_loss() => {
+                    is_first = false;
+                    group.retain(|request| !request.reply.is_closed());
+                    continue;
+                }
+                Err(error) => error,
+            };
+            let (kept, error, kind): (_, _, fn(_) -> _) = match error {
+                TransactionError::NotDone(kept, error) => (kept, error, BackendError::not_done),
+                TransactionError::Unknown(error) => (None, error, BackendError::unavailable),
+            };
+            fail(group, error, kind);
+            return kept;
+        }
+    }
+
+    /// Decides a group in one transaction. Returns the connection if it is in order, and the outcomes.
+    async fn transact(
+        &self,
+        group: &[Request],
+        kept: Option<Connection>,
+    ) -> Result<(Option<Connection>, Vec<Decided>), TransactionError> {
+        let Settings {
+            pool,
+            statements,
+            deadline,
+        } = &*self.settings;
+        let keys = sorted_keys(group);
+        let mut connection = match kept {
+            Some(connection) => connection,
+            None => within(*deadline, Connection::acquire(pool))
+                .await
+                .map_err(|error| TransactionError::NotDone(None, error))?,
+        };
+        let rows = match within(*deadline, connection.lock(statements, &keys, *deadline)).await {
+            Ok(rows) => rows,
+            Err(error) => return Err(self.rolled_back(connection, error).await),
         };
         self.queue.sweep.lock().saw(&rows);
         let mut buckets: Vec<_> = rows
@@ -214,10 +258,10 @@ impl Worker {
             .map(|state| Bucket::read(state))
             .collect();
         let outcomes = group.iter().map(|request| {
-            let indexes = request.keys.iter();
-            let indexes = indexes.map(|key| keys.binary_search(&&**key).unwrap_or_default());
-            let indexes: Vec<_> = indexes.collect();
-            let decide = |batch: &Batch<'_>| decide(batch, &indexes, &mut buckets, rows.now);
+            let places = request.keys.iter();
+            let places = places.map(|key| keys.binary_search(&&**key).unwrap_or_default());
+            let places: Vec<_> = places.collect();
+            let decide = |batch: &Batch<'_>| decide(batch, &places, &mut buckets, rows.now);
             request.batch.as_batch(decide)
         });
         let outcomes: Vec<_> = outcomes.collect();
@@ -225,79 +269,60 @@ impl Worker {
         let changed: Vec<_> = changed
             .filter_map(|(key, bucket)| bucket.row(key))
             .collect();
-        let committed = connection.commit(&self.settings.statements, &changed);
-        let committed = timeout(self.settings.deadline, committed).await;
-        let error = match committed.unwrap_or(Err(PostgresError::Late)) {
-            Ok(()) => {
-                answer(group, outcomes);
-                return Some(connection);
-            }
-            Err(error) => error,
-        };
-        let is_certain = error.is_certain() || changed.is_empty();
-        let kept = self.rolled_back(Some(connection), &error).await;
-        if is_certain {
-            fail(group, error, BackendError::not_done);
-        } else {
-            fail(group, error, BackendError::unavailable);
-        }
-        kept
-    }
-
-    /// Locks and reads rows. Nothing is stored yet, so it is tried once more if the connection is lost. The error comes with the
-    /// connection, which may still be usable.
-    async fn lock(
-        &self,
-        keys: &[&[u8]],
-        mut kept: Option<Connection>,
-    ) -> Result<(Connection, LockedRows), (Option<Connection>, PostgresError)> {
-        let Settings {
-            pool,
-            statements,
-            deadline,
-        } = &*self.settings;
-        let end = tokio::time::Instant::now() + *deadline;
-        let locking = async {
-            let mut has_failed = false;
-            loop {
-                let mut connection = match kept.take() {
-                    Some(connection) => connection,
-                    None => Connection::acquire(pool)
-                        .await
-                        .map_err(|error| (None, error))?,
-                };
-                match connection.lock(statements, keys, *deadline).await {
-                    Ok(rows) => return Ok((connection, rows)),
-                    Err(error) if error.leaves_connection() || has_failed => {
-                        return Err((Some(connection), error));
-                    }
-                    Err(_) => has_failed = true,
+        match within(*deadline, connection.commit(statements, &changed)).await {
+            Ok(()) => Ok((Some(connection), outcomes)),
+            // What is answered does not depend on a transaction that has changed nothing.
+            Err(_) if changed.is_empty() => Ok((None, outcomes)),
+            Err(error) if error.is_certain() => Err(self.rolled_back(connection, error).await),
+            Err(error) => {
+                drop(connection);
+                match self.is_committed(rows.transaction).await {
+                    Some(true) => Ok((None, outcomes)),
+                    Some(false) => Err(TransactionError::NotDone(None, error)),
+                    None => Err(TransactionError::Unknown(error)),
                 }
             }
-        };
-        let locked = timeout_at(end, locking).await;
-        locked.unwrap_or(Err((None, PostgresError::Late)))
+        }
     }
 
-    /// Ends a transaction that has failed, and returns its connection if that can be used again.
+    /// Looks up how a transaction has ended whose connection was lost with the answer to its commit. The server may still be about
+    /// to end it.
+    async fn is_committed(&self, transaction: u64) -> Option<bool> {
+        let look_up = async {
+            let mut connection = Connection::acquire(&self.settings.pool).await?;
+            let look_up = Statements::outcome_of(transaction);
+            loop {
+                if let Some(outcome) = connection.run(&look_up).await? {
+                    connection.release();
+                    return Ok(outcome == 1);
+                }
+                sleep(LOOK_UP_PAUSE).await;
+            }
+        };
+        within(self.settings.deadline, look_up).await.ok()
+    }
+
+    /// Ends a transaction that has certainly stored nothing, and keeps its connection if that can be used again.
     async fn rolled_back(
         &self,
-        connection: Option<Connection>,
-        error: &PostgresError,
-    ) -> Option<Connection> {
-        let mut connection = connection.filter(|_| error.leaves_connection())?;
-        let rolled_back = timeout(self.settings.deadline, connection.run("ROLLBACK")).await;
-        matches!(rolled_back, Ok(Ok(_))).then_some(connection)
+        mut connection: Connection,
+        error: PostgresError,
+    ) -> TransactionError {
+        let mut kept = None;
+        if error.leaves_connection() {
+            let rolled_back = within(self.settings.deadline, connection.run("ROLLBACK")).await;
+            kept = rolled_back.is_ok().then_some(connection);
+        }
+        TransactionError::NotDone(kept, error)
     }
 
-    /// Deletes expired rows of a few pages, if that is due.
+    /// Deletes expired rows of a few pages, if it is time.
     async fn sweep(&self, mut connection: Connection) -> Option<Connection> {
         let Some((first, pages)) = self.queue.sweep.lock().next() else {
             return Some(connection);
         };
         let sweep = self.settings.statements.sweep(first, pages);
-        let swept = timeout(self.settings.deadline, connection.run(&sweep)).await;
-        match swept.unwrap_or(Err(PostgresError::Late)) {
+        match within(self.settings.deadline, connection.run(&sweep)).await {
             Ok(pages) => {
                 self.queue.sweep.lock().pages = pages.unwrap_or_default();
                 Some(connection)
@@ -305,6 +330,22 @@ impl Worker {
             Err(error) => error.leaves_connection().then_some(connection),
         }
     }
+}
+
+/// Why a group was not decided.
+enum TransactionError {
+    /// Nothing was stored. The connection is in order.
+    NotDone(Option<Connection>, PostgresError),
+    /// The transaction may have been committed.
+    Unknown(PostgresError),
+}
+
+async fn within<T>(
+    deadline: Duration,
+    step: impl Future<Output = Result<T, PostgresError>>,
+) -> Result<T, PostgresError> {
+    let done = timeout(deadline, step).await;
+    done.unwrap_or(Err(PostgresError::Late))
 }
 
 /// Returns the keys of a group in ascending order, in which all transactions lock them, each once.
@@ -320,7 +361,7 @@ fn sorted_keys(group: &[Request]) -> Vec<&[u8]> {
 struct Bucket {
     /// A stored state can be damaged.
     state: Result<Option<State>, StateError>,
-    /// The instant at which the bucket expires by the database's clock, if it has changed.
+    /// When it expires by the database's clock, if it has changed.
     expires_at: Option<u64>,
 }
 
@@ -344,18 +385,18 @@ impl Bucket {
     }
 }
 
-/// Decides a batch by the buckets at `indexes`, and changes them. `clock` is the time of the database.
-fn decide(batch: &Batch<'_>, indexes: &[usize], buckets: &mut [Bucket], clock: u64) -> Decided {
-    if let Some(error) = damage(indexes, buckets) {
+/// Decides a batch by the buckets at some places, and changes them. `clock` is the time of the database.
+fn decide(batch: &Batch<'_>, places: &[usize], buckets: &mut [Bucket], clock: u64) -> Decided {
+    if let Some(error) = damage(places, buckets) {
         return Err(BackendError::undecidable(error));
     }
     let margin = match batch.now {
         Some(_) => OTHER_CLOCK_MARGIN,
         None => 0,
     };
-    let states = indexes
+    let states = places
         .iter()
-        .map(|index| buckets[*index].state.clone().ok()?);
+        .map(|place| buckets[*place].state.clone().ok()?);
     let states: Vec<_> = states.collect();
     let now = batch.now.unwrap_or(Timestamp::from_micros(clock));
     let (outcome, changes) = batch.decide(now, states);
@@ -364,7 +405,7 @@ fn decide(batch: &Batch<'_>, indexes: &[usize], buckets: &mut [Bucket], clock: u
             u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
         });
         let expires_at = clock.saturating_add(full_after).saturating_add(margin);
-        buckets[indexes[change.index]] = Bucket {
+        buckets[places[change.index]] = Bucket {
             state: Ok(change.state),
             // A `bigint` has no larger number.
             expires_at: Some(expires_at.min(i64::MAX.unsigned_abs())),
@@ -373,8 +414,8 @@ fn decide(batch: &Batch<'_>, indexes: &[usize], buckets: &mut [Bucket], clock: u
     outcome
 }
 
-fn damage(indexes: &[usize], buckets: &[Bucket]) -> Option<StateError> {
-    let mut states = indexes.iter().map(|index| &buckets[*index].state);
+fn damage(places: &[usize], buckets: &[Bucket]) -> Option<StateError> {
+    let mut states = places.iter().map(|place| &buckets[*place].state);
     states.find_map(|state| state.as_ref().err().copied())
 }
 
@@ -397,7 +438,7 @@ fn fail(
     }
 }
 
-/// The pages that are swept next. While many rows are new, more pages are swept.
+/// Which pages are swept next: more of them while many rows are new.
 struct Sweep {
     /// The pages of the table.
     pages: u64,
@@ -418,7 +459,7 @@ impl Sweep {
         self.new_rows += new.count() as u64;
     }
 
-    /// Returns the first page and the number of pages, if a sweep is due.
+    /// Returns the first page and the number of pages, if it is time.
     fn next(&mut self) -> Option<(u64, u64)> {
         if self.last.elapsed() < Self::EVERY {
             return None;

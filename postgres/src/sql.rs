@@ -1,6 +1,6 @@
-//! The statements, as text. One message has several of them, and poolers do not keep the names of prepared ones.
+//! The statements, as text: a message has several of them, and no poolers keep their names.
 //!
-//! All values are hexadecimal digits or whole numbers, so nothing has to be escaped.
+//! Values are hexadecimal digits and whole numbers alone, so nothing has to be escaped.
 
 use std::{fmt, fmt::Write, time::Duration};
 
@@ -56,7 +56,7 @@ impl Statements {
         )
     }
 
-    /// Takes a lock first. Without it, two processes that create the table at the same time would both find none.
+    /// Two processes that create a table at the same time would both find none.
     pub(crate) fn create_table_once(&self) -> String {
         let create = self.create_table();
         format!("BEGIN; SELECT pg_advisory_xact_lock(7083127351); {create} COMMIT")
@@ -72,8 +72,8 @@ impl Statements {
         )
     }
 
-    /// Begins a transaction, and locks and reads the rows of all keys in their order. Missing rows are created. Each row comes with
-    /// its key and the time at which it was locked.
+    /// Begins a transaction, and locks and reads the rows of all keys in their order. Missing rows are made. Each row comes with its
+    /// key, the time at which it was locked, and the number of the transaction.
     pub(crate) fn begin(&self, keys: &[&[u8]], deadline: Duration) -> String {
         let table = &self.table;
         let ms = deadline.as_millis();
@@ -86,12 +86,12 @@ impl Statements {
         write_array(&mut text, keys.iter().map(|key| Bytea(key)));
         let _ = write!(
             text,
-            "'::bytea[]) ON CONFLICT (key) DO UPDATE SET expires_at = t.expires_at RETURNING key, state, {CLOCK}"
+            "'::bytea[]) ON CONFLICT (key) DO UPDATE SET expires_at = t.expires_at RETURNING key, state, {CLOCK}, pg_current_xact_id()"
         );
         text
     }
 
-    /// Stores rows, and commits. It is an `INSERT`, because the plan of an `UPDATE` could read the whole table.
+    /// Stores rows, and commits. No plan reads the whole table for it, as one for `UPDATE` could.
     pub(crate) fn commit(&self, rows: &[StoredRow<'_>]) -> String {
         let table = &self.table;
         let mut text = String::with_capacity(200 + 160 * rows.len());
@@ -112,6 +112,13 @@ impl Statements {
         }
         text.push_str("COMMIT");
         text
+    }
+
+    /// Returns 1 if a transaction has been committed, and 0 if it was rolled back.
+    pub(crate) fn outcome_of(transaction: u64) -> String {
+        format!(
+            "SELECT CASE pg_xact_status('{transaction}') WHEN 'committed' THEN 1 WHEN 'aborted' THEN 0 END"
+        )
     }
 
     /// Deletes the rows of some pages that have expired for a second, and returns the number of pages. It waits for no lock.

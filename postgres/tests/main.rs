@@ -4,7 +4,9 @@
 
 mod agreement;
 mod conformance;
-#[allow(dead_code, reason = "more tests use it")]
+mod faults;
+mod processes;
+mod roads;
 mod server;
 
 #[path = "../../tests/support/histories.rs"]

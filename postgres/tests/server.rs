@@ -41,25 +41,39 @@ impl Server {
     /// The server of the tests that do it no harm.
     pub(crate) fn shared() -> &'static Self {
         static SHARED: OnceLock<Server> = OnceLock::new();
-        SHARED.get_or_init(|| Self::start(&[]))
+        SHARED.get_or_init(Self::start)
     }
 
-    /// Starts a server with more options.
-    pub(crate) fn start(options: &[&str]) -> Self {
-        let home = home();
-        let data = home.join("data");
-        let init = [
-            "--no-sync",
-            "-A",
-            "trust",
-            "-U",
-            "postgres",
-            "--locale=C",
-            "-E",
-            "UTF8",
-        ];
-        run(as_user(&program("initdb")).args(init).arg("-D").arg(&data));
-        Self::of(home, options)
+    pub(crate) fn start() -> Self {
+        Self::of(initialized(), &program("postgres"), &[])
+    }
+
+    /// Starts a server whose files cannot be larger than 4 MiB.
+    pub(crate) fn with_small_files() -> Self {
+        let home = initialized();
+        let limited = home.join("limited");
+        let postgres = program("postgres").display().to_string();
+        let script = format!("#!/bin/sh\nulimit -f 8192\nexec {postgres} \"$@\"\n");
+        fs::write(&limited, script).expect("there is room");
+        fs::set_permissions(&limited, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        Self::of(home, &limited, &[])
+    }
+
+    /// Starts a server that lets the role `remote` in by TLS alone, with a certificate of a folder.
+    pub(crate) fn with_tls(certificates: &Path) -> Self {
+        let home = initialized();
+        for file in ["server.pem", "server.key"] {
+            let to = home.join(file);
+            fs::copy(certificates.join(file), &to).expect("it is there");
+            fs::set_permissions(&to, fs::Permissions::from_mode(0o600)).expect("it is ours");
+            give(&to);
+        }
+        let rules = "hostssl all remote 127.0.0.1/32 trust\nhost all postgres 127.0.0.1/32 trust\n";
+        fs::write(home.join("data/pg_hba.conf"), rules).expect("it is there");
+        let certificate = format!("ssl_cert_file={}", home.join("server.pem").display());
+        let key = format!("ssl_key_file={}", home.join("server.key").display());
+        let options = ["ssl=on", &certificate, &key];
+        Self::of(home, &program("postgres"), &options)
     }
 
     /// Starts a standby of another server.
@@ -76,28 +90,30 @@ impl Server {
             "fast",
             "--no-sync",
             "-R",
-            "-p",
-            &port,
         ]);
-        run(copy.arg("-D").arg(home.join("data")));
-        Self::of(home, &[])
+        run(copy.args(["-p", &port, "-D"]).arg(home.join("data")));
+        Self::of(home, &program("postgres"), &[])
     }
 
-    /// Starts a server of a directory with data.
-    fn of(home: PathBuf, options: &[&str]) -> Self {
+    /// Starts a server of a directory with data, by a program.
+    fn of(home: PathBuf, postgres: &Path, options: &[&str]) -> Self {
         let port = Port::claim();
-        let data = home.join("data");
-        let mut args = vec!["-D".to_owned(), data.display().to_string()];
-        args.extend(["-p".to_owned(), port.number().to_string()]);
+        let command = as_user(postgres);
+        let words = command
+            .get_args()
+            .map(|word| word.to_string_lossy().into_owned());
+        let mut args: Vec<_> = words.collect();
+        let data = home.join("data").display().to_string();
+        args.extend([
+            "-D".to_owned(),
+            data,
+            "-p".to_owned(),
+            port.number().to_string(),
+        ]);
         for option in OPTIONS.iter().chain(options) {
             args.extend(["-c".to_owned(), (*option).to_owned()]);
         }
-        let command = as_user(&program("postgres"));
-        let words = command
-            .get_args()
-            .map(|word| word.to_str().expect("UTF-8").to_owned());
-        let args: Vec<_> = words.chain(args).collect();
-        let name = command.get_program().to_str().expect("UTF-8").to_owned();
+        let name = command.get_program().to_string_lossy().into_owned();
         let server = Self {
             process: Process::new(home.clone(), &name, &args),
             port,
@@ -110,67 +126,82 @@ impl Server {
     /// Starts the server, and waits until it answers.
     pub(crate) fn begin(&self) {
         self.process.start();
-        let ready = || self.control("pg_isready", &["-q", "-h", "127.0.0.1"]);
-        assert!(comes_true(ready), "{}", self.process.log());
+        let port = self.port.number().to_string();
+        let ready = || {
+            let mut command = Command::new(program("pg_isready"));
+            let status = command
+                .args(["-q", "-h", "127.0.0.1", "-p", &port])
+                .status();
+            status.expect("it runs").success()
+        };
+        assert!(comes_true(ready), "{}", self.log());
     }
 
+    /// Kills the server. Its processes end by themselves, and hold the memory that the next one needs.
     pub(crate) fn kill(&self) {
         self.process.kill();
-        // Its processes end by themselves, and hold the memory that the next one needs.
-        let pid = self.home.join("data/postmaster.pid");
-        let text = fs::read_to_string(&pid).unwrap_or_default();
-        assert!(text.contains(&self.port.number().to_string()), "{text}");
-        let ended = || {
-            !Path::new("/proc")
-                .read_dir()
-                .expect("there is one")
-                .flatten()
-                .any(|entry| {
-                    let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-                    let cwd = fs::read_link(entry.path().join("cwd")).unwrap_or_default();
-                    !line.is_empty() && cwd == self.home.join("data")
-                })
-        };
-        assert!(comes_true(ended));
+        assert!(comes_true(|| self.processes().is_empty()));
+    }
+
+    /// Sends a signal to all processes of the server.
+    pub(crate) fn signal_all(&self, signal: &str) {
+        for process in self.processes() {
+            run(Command::new("kill").args(["-s", signal, &process]));
+        }
+    }
+
+    /// The numbers of the server's processes.
+    fn processes(&self) -> Vec<String> {
+        let data = self.home.join("data");
+        let all = Path::new("/proc")
+            .read_dir()
+            .expect("there is one")
+            .flatten();
+        let of_server = all.filter(|entry| {
+            let directory = fs::read_link(entry.path().join("cwd"));
+            directory.is_ok_and(|directory| directory == data)
+        });
+        let names = of_server.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.collect()
     }
 
     pub(crate) fn promote(&self) {
         let data = self.home.join("data");
         run(as_user(&program("pg_ctl"))
-            .arg("promote")
-            .arg("-D")
+            .args(["promote", "-D"])
             .arg(data));
-    }
-
-    /// Runs a program for the server's port.
-    fn control(&self, name: &str, args: &[&str]) -> bool {
-        let port = self.port.number().to_string();
-        let mut command = Command::new(program(name));
-        let status = command.args(args).args(["-p", &port]).status();
-        status.expect("it runs").success()
     }
 
     pub(crate) fn port(&self) -> u16 {
         self.port.number()
     }
 
-    pub(crate) fn home(&self) -> &Path {
-        &self.home
+    pub(crate) fn log(&self) -> String {
+        self.process.log()
     }
 
     pub(crate) fn url(&self) -> String {
         url(self.port.number())
     }
 
+    /// Connects as the superuser.
+    pub(crate) async fn connection(&self) -> PgConnection {
+        let connected = PgConnection::connect(&self.url()).await;
+        connected.expect("it answers")
+    }
+
     /// Runs statements as the superuser.
     pub(crate) async fn sql(&self, text: &str) {
-        let mut connection = PgConnection::connect(&self.url())
-            .await
-            .expect("it answers");
-        sqlx::raw_sql(text)
-            .execute(&mut connection)
-            .await
-            .expect("it may");
+        let mut connection = self.connection().await;
+        let run = sqlx::raw_sql(text).execute(&mut connection).await;
+        run.expect("it may");
+    }
+
+    /// Returns the number that a statement reads.
+    pub(crate) async fn number(&self, text: &str) -> i64 {
+        let mut connection = self.connection().await;
+        let read = sqlx::query_scalar(text).fetch_one(&mut connection).await;
+        read.expect("it is one")
     }
 
     /// A backend whose table is there.
@@ -194,14 +225,29 @@ pub(crate) fn url(port: u16) -> String {
     format!("postgres://postgres@127.0.0.1:{port}/postgres")
 }
 
+/// A directory with the data of a new server.
+fn initialized() -> PathBuf {
+    let home = home();
+    let mut init = as_user(&program("initdb"));
+    init.args(["--no-sync", "-A", "trust", "-U", "postgres", "--locale=C"]);
+    run(init
+        .args(["-E", "UTF8", "--wal-segsize=1", "-D"])
+        .arg(home.join("data")));
+    home
+}
+
 /// A directory of the user who runs the server.
-fn home() -> PathBuf {
+pub(crate) fn home() -> PathBuf {
     let home = new_home();
-    if is_root() {
-        run(Command::new("chown").arg("postgres").arg(&home));
-    }
+    give(&home);
     fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).expect("it is ours");
     home
+}
+
+fn give(path: &Path) {
+    if is_root() {
+        run(Command::new("chown").arg("postgres").arg(path));
+    }
 }
 
 /// The command of a program, as a user who is not root, because servers refuse root.
@@ -228,7 +274,7 @@ fn program(name: &str) -> PathBuf {
     newest.expect("there is a version").join("bin").join(name)
 }
 
-pub(crate) fn run(command: &mut Command) {
+fn run(command: &mut Command) {
     let output = command.output().expect("it runs");
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {text}");

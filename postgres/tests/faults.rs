@@ -1,0 +1,344 @@
+//! What a server does to decisions when it fails: killed connections and servers, one that stops, a full disk, locks, a missing
+//! table, a standby.
+
+use std::{
+    error::Error,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::task::JoinSet;
+use tollgate::{
+    Limit, Limiter, Limits, Transaction,
+    backend::{Backend, BackendError, FailurePolicy},
+    decision::Source,
+    limiter::LimiterError,
+    quota::Per,
+    testing::block_on,
+};
+use tollgate_postgres::PostgresBackend;
+
+use crate::server::{PATIENCE, Server};
+
+const QUOTA: u32 = 2000;
+
+fn limiter(backend: impl Backend) -> Limiter {
+    let limits = Limits::builder().limit("quota", Limit::quota(QUOTA, Per::Month));
+    Limiter::new(limits.build().unwrap(), backend)
+}
+
+/// An error and its causes.
+fn text_of(error: &dyn Error) -> String {
+    let cause = error.source().map(text_of).unwrap_or_default();
+    format!("{error}: {cause}")
+}
+
+/// Returns the text of the error of a decision, which has certainly charged nothing.
+async fn refused(backend: PostgresBackend) -> String {
+    let limiter = limiter(backend);
+    let error = limiter
+        .spend(&Transaction::new("quota", "a"))
+        .await
+        .unwrap_err();
+    let is_not_done = matches!(&error, LimiterError::Backend(BackendError::NotDone(_)));
+    assert!(is_not_done, "{error:?}");
+    text_of(&error)
+}
+
+/// Spends until a decision has this source.
+async fn until(limiter: &Limiter, source: Source) {
+    let id = format!("{source:?}");
+    loop {
+        let decision = limiter
+            .spend(&Transaction::new("quota", &id))
+            .await
+            .unwrap();
+        if decision.source() == source {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Spends for one client by many callers, and returns what is admitted until nothing is any more.
+fn spend_all(limiter: &Limiter) -> JoinSet<u32> {
+    let mut callers = JoinSet::new();
+    for _ in 0..16 {
+        let limiter = limiter.clone();
+        callers.spawn(async move {
+            let mut admitted = 0;
+            let mut denied = 0;
+            while denied < 50 {
+                let decision = limiter
+                    .spend(&Transaction::new("quota", "hot"))
+                    .await
+                    .unwrap();
+                if decision.allowed() {
+                    admitted += 1;
+                } else if decision.source() == Source::Store {
+                    denied += 1;
+                }
+                tokio::task::yield_now().await;
+            }
+            admitted
+        });
+    }
+    callers
+}
+
+#[test]
+fn killed_connections_cost_no_decision_and_no_charge() {
+    // A decision is tried once more on a fresh connection, which is let alone.
+    const KILL: &str = "SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity \
+        WHERE application_name = 'killed' AND backend_start < clock_timestamp() - interval '500 ms' \
+        AND state <> 'idle' LIMIT 1) AS one";
+    block_on(async {
+        let server = Server::shared();
+        server.backend("killed").await;
+        let url = format!("{}?application_name=killed", server.url());
+        let backend = PostgresBackend::connect(&url).unwrap().table("killed");
+        let limits = Limits::builder().limit("quota", Limit::quota(u32::MAX, Per::Month));
+        let limiter = Limiter::new(limits.build().unwrap(), backend.deadline(PATIENCE));
+        let ends = Arc::new(AtomicBool::new(false));
+        let mut callers = JoinSet::new();
+        for _ in 0..16 {
+            let (limiter, ends) = (limiter.clone(), Arc::clone(&ends));
+            callers.spawn(async move {
+                let mut admitted = 0;
+                while !ends.load(Ordering::Relaxed) {
+                    limiter
+                        .spend(&Transaction::new("quota", "hot"))
+                        .await
+                        .unwrap();
+                    admitted += 1;
+                }
+                admitted
+            });
+        }
+        let mut killed = 0;
+        while killed < 6 {
+            killed += server.number(KILL).await;
+        }
+        ends.store(true, Ordering::Relaxed);
+        let admitted: u32 = callers.join_all().await.into_iter().sum();
+        let left = limiter
+            .peek(&Transaction::new("quota", "hot"))
+            .await
+            .unwrap();
+        assert_eq!(left.remaining(), Some(u32::MAX - admitted));
+    });
+}
+
+#[test]
+fn killed_servers_admit_within_the_bound() {
+    block_on(async {
+        let server = Server::start();
+        for (table, is_durable, most) in
+            [("durable", true, 2 * QUOTA), ("unlogged", false, 4 * QUOTA)]
+        {
+            let mut backend = server.unmade(table).deadline(Duration::from_secs(1));
+            if is_durable {
+                backend = backend.durable();
+            }
+            backend.create_table().await.unwrap();
+            let limiter = limiter(FailurePolicy::new(backend));
+            let mut callers = spend_all(&limiter);
+            for _ in 0..2 {
+                until(&limiter, Source::Store).await;
+                server.kill();
+                until(&limiter, Source::Local).await;
+                server.begin();
+            }
+            let mut admitted = 0;
+            while let Some(one) = callers.join_next().await {
+                admitted += one.unwrap();
+            }
+            assert!((QUOTA..=most).contains(&admitted), "{table}: {admitted}");
+        }
+    });
+}
+
+#[test]
+fn server_that_stops_is_done_without_until_it_goes_on() {
+    block_on(async {
+        let server = Server::start();
+        let limiter = limiter(FailurePolicy::new(server.backend("stopped").await));
+        until(&limiter, Source::Store).await;
+        server.signal_all("STOP");
+        until(&limiter, Source::Local).await;
+        server.signal_all("CONT");
+        until(&limiter, Source::Store).await;
+    });
+}
+
+/// A file of the server cannot grow beyond some size, as if the disk were full.
+#[test]
+fn full_disk_refuses_and_is_asked_again() {
+    block_on(async {
+        let server = Server::with_small_files();
+        let limiter = limiter(server.backend("filled").await);
+        let mut refusals = 0;
+        for round in 0..100_000_u32 {
+            let id = format!("{round}-{}", "x".repeat(100));
+            let ids: Vec<_> = (0..64).map(|n| format!("{n}-{id}")).collect();
+            let batch: Vec<_> = ids.iter().map(|id| Transaction::new("quota", id)).collect();
+            if let Err(error) = limiter.spend_batch(&batch).await {
+                let text = text_of(&error);
+                assert!(text.contains("nothing was charged"), "{text}");
+                refusals += 1;
+                break;
+            }
+        }
+        assert_eq!(refusals, 1);
+        server.sql("TRUNCATE filled").await;
+        let decision = limiter.spend(&Transaction::new("quota", "after")).await;
+        assert!(decision.unwrap().allowed());
+    });
+}
+
+#[test]
+fn locks_are_waited_for_until_the_deadline() {
+    block_on(async {
+        let server = Server::shared();
+        let short = Duration::from_millis(100);
+        server.backend("locked").await;
+        let mut holder = server.connection().await;
+        for lock in ["LOCK TABLE locked", "SELECT key FROM locked FOR UPDATE"] {
+            sqlx::raw_sql(&format!("BEGIN; {lock}"))
+                .execute(&mut holder)
+                .await
+                .unwrap();
+            let text = refused(server.unmade("locked").deadline(short)).await;
+            assert!(text.contains("deadline"), "{text}");
+            sqlx::raw_sql("ROLLBACK")
+                .execute(&mut holder)
+                .await
+                .unwrap();
+            let limiter = limiter(server.unmade("locked"));
+            let decision = limiter.spend(&Transaction::new("quota", "a")).await;
+            assert!(decision.unwrap().allowed());
+        }
+    });
+}
+
+#[test]
+fn missing_rights_and_tables_are_named_with_their_remedy() {
+    block_on(async {
+        let server = Server::shared();
+        let text = refused(server.unmade("missing")).await;
+        assert!(text.contains("create the table"), "{text}");
+        let error = server
+            .unmade("missing")
+            .connected(PATIENCE)
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains("create the table"), "{error}");
+        let unlogged = server.backend("other_kind").await;
+        unlogged.connected(PATIENCE).await.unwrap();
+        let error = unlogged.durable().connected(PATIENCE).await.unwrap_err();
+        assert!(error.to_string().contains("is logged where"), "{error}");
+        server
+            .sql("CREATE ROLE guest LOGIN; GRANT SELECT ON other_kind TO guest")
+            .await;
+        let url = server.url().replace("postgres@", "guest@");
+        let guest = PostgresBackend::connect(&url)
+            .unwrap()
+            .table("other_kind")
+            .deadline(PATIENCE);
+        let text = refused(guest).await;
+        assert!(text.contains("grant the role SELECT, INSERT"), "{text}");
+        let nobody = server.url().replace("postgres@", "nobody@");
+        let nobody = PostgresBackend::connect(&nobody)
+            .unwrap()
+            .deadline(PATIENCE);
+        let text = refused(nobody).await;
+        assert!(text.contains("check the user"), "{text}");
+        server
+            .sql("CREATE TABLE foreign_table (key text PRIMARY KEY)")
+            .await;
+        let text = refused(server.unmade("foreign_table")).await;
+        assert!(text.contains("other columns"), "{text}");
+    });
+}
+
+#[test]
+fn damaged_bucket_is_an_error_of_its_own() {
+    block_on(async {
+        let server = Server::shared();
+        let limiter = Arc::new(limiter(server.backend("damaged").await));
+        server
+            .sql("INSERT INTO damaged (key, state) VALUES ('quota~q:bad', 'x')")
+            .await;
+        let (good, bad) = (
+            Transaction::new("quota", "good"),
+            Transaction::new("quota", "bad"),
+        );
+        let (good, bad) = tokio::join!(limiter.spend(&good), limiter.spend(&bad));
+        assert!(good.unwrap().allowed());
+        let text = text_of(&bad.unwrap_err());
+        assert!(text.contains("delete the bucket"), "{text}");
+    });
+}
+
+#[test]
+fn standby_refuses_until_it_is_promoted() {
+    block_on(async {
+        let primary = Server::start();
+        let logged = primary.unmade("tollgate").durable();
+        logged.create_table().await.unwrap();
+        let spent = limiter(logged);
+        let once = Transaction::new("quota", "a");
+        assert_eq!(
+            spent.spend(&once).await.unwrap().remaining(),
+            Some(QUOTA - 1)
+        );
+        let standby = Server::standby_of(&primary);
+        let text = refused(standby.unmade("tollgate").durable()).await;
+        assert!(text.contains("connect to the primary"), "{text}");
+        let limiter = limiter(standby.unmade("tollgate").durable());
+        limiter.spend(&once).await.unwrap_err();
+        primary.kill();
+        standby.promote();
+        let decision = loop {
+            if let Ok(decision) = limiter.spend(&once).await {
+                break decision;
+            }
+        };
+        assert_eq!(decision.remaining(), Some(QUOTA - 2));
+    });
+}
+
+#[test]
+fn expired_rows_are_deleted_and_others_stay() {
+    block_on(async {
+        let server = Server::shared();
+        let limits = Limits::builder()
+            .limit("short", Limit::per(1, Duration::from_millis(1)))
+            .limit("long", Limit::per_hour(1));
+        let limiter = Limiter::new(limits.build().unwrap(), server.backend("swept").await);
+        for n in 0..500 {
+            let id = n.to_string();
+            let batch = [
+                Transaction::new("short", &id),
+                Transaction::new("long", &id),
+            ];
+            assert!(limiter.spend_batch(&batch).await.unwrap().allowed());
+        }
+        loop {
+            limiter.peek(&Transaction::new("long", "0")).await.unwrap();
+            let left = server
+                .number("SELECT count(*) FROM swept WHERE key < 'long'")
+                .await
+                + server
+                    .number("SELECT count(*) FROM swept WHERE key >= 'short'")
+                    .await;
+            if left == 0 {
+                break;
+            }
+        }
+        assert_eq!(server.number("SELECT count(*) FROM swept").await, 500);
+    });
+}
