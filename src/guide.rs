@@ -22,6 +22,7 @@ pages! {
     #[cfg(feature = "redis")] leases = "leases.md",
     limits_in_files = "limits-in-files.md",
     operating = "operating.md",
+    #[cfg(not(doctest))] postgres = "postgres.md",
     proxies = "proxies.md",
     #[cfg(feature = "redis")] redis = "redis.md",
     responses = "responses.md",

@@ -1,4 +1,4 @@
-//! `tollgate show` and `tollgate reset`, for one bucket on Redis.
+//! `tollgate show` and `tollgate reset`, for one bucket on Redis or in PostgreSQL.
 
 use std::{
     io::{BufRead, Write, stderr, stdin},
@@ -14,6 +14,7 @@ use tollgate::{
     Limit, Limiter, Limits, RedisBackend, Transaction, backend::redis::KeyForm,
     limit::format_duration, limiter::LimiterError,
 };
+use tollgate_postgres::PostgresBackend;
 
 use crate::{
     NOT_DONE,
@@ -21,15 +22,20 @@ use crate::{
     output::{print, print_json, say, shown},
 };
 
-/// The time for connecting to Redis and for its answer. It is longer than for a request, because a person waits.
+/// The time for connecting to the store and for its answer. It is longer than for a request, because a person waits.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A bucket on Redis.
+/// A bucket in a store.
 #[derive(Args, Debug)]
 pub(crate) struct BucketArgs {
-    /// The server, as for `RedisBackend::new`
-    #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6379")]
-    redis: String,
+    /// The server, as for `RedisBackend::new` or `PostgresBackend::connect`
+    #[arg(
+        long,
+        visible_alias = "redis",
+        value_name = "URL",
+        default_value = "redis://127.0.0.1:6379"
+    )]
+    store: String,
     /// The prefix of keys on the server, if it is not the usual one
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
@@ -124,6 +130,10 @@ pub(crate) fn reset(args: &ResetArgs) -> Result<u8> {
 
 impl BucketArgs {
     fn limiter(&self, limits: Limits) -> Result<Limiter> {
+        if self.is_postgres() {
+            let postgres = PostgresBackend::connect(&self.store)?.deadline(TIMEOUT);
+            return Ok(Limiter::try_new(limits, postgres)?);
+        }
         let mut keys = KeyForm::default();
         if let Some(prefix) = &self.prefix {
             keys = KeyForm::with_prefix(prefix)?;
@@ -131,11 +141,15 @@ impl BucketArgs {
         if let Some(tags) = self.tags {
             keys = keys.tags(tags)?;
         }
-        let redis = RedisBackend::builder(&self.redis).keys(keys);
+        let redis = RedisBackend::builder(&self.store).keys(keys);
         Ok(Limiter::try_new(limits, redis.timeout(TIMEOUT).build()?)?)
     }
 
-    /// Asks Redis about the bucket. An error names the server, without a user, a password and parameters.
+    fn is_postgres(&self) -> bool {
+        self.store.starts_with("postgres")
+    }
+
+    /// Asks the store about the bucket. An error names the server, without a user, a password and parameters.
     fn ask<T>(
         &self,
         limits: Limits,
@@ -145,10 +159,15 @@ impl BucketArgs {
         runtime?.block_on(async {
             let limiter = self.limiter(limits)?;
             let bucket = Transaction::new(self.limit.as_str(), &self.id);
-            let server = self.redis.split('?').next().unwrap_or_default();
+            let server = self.store.split('?').next().unwrap_or_default();
             let server = server.split('@').next_back().unwrap_or_default();
             let answer = question(&limiter, &bucket).await;
-            answer.with_context(|| format!("Redis at {server}"))
+            let name = if self.is_postgres() {
+                "PostgreSQL"
+            } else {
+                "Redis"
+            };
+            answer.with_context(|| format!("{name} at {server}"))
         })
     }
 }

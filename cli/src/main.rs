@@ -54,9 +54,9 @@ enum Command {
     Suggest(Box<SuggestArgs>),
     /// Finds mistakes in files of limits, and shows what the limits admit
     Check(CheckArgs),
-    /// Shows a bucket on Redis
+    /// Shows a bucket on Redis or in PostgreSQL
     Show(BucketArgs),
-    /// Fills a bucket on Redis, after asking
+    /// Fills a bucket on Redis or in PostgreSQL, after asking
     Reset(ResetArgs),
 }
 

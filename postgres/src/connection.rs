@@ -10,7 +10,8 @@ use sqlx::{
 
 use crate::{
     error::PostgresError,
-    sql::{Statements, StoredRow, unhex},
+    key::BucketName,
+    sql::{Statements, unhex},
 };
 
 /// A connection of a pool. One that is not released is closed, because a transaction can be open on it.
@@ -19,7 +20,7 @@ pub(crate) struct Connection(Option<PoolConnection<Postgres>>);
 /// Rows that a transaction has locked.
 #[derive(Default)]
 pub(crate) struct LockedRows {
-    /// The states in the order of the keys. They are empty for new rows.
+    /// The states in the order of the buckets. They are empty for new rows.
     pub(crate) states: Vec<Vec<u8>>,
     /// The time after the last lock.
     pub(crate) now: u64,
@@ -38,23 +39,15 @@ impl Connection {
             })
     }
 
-    /// Begins a transaction, and locks rows, whose keys are in ascending order.
+    /// Begins a transaction, and locks the rows of buckets, whose keys are in ascending order.
     pub(crate) async fn lock(
         &mut self,
         statements: &Statements,
-        keys: &[&[u8]],
+        buckets: &[&BucketName],
         deadline: Duration,
     ) -> Result<LockedRows, PostgresError> {
-        let rows = self.rows(&statements.begin(keys, deadline)).await?;
-        read_rows(&rows, keys).ok_or(PostgresError::Garbled)
-    }
-
-    pub(crate) async fn commit(
-        &mut self,
-        statements: &Statements,
-        rows: &[StoredRow<'_>],
-    ) -> Result<(), PostgresError> {
-        self.rows(&statements.commit(rows)).await.map(|_| ())
+        let rows = self.rows(&statements.begin(buckets, deadline)).await?;
+        read_rows(&rows, buckets).ok_or(PostgresError::Garbled)
     }
 
     /// Runs statements, and returns the number in their last row, if there is one.
@@ -83,8 +76,8 @@ impl Drop for Connection {
     }
 }
 
-/// Reads the rows of all keys. The server can return them in any order.
-fn read_rows(rows: &[PgRow], keys: &[&[u8]]) -> Option<LockedRows> {
+/// Reads the rows of all buckets. The server can return them in any order.
+fn read_rows(rows: &[PgRow], buckets: &[&BucketName]) -> Option<LockedRows> {
     let mut locked = LockedRows::default();
     let mut read = Vec::with_capacity(rows.len());
     for row in rows {
@@ -94,12 +87,16 @@ fn read_rows(rows: &[PgRow], keys: &[&[u8]]) -> Option<LockedRows> {
         locked.transaction = number(&value(row, 3)?)?;
         read.push((key, state));
     }
-    let is_ordered = read.iter().map(|(key, _)| &**key).eq(keys.iter().copied());
+    let is_ordered = read
+        .iter()
+        .map(|(key, _)| &**key)
+        .eq(buckets.iter().map(|bucket| &*bucket.key));
     locked.states = if is_ordered {
         read.into_iter().map(|(_, state)| state).collect()
     } else {
         let mut by_key: HashMap<_, _> = read.into_iter().collect();
-        let states = keys.iter().map(|key| by_key.get_mut(*key).map(mem::take));
+        let states = buckets.iter();
+        let states = states.map(|bucket| by_key.get_mut(&*bucket.key).map(mem::take));
         states.collect::<Option<_>>()?
     };
     Some(locked)

@@ -24,7 +24,7 @@ pub enum PostgresError {
     Refused {
         /// The SQLSTATE.
         code: String,
-        /// What to change.
+        /// The change that is needed.
         remedy: &'static str,
         /// The server's error.
         #[source]

@@ -1,16 +1,18 @@
-//! Decisions that travel together: a queue of requests, and the tasks that decide all that wait in one transaction.
+//! Groups of decisions: a queue of batches, and the tasks that decide all waiting batches in one transaction.
 
 use std::{
-    collections::VecDeque,
     mem,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::SeqCst},
+    },
     time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
-    sync::{Notify, oneshot},
+    sync::{self, mpsc, oneshot},
     time::{sleep, timeout},
 };
 use tollgate::{
@@ -25,185 +27,148 @@ use crate::{
     CONNECTIONS, Settings,
     connection::{Connection, LockedRows},
     error::PostgresError,
+    key::BucketName,
     sql::{Statements, StoredRow},
 };
 
-/// The most requests in one transaction.
+/// The most batches in one transaction.
 const GROUP: usize = 512;
 
-/// The most requests that wait. A longer queue is useless, because callers have deadlines.
+/// The most batches that wait. A longer queue is useless, because callers have deadlines.
 const MOST_WAITING: usize = 4096;
 
-/// For how long a task without requests keeps its connection.
+/// The time for which a task without batches keeps its connection.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// The pause before the outcome of a transaction is looked up again.
 const LOOK_UP_PAUSE: Duration = Duration::from_millis(1);
 
-/// How much longer a bucket is kept whose time is not that of the database.
+/// The additional time for which a bucket is kept if it is not decided by the database's clock, in microseconds.
 const OTHER_CLOCK_MARGIN: u64 = 3600 * 1_000_000;
 
-type Decided = Result<Outcome, BackendError>;
+pub(crate) type BatchResult = Result<Outcome, BackendError>;
 
 /// A batch whose caller waits.
-pub(crate) struct Request {
-    batch: OwnedBatch,
-    /// The keys of its members.
-    keys: Vec<Box<[u8]>>,
-    reply: oneshot::Sender<Decided>,
+pub(crate) struct WaitingBatch {
+    pub(crate) batch: OwnedBatch,
+    /// The buckets of its members.
+    pub(crate) names: Vec<BucketName>,
+    pub(crate) reply: oneshot::Sender<BatchResult>,
 }
 
-impl Request {
-    pub(crate) fn new(
-        batch: OwnedBatch,
-        keys: Vec<Box<[u8]>>,
-    ) -> (Self, oneshot::Receiver<Decided>) {
-        let (reply, outcome) = oneshot::channel();
-        (Self { batch, keys, reply }, outcome)
-    }
-}
-
-/// The requests that wait, and who decides them.
-#[derive(Default)]
+/// The waiting batches, and the number of tasks that decide them.
 pub(crate) struct Queue {
-    waiting: Mutex<Waiting>,
-    wake: Notify,
+    sender: mpsc::Sender<WaitingBatch>,
+    inbox: sync::Mutex<mpsc::Receiver<WaitingBatch>>,
+    workers: AtomicU32,
     sweep: Mutex<Sweep>,
 }
 
-#[derive(Default)]
-struct Waiting {
-    requests: VecDeque<Request>,
-    workers: u32,
-    /// The workers that have a connection and wait for requests.
-    idle: u32,
-}
-
-impl Queue {
-    /// Adds a request, which is decided whether its caller is polled or not.
-    pub(crate) fn push(
-        self: &Arc<Self>,
-        request: Request,
-        settings: &Arc<Settings>,
-    ) -> Result<(), BackendError> {
-        let mut waiting = self.waiting.lock();
-        if waiting.requests.len() >= MOST_WAITING {
-            return Err(BackendError::not_done(PostgresError::Busy));
+impl Default for Queue {
+    fn default() -> Self {
+        let (sender, inbox) = mpsc::channel(MOST_WAITING);
+        Self {
+            sender,
+            inbox: sync::Mutex::new(inbox),
+            workers: AtomicU32::new(0),
+            sweep: Mutex::default(),
         }
-        if waiting.idle == 0 && waiting.workers < CONNECTIONS {
-            let runtime = Handle::try_current();
-            let runtime = runtime.map_err(|_| BackendError::not_done(PostgresError::Ended))?;
-            waiting.workers += 1;
-            waiting.requests.push_back(request);
-            drop(waiting);
-            let worker = Worker {
-                queue: Arc::clone(self),
-                settings: Arc::clone(settings),
-                standing: Standing::Busy,
-            };
-            runtime.spawn(worker.work());
-        } else {
-            let wakes = waiting.idle > 0;
-            waiting.requests.push_back(request);
-            drop(waiting);
-            if wakes {
-                self.wake.notify_one();
-            }
-        }
-        Ok(())
     }
 }
 
-/// What a worker counts as in its queue.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    Busy,
-    Idle,
-    Ended,
+impl Queue {
+    /// Adds a batch. It is decided even if its caller is not polled.
+    pub(crate) fn push(
+        self: &Arc<Self>,
+        batch: WaitingBatch,
+        settings: &Arc<Settings>,
+    ) -> Result<(), BackendError> {
+        let runtime = Handle::try_current();
+        let runtime = runtime.map_err(|_| BackendError::not_done(PostgresError::Ended))?;
+        let sent = self.sender.try_send(batch);
+        sent.map_err(|_| BackendError::not_done(PostgresError::Busy))?;
+        if self.counts_one_more() {
+            let worker = Worker {
+                queue: Arc::clone(self),
+                settings: Arc::clone(settings),
+                is_counted: true,
+            };
+            runtime.spawn(worker.work());
+        }
+        Ok(())
+    }
+
+    /// Counts one more worker, unless there are enough.
+    fn counts_one_more(&self) -> bool {
+        let more = |workers| (workers < CONNECTIONS).then_some(workers + 1);
+        self.workers.fetch_update(SeqCst, SeqCst, more).is_ok()
+    }
 }
 
-/// A task that decides groups as long as there are requests.
+/// A task that decides groups as long as there are batches.
 struct Worker {
     queue: Arc<Queue>,
     settings: Arc<Settings>,
-    standing: Standing,
+    is_counted: bool,
 }
 
-/// Its runtime can end at any await point.
+/// The worker can be dropped at any await point, because its runtime has ended. Without another worker, the waiting batches fail.
 impl Drop for Worker {
     fn drop(&mut self) {
-        let mut waiting = self.queue.waiting.lock();
-        match self.standing {
-            Standing::Busy => waiting.workers -= 1,
-            Standing::Idle => {
-                waiting.workers -= 1;
-                waiting.idle -= 1;
-            }
-            Standing::Ended => {}
-        }
-        if waiting.workers == 0 {
-            let requests = mem::take(&mut waiting.requests);
-            drop(waiting);
-            fail(requests, PostgresError::Ended, BackendError::not_done);
+        let is_last = self.is_counted && self.queue.workers.fetch_sub(1, SeqCst) == 1;
+        if let Some(mut inbox) = self.queue.inbox.try_lock().ok().filter(|_| is_last) {
+            let left = std::iter::from_fn(|| inbox.try_recv().ok());
+            fail(left, PostgresError::Ended, BackendError::not_done);
         }
     }
 }
 
 impl Worker {
     async fn work(mut self) {
-        let mut kept = None;
-        while let Some(group) = self.next_group(kept.is_some()).await {
-            kept = match self.decide(group, kept.take()).await {
-                Some(connection) => self.sweep(connection).await,
-                None => None,
-            };
-        }
-        if let Some(connection) = kept {
-            connection.release();
-        }
-    }
-
-    /// Returns the requests that wait; `None` if none has come for a while, or if there is no connection to keep for more.
-    async fn next_group(&mut self, has_connection: bool) -> Option<Vec<Request>> {
+        let mut kept: Option<Connection> = None;
         loop {
-            let woken = {
-                let mut waiting = self.queue.waiting.lock();
-                while !waiting.requests.is_empty() {
-                    let len = waiting.requests.len().min(GROUP);
-                    let group = waiting.requests.drain(..len);
-                    // Callers that have left are not charged.
-                    let group: Vec<_> = group.filter(|one| !one.reply.is_closed()).collect();
-                    if !group.is_empty() {
-                        return Some(group);
-                    }
-                }
-                if !has_connection {
-                    // From here on, a request starts another worker.
-                    waiting.workers -= 1;
-                    self.standing = Standing::Ended;
-                    return None;
-                }
-                waiting.idle += 1;
-                self.standing = Standing::Idle;
-                self.queue.wake.notified()
-            };
-            let is_woken = timeout(LINGER, woken).await.is_ok();
-            let mut waiting = self.queue.waiting.lock();
-            waiting.idle -= 1;
-            self.standing = Standing::Busy;
-            if !is_woken && waiting.requests.is_empty() {
-                waiting.workers -= 1;
-                self.standing = Standing::Ended;
-                return None;
+            let group = self.next_group().await;
+            if !group.is_empty() {
+                kept = match self.decide(group, kept.take()).await {
+                    Some(connection) => self.sweep(connection).await,
+                    None => None,
+                };
+                continue;
             }
+            if let Some(connection) = kept.take() {
+                connection.release();
+            }
+            self.queue.workers.fetch_sub(1, SeqCst);
+            self.is_counted = false;
+            // A batch that came in meanwhile has started no other worker.
+            let is_empty = self.queue.sender.capacity() == MOST_WAITING;
+            if is_empty || !self.queue.counts_one_more() {
+                return;
+            }
+            self.is_counted = true;
         }
     }
 
-    /// Decides a group, and returns the connection if it is in order. If the connection is lost and nothing is stored, the group is
-    /// decided once more on a fresh one: a kept connection can have been lost long ago.
+    /// Returns the waiting batches. It returns none if none have come for a while. Only one worker at a time receives batches.
+    async fn next_group(&self) -> Vec<WaitingBatch> {
+        let mut inbox = self.queue.inbox.lock().await;
+        let mut group = Vec::new();
+        while group.is_empty() {
+            let received = inbox.recv_many(&mut group, GROUP);
+            if timeout(LINGER, received).await.is_err() {
+                break;
+            }
+            // Callers that have left are not charged.
+            group.retain(|one| !one.reply.is_closed());
+        }
+        group
+    }
+
+    /// Decides a group, and returns the connection if it can be used again. If the connection is lost and nothing is stored, the
+    /// group is decided once more on a fresh one, because a kept connection can have been lost long ago.
     async fn decide(
         &self,
-        mut group: Vec<Request>,
+        mut group: Vec<WaitingBatch>,
         mut kept: Option<Connection>,
     ) -> Option<Connection> {
         let mut is_first = true;
@@ -215,7 +180,7 @@ impl Worker {
                 }
                 Err(TransactionError::NotDone(_, error)) if is_first && error.is_loss() => {
                     is_first = false;
-                    group.retain(|request| !request.reply.is_closed());
+                    group.retain(|one| !one.reply.is_closed());
                     continue;
                 }
                 Err(error) => error,
@@ -229,25 +194,25 @@ impl Worker {
         }
     }
 
-    /// Decides a group in one transaction. Returns the connection if it is in order, and the outcomes.
+    /// Decides a group in one transaction. Returns the connection if it can be used again, and the outcomes.
     async fn transact(
         &self,
-        group: &[Request],
+        group: &[WaitingBatch],
         kept: Option<Connection>,
-    ) -> Result<(Option<Connection>, Vec<Decided>), TransactionError> {
+    ) -> Result<(Option<Connection>, Vec<BatchResult>), TransactionError> {
         let Settings {
             pool,
             statements,
             deadline,
         } = &*self.settings;
-        let keys = sorted_keys(group);
+        let names = sorted_names(group);
         let mut connection = match kept {
             Some(connection) => connection,
             None => within(*deadline, Connection::acquire(pool))
                 .await
                 .map_err(|error| TransactionError::NotDone(None, error))?,
         };
-        let rows = match within(*deadline, connection.lock(statements, &keys, *deadline)).await {
+        let rows = match within(*deadline, connection.lock(statements, &names, *deadline)).await {
             Ok(rows) => rows,
             Err(error) => return Err(self.rolled_back(connection, error).await),
         };
@@ -255,22 +220,24 @@ impl Worker {
         let mut buckets: Vec<_> = rows
             .states
             .iter()
-            .map(|state| Bucket::read(state))
+            .map(|state| OpenBucket::read(state))
             .collect();
         let outcomes = group.iter().map(|request| {
-            let places = request.keys.iter();
-            let places = places.map(|key| keys.binary_search(&&**key).unwrap_or_default());
-            let places: Vec<_> = places.collect();
-            let decide = |batch: &Batch<'_>| decide(batch, &places, &mut buckets, rows.now);
+            let indexes = request.names.iter().map(|name| {
+                let found = names.binary_search_by_key(&&*name.key, |name| &*name.key);
+                found.unwrap_or_default()
+            });
+            let indexes: Vec<_> = indexes.collect();
+            let decide = |batch: &Batch<'_>| decide(batch, &indexes, &mut buckets, rows.now);
             request.batch.as_batch(decide)
         });
         let outcomes: Vec<_> = outcomes.collect();
-        let changed = keys.iter().zip(&buckets);
+        let changed = names.iter().zip(&buckets);
         let changed: Vec<_> = changed
-            .filter_map(|(key, bucket)| bucket.row(key))
+            .filter_map(|(name, bucket)| bucket.row(&name.key))
             .collect();
-        match within(*deadline, connection.commit(statements, &changed)).await {
-            Ok(()) => Ok((Some(connection), outcomes)),
+        match within(*deadline, connection.run(&statements.commit(&changed))).await {
+            Ok(_) => Ok((Some(connection), outcomes)),
             // What is answered does not depend on a transaction that has changed nothing.
             Err(_) if changed.is_empty() => Ok((None, outcomes)),
             Err(error) if error.is_certain() => Err(self.rolled_back(connection, error).await),
@@ -316,7 +283,7 @@ impl Worker {
         TransactionError::NotDone(kept, error)
     }
 
-    /// Deletes expired rows of a few pages, if it is time.
+    /// Deletes expired rows of a few pages, if that is due.
     async fn sweep(&self, mut connection: Connection) -> Option<Connection> {
         let Some((first, pages)) = self.queue.sweep.lock().next() else {
             return Some(connection);
@@ -334,7 +301,7 @@ impl Worker {
 
 /// Why a group was not decided.
 enum TransactionError {
-    /// Nothing was stored. The connection is in order.
+    /// Nothing was stored. The connection can be used again.
     NotDone(Option<Connection>, PostgresError),
     /// The transaction may have been committed.
     Unknown(PostgresError),
@@ -348,24 +315,24 @@ async fn within<T>(
     done.unwrap_or(Err(PostgresError::Late))
 }
 
-/// Returns the keys of a group in ascending order, in which all transactions lock them, each once.
-fn sorted_keys(group: &[Request]) -> Vec<&[u8]> {
-    let keys = group.iter().flat_map(|request| &request.keys);
-    let mut keys: Vec<&[u8]> = keys.map(|key| &**key).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    keys
+/// Returns the buckets of a group by their keys in ascending order, in which all transactions lock them, each once.
+fn sorted_names(group: &[WaitingBatch]) -> Vec<&BucketName> {
+    let names = group.iter().flat_map(|request| &request.names);
+    let mut names: Vec<_> = names.collect();
+    names.sort_unstable_by_key(|name| &*name.key);
+    names.dedup_by_key(|name| &*name.key);
+    names
 }
 
 /// A bucket in a transaction.
-struct Bucket {
+struct OpenBucket {
     /// A stored state can be damaged.
     state: Result<Option<State>, StateError>,
-    /// When it expires by the database's clock, if it has changed.
+    /// The instant at which the bucket expires by the database's clock, if it has changed.
     expires_at: Option<u64>,
 }
 
-impl Bucket {
+impl OpenBucket {
     fn read(bytes: &[u8]) -> Self {
         let is_new = bytes.is_empty();
         Self {
@@ -385,19 +352,20 @@ impl Bucket {
     }
 }
 
-/// Decides a batch by the buckets at some places, and changes them. `clock` is the time of the database.
-fn decide(batch: &Batch<'_>, places: &[usize], buckets: &mut [Bucket], clock: u64) -> Decided {
-    if let Some(error) = damage(places, buckets) {
-        return Err(BackendError::undecidable(error));
-    }
+/// Decides a batch by the buckets at `indexes`, and changes them. `clock` is the time of the database.
+fn decide(
+    batch: &Batch<'_>,
+    indexes: &[usize],
+    buckets: &mut [OpenBucket],
+    clock: u64,
+) -> BatchResult {
+    let states = indexes.iter().map(|index| buckets[*index].state.clone());
+    let states = states.collect::<Result<Vec<_>, _>>();
+    let states = states.map_err(BackendError::undecidable)?;
     let margin = match batch.now {
         Some(_) => OTHER_CLOCK_MARGIN,
         None => 0,
     };
-    let states = places
-        .iter()
-        .map(|place| buckets[*place].state.clone().ok()?);
-    let states: Vec<_> = states.collect();
     let now = batch.now.unwrap_or(Timestamp::from_micros(clock));
     let (outcome, changes) = batch.decide(now, states);
     for change in changes {
@@ -405,7 +373,7 @@ fn decide(batch: &Batch<'_>, places: &[usize], buckets: &mut [Bucket], clock: u6
             u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
         });
         let expires_at = clock.saturating_add(full_after).saturating_add(margin);
-        buckets[places[change.index]] = Bucket {
+        buckets[indexes[change.index]] = OpenBucket {
             state: Ok(change.state),
             // A `bigint` has no larger number.
             expires_at: Some(expires_at.min(i64::MAX.unsigned_abs())),
@@ -414,12 +382,7 @@ fn decide(batch: &Batch<'_>, places: &[usize], buckets: &mut [Bucket], clock: u6
     outcome
 }
 
-fn damage(places: &[usize], buckets: &[Bucket]) -> Option<StateError> {
-    let mut states = places.iter().map(|place| &buckets[*place].state);
-    states.find_map(|state| state.as_ref().err().copied())
-}
-
-fn answer(group: Vec<Request>, outcomes: Vec<Decided>) {
+fn answer(group: Vec<WaitingBatch>, outcomes: Vec<BatchResult>) {
     for (request, outcome) in group.into_iter().zip(outcomes) {
         // The caller may have left.
         let _ = request.reply.send(outcome);
@@ -428,7 +391,7 @@ fn answer(group: Vec<Request>, outcomes: Vec<Decided>) {
 
 /// Answers all requests with one error.
 fn fail(
-    requests: impl IntoIterator<Item = Request>,
+    requests: impl IntoIterator<Item = WaitingBatch>,
     error: PostgresError,
     kind: fn(Arc<PostgresError>) -> BackendError,
 ) {
@@ -438,12 +401,13 @@ fn fail(
     }
 }
 
-/// Which pages are swept next: more of them while many rows are new.
+/// The pages that are swept next. While many rows are new, more pages are swept.
+#[derive(Default)]
 struct Sweep {
     /// The pages of the table.
     pages: u64,
     next: u64,
-    last: Instant,
+    last: Option<Instant>,
     new_rows: u64,
 }
 
@@ -459,27 +423,16 @@ impl Sweep {
         self.new_rows += new.count() as u64;
     }
 
-    /// Returns the first page and the number of pages, if it is time.
+    /// Returns the first page and the number of pages, if a sweep is due.
     fn next(&mut self) -> Option<(u64, u64)> {
-        if self.last.elapsed() < Self::EVERY {
+        if self.last.is_some_and(|last| last.elapsed() < Self::EVERY) {
             return None;
         }
-        self.last = Instant::now();
+        self.last = Some(Instant::now());
         let first = if self.next < self.pages { self.next } else { 0 };
         let pages = mem::take(&mut self.new_rows) / Self::NEW_ROWS_PER_PAGE;
         let pages = pages.clamp(Self::FEWEST_PAGES, Self::MOST_PAGES);
         self.next = first + pages;
         Some((first, pages))
-    }
-}
-
-impl Default for Sweep {
-    fn default() -> Self {
-        Self {
-            pages: 0,
-            next: 0,
-            last: Instant::now(),
-            new_rows: 0,
-        }
     }
 }

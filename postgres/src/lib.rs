@@ -12,7 +12,7 @@ use sqlx::{
     ConnectOptions, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::oneshot};
 use tollgate::backend::{
     Backend, BackendError, async_trait,
     custom::{Batch, Outcome, OwnedBatch},
@@ -21,8 +21,8 @@ use tollgate::backend::{
 pub use self::error::PostgresError;
 use self::{
     connection::Connection,
-    group::{Queue, Request},
-    key::KeyForm,
+    group::{Queue, WaitingBatch},
+    key::BucketName,
     sql::Statements,
 };
 
@@ -44,7 +44,7 @@ const CONNECTIONS: u32 = 2;
 /// It needs a tokio runtime with a timer and I/O. Without one, decisions are errors.
 pub struct PostgresBackend {
     settings: Arc<Settings>,
-    keys: KeyForm,
+    hides_ids: bool,
     queue: Arc<Queue>,
 }
 
@@ -87,7 +87,7 @@ impl PostgresBackend {
         };
         Self {
             settings: Arc::new(settings),
-            keys: KeyForm::default(),
+            hides_ids: false,
             queue: Arc::default(),
         }
     }
@@ -117,14 +117,11 @@ impl PostgresBackend {
         self
     }
 
-    /// Stores a hash of each id. By default, only ids that are [secrets](tollgate::id::Id::secret) or longer than 128 bytes are
-    /// hashed, and others can be read.
-    ///
-    /// Without it, an id must be a secret everywhere or nowhere, because a secret has another bucket than the same text in plain
-    /// form.
+    /// Keeps no id that can be read. By default, the table has ids in a column for people, except those that are
+    /// [secrets](tollgate::id::Id::secret) or longer than 128 bytes. Buckets are found by hashes in either case.
     #[must_use]
     pub fn hash_ids(mut self) -> Self {
-        self.keys.hashes_all = true;
+        self.hides_ids = true;
         self
     }
 
@@ -188,9 +185,15 @@ impl Backend for PostgresBackend {
         if batch.members.is_empty() {
             return batch.decide(batch.now.unwrap_or_default(), []).0;
         }
-        let keys = batch.members.iter().map(|member| self.keys.key(member));
-        let (request, outcome) = Request::new(OwnedBatch::from(batch), keys.collect());
-        self.queue.push(request, &self.settings)?;
+        let members = batch.members.iter();
+        let names = members.map(|member| BucketName::new(member, self.hides_ids));
+        let (reply, outcome) = oneshot::channel();
+        let waiting = WaitingBatch {
+            batch: OwnedBatch::from(batch),
+            names: names.collect(),
+            reply,
+        };
+        self.queue.push(waiting, &self.settings)?;
         // It is dropped without an answer only if the runtime of the transaction has ended.
         let answer = outcome.await;
         answer.unwrap_or_else(|_| Err(BackendError::unavailable(PostgresError::Ended)))
@@ -203,10 +206,15 @@ impl fmt::Debug for PostgresBackend {
         f.debug_struct("PostgresBackend")
             .field("statements", &self.settings.statements)
             .field("deadline", &self.settings.deadline)
-            .field("keys", &self.keys)
+            .field("hides_ids", &self.hides_ids)
             .finish_non_exhaustive()
     }
 }
+
+/// The guide, whose code is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/postgres.md")]
+struct Guide;
 
 #[cfg(test)]
 mod tests {

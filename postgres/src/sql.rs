@@ -1,11 +1,13 @@
-//! The statements, as text: a message has several of them, and no poolers keep their names.
+//! The statements, as text. One message has several of them, and poolers do not keep the names of prepared ones.
 //!
-//! Values are hexadecimal digits and whole numbers alone, so nothing has to be escaped.
+//! All values are hexadecimal digits or whole numbers, so nothing has to be escaped.
 
 use std::{fmt, fmt::Write, time::Duration};
 
-/// The microseconds of the database's clock.
-const CLOCK: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+use crate::key::BucketName;
+
+/// The microseconds of the database's clock. A double has all of them, and takes a tenth of the time of a `numeric`.
+const CLOCK: &str = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint";
 
 /// The statements for a table.
 #[derive(Clone, Debug)]
@@ -51,12 +53,12 @@ impl Statements {
         let table = &self.table;
         format!(
             "CREATE {kind}TABLE IF NOT EXISTS {table} (key bytea PRIMARY KEY, state bytea NOT NULL DEFAULT '', \
-             expires_at bigint NOT NULL DEFAULT 0) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, \
+             expires_at bigint NOT NULL DEFAULT 0, id bytea NOT NULL DEFAULT '') WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, \
              autovacuum_vacuum_cost_delay = 0);"
         )
     }
 
-    /// Two processes that create a table at the same time would both find none.
+    /// Takes a lock first. Without it, two processes that create the table at the same time would both find none.
     pub(crate) fn create_table_once(&self) -> String {
         let create = self.create_table();
         format!("BEGIN; SELECT pg_advisory_xact_lock(7083127351); {create} COMMIT")
@@ -67,47 +69,47 @@ impl Statements {
         let table = &self.table;
         format!(
             "BEGIN READ WRITE; DELETE FROM {table} WHERE key = '' RETURNING state; \
-             INSERT INTO {table} (key) VALUES ('') ON CONFLICT (key) DO UPDATE SET expires_at = 0; ROLLBACK; \
+             INSERT INTO {table} (key, id) VALUES ('', '') ON CONFLICT (key) DO UPDATE SET expires_at = 0; ROLLBACK; \
              SELECT (relpersistence = 'p')::int FROM pg_class WHERE oid = '{table}'::regclass"
         )
     }
 
-    /// Begins a transaction, and locks and reads the rows of all keys in their order. Missing rows are made. Each row comes with its
+    /// Begins a transaction, and locks and reads the rows of all keys in their order. Missing rows are created. Each row comes with its
     /// key, the time at which it was locked, and the number of the transaction.
-    pub(crate) fn begin(&self, keys: &[&[u8]], deadline: Duration) -> String {
+    pub(crate) fn begin(&self, buckets: &[&BucketName], deadline: Duration) -> String {
         let table = &self.table;
         let ms = deadline.as_millis();
-        let mut text = String::with_capacity(500 + 80 * keys.len());
+        let mut text = String::with_capacity(500 + 120 * buckets.len());
         let _ = write!(
             text,
-            "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL statement_timeout = {ms}; \
-             SET LOCAL idle_in_transaction_session_timeout = {ms}; INSERT INTO {table} AS t (key) SELECT unnest('"
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {ms}; \
+             SET LOCAL idle_in_transaction_session_timeout = {ms}; INSERT INTO {table} AS t (key, id) "
         );
-        write_array(&mut text, keys.iter().map(|key| Bytea(key)));
+        let keys = buckets.iter().map(|bucket| Value::Bytes(&bucket.key));
+        let ids = buckets.iter().map(|bucket| Value::Bytes(&bucket.id));
+        write_source(&mut text, &[keys.collect(), ids.collect()]);
         let _ = write!(
             text,
-            "'::bytea[]) ON CONFLICT (key) DO UPDATE SET expires_at = t.expires_at RETURNING key, state, {CLOCK}, pg_current_xact_id()"
+            " ON CONFLICT (key) DO UPDATE SET expires_at = t.expires_at RETURNING key, state, {CLOCK}, pg_current_xact_id()"
         );
         text
     }
 
-    /// Stores rows, and commits. No plan reads the whole table for it, as one for `UPDATE` could.
+    /// Stores rows, and commits. It is an `INSERT`, because the plan of an `UPDATE` could read the whole table.
     pub(crate) fn commit(&self, rows: &[StoredRow<'_>]) -> String {
         let table = &self.table;
         let mut text = String::with_capacity(200 + 160 * rows.len());
         if !rows.is_empty() {
-            let _ = write!(
-                text,
-                "INSERT INTO {table} (key, state, expires_at) SELECT * FROM unnest('"
+            let _ = write!(text, "INSERT INTO {table} (key, state, expires_at) ");
+            let keys = rows.iter().map(|row| Value::Bytes(row.key));
+            let states = rows.iter().map(|row| Value::Bytes(&row.state));
+            let ends = rows.iter().map(|row| Value::Number(row.expires_at));
+            write_source(
+                &mut text,
+                &[keys.collect(), states.collect(), ends.collect()],
             );
-            write_array(&mut text, rows.iter().map(|row| Bytea(row.key)));
-            text.push_str("'::bytea[], '");
-            write_array(&mut text, rows.iter().map(|row| Bytea(&row.state)));
-            text.push_str("'::bytea[], '");
-            write_array(&mut text, rows.iter().map(|row| row.expires_at));
             text.push_str(
-                "'::bigint[]) ON CONFLICT (key) DO UPDATE SET state = excluded.state, \
-                 expires_at = excluded.expires_at; ",
+                " ON CONFLICT (key) DO UPDATE SET state = excluded.state, expires_at = excluded.expires_at; ",
             );
         }
         text.push_str("COMMIT");
@@ -133,22 +135,62 @@ impl Statements {
     }
 }
 
-fn write_array<T: fmt::Display>(text: &mut String, values: impl Iterator<Item = T>) {
-    text.push('{');
-    for (index, value) in values.enumerate() {
-        let comma = if index == 0 { "" } else { "," };
-        let _ = write!(text, "{comma}{value}");
-    }
-    text.push('}');
+/// A value of a column.
+#[derive(Clone, Copy)]
+enum Value<'a> {
+    Bytes(&'a [u8]),
+    Number(u64),
 }
 
-/// An element of an array of bytes. Its backslash is escaped by another one.
-struct Bytea<'a>(&'a [u8]);
+/// Writes where the rows of an insertion come from: a single row from its values, and several from an array for each column, which
+/// the server reads faster.
+fn write_source(text: &mut String, columns: &[Vec<Value<'_>>]) {
+    let is_single = columns.iter().all(|column| column.len() == 1);
+    text.push_str(if is_single {
+        "VALUES ("
+    } else {
+        "SELECT * FROM unnest("
+    });
+    for (index, column) in columns.iter().enumerate() {
+        text.push_str(if index == 0 { "" } else { "," });
+        if is_single {
+            write_literal(text, column[0]);
+        } else {
+            write_array(text, column);
+        }
+    }
+    text.push(')');
+}
 
-impl fmt::Display for Bytea<'_> {
+fn write_literal(text: &mut String, value: Value<'_>) {
+    let _ = match value {
+        Value::Bytes(bytes) => write!(text, "'\\x{}'", Hex(bytes)),
+        Value::Number(number) => write!(text, "{number}"),
+    };
+}
+
+fn write_array(text: &mut String, column: &[Value<'_>]) {
+    text.push_str("'{");
+    for (index, value) in column.iter().enumerate() {
+        text.push_str(if index == 0 { "" } else { "," });
+        let _ = match value {
+            // The backslash is escaped by another one.
+            Value::Bytes(bytes) => write!(text, "\"\\\\x{}\"", Hex(bytes)),
+            Value::Number(number) => write!(text, "{number}"),
+        };
+    }
+    text.push_str(match column.first() {
+        Some(Value::Number(_)) => "}'::bigint[]",
+        _ => "}'::bytea[]",
+    });
+}
+
+/// Hexadecimal digits.
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        f.write_str("\"\\\\x")?;
         for chunk in self.0.chunks(32) {
             let mut text = [0; 64];
             for (pair, byte) in text.chunks_mut(2).zip(chunk) {
@@ -158,7 +200,7 @@ impl fmt::Display for Bytea<'_> {
             let digits = std::str::from_utf8(&text[..2 * chunk.len()]);
             f.write_str(digits.unwrap_or_default())?;
         }
-        f.write_str("\"")
+        Ok(())
     }
 }
 
@@ -195,12 +237,7 @@ mod tests {
     #[test]
     fn bytes_are_read_as_they_were_written() {
         let bytes: Vec<u8> = (0..=255).collect();
-        let text = Bytea(&bytes).to_string();
-        let text = text
-            .strip_prefix("\"\\")
-            .unwrap()
-            .strip_suffix('"')
-            .unwrap();
+        let text = format!("\\x{}", Hex(&bytes));
         assert_eq!(unhex(text.as_bytes()), Some(bytes));
         for text in ["", "00", "\\x0", "\\x0G"] {
             assert_eq!(unhex(text.as_bytes()), None, "{text}");

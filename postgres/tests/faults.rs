@@ -133,6 +133,33 @@ fn killed_connections_cost_no_decision_and_no_charge() {
 }
 
 #[test]
+fn callers_that_leave_are_charged_at_most_once_and_delay_nobody() {
+    block_on(async {
+        let backend = Server::shared().backend("leavers").await;
+        let limits = Limits::builder().limit("quota", Limit::quota(u32::MAX, Per::Month));
+        let limiter = Limiter::new(limits.build().unwrap(), backend);
+        let hot = Transaction::new("quota", "hot");
+        let mut callers = JoinSet::new();
+        for caller in 0..2000_u64 {
+            let limiter = limiter.clone();
+            callers.spawn(async move {
+                let hot = Transaction::new("quota", "hot");
+                let patience = Duration::from_micros(caller % 40 * 100);
+                let decided = tokio::time::timeout(patience, limiter.spend(&hot)).await;
+                u32::from(decided.is_ok())
+            });
+        }
+        let answered: u32 = callers.join_all().await.into_iter().sum();
+        let left = limiter.peek(&hot).await.unwrap().remaining().unwrap();
+        let charged = u32::MAX - left;
+        assert!(
+            (answered..=2000).contains(&charged),
+            "{answered}, {charged}"
+        );
+    });
+}
+
+#[test]
 fn killed_servers_admit_within_the_bound() {
     block_on(async {
         let server = Server::start();
@@ -269,8 +296,12 @@ fn damaged_bucket_is_an_error_of_its_own() {
     block_on(async {
         let server = Server::shared();
         let limiter = Arc::new(limiter(server.backend("damaged").await));
+        limiter
+            .spend(&Transaction::new("quota", "bad"))
+            .await
+            .unwrap();
         server
-            .sql("INSERT INTO damaged (key, state) VALUES ('quota~q:bad', 'x')")
+            .sql("UPDATE damaged SET state = 'x' WHERE id = 'bad'")
             .await;
         let (good, bad) = (
             Transaction::new("quota", "good"),

@@ -10,6 +10,11 @@ mod roads;
 mod server;
 
 #[path = "../../tests/support/histories.rs"]
+#[allow(
+    unexpected_cfgs,
+    unused_imports,
+    reason = "a feature of the crate is none of this package"
+)]
 mod histories;
 #[path = "../../tests/redis_support/process.rs"]
 #[allow(dead_code, reason = "these tests use a part of it")]
