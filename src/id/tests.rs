@@ -357,7 +357,7 @@ fn opaque_ids_are_any_text() {
 }
 
 #[test]
-fn id_of_requests_without_one_is_nobody_elses() {
+fn missing_id_marker_is_rejected_as_an_id() {
     for (format, _) in IdFormat::ALL {
         let error = format.fold(MISSING).unwrap_err().to_string();
         assert!(error.contains("use `Transaction::missing`"), "{error}");

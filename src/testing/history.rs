@@ -4,36 +4,20 @@ use super::{
     MapBackend,
     driver::{ALL, Driver, Models, Question, START},
     model::{DAY, HOUR},
+    random::Random,
 };
 use crate::{
     algorithm::{AlgorithmKey, Charge},
     transaction::{Mode, Operation},
 };
 
-/// Random numbers (SplitMix64).
-#[derive(Clone, Debug)]
-pub struct Random(pub u64);
-
 impl Random {
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-
-    fn of<T: Copy>(&mut self, values: &[T]) -> T {
-        let index = usize::try_from(self.below(values.len() as u64)).expect("it is small");
-        values[index]
-    }
-
     /// Returns the instant of the next batch. Clocks also step back, and calendars begin new periods.
     fn instant(&mut self, now: u64) -> u64 {
         match self.below(400) {
             0..4 => now + HOUR / 3,
             4..8 => {
-                let edge = self.of(&[HOUR, HOUR / 4]);
+                let edge = *self.pick(&[HOUR, HOUR / 4]);
                 (now / edge + 1) * edge - self.below(2)
             }
             8..10 => (now / DAY + 1) * DAY - self.below(2),
@@ -41,7 +25,7 @@ impl Random {
             // After such a pause, buckets are full, except for those of an hour or more.
             11..24 => now + 5_000_001,
             24..34 => now - self.below(700_000),
-            _ => now + self.of(&[0, 0, 0, 1, 1, 999, 142_857, 200_000, 200_000, 700_000]),
+            _ => now + *self.pick(&[0, 0, 0, 1, 1, 999, 142_857, 200_000, 200_000, 700_000]),
         }
     }
 
@@ -75,7 +59,7 @@ impl Random {
                 if of.is_empty() {
                     return None;
                 }
-                let (of, charge) = *self.of(&of);
+                let (of, charge) = **self.pick(&of);
                 Some(Question {
                     charge: Some(charge),
                     cost: charge.units.min(of.cost),
@@ -98,7 +82,7 @@ impl Random {
                 };
                 let is_permit = kind == AlgorithmKey::Concurrency;
                 let charge = is_permit.then(|| self.permits(cost, &of));
-                let mode = self.of(some);
+                let mode = *self.pick(some);
                 Some(Question {
                     charge,
                     ..question.mode(mode)
@@ -111,7 +95,7 @@ impl Random {
     /// Returns the name of new permits, or of permits that were taken before, to repeat their question.
     fn permits(&mut self, units: u32, before: &[&(Question, Charge)]) -> Charge {
         if self.below(4) == 0 && !before.is_empty() {
-            let (_, charge) = self.of(before);
+            let (_, charge) = *self.pick(before);
             return *charge;
         }
         Charge {
@@ -135,7 +119,7 @@ pub async fn live_through(driver: &Driver, start: u64, limits: &[usize], steps: 
     let mut charges = Vec::new();
     for step in 0..steps {
         now = random.instant(now);
-        let operation = random.of(&[
+        let operation = *random.pick(&[
             Operation::Spend,
             Operation::Spend,
             Operation::Spend,
@@ -151,7 +135,7 @@ pub async fn live_through(driver: &Driver, start: u64, limits: &[usize], steps: 
         let mut batch: Vec<Question> = Vec::new();
         for _ in 0..=random.below(4) {
             // Each history has its own ids, so that several can run on one backend.
-            let drawn = Question::new(random.of(limits), 2 * seed + random.below(2), 0);
+            let drawn = Question::new(*random.pick(limits), 2 * seed + random.below(2), 0);
             let question = random.question(driver, operation, drawn, &charges);
             let is_new = |new: &Question| {
                 let mut all = batch.iter();

@@ -74,6 +74,9 @@ pub mod driver;
 #[allow(missing_docs, clippy::missing_panics_doc)]
 pub mod history;
 mod model;
+#[doc(hidden)]
+#[allow(missing_docs, clippy::missing_panics_doc)]
+pub mod random;
 #[cfg(feature = "zones")]
 mod zone;
 

@@ -2,15 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering::SeqCst},
-    },
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use tokio::{runtime::Handle, time::timeout};
-use tollgate::Transaction;
+use tollgate::{Transaction, testing::random::Random};
 
 use crate::{
     load::id_of,
@@ -27,22 +24,16 @@ struct Sum {
 
 type Sums = BTreeMap<usize, Sum>;
 
-/// A number from 0 to 4999, in no order.
-fn random(state: &AtomicU64) -> u64 {
-    let number = state.fetch_add(0x9E37_79B9_7F4A_7C15, SeqCst);
-    let mixed = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    (mixed >> 33) % 5000
-}
-
 /// Spends with ten tasks. Each gives up after up to five milliseconds.
 async fn give_up(stack: &Stack, ids: usize, calls: usize) -> Sums {
-    let (sums, state) = (Arc::<Mutex<Sums>>::default(), Arc::<AtomicU64>::default());
+    let sums = Arc::<Mutex<Sums>>::default();
     let tasks = (0..10).map(|task| {
-        let (limiter, sums, state) = (stack.limiter.clone(), Arc::clone(&sums), Arc::clone(&state));
+        let (limiter, sums) = (stack.limiter.clone(), Arc::clone(&sums));
+        let mut random = Random(task as u64);
         tokio::spawn(async move {
             for call in 0..calls / 10 {
                 let id = (task + 10 * call) % ids;
-                let patience = Duration::from_micros(random(&state));
+                let patience = Duration::from_micros(random.below(5000));
                 let answer = timeout(patience, spend(&limiter, "refuse", &id_of(id))).await;
                 let mut sums = sums.lock().unwrap();
                 let sum = sums.entry(id).or_default();
@@ -88,7 +79,7 @@ async fn requests_that_are_dropped_are_charged_at_most_once_and_hold_no_place() 
 }
 
 /// Spends batches over two of 50 ids. About half of them are given up: after as long as the first has taken, or less, or more.
-async fn give_up_batches(stack: &Stack, first: usize, state: &AtomicU64, sums: &mut Sums) {
+async fn give_up_batches(stack: &Stack, first: usize, random: &mut Random, sums: &mut Sums) {
     let mut usual = PATIENCE;
     for call in 0..500 {
         let pair = [first + call % 50, first + (call + 1) % 50];
@@ -96,7 +87,7 @@ async fn give_up_batches(stack: &Stack, first: usize, state: &AtomicU64, sums: &
         let batch = [0, 1].map(|place| Transaction::new("refuse", &ids[place]));
         let patience = match call {
             0 => PATIENCE,
-            _ => usual * u32::try_from(random(state)).unwrap() / 2500,
+            _ => usual * random.units(0, 5000) / 2500,
         };
         let begun = Instant::now();
         let answer = timeout(patience, stack.limiter.spend_batch(&batch)).await;
@@ -118,10 +109,10 @@ async fn batches_over_slots_that_are_dropped_are_kept_or_given_back() {
     let cluster = Cluster::start();
     let stack = Stack::with_deadline(cluster.url(), LONG).await;
     let tasks = Handle::current().metrics().num_alive_tasks();
-    let (mut sums, state) = (Sums::new(), AtomicU64::default());
+    let (mut sums, mut random) = (Sums::new(), Random(0));
     // Ids that have spent all are denied at once, and their batches never dropped: there are others in each round.
     for round in 0.. {
-        give_up_batches(&stack, 50 * round, &state, &mut sums).await;
+        give_up_batches(&stack, 50 * round, &mut random, &mut sums).await;
         wait_for("what has been begun is done", || {
             Handle::current().metrics().num_alive_tasks() <= tasks
         });

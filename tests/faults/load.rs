@@ -184,7 +184,7 @@ pub(crate) fn id_of(number: usize) -> String {
     format!("client{number}")
 }
 
-/// Turn by turn a new id and one that there was before. Each has spent all that it may soon, and comes back
+/// Alternates between a new id and a random earlier one. Each has spent all that it may soon, and comes back
 /// for more.
 fn mixed(call: usize) -> usize {
     let newest = call / 50;

@@ -61,7 +61,7 @@ async fn late_by(delay: Duration, calls: usize) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn server_that_is_late_is_done_without() {
+async fn slow_server_is_replaced_by_local_decisions() {
     // A machine that is late by 10 ms itself finds these replies in time.
     late_by(Duration::from_millis(60), 1000).await;
 }

@@ -328,7 +328,7 @@ async fn files_are_looked_at_again_and_again_and_what_has_changed_is_logged_once
         looks(10).await;
         assert_eq!(log.count(BACK), times + 3, "{log:?}");
     }
-    // A refused version that goes and comes is no return.
+    // A bad file that disappears and reappears logs no recovery.
     for _ in 0..2 {
         files.write("overrides.yml", "- orders: 5");
         looks(10).await;

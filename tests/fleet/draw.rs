@@ -1,10 +1,12 @@
 //! Draws a plan from a seed.
 
-use tollgate::transaction::{Mode, OnFailure};
+use tollgate::{
+    testing::random::Random,
+    transaction::{Mode, OnFailure},
+};
 
 use crate::{
     plan::{Ask, Bucket, Call, Event, Fault, MILLI, Named, Plan, Setup, Stack, Work},
-    random::Random,
     terms::Terms,
 };
 
@@ -12,7 +14,7 @@ type Events = Vec<(u64, Event)>;
 
 impl Plan {
     pub(crate) fn of(seed: u64) -> Self {
-        let random = &mut Random::new(seed);
+        let random = &mut Random(seed);
         let mut setup = setup(random);
         let mut events = Events::new();
         let mut faults = Vec::new();

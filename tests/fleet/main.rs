@@ -23,7 +23,6 @@ mod log;
 mod network;
 mod plan;
 mod process;
-mod random;
 mod record;
 mod seeds;
 mod terms;

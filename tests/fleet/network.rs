@@ -13,12 +13,12 @@ use tollgate::{
         custom::{Answer, Batch, Outcome, OwnedBatch},
     },
     clock::Timestamp,
+    testing::random::Random,
 };
 
 use crate::{
     clock::SimulatedClock,
     plan::{Fault, Setup},
-    random::Random,
 };
 
 /// The store and the connections of all processes. All times are those of the simulation.
@@ -129,7 +129,7 @@ impl Network {
     pub(crate) fn arrival(&self, message: Message, is_answer: bool) -> u64 {
         let now = self.clock.world();
         let lane = (message.process, message.lane, is_answer);
-        let mut random = Random::new(hashed((lane, now, self.seed)));
+        let mut random = Random(hashed((lane, now, self.seed)));
         let mut state = self.state.lock().unwrap();
         let slow = state.during(now).find_map(|fault| match fault {
             Fault::Slow { latency, .. } => Some(latency),

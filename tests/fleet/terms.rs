@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{Limit, quota::Per, tiers::Tier};
+use tollgate::{Limit, quota::Per, testing::random::Random, tiers::Tier};
 
-use crate::{clock::Span, random::Random};
+use crate::clock::Span;
 
 /// One second, in microseconds.
 pub(crate) const SECOND: u64 = 1_000_000;

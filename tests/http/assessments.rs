@@ -69,7 +69,7 @@ async fn handler_sees_the_decisions_of_all_layers_around_it() {
 async fn request_that_is_not_charged_has_an_assessment_without_decisions() {
     let shadow = LimitName::from("requests").shadow(true);
     let limits = Limits::builder().limit(shadow, Limit::per_minute(1));
-    let away = Limiter::new(limits.build().unwrap(), Store::new(Fate::Away));
+    let away = Limiter::new(limits.build().unwrap(), Store::new(Fate::NoReply));
     let rule = || Rule::new("requests", ClientIp::peer());
     let of = |limiter: Limiter| RateLimitLayer::with_limiter(limiter);
     let ours = || of(limiter(&ManualClock::default()));

@@ -80,7 +80,7 @@ async fn statuses_of(backend: impl Backend, rule: Rule) -> [u16; 3] {
 }
 
 async fn statuses(rule: Rule) -> [u16; 3] {
-    statuses_of(FailurePolicy::new(Store::new(Fate::Away)), rule).await
+    statuses_of(FailurePolicy::new(Store::new(Fate::NoReply)), rule).await
 }
 
 #[tokio::test]
@@ -117,9 +117,9 @@ async fn correction_that_passes_without_the_store_is_not_given_back_there() {
     let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     let assessment = assessed(&layer, from_ip(IP)).await.unwrap();
     let assessed = assessment.of("requests").unwrap();
-    store.becomes(Fate::Away);
+    store.set_fate(Fate::NoReply);
     assessed.settle(50).await.unwrap();
-    store.becomes(Fate::Works);
+    store.set_fate(Fate::Works);
     assessed.settle(30).await.unwrap();
     let left = bucket(&limiter, "requests", "everyone").await.remaining();
     assert_eq!(left, Some(70));
@@ -174,7 +174,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let limits = shadow_limits(Limit::BLOCKED).shadow(true);
-            let layer = if is_broken { shadow_layer(&limits, Store::new(Fate::Away)) } else { shadow_layer(&limits, MemoryBackend::new()) };
+            let layer = if is_broken { shadow_layer(&limits, Store::new(Fate::NoReply)) } else { shadow_layer(&limits, MemoryBackend::new()) };
             for (account, cost) in requests {
                 let request = shadow_request(account, cost);
                 let response = layer.layer(Hello).oneshot(request).await.unwrap();

@@ -224,7 +224,7 @@ pub(crate) mod tonic_client {
     #[tokio::test]
     async fn other_reasons_have_codes_of_their_own() {
         let limits = Limits::builder().limit("requests", Limit::per_minute(1));
-        let away = Limiter::new(limits.build().unwrap(), Store::new(Fate::Away));
+        let away = Limiter::new(limits.build().unwrap(), Store::new(Fate::NoReply));
         let status = refusal_by(layer(&away)).await;
         assert_eq!(status.code(), Code::Unavailable);
         assert_eq!(

@@ -8,6 +8,7 @@ mod failures;
 mod fields;
 mod grpc;
 mod grpc_web;
+mod guide;
 mod ids;
 #[cfg(feature = "axum")]
 mod limit_from;

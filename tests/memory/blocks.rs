@@ -152,7 +152,7 @@ async fn cache_remembers_blocks_until_they_are_lifted_through_it() {
     assert!(left > Some(3 * HOUR / 2), "{left:?}");
     ours.unblock("unpaid", "7").await.unwrap();
     assert!(ask(&ours, "7").await.allowed());
-    store.becomes(Fate::Away);
+    store.set_fate(Fate::NoReply);
     assert!(ours.block("unpaid", "7", HOUR).await.is_err());
 }
 
@@ -162,11 +162,11 @@ async fn block_that_cannot_be_told_to_others_is_an_error() {
     let (clock, store) = (ManualClock::default(), Store::default());
     let limiter = limiter(&clock, tollgate::backend::FailurePolicy::new(store.clone()));
     limiter.block("unpaid", "7", HOUR).await.unwrap();
-    store.becomes(Fate::Away);
+    store.set_fate(Fate::NoReply);
     let error = limiter.block("unpaid", "9", HOUR).await.unwrap_err();
     assert!(matches!(error, LimiterError::Backend(_)), "{error}");
     assert!(limiter.unblock("unpaid", "7").await.is_err());
-    store.becomes(Fate::Works);
+    store.set_fate(Fate::Works);
     tokio::time::advance(Duration::from_secs(2)).await;
     assert!(!ask(&limiter, "7").await.allowed());
     assert!(ask(&limiter, "9").await.allowed());

@@ -94,7 +94,7 @@ async fn denied_client_costs_the_store_one_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn denial_is_one_of_at_least_the_same_cost() {
+async fn cached_denial_applies_to_equal_or_higher_costs() {
     let store = Store::default();
     let limiter = cached(&store, None);
     assert!(spend(&limiter, one().cost(7)).await.allowed());
@@ -113,9 +113,9 @@ async fn denial_ends_when_the_store_has_said_even_if_its_answer_is_late() {
     let store = Store::default();
     let limiter = cached(&store, None);
     assert!(spend(&limiter, one().cost(10)).await.allowed());
-    store.becomes(Fate::Takes(400 * MS));
+    store.set_fate(Fate::Takes(400 * MS));
     assert!(!spend(&limiter, one()).await.allowed());
-    store.becomes(Fate::Works);
+    store.set_fate(Fate::Works);
     let denied = spend(&limiter, one()).await;
     assert_eq!(
         (denied.source(), denied.retry_after()),
@@ -156,15 +156,15 @@ async fn denial_from_before_a_refund_does_not_outlive_it() {
         let store = Store::default();
         let limiter = cached(&store, None);
         assert!(spend(&limiter, one().cost(10)).await.allowed());
-        store.becomes(Fate::Takes(answered * MS));
+        store.set_fate(Fate::Takes(answered * MS));
         let denied = async { assert!(!spend(&limiter, one()).await.allowed()) };
         let refund = async {
             sleep(10 * MS).await;
-            store.becomes(Fate::Decides(20 * MS));
+            store.set_fate(Fate::Decides(20 * MS));
             refund(&limiter, one()).await;
         };
         join(denied, refund).await;
-        store.becomes(Fate::Works);
+        store.set_fate(Fate::Works);
         assert!(spend(&limiter, one()).await.allowed(), "{answered}");
     }
 }
@@ -176,15 +176,15 @@ async fn denial_from_within_a_refund_does_not_outlive_it() {
         let store = Store::default();
         let limiter = cached(&store, None);
         assert!(spend(&limiter, one().cost(10)).await.allowed());
-        store.becomes(Fate::Decides(50 * MS));
+        store.set_fate(Fate::Decides(50 * MS));
         let refund = async { assert!(refund(&limiter, one()).await.refunded()) };
         let denied = async {
             sleep(10 * MS).await;
-            store.becomes(Fate::Takes(answered * MS));
+            store.set_fate(Fate::Takes(answered * MS));
             assert!(!spend(&limiter, one()).await.allowed());
         };
         join(refund, denied).await;
-        store.becomes(Fate::Works);
+        store.set_fate(Fate::Works);
         assert!(spend(&limiter, one()).await.allowed(), "{answered}");
     }
 }
@@ -194,9 +194,9 @@ async fn refund_whose_caller_leaves_forgets_the_denial() {
     let store = Store::default();
     let limiter = cached(&store, Limit::per_day(10));
     use_up(&limiter).await;
-    store.becomes(Fate::Takes(SECOND));
+    store.set_fate(Fate::Takes(SECOND));
     assert!(timeout(MS, limiter.refund(&one())).await.is_err());
-    store.becomes(Fate::Works);
+    store.set_fate(Fate::Works);
     assert!(spend(&limiter, one()).await.allowed(), "it was made");
 }
 
@@ -253,9 +253,9 @@ async fn denial_by_a_batch_that_is_denied_does_not_outlive_it() {
                 assert!(decided.map_or(fails, |decided| !decided.allowed()));
             };
             let denied = async {
-                store.becomes(Fate::Takes(answered * MS));
+                store.set_fate(Fate::Takes(answered * MS));
                 let call = spend(&limiter, client_of_other());
-                let (denied, ()) = join(call, async { store.becomes(Fate::Works) }).await;
+                let (denied, ()) = join(call, async { store.set_fate(Fate::Works) }).await;
                 assert!(!denied.allowed());
             };
             join(batch, denied).await;
@@ -392,7 +392,7 @@ fn other_tiers(store: &Store) -> Limiter {
 }
 
 #[tokio::test(start_paused = true)]
-async fn by_another_clock_the_store_decides_everything() {
+async fn custom_clock_disables_cached_denials() {
     let store = Store::default();
     let limiter = cached(&store, None).with_clock(TokioClock::default());
     assert!(spend(&limiter, one().cost(10)).await.allowed());

@@ -192,9 +192,9 @@ async fn admitted(fates: &[Fate]) -> usize {
     let limiter = limiter(FailurePolicy::new(store.clone()));
     let mut admitted = passed(&limiter, "local", 3).await;
     for fate in fates {
-        store.becomes(*fate);
+        store.set_fate(*fate);
         admitted += passed(&limiter, "local", 8).await;
-        store.becomes(Fate::Works);
+        store.set_fate(Fate::Works);
         until_probed().await;
         admitted += passed(&limiter, "local", 1).await;
     }
@@ -203,11 +203,14 @@ async fn admitted(fates: &[Fate]) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn all_outages_together_admit_one_more_burst() {
-    let lost = [Fate::Fails, Fate::Away, Fate::Hangs];
+    let lost = [Fate::Fails, Fate::NoReply, Fate::Hangs];
     assert_eq!(admitted(&lost).await, 20);
     assert_eq!(admitted(&[lost, lost].concat()).await, 20);
     // Before the breaker opens, the store charges five requests without saying so, which are charged here as well.
-    assert_eq!(admitted(&[Fate::Forgets, Fate::Stumbles]).await, 15);
+    assert_eq!(
+        admitted(&[Fate::AppliesThenErrors, Fate::FailsEveryFourth]).await,
+        15
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,7 +218,7 @@ async fn refund_goes_to_whoever_made_the_charge() {
     let store = Store::default();
     let limiter = limiter(FailurePolicy::new(store.clone()));
     let [at_store, late] = receipts(&spend(&limiter, one("local").cost(5)).await);
-    store.becomes(Fate::Fails);
+    store.set_fate(Fate::Fails);
     let [local, again] = receipts(&spend(&limiter, one("local").cost(7)).await);
     assert!(local.is_local() && !at_store.is_local());
 
@@ -225,7 +228,7 @@ async fn refund_goes_to_whoever_made_the_charge() {
     assert!(refunded.refunded() && refunded.source() == Source::Local);
     assert_eq!(refunded.remaining(), Some(10));
 
-    store.becomes(Fate::Works);
+    store.set_fate(Fate::Works);
     until_probed().await;
     let refunded = refund(&limiter, one("local").of_receipt(&again)).await;
     assert!(
@@ -247,7 +250,7 @@ async fn refunds_of_both_kinds_in_one_batch() {
         .await
         .receipt()
         .unwrap();
-    store.becomes(Fate::Fails);
+    store.set_fate(Fate::Fails);
     let local = spend(&limiter, one("local").cost(4))
         .await
         .receipt()
@@ -263,7 +266,7 @@ async fn refunds_of_both_kinds_in_one_batch() {
         "not done by half"
     );
 
-    store.becomes(Fate::Works);
+    store.set_fate(Fate::Works);
     until_probed().await;
     let refunded = limiter.refund_batch(&both).await.unwrap();
     let members = refunded.members().iter();
@@ -284,12 +287,12 @@ async fn refund_or_reset_that_does_not_reach_the_store_is_an_error() {
     let store = Store::default();
     let limiter = limiter(FailurePolicy::new(store.clone()));
     passed(&limiter, "local", 4).await;
-    for fate in [Fate::Fails, Fate::Away, Fate::Hangs] {
-        store.becomes(fate);
+    for fate in [Fate::Fails, Fate::NoReply, Fate::Hangs] {
+        store.set_fate(fate);
         assert!(limiter.refund(&one("local")).await.is_err());
         assert!(limiter.reset(&[one("local")]).await.is_err());
     }
-    store.becomes(Fate::Works);
+    store.set_fate(Fate::Works);
     until_probed().await;
     assert_eq!(
         limiter.peek(&one("local")).await.unwrap().remaining(),
@@ -306,7 +309,7 @@ async fn local_permits_are_renewed_and_released_locally() {
     let local = spend().await.receipt().unwrap();
     assert!(spend().await.allowed() && !spend().await.allowed());
 
-    store.becomes(Fate::Works);
+    store.set_fate(Fate::Works);
     until_probed().await;
     let at_store = spend().await.receipt().unwrap();
     let both = [permit.of_receipt(&local), permit.of_receipt(&at_store)];
@@ -336,11 +339,11 @@ async fn work_that_has_begun_locally_goes_on() {
     let limiter = limiter.with_clock(TokioClock::default());
     let permits = limiter.limit("permits").unwrap();
     let permit = permits.enter("client").await.unwrap().unwrap();
-    store.becomes(Fate::Works);
+    store.set_fate(Fate::Works);
     sleep(Duration::from_secs(100)).await;
     let at_store = permits.enter("client").await.unwrap().unwrap();
     assert!(permit.is_held());
-    store.becomes(Fate::Fails);
+    store.set_fate(Fate::Fails);
     sleep(Duration::from_secs(15)).await;
     assert!(
         permit.is_held() && at_store.is_held(),
@@ -374,7 +377,7 @@ async fn peek_shows_the_local_bucket_meanwhile() {
     let store = Store::default();
     let limiter = limiter(FailurePolicy::new(store.clone()));
     passed(&limiter, "local", 3).await;
-    store.becomes(Fate::Fails);
+    store.set_fate(Fate::Fails);
     passed(&limiter, "local", 1).await;
     let peeked = limiter.peek(&one("local")).await.unwrap();
     assert_eq!(

@@ -72,7 +72,7 @@ fn one() -> Transaction<'static> {
 /// Makes a process hold ten units, after two that the store decides.
 async fn leased(store: &Store) -> Limiter {
     let limiter = process(store);
-    store.becomes(SOON);
+    store.set_fate(SOON);
     for _ in 0..2 {
         assert_eq!(spend(&limiter, one()).await.source(), Source::Store);
     }
@@ -216,13 +216,13 @@ async fn close_waits_for_what_is_under_way() {
     let store = Store::new(SOON);
     let limiter = process(&store);
     spend(&limiter, one()).await;
-    store.becomes(Fate::Takes(500 * MS));
+    store.set_fate(Fate::Takes(500 * MS));
     let second = limiter.clone();
     assert!(
         timeout(MS, spend(&second, one())).await.is_err(),
         "the caller leaves"
     );
-    store.becomes(SOON);
+    store.set_fate(SOON);
     limiter.close().await.unwrap();
     assert_eq!(left(&store, "leased").await, 98);
 }
@@ -231,7 +231,7 @@ async fn close_waits_for_what_is_under_way() {
 async fn close_says_if_the_store_does_not_answer() {
     let store = Store::default();
     let limiter = leased(&store).await;
-    store.becomes(Fate::Fails);
+    store.set_fate(Fate::Fails);
     assert!(limiter.close().await.is_err());
 }
 
@@ -310,10 +310,10 @@ async fn charge_of_unknown_outcome_is_neither_handed_out_nor_refunded() {
     let store = Store::new(SOON);
     let limiter = process(&store);
     spend(&limiter, one()).await;
-    store.becomes(Fate::Forgets);
+    store.set_fate(Fate::AppliesThenErrors);
     assert!(limiter.spend(&one()).await.is_err());
     sleep(MS).await;
-    store.becomes(SOON);
+    store.set_fate(SOON);
     assert_eq!(left(&store, "leased").await, 88, "all is charged");
     assert_eq!(spend(&limiter, one()).await.source(), Source::Store);
     sleep(2 * MS).await;
@@ -357,9 +357,9 @@ async fn charge_that_comes_after_the_limit_has_changed_is_not_handed_out() {
     let store = Store::new(SOON);
     let limiter = process(&store);
     spend(&limiter, one()).await;
-    store.becomes(Fate::Takes(100 * MS));
+    store.set_fate(Fate::Takes(100 * MS));
     spend(&limiter, one()).await;
-    store.becomes(SOON);
+    store.set_fate(SOON);
     let smaller = Limit::per_minute(60).burst(50);
     limiter.reload(limits_of(smaller)).unwrap();
     spend(&limiter, one()).await;
@@ -368,7 +368,7 @@ async fn charge_that_comes_after_the_limit_has_changed_is_not_handed_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn by_another_clock_the_store_decides_everything() {
+async fn custom_clock_disables_leases() {
     let store = Store::new(SOON);
     let limiter = process(&store).with_clock(TokioClock::default());
     for _ in 0..5 {
@@ -389,7 +389,7 @@ async fn held_units_are_spent_while_the_store_does_not_answer() {
         spend(&limiter, one()).await;
     }
     sleep(2 * MS).await;
-    store.becomes(Fate::Away);
+    store.set_fate(Fate::NoReply);
     for _ in 0..9 {
         spend(&limiter, Transaction::new("other", "client")).await;
     }

@@ -63,7 +63,7 @@ impl Backend for WithBreaker {
 
 #[tokio::test(start_paused = true)]
 async fn store_with_a_breaker_of_its_own_is_always_asked() {
-    let store = Store::new(Fate::Away);
+    let store = Store::new(Fate::NoReply);
     let limiter = limiter(FailurePolicy::new(WithBreaker(store.clone())));
     passed(&limiter, "local", 100).await;
     assert_eq!(store.calls(), 100);
@@ -72,7 +72,7 @@ async fn store_with_a_breaker_of_its_own_is_always_asked() {
         Some(true),
         "the process decides without it"
     );
-    store.becomes(Fate::Takes(DEADLINE * 2));
+    store.set_fate(Fate::Takes(DEADLINE * 2));
     assert_eq!(spend(&limiter, one("local")).await.source(), Source::Local);
 }
 
@@ -194,7 +194,7 @@ async fn callers_that_leave_do_not_count_against_a_store_that_answers() {
         assert!(timeout(MS, limiter.spend(&one("local"))).await.is_err());
     }
     sleep(DEADLINE * 2).await;
-    store.becomes(Fate::Works);
+    store.set_fate(Fate::Works);
     let peeked = limiter.peek(&one("local")).await.unwrap();
     assert_eq!(
         (peeked.source(), peeked.remaining()),
@@ -220,7 +220,7 @@ async fn decisions_wait_for_a_place_within_their_deadline() {
     let by_store = decided.iter().filter(|decision| decision.limited());
     assert_eq!((by_store.count(), store.calls()), (8192, 10_000));
     let (log, _guard) = Log::capture();
-    store.becomes(Fate::Hangs);
+    store.set_fate(Fate::Hangs);
     all(&limiter, "allow", 4097).await;
     assert_eq!(log.count("without it"), 0, "{log:?}");
 }
@@ -232,14 +232,14 @@ async fn nothing_happens_before_a_decision_is_awaited() {
     for _ in 0..9 {
         assert!(limiter.try_spend(&one("local")).is_none());
     }
-    store.becomes(Fate::Away);
+    store.set_fate(Fate::NoReply);
     passed(&limiter, "allow", 5).await;
     advance(100 * MS).await;
     store.calls();
     for _ in 0..9 {
         assert!(limiter.try_spend(&one("local")).is_none(), "a probe is due");
     }
-    store.becomes(Fate::Works);
+    store.set_fate(Fate::Works);
     assert_eq!(spend(&limiter, one("local")).await.remaining(), Some(9));
     assert_eq!(store.calls(), 1);
 }
@@ -263,7 +263,7 @@ async fn outage_is_logged_with_its_reason_and_shown() {
     let limiter = limiter(FailurePolicy::new(store.clone()));
     passed(&limiter, "local", 3).await;
     assert_eq!(limiter.stats().is_open, Some(false));
-    store.becomes(Fate::Hangs);
+    store.set_fate(Fate::Hangs);
     passed(&limiter, "local", 50).await;
     assert_eq!(
         log.count("does not answer: deciding without it error=it has not answered within"),
@@ -271,7 +271,7 @@ async fn outage_is_logged_with_its_reason_and_shown() {
         "{log:?}"
     );
     assert_eq!(limiter.stats().is_open, Some(true));
-    store.becomes(Fate::Works);
+    store.set_fate(Fate::Works);
     until_probed().await;
     passed(&limiter, "local", 3).await;
     assert_eq!(limiter.stats().is_open, Some(false));
@@ -298,7 +298,7 @@ async fn refund_is_no_reason_to_say_that_the_store_answers_again() {
 #[tokio::test(start_paused = true)]
 async fn broken_bucket_is_decided_locally_and_counts_as_an_answer() {
     let (log, _guard) = Log::capture();
-    let store = Store::new(Fate::Breaks);
+    let store = Store::new(Fate::CorruptBucket);
     let limiter = limiter(FailurePolicy::new(store.clone()));
     assert_eq!(passed(&limiter, "local", 100).await, 10);
     assert_eq!((store.calls(), limiter.stats().is_open), (100, Some(false)));
@@ -324,9 +324,9 @@ async fn subscriber_may_call_the_limiter_whenever_something_is_logged() {
         std::io::sink()
     });
     let _guard = tracing::subscriber::set_default(subscriber.finish());
-    store.becomes(Fate::Away);
+    store.set_fate(Fate::NoReply);
     passed(&limiter, "local", 9).await;
-    store.becomes(Fate::Works);
+    store.set_fate(Fate::Works);
     until_probed().await;
     passed(&limiter, "local", 9).await;
     assert_eq!(calls.load(Ordering::SeqCst), 2);

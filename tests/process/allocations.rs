@@ -63,7 +63,7 @@ fn allocations<T>(mut run: impl FnMut() -> T) -> u64 {
 }
 
 #[test]
-fn counting_counts() {
+fn allocation_counter_detects_allocations() {
     assert_eq!(allocations(|| Box::new(1)), 100);
 }
 

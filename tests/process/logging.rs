@@ -75,7 +75,7 @@ async fn server_that_hides_its_peers_is_told_once_whatever_becomes_of_requests()
 }
 
 #[tokio::test]
-async fn id_that_the_server_makes_wrongly_is_told_to_nobody_but_what_is_wrong_is() {
+async fn malformed_server_id_is_logged_without_its_value() {
     let (log, _guard) = Log::capture();
     let name = LimitName::new("l", 1, IdFormat::RegId);
     let limits = Limits::builder()
@@ -261,7 +261,7 @@ async fn redacted_ids_stand_in_no_event() {
         log.count("its value is not an id in the format regId") > 0,
         "{log:?}"
     );
-    for fate in [Fate::Fails, Fate::Away, Fate::Forgets] {
+    for fate in [Fate::Fails, Fate::NoReply, Fate::AppliesThenErrors] {
         let failing = Limiter::new(limits.clone(), Store::new(fate));
         send_all(&failing).await;
         ask_all(&failing).await;

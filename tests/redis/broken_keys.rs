@@ -157,7 +157,7 @@ fn ways(round: usize) -> Vec<Vec<Vec<String>>> {
 }
 
 #[tokio::test]
-async fn value_that_is_not_a_bucket_is_an_error_of_its_own_requests() {
+async fn corrupt_bucket_is_an_error_of_its_own_requests() {
     let server = Server::start();
     let limiter = Limiter::new(built(false), connect(server.url()).await);
     let mut round = 0;
@@ -187,7 +187,7 @@ async fn value_that_is_not_a_bucket_is_an_error_of_its_own_requests() {
 }
 
 #[tokio::test]
-async fn value_that_is_not_a_bucket_makes_nobody_else_local() {
+async fn corrupt_bucket_affects_only_its_own_client() {
     let server = Server::start();
     let (log, _guard) = Log::capture();
     let policy = FailurePolicy::new(connect(server.url()).await).deadline(TIMEOUT);

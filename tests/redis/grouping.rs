@@ -58,7 +58,7 @@ fn spend<'a>(limiter: &'a Limiter, id: &'a str) -> Call<'a> {
     async move { limiter.spend_batch(&[Transaction::new("five", id)]).await }.boxed()
 }
 
-/// A batch of two buckets, which is no spend like others.
+/// A batch of two buckets, which cannot join a group of single spends.
 fn pair<'a>(limiter: &'a Limiter, ids: [&'a str; 2]) -> Call<'a> {
     async move {
         let batch = ids.map(|id| Transaction::new("five", id));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{
     Limit, Limiter, Limits, Transaction, backend::Backend, clock::ManualClock, quota::Per,
-    testing::history::Random,
+    testing::random::Random,
 };
 
 use crate::{CLUSTER, SERVER, connect};

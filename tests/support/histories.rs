@@ -10,6 +10,8 @@ use std::{
 };
 
 use tokio::task::JoinSet;
+#[cfg(feature = "zones")]
+use tollgate::testing::random::Random;
 use tollgate::{
     Limit,
     backend::Backend,

@@ -27,19 +27,19 @@ pub(crate) enum Fate {
     /// It does nothing, and the error says so.
     Fails,
     /// It does nothing, and the error leaves that open.
-    Away,
+    NoReply,
     /// It never answers.
     Hangs,
     /// It decides, but its answer is lost.
-    Forgets,
+    AppliesThenErrors,
     /// It decides, and answers after this time.
     Takes(Duration),
     /// It decides after this time.
     Decides(Duration),
     /// It fails on every fourth call.
-    Stumbles,
+    FailsEveryFourth,
     /// A value of the bucket is broken.
-    Breaks,
+    CorruptBucket,
 }
 
 /// A store for which callers have to wait, by tokio's clock. Clones are the same store.
@@ -57,12 +57,12 @@ struct StoreState {
 impl Store {
     pub(crate) fn new(fate: Fate) -> Self {
         let store = Self::default();
-        store.becomes(fate);
+        store.set_fate(fate);
         store
     }
 
     /// Sets what happens to calls from now on.
-    pub(crate) fn becomes(&self, fate: Fate) {
+    pub(crate) fn set_fate(&self, fate: Fate) {
         *self.0.fate.lock().unwrap() = fate;
     }
 
@@ -89,9 +89,9 @@ impl Backend for Store {
         let fate = *self.0.fate.lock().unwrap();
         match fate {
             Fate::Fails => return Err(BackendError::not_done("lost")),
-            Fate::Away => return Err(BackendError::unavailable("no answer")),
+            Fate::NoReply => return Err(BackendError::unavailable("no answer")),
             Fate::Hangs => pending().await,
-            Fate::Forgets => {
+            Fate::AppliesThenErrors => {
                 decided().await?;
                 yield_now().await;
                 return Err(BackendError::unavailable("forgotten"));
@@ -102,11 +102,13 @@ impl Backend for Store {
                 return decided;
             }
             Fate::Decides(time) => sleep(time).await,
-            Fate::Stumbles if calls.is_multiple_of(4) => {
+            Fate::FailsEveryFourth if calls.is_multiple_of(4) => {
                 return Err(BackendError::unavailable("late"));
             }
-            Fate::Works | Fate::Stumbles => {}
-            Fate::Breaks => return Err(BackendError::Undecidable("WRONGTYPE of 7:client".into())),
+            Fate::Works | Fate::FailsEveryFourth => {}
+            Fate::CorruptBucket => {
+                return Err(BackendError::Undecidable("WRONGTYPE of 7:client".into()));
+            }
         }
         decided().await
     }

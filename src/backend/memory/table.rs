@@ -363,7 +363,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::testing::history::Random;
+    use crate::testing::random::Random;
 
     /// A third of the fingerprints are at the end, so that the entries after the last home do not suffice.
     #[test]

@@ -14,14 +14,14 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
-use tollgate::pace::PaceLayer;
+use tollgate::{pace::PaceLayer, testing::random::Random};
 use tower::{Layer, ServiceExt, service_fn};
 
 use super::{
     SECOND, Way, ms, request,
     simulated::{BEGINNING, World},
 };
-use crate::support::scale::{Random, scaled};
+use crate::support::scale::scaled;
 
 /// By how much a server's seconds begin earlier than those of the client.
 const AHEAD: Duration = ms(480);

@@ -13,11 +13,11 @@ use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
 use tokio::{task::JoinSet, time::Instant};
-use tollgate::pace::PaceLayer;
+use tollgate::{pace::PaceLayer, testing::random::Random};
 use tower::{Layer, ServiceExt, service_fn};
 
 use super::{SECOND, Script, Server, held_after, request};
-use crate::support::scale::{Random, scaled};
+use crate::support::scale::scaled;
 
 /// The fields of a response that are read.
 const FIELDS: [&str; 15] = [

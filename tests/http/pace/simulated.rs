@@ -14,12 +14,12 @@ use tokio::{
 };
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::TokioClock, key::Everyone,
-    pace::PaceLayer, response::Headers,
+    pace::PaceLayer, response::Headers, testing::random::Random,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
 use super::{Way, ms, request};
-use crate::support::{Hello, scale::Random};
+use crate::support::Hello;
 
 /// The server's time at the beginning, which is not that of the client.
 pub(super) const BEGINNING: Duration = Duration::from_secs(1_767_225_600);

@@ -151,7 +151,7 @@ fn only_what_is_asked_for_is_a_request() {
 fn fallback_is_counted_with_any_share() {
     for processes in [1, 2] {
         let counted = counted(async {
-            let policy = FailurePolicy::new(Store::new(Fate::Away)).fleet(processes);
+            let policy = FailurePolicy::new(Store::new(Fate::NoReply)).fleet(processes);
             let limiter = limiter(policy);
             for _ in 0..3 {
                 let decided = limiter.spend(&Transaction::new("one", "a")).await.unwrap();
@@ -190,7 +190,7 @@ fn utilization_is_not_of_what_a_share_leaves() {
         asked["override.utilization one"], 1,
         "only of those with an override"
     );
-    let policy = FailurePolicy::new(Store::new(Fate::Away)).fleet(4);
+    let policy = FailurePolicy::new(Store::new(Fate::NoReply)).fleet(4);
     let alone = counted(spend(Limiter::new(limits(), policy)));
     assert_eq!(alone["requests one fallback_acquired"], 2);
     assert!(!alone.contains_key("override.utilization one"));

@@ -164,13 +164,13 @@ async fn span_of_a_request_says_what_was_decided() {
 #[tokio::test(start_paused = true)]
 async fn breaker_and_what_is_decided_meanwhile_are_events() {
     let (trace, _guard) = Trace::capture();
-    let store = Store::new(Fate::Away);
+    let store = Store::new(Fate::NoReply);
     let limiter = limiter(&limits(), FailurePolicy::new(store.clone()));
     let alice = Transaction::new("two", "alice");
     for _ in 0..6 {
         limiter.spend(&alice).await.unwrap();
     }
-    store.becomes(Fate::Works);
+    store.set_fate(Fate::Works);
     tokio::time::advance(Duration::from_secs(1)).await;
     limiter
         .spend(&Transaction::new("two", "bob"))

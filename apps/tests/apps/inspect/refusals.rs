@@ -44,7 +44,7 @@ async fn mistakes_are_told_with_what_to_change() {
 
 #[tokio::test]
 async fn store_that_is_away_is_told() {
-    let limiter = Limiter::new(limits().build().unwrap(), Store::new(Fate::Away));
+    let limiter = Limiter::new(limits().build().unwrap(), Store::new(Fate::NoReply));
     let admin = Admin::of(limiter).await;
     for method in [Method::GET, Method::DELETE] {
         for path in ["/buckets/any/x", "/buckets/tiers/x"] {

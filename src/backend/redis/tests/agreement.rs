@@ -27,39 +27,10 @@ use crate::{
     id::IdFormat,
     limit::{Limit, LimitName, Limits},
     quota::{Per, Quota, UtcOffset},
+    testing::random::Random,
     tiers::{Tier, Tiers},
     transaction::{LimitKey, Mode, Operation},
 };
-
-/// A generator of numbers, by Vigna's SplitMix.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    fn cost(&mut self, end: u64) -> u32 {
-        u32::try_from(self.below(end)).unwrap()
-    }
-
-    fn pick<'a, T>(&mut self, list: &'a [T]) -> &'a T {
-        let index = usize::try_from(self.below(list.len() as u64)).unwrap();
-        &list[index]
-    }
-
-    fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-}
 
 /// The versions of each limit. Versions of one limit share their buckets.
 fn limits() -> Vec<Vec<Limit>> {
@@ -226,7 +197,7 @@ fn draw<'a>(
             Algorithm::Tiers(_) => 12,
             _ => 5,
         };
-        let mut cost = random.cost(most);
+        let mut cost = u32::try_from(random.below(most)).unwrap();
         if verb == Verb::Debit && random.one_in(300) {
             cost = u32::MAX;
         }
@@ -240,7 +211,7 @@ fn draw<'a>(
         if let (Algorithm::Tiers(_), Operation::Spend | Operation::Check | Operation::Peek) =
             (algorithm, operation)
         {
-            ask.min_cost = 1 + random.cost(u64::from(cost.max(1)));
+            ask.min_cost = 1 + random.units(0, cost.max(1) - 1);
         }
         let is_new = !members.iter().any(|(of, to, ..)| (*of, *to) == (limit, id));
         let asked = match operation {
