@@ -10,8 +10,6 @@ use std::{
 };
 
 use tokio::task::JoinSet;
-#[cfg(feature = "zones")]
-use tollgate::testing::random::Random;
 use tollgate::{
     Limit,
     backend::Backend,
@@ -89,7 +87,7 @@ const CHANGES: [(&str, &str); 15] = [
 /// Runs as many short histories around each change of clocks. The limit changes from one period to another, too.
 #[cfg(feature = "zones")]
 pub(crate) async fn agree_on_zones(backend: impl Backend, histories: u64) {
-    use tollgate::testing::history::Random;
+    use tollgate::testing::random::Random;
 
     const QUARTER: u64 = 15 * 60_000_000;
 
