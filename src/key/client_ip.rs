@@ -10,7 +10,7 @@ use super::{
     proxies::{Address, Custom, Proxies},
     ranges::{ProxiesError, Ranges},
 };
-use crate::id::{Id, IdFormat, masked, network};
+use crate::id::{Id, IdFormat, canonical_ip, masked, network};
 
 /// The leading bits of an IPv6 address that a subscriber cannot choose.
 const SUBSCRIBER: u8 = 64;
@@ -71,6 +71,23 @@ impl ClientIp {
     pub fn exact(mut self) -> Self {
         self.is_exact = true;
         self
+    }
+
+    /// The id of an address, for code without requests: that of an IPv6 address is the first one of its /64.
+    ///
+    /// ```
+    /// use tollgate::ClientIp;
+    ///
+    /// let id = ClientIp::id("2001:db8:1:2:3:4:5:6".parse()?);
+    /// assert_eq!(id.as_str(), "2001:db8:1:2::");
+    /// # Ok::<_, std::net::AddrParseError>(())
+    /// ```
+    #[must_use]
+    pub fn id(address: IpAddr) -> Id {
+        match canonical_ip(address) {
+            IpAddr::V6(ip) => masked(ip, SUBSCRIBER).into(),
+            ip => ip.into(),
+        }
     }
 
     fn of(address: Address) -> Self {

@@ -122,12 +122,12 @@ impl Assessment {
     /// async fn export(assessment: Assessment, State(exports): State<LimitHandle>, request: Parts) -> Response {
     ///     match exports.admit("alice").await {
     ///         Ok(_) => Response::new(Body::from("an export")),
-    ///         Err(denied) => assessment.refuse(&request, &denied).map(Body::from),
+    ///         Err(denied) => assessment.refuse(&request, &denied),
     ///     }
     /// }
     /// ```
     #[must_use]
-    pub fn refuse(&self, request: &Parts, denied: &NotAdmitted) -> Response<Bytes> {
+    pub fn refuse<B: From<Bytes>>(&self, request: &Parts, denied: &NotAdmitted) -> Response<B> {
         let config = &self.innermost;
         let mut fields = ResponseFields::default();
         if let NotAdmittedBy::Limit { client, decision } = &*denied.0 {
@@ -139,9 +139,10 @@ impl Assessment {
             let now = || config.limiter.time();
             config.headers.write(decided, now, &mut fields);
         }
-        denied.refused(request, |refusal| {
+        let response = denied.refused(request, |refusal| {
             config.responder.respond(refusal, &mut fields)
-        })
+        });
+        response.map(B::from)
     }
 
     /// The decisions on all limits, those of outer layers first, and those of one layer in the order of its rules.

@@ -161,7 +161,7 @@ async fn own_denial_in_a_nested_layer_is_answered_in_the_format_of_the_innermost
     let handler = service_fn(|request: http::Request<Full<bytes::Bytes>>| {
         let (head, _) = request.into_parts();
         let assessment: &Assessment = head.extensions.get().unwrap();
-        let response = assessment.refuse(&head, &denied).map(Full::from);
+        let response = assessment.refuse::<Full<_>>(&head, &denied);
         std::future::ready(Ok::<_, std::convert::Infallible>(response))
     });
     let inner = RateLimitLayer::new(Limit::per_second(9), ClientIp::peer())

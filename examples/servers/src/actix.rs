@@ -8,9 +8,10 @@ use actix_web::{
     middleware::{Next, from_fn},
     web,
 };
-use tollgate::limiter::{LimitHandle, NotAdmitted};
-
-use crate::client::client;
+use tollgate::{
+    ClientIp,
+    limiter::{LimitHandle, NotAdmitted},
+};
 
 async fn limited(
     requests: web::Data<LimitHandle>,
@@ -19,7 +20,7 @@ async fn limited(
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let peer = request.peer_addr();
     let peer = peer.ok_or_else(|| ErrorInternalServerError("no peer address"))?;
-    match requests.admit(&client(peer.ip())).await {
+    match requests.admit(ClientIp::id(peer.ip()).as_str()).await {
         Ok(_) => Ok(next.call(request).await?.map_into_left_body()),
         Err(denied) => Ok(request
             .into_response(refusal(&denied))

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 mod actix;
-mod client;
 mod function;
 mod hyper_server;
 mod oneshot;

@@ -1,13 +1,14 @@
 use std::net::SocketAddr;
 
-use tollgate::limiter::{LimitHandle, NotAdmitted};
+use tollgate::{
+    ClientIp,
+    limiter::{LimitHandle, NotAdmitted},
+};
 use warp::{
     Filter, Rejection, Reply,
     http::{StatusCode, header::RETRY_AFTER},
     reject::{self, Reject},
 };
-
-use crate::client::client;
 
 fn routes(requests: LimitHandle) -> impl Filter<Extract = (impl Reply,)> + Clone {
     limited(requests)
@@ -22,7 +23,7 @@ fn limited(requests: LimitHandle) -> impl Filter<Extract = (), Error = Rejection
         let requests = requests.clone();
         async move {
             let peer = peer.ok_or_else(reject::reject)?;
-            let admitted = requests.admit(&client(peer.ip())).await;
+            let admitted = requests.admit(ClientIp::id(peer.ip()).as_str()).await;
             admitted
                 .map(drop)
                 .map_err(|denied| reject::custom(Denied(denied)))

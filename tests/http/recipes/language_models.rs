@@ -124,7 +124,7 @@ async fn answer(
     // A stand-in for a model, which decides that it searches: no rule of a layer could know that.
     if prompt.contains("search") {
         let admitted = searches.admit(key).await;
-        admitted.map_err(|denied| assessment.refuse(&request, &denied).map(Body::from))?;
+        admitted.map_err(|denied| assessment.refuse(&request, &denied))?;
     }
     // It reads its prompt, and repeats it word by word.
     let words: Vec<_> = prompt.split_inclusive(' ').map(str::to_owned).collect();

@@ -2,7 +2,6 @@ use std::time::Duration;
 
 use axum::{
     Json, Router,
-    body::Body,
     extract::State,
     http::{StatusCode, request::Parts},
     response::{IntoResponse, Response},
@@ -64,8 +63,7 @@ async fn login(
     }
     // Charge first, so that guesses sent at the same time are all counted.
     let admitted = per_user.admit(&user).await;
-    let decision =
-        admitted.map_err(|denied| assessment.refuse(&request, &denied).map(Body::from))?;
+    let decision = admitted.map_err(|denied| assessment.refuse(&request, &denied))?;
     if !is_right(&user, &login.password) {
         return Err((StatusCode::UNAUTHORIZED, "wrong user or password").into_response());
     }
@@ -88,6 +86,7 @@ fn is_right(user: &str, password: &str) -> bool {
 
 use std::net::SocketAddr;
 
+use axum::body::Body;
 use axum::extract::connect_info::MockConnectInfo;
 use http::Request;
 use http_body_util::BodyExt;
