@@ -37,5 +37,4 @@ mod small;
 mod support;
 
 /// Where Cargo puts the examples, next to the folder of the tests.
-#[cfg(feature = "axum")]
 const PROGRAMS: &str = "examples";
