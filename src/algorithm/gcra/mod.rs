@@ -121,7 +121,7 @@ impl Gcra {
     }
 
     /// The number of tokens that come back in each period.
-    #[must_use]
+    #[cfg(feature = "testing")]
     pub(crate) const fn count(&self) -> u32 {
         self.count
     }

@@ -22,7 +22,7 @@ mod utc_offset;
 #[cfg(feature = "zones")]
 mod zone;
 
-pub(crate) use self::{
-    arithmetic::Usage, local_clock::LocalClock, parameters::Quota, per::CalendarUnit,
-};
+#[cfg(feature = "testing")]
+pub(crate) use self::local_clock::LocalClock;
+pub(crate) use self::{arithmetic::Usage, parameters::Quota, per::CalendarUnit};
 pub use self::{per::Per, utc_offset::UtcOffset};

@@ -31,13 +31,13 @@ impl Quota {
     }
 
     /// The most units in a period.
-    #[must_use]
+    #[cfg(feature = "testing")]
     pub(crate) const fn quota(&self) -> u32 {
         self.quota
     }
 
     /// The period.
-    #[must_use]
+    #[cfg(feature = "testing")]
     pub(crate) const fn per(&self) -> Per {
         self.per
     }

@@ -60,7 +60,7 @@ impl Window {
     }
 
     /// The most units within the window.
-    #[must_use]
+    #[cfg(feature = "testing")]
     pub(crate) const fn limit(&self) -> u32 {
         self.limit
     }
