@@ -91,7 +91,7 @@ fn spend_all(limiter: &Limiter) -> JoinSet<u32> {
 
 #[test]
 fn killed_connections_cost_no_decision_and_no_charge() {
-    // A decision is tried once more on a fresh connection, which is let alone.
+    // A decision is tried once more on a fresh connection, which nothing disturbs.
     const KILL: &str = "SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity \
         WHERE application_name = 'killed' AND backend_start < clock_timestamp() - interval '500 ms' \
         AND state <> 'idle' LIMIT 1) AS one";
