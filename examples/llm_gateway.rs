@@ -45,7 +45,7 @@ const MAX_BODY: usize = 1024 * 1024;
 /// Reserved for an answer whose call does not say how long it may be.
 const MAX_TOKENS: u32 = 500;
 
-/// What a request asks for, in the request's extensions.
+/// The question of a request, which is in its extensions.
 #[derive(Clone)]
 struct Call {
     key: &'static str,

@@ -238,7 +238,7 @@ impl Worker {
             .collect();
         match within(*deadline, connection.run(&statements.commit(&changed))).await {
             Ok(_) => Ok((Some(connection), outcomes)),
-            // What is answered does not depend on a transaction that has changed nothing.
+            // The transaction has changed nothing, so the answers hold even if it is not committed.
             Err(_) if changed.is_empty() => Ok((None, outcomes)),
             Err(error) if error.is_certain() => Err(self.rolled_back(connection, error).await),
             Err(error) => {

@@ -17,7 +17,7 @@ use crate::process::{Port, Process, comes_true, new_home};
 /// Longer than any decision on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a crash of the machine loses does not matter here.
+/// The data need not survive a crash of the machine.
 const OPTIONS: [&str; 9] = [
     "fsync=off",
     "listen_addresses=127.0.0.1",

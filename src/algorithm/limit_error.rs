@@ -4,8 +4,8 @@ use thiserror::Error;
 
 use crate::message::debug_is_message;
 
-/// The error for values that no limit can have, or for a text that is not a limit or not a part of one. Its message says what to
-/// change.
+/// The error for values that no limit can have, for a text that is not a limit or not a part of one, and for a limit whose buckets a
+/// backend cannot keep. Its message says what to change.
 ///
 /// ```
 /// use std::time::Duration;

@@ -37,7 +37,7 @@ const WAYS: [&str; 4] = [
 /// Callers, and keys from which each draws.
 const LOADS: [(usize, u64); 3] = [(256, KEYS), (256, 1), (1, KEYS)];
 
-/// What one way has done in one round.
+/// The decisions and times of one way in one round.
 #[derive(Clone, Copy)]
 struct Round {
     per_second: f64,

@@ -24,7 +24,7 @@ const LONE_CALLS: u32 = 2_000;
 
 const SLOTS: usize = 1 << 14;
 
-/// What turns have measured: decisions per second, and the processor time of a decision, in microseconds.
+/// The figures of each turn: decisions per second, and the processor time of a decision, in microseconds.
 #[derive(Default)]
 struct Measured {
     rates: Vec<f64>,
