@@ -1,18 +1,19 @@
 //! A connection on which transactions are made.
 
-use std::{collections::HashMap, mem, time::Duration};
+use std::{future::pending, time::Duration};
 
 use sqlx::{
-    Executor, PgPool, Postgres, Row, ValueRef,
-    pool::PoolConnection,
-    postgres::{PgRow, PgValueFormat, PgValueRef},
+    ConnectOptions, Executor, PgPool, Postgres, Row, pool::PoolConnection, postgres::PgRow,
 };
+use tokio::time::sleep;
 
-use crate::{
-    error::PostgresError,
-    key::BucketName,
-    sql::{Statements, unhex},
-};
+use crate::{error::PostgresError, key::BucketName, sql::Statements};
+
+/// The begin of times that the server sends, in microseconds since the Unix epoch.
+const YEAR_2000: u64 = 946_684_800_000_000;
+
+/// The time for which a pool can take to connect before the reason is looked for.
+const PATIENCE: Duration = Duration::from_millis(10);
 
 /// A connection of a pool. One that is not released is closed, because a transaction can be open on it.
 pub(crate) struct Connection(Option<PoolConnection<Postgres>>);
@@ -29,14 +30,23 @@ pub(crate) struct LockedRows {
 }
 
 impl Connection {
+    /// Takes a connection of a pool. While a server refuses connections, the pool tries again and does not say why. So if it takes
+    /// long, one attempt beside the pool finds the reason.
     pub(crate) async fn acquire(pool: &PgPool) -> Result<Self, PostgresError> {
-        let connection = pool.acquire().await;
-        connection
-            .map(|connection| Self(Some(connection)))
-            .map_err(|error| match PostgresError::of_statement(error) {
-                PostgresError::Lost(error) => PostgresError::Unreachable(error),
-                refused => refused,
-            })
+        let options = pool.connect_options();
+        let attempt = async {
+            sleep(PATIENCE).await;
+            if let Err(error) = options.connect().await {
+                return error;
+            }
+            pending().await
+        };
+        let acquired = tokio::select! {
+            acquired = pool.acquire() => acquired,
+            error = attempt => Err(error),
+        };
+        let acquired = acquired.map_err(|error| PostgresError::of_connecting(error, &options))?;
+        Ok(Self(Some(acquired)))
     }
 
     /// Begins a transaction, and locks the rows of buckets, whose keys are in ascending order.
@@ -53,7 +63,7 @@ impl Connection {
     /// Runs statements, and returns the number in their last row, if there is one.
     pub(crate) async fn run(&mut self, text: &str) -> Result<Option<u64>, PostgresError> {
         let rows = self.rows(text).await?;
-        Ok(rows.last().and_then(|row| number(&value(row, 0)?)))
+        Ok(rows.last().and_then(|row| number(row, 0)))
     }
 
     /// Gives the connection back to its pool.
@@ -76,39 +86,28 @@ impl Drop for Connection {
     }
 }
 
-/// Reads the rows of all buckets. The server can return them in any order.
+/// Reads the rows of all buckets, whose keys are in ascending order. The server can return them in any order.
 fn read_rows(rows: &[PgRow], buckets: &[&BucketName]) -> Option<LockedRows> {
     let mut locked = LockedRows::default();
     let mut read = Vec::with_capacity(rows.len());
     for row in rows {
-        let key = unhex(value(row, 0)?.as_bytes().ok()?)?;
-        let state = unhex(value(row, 1)?.as_bytes().ok()?)?;
-        locked.now = locked.now.max(number(&value(row, 2)?)?);
-        locked.transaction = number(&value(row, 3)?)?;
+        let key: Vec<u8> = row.try_get(0).ok()?;
+        let state: Vec<u8> = row.try_get(1).ok()?;
         read.push((key, state));
+        let time: Vec<u8> = row.try_get(2).ok()?;
+        let time = u64::from_be_bytes(time.try_into().ok()?);
+        locked.now = locked.now.max(time.checked_add(YEAR_2000)?);
+        locked.transaction = number(row, 3)?;
     }
-    let is_ordered = read
-        .iter()
-        .map(|(key, _)| &**key)
-        .eq(buckets.iter().map(|bucket| &*bucket.key));
-    locked.states = if is_ordered {
-        read.into_iter().map(|(_, state)| state).collect()
-    } else {
-        let mut by_key: HashMap<_, _> = read.into_iter().collect();
-        let states = buckets.iter();
-        let states = states.map(|bucket| by_key.get_mut(&*bucket.key).map(mem::take));
-        states.collect::<Option<_>>()?
-    };
-    Some(locked)
+    read.sort_unstable();
+    let keys = read.iter().map(|(key, _)| &**key);
+    let has_all = keys.eq(buckets.iter().map(|bucket| &*bucket.key));
+    locked.states = read.into_iter().map(|(_, state)| state).collect();
+    has_all.then_some(locked)
 }
 
-/// Returns a column of a row that came as text.
-fn value(row: &PgRow, column: usize) -> Option<PgValueRef<'_>> {
-    let value = row.try_get_raw(column).ok()?;
-    let is_text = value.format() == PgValueFormat::Text && !value.is_null();
-    is_text.then_some(value)
-}
-
-fn number(value: &PgValueRef<'_>) -> Option<u64> {
-    value.as_str().ok()?.parse().ok()
+/// Returns a whole number of any type. It came as text.
+fn number(row: &PgRow, column: usize) -> Option<u64> {
+    let number: i64 = row.try_get_unchecked(column).ok()?;
+    number.try_into().ok()
 }

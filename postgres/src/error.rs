@@ -1,5 +1,8 @@
 //! The reasons why PostgreSQL has not decided.
 
+use std::io::ErrorKind;
+
+use sqlx::postgres::PgConnectOptions;
 use thiserror::Error;
 
 /// An error of the server, the connection to it, or the table.
@@ -12,10 +15,16 @@ pub enum PostgresError {
     )]
     Url,
     /// No connection could be made.
-    #[error(
-        "PostgreSQL cannot be reached: check the address, and that the pool has a connection left"
-    )]
-    Unreachable(#[source] sqlx::Error),
+    #[error("PostgreSQL at {address} cannot be reached: {remedy}")]
+    Unreachable {
+        /// The host and the port, or the socket.
+        address: String,
+        /// The reason, and what to change.
+        remedy: &'static str,
+        /// The error of the connection.
+        #[source]
+        source: sqlx::Error,
+    },
     /// The connection was lost.
     #[error("the connection to PostgreSQL was lost")]
     Lost(#[source] sqlx::Error),
@@ -38,7 +47,7 @@ pub enum PostgresError {
     Busy,
     /// The table is not of the right kind.
     #[error(
-        "the table `{0}` is logged where the backend is not `durable()`, or unlogged where it is: change one of them"
+        "the table {0} is logged where the backend is not `durable()`, or unlogged where it is: change one of them"
     )]
     OtherTable(String),
     /// The stored data were not written by this backend.
@@ -56,6 +65,26 @@ impl PostgresError {
             Self::Lost(_) => true,
             Self::Refused { code, .. } => ends_session(code),
             _ => false,
+        }
+    }
+
+    /// Reads an error of a pool that should have connected with these options.
+    pub(crate) fn of_connecting(source: sqlx::Error, options: &PgConnectOptions) -> Self {
+        let remedy = match &source {
+            sqlx::Error::Database(_) => return Self::of_statement(source),
+            sqlx::Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                "it refuses connections: start it, or correct the host and the port"
+            }
+            _ => "check the address, and that the pool has a connection left",
+        };
+        let address = match options.get_socket() {
+            Some(path) => path.display().to_string(),
+            None => format!("{}:{}", options.get_host(), options.get_port()),
+        };
+        Self::Unreachable {
+            address,
+            remedy,
+            source,
         }
     }
 

@@ -1,18 +1,17 @@
 //! Groups of decisions: a queue of batches, and the tasks that decide all waiting batches in one transaction.
 
 use std::{
-    mem,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering::SeqCst},
-    },
+    collections::HashSet,
+    iter, mem,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
-    sync::{self, mpsc, oneshot},
+    sync::oneshot,
+    task::yield_now,
     time::{sleep, timeout},
 };
 use tollgate::{
@@ -37,8 +36,11 @@ const GROUP: usize = 512;
 /// The most batches that wait. A longer queue is useless, because callers have deadlines.
 const MOST_WAITING: usize = 4096;
 
-/// The time for which a task without batches keeps its connection.
+/// The time for which a worker without batches keeps its connection.
 const LINGER: Duration = Duration::from_secs(1);
+
+/// The longest time for which a worker waits for a connection. Logging in can take longer than a decision.
+const LOGIN: Duration = Duration::from_secs(2);
 
 /// The pause before the outcome of a transaction is looked up again.
 const LOOK_UP_PAUSE: Duration = Duration::from_millis(1);
@@ -56,24 +58,27 @@ pub(crate) struct WaitingBatch {
     pub(crate) reply: oneshot::Sender<BatchResult>,
 }
 
-/// The waiting batches, and the number of tasks that decide them.
+impl WaitingBatch {
+    fn keys(&self) -> impl Iterator<Item = &Arc<[u8]>> {
+        self.names.iter().map(|name| &name.key)
+    }
+}
+
+/// The waiting batches, and the workers that decide them.
+#[derive(Default)]
 pub(crate) struct Queue {
-    sender: mpsc::Sender<WaitingBatch>,
-    inbox: sync::Mutex<mpsc::Receiver<WaitingBatch>>,
-    workers: AtomicU32,
+    state: Mutex<QueueState>,
     sweep: Mutex<Sweep>,
 }
 
-impl Default for Queue {
-    fn default() -> Self {
-        let (sender, inbox) = mpsc::channel(MOST_WAITING);
-        Self {
-            sender,
-            inbox: sync::Mutex::new(inbox),
-            workers: AtomicU32::new(0),
-            sweep: Mutex::default(),
-        }
-    }
+#[derive(Default)]
+struct QueueState {
+    batches: Vec<WaitingBatch>,
+    /// The keys of the buckets that are being decided. Another transaction would only wait for their rows.
+    locked: HashSet<Arc<[u8]>>,
+    workers: u32,
+    /// Wakes workers that have nothing to do. The last one has decided most recently, so its connection is warm.
+    idle: Vec<oneshot::Sender<()>>,
 }
 
 impl Queue {
@@ -85,23 +90,44 @@ impl Queue {
     ) -> Result<(), BackendError> {
         let runtime = Handle::try_current();
         let runtime = runtime.map_err(|_| BackendError::not_done(PostgresError::Ended))?;
-        let sent = self.sender.try_send(batch);
-        sent.map_err(|_| BackendError::not_done(PostgresError::Busy))?;
-        if self.counts_one_more() {
+        let mut state = self.state.lock();
+        if state.batches.len() >= MOST_WAITING {
+            return Err(BackendError::not_done(PostgresError::Busy));
+        }
+        // The worker that decides its bucket takes it next.
+        let has_worker = batch.keys().any(|key| state.locked.contains(key));
+        state.batches.push(batch);
+        if !has_worker && !state.wake() && state.workers < CONNECTIONS {
+            state.workers += 1;
             let worker = Worker {
                 queue: Arc::clone(self),
                 settings: Arc::clone(settings),
+                locked: Vec::new(),
                 is_counted: true,
             };
             runtime.spawn(worker.work());
         }
         Ok(())
     }
+}
 
-    /// Counts one more worker, unless there are enough.
-    fn counts_one_more(&self) -> bool {
-        let more = |workers| (workers < CONNECTIONS).then_some(workers + 1);
-        self.workers.fetch_update(SeqCst, SeqCst, more).is_ok()
+impl QueueState {
+    /// Wakes a worker, unless all are deciding or have ended.
+    fn wake(&mut self) -> bool {
+        iter::from_fn(|| self.idle.pop()).any(|idle| idle.send(()).is_ok())
+    }
+
+    /// Takes the batches whose buckets are not locked. A batch does not overtake an earlier one of the same bucket.
+    fn take_group(&mut self) -> Vec<WaitingBatch> {
+        let mut locked = self.locked.clone();
+        let ready = self.batches.extract_if(.., |batch| {
+            let is_locked = batch.keys().any(|key| locked.contains(key));
+            if is_locked {
+                locked.extend(batch.keys().cloned());
+            }
+            !is_locked
+        });
+        ready.take(GROUP).collect()
     }
 }
 
@@ -109,59 +135,76 @@ impl Queue {
 struct Worker {
     queue: Arc<Queue>,
     settings: Arc<Settings>,
+    /// The keys of the buckets that it is deciding.
+    locked: Vec<Arc<[u8]>>,
     is_counted: bool,
 }
 
 /// The worker can be dropped at any await point, because its runtime has ended. Without another worker, the waiting batches fail.
 impl Drop for Worker {
     fn drop(&mut self) {
-        let is_last = self.is_counted && self.queue.workers.fetch_sub(1, SeqCst) == 1;
-        if let Some(mut inbox) = self.queue.inbox.try_lock().ok().filter(|_| is_last) {
-            let left = std::iter::from_fn(|| inbox.try_recv().ok());
+        self.unlock();
+        let mut state = self.queue.state.lock();
+        state.workers -= u32::from(self.is_counted);
+        if state.workers == 0 && self.is_counted {
+            let left = mem::take(&mut state.batches);
             fail(left, PostgresError::Ended, BackendError::not_done);
         }
+        // Batches can have waited for this worker's buckets.
+        state.wake();
     }
 }
 
 impl Worker {
     async fn work(mut self) {
-        let mut kept: Option<Connection> = None;
-        loop {
-            let group = self.next_group().await;
-            if !group.is_empty() {
-                kept = match self.decide(group, kept.take()).await {
-                    Some(connection) => self.sweep(connection).await,
-                    None => None,
-                };
-                continue;
-            }
+        let mut kept = None;
+        while let Some(group) = self.next_group().await {
+            kept = self.decide(group, kept.take()).await;
+            self.unlock();
             if let Some(connection) = kept.take() {
-                connection.release();
+                kept = self.sweep(connection).await;
             }
-            self.queue.workers.fetch_sub(1, SeqCst);
-            self.is_counted = false;
-            // A batch that came in meanwhile has started no other worker.
-            let is_empty = self.queue.sender.capacity() == MOST_WAITING;
-            if is_empty || !self.queue.counts_one_more() {
-                return;
-            }
-            self.is_counted = true;
+        }
+        if let Some(connection) = kept {
+            connection.release();
         }
     }
 
-    /// Returns the waiting batches. It returns none if none have come for a while. Only one worker at a time receives batches.
-    async fn next_group(&self) -> Vec<WaitingBatch> {
-        let mut inbox = self.queue.inbox.lock().await;
-        let mut group = Vec::new();
-        while group.is_empty() {
-            let received = inbox.recv_many(&mut group, GROUP);
-            if timeout(LINGER, received).await.is_err() {
-                break;
+    /// Returns batches, and locks their buckets. The worker has ended if none have come for a while.
+    async fn next_group(&mut self) -> Option<Vec<WaitingBatch>> {
+        let mut has_waited = false;
+        loop {
+            if !self.queue.state.lock().batches.is_empty() {
+                // Lets callers that are ready add their batches, so that these share a transaction.
+                yield_now().await;
             }
-            // Callers that have left are not charged.
-            group.retain(|one| !one.reply.is_closed());
+            let woken = {
+                let mut state = self.queue.state.lock();
+                let group = state.take_group();
+                if !group.is_empty() {
+                    let keys = group.iter().flat_map(WaitingBatch::keys);
+                    self.locked = keys.cloned().collect();
+                    state.locked.extend(self.locked.iter().cloned());
+                    return Some(group);
+                }
+                if has_waited {
+                    state.workers -= 1;
+                    self.is_counted = false;
+                    return None;
+                }
+                let (wake, woken) = oneshot::channel();
+                state.idle.push(wake);
+                woken
+            };
+            has_waited = timeout(LINGER, woken).await.is_err();
         }
-        group
+    }
+
+    fn unlock(&mut self) {
+        let mut state = self.queue.state.lock();
+        for key in self.locked.drain(..) {
+            state.locked.remove(&key);
+        }
     }
 
     /// Decides a group, and returns the connection if it can be used again. If the connection is lost and nothing is stored, the
@@ -173,14 +216,28 @@ impl Worker {
     ) -> Option<Connection> {
         let mut is_first = true;
         loop {
-            let error = match self.transact(&group, kept.take()).await {
+            let connection = match kept.take() {
+                Some(connection) => connection,
+                None => match within(LOGIN, Connection::acquire(&self.settings.pool)).await {
+                    Ok(connection) => connection,
+                    Err(error) => {
+                        fail(group, error, BackendError::not_done);
+                        return None;
+                    }
+                },
+            };
+            // Callers that have left are not charged.
+            group.retain(|one| !one.reply.is_closed());
+            if group.is_empty() {
+                return Some(connection);
+            }
+            let error = match self.transact(&group, connection).await {
                 Ok((connection, outcomes)) => {
                     answer(group, outcomes);
                     return connection;
                 }
                 Err(TransactionError::NotDone(_, error)) if is_first && error.is_loss() => {
                     is_first = false;
-                    group.retain(|one| !one.reply.is_closed());
                     continue;
                 }
                 Err(error) => error,
@@ -198,21 +255,12 @@ impl Worker {
     async fn transact(
         &self,
         group: &[WaitingBatch],
-        kept: Option<Connection>,
+        mut connection: Connection,
     ) -> Result<(Option<Connection>, Vec<BatchResult>), TransactionError> {
-        let Settings {
-            pool,
-            statements,
-            deadline,
-        } = &*self.settings;
+        let statements = &self.settings.statements;
+        let deadline = self.settings.deadline;
         let names = sorted_names(group);
-        let mut connection = match kept {
-            Some(connection) => connection,
-            None => within(*deadline, Connection::acquire(pool))
-                .await
-                .map_err(|error| TransactionError::NotDone(None, error))?,
-        };
-        let rows = match within(*deadline, connection.lock(statements, &names, *deadline)).await {
+        let rows = match within(deadline, connection.lock(statements, &names, deadline)).await {
             Ok(rows) => rows,
             Err(error) => return Err(self.rolled_back(connection, error).await),
         };
@@ -236,7 +284,7 @@ impl Worker {
         let changed: Vec<_> = changed
             .filter_map(|(name, bucket)| bucket.row(&name.key))
             .collect();
-        match within(*deadline, connection.run(&statements.commit(&changed))).await {
+        match within(deadline, connection.run(&statements.commit(&changed))).await {
             Ok(_) => Ok((Some(connection), outcomes)),
             // The transaction has changed nothing, so the answers hold even if it is not committed.
             Err(_) if changed.is_empty() => Ok((None, outcomes)),
@@ -317,8 +365,7 @@ async fn within<T>(
 
 /// Returns the buckets of a group by their keys in ascending order, in which all transactions lock them, each once.
 fn sorted_names(group: &[WaitingBatch]) -> Vec<&BucketName> {
-    let names = group.iter().flat_map(|request| &request.names);
-    let mut names: Vec<_> = names.collect();
+    let mut names: Vec<_> = group.iter().flat_map(|request| &request.names).collect();
     names.sort_unstable_by_key(|name| &*name.key);
     names.dedup_by_key(|name| &*name.key);
     names

@@ -1,5 +1,7 @@
 //! How buckets are named in the table.
 
+use std::sync::Arc;
+
 use sha2::{Digest, Sha256};
 use tollgate::backend::custom::Member;
 
@@ -14,7 +16,7 @@ const HASH_BYTES: usize = 16;
 pub(crate) struct BucketName {
     /// The limit and a hash of the id. It is the same whether the id is marked as a secret or not: otherwise, the block of a client
     /// whose id is a header would not be that of its requests.
-    pub(crate) key: Box<[u8]>,
+    pub(crate) key: Arc<[u8]>,
     /// The id, for people; empty if it is a secret or long.
     pub(crate) id: Box<[u8]>,
 }

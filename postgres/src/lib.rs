@@ -34,7 +34,7 @@ const CONNECTIONS: u32 = 2;
 /// The [crate docs](crate) have an example.
 ///
 /// - **Grouped decisions.** Decisions that arrive during a transaction are collected for the next one, on at most two connections.
-///   A decision whose caller has left by then is not made.
+///   Those about the same bucket share one connection. A decision whose caller has left by then is not made.
 /// - **Exact.** A transaction locks the rows of all its buckets in one order, so processes neither deadlock nor admit too much. The
 ///   database's clock decides.
 /// - **Failures.** A transaction takes at most the [deadline](Self::deadline), on the server too, so a process that stops loses its
@@ -82,7 +82,10 @@ impl PostgresBackend {
     pub fn new(pool: PgPool) -> Self {
         let settings = Settings {
             pool,
-            statements: Statements::default(),
+            statements: Statements {
+                table: "\"tollgate\"".to_owned(),
+                is_durable: false,
+            },
             deadline: Duration::from_millis(50),
         };
         Self {
@@ -101,19 +104,19 @@ impl PostgresBackend {
         self
     }
 
-    /// Sets the name of the table. The default is `tollgate`, in the first schema of the search path that has it.
+    /// Sets the name of the table: `table` or `schema.table`, as they are in the database, with capitals and without quotes. The
+    /// default is `tollgate`, in the first schema of the search path that has it.
     ///
     /// # Panics
     ///
-    /// If it is not `table` or `schema.table`, of lower-case letters, digits and underscores.
+    /// If it is neither, or if a part is empty, is longer than 63 bytes, or has a quote or a zero byte.
     #[must_use]
     #[track_caller]
     pub fn table(mut self, name: &str) -> Self {
-        assert!(
-            sql::is_name(name),
-            "`{name}` is no name of a table: use `table` or `schema.table`, of a-z, 0-9 and _, each starting with a letter"
-        );
-        name.clone_into(&mut self.settings_mut().statements.table);
+        let quoted = sql::quoted(name);
+        self.settings_mut().statements.table = quoted.unwrap_or_else(|| {
+            panic!("`{name}` cannot name a table: use `table` or `schema.table`, each of 1 to 63 bytes and without quotes")
+        });
         self
     }
 
@@ -126,7 +129,7 @@ impl PostgresBackend {
     }
 
     /// Sets the most time that a transaction takes, and for which it waits for others. Use that of the failure policy. The default
-    /// is 50 ms, and at least 1 ms counts.
+    /// is 50 ms, and at least 1 ms counts. A decision that needs a new connection waits for it for up to two seconds more.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.settings_mut().deadline = deadline.max(Duration::from_millis(1));
@@ -206,7 +209,6 @@ impl fmt::Debug for PostgresBackend {
         f.debug_struct("PostgresBackend")
             .field("statements", &self.settings.statements)
             .field("deadline", &self.settings.deadline)
-            .field("hides_ids", &self.hides_ids)
             .finish_non_exhaustive()
     }
 }
@@ -232,7 +234,7 @@ mod tests {
         );
         let durable = backend.durable().table("a.b").table_statement();
         assert!(
-            durable.starts_with("CREATE TABLE IF NOT EXISTS a.b ("),
+            durable.starts_with("CREATE TABLE IF NOT EXISTS \"a\".\"b\" ("),
             "{durable}"
         );
     }

@@ -2,39 +2,27 @@
 //!
 //! All values are hexadecimal digits or whole numbers, so nothing has to be escaped.
 
-use std::{fmt, fmt::Write, time::Duration};
+use std::{fmt::Write, time::Duration};
 
 use crate::key::BucketName;
 
-/// The microseconds of the database's clock. A double has all of them, and takes a tenth of the time of a `numeric`.
+/// The microseconds of the database's clock, since the Unix epoch.
 const CLOCK: &str = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint";
 
 /// The statements for a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Statements {
+    /// The name in quotes.
     pub(crate) table: String,
     pub(crate) is_durable: bool,
 }
 
-impl Default for Statements {
-    fn default() -> Self {
-        Self {
-            table: "tollgate".to_owned(),
-            is_durable: false,
-        }
-    }
-}
-
-/// Returns whether a text is the name of a table that needs no quotes.
-pub(crate) fn is_name(text: &str) -> bool {
-    let is_word = |word: &str| {
-        word.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-            && word.len() <= 63
-            && word
-                .bytes()
-                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
-    };
-    text.split('.').count() <= 2 && text.split('.').all(is_word)
+/// Returns the name of a table in quotes, in which it can have capitals or be a word of SQL. The name can begin with a schema.
+pub(crate) fn quoted(name: &str) -> Option<String> {
+    // The server would cut off a longer part.
+    let is_valid = |part: &str| (1..=63).contains(&part.len()) && !part.contains(['"', '\'', '\0']);
+    let is_name = name.split('.').count() <= 2 && name.split('.').all(is_valid);
+    is_name.then(|| format!("\"{}\"", name.replace('.', "\".\"")))
 }
 
 /// A bucket as it is stored.
@@ -75,7 +63,8 @@ impl Statements {
     }
 
     /// Begins a transaction, and locks and reads the rows of all keys in their order. Missing rows are created. Each row comes with its
-    /// key, the time at which it was locked, and the number of the transaction.
+    /// key, the time at which it was locked, and the number of the transaction. The time is in the form in which it is sent in binary,
+    /// because the server needs longest for the expressions of a single row.
     pub(crate) fn begin(&self, buckets: &[&BucketName], deadline: Duration) -> String {
         let table = &self.table;
         let ms = deadline.as_millis();
@@ -85,12 +74,15 @@ impl Statements {
             "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {ms}; \
              SET LOCAL idle_in_transaction_session_timeout = {ms}; INSERT INTO {table} AS t (key, id) "
         );
-        let keys = buckets.iter().map(|bucket| Value::Bytes(&bucket.key));
-        let ids = buckets.iter().map(|bucket| Value::Bytes(&bucket.id));
-        write_source(&mut text, &[keys.collect(), ids.collect()]);
+        let keys = buckets.iter().map(|bucket| hex(&bucket.key));
+        let ids = buckets.iter().map(|bucket| hex(&bucket.id));
+        let keys = Column("bytea", keys.collect());
+        let ids = Column("bytea", ids.collect());
+        write_source(&mut text, &[keys, ids]);
         let _ = write!(
             text,
-            " ON CONFLICT (key) DO UPDATE SET expires_at = t.expires_at RETURNING key, state, {CLOCK}, pg_current_xact_id()"
+            " ON CONFLICT (key) DO UPDATE SET expires_at = t.expires_at RETURNING key, state, \
+             timestamptz_send(clock_timestamp()), pg_current_xact_id()"
         );
         text
     }
@@ -101,13 +93,13 @@ impl Statements {
         let mut text = String::with_capacity(200 + 160 * rows.len());
         if !rows.is_empty() {
             let _ = write!(text, "INSERT INTO {table} (key, state, expires_at) ");
-            let keys = rows.iter().map(|row| Value::Bytes(row.key));
-            let states = rows.iter().map(|row| Value::Bytes(&row.state));
-            let ends = rows.iter().map(|row| Value::Number(row.expires_at));
-            write_source(
-                &mut text,
-                &[keys.collect(), states.collect(), ends.collect()],
-            );
+            let keys = rows.iter().map(|row| hex(row.key));
+            let states = rows.iter().map(|row| hex(&row.state));
+            let ends = rows.iter().map(|row| row.expires_at.to_string());
+            let keys = Column("bytea", keys.collect());
+            let states = Column("bytea", states.collect());
+            let ends = Column("bigint", ends.collect());
+            write_source(&mut text, &[keys, states, ends]);
             text.push_str(
                 " ON CONFLICT (key) DO UPDATE SET state = excluded.state, expires_at = excluded.expires_at; ",
             );
@@ -135,87 +127,42 @@ impl Statements {
     }
 }
 
-/// A value of a column.
-#[derive(Clone, Copy)]
-enum Value<'a> {
-    Bytes(&'a [u8]),
-    Number(u64),
-}
+/// A column of rows that are inserted: its type, and its values as text.
+struct Column(&'static str, Vec<String>);
 
-/// Writes where the rows of an insertion come from: a single row from its values, and several from an array for each column, which
-/// the server reads faster.
-fn write_source(text: &mut String, columns: &[Vec<Value<'_>>]) {
-    let is_single = columns.iter().all(|column| column.len() == 1);
+/// Writes where the rows of an insertion come from: a single row from its values, and several from an array for each column. The
+/// server reads both faster than the other form.
+fn write_source(text: &mut String, columns: &[Column]) {
+    let is_single = columns.iter().all(|Column(_, values)| values.len() == 1);
     text.push_str(if is_single {
         "VALUES ("
     } else {
         "SELECT * FROM unnest("
     });
-    for (index, column) in columns.iter().enumerate() {
-        text.push_str(if index == 0 { "" } else { "," });
+    for (index, Column(kind, values)) in columns.iter().enumerate() {
+        text.push_str(if index == 0 { "'" } else { ",'" });
         if is_single {
-            write_literal(text, column[0]);
+            text.push_str(&values[0]);
+            text.push('\'');
         } else {
-            write_array(text, column);
+            // In an array, a backslash is escaped by another one.
+            let values = values.join("\",\"").replace('\\', "\\\\");
+            let _ = write!(text, "{{\"{values}\"}}'::{kind}[]");
         }
     }
     text.push(')');
 }
 
-fn write_literal(text: &mut String, value: Value<'_>) {
-    let _ = match value {
-        Value::Bytes(bytes) => write!(text, "'\\x{}'", Hex(bytes)),
-        Value::Number(number) => write!(text, "{number}"),
-    };
-}
-
-fn write_array(text: &mut String, column: &[Value<'_>]) {
-    text.push_str("'{");
-    for (index, value) in column.iter().enumerate() {
-        text.push_str(if index == 0 { "" } else { "," });
-        let _ = match value {
-            // The backslash is escaped by another one.
-            Value::Bytes(bytes) => write!(text, "\"\\\\x{}\"", Hex(bytes)),
-            Value::Number(number) => write!(text, "{number}"),
-        };
+/// Returns bytes as the server reads them.
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = String::with_capacity(2 + 2 * bytes.len());
+    text.push_str("\\x");
+    for byte in bytes {
+        text.push(DIGITS[usize::from(byte >> 4)].into());
+        text.push(DIGITS[usize::from(byte & 15)].into());
     }
-    text.push_str(match column.first() {
-        Some(Value::Number(_)) => "}'::bigint[]",
-        _ => "}'::bytea[]",
-    });
-}
-
-/// Hexadecimal digits.
-struct Hex<'a>(&'a [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        for chunk in self.0.chunks(32) {
-            let mut text = [0; 64];
-            for (pair, byte) in text.chunks_mut(2).zip(chunk) {
-                pair[0] = DIGITS[usize::from(byte >> 4)];
-                pair[1] = DIGITS[usize::from(byte & 15)];
-            }
-            let digits = std::str::from_utf8(&text[..2 * chunk.len()]);
-            f.write_str(digits.unwrap_or_default())?;
-        }
-        Ok(())
-    }
-}
-
-/// Reads bytes that the server has written as `\x` and digits.
-pub(crate) fn unhex(text: &[u8]) -> Option<Vec<u8>> {
-    let digits = text.strip_prefix(b"\\x")?;
-    let value = |digit: u8| match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    };
-    let pairs = digits.chunks(2);
-    pairs
-        .map(|pair| Some(value(pair[0])? << 4 | value(*pair.get(1)?)?))
-        .collect()
+    text
 }
 
 #[cfg(test)]
@@ -223,24 +170,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_need_no_quotes() {
-        for name in ["tollgate", "limits.buckets_2", "_a"] {
-            assert!(is_name(name), "{name}");
+    fn names_are_quoted_or_refused() {
+        let long = "x".repeat(63);
+        for (name, expected) in [
+            ("tollgate", "\"tollgate\""),
+            ("Limits.Orders; ä", "\"Limits\".\"Orders; ä\""),
+            (&long, &format!("\"{long}\"")),
+        ] {
+            assert_eq!(quoted(name).as_deref(), Some(expected));
         }
         for name in [
-            "", "a.b.c", "Tollgate", "a b", "a;", "1a", "a.", "\"a\"", "ä",
+            "",
+            "a.b.c",
+            "a.",
+            ".a",
+            "\"a\"",
+            "a'",
+            "a\0",
+            &format!("{long}x"),
         ] {
-            assert!(!is_name(name), "{name}");
-        }
-    }
-
-    #[test]
-    fn bytes_are_read_as_they_were_written() {
-        let bytes: Vec<u8> = (0..=255).collect();
-        let text = format!("\\x{}", Hex(&bytes));
-        assert_eq!(unhex(text.as_bytes()), Some(bytes));
-        for text in ["", "00", "\\x0", "\\x0G"] {
-            assert_eq!(unhex(text.as_bytes()), None, "{text}");
+            assert_eq!(quoted(name), None, "{name}");
         }
     }
 }

@@ -10,7 +10,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::task::JoinSet;
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
 use tollgate::{
     Limit, Limiter, Limits, Transaction,
     backend::{Backend, BackendError, FailurePolicy},
@@ -21,7 +25,10 @@ use tollgate::{
 };
 use tollgate_postgres::PostgresBackend;
 
-use crate::server::{PATIENCE, Server};
+use crate::{
+    process::Port,
+    server::{PATIENCE, Server, url},
+};
 
 const QUOTA: u32 = 2000;
 
@@ -63,11 +70,12 @@ async fn until(limiter: &Limiter, source: Source) {
     }
 }
 
-/// Spends for one client by many callers, and returns what is admitted until nothing is any more.
-fn spend_all(limiter: &Limiter) -> JoinSet<u32> {
+/// Spends for one client by many callers. Each returns what it is admitted until `ends`, and then until the store denies it.
+fn spend_all(limiter: &Limiter, ends: &Arc<AtomicBool>) -> JoinSet<u32> {
     let mut callers = JoinSet::new();
     for _ in 0..16 {
         let limiter = limiter.clone();
+        let ends = Arc::clone(ends);
         callers.spawn(async move {
             let mut admitted = 0;
             let mut denied = 0;
@@ -78,7 +86,7 @@ fn spend_all(limiter: &Limiter) -> JoinSet<u32> {
                     .unwrap();
                 if decision.allowed() {
                     admitted += 1;
-                } else if decision.source() == Source::Store {
+                } else if decision.source() == Source::Store && ends.load(Ordering::Relaxed) {
                     denied += 1;
                 }
                 tokio::task::yield_now().await;
@@ -100,8 +108,9 @@ fn killed_connections_cost_no_decision_and_no_charge() {
         server.backend("killed").await;
         let url = format!("{}?application_name=killed", server.url());
         let backend = PostgresBackend::connect(&url).unwrap().table("killed");
+        let policy = FailurePolicy::new(backend.deadline(PATIENCE)).deadline(PATIENCE);
         let limits = Limits::builder().limit("quota", Limit::quota(u32::MAX, Per::Month));
-        let limiter = Limiter::new(limits.build().unwrap(), backend.deadline(PATIENCE));
+        let limiter = Limiter::new(limits.build().unwrap(), policy);
         let ends = Arc::new(AtomicBool::new(false));
         let mut callers = JoinSet::new();
         for _ in 0..16 {
@@ -109,10 +118,9 @@ fn killed_connections_cost_no_decision_and_no_charge() {
             callers.spawn(async move {
                 let mut admitted = 0;
                 while !ends.load(Ordering::Relaxed) {
-                    limiter
-                        .spend(&Transaction::new("quota", "hot"))
-                        .await
-                        .unwrap();
+                    let hot = Transaction::new("quota", "hot");
+                    let decision = limiter.spend(&hot).await.unwrap();
+                    assert_eq!(decision.source(), Source::Store);
                     admitted += 1;
                 }
                 admitted
@@ -172,13 +180,16 @@ fn killed_servers_admit_within_the_bound() {
             }
             backend.create_table().await.unwrap();
             let limiter = limiter(FailurePolicy::new(backend));
-            let mut callers = spend_all(&limiter);
+            let ends = Arc::new(AtomicBool::new(false));
+            let mut callers = spend_all(&limiter, &ends);
             for _ in 0..2 {
                 until(&limiter, Source::Store).await;
                 server.kill();
                 until(&limiter, Source::Local).await;
                 server.begin();
             }
+            until(&limiter, Source::Store).await;
+            ends.store(true, Ordering::Relaxed);
             let mut admitted = 0;
             while let Some(one) = callers.join_next().await {
                 admitted += one.unwrap();
@@ -198,6 +209,51 @@ fn server_that_stops_is_done_without_until_it_goes_on() {
         until(&limiter, Source::Local).await;
         server.signal_all("CONT");
         until(&limiter, Source::Store).await;
+    });
+}
+
+#[test]
+fn server_that_refuses_connections_is_named() {
+    block_on(async {
+        let port = Port::claim();
+        let url = format!("postgres://app:secret@127.0.0.1:{}/app", port.number());
+        let backend = PostgresBackend::connect(&url).unwrap().deadline(PATIENCE);
+        let error = backend.connected(PATIENCE).await.unwrap_err();
+        let expected = format!(
+            "PostgreSQL at 127.0.0.1:{} cannot be reached: it refuses connections",
+            port.number()
+        );
+        for text in [text_of(&error), refused(backend).await] {
+            assert!(text.contains(&expected), "{text}");
+            assert!(!text.contains("secret"), "{text}");
+        }
+    });
+}
+
+#[test]
+fn login_can_take_longer_than_the_deadline() {
+    const DEADLINE: Duration = Duration::from_millis(200);
+    block_on(async {
+        let server = Server::shared();
+        server.backend("slow_login").await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let to = server.port();
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    tokio::time::sleep(3 * DEADLINE).await;
+                    let mut server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+                    let _ = copy_bidirectional(&mut client, &mut server).await;
+                });
+            }
+        });
+        let backend = PostgresBackend::connect(&url(port)).unwrap();
+        let backend = backend.table("slow_login").deadline(DEADLINE);
+        let limiter = limiter(backend);
+        let once = Transaction::new("quota", "a");
+        // A slow machine may need several attempts.
+        while limiter.spend(&once).await.is_err() {}
     });
 }
 

@@ -47,7 +47,7 @@ fn connections_by_tls_are_verified() {
             .connected(PATIENCE)
             .await;
         assert!(
-            matches!(error, Err(PostgresError::Unreachable(_))),
+            matches!(error, Err(PostgresError::Unreachable { .. })),
             "{error:?}"
         );
     });

@@ -91,6 +91,20 @@ async fn each_limit_says_what_happens_meanwhile() {
 }
 
 /// It asks nobody, and does not decide by itself either.
+/// A store that decides many requests in one call fails once with it.
+#[tokio::test(start_paused = true)]
+async fn decisions_that_fail_together_count_as_one_failure() {
+    let store = Store::new(Fate::Hangs);
+    let limiter = limiter(FailurePolicy::new(store.clone()));
+    for call in 1..=6 {
+        let spends = (0..20).map(|_| passed(&limiter, "local", 1));
+        futures_util::future::join_all(spends).await;
+        // The fifth failure opens the breaker.
+        let asked = if call <= 5 { 20 } else { 0 };
+        assert_eq!(store.calls(), asked, "{call}");
+    }
+}
+
 #[test]
 fn policy_without_a_timer_is_an_error() {
     let store = Store::default();
