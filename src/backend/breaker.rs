@@ -149,6 +149,8 @@ impl Drop for Attempt {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use tokio::time::advance;
 
     use super::*;
@@ -201,12 +203,34 @@ mod tests {
             probe.failed();
             assert!(breaker.attempt().is_none(), "{pause}");
         }
+        advance(LONGEST_PAUSE).await;
         late.failed();
-        assert!(breaker.is_open());
+        drop(
+            breaker
+                .attempt()
+                .expect("a late failure postpones no probe"),
+        );
         answered.succeeded();
         assert!(!breaker.is_open());
         fail(&breaker, 4);
         assert!(!breaker.is_open(), "it counts from the last success");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn probes_of_a_fleet_are_spread_over_half_a_pause() {
+        let now = Instant::now();
+        let pauses: HashSet<_> = (0..1000)
+            .filter_map(|_| match BreakerState::open(FIRST_PAUSE) {
+                BreakerState::Open { probe_at, .. } => Some(probe_at - now),
+                BreakerState::Closed { .. } => None,
+            })
+            .collect();
+        assert!(pauses.len() > 100);
+        assert!(
+            pauses
+                .iter()
+                .all(|pause| (FIRST_PAUSE / 2..FIRST_PAUSE).contains(pause))
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -209,3 +209,55 @@ impl BackendError {
         Self::Undecidable(source.into())
     }
 }
+
+#[cfg(all(test, feature = "failure-policy"))]
+mod tests {
+    use super::*;
+    use crate::{limit::Limits, transaction::Mode};
+
+    /// A backend that differs from the defaults in everything.
+    #[derive(Debug)]
+    struct Inner;
+
+    #[async_trait]
+    impl Backend for Inner {
+        async fn apply(&self, _: &Batch<'_>) -> Result<Outcome, BackendError> {
+            Err(BackendError::not_done("closed"))
+        }
+
+        fn admits(&self, _: &Member<'_>) -> Result<(), LimitError> {
+            Err(LimitError::new("too large"))
+        }
+
+        async fn close(&self) -> Result<(), BackendError> {
+            Err(BackendError::not_done("closed"))
+        }
+
+        fn stats(&self) -> Stats {
+            Stats {
+                buckets: Some(3),
+                is_open: Some(true),
+                ..Stats::default()
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn wrappers_ask_the_backend_that_they_wrap() {
+        let limits = Limits::builder().limit("a", crate::Limit::per_second(1));
+        let limits = limits.build().unwrap();
+        let member = Member::new(limits.get("a").unwrap(), "x", 1, Mode::CheckAndSpend);
+        let wrappers: [Box<dyn Backend>; 4] = [
+            Box::new(Arc::new(DenyCache::new(Inner))),
+            Box::new(DenyCache::new(Arc::new(Inner))),
+            Box::new(FailurePolicy::new(Inner)),
+            Box::new(Lease::new(Inner, 1)),
+        ];
+        for wrapper in wrappers {
+            assert!(wrapper.wrapped().is_some(), "{wrapper:?}");
+            assert!(wrapper.admits(&member).is_err(), "{wrapper:?}");
+            assert!(wrapper.close().await.is_err(), "{wrapper:?}");
+            assert_eq!(wrapper.stats(), Inner.stats(), "{wrapper:?}");
+        }
+    }
+}

@@ -23,6 +23,7 @@ use tollgate::{
     limit::LimitName,
     quota::Per,
     rule::RequestEnd,
+    tiers::Tier,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -220,6 +221,78 @@ async fn charge_of_a_time_that_is_over_is_not_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn corrections_are_made_again_unless_the_store_may_have_made_them() {
+    let store = Store::default();
+    let limiter = of_forty(store.clone());
+    handle(&limiter, "tokens", async |assessment| {
+        let tokens = of(&assessment, "tokens");
+        for (fate, cost, left) in [
+            (Fate::Fails, 14, 30),
+            (Fate::AppliesThenErrors, 14, 26),
+            (Fate::Works, 14, 26),
+            // The units whose answer was lost are not refunded.
+            (Fate::Works, 12, 26),
+            (Fate::Fails, 5, 26),
+            (Fate::Works, 5, 31),
+            (Fate::Works, 9, 27),
+            (Fate::AppliesThenErrors, 3, 31),
+            (Fate::Works, 3, 33),
+        ] {
+            store.set_fate(fate);
+            let settled = tokens.settle(cost).await;
+            assert_eq!(settled.is_ok(), fate == Fate::Works, "{fate:?} {cost}");
+            store.set_fate(Fate::Works);
+            assert_eq!(remaining(&limiter, "tokens").await, left, "{fate:?} {cost}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn grants_of_tiers_are_charged_as_far_as_they_go() {
+    let tiers = Limit::tiers([Tier::new(4, 10 * T)]).unwrap();
+    let limiter = limiter_of(&ManualClock::default(), tiers);
+    let layer = RateLimitLayer::with_limiter(limiter.clone());
+    let layer = layer.rule(Rule::new("requests", Everyone));
+    let assessment = assessed(&layer, from_ip(IP)).await.unwrap();
+    let requests = of(&assessment, "requests");
+    let peek = Transaction::new("requests", "everyone");
+    for (cost, is_settled, left) in [(3, true, 1), (9, true, 0), (2, false, 0)] {
+        assert_eq!(requests.settle(cost).await.is_ok(), is_settled, "{cost}");
+        let bucket = limiter.peek(&peek).await.unwrap();
+        assert_eq!(bucket.remaining(), Some(left), "{cost}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn handler_fills_the_bucket_of_its_client() {
+    let limiter = of_forty(MemoryBackend::new());
+    handle(&limiter, "tokens", async |assessment| {
+        of(&assessment, "tokens").reset().await.unwrap();
+    })
+    .await;
+    assert_eq!(remaining(&limiter, "tokens").await, 40);
+}
+
+#[tokio::test]
+async fn charge_that_was_not_made_is_not_corrected() {
+    let store = Store::default();
+    let shadow = LimitName::from("shadow").shadow(true);
+    let limits = Limits::builder()
+        .limit("unlimited", Limit::UNLIMITED)
+        .limit(shadow, Limit::BLOCKED);
+    let limiter = Limiter::new(limits.build().unwrap(), store.clone());
+    for limit in ["unlimited", "shadow"] {
+        handle(&limiter, limit, async |assessment| {
+            store.calls();
+            of(&assessment, limit).settle(20).await.unwrap();
+            assert_eq!(store.calls(), 0, "{limit}");
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn handler_that_settles_to_the_most_and_refunds_gives_back_its_own_charges_only() {
     for limit in ["tokens", "quota", "window"] {
         let limiter = of_forty(MemoryBackend::new());
@@ -315,6 +388,22 @@ async fn rules_charge_by_how_requests_end() {
     }
 }
 
+#[tokio::test]
+async fn denied_request_is_not_charged_by_its_outcome() {
+    let limits = Limits::builder()
+        .limit("failures", Limit::per_hour(5))
+        .limit("requests", Limit::per_hour(1));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let layer = RateLimitLayer::with_limiter(limiter.clone())
+        .rule(Rule::new("failures", Everyone).charge_if(|_| true))
+        .rule(Rule::new("requests", Everyone));
+    for status in [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS] {
+        assert_eq!(send(&layer, IP).await.status(), status);
+        settle().await;
+        assert_eq!(remaining(&limiter, "failures").await, 4, "{status}");
+    }
+}
+
 /// tokio lets a task that has done a lot wait for others, although what it waits for is there.
 #[tokio::test]
 async fn charges_are_corrected_at_once_however_much_a_task_has_done() {
@@ -358,15 +447,18 @@ async fn rule_distinguishes_answers_failures_and_clients_that_disconnect() {
     };
     let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule());
     abandon(&layer);
+    // The client leaves after the head.
+    drop(send(&layer, IP).await);
     answered(&limiter, rule(), Some(200)).await;
     answered(&limiter, rule(), None).await;
     let expected = [
         (None, false, true, 0),
+        (Some(StatusCode::OK), false, false, 0),
         (Some(StatusCode::OK), false, false, 5),
         (None, true, false, 0),
     ];
     assert_eq!(*ends.lock().unwrap(), expected);
-    assert_eq!(bucket(&limiter, "requests", IP).await.remaining(), Some(7));
+    assert_eq!(bucket(&limiter, "requests", IP).await.remaining(), Some(6));
 }
 
 #[tokio::test]

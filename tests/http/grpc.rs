@@ -99,7 +99,9 @@ pub(crate) mod tonic_client {
     use std::{net::SocketAddr, time::Duration};
 
     use tokio::net::TcpListener;
-    use tollgate::{Limiter, Limits, MemoryBackend, Transaction, limit::LimitName, tiers::Tier};
+    use tollgate::{
+        Limiter, Limits, MemoryBackend, Transaction, key::Everyone, limit::LimitName, tiers::Tier,
+    };
     use tonic::{
         Code, Status,
         transport::{
@@ -234,6 +236,12 @@ pub(crate) mod tonic_client {
         assert!(status.get_details_quota_failure().is_none());
         let listed = refusal_by(two_calls().deny_if("all", |_| true)).await;
         assert_eq!(listed.code(), Code::PermissionDenied);
+        let costly = RateLimitLayer::new(Limit::per_minute(2), Everyone);
+        let costly = costly.with_rule(|rule| rule.cost_by(|_| 3));
+        let costly = refusal_by(costly).await;
+        let quota = costly.get_details_quota_failure().unwrap();
+        assert!(costly.message().starts_with("the request costs 3"));
+        assert_eq!(quota.violations[0].description, costly.message());
         let name = LimitName::from("requests").description("Prüfungen, 100\u{a0}% \"wahr\"");
         let limits = Limits::builder().limit(name, Limit::BLOCKED).build();
         let limiter = Limiter::new(limits.unwrap(), MemoryBackend::new());

@@ -4,6 +4,7 @@ use std::{collections::HashSet, time::Duration};
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
+use http_body::Body as _;
 use http_body_util::Full;
 use serde_json::{Value, json};
 use tollgate::{
@@ -17,7 +18,11 @@ use tollgate::{
 };
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Hello, Log, from_ip, layer, limiter, limiter_of, send, text};
+use crate::support::{
+    Hello, Log, from_ip, layer, limiter, limiter_of, send,
+    store::{Fate, Store},
+    text,
+};
 
 const IP: &str = "203.0.113.7";
 
@@ -191,6 +196,61 @@ async fn closure_sees_the_refusal_and_keeps_what_it_sets() {
     let text = text(denied).await;
     let id = text.strip_prefix("requests 203.0.113.7 / ").unwrap();
     assert!(is_reference(id), "{id}");
+}
+
+#[tokio::test]
+async fn message_names_the_reason_and_the_limit_that_is_it() {
+    let away = Limiter::new(
+        Limits::builder()
+            .limit("requests", Limit::per_hour(1))
+            .build()
+            .unwrap(),
+        Store::new(Fate::NoReply),
+    );
+    let limits = Limits::builder()
+        .limit("a", Limit::per_minute(9))
+        .limit("b", Limit::per_minute(5));
+    let costly = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let costly = RateLimitLayer::with_limiter(costly)
+        .rule(Rule::new("a", Everyone).cost_by(|_| 6))
+        .rule(Rule::new("b", Everyone).cost_by(|_| 6));
+    for (layer, status, violated, detail) in [
+        (
+            costly,
+            413,
+            json!(["b"]),
+            "the request costs 6, and limit `b` admits at most 5 at once",
+        ),
+        (
+            layer(&away),
+            503,
+            Value::Null,
+            "the rate limit cannot be checked right now",
+        ),
+    ] {
+        let response = send(&layer, IP).await;
+        assert_eq!(response.status(), status);
+        let document = document(response).await;
+        assert_eq!(document["detail"], detail);
+        assert_eq!(document["violated-policies"], violated);
+    }
+    let registry = document(refused(&one_per_hour().respond_with(Registry)).await).await;
+    assert_eq!(registry["errors"][0]["message"], "too many requests");
+}
+
+#[tokio::test]
+async fn length_of_a_body_is_known_before_it_is_sent() {
+    let plain = Rule::new("requests", ClientIp::peer());
+    for rule in [plain.clone(), plain.settle_by(|_| None)] {
+        let limiter = limiter_of(&ManualClock::default(), Limit::per_hour(1));
+        let layer = RateLimitLayer::with_limiter(limiter).rule(rule);
+        for status in [200, 429] {
+            let response = send(&layer, IP).await;
+            assert_eq!(response.status(), status);
+            let length = response.body().size_hint().exact();
+            assert_eq!(length, Some(text(response).await.len() as u64), "{status}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
+    backend::DenyCache,
     clock::ManualClock,
     id::{Id, IdFormat},
     key::{Everyone, HeaderId, KeyExtractor},
@@ -142,8 +143,12 @@ async fn errors_about_secret_ids_do_not_quote_them() {
 
 #[tokio::test]
 async fn events_have_hashes_of_ids_that_are_long_or_that_nobody_wants_there() {
-    let long = "x".repeat(1000);
-    for (redacts, key) in [(true, SECRET), (false, &long)] {
+    let long = "x".repeat(129);
+    for (redacts, key, is_shown) in [
+        (true, SECRET, false),
+        (false, &*long, false),
+        (false, &long[1..], true),
+    ] {
         let (log, _guard) = listen();
         let limits = Limits::builder().limit("requests", Limit::per_hour(1));
         let limits = limits.redact_ids(redacts).build().unwrap();
@@ -155,10 +160,41 @@ async fn events_have_hashes_of_ids_that_are_long_or_that_nobody_wants_there() {
         }
         let events = events(&log);
         assert_eq!(events.len(), 1, "{log:?}");
-        let client = format!(" id=\"{}\" ", Id::from(key).secret().shown());
-        assert!(
-            events[0].contains(&client) && !events[0].contains(key),
-            "{events:?}"
-        );
+        let id = Id::from(key);
+        let id = if is_shown { id } else { id.secret() };
+        let client = format!(" id=\"{}\" ", id.shown());
+        assert!(events[0].contains(&client), "{events:?}");
+        assert_eq!(events[0].contains(key), is_shown, "{events:?}");
     }
+}
+
+#[tokio::test]
+async fn debug_output_names_types_and_leaves_out_requests() {
+    let layer = secret_layer(HeaderId::new("x-api-key"));
+    let assessment = assessed(&layer, with_key("k")).await.unwrap();
+    let rule = Rule::new("keys", Everyone);
+    for (output, expected) in [
+        (format!("{rule:?}"), "Rule { limits: [\"keys\"]"),
+        (format!("{layer:?}"), "RateLimitLayer { config: Config {"),
+        (
+            format!("{assessment:?}"),
+            "[LimitAssessment { limit: \"keys\"",
+        ),
+        (
+            format!("{:?}", MemoryBackend::new()),
+            "MemoryBackend { buckets: 0",
+        ),
+        (
+            format!("{:?}", DenyCache::new(MemoryBackend::new())),
+            "DenyCache { inner: MemoryBackend {",
+        ),
+    ] {
+        assert!(output.starts_with(expected), "{output}");
+    }
+    let layer = layer
+        .respond_with(|refusal: &Refusal<'_>| Response::new(Bytes::from(format!("{refusal:?}"))));
+    let response = layer.layer(Hello).oneshot(with_key("k")).await.unwrap();
+    let output = text(response).await;
+    assert!(output.starts_with("Refusal { status: 429"), "{output}");
+    assert!(!output.contains("x-api-key"), "{output}");
 }

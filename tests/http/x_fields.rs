@@ -137,6 +137,19 @@ async fn fewer_remaining_win_between_layers_and_against_the_service() {
 }
 
 #[tokio::test]
+async fn first_of_equally_strict_limits_is_shown() {
+    let limits = Limits::builder()
+        .limit("a", Limit::per_minute(5))
+        .limit("b", Limit::per_minute(7));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let layer = RateLimitLayer::with_limiter(limiter.with_clock(clock()))
+        .rule(Rule::new("a", Everyone))
+        .rule(Rule::new("b", Everyone).cost(3))
+        .headers(Headers::XRateLimitDelta);
+    assert_eq!(x(&sent(&layer).await)[..2], [Some("5"), Some("4")]);
+}
+
+#[tokio::test]
 async fn layer_whose_limits_are_all_in_shadow_says_nothing() {
     let limits = Limits::builder()
         .limit("requests", Limit::per_minute(1))

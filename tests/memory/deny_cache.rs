@@ -71,6 +71,7 @@ async fn denied_client_costs_the_store_one_call() {
         assert_eq!((denied.allowed(), denied.source()), (false, Source::Cache));
         assert_eq!(denied.remaining(), Some(0));
         assert_eq!(denied.retry_after(), Some(SECOND - 100 * passed * MS));
+        assert_eq!(denied.more_after(), Some(SECOND - 100 * passed * MS));
         assert_eq!(denied.reset_after(), Some(10 * SECOND - 100 * passed * MS));
         assert!(!limiter.check(&one()).await.unwrap().allowed());
         advance(100 * MS).await;

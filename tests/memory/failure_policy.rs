@@ -315,6 +315,25 @@ async fn refund_or_reset_that_does_not_reach_the_store_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn permits_are_given_back_to_a_store_that_is_slower_than_the_deadline() {
+    let store = Store::default();
+    let limiter = limiter(FailurePolicy::new(store.clone()).deadline(50 * MS));
+    for (limit, refunded) in [("permits", true), ("local", false)] {
+        store.set_fate(Fate::Works);
+        let charged = limiter.spend(&one(limit)).await.unwrap();
+        let receipt = charged.receipt().unwrap();
+        let refund = one(limit).of_receipt(&receipt);
+        store.set_fate(Fate::Decides(100 * MS));
+        let answer = limiter.refund(&refund).await;
+        assert_eq!(
+            answer.is_ok_and(|answer| answer.refunded()),
+            refunded,
+            "{limit}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn local_permits_are_renewed_and_released_locally() {
     let store = Store::new(Fate::Fails);
     let limiter = Limiter::new(limits(), FailurePolicy::new(store.clone()));
@@ -428,7 +447,10 @@ async fn cost_above_the_share_is_denied_for_an_unknown_time() {
     let limiter = limiter(FailurePolicy::new(Store::new(Fate::Fails)).fleet(4));
     let denied = spend(&limiter, one("local").cost(4)).await;
     assert_eq!((denied.allowed(), denied.retry_after()), (false, None));
-    assert!(spend(&limiter, one("local").cost(3)).await.allowed());
+    let whole_share = one("local").cost(3);
+    assert!(spend(&limiter, whole_share.clone()).await.allowed());
+    let denied = spend(&limiter, whole_share).await;
+    assert!(!denied.allowed() && denied.retry_after().is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, future::join};
 use tokio::{
     runtime::Builder,
     time::{sleep, timeout},
@@ -102,6 +102,7 @@ async fn second_request_charges_ahead_and_the_next_ones_are_decided_from_memory(
             (decision.next_after(), decision.reset_after()),
             (Some(Duration::ZERO), None)
         );
+        assert_eq!(decision.more_after(), None);
     }
     assert_eq!(store.calls(), 0);
     assert!(limiter.try_spend(&one()).is_none());
@@ -120,6 +121,62 @@ async fn request_comes_before_what_is_charged_ahead() {
         "the store's part is 60"
     );
     assert!(!spend(&limiter, one()).await.allowed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn process_never_holds_more_than_its_part() {
+    let store = Store::new(SOON);
+    let limiter = process(&store);
+    spend(&limiter, one()).await;
+    store.calls();
+    let both = join(spend(&limiter, one()), spend(&limiter, one())).await;
+    assert!(both.0.allowed() && both.1.allowed());
+    sleep(2 * MS).await;
+    assert_eq!((store.calls(), left(&store, "leased").await), (3, 87));
+    // Two are left of ten, and eight are charged to fill them up.
+    assert_eq!(spend(&limiter, one().cost(8)).await.source(), Source::Lease);
+    assert_eq!(spend(&limiter, one().cost(5)).await.source(), Source::Store);
+    sleep(2 * MS).await;
+    assert_eq!(left(&store, "leased").await, 74);
+}
+
+#[tokio::test(start_paused = true)]
+async fn units_on_their_way_back_are_not_charged_again() {
+    let store = Store::default();
+    let limiter = leased(&store).await;
+    store.set_fate(Fate::Takes(SECOND));
+    sleep(3 * SECOND + 10 * MS).await;
+    store.set_fate(SOON);
+    for _ in 0..4 {
+        assert_eq!(spend(&limiter, one()).await.source(), Source::Store);
+        sleep(2 * MS).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn units_that_the_store_denies_are_not_held() {
+    let store = Store::new(SOON);
+    let limiter = process(&store);
+    for cost in [55, 1, 1] {
+        let decided = spend(&limiter, one().cost(cost)).await;
+        assert_eq!((decided.allowed(), decided.source()), (true, Source::Store));
+        sleep(2 * MS).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_charged_ahead_for_costs_above_the_part_of_a_process() {
+    let store = Store::new(SOON);
+    let limiter = process(&store);
+    for (cost, left_over) in [(11, 89), (11, 78), (0, 78)] {
+        spend(&limiter, one().cost(cost)).await;
+        sleep(2 * MS).await;
+        assert_eq!(left(&store, "leased").await, left_over);
+    }
+    // There are no units to return.
+    store.calls();
+    sleep(4 * SECOND).await;
+    assert_eq!(store.calls(), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -207,3 +207,23 @@ impl Backend for MemoryBackend {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_are_as_many_as_have_room_for_buckets_and_histories() {
+        for (max_buckets, history_bytes, shards) in [
+            (1, usize::MAX, 1),
+            (2047, usize::MAX, 1),
+            (2048, usize::MAX, 2),
+            (1_000_000, usize::MAX, 256),
+            (1_000_000, 3 << 19, 3),
+        ] {
+            let backend = MemoryBackend::bounded(max_buckets, history_bytes);
+            assert_eq!(backend.shards.len(), shards, "{max_buckets}");
+            assert_eq!(backend.stats().max_buckets, Some(max_buckets));
+        }
+    }
+}
