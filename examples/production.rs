@@ -15,7 +15,7 @@ mod failure;
 #[path = "shared/shutdown.rs"]
 mod shutdown;
 
-use std::{error::Error, io, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{error::Error, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::{Router, routing::get};
 use clap::Parser;
@@ -58,7 +58,7 @@ async fn main() -> Result<(), Failure> {
     tracing_subscriber::fmt().with_writer(io::stderr).init();
     let exporter = exporter::install()?;
     let recipe = Limits::builder().defaults_file(&args.limits);
-    let limiter = limiter(&args, recipe.build()?).await?;
+    let limiter = limiter(&args, recipe.build()?)?;
     let app = app(&limiter, &args.proxies)?;
 
     let listener = TcpListener::bind(args.listen).await?;
@@ -81,15 +81,16 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-async fn limiter(args: &Args, limits: Limits) -> Result<Limiter, Box<dyn Error>> {
-    let redis = RedisBackend::new(&*args.redis)?;
-    match redis.connected(Duration::from_secs(5)).await {
-        // No later attempt succeeds with this URL.
-        Err(error) if error.is_permanent() => return Err(error.into()),
-        Err(error) => tracing::warn!(%error, "starting without Redis"),
-        Ok(()) => {}
-    }
-    // Clients over a limit are denied without Redis. While it does not answer, each process decides with its share.
+/// Returns at once, so that the server listens. Until Redis answers, the process decides with its share.
+fn limiter(args: &Args, limits: Limits) -> Result<Limiter, Box<dyn Error>> {
+    let redis = Arc::new(RedisBackend::new(&*args.redis)?);
+    let connecting = Arc::clone(&redis);
+    tokio::spawn(async move {
+        if let Err(error) = connecting.connected(Duration::from_secs(5)).await {
+            tracing::error!(%error, "deciding without Redis");
+        }
+    });
+    // Clients over a limit are denied without Redis.
     let backend = FailurePolicy::new(DenyCache::new(redis)).fleet(args.processes);
     Ok(Limiter::try_new(limits, backend)?)
 }

@@ -21,6 +21,7 @@ pages! {
     #[cfg(feature = "redis")] failures = "failures.md",
     #[cfg(feature = "redis")] leases = "leases.md",
     limits_in_files = "limits-in-files.md",
+    #[cfg(feature = "redis")] managed_redis = "managed-redis.md",
     operating = "operating.md",
     #[cfg(not(doctest))] postgres = "postgres.md",
     proxies = "proxies.md",

@@ -73,16 +73,18 @@ pub(crate) fn run(args: &CheckArgs) -> Result<u8> {
     if !mistakes.is_empty() {
         return refuse(&mistakes, args.json, NOT_DONE);
     }
-    match (args.json, clients.is_empty()) {
-        (true, true) => print_json(&Summary::of(&limits))?,
-        (true, false) => print_json(&json!({"ok": true, "clients": clients}))?,
-        (false, true) => print(&Summary::of(&limits).to_string())?,
-        (false, false) => print(
-            &clients
-                .iter()
-                .map(LimitedClient::to_string)
-                .collect::<String>(),
-        )?,
+    if clients.is_empty() {
+        let summary = Summary::of(&limits);
+        if args.json {
+            print_json(&summary)?;
+        } else {
+            print(&summary.to_string())?;
+        }
+    } else if args.json {
+        print_json(&json!({"ok": true, "clients": clients}))?;
+    } else {
+        let texts = clients.iter().map(LimitedClient::to_string);
+        print(&texts.collect::<String>())?;
     }
     Ok(0)
 }

@@ -29,7 +29,7 @@ mod listen;
 #[path = "../shared/shutdown.rs"]
 mod shutdown;
 
-use std::{env, error::Error, io, net::SocketAddr, time::Duration};
+use std::{env, error::Error, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, routing::get};
 use http::Request;
@@ -57,7 +57,7 @@ async fn main() -> Result<(), Failure> {
     let exporter = exporter::install()?;
 
     let recipe = recipe()?;
-    let limiter = limiter(&recipe).await?;
+    let limiter = limiter(&recipe)?;
     let app = app(limiter.clone())?;
     let listener = listen("ADDR", "127.0.0.1:3000").await?;
     let mut signals = Signals::listen()?;
@@ -102,8 +102,8 @@ fn recipe() -> Result<LimitsBuilder, LimitError> {
     })
 }
 
-/// Creates a limiter with buckets in memory, or in the Redis of `REDIS_URL`.
-async fn limiter(recipe: &LimitsBuilder) -> Result<Limiter, Box<dyn Error>> {
+/// Creates a limiter with buckets in memory, or in the Redis of `REDIS_URL`. Until that answers, the process decides.
+fn limiter(recipe: &LimitsBuilder) -> Result<Limiter, Box<dyn Error>> {
     let limits = recipe.build()?;
     let Ok(url) = env::var("REDIS_URL") else {
         return Ok(Limiter::new(limits, MemoryBackend::new()));
@@ -111,9 +111,13 @@ async fn limiter(recipe: &LimitsBuilder) -> Result<Limiter, Box<dyn Error>> {
     // The deadline is longer than the default, for busy machines.
     let deadline = Duration::from_millis(variable("DEADLINE_MS", "200").parse()?);
     let redis = RedisBackend::builder(&*url).timeout(2 * deadline).build()?;
-    if let Err(error) = redis.connected(Duration::from_secs(5)).await {
-        tracing::warn!(%error, "starting without Redis");
-    }
+    let redis = Arc::new(redis);
+    let connecting = Arc::clone(&redis);
+    tokio::spawn(async move {
+        if let Err(error) = connecting.connected(Duration::from_secs(5)).await {
+            tracing::error!(%error, "deciding without Redis");
+        }
+    });
     let backend = FailurePolicy::new(DenyCache::new(redis)).deadline(deadline);
     Ok(Limiter::new(limits, backend))
 }

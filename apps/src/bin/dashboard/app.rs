@@ -1,6 +1,6 @@
 //! A server with limits of several kinds, and clients with made-up requests.
 
-use std::{convert::Infallible, env, error::Error, time::Duration};
+use std::{convert::Infallible, env, error::Error, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body, http::Request, routing::get};
 use tokio::time;
@@ -13,8 +13,8 @@ use tollgate::{
 };
 use tower::ServiceExt;
 
-/// Creates a limiter with buckets in memory, or in the Redis that `REDIS_URL` names.
-pub(crate) async fn limiter() -> Result<Limiter, Box<dyn Error>> {
+/// Creates a limiter with buckets in memory, or in the Redis that `REDIS_URL` names. Until that answers, the process decides.
+pub(crate) fn limiter() -> Result<Limiter, Box<dyn Error>> {
     let limits = limits()?;
     let Ok(url) = env::var("REDIS_URL") else {
         return Ok(Limiter::new(limits, MemoryBackend::new()));
@@ -23,9 +23,13 @@ pub(crate) async fn limiter() -> Result<Limiter, Box<dyn Error>> {
     let deadline = env::var("DEADLINE_MS").unwrap_or_else(|_| "200".to_owned());
     let deadline = Duration::from_millis(deadline.parse()?);
     let redis = RedisBackend::builder(&*url).timeout(2 * deadline).build()?;
-    if let Err(error) = redis.connected(Duration::from_secs(5)).await {
-        tracing::warn!(%error, "starting without Redis");
-    }
+    let redis = Arc::new(redis);
+    let connecting = Arc::clone(&redis);
+    tokio::spawn(async move {
+        if let Err(error) = connecting.connected(Duration::from_secs(5)).await {
+            tracing::error!(%error, "deciding without Redis");
+        }
+    });
     Ok(Limiter::new(
         limits,
         FailurePolicy::new(redis).deadline(deadline),

@@ -80,7 +80,7 @@ async fn main() -> Result<(), Failure> {
     // Install the recorder before the limiter, whose counters start at 0.
     let counters = Counters::install()?;
 
-    let limiter = app::limiter().await?;
+    let limiter = app::limiter()?;
     let sources = Sources {
         limiter: limiter.clone(),
         counters: counters.clone(),

@@ -9,7 +9,7 @@ use tollgate::{Limiter, Transaction};
 use crate::{
     callers,
     server::{Cluster, Server},
-    sides::{KEYS, PATIENCE, bare, limiter, spend},
+    sides::{KEYS, PATIENCE, Side, Sides, bare, limiter, spend},
     statistics::{median, ratio},
     throughput::own_time,
 };
@@ -95,7 +95,7 @@ pub(crate) async fn cluster() {
     let masters = Cluster::start();
     let one = Compared::new(&server[0].url(), &server).await;
     let three = Compared::new(&masters.url(), masters.nodes()).await;
-    lone(&one, &server[0]).await;
+    lone(&server[0]).await;
     println!(
         "one server, and three masters on this machine, {KEYS} keys, medians of {TURNS} turns:"
     );
@@ -124,24 +124,36 @@ pub(crate) async fn cluster() {
     shares(&server[0]);
 }
 
-/// Calls that travel alone, by the server's own count.
-async fn lone(one: &Compared<'_>, server: &Server) {
-    let mut times = Vec::new();
+/// Calls that travel alone, by the server's own count, beside those of a plain script.
+async fn lone(server: &Server) {
+    let sides = Sides::connect(&server.url()).await;
+    let sides = sides.expect("the server answers");
+    let mut plain = Vec::new();
+    let mut ours = Vec::new();
     for turn in 0..TURNS as u32 {
-        server.command(&["CONFIG", "RESETSTAT"]);
-        for call in 0..LONE_CALLS {
-            spend(&one.limiter, "requests", &id(turn * LONE_CALLS + call)).await;
+        for (side, times) in [(Side::Plain, &mut plain), (Side::Tollgate, &mut ours)] {
+            server.command(&["CONFIG", "RESETSTAT"]);
+            for call in 0..LONE_CALLS {
+                sides.call(side, turn * LONE_CALLS + call).await;
+            }
+            times.push(time_of_a_script(server));
         }
-        let figures = server.info("commandstats", "cmdstat_evalsha:");
-        let figure = figures
-            .split(',')
-            .find_map(|figure| figure.strip_prefix("usec_per_call="));
-        times.push(figure.and_then(|us| us.parse().ok()).unwrap_or(f64::NAN));
     }
     println!(
-        "a call that travels alone: {:.2} us of the server",
-        median(&times)
+        "a call that travels alone takes {:.2} us of the server, and a plain script {:.2} us: {:.2} of it",
+        median(&ours),
+        median(&plain),
+        ratio(&ours, &plain)
     );
+}
+
+/// Returns the microseconds that a script has taken on average.
+fn time_of_a_script(server: &Server) -> f64 {
+    let figures = server.info("commandstats", "cmdstat_evalsha:");
+    let figure = figures
+        .split(',')
+        .find_map(|figure| figure.strip_prefix("usec_per_call="));
+    figure.and_then(|us| us.parse().ok()).unwrap_or(f64::NAN)
 }
 
 /// How evenly the keys are spread, if each master has the same number of slots.

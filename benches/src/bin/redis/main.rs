@@ -17,7 +17,7 @@ mod wrappers;
 
 use std::sync::Arc;
 
-use fred::{clients::Client, error::Error, interfaces::ClientLike, types::config::Config};
+use fred::error::Error;
 use tollgate_benches::load;
 
 use self::{
@@ -51,9 +51,7 @@ fn main() {
 }
 
 async fn measure(url: &str, names: &[String]) -> Result<(), Error> {
-    let client = Client::new(Config::from_url(url)?, None, None, None);
-    let _task = client.init().await?;
-    let sides = Arc::new(Sides::new(client, url).await?);
+    let sides = Arc::new(Sides::connect(url).await?);
     let get = throughput(&sides, names).await;
     if !names.is_empty() {
         return Ok(());

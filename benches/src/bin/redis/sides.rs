@@ -9,7 +9,7 @@ use fred::{
     clients::Client,
     error::Error,
     interfaces::ClientLike,
-    types::{ClusterHash, CustomCommand, Value},
+    types::{ClusterHash, CustomCommand, Value, config::Config},
 };
 use tollgate::{
     Limit, Limiter, Limits, RedisBackend, Transaction,
@@ -97,7 +97,9 @@ pub(crate) enum Side {
 }
 
 impl Sides {
-    pub(crate) async fn new(client: Client, url: &str) -> Result<Self, Error> {
+    pub(crate) async fn connect(url: &str) -> Result<Self, Error> {
+        let client = Client::new(Config::from_url(url)?, None, None, None);
+        let _task = client.init().await?;
         let load = vec!["LOAD", PLAIN];
         let sha: String = client.custom(command("SCRIPT"), load).await?;
         let wrapped = FailurePolicy::new(DenyCache::new(bare(url))).deadline(PATIENCE);
