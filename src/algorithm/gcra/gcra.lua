@@ -24,9 +24,9 @@ if letter == 'G' then
 
   local function dump(us, frac)
     if us > now and frac == 0 then
-      return us, us
+      return string.format(whole, us), us
     elseif us >= now and frac > 0 then
-      return digits(us) .. ':' .. frac, us + 1
+      return string.format(whole, us) .. ':' .. frac, us + 1
     end
   end
 

@@ -21,7 +21,7 @@ if letter == 'Q' then
   local function current_period(question)
     local ends, latest = period(now, question)
     if not ends then
-      error('CLOCK ' .. digits(now), 0)
+      error('CLOCK ' .. string.format(whole, now), 0)
     end
     return ends, latest
   end
@@ -52,7 +52,7 @@ if letter == 'Q' then
   -- The value is kept for a minute after its period. Otherwise, a clock that steps back would give a second quota.
   local function dump(ends, used)
     if used > 0 then
-      return 'Q0' .. digits(ends - 1) .. ':' .. used, ends + 60000000
+      return 'Q0' .. string.format(whole, ends - 1) .. ':' .. used, ends + 60000000
     end
   end
 

@@ -27,26 +27,29 @@ end
 
 -- Returns the state of a member's bucket, and whether it has to be stored in any case.
 local function read(question)
-  local state, other, changes = question.load(not question.is_reset and redis.call('GET', KEYS[member]), question)
+  local state, other, changes = question.load(not question.is_reset and call('GET', KEYS[member]), question)
   return state, other, changes or question.is_reset
 end
 
+-- The instant from which the lives of keys are counted, in milliseconds.
+local begin = math.floor(now / 1000) - grace
+
 local function write(question, state, other)
-  local call, key = redis.call, KEYS[member]
+  local key = KEYS[member]
   local value, last, grows = question.dump(state, other, question)
   if not value then
     call('DEL', key)
   elseif last == math.huge then
     call('SET', key, value)
   else
-    -- The remainder is at most 0, so this rounds up. Redis writes numbers with all their digits.
-    local ms = (last - last % -1000) / 1000 - math.floor(now / 1000) + grace
+    -- The remainder is at most 0, so this rounds up.
+    local ms = (last - last % -1000) / 1000 - begin
     if not grows then
-      call('SET', key, value, 'PX', ms)
+      call('SET', key, value, 'PX', string.format(whole, ms))
     else
       -- The key gets a longer life than it needs, so that not every unit has to extend it.
       if call('PTTL', key) < ms then
-        call('PEXPIRE', key, ms + math.floor(ms / 8))
+        call('PEXPIRE', key, string.format(whole, ms + math.floor(ms / 8)))
       end
       call('APPEND', key, value)
     end
@@ -79,33 +82,42 @@ local function decide_alone(question, times)
   filled = index
 end
 
+-- For each member of a batch of several: its question, its state, whether that has to be stored, the state after the request, and
+-- the units.
+local asked, states, others, changes, after, after_other, units
+if KEYS[2] then
+  asked, states, others, changes, after, after_other, units = {}, {}, {}, {}, {}, {}, {}
+end
+
 -- Decides a batch of several members, and returns their number.
-local decide_together = KEYS[2] and function()
-  -- For each member: its state, whether that has to be stored, the state after the request, and the units.
-  local states, others, changes, after, after_other, units = {}, {}, {}, {}, {}, {}
+local function decide_together()
   local passes, size, index = true, 0, filled + 1
   repeat
     member, size = first + size, size + 1
     local question, n = question_of(member), size
-    states[n], others[n], changes[n] = read(question)
+    local state, other, has_to_be_stored = read(question)
+    local next_state, next_other, taken = nil, nil, nil
     if question.ask then
-      after[n], after_other[n], units[n] = question.ask(states[n], others[n], question)
+      next_state, next_other, taken = question.ask(state, other, question)
     end
-    if after[n] == nil then
-      after[n], after_other[n], units[n], passes = states[n], others[n], -1, passes and not question.votes
+    if next_state == nil then
+      next_state, next_other, taken, passes = state, other, -1, passes and not question.votes
     end
+    asked[n], states[n], others[n], changes[n] = question, state, other, has_to_be_stored
+    after[n], after_other[n], units[n] = next_state, next_other, taken
   until question.is_last
   for n = 1, size do
-    member = first + n - 1
-    local question, state, other = question_of(member), states[n], others[n]
+    local question, state, other = asked[n], states[n], others[n]
     if passes then
       state, other = after[n], after_other[n]
     end
-    if question.writes and (state ~= states[n] or other ~= others[n]) then
-      states[n], others[n], changes[n] = state, other, true
-    end
-    if changes[n] then
-      write(question, states[n], others[n])
+    if changes[n] or question.writes and (state ~= states[n] or other ~= others[n]) then
+      member = first + n - 1
+      if question.writes then
+        write(question, state, other)
+      else
+        write(question, states[n], others[n])
+      end
     end
     reply[index + 1] = units[n]
     index = question.show(state, other, question, reply, index + 1)

@@ -16,17 +16,23 @@
 -- them the index of a member, from 0 on, and an error. Such a batch has changed nothing, unless its error begins with `PARTLY`.
 --
 -- A call that travels alone is common, and a function or a table takes as long as a command to create. So each is created only
--- where a call needs it, and functions of the library are looked up where they are called.
+-- where a call needs it, and most functions of the library are looked up where they are called.
 -- All numbers are below 2^53, up to which doubles are exact.
 
+local call = redis.call
+-- The format of whole numbers. `%d` takes a third of the time of `%.0f`, but only works if C's integer type is wide enough. Numbers
+-- that Redis formats take longer.
+local whole = string.format('%d', 2^53) == '9007199254740992' and '%d' or '%.0f'
+local now = tonumber(ARGV[1])
 -- A client's clock may differ from the server's, so keys that are written by it live ten minutes longer (in milliseconds).
-local now, grace = tonumber(ARGV[1]), 600000
+local grace = 600000
 if now < 0 then
   local time = redis.pcall('TIME')
   if time.err then
     return redis.error_reply('NOTIME ' .. time.err)
   end
-  now, grace = time[1] * 1000000 + time[2], 0
+  now = time[1] * 1000000 + time[2]
+  grace = 0
 end
 
 -- Creates the functions of an algorithm for a verb, and returns four of them:
@@ -39,8 +45,3 @@ end
 --    value is only the end that the stored one lacks.
 -- A state is two values. Several questions use it, so it does not depend on one of them, and nothing changes it.
 local function algorithm(letter, verb)
-  -- `%d` takes a third of the time of `%.0f`, but only works if C's integer type is wide enough.
-  local function digits(number)
-    return string.format(string.format('%d', 2^53) == '9007199254740992' and '%d' or '%.0f', number)
-  end
-
