@@ -15,7 +15,7 @@ use clap::Parser;
 use http::Request;
 use http_body_util::Full;
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use tollgate::{Limit, RateLimitLayer, key::Host, pace::PaceLayer};
+use tollgate::{Limit, RateLimitLayer, key::Host, pace::PaceLayer, response::Headers};
 use tower::{ServiceBuilder, ServiceExt};
 
 use self::failure::Failure;
@@ -33,12 +33,14 @@ async fn main() -> Result<(), Failure> {
 
     // Our own rate: five per second to each host. Further requests wait for up to a minute.
     let ours = Limit::per_second(5).max_wait(Duration::from_secs(60));
+    // Inside of `PaceLayer`, it also counts the requests that this sends again. Its own fields would hide the server's.
+    let ours = RateLimitLayer::new(ours, Host).headers(Headers::None);
     // The server's rate, from its responses. A refused request is sent again.
     let pace = PaceLayer::new().retry(3);
     let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
     let client = ServiceBuilder::new()
-        .layer(RateLimitLayer::new(ours, Host))
         .layer(pace)
+        .layer(ours)
         .service(client);
 
     let began = Instant::now();

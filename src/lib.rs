@@ -17,7 +17,7 @@
 //! decisions in handlers** share a [`Limiter`]: build [`Limits`], then `Limiter::new(limits, backend)`, then
 //! [`RateLimitLayer::with_limiter`] with a [`Rule`] for each limit.
 //!
-//! # LimitSpans
+//! # Terms
 //!
 //! A **limit** has a name, a burst (the most that passes at once) and a rate. A **key extractor** finds the client's **id** in a
 //! request, such as its address or its account. A **bucket** records a client's use of a limit. A **rule** says which limit applies
@@ -47,7 +47,7 @@
 //!
 //! # The flow of a request
 //!
-//! Each step is a module. Imports point down this list only:
+//! Each step is a module:
 //!
 //! ```text
 //! testing         the conformance suite for backends

@@ -317,16 +317,16 @@ fn log_that_is_too_short_is_told_and_makes_no_limits() {
 }
 
 #[test]
-fn share_that_is_nobody_is_told() {
+fn share_of_less_than_one_client_is_named_with_the_remedy() {
     let requests: Vec<_> = (0..11)
         .map(|client| request(client * 400, &format!("203.0.113.{client}"), "/"))
         .collect();
-    let note =
-        "--deny-at-most is less than one of 11 clients, so the limits must not deny anybody\n";
-    for (share, is_told) in [("1%", true), ("10%", false), ("0%", false)] {
+    let note = "--deny-at-most is less than one of 11 clients, so the limits must not deny anybody: to let them deny one, use \
+                --deny-at-most 10%\n";
+    for (share, is_named) in [("1%", true), ("10%", false), ("0%", false)] {
         let args = ["suggest", "--deny-at-most", share];
         let output = run_with(&args, log(&requests).as_bytes());
-        assert_eq!(stderr(&output).contains(note), is_told, "{share}");
+        assert_eq!(stderr(&output).contains(note), is_named, "{share}");
     }
 }
 

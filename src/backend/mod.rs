@@ -83,7 +83,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// Returns the backend that this one wraps, if it is a wrapper.
     ///
-    /// A wrapper needs only this method and those above: the others ask the backend that it wraps.
+    /// A wrapper implements [`apply`](Self::apply), this method and, for speed, [`try_apply`](Self::try_apply), without which
+    /// `apply` is called. All other methods ask the backend that it wraps.
     fn wrapped(&self) -> Option<&dyn Backend> {
         None
     }

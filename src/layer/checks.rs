@@ -32,7 +32,7 @@ pub(super) struct Checks {
     one: Mutex<SingleId>,
     outages: OutageLog,
     /// The mistakes that were logged.
-    told: Mutex<Vec<&'static str>>,
+    logged: Mutex<Vec<&'static str>>,
 }
 
 impl Checks {
@@ -151,9 +151,9 @@ impl Checks {
     }
 
     fn is_first(&self, check: &'static str) -> bool {
-        let mut told = self.told.lock();
-        let is_first = !told.contains(&check);
-        told.extend(is_first.then_some(check));
+        let mut logged = self.logged.lock();
+        let is_first = !logged.contains(&check);
+        logged.extend(is_first.then_some(check));
         is_first
     }
 }

@@ -131,9 +131,8 @@ impl RateLimitLayer {
     /// use tollgate::{ClientIp, Limit, RateLimitLayer};
     ///
     /// // Only failed requests count.
-    /// let layer = RateLimitLayer::new(Limit::per_minute(10), ClientIp::peer()).with_rule(|rule| {
-    ///     rule.refund_if(|ending| ending.status().is_some_and(|status| status.is_success()))
-    /// });
+    /// let layer = RateLimitLayer::new(Limit::per_minute(10), ClientIp::peer())
+    ///     .with_rule(|rule| rule.refund_if(|ending| !ending.failed()));
     /// # let _ = layer;
     /// ```
     ///

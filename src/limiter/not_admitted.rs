@@ -52,11 +52,21 @@ impl LimitHandle {
     ///
     /// # Errors
     ///
-    /// If the limit denies the client; and as [`spend`](Self::spend).
+    /// If the limit denies the client; if it is a [concurrency limit](crate::Limit::concurrent), whose permits need
+    /// [`enter`](Self::enter); and as [`spend`](Self::spend).
     pub async fn admit(&self, id: &str) -> Result<Decision, NotAdmitted> {
         let transaction = self.transaction(id);
         let prepared = self.limiter().client(Operation::Spend, &transaction);
         let client = prepared.map_err(|error| NotAdmitted::by_error(None, error))?;
+        let member = client.as_member();
+        let has_permits = member.has_bucket() && member.algorithm().hold().is_some();
+        if has_permits {
+            let error = LimiterError::unsupported(
+                self.name(),
+                "it has permits, which nobody would give back: use `enter`",
+            );
+            return Err(NotAdmitted::by_error(Some(client), error));
+        }
         match self.limiter().decide(Operation::Spend, &client).await {
             Ok(decision) if decision.allowed() => Ok(decision),
             Ok(decision) => Err(NotAdmitted::by_limit(client, decision)),

@@ -18,8 +18,9 @@
 //! # let _ = client;
 //! ```
 //!
-//! To stay within a rate that you know in advance, put a [`RateLimitLayer`](crate::RateLimitLayer) with the extractor
-//! [`Host`](crate::key::Host) around the client, and give its limit a [line](crate::Limit::max_wait).
+//! To stay within a rate that you know in advance, put a [`RateLimitLayer`](crate::RateLimitLayer) between this layer and the client,
+//! with the extractor [`Host`](crate::key::Host), [no headers](crate::response::Headers::None), and a limit that has a
+//! [line](crate::Limit::max_wait). There it also counts the requests that this layer sends again.
 //!
 //! # What it reads
 //!

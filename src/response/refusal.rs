@@ -194,8 +194,8 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// Returns the time that the client should wait, in microseconds; `None` if waiting does not help. It is the same on each call,
-    /// and the same as in gRPC's `RetryInfo`.
+    /// Returns the time that the client should wait, exact to the microsecond; `None` if waiting does not help. It is the same on
+    /// each call, and the same as in gRPC's `RetryInfo`.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.wait

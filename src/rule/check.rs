@@ -6,6 +6,8 @@ use super::{
 };
 use crate::{
     algorithm::{Algorithm, Ask, AskError, Charge, Verb},
+    id::{IdFormat, range},
+    key::IdSource,
     limit::{Limit, Limits, LimitsError, NamedLimit},
     transaction::Mode,
 };
@@ -109,11 +111,21 @@ impl Rules {
         if count > 1 && !chains.iter().flatten().all(|other| rule.agrees_with(other)) {
             return Err(LimitsError::of_limit(
                 named.name(),
-                "it has several rules, and their charges in one bucket are added up: give them the same `on_failure` and \
-                 `no_wait`, no charge by outcome and no `limit_from`, or use two limits",
+                "it has several rules, and their charges in one bucket are added up: if they are for different \
+                 requests, make them one rule with `cost_by`, or give them the same `on_failure` and `no_wait`, no charge by \
+                 outcome and no `limit_from`",
             ));
         }
+        let counts_addresses = named.format() == IdFormat::Opaque && rule.finds_addresses();
         for (id, limit) in named.unchecked(before) {
+            if counts_addresses && id.is_some_and(is_range) {
+                return Err(LimitsError::of_limit(
+                    named.name(),
+                    "the override is for a range, but ids of the limit are texts, which match exactly: write `id: ipAddress` \
+                     for the limit or, in code, declare it with `LimitName::unnumbered(name, IdFormat::IpAddress)`",
+                )
+                .of_id(id));
+            }
             let costly = limit.max_cost().filter(|most| *most < cost);
             let costly = costly.map(|most| {
                 format!("a request that meets its rules costs {cost}, and at most {most} can ever pass: lower the cost, or raise the limit")
@@ -152,6 +164,12 @@ impl Rule {
         ))
     }
 
+    /// Returns whether all its ids are addresses.
+    fn finds_addresses(&self) -> bool {
+        let sources = [IdSource::Address, IdSource::Peer, IdSource::AnyHeader];
+        sources.contains(&self.extractor.source()) && self.extractor.fits(IdFormat::IpAddress)
+    }
+
     /// Returns whether the rule only reads, as that of a list of blocked clients does.
     fn only_looks(&self) -> bool {
         let is_plain = self.choice.is_none() && self.values.is_none() && self.by_outcome.is_none();
@@ -173,4 +191,9 @@ impl Rule {
         let is_plain = |rule: &Self| rule.values.is_none() && rule.by_outcome.is_none();
         settings(self) == settings(other) && is_plain(self) && is_plain(other)
     }
+}
+
+/// Returns whether an id is a range of addresses.
+fn is_range(id: &str) -> bool {
+    id.contains('/') && range(id).is_ok()
 }

@@ -176,7 +176,7 @@ pub async fn clock_that_steps_back_frees_nobody(driver: Driver) {
     for limit in ALL {
         assert!(
             driver.spends(START, &[exhausting(limit, 1)]).await,
-            "{limit}"
+            "limit {limit} is full at first"
         );
         let question = Question::new(limit, 1, 6);
         assert!(
@@ -215,8 +215,10 @@ pub async fn equality_passes_and_a_microsecond_less_does_not(driver: Driver) {
         );
         let cost = if limit == TIERS { 10 } else { 1 };
         let question = [Question::new(limit, 1, cost)];
-        assert!(!driver.spends(START + wait - 1, &question).await, "{limit}");
-        assert!(driver.spends(START + wait, &question).await, "{limit}");
+        let is_early = driver.spends(START + wait - 1, &question).await;
+        assert!(!is_early, "limit {limit} passes a microsecond too early");
+        let is_due = driver.spends(START + wait, &question).await;
+        assert!(is_due, "limit {limit} does not pass after its wait");
     }
 }
 

@@ -155,6 +155,16 @@ async fn undecided_client_is_answered_by_503_and_an_invalid_id_by_400() {
 }
 
 #[tokio::test]
+async fn permits_are_not_admitted_because_nobody_would_give_them_back() {
+    let limits = Limits::builder().limit("calls", Limit::concurrent(1));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let calls = limiter.limit("calls").unwrap();
+    let error = calls.admit("alice").await.unwrap_err().to_string();
+    assert!(error.ends_with("use `enter`"), "{error}");
+    assert!(calls.enter("alice").await.unwrap().is_ok());
+}
+
+#[tokio::test]
 async fn own_denial_in_a_nested_layer_is_answered_in_the_format_of_the_innermost() {
     let limiter = limiter();
     let denied = denied(&limiter).await;

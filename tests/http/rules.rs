@@ -307,6 +307,20 @@ async fn rules_that_meet_in_one_bucket_are_one_charge() {
 }
 
 #[test]
+fn range_that_no_address_can_match_is_an_error() {
+    let limits = Limits::builder()
+        .limit("requests", Limit::per_second(1))
+        .override_for("requests", "198.51.100.0/24", Limit::per_second(9));
+    let layer = RateLimitLayer::with_limiter(limiter(&limits));
+    let by_address = Rule::new("requests", ClientIp::peer());
+    let error = layer.clone().try_rule(by_address).unwrap_err().to_string();
+    assert!(error.contains("`id: ipAddress`"), "{error}");
+    // A header can contain this text.
+    let by_header = Rule::new("requests", HeaderId::new("a"));
+    assert!(layer.try_rule(by_header).is_ok());
+}
+
+#[test]
 fn rules_that_do_not_fit_their_limits_are_errors_that_say_what_to_change() {
     let limits = plans()
         .block("abuse", "this address is paused")

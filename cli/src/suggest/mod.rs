@@ -160,9 +160,11 @@ fn notes(traffic: &Traffic, share: ClientShare) -> Vec<String> {
     }
     let clients = traffic.clients.len();
     if share.of(clients) == 0 && !share.is_zero() {
+        let percent = 100_usize.div_ceil(clients);
         let clients = counted(clients as u64, "client");
         notes.push(format!(
-            "--deny-at-most is less than one of {clients}, so the limits must not deny anybody"
+            "--deny-at-most is less than one of {clients}, so the limits must not deny anybody: to let them deny one, use \
+             --deny-at-most {percent}%"
         ));
     }
     notes

@@ -6,7 +6,9 @@ use std::{
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use reqwest::{Body, Client};
-use tollgate::{Limit, RateLimitLayer, key::Host, layer::ResponseBody, pace::PaceLayer};
+use tollgate::{
+    Limit, RateLimitLayer, key::Host, layer::ResponseBody, pace::PaceLayer, response::Headers,
+};
 use tower::{
     BoxError, ServiceBuilder, ServiceExt, retry::Policy, service_fn, util::BoxCloneSyncService,
 };
@@ -28,10 +30,12 @@ fn api(client: Client) -> Api {
     });
     // The rate limits in responses. A refused request is sent again up to three times.
     let pace = PaceLayer::new().max_wait(Duration::from_secs(30)).retry(3);
+    // `PaceLayer` reads the server's fields, not those of our own limit.
+    let documented = RateLimitLayer::new(documented(), Host).headers(Headers::None);
     let api = ServiceBuilder::new()
         .retry(FurtherAttempts(2))
-        .layer(RateLimitLayer::new(documented(), Host))
         .layer(pace)
+        .layer(documented)
         .timeout(Duration::from_secs(10))
         .service(client);
     BoxCloneSyncService::new(api)
@@ -77,15 +81,19 @@ async fn get(api: &Api, uri: &str) -> Result<Response<ResponseBody<Body>>, BoxEr
 use std::{
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
 };
 
 use axum::Router;
-use http_body_util::BodyExt;
-use tokio::net::TcpListener;
-use tollgate::ClientIp;
+use futures_util::future::join_all;
+use http_body_util::{BodyExt, Full};
+use tokio::{net::TcpListener, time::Instant};
+use tollgate::{
+    ClientIp, Limiter, Limits, MemoryBackend, Rule,
+    clock::{ManualClock, Timestamp},
+};
 
 #[test]
 fn documented_rate_holds_in_any_second() {
@@ -96,6 +104,46 @@ fn documented_rate_holds_in_any_second() {
         Some(199),
         "as the page says"
     );
+}
+
+/// The layers of the page around an API that refuses its first request.
+#[tokio::test(start_paused = true)]
+async fn requests_that_were_held_back_leave_at_the_documented_rate() {
+    let starts = Arc::new(Mutex::new(Vec::new()));
+    let recorded = Arc::clone(&starts);
+    let server = service_fn(move |_: Request<Bytes>| {
+        let mut starts = recorded.lock().unwrap();
+        starts.push(Instant::now());
+        let refusal = Response::builder().status(429).header("retry-after", "1");
+        let response = if starts.len() == 1 {
+            refusal.body(Full::default()).unwrap()
+        } else {
+            Response::new(Full::<Bytes>::default())
+        };
+        std::future::ready(Ok::<_, BoxError>(response))
+    });
+    let limits = Limits::builder().limit("documented", documented());
+    let clock = ManualClock::new(Timestamp::from_micros(0));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new()).with_clock(clock);
+    let documented = RateLimitLayer::with_limiter(limiter)
+        .rule(Rule::new("documented", Host))
+        .headers(Headers::None);
+    let api = ServiceBuilder::new()
+        .layer(PaceLayer::new().retry(3))
+        .layer(documented)
+        .service(server);
+    let calls = (0..20).map(|_| {
+        let request = Request::get("http://api.test/").body(Bytes::new()).unwrap();
+        api.clone().oneshot(request)
+    });
+    for response in join_all(calls).await {
+        assert_eq!(response.unwrap().status(), StatusCode::OK);
+    }
+    let starts = starts.lock().unwrap();
+    assert_eq!(starts.len(), 21);
+    for pair in starts.windows(2) {
+        assert!(pair[1] - pair[0] >= Duration::from_millis(10), "{starts:?}");
+    }
 }
 
 #[tokio::test]
