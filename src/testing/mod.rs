@@ -86,6 +86,9 @@ use parking_lot::Mutex;
 
 #[doc(inline)]
 pub use crate::__tollgate_conformance as conformance;
+#[cfg(feature = "redis")]
+#[doc(hidden)]
+pub use crate::backend::redis::simulated::SimulatedCluster;
 use crate::{
     algorithm::State,
     backend::{Backend, BackendError, async_trait},

@@ -26,8 +26,8 @@ use crate::{
     network::Network,
     plan::{Ask, Bucket, Call, Event, Plan, Work},
     process::name,
-    record::{Charge, Denial, Held, Record},
-    terms::Terms,
+    record::{Charge, Denial, Held, Record, Trial},
+    terms::{SECOND, Terms},
 };
 
 /// The deadline of a policy, in microseconds, and what the timers round up.
@@ -65,16 +65,26 @@ impl Caller {
         for ask in &call.asks {
             self.record().asked(&ask.bucket, begun);
         }
-        let Some(answered) = self.answered(&call).await else {
+        self.record().calls += 1;
+        let number = self.record().calls;
+        let answered = self.answered(&call).await;
+        let ended = self.now();
+        let is_by_store = |decided: &BatchDecision| {
+            let mut members = decided.members().iter();
+            decided.allowed() && members.all(|member| member.source() != Source::Local)
+        };
+        if !matches!(&answered, Some(Ok(decided)) if is_by_store(decided)) {
+            self.tries(&call, number, (begun, ended));
+        }
+        let Some(answered) = answered else {
             return;
         };
-        let ended = self.now();
         if self.plan.setup.stack.policy && ended - begun > DEADLINE {
             self.problem(&format!("a call has taken {} us", ended - begun));
         }
         match answered {
             Ok(decided) => {
-                let charges = self.decided(&call, &decided, (begun, ended));
+                let charges = self.decided(&call, number, &decided, (begun, ended));
                 if let Some(after) = call.refund {
                     sleep(Duration::from_micros(after)).await;
                     for (bucket, place, receipt) in charges {
@@ -108,6 +118,25 @@ impl Caller {
         }
     }
 
+    /// Records what a batch over several slots can have charged although it has not passed.
+    fn tries(&self, call: &Call, number: usize, (begun, ended): (u64, u64)) {
+        let setup = &self.plan.setup;
+        if call.is_check || !setup.has_several_slots(call) {
+            return;
+        }
+        // After a fault, it is given back in the background.
+        let until = ended + if setup.calm { 0 } else { 2 * SECOND };
+        for ask in call.asks.iter().filter(|ask| ask.mode != Mode::CheckOnly) {
+            self.record().trials.push(Trial {
+                call: number,
+                bucket: ask.bucket.clone(),
+                begun,
+                until,
+                units: ask.cost,
+            });
+        }
+    }
+
     fn failed(&self, call: &Call, error: &LimiterError) {
         let setup = &self.plan.setup;
         let may_fail =
@@ -125,6 +154,7 @@ impl Caller {
     fn decided(
         &self,
         call: &Call,
+        number: usize,
         decided: &BatchDecision,
         (begun, ended): (u64, u64),
     ) -> Vec<(Bucket, usize, Receipt)> {
@@ -138,6 +168,7 @@ impl Caller {
             }
             if ask.mode.votes() && decision.limited() && !decision.allowed() {
                 self.record().denials.push(Denial {
+                    call: number,
                     bucket: bucket.clone(),
                     begun,
                     ended,

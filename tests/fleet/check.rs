@@ -39,6 +39,7 @@ pub(crate) async fn check(fleet: &mut Fleet) {
         let mut denials = record.denials.iter();
         let wrong = denials.find(|denial| is_wrong(fleet, &record, denial));
         problems.extend(wrong.map(|denial| format!("it is wrong: {denial:?}")));
+        problems.extend(unreturned(fleet, &record));
     }
     drop(record);
     fleet.record().problems.extend(problems);
@@ -60,7 +61,9 @@ fn bounds(fleet: &Fleet, record: &Record, bucket: &Bucket, charges: &[Charge]) -
                 None => most_of_store(fleet, record, bucket, interval),
             };
             let terms = fleet.setup().limits[bucket.0].terms;
-            most + refunds(terms, record, (bucket, &charges), interval)
+            let back = refunds(terms, record, (bucket, &charges), interval);
+            let tried = process.map_or_else(|| trials(terms, record, bucket, interval), |_| 0);
+            most + back + tried
         };
         exceeded(&charges, most).map(|excess| match process {
             Some(process) => format!("{bucket:?} is granted by process {process}: {excess}"),
@@ -142,14 +145,7 @@ fn refunds(
     (bucket, charges): (&Bucket, &[&Charge]),
     (from, _): (u64, u64),
 ) -> u64 {
-    let was_lost = |charge: &Charge, until: u64| {
-        let mut losses = record.data_losses.iter();
-        let mut resets = record.resets.iter();
-        losses.any(|at| is_within((charge.begun, until))(*at))
-            || resets.any(|(other, (begun, ended))| {
-                other == bucket && *begun <= until && *ended >= charge.begun
-            })
-    };
+    let was_lost = |charge: &Charge, until: u64| was_lost(record, bucket, (charge.begun, until));
     let is_stale = |charge: &&Charge| charge.refunded.is_some_and(|at| was_lost(charge, at));
     // A refund of a lost charge gives back what belongs to another one, whose refund then does the same.
     let gives_back_others = charges.iter().any(is_stale);
@@ -162,16 +158,44 @@ fn refunds(
     back.map(|charge| u64::from(charge.units)).sum()
 }
 
+/// What batches over several slots can have given back in an interval although they had charged it before. It lets others pass as a
+/// refund does.
+fn trials(terms: Terms, record: &Record, bucket: &Bucket, (from, _): (u64, u64)) -> u64 {
+    let trials = record.trials.iter().filter(|trial| trial.bucket == *bucket);
+    let back = trials.filter(|trial| {
+        let was_before = terms.is_rate() && trial.begun < from;
+        let may_come_back = trial.until >= from;
+        may_come_back && (was_before || was_lost(record, bucket, (trial.begun, trial.until)))
+    });
+    back.map(|trial| u64::from(trial.units)).sum()
+}
+
+/// Whether a bucket can have become empty between two instants, because the store has lost it or it was reset.
+fn was_lost(record: &Record, bucket: &Bucket, (from, until): (u64, u64)) -> bool {
+    let mut losses = record.data_losses.iter();
+    let mut resets = record.resets.iter();
+    losses.any(|at| is_within((from, until))(*at))
+        || resets
+            .any(|(other, (begun, ended))| other == bucket && *begun <= until && *ended >= from)
+}
+
 /// Whether a client was denied although it had not used that much, while nothing failed.
 fn is_wrong(fleet: &Fleet, record: &Record, denial: &Denial) -> bool {
     let named = fleet.setup().limits[denial.bucket.0];
-    let charges = record.charges.get(&denial.bucket);
-    let charges: Vec<_> = charges.into_iter().flatten().collect();
+    let charges = record.charges.get(&denial.bucket).into_iter().flatten();
+    let charges = charges.map(|charge| (charge.begun, charge.ended, charge.units));
+    // What another batch has charged for a moment counts meanwhile, and for longer if it cannot be refunded.
+    let trials = record.trials.iter().filter(|trial| {
+        let is_other = trial.bucket == denial.bucket && trial.call != denial.call;
+        is_other && (named.terms.has_tiers() || trial.until >= denial.begun)
+    });
+    let trials = trials.map(|trial| (trial.begun, denial.ended, trial.units));
+    let charges: Vec<_> = charges.chain(trials).collect();
     // What could have been charged between an instant and the denial.
     let since = |from: u64| {
         let charges = charges.iter();
-        let charges = charges.filter(|charge| charge.ended >= from && charge.begun <= denial.ended);
-        charges.map(|charge| u64::from(charge.units)).sum::<u64>()
+        let charges = charges.filter(|(begun, ended, _)| *ended >= from && *begun <= denial.ended);
+        charges.map(|(.., units)| u64::from(*units)).sum::<u64>()
     };
     let (cost, all) = (u64::from(denial.cost), since(0));
     match named.terms {
@@ -181,15 +205,30 @@ fn is_wrong(fleet: &Fleet, record: &Record, denial: &Denial) -> bool {
             burst,
             count,
             period,
-        } => !charges.iter().any(|first| {
-            let back = denial.begun.saturating_sub(first.ended) * u64::from(count);
-            u64::from(burst) * period + back < (since(first.begun) + cost) * period
+        } => !charges.iter().any(|(begun, ended, _)| {
+            let back = denial.begun.saturating_sub(*ended) * u64::from(count);
+            u64::from(burst) * period + back < (since(*begun) + cost) * period
         }),
         Terms::Window { limit, span } => {
             since(denial.begun.saturating_sub(span)) + cost <= limit.into()
         }
         other => all + cost <= other.most().into(),
     }
+}
+
+/// While nothing fails, a bucket is charged what was granted, and batches that were denied have given everything back.
+fn unreturned(fleet: &Fleet, record: &Record) -> Option<String> {
+    record.charges.iter().find_map(|(bucket, charges)| {
+        let named = fleet.setup().limits[bucket.0];
+        if named.leased || named.terms.has_tiers() {
+            return None;
+        }
+        let kept = charges.iter().filter(|charge| charge.refunded.is_none());
+        let granted: i64 = kept.map(|charge| i64::from(charge.units)).sum();
+        let charged = fleet.network.charged(bucket.0 + 1, &bucket.1);
+        let problem = format!("{bucket:?} is charged {charged} units, and {granted} were granted");
+        (charged != granted).then_some(problem)
+    })
 }
 
 /// When all has been well for some seconds, the store decides again, and everybody sees that.

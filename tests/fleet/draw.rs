@@ -16,6 +16,12 @@ impl Plan {
     pub(crate) fn of(seed: u64) -> Self {
         let random = &mut Random(seed);
         let mut setup = setup(random);
+        let apart = &mut Random(!seed);
+        if apart.one_in(3) {
+            setup.tags = Some(apart.within(1, 4));
+            // A batch over several slots takes several round trips within the deadline.
+            setup.latency.1 = setup.latency.1.min(3 * MILLI);
+        }
         let mut events = Events::new();
         let mut faults = Vec::new();
         if !setup.calm {
@@ -34,7 +40,6 @@ impl Plan {
         }
         events.retain(|(at, _)| *at < setup.end);
         events.sort_by_key(|(at, _)| *at);
-        setup.tags = random.one_in(3).then(|| random.within(1, 3));
         Self {
             seed,
             setup,
@@ -200,6 +205,15 @@ fn call(setup: &Setup, (place, at): (usize, u64), random: &mut Random) -> (u64, 
             let bucket = self::bucket(other, random);
             asks.push(ask(setup, bucket, random));
         }
+    }
+    if setup.tags.is_some() && random.one_in(3) {
+        // The other client of the limit can have another tag.
+        let id = if asks[0].bucket.1 == "busy" {
+            "rare"
+        } else {
+            "busy"
+        };
+        asks.push(ask(setup, (place, id.to_owned()), random));
     }
     let call = Call {
         asks,

@@ -8,7 +8,7 @@
 //! `FLEET_SEED=17 cargo test --test fleet` repeats a seed, and `FLEET_SEEDS=2000` runs as many, from `FLEET_FIRST` on. A failure
 //! prints its seed and the events that are needed for it. `FLEET_TRACE=1` prints what the store is asked.
 
-#![cfg(feature = "failure-policy")]
+#![cfg(all(feature = "failure-policy", feature = "redis"))]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 mod caller;

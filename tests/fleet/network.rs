@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex},
 };
 
@@ -10,7 +9,7 @@ use tollgate::{
     MemoryBackend,
     backend::{
         Backend, BackendError,
-        custom::{Answer, Batch, Outcome, OwnedBatch},
+        custom::{Answer, Batch, Operation, Outcome, OwnedBatch},
     },
     clock::Timestamp,
     testing::random::Random,
@@ -18,7 +17,7 @@ use tollgate::{
 
 use crate::{
     clock::SimulatedClock,
-    plan::{Fault, Setup},
+    plan::{Fault, Setup, hashed, tag_of},
 };
 
 /// The store and the connections of all processes. All times are those of the simulation.
@@ -31,8 +30,8 @@ pub(crate) struct Network {
     latency: (u64, u64),
     /// The number of connections of each process. Messages on one connection keep their order.
     lanes: u64,
-    /// Whether clients share tags, each of which has a connection.
-    has_tags: bool,
+    /// How many tags clients share, if the store is a cluster. Each has a connection.
+    tags: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -45,6 +44,8 @@ struct State {
     free_at: u64,
     /// The number of times that each process was killed.
     lives: HashMap<usize, u32>,
+    /// The units that each bucket was charged, without those that it was refunded.
+    charged: HashMap<String, i64>,
     /// The questions to the store and its answers, if they are recorded.
     trace: Vec<String>,
 }
@@ -66,6 +67,7 @@ impl Network {
             arrivals: HashMap::new(),
             free_at: 0,
             lives: HashMap::new(),
+            charged: HashMap::new(),
             trace: Vec::new(),
         };
         Self {
@@ -74,7 +76,7 @@ impl Network {
             seed,
             latency: setup.latency,
             lanes: setup.connections(),
-            has_tags: setup.tags.is_some(),
+            tags: setup.tags,
         }
     }
 
@@ -100,6 +102,18 @@ impl Network {
         lives.get(&process).copied().unwrap_or_default()
     }
 
+    /// Returns the units that a bucket was charged, without those that it was refunded. `number` is that of its limit.
+    pub(crate) fn charged(&self, number: usize, id: &str) -> i64 {
+        let state = self.state.lock().unwrap();
+        let of_bucket = |key: &str| {
+            let (limit, of) = key.split_once(':').expect("a key has an id");
+            let limit = limit.split('~').next();
+            limit == Some(&number.to_string()) && of == id
+        };
+        let charged = state.charged.iter().filter(|(key, _)| of_bucket(key));
+        charged.map(|(_, units)| units).sum()
+    }
+
     pub(crate) fn take_trace(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().trace)
     }
@@ -116,9 +130,9 @@ impl Network {
             lane: hash % self.lanes,
             hash,
         };
-        if self.has_tags {
+        if let (Some(tags), Some(first)) = (self.tags, first) {
             // Questions about clients with the same tag share a connection, and are lost or late together.
-            message.lane = hashed(first) % self.lanes;
+            message.lane = tag_of(first, tags);
             message.hash = hashed((message.lane, sent));
         }
         message
@@ -228,6 +242,18 @@ impl Network {
             let keys: Vec<_> = keys
                 .map(|member| (member.key().to_string(), member.cost()))
                 .collect();
+            let mut all = batch.members.iter().zip(&passed);
+            let is_made = all.all(|(member, passed)| *passed || !batch.votes(member));
+            for (member, passed) in batch.members.iter().zip(&passed) {
+                let units = match batch.operation {
+                    Operation::Spend if is_made && *passed && batch.writes(member) => {
+                        i64::from(member.cost())
+                    }
+                    Operation::Refund if *passed => -i64::from(member.cost()),
+                    _ => 0,
+                };
+                *state.charged.entry(member.key().to_string()).or_default() += units;
+            }
             let at = self.clock.world();
             state.trace.push(format!(
                 "{at}: {:?} {keys:?} by {}: {passed:?}",
@@ -254,10 +280,4 @@ impl State {
         let now_there = faults.filter(move |(at, fault)| (*at..at + fault.lasts()).contains(&now));
         now_there.map(|(_, fault)| *fault)
     }
-}
-
-fn hashed(value: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
 }

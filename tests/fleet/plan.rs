@@ -1,5 +1,7 @@
 //! What a seed decides: the fleet, and what happens to it.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use tollgate::transaction::{Mode, OnFailure};
 
 use crate::terms::Terms;
@@ -65,6 +67,14 @@ impl Setup {
     pub(crate) fn connections(&self) -> u64 {
         self.tags.unwrap_or(self.lanes)
     }
+
+    /// Returns whether the buckets of a call are in several slots of a cluster.
+    pub(crate) fn has_several_slots(&self, call: &Call) -> bool {
+        let Some(tags) = self.tags else { return false };
+        let mut slots = call.asks.iter().map(|ask| tag_of(&ask.bucket.1, tags));
+        let first = slots.next();
+        slots.any(|slot| Some(slot) != first)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +113,17 @@ pub(crate) enum Event {
 
 /// The place of a limit, and an id.
 pub(crate) type Bucket = (usize, String);
+
+/// Returns which of the tags a client has.
+pub(crate) fn tag_of(id: &str, tags: u64) -> u64 {
+    hashed(id) % tags
+}
+
+pub(crate) fn hashed(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
 
 /// A batch of limits.
 #[derive(Clone, Debug)]

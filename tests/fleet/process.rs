@@ -1,6 +1,9 @@
 //! A process of the fleet.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use tokio::task::JoinSet;
 use tollgate::{
@@ -10,15 +13,19 @@ use tollgate::{
     id::IdFormat,
     key::HeaderId,
     limit::LimitName,
+    testing::SimulatedCluster,
 };
 
 use crate::{
     caller::Caller,
     link::Link,
     network::Network,
-    plan::{Plan, Setup},
+    plan::{Plan, Setup, tag_of},
     record::Record,
 };
+
+/// How long a client of a cluster waits for the answers to a batch.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The name of a limit that only the simulation uses.
 const HEARTBEAT: &str = "heartbeat";
@@ -108,7 +115,14 @@ fn limits(setup: &Setup) -> Limits {
 }
 
 fn wrapped(setup: &Setup, link: Link) -> Arc<dyn Backend> {
-    let mut backend: Arc<dyn Backend> = Arc::new(link);
+    let mut backend: Arc<dyn Backend> = match setup.tags {
+        Some(tags) => Arc::new(SimulatedCluster::new(
+            link,
+            move |id| tag_of(id, tags),
+            TIMEOUT,
+        )),
+        None => Arc::new(link),
+    };
     let processes = u32::try_from(setup.processes).unwrap();
     if setup.stack.cache {
         backend = Arc::new(DenyCache::new(backend));

@@ -13,6 +13,10 @@ pub(crate) struct Record {
     pub(crate) first: BTreeMap<Bucket, u64>,
     pub(crate) charges: BTreeMap<Bucket, Vec<Charge>>,
     pub(crate) denials: Vec<Denial>,
+    /// What batches over several slots can have charged and given back.
+    pub(crate) trials: Vec<Trial>,
+    /// The number of calls.
+    pub(crate) calls: usize,
     /// Resets, from when they were sent until they were answered.
     pub(crate) resets: Vec<(Bucket, (u64, u64))>,
     pub(crate) permits: BTreeMap<u64, Held>,
@@ -42,9 +46,21 @@ pub(crate) struct Charge {
     pub(crate) refunded: Option<u64>,
 }
 
+/// A charge that a batch over several slots can have made before it was denied or failed, and given back.
+#[derive(Clone, Debug)]
+pub(crate) struct Trial {
+    pub(crate) call: usize,
+    pub(crate) bucket: Bucket,
+    pub(crate) begun: u64,
+    /// The instant until which it can be given back.
+    pub(crate) until: u64,
+    pub(crate) units: u32,
+}
+
 /// A request that a client was denied.
 #[derive(Clone, Debug)]
 pub(crate) struct Denial {
+    pub(crate) call: usize,
     pub(crate) bucket: Bucket,
     pub(crate) begun: u64,
     pub(crate) ended: u64,

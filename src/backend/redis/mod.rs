@@ -59,6 +59,8 @@ mod protocol;
 mod resp;
 mod server_set;
 mod servers;
+#[cfg(feature = "testing")]
+pub(crate) mod simulated;
 mod tags;
 #[cfg(test)]
 mod tests;
@@ -69,7 +71,7 @@ mod wire;
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use tokio::time;
+use tokio::time::{self, Instant};
 
 pub use self::{builder::RedisBackendBuilder, error::RedisError, keys::KeyForm};
 use self::{error::Failure, home::HomeRuntime};
@@ -134,6 +136,12 @@ impl RedisBackend {
         let problem = || servers.problem().unwrap_or(RedisError::Timeout);
         connected.unwrap_or_else(|_| Err(problem()))
     }
+
+    async fn decide(&self, batch: &Batch<'_>) -> Result<Outcome, Failure> {
+        let deadline = Instant::now() + self.timeout;
+        let servers = self.home.servers().await?;
+        multi_slot::apply(&servers, batch, deadline, self.timeout).await
+    }
 }
 
 impl fmt::Debug for RedisBackend {
@@ -162,7 +170,7 @@ impl Backend for RedisBackend {
             _ => {}
         }
         let call = self.durations.call(batch.operation);
-        let decided = multi_slot::apply(&self.home, batch, self.timeout).await;
+        let decided = self.decide(batch).await;
         call.ended(decided.as_ref().map_or_else(Failure::label, |_| "ok"));
         let key = |index: usize| {
             let member = batch.members.get(index);

@@ -22,13 +22,13 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use tokio::time::{self, Instant};
-
-use super::{
-    error::{Failure, RedisError},
-    home::HomeRuntime,
-    servers::Servers,
+use parking_lot::Mutex;
+use tokio::{
+    runtime::Handle,
+    time::{self, Instant},
 };
+
+use super::error::{Failure, RedisError};
 use crate::{
     algorithm::{Algorithm, Ask, Charge, Verb},
     batch::OwnedBatch,
@@ -39,14 +39,32 @@ use crate::{
 
 type MemberAnswer = Result<Answer, Failure>;
 
-/// Decides a batch, by one script if that is possible.
-pub(super) async fn apply(
-    home: &Arc<HomeRuntime>,
+/// Servers that decide batches, each within one slot.
+pub(super) trait SlotServers: Send + Sync + 'static {
+    /// Where tasks run that outlive a request.
+    fn runtime(&self) -> &Handle;
+
+    /// Held while the calls of a batch are sent.
+    fn turn(&self) -> &Mutex<()>;
+
+    /// Returns whether one script can decide a batch.
+    fn share_a_slot(&self, batch: &Batch<'_>) -> bool;
+
+    /// Decides a batch whose keys share a slot.
+    fn run(
+        self: &Arc<Self>,
+        batch: &Batch<'_>,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Vec<Answer>, Failure>> + Send;
+}
+
+/// Decides a batch until the deadline, by one script if that is possible. Refunds may take as long as `timeout`.
+pub(super) async fn apply<S: SlotServers>(
+    servers: &Arc<S>,
     batch: &Batch<'_>,
+    deadline: Instant,
     timeout: Duration,
 ) -> Result<Outcome, Failure> {
-    let deadline = Instant::now() + timeout;
-    let servers = &home.servers().await?;
     let is_one = batch.members.len() <= 1;
     if is_one || batch.operation != Operation::Renew && servers.share_a_slot(batch) {
         match servers.run(batch, deadline).await {
@@ -65,15 +83,15 @@ pub(super) async fn apply(
 }
 
 /// A batch that is decided member by member.
-struct SplitBatch<'a> {
-    servers: &'a Arc<Servers>,
+struct SplitBatch<'a, S> {
+    servers: &'a Arc<S>,
     batch: &'a Batch<'a>,
     deadline: Instant,
     /// The longest that refunds may take.
     timeout: Duration,
 }
 
-impl SplitBatch<'_> {
+impl<S: SlotServers> SplitBatch<'_, S> {
     async fn decide(&self) -> Result<Outcome, Failure> {
         let operation = self.batch.operation;
         if matches!(operation, Operation::Check | Operation::Spend) {
@@ -106,7 +124,7 @@ impl SplitBatch<'_> {
         // batches seldom deny each other.
         let mut asks = pin!(join_all(asks));
         future::poll_fn(|context| {
-            let _turn = self.servers.turn.lock();
+            let _turn = self.servers.turn().lock();
             asks.as_mut().poll(context)
         })
         .await
@@ -176,7 +194,7 @@ impl SplitBatch<'_> {
         let owned = OwnedBatch::from(self.batch);
         let deadline = self.deadline;
         let timeout = self.timeout;
-        let spent = self.servers.runtime.spawn(async move {
+        let spent = self.servers.runtime().spawn(async move {
             let members = owned.members();
             let split = SplitBatch {
                 servers: &servers,

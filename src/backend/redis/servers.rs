@@ -26,6 +26,7 @@ use super::{
     error::{Failure, RedisError},
     keys::KeyForm,
     link::{Link, RECONNECT_DELAY},
+    multi_slot::SlotServers,
     protocol::Call,
     resp::RedisValue,
     server_set::{ServerAddress, ServerSet},
@@ -48,8 +49,7 @@ pub(super) struct Servers {
     /// The links of a cluster: to its masters, and to the servers of the URL.
     links: Mutex<HashMap<ServerAddress, Arc<Link>>>,
     refresher: Mutex<Option<JoinHandle<()>>>,
-    /// Held while the calls of a batch are sent.
-    pub(super) turn: Mutex<()>,
+    turn: Mutex<()>,
 }
 
 /// The table of slots, and the reason why it could not be read. A single server has all keys in one slot.
@@ -117,67 +117,11 @@ impl Servers {
         table.masters.iter().any(|link| link.is_open())
     }
 
-    /// Returns whether one script can decide a batch.
-    pub(super) fn share_a_slot(&self, batch: &Batch<'_>) -> bool {
-        let mut slots = batch
-            .members
-            .iter()
-            .map(|member| self.slot(self.form.key(member).as_bytes()));
-        !self.target.servers.has_slots()
-            || slots
-                .next()
-                .is_none_or(|first| slots.all(|slot| slot == first))
-    }
-
     fn slot(&self, key: &[u8]) -> u16 {
         if self.target.servers.has_slots() {
             slot_of(key)
         } else {
             0
-        }
-    }
-
-    /// Decides a batch whose keys share a slot. If the slot has moved, follows it to its new master.
-    pub(super) async fn run(
-        self: &Arc<Self>,
-        batch: &Batch<'_>,
-        deadline: Instant,
-    ) -> Result<Vec<Answer>, Failure> {
-        let mut target = None;
-        let mut asking = false;
-        let mut attempts = ATTEMPTS;
-        loop {
-            attempts -= 1;
-            let ours = || Timestamp::from(SystemTime::now()).as_micros();
-            let theirs = || ours().saturating_add_signed(self.ahead.load(Ordering::Relaxed));
-            let around = || batch.now.map_or_else(theirs, Timestamp::as_micros);
-            let call = Call::new(batch, &self.form, around);
-            let slot = self.slot(call.key());
-            let link = match target.take() {
-                Some(link) => link,
-                None => self.master(slot, deadline).await?,
-            };
-            let reply = link.run(slot, call, asking, deadline).await;
-            let failure = match reply.and_then(|reply| reply.answers(batch)) {
-                Ok(answers) => return Ok(answers),
-                Err(failure) => failure,
-            };
-            asking = matches!(failure, Failure::Redirected { asking: true, .. });
-            let has_moved = matches!(failure, Failure::Redirected { asking: false, .. });
-            let is_clustered = self.target.servers.is_cluster();
-            if is_clustered && (has_moved || !failure.is_answer()) {
-                self.refresh_soon();
-            }
-            match failure {
-                Failure::Clock(time) if attempts > 0 => {
-                    let ahead = time.wrapping_sub(ours()).cast_signed();
-                    self.ahead.store(ahead, Ordering::Relaxed);
-                }
-                Failure::Redirected { host, port, .. } if is_clustered && attempts > 0 => {
-                    target = Some(self.link_to(announced(&host, port, &link)));
-                }
-                failure => return Err(failure),
-            }
         }
     }
 
@@ -281,6 +225,71 @@ impl Servers {
             Arc::new(Link::new(target, &self.runtime, on_loss))
         });
         Arc::clone(link)
+    }
+}
+
+impl SlotServers for Servers {
+    fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    fn turn(&self) -> &Mutex<()> {
+        &self.turn
+    }
+
+    fn share_a_slot(&self, batch: &Batch<'_>) -> bool {
+        let mut slots = batch
+            .members
+            .iter()
+            .map(|member| self.slot(self.form.key(member).as_bytes()));
+        !self.target.servers.has_slots()
+            || slots
+                .next()
+                .is_none_or(|first| slots.all(|slot| slot == first))
+    }
+
+    /// If the slot has moved, follows it to its new master.
+    async fn run(
+        self: &Arc<Self>,
+        batch: &Batch<'_>,
+        deadline: Instant,
+    ) -> Result<Vec<Answer>, Failure> {
+        let mut target = None;
+        let mut asking = false;
+        let mut attempts = ATTEMPTS;
+        loop {
+            attempts -= 1;
+            let ours = || Timestamp::from(SystemTime::now()).as_micros();
+            let theirs = || ours().saturating_add_signed(self.ahead.load(Ordering::Relaxed));
+            let around = || batch.now.map_or_else(theirs, Timestamp::as_micros);
+            let call = Call::new(batch, &self.form, around);
+            let slot = self.slot(call.key());
+            let link = match target.take() {
+                Some(link) => link,
+                None => self.master(slot, deadline).await?,
+            };
+            let reply = link.run(slot, call, asking, deadline).await;
+            let failure = match reply.and_then(|reply| reply.answers(batch)) {
+                Ok(answers) => return Ok(answers),
+                Err(failure) => failure,
+            };
+            asking = matches!(failure, Failure::Redirected { asking: true, .. });
+            let has_moved = matches!(failure, Failure::Redirected { asking: false, .. });
+            let is_clustered = self.target.servers.is_cluster();
+            if is_clustered && (has_moved || !failure.is_answer()) {
+                self.refresh_soon();
+            }
+            match failure {
+                Failure::Clock(time) if attempts > 0 => {
+                    let ahead = time.wrapping_sub(ours()).cast_signed();
+                    self.ahead.store(ahead, Ordering::Relaxed);
+                }
+                Failure::Redirected { host, port, .. } if is_clustered && attempts > 0 => {
+                    target = Some(self.link_to(announced(&host, port, &link)));
+                }
+                failure => return Err(failure),
+            }
+        }
     }
 }
 
