@@ -1,4 +1,4 @@
-//! `tollgate show` and `tollgate reset`, on a server of Redis.
+//! `tollgate show` and `tollgate reset`, on servers of Redis and PostgreSQL.
 
 use std::{
     process::{Command, Output},
@@ -7,8 +7,10 @@ use std::{
 
 use serde_json::{Value, json};
 use tollgate::{Limiter, Limits, RedisBackend, Transaction};
+use tollgate_postgres::PostgresBackend;
 
 use crate::{
+    postgres::{self, PATIENCE},
     program::{expect_refusal, file, json_of, run, run_with, stderr, stdout},
     redis_support::{Port, Server},
 };
@@ -106,6 +108,26 @@ async fn bucket_is_reset_after_asking() {
     assert_eq!(remaining(&server), 5);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn bucket_in_postgresql_is_shown_and_reset() {
+    let server = postgres::Server::start();
+    let postgres = PostgresBackend::connect(&server.url()).unwrap();
+    postgres.create_table().await.unwrap();
+    let limits = Limits::builder().defaults_text("limits.yml", LIMITS);
+    let limiter = Limiter::new(limits.build().unwrap(), postgres.deadline(PATIENCE));
+    let spent = limiter.spend(&Transaction::new("orders", "42")).await;
+    assert!(spent.unwrap().allowed());
+    let url = server.url();
+    let limits = file("yml", LIMITS);
+    let command = |name, more: &[&str]| {
+        let args = [name, "--json", "--store", &url, "--limits", &limits];
+        json_of(&run(&[&args, more, &["orders", "42"]].concat()))
+    };
+    assert_eq!(command("show", &[])["remaining"], 4);
+    assert_eq!(command("reset", &["--yes"])["reset"], true);
+    assert_eq!(command("show", &[])["remaining"], 5);
+}
+
 #[test]
 fn reset_says_that_there_is_no_bucket_and_escapes_ids() {
     let limits = file("yml", "blocked: {blocked: true}\nnone: {}\nsome: 1/s\n");
@@ -133,6 +155,14 @@ fn store_that_does_not_answer_is_a_failure() {
         expect_refusal(&output, 2, &["tollgate: Redis at ", "127.0.0.1:1"]);
         assert!(!stderr(&output).contains("secret"), "{}", stderr(&output));
     }
+    let url = "postgres://alice:secret@127.0.0.1:1/orders";
+    let output = args(url, "orders", "42");
+    let texts = [
+        "tollgate: PostgreSQL at 127.0.0.1:1/orders: ",
+        "it refuses connections",
+    ];
+    expect_refusal(&output, 2, &texts);
+    assert!(!stderr(&output).contains("secret"), "{}", stderr(&output));
     expect_refusal(
         &args("http://127.0.0.1:1", "orders", "42"),
         2,

@@ -85,7 +85,7 @@ impl Process {
     }
 
     /// Kills the server and waits for its end.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         self.order("KILL");
     }
 
