@@ -123,7 +123,7 @@ const CLIENTS: [([&str; 2], &str); 7] = [
 ];
 
 #[test]
-fn clients_are_told_in_text() {
+fn limit_of_a_client_is_printed_as_text() {
     let mut told = Vec::new();
     for (asked, text) in CLIENTS {
         told.push(format!("{} {}\n  {text}\n", asked[0], asked[1]));
@@ -134,7 +134,7 @@ fn clients_are_told_in_text() {
 }
 
 #[test]
-fn clients_are_told_in_json() {
+fn limit_of_a_client_is_printed_as_json() {
     let asked = ["Address", "10.0.0.2", "Range", "2001:db8:1::1"];
     let told = json_of(&check(&[&JSON, &asked[..]].concat()), 0);
     let address = json!({
@@ -178,7 +178,7 @@ fn expect_mistakes(args: &[&str], code: i32, expected: &[(Value, &str)]) {
 }
 
 #[test]
-fn all_mistakes_are_told_with_their_places() {
+fn all_mistakes_are_printed_with_their_positions() {
     let defaults = file(
         "yml",
         "a: {burst: 1, count: 1,\n    perod: 1s}\nb: 5 per fortnight\nDomain: {id: domain, unlimited: true}\n",

@@ -126,6 +126,19 @@ fn each_client_in_a_range_has_its_values() {
 }
 
 #[test]
+fn lists_have_ten_clients_or_as_many_as_are_asked_for() {
+    let of_client = |client| (0..2).map(move |_| request(0, &format!("203.0.113.{client}"), "/"));
+    let log = log(&(0..12).flat_map(of_client).collect::<Vec<_>>());
+    for (args, clients) in [(&[][..], 10), (&["--top", "3"], 3), (&["--top", "20"], 12)] {
+        let told = json_of(&replay(ONE_PER_HOUR, args, log.clone()));
+        let listed = told["limits"]["requests"]["most_denied"]
+            .as_array()
+            .unwrap();
+        assert_eq!(listed.len(), clients, "{args:?}");
+    }
+}
+
+#[test]
 fn text_has_shares_waits_and_clients() {
     let requests: Vec<_> = (0..10).map(|_| request(0, "203.0.113.7", "/")).collect();
     let log = file("log", log(&requests));
@@ -209,7 +222,7 @@ fn fields_are_keys_and_costs_are_charged() {
 }
 
 #[test]
-fn what_does_not_count_is_noted() {
+fn uncounted_requests_are_noted() {
     let limits = "accounts: {id: regId, burst: 1, count: 1, period: 1s}\nothers: 1/s\n";
     let rules = file(
         "yml",

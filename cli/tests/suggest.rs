@@ -1,4 +1,4 @@
-//! `tollgate suggest` shows what clients need, and whose requests each proposed limit would have denied.
+//! `tollgate suggest` shows what clients need, and the clients that each proposed limit would have denied.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -72,7 +72,7 @@ const OFFICE: &str = "192.0.2.80";
 const ABUSER: &str = "198.51.100.7";
 
 #[test]
-fn denied_share_of_each_client_is_told() {
+fn denied_share_of_each_client_is_reported() {
     let requests = office_and_abuser();
     let log = file("log", log(&requests));
     let told = json(&["suggest", "--json", &log]);
@@ -105,7 +105,7 @@ fn denied_share_of_each_client_is_told() {
 }
 
 #[test]
-fn told_need_of_a_denied_client_is_the_least_that_denies_it_nothing() {
+fn need_of_a_denied_client_is_the_least_limit_that_admits_it() {
     let requests = office_and_abuser();
     let told = suggested("1%", &[], &log(&requests));
     for recommendation in recommendations(&told) {
@@ -186,7 +186,7 @@ fn limits_deny_the_offenders_and_leave_room_for_others() {
 }
 
 #[test]
-fn share_is_kept_if_nobody_stands_out() {
+fn share_is_kept_without_outliers() {
     // Each client makes a few requests more than the one before.
     let mut requests = Vec::new();
     for client in 0..400 {
@@ -245,7 +245,7 @@ fn share_is_exact() {
 }
 
 #[test]
-fn what_is_suggested_can_be_replayed() {
+fn suggested_limits_can_be_replayed() {
     let requests = day(200, 6);
     let log = file("log", log(&requests));
     let told = json(&["suggest", &log, "--json"]);
@@ -290,7 +290,7 @@ fn many_clients_are_measured_exactly() {
 }
 
 #[test]
-fn log_that_is_too_short_is_told_and_makes_no_limits() {
+fn short_log_is_noted_and_leads_to_no_limits() {
     let lasting = |seconds: i64| {
         let requests: Vec<_> = (0..=seconds / 10)
             .map(|i| request(i * 10, "203.0.113.1", "/"))

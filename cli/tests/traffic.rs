@@ -64,7 +64,7 @@ pub(crate) fn log(requests: &[Request]) -> String {
     log
 }
 
-/// A day of people who look at pages, two crawlers, and a client that repeats what fails, sorted by time.
+/// A day of people who look at pages, two crawlers, and a client that repeats failed requests, sorted by time.
 pub(crate) fn day(people: u64, seed: u64) -> Vec<Request> {
     let mut numbers = Random(seed);
     let mut requests = Vec::new();

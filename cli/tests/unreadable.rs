@@ -2,7 +2,7 @@
 
 use crate::{
     logs::ONE_PER_HOUR,
-    program::{file, json_of, json_with_code, replay, run, run_with, stderr},
+    program::{file, json_of, json_with_code, replay, run, run_with, stderr, stdout},
     scale::Random,
 };
 
@@ -85,6 +85,16 @@ fn lines_without_a_form_are_unreadable() {
         "{}",
         stderr(&output)
     );
+}
+
+#[test]
+fn first_five_unreadable_lines_are_shown_and_all_are_counted() {
+    let log = file("log", format!("{GOOD}\n{}", "x\n".repeat(7)));
+    let output = run(&["replay", "--limits", &file("yml", ONE_PER_HOUR), &log]);
+    let text = stdout(&output);
+    assert!(text.contains("8 lines, 7 of them unreadable"), "{text}");
+    let shown = stderr(&output).matches(&format!("{log}:")).count();
+    assert_eq!(shown, 5, "{}", stderr(&output));
 }
 
 #[test]

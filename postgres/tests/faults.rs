@@ -141,7 +141,7 @@ fn killed_connections_cost_no_decision_and_no_charge() {
 }
 
 #[test]
-fn callers_that_leave_are_charged_at_most_once_and_delay_nobody() {
+fn callers_that_leave_are_charged_at_most_once_and_delay_no_other() {
     block_on(async {
         let backend = Server::shared().backend("leavers").await;
         let limits = Limits::builder().limit("quota", Limit::quota(u32::MAX, Per::Month));
@@ -200,7 +200,7 @@ fn killed_servers_admit_within_the_bound() {
 }
 
 #[test]
-fn server_that_stops_is_done_without_until_it_goes_on() {
+fn stopped_server_is_replaced_until_it_resumes() {
     block_on(async {
         let server = Server::start();
         let limiter = limiter(FailurePolicy::new(server.backend("stopped").await));

@@ -43,7 +43,7 @@ fn limiter(backend: PostgresBackend) -> Limiter {
     Limiter::new(limits.build().expect("it is right"), backend)
 }
 
-/// Spends for random clients in random order until nobody may any more. Returns what was admitted for each client.
+/// Spends for random clients in random order until each is denied. Returns the number admitted for each client.
 async fn spend_all(limiter: &Limiter, seed: u64) -> [u32; KEYS.len()] {
     let mut callers = JoinSet::new();
     for caller in 0..16 {
@@ -119,9 +119,9 @@ fn processes_admit_the_limit_together_without_deadlocks() {
     });
 }
 
-/// A process that is stopped in its transaction loses its locks.
+/// A process that is paused in its transaction loses its locks.
 #[test]
-fn process_that_is_stopped_stops_nobody_else() {
+fn stopped_process_does_not_block_others() {
     const OPEN: &str = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND query LIKE '%paused%'";
     block_on(async {
         let server = Server::shared();

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_go_writes() {
+    fn durations_of_go_are_read() {
         let cases = [
             ("1s", 1_000_000_000),
             ("180m", 10_800_000_000_000),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_with_a_reason() {
+    fn other_durations_are_refused_with_a_reason() {
         let cases = [
             ("", "write numbers"),
             ("s", "write numbers"),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_what_go_writes() {
+    fn durations_are_written_as_in_go() {
         let cases = [
             (0, "0s"),
             (1, "1ns"),

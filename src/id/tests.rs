@@ -151,7 +151,7 @@ fn account_numbers_are_as_they_are_written() {
 
 #[cfg(feature = "domains")]
 #[test]
-fn names_fold_into_what_was_registered() {
+fn names_fold_into_their_registered_domain() {
     let long = format!("{}.com", "a".repeat(64));
     assert_folds(
         IdFormat::Domain,
@@ -367,7 +367,7 @@ fn missing_id_marker_is_rejected_as_an_id() {
 }
 
 #[test]
-fn id_in_a_file_that_means_more_than_it_says_is_rejected_with_the_right_one() {
+fn ambiguous_id_in_a_file_is_rejected_with_a_suggestion() {
     let cases = [
         (IpAddress, "fe80::1%eth0", "fe80::1"),
         (Ipv6Range, "2001:db8::1", "2001:db8::/48"),

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_elements_name_nobody() {
+    fn malformed_elements_name_no_client() {
         for element in [
             "",
             ";",

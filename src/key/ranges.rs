@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_trusts_everyone() {
+    fn all_addresses_are_refused_as_trusted_proxies() {
         for entry in ["0.0.0.0/0", "::/0"] {
             let expected = format!("`{entry}` trusts everyone, so clients could choose");
             assert!(message(entry).starts_with(&expected), "{entry}");

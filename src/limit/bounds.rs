@@ -131,11 +131,14 @@ mod tests {
         for (limit, span, most) in [
             (Limit::per_day(1000), DAY, Some(1999)),
             (Limit::per_day(1000), DAY + MICRO, Some(2000)),
-            (
-                Limit::per_second(7).burst(3),
-                Duration::from_secs(1),
-                Some(9),
-            ),
+            (Limit::per_second(7).burst(3), SECOND, Some(9)),
+            // The examples of the recipes.
+            (Limit::per_second(100), SECOND, Some(199)),
+            (Limit::per_second(100).burst(1), SECOND, Some(100)),
+            (Limit::per_second(5), SECOND, Some(9)),
+            (Limit::per_second(5).burst(1), SECOND, Some(5)),
+            (Limit::per(5, 900 * SECOND), 900 * SECOND, Some(9)),
+            (Limit::quota(100, Per::first_use(DAY)), DAY, Some(199)),
             (Limit::window(5, DAY), DAY, Some(5)),
             (
                 Limit::window(5, DAY),

@@ -377,6 +377,7 @@ mod tests {
         assert_eq!(plain.line(), None);
         const HELD: Limit = Limit::concurrent(4).hold(Duration::from_secs(9));
         assert_eq!(HELD.to_string(), "4 at once, held for 9s");
+        assert_eq!(HELD.hold(30 * SECOND), Limit::concurrent(4), "the default");
     }
 
     #[test]
@@ -428,7 +429,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_makes_no_limit_panics_with_the_remedy() {
+    fn invalid_limits_panic_with_the_remedy() {
         for (make, expected) in PANICS {
             let panic = catch_unwind(make).unwrap_err();
             let message = panic.downcast_ref::<&str>().copied();

@@ -144,7 +144,7 @@ mod tests {
     };
 
     #[test]
-    fn reads_one_line() {
+    fn limits_are_read_from_one_line() {
         let secs = Duration::from_secs;
         let day = secs(24 * 60 * 60);
         for (text, limit) in [
@@ -350,7 +350,7 @@ mod tests {
     ];
 
     #[test]
-    fn refuses_lines_with_what_to_write() {
+    fn malformed_lines_are_refused_with_a_remedy() {
         for (text, reason) in REFUSED {
             let error = text.parse::<Limit>().unwrap_err().to_string();
             assert!(error.contains(reason), "{text}: {error}");
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_fields_with_what_to_write() {
+    fn malformed_fields_are_refused_with_a_remedy() {
         for (json, reason) in [
             ("null", "write it as `10/s burst 20`"),
             ("7", "write it as `10/s burst 20`"),

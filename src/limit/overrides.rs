@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_override_is_found_and_nobody_elses() {
+    fn override_applies_to_its_own_client_only() {
         let mut overrides = Overrides::default();
         for i in 0..20_000 {
             assert_eq!(limit_of(&overrides, i), None);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_differ_in_what_was_changed_and_share_the_rest() {
+    fn versions_share_unchanged_overrides() {
         let mut before = Overrides::default();
         for i in 0..5_000 {
             add(&mut before, i, 1);

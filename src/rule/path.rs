@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn disguise_is_seen_through() {
+    fn disguised_paths_are_resolved() {
         for (path, expected) in [
             ("/a/./b", "/a/b"),
             ("/a/../b", "/b"),

@@ -171,7 +171,7 @@ async fn set_of_names_counts_in_any_order() {
 }
 
 #[tokio::test]
-async fn nonsense_is_refused_with_what_to_change() {
+async fn invalid_requests_are_refused_with_a_remedy() {
     let authority = Authority::new();
     for names in [
         &["com"][..],

@@ -86,7 +86,7 @@ mod http {
     }
 
     #[test]
-    fn client_comes_back_to_a_server_that_says_nothing_but_refuses() {
+    fn client_retries_a_server_that_refuses_without_fields() {
         let runtime = Runtime::new().unwrap();
         let (url, seen) = serve(&runtime, Headers::None);
         let lines = lines("client", &url);
@@ -99,7 +99,7 @@ mod http {
 
 #[cfg(feature = "pace")]
 #[test]
-fn client_says_which_server_it_cannot_reach() {
+fn unreachable_server_is_named() {
     // No server listens on a port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = port.local_addr().unwrap();

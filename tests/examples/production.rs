@@ -1,4 +1,4 @@
-//! The example `production`: it limits whom the proxy names, reloads its file, outlives its Redis, and ends in order.
+//! The example `production`: it limits the client that the proxy names, reloads its file, outlives its Redis, and ends in order.
 
 use std::time::{Duration, Instant};
 

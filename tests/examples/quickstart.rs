@@ -1,9 +1,9 @@
-//! The example `quickstart`: it says what it serves, and what to try.
+//! The example `quickstart`: it prints its limit and a command to try, and refuses the client beyond that limit.
 
 use crate::programs::Program;
 
 #[test]
-fn it_says_what_to_try() {
+fn quickstart_prints_its_limit_and_refuses_beyond_it() {
     let program = Program::start_at("quickstart", "127.0.0.1:0");
     let server = program.next_server();
     let serves = program.next_line();

@@ -42,7 +42,7 @@ fn start(config: &str) -> (Program, programs::Server) {
     (program, server)
 }
 
-/// Sends requests until one is denied, which is the last. Before it, as many pass as do at once, and what comes back meanwhile.
+/// Sends requests until one is denied, which is the last. Before it, the burst passes, and the tokens that come back in the meantime.
 fn burst(server: &programs::Server, headers: &str) -> Vec<Response> {
     let start = Instant::now();
     let mut responses = server.get_often(BURST + 1, "/v2/", headers);
@@ -71,7 +71,7 @@ fn connections(redis: &Server) -> u64 {
 }
 
 #[test]
-fn hundred_pass_and_the_next_is_told_what_the_registry_says() {
+fn hundred_requests_pass_and_the_next_gets_the_error_of_the_registry() {
     let redis = Server::start();
     let (_program, server) = start(&enabled(&redis.addr().to_string()));
     let mut responses = burst(&server, "x-forwarded-for: 10.0.0.1, 172.16.123.1\r\n");
@@ -131,7 +131,7 @@ fn password_and_database_are_used() {
 }
 
 #[test]
-fn cluster_is_told_by_its_addresses() {
+fn several_addresses_mean_a_cluster() {
     let cluster = Cluster::start();
     let addresses = cluster.nodes().iter().map(|node| node.addr().to_string());
     let addresses: Vec<_> = addresses.collect();
@@ -234,7 +234,7 @@ fn bad_arguments_exit_2_with_the_usage() {
 }
 
 #[test]
-fn wrong_password_is_told_at_the_start() {
+fn wrong_password_ends_the_start() {
     let redis = Server::start_with(&["--requirepass", "secret"]);
     let path = enabled(&redis.addr().to_string());
     expect_refusal(&[&path], "cannot connect to Redis");

@@ -1,4 +1,4 @@
-//! Several servers: another one becomes the master, or the owner of a slot.
+//! Several servers: the master or the owner of a slot changes.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ pub(crate) fn replicated(master: &Server) -> Instant {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn failover_in_a_cluster_loses_what_was_not_replicated() {
+async fn failover_in_a_cluster_loses_unreplicated_charges_only() {
     let cluster = Cluster::start();
     // With a short deadline, a slow machine would also admit some requests locally, before and after the failover.
     let load = Load::start(Stack::with_deadline(cluster.url(), LONG).await);
@@ -53,7 +53,7 @@ async fn failover_in_a_cluster_loses_what_was_not_replicated() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn failover_by_sentinels_loses_what_was_not_replicated() {
+async fn failover_by_sentinels_loses_unreplicated_charges_only() {
     let sentinels = Sentinels::start();
     let load = Load::start(Stack::with_deadline(sentinels.url(), LONG).await);
     load.more(2000).await;
@@ -113,6 +113,41 @@ async fn silent_master_affects_only_its_own_buckets() {
         }
     };
     tokio::time::timeout(PATIENCE, returned).await.unwrap();
+}
+
+/// `docs/failures.md`: with `cluster-require-full-coverage no`, the other masters go on while one is down.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn masters_go_on_while_another_is_down_unless_slots_must_be_covered() {
+    let cluster = Cluster::start();
+    let backend = RedisBackend::builder(cluster.url()).timeout(LONG);
+    let backend = backend.build().unwrap();
+    backend.connected(PATIENCE).await.unwrap();
+    let limits = Limits::builder().limit("requests", Limit::per_day(1_000_000));
+    let policy = FailurePolicy::new(backend).deadline(LONG);
+    let limiter = Limiter::new(limits.build().unwrap(), policy);
+    let [lost, kept, _] = cluster.masters()[..] else {
+        panic!("there are three")
+    };
+    let id = id_on(&cluster, kept);
+    let spend = async || {
+        let spent = limiter.spend(&Transaction::new("requests", &id)).await;
+        spent.unwrap().source()
+    };
+    cluster.lose(lost);
+    wait_for("the slots are not covered", || {
+        let state = kept.command(&["CLUSTER", "INFO"]);
+        state.text().contains("cluster_state:fail")
+    });
+    assert_eq!(spend().await, Source::Local);
+    let set = ["CONFIG", "SET", "cluster-require-full-coverage", "no"];
+    let up = cluster.nodes().iter().filter(|node| node.is_up());
+    up.for_each(|node| node.command(&set).expect_success());
+    let goes_on = async {
+        while spend().await != Source::Store {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, goes_on).await.unwrap();
 }
 
 /// Returns the figure that gauges show.

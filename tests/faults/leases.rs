@@ -68,7 +68,7 @@ impl Progress {
         self.go_on(enough, enough + by).await;
     }
 
-    /// Waits until `enough` are admitted, and lets the fleet spend until it has come to `end`.
+    /// Waits until `enough` are admitted, and lets the fleet spend up to `end`.
     async fn go_on(&self, enough: u32, end: u32) {
         self.end.store(end, SeqCst);
         let wait = async {
@@ -116,7 +116,7 @@ impl Process {
         }
     }
 
-    /// Ends it in the middle of what it does.
+    /// Ends it in the middle of its decisions.
     fn kill(self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }
@@ -175,7 +175,7 @@ impl Fleet {
         all
     }
 
-    /// Spends until each process holds half of what it may. Returns how much was admitted.
+    /// Spends until each process holds half of its most units, and returns the number admitted.
     async fn begin(&self) -> u32 {
         let mut admitted = 0;
         let spending = async {
@@ -254,7 +254,7 @@ async fn units_of_a_process_that_dies_stay_charged_and_those_of_one_that_ends_co
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn server_that_is_killed_with_leases_out_and_comes_back_empty_admits_one_burst_more() {
+async fn restarted_empty_server_with_leases_admits_one_burst_more() {
     let server = Server::start();
     let fleet = Fleet::start(&server.url()).await;
     assert!(fleet.begin().await <= BURST);

@@ -1,4 +1,4 @@
-//! Load on a stack: tasks that spend until they are stopped, and what has become of each call.
+//! Load on a stack: tasks that spend until they are stopped, and the result of each call.
 
 use std::{
     future::pending,
@@ -28,10 +28,10 @@ const TASKS: [(&str, usize); 3] = [("local", 5), ("refuse", 2), ("allow", 2)];
 /// The pause between two calls of a task.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// So many decisions of the store in a row are its return.
+/// The store has returned after this number of decisions in a row.
 const RETURNED: usize = 5;
 
-/// One call, and what has become of it.
+/// One call, and its result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) limit: &'static str,
@@ -93,7 +93,7 @@ impl Load {
         self.more(calls).await;
     }
 
-    /// Waits until the store decides again, and says how long that has taken.
+    /// Waits until the store decides again, and returns how long that has taken.
     pub(crate) async fn returns_after(&self, fault: Instant) -> Duration {
         until("the store decides again", || {
             self.returned_after(fault).is_some()
@@ -102,7 +102,7 @@ impl Load {
         self.returned_after(fault).unwrap() - fault
     }
 
-    /// Whether a call was seen to be answered without the store.
+    /// Whether a call was decided without the store.
     pub(crate) fn any_without(&self) -> bool {
         let calls = self.shared.calls.lock().unwrap();
         calls.iter().any(|call| call.answer == Answer::Without)
@@ -157,7 +157,7 @@ pub(crate) fn until(what: &str, condition: impl Fn() -> bool) -> impl Future<Out
     }
 }
 
-/// Spends until told to stop.
+/// Spends until it is stopped.
 async fn spend_on(
     limiter: Limiter,
     limit: &'static str,

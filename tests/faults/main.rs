@@ -1,6 +1,6 @@
 //! Faults of real servers under load, behind the whole stack: a policy, around a cache of denials, around Redis.
 //!
-//! Each run prints what it has measured: `cargo test --test faults -- --nocapture`.
+//! Each run prints its figures: `cargo test --test faults -- --nocapture`.
 
 #![cfg(feature = "redis")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]

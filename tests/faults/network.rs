@@ -67,6 +67,6 @@ async fn slow_server_is_replaced_by_local_decisions() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn server_that_is_late_by_far_stays_done_without() {
+async fn very_slow_server_stays_replaced() {
     assert_eq!(late_by(PATIENCE, 4000).await, 0);
 }

@@ -27,7 +27,7 @@ use crate::{
 const AT_ONCE: u32 = 5;
 /// How many tasks each of two processes has.
 const TASKS: usize = 300;
-/// A hold that is over soon, and one that no test lives to see.
+/// A short hold, and one that outlasts every test.
 const SHORT: u64 = 2;
 const LONG: u64 = 24 * 3600;
 
@@ -183,7 +183,7 @@ impl Worker {
         self.line("held").parse().unwrap()
     }
 
-    /// Ends it properly.
+    /// Ends it with `close`.
     fn end(&mut self) {
         self.order("end");
         self.line("ended");
@@ -252,7 +252,7 @@ fn two_processes_with_600_tasks_never_run_more_than_the_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn process_that_ends_properly_gives_its_permits_back_immediately() {
+async fn process_that_closes_gives_its_permits_back_immediately() {
     let server = Server::start();
     let limiter = limiter(&server.url(), LONG).await;
     let mut worker = Worker::holding(&server.url(), LONG);
@@ -272,7 +272,7 @@ async fn process_that_is_killed_gives_its_permits_back_after_its_hold() {
     assert_eq!(left(&limiter).await, AT_ONCE);
 }
 
-/// Lets others take all permits of a worker that was away for longer than the hold: at most twice the limit runs then.
+/// Lets others take all permits of a worker that was paused for longer than the hold: at most twice the limit runs then.
 async fn assert_replaced(limiter: &Limiter, mut goes_on: impl FnMut() -> u32) {
     let limit = limiter.limit("work").unwrap();
     let mut others = Vec::new();
@@ -293,7 +293,7 @@ async fn assert_replaced(limiter: &Limiter, mut goes_on: impl FnMut() -> u32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn process_that_stands_still_for_longer_than_the_hold_says_that_it_holds_nothing() {
+async fn process_that_is_paused_for_longer_than_the_hold_knows_that_its_permits_are_lost() {
     let server = Server::start();
     let limiter = limiter(&server.url(), SHORT).await;
     let mut worker = Worker::holding(&server.url(), SHORT);
@@ -307,7 +307,7 @@ async fn process_that_stands_still_for_longer_than_the_hold_says_that_it_holds_n
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn process_that_is_cut_off_for_longer_than_the_hold_says_that_it_holds_nothing() {
+async fn process_that_is_cut_off_for_longer_than_the_hold_knows_that_its_permits_are_lost() {
     let server = Server::start();
     let proxy = Proxy::start(server.addr()).await;
     let limiter = limiter(&server.url(), SHORT).await;

@@ -112,7 +112,7 @@ impl Report {
         }
     }
 
-    /// Drops the stack. Nothing of it is left then.
+    /// Drops the stack, and waits until its tasks and connections have ended.
     #[track_caller]
     pub(crate) fn end<'a>(self, servers: impl IntoIterator<Item = &'a Server>) {
         self.stack.end(servers);

@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn server_that_is_killed_and_comes_back_empty_costs_one_burst() {
+async fn restarted_empty_server_costs_one_burst() {
     let server = Server::start();
     let load = Load::start(Stack::with_deadline(server.url(), LONG).await);
     load.more(1000).await;
@@ -31,7 +31,7 @@ async fn server_that_is_killed_and_comes_back_empty_costs_one_burst() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn server_that_hangs_is_done_without() {
+async fn hung_server_is_replaced_by_local_decisions() {
     let server = Server::start();
     let proxy = Proxy::start(server.addr()).await;
     let load = Load::start(Stack::connect(proxy.url()).await);
@@ -57,7 +57,7 @@ async fn server_that_hangs_is_done_without() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn server_without_memory_is_done_without_until_it_has_some() {
+async fn full_server_is_replaced_until_it_has_memory() {
     let server = Server::start_with(&["--maxmemory-policy", "noeviction"]);
     let memory = |bytes| {
         let set = ["CONFIG", "SET", "maxmemory", bytes];
@@ -87,7 +87,7 @@ fn follow(replica: &Server, master: &Server) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn master_that_is_a_replica_for_a_while_is_done_without() {
+async fn demoted_master_is_replaced_until_it_is_one_again() {
     let (server, other) = (Server::start(), Server::start());
     follow(&other, &server);
     let load = Load::start(Stack::with_deadline(server.url(), LONG).await);
@@ -113,7 +113,7 @@ async fn master_that_is_a_replica_for_a_while_is_done_without() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn server_that_is_not_there_at_first_is_found_when_it_comes() {
+async fn server_that_starts_late_is_found() {
     let server = Server::start();
     server.kill();
     let load = Load::start(Stack::unconnected(server.url()));
@@ -132,7 +132,7 @@ async fn server_that_is_not_there_at_first_is_found_when_it_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn batch_over_a_dead_server_does_what_its_limits_say() {
+async fn batch_over_a_dead_server_follows_the_failure_modes_of_its_limits() {
     let server = Server::start();
     let stack = Stack::connect(server.url()).await;
     let [local, allow, refuse] =

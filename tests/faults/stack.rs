@@ -1,4 +1,4 @@
-//! The stack that is tested, and three limits: one for each thing that may be done without the store.
+//! The tested stack, and three limits: one for each failure mode.
 
 use std::time::Duration;
 
@@ -26,13 +26,13 @@ pub(crate) const DEADLINE: Duration = Duration::from_millis(50);
 /// The longest time for which a test waits for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The deadline where every answer has to be the store's while there is one, however slow the machine is.
+/// The deadline of tests in which the store must make every decision while it answers, even on a slow machine.
 pub(crate) const LONG: Duration = PATIENCE;
 
 /// The message that the breaker logs when it opens.
 const OPENED: &str = "the rate limit store does not answer: deciding without it";
 
-/// A limiter on a real store, what it logs, and what there was before it.
+/// A limiter on a real store, its log, and the number of tasks before it.
 #[derive(Debug)]
 pub(crate) struct Stack {
     pub(crate) limiter: Limiter,
@@ -55,7 +55,7 @@ impl Stack {
         stack.on(backend)
     }
 
-    /// The stack on a store that is perhaps not there.
+    /// The stack on a store that may be down.
     pub(crate) fn unconnected(url: String) -> Self {
         let (stack, backend) = Self::prepare(url, DEADLINE);
         stack.on(backend)
@@ -132,7 +132,7 @@ pub(crate) fn connections(server: &Server) -> usize {
     ours.count()
 }
 
-/// `local`, `refuse` and `allow`. Nobody is ever denied by the last one.
+/// `local`, `refuse` and `allow`. The last one denies no client.
 fn limits() -> Limits {
     let few = Limit::per_day(BURST);
     let limits = Limits::builder()
@@ -154,7 +154,7 @@ fn name(name: &str, on_failure: OnFailure) -> LimitName {
 pub(crate) enum Answer {
     /// By the store.
     Allowed,
-    /// By what the process knows, without the store.
+    /// By the process alone, without the store.
     AllowedLocally,
     Denied,
     /// The store has not decided: it passed by a limit that allows, or it was an error of one that refuses.
@@ -165,7 +165,7 @@ pub(crate) enum Answer {
 ///
 /// # Panics
 ///
-/// If a limit's policy is not kept to.
+/// If the decision is not one of the limit's failure mode.
 pub(crate) async fn spend(limiter: &Limiter, limit: &'static str, id: &str) -> Answer {
     match (limit, limiter.spend(&Transaction::new(limit, id)).await) {
         ("refuse", Err(_)) => Answer::Without,

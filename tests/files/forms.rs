@@ -47,14 +47,13 @@ fn all_forms_say_the_same_whatever_their_line_ends_and_byte_order_marks() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "yaml"), ignore = "it needs the feature `yaml`")]
 fn alias_stands_for_a_whole_limit() {
-    if reads(YAML) {
-        let text = "first: &small {burst: 1, count: 2, period: 3s}\nsecond: *small\n";
-        let limits = defaults(YAML, text).unwrap();
-        let of = |name| limits.get(name).unwrap().limit().cloned();
-        assert_eq!(of("second"), Some(limit(1, 2, 3)));
-        assert_eq!(of("first"), of("second"));
-    }
+    let text = "first: &small {burst: 1, count: 2, period: 3s}\nsecond: *small\n";
+    let limits = defaults(YAML, text).unwrap();
+    let of = |name| limits.get(name).unwrap().limit().cloned();
+    assert_eq!(of("second"), Some(limit(1, 2, 3)));
+    assert_eq!(of("first"), of("second"));
 }
 
 #[test]
@@ -184,7 +183,7 @@ fn number_and_format_belong_to_the_name() {
 }
 
 #[test]
-fn file_may_say_what_code_says_in_part_or_whole() {
+fn file_may_repeat_the_number_and_format_of_the_code() {
     let orders = LimitName::new("orders", 6, IdFormat::RegId);
     for entry in [
         "",

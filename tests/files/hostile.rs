@@ -4,8 +4,8 @@ use allocation_counter::measure;
 
 use crate::{JSON, Language, TOML, YAML, defaults, overrides, reads};
 
-/// Returns the result of building limits, and checks that it takes at most `megabytes`. The inputs are such that an algorithm that
-/// is too slow would never end.
+/// Returns the result of building limits, and checks that it takes at most `megabytes`. On these inputs, an algorithm that
+/// is too slow never ends.
 fn bounded<T>(megabytes: u64, build: impl FnOnce() -> T) -> T {
     let mut built = None;
     let used = measure(|| built = Some(build())).bytes_max;
@@ -55,7 +55,7 @@ fn deep_nesting_is_refused() {
     }
 }
 
-/// Asserts that YAML is refused because of what its aliases stand for.
+/// Asserts that YAML is refused because its aliases expand to too much.
 #[cfg(feature = "yaml")]
 fn too_much(yaml: &str) {
     for build in [defaults, overrides] {
@@ -90,7 +90,7 @@ fn modest_aliases_are_not_refused() {
     assert_eq!(limits.get("account").unwrap().overrides().len(), 1_001);
 }
 
-/// A long text in all places that one can be in.
+/// A long text in every place that can hold one.
 const PLACES: &[(Language, &str)] = &[
     (YAML, "#"),
     (YAML, "'#'"),

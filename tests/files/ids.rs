@@ -1,5 +1,4 @@
-//! Ids are text, exactly as they are written: no language's guess of a number, a truth value, a date
-//! or nothing at all comes between a file and a request.
+//! Ids are text, exactly as they are written, even if a language reads them as numbers, truth values, dates or nothing.
 
 use std::path::Path;
 
@@ -205,7 +204,7 @@ fn error_of(language: Language, name: &str, id: &str) -> Option<LimitsError> {
 }
 
 #[test]
-fn every_format_says_what_to_write() {
+fn every_format_has_an_example_in_its_error() {
     for (name, id, message) in cases() {
         for (language, line) in [(JSON, 5), (YAML, 6), (TOML, 6)] {
             let Some(error) = error_of(language, name, id) else {

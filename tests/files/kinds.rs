@@ -15,7 +15,7 @@ fn secs(secs: u64) -> Duration {
 }
 
 #[test]
-fn short_cooldown_above_the_lowest_is_told() {
+fn short_cooldown_above_the_lowest_is_logged() {
     let of = |tier: Tier| {
         let (log, guard) = Log::capture();
         let limit = Limit::tiers([Tier::new(5, secs(10)).active(secs(1)), tier]).unwrap();

@@ -84,7 +84,7 @@ pub(crate) fn override_of<'a>(limits: &'a Limits, name: &str, id: &str) -> Optio
     named.override_of(id)
 }
 
-/// All that limits say, in order.
+/// All facts about limits, in order.
 pub(crate) fn facts(limits: &Limits) -> Vec<String> {
     fn line(fact: impl Debug) -> String {
         format!("{fact:?}")

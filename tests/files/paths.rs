@@ -49,7 +49,7 @@ fn refusal(path: &Path) -> String {
 }
 
 #[test]
-fn language_is_told_by_the_extension() {
+fn extension_selects_the_language() {
     let folder = Folder::new("languages");
     let yaml = "ip:\n  burst: 1\n  count: 2\n  period: 3s\n";
     let json = r#"{"ip": {"burst": 1, "count": 2, "period": "3s"}}"#;
@@ -69,7 +69,7 @@ fn language_is_told_by_the_extension() {
 }
 
 #[test]
-fn other_names_say_no_language() {
+fn other_extensions_are_refused() {
     let folder = Folder::new("extensions");
     for name in [
         "limits",

@@ -292,7 +292,7 @@ async fn lists_are_read_again_with_the_limits_and_each_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn files_are_looked_at_again_and_again_and_what_has_changed_is_logged_once() {
+async fn running_reloader_logs_each_change_once() {
     const BACK: &str = "the files match the limits in force again";
     let (log, _guard) = Log::capture();
     let files = Files::new("log");

@@ -150,7 +150,7 @@ impl Caller {
         }
     }
 
-    /// Records what was decided, and returns what was charged.
+    /// Records the decisions, and returns the charges.
     fn decided(
         &self,
         call: &Call,

@@ -96,7 +96,7 @@ fn is_within((from, until): (u64, u64)) -> impl Fn(u64) -> bool {
     move |at| (from..=until).contains(&at)
 }
 
-/// The most that the store grants. Lost data and resets add what it had charged.
+/// The most that the store grants. Lost data and resets add the units charged before.
 fn most_of_store(fleet: &Fleet, record: &Record, bucket: &Bucket, interval: (u64, u64)) -> u64 {
     let first = record.first[bucket];
     let resets = record.resets.iter().filter(|(other, _)| other == bucket);
@@ -115,7 +115,7 @@ fn most_of_store(fleet: &Fleet, record: &Record, bucket: &Bucket, interval: (u64
     terms.within(&span) + fresh_starts(interval) * terms.at_an_instant()
 }
 
-/// The most that a process grants without the store. Each of its restarts adds what it had granted.
+/// The most that a process grants without the store. Each of its restarts adds the units granted before.
 fn most_of_process(
     fleet: &Fleet,
     record: &Record,

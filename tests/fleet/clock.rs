@@ -1,4 +1,4 @@
-//! The clocks of a fleet, and a record of what they have shown.
+//! The clocks of a fleet, and a record of their readings.
 
 use std::sync::Mutex;
 

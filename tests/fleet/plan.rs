@@ -83,7 +83,7 @@ pub(crate) struct Named {
     pub(crate) leased: bool,
 }
 
-/// What is around the store.
+/// The wrappers around the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stack {
     pub(crate) policy: bool,
@@ -102,7 +102,7 @@ pub(crate) enum Event {
     Reset(usize, Bucket),
     /// More calls at once than may ask the store.
     Crowd(usize, Bucket),
-    /// A process gives back what it has charged ahead.
+    /// A process gives back the units that it has charged ahead.
     Close(usize),
     /// A process dies, and starts again after a while.
     Kill(usize, u64),
@@ -174,9 +174,9 @@ pub(crate) struct Work {
 pub(crate) enum Fault {
     /// The store refuses connections, and has lost its data or not.
     Down { lasts: u64, loses_data: bool },
-    /// The store answers nothing, and afterwards everything.
+    /// The store is paused, and answers all messages afterwards.
     Paused { lasts: u64 },
-    /// The store needs so long for each decision.
+    /// The store needs this long for each decision.
     Busy { lasts: u64, each: u64 },
     /// Messages travel for longer.
     Slow { lasts: u64, latency: (u64, u64) },
@@ -184,9 +184,9 @@ pub(crate) enum Fault {
     Cut { lasts: u64, process: Option<usize> },
     /// Every nth answer is lost, or every nth request.
     Loses { lasts: u64, nth: u64, answers: bool },
-    /// Every nth message about permits arrives for a second time, so much later.
+    /// Every nth message about permits arrives for a second time, after this delay.
     Repeats { lasts: u64, nth: u64, after: u64 },
-    /// Every nth message about permits arrives so much later, and others overtake it.
+    /// Every nth message about permits arrives after this delay, and others overtake it.
     Late { lasts: u64, nth: u64, after: u64 },
     /// The store's clock is set.
     StoreClock(i64),

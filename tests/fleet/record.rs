@@ -1,4 +1,4 @@
-//! A record of what the callers of a fleet have seen.
+//! A record of the answers to the callers of a fleet.
 
 use std::collections::BTreeMap;
 

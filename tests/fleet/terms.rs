@@ -28,12 +28,12 @@ pub(crate) enum Terms {
         quota: u32,
         span: u64,
     },
-    /// A tier that is always there, and one above it that is active for its window, and then cools down for as long.
+    /// A tier that is always active, and one above it that is active for its window, and then cools down for as long.
     Tiers {
         low: (u32, u64),
         high: (u32, u64),
     },
-    /// So many permits at once, each for `hold` unless it is renewed.
+    /// This number of permits at once, each for `hold` unless it is renewed.
     AtOnce {
         permits: u32,
         hold: u64,

@@ -404,7 +404,7 @@ async fn denied_request_is_not_charged_by_its_outcome() {
     }
 }
 
-/// tokio lets a task that has done a lot wait for others, although what it waits for is there.
+/// tokio makes a task that has done much yield to others, although its result is ready.
 #[tokio::test]
 async fn charges_are_corrected_at_once_however_much_a_task_has_done() {
     for limit in [Limit::per_hour(1), Limit::concurrent(1)] {
@@ -462,7 +462,7 @@ async fn rule_distinguishes_answers_failures_and_clients_that_disconnect() {
 }
 
 #[tokio::test]
-async fn panic_of_a_closure_keeps_the_charge_and_reaches_nobody() {
+async fn panic_of_a_closure_keeps_the_charge_and_is_caught() {
     let limiter = limiter_of(&ManualClock::default(), Limit::per_hour(10));
     let calls = Arc::<AtomicUsize>::default();
     let counted = Arc::clone(&calls);

@@ -84,7 +84,7 @@ async fn statuses(rule: Rule) -> [u16; 3] {
 }
 
 #[tokio::test]
-async fn rule_says_what_is_decided_without_the_store_or_leaves_it_to_its_limit() {
+async fn failure_mode_of_a_rule_replaces_that_of_its_limit() {
     let rule = |limit: &str| Rule::new(limit, Everyone);
     assert_eq!(statuses(rule("free")).await, [200, 200, 429]);
     assert_eq!(statuses(rule("pro")).await, [200; 3]);

@@ -151,7 +151,7 @@ async fn policy_of_tiers_is_all_of_them_and_that_of_a_quota_the_longest_period()
 }
 
 #[tokio::test]
-async fn denied_clients_of_tiers_and_quotas_are_told_when_to_come_back() {
+async fn retry_after_of_tiers_and_quotas_is_exact() {
     for (limit, steps) in [
         (
             tiers(),

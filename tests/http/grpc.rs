@@ -18,7 +18,7 @@ async fn exhausted() -> RateLimitLayer {
 }
 
 #[tokio::test]
-async fn grpc_request_is_told_by_trailers_only() {
+async fn grpc_request_is_refused_by_trailers_only() {
     let layer = exhausted().await;
     let layer = layer
         .respond_with(|_: &Refusal<'_>| -> http::Response<bytes::Bytes> { panic!("not for gRPC") });
@@ -213,7 +213,7 @@ pub(crate) mod tonic_client {
     }
 
     #[tokio::test]
-    async fn who_never_passes_is_told_not_to_retry() {
+    async fn pushback_of_a_request_that_never_passes_is_minus_one() {
         let life = Limit::tiers([Tier::new(1, Tier::FOREVER)]).unwrap();
         for limit in [Limit::BLOCKED, life] {
             let status = refusal_by(layer(&taken(limit))).await;

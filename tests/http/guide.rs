@@ -2,7 +2,7 @@
 
 use std::{
     convert::Infallible,
-    future::ready,
+    future::{pending, ready},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, header, request::Parts};
+use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, Full};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
@@ -24,7 +24,9 @@ use tollgate::{
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::support::{
-    Log, bucket, from_ip, layer, limiter_of, send,
+    Log, bucket, from_ip, layer, limiter_of,
+    patience::poll,
+    send,
     store::{Fate, Store},
 };
 
@@ -35,13 +37,15 @@ fn rule() -> Rule {
     Rule::new("requests", ClientIp::peer())
 }
 
-/// Sends a request to a service that answers so, and reads the body.
-async fn answered(layer: &RateLimitLayer, response: http::response::Builder) {
+/// Sends a request to a service that answers so, reads the body, and returns the `RateLimit` field.
+async fn answered(layer: &RateLimitLayer, response: http::response::Builder) -> HeaderValue {
     let response = response.body(Full::<Bytes>::from("three")).unwrap();
     let service =
         service_fn(move |_: Request<Full<Bytes>>| ready(Ok::<_, Infallible>(response.clone())));
     let answer = layer.layer(service).oneshot(from_ip(IP)).await.unwrap();
+    let field = answer.headers()["ratelimit"].clone();
     answer.into_body().collect().await.unwrap();
+    field
 }
 
 /// `docs/rules.md`: a rule sees the status of a gRPC call that fails before it sends anything.
@@ -67,7 +71,30 @@ async fn rule_sees_the_status_of_a_grpc_call_that_fails_at_once() {
     }
 }
 
-/// `docs/rules.md`: for an upgraded connection, `settle_by` is not called.
+/// `docs/rules.md`: with `charge_if`, all guesses that are sent at once pass the check.
+#[tokio::test]
+async fn charge_if_admits_all_requests_in_flight_and_refund_if_those_that_fit() {
+    for (rule, passed) in [
+        (rule().charge_if(|_| true), 1000),
+        (rule().refund_if(|_| false), 5),
+    ] {
+        let limiter = limiter_of(&ManualClock::default(), Limit::per_hour(5));
+        let layer = RateLimitLayer::with_limiter(limiter).rule(rule);
+        let checks = service_fn(|_: Request<Full<Bytes>>| {
+            pending::<Result<Response<Full<Bytes>>, Infallible>>()
+        });
+        let mut passes = 0;
+        let mut guesses: Vec<_> = (0..1000)
+            .map(|_| Box::pin(layer.layer(checks).oneshot(from_ip(IP))))
+            .collect();
+        for guess in &mut guesses {
+            passes += usize::from(poll(guess.as_mut()).is_pending());
+        }
+        assert_eq!(passes, passed);
+    }
+}
+
+/// `docs/rules.md`: for an upgraded connection, `settle_by` is not called. The fields show the state before settlement.
 #[tokio::test]
 async fn settle_by_is_called_for_answers_and_not_for_upgrades() {
     let limiter = limiter_of(&ManualClock::default(), Limit::per_hour(10));
@@ -80,7 +107,9 @@ async fn settle_by_is_called_for_answers_and_not_for_upgrades() {
     let rule = rule().cost(3).settle_by(settles);
     let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(rule);
     for (status, called, left) in [(101, 0, 7), (200, 1, 6)] {
-        answered(&layer, Response::builder().status(status)).await;
+        let field = answered(&layer, Response::builder().status(status)).await;
+        let before = format!("\"requests\";r={};", if called == 0 { 7 } else { 4 });
+        assert!(field.to_str().unwrap().starts_with(&before), "{field:?}");
         assert_eq!(calls.load(Ordering::SeqCst), called, "{status}");
         let remaining = bucket(&limiter, "requests", IP).await.remaining();
         assert_eq!(remaining, Some(left), "{status}");
@@ -113,7 +142,7 @@ fn refusing(backend: impl Backend) -> Limiter {
     Limiter::new(limits.build().unwrap(), backend).with_clock(ManualClock::default())
 }
 
-/// Asks each client for a key that nobody has.
+/// Asks each client for a key, and accepts none.
 #[derive(Debug)]
 struct Keyless;
 
@@ -202,7 +231,7 @@ async fn bytes_that_are_sent_are_counted_where_the_layer_stands() {
     });
     let request = || {
         let mut request = from_ip(IP);
-        let gzip = http::HeaderValue::from_static("gzip");
+        let gzip = HeaderValue::from_static("gzip");
         request.headers_mut().insert(header::ACCEPT_ENCODING, gzip);
         request
     };
@@ -235,7 +264,7 @@ async fn graceful_shutdown_serves_those_in_line() {
 
     let line = Limit::per_second(4).burst(1).max_wait(HOUR);
     let limits = Limits::builder().limit("line", line).build().unwrap();
-    let limiter = Limiter::new(limits, MemoryBackend::new());
+    let limiter = Limiter::new(limits, MemoryBackend::new()).with_clock(ManualClock::default());
     let layer = RateLimitLayer::with_limiter(limiter.clone()).rule(Rule::new("line", Everyone));
     let app = Router::new()
         .route("/", get(|| async { "hello" }))
@@ -260,7 +289,7 @@ async fn graceful_shutdown_serves_those_in_line() {
     }
     // All three are charged: one is answered, and the others are in line.
     let charged = async || bucket(&limiter, "line", "everyone").await.reset_after();
-    while charged().await < Some(Duration::from_millis(500)) {
+    while charged().await != Some(Duration::from_millis(750)) {
         tokio::task::yield_now().await;
     }
     stop.send(()).unwrap();

@@ -1,4 +1,4 @@
-//! Requests that have an id, another one, a wrong one or none: what rules make of them.
+//! Rules for requests with an id, with another one, with a malformed one and without one.
 
 use http::{HeaderValue, Method, Request, StatusCode, request::Parts};
 use tollgate::{
@@ -191,6 +191,12 @@ async fn first_of_three_that_finds_an_id_applies_with_its_cost() {
             assert_eq!(charged(&layer, request(&headers)).await, expected);
         }
     }
+    // Set for the whole chain.
+    let layer_of_twos = layer(per_key().or_else(per_ip()).cost(2));
+    let of_ip = charged(&layer_of_twos, request(&[])).await;
+    assert_eq!(of_ip, charge("per-ip", IP, 2));
+    let of_key = charged(&layer_of_twos, request(&[key])).await;
+    assert_eq!(of_key, charge("per-key", "k", 2));
     // One that costs nothing applies, too.
     let layer = layer(per_key().cost_by(|_| 0).or_else(per_ip()));
     assert_eq!(charged(&layer, with_key()).await, []);
@@ -219,7 +225,7 @@ async fn last_rule_says_what_a_missing_id_means() {
 }
 
 #[tokio::test]
-async fn rule_that_is_skipped_leaves_the_request_to_the_next() {
+async fn skipped_rule_leaves_the_request_to_the_next() {
     let posts = per_key().only_if(methods([Method::POST]));
     let layer_of_posts = layer(posts.or_else(per_ip()));
     assert_eq!(charged(&layer_of_posts, with_key()).await, by_ip());
@@ -292,7 +298,7 @@ async fn optional_extension_is_absent_in_silence_and_a_required_or_wrong_one_is_
 }
 
 #[tokio::test]
-async fn client_is_told_what_is_wrong_with_its_id() {
+async fn refusal_names_the_mistake_in_an_id() {
     let layer = layer(per_account());
     let long = "9".repeat(1000);
     for (headers, expected) in [

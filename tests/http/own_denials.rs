@@ -1,4 +1,4 @@
-//! Denials of a handler's own, which are answered as the layer answers its own.
+//! Denials by a handler, which are answered in the form of its layer.
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, Full};

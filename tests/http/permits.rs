@@ -1,4 +1,4 @@
-//! A layer holds a request's permits until its response has ended, however that happens.
+//! A layer holds a request's permits until its response has ended, in any way.
 
 use std::{
     convert::Infallible,

@@ -42,7 +42,7 @@ async fn document(response: Answer) -> Value {
     serde_json::from_str(&text(response).await).unwrap()
 }
 
-/// The reference in a document, which leaves it.
+/// Removes the reference from a document, and returns it.
 fn take_id(document: &mut Value) -> String {
     let document = document.as_object_mut().unwrap();
     let id = document.remove("refusal-id").unwrap();
@@ -112,7 +112,7 @@ async fn refusal_names_all_limits_that_deny_and_no_others() {
 }
 
 #[tokio::test]
-async fn acme_client_is_told_as_boulder_would() {
+async fn acme_client_gets_the_problem_that_boulder_sends() {
     let name = LimitName::from("NewOrdersPerAccount")
         .description("new orders")
         .docs("https://example.com/limits");
@@ -174,7 +174,7 @@ async fn format_is_the_same_whatever_a_client_accepts() {
 }
 
 #[tokio::test]
-async fn closure_sees_the_refusal_and_keeps_what_it_sets() {
+async fn closure_gets_the_refusal_and_its_fields_are_kept() {
     let layer = one_per_hour().respond_with(|refusal: &Refusal<'_>| {
         assert!(matches!(refusal.reason, Reason::OverLimit));
         let [denial] = refusal.denials() else {
@@ -269,7 +269,7 @@ async fn every_refusal_has_a_reference_of_its_own() {
     assert!(seen.insert(take_id(&mut document(send(&no_id, IP).await).await)));
 }
 
-/// The events of refusals, and a guard that keeps them coming.
+/// The events of refusals, as long as the guard exists.
 pub(crate) fn listen() -> (Log, tracing::subscriber::DefaultGuard) {
     Log::capture_at(tracing::Level::DEBUG)
 }
@@ -317,7 +317,7 @@ async fn each_limit_that_refuses_has_an_event_the_strictest_first() {
 }
 
 #[tokio::test]
-async fn event_says_why_a_request_without_a_limit_was_refused() {
+async fn event_of_a_refusal_without_a_limit_has_the_reason() {
     let (log, _guard) = listen();
     let layer = layer(&limiter_of(&ManualClock::default(), Limit::per_hour(2)))
         .rule(Rule::new("requests", HeaderId::new("x-key")))
@@ -343,7 +343,7 @@ async fn event_says_why_a_request_without_a_limit_was_refused() {
 }
 
 #[tokio::test]
-async fn blocked_client_is_told_the_reason_and_charged_nothing() {
+async fn blocked_client_gets_the_reason_and_is_not_charged() {
     const REASON: &str = "this address is paused after reports of abuse";
     let (log, _guard) = listen();
     let clock = ManualClock::default();

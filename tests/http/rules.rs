@@ -70,7 +70,7 @@ async fn counts(layer: &RateLimitLayer, request: Request<Body>) -> bool {
 }
 
 #[tokio::test]
-async fn rule_is_for_the_methods_and_paths_that_it_says() {
+async fn rule_applies_to_its_methods_and_paths() {
     let rule = everyone()
         .only_if(methods([Method::POST, Method::PUT]))
         .skip_if(paths(["/health", "/static/*"]));
@@ -123,7 +123,7 @@ async fn disguised_path_is_never_exempt_and_always_limited_or_denied() {
 }
 
 #[tokio::test]
-async fn closure_exempts_a_disguised_path_only_if_it_exempts_what_that_leads_to() {
+async fn closure_exempts_a_disguised_path_only_if_it_exempts_the_resolved_one() {
     let is_static = |parts: &Parts| parts.uri.path().starts_with("/static/");
     let layer = is_for(everyone().skip_if(is_static));
     for (path, expected) in [
@@ -138,7 +138,7 @@ async fn closure_exempts_a_disguised_path_only_if_it_exempts_what_that_leads_to(
 }
 
 #[test]
-fn what_is_no_path_panics() {
+fn malformed_path_panics() {
     for path in [
         "health",
         "/users/{id}",
@@ -321,7 +321,7 @@ fn range_that_no_address_can_match_is_an_error() {
 }
 
 #[test]
-fn rules_that_do_not_fit_their_limits_are_errors_that_say_what_to_change() {
+fn rules_that_do_not_fit_their_limits_are_errors_with_a_remedy() {
     let limits = plans()
         .block("abuse", "this address is paused")
         .limit(

@@ -142,7 +142,7 @@ async fn errors_about_secret_ids_do_not_quote_them() {
 }
 
 #[tokio::test]
-async fn events_have_hashes_of_ids_that_are_long_or_that_nobody_wants_there() {
+async fn events_have_hashes_of_long_and_redacted_ids() {
     let long = "x".repeat(129);
     for (redacts, key, is_shown) in [
         (true, SECRET, false),

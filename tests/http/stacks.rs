@@ -241,7 +241,7 @@ fn asked_by_a_page(method: Method) -> Request<Full<Bytes>> {
 }
 
 #[tokio::test]
-async fn behind_a_cors_layer_preflights_are_free_and_a_page_may_read_all_that_a_refusal_says() {
+async fn cors_layer_outside_answers_preflights_and_exposes_all_fields_of_refusals() {
     for (dialect, fields) in [
         (Headers::Draft11, 3),
         (Headers::XRateLimitEpoch, 4),

@@ -22,7 +22,7 @@ use tollgate::{
     tiers::Tier,
     transaction::Mode,
 };
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::{Layer, Service, ServiceExt, limit::GlobalConcurrencyLimitLayer, service_fn};
 
 use crate::support::{
     Hello, Log, bucket, from_ip,
@@ -70,7 +70,7 @@ async fn charge(limiter: &Limiter, cost: u32) {
     limiter.spend(&charge).await.unwrap();
 }
 
-/// Uses the burst up.
+/// Uses up the burst.
 async fn use_up(limiter: &Limiter) {
     charge(limiter, 2).await;
 }
@@ -89,7 +89,7 @@ async fn in_line<const N: usize>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_request_is_told_when_there_is_room_in_the_line() {
+async fn retry_after_is_the_time_until_the_line_has_room() {
     let limiter = limiter(MemoryBackend::new());
     let layer = layer(&limiter);
     use_up(&limiter).await;
@@ -175,7 +175,7 @@ enum End {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_requests_wait_and_their_places_are_free_again_whatever_became_of_them() {
+async fn ten_thousand_requests_wait_and_every_end_frees_their_places() {
     let line = Limit::per_second(10).burst(1);
     let line = limits(line.max_wait(Duration::from_secs(100_000)));
     let limiter = Limiter::new(line, MemoryBackend::new()).with_clock(TokioClock::default());
@@ -435,6 +435,41 @@ async fn permits_are_not_held_in_line() {
     assert!(error.to_string().contains("`no_wait`"), "{error}");
     let declines = [transactions[0], transactions[1].no_wait()];
     assert!(limiter.spend_batch(&declines).await.unwrap().allowed());
+}
+
+/// What a request has taken before it is limited, it keeps while it waits: a place in the service, which was polled ready, and
+/// the permits of a layer outside.
+#[tokio::test(start_paused = true)]
+async fn request_in_line_holds_its_place_in_the_service_and_the_permits_of_outer_layers() {
+    let limiter = line_and_permits();
+    let one_at_once = GlobalConcurrencyLimitLayer::new(1);
+    let app = permits(&limiter).layer(layer(&limiter).layer(one_at_once.layer(Hello)));
+    let send = || Box::pin(app.clone().oneshot(from_ip(IP)));
+    send().await.unwrap();
+    let mut waits = send();
+    assert!(poll(waits.as_mut()).is_pending());
+    let left = bucket(&limiter, "running", "everyone").await;
+    assert_eq!(left.remaining(), Some(1));
+    let mut other = Box::pin(one_at_once.layer(Hello).oneshot(from_ip(IP)));
+    assert!(poll(other.as_mut()).is_pending());
+    assert_eq!(waits.await.unwrap().status(), StatusCode::OK);
+    assert_eq!(other.await.unwrap().status(), StatusCode::OK);
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_starts_at_its_turn_in_the_longest_of_its_lines() {
+    let line = |period| Limit::per(1, period).burst(1).max_wait(100 * T);
+    let limits = Limits::builder()
+        .limit("requests", line(T))
+        .limit("slow", line(5 * T));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let limiter = limiter.with_clock(TokioClock::default());
+    let layer = layer(&limiter).rule(Rule::new("slow", Everyone));
+    let began = Instant::now();
+    for earlier in 0..3 {
+        assert_eq!(request(&layer).await.status(), StatusCode::OK);
+        assert_eq!(began.elapsed(), earlier * 5 * T);
+    }
 }
 
 /// The line comes with a reload or with the request, so the mistake cannot be found at startup.

@@ -1,4 +1,4 @@
-//! Memory decides as the models do, whatever changes between two batches: period, window, hold, limit and algorithm.
+//! Memory decides as the models do when limits change between two batches: period, window, hold, limit and algorithm.
 
 use tollgate::MemoryBackend;
 

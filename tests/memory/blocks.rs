@@ -140,7 +140,10 @@ async fn cache_remembers_blocks_until_they_are_lifted_through_it() {
     ours.block("unpaid", "7", HOUR / 2).await.unwrap();
     let denied = ask(&ours, "7").await;
     assert_eq!(denied.source(), Source::Store);
-    assert!(denied.retry_after() <= Some(HOUR / 2), "{denied:?}");
+    assert!(
+        denied.retry_after().is_some_and(|wait| wait <= HOUR / 2),
+        "{denied:?}"
+    );
     // A remembered denial does not shorten a new block.
     theirs.unblock("unpaid", "7").await.unwrap();
     ours.block("unpaid", "7", 2 * HOUR).await.unwrap();
@@ -158,7 +161,7 @@ async fn cache_remembers_blocks_until_they_are_lifted_through_it() {
 
 #[cfg(feature = "failure-policy")]
 #[tokio::test(start_paused = true)]
-async fn block_that_cannot_be_told_to_others_is_an_error() {
+async fn block_that_does_not_reach_the_store_is_an_error() {
     let (clock, store) = (ManualClock::default(), Store::default());
     let limiter = limiter(&clock, tollgate::backend::FailurePolicy::new(store.clone()));
     limiter.block("unpaid", "7", HOUR).await.unwrap();

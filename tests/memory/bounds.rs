@@ -94,7 +94,7 @@ fn row(len: u64) -> Vec<u64> {
 }
 
 #[test]
-fn state_says_when_its_bucket_is_as_new() {
+fn state_has_the_time_when_its_bucket_is_full() {
     let tiers = |tier| Limit::tiers([tier]).unwrap();
     let tier = Tier::new(2, us(9));
     for (limit, after) in [

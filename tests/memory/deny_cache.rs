@@ -1,4 +1,4 @@
-//! Who is denied without asking: a store that counts its calls, behind a cache.
+//! Denials without asking the store: one that counts its calls, behind a cache.
 
 use std::{slice, time::Duration};
 
@@ -110,7 +110,7 @@ async fn cached_denial_applies_to_equal_or_higher_costs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn denial_ends_when_the_store_has_said_even_if_its_answer_is_late() {
+async fn cached_denial_ends_at_the_time_of_the_store_even_if_its_answer_is_late() {
     let store = Store::default();
     let limiter = cached(&store, None);
     assert!(spend(&limiter, one().cost(10)).await.allowed());
@@ -127,7 +127,7 @@ async fn denial_ends_when_the_store_has_said_even_if_its_answer_is_late() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_give_back_is_seen_after_five_seconds() {
+async fn refunds_of_others_take_effect_after_five_seconds() {
     let store = Store::default();
     let limiter = cached(&store, Limit::per_day(10));
     use_up(&limiter).await;
@@ -139,7 +139,7 @@ async fn what_others_give_back_is_seen_after_five_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn own_refunds_and_resets_are_seen_at_once() {
+async fn own_refunds_and_resets_take_effect_at_once() {
     let store = Store::default();
     let limiter = cached(&store, None);
     use_up(&limiter).await;
@@ -406,7 +406,7 @@ async fn custom_clock_disables_cached_denials() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_remembered_is_bounded() {
+async fn number_of_remembered_denials_is_bounded() {
     const CLIENTS: usize = 80_000;
     let store = Store::default();
     let limiter = cached(&store, Limit::per_day(1));

@@ -1,4 +1,4 @@
-//! What is decided while a store does not answer: a store that fails on order, behind a policy.
+//! Decisions while a store does not answer: a store that fails on command, behind a policy.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use crate::{
 const BURST: u32 = 10;
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
-/// Each with a burst of 10 that hardly comes back.
+/// Each with a burst of 10 and a slow rate.
 fn limits() -> Limits {
     let policies = [
         ("local", OnFailure::Local),
@@ -75,7 +75,7 @@ pub(crate) async fn until_probed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_limit_says_what_happens_meanwhile() {
+async fn each_limit_has_its_own_failure_mode() {
     let limiter = limiter(FailurePolicy::new(Store::new(Fate::Fails)));
     assert_eq!(passed(&limiter, "local", 15).await, 10);
     assert_eq!(passed(&limiter, "silent", 15).await, 10);
@@ -90,7 +90,6 @@ async fn each_limit_says_what_happens_meanwhile() {
     );
 }
 
-/// It asks nobody, and does not decide by itself either.
 /// A store that decides many requests in one call fails once with it.
 #[tokio::test(start_paused = true)]
 async fn decisions_that_fail_together_count_as_one_failure() {
@@ -105,6 +104,7 @@ async fn decisions_that_fail_together_count_as_one_failure() {
     }
 }
 
+/// It neither asks the store nor decides by itself.
 #[test]
 fn policy_without_a_timer_is_an_error() {
     let store = Store::default();
@@ -136,7 +136,7 @@ async fn share_of_a_limit_with_a_line_has_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limits_that_say_nothing_do_as_the_policy_does() {
+async fn limits_without_a_failure_mode_use_that_of_the_policy() {
     let policy = || FailurePolicy::new(Store::new(Fate::Fails));
     let allowing = limiter(policy().on_failure(OnFailure::Allow));
     assert_eq!(passed(&allowing, "silent", 15).await, 15);
@@ -200,7 +200,7 @@ async fn error_of_a_batch_names_its_member() {
     );
 }
 
-/// Returns what a client gets that never stops, before, in and after outages, of each kind.
+/// Returns the admissions of a client that never stops, before, in and after outages of each kind.
 async fn admitted(fates: &[Fate]) -> usize {
     let store = Store::default();
     let limiter = limiter(FailurePolicy::new(store.clone()));
@@ -406,7 +406,7 @@ async fn limit_can_refuse_or_allow_work_without_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn peek_shows_the_local_bucket_meanwhile() {
+async fn peek_shows_the_local_bucket_in_an_outage() {
     let store = Store::default();
     let limiter = limiter(FailurePolicy::new(store.clone()));
     passed(&limiter, "local", 3).await;

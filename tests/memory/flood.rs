@@ -14,7 +14,7 @@ fn kinds() -> [(&'static str, Limit); 4] {
     kinds_of(4, DAY)
 }
 
-/// One limit of each kind. What is spent comes back after this time.
+/// One limit of each kind. Spent units come back after this time.
 fn kinds_of(limit: u32, span: Duration) -> [(&'static str, Limit); 4] {
     [
         ("gcra", Limit::per(limit, span)),
@@ -71,7 +71,7 @@ fn has_spent(limiter: &Limiter, name: &str, id: &str) -> bool {
     !spend(limiter, name, id, limit.max_cost().unwrap())
 }
 
-/// Somebody who guesses passwords sprays other names, to renew the attempts for the accounts that are used up.
+/// An attacker who guesses passwords sends other names, so that the used-up accounts are evicted and get new attempts.
 #[test]
 fn throttled_clients_outlive_a_flood_of_any_kind_at_the_cap() {
     for ((throttled, _), (flood, _)) in kinds()
@@ -114,7 +114,7 @@ fn clients_outlive_a_flood_that_uses_a_smaller_part_of_another_limit() {
     }
 }
 
-/// Newcomers ask for room at the very instant at which some clients are full again.
+/// New clients need room at the very instant at which some buckets are full again.
 #[test]
 fn clients_that_are_full_again_go_first_at_each_cap() {
     const SECOND: Duration = Duration::from_secs(1);
@@ -210,7 +210,7 @@ fn newcomer_does_not_replace_another_of_its_batch() {
     }
 }
 
-/// The batch has a newcomer, for whom the table may have to grow.
+/// The batch has a new bucket, for which the table may have to grow.
 #[test]
 fn units_that_count_again_in_a_longer_window_survive_a_new_history_of_the_same_batch() {
     let limits = |window: Duration| {

@@ -14,7 +14,7 @@ fn limiter(format: IdFormat) -> Limiter {
     Limiter::new(limits.unwrap(), MemoryBackend::new())
 }
 
-/// Whether the second of two requests is denied, which is of the same client then.
+/// Whether two ids are of one client: the second request is denied then.
 async fn are_one(format: IdFormat, first: &str, second: &str) -> bool {
     let limiter = limiter(format);
     let spend = async |id| limiter.spend(&Transaction::new("l", id)).await;
@@ -83,7 +83,7 @@ async fn spellings_of_one_client_share_a_bucket_and_clients_never_do() {
 }
 
 #[tokio::test]
-async fn requests_without_an_id_share_a_bucket_of_which_nobody_has_the_id() {
+async fn requests_without_an_id_share_a_bucket_of_their_own() {
     for format in id_formats() {
         let limiter = limiter(format);
         let missing = Transaction::missing("l");

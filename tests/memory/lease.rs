@@ -1,4 +1,4 @@
-//! Units that are charged ahead: never more than the limit, whatever processes do.
+//! Units that are charged ahead: they never exceed the limit.
 
 use std::time::Duration;
 
@@ -110,7 +110,7 @@ async fn second_request_charges_ahead_and_the_next_ones_are_decided_from_memory(
 }
 
 #[tokio::test(start_paused = true)]
-async fn request_comes_before_what_is_charged_ahead() {
+async fn request_comes_before_charges_ahead() {
     let store = Store::new(SOON);
     let limiter = process(&store);
     assert!(spend(&limiter, one().cost(59)).await.allowed());
@@ -269,7 +269,7 @@ async fn close_returns_everything_and_ends_the_leases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn close_waits_for_what_is_under_way() {
+async fn close_waits_for_charges_in_flight() {
     let store = Store::new(SOON);
     let limiter = process(&store);
     spend(&limiter, one()).await;
@@ -285,7 +285,7 @@ async fn close_waits_for_what_is_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn close_says_if_the_store_does_not_answer() {
+async fn close_is_an_error_if_the_store_does_not_answer() {
     let store = Store::default();
     let limiter = leased(&store).await;
     store.set_fate(Fate::Fails);
@@ -410,7 +410,7 @@ async fn units_of_another_limit_are_not_handed_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn charge_that_comes_after_the_limit_has_changed_is_not_handed_out() {
+async fn late_charge_for_a_changed_limit_is_not_handed_out() {
     let store = Store::new(SOON);
     let limiter = process(&store);
     spend(&limiter, one()).await;
@@ -460,7 +460,7 @@ async fn held_units_are_spent_while_the_store_does_not_answer() {
     );
 }
 
-/// As with a runtime for each test, or for each call of a blocking client.
+/// A test, or a call of a blocking client, may have a runtime of its own.
 #[test]
 fn units_are_leased_and_returned_in_the_next_runtime() {
     let runtime = || {

@@ -9,9 +9,10 @@ use tokio::{
     time::{Instant, timeout},
 };
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend,
+    Limit, Limiter, Limits, MemoryBackend, Transaction,
     backend::Backend,
     clock::{Clock, ManualClock, TokioClock},
+    limit::LimitName,
     limiter::LimitHandle,
 };
 
@@ -99,7 +100,7 @@ async fn caller_is_refunded_once_wherever_it_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_started_stays_charged() {
+async fn started_caller_stays_charged() {
     let store = Slow::default();
     let gates = Arc::clone(&store.gates);
     gates.open();
@@ -115,7 +116,7 @@ async fn who_has_started_stays_charged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reload_and_close_move_nobody_who_waits() {
+async fn reload_reset_and_close_move_no_waiting_caller() {
     let limit = line(MemoryBackend::new());
     limit.cost(2).spend("a").await.unwrap();
     let began = Instant::now();
@@ -127,11 +128,31 @@ async fn reload_and_close_move_nobody_who_waits() {
     limit.limiter().close().await.unwrap();
     drop(leaves);
     assert_eq!(taken(&limit).await, 3 * T, "refunded as usual");
+    limit.reset("a").await.unwrap();
     assert!(waits.await.unwrap().allowed());
     assert_eq!(began.elapsed(), T);
 }
 
-/// Nobody waits for so long while a test runs, however slow the machine is.
+#[tokio::test]
+async fn batch_waits_for_the_longest_of_its_lines_and_never_for_one_in_shadow_mode() {
+    let second = 10 * T;
+    let line = |count, period| Limit::per(count, period).burst(1).max_wait(HOUR);
+    let shadow = LimitName::from("shadow").shadow(true);
+    let limits = Limits::builder()
+        .limit("fast", line(1, T))
+        .limit("slow", line(1, second))
+        .limit(shadow, line(1, HOUR / 10));
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let limiter = limiter.with_clock(ManualClock::default());
+    let batch = ["fast", "slow", "shadow"].map(|limit| Transaction::new(limit, "a"));
+    for earlier in 0..3 {
+        let decided = limiter.spend_batch(&batch).await.unwrap();
+        assert!(decided.allowed());
+        assert_eq!(decided.delay(), earlier * second);
+    }
+}
+
+/// No caller waits for this long while a test runs, even on a slow machine.
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Lets a runtime end while a caller waits, and returns how much is taken afterwards. The clock stands still.

@@ -1,4 +1,4 @@
-//! Refunds of known charges: what a receipt gives back, and to which bucket.
+//! Refunds by receipt: the units given back, and their bucket.
 
 use std::{sync::Arc, time::Duration};
 

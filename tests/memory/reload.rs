@@ -1,4 +1,4 @@
-//! Other limits while a limiter runs: what changes, what stays, and what is refused.
+//! Other limits while a limiter runs: changes of values, kept buckets, and refused reloads.
 
 use std::{
     sync::{
@@ -6,6 +6,7 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use tollgate::{
@@ -19,6 +20,8 @@ use tollgate::{
     limit::{LimitError, LimitName, LimitsBuilder},
     limiter::{LimitHandle, LimiterError},
 };
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// Limits of so many per hour.
 fn limits(named: &[(&str, u32)]) -> Limits {
@@ -51,7 +54,7 @@ async fn what_was_spent_counts_under_the_new_limit_unless_the_algorithm_changes(
     limiter.spend(&three).await.unwrap();
     limiter.reload(limits(&[("a", 5)])).unwrap();
     assert_eq!(left(&limiter, "a", "x"), Some(3));
-    let window = Limits::builder().limit("a", Limit::window(10, std::time::Duration::from_secs(9)));
+    let window = Limits::builder().limit("a", Limit::window(10, HOUR));
     limiter.reload(window.build().unwrap()).unwrap();
     assert_eq!(left(&limiter, "a", "x"), Some(10));
     limiter.reload(limits(&[("a", 10)])).unwrap();
@@ -60,6 +63,31 @@ async fn what_was_spent_counts_under_the_new_limit_unless_the_algorithm_changes(
         Some(7),
         "the bucket is still there"
     );
+}
+
+/// The example of `docs/algorithms.md`: a token bucket keeps the time until it is full, and a window keeps its units.
+#[tokio::test]
+async fn empty_token_bucket_stays_empty_under_a_higher_limit_and_a_window_does_not() {
+    let window = |limit| Limit::window(limit, HOUR);
+    for (before, after, left, next) in [
+        (Limit::per_hour(10), Limit::per_hour(1000), 0, HOUR / 1000),
+        (
+            Limit::per_hour(10),
+            Limit::per_minute(10),
+            0,
+            HOUR * 591 / 600,
+        ),
+        (window(10), window(1000), 990, Duration::ZERO),
+    ] {
+        let of = |limit| Limits::builder().limit("a", limit).build().unwrap();
+        let limiter = limiter(of(before));
+        let ten = Transaction::new("a", "x").cost(10);
+        assert!(limiter.spend(&ten).await.unwrap().allowed());
+        limiter.reload(of(after.clone())).unwrap();
+        let peeked = limiter.peek(&ten.cost(1)).await.unwrap();
+        assert_eq!(peeked.remaining(), Some(left), "{after}");
+        assert_eq!(peeked.next_after(), Some(next), "{after}");
+    }
 }
 
 #[tokio::test]
@@ -246,7 +274,7 @@ fn change_of_one_override_leaves_the_others_alone() {
     }
 }
 
-/// Limits change between two sets until both have been seen often.
+/// Limits change between two sets until each has decided often.
 #[test]
 fn every_decision_is_by_one_whole_set_of_limits() {
     // The names are in another order, so that the places that handles remember are wrong after each reload.

@@ -1,4 +1,4 @@
-//! Decisions without a refusal or without a bucket: shadow mode, clients that are blocked or unlimited, looks and resets.
+//! Decisions without a refusal or without a bucket: shadow mode, clients that are blocked or unlimited, peeks and resets.
 
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, Transaction,

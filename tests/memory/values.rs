@@ -122,7 +122,7 @@ async fn cost_that_no_bucket_can_grant_is_an_error() {
 }
 
 #[tokio::test]
-async fn group_request_is_granted_what_there_is_from_its_minimum_on() {
+async fn group_request_is_granted_the_units_left_if_they_reach_its_minimum() {
     let tiers = Limit::tiers([Tier::new(4, Duration::from_secs(60))]).unwrap();
     let limits = Limits::builder().limit("l", tiers).build().unwrap();
     let limiter = Limiter::new(limits, MemoryBackend::new());

@@ -2,7 +2,7 @@
 //!
 //! Boulder truncates to nanoseconds and we are exact in microseconds, so spans are compared to
 //! within one. At an instant between two microseconds a denied step is replayed just before it and
-//! an allowed one just after, so that no step is left out and none can leave another state behind.
+//! an allowed one just after, so that every step is replayed, and each leaves the same state.
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 

@@ -1,4 +1,4 @@
-//! A decision allocates nothing, and neither does the layer beyond what it is asked for.
+//! A decision allocates nothing, and the layer allocates for its fields only.
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
@@ -114,7 +114,7 @@ fn batch_of_three_allocates_nothing() {
     assert_eq!(count, 0);
 }
 
-/// Formats, with ids that are canonical or of which a part is.
+/// Formats, with ids that are canonical as a whole or in part.
 const IDS: &[(IdFormat, &[&str])] = &[
     (
         IdFormat::Opaque,

@@ -1,4 +1,4 @@
-//! Each check is provoked once and told once, and is silent in ordinary use.
+//! Each check is logged once when it is provoked, and never in ordinary use.
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
@@ -61,7 +61,7 @@ async fn status(layer: &RateLimitLayer, request: Request<Body>) -> u16 {
 }
 
 #[tokio::test]
-async fn preflight_that_is_refused_is_told_once() {
+async fn refused_preflight_is_logged_once() {
     let denied = RateLimitLayer::new(Limit::per_day(1), Everyone);
     let without_id = by(Rule::new("requests", HeaderId::new("x-account")));
     let also_charged = without_id.clone().rule(Rule::new("others", Everyone));
@@ -94,7 +94,7 @@ async fn other_refusals_and_preflights_that_pass_are_ordinary() {
 }
 
 #[tokio::test]
-async fn proxys_header_that_is_ignored_is_told_once() {
+async fn ignored_proxy_header_is_logged_once() {
     for name in ["x-forwarded-for", "forwarded", "x-real-ip"] {
         let (log, _guard) = Log::capture();
         let layer = by(Rule::new("requests", ClientIp::peer()));
@@ -108,7 +108,7 @@ async fn proxys_header_that_is_ignored_is_told_once() {
 }
 
 #[tokio::test]
-async fn proxys_header_that_is_believed_or_does_not_matter_is_not_told() {
+async fn used_or_irrelevant_proxy_header_is_not_logged() {
     let (log, _guard) = Log::capture();
     let proxies = Proxies::trusted(["10.0.0.0/8"], ProxyHeader::XForwardedFor).unwrap();
     for rule in [
@@ -133,7 +133,7 @@ async fn many(rule: Rule, agents: u32) {
 }
 
 #[tokio::test]
-async fn one_id_of_many_agents_is_told_once() {
+async fn one_id_of_many_agents_is_logged_once() {
     let (log, _guard) = Log::capture();
     many(Rule::new("requests", ClientIp::peer()), 1).await;
     many(Rule::new("requests", Everyone), 10).await;
@@ -147,7 +147,7 @@ async fn one_id_of_many_agents_is_told_once() {
 }
 
 #[test]
-fn trust_in_everyone_is_told_once() {
+fn trust_in_everyone_is_logged_once() {
     let (log, _guard) = Log::capture();
     let gullible = Rule::new("requests", ClientIp::behind(Proxies::registry()));
     let layer = by(gullible);

@@ -48,7 +48,7 @@ async fn statuses_without_a_peer(rule: Rule) -> Vec<StatusCode> {
 }
 
 #[tokio::test]
-async fn server_that_hides_its_peers_is_told_once_whatever_becomes_of_requests() {
+async fn server_without_peer_addresses_is_logged_once() {
     for (on_missing, status, consequence) in [
         (
             OnMissing::Refuse,
@@ -96,7 +96,7 @@ async fn malformed_server_id_is_logged_without_its_value() {
 }
 
 #[test]
-fn layer_that_limits_nobody_is_told_once() {
+fn layer_without_rules_is_logged_once() {
     let (log, _guard) = Log::capture();
     let limits = Limits::builder().limit("on", Limit::per_minute(1));
     let limiter = || Limiter::new(limits.build().unwrap(), MemoryBackend::new());
@@ -118,10 +118,10 @@ fn layer_that_limits_nobody_is_told_once() {
     );
 }
 
-/// tokio tells only by a panic whether a runtime has a timer. In a process of its own, because panics are told to its hook.
+/// Only a panic of tokio shows whether a runtime has a timer. The test has a process of its own, because it sets the panic hook.
 #[test]
-fn runtime_without_a_timer_is_an_error_and_no_panic_that_is_told() {
-    if !alone("logging::runtime_without_a_timer_is_an_error_and_no_panic_that_is_told") {
+fn runtime_without_a_timer_is_an_error_without_a_logged_panic() {
+    if !alone("logging::runtime_without_a_timer_is_an_error_without_a_logged_panic") {
         return;
     }
     static TOLD: AtomicUsize = AtomicUsize::new(0);
@@ -184,7 +184,7 @@ async fn send_all(limiter: &Limiter) {
     }
 }
 
-/// Does what a limiter can do for all clients, and logs the errors as a service may.
+/// Runs every operation of a limiter for all clients, and logs the errors as a service may.
 async fn ask_all(limiter: &Limiter) {
     for id in CLIENTS {
         let one = Transaction::new("l", id);
@@ -246,7 +246,7 @@ async fn reload_all(limiter: &Limiter) {
     std::fs::remove_file(path).unwrap();
 }
 
-/// Whatever happens, and however much is logged.
+/// The events of all levels, of decisions, refusals, outages and reloads.
 #[tokio::test(start_paused = true)]
 async fn redacted_ids_stand_in_no_event() {
     let (log, _guard) = Log::capture_at(Level::TRACE);

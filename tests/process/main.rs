@@ -27,7 +27,7 @@ mod why_denied;
 #[cfg(all(feature = "axum", feature = "redis"))]
 const PROGRAMS: &str = "examples";
 
-/// The variable that tells a process that it is one of these.
+/// The variable that marks a process of [`alone`].
 const ALONE: &str = "TOLLGATE_TEST_ALONE";
 
 /// Whether this process runs nothing but `test`, named as in `cargo test -- --exact`. If not, this runs it in one that does.

@@ -101,6 +101,39 @@ fn files_that_contributing_names_exist() {
     assert!(seen > 20, "{seen}");
 }
 
+/// Cargo takes it for success if no test has a name.
+#[test]
+fn tests_that_scripts_name_exist() {
+    let read = |path: PathBuf| fs::read_to_string(path).expect("UTF-8");
+    let sources = ["src", "tests"].into_iter().flat_map(files_below);
+    let sources = sources.filter(|path| path.extension().is_some_and(|kind| kind == "rs"));
+    let sources: String = sources.map(read).collect();
+    let mut scripts = files_below("script");
+    scripts.push("CONTRIBUTING.md".into());
+    let mut seen = 0;
+    for script in scripts.into_iter().map(read) {
+        let commands = script.lines().filter(|line| line.contains("cargo "));
+        let filters = commands
+            .flat_map(str::split_whitespace)
+            .filter(|word| word.contains("::"));
+        for name in filters
+            .flat_map(|filter| filter.split("::"))
+            .filter(|name| !name.is_empty())
+        {
+            let forms = [
+                format!("mod {name};"),
+                format!("fn {name}("),
+                format!("conformance!({name},"),
+            ];
+            let is_macro = sources.contains(&format!("conformance!(\n    {name},"));
+            let exists = is_macro || forms.iter().any(|form| sources.contains(form));
+            assert!(exists, "no test is called `{name}`");
+            seen += 1;
+        }
+    }
+    assert!(seen >= 10, "{seen}");
+}
+
 #[test]
 fn imports_point_down_the_picture_of_modules() {
     for leaf in LEAVES {

@@ -23,7 +23,7 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// Limits of all kinds: without tiers, with one that slides, with a prison, and with as much as there can be.
+/// Limits of all kinds: without tiers, with a sliding one, with a penalty, and with the most units and tiers.
 fn limits() -> Limits {
     let day = Limit::per_day(1);
     let window = Tier::new(5, secs(60));
@@ -114,50 +114,6 @@ fn no_flood_takes_more_than_its_budget() {
         assert!(at_most <= 2 * budgets * most, "{at_most} after {floods:?}");
         assert!(at_last <= budgets * most, "{at_last} after {floods:?}");
     }
-}
-
-/// The memory that the operating system has given to this process.
-#[cfg(target_os = "linux")]
-fn resident() -> u64 {
-    const PAGE: u64 = 4096;
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    PAGE * statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap()
-}
-
-/// Fills a budget in a process of its own, and floods it further. The memory of the process must grow by no more than the
-/// budget, with all that the allocator takes for itself, and with the gaps that growth leaves.
-#[cfg(target_os = "linux")]
-#[test]
-fn windows_of_one_unit_take_no_more_real_memory_than_their_budget() {
-    const BUDGET: u64 = 24 << 20;
-    if !crate::alone("tiers_memory::windows_of_one_unit_take_no_more_real_memory_than_their_budget")
-    {
-        return;
-    }
-    let (limit, cost) = (Limit::window(1, secs(3600)), 1);
-    let limits = Limits::builder().limit("l", limit).build().unwrap();
-    // All code and all counters are in memory then.
-    let (small, _) = limiter_on(limits.clone(), MemoryBackend::with_max_buckets(1000));
-    flood(&small, "l", cost, 2000);
-    let backend = MemoryBackend::new().max_history_bytes(usize::try_from(BUDGET).unwrap());
-    let (limiter, _) = limiter_on(limits, backend);
-    let before = resident();
-    let (mut buckets, mut most) = (0, 0);
-    while limiter.stats().evictions < Some(10_000) {
-        for _ in 0..10_000 {
-            let id = format!("client {buckets}");
-            assert!(spend(&limiter, "l", &id, cost));
-            buckets += 1;
-        }
-        most = most.max(resident() - before);
-    }
-    let buckets = limiter.stats().buckets.unwrap() as u64;
-    let each = most / buckets;
-    let text = format!("{most} bytes, {each} for each bucket");
-    eprintln!("{text}");
-    // The buckets themselves are not part of it.
-    assert!(most <= BUDGET * 9 / 8 + 30 * buckets, "{text}");
-    assert!(most >= BUDGET * 3 / 4, "{text}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
 
 use super::{PATIENCE, Response, read_chunk};
 
-/// A connection to an example. Dropped, it is closed, whatever was begun.
+/// A connection to an example. Dropping it closes it, also in the middle of a request.
 pub(crate) struct Connection(BufReader<TcpStream>);
 
 impl Connection {
@@ -45,7 +45,7 @@ impl Connection {
         peeked.is_ok() || !self.0.buffer().is_empty()
     }
 
-    /// Waits until the other end closes or resets it. Returns what came before.
+    /// Waits until the other end closes or resets it, and returns the bytes received until then.
     pub(crate) fn rest(&mut self) -> String {
         let mut rest = Vec::new();
         let _ = self.0.read_to_end(&mut rest);

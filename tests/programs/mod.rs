@@ -86,7 +86,7 @@ impl Program {
         Server(address.to_owned())
     }
 
-    /// Waits for what it prints next.
+    /// Waits for the next line that it prints.
     pub(crate) fn next_line(&self) -> String {
         let line = self.stdout.recv_timeout(PATIENCE);
         line.expect("the example prints something")
@@ -98,7 +98,7 @@ impl Program {
         while !stderr.recv_timeout(PATIENCE).expect(text).contains(text) {}
     }
 
-    /// Waits for the end. Returns the exit code, and what it prints until then.
+    /// Waits for the end, and returns the exit code and the lines printed until then.
     pub(crate) fn finish(mut self) -> (Option<i32>, Vec<String>) {
         let mut rest = Vec::new();
         loop {

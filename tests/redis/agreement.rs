@@ -1,4 +1,4 @@
-//! A server and a cluster decide as the models do, whatever changes between two batches: period, window, hold, limit and
+//! A server and a cluster decide as the models do when limits change between two batches: period, window, hold, limit and
 //! algorithm.
 
 #[cfg(feature = "zones")]

@@ -134,7 +134,7 @@ fn start_tls_with(authority: &str, certificate: &str, more: &[&str]) -> (Server,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_will_not_connect_is_said_at_once() {
+async fn permanent_mistakes_are_errors_at_once() {
     let locked = Server::start_with(&["--requirepass", "secret"]);
     let (locked_at, socket) = (locked.addr(), locked.unix_path());
     let (single, socket) = (SERVER.addr(), socket.display());
@@ -206,7 +206,7 @@ async fn connect(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn service_that_sentinels_do_not_have_is_said_at_once() {
+async fn unknown_service_of_sentinels_is_an_error_at_once() {
     let sentinels = Sentinels::start();
     let url = sentinels.url().replace("Name=tollgate", "Name=other");
     let connected = timeout(PATIENCE, connect(RedisBackend::builder(url), Duration::MAX));

@@ -53,7 +53,7 @@ async fn limiter(url: &str) -> Limiter {
     Limiter::new(limits.build().unwrap(), backend)
 }
 
-/// Does all that can be done to buckets.
+/// Runs every operation on buckets.
 async fn do_everything(limiter: &Limiter, id: &str) -> Result<(), LimiterError> {
     let [first, second] = ["first", "second"].map(|limit| Transaction::new(limit, id));
     limiter.spend(&first).await?;

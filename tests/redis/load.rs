@@ -1,4 +1,4 @@
-//! Load: tasks that spend until they are told to stop, and what has become of each call.
+//! Load: tasks that spend until they are stopped, and the result of each call.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use crate::{PATIENCE, connect};
 /// The units that each id may spend. None come back during a test.
 pub(crate) const BURST: u32 = 3;
 
-/// The timeout of decisions in tests in which some are to time out.
+/// The default, for tests in which decisions time out.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The limits of all tests with load: one by any id, and one in which the ids of an account share a slot.
@@ -35,12 +35,12 @@ pub(crate) fn limits() -> Limits {
 
 /// A limiter on a backend with the usual timeout, and connected.
 pub(crate) async fn limiter(url: String) -> Limiter {
-    let backend = RedisBackend::builder(url).timeout(TIMEOUT).build().unwrap();
+    let backend = RedisBackend::new(url).unwrap();
     backend.connected(PATIENCE).await.unwrap();
     Limiter::new(limits(), backend)
 }
 
-/// A limiter that waits for longer than the machine may need, where nothing shall fail for that.
+/// A limiter whose timeout even a slow machine keeps.
 pub(crate) async fn patient_limiter(url: String) -> Limiter {
     Limiter::new(limits(), connect(url).await)
 }
@@ -81,7 +81,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Spends, and notes what comes of it.
+    /// Spends, and records the result.
     async fn spend(&self, limiter: &Limiter, limit: &str, ids: Vec<String>) {
         let passed = spend(limiter, limit, &ids).await;
         match passed {
@@ -103,7 +103,7 @@ impl Tally {
         admitted.values().copied().max().unwrap_or(0)
     }
 
-    /// The errors, in the order in which they came.
+    /// The errors, in order of time.
     pub(crate) fn undecided(&self) -> Vec<RedisError> {
         self.undecided.lock().unwrap().clone()
     }
@@ -123,7 +123,7 @@ impl Tally {
     }
 }
 
-/// Tasks that spend until they are told to stop.
+/// Tasks that spend until they are stopped.
 #[derive(Debug)]
 pub(crate) struct Load {
     pub(crate) tally: Arc<Tally>,
@@ -132,7 +132,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Starts tasks that spend from what `ids` makes of the number of the call, all or none.
+    /// Starts tasks that spend, all or none, from the ids that `ids` returns for the number of the call.
     pub(crate) fn start(
         limiter: &Limiter,
         limit: &'static str,
@@ -174,7 +174,7 @@ impl Load {
         .await;
     }
 
-    /// Stops the tasks, and returns what has become of their calls.
+    /// Stops the tasks, and returns the results of their calls.
     pub(crate) async fn stop(self) -> Arc<Tally> {
         self.stop.store(true, SeqCst);
         for task in self.tasks {
@@ -184,7 +184,7 @@ impl Load {
     }
 }
 
-/// Turns by turns a new number and one that there was before, each new one as often as six times.
+/// Alternates between a new number, six times each, and an earlier one.
 pub(crate) fn mixed(call: usize) -> usize {
     let newest = call / 12;
     match call % 2 {

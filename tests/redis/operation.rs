@@ -60,7 +60,7 @@ fn expect_about(what: &str, measured: u64, told: u64) {
 }
 
 #[tokio::test]
-async fn buckets_take_what_is_told() {
+async fn buckets_take_the_memory_that_the_page_states() {
     let server = Server::start();
     let limiter = limiter(&server).await;
     let told = told();
@@ -85,8 +85,8 @@ async fn buckets_take_what_is_told() {
 }
 
 #[tokio::test]
-async fn tables_take_what_is_told() {
-    /// As full as tables are that have room for a power of two.
+async fn tables_take_the_memory_that_the_page_states() {
+    /// Nearly a power of two, for which tables have room.
     const MANY: u32 = 16_000;
     /// Makes buckets of other clients with the same tag out of one, as a spend would have left them.
     const COPIES: &str = r#"
@@ -150,7 +150,7 @@ async fn remaining_after_restart(options: &[&str], between: &str) -> Option<u32>
 }
 
 #[tokio::test]
-async fn restart_forgets_what_was_not_written() {
+async fn restart_loses_unwritten_charges() {
     let always = ["--appendonly", "yes", "--appendfsync", "always"];
     assert_eq!(remaining_after_restart(&[], "PING").await, Some(20));
     assert_eq!(remaining_after_restart(&[], "SAVE").await, Some(15));

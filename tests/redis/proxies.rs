@@ -32,7 +32,7 @@ enum Verdict {
 /// A proxy that judges each command by its arguments.
 struct RestrictingProxy {
     url: String,
-    /// The names of the commands that came in.
+    /// The names of the received commands.
     seen: Arc<Mutex<Vec<String>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Servers that cannot be used, and what they are said to be.
+//! The errors for servers that cannot be used.
 
 use std::time::Duration;
 
@@ -107,7 +107,7 @@ async fn refusal_of(limiter: &Limiter, server: &Server) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn master_without_replicas_is_an_error_that_says_so() {
+async fn master_without_replicas_is_an_error_with_a_remedy() {
     let server = Server::start_with(&["--min-replicas-to-write", "1"]);
     let limiter = patient_limiter(server.url()).await;
     let text = refusal_of(&limiter, &server).await;
@@ -119,7 +119,7 @@ async fn master_without_replicas_is_an_error_that_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn server_that_cannot_save_is_an_error_that_says_so() {
+async fn server_that_cannot_save_is_an_error_with_a_remedy() {
     let server = Server::start();
     // The server does not answer clients that connect later.
     let limiter = patient_limiter(server.url()).await;

@@ -107,7 +107,7 @@ async fn bucket_is_found_wherever_its_slot_moves() {
     .await;
 }
 
-/// Without errors, all that was spent six times or more was admitted the burst.
+/// Without errors, each id that was spent six times or more was admitted the burst.
 fn assert_admitted_exactly(tally: &Tally) {
     let admitted = tally.admitted.lock().unwrap();
     let newest = admitted.len() - 1;

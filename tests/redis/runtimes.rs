@@ -150,7 +150,7 @@ fn calls_outlive_the_runtime_of_the_caller_that_sends_them() {
 }
 
 #[test]
-fn without_a_runtime_there_is_an_error_that_says_so() {
+fn missing_runtime_is_an_error_with_a_remedy() {
     let backend = backend(SERVER.url());
     let connected = backend.connected(PATIENCE).now_or_never();
     let error = connected.unwrap().unwrap_err();

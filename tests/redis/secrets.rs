@@ -1,4 +1,4 @@
-//! Passwords are in no error and in no debug output, whatever kind of server they are for.
+//! Passwords are in no error and in no debug output, for servers of each kind.
 
 use std::{error::Error, fmt, time::Duration};
 
@@ -46,7 +46,7 @@ fn error_hides(error: &(dyn Error + 'static)) {
     }
 }
 
-/// Prints a backend and all that may be around it.
+/// Prints a backend and all wrappers that may be around it.
 async fn all_hide(builder: RedisBackendBuilder) {
     let builder = builder.timeout(Duration::from_secs(10));
     hides(&builder);

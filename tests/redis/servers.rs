@@ -1,4 +1,4 @@
-//! Servers end with their tests. The tests of Redis rely on this, and would not notice if it were not so.
+//! Servers end with their tests. The other tests rely on this without checking it.
 
 use std::{
     env,

@@ -45,7 +45,26 @@ async fn taken(limiter: &Limiter, id: &str) -> u32 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_race_denies_is_given_back_once() {
+async fn replicas_are_not_asked() {
+    let limiter = limiter().await;
+    for number in 0..100 {
+        let id = format!("replicas-{number}");
+        let decided = limiter.spend_batch(&[one(&id), one("replicas")]).await;
+        assert_eq!(decided.unwrap().allowed(), number < BURST);
+        limiter.check(&one(&id)).await.unwrap();
+    }
+    let replicas = CLUSTER.replicas();
+    assert_eq!(replicas.len(), 3);
+    for command in ["cmdstat_evalsha", "cmdstat_eval", "cmdstat_get"] {
+        // The backend tries all nodes that it knows, and replicas refuse its script.
+        let mut asked = replicas.iter().map(|replica| replica.info(command));
+        let is_refused = |stat: String| stat.is_empty() || stat.starts_with("calls=0,");
+        assert!(asked.all(is_refused), "{command}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn denial_in_a_race_is_refunded_once() {
     let (limiter, [a, b]) = (limiter().await, pair("race"));
     limiter.spend(&one(&a).cost(5)).await.unwrap();
     limiter.spend(&one(&b).cost(BURST - 1)).await.unwrap();

@@ -8,7 +8,7 @@ use std::{
 use super::{
     process::{Port, wait_for},
     resp::Reply,
-    server::{Launch, Server, options},
+    server::{Launch, Server, is_redis_6, options},
 };
 
 const MASTERS: usize = 3;
@@ -76,10 +76,11 @@ impl Cluster {
         let (masters, replicas) = self.nodes.split_at(MASTERS);
         let share = usize::from(SLOTS).div_ceil(MASTERS);
         for (index, (master, replica)) in masters.iter().zip(replicas).enumerate() {
-            let first = index * share;
-            let last = (first + share).min(SLOTS.into()) - 1;
-            let range = [first.to_string(), last.to_string()];
-            master.expect(&["CLUSTER", "ADDSLOTSRANGE", &range[0], &range[1]]);
+            let slots = (0..SLOTS).map(|slot| slot.to_string());
+            let slots: Vec<_> = slots.skip(index * share).take(share).collect();
+            let add = ["CLUSTER", "ADDSLOTS"].into_iter();
+            let add: Vec<_> = add.chain(slots.iter().map(String::as_str)).collect();
+            master.expect(&add);
             replica.expect(&["CLUSTER", "REPLICATE", &master.id]);
         }
     }
@@ -200,6 +201,20 @@ impl Cluster {
         replica
     }
 
+    /// Kills a master that no replica replaces, and waits until the others count it as failed.
+    pub(crate) fn lose(&self, master: &Node) {
+        self.up().for_each(|node| node.hold_elections(true));
+        self.set_timeout(HASTY);
+        master.kill();
+        wait_for("the master counts as failed", || {
+            self.up().all(|node| {
+                let mut seen = node.view().into_iter();
+                seen.any(|seen| seen.id == master.id && seen.failed)
+            })
+        });
+        self.set_timeout(CALM);
+    }
+
     /// From now on, a node without a message for a second counts as failed, and this replica may replace its master. No other
     /// replica may, because a slow machine makes other nodes silent, too.
     pub(crate) fn hasten(&self, replica: &Node) {
@@ -291,28 +306,40 @@ pub(crate) struct Node {
 impl Node {
     fn start() -> Self {
         let server = Server::start_as(|port| {
-            let bus = Port::claim();
             let own = format!(
-                "--cluster-enabled yes --cluster-port {} --cluster-announce-ip 127.0.0.1 \
+                "--cluster-enabled yes --cluster-announce-ip 127.0.0.1 \
                  --cluster-node-timeout {HASTY} --cluster-replica-validity-factor 0 \
-                 --cluster-allow-replica-migration no --cluster-replica-no-failover yes",
-                bus.number()
+                 --cluster-migration-barrier {MASTERS} --cluster-replica-no-failover yes"
             );
-            let own: Vec<_> = own.split_whitespace().collect();
+            let mut own: Vec<_> = own.split_whitespace().collect();
+            // Before Redis 7, the port for the other nodes cannot be chosen: it is 10,000 above that for clients.
+            let bus = (!is_redis_6()).then(Port::claim);
+            let number = bus.as_ref().map(|bus| bus.number().to_string());
+            if let Some(number) = &number {
+                own.extend(["--cluster-port", number]);
+            }
             Launch {
                 args: options(port, &own),
                 file: None,
-                bus: Some(bus),
+                bus,
             }
         });
         let id = server.command(&["CLUSTER", "MYID"]).text().to_owned();
-        let config = server.command(&["CONFIG", "GET", "cluster-port"]);
-        let bus = config.array()[1].text().parse().expect("a port");
+        let nodes = server.command(&["CLUSTER", "NODES"]);
+        // Its own address is `127.0.0.1:PORT@BUS`, and a name may follow.
+        let address = nodes.text().split(' ').nth(1).expect("an address");
+        let bus = address.split(['@', ',']).nth(1).expect("a port");
+        let bus = bus.parse().expect("a port");
         Self { server, bus, id }
     }
 
     pub(crate) fn id(&self) -> &str {
         &self.id
+    }
+
+    /// The port for the other nodes.
+    pub(crate) fn bus(&self) -> u16 {
+        self.bus
     }
 
     /// Sets whether it stays a replica even if its master fails.
@@ -364,6 +391,8 @@ struct Seen {
     master: String,
     /// Whether it is part of the cluster and connected.
     linked: bool,
+    /// Whether most masters have found it down.
+    failed: bool,
     slots: Vec<RangeInclusive<u16>>,
 }
 
@@ -378,12 +407,13 @@ impl Seen {
             let bound = |text: &str| text.parse().expect("a slot");
             bound(first)..=bound(last)
         });
-        let mut flags = fields[2].split(',');
-        let lost = flags.any(|flag| matches!(flag, "handshake" | "fail" | "fail?"));
+        let flags: Vec<_> = fields[2].split(',').collect();
+        let lost = ["handshake", "fail", "fail?"];
         Self {
             id: fields[0].to_owned(),
             master: fields[3].to_owned(),
-            linked: fields[7] == "connected" && !lost,
+            linked: fields[7] == "connected" && !lost.iter().any(|flag| flags.contains(flag)),
+            failed: flags.contains(&"fail"),
             slots: slots.collect(),
         }
     }

@@ -4,7 +4,8 @@ use std::{
     fs, io,
     net::{Ipv4Addr, SocketAddr, TcpStream},
     path::PathBuf,
-    sync::Mutex,
+    process::Command,
+    sync::{LazyLock, Mutex},
     time::Duration,
 };
 
@@ -256,6 +257,16 @@ impl Server {
     fn set(&self, state: State) {
         *self.state.lock().expect("nothing panics with it") = state;
     }
+}
+
+/// Whether the servers in the path are of Redis 6, which has fewer options and commands.
+pub(crate) fn is_redis_6() -> bool {
+    static IS_6: LazyLock<bool> = LazyLock::new(|| {
+        let output = Command::new("redis-server").arg("--version").output();
+        let version = output.expect("it is in the path").stdout;
+        String::from_utf8_lossy(&version).contains(" v=6.")
+    });
+    *IS_6
 }
 
 /// The options of a server: its arguments, a file that it needs, and a second port.

@@ -9,7 +9,7 @@ use std::{
 
 use tracing::subscriber::DefaultGuard;
 
-/// What is logged.
+/// The captured log.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 

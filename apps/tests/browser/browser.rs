@@ -38,7 +38,7 @@ impl Browser {
         }
     }
 
-    /// Starts one. Somebody else may be faster at taking a port, or the machine out of something for a while: it is tried again.
+    /// Starts one. If another process takes the port first, or the machine is short of memory, it tries again.
     fn start_session() -> Session {
         let mut failures = Vec::new();
         while failures.len() < ATTEMPTS {
@@ -114,14 +114,14 @@ impl Browser {
         self.session().post("execute/sync", &script)
     }
 
-    /// Lets a condition on the page come true.
+    /// Waits for a condition on the page.
     #[track_caller]
     pub(crate) fn wait_until(&self, condition: &str) {
         let holds = format!("return Boolean({condition})");
         comes_true(condition, || self.run(&holds) == true);
     }
 
-    /// Sets what the page takes the screen for: its width, its height, and its pixels per point.
+    /// Sets the screen that the page sees: its width, its height, and its pixels per point.
     pub(crate) fn screen(&self, width: u32, height: u32, ratio: u32) {
         let metrics = json!({
             "width": width, "height": height, "deviceScaleFactor": ratio, "mobile": width < 600,

@@ -64,7 +64,7 @@ fn held_button_asks_again_and_again_until_it_is_rejected() {
 }
 
 #[test]
-fn configuration_is_in_the_address_and_comes_back_from_it() {
+fn configuration_is_kept_in_the_address_of_the_page() {
     let page = Page::open("?tiers=5,1,1,0");
     page.choose("count", "2");
     page.browser.wait_for("#tier-1-cooldown");
@@ -110,7 +110,7 @@ fn error(page: &Page) -> String {
 }
 
 #[test]
-fn parameters_that_make_no_sense_are_told_in_the_words_of_the_crate() {
+fn invalid_parameters_show_the_error_of_the_crate() {
     let page = Page::open("");
     for (field, wrong, right, algorithm, expected) in [
         (

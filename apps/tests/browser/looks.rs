@@ -1,4 +1,4 @@
-//! How the page looks: what is dimmed, in light and in dark, on a desk and on a phone.
+//! The looks of the page: dimmed parts, in light and in dark, on a desk and on a phone.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::{
 const PENALTIES: &str = "?tiers=5,1,30,0,50,5,5,15&gcra=50,5,1";
 
 #[test]
-fn tier_below_an_active_one_is_shadowed_and_says_so_without_motion_too() {
+fn tier_below_an_active_one_is_marked_with_and_without_motion() {
     // Tiers that outlast the test, however slow the browser is.
     let page = Page::open("?tiers=1,3000,3000,0,5,3000,3000,0");
     let lowest = ".lane[data-tier='0']";

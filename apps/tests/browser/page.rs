@@ -1,4 +1,4 @@
-//! The simulator's page in a browser, and what it should show.
+//! The simulator's page in a browser, and the expected figures.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -21,7 +21,7 @@ fn steps(server: &Server, id: &str, body: &str) -> Response {
 }
 
 #[test]
-fn decisions_are_told_with_how_things_stand() {
+fn decisions_carry_the_state_of_the_bucket() {
     let (_program, server) = start();
     let id = simulation(
         &server,
@@ -127,7 +127,7 @@ fn oversize_body_is_not_read() {
 }
 
 #[test]
-fn what_cannot_be_simulated_comes_back_with_the_error() {
+fn invalid_simulation_is_answered_with_the_error() {
     let (_program, server) = start();
     let refused = server.send("POST", "/simulations?tiers=0,1,1,0", "");
     assert_eq!(refused.status, 422);

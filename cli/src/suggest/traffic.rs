@@ -60,3 +60,19 @@ impl Traffic {
         clients.map(|client| counter.need(&client.times)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_of_more_than_a_million_clients_is_refused() {
+        let mut traffic = Traffic::default();
+        for client in 0..MOST_CLIENTS {
+            traffic.add(&client.to_string(), 0).expect("it fits");
+        }
+        traffic.add("0", 0).expect("it is known");
+        let error = traffic.add("another", 0).expect_err("it is one too many");
+        assert!(error.to_string().contains("a million clients"), "{error}");
+    }
+}

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn debit_sets_the_end_whatever_it_was() {
+    fn debit_replaces_the_end() {
         let mut end = Ticks::default();
         assert_eq!(ask(&mut end, Verb::Spend, 1, NOW), (true, 0));
         for secs in [60, 60, 3600, 1, 60] {

@@ -154,7 +154,7 @@ fn charons_scenarios_play_out() {
 }
 
 #[test]
-fn group_gets_what_there_is_and_at_least_its_minimum() {
+fn group_gets_the_units_left_and_at_least_its_minimum() {
     let tiers = penalty();
     let mut history = History::default();
     assert_eq!(seen(&tiers, &history, 0, 55), (55, [0, 0, 0]));
@@ -213,7 +213,7 @@ fn waits_count_from_a_clock_that_has_stepped_back() {
 }
 
 #[test]
-fn question_that_tiers_cannot_answer_is_an_error() {
+fn unsupported_operation_on_tiers_is_an_error() {
     let of = |verb, cost| penalty().accepts(&Ask::new(verb, cost));
     assert_eq!(of(Verb::Refund, 1), Err(AskError::RefundOfTiers));
     assert_eq!(of(Verb::Debit, 1), Err(AskError::DebitOfTiers));
@@ -249,7 +249,7 @@ fn grant_is_a_charge() {
 }
 
 #[test]
-fn prisoner_stays_one_when_the_limit_changes() {
+fn client_stays_in_its_tier_when_the_limit_changes() {
     let tier = |limit, span| Tier::new(limit, secs(span)).active(secs(span));
     let prison = tiers([tier(5, 1), tier(1, 15)]);
     let mut history = History::default();

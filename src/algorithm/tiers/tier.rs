@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn tiers_that_cannot_be_are_errors() {
+    fn invalid_tiers_are_errors() {
         let second = secs(1);
         let long = secs(1 << 31);
         let fine = Duration::from_nanos(1500);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn short_cooldown_above_the_lowest_is_a_doubt() {
+    fn short_cooldown_above_the_lowest_is_suspicious() {
         let doubts = |tier: Tier| {
             tiers([Tier::new(5, secs(10)).active(secs(1)), tier])
                 .doubts()

@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_forgotten_at_the_cap_while_another_is_full_again() {
+    fn full_buckets_are_evicted_first_at_the_cap() {
         const CAP: usize = 600;
         let mut random = Random(7);
         let mut table = Table::new(CAP, 0);

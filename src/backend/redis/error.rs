@@ -128,6 +128,7 @@ impl RedisError {
 
     /// Creates the error for an error answer of Redis, with a remedy.
     pub(super) fn refused(reply: &str) -> Self {
+        let reply = within_script(reply);
         let remedy = remedy(code(reply)).map(|remedy| format!("{reply} ({remedy})"));
         Self::Refused(remedy.unwrap_or_else(|| reply.to_owned()))
     }
@@ -172,6 +173,12 @@ fn code(reply: &str) -> &str {
         (_, Some(within)) if !is_code(first) || first == "ERR" => within,
         _ => first,
     }
+}
+
+/// Returns the error itself, without the lines of a script that stand before it in Redis 6.
+fn within_script(reply: &str) -> &str {
+    let hyphen = reply.find(&format!(" -{}", code(reply)));
+    hyphen.map_or(reply, |place| &reply[place + 2..])
 }
 
 /// The remedy if sentinels refuse the password, ask for one, or do not answer.

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_buckets_share_a_key_whatever_the_form() {
+    fn keys_of_buckets_are_distinct_in_every_form() {
         let forms = [
             "{<tag>}:<limit>:<id>",
             "~w{<tag>}:<limit>:<id>",

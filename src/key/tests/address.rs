@@ -75,7 +75,7 @@ fn ranges_are_bounded() {
 }
 
 #[test]
-fn unspecified_or_unknown_peer_is_nobody() {
+fn unspecified_or_unknown_peer_is_no_client() {
     for ip in ["0.0.0.0", "::", "::ffff:0.0.0.0"] {
         let function = ClientIp::from_fn(move |_| ip.parse().ok());
         for extractor in [ClientIp::peer(), function] {

@@ -115,7 +115,7 @@ fn header_names_are_checked() {
 }
 
 #[test]
-fn missing_header_asks_to_authenticate_if_told_so() {
+fn missing_header_asks_to_authenticate_if_it_is_set_to() {
     let header = HeaderId::new("x-key").unauthorized("ApiKey");
     for parts in [request(&[]), request(&[("x-key", b"one")])] {
         let missing = header.extract_as(&parts, RegId).unwrap_err();
@@ -214,7 +214,7 @@ fn first_valid_id_of_a_chain_counts() {
 }
 
 #[test]
-fn chain_fits_what_all_its_extractors_fit() {
+fn chain_fits_the_formats_that_all_its_extractors_fit() {
     let fits = |extractor: &dyn KeyExtractor| {
         let formats = IdFormat::ALL.map(|(format, _)| format).into_iter();
         formats
@@ -319,7 +319,7 @@ fn ids_that_can_collide_are_a_mistake() {
 }
 
 #[test]
-fn tuples_join_their_ids_and_nobody_reaches_another_bucket() {
+fn tuples_join_their_ids_without_collisions() {
     let two = (HeaderId::new("x-a"), HeaderId::new("x-b"));
     let three = (HeaderId::new("x-a"), Everyone, HeaderId::new("x-b"));
     for (a, b, joined) in [

@@ -12,7 +12,7 @@ use tollgate::{Limit, Limiter, Limits, Transaction, transaction::Mode};
 use super::{Folder, store::EmbeddedStore};
 use crate::programs;
 
-/// Of which none comes back while the test runs: one would take hours.
+/// A unit takes hours to come back, so none does while the test runs.
 const REQUESTS: u32 = 100_000;
 const HOURS: u32 = 600_000;
 const CLIENTS: [&str; 3] = ["alice", "bob", "carol"];

@@ -39,7 +39,7 @@ impl Folder {
         Self::within(&env::temp_dir())
     }
 
-    /// One in memory, if the system has a place for that: a disk takes its time for each write.
+    /// A folder in memory, if the system has one, because each write to a disk is slow.
     fn in_memory() -> Self {
         let memory = Path::new("/dev/shm");
         if memory.is_dir() {

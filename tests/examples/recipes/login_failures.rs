@@ -31,7 +31,7 @@ fn account_has_five_failures_and_then_not_even_the_password_helps() {
 }
 
 #[test]
-fn success_resets_its_account_and_locks_nobody_out_at_its_address() {
+fn success_resets_its_account_and_refunds_its_address() {
     let (_program, server) = start("login_failures");
     for _ in 0..3 {
         for _ in 0..4 {
@@ -73,7 +73,7 @@ fn other_spellings_of_a_name_are_the_same_account() {
 }
 
 #[test]
-fn garbage_is_a_failure_of_its_address() {
+fn malformed_login_is_a_failure_of_its_address() {
     let (_program, server) = start("login_failures");
     let no_colon = BASE64_STANDARD.encode("alice");
     let no_name = BASE64_STANDARD.encode(":wonderland");

@@ -1,4 +1,4 @@
-//! The examples that are recipes, over HTTP: what they promise holds for clients that hurry, err or go away.
+//! The examples that are recipes, over HTTP: their promises hold for clients that hurry, make mistakes or disconnect.
 
 #![cfg(all(feature = "axum", feature = "yaml"))]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]

@@ -149,7 +149,7 @@ Orders: {burst: 20, count: 20, period: 1s}
 Prison: {tiers: [{limit: 5, window: 1s}]}
 ";
 
-/// The fields that tell of one decision on a limit with a line.
+/// The fields of one decision on a limit with a line.
 const OF_LINES: [&str; 6] = [
     "allowed",
     "delay_us",

@@ -1,4 +1,4 @@
-//! The example service, driven from outside as a process. What it must do is written in its
+//! The example service, driven from outside as a process. Its behaviour is documented in its
 //! interface's description, sentence by sentence.
 
 #![cfg(all(unix, feature = "redis", feature = "reload", feature = "yaml"))]

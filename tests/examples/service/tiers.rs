@@ -32,7 +32,7 @@ fn group(limit: &str, least: u32, most: u32) -> Value {
     json!([{"limit": limit, "id": "a", "cost": most, "min_cost": least}])
 }
 
-/// The fields that tell of one decision.
+/// The fields of one decision.
 fn figures(answer: &Value) -> Value {
     fields(
         answer,

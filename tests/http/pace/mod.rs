@@ -124,8 +124,8 @@ async fn held_after(script: Script, max_wait: Duration) -> Duration {
 
 /// Fields of a response, with ` | ` between them, and for how many milliseconds they hold the next request back. Without a reset, the
 /// average interval counts; 0 seconds are those that were rounded down, and fractions are rounded up. A reset that cannot be read is a
-/// second. Of several values, the least remaining and the longest reset count. What remains but is no number, or has passed, says
-/// nothing.
+/// second. Of several values, the least remaining and the longest reset count. A remaining number that is
+/// no number, or has passed, is ignored.
 const HELD: &str = r#"
 0 |
 0 | ratelimit: "l";r=5;t=9
@@ -239,7 +239,7 @@ async fn flood(pace: PaceLayer, server: &Server, requests: u32) -> Vec<Duration>
 }
 
 #[tokio::test(start_paused = true)]
-async fn first_request_goes_alone_and_tells_how_many_may_follow() {
+async fn first_response_decides_how_many_requests_follow() {
     let server = Server::new(&[
         "ratelimit: \"l\";r=2;t=1",
         "ratelimit: \"l\";r=1;t=1",
@@ -253,7 +253,7 @@ async fn first_request_goes_alone_and_tells_how_many_may_follow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn responses_that_overtake_each_other_let_nobody_through_too_much() {
+async fn responses_out_of_order_admit_no_request_too_much() {
     // Five may follow the first; their responses come in the reverse order.
     let (service, held) = gated();
     let pace = PaceLayer::new().layer(service);

@@ -150,7 +150,7 @@ async fn memory_of_servers_is_bounded_and_keeps_those_that_ask_for_a_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_that_leave_the_line_keep_nobody_waiting() {
+async fn requests_that_leave_the_line_do_not_block_others() {
     let server = Server::new(&["status: 429 | retry-after: 5", ""]);
     let pace = PaceLayer::new().layer(server.service());
     pace.clone().oneshot(request("a")).await.unwrap();

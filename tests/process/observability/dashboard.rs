@@ -1,4 +1,4 @@
-//! The dashboard asks for what the example exports, and for all of it.
+//! The dashboard queries every series that the example exports, and no other.
 
 use std::{collections::BTreeSet, fs};
 

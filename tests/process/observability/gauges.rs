@@ -1,4 +1,4 @@
-//! The gauges of what goes on: requests that wait, and permits.
+//! The gauges of waiting requests and of permits.
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 

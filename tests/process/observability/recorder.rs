@@ -67,7 +67,7 @@ fn recorded(run: impl Future) -> BTreeMap<String, u64> {
     series.collect()
 }
 
-/// Those of them that say what became of transactions.
+/// Those of the results of transactions.
 fn fates(run: impl Future) -> Vec<(String, u64)> {
     let counted = counted(run).into_iter();
     let fates = counted.filter_map(|(name, count)| {
@@ -93,7 +93,7 @@ fn limiter(backend: impl Backend) -> Limiter {
 }
 
 #[test]
-fn skipped_is_what_has_no_vote_and_does_not_fit() {
+fn member_without_a_vote_that_does_not_fit_is_skipped() {
     let fates = fates(async {
         let limiter = limiter(MemoryBackend::new());
         let spend_only = Transaction::new("one", "a").mode(Mode::SpendOnly);
@@ -130,7 +130,7 @@ fn mistakes_of_callers_are_not_counted() {
 }
 
 #[test]
-fn only_what_is_asked_for_is_a_request() {
+fn peeks_and_refunds_are_not_counted_as_requests() {
     let one = Transaction::new("ten", "a");
     let counted = counted(async {
         let limiter = limiter(MemoryBackend::new());
@@ -171,7 +171,7 @@ fn fallback_is_counted_with_any_share() {
 }
 
 #[test]
-fn utilization_is_not_of_what_a_share_leaves() {
+fn utilization_leaves_out_local_shares() {
     let limits = || {
         let builder = Limits::builder().limit("one", Limit::per_hour(1));
         builder
@@ -197,7 +197,7 @@ fn utilization_is_not_of_what_a_share_leaves() {
 }
 
 #[test]
-fn utilization_is_of_sets_of_names_and_shared_buckets_too() {
+fn utilization_covers_sets_of_names_and_shared_buckets() {
     let rule = || Rule::new("one", HeaderId::new("x-id")).on_missing(OnMissing::Shared);
     for (format, id) in [
         (IdFormat::FqdnSet, Some("b.com,a.com")),
@@ -226,7 +226,7 @@ fn utilization_is_of_sets_of_names_and_shared_buckets_too() {
 }
 
 #[test]
-fn buckets_and_evictions_are_as_the_backend_says() {
+fn gauges_show_the_buckets_and_evictions_of_the_backend() {
     let counted = counted(async {
         let limiter = limiter(MemoryBackend::with_max_buckets(100));
         for id in 0..1000 {
@@ -246,7 +246,7 @@ fn buckets_and_evictions_are_as_the_backend_says() {
     );
 }
 
-/// Every series that is there before anything happens, but those of limits.
+/// Every series at the start, without those of limits.
 const FIRST: [&str; 15] = [
     "circuit.transitions closed",
     "circuit.transitions open",

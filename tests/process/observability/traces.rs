@@ -35,7 +35,7 @@ fn limiter(limits: &LimitsBuilder, backend: impl Backend) -> Limiter {
 }
 
 #[tokio::test]
-async fn denials_are_events_of_level_debug_and_what_passes_of_level_trace() {
+async fn denials_are_logged_at_debug_and_admissions_at_trace() {
     let (trace, _guard) = Trace::capture();
     let limiter = limiter(&limits(), MemoryBackend::new());
     for limit in ["two", "two", "two", "shadow", "shadow"] {
@@ -126,7 +126,7 @@ async fn send(layer: &RateLimitLayer, account: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn span_of_a_request_says_what_was_decided() {
+async fn span_of_a_request_has_the_decision() {
     let (trace, _guard) = Trace::capture();
     let limiter = limiter(&limits(), MemoryBackend::new());
     let account = || HeaderId::new("x-account");
@@ -162,7 +162,7 @@ async fn span_of_a_request_says_what_was_decided() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn breaker_and_what_is_decided_meanwhile_are_events() {
+async fn breaker_and_local_decisions_are_events() {
     let (trace, _guard) = Trace::capture();
     let store = Store::new(Fate::NoReply);
     let limiter = limiter(&limits(), FailurePolicy::new(store.clone()));

@@ -22,7 +22,7 @@ const PATHS: [(Method, &str); 9] = [
 ];
 
 #[tokio::test]
-async fn nobody_is_let_in_without_the_token() {
+async fn all_routes_need_the_token() {
     let admin = Admin::start().await;
     let spend = Transaction::new("any", "x").cost(20);
     admin.limiter.spend(&spend).await.unwrap();

@@ -71,7 +71,7 @@ async fn bucket_is_shown_and_not_charged() {
 }
 
 #[tokio::test]
-async fn reset_tells_what_it_has_done() {
+async fn reset_reports_its_effect() {
     let admin = Admin::start().await;
     for (bucket, key, reason) in [
         (

@@ -27,7 +27,7 @@ PUT /blocks/any/7?for=1h | 400 | invalid_request | not a list of blocked clients
 ";
 
 #[tokio::test]
-async fn mistakes_are_told_with_what_to_change() {
+async fn mistakes_are_refused_with_a_remedy() {
     let admin = Admin::start().await;
     for line in MISTAKES.trim().lines() {
         let [request, status, code, text] = line.split(" | ").collect::<Vec<_>>()[..] else {
@@ -43,7 +43,7 @@ async fn mistakes_are_told_with_what_to_change() {
 }
 
 #[tokio::test]
-async fn store_that_is_away_is_told() {
+async fn unavailable_store_is_reported() {
     let limiter = Limiter::new(limits().build().unwrap(), Store::new(Fate::NoReply));
     let admin = Admin::of(limiter).await;
     for method in [Method::GET, Method::DELETE] {

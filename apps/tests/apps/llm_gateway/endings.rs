@@ -63,7 +63,7 @@ fn client_that_leaves_before_the_answer_pays_its_reservation() {
 }
 
 #[test]
-fn upgrade_that_nobody_has_asked_for_is_a_bad_gateway() {
+fn unrequested_upgrade_is_a_bad_gateway() {
     let gateway = Gateway::start(&[]);
     let (mut connection, asked) = gateway.begin(ALICE, &call("four", 50));
     asked.answer_with(101, "upgrade: x\r\nconnection: upgrade\r\n", "");

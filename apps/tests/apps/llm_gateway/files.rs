@@ -3,7 +3,7 @@
 use super::{ALICE, BOB, Gateway, KEYS, arguments, call, comes_true, file, limits, number};
 use crate::programs::{replace, run};
 
-/// Nobody listens here.
+/// No server listens here.
 const NOWHERE: &str = "http://127.0.0.1:1";
 
 /// The error of a gateway that does not start.
@@ -34,7 +34,7 @@ fn keys_are_read_again() {
 }
 
 #[test]
-fn mistakes_are_told_at_startup() {
+fn mistakes_end_the_start() {
     let limits = limits(&[]);
     for (wrong, keys, error) in [
         (

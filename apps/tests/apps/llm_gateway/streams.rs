@@ -26,7 +26,7 @@ fn begin(gateway: &Gateway, call: &Value) -> (Connection, Asked) {
     (connection, asked)
 }
 
-/// Has the server say an event, which the client must see before the next one is said.
+/// Sends an event from the server, which the client must get before the next one is sent.
 #[track_caller]
 fn pass(connection: &mut Connection, asked: &mut Asked, event: &str) {
     asked.event(event);
@@ -54,7 +54,7 @@ fn stream_costs_what_its_last_event_reports() {
 }
 
 #[test]
-fn client_that_leaves_in_the_middle_pays_for_what_has_come() {
+fn client_that_disconnects_in_a_stream_is_charged_for_the_tokens_it_got() {
     let gateway = Gateway::start(&[("free.calls", "{concurrent: 1}")]);
     let (mut connection, mut asked) = begin(&gateway, &stream("four", 50));
     for word in ["one", "two", "a longer word"] {

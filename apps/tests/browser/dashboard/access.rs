@@ -107,7 +107,7 @@ fn page_opens_with_the_token_only() {
 }
 
 #[test]
-fn page_closes_and_forgets_what_it_has_shown() {
+fn page_closes_and_forgets_its_figures() {
     let page = Dashboard::open();
     page.servers.deny_exports(2, "alice");
     // A reload is of the same tab.

@@ -60,7 +60,7 @@ fn gate_is_drawn_in_light_and_in_dark() {
 const TAB: &str = "\u{e004}";
 const ENTER: &str = "\u{e007}";
 
-/// Presses Tab until an element has the focus, which must be seen.
+/// Presses Tab until an element has the focus, which must be visible.
 #[track_caller]
 fn tab_to(page: &Dashboard, selector: &str) {
     for _ in 0..60 {

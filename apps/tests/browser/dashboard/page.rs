@@ -87,7 +87,7 @@ impl Dashboard {
         self.browser.click("#gate button");
     }
 
-    /// Writes into a field whatever keys cannot write.
+    /// Writes a text into a field that keys cannot type.
     pub(crate) fn set(&self, id: &str, text: &str) {
         let text = json!(text);
         self.browser

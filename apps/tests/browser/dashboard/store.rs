@@ -15,7 +15,7 @@ const HOLD: &str = r"
     };
 ";
 
-/// Lets them go, and waits until the page has shown them.
+/// Sends them, and waits until the page shows them.
 const RELEASE: &str = r"
     window.fetch = direct;
     held.forEach((release) => release());
@@ -89,7 +89,7 @@ fn memory_shows_its_buckets_and_their_cap() {
 }
 
 #[test]
-fn page_says_when_its_server_does_not_answer() {
+fn page_shows_that_its_server_does_not_answer() {
     let page = Dashboard::open();
     page.wait_for_text("#connection", "live");
     let Dashboard { browser, servers } = page;

@@ -22,7 +22,7 @@ use crate::{
 const HOUR: u64 = 3_600_000_000;
 
 #[tokio::test]
-async fn script_outside_of_the_given_periods_tells_its_time() {
+async fn script_outside_of_the_given_periods_returns_its_time() {
     let server = Server::start();
     let connection = connect(&server).await;
     let limits = Limits::builder().limit("hourly", Limit::quota(10, Per::Hour));
