@@ -215,3 +215,35 @@ fn check_query(rest: &str, scheme: &str, known: &[&str]) -> Result<(), RedisErro
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_of_version_6_stands_in_brackets() {
+        for (text, shown) in [
+            ("[::1]", Some("[::1]:6379")),
+            ("[::1]:7", Some("[::1]:7")),
+            ("[::1]7", None),
+            ("[::1", None),
+            ("[localhost]", None),
+            ("localhost", Some("localhost:6379")),
+        ] {
+            let address = server(text, Some(6379)).map(|address| address.to_string());
+            assert_eq!(address.as_deref(), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn remedy_for_a_database_fits_the_scheme() {
+        for (scheme, remedy) in [
+            ("redis", "write `/1` after the host"),
+            ("redis-sentinel", "write `/1` after the host"),
+            ("redis-cluster", "use a setter of the builder"),
+        ] {
+            let error = check_query("host?db=1", scheme, &["node"]).unwrap_err();
+            assert!(error.to_string().contains(remedy), "{scheme}: {error}");
+        }
+    }
+}

@@ -403,3 +403,56 @@ fn redirected(target: &str, asking: bool) -> Option<Failure> {
         asking,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_the_first_word_or_that_of_the_error_within_a_script() {
+        for (reply, expected) in [
+            ("READONLY You can't write", "READONLY"),
+            ("ERR unknown command", "ERR"),
+            (
+                "ERR Error running script: 1: -READONLY You can't",
+                "READONLY",
+            ),
+            ("@user_script: 5: -OOM command not allowed", "OOM"),
+            ("NOPERM this user -ABC", "NOPERM"),
+            ("ERR an argument is -NO", "ERR"),
+            ("", ""),
+        ] {
+            assert_eq!(code(reply), expected, "{reply}");
+        }
+    }
+
+    #[test]
+    fn code_says_whether_waiting_helps() {
+        for (code, is_read_only, is_permanent) in [
+            ("READONLY", true, false),
+            ("NOPERM", false, true),
+            ("NOAUTH", false, true),
+            ("OOM", false, false),
+        ] {
+            let error = RedisError::refused(&format!("{code} for a reason"));
+            assert_eq!(error.is_read_only(), is_read_only, "{code}");
+            assert_eq!(error.is_permanent(), is_permanent, "{code}");
+        }
+        assert!(RedisError::config("no").is_permanent());
+    }
+
+    #[test]
+    fn refused_command_has_a_remedy() {
+        for (command, remedy) in [
+            ("TIME", "with_clock"),
+            ("EVAL", "scripts"),
+            ("EVALSHA", "scripts"),
+            ("AUTH", "leave out the password"),
+            ("SELECT", "leave out the database"),
+            ("CLUSTER SHARDS", "redis-proxy://"),
+        ] {
+            let error = RedisError::refused_command(command, "ERR no").to_string();
+            assert!(error.contains(remedy), "{error}");
+        }
+    }
+}
