@@ -12,6 +12,7 @@ use proptest::{
     collection::vec,
     prelude::{ProptestConfig, Strategy, any, prop, prop_oneof, proptest},
     sample::select,
+    test_runner::FileFailurePersistence,
 };
 
 /// Gives each file of a corpus to the check of its target.
@@ -141,9 +142,12 @@ fn address() -> impl Strategy<Value = IpAddr> {
     prop_oneof![v4, any::<[u8; 16]>().prop_map(IpAddr::from)]
 }
 
+/// The inputs on which a property has failed, which are tried first.
+const REGRESSIONS: &str = "tests/proptest-regressions/corpus.txt";
+
 fn config() -> ProptestConfig {
     ProptestConfig {
-        failure_persistence: None,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(REGRESSIONS))),
         ..ProptestConfig::with_cases(400)
     }
 }

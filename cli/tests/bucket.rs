@@ -1,16 +1,14 @@
 //! `tollgate show` and `tollgate reset`, on servers of Redis and PostgreSQL.
 
-use std::{
-    process::{Command, Output},
-    time::Duration,
-};
+use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use tollgate::{Limiter, Limits, RedisBackend, Transaction};
 use tollgate_postgres::PostgresBackend;
 
 use crate::{
-    postgres::{self, PATIENCE},
+    eventually::PATIENCE,
+    postgres,
     program::{expect_refusal, file, json_of, run, run_with, stderr, stdout},
     redis_support::{Port, Server},
 };
@@ -19,7 +17,7 @@ const LIMITS: &str = "orders: {number: 6, id: regId, burst: 5, count: 1, period:
 
 async fn spend(server: &Server, times: usize) {
     let limits = Limits::builder().defaults_text("limits.yml", LIMITS);
-    let backend = RedisBackend::builder(server.url()).timeout(Duration::from_secs(120));
+    let backend = RedisBackend::builder(server.url()).timeout(PATIENCE);
     let limiter = Limiter::new(limits.build().unwrap(), backend.build().unwrap());
     for _ in 0..times {
         assert!(

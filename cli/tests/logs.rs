@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, io::Write};
 
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
+use tollgate::testing::random::Random;
 
 use crate::{
     program::{expect_refusal, file, json_of, replay, run, run_with, stderr, stdout},
-    scale::Random,
     traffic::{day, log, request},
 };
 

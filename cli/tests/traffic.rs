@@ -6,8 +6,7 @@ use std::{
 };
 
 use jiff::{Timestamp, tz::TimeZone};
-
-use crate::scale::Random;
+use tollgate::testing::random::Random;
 
 /// The second in which all traffic starts: 2026-11-01T00:00:00Z.
 pub(crate) const START: i64 = 1_793_491_200;

@@ -1,9 +1,10 @@
 //! Logs that cannot be read, in part or at all, do not panic, and the rest of a log counts.
 
+use tollgate::testing::random::Random;
+
 use crate::{
     logs::ONE_PER_HOUR,
     program::{file, json_of, json_with_code, replay, run, run_with, stderr, stdout},
-    scale::Random,
 };
 
 const GOOD: &str = r#"203.0.113.7 - - [01/Nov/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 1"#;

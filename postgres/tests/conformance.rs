@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::{Limit, Limiter, Limits, Transaction, testing::block_on};
 use tollgate_postgres::PostgresBackend;
 
-use crate::server::{PATIENCE, Server};
+use crate::{eventually::PATIENCE, server::Server};
 
 async fn unlogged() -> PostgresBackend {
     Server::shared().backend("unlogged").await

@@ -26,8 +26,9 @@ use tollgate::{
 use tollgate_postgres::PostgresBackend;
 
 use crate::{
+    eventually::{PATIENCE, eventually_async},
     process::Port,
-    server::{PATIENCE, Server, url},
+    server::{Server, url},
 };
 
 const QUOTA: u32 = 2000;
@@ -58,16 +59,11 @@ async fn refused(backend: PostgresBackend) -> String {
 /// Spends until a decision has this source.
 async fn until(limiter: &Limiter, source: Source) {
     let id = format!("{source:?}");
-    loop {
-        let decision = limiter
-            .spend(&Transaction::new("quota", &id))
-            .await
-            .unwrap();
-        if decision.source() == source {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let spend = Transaction::new("quota", &id);
+    eventually_async(&id, async || {
+        limiter.spend(&spend).await.unwrap().source() == source
+    })
+    .await;
 }
 
 /// Spends for one client by many callers. Each returns what it is admitted until `ends`, and then until the store denies it.

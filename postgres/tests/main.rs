@@ -4,6 +4,8 @@
 
 mod agreement;
 mod conformance;
+#[path = "../../tests/support/eventually.rs"]
+mod eventually;
 mod faults;
 mod processes;
 mod roads;
@@ -20,5 +22,4 @@ mod histories;
 #[allow(dead_code, reason = "these tests use a part of it")]
 mod process;
 #[path = "../../tests/support/scale.rs"]
-#[allow(dead_code, reason = "these tests use a part of it")]
 mod scale;

@@ -9,13 +9,14 @@ use std::{
 
 use sqlx::postgres::PgPoolOptions;
 use tokio::task::JoinSet;
-use tollgate::{Limit, Limiter, Limits, Transaction, quota::Per, testing::block_on};
+use tollgate::{
+    Limit, Limiter, Limits, Transaction,
+    quota::Per,
+    testing::{block_on, random::Random},
+};
 use tollgate_postgres::PostgresBackend;
 
-use crate::{
-    scale::Random,
-    server::{PATIENCE, Server},
-};
+use crate::{eventually::PATIENCE, server::Server};
 
 const QUOTA: u32 = 800;
 const KEYS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];

@@ -6,8 +6,9 @@ use tollgate::{Limit, Limiter, Limits, Transaction, testing::block_on};
 use tollgate_postgres::{PostgresBackend, PostgresError};
 
 use crate::{
-    process::{Port, Process, comes_true},
-    server::{PATIENCE, Server, as_user, home, url},
+    eventually::{PATIENCE, eventually},
+    process::{Port, Process},
+    server::{Server, as_user, home, url},
 };
 
 async fn admits_two_of_three(backend: PostgresBackend) {
@@ -76,7 +77,7 @@ fn pooler_in_transaction_mode_serves() {
         let process = Process::new(home, command.get_program().to_str().unwrap(), &args);
         process.start();
         let is_there = || std::net::TcpStream::connect(("127.0.0.1", port.number())).is_ok();
-        assert!(comes_true(is_there), "{}", process.log());
+        eventually("the pooler accepts connections", is_there);
         let first = PostgresBackend::connect(&url(port.number())).unwrap();
         let first = first.table("pooled").deadline(PATIENCE);
         first.create_table().await.unwrap();

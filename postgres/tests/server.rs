@@ -6,16 +6,15 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::OnceLock,
-    time::Duration,
 };
 
 use sqlx::{Connection, PgConnection, postgres::PgPoolOptions};
 use tollgate_postgres::PostgresBackend;
 
-use crate::process::{Port, Process, comes_true, new_home};
-
-/// Longer than any decision on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+use crate::{
+    eventually::{PATIENCE, eventually},
+    process::{Port, Process, new_home},
+};
 
 /// The data need not survive a crash of the machine.
 const OPTIONS: [&str; 9] = [
@@ -134,13 +133,13 @@ impl Server {
                 .status();
             status.expect("it runs").success()
         };
-        assert!(comes_true(ready), "{}", self.log());
+        eventually("the server answers", ready);
     }
 
     /// Kills the server. Its processes end by themselves, and hold the memory that the next one needs.
     pub(crate) fn kill(&self) {
         self.process.kill();
-        assert!(comes_true(|| self.processes().is_empty()));
+        eventually("its processes end", || self.processes().is_empty());
     }
 
     /// Sends a signal to all processes of the server.

@@ -1,13 +1,13 @@
 //! The example `database`: each customer has the limit of its row, and a changed row holds from then on.
 
-use crate::programs::{Program, file};
+use crate::programs::{Program, Response, file};
 
 #[test]
 fn plans_are_rows_that_change_while_the_server_runs() {
     let file = file("customers.redb", "");
     let program = Program::start("database", &[&*file, "--listen", "127.0.0.1:0"]);
     let server = program.next_server();
-    let get = |key: &str| server.get("/", &format!("x-api-key: {key}\r\n"));
+    let get = |key: &str| server.get("/", &[("x-api-key", key)]);
     let field = |key: &str, name: &str| get(key).header(name).map(str::to_owned);
     let policy = |key: &str| field(key, "ratelimit-policy").unwrap();
     assert_eq!(policy("key-of-acme"), "\"requests\";q=60;w=60");
@@ -16,9 +16,8 @@ fn plans_are_rows_that_change_while_the_server_runs() {
     assert_eq!(get("invented").status, 401);
 
     let put = |key: &str, limit: &str| {
-        server
-            .send("PUT", &format!("/customers/{key}"), limit)
-            .status
+        let request = server.request("PUT", &format!("/customers/{key}"));
+        Response::to(request.body(limit.to_owned())).status
     };
     assert_eq!(put("key-of-acme", "2 per 24h from first use"), 204);
     assert_eq!(put("nobody", "2 per 24h from first use"), 404);

@@ -9,7 +9,7 @@ const BURST: usize = 20;
 
 /// How many of the next `times` requests to one server pass.
 fn passed(server: &programs::Server, times: usize) -> usize {
-    let responses = server.get_often(times, "/", "");
+    let responses = server.get_often(times, "/", &[]);
     let passed = responses.iter().filter(|response| response.status == 200);
     let denied = responses.iter().filter(|response| response.status == 429);
     let passed = passed.count();

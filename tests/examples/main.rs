@@ -11,6 +11,8 @@ mod custom_extractor;
 mod database;
 #[cfg(feature = "testing")]
 mod embedded_store;
+#[path = "../support/eventually.rs"]
+mod eventually;
 mod failures;
 #[cfg(all(feature = "axum", feature = "redis"))]
 mod fleet;

@@ -43,7 +43,7 @@ fn start(config: &str) -> (Program, programs::Server) {
 }
 
 /// Sends requests until one is denied, which is the last. Before it, the burst passes, and the tokens that come back in the meantime.
-fn burst(server: &programs::Server, headers: &str) -> Vec<Response> {
+fn burst(server: &programs::Server, headers: &[(&str, &str)]) -> Vec<Response> {
     let start = Instant::now();
     let mut responses = server.get_often(BURST + 1, "/v2/", headers);
     while responses.last().expect("there are some").status != 429 {
@@ -74,7 +74,7 @@ fn connections(redis: &Server) -> u64 {
 fn hundred_requests_pass_and_the_next_gets_the_error_of_the_registry() {
     let redis = Server::start();
     let (_program, server) = start(&enabled(&redis.addr().to_string()));
-    let mut responses = burst(&server, "x-forwarded-for: 10.0.0.1, 172.16.123.1\r\n");
+    let mut responses = burst(&server, &[("x-forwarded-for", "10.0.0.1, 172.16.123.1")]);
 
     let denied = responses.pop().expect("it is the last");
     for response in &responses {
@@ -99,7 +99,7 @@ fn hundred_requests_pass_and_the_next_gets_the_error_of_the_registry() {
     // All spent tokens come back within 100 seconds, some of which may have passed.
     let ttl = redis.command(&["PTTL", key]).integer();
     assert!((1..=100_000).contains(&ttl), "{ttl}");
-    assert_eq!(server.get("/v2/_catalog", "").status, 200);
+    assert_eq!(server.get("/v2/_catalog", &[]).status, 200);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn unknown_repositories_and_paths_count_too() {
     let (_program, server) = start(&enabled(&redis.addr().to_string()));
     for path in ["/v2/nobody/tags/list", "/v1/"] {
         redis.command(&["FLUSHALL"]).expect_success();
-        assert_eq!(server.get(path, "").status, 404);
+        assert_eq!(server.get(path, &[]).status, 404);
         assert_eq!(keys(&redis).len(), 1, "{path}");
     }
 }
@@ -121,7 +121,7 @@ fn password_and_database_are_used() {
         "redis:\n  ratelimiter: {{enabled: true, addr: '{addr}', password: 'p@ss:/ word', db: 3}}"
     );
     let (_program, server) = start(&file("registry.yml", &text));
-    assert_eq!(server.get("/v2/", "").status, 200);
+    assert_eq!(server.get("/v2/", &[]).status, 200);
     assert!(keys(&redis).is_empty());
     assert!(
         redis.info("db3").starts_with("keys=1"),
@@ -137,8 +137,9 @@ fn several_addresses_mean_a_cluster() {
     let addresses: Vec<_> = addresses.collect();
     let (_program, server) = start(&enabled(&addresses.join(", ")));
     for host in 1..=3 {
-        let headers = format!("x-real-ip: 192.0.2.{host}\r\n");
-        assert_eq!(server.get("/v2/", &headers).status, 200);
+        let address = format!("192.0.2.{host}");
+        let answer = server.get("/v2/", &[("x-real-ip", &address)]);
+        assert_eq!(answer.status, 200);
         let key = format!("registry:api:{{rate-limit:ip:192.0.2.{host}}}");
         let owner = cluster.owner(cluster.slot_of(&key));
         assert_eq!(owner.command(&["EXISTS", &key]).integer(), 1);
@@ -156,7 +157,7 @@ fn master_is_found_by_sentinels() {
         "redis:\n  ratelimiter:\n    enabled: true\n    mainname: tollgate\n    addr: {addresses}\n"
     );
     let (_program, server) = start(&file("registry.yml", &text));
-    assert_eq!(server.get("/v2/", "").status, 200);
+    assert_eq!(server.get("/v2/", &[]).status, 200);
     assert_eq!(keys(sentinels.master()).len(), 1);
 }
 
@@ -173,7 +174,7 @@ fn nothing_is_limited_or_kept_unless_it_is_enabled() {
     ];
     for text in &disabled {
         let (_program, server) = start(&file("registry.yml", text));
-        for response in server.get_often(2 * BURST, "/v2/", "") {
+        for response in server.get_often(2 * BURST, "/v2/", &[]) {
             assert_eq!(response.status, 200, "{text}");
             assert_eq!(response.header("ratelimit"), None);
         }
@@ -246,6 +247,6 @@ fn example_of_a_file_is_one() {
     let redis = Server::start();
     let text = text.replace("127.0.0.1:6379", &redis.addr().to_string());
     let (_program, server) = start(&file("registry.yml", &text));
-    assert_eq!(server.get("/v2/", "").status, 200);
+    assert_eq!(server.get("/v2/", &[]).status, 200);
     assert_eq!(keys(&redis).len(), 1);
 }

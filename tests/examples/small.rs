@@ -13,13 +13,13 @@ fn printed(name: &str) -> Vec<String> {
 
 #[test]
 fn hyper_limits_each_address() {
-    let program = Program::start_at("hyper", "127.0.0.1:0");
+    let program = Program::start_anywhere("hyper");
     let server = program.next_server();
-    for response in server.get_often(20, "/", "") {
+    for response in server.get_often(20, "/", &[]) {
         assert_eq!((response.status, &*response.body), (200, "hello\n"));
     }
     let is_refused = |_| {
-        let responses = server.get_often(100, "/", "");
+        let responses = server.get_often(100, "/", &[]);
         responses.iter().any(|response| response.status == 429)
     };
     assert!((0..100).any(is_refused), "ten come back per second");
@@ -48,12 +48,12 @@ fn custom_backend_denies_the_fourth_upload() {
 
 #[test]
 fn llm_gateway_charges_what_a_call_has_used() {
-    let program = Program::start_at("llm_gateway", "127.0.0.1:0");
+    let program = Program::start_anywhere("llm_gateway");
     let server = program.next_server();
     let call = |key: &str, tokens: u32| {
-        let key = format!("authorization: Bearer {key}\r\n");
+        let key = ("authorization", format!("Bearer {key}"));
         let body = format!(r#"{{"prompt": "who is a good bird", "max_tokens": {tokens}}}"#);
-        server.request("POST /chat", key.as_bytes(), body.as_bytes())
+        server.send("POST", "/chat", &[key], body)
     };
     assert_eq!(call("key-of-nobody", 1).status, 401);
     // Each reserves more than half of a minute's tokens, and uses six.

@@ -10,9 +10,10 @@ use tokio::time::timeout;
 use tollgate::{Transaction, testing::random::Random};
 
 use crate::{
+    eventually::{PATIENCE, eventually},
     load::id_of,
-    redis_support::{Cluster, Proxy, Server, wait_for},
-    stack::{Answer, BURST, LONG, PATIENCE, Stack, charged, connections, spend},
+    redis_support::{Cluster, Proxy, Server},
+    stack::{Answer, BURST, Stack, charged, connections, spend},
 };
 
 /// The results of the calls of one id.
@@ -56,7 +57,7 @@ async fn give_up(stack: &Stack, ids: usize, calls: usize) -> Sums {
 async fn requests_that_are_dropped_are_charged_at_most_once_and_hold_no_place() {
     let server = Server::start();
     let proxy = Proxy::start(server.addr()).await;
-    let stack = Stack::with_deadline(proxy.url(), LONG).await;
+    let stack = Stack::with_deadline(proxy.url(), PATIENCE).await;
     proxy.delay(Duration::from_millis(2));
     let sums = give_up(&stack, 200, 6000).await;
     proxy.delay(Duration::ZERO);
@@ -74,7 +75,7 @@ async fn requests_that_are_dropped_are_charged_at_most_once_and_hold_no_place() 
     println!("{admitted} admitted and {dropped} dropped: {all} charged");
     assert!(dropped > 500, "{dropped}");
     stack.assert_never_opened();
-    wait_for("there is one connection", || connections(&server) == 1);
+    eventually("there is one connection", || connections(&server) == 1);
     stack.end([&server]);
 }
 
@@ -107,7 +108,7 @@ async fn give_up_batches(stack: &Stack, first: usize, random: &mut Random, sums:
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_over_slots_that_are_dropped_are_kept_or_given_back() {
     let cluster = Cluster::start();
-    let stack = Stack::with_deadline(cluster.url(), LONG).await;
+    let stack = Stack::with_deadline(cluster.url(), PATIENCE).await;
     let (mut sums, mut random) = (Sums::new(), Random(0));
     // Ids that have spent all are denied at once, and their batches never dropped: there are others in each round.
     for round in 0.. {

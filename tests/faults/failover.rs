@@ -9,10 +9,11 @@ use tollgate::{
 };
 
 use crate::{
-    load::Load,
-    redis_support::{Cluster, Sentinels, Server, wait_for},
+    eventually::{PATIENCE, eventually, eventually_async},
+    load::scenario,
+    redis_support::{Cluster, Sentinels, Server},
     report::failed_over,
-    stack::{LONG, PATIENCE, Stack},
+    stack::Stack,
 };
 
 /// Waits until a replica has what a master had at the time that is returned.
@@ -26,7 +27,7 @@ pub(crate) fn replicated(master: &Server) -> Instant {
         reply.unwrap().is_ok()
     });
     assert!(written);
-    wait_for("a replica has it", || {
+    eventually("a replica has it", || {
         let reply = to.command(&["WAIT", "1", "500"]);
         reply.unwrap().integer() >= 1
     });
@@ -37,38 +38,31 @@ pub(crate) fn replicated(master: &Server) -> Instant {
 async fn failover_in_a_cluster_loses_unreplicated_charges_only() {
     let cluster = Cluster::start();
     // With a short deadline, a slow machine would also admit some requests locally, before and after the failover.
-    let load = Load::start(Stack::with_deadline(cluster.url(), LONG).await);
-    load.more(2000).await;
-    let master = cluster.masters()[0];
-    let known = replicated(master);
-    cluster.fail_over(master);
-    let back = load.returns_after(Instant::now()).await;
-    load.more(1000).await;
-    let report = load.stop().await;
-    report.print(&format!("failover in a cluster, {back:?}"));
-    report.assert_admitted(known, failed_over);
-    report.assert_none_denied_wrongly();
-    let masters = cluster.masters();
-    report.end(masters.iter().map(|node| &***node));
+    let stack = Stack::with_deadline(cluster.url(), PATIENCE).await;
+    let report = scenario(stack, failed_over, async |_| {
+        let master = cluster.masters()[0];
+        let known = replicated(master);
+        cluster.fail_over(master);
+        known
+    })
+    .await;
+    report.end(cluster.masters().iter().map(|node| &***node));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failover_by_sentinels_loses_unreplicated_charges_only() {
     let sentinels = Sentinels::start();
-    let load = Load::start(Stack::with_deadline(sentinels.url(), LONG).await);
-    load.more(2000).await;
-    let known = replicated(sentinels.master());
-    // The master is not replaced until the loss is noticed, however fast the other servers are.
-    let old = sentinels.kill_master();
-    load.more_without_the_store(0).await;
-    let master = sentinels.replace(old);
-    let back = load.returns_after(Instant::now()).await;
-    load.more(1000).await;
-    let report = load.stop().await;
-    report.print(&format!("failover by sentinels, {back:?}"));
-    report.assert_admitted(known, failed_over);
-    report.assert_none_denied_wrongly();
-    report.end([master]);
+    let stack = Stack::with_deadline(sentinels.url(), PATIENCE).await;
+    let report = scenario(stack, failed_over, async |load| {
+        let known = replicated(sentinels.master());
+        // The master is not replaced until the loss is noticed, however fast the other servers are.
+        let old = sentinels.kill_master();
+        load.more_without_the_store(0).await;
+        sentinels.replace(old);
+        known
+    })
+    .await;
+    report.end([sentinels.master()]);
 }
 
 /// The id of a bucket that a master has.
@@ -85,7 +79,7 @@ async fn silent_master_affects_only_its_own_buckets() {
     let backend = RedisBackend::builder(cluster.url()).timeout(Duration::from_secs(5));
     let backend = backend.build().unwrap();
     backend.connected(PATIENCE).await.unwrap();
-    let policy = FailurePolicy::new(DenyCache::new(backend)).deadline(LONG);
+    let policy = FailurePolicy::new(DenyCache::new(backend)).deadline(PATIENCE);
     let limits = Limits::builder().limit("requests", Limit::per_day(1000));
     let limiter = Limiter::new(limits.build().unwrap(), policy);
     let masters = cluster.masters();
@@ -107,23 +101,21 @@ async fn silent_master_affects_only_its_own_buckets() {
         assert_eq!(source(&kept).await, Source::Store);
     }
     masters[0].resume();
-    let returned = async {
-        while source(&lost).await != Source::Store {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, returned).await.unwrap();
+    eventually_async("the master decides again", async || {
+        source(&lost).await == Source::Store
+    })
+    .await;
 }
 
 /// `docs/failures.md`: with `cluster-require-full-coverage no`, the other masters go on while one is down.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn masters_go_on_while_another_is_down_unless_slots_must_be_covered() {
     let cluster = Cluster::start();
-    let backend = RedisBackend::builder(cluster.url()).timeout(LONG);
+    let backend = RedisBackend::builder(cluster.url()).timeout(PATIENCE);
     let backend = backend.build().unwrap();
     backend.connected(PATIENCE).await.unwrap();
     let limits = Limits::builder().limit("requests", Limit::per_day(1_000_000));
-    let policy = FailurePolicy::new(backend).deadline(LONG);
+    let policy = FailurePolicy::new(backend).deadline(PATIENCE);
     let limiter = Limiter::new(limits.build().unwrap(), policy);
     let [lost, kept, _] = cluster.masters()[..] else {
         panic!("there are three")
@@ -134,7 +126,7 @@ async fn masters_go_on_while_another_is_down_unless_slots_must_be_covered() {
         spent.unwrap().source()
     };
     cluster.lose(lost);
-    wait_for("the slots are not covered", || {
+    eventually("the slots are not covered", || {
         let state = kept.command(&["CLUSTER", "INFO"]);
         state.text().contains("cluster_state:fail")
     });
@@ -158,10 +150,10 @@ fn is_open(limiter: &Limiter) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn master_that_was_replaced_has_no_breaker() {
     let cluster = Cluster::start();
-    let backend = RedisBackend::builder(cluster.url()).timeout(LONG);
+    let backend = RedisBackend::builder(cluster.url()).timeout(PATIENCE);
     let backend = backend.build().unwrap();
     backend.connected(PATIENCE).await.unwrap();
-    let policy = FailurePolicy::new(DenyCache::new(backend)).deadline(LONG);
+    let policy = FailurePolicy::new(DenyCache::new(backend)).deadline(PATIENCE);
     let limits = Limits::builder().limit("requests", Limit::per_day(1_000_000));
     let limiter = Limiter::new(limits.build().unwrap(), policy);
     let master = cluster.masters()[0];
@@ -177,20 +169,20 @@ async fn master_that_was_replaced_has_no_breaker() {
     replica.hold_elections(true);
     cluster.hasten(replica);
     master.kill();
-    let begun = Instant::now();
-    while !is_open(&limiter) {
+    eventually_async("the breaker opens", async || {
         assert_eq!(source().await, Source::Local);
-        assert!(begun.elapsed() < PATIENCE, "{limiter:?}");
-    }
+        is_open(&limiter)
+    })
+    .await;
     replica.hold_elections(false);
-    wait_for("its replica is elected", || {
+    eventually("its replica is elected", || {
         cluster.owner(slot).id() != master.id()
     });
     // The decisions are the new master's, which has no breaker yet. That of the old one is never probed again.
-    while source().await != Source::Store || is_open(&limiter) {
-        assert!(begun.elapsed() < PATIENCE, "{limiter:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually_async("the new master decides", async || {
+        source().await == Source::Store && !is_open(&limiter)
+    })
+    .await;
     for _ in 0..50 {
         assert_eq!(source().await, Source::Store);
         assert!(!is_open(&limiter));

@@ -1,17 +1,6 @@
 //! Faults while processes hold tokens that they have charged in advance.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering::SeqCst},
-    },
-    time::Duration,
-};
-
-use tokio::{
-    task::JoinHandle,
-    time::{sleep, timeout},
-};
+use tokio::time::timeout;
 use tollgate::{
     Decision, Limit, Limiter, Limits, RedisBackend, Transaction,
     backend::{DenyCache, FailurePolicy, Lease},
@@ -21,9 +10,9 @@ use tollgate::{
 };
 
 use crate::{
+    eventually::PATIENCE,
     failover::replicated,
     redis_support::{Sentinels, Server},
-    stack::{LONG, PATIENCE},
 };
 
 /// Nothing comes back during a test.
@@ -31,8 +20,6 @@ const BURST: u32 = 20_000;
 const PROCESSES: u32 = 4;
 /// The units that a process may hold: one hundredth.
 const HELD: u32 = BURST / 100;
-/// The pause of callers that wait for others.
-const TICK: Duration = Duration::from_millis(1);
 
 fn limits(limit: Limit) -> Limits {
     let name = LimitName::from("hot").lease(1, 100);
@@ -41,117 +28,12 @@ fn limits(limit: Limit) -> Limits {
 
 /// A process that refuses what the store cannot decide.
 async fn limiter(url: String, limit: Limit) -> Limiter {
-    let redis = RedisBackend::builder(url).timeout(LONG);
+    let redis = RedisBackend::builder(url).timeout(PATIENCE);
     let redis = redis.build().unwrap();
     redis.connected(PATIENCE).await.unwrap();
     let policy = FailurePolicy::new(Lease::new(DenyCache::new(redis), PROCESSES));
-    let policy = policy.deadline(LONG).on_failure(OnFailure::Refuse);
+    let policy = policy.deadline(PATIENCE).on_failure(OnFailure::Refuse);
     Limiter::new(limits(limit), policy)
-}
-
-/// The number of requests that a fleet has had admitted, and the number at which it pauses. Otherwise, a fast fleet could
-/// use up the whole burst before a slow machine causes the next fault.
-#[derive(Default)]
-struct Progress {
-    admitted: AtomicU32,
-    end: AtomicU32,
-}
-
-impl Progress {
-    fn admitted(&self) -> u32 {
-        self.admitted.load(SeqCst)
-    }
-
-    /// Waits until this number of further units is admitted. Up to the same number may follow during the next step.
-    async fn more(&self, by: u32) {
-        let enough = self.admitted() + by;
-        self.go_on(enough, enough + by).await;
-    }
-
-    /// Waits until `enough` are admitted, and lets the fleet spend up to `end`.
-    async fn go_on(&self, enough: u32, end: u32) {
-        self.end.store(end, SeqCst);
-        let wait = async {
-            while self.admitted() < enough {
-                sleep(TICK).await;
-            }
-        };
-        let ended = timeout(PATIENCE, wait).await;
-        assert!(ended.is_ok(), "{} of {enough}", self.admitted());
-    }
-}
-
-/// One process of a fleet, which spends until it is stopped, and refuses what the store cannot decide.
-struct Process {
-    limiter: Limiter,
-    is_done: Arc<AtomicBool>,
-    tasks: Vec<JoinHandle<()>>,
-}
-
-impl Process {
-    async fn start(server: &Server, progress: &Arc<Progress>) -> Self {
-        let limiter = limiter(server.url(), Limit::per_day(BURST)).await;
-        let is_done = Arc::<AtomicBool>::default();
-        let spend = || {
-            let (limiter, progress) = (limiter.clone(), Arc::clone(progress));
-            let is_done = Arc::clone(&is_done);
-            tokio::spawn(async move {
-                while !is_done.load(SeqCst) {
-                    if progress.admitted() >= progress.end.load(SeqCst) {
-                        sleep(TICK).await;
-                        continue;
-                    }
-                    let spent = limiter.spend(&Transaction::new("hot", "id")).await;
-                    let passes = spent.is_ok_and(|spent| spent.allowed());
-                    progress.admitted.fetch_add(u32::from(passes), SeqCst);
-                    tokio::task::yield_now().await;
-                }
-            })
-        };
-        let tasks = (0..4).map(|_| spend()).collect();
-        Self {
-            limiter,
-            is_done,
-            tasks,
-        }
-    }
-
-    /// Ends it in the middle of its decisions.
-    fn kill(self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
-    }
-
-    async fn stop(self) -> Limiter {
-        self.is_done.store(true, SeqCst);
-        for task in self.tasks {
-            task.await.unwrap();
-        }
-        self.limiter
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fleet_admits_no_more_than_the_burst_though_a_process_dies_and_the_server_hangs() {
-    let server = Server::start();
-    let progress = Arc::<Progress>::default();
-    let mut fleet = Vec::new();
-    for _ in 0..PROCESSES {
-        fleet.push(Process::start(&server, &progress).await);
-    }
-    progress.more(2000).await;
-    fleet.swap_remove(0).kill();
-    progress.more(1000).await;
-    server.pause();
-    server.resume();
-    progress.more(1000).await;
-    // Until all is spent, those that hold something have handed it out.
-    let most = BURST - HELD * PROCESSES;
-    progress.go_on(most - HELD, u32::MAX).await;
-    for process in fleet {
-        process.stop().await.close().await.unwrap();
-    }
-    let admitted = progress.admitted();
-    assert!(admitted <= BURST, "{admitted}");
 }
 
 /// Processes that spend in turn, so that nothing is on its way when a fault begins.

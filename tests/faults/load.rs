@@ -1,8 +1,6 @@
 //! Load on a stack: tasks that spend until they are stopped, and the result of each call.
 
 use std::{
-    future::pending,
-    panic::Location,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -10,16 +8,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{
-    task::JoinHandle,
-    time::{sleep, timeout},
-};
+use tokio::{task::JoinHandle, time::sleep};
 use tollgate::Limiter;
 use tracing::instrument::WithSubscriber;
 
 use crate::{
-    report::Report,
-    stack::{Answer, DEADLINE, PATIENCE, Stack, spend},
+    eventually::eventually_async,
+    report::{Report, Sum},
+    stack::{Answer, Stack, spend},
 };
 
 /// The limits, and how many tasks spend from each, one call after the other.
@@ -54,14 +50,12 @@ pub(crate) struct Load {
 struct Shared {
     stop: AtomicBool,
     calls: Mutex<Vec<Call>>,
-    /// By how much the runtime itself was late, at worst.
-    lateness: Mutex<Duration>,
 }
 
 impl Load {
-    pub(crate) fn start(stack: Stack) -> Self {
+    fn start(stack: Stack) -> Self {
         let shared = Arc::<Shared>::default();
-        let mut tasks = vec![tokio::spawn(measure_lateness(Arc::clone(&shared)))];
+        let mut tasks = Vec::new();
         for (limit, count) in TASKS {
             let number = Arc::new(AtomicUsize::new(0));
             tasks.extend((0..count).map(|_| {
@@ -84,22 +78,21 @@ impl Load {
     /// Waits until this number of further calls was answered.
     pub(crate) async fn more(&self, calls: usize) {
         let enough = self.calls() + calls;
-        until("more calls are answered", || self.calls() >= enough).await;
+        eventually_async("more calls are answered", async || self.calls() >= enough).await;
     }
 
     /// Waits until the breaker has opened and this number of calls was answered after that.
     pub(crate) async fn more_without_the_store(&self, calls: usize) {
-        until("the breaker opens", || self.stack.opened() > 0).await;
+        eventually_async("the breaker opens", async || self.stack.opened() > 0).await;
         self.more(calls).await;
     }
 
-    /// Waits until the store decides again, and returns how long that has taken.
-    pub(crate) async fn returns_after(&self, fault: Instant) -> Duration {
-        until("the store decides again", || {
-            self.returned_after(fault).is_some()
+    /// Waits until the store has decided some calls in a row that began after `fault`.
+    async fn returns_after(&self, fault: Instant) {
+        eventually_async("the store decides again", async || {
+            self.returned_after(fault)
         })
         .await;
-        self.returned_after(fault).unwrap() - fault
     }
 
     /// Whether a call was decided without the store.
@@ -109,52 +102,48 @@ impl Load {
     }
 
     /// Stops the load.
-    pub(crate) async fn stop(self) -> Report {
+    async fn stop(self) -> Report {
         self.shared.stop.store(true, SeqCst);
         for task in self.tasks {
             task.await.unwrap();
         }
         let calls = self.shared.calls.lock().unwrap().clone();
-        let lateness = *self.shared.lateness.lock().unwrap();
-        Report::new(self.stack, calls, lateness)
+        Report::new(self.stack, calls)
     }
 
     fn calls(&self) -> usize {
         self.shared.calls.lock().unwrap().len()
     }
 
-    /// Returns the instant at which the store had decided some calls in a row that began after `fault`.
-    fn returned_after(&self, fault: Instant) -> Option<Instant> {
+    /// Whether the store has decided some calls in a row that began after `fault`.
+    fn returned_after(&self, fault: Instant) -> bool {
         let calls = self.shared.calls.lock().unwrap();
         let after = calls
             .iter()
             .filter(|call| call.limit == "allow" && call.begun >= fault);
-        let mut in_a_row = 0;
-        for call in after {
-            in_a_row = if call.answer == Answer::Without {
-                0
-            } else {
-                in_a_row + 1
-            };
-            if in_a_row == RETURNED {
-                return Some(call.begun + call.took);
-            }
-        }
-        None
+        let in_a_row = after
+            .rev()
+            .take_while(|call| call.answer != Answer::Without);
+        in_a_row.count() >= RETURNED
     }
 }
 
-/// Waits until `condition` holds, while the load goes on.
-#[track_caller]
-pub(crate) fn until(what: &str, condition: impl Fn() -> bool) -> impl Future<Output = ()> {
-    let caller = Location::caller();
-    async move {
-        let begun = Instant::now();
-        while !condition() {
-            assert!(begun.elapsed() < PATIENCE, "{caller}: in vain: {what}");
-            sleep(PAUSE).await;
-        }
-    }
+/// Runs load on a stack while `fault` breaks the store and mends it, and returns the instant of the fault. No client is
+/// admitted more than `at_most` says, and none is denied wrongly.
+pub(crate) async fn scenario(
+    stack: Stack,
+    at_most: impl Fn(&str, &Sum) -> u32,
+    fault: impl AsyncFnOnce(&Load) -> Instant,
+) -> Report {
+    let load = Load::start(stack);
+    load.more(1000).await;
+    let begun = fault(&load).await;
+    load.returns_after(Instant::now()).await;
+    load.more(500).await;
+    let report = load.stop().await;
+    report.assert_admitted(begun, at_most);
+    report.assert_none_denied_wrongly();
+    report
 }
 
 /// Spends until it is stopped.
@@ -191,16 +180,5 @@ fn mixed(call: usize) -> usize {
     match call % 2 {
         0 => newest,
         _ => call.wrapping_mul(0x9E37_79B9) % (newest + 1),
-    }
-}
-
-/// Lets a deadline pass again and again, beside the load: what it is late by is the machine's part of what a run prints.
-async fn measure_lateness(shared: Arc<Shared>) {
-    while !shared.stop.load(SeqCst) {
-        let begun = Instant::now();
-        let _ = timeout(DEADLINE, pending::<()>()).await;
-        let late = begun.elapsed().saturating_sub(DEADLINE);
-        let mut worst = shared.lateness.lock().unwrap();
-        *worst = late.max(*worst);
     }
 }

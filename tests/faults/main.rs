@@ -1,11 +1,11 @@
 //! Faults of real servers under load, behind the whole stack: a policy, around a cache of denials, around Redis.
-//!
-//! Each run prints its figures: `cargo test --test faults -- --nocapture`.
 
 #![cfg(feature = "redis")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 mod drops;
+#[path = "../support/eventually.rs"]
+mod eventually;
 mod failover;
 mod leases;
 mod load;

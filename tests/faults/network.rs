@@ -3,34 +3,32 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    load::{Load, until},
+    eventually::{PATIENCE, eventually_async},
+    load::scenario,
     redis_support::{Proxy, Server},
     report::away,
-    stack::{PATIENCE, Stack},
+    stack::Stack,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replies_that_are_lost_are_charged_once() {
     let server = Server::start();
     let proxy = Proxy::start(server.addr()).await;
-    let load = Load::start(Stack::connect(proxy.url()).await);
-    load.more(200).await;
-    let first = Instant::now();
-    // Until one of them was not of `local`, whose calls do not show it.
-    for cut in 1.. {
-        proxy.cut_next_reply();
-        until("a reply is cut", || proxy.replies_cut() >= cut).await;
-        load.more(50).await;
-        if cut >= 15 && load.any_without() {
-            break;
+    let stack = Stack::connect(proxy.url()).await;
+    let report = scenario(stack, away, async |load| {
+        let first = Instant::now();
+        // Until one of them was not of `local`, whose calls do not show it.
+        for cut in 1.. {
+            proxy.cut_next_reply();
+            eventually_async("a reply is cut", async || proxy.replies_cut() >= cut).await;
+            load.more(50).await;
+            if cut >= 15 && load.any_without() {
+                break;
+            }
         }
-    }
-    let back = load.returns_after(Instant::now()).await;
-    load.more(500).await;
-    let report = load.stop().await;
-    report.print(&format!("replies cut, {back:?}"));
-    report.assert_admitted(first, away);
-    report.assert_none_denied_wrongly();
+        first
+    })
+    .await;
     report.assert_charged_once(&server);
     report.end([&server]);
 }
@@ -40,21 +38,19 @@ async fn replies_that_are_lost_are_charged_once() {
 async fn late_by(delay: Duration, calls: usize) -> usize {
     let server = Server::start();
     let proxy = Proxy::start(server.addr()).await;
-    let load = Load::start(Stack::connect(proxy.url()).await);
-    load.more(500).await;
-    let late = Instant::now();
-    proxy.delay(delay);
-    load.more_without_the_store(500).await;
-    let closed = load.stack().closed();
-    load.more(calls).await;
-    let closed = load.stack().closed() - closed;
-    proxy.delay(Duration::ZERO);
-    let back = load.returns_after(Instant::now()).await;
-    load.more(500).await;
-    let report = load.stop().await;
-    report.print(&format!("late by {delay:?}, {back:?}"));
-    report.assert_admitted(late, away);
-    report.assert_none_denied_wrongly();
+    let stack = Stack::connect(proxy.url()).await;
+    let mut closed = 0;
+    let report = scenario(stack, away, async |load| {
+        let late = Instant::now();
+        proxy.delay(delay);
+        load.more_without_the_store(500).await;
+        let before = load.stack().closed();
+        load.more(calls).await;
+        closed = load.stack().closed() - before;
+        proxy.delay(Duration::ZERO);
+        late
+    })
+    .await;
     report.assert_charged_once(&server);
     report.end([&server]);
     closed

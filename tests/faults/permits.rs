@@ -18,9 +18,9 @@ use tollgate::{
 };
 
 use crate::{
+    eventually::{PATIENCE, eventually, eventually_async},
     failover::replicated,
-    redis_support::{Cluster, Connection, Proxy, Sentinels, Server, wait_for},
-    stack::PATIENCE,
+    redis_support::{Cluster, Connection, Proxy, Sentinels, Server},
 };
 
 /// How many pieces of work run at once.
@@ -114,12 +114,10 @@ async fn holder(limiter: &Limiter) {
             }
             Some("end") => {
                 // After a failover, it may have to reach the store first.
-                let reached = async {
-                    while limit.peek("all").await.is_err() {
-                        tokio::time::sleep(Duration::from_millis(1)).await;
-                    }
-                };
-                tokio::time::timeout(PATIENCE, reached).await.unwrap();
+                eventually_async("it reaches the store", async || {
+                    limit.peek("all").await.is_ok()
+                })
+                .await;
                 limiter.close().await.unwrap();
                 println!("ended");
             }
@@ -199,7 +197,7 @@ impl Worker {
     fn stop(&self) {
         self.signal("STOP");
         let stat = format!("/proc/{}/stat", self.child.id());
-        wait_for("the process stands still", || {
+        eventually("the process stands still", || {
             let stat = std::fs::read_to_string(&stat).unwrap();
             let (_, state) = stat.rsplit_once(") ").unwrap();
             state.starts_with('T')
@@ -224,7 +222,7 @@ fn time_of(server: &Server) -> u64 {
 /// Waits until a server's clock has gone on by a hold, which is as slow as the machine is.
 fn wait_for_hold(server: &Server, hold: u64) {
     let begun = time_of(server);
-    wait_for("the hold is over", || {
+    eventually("the hold is over", || {
         time_of(server) >= begun + hold * 1_000_000
     });
 }
@@ -284,12 +282,7 @@ async fn assert_replaced(limiter: &Limiter, mut goes_on: impl FnMut() -> u32) {
     assert_eq!(goes_on(), 0, "the worker says that it holds none");
     drop(others);
     // The permits that the worker has lost are never given back to it.
-    wait_for("all are free", || {
-        let left = tokio::task::block_in_place(|| {
-            tokio::runtime::Handle::current().block_on(left(limiter))
-        });
-        left == AT_ONCE
-    });
+    eventually_async("all are free", async || left(limiter).await == AT_ONCE).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -351,14 +344,12 @@ async fn come_back(url: &str, clients: u32) {
     let direct = limiter(url, LONG).await;
     let limit = direct.limit("work").unwrap().cost(0);
     for client in 0..clients {
-        let comes = async {
-            let id = client.to_string();
-            while limit.check(&id).await.unwrap().remaining() != Some(AT_ONCE) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        let came = tokio::time::timeout(PATIENCE, comes).await;
-        came.unwrap_or_else(|_| panic!("permits of {client} stay out"));
+        let id = client.to_string();
+        let what = format!("permits of {id} come back");
+        eventually_async(&what, async || {
+            limit.check(&id).await.unwrap().remaining() == Some(AT_ONCE)
+        })
+        .await;
     }
 }
 
@@ -398,7 +389,7 @@ async fn permits_that_end_in_a_failover_come_back() {
     replicated(master);
     thread::scope(|scope| {
         scope.spawn(|| cluster.fail_over(master));
-        wait_for("the master is down", || !master.is_up());
+        eventually("the master is down", || !master.is_up());
         drop(permits);
     });
     come_back(&cluster.url(), 40).await;

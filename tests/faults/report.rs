@@ -1,9 +1,6 @@
 //! The results of a run, and the properties that must hold after each run.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Instant};
 
 use crate::{
     load::{Call, id_of},
@@ -16,7 +13,6 @@ use crate::{
 pub(crate) struct Report {
     stack: Stack,
     calls: Vec<Call>,
-    lateness: Duration,
 }
 
 /// The results of an id of a limit.
@@ -34,12 +30,8 @@ pub(crate) struct Sum {
 }
 
 impl Report {
-    pub(crate) fn new(stack: Stack, calls: Vec<Call>, lateness: Duration) -> Self {
-        Self {
-            stack,
-            calls,
-            lateness,
-        }
+    pub(crate) fn new(stack: Stack, calls: Vec<Call>) -> Self {
+        Self { stack, calls }
     }
 
     /// Decisions without the store were announced for no other reasons than these, if at all.
@@ -54,39 +46,15 @@ impl Report {
         calls.filter(|call| call.answer == Answer::Without).count()
     }
 
-    /// Prints the measurements. The deadline is tested elsewhere with a simulated clock, and here by waiting for answers while the
-    /// store gives none.
-    pub(crate) fn print(&self, fault: &str) {
-        let mut took: Vec<_> = self.calls.iter().map(|call| call.took).collect();
-        took.sort_unstable();
-        let at = |part: usize| took[(took.len() - 1) * part / 1000];
-        println!(
-            "{fault}: {} calls, {} seen to be without the store, {}/{} opened/closed; latency p50 {:?}, p99 {:?}, \
-             p99.9 {:?}, worst {:?}; a timer late by {:?}",
-            took.len(),
-            self.without(),
-            self.stack.opened(),
-            self.stack.closed(),
-            at(500),
-            at(990),
-            at(999),
-            at(1000),
-            self.lateness,
-        );
-    }
-
     /// No id was admitted more than `at_most` says, given what it was admitted before `known`. What a slow machine has
     /// admitted locally before that comes on top: it is of an outage of its own.
     #[track_caller]
     pub(crate) fn assert_admitted(&self, known: Instant, at_most: impl Fn(&str, &Sum) -> u32) {
-        let mut most = 0;
         for ((limit, id), sum) in self.sums(known) {
             let allowed = at_most(limit, &sum) + sum.early;
             let admitted = sum.admitted;
             assert!(admitted <= allowed, "{limit} {id}: {sum:?} > {allowed}");
-            most = most.max(admitted);
         }
-        println!("    the most that an id was admitted: {most} of {BURST}");
     }
 
     /// No client of `local` was denied before it had spent all of its limit. A call that was given up at the deadline may have been

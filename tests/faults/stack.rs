@@ -13,7 +13,8 @@ use tollgate::{
 use tracing::Dispatch;
 
 use crate::{
-    redis_support::{Server, wait_for},
+    eventually::{PATIENCE, eventually},
+    redis_support::Server,
     support::Log,
 };
 
@@ -22,12 +23,6 @@ pub(crate) const BURST: u32 = 20;
 
 /// The default, and what most tests are about.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(50);
-
-/// The longest time for which a test waits for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-
-/// The deadline of tests in which the store must make every decision while it answers, even on a slow machine.
-pub(crate) const LONG: Duration = PATIENCE;
 
 /// The message that the breaker logs when it opens.
 const OPENED: &str = "the rate limit store does not answer: deciding without it";
@@ -109,11 +104,11 @@ impl Stack {
     #[track_caller]
     pub(crate) fn end<'a>(self, servers: impl IntoIterator<Item = &'a Server>) {
         drop(self.limiter);
-        wait_for("all tasks have ended", || {
+        eventually("all tasks have ended", || {
             alive_tasks() <= self.tasks_before
         });
         for server in servers {
-            wait_for("all connections are closed", || connections(server) == 0);
+            eventually("all connections are closed", || connections(server) == 0);
         }
     }
 }

@@ -234,7 +234,7 @@ fn group(name: &str, limit: &Limit, ids: &[String]) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn any_limit_survives_in_one_line(limit in limits_of_all_kinds()) {

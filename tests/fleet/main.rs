@@ -25,6 +25,8 @@ mod plan;
 mod process;
 mod record;
 mod seeds;
+#[path = "../support/store.rs"]
+mod store;
 mod terms;
 mod threads;
 

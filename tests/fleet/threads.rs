@@ -4,27 +4,9 @@ use tokio::{
     runtime::Builder,
     task::{self, JoinSet},
 };
-use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend,
-    backend::{
-        Backend, BackendError, Lease, async_trait,
-        custom::{Batch, Outcome},
-    },
-    decision::Source,
-    limit::LimitName,
-};
+use tollgate::{Limit, Limiter, Limits, backend::Lease, decision::Source, limit::LimitName};
 
-/// A store that answers a little later, so that units are charged ahead.
-#[derive(Debug, Default)]
-struct Later(MemoryBackend);
-
-#[async_trait]
-impl Backend for Later {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        task::yield_now().await;
-        self.0.apply(batch).await
-    }
-}
+use crate::store::Store;
 
 /// The lease is of three units, so that threads often take the last one at the same time.
 #[test]
@@ -32,7 +14,8 @@ fn threads_never_take_the_same_leased_unit() {
     const BURST: u32 = 300_000;
     let name = LimitName::from("requests").lease(1, 100_000);
     let limits = Limits::builder().limit(name, Limit::per_hour(1).burst(BURST));
-    let limiter = Limiter::new(limits.build().unwrap(), Lease::new(Later::default(), 1));
+    // It answers a little later, so that units are charged ahead.
+    let limiter = Limiter::new(limits.build().unwrap(), Lease::new(Store::yields(1), 1));
     let handle = limiter.limit("requests").unwrap();
     let runtime = Builder::new_multi_thread()
         .worker_threads(4)

@@ -29,7 +29,7 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use crate::support::{
     assessed, bucket, from_ip, limiter, limiter_of,
-    patience::{Slow, poll, settle},
+    patience::{poll, settle},
     send,
     store::{Fate, Store},
 };
@@ -131,9 +131,7 @@ fn of_forty(backend: impl Backend) -> Limiter {
 
 /// In memory, and in a store that has to be waited for.
 fn limiters() -> [Limiter; 2] {
-    let slow = Slow::default();
-    slow.gates.open();
-    [of_forty(MemoryBackend::new()), of_forty(slow)]
+    [of_forty(MemoryBackend::new()), of_forty(Store::default())]
 }
 
 /// Sends a request that costs 10, and lets a handler do this.
@@ -313,17 +311,16 @@ async fn handler_that_settles_to_the_most_and_refunds_gives_back_its_own_charges
 
 #[tokio::test]
 async fn settlement_goes_on_if_its_client_leaves() {
-    let slow = Slow::default();
-    let gates = Arc::clone(&slow.gates);
-    let limiter = of_forty(slow);
-    gates.decide.add_permits(1);
-    gates.answer.add_permits(1);
+    let store = Store::gated();
+    let limiter = of_forty(store.clone());
+    store.gates().decide.add_permits(1);
+    store.gates().answer.add_permits(1);
     handle(&limiter, "tokens", async |assessment| {
         let settled = async move { of(&assessment, "tokens").settle(3).await };
         assert!(poll(Box::pin(settled).as_mut()).is_pending());
     })
     .await;
-    gates.open();
+    store.gates().open();
     settle().await;
     assert_eq!(remaining(&limiter, "tokens").await, 37);
 }

@@ -6,11 +6,8 @@ use http_body_util::Full;
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
-    backend::{
-        Backend, BackendError, FailurePolicy, async_trait,
-        custom::{Batch, Outcome},
-    },
-    clock::{ManualClock, Timestamp},
+    backend::{Backend, FailurePolicy},
+    clock::ManualClock,
     key::{Everyone, HeaderId},
     limit::{LimitName, LimitsBuilder},
     transaction::OnFailure,
@@ -24,33 +21,13 @@ use crate::support::{
 
 const IP: &str = "203.0.113.7";
 
-/// A backend that answers with errors, or with outcomes of other batches.
-#[derive(Debug)]
-struct Broken;
-
-#[async_trait]
-impl Backend for Broken {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        match batch.members.len() {
-            1 => Err(BackendError::unavailable("connection refused")),
-            _ => {
-                let none = Batch::new(batch.operation, &[]);
-                none.decide(Timestamp::default(), []).0
-            }
-        }
-    }
-}
-
 #[tokio::test]
 async fn request_that_cannot_be_decided_is_refused_and_the_outage_is_logged_once() {
     let (log, _guard) = Log::capture();
-    let limits = Limits::builder()
-        .limit("a", Limit::per_minute(9))
-        .limit("b", Limit::per_minute(9));
-    let limiter = Limiter::new(limits.build().unwrap(), Broken);
-    let one = RateLimitLayer::with_limiter(limiter).rule(Rule::new("a", Everyone));
-    let two = one.clone().rule(Rule::new("b", Everyone));
-    for layer in [one, two] {
+    for fate in [Fate::NoReply, Fate::NoAnswers] {
+        let limits = Limits::builder().limit("a", Limit::per_minute(9));
+        let limiter = Limiter::new(limits.build().unwrap(), Store::new(fate));
+        let layer = RateLimitLayer::with_limiter(limiter).rule(Rule::new("a", Everyone));
         for _ in 0..3 {
             let response = send(&layer, IP).await;
             assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);

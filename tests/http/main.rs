@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 mod assessments;
+#[path = "../support/eventually.rs"]
+mod eventually;
 #[cfg(feature = "failure-policy")]
 mod failures;
 mod fields;

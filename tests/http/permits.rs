@@ -1,13 +1,8 @@
 //! A layer holds a request's permits until its response has ended, in any way.
 
 use std::{
-    convert::Infallible,
-    net::SocketAddr,
-    panic::AssertUnwindSafe,
-    pin::pin,
-    sync::{Arc, Mutex},
-    task::Poll,
-    time::Duration,
+    convert::Infallible, net::SocketAddr, panic::AssertUnwindSafe, pin::pin, sync::Mutex,
+    task::Poll, time::Duration,
 };
 
 use bytes::Bytes;
@@ -29,8 +24,11 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::support::{
     Log, bucket,
-    patience::{Slow, poll, settle},
+    patience::{poll, settle},
+    store::Store,
 };
+
+use crate::eventually::eventually_async;
 
 type Body = BoxBody<Bytes, std::io::Error>;
 
@@ -44,9 +42,7 @@ fn limiter(backend: impl Backend) -> Limiter {
 
 /// In memory, and in a store that has to be waited for.
 fn limiters() -> [Limiter; 2] {
-    let slow = Slow::default();
-    slow.gates.open();
-    [limiter(MemoryBackend::new()), limiter(slow)]
+    [limiter(MemoryBackend::new()), limiter(Store::default())]
 }
 
 fn of(limiter: &Limiter, limit: &str) -> RateLimitLayer {
@@ -167,15 +163,14 @@ async fn permits_of_clients_that_disconnect_are_given_back_at_any_await() {
         Ok::<_, Infallible>(Response::new(streamed(false)))
     });
     for polls in 0..40 {
-        let slow = Slow::default();
-        let gates = Arc::clone(&slow.gates);
-        let limiter = limiter(slow);
+        let store = Store::gated();
+        let limiter = limiter(store.clone());
         {
             let mut response = pin!(layer(&limiter).layer(handler).oneshot(request()));
             for nth in 0..polls {
                 match nth {
-                    5 => gates.decide.add_permits(1),
-                    10 => gates.answer.add_permits(1),
+                    5 => store.gates().decide.add_permits(1),
+                    10 => store.gates().answer.add_permits(1),
                     _ => {}
                 }
                 tokio::task::yield_now().await;
@@ -185,7 +180,7 @@ async fn permits_of_clients_that_disconnect_are_given_back_at_any_await() {
                 }
             }
         }
-        gates.open();
+        store.gates().open();
         assert_eq!(left(&limiter).await, 1, "{polls} polls");
     }
 }
@@ -283,13 +278,7 @@ async fn refund_and_settlement_leave_permits_alone() {
 
 /// Waits until a server has noticed that its client is gone.
 async fn is_given_back(limiter: &Limiter) {
-    const PATIENCE: Duration = Duration::from_secs(120);
-    let comes = async {
-        while left(limiter).await == 0 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, comes).await.unwrap();
+    eventually_async("the permit comes back", async || left(limiter).await > 0).await;
 }
 
 async fn serve(app: axum::Router) -> SocketAddr {

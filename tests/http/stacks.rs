@@ -4,10 +4,7 @@ use std::{
     convert::Infallible,
     future::{Ready, poll_fn, ready},
     net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     task::{Context, Poll, Waker},
 };
 
@@ -28,8 +25,9 @@ use tower_http::cors::CorsLayer;
 
 use crate::support::{
     Hello, from_ip, layer, limiter_of,
-    patience::{Gates, Slow, poll, settle},
+    patience::{poll, settle},
     send,
+    store::Store,
 };
 
 const IP: &str = "203.0.113.7";
@@ -110,18 +108,17 @@ impl<B> Service<Request<B>> for Strict {
 }
 
 /// A layer on a store that answers when its gates are open.
-fn on_a_slow_store() -> (RateLimitLayer, Arc<Gates>) {
-    let backend = Slow::default();
-    let gates = Arc::clone(&backend.gates);
+fn on_a_slow_store() -> (RateLimitLayer, Store) {
+    let store = Store::gated();
     let limits = Limits::builder().limit("requests", Limit::per_minute(1));
-    let limiter = Limiter::new(limits.build().unwrap(), backend);
-    (layer(&limiter), gates)
+    let limiter = Limiter::new(limits.build().unwrap(), store.clone());
+    (layer(&limiter), store)
 }
 
 #[tokio::test]
 async fn service_that_was_ready_is_the_one_called() {
-    let (slow, gates) = on_a_slow_store();
-    gates.open();
+    let (slow, store) = on_a_slow_store();
+    store.gates().open();
     for layer in [slow, one_per_minute()] {
         let mut service = layer.layer(Strict::default());
         poll_fn(|cx| Service::<Request<Full<Bytes>>>::poll_ready(&mut service, cx))
@@ -141,8 +138,8 @@ fn is_ready<S: Service<Request<Full<Bytes>>>>(service: &mut S) -> bool {
 /// A layer on memory refuses in its call, and one on a store when that has answered.
 #[tokio::test]
 async fn refused_request_leaves_its_place_in_the_service_to_others() {
-    let (slow, gates) = on_a_slow_store();
-    gates.open();
+    let (slow, store) = on_a_slow_store();
+    store.gates().open();
     for layer in [one_per_minute(), slow] {
         assert_eq!(send(&layer, IP).await.status(), StatusCode::OK);
         let one_at_once = GlobalConcurrencyLimitLayer::new(1);
@@ -157,14 +154,14 @@ async fn refused_request_leaves_its_place_in_the_service_to_others() {
 
 #[tokio::test]
 async fn request_that_is_dropped_while_it_is_decided_does_not_reach_the_service() {
-    let (layer, gates) = on_a_slow_store();
+    let (layer, store) = on_a_slow_store();
     let unreachable = service_fn(|_: Request<Full<Bytes>>| {
         ready(Err::<Response<Full<Bytes>>, _>("it is called"))
     });
     let mut sent = Box::pin(layer.layer(unreachable).oneshot(from_ip(IP)));
     assert!(poll(sent.as_mut()).is_pending());
     drop(sent);
-    gates.open();
+    store.gates().open();
     // Its charge stays. Otherwise, requests could be free.
     settle().await;
     assert_eq!(

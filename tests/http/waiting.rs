@@ -15,7 +15,7 @@ use http_body_util::{BodyExt, Full};
 use tokio::{runtime::Builder, time::Instant};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
-    backend::Backend,
+    backend::{Backend, custom::Operation},
     clock::{ManualClock, TokioClock},
     key::{Everyone, HeaderId},
     quota::Per,
@@ -26,7 +26,8 @@ use tower::{Layer, Service, ServiceExt, limit::GlobalConcurrencyLimitLayer, serv
 
 use crate::support::{
     Hello, Log, bucket, from_ip,
-    patience::{Answer, LINE, Slow, T, backends, poll, request, settle},
+    patience::{Answer, LINE, T, backends, poll, request, settle},
+    store::Store,
     text,
 };
 
@@ -136,34 +137,6 @@ async fn client_that_disconnects_leaves_the_line_and_all_its_charges_are_given_b
     let tiers = Transaction::new("tiers", "everyone");
     let tiers = limiter.peek(&tiers).await.unwrap();
     assert_eq!(tiers.remaining(), Some(1), "tiers give nothing back");
-}
-
-#[tokio::test(start_paused = true)]
-async fn client_that_disconnects_while_the_store_decides_is_refunded_once() {
-    for (decides, answers) in [(false, false), (true, false), (true, true)] {
-        let store = Slow::default();
-        let gates = Arc::clone(&store.gates);
-        let limiter = limiter(store);
-        let layer = layer(&limiter);
-        let mut sent = Vec::from(in_line::<3>(&layer).await);
-        gates.decide.add_permits(2);
-        gates.answer.add_permits(2);
-        settle().await;
-        let last = sent.pop().unwrap();
-        gates.decide.add_permits(usize::from(decides));
-        gates.answer.add_permits(usize::from(answers));
-        settle().await;
-        drop(last);
-        gates.open();
-        settle().await;
-        assert_eq!(gates.counts(), (3, 1), "exactly once");
-        assert_eq!(taken(&limiter).await, 2 * T);
-        for request in sent {
-            assert_eq!(request.await.status(), StatusCode::OK);
-        }
-        settle().await;
-        assert_eq!(gates.counts(), (3, 1), "those who started stay charged");
-    }
 }
 
 /// The ways in which requests in line end.
@@ -311,11 +284,11 @@ async fn request_is_decided_by_the_limits_with_which_it_began_and_leaves_their_l
         }
     };
     for has_line in [true, false] {
-        let store = Slow::default();
-        let gates = Arc::clone(&store.gates);
+        let store = Store::gated();
+        let gates = store.gates();
         gates.decide.add_permits(1);
         gates.answer.add_permits(1);
-        let limiter = limiter(store);
+        let limiter = limiter(store.clone());
         use_up(&limiter).await;
         limiter.reload(with_line(has_line)).unwrap();
         let layer = layer(&limiter);
@@ -338,7 +311,8 @@ async fn request_is_decided_by_the_limits_with_which_it_began_and_leaves_their_l
             (StatusCode::TOO_MANY_REQUESTS, 0)
         };
         assert_eq!(stays.await.unwrap().status(), status);
-        assert_eq!(gates.counts(), (3, refunds));
+        assert_eq!(store.count(Operation::Spend), 3);
+        assert_eq!(store.count(Operation::Refund), refunds);
         assert_eq!(taken(&limiter).await, 2 * T);
     }
 }

@@ -1,6 +1,6 @@
 //! Callers that wait in line until it is their turn, and callers that leave before.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::{
@@ -10,13 +10,16 @@ use tokio::{
 };
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, Transaction,
-    backend::Backend,
+    backend::{Backend, custom::Operation},
     clock::{Clock, ManualClock, TokioClock},
     limit::LimitName,
     limiter::LimitHandle,
 };
 
-use crate::support::patience::{LINE, Slow, T, poll, runtimes, settle};
+use crate::support::{
+    patience::{LINE, T, poll, runtimes, settle},
+    store::Store,
+};
 
 fn line(backend: impl Backend) -> LimitHandle {
     line_of(LINE, TokioClock::default(), backend)
@@ -78,13 +81,19 @@ async fn caller_that_leaves_gives_its_slot_back_if_it_is_the_last() {
     assert!(second.await.unwrap().allowed());
 }
 
+/// How often a store was asked to spend, and to refund.
+fn counts(store: &Store) -> (usize, usize) {
+    let count = |operation| store.count(operation);
+    (count(Operation::Spend), count(Operation::Refund))
+}
+
 /// Before, during and after the store's decision.
 #[tokio::test(start_paused = true)]
 async fn caller_is_refunded_once_wherever_it_is_dropped() {
     for (decides, answers) in [(false, false), (true, false), (true, true)] {
-        let store = Slow::default();
-        let gates = Arc::clone(&store.gates);
-        let two = line(store).cost(2);
+        let store = Store::gated();
+        let gates = store.gates();
+        let two = line(store.clone()).cost(2);
         let mut caller = Box::pin(two.acquire("a"));
         assert!(poll(caller.as_mut()).is_pending());
         settle().await;
@@ -94,25 +103,23 @@ async fn caller_is_refunded_once_wherever_it_is_dropped() {
         drop(caller);
         gates.open();
         settle().await;
-        assert_eq!(gates.counts(), (1, 1), "exactly once");
+        assert_eq!(counts(&store), (1, 1), "exactly once");
         assert_eq!(taken(&two).await, Duration::ZERO);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn started_caller_stays_charged() {
-    let store = Slow::default();
-    let gates = Arc::clone(&store.gates);
-    gates.open();
-    let limit = line(store);
+    let store = Store::default();
+    let limit = line(store.clone());
     limit.cost(2).spend("a").await.unwrap();
     limit.spend("a").await.unwrap();
     assert!(timeout(T, limit.acquire("a")).await.is_err());
     settle().await;
-    assert_eq!(gates.counts(), (3, 1));
+    assert_eq!(counts(&store), (3, 1));
     assert!(limit.acquire("a").await.unwrap().allowed());
     settle().await;
-    assert_eq!(gates.counts(), (4, 1));
+    assert_eq!(counts(&store), (4, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -11,11 +11,8 @@ use std::{
 use futures_util::{FutureExt, future::join_all};
 use tokio::time::{Instant, advance, sleep, timeout};
 use tollgate::{
-    Decision, Limiter, MemoryBackend,
-    backend::{
-        Backend, BackendError, FailurePolicy, Stats, async_trait,
-        custom::{Answer, Batch, Outcome},
-    },
+    Decision, Limiter,
+    backend::{DenyCache, FailurePolicy},
     decision::Source,
 };
 
@@ -48,27 +45,11 @@ async fn deadline_holds_for_a_store_that_hangs() {
     }
 }
 
-/// A store with a circuit breaker of its own, which is closed.
-#[derive(Debug)]
-struct WithBreaker(Store);
-
-#[async_trait]
-impl Backend for WithBreaker {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        self.0.apply(batch).await
-    }
-
-    fn stats(&self) -> Stats {
-        let mut stats = Stats::default();
-        stats.is_open = Some(false);
-        stats
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn store_with_a_breaker_of_its_own_is_always_asked() {
-    let store = Store::new(Fate::NoReply);
-    let limiter = limiter(FailurePolicy::new(WithBreaker(store.clone())));
+    let store = Store::with_breaker();
+    store.set_fate(Fate::NoReply);
+    let limiter = limiter(FailurePolicy::new(store.clone()));
     passed(&limiter, "local", 100).await;
     assert_eq!(store.calls(), 100);
     assert_eq!(
@@ -80,65 +61,18 @@ async fn store_with_a_breaker_of_its_own_is_always_asked() {
     assert_eq!(spend(&limiter, one("local")).await.source(), Source::Local);
 }
 
-/// A store that never waits, whose answers are by this source.
-#[derive(Debug)]
-struct AtOnce {
-    memory: MemoryBackend,
-    source: Source,
-    fails: Arc<AtomicBool>,
-}
-
-#[async_trait]
-impl Backend for AtOnce {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let mut outcome = self.memory.apply(batch).await?;
-        outcome.source = self.source;
-        if self.fails.fetch_not(Ordering::SeqCst) {
-            Err(BackendError::not_done("lost"))
-        } else {
-            Ok(outcome)
-        }
-    }
-
-    fn try_apply(
-        &self,
-        batch: &Batch<'_>,
-        answers: &mut [Answer],
-    ) -> Option<Result<Source, BackendError>> {
-        if self.source != Source::Store {
-            return None;
-        }
-        if self.fails.load(Ordering::SeqCst) {
-            return Some(Err(BackendError::not_done("lost")));
-        }
-        self.memory.try_apply(batch, answers)
-    }
-}
-
-impl AtOnce {
-    fn new(source: Source) -> (Self, Arc<AtomicBool>) {
-        let fails = Arc::new(AtomicBool::new(true));
-        let memory = MemoryBackend::new();
-        let store = Self {
-            memory,
-            source,
-            fails: Arc::clone(&fails),
-        };
-        (store, fails)
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn store_that_answers_at_once_is_replaced_at_once() {
-    let (store, fails) = AtOnce::new(Source::Store);
-    let limiter = limiter(FailurePolicy::new(store));
+    let store = Store::at_once();
+    store.set_fate(Fate::Fails);
+    let limiter = limiter(FailurePolicy::new(store.clone()));
     let spend = || limiter.try_spend(&one("local")).unwrap().unwrap();
     let local = spend();
     assert_eq!(
         (local.source(), spend().remaining()),
         (Source::Local, Some(8))
     );
-    fails.store(false, Ordering::SeqCst);
+    store.set_fate(Fate::Works);
     assert_eq!(
         (spend().source(), spend().remaining()),
         (Source::Store, Some(8))
@@ -151,26 +85,19 @@ async fn store_that_answers_at_once_is_replaced_at_once() {
     );
 }
 
-/// Every other call fails, and the others are answered by a cache.
 #[tokio::test(start_paused = true)]
 async fn answer_of_a_cache_does_not_count_for_the_breaker() {
     let (log, _guard) = Log::capture();
-    let (store, fails) = AtOnce::new(Source::Cache);
-    let limiter = limiter(FailurePolicy::new(store));
-    for _ in 0..10 {
-        spend(&limiter, one("silent")).await;
-        advance(Duration::from_secs(2)).await;
-    }
+    let store = Store::default();
+    let limiter = limiter(FailurePolicy::new(DenyCache::new(store.clone())));
+    assert_eq!(passed(&limiter, "local", 11).await, 10);
+    store.set_fate(Fate::Fails);
+    passed(&limiter, "silent", 10).await;
+    advance(Duration::from_secs(2)).await;
+    let cached = spend(&limiter, one("local")).await;
+    assert_eq!(cached.source(), Source::Cache);
     assert_eq!(log.count("answers again"), 0, "{log:?}");
-    fails.store(false, Ordering::SeqCst);
-    assert!(
-        limiter.try_spend(&one("silent")).is_none(),
-        "a probe is due"
-    );
-    spend(&limiter, one("silent")).await;
-    spend(&limiter, one("silent")).await;
-    let decided = limiter.try_spend(&one("silent")).unwrap().unwrap();
-    assert_eq!(decided.source(), Source::Local, "the breaker is open");
+    assert_eq!(limiter.stats().is_open, Some(true));
 }
 
 #[tokio::test(start_paused = true)]
@@ -209,8 +136,9 @@ async fn callers_that_leave_do_not_count_against_a_store_that_answers() {
 
 #[tokio::test(start_paused = true)]
 async fn at_most_4096_decisions_ask_the_store_at_once() {
-    let store = Store::new(Fate::Hangs);
-    let limiter = limiter(FailurePolicy::new(WithBreaker(store.clone())));
+    let store = Store::with_breaker();
+    store.set_fate(Fate::Hangs);
+    let limiter = limiter(FailurePolicy::new(store.clone()));
     let decided = all(&limiter, "allow", 5000).await;
     assert!(!decided.iter().any(Decision::limited));
     assert_eq!(store.calls(), 4096);
@@ -218,8 +146,9 @@ async fn at_most_4096_decisions_ask_the_store_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn decisions_wait_for_a_place_within_their_deadline() {
-    let store = Store::new(Fate::Takes(20 * MS));
-    let limiter = limiter(FailurePolicy::new(WithBreaker(store.clone())));
+    let store = Store::with_breaker();
+    store.set_fate(Fate::Takes(20 * MS));
+    let limiter = limiter(FailurePolicy::new(store.clone()));
     let decided = all(&limiter, "allow", 10_000).await;
     let by_store = decided.iter().filter(|decision| decision.limited());
     assert_eq!((by_store.count(), store.calls()), (8192, 10_000));
@@ -250,9 +179,9 @@ async fn nothing_happens_before_a_decision_is_awaited() {
 
 #[tokio::test(start_paused = true)]
 async fn first_poll_reaches_the_store() {
-    let store = Store::new(Fate::Hangs);
-    let with_breaker = limiter(FailurePolicy::new(WithBreaker(store.clone())));
-    for limiter in [limiter(FailurePolicy::new(store.clone())), with_breaker] {
+    for store in [Store::default(), Store::with_breaker()] {
+        store.set_fate(Fate::Hangs);
+        let limiter = limiter(FailurePolicy::new(store.clone()));
         let transaction = one("local");
         let mut spend = Box::pin(limiter.spend(&transaction));
         assert!((&mut spend).now_or_never().is_none());

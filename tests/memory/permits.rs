@@ -1,12 +1,6 @@
 //! Permits of work without HTTP: taken by handles, renewed in the background, and given back.
 
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::{
     runtime::{Builder, Runtime},
@@ -14,10 +8,7 @@ use tokio::{
 };
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend,
-    backend::{
-        Backend, BackendError, async_trait,
-        custom::{Batch, Operation, Outcome},
-    },
+    backend::{Backend, custom::Operation},
     clock::{ManualClock, TokioClock},
     limiter::{LimitHandle, LimiterError, Permit},
 };
@@ -27,6 +18,7 @@ use tollgate::{backend::FailurePolicy, transaction::OnFailure};
 use crate::support::{
     Log,
     patience::{poll, settle},
+    store::{Fate, Store},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -68,77 +60,17 @@ async fn left(limit: &LimitHandle, id: &str) -> u32 {
 }
 
 /// Returns the permits left in a store, even while it answers with errors.
-async fn left_in(store: &Waits, clock: &ManualClock) -> u32 {
+async fn left_in(store: &Store, clock: &ManualClock) -> u32 {
     let two = limits(Limit::concurrent(2).hold(3 * SECOND));
-    let memory = Arc::clone(&store.0.memory);
+    let memory = store.memory();
     let limiter = Limiter::new(two, memory).with_clock(clock.clone());
     left(&limiter.limit("l").unwrap(), "a").await
 }
 
-/// A backend that waits before and after each decision, and counts renewals.
-#[derive(Clone, Debug)]
-struct Waits(Arc<WaitingStore>);
-
-#[derive(Debug, Default)]
-struct WaitingStore {
-    memory: Arc<MemoryBackend>,
-    turns: usize,
-    renewals: AtomicUsize,
-    fails: AtomicBool,
-    /// The operation whose answers are lost.
-    loses: Mutex<Option<Operation>>,
-    /// The time that an answer takes.
-    delay: Mutex<Duration>,
-}
-
-impl Waits {
-    fn new(turns: usize) -> Self {
-        Self(Arc::new(WaitingStore {
-            turns,
-            ..WaitingStore::default()
-        }))
-    }
-
-    fn fails(&self, fails: bool) {
-        self.0.fails.store(fails, Ordering::SeqCst);
-    }
-
-    fn loses(&self, operation: impl Into<Option<Operation>>) {
-        *self.0.loses.lock().unwrap() = operation.into();
-    }
-
-    async fn take_turns(&self) {
-        for _ in 0..self.0.turns {
-            tokio::task::yield_now().await;
-        }
-    }
-}
-
-#[async_trait]
-impl Backend for Waits {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        let renews = batch.operation == Operation::Renew;
-        self.0.renewals.fetch_add(renews.into(), Ordering::SeqCst);
-        self.take_turns().await;
-        if self.0.fails.load(Ordering::SeqCst) {
-            return Err(BackendError::unavailable("it is down"));
-        }
-        let decided = self.0.memory.apply(batch).await;
-        let delay = *self.0.delay.lock().unwrap();
-        if !delay.is_zero() {
-            tokio::time::sleep(delay).await;
-        }
-        self.take_turns().await;
-        if *self.0.loses.lock().unwrap() == Some(batch.operation) {
-            return Err(BackendError::unavailable("the answer is lost"));
-        }
-        decided
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn permits_are_given_back_when_they_are_dropped_or_released() {
-    let stores: [Arc<dyn Backend>; 2] = [Arc::new(MemoryBackend::new()), Arc::new(Waits::new(2))];
+    let stores: [Arc<dyn Backend>; 2] =
+        [Arc::new(MemoryBackend::new()), Arc::new(Store::yields(2))];
     for store in stores {
         let (limit, _) = two(store);
         let first = enter(&limit, "a").await.unwrap();
@@ -162,7 +94,7 @@ async fn permits_are_given_back_when_they_are_dropped_or_released() {
 #[tokio::test(start_paused = true)]
 async fn permits_are_renewed_as_long_as_they_are_held() {
     for turns in [0, 3] {
-        let (limit, clock) = two(Waits::new(turns));
+        let (limit, clock) = two(Store::yields(turns));
         let first = enter(&limit, "a").await.unwrap();
         pass(&clock, SECOND / 2).await;
         let second = enter(&limit, "a").await.unwrap();
@@ -197,13 +129,13 @@ async fn permits_of_a_process_that_was_paused_are_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn permits_outlive_a_store_that_is_down_for_less_than_their_hold() {
-    let store = Waits::new(1);
+    let store = Store::yields(1);
     let (limit, clock) = two(store.clone());
     let permit = enter(&limit, "a").await.unwrap();
     for (down, held) in [(15, true), (15, true), (40, false)] {
-        store.fails(true);
+        store.set_fate(Fate::NoReply);
         pass(&clock, down * SECOND / 10).await;
-        store.fails(false);
+        store.set_fate(Fate::Works);
         pass(&clock, SECOND).await;
         assert_eq!(permit.is_held(), held, "{down}");
         assert_eq!(left(&limit, "a").await, 2 - u32::from(held), "{down}");
@@ -212,14 +144,14 @@ async fn permits_outlive_a_store_that_is_down_for_less_than_their_hold() {
 
 #[tokio::test(start_paused = true)]
 async fn permits_that_cannot_be_given_back_at_shutdown_are_an_error_until_they_are() {
-    let store = Waits::new(1);
+    let store = Store::yields(1);
     let (limit, _) = two(store.clone());
     let permit = enter(&limit.cost(2), "a").await.unwrap();
-    store.fails(true);
+    store.set_fate(Fate::NoReply);
     for _ in 0..2 {
         assert!(limit.limiter().close().await.is_err());
     }
-    store.fails(false);
+    store.set_fate(Fate::Works);
     assert_eq!(left(&limit, "a").await, 0);
     limit.limiter().close().await.unwrap();
     assert_eq!(left(&limit, "a").await, 2);
@@ -228,18 +160,18 @@ async fn permits_that_cannot_be_given_back_at_shutdown_are_an_error_until_they_a
 
 #[tokio::test(start_paused = true)]
 async fn permits_are_not_lost_with_the_answer_to_a_renewal() {
-    let store = Waits::new(2);
+    let store = Store::yields(2);
     let (limit, clock) = two(store.clone());
     let permit = enter(&limit, "a").await.unwrap();
     for _ in 0..5 {
-        store.loses(Operation::Renew);
+        store.set_fate_of(Operation::Renew, Fate::AppliesThenErrors);
         pass(&clock, 3 * SECOND / 2).await;
-        store.loses(None);
+        store.set_fate(Fate::Works);
         pass(&clock, SECOND).await;
         assert!(permit.is_held());
         assert_eq!(left(&limit, "a").await, 1);
     }
-    store.loses(Operation::Renew);
+    store.set_fate_of(Operation::Renew, Fate::AppliesThenErrors);
     pass(&clock, 4 * SECOND).await;
     assert!(!permit.is_held(), "no answer is heard for the hold");
     assert!(!permit.release().await.unwrap());
@@ -249,16 +181,16 @@ async fn permits_are_not_lost_with_the_answer_to_a_renewal() {
 #[cfg(feature = "failure-policy")]
 #[tokio::test(start_paused = true)]
 async fn permit_is_renewed_however_late_the_answers_are() {
-    let store = Waits::new(0);
+    let store = Store::default();
     let policy = FailurePolicy::new(store.clone()).on_failure(OnFailure::Refuse);
     let clock = ManualClock::default();
     let one = limits(Limit::concurrent(1).hold(3 * SECOND));
     let limit = Limiter::new(one, policy).with_clock(clock.clone());
     let limit = limit.limit("l").unwrap();
     let permit = enter(&limit, "a").await.unwrap();
-    *store.0.delay.lock().unwrap() = SECOND / 10;
+    store.set_fate(Fate::Takes(SECOND / 10));
     pass(&clock, 3 * SECOND / 2).await;
-    *store.0.delay.lock().unwrap() = Duration::ZERO;
+    store.set_fate(Fate::Works);
     pass(&clock, 3 * SECOND).await;
     assert!(enter(&limit, "a").await.is_none() && permit.is_held());
 }
@@ -266,17 +198,19 @@ async fn permit_is_renewed_however_late_the_answers_are() {
 #[tokio::test(start_paused = true)]
 async fn permits_of_work_that_has_ended_are_given_back_when_the_store_answers_again() {
     for fails in [true, false] {
-        let store = Waits::new(1);
+        let store = Store::yields(1);
         let (limit, clock) = two(store.clone());
         let [first, second] = [enter(&limit, "a").await, enter(&limit, "a").await];
-        store.fails(fails);
-        store.loses(Operation::Refund);
+        if fails {
+            store.set_fate(Fate::NoReply);
+        } else {
+            store.set_fate_of(Operation::Refund, Fate::AppliesThenErrors);
+        }
         drop(first);
         assert!(second.unwrap().release().await.is_err());
         pass(&clock, 2 * SECOND).await;
         assert_eq!(left_in(&store, &clock).await, if fails { 0 } else { 2 });
-        store.fails(false);
-        store.loses(None);
+        store.set_fate(Fate::Works);
         pass(&clock, SECOND / 2).await;
         assert_eq!(left(&limit, "a").await, 2);
     }
@@ -284,7 +218,7 @@ async fn permits_of_work_that_has_ended_are_given_back_when_the_store_answers_ag
 
 #[tokio::test(start_paused = true)]
 async fn refund_of_permits_goes_on_without_its_caller() {
-    let store = Waits::new(1);
+    let store = Store::yields(1);
     let (limit, clock) = two(store.clone());
     let [first, second] = [limit.spend("a").await, limit.spend("a").await];
     let receipt = first.unwrap().receipt().unwrap();
@@ -293,25 +227,25 @@ async fn refund_of_permits_goes_on_without_its_caller() {
     drop(refund);
     settle().await;
     assert_eq!(left(&limit, "a").await, 1);
-    store.fails(true);
+    store.set_fate(Fate::NoReply);
     let receipt = second.unwrap().receipt().unwrap();
     assert!(limit.refund_receipt("a", receipt).await.is_err());
-    store.fails(false);
+    store.set_fate(Fate::Works);
     pass(&clock, SECOND / 2).await;
     assert_eq!(left(&limit, "a").await, 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn permits_whose_answer_was_lost_are_given_back_by_name() {
-    let store = Waits::new(1);
+    let store = Store::yields(1);
     let (limit, _) = two(store.clone());
     let permit = enter(&limit, "a").await;
-    store.loses(Operation::Spend);
+    store.set_fate_of(Operation::Spend, Fate::AppliesThenErrors);
     for _ in 0..3 {
         assert!(limit.enter("a").await.is_err());
         settle().await;
     }
-    store.loses(None);
+    store.set_fate(Fate::Works);
     assert_eq!(left(&limit, "a").await, 1);
     drop(permit);
 }
@@ -320,13 +254,13 @@ async fn permits_whose_answer_was_lost_are_given_back_by_name() {
 #[cfg(feature = "failure-policy")]
 #[tokio::test(start_paused = true)]
 async fn permits_of_answers_that_come_too_late_are_given_back_to_the_store() {
-    let store = Waits::new(0);
+    let store = Store::default();
     let clock = ManualClock::default();
     let two = limits(Limit::concurrent(2).hold(3 * SECOND));
     let policy = FailurePolicy::new(store.clone());
     let limiter = Limiter::new(two, policy).with_clock(clock.clone());
     let limit = limiter.limit("l").unwrap();
-    *store.0.delay.lock().unwrap() = SECOND / 10;
+    store.set_fate(Fate::Takes(SECOND / 10));
     let permit = enter(&limit, "a").await.unwrap();
     assert_eq!(left_in(&store, &clock).await, 2);
     assert!(permit.release().await.unwrap());
@@ -335,7 +269,7 @@ async fn permits_of_answers_that_come_too_late_are_given_back_to_the_store() {
 #[tokio::test(start_paused = true)]
 async fn permits_that_are_lost_together_have_one_line() {
     let (log, _guard) = Log::capture();
-    let store = Waits::new(0);
+    let store = Store::default();
     let many = limits(Limit::concurrent(1).hold(3 * SECOND));
     let clock = ManualClock::default();
     let limiter = Limiter::new(many, store.clone()).with_clock(clock.clone());
@@ -347,7 +281,7 @@ async fn permits_that_are_lost_together_have_one_line() {
             pass(&clock, SECOND / 10).await;
         }
     }
-    store.fails(true);
+    store.set_fate(Fate::NoReply);
     pass(&clock, 4 * SECOND).await;
     assert!(permits.iter().all(|permit| !permit.is_held()));
     assert_eq!(log.count("permits were lost"), 1, "{log:?}");
@@ -356,11 +290,11 @@ async fn permits_that_are_lost_together_have_one_line() {
 
 #[tokio::test(start_paused = true)]
 async fn hold_begins_when_the_store_is_asked() {
-    let store = Waits::new(0);
+    let store = Store::default();
     let (limit, clock) = two(store.clone());
-    *store.0.delay.lock().unwrap() = 2 * SECOND;
+    store.set_fate(Fate::Takes(2 * SECOND));
     let permit = enter(&limit, "a").await.unwrap();
-    store.fails(true);
+    store.set_fate(Fate::NoReply);
     pass(&clock, 9 * SECOND / 10).await;
     assert!(permit.is_held());
     pass(&clock, SECOND / 10).await;
@@ -369,7 +303,7 @@ async fn hold_begins_when_the_store_is_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn permits_outlive_a_reload_that_changes_their_hold() {
-    let (store, clock) = (Waits::new(1), ManualClock::default());
+    let (store, clock) = (Store::yields(1), ManualClock::default());
     let of = |seconds| limits(Limit::concurrent(2).hold(seconds * SECOND));
     let limiter = Limiter::new(of(60), store.clone()).with_clock(clock.clone());
     let limit = limiter.limit("l").unwrap();
@@ -381,7 +315,7 @@ async fn permits_outlive_a_reload_that_changes_their_hold() {
         assert_eq!(left(&limit, "a").await, 1, "{seconds}");
     }
     // It is the last hold that counts.
-    store.fails(true);
+    store.set_fate(Fate::NoReply);
     pass(&clock, 11 * SECOND).await;
     assert!(!permit.is_held());
 }
@@ -392,7 +326,7 @@ async fn permits_that_end_during_a_renewal_are_given_back() {
     for (after, end) in
         (0..8).flat_map(|after| [(after, "drop"), (after, "release"), (after, "close")])
     {
-        let (limit, clock) = two(Waits::new(3));
+        let (limit, clock) = two(Store::yields(3));
         let permit = enter(&limit, "a").await.unwrap();
         clock.advance(SECOND);
         advance(SECOND).await;
@@ -415,17 +349,17 @@ async fn permits_that_end_during_a_renewal_are_given_back() {
 /// The runtime ends while the store has not answered a renewal.
 #[test]
 fn permit_that_ends_with_its_runtime_in_a_renewal_is_given_back_at_once() {
-    let store = Waits::new(0);
+    let store = Store::default();
     let (limit, clock) = two(store.clone());
     let runtime = paused();
     let permit = runtime.block_on(async {
         let permit = enter(&limit, "a").await.unwrap();
-        *store.0.delay.lock().unwrap() = 10 * SECOND;
+        store.set_fate(Fate::Takes(10 * SECOND));
         pass(&clock, SECOND).await;
-        *store.0.delay.lock().unwrap() = Duration::ZERO;
+        store.set_fate(Fate::Works);
         permit
     });
-    assert!(store.0.renewals.load(Ordering::SeqCst) > 0);
+    assert!(store.count(Operation::Renew) > 0);
     drop((permit, runtime));
     paused().block_on(async { assert_eq!(left(&limit, "a").await, 2) });
 }
@@ -437,18 +371,18 @@ fn paused() -> Runtime {
 
 #[tokio::test(start_paused = true)]
 async fn close_waits_for_permits_that_are_given_back() {
-    let store = Waits::new(5);
+    let store = Store::yields(5);
     let (limit, _) = two(store.clone());
     let permits = [enter(&limit, "a").await, enter(&limit, "b").await];
-    assert_eq!(store.0.memory.stats().buckets, Some(2));
+    assert_eq!(store.memory().stats().buckets, Some(2));
     drop(permits);
     limit.limiter().close().await.unwrap();
-    assert_eq!(store.0.memory.stats().buckets, Some(0));
+    assert_eq!(store.memory().stats().buckets, Some(0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn callers_that_leave_at_any_await_leave_no_permit_behind() {
-    let (limit, _) = two(Waits::new(2));
+    let (limit, _) = two(Store::yields(2));
     let mut completed = 0;
     for polls in 0..40 {
         let mut entering = Box::pin(limit.enter("a"));
@@ -468,7 +402,7 @@ async fn callers_that_leave_at_any_await_leave_no_permit_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn thousand_permits_are_renewed_once_in_a_third_of_their_hold() {
-    let store = Waits::new(0);
+    let store = Store::default();
     let hundred = limits(Limit::concurrent(100).hold(3 * SECOND));
     let limiter = Limiter::new(hundred, store.clone()).with_clock(TokioClock::default());
     let limit = limiter.limit("l").unwrap();
@@ -480,7 +414,7 @@ async fn thousand_permits_are_renewed_once_in_a_third_of_their_hold() {
         settle().await;
         advance(SECOND / 2).await;
         settle().await;
-        assert_eq!(store.0.renewals.load(Ordering::SeqCst), renewals);
+        assert_eq!(store.count(Operation::Renew), renewals);
     }
     assert!(permits.iter().all(Permit::is_held));
     limiter.close().await.unwrap();

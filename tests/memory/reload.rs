@@ -1,25 +1,20 @@
 //! Other limits while a limiter runs: changes of values, kept buckets, and refused reloads.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
 };
 
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, Transaction,
-    backend::{
-        Backend, BackendError, async_trait,
-        custom::{Batch, Member, Outcome},
-    },
     clock::ManualClock,
     id::IdFormat,
-    limit::{LimitError, LimitName, LimitsBuilder},
+    limit::{LimitName, LimitsBuilder},
     limiter::{LimitHandle, LimiterError},
 };
+
+use crate::support::store::Store;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -232,25 +227,6 @@ fn override_is_set_changed_and_removed_while_the_limiter_runs() {
     );
 }
 
-/// Counts the limits that it is asked about.
-#[derive(Debug, Default)]
-struct Counting {
-    memory: MemoryBackend,
-    asked: Arc<AtomicUsize>,
-}
-
-#[async_trait]
-impl Backend for Counting {
-    async fn apply(&self, batch: &Batch<'_>) -> Result<Outcome, BackendError> {
-        self.memory.apply(batch).await
-    }
-
-    fn admits(&self, member: &Member<'_>) -> Result<(), LimitError> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        self.memory.admits(member)
-    }
-}
-
 #[test]
 fn change_of_one_override_leaves_the_others_alone() {
     const OTHERS: usize = 100_000;
@@ -259,17 +235,16 @@ fn change_of_one_override_leaves_the_others_alone() {
     let text = format!(r#"[{{"a": {{"burst": 5, "count": 5, "period": "1h", "ids": [{ids}]}}}}]"#);
     let limits = Limits::builder().limit("a", Limit::per_hour(20));
     let limits = limits.overrides_text("overrides.json", &text);
-    let backend = Counting::default();
-    let asked = Arc::clone(&backend.asked);
-    let limiter = Limiter::new(limits.build().unwrap(), backend);
-    assert_eq!(asked.swap(0, Ordering::Relaxed), OTHERS + 1);
+    let store = Store::default();
+    let limiter = Limiter::new(limits.build().unwrap(), store.clone());
+    assert_eq!(store.admissions(), OTHERS + 1);
     for (id, limit) in [
         ("new", Some(Limit::per_hour(9))),
         ("7", Some(Limit::per_hour(9))),
         ("8", None),
     ] {
         limiter.set_override("a", id, limit).unwrap();
-        let asked = asked.swap(0, Ordering::Relaxed);
+        let asked = store.admissions();
         assert!(asked < 200, "{asked} of {OTHERS} were checked");
     }
 }

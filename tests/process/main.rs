@@ -7,6 +7,9 @@ use std::{env, process::Command};
 
 mod allocations;
 mod checks;
+#[cfg(all(feature = "axum", feature = "redis"))]
+#[path = "../support/eventually.rs"]
+mod eventually;
 mod links;
 mod logging;
 mod observability;

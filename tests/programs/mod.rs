@@ -1,8 +1,8 @@
-//! An example as a process, and just enough HTTP to talk to it.
+//! Programs as processes, and requests to them.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-mod connection;
+mod client;
 
 use std::{
     ffi::OsStr,
@@ -15,17 +15,14 @@ use std::{
         mpsc::{self, Receiver, RecvTimeoutError},
     },
     thread,
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
-use serde_json::Value;
+#[allow(unused_imports, reason = "as above")]
+pub(crate) use self::client::{Pending, Response, Server, Stream, block_on};
+use crate::eventually::PATIENCE;
 
-pub(crate) use self::connection::Connection;
-
-/// The longest time for which a test waits for anything.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A running example, killed when dropped.
+/// A running program, killed when dropped.
 pub(crate) struct Program {
     child: Child,
     stdout: Receiver<String>,
@@ -47,11 +44,9 @@ impl Program {
         Self::spawn(command)
     }
 
-    /// Starts one that listens on the address in `ADDR`.
-    pub(crate) fn start_at(name: &str, address: &str) -> Self {
-        let mut command = command(name);
-        command.env("ADDR", address);
-        Self::spawn(command)
+    /// Starts one that listens on a free port, by the variable `ADDR`.
+    pub(crate) fn start_anywhere(name: &str) -> Self {
+        Self::start_in(name, &[("ADDR", "127.0.0.1:0")])
     }
 
     /// Starts one with variables of its environment.
@@ -63,7 +58,7 @@ impl Program {
 
     fn spawn(mut command: Command) -> Self {
         command.stdout(Stdio::piped());
-        let mut child = command.spawn().expect("the example starts");
+        let mut child = command.spawn().expect("the program starts");
         let stdout = lines(child.stdout.take().expect("it is piped"));
         let stderr = child.stderr.take().map(lines);
         Self {
@@ -89,7 +84,7 @@ impl Program {
     /// Waits for the next line that it prints.
     pub(crate) fn next_line(&self) -> String {
         let line = self.stdout.recv_timeout(PATIENCE);
-        line.expect("the example prints something")
+        line.expect("the program prints something")
     }
 
     /// Waits for a line on standard error.
@@ -105,7 +100,7 @@ impl Program {
             match self.stdout.recv_timeout(PATIENCE) {
                 Ok(line) => rest.push(line),
                 Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => panic!("the example does not end"),
+                Err(RecvTimeoutError::Timeout) => panic!("the program does not end"),
             }
         }
         let status = self.child.wait().expect("it is our child");
@@ -127,149 +122,17 @@ impl Drop for Program {
     }
 }
 
-/// Runs an example with variables with which it must end by itself.
+/// Runs a program with variables with which it must end by itself.
 pub(crate) fn run_in(name: &str, variables: &[(&str, &str)]) -> Output {
     let mut command = command(name);
     command.envs(variables.iter().copied());
-    command.output().expect("the example starts")
+    command.output().expect("the program starts")
 }
 
-/// Runs an example with arguments with which it must end by itself.
+/// Runs a program with arguments with which it must end by itself.
 pub(crate) fn run<S: AsRef<OsStr>>(name: &str, args: &[S]) -> Output {
-    let mut command = command(name);
-    command
-        .args(args)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command.output().expect("the example starts")
-}
-
-/// The address at which an example listens.
-pub(crate) struct Server(String);
-
-impl Server {
-    /// A server that is no example.
-    pub(crate) fn at(address: &impl ToString) -> Self {
-        Self(address.to_string())
-    }
-
-    pub(crate) fn address(&self) -> &str {
-        &self.0
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.0)
-    }
-
-    /// Sends one request with a body in JSON.
-    pub(crate) fn send(&self, method: &str, path: &str, body: &str) -> Response {
-        let length = body.len();
-        let headers = "host: localhost\r\ncontent-type: application/json";
-        self.exchange(
-            &format!(
-                "{method} {path} HTTP/1.1\r\n{headers}\r\ncontent-length: {length}\r\n\r\n{body}"
-            ),
-            1,
-        )
-        .remove(0)
-    }
-
-    /// Sends one request, with lines of header that each end in `\r\n`.
-    pub(crate) fn get(&self, path: &str, headers: &str) -> Response {
-        let mut responses = self.get_often(1, path, headers);
-        responses.remove(0)
-    }
-
-    /// Sends this number of requests at once over one connection. They are served one after the other.
-    pub(crate) fn get_often(&self, times: usize, path: &str, headers: &str) -> Vec<Response> {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\n{headers}\r\n");
-        self.exchange(&request.repeat(times), times)
-    }
-
-    /// Sends one request with lines of header and a body, which need not be text.
-    pub(crate) fn request(&self, line: &str, headers: &[u8], body: &[u8]) -> Response {
-        let length = format!("content-length: {}\r\n\r\n", body.len());
-        let mut connection = self.connect();
-        connection.send(format!("{line} HTTP/1.1\r\nhost: test\r\n"));
-        connection.send([headers, length.as_bytes(), body].concat());
-        connection.response()
-    }
-
-    pub(crate) fn connect(&self) -> Connection {
-        Connection::open(&self.0)
-    }
-
-    fn exchange(&self, requests: &str, times: usize) -> Vec<Response> {
-        let mut connection = self.connect();
-        connection.send(requests);
-        (0..times).map(|_| connection.response()).collect()
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct Response {
-    pub(crate) status: u16,
-    head: String,
-    pub(crate) body: String,
-}
-
-impl Response {
-    fn read(stream: &mut impl BufRead) -> Self {
-        let mut response = Self::read_head(stream);
-        if response.header("transfer-encoding") == Some("chunked") {
-            while let Some(chunk) = read_chunk(stream) {
-                response.body.push_str(&chunk);
-            }
-            return response;
-        }
-        let length = match response.status {
-            204 => Some(0),
-            _ => response
-                .header("content-length")
-                .and_then(|text| text.parse().ok()),
-        };
-        let body = stream.take(length.expect("the length of the body"));
-        let read = { body }.read_to_string(&mut response.body);
-        read.expect("the example sends the body");
-        response
-    }
-
-    fn read_head(stream: &mut impl BufRead) -> Self {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            let read = stream.read_line(&mut head);
-            assert_ne!(read.expect("the example answers"), 0, "it ends: {head}");
-        }
-        head.make_ascii_lowercase();
-        let status = head.get(9..12).and_then(|status| status.parse().ok());
-        Self {
-            status: status.expect(&head),
-            head,
-            body: String::new(),
-        }
-    }
-
-    /// A field of the head, which is in small letters.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut fields = self.head.lines().filter_map(|line| line.split_once(':'));
-        fields.find_map(|(field, value)| (field == name).then_some(value.trim()))
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.body).expect(&self.body)
-    }
-}
-
-/// One chunk of a body, or `None` at its end.
-fn read_chunk(stream: &mut impl BufRead) -> Option<String> {
-    let mut size = String::new();
-    stream.read_line(&mut size).expect("a chunk has a size");
-    let size = u64::from_str_radix(size.trim_end(), 16).expect("a size of a chunk");
-    let mut chunk = String::new();
-    let mut rest = stream.take(size + 2);
-    rest.read_to_string(&mut chunk).expect("a chunk of text");
-    chunk.truncate(chunk.trim_end_matches("\r\n").len());
-    Some(chunk).filter(|_| size > 0)
+    let output = command(name).args(args).output();
+    output.expect("the program starts")
 }
 
 /// Writes a file that no other test uses, and returns its path.
@@ -287,7 +150,7 @@ pub(crate) fn replace(path: &str, text: &str) {
     fs::rename(file("new", text), path).expect("it is the same directory");
 }
 
-/// An example that is not started yet, and reads nothing.
+/// A program that is not started yet, and reads nothing.
 pub(crate) fn command(name: &str) -> Command {
     let test = std::env::current_exe().expect("tests have a path");
     let profile = test.ancestors().nth(2).expect("it is target/profile/deps");

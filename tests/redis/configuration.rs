@@ -9,8 +9,9 @@ use tollgate::{
 };
 
 use crate::{
-    PATIENCE, SERVER, TIMEOUT,
-    load::{limits, reason, wait_until},
+    SERVER, TIMEOUT,
+    eventually::{PATIENCE, eventually_async},
+    load::{limits, reason},
     redis_support::{Port, Reply, Sentinels, Server},
 };
 
@@ -188,7 +189,7 @@ async fn permanent_mistakes_are_errors_at_once() {
         let says = |text: String| parts.iter().all(|part| text.contains(part));
         assert!(says(error.to_string()), "{url}: {error}");
         let limiter = Limiter::new(limits(), backend);
-        wait_until(parts[0], async || {
+        eventually_async(parts[0], async || {
             let spent = limiter.spend(&Transaction::new("one", "id")).await;
             says(reason(&spent.unwrap_err()).to_string())
         })
@@ -271,7 +272,7 @@ async fn certificates_are_those_that_were_set() {
         ),
     ] {
         let backend = stranger.timeout(TIMEOUT).build().unwrap();
-        wait_until(reason, async || {
+        eventually_async(reason, async || {
             let connected = backend.connected(Duration::from_millis(100)).await;
             connected.unwrap_err().to_string().contains(reason)
         })

@@ -14,11 +14,9 @@ use tollgate::{
 };
 
 use crate::{
-    CLUSTER, PATIENCE, SERVER,
-    load::{
-        BURST, Load, TIMEOUT, limiter, limits, mixed, patient_limiter, reason, until_decided,
-        wait_until,
-    },
+    CLUSTER, SERVER,
+    eventually::{PATIENCE, eventually_async},
+    load::{BURST, Load, TIMEOUT, limiter, limits, mixed, patient_limiter, reason, until_decided},
     redis_support::{Proxy, Server},
 };
 
@@ -51,7 +49,7 @@ async fn behind_proxy() -> (Server, Proxy, Limiter) {
 /// Waits until there is a connection again.
 async fn reconnected(limiter: &Limiter) {
     let probe = one("probe").cost(0);
-    wait_until("the connection is back", async || {
+    eventually_async("the connection is back", async || {
         limiter.check(&probe).await.is_ok()
     })
     .await;
@@ -132,7 +130,7 @@ async fn slow_server_is_a_timeout_and_right_again_when_it_is_fast() {
     // A busy machine may give a call up before it is sent.
     let taken = taken(&server, "id");
     assert!(taken <= 1, "{taken}");
-    wait_until("it decides", async || {
+    eventually_async("it decides", async || {
         let decision = limiter.check(&one("id").cost(0)).await;
         decision.is_ok_and(|decision| decision.remaining() == Some(BURST - taken))
     })

@@ -12,8 +12,9 @@ use tokio::task::JoinSet;
 use tollgate::{Limiter, RedisBackend, Transaction, backend::redis::RedisError};
 
 use crate::{
-    PATIENCE, TIMEOUT,
-    load::{limits, reason, wait_until},
+    TIMEOUT,
+    eventually::{PATIENCE, eventually_async},
+    load::{limits, reason},
     redis_support::Server,
 };
 
@@ -86,7 +87,7 @@ async fn password_that_changes_under_load_fails_decisions_until_the_reconnection
         phase.fetch_add(1, SeqCst);
         next.clone_into(&mut password.lock().unwrap());
         set_password(&server, next);
-        wait_until("it decides again", async || check(&limiter).await.is_ok()).await;
+        eventually_async("it decides again", async || check(&limiter).await.is_ok()).await;
         phase.fetch_add(1, SeqCst);
         for _ in 0..200 {
             check(&limiter).await.unwrap();
@@ -104,13 +105,13 @@ async fn function_that_is_late_is_asked_again() {
     let password = Shared::new(Mutex::new("first".to_owned()));
     let limiter = limiter(&server, &password).await;
     set_password(&server, "second");
-    wait_until("the first password is refused", async || {
+    eventually_async("the first password is refused", async || {
         let checked = check(&limiter).await;
         checked.is_err_and(|error| error.to_string().contains("WRONGPASS"))
     })
     .await;
     "second".clone_into(&mut password.lock().unwrap());
-    wait_until("the second one is taken", async || {
+    eventually_async("the second one is taken", async || {
         check(&limiter).await.is_ok()
     })
     .await;
@@ -123,7 +124,7 @@ async fn error_of_the_function_is_the_source() {
         .build()
         .unwrap();
     let mut error = None;
-    wait_until("the function has failed", async || {
+    eventually_async("the function has failed", async || {
         let connected = backend
             .connected(std::time::Duration::from_millis(100))
             .await;

@@ -9,11 +9,9 @@ use tollgate::{
 };
 
 use crate::{
-    load::wait_until,
+    eventually::{PATIENCE, eventually_async},
     redis_support::{Cluster, Server},
 };
-
-const LONG: Duration = Duration::from_secs(120);
 
 /// A tier whose value is written in parts.
 const LARGE: Tier = Tier::new(100, Duration::from_secs(3600));
@@ -41,9 +39,9 @@ fn forbid(server: &Server, right: &str) {
 
 async fn limiter(url: &str) -> Limiter {
     let url = url.replace("://", "://tollgate:secret@");
-    let backend = RedisBackend::builder(url).timeout(LONG);
+    let backend = RedisBackend::builder(url).timeout(PATIENCE);
     let backend = backend.build().unwrap();
-    backend.connected(LONG).await.unwrap();
+    backend.connected(PATIENCE).await.unwrap();
     let limits = Limits::builder()
         .limit("first", Limit::per_hour(20))
         .limit("second", Limit::per_hour(20))
@@ -97,7 +95,7 @@ async fn user_of_a_server_has_the_rights_that_it_needs() {
         assert!(done.is_err(), "{right}");
         set_up(&server, user);
         // Some failures in a row have opened the breaker.
-        wait_until("it decides again", async || {
+        eventually_async("it decides again", async || {
             let other = Transaction::new("first", "other").cost(0);
             limiter.check(&other).await.is_ok()
         })
@@ -148,7 +146,7 @@ async fn user_that_may_not_run_scripts_is_refused_on_connecting() {
     let connect = async || {
         let url = server.url().replace("://", "://tollgate:secret@");
         let backend = RedisBackend::new(url).unwrap();
-        backend.connected(LONG).await
+        backend.connected(PATIENCE).await
     };
     set_up(&server, user);
     forbid(&server, "eval");

@@ -6,8 +6,9 @@ use tokio::sync::Mutex;
 use tollgate::Limiter;
 
 use crate::{
+    eventually::eventually,
     load::{BURST, Load, limiter, mixed, patient_limiter, spend, until_decided},
-    redis_support::{Cluster, Node, Sentinels, wait_for},
+    redis_support::{Cluster, Node, Sentinels},
 };
 
 /// A cluster whose masters fail, one after another.
@@ -51,7 +52,7 @@ async fn first_decision_after_an_idle_failover_is_right() {
     let reset = ["CONFIG", "RESETSTAT"];
     cluster.replica_of(old).command(&reset).expect_success();
     let new = cluster.fail_over(old);
-    wait_for("the new master is connected", || {
+    eventually("the new master is connected", || {
         !new.info("cmdstat_evalsha").is_empty()
     });
     assert_eq!(spend(&limiter, "one", &ids[..1]).await.ok(), Some(true));

@@ -7,7 +7,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tokio::{task::JoinHandle, time::sleep};
@@ -16,7 +16,10 @@ use tollgate::{
     limit::LimitName,
 };
 
-use crate::{PATIENCE, connect};
+use crate::{
+    connect,
+    eventually::{PATIENCE, eventually_async},
+};
 
 /// The units that each id may spend. None come back during a test.
 pub(crate) const BURST: u32 = 3;
@@ -159,7 +162,7 @@ impl Load {
     /// Waits until this number of further calls was made.
     pub(crate) async fn more(&self, calls: usize) {
         let enough = self.tally.calls.load(SeqCst) + calls;
-        wait_until("more calls have ended", async || {
+        eventually_async("more calls have ended", async || {
             self.tally.calls.load(SeqCst) >= enough
         })
         .await;
@@ -168,7 +171,7 @@ impl Load {
     /// Waits until this number of further calls was decided.
     pub(crate) async fn more_decided(&self, calls: usize) {
         let enough = self.tally.decided() + calls;
-        wait_until("more calls are decided", async || {
+        eventually_async("more calls are decided", async || {
             self.tally.decided() >= enough
         })
         .await;
@@ -196,19 +199,10 @@ pub(crate) fn mixed(call: usize) -> usize {
 /// Waits until each of these ids is decided about, without an error.
 pub(crate) async fn until_decided(limiter: &Limiter, limit: &str, ids: &[String]) {
     for id in ids {
-        wait_until(id, async || {
+        eventually_async(id, async || {
             let id = std::slice::from_ref(id);
             spend(limiter, limit, id).await.is_ok()
         })
         .await;
-    }
-}
-
-/// Waits until `condition` holds.
-pub(crate) async fn wait_until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let start = Instant::now();
-    while !condition().await {
-        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
-        sleep(Duration::from_millis(2)).await;
     }
 }

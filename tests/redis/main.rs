@@ -9,11 +9,12 @@ mod configuration;
 mod connection;
 mod credentials;
 mod docs;
+#[path = "../support/eventually.rs"]
+mod eventually;
 mod failover;
 mod grouping;
 mod load;
 mod operation;
-mod permits;
 mod proxies;
 #[path = "../redis_support/mod.rs"]
 mod redis_support;
@@ -27,7 +28,6 @@ mod spread;
 mod stored;
 #[path = "../support/mod.rs"]
 mod support;
-mod values;
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -37,16 +37,16 @@ use tollgate::{
     testing::conformance,
 };
 
-use self::redis_support::{Cluster, Server};
+use self::{
+    eventually::PATIENCE,
+    redis_support::{Cluster, Server},
+};
 
 /// A server that the tests share, each with ids of its own. It ends with the process.
 static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
 
 /// A cluster that the tests share.
 static CLUSTER: LazyLock<Cluster> = LazyLock::new(Cluster::start);
-
-/// The longest time for which a test waits for anything.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The timeout of decisions in tests in which none is to time out. A batch of thousands over a cluster takes long on a busy
 /// machine.

@@ -8,9 +8,7 @@ use tollgate::{
     Limit, Limiter, Limits, RedisBackend, Transaction, id::IdFormat, limit::LimitName, tiers::Tier,
 };
 
-use crate::redis_support::Server;
-
-const LONG: Duration = Duration::from_secs(120);
+use crate::{eventually::PATIENCE, redis_support::Server};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -19,9 +17,9 @@ const TOLERANCE: u64 = 30;
 
 /// Limits that give nothing back while a test runs.
 async fn limiter(server: &Server) -> Limiter {
-    let backend = RedisBackend::builder(server.url()).timeout(LONG);
+    let backend = RedisBackend::builder(server.url()).timeout(PATIENCE);
     let backend = backend.build().unwrap();
-    backend.connected(LONG).await.unwrap();
+    backend.connected(PATIENCE).await.unwrap();
     let tiers = |units| Limit::tiers([Tier::new(units, HOUR)]).unwrap();
     let address = |name| LimitName::unnumbered(name, IdFormat::IpAddress);
     let orders = LimitName::new("orders", 6, IdFormat::RegId);

@@ -17,7 +17,8 @@ use tollgate::{
 };
 
 use crate::{
-    CLUSTER, PATIENCE, TIMEOUT,
+    CLUSTER, TIMEOUT,
+    eventually::{PATIENCE, eventually_async},
     load::{BURST, limits, reason},
     redis_support::Server,
 };
@@ -231,7 +232,7 @@ async fn command_that_ends_the_connection_is_named() {
     let server = Server::start();
     let proxy = RestrictingProxy::start(server.addr(), |_| Verdict::Close).await;
     let backend = RedisBackend::builder(&proxy.url).build().unwrap();
-    crate::load::wait_until("the command is named", async || {
+    eventually_async("the command is named", async || {
         let error = backend
             .connected(std::time::Duration::from_millis(100))
             .await

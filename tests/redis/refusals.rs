@@ -5,9 +5,10 @@ use std::time::Duration;
 use tollgate::{Limiter, RedisBackend, Transaction, backend::redis::RedisError};
 
 use crate::{
-    CLUSTER, PATIENCE,
-    load::{TIMEOUT, limits, patient_limiter, reason, wait_until},
-    redis_support::{Server, wait_for},
+    CLUSTER,
+    eventually::{PATIENCE, eventually, eventually_async},
+    load::{TIMEOUT, limits, patient_limiter, reason},
+    redis_support::Server,
 };
 
 fn one() -> Transaction<'static> {
@@ -27,7 +28,7 @@ async fn error_of(limiter: &Limiter, transaction: &Transaction<'_>) -> RedisErro
 async fn name_that_does_not_resolve_is_an_error_in_time() {
     for scheme in ["redis", "redis-cluster"] {
         let backend = backend(&format!("{scheme}://nowhere.invalid"));
-        wait_until("the reason is known", async || {
+        eventually_async("the reason is known", async || {
             let connected = backend.connected(Duration::from_millis(100)).await;
             let error = connected.unwrap_err();
             assert!(!error.is_permanent(), "{error}");
@@ -35,7 +36,7 @@ async fn name_that_does_not_resolve_is_an_error_in_time() {
         })
         .await;
         let limiter = Limiter::new(limits(), backend);
-        wait_until("the reason is known", async || {
+        eventually_async("the reason is known", async || {
             matches!(
                 error_of(&limiter, &one()).await,
                 RedisError::Disconnected(_)
@@ -129,7 +130,7 @@ async fn server_that_cannot_save_is_an_error_with_a_remedy() {
     let set = ["CONFIG", "SET", "save", "3600 1000"];
     server.command(&set).expect_success();
     server.command(&["BGSAVE"]).expect_success();
-    wait_for("the snapshot has failed", || {
+    eventually("the snapshot has failed", || {
         server.info("rdb_last_bgsave_status") == "err"
     });
     let text = refusal_of(&limiter, &server).await;

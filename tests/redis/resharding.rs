@@ -7,8 +7,9 @@ use tokio::sync::{Mutex, MutexGuard};
 use tollgate::{Limiter, RedisBackend, backend::redis::KeyForm};
 
 use crate::{
-    CLUSTER, PATIENCE, TIMEOUT,
-    load::{BURST, Load, Tally, limits, mixed, spend, wait_until},
+    CLUSTER, TIMEOUT,
+    eventually::{PATIENCE, eventually_async},
+    load::{BURST, Load, Tally, limits, mixed, spend},
     redis_support::{Cluster, Node},
 };
 
@@ -98,7 +99,7 @@ async fn bucket_is_found_wherever_its_slot_moves() {
     assert_eq!(tally.most(), BURST);
     assert_admitted_exactly(&tally);
     // The table is read again, so spends go to the new master at once.
-    wait_until("no spend is redirected", async || {
+    eventually_async("no spend is redirected", async || {
         let before = from.info("errorstat_MOVED");
         let ids = [moving.id(0)];
         spend(&limiter, "ofAccount", &ids).await.unwrap();

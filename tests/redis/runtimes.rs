@@ -14,7 +14,7 @@ use tollgate::{
     limiter::LimiterError,
 };
 
-use crate::{CLUSTER, PATIENCE, SERVER, TIMEOUT, load::reason, redis_support::Server};
+use crate::{CLUSTER, SERVER, TIMEOUT, eventually::PATIENCE, load::reason, redis_support::Server};
 
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()

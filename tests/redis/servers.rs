@@ -6,17 +6,17 @@ use std::{
     path::PathBuf,
     process::{Command, Stdio},
     sync::LazyLock,
-    time::Duration,
 };
 
-use crate::redis_support::{Connection, Server, wait_for};
-
-const LATER: Duration = Duration::from_secs(120);
+use crate::{
+    eventually::{PATIENCE, eventually},
+    redis_support::{Connection, Server},
+};
 
 #[test]
 fn server_ends_with_its_value_and_leaves_nothing() {
     let server = Server::start();
-    let mut connection = server.connect(LATER).unwrap();
+    let mut connection = server.connect(PATIENCE).unwrap();
     let home = server.unix_path().parent().unwrap().to_owned();
     assert!(home.exists());
     drop(server);
@@ -41,10 +41,10 @@ fn server_ends_with_a_killed_test() {
     let lines = BufReader::new(test.stdout.take().unwrap()).lines();
     let mut paths = lines.filter_map(|line| line.unwrap().strip_prefix("at ").map(PathBuf::from));
     let socket = paths.next().unwrap();
-    let mut connection = Connection::open_unix(&socket, LATER).unwrap();
+    let mut connection = Connection::open_unix(&socket, PATIENCE).unwrap();
     test.kill().unwrap();
     test.wait().unwrap();
-    wait_for("the server has ended", || {
+    eventually("the server has ended", || {
         connection.command(&["PING"]).is_err() && !socket.parent().unwrap().exists()
     });
 }

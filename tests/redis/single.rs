@@ -11,7 +11,11 @@ use tollgate::{
     transaction::Mode,
 };
 
-use crate::{SERVER, connect, redis_support::Server};
+use crate::{
+    SERVER, connect,
+    eventually::{PATIENCE, eventually},
+    redis_support::Server,
+};
 
 fn limits(limit: Limit) -> Limits {
     let requests = LimitName::new("requests", 1, IdFormat::Opaque);
@@ -148,7 +152,7 @@ async fn script_is_loaded_on_connecting() {
     let server = Server::start();
     // Not `connected`, which runs one more.
     let _backend = RedisBackend::new(server.url()).unwrap();
-    crate::redis_support::wait_for("the script", || {
+    eventually("the script", || {
         server.info("number_of_cached_scripts") == "1"
     });
 }
@@ -180,7 +184,7 @@ async fn keys_have_their_form() {
     let form = KeyForm::new("registry:api:{rate-limit:<limit>:<id>}").unwrap();
     let backend = RedisBackend::builder(server.url()).keys(form);
     let backend = backend.build().unwrap();
-    backend.connected(crate::PATIENCE).await.unwrap();
+    backend.connected(PATIENCE).await.unwrap();
     let limits = Limits::builder()
         .limit("ip", Limit::per_minute(60).burst(100))
         .build();

@@ -6,7 +6,8 @@ use std::{
 };
 
 use super::{
-    process::{Port, wait_for},
+    eventually::eventually,
+    process::Port,
     resp::Reply,
     server::{Launch, Server, is_redis_6, options},
 };
@@ -53,7 +54,7 @@ impl Cluster {
             node.expect(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
         }
         let mut looks = 0;
-        wait_for("all nodes know each other", || {
+        eventually("all nodes know each other", || {
             if looks % 400 == 0 {
                 self.meet();
             }
@@ -206,7 +207,7 @@ impl Cluster {
         self.up().for_each(|node| node.hold_elections(true));
         self.set_timeout(HASTY);
         master.kill();
-        wait_for("the master counts as failed", || {
+        eventually("the master counts as failed", || {
             self.up().all(|node| {
                 let mut seen = node.view().into_iter();
                 seen.any(|seen| seen.id == master.id && seen.failed)
@@ -253,7 +254,7 @@ impl Cluster {
     }
 
     fn wait_until_replaced(&self, old: &Node, new: &Node) {
-        wait_for("the replica has become the master", || {
+        eventually("the replica has become the master", || {
             self.up().map(Node::view).all(|view| {
                 let mut masters = view.iter().filter(|seen| !seen.slots.is_empty());
                 masters.clone().any(|seen| seen.id == new.id)
@@ -266,7 +267,7 @@ impl Cluster {
     /// Waits until all nodes that are up agree about all others that are, and all replicas are
     /// linked.
     pub(crate) fn wait_until_settled(&self) {
-        wait_for("the cluster is whole", || {
+        eventually("the cluster is whole", || {
             let mut views = self.up().map(|node| self.view(node));
             let first = views.next().expect("a node is up");
             let agree = first.is_some() && views.all(|view| view == first);

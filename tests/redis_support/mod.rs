@@ -14,8 +14,10 @@ mod resp;
 mod sentinel;
 mod server;
 
+use super::eventually;
+
 pub(crate) use cluster::{Cluster, Node};
-pub(crate) use process::{Port, Process, comes_true, new_home, wait_for};
+pub(crate) use process::{Port, Process, new_home};
 pub(crate) use proxy::Proxy;
 pub(crate) use resp::{Connection, Reply};
 pub(crate) use sentinel::Sentinels;

@@ -1,4 +1,4 @@
-//! A process that ends with the test, and waiting for conditions.
+//! A process that ends with the test.
 
 use std::{
     env, fs,
@@ -10,8 +10,6 @@ use std::{
         LazyLock, Mutex,
         atomic::{AtomicU16, AtomicU32, Ordering},
     },
-    thread,
-    time::{Duration, Instant},
 };
 
 /// Runs a server by the commands on its lines of input, and answers each command with the server's process id. Its input ends when
@@ -43,11 +41,6 @@ exec 4>&-
 wait "$logger"
 cd / && rm -rf "$home"
 "#;
-
-/// The longest time for which a test waits for anything.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// One server, and the shell that watches it.
 #[derive(Debug)]
@@ -194,26 +187,4 @@ impl Port {
 fn seed() -> u16 {
     let scattered = id().wrapping_mul(0x9E37_79B1) >> 16;
     u16::try_from(scattered).expect("16 bits are left")
-}
-
-/// Waits until `condition` holds.
-///
-/// # Panics
-///
-/// Panics if it takes longer than two minutes.
-#[track_caller]
-pub(crate) fn wait_for(what: &str, condition: impl FnMut() -> bool) {
-    assert!(comes_true(condition), "waited in vain: {what}");
-}
-
-/// Whether `condition` holds within two minutes.
-pub(crate) fn comes_true(mut condition: impl FnMut() -> bool) -> bool {
-    let start = Instant::now();
-    while !condition() {
-        if start.elapsed() > PATIENCE {
-            return false;
-        }
-        thread::sleep(PAUSE);
-    }
-    true
 }

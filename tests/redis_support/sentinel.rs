@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, thread};
 
 use super::{
-    process::wait_for,
+    eventually::eventually,
     server::{Launch, Server, is_redis_6, options},
 };
 
@@ -95,7 +95,7 @@ impl Sentinels {
     /// Lets the sentinels replace a master that no longer answers, and returns the new one.
     pub(crate) fn replace(&self, old: &Server) -> &Server {
         self.hasten();
-        wait_for("the sentinels choose another master", || {
+        eventually("the sentinels choose another master", || {
             let mut sentinels = up(&self.sentinels);
             sentinels.all(|sentinel| master_of(sentinel) != old.addr())
         });
@@ -137,7 +137,7 @@ impl Sentinels {
 
     /// Waits until all sentinels that are up agree on the master, and all other servers that are up follow it.
     pub(crate) fn wait_until_settled(&self) {
-        wait_for("the sentinels agree", || {
+        eventually("the sentinels agree", || {
             let master = self.master();
             let mut sentinels = up(&self.sentinels);
             let agree = sentinels.all(|sentinel| self.is_known_to(sentinel, master));

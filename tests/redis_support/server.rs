@@ -10,7 +10,8 @@ use std::{
 };
 
 use super::{
-    process::{Port, Process, comes_true, new_home},
+    eventually::{PATIENCE, eventually},
+    process::{Port, Process, new_home},
     resp::{Connection, Reply},
 };
 
@@ -32,9 +33,6 @@ const OPTIONS: [&str; 14] = [
     "--repl-diskless-sync",
     "no",
 ];
-
-/// The longest time for a reply.
-const REPLY: Duration = Duration::from_secs(120);
 
 /// The number of ports that are tried.
 const ATTEMPTS: usize = 10;
@@ -138,7 +136,7 @@ impl Server {
     /// Sends a command over a connection of its own.
     #[track_caller]
     pub(crate) fn command<A: AsRef<[u8]>>(&self, args: &[A]) -> Reply {
-        match self.connect(REPLY).and_then(|mut to| to.command(args)) {
+        match self.connect(PATIENCE).and_then(|mut to| to.command(args)) {
             Ok(reply) => reply,
             Err(error) => panic!("{error}; its log: {}", self.log()),
         }
@@ -227,19 +225,19 @@ impl Server {
         let pid = self.process.start();
         self.set(State::Up(pid));
         let mut taken = false;
-        let ready = comes_true(|| {
+        eventually("the server answers", || {
             let log = self.log().split_off(logged);
             taken = log.contains("Failed listening on port");
             taken || log.contains("FATAL CONFIG") || self.answers()
         });
         let mistaken = self.log().contains("FATAL CONFIG");
-        assert!(ready && !mistaken, "no server comes up: {}", self.log());
+        assert!(!mistaken, "no server comes up: {}", self.log());
         !taken
     }
 
     /// Returns whether it answers on its unix socket, which no other server uses.
     fn answers(&self) -> bool {
-        let Ok(mut connection) = Connection::open_unix(&self.unix_path(), REPLY) else {
+        let Ok(mut connection) = Connection::open_unix(&self.unix_path(), PATIENCE) else {
             return false;
         };
         let Ok(reply) = connection.command(&["PING"]) else {

@@ -1,4 +1,4 @@
-//! The size of random runs, and their random numbers.
+//! The size of random runs.
 
 use std::{env, num::NonZeroU16, ops::Mul, sync::LazyLock};
 
@@ -24,16 +24,4 @@ fn scale() -> u16 {
         .parse()
         .unwrap_or_else(|_| panic!("set {SCALE} to a whole number from 1 to 65535, not {text:?}"));
     scale.get()
-}
-
-/// Numbers that are the same in each run.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
-        let next = self.0.wrapping_mul(6_364_136_223_846_793_005);
-        self.0 = next.wrapping_add(1_442_695_040_888_963_407);
-        // The first numbers of similar seeds would be similar, too.
-        ((self.0 ^ (self.0 >> 31)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33) % n
-    }
 }

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
 mod denied_clients;
+#[path = "../../../tests/support/eventually.rs"]
+mod eventually;
 mod inspect;
 mod llm_gateway;
 #[path = "../../../tests/programs/mod.rs"]

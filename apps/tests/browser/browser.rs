@@ -2,20 +2,26 @@
 
 use std::{
     fs,
+    net::{Ipv4Addr, TcpStream},
     path::Path,
     sync::{Condvar, Mutex},
     thread,
-    time::Instant,
 };
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use fantoccini::{
+    Client, ClientBuilder, Locator, elements::Element, error::CmdError,
+    wd::WebDriverCompatibleCommand,
+};
+use http::Method;
+use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
-use url::Url;
+use url::{ParseError, Url};
 
-use crate::webdriver::{Driver, Element, PATIENCE, POLL, Session};
-
-/// The number of attempts to start a browser.
-const ATTEMPTS: usize = 5;
+use crate::{
+    eventually::eventually,
+    programs::block_on,
+    redis_support::{Port, Process, new_home},
+};
 
 /// A browser with one tab, which no other test has used. The next test gets it with a new tab, unless this one has failed.
 pub(crate) struct Browser {
@@ -33,92 +39,72 @@ impl Browser {
         let turn = Turn::wait();
         let left = LEFT.lock().unwrap().pop();
         Self {
-            session: Some(left.unwrap_or_else(Self::start_session)),
+            session: Some(left.unwrap_or_else(Session::start)),
             _turn: turn,
         }
     }
 
-    /// Starts one. If another process takes the port first, or the machine is short of memory, it tries again.
-    fn start_session() -> Session {
-        let mut failures = Vec::new();
-        while failures.len() < ATTEMPTS {
-            match Self::try_start() {
-                Ok(session) => return session,
-                Err(failure) => failures.push(failure),
-            }
-        }
-        panic!("no browser starts:\n{}", failures.join("\n"));
-    }
-
-    fn try_start() -> Result<Session, String> {
-        let driver = Driver::start(0)?;
-        let args = [
-            // It ends when its driver does, however that ends.
-            "--remote-debugging-pipe",
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-extensions",
-            "--disable-sync",
-            "--no-first-run",
-            "--window-size=1280,1000",
-        ];
-        let capabilities = json!({
-            "goog:chromeOptions": {"args": args},
-            "goog:loggingPrefs": {"browser": "ALL"},
-        });
-        Session::start(driver, &capabilities)
-    }
-
-    fn session(&self) -> &Session {
-        self.session
-            .as_ref()
-            .expect("it is there until this is dropped")
+    fn client(&self) -> &Client {
+        let session = self.session.as_ref();
+        &session.expect("it is there until this is dropped").client
     }
 
     pub(crate) fn open(&self, url: &str) {
-        self.session().post("url", &json!({"url": url}));
+        block_on(self.client().goto(url)).unwrap();
     }
 
     pub(crate) fn url(&self) -> Url {
-        let url = self.session().get("url");
-        Url::parse(url.as_str().unwrap()).unwrap()
+        block_on(self.client().current_url()).unwrap()
     }
 
     #[track_caller]
-    pub(crate) fn find(&self, selector: &str) -> Element<'_> {
-        let found = self.session().find(selector);
-        found.unwrap_or_else(|| panic!("no {selector}"))
+    fn find(&self, selector: &str) -> Element {
+        let found = block_on(self.client().find(Locator::Css(selector)));
+        found.unwrap_or_else(|error| panic!("{selector}: {error}"))
     }
 
     #[track_caller]
     pub(crate) fn click(&self, selector: &str) {
-        self.find(selector).click();
+        block_on(self.find(selector).click()).unwrap();
     }
 
     #[track_caller]
     pub(crate) fn text(&self, selector: &str) -> String {
-        self.find(selector).text()
+        block_on(self.find(selector).text()).unwrap()
+    }
+
+    /// Types into an element. Keys that are no letters are as WebDriver has them.
+    #[track_caller]
+    pub(crate) fn type_into(&self, selector: &str, keys: &str) {
+        block_on(self.find(selector).send_keys(keys)).unwrap();
+    }
+
+    /// Types into the element that has the focus.
+    #[track_caller]
+    pub(crate) fn type_keys(&self, keys: &str) {
+        let typed = async {
+            let focused = self.client().active_element().await?;
+            focused.send_keys(keys).await
+        };
+        block_on(typed).unwrap();
     }
 
     #[track_caller]
     pub(crate) fn wait_for(&self, selector: &str) {
-        comes_true(selector, || self.session().find(selector).is_some());
+        let find = || block_on(self.client().find(Locator::Css(selector)));
+        eventually(selector, || find().is_ok());
     }
 
+    #[track_caller]
     pub(crate) fn run(&self, script: &str) -> Value {
-        let script = json!({"script": script, "args": []});
-        self.session().post("execute/sync", &script)
+        block_on(self.client().execute(script, Vec::new())).unwrap()
     }
 
     /// Waits for a condition on the page.
     #[track_caller]
     pub(crate) fn wait_until(&self, condition: &str) {
         let holds = format!("return Boolean({condition})");
-        comes_true(condition, || self.run(&holds) == true);
+        eventually(condition, || self.run(&holds) == true);
     }
 
     /// Sets the screen that the page sees: its width, its height, and its pixels per point.
@@ -126,40 +112,35 @@ impl Browser {
         let metrics = json!({
             "width": width, "height": height, "deviceScaleFactor": ratio, "mobile": width < 600,
         });
-        self.devtools("Emulation.setDeviceMetricsOverride", &metrics);
+        self.issue(Command::devtools(
+            "Emulation.setDeviceMetricsOverride",
+            &metrics,
+        ));
     }
 
     /// Sets what the user prefers, such as `prefers-color-scheme`.
     pub(crate) fn prefer(&self, name: &str, value: &str) {
         let media = json!({"features": [{"name": name, "value": value}]});
-        self.devtools("Emulation.setEmulatedMedia", &media);
+        self.issue(Command::devtools("Emulation.setEmulatedMedia", &media));
     }
 
     /// Writes what the screen shows to a file in the tests' own directory.
     pub(crate) fn screenshot(&self, name: &str) {
-        let image = self.session().get("screenshot");
-        let image = STANDARD.decode(image.as_str().unwrap()).unwrap();
+        let image = block_on(self.client().screenshot()).unwrap();
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
         fs::write(directory.join(format!("{name}.png")), image).unwrap();
     }
 
-    /// The complaints of the page, but not the missing icon.
+    /// The complaints of the page since the last call, but not the missing icon.
     pub(crate) fn complaints(&self) -> Vec<Value> {
-        let log = self.session().complaints().unwrap();
+        let log = self.issue(Command::log());
         let mut entries: Vec<Value> = serde_json::from_value(log).unwrap();
         entries.retain(|entry| !entry["message"].as_str().unwrap().contains("favicon"));
         entries
     }
 
-    /// Types into the element that has the focus.
-    #[track_caller]
-    pub(crate) fn type_keys(&self, text: &str) {
-        self.session().active().send_keys(text);
-    }
-
-    fn devtools(&self, command: &str, params: &Value) {
-        let command = json!({"cmd": command, "params": params});
-        self.session().post("goog/cdp/execute", &command);
+    fn issue(&self, command: Command) -> Value {
+        block_on(self.client().issue_cmd(command)).unwrap()
     }
 }
 
@@ -167,10 +148,114 @@ impl Drop for Browser {
     fn drop(&mut self) {
         let session = self.session.take().filter(|_| !thread::panicking());
         if let Some(session) = session
-            && session.renew().is_ok()
+            && block_on(session.renew()).is_ok()
         {
             LEFT.lock().unwrap().push(session);
         }
+    }
+}
+
+/// A running browser, and its driver.
+struct Session {
+    client: Client,
+    _driver: Process,
+    _port: Port,
+}
+
+impl Session {
+    fn start() -> Self {
+        let port = Port::claim();
+        let args = [
+            format!("--port={}", port.number()),
+            "--enable-chrome-logs".to_owned(),
+        ];
+        let driver = Process::new(new_home(), "chromedriver", &args);
+        driver.start();
+        let address = (Ipv4Addr::LOCALHOST, port.number());
+        eventually("chromedriver listens", || {
+            TcpStream::connect(address).is_ok()
+        });
+        let mut builder = ClientBuilder::new(HttpConnector::new());
+        builder.capabilities(serde_json::from_value(capabilities()).unwrap());
+        let url = format!("http://127.0.0.1:{}", port.number());
+        let client = block_on(builder.connect(&url)).unwrap_or_else(|error| {
+            let log = driver.log();
+            panic!("chromium does not start (Debian: `apt-get install chromium`): {error}\n{log}")
+        });
+        Self {
+            client,
+            _driver: driver,
+            _port: port,
+        }
+    }
+
+    /// Opens a new tab in place of the one that is open, and forgets what the page has complained about.
+    async fn renew(&self) -> Result<(), CmdError> {
+        let tab = self.client.new_window(true).await?;
+        self.client.close_window().await?;
+        self.client.switch_to_window(tab.handle).await?;
+        // Its pages have the focus, though nothing else in the browser gives it to them.
+        let enabled = json!({"enabled": true});
+        let focus = Command::devtools("Emulation.setFocusEmulationEnabled", &enabled);
+        self.client.issue_cmd(focus).await?;
+        self.client.issue_cmd(Command::log()).await?;
+        Ok(())
+    }
+}
+
+fn capabilities() -> Value {
+    let args = [
+        // It ends when its driver does, however that ends.
+        "--remote-debugging-pipe",
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-extensions",
+        "--disable-sync",
+        "--no-first-run",
+        "--window-size=1280,1000",
+    ];
+    json!({
+        "goog:chromeOptions": {"args": args},
+        "goog:loggingPrefs": {"browser": "ALL"},
+    })
+}
+
+/// A command that only the driver of Chromium has.
+#[derive(Debug)]
+struct Command {
+    path: &'static str,
+    body: Value,
+}
+
+impl Command {
+    fn devtools(command: &str, params: &Value) -> Self {
+        Self {
+            path: "goog/cdp/execute",
+            body: json!({"cmd": command, "params": params}),
+        }
+    }
+
+    /// Returns the warnings and errors of the page since the last call.
+    fn log() -> Self {
+        Self {
+            path: "se/log",
+            body: json!({"type": "browser"}),
+        }
+    }
+}
+
+impl WebDriverCompatibleCommand for Command {
+    fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, ParseError> {
+        let session = session.expect("there is a session");
+        base.join(&format!("session/{session}/{}", self.path))
+    }
+
+    fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
+        (Method::POST, Some(self.body.to_string()))
     }
 }
 
@@ -200,15 +285,8 @@ impl Drop for Turn {
     }
 }
 
-/// Waits until something holds.
-#[track_caller]
-pub(crate) fn comes_true(what: &str, holds: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "never: {what}");
-        thread::sleep(POLL);
-    }
-}
+/// The colour of the page's ground.
+pub(crate) const GROUND: &str = "return getComputedStyle(document.body).backgroundColor";
 
 /// Lists the text that is too faint on its ground: below 4.5 to 1, as the WCAG count it.
 pub(crate) const FAINT: &str = r"

@@ -5,10 +5,8 @@ use crate::page::{Page, Totals};
 #[test]
 fn click_and_space_ask_but_space_in_a_field_does_not() {
     let page = Page::open("?tiers=90,60,60,0");
-    let field = page.browser.find("#tier-0-limit");
-    field.send_keys(" ");
-    let body = page.browser.find("body");
-    body.send_keys(" ");
+    page.browser.type_into("#tier-0-limit", " ");
+    page.browser.type_into("body", " ");
     page.browser.wait_until("Number(granted.textContent) > 0");
     let last = page.browser.text("#last");
     assert!(last.contains("granted by tier 0"), "{last}");
@@ -25,8 +23,7 @@ fn click_and_space_ask_but_space_in_a_field_does_not() {
         .wait_until(&format!("Number(granted.textContent) > {before}"));
     // Now the button has the focus.
     let before = page.totals().granted;
-    let button = page.browser.find("#ask");
-    button.send_keys("\u{e007}");
+    page.browser.type_into("#ask", "\u{e007}");
     page.browser
         .wait_until(&format!("Number(granted.textContent) > {before}"));
     let marks = "return log.children.length === Number(granted.textContent)";

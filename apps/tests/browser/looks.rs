@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    browser::{FAINT, NAMELESS},
+    browser::{FAINT, GROUND, NAMELESS},
     page::Page,
 };
 
@@ -85,14 +85,13 @@ fn page_is_drawn_in_light_and_in_dark_at_any_width_and_operable_without_a_mouse(
         assert_eq!(page.browser.run(FAINT), json!([]), "{scheme}, {device}");
         let pixels = "return document.querySelector('.lane canvas').width / document.querySelector('.lane canvas').clientWidth";
         assert_eq!(page.browser.run(pixels), ratio);
-        grounds.push(page.browser.find("body").css_value("background-color"));
+        grounds.push(page.browser.run(GROUND));
         page.browser
             .screenshot(&format!("simulator-{device}-{scheme}"));
     }
     assert_ne!(grounds[0], grounds[1], "dark is another colour");
     assert_eq!(page.browser.run(NAMELESS), json!([]));
-    let body = page.browser.find("body");
-    body.send_keys("\u{e004}");
+    page.browser.type_into("body", "\u{e004}");
     let outline = "return getComputedStyle(document.activeElement).outlineStyle";
     assert_eq!(page.browser.run(outline), "solid");
     assert_eq!(page.browser.complaints(), [] as [Value; 0]);

@@ -5,6 +5,8 @@
 mod browser;
 mod controls;
 mod dashboard;
+#[path = "../../../tests/support/eventually.rs"]
+mod eventually;
 mod looks;
 mod page;
 mod plays;
@@ -13,7 +15,6 @@ mod programs;
 #[path = "../../../tests/redis_support/mod.rs"]
 mod redis_support;
 mod server;
-mod webdriver;
 
 /// Where Cargo puts the programs, next to the folder of the tests.
 const PROGRAMS: &str = "";

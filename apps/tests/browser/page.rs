@@ -6,6 +6,7 @@ use serde_json::Value;
 use tollgate::{
     Decision, Limit, Limiter, Limits, MemoryBackend, Transaction,
     clock::{ManualClock, Timestamp},
+    quota::Per,
     tiers::Tier,
 };
 
@@ -39,18 +40,25 @@ pub(crate) struct Totals {
 const PLAIN: [&str; 4] = ["gcra", "window", "quota", "concurrent"];
 
 impl Totals {
-    /// Computes the decisions on requests at some instants, in milliseconds: with the crate, and for a window, a quota and a
-    /// concurrency limit from their definitions.
+    /// Computes the crate's decisions on requests at some instants, in milliseconds.
     pub(crate) fn of(config: &Config, instants: &[u64]) -> Self {
+        let [burst, count, period] = config.gcra;
+        let [most, window] = config.window;
+        let [quota, per] = config.quota;
+        let [at_once, work] = config.concurrent;
+        let limits = [
+            ("gcra", Limit::new(burst, count, secs(period)).unwrap()),
+            ("window", Limit::window(most, secs(window))),
+            ("quota", Limit::quota(quota, Per::first_use(secs(per)))),
+            // A permit comes back when the work ends.
+            ("concurrent", Limit::concurrent(at_once).hold(secs(work))),
+        ];
         let mut totals = Self::of_tiers(config.tiers, instants);
-        let requests = instants.len();
-        for (name, granted) in [
-            ("gcra", by_gcra(config.gcra, instants)),
-            ("window", by_window(config.window, instants)),
-            ("quota", by_quota(config.quota, instants)),
-            ("concurrent", by_concurrency(config.concurrent, instants)),
-        ] {
-            totals.plain.insert(name, [granted, requests - granted]);
+        for (name, limit) in limits {
+            let decisions = decided(limit, instants);
+            let granted = decisions.iter().filter(|one| one.allowed()).count();
+            let rejected = instants.len() - granted;
+            totals.plain.insert(name, [granted, rejected]);
         }
         totals
     }
@@ -90,52 +98,6 @@ fn decided(limit: Limit, instants: &[u64]) -> Vec<Decision> {
     decisions.collect()
 }
 
-fn by_gcra([burst, count, period]: [u32; 3], instants: &[u64]) -> usize {
-    let limit = Limit::new(burst, count, secs(period)).unwrap();
-    let decisions = decided(limit, instants);
-    decisions
-        .iter()
-        .filter(|decision| decision.allowed())
-        .count()
-}
-
-/// Each is granted unless as many have been within the window before it.
-fn by_window([limit, seconds]: [u32; 2], instants: &[u64]) -> usize {
-    let mut granted: Vec<u64> = Vec::new();
-    for now in instants {
-        let counts = |taken: &&u64| now - **taken < u64::from(seconds) * 1000;
-        if granted.iter().filter(counts).count() < limit as usize {
-            granted.push(*now);
-        }
-    }
-    granted.len()
-}
-
-/// Each period starts with the first request after the one before, and grants as many as the quota is.
-fn by_quota([quota, seconds]: [u32; 2], instants: &[u64]) -> usize {
-    let (mut granted, mut rest) = (0, instants);
-    while let [first, ..] = rest {
-        let end = first + u64::from(seconds) * 1000;
-        let (period, later) = rest.split_at(rest.partition_point(|ms| *ms < end));
-        granted += period.len().min(quota as usize);
-        rest = later;
-    }
-    granted
-}
-
-/// Each is granted if fewer than the limit are at work, and begins to work.
-fn by_concurrency([limit, seconds]: [u32; 2], instants: &[u64]) -> usize {
-    let (mut granted, mut ends) = (0, Vec::new());
-    for now in instants {
-        ends.retain(|end| end > now);
-        if ends.len() < limit as usize {
-            ends.push(now + u64::from(seconds) * 1000);
-            granted += 1;
-        }
-    }
-    granted
-}
-
 fn secs(seconds: u32) -> Duration {
     Duration::from_secs(seconds.into())
 }
@@ -149,7 +111,7 @@ pub(crate) struct Page {
 
 impl Page {
     pub(crate) fn open(query: &str) -> Self {
-        let program = Program::start_at("simulator", "127.0.0.1:0");
+        let program = Program::start_anywhere("simulator");
         let page = Self {
             browser: Browser::start(),
             server: program.next_server(),
@@ -186,7 +148,7 @@ impl Page {
     }
 
     pub(crate) fn pattern(&self, id: &str) -> Vec<u64> {
-        let patterns = self.server.get("/patterns", "").json();
+        let patterns = self.server.get("/patterns", &[]).json();
         let mut patterns = patterns.as_array().unwrap().iter();
         let pattern = patterns.find(|pattern| pattern["id"] == id).unwrap();
         let instants = pattern["at"].as_array().unwrap();
@@ -224,9 +186,9 @@ impl Page {
 
     /// Writes into a field, as if it had been typed.
     pub(crate) fn fill(&self, id: &str, text: &str) {
-        let field = self.browser.find(&format!("#{id}"));
         let everything = "\u{e009}a\u{e000}";
-        field.send_keys(&format!("{everything}{text}"));
+        let keys = format!("{everything}{text}");
+        self.browser.type_into(&format!("#{id}"), &keys);
     }
 
     pub(crate) fn field(&self, id: &str) -> Value {

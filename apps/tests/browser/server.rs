@@ -4,20 +4,22 @@ use serde_json::json;
 
 use crate::programs::{Program, Response, Server};
 
+const JSON: (&str, &str) = ("content-type", "application/json");
+
 fn start() -> (Program, Server) {
-    let program = Program::start_at("simulator", "127.0.0.1:0");
+    let program = Program::start_anywhere("simulator");
     let server = program.next_server();
     (program, server)
 }
 
 fn simulation(server: &Server, query: &str) -> String {
-    let started = server.send("POST", &format!("/simulations{query}"), "");
+    let started = server.send("POST", &format!("/simulations{query}"), &[JSON], "");
     assert_eq!(started.status, 201, "{}", started.body);
     started.json()["id"].as_str().unwrap().to_owned()
 }
 
 fn steps(server: &Server, id: &str, body: &str) -> Response {
-    server.send("POST", &format!("/simulations/{id}/steps"), body)
+    server.send("POST", &format!("/simulations/{id}/steps"), &[JSON], body)
 }
 
 #[test]
@@ -79,7 +81,7 @@ fn malformed_list_counts_as_five_a_second_as_a_whole() {
         "concurrent=9",
         "concurrent=9,9,9",
     ] {
-        let started = server.send("POST", &format!("/simulations?{list}"), "");
+        let started = server.send("POST", &format!("/simulations?{list}"), &[JSON], "");
         let config = json!({
             "tiers": [[5, 1, 1, 0]], "gcra": [5, 5, 1], "window": [5, 1], "quota": [5, 1], "concurrent": [5, 1],
         });
@@ -129,7 +131,7 @@ fn oversize_body_is_not_read() {
 #[test]
 fn invalid_simulation_is_answered_with_the_error() {
     let (_program, server) = start();
-    let refused = server.send("POST", "/simulations?tiers=0,1,1,0", "");
+    let refused = server.send("POST", "/simulations?tiers=0,1,1,0", &[JSON], "");
     assert_eq!(refused.status, 422);
     let refused = refused.json();
     assert!(
@@ -148,7 +150,7 @@ fn simulations_are_bounded_and_make_room_when_they_end() {
     for _ in 1..256 {
         simulation(&server, "");
     }
-    let refused = server.send("POST", "/simulations", "");
+    let refused = server.send("POST", "/simulations", &[JSON], "");
     assert_eq!(refused.status, 503);
     let refused = refused.json();
     assert!(
@@ -157,7 +159,7 @@ fn simulations_are_bounded_and_make_room_when_they_end() {
             .unwrap()
             .starts_with("256 simulations are running")
     );
-    let ended = server.send("DELETE", &format!("/simulations/{first}"), "");
+    let ended = server.send("DELETE", &format!("/simulations/{first}"), &[JSON], "");
     assert_eq!(ended.status, 204);
     assert_eq!(steps(&server, &first, r#"{"steps": []}"#).status, 404);
     simulation(&server, "");
@@ -175,7 +177,7 @@ fn page_may_load_nothing_from_elsewhere() {
         "/settings.js",
         "/timeline.js",
     ] {
-        let file = server.get(path, "");
+        let file = server.get(path, &[]);
         assert_eq!(file.status, 200, "{path}");
         let policy = file.header("content-security-policy").unwrap();
         assert!(

@@ -11,7 +11,7 @@ use std::thread;
 use crate::programs::{Program, Response, Server};
 
 fn start(name: &str) -> (Program, Server) {
-    let program = Program::start_at(name, "127.0.0.1:0");
+    let program = Program::start_anywhere(name);
     let server = program.next_server();
     (program, server)
 }

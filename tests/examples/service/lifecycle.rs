@@ -1,18 +1,28 @@
 //! How the service starts, refuses to start, and ends.
 
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+};
+
 use serde_json::json;
 
 use super::process::{DEFAULTS, Service, T0, file};
-use crate::programs::{Connection, run};
+use crate::{eventually::PATIENCE, programs::run};
 
 /// Begins a request, and returns once the service is reading its body.
-fn begin(service: &Service, length: usize) -> Connection {
-    let mut connection = service.connect();
-    connection.send(format!(
+fn begin(service: &Service, length: usize) -> TcpStream {
+    const GO_ON: &[u8; 25] = b"HTTP/1.1 100 Continue\r\n\r\n";
+    let mut stream = TcpStream::connect(service.address()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = format!(
         "POST /v1/decide HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length: {length}\r\n\r\n"
-    ));
-    assert_eq!(connection.head().status, 100);
-    connection
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = [0; GO_ON.len()];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, GO_ON);
+    stream
 }
 
 #[test]
@@ -22,13 +32,14 @@ fn sigterm_finishes_what_is_in_flight() {
         "op": "spend", "now_us": T0, "transactions": [{"limit": "Orders", "id": "a"}],
     });
     let body = spend.to_string();
-    let mut connection = begin(&service, body.len());
+    let mut stream = begin(&service, body.len());
     service.program.signal("TERM");
     service.program.expect_stderr("shutting down");
-    connection.send(body);
-    let response = connection.response();
-    assert_eq!(response.status, 200);
-    assert_eq!(response.json()["remaining"], 19);
+    stream.write_all(body.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert!(answer.contains(r#""remaining":19"#), "{answer}");
     assert_eq!(service.program.finish(), (Some(0), vec![]));
 }
 

@@ -42,14 +42,16 @@ impl Service {
         Self { program, server }
     }
 
-    /// Sends one request.
-    pub(crate) fn send(&self, request: &str, body: &[u8]) -> Response {
-        self.request(request, b"", body).into()
+    /// Sends one request, by its method and path.
+    pub(crate) fn send(&self, request: &str, body: impl Into<Vec<u8>>) -> Response {
+        let (method, path) = request.split_once(' ').expect("a method and a path");
+        let request = self.server.request(method, path);
+        programs::Response::to(request.body(body.into())).into()
     }
 
     /// Sends a body to `/v1/decide`.
     pub(crate) fn post(&self, body: &Value) -> Response {
-        self.send("POST /v1/decide", body.to_string().as_bytes())
+        self.send("POST /v1/decide", body.to_string())
     }
 
     /// Asks for a decision and expects one.

@@ -31,13 +31,13 @@ impl App {
 
     /// Sends this number of requests of an account, and returns their statuses.
     pub(crate) fn send(&self, times: usize, path: &str, account: &str) -> Vec<u16> {
-        let account = format!("x-account: {account}\r\n");
-        let responses = self.server.get_often(times, path, &account);
+        let headers = [("x-account", account)];
+        let responses = self.server.get_often(times, path, &headers);
         responses.iter().map(|response| response.status).collect()
     }
 
     pub(crate) fn scrape(&self) -> Scrape {
-        let Response { status, body, .. } = self.metrics.get("/metrics", "");
+        let Response { status, body, .. } = self.metrics.get("/metrics", &[]);
         assert_eq!(status, 200);
         Scrape::read(&body)
     }

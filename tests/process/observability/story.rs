@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::scrape::{App, Scrape};
-use crate::redis_support::{Server, wait_for};
+use crate::{eventually::eventually, redis_support::Server};
 
 const REQUESTS: &str = "rate_limiting_requests_total";
 const RELOADS: &str = "rate_limiting_config_reloads_total";
@@ -64,7 +64,7 @@ fn down(app: &App, redis: &Server) -> Scrape {
 
 fn back(app: &App, redis: &Server) -> Scrape {
     redis.restart();
-    wait_for("the store is asked again", || {
+    eventually("the store is asked again", || {
         app.send(1, "/search", "carol");
         app.scrape().value(STATE, "") == 0.0
     });
@@ -83,7 +83,7 @@ fn reloaded(app: &App, overrides: &Overrides) -> Scrape {
     for (outcome, text) in steps {
         overrides.become_text(text);
         app.program.signal("HUP");
-        wait_for(outcome, || app.scrape().value(RELOADS, outcome) > 0.0);
+        eventually(outcome, || app.scrape().value(RELOADS, outcome) > 0.0);
     }
     assert!(app.scrape().value(REQUESTS, "requests acquired") > 0.0);
     app.scrape()

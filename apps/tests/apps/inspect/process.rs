@@ -18,20 +18,21 @@ fn admins_have_a_server_of_their_own() {
     ];
     let program = Program::start_in("inspect", &variables);
     let (public, admin) = (program.next_server(), program.next_server());
-    let authorization = format!("authorization: Bearer {TOKEN}\r\n");
+    let bearer = format!("Bearer {TOKEN}");
+    let authorization = [("authorization", &*bearer)];
     let path = "/buckets/requests/127.0.0.1";
-    assert_eq!(public.get("/", "").status, 200);
+    assert_eq!(public.get("/", &[]).status, 200);
     let state = admin.get(path, &authorization).json();
     assert_eq!(state["key"], json!("1:127.0.0.1"));
-    assert_eq!(admin.get(path, "").status, 401);
+    assert_eq!(admin.get(path, &[]).status, 401);
     assert_eq!(admin.get("/", &authorization).status, 404);
     for path in ["/limits", path] {
         assert_eq!(public.get(path, &authorization).status, 404, "{path}");
     }
-    let block = "PUT /blocks/abuse/127.0.0.1?for=1h";
-    let blocked = admin.request(block, authorization.as_bytes(), b"");
+    let block = "/blocks/abuse/127.0.0.1?for=1h";
+    let blocked = admin.send("PUT", block, &authorization, "");
     assert_eq!(blocked.status, 200, "{blocked:?}");
-    assert_eq!(public.get("/", "").status, 429, "both have one limiter");
+    assert_eq!(public.get("/", &[]).status, 429, "both have one limiter");
 }
 
 #[test]
@@ -42,9 +43,10 @@ fn nothing_is_there_without_a_token() {
     let variables = [("ADDR", ANYWHERE), ("ADMIN_ADDR", &*address)];
     let program = Program::start_in("inspect", &variables);
     let public = program.next_server();
-    assert_eq!(public.get("/", "").status, 200);
-    let authorization = format!("authorization: Bearer {TOKEN}\r\n");
-    for headers in ["", &*authorization, "authorization: Bearer \r\n"] {
+    assert_eq!(public.get("/", &[]).status, 200);
+    let bearer = format!("Bearer {TOKEN}");
+    let authorization = [("authorization", &*bearer)];
+    for headers in [&[][..], &authorization, &[("authorization", "Bearer ")]] {
         assert_eq!(public.get("/limits", headers).status, 404);
         assert_eq!(
             public.get("/buckets/requests/127.0.0.1", headers).status,

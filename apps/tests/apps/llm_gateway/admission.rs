@@ -1,42 +1,48 @@
 //! Requests that are refused before they are limited, and the parts of a request that reach the server.
 
+use std::{io::Write, net::TcpStream};
+
 use serde_json::json;
 
-use super::{ALICE, BOB, CALL, Gateway, answer, call, comes_true, error};
-use crate::programs::Response;
+use super::{ALICE, BOB, CALL, Gateway, answer, call, error};
+use crate::{eventually::eventually, programs::Response};
 
-const KEY: &str = "authorization: Bearer key-of-alice\r\n";
-
-fn post(gateway: &Gateway, headers: &str, body: &[u8]) -> Response {
-    gateway.server.request(CALL, headers.as_bytes(), body)
+/// Sends a body with the key of Alice.
+fn post(gateway: &Gateway, body: impl AsRef<[u8]>) -> Response {
+    let key = ("authorization", "Bearer key-of-alice");
+    gateway.server.send("POST", CALL, &[key], body)
 }
 
 #[test]
 fn unknown_key_is_refused_and_not_repeated() {
     let gateway = Gateway::start(&[]);
     let body = call("", 1).to_string();
-    for headers in [
-        &b""[..],
-        b"authorization:\r\n",
-        b"authorization: Bearer\r\n",
-        b"authorization: Bearer \r\n",
-        b"authorization: Bearer key-of-nobody\r\n",
-        b"authorization: Bearer KEY-OF-ALICE\r\n",
-        b"authorization: Bearer alice\r\n",
-        b"authorization: Basic key-of-alice\r\n",
-        b"authorization: key-of-alice\r\n",
-        b"authorization: Bearer key-of-\xff\r\n",
-        b"authorization: Bearer key-of-alice\r\nauthorization: Bearer key-of-bob\r\n",
-        b"x-api-key: key-of-alice\r\n",
-    ] {
-        let refused = gateway.server.request(CALL, headers, body.as_bytes());
-        assert_eq!(refused.status, 401, "{}", headers.escape_ascii());
+    let authorizations: [&[&[u8]]; 11] = [
+        &[],
+        &[b""],
+        &[b"Bearer"],
+        &[b"Bearer "],
+        &[b"Bearer key-of-nobody"],
+        &[b"Bearer KEY-OF-ALICE"],
+        &[b"Bearer alice"],
+        &[b"Basic key-of-alice"],
+        &[b"key-of-alice"],
+        &[b"Bearer key-of-\xff"],
+        &[b"Bearer key-of-alice", b"Bearer key-of-bob"],
+    ];
+    for authorizations in authorizations {
+        let headers = authorizations.iter().map(|one| ("authorization", *one));
+        let headers: Vec<_> = headers
+            .chain([("x-api-key", &b"key-of-alice"[..])])
+            .collect();
+        let refused = gateway.server.send("POST", CALL, &headers, &body);
+        assert_eq!(refused.status, 401, "{headers:?}");
         assert_eq!(error(&refused, "code"), "invalid_api_key");
-        assert_eq!(refused.header("www-authenticate"), Some("bearer"));
+        assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
         assert!(!refused.body.contains("key-of"), "{}", refused.body);
         assert_eq!(refused.header("x-ratelimit-limit-requests"), None);
     }
-    assert_eq!(gateway.server.get("/v1/models", "").status, 401);
+    assert_eq!(gateway.server.get("/v1/models", &[]).status, 401);
     assert!(gateway.upstream.is_idle());
     gateway.comes_to_have(ALICE, 10_000);
 }
@@ -53,11 +59,13 @@ fn expect_invalid(refused: &Response, body: &str, param: &str) {
 fn unfinished_bodies_hold_up_further_ones_of_their_own_key_only() {
     let gateway = Gateway::start(&[]);
     let begin = |_| {
-        let mut connection = gateway.server.connect();
-        connection.send(format!(
-            "{CALL} HTTP/1.1\r\nhost: test\r\n{KEY}content-length: 1000\r\n\r\n{{"
-        ));
-        connection
+        let mut stream = TcpStream::connect(gateway.server.address()).unwrap();
+        let key = "authorization: Bearer key-of-alice";
+        let begun = format!(
+            "POST {CALL} HTTP/1.1\r\nhost: test\r\n{key}\r\ncontent-length: 1000\r\n\r\n{{"
+        );
+        stream.write_all(begun.as_bytes()).unwrap();
+        stream
     };
     let begun: Vec<_> = (0..40).map(begin).collect();
     let is_answered = || {
@@ -68,12 +76,9 @@ fn unfinished_bodies_hold_up_further_ones_of_their_own_key_only() {
         next.is_answered()
     };
     // It may come before some of those that have begun.
-    comes_true(is_answered, |answered| !answered);
+    eventually("a further body waits", || !is_answered());
     drop(begun);
-    comes_true(
-        || gateway.call(ALICE, &call("", 1), 1).status,
-        |status| *status == 200,
-    );
+    gateway.comes_to_serve(ALICE);
 }
 
 #[test]
@@ -90,9 +95,9 @@ fn body_that_is_no_call_is_refused_and_costs_nothing() {
         &format!(r#"{{{many} "model": "small-model"}}"#),
         &format!("{{\"messages\": {}", "[".repeat(100_000)),
     ] {
-        expect_invalid(&post(&gateway, KEY, body.as_bytes()), body, "null");
+        expect_invalid(&post(&gateway, body), body, "null");
     }
-    let no_text = post(&gateway, KEY, b"{\"model\": \"\xff\"}");
+    let no_text = post(&gateway, b"{\"model\": \"\xff\"}");
     expect_invalid(&no_text, "no text", "null");
     assert!(gateway.upstream.is_idle());
     gateway.comes_to_have(ALICE, 10_000);
@@ -113,10 +118,10 @@ fn field_of_the_wrong_type_is_refused_and_named() {
     ] {
         let body = format!("{{\"model\": \"small-model\", \"{field}\": {value}}}");
         let param = field.rsplit('"').next().unwrap();
-        expect_invalid(&post(&gateway, KEY, body.as_bytes()), &body, param);
+        expect_invalid(&post(&gateway, &body), &body, param);
     }
     for body in ["{}", r#"{"model": 7}"#, r#"{"model": null}"#] {
-        expect_invalid(&post(&gateway, KEY, body.as_bytes()), body, "model");
+        expect_invalid(&post(&gateway, body), body, "model");
     }
     assert!(gateway.upstream.is_idle());
 }
@@ -127,7 +132,7 @@ fn server_gets_the_call_and_not_the_key() {
     let mut body = call("hello", 5);
     body["temperature"] = json!(0.5);
     body["metadata"] = json!({"any": ["thing", null]});
-    let (mut connection, asked) = gateway.begin(ALICE, &body);
+    let (client, asked) = gateway.begin(ALICE, &body);
     assert_eq!(asked.body, body);
     assert!(
         asked.head.starts_with("post /v1/chat/completions http/1.1"),
@@ -136,5 +141,5 @@ fn server_gets_the_call_and_not_the_key() {
     );
     assert!(!asked.head.contains("key-of"), "{}", asked.head);
     asked.answer(200, &answer(Some(1)));
-    assert_eq!(connection.response().status, 200);
+    assert_eq!(client.response().status, 200);
 }

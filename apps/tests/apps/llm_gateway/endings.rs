@@ -1,12 +1,12 @@
 //! The cost of a call, for all ways in which it can end.
 
-use super::{ALICE, Gateway, call, comes_true, error, number, stream};
-use crate::programs::Response;
+use super::{ALICE, Gateway, call, error, number, stream};
+use crate::{eventually::eventually, programs::Response};
 
 fn ask(gateway: &Gateway, status: u16, body: &str) -> Response {
-    let (mut connection, asked) = gateway.begin(ALICE, &call("four", 50));
+    let (client, asked) = gateway.begin(ALICE, &call("four", 50));
     asked.answer(status, body);
-    connection.response()
+    client.response()
 }
 
 #[test]
@@ -28,10 +28,10 @@ fn error_of_the_server_costs_no_tokens_and_a_request() {
 #[test]
 fn wait_that_the_server_asks_for_is_passed_on_and_its_figures_are_not() {
     let gateway = Gateway::start(&[]);
-    let (mut connection, asked) = gateway.begin(ALICE, &call("", 1));
+    let (client, asked) = gateway.begin(ALICE, &call("", 1));
     let headers = "retry-after: 7\r\nx-ratelimit-limit-tokens: 1\r\nset-cookie: a=b\r\n";
     asked.answer_with(429, headers, "{}");
-    let response = connection.response();
+    let response = client.response();
     assert_eq!(response.header("retry-after"), Some("7"));
     assert_eq!(response.header("x-ratelimit-limit-tokens"), Some("10000"));
     assert_eq!(response.header("set-cookie"), None);
@@ -50,40 +50,41 @@ fn server_that_refuses_the_key_of_the_gateway_is_not_quoted() {
 #[test]
 fn client_that_leaves_before_the_answer_pays_its_reservation() {
     let gateway = Gateway::start(&[("free.calls", "{concurrent: 1}")]);
-    let (connection, asked) = gateway.begin(ALICE, &call("four", 50));
+    let (client, asked) = gateway.begin(ALICE, &call("four", 50));
     assert_eq!(gateway.refused(ALICE, &call("", 1)).status, 429);
-    drop(connection);
+    drop(client);
     // The server can stop, and the next call begins.
     asked.comes_to_be_closed();
-    super::comes_true(
-        || gateway.call(ALICE, &call("", 1), 0).status,
-        |status| *status == 200,
-    );
+    gateway.comes_to_serve(ALICE);
     gateway.comes_to_have(ALICE, 10_000 - 51);
 }
 
 #[test]
 fn unrequested_upgrade_is_a_bad_gateway() {
     let gateway = Gateway::start(&[]);
-    let (mut connection, asked) = gateway.begin(ALICE, &call("four", 50));
+    let (client, asked) = gateway.begin(ALICE, &call("four", 50));
     asked.answer_with(101, "upgrade: x\r\nconnection: upgrade\r\n", "");
-    assert_eq!(connection.response().status, 502);
+    assert_eq!(client.response().status, 502);
     gateway.comes_to_have(ALICE, 10_000);
 }
 
 /// The tokens of a stream in an unusual form, whose head and events the server sends.
 fn stream_costs(status: u16, headers: &str, event: &str) -> u32 {
     let gateway = Gateway::start(&[]);
-    let (mut connection, asked) = gateway.begin(ALICE, &stream("four", 50));
+    let (client, asked) = gateway.begin(ALICE, &stream("four", 50));
     assert!(
         asked.head.contains("accept-encoding: identity"),
         "{}",
         asked.head
     );
     asked.answer_with(status, headers, event);
-    assert_eq!(connection.response().body, event);
-    drop(connection);
-    10_000 - comes_true(|| gateway.left(ALICE), |left| *left != 10_000 - 51)
+    assert_eq!(client.response().body, event);
+    let mut left = 0;
+    eventually("the stream is settled", || {
+        left = gateway.left(ALICE);
+        left != 10_000 - 51
+    });
+    10_000 - left
 }
 
 #[test]

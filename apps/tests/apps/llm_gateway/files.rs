@@ -1,7 +1,10 @@
 //! The files of limits and keys: mistakes at startup, and changes while the gateway runs.
 
-use super::{ALICE, BOB, Gateway, KEYS, arguments, call, comes_true, file, limits, number};
-use crate::programs::{replace, run};
+use super::{ALICE, BOB, Gateway, KEYS, arguments, call, file, limits, number};
+use crate::{
+    eventually::eventually,
+    programs::{replace, run},
+};
 
 /// No server listens here.
 const NOWHERE: &str = "http://127.0.0.1:1";
@@ -23,14 +26,14 @@ fn keys_are_read_again() {
     // The key of bob is withdrawn, and alice has another plan.
     let (alice, _) = KEYS.split_once("  - {id: bob").unwrap();
     replace(&gateway.keys, &alice.replace("plan: free", "plan: pro"));
-    comes_true(|| status(BOB), |status| *status == 401);
+    eventually("the keys are read again", || status(BOB) == 401);
     let response = gateway.call(ALICE, &call("", 1), 0);
     assert_eq!(number(&response, "x-ratelimit-limit-requests"), 2000);
 
     replace(&gateway.keys, "keys: []");
     assert_eq!(status(ALICE), 200);
     replace(&gateway.keys, KEYS);
-    comes_true(|| status(BOB), |status| *status == 200);
+    gateway.comes_to_serve(BOB);
 }
 
 #[test]

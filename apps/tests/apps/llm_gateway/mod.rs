@@ -9,17 +9,17 @@ mod limits;
 mod streams;
 mod upstream;
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use self::upstream::{Asked, Upstream};
-use crate::programs::{Connection, Program, Response, Server, file};
+use crate::{
+    eventually::eventually,
+    programs::{Pending, Program, Response, Server, file},
+};
 
-const CALL: &str = "POST /v1/chat/completions";
+const CALL: &str = "/v1/chat/completions";
 
 /// Limits that no test reaches unless it changes them. A token comes back in ten hours, so the figures do not change during a test.
 const LIMITS: [(&str, &str); 9] = [
@@ -78,31 +78,26 @@ impl Gateway {
     }
 
     /// Sends a call, whose answer is not read yet.
-    fn send(&self, key: &str, body: &Value) -> Connection {
-        let mut connection = self.server.connect();
-        let body = body.to_string();
-        connection.send(format!(
-            "{CALL} HTTP/1.1\r\nhost: test\r\nauthorization: Bearer {key}\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        ));
-        connection
+    fn send(&self, key: &str, body: &Value) -> Pending {
+        let request = self.server.request("POST", CALL).bearer_auth(key);
+        Pending::new(request.body(body.to_string()))
     }
 
     /// Sends a call that reaches the server.
-    fn begin(&self, key: &str, body: &Value) -> (Connection, Asked) {
-        let connection = self.send(key, body);
-        (connection, self.upstream.next())
+    fn begin(&self, key: &str, body: &Value) -> (Pending, Asked) {
+        let pending = self.send(key, body);
+        (pending, self.upstream.next())
     }
 
     /// Sends a call whose answer reports this number of tokens, if it reaches the server.
     fn call(&self, key: &str, body: &Value, tokens: u32) -> Response {
-        let mut connection = self.send(key, body);
-        while !connection.is_answered() {
+        let pending = self.send(key, body);
+        while !pending.is_answered() {
             if let Some(asked) = self.upstream.next_within(Duration::from_millis(5)) {
                 asked.answer(200, &answer(Some(tokens)));
             }
         }
-        connection.response()
+        pending.response()
     }
 
     /// A call that does not reach the server.
@@ -122,7 +117,15 @@ impl Gateway {
     /// Waits until a key has this number of tokens left. They are settled when the answer has ended.
     #[track_caller]
     fn comes_to_have(&self, key: &str, tokens: u32) {
-        comes_true(|| self.left(key), |left| *left == tokens);
+        let what = format!("{key} has {tokens}");
+        eventually(&what, || self.left(key) == tokens);
+    }
+
+    /// Waits until a call of a key that costs nothing is served.
+    #[track_caller]
+    fn comes_to_serve(&self, key: &str) {
+        let what = format!("{key} is served");
+        eventually(&what, || self.call(key, &call("", 1), 0).status == 200);
     }
 }
 
@@ -194,19 +197,5 @@ fn error(response: &Response, member: &str) -> String {
     match &document["error"][member] {
         Value::String(text) => text.clone(),
         other => other.to_string(),
-    }
-}
-
-/// Asks again until the answer is right.
-#[track_caller]
-fn comes_true<T: std::fmt::Debug>(ask: impl Fn() -> T, is_right: impl Fn(&T) -> bool) -> T {
-    let begun = Instant::now();
-    loop {
-        let now = ask();
-        if is_right(&now) {
-            return now;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(120), "still {now:?}");
-        thread::sleep(Duration::from_millis(5));
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+use crate::eventually::PATIENCE;
 
 pub(super) struct Upstream {
     address: SocketAddr,

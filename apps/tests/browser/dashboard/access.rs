@@ -18,27 +18,26 @@ const GUARDED: [(&str, &str); 6] = [
 fn figures_and_buckets_need_the_token() {
     let servers = Servers::start(&[]);
     servers.deny_exports(1, "alice");
+    let right = ("authorization", format!("Bearer {TOKEN}"));
     let wrong = [
-        String::new(),
-        "authorization: Bearer \r\n".to_owned(),
-        "authorization: Bearer correct-horse-battery-stapl\r\n".to_owned(),
-        format!("authorization: Bearer {TOKEN}s\r\n"),
-        format!("authorization: Basic {TOKEN}\r\n"),
-        format!("cookie: token={TOKEN}\r\n"),
-        format!("authorization: Bearer {TOKEN}\r\nauthorization: Bearer {TOKEN}\r\n"),
+        vec![],
+        vec![("authorization", "Bearer ".to_owned())],
+        vec![("authorization", format!("Bearer {}", &TOKEN[1..]))],
+        vec![("authorization", format!("Bearer {TOKEN}s"))],
+        vec![("authorization", format!("Basic {TOKEN}"))],
+        vec![("cookie", format!("token={TOKEN}"))],
+        vec![right.clone(), right.clone()],
     ];
+    let on_app = [right, ("x-account", "partner".to_owned())];
     for (method, path) in GUARDED {
         for headers in &wrong {
-            let line = format!("{method} {path}");
-            let refused = servers.page.request(&line, headers.as_bytes(), b"");
-            assert_eq!(refused.status, 401, "{line} {headers}");
-            assert_eq!(refused.header("www-authenticate"), Some("bearer"));
+            let refused = servers.page.send(method, path, headers, "");
+            assert_eq!(refused.status, 401, "{method} {path} {headers:?}");
+            assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
             assert_eq!(refused.json()["error"]["code"], "unauthorized");
         }
         // The server of the limits has none of this, even with the token.
-        let headers = format!("authorization: Bearer {TOKEN}\r\nx-account: partner\r\n");
-        let line = format!("{method} {path}");
-        let public = servers.app.request(&line, headers.as_bytes(), b"");
+        let public = servers.app.send(method, path, &on_app, "");
         assert_eq!(public.status, 404, "{path}");
     }
     assert_eq!(
@@ -62,7 +61,7 @@ fn page_is_confined_to_its_server() {
         "/words.js",
         "/figures",
     ] {
-        let file = servers.page.get(path, "");
+        let file = servers.page.get(path, &[]);
         let policy = file.header("content-security-policy").unwrap();
         let start = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';";
         assert!(policy.starts_with(start), "{path}: {policy}");

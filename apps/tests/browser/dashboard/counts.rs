@@ -33,7 +33,7 @@ fn shadow_mode_counts_what_would_be_denied() {
     let responses = page
         .servers
         .app
-        .get_often(25, "/search", "x-account: alice\r\n");
+        .get_often(25, "/search", &[("x-account", "alice")]);
     let allowed = responses.iter().filter(|one| one.status == 200).count();
     page.wait_for_text(&row("searches", "allowed"), &allowed.to_string());
     page.wait_for_text(&row("searches", "denied"), "0");
@@ -77,7 +77,7 @@ fn seconds_add_up_to_the_totals() {
             .map(|second| second[0].as_u64().unwrap())
             .sum::<u64>()
     };
-    crate::browser::comes_true("the sum of seconds", || sum() == 12);
+    crate::eventually::eventually("the sum of seconds", || sum() == 12);
     let bars = "const canvas = document.querySelector('[data-limit=requests] canvas');
         const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
         return data.some((part) => part > 0)";

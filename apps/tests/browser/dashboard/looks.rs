@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::page::{Dashboard, TOKEN};
-use crate::browser::{FAINT, NAMELESS};
+use crate::browser::{FAINT, GROUND, NAMELESS};
 
 #[test]
 fn dashboard_is_drawn_in_light_and_in_dark_at_any_width() {
@@ -38,7 +38,7 @@ fn dashboard_is_drawn_in_light_and_in_dark_at_any_width() {
             "document.querySelector('.limit canvas').width
                 === document.querySelector('.limit canvas').clientWidth * {ratio}"
         ));
-        grounds.push(page.browser.find("body").css_value("background-color"));
+        grounds.push(page.browser.run(GROUND));
         page.browser
             .screenshot(&format!("dashboard-{device}-{scheme}"));
     }

@@ -33,8 +33,8 @@ impl Servers {
 
     /// Makes requests as one client, and returns how many were allowed and how many denied.
     pub(crate) fn ask(&self, times: usize, path: &str, account: &str) -> (usize, usize) {
-        let header = format!("x-account: {account}\r\n");
-        let responses = self.app.get_often(times, path, &header);
+        let headers = [("x-account", account)];
+        let responses = self.app.get_often(times, path, &headers);
         let count = |status| responses.iter().filter(|one| one.status == status).count();
         let counts = (count(200), count(429));
         assert_eq!(counts.0 + counts.1, times, "{path} as {account}");
@@ -49,8 +49,8 @@ impl Servers {
 
     /// Asks the page's server with the token.
     pub(crate) fn get(&self, path: &str) -> Response {
-        let authorization = format!("authorization: Bearer {TOKEN}\r\n");
-        self.page.get(path, &authorization)
+        let bearer = format!("Bearer {TOKEN}");
+        self.page.get(path, &[("authorization", &bearer)])
     }
 }
 

@@ -1,7 +1,7 @@
 //! The page while the store, or the server, is away.
 
 use super::page::Dashboard;
-use crate::{browser::comes_true, redis_support::Server as Redis};
+use crate::{eventually::eventually, redis_support::Server as Redis};
 
 /// Holds the answers about buckets back.
 const HOLD: &str = r"
@@ -30,8 +30,8 @@ fn outage_of_the_store_is_shown_until_it_is_over() {
     let page = Dashboard::open_with(&[("REDIS_URL", &redis.url()), ("DEADLINE_MS", "20000")]);
     let states = |state: &str| {
         // The breaker opens and closes by requests.
-        comes_true(state, || {
-            page.servers.app.get("/", "x-account: partner\r\n");
+        eventually(state, || {
+            page.servers.app.get("/", &[("x-account", "partner")]);
             page.content("#store-state") == state
         });
     };

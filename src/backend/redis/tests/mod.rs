@@ -2,8 +2,9 @@
 
 mod agreement;
 mod calendar;
+#[path = "../../../../tests/support/eventually.rs"]
+mod eventually;
 #[path = "../../../../tests/redis_support/mod.rs"]
 mod redis_support;
 #[path = "../../../../tests/support/scale.rs"]
-#[allow(dead_code, reason = "other tests use the rest")]
 mod scale;
