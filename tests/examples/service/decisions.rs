@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::process::{Service, T0, fields, without_receipts};
+use super::process::{Service, T0, without_receipts};
 
 /// One transaction of cost 1.
 fn one(limit: &str, id: &str) -> Value {
@@ -142,50 +142,21 @@ fn charged_members_have_receipts() {
     assert_eq!(denied["transactions"][0]["receipt"], Value::Null);
 }
 
-const LINES: &str = "
-Line: {burst: 2, count: 1, period: 1s, max_wait: 2s}
-Long: {burst: 1, count: 1, period: 1s, max_wait: 1m}
-Orders: {burst: 20, count: 20, period: 1s}
-Prison: {tiers: [{limit: 5, window: 1s}]}
-";
-
-/// The fields of one decision on a limit with a line.
-const OF_LINES: [&str; 6] = [
-    "allowed",
-    "delay_us",
-    "remaining",
-    "retry_after_us",
-    "next_after_us",
-    "reset_after_us",
-];
-
 #[test]
 fn answers_on_limits_with_a_line_carry_the_delay() {
-    let service = Service::start_on(LINES, &["--manual-clock"]);
-    let line = json!([one("Line", "a")]);
-    let expected = [
-        json!([true, 0, 1, 0, 0, 1_000_000]),
-        json!([true, 0, 0, 0, 0, 2_000_000]),
-        json!([true, 1_000_000, 0, 0, 0, 3_000_000]),
-        json!([true, 2_000_000, 0, 0, 1_000_000, 4_000_000]),
-        json!([false, 0, 0, 1_000_000, 1_000_000, 4_000_000]),
-    ];
-    for expected in expected {
-        for op in ["check", "spend"] {
-            let answer = service.decide(op, T0, &line);
-            assert_eq!(fields(&answer, &OF_LINES), expected, "{op}");
-            assert_eq!(
-                fields(&answer["transactions"][0], &OF_LINES),
-                expected,
-                "{op}"
-            );
-        }
+    let line = "Line: {burst: 1, count: 1, period: 1s, max_wait: 2s}";
+    let service = Service::start_on(line, &["--manual-clock"]);
+    for delay in [0, 1_000_000] {
+        let answer = service.decide("spend", T0, &json!([one("Line", "a")]));
+        assert_eq!(answer["delay_us"], delay);
+        assert_eq!(answer["transactions"][0]["delay_us"], delay);
     }
     let no_wait = json!([{"limit": "Line", "id": "a", "no_wait": true}]);
-    let denied = service.decide("spend", T0 + 1_000_000, &no_wait);
-    let expected = json!([false, 0, 0, 2_000_000, 2_000_000, 3_000_000]);
-    assert_eq!(fields(&denied, &OF_LINES), expected);
-    let refunded = service.decide("refund", T0 + 1_000_000, &line);
-    assert_eq!(refunded["refunded"], false, "somebody waits");
+    let denied = service.decide("spend", T0, &no_wait);
+    assert_eq!(
+        (&denied["allowed"], &denied["delay_us"]),
+        (&json!(false), &json!(0))
+    );
+    let refunded = service.decide("refund", T0, &json!([one("Line", "a")]));
     assert_eq!(refunded["delay_us"], 0);
 }

@@ -71,11 +71,6 @@ impl Deref for Service {
     }
 }
 
-/// Some fields of an answer, or of a member of it.
-pub(crate) fn fields(answer: &Value, names: &[&str]) -> Value {
-    names.iter().map(|name| answer[*name].clone()).collect()
-}
-
 /// The answer without the receipts that a spend has and a check has not.
 pub(crate) fn without_receipts(mut answer: Value) -> Value {
     let members = answer["transactions"].as_array_mut().expect("members");
