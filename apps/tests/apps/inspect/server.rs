@@ -2,8 +2,13 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use http::{Method, StatusCode, header::AUTHORIZATION};
-use reqwest::Client;
+use axum::body::Body;
+use http::{Method, Request, StatusCode, header::AUTHORIZATION};
+use http_body_util::BodyExt;
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tollgate::{
@@ -22,7 +27,7 @@ pub(crate) const TOKEN: &str = "correct-horse-battery-staple";
 pub(crate) struct Admin {
     pub(crate) limiter: Limiter,
     address: SocketAddr,
-    client: Client,
+    client: Client<HttpConnector, Body>,
 }
 
 impl Admin {
@@ -40,7 +45,7 @@ impl Admin {
         Self {
             limiter,
             address,
-            client: Client::new(),
+            client: Client::builder(TokioExecutor::new()).build_http(),
         }
     }
 
@@ -62,25 +67,25 @@ impl Admin {
         self.send(method, path, &[authorization.as_bytes()]).await
     }
 
-    /// Asks with these fields of `Authorization`.
+    /// Asks with these fields of `Authorization`. The path is sent as it is, dots included.
     pub(crate) async fn send(
         &self,
         method: Method,
         path: &str,
         authorizations: &[&[u8]],
     ) -> (StatusCode, Value) {
-        let url = format!("http://{}{path}", self.address);
-        let mut request = self.client.request(method, url);
+        let uri = format!("http://{}{path}", self.address);
+        let mut request = Request::builder().method(method).uri(uri);
         for authorization in authorizations {
             request = request.header(AUTHORIZATION, *authorization);
         }
-        let answer = request.send().await.unwrap();
-        let (status, headers) = (answer.status(), answer.headers());
-        assert_eq!(headers["content-type"], "application/json", "{path}");
-        let is_challenged = headers.contains_key("www-authenticate");
-        assert_eq!(is_challenged, status == StatusCode::UNAUTHORIZED);
-        let body = answer.bytes().await.unwrap();
-        (status, serde_json::from_slice(&body).unwrap())
+        let request = request.body(Body::empty()).unwrap();
+        let (head, body) = self.client.request(request).await.unwrap().into_parts();
+        assert_eq!(head.headers["content-type"], "application/json", "{path}");
+        let challenged = head.headers.contains_key("www-authenticate");
+        assert_eq!(challenged, head.status == StatusCode::UNAUTHORIZED);
+        let body = body.collect().await.unwrap().to_bytes();
+        (head.status, serde_json::from_slice(&body).unwrap())
     }
 }
 
