@@ -448,7 +448,7 @@ async fn cost_above_the_share_is_denied_for_an_unknown_time() {
     let denied = spend(&limiter, one("local").cost(4)).await;
     assert_eq!((denied.allowed(), denied.retry_after()), (false, None));
     let whole_share = one("local").cost(3);
-    assert!(spend(&limiter, whole_share.clone()).await.allowed());
+    assert!(spend(&limiter, whole_share).await.allowed());
     let denied = spend(&limiter, whole_share).await;
     assert!(!denied.allowed() && denied.retry_after().is_some());
 }
