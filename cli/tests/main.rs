@@ -10,7 +10,7 @@ mod logs;
 #[allow(dead_code, reason = "it uses a part of it")]
 #[path = "../../postgres/tests/server.rs"]
 mod postgres;
-/// What a server of PostgreSQL uses.
+/// The items that the module `postgres` imports.
 mod process {
     pub(crate) use crate::redis_support::{Port, Process, new_home};
 }

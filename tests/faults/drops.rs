@@ -120,7 +120,7 @@ async fn batches_over_slots_that_are_dropped_are_kept_or_given_back() {
             break;
         }
     }
-    // What has been begun is done then.
+    // Afterwards, all calls that had begun are done.
     stack.end(cluster.masters().iter().map(|node| &***node));
     for (id, sum) in sums {
         let owner = cluster.owner(cluster.slot_of_client(&id_of(id)));

@@ -158,8 +158,8 @@ fn refunds(
     back.map(|charge| u64::from(charge.units)).sum()
 }
 
-/// What batches over several slots can have given back in an interval although they had charged it before. It lets others pass as a
-/// refund does.
+/// The units that batches over several slots may have given back in an interval, after an earlier charge. Like refunds, they let
+/// other requests pass.
 fn trials(terms: Terms, record: &Record, bucket: &Bucket, (from, _): (u64, u64)) -> u64 {
     let trials = record.trials.iter().filter(|trial| trial.bucket == *bucket);
     let back = trials.filter(|trial| {
@@ -184,7 +184,7 @@ fn is_wrong(fleet: &Fleet, record: &Record, denial: &Denial) -> bool {
     let named = fleet.setup().limits[denial.bucket.0];
     let charges = record.charges.get(&denial.bucket).into_iter().flatten();
     let charges = charges.map(|charge| (charge.begun, charge.ended, charge.units));
-    // What another batch has charged for a moment counts meanwhile, and for longer if it cannot be refunded.
+    // The temporary charge of another batch counts until it is refunded, or for good if that fails.
     let trials = record.trials.iter().filter(|trial| {
         let is_other = trial.bucket == denial.bucket && trial.call != denial.call;
         is_other && (named.terms.has_tiers() || trial.until >= denial.begun)

@@ -44,7 +44,7 @@ struct State {
     free_at: u64,
     /// The number of times that each process was killed.
     lives: HashMap<usize, u32>,
-    /// The units that each bucket was charged, without those that it was refunded.
+    /// The units that each bucket was charged, minus its refunds.
     charged: HashMap<String, i64>,
     /// The questions to the store and its answers, if they are recorded.
     trace: Vec<String>,
@@ -102,7 +102,7 @@ impl Network {
         lives.get(&process).copied().unwrap_or_default()
     }
 
-    /// Returns the units that a bucket was charged, without those that it was refunded. `number` is that of its limit.
+    /// Returns the units that a bucket was charged, minus its refunds. `number` is that of its limit.
     pub(crate) fn charged(&self, number: usize, id: &str) -> i64 {
         let state = self.state.lock().unwrap();
         let of_bucket = |key: &str| {

@@ -13,7 +13,7 @@ pub(crate) struct Record {
     pub(crate) first: BTreeMap<Bucket, u64>,
     pub(crate) charges: BTreeMap<Bucket, Vec<Charge>>,
     pub(crate) denials: Vec<Denial>,
-    /// What batches over several slots can have charged and given back.
+    /// The charges that batches over several slots may have given back.
     pub(crate) trials: Vec<Trial>,
     /// The number of calls.
     pub(crate) calls: usize,

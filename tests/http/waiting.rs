@@ -411,8 +411,7 @@ async fn permits_are_not_held_in_line() {
     assert!(limiter.spend_batch(&declines).await.unwrap().allowed());
 }
 
-/// What a request has taken before it is limited, it keeps while it waits: a place in the service, which was polled ready, and
-/// the permits of a layer outside.
+/// A request that waits keeps its place in the service, which was polled ready, and the permits of layers outside.
 #[tokio::test(start_paused = true)]
 async fn request_in_line_holds_its_place_in_the_service_and_the_permits_of_outer_layers() {
     let limiter = line_and_permits();

@@ -56,7 +56,7 @@ pub(crate) struct Store(Arc<StoreState>);
 struct StoreState {
     memory: Arc<MemoryBackend>,
     clock: TokioClock,
-    /// What happens to calls, or to those of one operation.
+    /// The fate of all calls, or of those of one operation.
     fault: Mutex<(Fate, Option<Operation>)>,
     calls: AtomicUsize,
     operations: Mutex<Vec<Operation>>,
