@@ -31,12 +31,13 @@ pub(crate) struct LockedRows {
 
 impl Connection {
     /// Takes a connection of a pool. While a server refuses connections, the pool tries again and does not say why. So if it takes
-    /// long, one attempt beside the pool finds the reason.
+    /// long, one attempt beside the pool finds the reason. It counts only if the server cannot be reached: a server that has no
+    /// connection left for the attempt may still have one for the pool.
     pub(crate) async fn acquire(pool: &PgPool) -> Result<Self, PostgresError> {
         let options = pool.connect_options();
         let attempt = async {
             sleep(PATIENCE).await;
-            if let Err(error) = options.connect().await {
+            if let Err(error @ sqlx::Error::Io(_)) = options.connect().await {
                 return error;
             }
             pending().await

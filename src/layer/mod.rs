@@ -41,7 +41,8 @@
 //!
 //! The decision is recorded on the current span, if the span has the fields `rate_limiting.policy` (the limit),
 //! `rate_limiting.result` (`acquired`, `rejected` and so on) and, for refused requests, `rate_limiting.refusal`
-//! (`over_limit`, `no_id`, `unavailable` and so on) and `rate_limiting.refusal_id`, the reference. With tower-http, create such a span outside of the layer:
+//! (`over_limit`, `no_id`, `unavailable` and so on) and `rate_limiting.refusal_id`, the reference. With tower-http, create such
+//! a span outside of the layer:
 //!
 //! ```
 //! use axum::extract::Request;

@@ -133,7 +133,7 @@ async fn jitter_spreads_when_refused_clients_come_back() {
     assert!(waits.len() > 10, "{waits:?}");
 }
 
-/// Limits, each of which refuses for another reason.
+/// A limit for each reason of a refusal.
 fn refusing(backend: impl Backend) -> Limiter {
     let limits = Limits::builder()
         .limit("requests", Limit::per_hour(1))

@@ -75,7 +75,7 @@ fn unfinished_bodies_hold_up_further_ones_of_their_own_key_only() {
         }
         next.is_answered()
     };
-    // It may come before some of those that have begun.
+    // The request can overtake some of the unfinished ones, so it is sent until it has to wait.
     eventually("a further body waits", || !is_answered());
     drop(begun);
     gateway.comes_to_serve(ALICE);
