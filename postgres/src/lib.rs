@@ -120,7 +120,7 @@ impl PostgresBackend {
         self
     }
 
-    /// Keeps no id that can be read. By default, the table has ids in a column for people, except those that are
+    /// Stores no readable ids. By default, a column for people has the ids, except those that are
     /// [secrets](tollgate::id::Id::secret) or longer than 128 bytes. Buckets are found by hashes in either case.
     #[must_use]
     pub fn hash_ids(mut self) -> Self {
