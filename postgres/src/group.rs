@@ -336,6 +336,8 @@ impl Worker {
         let Some((first, pages)) = self.queue.sweep.lock().next() else {
             return Some(connection);
         };
+        // Batches that have waited for this worker's buckets do not wait for the sweep.
+        self.queue.state.lock().wake();
         let sweep = self.settings.statements.sweep(first, pages);
         match within(self.settings.deadline, connection.run(&sweep)).await {
             Ok(pages) => {

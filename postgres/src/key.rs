@@ -24,11 +24,12 @@ pub(crate) struct BucketName {
 impl BucketName {
     pub(crate) fn new(member: &Member<'_>, hides_ids: bool) -> Self {
         let of = member.key();
-        let mut key = of.with_id("").to_string().into_bytes();
-        key.extend_from_slice(&Sha256::digest(of.id)[..HASH_BYTES]);
+        let limit = of.with_id("").to_string();
+        let hash = Sha256::digest(of.id);
+        let key = limit.bytes().chain(hash[..HASH_BYTES].iter().copied());
         let is_shown = !hides_ids && !member.is_secret() && of.id.len() <= LONGEST_ID;
         Self {
-            key: key.into(),
+            key: key.collect(),
             id: if is_shown {
                 of.id.as_bytes().into()
             } else {

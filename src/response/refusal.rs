@@ -359,3 +359,22 @@ impl fmt::Display for Denial<'_> {
         DenialText::new(self.member, self.decision).fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn each_place_of_a_reference_has_all_digits() {
+        let references: Vec<_> = (0..2000).map(|_| reference()).collect();
+        for place in 0..12 {
+            let digits: HashSet<_> = references
+                .iter()
+                .map(|reference| reference.as_bytes()[place])
+                .collect();
+            assert_eq!(digits.len(), 32, "place {place}");
+        }
+    }
+}

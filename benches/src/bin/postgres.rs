@@ -12,10 +12,7 @@ use std::{
 
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use tokio::task::JoinSet;
-use tollgate::{
-    Limit, Limiter, Limits, Transaction,
-    backend::{Backend, FailurePolicy},
-};
+use tollgate::{Limit, Limiter, Limits, Transaction, backend::FailurePolicy};
 use tollgate_postgres::PostgresBackend;
 
 /// The connections of each pool. The backend uses two of them.
@@ -115,13 +112,14 @@ impl Asker {
         };
         // Without a policy, a slow decision is no error here.
         let patient = |pool| PostgresBackend::new(pool).deadline(Duration::from_secs(5));
-        let limited =
-            |backend: Arc<dyn Backend>| Ok(Self::Limiter(Limiter::new(limits()?, backend)));
         match way {
             0 => Ok(Self::Naive(pool)),
             1 => Ok(Self::Ping(pool)),
-            2 => limited(Arc::new(patient(pool))),
-            _ => limited(Arc::new(FailurePolicy::new(PostgresBackend::new(pool)))),
+            2 => Ok(Self::Limiter(Limiter::new(limits()?, patient(pool)))),
+            _ => {
+                let backend = FailurePolicy::new(PostgresBackend::new(pool));
+                Ok(Self::Limiter(Limiter::new(limits()?, backend)))
+            }
         }
     }
 

@@ -239,10 +239,6 @@ impl LinkTask {
                     if let Some(error) = self.handle_reply(connection, calls, reply) {
                         return Some(error);
                     }
-                    // Commands for several slots leave together. What has come in leaves once all of them have returned.
-                    if !self.commands.is_empty() {
-                        continue;
-                    }
                 }
                 count = self.inbox.recv_many(&mut self.queue, room), if room > 0 => {
                     if count == 0 {
