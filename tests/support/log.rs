@@ -7,7 +7,9 @@ use std::{
     sync::{Arc, Mutex, Once},
 };
 
-use tracing::subscriber::DefaultGuard;
+use serde_json::Value;
+use tracing::{Level, subscriber::DefaultGuard};
+use tracing_subscriber::fmt::format::FmtSpan;
 
 /// The captured log.
 #[derive(Clone, Default)]
@@ -16,11 +18,11 @@ pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 impl Log {
     /// Captures what this thread logs, as long as the guard exists.
     pub(crate) fn capture() -> (Self, DefaultGuard) {
-        Self::capture_at(tracing::Level::INFO)
+        Self::capture_at(Level::INFO)
     }
 
     /// Captures what this thread logs at a level and above.
-    pub(crate) fn capture_at(level: tracing::Level) -> (Self, DefaultGuard) {
+    pub(crate) fn capture_at(level: Level) -> (Self, DefaultGuard) {
         listen();
         let log = Self::default();
         let writer = log.clone();
@@ -29,6 +31,26 @@ impl Log {
             .with_ansi(false)
             .with_writer(move || writer.clone());
         (log, tracing::subscriber::set_default(subscriber.finish()))
+    }
+
+    /// Captures what this thread logs at all levels as JSON, with a line for each span that ends.
+    pub(crate) fn capture_json() -> (Self, DefaultGuard) {
+        listen();
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .json()
+            .with_max_level(Level::TRACE)
+            .with_span_events(FmtSpan::CLOSE)
+            .with_writer(move || writer.clone());
+        (log, tracing::subscriber::set_default(subscriber.finish()))
+    }
+
+    /// Returns the lines of a log in JSON.
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        let log = self.0.lock().unwrap();
+        let lines = serde_json::Deserializer::from_slice(&log).into_iter();
+        lines.map(Result::unwrap).collect()
     }
 
     pub(crate) fn count(&self, text: &str) -> usize {

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http_body_util::Full;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
-use tokio::runtime::Builder;
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::ManualClock, metrics,
 };
@@ -22,21 +21,26 @@ async fn panics(
     panic!("the service panics");
 }
 
-/// By how much the gauge of waiting requests has changed since the last time.
-fn change_of_waiting(snapshotter: &Snapshotter) -> Option<f64> {
-    let mut all = snapshotter.snapshot().into_vec().into_iter();
-    all.find_map(|(key, _, _, value)| match value {
-        DebugValue::Gauge(value) if key.key().name() == metrics::WAITING => Some(value.0),
-        _ => None,
-    })
+/// The gauges of a name, each with its labels and the change since the last time.
+fn changes(snapshotter: &Snapshotter, name: &str) -> Vec<(String, f64)> {
+    let mut changes = Vec::new();
+    for (key, _, _, value) in snapshotter.snapshot().into_vec() {
+        if let DebugValue::Gauge(change) = value
+            && key.key().name() == name
+        {
+            let labels = key.key().labels();
+            let labels = labels.map(|label| format!("{}={}", label.key(), label.value()));
+            changes.push((labels.collect(), change.0));
+        }
+    }
+    changes
 }
 
-#[test]
-fn gauge_of_waiting_requests_is_back_at_zero_after_each_end_of_a_wait() {
+#[tokio::test(start_paused = true)]
+async fn gauge_of_waiting_requests_is_back_at_zero_after_each_end_of_a_wait() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
-    let mut runtime = Builder::new_current_thread();
-    let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+    let _guard = ::metrics::set_default_local_recorder(&recorder);
     let line = Limit::per_second(1).max_wait(Duration::from_secs(36_000));
     let limits = || Limits::builder().limit("requests", line.clone()).build();
     let limiter = Limiter::new(limits().unwrap(), MemoryBackend::new());
@@ -48,37 +52,23 @@ fn gauge_of_waiting_requests_is_back_at_zero_after_each_end_of_a_wait() {
         let service = layer.layer(tower::service_fn(panics));
         AssertUnwindSafe(Box::pin(service.oneshot(request)))
     };
-    ::metrics::with_local_recorder(&recorder, || {
-        runtime.block_on(async {
-            assert!(send().catch_unwind().await.is_err());
-            let mut sent: Vec<_> = (0..1000).map(|_| send()).collect();
-            for request in &mut sent {
-                assert!(poll(request.0.as_mut()).is_pending());
-            }
-            assert_eq!(change_of_waiting(&snapshotter), Some(1000.0));
-            limiter.reload(limits().unwrap()).unwrap();
-            drop(sent.split_off(400));
-            assert_eq!(change_of_waiting(&snapshotter), Some(-600.0));
-            for request in sent.drain(..) {
-                assert!(request.catch_unwind().await.is_err());
-            }
-            assert_eq!(change_of_waiting(&snapshotter), Some(-400.0));
-        });
-    });
-}
-
-/// By how much the gauges of permits have changed since the last time, by limit.
-fn changes_of_permits(snapshotter: &Snapshotter) -> Vec<(String, f64)> {
-    let all = snapshotter.snapshot().into_vec().into_iter();
-    let permits = all.filter_map(|(key, _, _, value)| match value {
-        DebugValue::Gauge(value) if key.key().name() == metrics::PERMITS => {
-            let label = key.key().labels().next().unwrap();
-            assert_eq!(label.key(), "policy");
-            Some((label.value().to_owned(), value.0))
-        }
-        _ => None,
-    });
-    permits.collect()
+    let expect = |change: f64| {
+        let changed = changes(&snapshotter, metrics::WAITING);
+        assert_eq!(changed, [(String::new(), change)]);
+    };
+    assert!(send().catch_unwind().await.is_err());
+    let mut sent: Vec<_> = (0..1000).map(|_| send()).collect();
+    for request in &mut sent {
+        assert!(poll(request.0.as_mut()).is_pending());
+    }
+    expect(1000.0);
+    limiter.reload(limits().unwrap()).unwrap();
+    drop(sent.split_off(400));
+    expect(-600.0);
+    for request in sent {
+        assert!(request.catch_unwind().await.is_err());
+    }
+    expect(-400.0);
 }
 
 async fn reports(
@@ -100,45 +90,40 @@ async fn export(limiter: &Limiter) -> http::Response<impl http_body::Body> {
     response.unwrap_or_else(|never| match never {})
 }
 
-#[test]
-fn gauge_of_permits_counts_work_until_it_ends_or_its_permits_are_lost() {
+#[tokio::test(start_paused = true)]
+async fn gauge_of_permits_counts_work_until_it_ends_or_its_permits_are_lost() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
-    let mut runtime = Builder::new_current_thread();
-    let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+    let _guard = ::metrics::set_default_local_recorder(&recorder);
     let (clock, hold) = (ManualClock::default(), Duration::from_secs(3));
     let limits = Limits::builder().limit("exports", Limit::concurrent(9).hold(hold));
-    let change = |expected: f64| {
-        let changed = changes_of_permits(&snapshotter);
-        assert_eq!(changed, [("exports".to_owned(), expected)]);
+    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
+    let limiter = limiter.with_clock(clock.clone());
+    let exports = limiter.limit("exports").unwrap();
+    let expect = |change: f64| {
+        let changed = changes(&snapshotter, metrics::PERMITS);
+        assert_eq!(changed, [("policy=exports".to_owned(), change)]);
     };
-    ::metrics::with_local_recorder(&recorder, || {
-        let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
-        let limiter = limiter.with_clock(clock.clone());
-        let exports = limiter.limit("exports").unwrap();
-        change(0.0);
-        runtime.block_on(async {
-            let enter = async |permits| exports.cost(permits).enter("alice").await.unwrap();
-            let first = enter(4).await.unwrap();
-            let second = enter(3).await.unwrap();
-            assert!(enter(3).await.is_err());
-            change(7.0);
-            drop(first);
-            assert!(second.release().await.unwrap());
-            change(-7.0);
-            let response = export(&limiter).await;
-            change(1.0);
-            drop(response);
-            change(-1.0);
-            // The process stands still for the hold.
-            let lost = enter(2).await.unwrap();
-            change(2.0);
-            clock.advance(hold);
-            tokio::time::sleep(hold).await;
-            assert!(!lost.is_held());
-            change(-2.0);
-            drop(lost);
-            change(0.0);
-        });
-    });
+    expect(0.0);
+    let enter = async |permits| exports.cost(permits).enter("alice").await.unwrap();
+    let first = enter(4).await.unwrap();
+    let second = enter(3).await.unwrap();
+    assert!(enter(3).await.is_err());
+    expect(7.0);
+    drop(first);
+    assert!(second.release().await.unwrap());
+    expect(-7.0);
+    let response = export(&limiter).await;
+    expect(1.0);
+    drop(response);
+    expect(-1.0);
+    // The process stands still for the hold.
+    let lost = enter(2).await.unwrap();
+    expect(2.0);
+    clock.advance(hold);
+    tokio::time::sleep(hold).await;
+    assert!(!lost.is_held());
+    expect(-2.0);
+    drop(lost);
+    expect(0.0);
 }

@@ -14,8 +14,6 @@ mod gauges;
 mod recorder;
 #[cfg(all(feature = "axum", feature = "redis", feature = "reload"))]
 mod scrape;
-#[cfg(all(feature = "failure-policy", feature = "reload"))]
-mod spans;
 #[cfg(all(feature = "axum", feature = "redis", feature = "reload"))]
 mod stores;
 #[cfg(all(feature = "axum", feature = "redis", feature = "reload"))]

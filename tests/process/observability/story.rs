@@ -1,14 +1,13 @@
 //! Everything that can happen to the example with a Redis, once for all tests.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process,
-    sync::LazyLock,
-};
+use std::{fs, sync::LazyLock};
 
 use super::scrape::{App, Scrape};
-use crate::{eventually::eventually, redis_support::Server};
+use crate::{
+    eventually::eventually,
+    programs::{file, replace},
+    redis_support::Server,
+};
 
 const REQUESTS: &str = "rate_limiting_requests_total";
 const RELOADS: &str = "rate_limiting_config_reloads_total";
@@ -28,12 +27,9 @@ pub(crate) struct Story {
 }
 
 pub(crate) static STORY: LazyLock<Story> = LazyLock::new(|| {
-    let overrides = Overrides::new("story");
+    let overrides = file("overrides.json", "[]");
     let redis = Server::start();
-    let app = App::start(&[
-        ("OVERRIDES", overrides.path().to_str().unwrap()),
-        ("REDIS_URL", &redis.url()),
-    ]);
+    let app = App::start(&[("OVERRIDES", &*overrides), ("REDIS_URL", &redis.url())]);
     Story {
         before: before(&app),
         down: down(&app, &redis),
@@ -71,55 +67,20 @@ fn back(app: &App, redis: &Server) -> Scrape {
     app.scrape()
 }
 
-fn reloaded(app: &App, overrides: &Overrides) -> Scrape {
-    let steps = [
-        (
-            "applied",
-            Some(r#"[{"requests": {"burst": 1, "count": 1, "period": "1h", "ids": ["mallory"]}}]"#),
-        ),
-        ("refused", Some(r#"[{"nothing": {}}]"#)),
-        ("unreadable", None),
-    ];
-    for (outcome, text) in steps {
-        overrides.become_text(text);
+fn reloaded(app: &App, overrides: &str) -> Scrape {
+    let reload = |outcome: &str| {
         app.program.signal("HUP");
         eventually(outcome, || app.scrape().value(RELOADS, outcome) > 0.0);
-    }
+    };
+    replace(
+        overrides,
+        r#"[{"requests": {"burst": 1, "count": 1, "period": "1h", "ids": ["mallory"]}}]"#,
+    );
+    reload("applied");
+    replace(overrides, r#"[{"nothing": {}}]"#);
+    reload("refused");
+    fs::remove_file(overrides).unwrap();
+    reload("unreadable");
     assert!(app.scrape().value(REQUESTS, "requests acquired") > 0.0);
     app.scrape()
-}
-
-/// A file of overrides, removed when dropped.
-pub(crate) struct Overrides(PathBuf);
-
-impl Overrides {
-    pub(crate) fn new(test: &str) -> Self {
-        let name = format!("tollgate-observability-{test}-{}.json", process::id());
-        let overrides = Self(std::env::temp_dir().join(name));
-        overrides.become_text(Some("[]"));
-        overrides
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-
-    pub(crate) fn become_text(&self, text: Option<&str>) {
-        let changed = match text {
-            Some(text) => {
-                let temporary = self.0.with_extension("tmp");
-                fs::write(&temporary, text).unwrap();
-                fs::rename(&temporary, &self.0)
-            }
-            None => fs::remove_file(&self.0),
-        };
-        changed.unwrap();
-    }
-}
-
-impl Drop for Overrides {
-    fn drop(&mut self) {
-        // It is gone already if all went well.
-        let _ = fs::remove_file(&self.0);
-    }
 }

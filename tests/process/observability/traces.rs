@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::Request;
 use http_body_util::Full;
+use serde_json::{Value, json};
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, Transaction,
     backend::{Backend, FailurePolicy},
@@ -14,11 +15,10 @@ use tollgate::{
     transaction::Mode,
 };
 use tower::{Layer, ServiceExt};
-use tracing::{Instrument, Level, field::Empty, info_span};
+use tracing::{Instrument, field::Empty, info_span};
 
-use super::spans::Trace;
 use crate::support::{
-    Hello,
+    Hello, Log,
     store::{Fate, Store},
 };
 
@@ -34,9 +34,16 @@ fn limiter(limits: &LimitsBuilder, backend: impl Backend) -> Limiter {
     limiter.with_clock(ManualClock::default())
 }
 
+/// Returns the events about decisions.
+fn decisions(log: &Log) -> Vec<Value> {
+    let mut lines = log.lines();
+    lines.retain(|line| line["fields"]["result"].is_string());
+    lines
+}
+
 #[tokio::test]
 async fn denials_are_logged_at_debug_and_admissions_at_trace() {
-    let (trace, _guard) = Trace::capture();
+    let (log, _guard) = Log::capture_json();
     let limiter = limiter(&limits(), MemoryBackend::new());
     for limit in ["two", "two", "two", "shadow", "shadow"] {
         limiter
@@ -53,31 +60,33 @@ async fn denials_are_logged_at_debug_and_admissions_at_trace() {
         .await
         .unwrap();
 
-    let (debug, trace_level) = (Level::DEBUG, Level::TRACE);
+    // A blocked client has no wait.
+    let none = Value::Null;
     let expected = [
-        (trace_level, "two", "alice", "acquired", "1"),
-        (trace_level, "two", "alice", "acquired", "0"),
-        (debug, "two", "alice", "rejected", "0"),
-        (trace_level, "shadow", "alice", "acquired", "0"),
-        (debug, "shadow", "alice", "shadow_rejected", "0"),
-        (debug, "two", "spammer", "blocked", "0"),
+        json!(["TRACE", "two", "alice", "acquired", 1, none]),
+        json!(["TRACE", "two", "alice", "acquired", 0, none]),
+        json!(["DEBUG", "two", "alice", "rejected", 0, "1800s"]),
+        json!(["TRACE", "shadow", "alice", "acquired", 0, none]),
+        json!(["DEBUG", "shadow", "alice", "shadow_rejected", 0, "3600s"]),
+        json!(["DEBUG", "two", "spammer", "blocked", 0, none]),
     ];
-    let decisions = trace.decisions();
-    let seen = decisions.iter().map(|(level, fields)| {
-        let of = |name| fields.of(name).unwrap();
-        (*level, of("limit"), of("id"), of("result"), of("remaining"))
+    let seen = decisions(&log).into_iter().map(|line| {
+        let fields = &line["fields"];
+        json!([
+            line["level"],
+            fields["limit"],
+            fields["id"],
+            fields["result"],
+            fields["remaining"],
+            fields["retry_after"],
+        ])
     });
     assert_eq!(seen.collect::<Vec<_>>(), expected);
-    let waits = decisions.iter().map(|(_, fields)| fields.of("retry_after"));
-    let waits: Vec<_> = waits.collect();
-    let (half, hour) = (Some("1800s"), Some("3600s"));
-    // A blocked client has no wait.
-    assert_eq!(waits, [None, None, half, None, hour, None]);
 }
 
 #[tokio::test]
 async fn denials_name_the_values_of_the_limit_and_whether_they_are_an_override() {
-    let (trace, _guard) = Trace::capture();
+    let (log, _guard) = Log::capture_json();
     let accounts = LimitName::new("accounts", 9, IdFormat::RegId);
     let limits = limits()
         .override_for("two", "vip", Limit::per_hour(1))
@@ -95,19 +104,19 @@ async fn denials_name_the_values_of_the_limit_and_whether_they_are_an_override()
     limiter.block("accounts", "7", hour).await.unwrap();
     let look = Transaction::new("accounts", "7").cost(0);
     limiter.spend(&look).await.unwrap();
-    let mut decisions = trace.decisions();
-    decisions.retain(|(level, _)| *level == Level::DEBUG);
-    let seen = decisions.iter().map(|(_, fields)| {
-        let [values, overridden] = ["values", "overridden"].map(|name| fields.of(name));
-        (fields.of("id").unwrap(), values, overridden.unwrap())
+    let mut denials = decisions(&log);
+    denials.retain(|line| line["level"] == "DEBUG");
+    let seen = denials.iter().map(|line| {
+        let fields = &line["fields"];
+        json!([fields["id"], fields["values"], fields["overridden"]])
     });
     let mut seen: Vec<_> = seen.collect();
     seen.dedup();
     let expected = [
-        ("alice", Some("2 per hour, 2 at once"), "false"),
-        ("vip", Some("1 per hour, 1 at once"), "true"),
-        ("spammer", Some("blocked"), "true"),
-        ("7", None, "false"),
+        json!(["alice", "2 per hour, 2 at once", false]),
+        json!(["vip", "1 per hour, 1 at once", true]),
+        json!(["spammer", "blocked", true]),
+        json!(["7", null, false]),
     ];
     assert_eq!(seen, expected);
 }
@@ -127,7 +136,7 @@ async fn send(layer: &RateLimitLayer, account: &str) -> u16 {
 
 #[tokio::test]
 async fn span_of_a_request_has_the_decision() {
-    let (trace, _guard) = Trace::capture();
+    let (log, _guard) = Log::capture_json();
     let limiter = limiter(&limits(), MemoryBackend::new());
     let account = || HeaderId::new("x-account");
     let two = RateLimitLayer::with_limiter(limiter.clone()).rule(Rule::new("two", account()));
@@ -144,26 +153,27 @@ async fn span_of_a_request_has_the_decision() {
     ] {
         assert_eq!(send(layer, id).await, status);
     }
-    let spans = trace.spans();
-    let recorded = spans.iter().map(|fields| {
-        let of = |name| fields.of(name);
-        (of("rate_limiting.policy"), of("rate_limiting.result"))
+    let mut ended = log.lines();
+    ended.retain(|line| line["fields"]["message"] == "close");
+    let recorded = ended.iter().map(|line| {
+        let span = &line["span"];
+        json!([span["rate_limiting.policy"], span["rate_limiting.result"]])
     });
     let expected = [
-        (Some("two"), Some("acquired")),
-        (Some("two"), Some("acquired")),
-        (Some("two"), Some("rejected")),
-        (Some("two"), Some("blocked")),
-        (Some("shadow"), Some("acquired")),
-        (Some("shadow"), Some("shadow_rejected")),
-        (None, None),
+        json!(["two", "acquired"]),
+        json!(["two", "acquired"]),
+        json!(["two", "rejected"]),
+        json!(["two", "blocked"]),
+        json!(["shadow", "acquired"]),
+        json!(["shadow", "shadow_rejected"]),
+        json!([null, null]),
     ];
     assert_eq!(recorded.collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn breaker_and_local_decisions_are_events() {
-    let (trace, _guard) = Trace::capture();
+    let (log, _guard) = Log::capture_json();
     let store = Store::new(Fate::NoReply);
     let limiter = limiter(&limits(), FailurePolicy::new(store.clone()));
     let alice = Transaction::new("two", "alice");
@@ -177,19 +187,23 @@ async fn breaker_and_local_decisions_are_events() {
         .await
         .unwrap();
 
-    let said = [
-        "the rate limit store does not answer: deciding without it",
-        "the rate limit store answers again",
-    ];
-    assert_eq!(trace.messages(Level::INFO), said);
-    let results = trace.decisions().into_iter();
-    let results = results.map(|(level, fields)| (level, fields.of("result").unwrap().to_owned()));
-    let results: Vec<_> = results.collect();
-    let of = |level, result: &str, times| vec![(level, result.to_owned()); times];
+    let seen = decisions(&log).into_iter().map(|line| {
+        let result = &line["fields"]["result"];
+        json!([line["level"], result])
+    });
     let expected = [
-        of(Level::DEBUG, "fallback_acquired", 2),
-        of(Level::DEBUG, "fallback_rejected", 4),
-        of(Level::TRACE, "acquired", 1),
+        json!(["DEBUG", "fallback_acquired"]),
+        json!(["DEBUG", "fallback_acquired"]),
+        json!(["DEBUG", "fallback_rejected"]),
+        json!(["DEBUG", "fallback_rejected"]),
+        json!(["DEBUG", "fallback_rejected"]),
+        json!(["DEBUG", "fallback_rejected"]),
+        json!(["TRACE", "acquired"]),
     ];
-    assert_eq!(results, expected.concat());
+    assert_eq!(seen.collect::<Vec<_>>(), expected);
+    // With and without the store.
+    assert_eq!(log.count("\"WARN\""), 1, "{log:?}");
+    assert_eq!(log.count("\"INFO\""), 1, "{log:?}");
+    assert_eq!(log.count("does not answer: deciding without it"), 1);
+    assert_eq!(log.count("the rate limit store answers again"), 1);
 }
