@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fs,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 /// Private modules that import nothing of the crate, so that the picture leaves them out.
@@ -26,13 +26,18 @@ fn picture() -> Vec<String> {
         .collect()
 }
 
-/// The top-level modules that the code of a file imports.
-fn imports(text: &str) -> Vec<String> {
-    code(text)
-        .split("crate::")
-        .skip(1)
-        .flat_map(heads)
-        .collect()
+/// The files of Rust in a folder without those of tests, each with its code.
+fn sources(folder: impl AsRef<Path>) -> Vec<(PathBuf, String)> {
+    let mut sources = Vec::new();
+    for path in files_below(folder) {
+        let is_of_tests = path.components().any(|part| part.as_os_str() == "tests");
+        let is_rust = path.extension().is_some_and(|kind| kind == "rs");
+        if is_rust && !is_of_tests && !path.ends_with("tests.rs") {
+            let text = fs::read_to_string(&path).expect("UTF-8");
+            sources.push((path, code(&text)));
+        }
+    }
+    sources
 }
 
 /// The code of a file, without its tests and comments.
@@ -73,27 +78,14 @@ fn word(text: &str) -> String {
     text.chars().take_while(is_of_word).collect()
 }
 
-/// Returns whether this is the folder of a module of tests.
-fn is_tests(part: Component<'_>) -> bool {
-    part.as_os_str() == "tests"
-}
-
 #[test]
 fn files_that_contributing_names_exist() {
-    const FOLDERS: [&str; 7] = [
-        "benches/",
-        "docs/",
-        "examples/",
-        "fuzz/",
-        "script/",
-        "src/",
-        "tests/",
-    ];
     let text = fs::read_to_string("CONTRIBUTING.md").expect("it can be read");
     let is_of_path = |c: char| c.is_ascii_alphanumeric() || "/._-<>".contains(c);
     let mut seen = 0;
     for word in text.split(|c| !is_of_path(c)) {
-        if FOLDERS.iter().any(|folder| word.starts_with(folder)) {
+        let folder = word.split_once('/').map(|(folder, _)| Path::new(folder));
+        if folder.is_some_and(Path::is_dir) {
             assert!(Path::new(word.trim_end_matches('.')).exists(), "{word}");
             seen += 1;
         }
@@ -142,17 +134,14 @@ fn imports_point_down_the_picture_of_modules() {
     }
     let picture = picture();
     let place = |module: &str| picture.iter().position(|other| other == module);
+    let src = Path::new("src");
     let mut seen = 0;
-    for path in files_below("src") {
-        let inner = path.strip_prefix("src").expect("it is in there");
-        let first = inner.iter().next().and_then(|name| name.to_str());
-        let module = first.expect("UTF-8").trim_end_matches(".rs").to_owned();
-        let is_test = path.ends_with("tests.rs") || inner.components().any(is_tests);
-        let is_code = path.extension().is_some_and(|kind| kind == "rs");
-        if module == "lib" || is_test || !is_code {
+    for (path, code) in sources(src) {
+        let Some(module) = entry_of(src, &path) else {
             continue;
-        }
-        for import in imports(&fs::read_to_string(&path).expect("UTF-8")) {
+        };
+        let imports = imported_paths(&path, &code);
+        for import in imports.iter().filter_map(|import| entry_of(src, import)) {
             // Macros of the crate are at its root, whichever file defines them.
             let is_macro = import.starts_with("__");
             if import == module || is_macro || LEAVES.contains(&&*import) {
@@ -172,9 +161,11 @@ fn imports_point_down_the_picture_of_modules() {
 
 #[test]
 fn files_of_a_folder_import_each_other_in_one_direction() {
+    let files = files_below("src");
+    let folders: HashSet<_> = files.iter().filter_map(|file| file.parent()).collect();
     let mut seen = 0;
-    for folder in folders_below("src") {
-        let mut imports = imports_within(&folder);
+    for folder in folders {
+        let mut imports = imports_within(folder);
         seen += imports.values().map(HashSet::len).sum::<usize>();
         // A file that imports none of those that are left is no part of a circle.
         while let Some(file) = imports.iter().find(|(_, others)| others.is_empty()) {
@@ -197,15 +188,12 @@ fn files_of_a_folder_import_each_other_in_one_direction() {
 /// and all files are about that.
 fn imports_within(folder: &Path) -> HashMap<String, HashSet<String>> {
     let mut imports: HashMap<String, HashSet<String>> = HashMap::new();
-    for path in files_below(folder) {
-        let is_test = path.ends_with("tests.rs") || path.components().any(is_tests);
-        let Some(file) = entry_of(folder, &path).filter(|_| !is_test) else {
-            continue;
-        };
-        let text = fs::read_to_string(&path).expect("UTF-8");
-        let others = imported_paths(&path, &code(&text));
-        let others = others.iter().filter_map(|other| entry_of(folder, other));
-        imports.entry(file).or_default().extend(others);
+    for (path, code) in sources(folder) {
+        if let Some(file) = entry_of(folder, &path) {
+            let others = imported_paths(&path, &code);
+            let others = others.iter().filter_map(|other| entry_of(folder, other));
+            imports.entry(file).or_default().extend(others);
+        }
     }
     let files: HashSet<String> = imports.keys().cloned().collect();
     for (file, others) in &mut imports {
@@ -259,15 +247,11 @@ fn imported_paths(file: &Path, code: &str) -> Vec<PathBuf> {
 #[test]
 fn no_two_types_share_a_name() {
     let mut places: HashMap<String, PathBuf> = HashMap::new();
-    for path in files_below("src") {
+    for (path, code) in sources("src") {
         // `off.rs` stands in for what a feature turns off.
-        let is_stand_in = path.ends_with("off.rs") || path.ends_with("off/mod.rs");
-        let is_test = path.ends_with("tests.rs") || path.components().any(is_tests);
-        if is_stand_in || is_test {
+        if path.ends_with("off.rs") || path.ends_with("off/mod.rs") {
             continue;
         }
-        let text = fs::read_to_string(&path).expect("UTF-8");
-        let code = text.split("\nmod tests {").next().unwrap_or(&text);
         for name in code.lines().filter_map(declared_type) {
             if let Some(first) = places.insert(name.clone(), path.clone()) {
                 assert_eq!(first, path, "`{name}` is a type of both files");
@@ -291,38 +275,23 @@ fn declared_type(line: &str) -> Option<String> {
 
 #[test]
 fn other_packages_use_the_public_api_alone() {
-    let files = [files_below("cli/src"), files_below("postgres/src")];
-    for path in files.into_iter().flatten() {
+    for path in [files_below("cli/src"), files_below("postgres/src")].concat() {
         let text = fs::read_to_string(&path).expect("UTF-8");
         let includes = ["#[path", "include!("].iter().any(|way| text.contains(way));
         assert!(!includes, "{} includes another file", path.display());
     }
 }
 
-/// A folder, and every folder below it.
-fn folders_below(folder: impl AsRef<Path>) -> HashSet<PathBuf> {
-    let files = files_below(folder);
-    files
-        .iter()
-        .filter_map(|file| file.parent())
-        .map(Path::to_owned)
-        .collect()
-}
-
-/// Every file below a folder.
-fn files_below(folder: impl AsRef<Path>) -> Vec<PathBuf> {
-    let mut all = Vec::new();
-    add(folder.as_ref(), &mut all);
-    all
-}
-
-fn add(dir: &Path, all: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).expect("it can be read") {
+/// Every file in a folder and in those below it.
+pub(crate) fn files_below(folder: impl AsRef<Path>) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).expect("it can be read") {
         let path = entry.expect("it can be read").path();
         if path.is_dir() {
-            add(&path, all);
+            files.extend(files_below(path));
         } else {
-            all.push(path);
+            files.push(path);
         }
     }
+    files
 }
