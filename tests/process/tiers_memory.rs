@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use allocation_counter::measure;
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, Transaction,
-    backend::{Backend, DenyCache},
-    clock::ManualClock,
-    tiers::Tier,
+    Limit, Limiter, Limits, MemoryBackend, Transaction, clock::ManualClock, tiers::Tier,
 };
 use tracing::subscriber::NoSubscriber;
 
@@ -141,35 +138,6 @@ fn no_history_passes_repeatedly_in_one_instant() {
         spend(&limiter, "high", "client", 4096)
     });
     assert_eq!(passed.count(), 1);
-}
-
-/// Returns the error of a limiter for a limit of 4096 in an hour.
-fn refusal(backend: impl Backend) -> String {
-    let tiers = Limit::tiers([Tier::new(4096, secs(3600))]).unwrap();
-    let limits = Limits::builder().limit("high", tiers).build().unwrap();
-    Limiter::try_new(limits, backend).unwrap_err().to_string()
-}
-
-#[test]
-fn limit_whose_history_never_fits_is_refused_through_all_wrappers() {
-    let small = || MemoryBackend::with_max_buckets(1000);
-    let refused = refusal(small());
-    for part in [
-        "`high`",
-        "32824 bytes",
-        "`MemoryBackend::max_history_bytes`",
-    ] {
-        assert!(refused.contains(part), "{refused}");
-    }
-    assert_eq!(refusal(Arc::new(small())), refused);
-    assert_eq!(refusal(DenyCache::new(small())), refused);
-    #[cfg(feature = "failure-policy")]
-    {
-        use tollgate::backend::FailurePolicy;
-        assert_eq!(refusal(FailurePolicy::new(small())), refused);
-        let local = FailurePolicy::new(MemoryBackend::new()).memory(small());
-        assert_eq!(refusal(local), refused);
-    }
 }
 
 #[test]
