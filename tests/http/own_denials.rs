@@ -1,6 +1,6 @@
 //! Denials by a handler, which are answered in the form of its layer.
 
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header, request::Parts};
+use http::{HeaderValue, Response, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tollgate::{
@@ -15,7 +15,7 @@ use tollgate::{
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{
-    refusals::{events, is_reference},
+    refusals::{is_reference, listen},
     support::{
         as_grpc, assessed, from_ip, send,
         store::{Fate, Store},
@@ -71,55 +71,41 @@ async fn answer(
     assessment.refuse(request, denied)
 }
 
-/// The status, the headers and the document of a refusal, without its reference.
-fn without_reference(
-    status: StatusCode,
-    headers: &HeaderMap,
-    body: &[u8],
-) -> (StatusCode, HeaderMap, Value) {
+/// Removes the reference from the document of a refusal, and returns both.
+fn read(body: &[u8]) -> (Value, String) {
     let mut document: Value = serde_json::from_slice(body).unwrap();
     let reference = document.as_object_mut().unwrap().remove("refusal-id");
-    assert!(is_reference(reference.unwrap().as_str().unwrap()));
-    (status, headers.clone(), document)
+    let reference = reference.unwrap().as_str().unwrap().to_owned();
+    (document, reference)
 }
 
 #[tokio::test]
-async fn own_denial_is_answered_as_the_layer_answers_its_own() {
+async fn own_denial_is_answered_and_logged_as_the_layer_does_its_own() {
+    let (log, _guard) = listen();
     let limiter = limiter();
     let denied = denied(&limiter).await;
     let ours = answer(&limiter, &head(), &denied).await;
+    let (document, reference) = read(ours.body());
+    assert!(is_reference(&reference), "{reference}");
+    let expected = format!("refusal_id={reference} reason=\"over_limit\" limit=\"exports\"");
+    assert_eq!(log.count(&expected), 1, "{log:?}");
     // A layer with a rule for the same bucket.
     let account = |_: &Parts| Some("5");
     let by_rule =
         RateLimitLayer::with_limiter(limiter).rule(Rule::new("exports", account).cost(50));
-    let theirs = send(&by_rule, IP).await;
-    let (head, body) = theirs.into_parts();
+    let (head, body) = send(&by_rule, IP).await.into_parts();
+    assert_eq!(
+        (ours.status(), ours.headers()),
+        (head.status, &head.headers)
+    );
     let theirs = body.collect().await.unwrap().to_bytes();
-    let ours = without_reference(ours.status(), ours.headers(), ours.body());
-    assert_eq!(ours, without_reference(head.status, &head.headers, &theirs));
-    let (status, headers, document) = ours;
-    assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(headers["retry-after"], "3000");
-    assert_eq!(headers["ratelimit"], "\"exports\";r=0;t=60");
+    assert_eq!(document, read(&theirs).0);
+    assert_eq!(ours.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(ours.headers()["retry-after"], "3000");
+    assert_eq!(ours.headers()["ratelimit"], "\"exports\";r=0;t=60");
     let detail =
         "too many exports (60 per hour, 50 at once; the cost is 50) from 5: retry in 50 minutes";
     assert_eq!(document["detail"], json!(detail));
-}
-
-#[tokio::test]
-async fn own_denial_is_logged_with_its_reference() {
-    let (log, _guard) = crate::refusals::listen();
-    let limiter = limiter();
-    let denied = denied(&limiter).await;
-    let response = answer(&limiter, &head(), &denied).await;
-    let document: Value = serde_json::from_slice(response.body()).unwrap();
-    let reference = document["refusal-id"].as_str().unwrap();
-    let events = events(&log);
-    let [event] = &*events else {
-        panic!("{events:?}");
-    };
-    let expected = format!("refusal_id={reference} reason=\"over_limit\" limit=\"exports\"");
-    assert!(event.starts_with(&expected), "{event}");
 }
 
 #[tokio::test]

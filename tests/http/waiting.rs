@@ -429,22 +429,6 @@ async fn request_in_line_holds_its_place_in_the_service_and_the_permits_of_outer
     assert_eq!(other.await.unwrap().status(), StatusCode::OK);
 }
 
-#[tokio::test(start_paused = true)]
-async fn request_starts_at_its_turn_in_the_longest_of_its_lines() {
-    let line = |period| Limit::per(1, period).burst(1).max_wait(100 * T);
-    let limits = Limits::builder()
-        .limit("requests", line(T))
-        .limit("slow", line(5 * T));
-    let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
-    let limiter = limiter.with_clock(TokioClock::default());
-    let layer = layer(&limiter).rule(Rule::new("slow", Everyone));
-    let began = Instant::now();
-    for earlier in 0..3 {
-        assert_eq!(request(&layer).await.status(), StatusCode::OK);
-        assert_eq!(began.elapsed(), earlier * 5 * T);
-    }
-}
-
 /// The line comes with a reload or with the request, so the mistake cannot be found at startup.
 #[tokio::test(start_paused = true)]
 async fn request_that_would_hold_permits_in_line_is_refused_and_logged_once() {
