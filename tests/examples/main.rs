@@ -40,3 +40,16 @@ mod support;
 
 /// Where Cargo puts the examples, next to the folder of the tests.
 const PROGRAMS: &str = "examples";
+
+/// Runs a program that must end with exit code 2, print nothing, and name these texts in its error.
+#[allow(dead_code, reason = "the examples that need features use it")]
+#[track_caller]
+fn expect_refusal(program: &str, args: &[&str], texts: &[&str]) {
+    let output = programs::run(program, args);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+    assert!(output.stdout.is_empty(), "{args:?}: {:?}", output.stdout);
+    for text in texts {
+        assert!(message.contains(text), "{args:?}: {message}");
+    }
+}

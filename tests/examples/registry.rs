@@ -8,7 +8,8 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    programs::{self, Program, Response, file, run},
+    expect_refusal,
+    programs::{self, Program, Response, file},
     redis_support::{Cluster, Sentinels, Server},
 };
 
@@ -99,16 +100,14 @@ fn hundred_requests_pass_and_the_next_gets_the_error_of_the_registry() {
     // All spent tokens come back within 100 seconds, some of which may have passed.
     let ttl = redis.command(&["PTTL", key]).integer();
     assert!((1..=100_000).contains(&ttl), "{ttl}");
-    assert_eq!(server.get("/v2/_catalog", &[]).status, 200);
-}
-
-#[test]
-fn unknown_repositories_and_paths_count_too() {
-    let redis = Server::start();
-    let (_program, server) = start(&enabled(&redis.addr().to_string()));
-    for path in ["/v2/nobody/tags/list", "/v1/"] {
+    // Unknown repositories and paths count too.
+    for (path, status) in [
+        ("/v2/_catalog", 200),
+        ("/v2/nobody/tags/list", 404),
+        ("/v1/", 404),
+    ] {
         redis.command(&["FLUSHALL"]).expect_success();
-        assert_eq!(server.get(path, &[]).status, 404);
+        assert_eq!(server.get(path, &[]).status, status, "{path}");
         assert_eq!(keys(&redis).len(), 1, "{path}");
     }
 }
@@ -184,15 +183,6 @@ fn nothing_is_limited_or_kept_unless_it_is_enabled() {
     assert_eq!(connections(&redis), before + 2);
 }
 
-/// Expects exit code 2, nothing on standard output, and an error that holds `text`.
-fn expect_refusal(args: &[&str], text: &str) {
-    let output = run("registry", args);
-    let message = String::from_utf8(output.stderr).expect("UTF-8");
-    assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
-    assert!(output.stdout.is_empty(), "{args:?}: {:?}", output.stdout);
-    assert!(message.contains(text), "{args:?}: {message}");
-}
-
 #[test]
 fn bad_files_exit_2_and_say_what_to_change() {
     let cases = [
@@ -218,27 +208,22 @@ fn bad_files_exit_2_and_say_what_to_change() {
     ];
     for (text, problem) in cases {
         let path = file("registry.yml", text);
-        expect_refusal(&[&path], problem);
-        expect_refusal(&[&path], &format!("registry: {path}: "));
+        let start = format!("registry: {path}: ");
+        expect_refusal("registry", &[&path], &[&start, problem]);
     }
-    expect_refusal(&["/no/such/file.yml"], "/no/such/file.yml: No such file");
+    let missing = "/no/such/file.yml";
+    let reason = "/no/such/file.yml: No such file";
+    expect_refusal("registry", &[missing], &[reason]);
 }
 
 #[test]
-fn bad_arguments_exit_2_with_the_usage() {
+fn address_or_redis_that_does_not_work_ends_the_start() {
     let good = file("registry.yml", "redis: {}");
-    expect_refusal(&[], "Usage: ");
-    for bad in ["other.yml", "--verbose", "--listen"] {
-        expect_refusal(&[&good, bad], bad);
-    }
-    expect_refusal(&[&good, "--listen", "here"], "cannot listen on `here`");
-}
-
-#[test]
-fn wrong_password_ends_the_start() {
+    let listens = [&*good, "--listen", "here"];
+    expect_refusal("registry", &listens, &["cannot listen on `here`"]);
     let redis = Server::start_with(&["--requirepass", "secret"]);
     let path = enabled(&redis.addr().to_string());
-    expect_refusal(&[&path], "cannot connect to Redis");
+    expect_refusal("registry", &[&path], &["cannot connect to Redis"]);
 }
 
 #[test]

@@ -5,36 +5,22 @@ use serde_json::{Value, json};
 use super::process::{Service, T0, file};
 use crate::programs::{self, replace};
 
-const FORMATS: &str = "
-Address: {number: 1, id: ipAddress, burst: 20, count: 20, period: 1s}
-Range: {number: 2, id: ipv6RangeCIDR, burst: 20, count: 20, period: 1s}
+const LIMITS: &str = "
 Domain: {number: 5, id: domain, burst: 20, count: 20, period: 1s}
 Account: {number: 6, id: regId, burst: 20, count: 20, period: 1s}
-Names: {number: 7, id: fqdnSet, burst: 20, count: 20, period: 1s}
 AccountDomain: {number: 8, id: 'regId:domain'}
-AccountNames: {number: 9, id: 'regId:fqdnSet', burst: 20, count: 20, period: 1s}
-Identifier: {number: 10, id: domainOrCIDR, burst: 20, count: 20, period: 1s}
-AccountIdentifier: {number: 11, id: 'regId:domainOrCIDR', burst: 20, count: 20, period: 1s}
-AccountName: {number: 12, id: 'regId:identValue', burst: 20, count: 20, period: 1s}
 Opaque: {burst: 20, count: 20, period: 1s}
 ";
 
 const OVERRIDES: &str = "
-- Address: {burst: 30, count: 20, period: 1s, ids: [10.0.0.2, '2001:0db8::ff00:0042:8329']}
-- Range: {burst: 30, count: 20, period: 1s, ids: [2001:0db8:0000::/48]}
 - Domain: {burst: 30, count: 20, period: 1s, ids: [{id: Example.com, comment: ours}]}
 - Account: {burst: 30, count: 20, period: 1s, ids: [12345678]}
-- Names: {burst: 30, count: 20, period: 1s, ids: ['example.org,example.com']}
 - AccountDomain: {burst: 30, count: 20, period: 1s, ids: [12345678:example.com]}
-- AccountNames: {burst: 30, count: 20, period: 1s, ids: ['12345678:example.org,example.com']}
-- Identifier: {burst: 30, count: 20, period: 1s, ids: [203.0.113.7]}
-- AccountIdentifier: {burst: 30, count: 20, period: 1s, ids: ['12345678:2001:db8:1:2::']}
-- AccountName: {burst: 30, count: 20, period: 1s, ids: ['12345678:2001:db8::1']}
 - Opaque: {burst: 30, count: 20, period: 1s, ids: [0012, 1e5, ~, true, 12345678901234567890]}
 ";
 
 fn start(overrides: &str) -> Service {
-    Service::start_on(FORMATS, &["--manual-clock", "--overrides", overrides])
+    Service::start_on(LIMITS, &["--manual-clock", "--overrides", overrides])
 }
 
 /// Spends a token, and returns how many are left.
@@ -59,7 +45,7 @@ fn limits_are_shown_as_files_have_them() {
         "burst": 30, "count": 20, "period": "1s",
         "ids": [{"id": "Example.com", "comment": "ours"}],
     }});
-    assert_eq!(shown["overrides"][2], domain);
+    assert_eq!(shown["overrides"][0], domain);
     // The shown limits can be loaded, and are the same.
     let json = programs::file("overrides.json", &shown["overrides"].to_string());
     assert_eq!(start(&json).send("GET /v1/limits", b"").body, shown);

@@ -8,7 +8,7 @@ use std::{
 use serde_json::json;
 
 use super::process::{DEFAULTS, Service, T0, file};
-use crate::{eventually::PATIENCE, programs::run};
+use crate::{eventually::PATIENCE, expect_refusal};
 
 /// Begins a request, and returns once the service is reading its body.
 fn begin(service: &Service, length: usize) -> TcpStream {
@@ -44,53 +44,25 @@ fn sigterm_finishes_what_is_in_flight() {
 }
 
 #[test]
-fn bad_arguments_exit_2_and_are_named() {
+fn bad_arguments_and_files_exit_2_and_are_named() {
     let defaults = file(DEFAULTS);
-    let good = ["--listen", "127.0.0.1:0", "--defaults", &*defaults];
-    for extra in [
-        &["--verbose"][..],
-        &["extra"],
-        &["--manual-clock=yes"],
-        &["--manual-clock", "--manual-clock"],
-        &["--listen", "127.0.0.1:0"],
-        &["--redis"],
-        &["--on-failure"],
-        &["--on-failure", "panic"],
-        &["--deadline-ms", "0"],
-        &["--deadline-ms=-5"],
-        &["--deadline-ms", "1.5"],
-        &["--deadline-ms", "50ms"],
-        &["--overrides", "--manual-clock"],
-    ] {
-        let args: Vec<_> = good.iter().chain(extra).copied().collect();
-        let name = extra[0].split('=').next().unwrap();
-        expect_refusal(&args, &[name, "--help"]);
-    }
-    expect_refusal(&[], &["--listen", "--defaults", "--help"]);
-    expect_refusal(&good[..2], &["--defaults", "--help"]);
-    expect_refusal(&good[2..], &["--listen", "--help"]);
-    expect_refusal(&good[..3], &["--defaults", "--help"]);
-}
-
-#[test]
-fn bad_defaults_file_is_refused_whole() {
     let bad = file("Orders: {burst: 0, count: 1, period: 1s}");
-    for (path, reason) in [
-        (&*bad, "burst is 0"),
-        ("/nowhere/limits.yml", "cannot read it"),
+    for (defaults, extra, texts) in [
+        (
+            &*defaults,
+            ["--on-failure", "panic"],
+            ["--on-failure", "refuse"],
+        ),
+        (&defaults, ["--deadline-ms", "0"], ["--deadline-ms", "1.."]),
+        (&bad, ["--on-failure", "allow"], [&*bad, "burst is 0"]),
+        (
+            "/nowhere/limits.yml",
+            ["--on-failure", "allow"],
+            ["/nowhere/limits.yml", "cannot read it"],
+        ),
     ] {
-        let args = ["--listen", "127.0.0.1:0", "--defaults", path];
-        expect_refusal(&args, &[path, reason]);
+        let args = ["--listen", "127.0.0.1:0", "--defaults", defaults];
+        expect_refusal("service", &[&args[..], &extra[..]].concat(), &texts);
     }
-}
-
-/// Expects exit code 2, nothing on standard output, and an error that holds `texts`.
-fn expect_refusal(args: &[&str], texts: &[&str]) {
-    let output = run("service", args);
-    let message = String::from_utf8(output.stderr).expect("UTF-8");
-    assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
-    assert!(output.stdout.is_empty(), "{args:?}: {:?}", output.stdout);
-    for text in texts {
-        assert!(message.contains(text), "{args:?}: {message}");
-    }
+    expect_refusal("service", &[], &["--listen", "--defaults", "--help"]);
 }
