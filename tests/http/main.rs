@@ -28,3 +28,12 @@ mod stacks;
 mod support;
 mod waiting;
 mod x_fields;
+
+/// Serves an app, which knows the addresses of its peers, and returns its own.
+async fn serve(app: axum::Router) -> std::net::SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let app = app.into_make_service_with_connect_info::<std::net::SocketAddr>();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    address
+}

@@ -1,8 +1,7 @@
 //! A layer holds a request's permits until its response has ended, in any way.
 
 use std::{
-    convert::Infallible, net::SocketAddr, panic::AssertUnwindSafe, pin::pin, sync::Mutex,
-    task::Poll, time::Duration,
+    convert::Infallible, panic::AssertUnwindSafe, pin::pin, sync::Mutex, task::Poll, time::Duration,
 };
 
 use bytes::Bytes;
@@ -14,7 +13,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
 };
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, backend::Backend, key::Everyone,
@@ -22,13 +21,15 @@ use tollgate::{
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::support::{
-    Log, bucket,
-    patience::{poll, settle},
-    store::Store,
+use crate::{
+    eventually::eventually_async,
+    serve,
+    support::{
+        Log, bucket,
+        patience::{poll, settle},
+        store::Store,
+    },
 };
-
-use crate::eventually::eventually_async;
 
 type Body = BoxBody<Bytes, std::io::Error>;
 
@@ -279,13 +280,6 @@ async fn refund_and_settlement_leave_permits_alone() {
 /// Waits until a server has noticed that its client is gone.
 async fn is_given_back(limiter: &Limiter) {
     eventually_async("the permit comes back", async || left(limiter).await > 0).await;
-}
-
-async fn serve(app: axum::Router) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, app).await });
-    address
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use http::{HeaderName, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::ManualClock, key::Everyone,
     layer::ResponseFuture, response::Headers,
@@ -23,11 +23,14 @@ use tower::{
 };
 use tower_http::cors::CorsLayer;
 
-use crate::support::{
-    Hello, from_ip, layer, limiter_of,
-    patience::{poll, settle},
-    send,
-    store::Store,
+use crate::{
+    serve,
+    support::{
+        Hello, from_ip, layer, limiter_of,
+        patience::{poll, settle},
+        send,
+        store::Store,
+    },
 };
 
 const IP: &str = "203.0.113.7";
@@ -176,14 +179,6 @@ fn future_of_a_plain_layer_is_small() {
     let ours = size_of::<ResponseFuture<Hello, Full<Bytes>>>();
     let beside = ours - size_of::<Inner>();
     assert!(beside <= 200, "{beside} bytes");
-}
-
-async fn serve(app: axum::Router) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let service = app.into_make_service_with_connect_info::<SocketAddr>();
-    tokio::spawn(async move { axum::serve(listener, service).await });
-    address
 }
 
 /// Sends requests for these paths one after the other over one connection.

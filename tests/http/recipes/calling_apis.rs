@@ -78,33 +78,21 @@ async fn get(api: &Api, uri: &str) -> Result<Response<ResponseBody<Body>>, BoxEr
 
 // The page ends here.
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU32, Ordering},
 };
 
 use axum::Router;
 use futures_util::future::join_all;
 use http_body_util::{BodyExt, Full};
-use tokio::{net::TcpListener, time::Instant};
+use tokio::time::Instant;
 use tollgate::{
     ClientIp, Limiter, Limits, MemoryBackend, Rule,
     clock::{ManualClock, Timestamp},
 };
 
-#[test]
-fn documented_rate_holds_in_any_second() {
-    assert_eq!(documented().most_within(Duration::from_secs(1)), Some(100));
-    let burst = Limit::per_second(100);
-    assert_eq!(
-        burst.most_within(Duration::from_secs(1)),
-        Some(199),
-        "as the page says"
-    );
-}
+use crate::serve;
 
 /// The layers of the page around an API that refuses its first request.
 #[tokio::test(start_paused = true)]
@@ -152,10 +140,7 @@ async fn client_is_answered_by_an_api_with_a_limit() {
     let app = Router::new()
         .route("/", axum::routing::get(|| async { "data" }))
         .layer(RateLimitLayer::new(limit, ClientIp::peer()));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let uri = format!("http://{}/", listener.local_addr().unwrap());
-    let app = app.into_make_service_with_connect_info::<SocketAddr>();
-    tokio::spawn(async move { axum::serve(listener, app).await });
+    let uri = format!("http://{}/", serve(app).await);
     let api = api(Client::new());
     for _ in 0..5 {
         let response = get(&api, &uri).await.unwrap();
@@ -182,9 +167,7 @@ async fn broken_answers_are_repeated_if_the_request_may_be() {
         std::future::ready(status)
     };
     let app = Router::new().route("/", axum::routing::any(answer));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let uri = format!("http://{}/", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, app).await });
+    let uri = format!("http://{}/", serve(app).await);
     let api = api(Client::new());
     assert_eq!(get(&api, &uri).await.unwrap().status(), StatusCode::OK);
     assert_eq!(calls.load(Ordering::SeqCst), 3);

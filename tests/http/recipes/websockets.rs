@@ -77,13 +77,13 @@ fn closed(denied: &NotAdmitted) -> CloseFrame {
 
 // The page ends here.
 
-use std::net::SocketAddr;
-
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
 };
 use tollgate::{MemoryBackend, clock::ManualClock};
+
+use crate::serve;
 
 const UPGRADE: &str = "GET /echo HTTP/1.1\r\nhost: test\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
     sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
@@ -101,12 +101,7 @@ async fn frame(stream: &mut TcpStream) -> (u8, Vec<u8>) {
 async fn message_above_the_limit_closes_its_connection_with_the_reason() {
     let limiter = Limiter::new(limits().unwrap(), MemoryBackend::new());
     let app = app(limiter.with_clock(ManualClock::default())).unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let app = app.into_make_service_with_connect_info::<SocketAddr>();
-    tokio::spawn(async move { axum::serve(listener, app).await });
-
-    let mut stream = TcpStream::connect(address).await.unwrap();
+    let mut stream = TcpStream::connect(serve(app).await).await.unwrap();
     stream.write_all(UPGRADE.as_bytes()).await.unwrap();
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
