@@ -382,17 +382,6 @@ async fn charge_of_unknown_outcome_is_neither_handed_out_nor_refunded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn charge_goes_on_without_its_request() {
-    let store = Store::new(SOON);
-    let limiter = process(&store);
-    spend(&limiter, one()).await;
-    let transaction = one();
-    drop(limiter.spend(&transaction).now_or_never());
-    sleep(2 * MS).await;
-    assert_eq!(spend(&limiter, one()).await.source(), Source::Lease);
-}
-
-#[tokio::test(start_paused = true)]
 async fn units_of_another_limit_are_not_handed_out() {
     let store = Store::default();
     let limiter = leased(&store).await;

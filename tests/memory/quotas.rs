@@ -1,4 +1,4 @@
-//! Quotas whose period changes while a client has used some of it.
+//! Quotas whose period changes while a client has used some of it. `agreement.rs` compares all cases with the models.
 
 use std::time::Duration;
 
@@ -76,86 +76,4 @@ async fn usage_of_a_long_first_use_denies_for_the_new_length_at_most() {
     assert_eq!(denied.retry_after(), Some(HOUR));
     clock.advance(HOUR);
     assert!(spend(&limiter, plan(10)).await.allowed());
-}
-
-#[tokio::test]
-async fn check_fixes_the_end() {
-    let (limiter, clock) = limiter(Limit::quota(2000, Per::Day), "2026-06-03T01:00:00Z");
-    spend(&limiter, plan(500)).await;
-    limiter
-        .reload(limits(Limit::quota(600, Per::Hour)))
-        .unwrap();
-    assert!(limiter.check(&plan(1)).await.unwrap().allowed());
-    clock.set(at("2026-06-03T02:00:00Z"));
-    assert_eq!(spend(&limiter, plan(1)).await.remaining(), Some(599));
-}
-
-#[tokio::test]
-async fn batch_that_another_limit_denies_fixes_the_end() {
-    let (limiter, clock) = limiter(Limit::quota(2000, Per::Day), "2026-06-03T01:00:00Z");
-    spend(&limiter, plan(500)).await;
-    let hourly = Limits::builder()
-        .limit("plan", Limit::quota(600, Per::Hour))
-        .limit("other", Limit::per_hour(1));
-    limiter.reload(hourly.build().unwrap()).unwrap();
-    let other = Transaction::new("other", "client");
-    spend(&limiter, other).await;
-    let batch = [plan(1), other];
-    assert!(!limiter.spend_batch(&batch).await.unwrap().allowed());
-    clock.set(at("2026-06-03T02:00:00Z"));
-    assert_eq!(spend(&limiter, plan(1)).await.remaining(), Some(599));
-}
-
-/// Looking at a bucket with other limits, as an operator may, leaves it as it is.
-#[tokio::test]
-async fn peek_does_not_move_the_end() {
-    let (limiter, clock) = limiter(Limit::quota(10, Per::Day), "2026-06-03T01:00:00Z");
-    spend(&limiter, plan(10)).await;
-    limiter.reload(limits(Limit::quota(10, Per::Hour))).unwrap();
-    let peeked = limiter.peek(&plan(1)).await.unwrap();
-    assert_eq!(peeked.reset_after(), Some(HOUR));
-    limiter.reload(limits(Limit::quota(10, Per::Day))).unwrap();
-    clock.set(at("2026-06-03T23:00:00Z"));
-    let denied = spend(&limiter, plan(1)).await;
-    assert_eq!(denied.retry_after(), Some(HOUR));
-}
-
-/// A clock that was ahead has begun the next period.
-#[tokio::test]
-async fn end_in_the_next_period_is_kept() {
-    let (limiter, clock) = limiter(Limit::quota(10, Per::Hour), "2026-06-03T02:00:00Z");
-    spend(&limiter, plan(10)).await;
-    clock.set(at("2026-06-03T01:59:59Z"));
-    let denied = spend(&limiter, plan(1)).await;
-    assert_eq!(denied.retry_after(), Some(HOUR + Duration::from_secs(1)));
-}
-
-/// On 8 March, clocks in Los Angeles go forward.
-#[cfg(feature = "zones")]
-#[tokio::test]
-async fn day_of_23_hours_ends_at_midnight_in_its_zone() {
-    let per_day = Limit::quota(10, Per::Day.in_zone("America/Los_Angeles"));
-    let (limiter, clock) = limiter(per_day, "2026-03-08T08:00:00Z");
-    let spent = spend(&limiter, plan(10)).await;
-    assert_eq!(spent.reset_after(), Some(23 * HOUR));
-    clock.set(at("2026-03-09T06:59:59Z"));
-    let denied = spend(&limiter, plan(1)).await;
-    assert_eq!(denied.retry_after(), Some(Duration::from_secs(1)));
-    clock.set(at("2026-03-09T07:00:00Z"));
-    assert_eq!(spend(&limiter, plan(1)).await.remaining(), Some(9));
-}
-
-/// The day in London ends eight hours before the one in Los Angeles.
-#[cfg(feature = "zones")]
-#[tokio::test]
-async fn quota_that_moves_to_another_zone_keeps_its_end() {
-    let quota_in = |zone| Limit::quota(10, Per::Day.in_zone(zone));
-    let (limiter, clock) = limiter(quota_in("America/Los_Angeles"), "2026-06-03T10:00:00Z");
-    spend(&limiter, plan(10)).await;
-    limiter.reload(limits(quota_in("Europe/London"))).unwrap();
-    let denied = spend(&limiter, plan(1)).await;
-    assert_eq!(denied.retry_after(), Some(21 * HOUR));
-    clock.set(at("2026-06-04T07:00:00Z"));
-    let spent = spend(&limiter, plan(1)).await;
-    assert_eq!(spent.reset_after(), Some(16 * HOUR));
 }

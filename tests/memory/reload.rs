@@ -206,19 +206,6 @@ fn override_is_set_changed_and_removed_while_the_limiter_runs() {
     assert_eq!(left(&limiter, "a", "8"), Some(20));
     limiter.set_override("a", "7", None).unwrap();
     assert_eq!(left(&limiter, "a", "7"), Some(20));
-    let error = limiter
-        .set_override("a", "x", None)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("is not an id in the format regId"),
-        "{error}"
-    );
-    let error = limiter
-        .set_override("b", "7", None)
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("no limit has this name"), "{error}");
     limiter.reload(limits).unwrap();
     assert_eq!(
         left(&limiter, "a", "7"),

@@ -106,43 +106,25 @@ struct Replayed {
     by_its_type: usize,
 }
 
-/// The method of the limiter that decides a single transaction.
-#[derive(Clone, Copy, PartialEq)]
-enum Api {
-    Single,
-    Batch,
-}
-
 /// A limiter on an empty backend at `t0`.
 struct Replay {
     limiter: Limiter,
     clock: ManualClock,
-    api: Api,
 }
 
 impl Replay {
-    fn new(file: &File, api: Api) -> Self {
-        let limits = file.limits.iter().fold(
-            Limits::builder().name(OFF),
-            |limits,
-             (
-                name,
-                Parameters {
-                    burst,
-                    count,
-                    period,
-                },
-            )| {
-                let limit = Limit::new(*burst, *count, Duration::from_nanos(*period)).unwrap();
-                limits.limit(name.as_str(), limit)
-            },
-        );
+    fn new(file: &File) -> Self {
+        let mut limits = Limits::builder().name(OFF);
+        for (name, parameters) in &file.limits {
+            let period = Duration::from_nanos(parameters.period);
+            let limit = Limit::new(parameters.burst, parameters.count, period).unwrap();
+            limits = limits.limit(name.as_str(), limit);
+        }
         let clock = ManualClock::new(Timestamp::from_micros(T0));
         let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
         Self {
             limiter: limiter.with_clock(clock.clone()),
             clock,
-            api,
         }
     }
 
@@ -153,22 +135,14 @@ impl Replay {
     fn decide(&self, op: Op, transactions: &[Transaction<'_>]) -> Result<Decision, LimiterError> {
         block_on(async {
             let limiter = &self.limiter;
-            if let (Api::Single, [one]) = (self.api, transactions) {
-                return match op {
-                    Op::Spend => limiter.spend(one).await,
-                    Op::Check => limiter.check(one).await,
-                    Op::Refund => limiter.refund(one).await,
-                    Op::Reset => {
-                        limiter.reset(transactions).await?;
-                        limiter.check(&Transaction::new(OFF, "nobody")).await
-                    }
-                };
-            }
-            let batch = match op {
-                Op::Spend => limiter.spend_batch(transactions).await,
-                Op::Check => limiter.check_batch(transactions).await,
-                Op::Refund => limiter.refund_batch(transactions).await,
-                Op::Reset => {
+            let batch = match (op, transactions) {
+                (Op::Spend, [one]) => return limiter.spend(one).await,
+                (Op::Check, [one]) => return limiter.check(one).await,
+                (Op::Refund, [one]) => return limiter.refund(one).await,
+                (Op::Spend, _) => limiter.spend_batch(transactions).await,
+                (Op::Check, _) => limiter.check_batch(transactions).await,
+                (Op::Refund, _) => limiter.refund_batch(transactions).await,
+                (Op::Reset, _) => {
                     limiter.reset(transactions).await?;
                     return limiter.check(&Transaction::new(OFF, "nobody")).await;
                 }
@@ -304,24 +278,22 @@ fn file() -> File {
 #[test]
 fn every_step_of_every_suite_is_as_boulder_has_it() {
     let file = file();
-    for api in [Api::Single, Api::Batch] {
-        let mut replayed = Replayed::default();
-        for suite in &file.suites {
-            assert!(
-                suite.initial_tat.is_empty(),
-                "no suite begins with a bucket"
-            );
-            let replay = Replay::new(&file, api);
-            for step in &suite.steps {
-                println!("{} step {}", suite.id, step.n);
-                replay.replay(step, &mut replayed);
-            }
+    let mut replayed = Replayed::default();
+    for suite in &file.suites {
+        assert!(
+            suite.initial_tat.is_empty(),
+            "no suite begins with a bucket"
+        );
+        let replay = Replay::new(&file);
+        for step in &suite.steps {
+            println!("{} step {}", suite.id, step.n);
+            replay.replay(step, &mut replayed);
         }
-        let all = Replayed {
-            exactly: 118,
-            between_microseconds: 5,
-            by_its_type: 1,
-        };
-        assert_eq!((file.suites.len(), replayed), (12, all));
     }
+    let all = Replayed {
+        exactly: 118,
+        between_microseconds: 5,
+        by_its_type: 1,
+    };
+    assert_eq!((file.suites.len(), replayed), (12, all));
 }
