@@ -1,14 +1,12 @@
 //! Files with several mistakes: the error lists all of them, and none that only follows from another.
 
-use std::{env, fs, process};
-
 use tollgate::{
     Limit, Limits,
     id::IdFormat,
     limit::{LimitName, LimitsError},
 };
 
-use crate::{JSON, Language, TOML, YAML, limit, reads};
+use crate::{JSON, Language, TOML, YAML, limit, reads, support::Folder};
 
 /// Returns the lines of an error.
 fn told(error: &LimitsError) -> Vec<String> {
@@ -180,16 +178,14 @@ fn mistakes_in_code_and_in_all_files_are_listed_together() {
 
 #[test]
 fn every_unreadable_file_is_listed() {
-    let folder = env::temp_dir().join(format!("tollgate-all-mistakes-{}", process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("latin.json"), b"\xe4").unwrap();
+    let folder = Folder::new();
+    let latin = folder.write("latin.json", b"\xe4");
     let error = Limits::builder()
-        .defaults_file(folder.join("missing.json"))
+        .defaults_file(folder.path("missing.json"))
         .defaults_text("text.txt", "")
-        .overrides_file(folder.join("latin.json"))
+        .overrides_file(latin)
         .build()
         .unwrap_err();
-    fs::remove_dir_all(&folder).unwrap();
     let told = told(&error);
     for (told, expected) in told.iter().zip([
         ": cannot read it: ",

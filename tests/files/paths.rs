@@ -1,37 +1,10 @@
 //! The names of files, and the errors for those that cannot be read.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process,
-};
+use std::path::Path;
 
 use tollgate::{Limits, limit::LimitsError};
 
-use crate::{TOML, YAML, limit, limit_of, names};
-
-/// A folder for one test, which is removed with its content.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(test: &str) -> Self {
-        let path = env::temp_dir().join(format!("tollgate-files-{test}-{}", process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, content).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.0));
-    }
-}
+use crate::{TOML, YAML, limit, limit_of, names, support::Folder};
 
 /// Returns the error for a file without its path. It is the same for defaults and for overrides.
 fn refusal(path: &Path) -> String {
@@ -50,7 +23,7 @@ fn refusal(path: &Path) -> String {
 
 #[test]
 fn extension_selects_the_language() {
-    let folder = Folder::new("languages");
+    let folder = Folder::new();
     let yaml = "ip:\n  burst: 1\n  count: 2\n  period: 3s\n";
     let json = r#"{"ip": {"burst": 1, "count": 2, "period": "3s"}}"#;
     let toml = "[ip]\nburst = 1\ncount = 2\nperiod = '3s'\n";
@@ -70,7 +43,7 @@ fn extension_selects_the_language() {
 
 #[test]
 fn other_extensions_are_refused() {
-    let folder = Folder::new("extensions");
+    let folder = Folder::new();
     for name in [
         "limits",
         "limits.txt",
@@ -91,7 +64,7 @@ fn other_extensions_are_refused() {
 
 #[test]
 fn other_encodings_than_utf8_are_refused() {
-    let folder = Folder::new("encodings");
+    let folder = Folder::new();
     let utf16: Vec<_> = "\u{feff}{}"
         .encode_utf16()
         .flat_map(u16::to_le_bytes)
@@ -104,7 +77,7 @@ fn other_encodings_than_utf8_are_refused() {
 
 #[test]
 fn languages_of_features_that_are_off_are_named() {
-    let folder = Folder::new("features");
+    let folder = Folder::new();
     let languages = [
         (YAML, "yaml", "a.yml", cfg!(feature = "yaml")),
         (YAML, "yaml", "a.yaml", cfg!(feature = "yaml")),
@@ -127,7 +100,7 @@ const ONE: &str = r#"{"burst": 1, "count": 1, "period": "1s""#;
 
 #[test]
 fn name_that_is_misspelt_in_the_defaults_is_shown_in_both_files() {
-    let folder = Folder::new("misspelt");
+    let folder = Folder::new();
     let defaults = folder.write("defaults.json", format!("{{\n\"reqests\": {ONE}}}}}"));
     let overrides = format!("[\n\n{{\"requests\": {ONE}, \"ids\": [\"x\"]}}}}]");
     let overrides = folder.write("overrides.json", overrides);

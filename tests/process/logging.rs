@@ -219,12 +219,8 @@ async fn lose_permits(limiter: &Limiter) {
 /// Lets limits be reloaded from files whose overrides have mistakes.
 #[cfg(all(feature = "reload", feature = "yaml"))]
 async fn reload_all(limiter: &Limiter) {
-    let path = format!(
-        "{}/redacted-{}.yml",
-        env!("CARGO_TARGET_TMPDIR"),
-        std::process::id()
-    );
-    let recipe = redacted().overrides_file(&path);
+    let folder = crate::support::Folder::new();
+    let recipe = redacted().overrides_file(folder.path("redacted.yml"));
     for override_of in [
         "- l: {burst: 20, count: 9, period: 1s, ids: [424242]}",
         "- l: {burst: 20, count: 9, period: 1s, ids: [77777777, a-secret@example.com]}",
@@ -239,11 +235,10 @@ async fn reload_all(limiter: &Limiter) {
         "- l:77777777: {burst: 1, count: 9, period: 1s}",
         "- l:77777777: {burst: 20, count: 9, period: 1s}",
     ] {
-        std::fs::write(&path, override_of).unwrap();
+        folder.write("redacted.yml", override_of);
         let mut running = Box::pin(Reloader::new(limiter.clone(), recipe.clone()).run());
         let _ = tokio::time::timeout(Duration::from_secs(1), &mut running).await;
     }
-    std::fs::remove_file(path).unwrap();
 }
 
 /// The events of all levels, of decisions, refusals, outages and reloads.

@@ -1,11 +1,6 @@
 //! The way from a client's complaint to the reason, by the commands of `docs/why-denied.md`, in logs as the README sets them up.
 
-use std::{
-    collections::BTreeMap,
-    env, fs,
-    path::{Path, PathBuf},
-    process::{self, Command},
-};
+use std::{collections::BTreeMap, env, fs, path::Path, process::Command};
 
 use http::StatusCode;
 use serde_json::Value;
@@ -14,7 +9,7 @@ use tracing::Level;
 
 use crate::{
     ALONE,
-    support::{send, text},
+    support::{Folder, send, text},
 };
 
 /// Refuses a client, and writes the reference of its refusal to standard error.
@@ -78,9 +73,12 @@ fn commands() -> Vec<String> {
 }
 
 /// Returns the output of a command in a folder.
-fn run(command: &str, folder: &Path) -> String {
+fn run(command: &str, folder: &Folder) -> String {
     let mut shell = Command::new("sh");
-    let output = shell.args(["-c", command]).current_dir(folder).output();
+    let output = shell
+        .args(["-c", command])
+        .current_dir(folder.path("."))
+        .output();
     let output = output.unwrap();
     assert!(output.status.success(), "{command}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -88,14 +86,12 @@ fn run(command: &str, folder: &Path) -> String {
 
 #[test]
 fn commands_of_the_page_find_the_refusal_in_logs_as_the_readme_sets_them_up() {
-    let folder = format!("why-denied-{}", process::id());
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(folder);
-    fs::create_dir_all(&folder).unwrap();
+    let folder = Folder::new();
     let coloured = [("RUST_LOG", "info,tollgate::response=debug")];
     let plain = [coloured[0], ("NO_COLOR", "1")];
-    let in_json = log("server_that_logs_json", &[], &folder.join("app.json"));
+    let in_json = log("server_that_logs_json", &[], &folder.path("app.json"));
     for (variables, has_colours) in [(&coloured[..], true), (&plain[..], false)] {
-        let file = folder.join("app.log");
+        let file = folder.path("app.log");
         let in_lines = log("server_that_logs_lines", variables, &file);
         let lines = fs::read_to_string(file).unwrap();
         assert_eq!(lines.contains('\u{1b}'), has_colours, "{lines}");

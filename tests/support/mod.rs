@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test panics to fail")]
 
+mod folder;
 pub(crate) mod histories;
 mod log;
 pub(crate) mod patience;
@@ -30,7 +31,10 @@ use tollgate::{
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 #[allow(unused_imports, reason = "as above")]
-pub(crate) use self::log::{Log, listen};
+pub(crate) use self::{
+    folder::Folder,
+    log::{Log, listen},
+};
 
 /// The id formats that this build has.
 pub(crate) fn id_formats() -> Vec<IdFormat> {

@@ -9,8 +9,8 @@ use std::{
 
 use tollgate::{Limit, Limiter, Limits, Transaction, transaction::Mode};
 
-use super::{Folder, store::EmbeddedStore};
-use crate::programs;
+use super::{FILE, store::EmbeddedStore};
+use crate::{programs, support::Folder};
 
 /// A unit takes hours to come back, so none does while the test runs.
 const REQUESTS: u32 = 100_000;
@@ -25,10 +25,11 @@ type Counts = BTreeMap<&'static str, (u32, u32)>;
 #[tokio::test]
 async fn kill_in_the_middle_of_writes_loses_nothing_and_tears_nothing() {
     let folder = Folder::new();
+    let file = folder.path(FILE);
     let mut counts = Counts::new();
     for acknowledged in [1, 2, 40, 100, 257, 600] {
-        spend_and_kill(&folder.file(), acknowledged, &mut counts);
-        let [all, charged @ ..] = charged(&folder.file()).await;
+        spend_and_kill(&file, acknowledged, &mut counts);
+        let [all, charged @ ..] = charged(&file).await;
         assert_eq!(all, charged.iter().sum::<u32>(), "a batch was torn");
         for (client, charged) in CLIENTS.iter().zip(charged) {
             let (sent, acknowledged) = counts[client];

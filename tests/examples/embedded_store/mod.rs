@@ -6,17 +6,7 @@ mod store;
 #[path = "../../../examples/embedded_store/table.rs"]
 mod table;
 
-use std::{
-    env, fs,
-    ops::Range,
-    path::{Path, PathBuf},
-    process,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{ops::Range, path::Path, sync::Arc, time::Duration};
 
 use tollgate::{
     Limit, Limiter, Limits, Transaction,
@@ -29,45 +19,10 @@ use tollgate::{
 };
 
 use self::store::EmbeddedStore;
+use crate::support::Folder;
 
-/// A folder that is removed when it is dropped.
-#[derive(Debug)]
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        Self::within(&env::temp_dir())
-    }
-
-    /// A folder in memory, if the system has one, because each write to a disk is slow.
-    fn in_memory() -> Self {
-        let memory = Path::new("/dev/shm");
-        if memory.is_dir() {
-            Self::within(memory)
-        } else {
-            Self::new()
-        }
-    }
-
-    fn within(parent: &Path) -> Self {
-        static FOLDERS: AtomicU64 = AtomicU64::new(0);
-        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tollgate-embedded-{}-{number}", process::id());
-        let path = parent.join(name);
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self) -> PathBuf {
-        self.0.join("buckets.redb")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+/// The file of a store.
+const FILE: &str = "buckets.redb";
 
 /// A store in a folder of its own. The store is dropped first.
 #[derive(Debug)]
@@ -77,9 +32,15 @@ struct Temporary {
 }
 
 impl Temporary {
+    /// In memory, if the system has such a folder, because each write to a disk is slow.
     fn new() -> Self {
-        let folder = Folder::in_memory();
-        let store = EmbeddedStore::open(folder.file()).unwrap();
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() {
+            Folder::within(memory)
+        } else {
+            Folder::new()
+        };
+        let store = EmbeddedStore::open(folder.path(FILE)).unwrap();
         Self {
             store,
             _folder: folder,
@@ -111,7 +72,7 @@ async fn buckets_survive_a_restart() {
     let clock = ManualClock::default();
     let bucket = Transaction::new("l", "alice");
     for left in [Some(2), Some(1), Some(0)] {
-        let store = EmbeddedStore::open(folder.file()).unwrap();
+        let store = EmbeddedStore::open(folder.path(FILE)).unwrap();
         let limiter = Limiter::new(per_minute(), store).with_clock(clock.clone());
         assert_eq!(limiter.spend(&bucket).await.unwrap().remaining(), left);
     }
@@ -142,21 +103,21 @@ async fn full_buckets_are_removed_as_others_are_written() {
 #[test]
 fn file_belongs_to_one_store() {
     let folder = Folder::new();
-    let store = EmbeddedStore::open(folder.file()).unwrap();
-    assert!(EmbeddedStore::open(folder.file()).is_err());
+    let store = EmbeddedStore::open(folder.path(FILE)).unwrap();
+    assert!(EmbeddedStore::open(folder.path(FILE)).is_err());
     drop(store);
-    EmbeddedStore::open(folder.file()).unwrap();
-    fs::write(folder.0.join("text"), "not a database, but a text").unwrap();
-    EmbeddedStore::open(folder.0.join("text")).unwrap_err();
+    EmbeddedStore::open(folder.path(FILE)).unwrap();
+    let text = folder.write("text", "not a database, but a text");
+    EmbeddedStore::open(text).unwrap_err();
 }
 
 #[tokio::test]
 async fn bucket_that_is_damaged_is_an_error_of_its_own() {
     let folder = Folder::new();
-    let store = EmbeddedStore::open(folder.file()).unwrap();
+    let store = EmbeddedStore::open(folder.path(FILE)).unwrap();
     drop(Limiter::new(per_minute(), store));
     {
-        let database = redb::Database::create(folder.file()).unwrap();
+        let database = redb::Database::create(folder.path(FILE)).unwrap();
         let transaction = database.begin_write().unwrap();
         let bad = b"{\"Gcra\":5}".as_slice();
         let mut table = transaction.open_table(table::BUCKETS).unwrap();
@@ -164,7 +125,7 @@ async fn bucket_that_is_damaged_is_an_error_of_its_own() {
         drop(table);
         transaction.commit().unwrap();
     }
-    let store = EmbeddedStore::open(folder.file()).unwrap();
+    let store = EmbeddedStore::open(folder.path(FILE)).unwrap();
     let limiter = Limiter::new(per_minute(), store);
     let (bad, good) = (Transaction::new("l", "bad"), Transaction::new("l", "good"));
     let (bad, good) = tokio::join!(limiter.spend(&bad), limiter.spend(&good));
