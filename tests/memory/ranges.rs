@@ -51,9 +51,4 @@ async fn range_is_set_and_removed_while_requests_run() {
     assert_eq!(passed(&limiter, "203.0.113.3").await, 0);
     set(None).unwrap();
     assert_eq!(passed(&limiter, "203.0.113.4").await, 1);
-    let error = limiter.set_override("requests", "203.0.113.1/24", None);
-    assert_eq!(
-        error.unwrap_err().to_string(),
-        "limit `requests`: `203.0.113.1/24` has bits set beyond its prefix: write `203.0.113.0/24`, or a single address"
-    );
 }
