@@ -50,11 +50,12 @@ const OTHER_CLOCK_MARGIN: u64 = 3600 * 1_000_000;
 
 pub(crate) type BatchResult = Result<Outcome, BackendError>;
 
-/// A batch whose caller waits.
+/// A batch whose caller waits. The caller shares it, and frees it: a worker that frees batches of many threads waits for the allocator
+/// at each of them.
 pub(crate) struct WaitingBatch {
     pub(crate) batch: OwnedBatch,
     /// The buckets of its members.
-    pub(crate) names: Vec<BucketName>,
+    pub(crate) names: Arc<[BucketName]>,
     pub(crate) reply: oneshot::Sender<BatchResult>,
 }
 
@@ -182,9 +183,11 @@ impl Worker {
                 let mut state = self.queue.state.lock();
                 let group = state.take_group();
                 if !group.is_empty() {
-                    let keys = group.iter().flat_map(WaitingBatch::keys);
-                    self.locked = keys.cloned().collect();
-                    state.locked.extend(self.locked.iter().cloned());
+                    for key in group.iter().flat_map(WaitingBatch::keys) {
+                        if state.locked.insert(Arc::clone(key)) {
+                            self.locked.push(Arc::clone(key));
+                        }
+                    }
                     return Some(group);
                 }
                 if has_waited {
@@ -367,7 +370,7 @@ async fn within<T>(
 
 /// Returns the buckets of a group by their keys in ascending order, in which all transactions lock them, each once.
 fn sorted_names(group: &[WaitingBatch]) -> Vec<&BucketName> {
-    let mut names: Vec<_> = group.iter().flat_map(|request| &request.names).collect();
+    let mut names: Vec<_> = group.iter().flat_map(|request| &*request.names).collect();
     names.sort_unstable_by_key(|name| &*name.key);
     names.dedup_by_key(|name| &*name.key);
     names
@@ -433,6 +436,8 @@ fn decide(
 
 fn answer(group: Vec<WaitingBatch>, outcomes: Vec<BatchResult>) {
     for (request, outcome) in group.into_iter().zip(outcomes) {
+        drop(request.batch);
+        drop(request.names);
         // The caller may have left.
         let _ = request.reply.send(outcome);
     }

@@ -28,13 +28,10 @@ impl BucketName {
         let hash = Sha256::digest(of.id);
         let key = limit.bytes().chain(hash[..HASH_BYTES].iter().copied());
         let is_shown = !hides_ids && !member.is_secret() && of.id.len() <= LONGEST_ID;
+        let id = if is_shown { of.id } else { "" };
         Self {
             key: key.collect(),
-            id: if is_shown {
-                of.id.as_bytes().into()
-            } else {
-                Box::default()
-            },
+            id: id.as_bytes().into(),
         }
     }
 }

@@ -188,12 +188,13 @@ impl Backend for PostgresBackend {
         if batch.members.is_empty() {
             return batch.decide(batch.now.unwrap_or_default(), []).0;
         }
-        let members = batch.members.iter();
-        let names = members.map(|member| BucketName::new(member, self.hides_ids));
+        let name = |member| BucketName::new(member, self.hides_ids);
+        let names: Arc<[_]> = batch.members.iter().map(name).collect();
+        let batch = OwnedBatch::from(batch);
         let (reply, outcome) = oneshot::channel();
         let waiting = WaitingBatch {
-            batch: OwnedBatch::from(batch),
-            names: names.collect(),
+            batch: batch.clone(),
+            names: Arc::clone(&names),
             reply,
         };
         self.queue.push(waiting, &self.settings)?;

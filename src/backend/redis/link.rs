@@ -19,6 +19,7 @@
 use std::{
     iter::{self, zip},
     mem,
+    sync::Arc,
     time::Duration,
 };
 
@@ -117,9 +118,10 @@ impl Link {
             attempt.failed();
             return Err(problem.into());
         }
+        let call = Arc::new(call);
         let (reply, answer) = oneshot::channel();
         let waiting = WaitingCall {
-            call: Box::new(call),
+            call: Arc::clone(&call),
             slot,
             asking,
             is_overtaken: false,

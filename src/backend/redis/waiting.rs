@@ -1,5 +1,7 @@
 //! Calls that wait for their answers, and the groups of calls that can share a command.
 
+use std::sync::Arc;
+
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
@@ -16,7 +18,8 @@ pub(super) const LARGE: usize = MOST_TOGETHER / 2;
 
 /// A call that waits for its answer.
 pub(super) struct WaitingCall {
-    pub(super) call: Box<Call>,
+    /// The caller shares it, and frees it. If the task of a link did, it would wait for the allocator at each call.
+    pub(super) call: Arc<Call>,
     pub(super) slot: u16,
     /// Whether the server is importing the slot.
     pub(super) asking: bool,
@@ -36,6 +39,7 @@ impl WaitingCall {
         } else {
             self.attempt.failed();
         }
+        drop(self.call);
         let _caller_has_left = self.reply.send(answer);
     }
 }
