@@ -10,7 +10,7 @@ use crate::{
 #[non_exhaustive]
 pub struct Outcome {
     /// In the order of the members.
-    pub answers: SmallVec<[Answer; 4]>,
+    pub answers: SmallVec<[Answer; 1]>,
     /// The source of the decision.
     pub source: Source,
     /// Whether the store may have charged the batch without the answers showing it.
