@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use redis::Cmd;
 use tollgate::{
     Limit, Limiter, Limits, RedisBackend, Transaction,
     backend::{DenyCache, FailurePolicy},
@@ -19,17 +20,16 @@ use crate::{
 /// Waits until a replica has what a master had at the time that is returned.
 pub(crate) fn replicated(master: &Server) -> Instant {
     let known = Instant::now();
-    let mut to = master.connect(PATIENCE).unwrap();
+    let mut to = master.connect().unwrap();
     // A key in one of the master's slots, or in any.
-    let key = |number: u32| format!("marker{number}");
     let written = (0..1000).any(|number| {
-        let reply = to.command(&["SET", &key(number), "", "PX", "1"]);
-        reply.unwrap().is_ok()
+        let set = ["SET", &format!("marker{number}"), "", "PX", "1"];
+        Cmd::new().arg(&set).exec(&mut to).is_ok()
     });
     assert!(written);
     eventually("a replica has it", || {
-        let reply = to.command(&["WAIT", "1", "500"]);
-        reply.unwrap().integer() >= 1
+        let wait = Cmd::new().arg(&["WAIT", "1", "500"]).query::<u32>(&mut to);
+        wait.unwrap() >= 1
     });
     known
 }
@@ -126,14 +126,11 @@ async fn masters_go_on_while_another_is_down_unless_slots_must_be_covered() {
         spent.unwrap().source()
     };
     cluster.lose(lost);
-    eventually("the slots are not covered", || {
-        let state = kept.command(&["CLUSTER", "INFO"]);
-        state.text().contains("cluster_state:fail")
-    });
+    eventually("the slots are not covered", || !kept.is_whole());
     assert_eq!(spend().await, Source::Local);
-    let set = ["CONFIG", "SET", "cluster-require-full-coverage", "no"];
-    let up = cluster.nodes().iter().filter(|node| node.is_up());
-    up.for_each(|node| node.command(&set).expect_success());
+    for node in cluster.nodes().iter().filter(|node| node.is_up()) {
+        node.configure("cluster-require-full-coverage", "no");
+    }
     let goes_on = async {
         while spend().await != Source::Store {
             tokio::time::sleep(Duration::from_millis(10)).await;

@@ -20,7 +20,7 @@ use tollgate::{
 use crate::{
     eventually::{PATIENCE, eventually, eventually_async},
     failover::replicated,
-    redis_support::{Cluster, Connection, Proxy, Sentinels, Server},
+    redis_support::{Cluster, Proxy, Sentinels, Server},
 };
 
 /// How many pieces of work run at once.
@@ -50,25 +50,26 @@ async fn enter(limit: &LimitHandle) -> Option<Permit> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "it is a process of the other tests"]
 async fn process_with_permits() {
-    let variable = |name| env::var(name).unwrap();
-    let limiter = limiter(
-        &variable("PERMITS_URL"),
-        variable("PERMITS_HOLD").parse().unwrap(),
-    )
-    .await;
-    match &*variable("PERMITS_DO") {
-        "crowd" => crowd(&limiter, &variable("PERMITS_COUNTER")).await,
+    let [does, url, hold] =
+        ["PERMITS_DO", "PERMITS_URL", "PERMITS_HOLD"].map(|name| env::var(name).unwrap());
+    let limiter = limiter(&url, hold.parse().unwrap()).await;
+    match &*does {
+        "crowd" => crowd(&limiter, &url).await,
         _ => holder(&limiter).await,
     }
 }
 
 /// Does work in many tasks, and counts beside the limiter what runs in all processes.
-async fn crowd(limiter: &Limiter, counter: &str) {
-    let counter = Connection::open(counter.parse().unwrap(), PATIENCE).unwrap();
+async fn crowd(limiter: &Limiter, url: &str) {
+    let counter = redis::Client::open(url).unwrap();
+    let counter = counter.get_connection().unwrap();
     let counter: &Mutex<_> = Box::leak(Box::new(Mutex::new(counter)));
     let count = |verb: &str, key: &str| {
-        let reply = counter.lock().unwrap().command(&[verb, key]);
-        reply.unwrap().integer()
+        let mut counter = counter.lock().unwrap();
+        redis::cmd(verb)
+            .arg(key)
+            .query::<u32>(&mut *counter)
+            .unwrap()
     };
     let mut tasks = JoinSet::new();
     for task in 0..TASKS {
@@ -81,7 +82,7 @@ async fn crowd(limiter: &Limiter, counter: &str) {
                 }
             };
             let running = count("INCR", "running");
-            assert!(running <= i64::from(AT_ONCE), "{running} run at once");
+            assert!(running <= AT_ONCE, "{running} run at once");
             tokio::time::sleep(Duration::from_millis(1)).await;
             count("DECR", "running");
             count("INCR", "done");
@@ -133,15 +134,12 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(does: &str, url: &str, hold: u64, counter: &str) -> Self {
+    fn start(does: &str, url: &str, hold: u64) -> Self {
         let mut child = Command::new(env::current_exe().unwrap())
             .args(["--exact", "permits::process_with_permits"])
             .args(["--ignored", "--nocapture"])
             .envs([("PERMITS_DO", does), ("PERMITS_URL", url)])
-            .envs([
-                ("PERMITS_HOLD", &*hold.to_string()),
-                ("PERMITS_COUNTER", counter),
-            ])
+            .env("PERMITS_HOLD", hold.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -157,7 +155,7 @@ impl Worker {
 
     /// Starts one that holds all permits.
     fn holding(url: &str, hold: u64) -> Self {
-        let mut worker = Self::start("hold", url, hold, "");
+        let mut worker = Self::start("hold", url, hold);
         worker.line("holds");
         worker
     }
@@ -212,19 +210,10 @@ impl Drop for Worker {
     }
 }
 
-/// The time of a server's clock, in microseconds.
-fn time_of(server: &Server) -> u64 {
-    let time = server.command(&["TIME"]);
-    let [seconds, us] = [0, 1].map(|place| time.array()[place].text().parse::<u64>().unwrap());
-    seconds * 1_000_000 + us
-}
-
 /// Waits until a server's clock has gone on by a hold, which is as slow as the machine is.
 fn wait_for_hold(server: &Server, hold: u64) {
-    let begun = time_of(server);
-    eventually("the hold is over", || {
-        time_of(server) >= begun + hold * 1_000_000
-    });
+    let end = server.time() + hold * 1_000_000;
+    eventually("the hold is over", || server.time() >= end);
 }
 
 /// Returns the number of permits that are left.
@@ -237,16 +226,14 @@ async fn left(limiter: &Limiter) -> u32 {
 #[test]
 fn two_processes_with_600_tasks_never_run_more_than_the_limit() {
     let server = Server::start();
-    let (url, counter) = (server.url(), server.addr().to_string());
-    let mut workers = [0; 2].map(|_| Worker::start("crowd", &url, LONG, &counter));
+    let mut workers = [0; 2].map(|_| Worker::start("crowd", &server.url(), LONG));
     for worker in &mut workers {
         let most: u32 = worker.line("most").parse().unwrap();
         assert!((1..=AT_ONCE).contains(&most), "{most}");
         assert!(worker.child.wait().unwrap().success());
     }
-    let done = server.command(&["GET", "done"]);
-    assert_eq!(done.text(), (2 * TASKS).to_string());
-    assert_eq!(server.command(&["GET", "running"]).text(), "0");
+    assert_eq!(server.query::<usize>(&["GET", "done"]), 2 * TASKS);
+    assert_eq!(server.query::<usize>(&["GET", "running"]), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

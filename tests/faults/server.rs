@@ -52,16 +52,12 @@ async fn hung_server_is_replaced_by_local_decisions() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn full_server_is_replaced_until_it_has_memory() {
     let server = Server::start_with(&["--maxmemory-policy", "noeviction"]);
-    let memory = |bytes| {
-        let set = ["CONFIG", "SET", "maxmemory", bytes];
-        server.command(&set).expect_success();
-    };
     let stack = Stack::connect(server.url()).await;
     let report = scenario(stack, away, async |load| {
         let full = Instant::now();
-        memory("1");
+        server.configure("maxmemory", "1");
         load.more_without_the_store(1000).await;
-        memory("0");
+        server.configure("maxmemory", "0");
         full
     })
     .await;
@@ -71,8 +67,7 @@ async fn full_server_is_replaced_until_it_has_memory() {
 
 /// Makes `replica` follow `master`, and waits until it has all its data.
 fn follow(replica: &Server, master: &Server) {
-    let follow = ["REPLICAOF", "127.0.0.1", &master.port().to_string()];
-    replica.command(&follow).expect_success();
+    replica.exec(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
     eventually("the replica is linked", || replica.follows(master));
 }
 
@@ -83,10 +78,10 @@ async fn demoted_master_is_replaced_until_it_is_one_again() {
     let stack = Stack::with_deadline(server.url(), PATIENCE).await;
     let report = scenario(stack, failed_over, async |load| {
         let known = replicated(&server);
-        other.command(&["REPLICAOF", "NO", "ONE"]).expect_success();
+        other.exec(&["REPLICAOF", "NO", "ONE"]);
         follow(&server, &other);
         load.more(500).await;
-        server.command(&["REPLICAOF", "NO", "ONE"]).expect_success();
+        server.exec(&["REPLICAOF", "NO", "ONE"]);
         known
     })
     .await;

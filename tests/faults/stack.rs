@@ -121,9 +121,10 @@ fn alive_tasks() -> usize {
 /// connection over which it has moved keys for ten more seconds.
 pub(crate) fn connections(server: &Server) -> usize {
     const OTHERS: [&str; 3] = [" name=sentinel", " cmd=client", " cmd=restore"];
-    let list = server.command(&["CLIENT", "LIST", "TYPE", "normal"]);
-    let lines = list.text().lines();
-    let ours = lines.filter(|line| !OTHERS.iter().any(|other| line.contains(other)));
+    let list: String = server.query(&["CLIENT", "LIST", "TYPE", "normal"]);
+    let ours = list
+        .lines()
+        .filter(|line| !OTHERS.iter().any(|other| line.contains(other)));
     ours.count()
 }
 
@@ -187,12 +188,6 @@ pub(crate) fn ahead(server: &Server, limit: &str, id: &str) -> u64 {
     let Some(key) = server.key_of(&format!("{limit}:{id}")) else {
         return 0;
     };
-    let value = server.command(&["GET", &key]);
-    if value.is_null() {
-        return 0;
-    }
-    let us: u64 = value.text().parse().unwrap();
-    let time = server.command(&["TIME"]);
-    let [secs, micros] = [0, 1].map(|part| time.array()[part].text().parse::<u64>().unwrap());
-    us.saturating_sub(secs * 1_000_000 + micros)
+    let full: Option<u64> = server.query(&["GET", &key]);
+    full.map_or(0, |full| full.saturating_sub(server.time()))
 }

@@ -12,7 +12,7 @@ use crate::{
     SERVER, TIMEOUT,
     eventually::{PATIENCE, eventually_async},
     load::{limits, reason},
-    redis_support::{Port, Reply, Sentinels, Server},
+    redis_support::{Port, Sentinels, Server, is_redis_6},
 };
 
 const AUTHORITY: &str = include_str!("../data/tls/ca.pem");
@@ -221,8 +221,7 @@ async fn unknown_service_of_sentinels_is_an_error_at_once() {
 async fn password_of_sentinels_is_another_one_than_that_of_the_servers() {
     let sentinels = Sentinels::start();
     for sentinel in sentinels.sentinels() {
-        let set = ["ACL", "SETUSER", "default", "resetpass", ">secret"];
-        sentinel.command(&set).expect_success();
+        sentinel.exec(&["ACL", "SETUSER", "default", "resetpass", ">secret"]);
     }
     let url = sentinels.url();
     let by_url = RedisBackend::builder(format!("{url}&sentinelPassword=secret"));
@@ -296,10 +295,10 @@ async fn address_that_a_certificate_does_not_have_is_an_error_with_a_remedy() {
         "127.0.0.1",
     ];
     let (server, port) = start_tls_with("named", "named", &options);
-    let slots = (0..1 << 14).map(|slot: u32| slot.to_string());
-    let add = ["CLUSTER", "ADDSLOTS"].map(str::to_owned).into_iter();
-    let add: Vec<_> = add.chain(slots).collect();
-    server.command(&add).expect_success();
+    let slots: Vec<_> = (0..1 << 14).map(|slot: u32| slot.to_string()).collect();
+    let slots = slots.iter().map(String::as_str);
+    let add: Vec<_> = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots).collect();
+    server.exec(&add);
     let connect = async |scheme: &str, host: &str| {
         let builder = RedisBackend::builder(format!("{scheme}://{host}:{}", port.number()));
         let backend = builder.root_certificates(NAMED).build().unwrap();
@@ -316,13 +315,10 @@ async fn address_that_a_certificate_does_not_have_is_an_error_with_a_remedy() {
             "{text}"
         );
     }
-    let settings = [
-        ("cluster-announce-hostname", "localhost"),
-        ("cluster-preferred-endpoint-type", "hostname"),
-    ];
-    let set = settings.map(|(name, value)| server.command(&["CONFIG", "SET", name, value]));
     // Redis 6.2 has no names.
-    if set.iter().all(Reply::is_ok) {
+    if !is_redis_6() {
+        server.configure("cluster-announce-hostname", "localhost");
+        server.configure("cluster-preferred-endpoint-type", "hostname");
         connect("rediss-cluster", "localhost").await.unwrap();
     }
 }

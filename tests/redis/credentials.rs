@@ -20,12 +20,10 @@ use crate::{
 
 /// Gives the user another password, and ends all connections.
 fn set_password(server: &Server, password: &str) {
-    let rights = ["~*", "+@all", "on", "resetpass"];
-    let set = ["ACL", "SETUSER", "tollgate"];
     let password = format!(">{password}");
-    let set = [&set[..], &rights, &[&*password]].concat();
-    server.command(&set).expect_success();
-    server.command(&["CLIENT", "KILL", "USER", "tollgate"]);
+    let rights = ["~*", "+@all", "on", "resetpass", &password];
+    server.exec(&[&["ACL", "SETUSER", "tollgate"], &rights[..]].concat());
+    server.exec(&["CLIENT", "KILL", "USER", "tollgate"]);
 }
 
 /// A password that a function returns.

@@ -49,8 +49,7 @@ async fn first_decision_after_an_idle_failover_is_right() {
     // It does not know the replica yet.
     let limiter = patient_limiter(format!("redis-cluster://{}", other.addr())).await;
     let ids = ids_of(&cluster, old, "quiet");
-    let reset = ["CONFIG", "RESETSTAT"];
-    cluster.replica_of(old).command(&reset).expect_success();
+    cluster.replica_of(old).exec(&["CONFIG", "RESETSTAT"]);
     let new = cluster.fail_over(old);
     eventually("the new master is connected", || {
         !new.info("cmdstat_evalsha").is_empty()
@@ -65,8 +64,7 @@ async fn server_that_announces_no_host_is_asked_where_it_was_reached() {
     let cluster = FAILING.lock().await;
     let announce = |endpoint| {
         for node in cluster.nodes() {
-            let set = ["CONFIG", "SET", "cluster-preferred-endpoint-type", endpoint];
-            node.command(&set).expect_success();
+            node.configure("cluster-preferred-endpoint-type", endpoint);
         }
     };
     for endpoint in ["hostname", "unknown-endpoint"] {
@@ -95,10 +93,8 @@ async fn slot_is_found_on_a_master_that_had_none() {
     let limiter = patient_limiter(cluster.url()).await;
     let masters = cluster.masters();
     let (from, new) = (masters[2], cluster.replica_of(masters[2]));
-    let [port, bus] = [from.port(), from.bus()].map(|port| port.to_string());
-    new.command(&["CLUSTER", "RESET"]).expect_success();
-    new.command(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus])
-        .expect_success();
+    new.exec(&["CLUSTER", "RESET"]);
+    new.meet(from);
     cluster.wait_until_settled();
     let id = ids_of(&cluster, from, "moved").remove(0);
     let slot = cluster.slot_of_client(&id);
@@ -111,8 +107,7 @@ async fn slot_is_found_on_a_master_that_had_none() {
     assert_eq!(tally.errors(), [].into());
     assert_eq!(tally.admitted.lock().unwrap().get(&id), Some(&BURST));
     cluster.migrate(slot, from);
-    new.command(&["CLUSTER", "REPLICATE", from.id()])
-        .expect_success();
+    new.exec(&["CLUSTER", "REPLICATE", from.id()]);
     cluster.wait_until_settled();
 }
 

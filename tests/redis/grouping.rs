@@ -50,7 +50,7 @@ async fn start() -> (Server, Limiter) {
         .spend(&Transaction::new("five", "warm"))
         .await
         .unwrap();
-    server.command(&["CONFIG", "RESETSTAT"]).expect_success();
+    server.exec(&["CONFIG", "RESETSTAT"]);
     (server, limiter)
 }
 
@@ -267,12 +267,7 @@ async fn server_that_takes_no_writes_still_denies_whoever_has_nothing_left() {
         let (server, limiter) = start().await;
         let all = Transaction::new("five", "spent").cost(5);
         assert!(limiter.spend(&all).await.unwrap().allowed());
-        let set = |limit| {
-            server
-                .command(&["CONFIG", "SET", "maxmemory", limit])
-                .expect_success();
-        };
-        set("1");
+        server.configure("maxmemory", "1");
         let mut waves = vec![
             spend(&limiter, "spent"),
             spend(&limiter, "a"),
@@ -291,7 +286,7 @@ async fn server_that_takes_no_writes_still_denies_whoever_has_nothing_left() {
         let answers = join_all(waves).await;
         let expected = ["denied", "full", "denied", "full", "full", "denied", "full"];
         assert_eq!(fates(&answers), expected[..answers.len()]);
-        set("0");
+        server.configure("maxmemory", "0");
         assert!(!is_charged(&server, "a") && !is_charged(&server, "b"));
     }
 }
@@ -314,8 +309,8 @@ fn fates(answers: &[Result<BatchDecision, LimiterError>]) -> Vec<&'static str> {
 async fn calls_are_sent_with_their_script_if_that_is_not_loaded() {
     let (server, limiter) = start().await;
     for batches in [false, true] {
-        server.command(&["SCRIPT", "FLUSH"]).expect_success();
-        server.command(&["CONFIG", "RESETSTAT"]).expect_success();
+        server.exec(&["SCRIPT", "FLUSH"]);
+        server.exec(&["CONFIG", "RESETSTAT"]);
         let mut waves: Vec<_> = (0..9).map(|_| spend(&limiter, "hot")).collect();
         if batches {
             waves.push(pair(&limiter, ["a", "b"]));

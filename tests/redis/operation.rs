@@ -76,8 +76,8 @@ async fn buckets_take_the_memory_that_the_page_states() {
         };
         let spend = Transaction::new(limit, id).cost(cost);
         assert!(limiter.spend(&spend).await.unwrap().allowed());
-        let measured = server.command(&["MEMORY", "USAGE", key]).integer();
-        expect_about(key, measured.unsigned_abs(), usage);
+        let measured: u64 = server.query(&["MEMORY", "USAGE", key]);
+        expect_about(key, measured, usage);
         assert!(usage < all, "{key}: the tables take something");
     }
 }
@@ -97,22 +97,14 @@ async fn tables_take_the_memory_that_the_page_states() {
     let limiter = limiter(&server).await;
     limiter.spend(&request()).await.unwrap();
     let (key, _, all) = told()[0];
-    let copy = |many: u32| {
-        let eval = ["EVAL", COPIES, "1", key, &many.to_string()];
-        assert!(server.command(&eval).is_null());
-    };
+    let copy = |many: u32| server.exec(&["EVAL", COPIES, "1", key, &many.to_string()]);
     copy(1);
     let used = || server.info("used_memory").parse::<u64>().unwrap();
     let before = used();
     copy(MANY);
     // The one that was spent from, and its copies.
-    assert_eq!(server.command(&["DBSIZE"]).integer(), i64::from(MANY) + 1);
+    assert_eq!(server.query::<u32>(&["DBSIZE"]), MANY + 1);
     expect_about(key, (used() - before) / u64::from(MANY), all);
-}
-
-fn set(server: &Server, option: &str, value: &str) {
-    let set = ["CONFIG", "SET", option, value];
-    server.command(&set).expect_success();
 }
 
 #[tokio::test]
@@ -122,8 +114,8 @@ async fn buckets_that_are_full_soonest_go_first() {
     // Full in twenty hours; the others in one.
     assert!(limiter.spend(&request().cost(20)).await.unwrap().allowed());
     let used: u64 = server.info("used_memory").parse().unwrap();
-    set(&server, "maxmemory-policy", "volatile-ttl");
-    set(&server, "maxmemory", &(used + 400_000).to_string());
+    server.configure("maxmemory-policy", "volatile-ttl");
+    server.configure("maxmemory", &(used + 400_000).to_string());
     for n in 0..4_000 {
         let id = format!("10.2.{}.{}", n / 256, n % 256);
         let spend = Transaction::new("requests", &id);
@@ -139,7 +131,7 @@ async fn remaining_after_restart(options: &[&str], between: &str) -> Option<u32>
     let five = request().cost(5);
     let before = limiter(&server).await;
     before.spend(&five).await.unwrap();
-    server.command(&[between]).expect_success();
+    server.exec(&[between]);
     before.spend(&five).await.unwrap();
     server.restart();
     let after = limiter(&server).await;

@@ -168,9 +168,7 @@ async fn scripts_with_keys_are_all_that_deciding_needs() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn process_without_the_servers_clock_does_not_ask_for_it() {
     let server = Server::start();
-    server
-        .command(&["ACL", "SETUSER", "default", "-time"])
-        .expect_success();
+    server.exec(&["ACL", "SETUSER", "default", "-time"]);
     let limiter = connected(&server.url()).await.unwrap();
     let one = Transaction::new("one", "id");
     let error = reason(&limiter.spend(&one).await.unwrap_err());

@@ -78,14 +78,8 @@ async fn cluster_is_not_one_server() {
 async fn full_server_refuses_and_charges_nothing() {
     let server = Server::start();
     let limiter = patient_limiter(server.url()).await;
-    server
-        .command(&["SET", "other", &"x".repeat(1 << 20)])
-        .expect_success();
-    let set = |limit| {
-        let set = ["CONFIG", "SET", "maxmemory", limit];
-        server.command(&set).expect_success();
-    };
-    set("1mb");
+    server.exec(&["SET", "other", &"x".repeat(1 << 20)]);
+    server.configure("maxmemory", "1mb");
     let error = error_of(&limiter, &one()).await;
     assert!(
         matches!(&error, RedisError::Refused(text) if text.starts_with("OOM")),
@@ -94,15 +88,15 @@ async fn full_server_refuses_and_charges_nothing() {
     let batch = [one(), Transaction::new("one", "other")];
     let error = reason(&limiter.spend_batch(&batch).await.unwrap_err());
     assert!(error.to_string().contains("raise `maxmemory`"), "{error}");
-    set("0");
-    assert_eq!(server.command(&["DBSIZE"]).integer(), 1);
+    server.configure("maxmemory", "0");
+    assert_eq!(server.keys(), ["other"]);
     assert!(limiter.spend(&one()).await.unwrap().allowed());
 }
 
 /// Returns the error for a server that accepts no writes, with its remedy.
 async fn refusal_of(limiter: &Limiter, server: &Server) -> String {
     let error = reason(&limiter.spend(&one()).await.unwrap_err());
-    assert_eq!(server.command(&["DBSIZE"]).integer(), 0);
+    assert!(server.keys().is_empty());
     assert!(!error.is_permanent(), "{error}");
     error.to_string()
 }
@@ -127,9 +121,8 @@ async fn server_that_cannot_save_is_an_error_with_a_remedy() {
     // A snapshot cannot take the place of a directory.
     let home = server.unix_path().parent().unwrap().to_owned();
     std::fs::create_dir(home.join("dump.rdb")).unwrap();
-    let set = ["CONFIG", "SET", "save", "3600 1000"];
-    server.command(&set).expect_success();
-    server.command(&["BGSAVE"]).expect_success();
+    server.configure("save", "3600 1000");
+    server.exec(&["BGSAVE"]);
     eventually("the snapshot has failed", || {
         server.info("rdb_last_bgsave_status") == "err"
     });

@@ -8,19 +8,16 @@ use std::{
     sync::LazyLock,
 };
 
-use crate::{
-    eventually::{PATIENCE, eventually},
-    redis_support::{Connection, Server},
-};
+use crate::{eventually::eventually, redis_support::Server};
 
 #[test]
 fn server_ends_with_its_value_and_leaves_nothing() {
     let server = Server::start();
-    let mut connection = server.connect(PATIENCE).unwrap();
+    let mut connection = server.connect().unwrap();
     let home = server.unix_path().parent().unwrap().to_owned();
     assert!(home.exists());
     drop(server);
-    assert!(connection.command(&["PING"]).is_err());
+    assert!(redis::cmd("PING").exec(&mut connection).is_err());
     assert!(!home.exists());
 }
 
@@ -41,11 +38,13 @@ fn server_ends_with_a_killed_test() {
     let lines = BufReader::new(test.stdout.take().unwrap()).lines();
     let mut paths = lines.filter_map(|line| line.unwrap().strip_prefix("at ").map(PathBuf::from));
     let socket = paths.next().unwrap();
-    let mut connection = Connection::open_unix(&socket, PATIENCE).unwrap();
+    let url = format!("redis+unix://{}", socket.display());
+    let client = redis::Client::open(url).unwrap();
+    let mut connection = client.get_connection().unwrap();
     test.kill().unwrap();
     test.wait().unwrap();
     eventually("the server has ended", || {
-        connection.command(&["PING"]).is_err() && !socket.parent().unwrap().exists()
+        redis::cmd("PING").exec(&mut connection).is_err() && !socket.parent().unwrap().exists()
     });
 }
 

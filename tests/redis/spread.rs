@@ -120,8 +120,7 @@ async fn nothing_was_charged_only_if_all_charges_were_given_back() {
     let limiter = Limiter::new(limits, connect(cluster.url()).await);
     let [a, b] = pair_on(&cluster, "refused");
     let full = cluster.owner(cluster.slot_of_client(&b));
-    full.command(&["CONFIG", "SET", "maxmemory", "1"])
-        .expect_success();
+    full.configure("maxmemory", "1");
     for limit in ["one", "window", "quota", "tiers"] {
         for mode in [CheckAndSpend, SpendOnly, Debit] {
             let of_a = Transaction::new(limit, &a);
@@ -151,8 +150,7 @@ async fn refund_that_only_one_slot_makes_may_have_been_made() {
         .unwrap();
     let both = [one(&a).cost(5), one(&b).cost(5)];
     let full = cluster.owner(cluster.slot_of_client(&b));
-    full.command(&["CONFIG", "SET", "maxmemory", "1"])
-        .expect_success();
+    full.configure("maxmemory", "1");
     let error = limiter.refund_batch(&both).await.unwrap_err();
     let is_unknown = matches!(error, LimiterError::Backend(BackendError::Unavailable(_)));
     assert!(is_unknown, "{error:?}");

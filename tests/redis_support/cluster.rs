@@ -1,26 +1,22 @@
 //! A cluster of three masters, each with a replica.
 
-use std::{
-    ops::{Deref, RangeInclusive},
-    thread,
-};
+use std::ops::{Deref, RangeInclusive};
 
 use super::{
     eventually::eventually,
     process::Port,
-    resp::Reply,
-    server::{Launch, Server, is_redis_6, options},
+    server::{Server, is_redis_6, together},
 };
 
 const MASTERS: usize = 3;
 const SLOTS: u16 = 16_384;
 
 /// The time without a message after which a node counts as failed, in milliseconds: while a node is being replaced, and otherwise.
-const HASTY: u32 = 1000;
-const CALM: u32 = 120_000;
+const HASTY: &str = "1000";
+const CALM: &str = "120000";
 
-/// The number of keys that one command moves.
-const BATCH: &str = "100";
+/// More keys than any slot has.
+const ALL_KEYS: &str = "1000000";
 
 /// Six servers, killed when dropped.
 #[derive(Debug)]
@@ -32,13 +28,8 @@ impl Cluster {
     /// Starts the cluster and waits until each node finds it whole and each replica is linked. It takes more than two seconds,
     /// during which Redis does not let a new master serve.
     pub(crate) fn start() -> Self {
-        let nodes = thread::scope(|scope| {
-            let starts = [(); 2 * MASTERS].map(|()| scope.spawn(Node::start));
-            starts.map(|start| start.join().expect("a node starts"))
-        });
-        let cluster = Self {
-            nodes: nodes.into(),
-        };
+        let nodes = together(2 * MASTERS, Node::start);
+        let cluster = Self { nodes };
         cluster.introduce();
         cluster.assign();
         cluster.wait_until_settled();
@@ -51,7 +42,7 @@ impl Cluster {
     fn introduce(&self) {
         for (index, node) in self.nodes.iter().enumerate() {
             // The epochs are distinct, so that there are no conflicts between nodes to resolve.
-            node.expect(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
+            node.exec(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
         }
         let mut looks = 0;
         eventually("all nodes know each other", || {
@@ -66,8 +57,7 @@ impl Cluster {
     fn meet(&self) {
         for (index, node) in self.nodes.iter().enumerate() {
             for other in &self.nodes[..index] {
-                let (port, bus) = (other.port().to_string(), other.bus.to_string());
-                node.expect(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
+                node.meet(other);
             }
         }
     }
@@ -81,8 +71,8 @@ impl Cluster {
             let slots: Vec<_> = slots.skip(index * share).take(share).collect();
             let add = ["CLUSTER", "ADDSLOTS"].into_iter();
             let add: Vec<_> = add.chain(slots.iter().map(String::as_str)).collect();
-            master.expect(&add);
-            replica.expect(&["CLUSTER", "REPLICATE", &master.id]);
+            master.exec(&add);
+            replica.exec(&["CLUSTER", "REPLICATE", &master.id]);
         }
     }
 
@@ -127,8 +117,7 @@ impl Cluster {
     /// The slot of a key.
     pub(crate) fn slot_of(&self, key: &str) -> u16 {
         let node = self.up().next().expect("a node is up");
-        let slot = node.command(&["CLUSTER", "KEYSLOT", key]).integer();
-        u16::try_from(slot).expect("a slot")
+        node.query(&["CLUSTER", "KEYSLOT", key])
     }
 
     /// Returns the master of a slot, on which all nodes agree.
@@ -157,35 +146,32 @@ impl Cluster {
     pub(crate) fn begin_migration(&self, slot: u16, to: &Node) {
         let from = self.owner(slot);
         let slot = slot.to_string();
-        to.expect(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from.id]);
-        from.expect(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to.id]);
+        to.exec(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from.id]);
+        from.exec(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to.id]);
     }
 
     /// Moves all keys of an open slot.
     pub(crate) fn move_keys(&self, slot: u16, to: &Node) {
         let from = self.owner(slot);
-        loop {
-            let reply = from.command(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), BATCH]);
-            let keys: Vec<_> = reply.array().iter().map(Reply::bytes).collect();
-            if keys.is_empty() {
-                return;
-            }
-            from.hand_over(&keys, to);
+        let keys: Vec<String> =
+            from.query(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), ALL_KEYS]);
+        for key in keys {
+            from.hand_over(&key, to);
         }
     }
 
     /// Moves one key of an open slot.
     pub(crate) fn move_key(&self, key: &str, to: &Node) {
         let from = self.owner(self.slot_of(key));
-        from.hand_over(&[key.as_bytes()], to);
+        from.hand_over(key, to);
     }
 
     /// Gives an open slot to its new owner, and waits until all nodes know it.
     pub(crate) fn finish_migration(&self, slot: u16, to: &Node) {
         let number = slot.to_string();
-        to.expect(&["CLUSTER", "SETSLOT", &number, "NODE", &to.id]);
+        to.exec(&["CLUSTER", "SETSLOT", &number, "NODE", &to.id]);
         for master in self.masters() {
-            master.expect(&["CLUSTER", "SETSLOT", &number, "NODE", &to.id]);
+            master.exec(&["CLUSTER", "SETSLOT", &number, "NODE", &to.id]);
         }
         self.wait_until_settled();
         assert_eq!(self.owner(slot).id, to.id);
@@ -231,17 +217,16 @@ impl Cluster {
         self.up().for_each(|node| node.hold_elections(false));
     }
 
-    fn set_timeout(&self, millis: u32) {
+    fn set_timeout(&self, millis: &str) {
         for node in self.up() {
-            let millis = millis.to_string();
-            node.expect(&["CONFIG", "SET", "cluster-node-timeout", &millis]);
+            node.configure("cluster-node-timeout", millis);
         }
     }
 
     /// Lets a master and its replica exchange their roles, as for maintenance, and returns the new master.
     pub(crate) fn switch_over(&self, master: &Node) -> &Node {
         let replica = self.replica_of(master);
-        replica.expect(&["CLUSTER", "FAILOVER"]);
+        replica.exec(&["CLUSTER", "FAILOVER"]);
         self.wait_until_replaced(master, replica);
         replica
     }
@@ -300,37 +285,35 @@ impl Cluster {
 #[derive(Debug)]
 pub(crate) struct Node {
     server: Server,
-    bus: u16,
+    /// The port for the other nodes, if it can be chosen: before Redis 7, it is 10,000 above that for clients.
+    bus: Option<Port>,
     id: String,
 }
 
 impl Node {
     fn start() -> Self {
-        let server = Server::start_as(|port| {
-            let own = format!(
-                "--cluster-enabled yes --cluster-announce-ip 127.0.0.1 \
-                 --cluster-node-timeout {HASTY} --cluster-replica-validity-factor 0 \
-                 --cluster-migration-barrier {MASTERS} --cluster-replica-no-failover yes"
-            );
-            let mut own: Vec<_> = own.split_whitespace().collect();
-            // Before Redis 7, the port for the other nodes cannot be chosen: it is 10,000 above that for clients.
-            let bus = (!is_redis_6()).then(Port::claim);
-            let number = bus.as_ref().map(|bus| bus.number().to_string());
-            if let Some(number) = &number {
-                own.extend(["--cluster-port", number]);
-            }
-            Launch {
-                args: options(port, &own),
-                file: None,
-                bus,
-            }
-        });
-        let id = server.command(&["CLUSTER", "MYID"]).text().to_owned();
-        let nodes = server.command(&["CLUSTER", "NODES"]);
-        // Its own address is `127.0.0.1:PORT@BUS`, and a name may follow.
-        let address = nodes.text().split(' ').nth(1).expect("an address");
-        let bus = address.split(['@', ',']).nth(1).expect("a port");
-        let bus = bus.parse().expect("a port");
+        let mut options = vec![
+            "--cluster-enabled",
+            "yes",
+            "--cluster-announce-ip",
+            "127.0.0.1",
+            "--cluster-node-timeout",
+            HASTY,
+            "--cluster-replica-validity-factor",
+            "0",
+            // More than there are, so that no replica changes its master.
+            "--cluster-migration-barrier",
+            "3",
+            "--cluster-replica-no-failover",
+            "yes",
+        ];
+        let bus = (!is_redis_6()).then(Port::claim);
+        let number = bus.as_ref().map(|bus| bus.number().to_string());
+        if let Some(number) = &number {
+            options.extend(["--cluster-port", number]);
+        }
+        let server = Server::start_with(&options);
+        let id = server.query(&["CLUSTER", "MYID"]);
         Self { server, bus, id }
     }
 
@@ -338,41 +321,33 @@ impl Node {
         &self.id
     }
 
-    /// The port for the other nodes.
-    pub(crate) fn bus(&self) -> u16 {
-        self.bus
+    /// Makes another node part of the cluster.
+    pub(crate) fn meet(&self, other: &Self) {
+        let port = other.port();
+        let bus = other.bus.as_ref().map_or(port + 10_000, Port::number);
+        let address = ["127.0.0.1", &port.to_string(), &bus.to_string()];
+        self.exec(&[&["CLUSTER", "MEET"], &address[..]].concat());
     }
 
     /// Sets whether it stays a replica even if its master fails.
     pub(crate) fn hold_elections(&self, hold: bool) {
         let hold = if hold { "yes" } else { "no" };
-        self.expect(&["CONFIG", "SET", "cluster-replica-no-failover", hold]);
+        self.configure("cluster-replica-no-failover", hold);
     }
 
-    fn is_master(&self) -> bool {
-        self.info("role") == "master"
-    }
-
-    fn is_whole(&self) -> bool {
-        let state = self.command(&["CLUSTER", "INFO"]);
-        state.text().contains("cluster_state:ok")
+    pub(crate) fn is_whole(&self) -> bool {
+        let state: String = self.query(&["CLUSTER", "INFO"]);
+        state.contains("cluster_state:ok")
     }
 
     fn view(&self) -> Vec<Seen> {
-        let nodes = self.command(&["CLUSTER", "NODES"]);
-        nodes.text().lines().map(Seen::parse).collect()
+        let nodes: String = self.query(&["CLUSTER", "NODES"]);
+        nodes.lines().map(Seen::parse).collect()
     }
 
-    fn hand_over(&self, keys: &[&[u8]], to: &Self) {
+    fn hand_over(&self, key: &str, to: &Self) {
         let port = to.port().to_string();
-        let migrate = ["MIGRATE", "127.0.0.1", &port, "", "0", "60000", "KEYS"];
-        let command = [&migrate.map(str::as_bytes), keys].concat();
-        self.command(&command).expect_success();
-    }
-
-    #[track_caller]
-    fn expect(&self, command: &[&str]) {
-        self.command(command).expect_success();
+        self.exec(&["MIGRATE", "127.0.0.1", &port, key, "0", "60000"]);
     }
 }
 

@@ -10,7 +10,6 @@
 mod cluster;
 mod process;
 mod proxy;
-mod resp;
 mod sentinel;
 mod server;
 
@@ -19,6 +18,5 @@ use super::eventually;
 pub(crate) use cluster::{Cluster, Node};
 pub(crate) use process::{Port, Process, new_home};
 pub(crate) use proxy::Proxy;
-pub(crate) use resp::{Connection, Reply};
 pub(crate) use sentinel::Sentinels;
-pub(crate) use server::Server;
+pub(crate) use server::{Server, is_redis_6};

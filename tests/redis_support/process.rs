@@ -1,7 +1,9 @@
 //! A process that ends with the test.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     io::{BufRead, BufReader, ErrorKind, Write},
     net::{Ipv4Addr, TcpListener, UdpSocket},
     path::{Path, PathBuf},
@@ -12,8 +14,8 @@ use std::{
     },
 };
 
-/// Runs a server by the commands on its lines of input, and answers each command with the server's process id. Its input ends when
-/// the test drops it or ends. Then it ends the server and removes its files. Processes that the server has started write to the
+/// Runs a server by the orders on its lines of input, and answers each order that is done. Its input ends when the test drops it or
+/// ends. Then it ends the server and removes its files. Processes that the server has started write to the
 /// same log, so the files are kept until the log has no more writers.
 const WATCHER: &str = r#"
 home=$1
@@ -28,15 +30,18 @@ cat output >>log &
 logger=$!
 exec 4>output
 pid=
+end() {
+    if [ "$pid" ]; then kill -s KILL "$pid"; wait "$pid"; pid=; fi
+}
 while read -r order; do
     case $order in
     START) "$server" "$@" >&4 2>&1 4>&- & pid=$! ;;
+    KILL) end ;;
     *) kill -s "$order" "$pid" ;;
     esac
-    echo "$pid"
-    if [ "$order" = KILL ]; then wait "$pid"; pid=; echo gone; fi
+    echo done
 done
-if [ "$pid" ]; then kill -s KILL "$pid"; wait "$pid"; fi
+end
 exec 4>&-
 wait "$logger"
 cd / && rm -rf "$home"
@@ -51,7 +56,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// Prepares the process of a program with a directory of its own, in which it will run.
-    pub(crate) fn new(home: PathBuf, program: &str, args: &[String]) -> Self {
+    pub(crate) fn new(home: PathBuf, program: &str, args: &[impl AsRef<OsStr>]) -> Self {
         let mut shell = Command::new("sh")
             .args(["-c", WATCHER, "watcher"])
             .arg(&home)
@@ -72,12 +77,11 @@ impl Process {
         Self { home, watcher }
     }
 
-    /// Starts the server and returns its process id.
-    pub(crate) fn start(&self) -> u32 {
-        self.order("START").parse().expect("a process id")
+    pub(crate) fn start(&self) {
+        self.order("START");
     }
 
-    /// Kills the server and waits for its end.
+    /// Kills the server, if it runs, and waits for its end.
     pub(crate) fn kill(&self) {
         self.order("KILL");
     }
@@ -99,15 +103,11 @@ impl Process {
         fs::read_to_string(self.home.join("log")).unwrap_or_default()
     }
 
-    fn order(&self, order: &str) -> String {
+    fn order(&self, order: &str) {
         let mut watcher = self.watcher.lock().expect("no order has failed");
         let input = watcher.shell.stdin.as_mut().expect("it is piped");
         writeln!(input, "{order}").expect("the watcher reads");
-        let pid = watcher.answer();
-        if order == "KILL" {
-            assert_eq!(watcher.answer(), "gone");
-        }
-        pid
+        assert_eq!(watcher.answer(), "done");
     }
 }
 

@@ -1,30 +1,38 @@
 //! A master and two replicas, watched by three sentinels.
 
-use std::{net::SocketAddr, thread};
+use std::collections::HashMap;
 
 use super::{
     eventually::eventually,
-    server::{Launch, Server, is_redis_6, options},
+    server::{Server, is_redis_6, together},
 };
 
 /// The name of the master, which sentinels call a service.
 const SERVICE: &str = "tollgate";
 
-/// The periods of sentinels, in milliseconds. The defaults are seconds. Once the master is down, sentinels ask the replicas every
+/// Sets the periods of a sentinel, in milliseconds. The defaults are seconds. Once the master is down, sentinels ask the replicas every
 /// second, whatever is set, and may only promote one that was asked within five `PING-PERIOD`s. After a pause of `TILT-TRIGGER`,
 /// sentinels do nothing for 30 s, because their clock may have stepped. Here, such a pause only means that the machine is busy.
-const PERIODS: [[&str; 2]; 6] = [
-    ["INFO-PERIOD", "100"],
-    ["PING-PERIOD", "300"],
-    ["ASK-PERIOD", "100"],
-    ["PUBLISH-PERIOD", "100"],
-    ["ELECTION-TIMEOUT", "1000"],
-    ["TILT-TRIGGER", "120000"],
+const PERIODS: [&str; 14] = [
+    "SENTINEL",
+    "DEBUG",
+    "INFO-PERIOD",
+    "100",
+    "PING-PERIOD",
+    "300",
+    "ASK-PERIOD",
+    "100",
+    "PUBLISH-PERIOD",
+    "100",
+    "ELECTION-TIMEOUT",
+    "1000",
+    "TILT-TRIGGER",
+    "120000",
 ];
 
 /// The time without an answer after which a master counts as failed, in milliseconds: while it is being replaced, and otherwise.
-const HASTY: u32 = 500;
-const CALM: u32 = 120_000;
+const HASTY: &str = "500";
+const CALM: &str = "120000";
 
 /// Three servers and three sentinels, killed when dropped.
 #[derive(Debug)]
@@ -36,13 +44,12 @@ pub(crate) struct Sentinels {
 impl Sentinels {
     /// Starts all, and waits until the sentinels know each other and the replicas.
     pub(crate) fn start() -> Self {
-        let servers = together(Server::start);
-        let master = servers[0].port();
+        let servers = together(3, Server::start);
+        let master = servers[0].port().to_string();
         for replica in &servers[1..] {
-            let follow = ["REPLICAOF", "127.0.0.1", &master.to_string()];
-            replica.command(&follow).expect_success();
+            replica.exec(&["REPLICAOF", "127.0.0.1", &master]);
         }
-        let sentinels = together(|| start_sentinel(master));
+        let sentinels = together(3, || start_sentinel(&master));
         let this = Self { servers, sentinels };
         this.wait_until_settled();
         this
@@ -59,22 +66,15 @@ impl Sentinels {
         format!("redis-sentinel://{first}?sentinelServiceName={SERVICE}{others}")
     }
 
-    /// The master and the replicas, whether up or down.
-    pub(crate) fn servers(&self) -> &[Server] {
-        &self.servers
-    }
-
     pub(crate) fn sentinels(&self) -> &[Server] {
         &self.sentinels
     }
 
     /// The master, according to a sentinel.
     pub(crate) fn master(&self) -> &Server {
-        let mut sentinels = self.sentinels.iter();
-        let sentinel = sentinels.find(|sentinel| sentinel.is_up());
-        let address = master_of(sentinel.expect("a sentinel is up"));
+        let port = master_of(&self.sentinels[0]);
         let mut servers = self.servers.iter();
-        let found = servers.find(|server| server.addr() == address);
+        let found = servers.find(|server| server.port() == port);
         found.expect("it is one of ours")
     }
 
@@ -94,133 +94,85 @@ impl Sentinels {
 
     /// Lets the sentinels replace a master that no longer answers, and returns the new one.
     pub(crate) fn replace(&self, old: &Server) -> &Server {
-        self.hasten();
+        self.set_patience(HASTY);
         eventually("the sentinels choose another master", || {
-            let mut sentinels = up(&self.sentinels);
-            sentinels.all(|sentinel| master_of(sentinel) != old.addr())
+            let mut sentinels = self.sentinels.iter();
+            sentinels.all(|sentinel| master_of(sentinel) != old.port())
         });
         // From here on, this master stays, however slow the machine is.
-        self.calm();
+        self.set_patience(CALM);
         self.wait_until_settled();
         self.master()
     }
 
-    /// From now on, a master that does not answer for half a second is replaced.
-    fn hasten(&self) {
-        self.set_patience(HASTY);
-    }
-
-    /// From now on, a master is only replaced on command, however slow the machine is.
-    fn calm(&self) {
-        self.set_patience(CALM);
-    }
-
-    fn set_patience(&self, millis: u32) {
-        let millis = millis.to_string();
-        let set = [
-            "SENTINEL",
-            "SET",
-            SERVICE,
-            "down-after-milliseconds",
-            &millis,
-        ];
-        for sentinel in up(&self.sentinels) {
-            sentinel.command(&set).expect_success();
+    fn set_patience(&self, millis: &str) {
+        for sentinel in &self.sentinels {
+            sentinel.exec(&[
+                "SENTINEL",
+                "SET",
+                SERVICE,
+                "down-after-milliseconds",
+                millis,
+            ]);
         }
     }
 
-    /// Starts a server again and waits until it follows the master.
-    pub(crate) fn restart(&self, server: &Server) {
-        server.restart();
-        self.wait_until_settled();
-    }
-
-    /// Waits until all sentinels that are up agree on the master, and all other servers that are up follow it.
+    /// Waits until all sentinels agree on the master, and all other servers that are up follow it.
     pub(crate) fn wait_until_settled(&self) {
         eventually("the sentinels agree", || {
             let master = self.master();
-            let mut sentinels = up(&self.sentinels);
+            let mut sentinels = self.sentinels.iter();
             let agree = sentinels.all(|sentinel| self.is_known_to(sentinel, master));
-            agree && up(&self.servers).all(|server| has_its_role(server, master))
+            agree && self.up().all(|server| has_its_role(server, master))
         });
     }
 
     /// Whether a sentinel sees the other sentinels, the master and all replicas that are up.
     fn is_known_to(&self, sentinel: &Server, master: &Server) -> bool {
-        let state = sentinel.command(&["SENTINEL", "MASTER", SERVICE]);
-        let fields: Vec<_> = state.array().iter().map(|field| field.text()).collect();
-        let (port, others) = (master.port().to_string(), self.sentinels.len() - 1);
-        let expected = [
-            ["flags", "master"],
-            ["port", &port],
-            ["num-other-sentinels", &others.to_string()],
-        ];
-        let (fields, _) = fields.as_chunks();
-        expected.iter().all(|field| fields.contains(field)) && self.replicas_known_to(sentinel)
+        let seen: HashMap<String, String> = sentinel.query(&["SENTINEL", "MASTER", SERVICE]);
+        let others = self.sentinels.len() - 1;
+        seen["flags"] == "master"
+            && seen["port"] == master.port().to_string()
+            && seen["num-other-sentinels"] == others.to_string()
+            && self.replicas_known_to(sentinel)
     }
 
     fn replicas_known_to(&self, sentinel: &Server) -> bool {
-        let replicas = sentinel.command(&["SENTINEL", "REPLICAS", SERVICE]);
-        let healthy = replicas.array().iter().filter(|replica| {
-            let fields: Vec<_> = replica.array().iter().map(|field| field.text()).collect();
-            let (fields, _) = fields.as_chunks();
-            fields.contains(&["flags", "slave"]) && fields.contains(&["master-link-status", "ok"])
-        });
-        healthy.count() + 1 == up(&self.servers).count()
+        let seen: Vec<HashMap<String, String>> = sentinel.query(&["SENTINEL", "REPLICAS", SERVICE]);
+        let healthy = seen
+            .iter()
+            .filter(|replica| replica["flags"] == "slave" && replica["master-link-status"] == "ok");
+        healthy.count() + 1 == self.up().count()
+    }
+
+    fn up(&self) -> impl Iterator<Item = &Server> {
+        self.servers.iter().filter(|server| server.is_up())
     }
 }
 
-fn up(servers: &[Server]) -> impl Iterator<Item = &Server> {
-    servers.iter().filter(|server| server.is_up())
-}
-
-/// Starts three servers at once.
-fn together(start: impl Fn() -> Server + Sync) -> Vec<Server> {
-    thread::scope(|scope| {
-        let starts = [(); 3].map(|()| scope.spawn(&start));
-        starts
-            .map(|start| start.join().expect("a server starts"))
-            .into()
-    })
-}
-
-fn start_sentinel(master: u16) -> Server {
-    let sentinel = Server::start_as(|port| {
-        let config = format!(
-            "sentinel monitor {SERVICE} 127.0.0.1 {master} 2\n\
-             sentinel down-after-milliseconds {SERVICE} {CALM}\n\
-             sentinel failover-timeout {SERVICE} 2000\n"
-        );
-        let mut args = options(port, &["--sentinel"]);
-        args.insert(0, "sentinel.conf".to_owned());
-        let file = Some(("sentinel.conf", config));
-        Launch {
-            args,
-            file,
-            bus: None,
-        }
-    });
-    let debug = ["SENTINEL", "DEBUG"].into_iter();
-    let command: Vec<_> = debug.chain(PERIODS.into_iter().flatten()).collect();
+fn start_sentinel(master: &str) -> Server {
+    let sentinel = Server::start_with(&["--sentinel"]);
+    sentinel.exec(&["SENTINEL", "MONITOR", SERVICE, "127.0.0.1", master, "2"]);
+    let set = ["SENTINEL", "SET", SERVICE];
+    sentinel.exec(&[&set[..], &["down-after-milliseconds", CALM]].concat());
+    sentinel.exec(&[&set[..], &["failover-timeout", "2000"]].concat());
     // Before Redis 7, there is no such command, and sentinels need some seconds more.
     if !is_redis_6() {
-        sentinel.command(&command).expect_success();
+        sentinel.exec(&PERIODS);
     }
     sentinel
 }
 
-fn master_of(sentinel: &Server) -> SocketAddr {
-    let address = sentinel.command(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE]);
-    let [host, port] = address.array() else {
-        panic!("no address: {address}");
-    };
-    let address = format!("{}:{}", host.text(), port.text());
-    address.parse().expect("an address")
+/// The port of the master.
+fn master_of(sentinel: &Server) -> u16 {
+    let (_, port): (String, u16) =
+        sentinel.query(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE]);
+    port
 }
 
 fn has_its_role(server: &Server, master: &Server) -> bool {
     if server.port() == master.port() {
-        server.info("role") == "master"
+        server.is_master()
     } else {
         server.follows(master)
     }

@@ -1,18 +1,25 @@
 //! One server.
 
 use std::{
-    fs, io,
-    net::{Ipv4Addr, SocketAddr, TcpStream},
+    fs,
+    net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     process::Command,
-    sync::{LazyLock, Mutex},
-    time::Duration,
+    sync::{
+        LazyLock,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    thread,
+};
+
+use redis::{
+    Client, Cmd, Connection, ConnectionAddr, FromRedisValue, InfoDict, IntoConnectionInfo,
+    RedisConnectionInfo, RedisResult,
 };
 
 use super::{
     eventually::{PATIENCE, eventually},
     process::{Port, Process, new_home},
-    resp::{Connection, Reply},
 };
 
 /// Options for servers without persistence, and with short timeouts.
@@ -34,6 +41,9 @@ const OPTIONS: [&str; 14] = [
     "no",
 ];
 
+/// The file of each server, which sentinels write.
+const CONFIG: &str = "redis.conf";
+
 /// The number of ports that are tried.
 const ATTEMPTS: usize = 10;
 
@@ -42,17 +52,8 @@ const ATTEMPTS: usize = 10;
 pub(crate) struct Server {
     process: Process,
     port: Port,
-    /// The port for the other nodes, if this is a node of a cluster.
-    _bus: Option<Port>,
     password: Option<String>,
-    state: Mutex<State>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum State {
-    Up(u32),
-    Paused(u32),
-    Down,
+    is_up: AtomicBool,
 }
 
 impl Server {
@@ -61,26 +62,12 @@ impl Server {
         Self::start_with(&[])
     }
 
-    /// Starts a server with more options, such as `["--requirepass", "secret"]`.
-    pub(crate) fn start_with(own: &[&str]) -> Self {
-        Self::start_as(|port| {
-            let args = options(port, own);
-            Launch {
-                args,
-                file: None,
-                bus: None,
-            }
-        })
-    }
-
-    /// Starts a server on a free port, with the options that `launch` returns for it. If another program takes the port first, it
-    /// tries another one.
-    pub(super) fn start_as(launch: impl Fn(u16) -> Launch) -> Self {
+    /// Starts a server with more options, such as `["--requirepass", "secret"]`. If another program takes its port first, it tries
+    /// another one.
+    pub(crate) fn start_with(options: &[&str]) -> Self {
         let mut logs = Vec::new();
         while logs.len() < ATTEMPTS {
-            let port = Port::claim();
-            let launch = launch(port.number());
-            let server = Self::prepare(port, launch);
+            let server = Self::prepare(options);
             if server.run() {
                 return server;
             }
@@ -89,19 +76,19 @@ impl Server {
         panic!("no server starts:\n{}", logs.join("\n"));
     }
 
-    fn prepare(port: Port, launch: Launch) -> Self {
+    fn prepare(own: &[&str]) -> Self {
         let home = new_home();
-        if let Some((name, text)) = &launch.file {
-            fs::write(home.join(name), text).expect("the directory is ours");
-        }
-        let mut pairs = launch.args.windows(2);
+        fs::write(home.join(CONFIG), "").expect("the directory is ours");
+        let port = Port::claim();
+        let number = port.number().to_string();
+        let args = [&[CONFIG, "--port", &number], &OPTIONS[..], own].concat();
+        let mut pairs = own.windows(2);
         let password = pairs.find(|pair| pair[0] == "--requirepass");
         Self {
-            process: Process::new(home, "redis-server", &launch.args),
+            process: Process::new(home, "redis-server", &args),
             port,
-            password: password.map(|pair| pair[1].clone()),
-            _bus: launch.bus,
-            state: Mutex::new(State::Down),
+            password: password.map(|pair| pair[1].to_owned()),
+            is_up: AtomicBool::new(false),
         }
     }
 
@@ -113,65 +100,91 @@ impl Server {
 
     /// Kills the server, as a crash would.
     pub(crate) fn kill(&self) {
-        if self.pid().is_some() {
-            self.process.kill();
-        }
-        self.set(State::Down);
+        self.process.kill();
+        self.is_up.store(false, SeqCst);
     }
 
     /// Stops the server: it keeps its connections, and answers nothing.
     pub(crate) fn pause(&self) {
-        let pid = self.pid().expect("the server runs");
         self.process.pause();
-        self.set(State::Paused(pid));
+        self.is_up.store(false, SeqCst);
     }
 
     /// Resumes a paused server.
     pub(crate) fn resume(&self) {
-        let pid = self.pid().expect("the server runs");
         self.process.resume();
-        self.set(State::Up(pid));
+        self.is_up.store(true, SeqCst);
     }
 
-    /// Sends a command over a connection of its own.
+    /// Opens a connection to its unix socket, which no other server uses.
+    pub(crate) fn connect(&self) -> RedisResult<Connection> {
+        let mut settings = RedisConnectionInfo::default();
+        if let Some(password) = &self.password {
+            settings = settings.set_password(password);
+        }
+        let address = ConnectionAddr::Unix(self.unix_path()).into_connection_info()?;
+        let client = Client::open(address.set_redis_settings(settings))?;
+        let connection = client.get_connection_with_timeout(PATIENCE)?;
+        connection.set_read_timeout(Some(PATIENCE))?;
+        Ok(connection)
+    }
+
+    /// Sends a command over a connection of its own, and returns the answer.
     #[track_caller]
-    pub(crate) fn command<A: AsRef<[u8]>>(&self, args: &[A]) -> Reply {
-        match self.connect(PATIENCE).and_then(|mut to| to.command(args)) {
-            Ok(reply) => reply,
+    pub(crate) fn query<T: FromRedisValue>(&self, command: &[&str]) -> T {
+        let connection = self.connect();
+        match connection.and_then(|mut to| Cmd::new().arg(command).query(&mut to)) {
+            Ok(answer) => answer,
             Err(error) => panic!("{error}; its log: {}", self.log()),
         }
     }
 
-    /// Opens a connection, on which no reply may take longer than `timeout`.
-    pub(crate) fn connect(&self, timeout: Duration) -> io::Result<Connection<TcpStream>> {
-        let mut connection = Connection::open(self.addr(), timeout)?;
-        if let Some(password) = &self.password {
-            connection.command(&["AUTH", password])?;
-        }
-        Ok(connection)
+    /// Sends a command that must succeed.
+    #[track_caller]
+    pub(crate) fn exec(&self, command: &[&str]) {
+        self.query::<()>(command);
+    }
+
+    /// Sets an option of a running server.
+    #[track_caller]
+    pub(crate) fn configure(&self, option: &str, value: &str) {
+        self.exec(&["CONFIG", "SET", option, value]);
+    }
+
+    /// All keys.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.query(&["KEYS", "*"])
     }
 
     /// The key of a bucket, such as `1:client`, whatever its tag is, if the bucket exists.
     pub(crate) fn key_of(&self, bucket: &str) -> Option<String> {
-        let found = self.command(&["KEYS", &format!("*}}:{bucket}")]);
-        found.array().first().map(|key| key.text().to_owned())
+        let found: Vec<_> = self.query(&["KEYS", &format!("*}}:{bucket}")]);
+        found.into_iter().next()
     }
 
     /// A field of `INFO`, which is empty if there is no such field.
     pub(crate) fn info(&self, field: &str) -> String {
-        let info = self.command(&["INFO", "everything"]);
-        let mut fields = info.text().lines().filter_map(|line| line.split_once(':'));
-        let found = fields.find(|(name, _)| *name == field);
-        found.map_or_else(String::new, |(_, value)| value.to_owned())
+        let info: InfoDict = self.query(&["INFO", "everything"]);
+        info.get(field).unwrap_or_default()
+    }
+
+    /// The time of its clock, in microseconds.
+    pub(crate) fn time(&self) -> u64 {
+        let (seconds, micros): (u64, u64) = self.query(&["TIME"]);
+        seconds * 1_000_000 + micros
     }
 
     /// Returns whether this is a replica of `master` that has all its data so far and is being sent more.
     pub(crate) fn follows(&self, master: &Self) -> bool {
-        let replication = master.command(&["INFO", "replication"]);
+        let replication: String = master.query(&["INFO", "replication"]);
         let online = format!("port={},state=online", self.port());
-        replication.text().contains(&online)
+        replication.contains(&online)
             && self.info("master_port") == master.port().to_string()
             && self.info("master_link_status") == "up"
+    }
+
+    pub(crate) fn is_master(&self) -> bool {
+        self.info("role") == "master"
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {
@@ -189,14 +202,6 @@ impl Server {
         format!("redis://{user}{}", self.addr())
     }
 
-    /// `redis+unix:///PATH`, with the password if there is one.
-    pub(crate) fn unix_url(&self) -> String {
-        let password = self.password.as_ref();
-        // A URL with a password needs a host, which is ignored.
-        let user = password.map_or_else(String::new, |password| format!(":{password}@unix"));
-        format!("redis+unix://{user}{}", self.unix_path().display())
-    }
-
     pub(crate) fn unix_path(&self) -> PathBuf {
         self.process.home().join("socket")
     }
@@ -206,54 +211,31 @@ impl Server {
         self.process.log()
     }
 
-    /// The process id, unless the server is down.
-    pub(crate) fn pid(&self) -> Option<u32> {
-        match self.state() {
-            State::Up(pid) | State::Paused(pid) => Some(pid),
-            State::Down => None,
-        }
-    }
-
     /// Whether it has been neither killed nor paused.
     pub(crate) fn is_up(&self) -> bool {
-        matches!(self.state(), State::Up(_))
+        self.is_up.load(SeqCst)
     }
 
     /// Starts the process and waits until it answers. Returns false if the port is taken.
     fn run(&self) -> bool {
         let logged = self.log().len();
-        let pid = self.process.start();
-        self.set(State::Up(pid));
+        self.process.start();
         let mut taken = false;
         eventually("the server answers", || {
             let log = self.log().split_off(logged);
+            assert!(!log.contains("FATAL CONFIG"), "no server comes up: {log}");
             taken = log.contains("Failed listening on port");
-            taken || log.contains("FATAL CONFIG") || self.answers()
+            taken || self.answers()
         });
-        let mistaken = self.log().contains("FATAL CONFIG");
-        assert!(!mistaken, "no server comes up: {}", self.log());
+        self.is_up.store(!taken, SeqCst);
         !taken
     }
 
-    /// Returns whether it answers on its unix socket, which no other server uses.
     fn answers(&self) -> bool {
-        let Ok(mut connection) = Connection::open_unix(&self.unix_path(), PATIENCE) else {
-            return false;
-        };
-        let Ok(reply) = connection.command(&["PING"]) else {
-            return false;
-        };
-        reply
-            .error()
-            .is_none_or(|error| error.starts_with("NOAUTH"))
-    }
-
-    fn state(&self) -> State {
-        *self.state.lock().expect("nothing panics with it")
-    }
-
-    fn set(&self, state: State) {
-        *self.state.lock().expect("nothing panics with it") = state;
+        let connection = self.connect();
+        connection
+            .and_then(|mut to| redis::cmd("PING").exec(&mut to))
+            .is_ok()
     }
 }
 
@@ -267,17 +249,13 @@ pub(crate) fn is_redis_6() -> bool {
     *IS_6
 }
 
-/// The options of a server: its arguments, a file that it needs, and a second port.
-#[derive(Debug)]
-pub(super) struct Launch {
-    pub(super) args: Vec<String>,
-    pub(super) file: Option<(&'static str, String)>,
-    pub(super) bus: Option<Port>,
-}
-
-/// The arguments that all servers have, and `own`.
-pub(super) fn options(port: u16, own: &[&str]) -> Vec<String> {
-    let port = ["--port", &port.to_string()];
-    let all = OPTIONS.iter().chain(&port).chain(own);
-    all.map(ToString::to_string).collect()
+/// Starts several servers at once.
+pub(super) fn together<T: Send>(count: usize, start: impl Fn() -> T + Sync) -> Vec<T> {
+    thread::scope(|scope| {
+        let starts: Vec<_> = (0..count).map(|_| scope.spawn(&start)).collect();
+        let starts = starts.into_iter();
+        starts
+            .map(|start| start.join().expect("a server starts"))
+            .collect()
+    })
 }
