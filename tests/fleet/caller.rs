@@ -15,7 +15,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tollgate::{
-    Decision, Limiter, RateLimitLayer, Transaction,
+    Limiter, RateLimitLayer, Transaction,
     decision::{BatchDecision, Source},
     limiter::LimiterError,
     transaction::{Mode, OnFailure, Receipt},
@@ -24,10 +24,10 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{
     network::Network,
-    plan::{Ask, Bucket, Call, Event, Plan, Work},
+    plan::{Bucket, Call, Event, Plan, Work},
     process::name,
     record::{Charge, Denial, Held, Record, Trial},
-    terms::{SECOND, Terms},
+    terms::{Kind, SECOND},
 };
 
 /// The deadline of a policy, in microseconds, and what the timers round up.
@@ -179,24 +179,20 @@ impl Caller {
             if call.is_check || !passes || ask.mode == Mode::CheckOnly {
                 continue;
             }
-            let charge = self.charge(ask, decision, (begun, ended));
+            let charge = Charge {
+                begun,
+                ended,
+                process: self.process,
+                source: decision.source(),
+                units: ask.cost,
+                is_debit: ask.mode == Mode::Debit,
+                refunded: None,
+            };
             let place = self.record().charged(bucket, charge);
             let receipt = decision.receipt();
             charges.extend(receipt.map(|receipt| (bucket.clone(), place, receipt)));
         }
         charges
-    }
-
-    fn charge(&self, ask: &Ask, decision: &Decision, (begun, ended): (u64, u64)) -> Charge {
-        Charge {
-            begun,
-            ended,
-            process: self.process,
-            source: decision.source(),
-            units: ask.cost,
-            is_debit: ask.mode == Mode::Debit,
-            refunded: None,
-        }
     }
 
     async fn refund(&self, bucket: &Bucket, place: usize, receipt: Receipt) {
@@ -276,10 +272,8 @@ impl Caller {
     /// Whether a permit outlives a short fault: its renewals are tried again in time.
     fn keeps(&self, bucket: &Bucket) -> bool {
         let terms = self.plan.setup.limits[bucket.0].terms;
-        let Terms::AtOnce { hold, .. } = terms else {
-            return false;
-        };
-        self.plan.setup.calm || hold >= 2_500_000
+        let is_long = matches!(terms.kind, Kind::AtOnce { hold } if hold >= 2_500_000);
+        self.plan.setup.calm || is_long
     }
 
     /// Work is only turned away if there can be as many others.
@@ -294,7 +288,7 @@ impl Caller {
         let entering = record.entering.iter().filter(|other| *other == bucket);
         let others = record.held(bucket) + entering.count() + left.count();
         drop(record);
-        if others < self.plan.setup.limits[bucket.0].terms.most() as usize {
+        if others < self.plan.setup.limits[bucket.0].terms.most as usize {
             self.problem(&format!(
                 "work of {bucket:?} is turned away with {others} others"
             ));
@@ -305,31 +299,32 @@ impl Caller {
     fn check_permits(&self, bucket: &Bucket) {
         let (setup, now) = (&self.plan.setup, self.now());
         let terms = setup.limits[bucket.0].terms;
-        let Terms::AtOnce { permits, hold } = terms else {
+        let Kind::AtOnce { hold } = terms.kind else {
             return;
         };
         if setup.on_failure == OnFailure::Allow {
             return;
         }
         let processes = u32::try_from(setup.processes).unwrap();
+        let share = terms.share(setup.processes).most;
         let record = self.record();
-        let mut most = permits;
+        let mut most = terms.most;
         if record.first_fault.is_some() && setup.on_failure == OnFailure::Local {
-            most += terms.share(processes).most() * processes;
+            most += share * processes;
         }
         // Whoever held a permit finds out when it is renewed.
         let is_recent = |at: u64| (at..at + hold).contains(&now);
         let losses = record.data_losses.iter().filter(|at| is_recent(**at));
         let was_set = self.network.clock.was_set(now.saturating_sub(hold), now);
-        most += permits * (u32::try_from(losses.count()).unwrap() + u32::from(was_set));
+        most += terms.most * (u32::try_from(losses.count()).unwrap() + u32::from(was_set));
         let restarts = record.restarts.iter().filter(|(at, _)| is_recent(*at));
-        most += terms.share(processes).most() * u32::try_from(restarts.count()).unwrap();
+        most += share * u32::try_from(restarts.count()).unwrap();
         // When the clocks of the processes are put forward, local permits expire.
         let mut events = self.plan.events.iter();
         let is_put_forward =
             |(at, event): &(u64, Event)| matches!(event, Event::Clock(_)) && is_recent(*at);
         if events.any(is_put_forward) {
-            most += terms.share(processes).most() * processes;
+            most += share * processes;
         }
         let held = record.held(bucket);
         drop(record);
@@ -373,7 +368,7 @@ impl Caller {
     pub(crate) async fn refunds(self, place: usize, group: u64) {
         let id = format!("refund{group}");
         let limit = self.limiter.limit(&name(place)).unwrap();
-        let limit = limit.cost(self.plan.setup.limits[place].terms.most());
+        let limit = limit.cost(self.plan.setup.limits[place].terms.most);
         let spent = limit.spend(&id).await.unwrap();
         let Some(receipt) = spent.receipt() else {
             return;

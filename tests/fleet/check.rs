@@ -9,7 +9,7 @@ use crate::{
     plan::Bucket,
     process::name,
     record::{Charge, Denial, Record},
-    terms::Terms,
+    terms::{Kind, Terms},
 };
 
 /// Checks a fleet after the last fault has ended.
@@ -56,10 +56,7 @@ fn bounds(fleet: &Fleet, record: &Record, bucket: &Bucket, charges: &[Charge]) -
         });
         let charges: Vec<_> = decided.collect();
         let most = |interval| {
-            let most = match process {
-                Some(process) => most_of_process(fleet, record, (bucket, process), interval),
-                None => most_of_store(fleet, record, bucket, interval),
-            };
+            let most = granted_at_most(fleet, record, (bucket, process), interval);
             let terms = fleet.setup().limits[bucket.0].terms;
             let back = refunds(terms, record, (bucket, &charges), interval);
             let tried = process.map_or_else(|| trials(terms, record, bucket, interval), |_| 0);
@@ -96,45 +93,43 @@ fn is_within((from, until): (u64, u64)) -> impl Fn(u64) -> bool {
     move |at| (from..=until).contains(&at)
 }
 
-/// The most that the store grants. Lost data and resets add the units charged before.
-fn most_of_store(fleet: &Fleet, record: &Record, bucket: &Bucket, interval: (u64, u64)) -> u64 {
-    let first = record.first[bucket];
-    let resets = record.resets.iter().filter(|(other, _)| other == bucket);
-    let resets: Vec<_> = resets.map(|(_, times)| *times).collect();
-    let fresh_starts = |(from, until): (u64, u64)| {
-        let losses = record.data_losses.iter().copied();
-        let losses = losses.filter(|at| is_within((from, until))(*at)).count();
-        let resets = resets
-            .iter()
-            .filter(|(begun, ended)| *begun <= until && *ended >= from);
-        (losses + resets.count()) as u64
+/// The most that the store grants, or a process without it. What makes a bucket empty adds the units granted before.
+fn granted_at_most(
+    fleet: &Fleet,
+    record: &Record,
+    (bucket, process): (&Bucket, Option<usize>),
+    interval: (u64, u64),
+) -> u64 {
+    let setup = fleet.setup();
+    let mut terms = setup.limits[bucket.0].terms;
+    let mut clock = &fleet.network.clock;
+    if process.is_some() {
+        terms = terms.share(setup.processes);
+        clock = &fleet.clock;
+    }
+    let fresh_starts = |interval| match process {
+        None => losses(record, bucket, interval),
+        Some(process) => {
+            let of_process = record.restarts.iter().filter(|(_, of)| *of == process);
+            of_process
+                .filter(|(at, _)| is_within(interval)(*at))
+                .count() as u64
+        }
     };
-    let all = fresh_starts((first, interval.1));
-    let span = fleet.network.clock.span(first, interval, all);
-    let terms = fleet.setup().limits[bucket.0].terms;
+    let first = record.first[bucket];
+    let span = clock.span(first, interval, fresh_starts((first, interval.1)));
     terms.within(&span) + fresh_starts(interval) * terms.at_an_instant()
 }
 
-/// The most that a process grants without the store. Each of its restarts adds the units granted before.
-fn most_of_process(
-    fleet: &Fleet,
-    record: &Record,
-    (bucket, process): (&Bucket, usize),
-    interval: (u64, u64),
-) -> u64 {
-    let first = record.first[bucket];
-    let restarts = |interval| {
-        let restarts = record
-            .restarts
-            .iter()
-            .filter(|(_, other)| *other == process);
-        restarts.filter(|(at, _)| is_within(interval)(*at)).count() as u64
-    };
-    let all = restarts((first, interval.1));
-    let span = fleet.clock.span(first, interval, all);
-    let processes = u32::try_from(fleet.setup().processes).unwrap();
-    let share = fleet.setup().limits[bucket.0].terms.share(processes);
-    share.within(&span) + restarts(interval) * share.at_an_instant()
+/// How often a bucket of the store can have become empty between two instants, because the store has lost it or it was reset.
+fn losses(record: &Record, bucket: &Bucket, (from, until): (u64, u64)) -> u64 {
+    let losses = record.data_losses.iter();
+    let losses = losses.filter(|at| is_within((from, until))(**at));
+    let resets = record
+        .resets
+        .iter()
+        .filter(|(other, (begun, ended))| other == bucket && *begun <= until && *ended >= from);
+    (losses.count() + resets.count()) as u64
 }
 
 /// What came back in an interval although it was charged before. That lets others pass if it is of a rate, because time gives
@@ -145,7 +140,7 @@ fn refunds(
     (bucket, charges): (&Bucket, &[&Charge]),
     (from, _): (u64, u64),
 ) -> u64 {
-    let was_lost = |charge: &Charge, until: u64| was_lost(record, bucket, (charge.begun, until));
+    let was_lost = |charge: &Charge, until| losses(record, bucket, (charge.begun, until)) > 0;
     let is_stale = |charge: &&Charge| charge.refunded.is_some_and(|at| was_lost(charge, at));
     // A refund of a lost charge gives back what belongs to another one, whose refund then does the same.
     let gives_back_others = charges.iter().any(is_stale);
@@ -165,18 +160,10 @@ fn trials(terms: Terms, record: &Record, bucket: &Bucket, (from, _): (u64, u64))
     let back = trials.filter(|trial| {
         let was_before = terms.is_rate() && trial.begun < from;
         let may_come_back = trial.until >= from;
-        may_come_back && (was_before || was_lost(record, bucket, (trial.begun, trial.until)))
+        let was_lost = losses(record, bucket, (trial.begun, trial.until)) > 0;
+        may_come_back && (was_before || was_lost)
     });
     back.map(|trial| u64::from(trial.units)).sum()
-}
-
-/// Whether a bucket can have become empty between two instants, because the store has lost it or it was reset.
-fn was_lost(record: &Record, bucket: &Bucket, (from, until): (u64, u64)) -> bool {
-    let mut losses = record.data_losses.iter();
-    let mut resets = record.resets.iter();
-    losses.any(|at| is_within((from, until))(*at))
-        || resets
-            .any(|(other, (begun, ended))| other == bucket && *begun <= until && *ended >= from)
 }
 
 /// Whether a client was denied although it had not used that much, while nothing failed.
@@ -198,21 +185,16 @@ fn is_wrong(fleet: &Fleet, record: &Record, denial: &Denial) -> bool {
         charges.map(|(.., units)| u64::from(*units)).sum::<u64>()
     };
     let (cost, all) = (u64::from(denial.cost), since(0));
-    match named.terms {
+    let most = u64::from(named.terms.most);
+    match named.terms.kind {
         // A part of the burst is elsewhere.
-        Terms::Rate { .. } if named.leased => false,
-        Terms::Rate {
-            burst,
-            count,
-            period,
-        } => !charges.iter().any(|(begun, ended, _)| {
+        Kind::Rate { .. } if named.leased => false,
+        Kind::Rate { count, period } => !charges.iter().any(|(begun, ended, _)| {
             let back = denial.begun.saturating_sub(*ended) * u64::from(count);
-            u64::from(burst) * period + back < (since(*begun) + cost) * period
+            most * period + back < (since(*begun) + cost) * period
         }),
-        Terms::Window { limit, span } => {
-            since(denial.begun.saturating_sub(span)) + cost <= limit.into()
-        }
-        other => all + cost <= other.most().into(),
+        Kind::Window { span } => since(denial.begun.saturating_sub(span)) + cost <= most,
+        _ => all + cost <= most,
     }
 }
 
@@ -274,7 +256,7 @@ async fn free_permits(fleet: &Fleet) {
             let bucket = Transaction::new(name.as_str(), id);
             let seen = fleet.processes[0].caller.limiter.peek(&bucket).await;
             let left = seen.ok().and_then(|seen| seen.remaining());
-            if left != Some(named.terms.most()) {
+            if left != Some(named.terms.most) {
                 let problem = format!("{left:?} permits of {name}, {id} are free at the end");
                 fleet.record().problem(problem);
             }
@@ -303,7 +285,7 @@ async fn returned_units(fleet: &Fleet) {
         if !named.leased {
             continue;
         }
-        let burst = named.terms.most();
+        let burst = named.terms.most;
         let part = (burst / 5).min((burst - 1) / (2 * processes));
         let used: u32 = charges.iter().map(|charge| charge.units).sum();
         let name = name(bucket.0);

@@ -98,43 +98,34 @@ fn fail(setup: &Setup, random: &mut Random, events: &mut Events) -> (u64, u64) {
     let lasts = random.within(20 * MILLI, most).min(setup.end - at);
     let process = random.index(setup.processes);
     let event = match random.below(13) {
-        0 | 1 => Event::Fault(Fault::Down {
-            lasts,
-            loses_data: random.one_in(3),
-        }),
-        2 => Event::Fault(Fault::Paused { lasts }),
-        3 => Event::Fault(Fault::Busy {
-            lasts,
-            each: random.within(2, 20) * MILLI,
-        }),
-        4 => Event::Fault(Fault::Slow {
-            lasts,
-            latency: (MILLI, random.within(10, 80) * MILLI),
-        }),
-        5 => Event::Fault(Fault::Cut {
-            lasts,
-            process: None,
-        }),
-        6 => Event::Fault(Fault::Cut {
-            lasts,
-            process: Some(process),
-        }),
-        7 | 8 => Event::Fault(Fault::Loses {
-            lasts,
-            nth: random.within(2, 5),
-            answers: random.one_in(2),
-        }),
+        0 | 1 => {
+            let loses_data = random.one_in(3);
+            Event::Fault(lasts, Fault::Down { loses_data })
+        }
+        2 => Event::Fault(lasts, Fault::Paused),
+        3 => Event::Fault(lasts, Fault::Busy(random.within(2, 20) * MILLI)),
+        4 => {
+            let latency = (MILLI, random.within(10, 80) * MILLI);
+            Event::Fault(lasts, Fault::Slow { latency })
+        }
+        5 => Event::Fault(lasts, Fault::Cut(None)),
+        6 => Event::Fault(lasts, Fault::Cut(Some(process))),
+        7 | 8 => {
+            let nth = random.within(2, 5);
+            let answers = random.one_in(2);
+            Event::Fault(lasts, Fault::Loses { nth, answers })
+        }
         9 => Event::Kill(process, lasts),
-        10 => Event::Fault(Fault::Repeats {
-            lasts,
-            nth: random.within(1, 3),
-            after: random.within(1, 2_000) * MILLI,
-        }),
-        11 => Event::Fault(Fault::Late {
-            lasts,
-            nth: random.within(2, 5),
-            after: random.within(1, 2_000) * MILLI,
-        }),
+        10 => {
+            let nth = random.within(1, 3);
+            let after = random.within(1, 2_000) * MILLI;
+            Event::Fault(lasts, Fault::Repeats { nth, after })
+        }
+        11 => {
+            let nth = random.within(2, 5);
+            let after = random.within(1, 2_000) * MILLI;
+            Event::Fault(lasts, Fault::Late { nth, after })
+        }
         _ => set_clock(random),
     };
     events.push((at, event));
@@ -146,8 +137,8 @@ fn set_clock(random: &mut Random) -> Event {
     let signed = i64::try_from(by).unwrap();
     match random.below(3) {
         0 => Event::Clock(by),
-        1 => Event::Fault(Fault::StoreClock(signed)),
-        _ => Event::Fault(Fault::StoreClock(-signed)),
+        1 => Event::Fault(0, Fault::StoreClock(signed)),
+        _ => Event::Fault(0, Fault::StoreClock(-signed)),
     }
 }
 
@@ -232,11 +223,12 @@ fn bucket(place: usize, random: &mut Random) -> Bucket {
 
 fn ask(setup: &Setup, bucket: Bucket, random: &mut Random) -> Ask {
     let terms = setup.limits[bucket.0].terms;
-    let most = terms.most().min(if setup.limits[bucket.0].leased {
+    let most = if setup.limits[bucket.0].leased {
         20
     } else {
         60
-    });
+    };
+    let most = most.min(terms.most);
     let mode = match random.below(12) {
         0 => Mode::CheckOnly,
         1 => Mode::SpendOnly,
@@ -294,13 +286,8 @@ fn others(setup: &Setup, random: &mut Random, events: &mut Events) {
             0 | 1 if terms.is_at_once() => Event::Clients(process, place),
             1 if !terms.is_at_once() => Event::Reset(process, bucket(place, random)),
             2 if !setup.calm && !terms.is_at_once() && random.one_in(8) => {
-                events.push((
-                    at,
-                    Event::Fault(Fault::Slow {
-                        lasts: 100 * MILLI,
-                        latency: (19 * MILLI, 21 * MILLI),
-                    }),
-                ));
+                let latency = (19 * MILLI, 21 * MILLI);
+                events.push((at, Event::Fault(100 * MILLI, Fault::Slow { latency })));
                 Event::Crowd(process, bucket(place, random))
             }
             // It gives back permits of work that goes on.

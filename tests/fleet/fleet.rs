@@ -64,7 +64,7 @@ impl Fleet {
         let network = Network::new(store_clock, plan.seed, setup);
         let (plan, network, record) = (Arc::new(plan.clone()), Arc::new(network), Arc::default());
         let processes = 0..plan.setup.processes;
-        let processes = processes.map(|place| Process::start(place, 0, &plan, &network, &record));
+        let processes = processes.map(|place| Process::start(place, &plan, &network, &record));
         Self {
             processes: processes.collect(),
             plan,
@@ -112,7 +112,7 @@ impl Fleet {
             Event::Call(process, call) => self.spawn(process, |caller| caller.call(call)),
             Event::Work(process, work) => self.spawn(process, |caller| caller.work(work)),
             Event::Clients(process, place) => {
-                for _ in 0..self.setup().limits[place].terms.most() {
+                for _ in 0..self.setup().limits[place].terms.most {
                     self.spawn(process, |caller| caller.visit(place, now));
                 }
             }
@@ -132,15 +132,12 @@ impl Fleet {
                 self.fault(now);
                 self.clock.step(i64::try_from(by).unwrap());
             }
-            Event::Fault(fault) => {
+            Event::Fault(lasts, fault) => {
                 self.fault(now);
-                if let Fault::Down {
-                    loses_data: true, ..
-                } = fault
-                {
+                if let Fault::Down { loses_data: true } = fault {
                     self.record().data_losses.push(now);
                 }
-                self.network.fail(fault);
+                self.network.fail(fault, lasts);
             }
         }
     }
@@ -168,21 +165,13 @@ impl Fleet {
         self.network.kill(process);
         self.starts.push((until, process));
         self.processes[process].abort();
-        let mut record = self.record();
-        let held = std::mem::take(&mut record.permits);
-        let (gone, held) = held
-            .into_iter()
-            .partition(|(_, held)| held.process == process);
-        record.permits = held;
-        drop(record);
-        drop::<std::collections::BTreeMap<_, _>>(gone);
+        let permits = &mut self.record().permits;
+        permits.retain(|_, held| held.process != process);
     }
 
     fn start(&mut self, process: usize) {
         let now = self.clock.world();
-        let life = self.network.life(process);
-        let (plan, network, record) = (&self.plan, &self.network, &self.record);
-        self.processes[process] = Process::start(process, life, plan, network, record);
+        self.processes[process] = Process::start(process, &self.plan, &self.network, &self.record);
         self.record().restarts.push((now, process));
     }
 

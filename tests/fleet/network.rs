@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    ops::Range,
     sync::{Arc, Mutex},
 };
 
@@ -37,7 +38,7 @@ pub(crate) struct Network {
 #[derive(Debug)]
 struct State {
     store: Arc<MemoryBackend>,
-    faults: Vec<(u64, Fault)>,
+    faults: Vec<(Range<u64>, Fault)>,
     /// The instant at which the last message arrives, by process, connection and direction.
     arrivals: HashMap<(usize, u64, bool), u64>,
     /// The instant at which a busy store is free again.
@@ -81,14 +82,14 @@ impl Network {
     }
 
     /// Begins a fault.
-    pub(crate) fn fail(&self, fault: Fault) {
+    pub(crate) fn fail(&self, fault: Fault, lasts: u64) {
         let (mut state, now) = (self.state.lock().unwrap(), self.clock.world());
         match fault {
-            Fault::Down { loses_data, .. } if loses_data => state.store = Arc::default(),
+            Fault::Down { loses_data: true } => state.store = Arc::default(),
             Fault::StoreClock(by) => self.clock.step(by),
             _ => {}
         }
-        state.faults.push((now, fault));
+        state.faults.push((now..now + lasts, fault));
     }
 
     /// Drops all messages from a process and to it until it starts again.
@@ -145,8 +146,8 @@ impl Network {
         let lane = (message.process, message.lane, is_answer);
         let mut random = Random(hashed((lane, now, self.seed)));
         let mut state = self.state.lock().unwrap();
-        let slow = state.during(now).find_map(|fault| match fault {
-            Fault::Slow { latency, .. } => Some(latency),
+        let slow = state.during(now).find_map(|(_, fault)| match fault {
+            Fault::Slow { latency } => Some(*latency),
             _ => None,
         });
         let (low, high) = slow.unwrap_or(self.latency);
@@ -161,12 +162,12 @@ impl Network {
     pub(crate) fn delays(&self, message: Message) -> (u64, Option<u64>) {
         let (state, now) = (self.state.lock().unwrap(), self.clock.world());
         let (mut late, mut again) = (0, None);
-        for fault in state.during(now) {
-            match fault {
-                Fault::Late { nth, after, .. } if (message.hash / 11).is_multiple_of(nth) => {
+        for (_, fault) in state.during(now) {
+            match *fault {
+                Fault::Late { nth, after } if (message.hash / 11).is_multiple_of(nth) => {
                     late = after;
                 }
-                Fault::Repeats { nth, after, .. } if (message.hash / 13).is_multiple_of(nth) => {
+                Fault::Repeats { nth, after } if (message.hash / 13).is_multiple_of(nth) => {
                     again = Some(after);
                 }
                 _ => {}
@@ -181,11 +182,9 @@ impl Network {
         let life = state.lives.get(&message.process).copied();
         let is_alive = life.unwrap_or_default() == message.life;
         !is_alive
-            || state.during(now).any(|fault| match fault {
-                Fault::Cut { process, .. } => {
-                    process.is_none_or(|process| process == message.process)
-                }
-                Fault::Loses { nth, answers, .. } => {
+            || state.during(now).any(|(_, fault)| match *fault {
+                Fault::Cut(process) => process.is_none_or(|process| process == message.process),
+                Fault::Loses { nth, answers } => {
                     answers == is_answer && (message.hash / 7).is_multiple_of(nth)
                 }
                 Fault::Down { .. } => is_answer,
@@ -196,16 +195,14 @@ impl Network {
     pub(crate) fn is_down(&self) -> bool {
         let (state, now) = (self.state.lock().unwrap(), self.clock.world());
         let mut faults = state.during(now);
-        faults.any(|fault| matches!(fault, Fault::Down { .. }))
+        faults.any(|(_, fault)| matches!(fault, Fault::Down { .. }))
     }
 
     /// Returns the instant at which the store reads a message that arrives now. If it is paused or busy, that is later.
     pub(crate) fn turn(&self) -> u64 {
         let (mut state, now) = (self.state.lock().unwrap(), self.clock.world());
-        let busy = state.faults.iter().find_map(|(at, fault)| match fault {
-            Fault::Busy { lasts, each } if (*at..at + lasts).contains(&now) => {
-                Some((*each, at + lasts))
-            }
+        let busy = state.during(now).find_map(|(time, fault)| match fault {
+            Fault::Busy(each) => Some((*each, time.end)),
             _ => None,
         });
         // The rest of the queue is processed at once when the store is as fast as usual again.
@@ -266,18 +263,14 @@ impl Network {
 
 impl State {
     fn paused_until(&self, now: u64) -> Option<u64> {
-        let ends = self.faults.iter().filter_map(|(at, fault)| match fault {
-            Fault::Paused { lasts } => Some((*at, at + lasts)),
-            _ => None,
-        });
-        let ends = ends.filter(|(at, end)| (*at..*end).contains(&now));
-        ends.map(|(_, end)| end).max()
+        let faults = self.during(now);
+        let pauses = faults.filter(|(_, fault)| *fault == Fault::Paused);
+        pauses.map(|(time, _)| time.end).max()
     }
 
     /// The faults at an instant.
-    fn during(&self, now: u64) -> impl Iterator<Item = Fault> {
+    fn during(&self, now: u64) -> impl Iterator<Item = &(Range<u64>, Fault)> {
         let faults = self.faults.iter();
-        let now_there = faults.filter(move |(at, fault)| (*at..at + fault.lasts()).contains(&now));
-        now_there.map(|(_, fault)| *fault)
+        faults.filter(move |(time, _)| time.contains(&now))
     }
 }

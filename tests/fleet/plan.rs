@@ -21,7 +21,11 @@ impl Plan {
     /// Returns whether a permit can be lost, or come back late, by what happens between two instants.
     pub(crate) fn disturbs_permits(&self, (from, until): (u64, u64)) -> bool {
         let faults = self.events.iter().filter_map(|(at, event)| match event {
-            Event::Fault(fault) => Some((*at, fault.lasts(), fault.is_short())),
+            Event::Fault(lasts, fault) => {
+                // Permits outlive a short fault: a renewal that follows comes before the hold is over.
+                let is_short = fault.keeps_data() && *lasts <= 500 * MILLI;
+                Some((*at, *lasts, is_short))
+            }
             Event::Kill(..) | Event::Clock(_) => Some((*at, 0, false)),
             _ => None,
         });
@@ -39,7 +43,7 @@ impl Plan {
         let overtakes = |event: &Event| {
             matches!(
                 event,
-                Event::Kill(..) | Event::Fault(Fault::Late { .. } | Fault::Repeats { .. })
+                Event::Kill(..) | Event::Fault(_, Fault::Late { .. } | Fault::Repeats { .. })
             )
         };
         self.setup.connections() > 1 || self.events.iter().any(|(_, event)| overtakes(event))
@@ -108,7 +112,8 @@ pub(crate) enum Event {
     Kill(usize, u64),
     /// The clocks of all processes are put forward.
     Clock(u64),
-    Fault(Fault),
+    /// A fault that lasts so long.
+    Fault(u64, Fault),
 }
 
 /// The place of a limit, and an id.
@@ -170,50 +175,30 @@ pub(crate) struct Work {
     pub(crate) releases: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fault {
     /// The store refuses connections, and has lost its data or not.
-    Down { lasts: u64, loses_data: bool },
+    Down { loses_data: bool },
     /// The store is paused, and answers all messages afterwards.
-    Paused { lasts: u64 },
+    Paused,
     /// The store needs this long for each decision.
-    Busy { lasts: u64, each: u64 },
+    Busy(u64),
     /// Messages travel for longer.
-    Slow { lasts: u64, latency: (u64, u64) },
+    Slow { latency: (u64, u64) },
     /// Nothing passes between the store and a process, or all of them.
-    Cut { lasts: u64, process: Option<usize> },
+    Cut(Option<usize>),
     /// Every nth answer is lost, or every nth request.
-    Loses { lasts: u64, nth: u64, answers: bool },
+    Loses { nth: u64, answers: bool },
     /// Every nth message about permits arrives for a second time, after this delay.
-    Repeats { lasts: u64, nth: u64, after: u64 },
+    Repeats { nth: u64, after: u64 },
     /// Every nth message about permits arrives after this delay, and others overtake it.
-    Late { lasts: u64, nth: u64, after: u64 },
+    Late { nth: u64, after: u64 },
     /// The store's clock is set.
     StoreClock(i64),
 }
 
 impl Fault {
-    /// Whether permits outlive it: a renewal that follows comes before the hold is over.
-    fn is_short(self) -> bool {
-        let keeps_data = match self {
-            Self::Down { loses_data, .. } => !loses_data,
-            Self::StoreClock(_) => false,
-            _ => true,
-        };
-        keeps_data && self.lasts() <= 500 * MILLI
-    }
-
-    pub(crate) fn lasts(self) -> u64 {
-        match self {
-            Self::Down { lasts, .. }
-            | Self::Paused { lasts }
-            | Self::Busy { lasts, .. }
-            | Self::Slow { lasts, .. }
-            | Self::Cut { lasts, .. }
-            | Self::Loses { lasts, .. }
-            | Self::Repeats { lasts, .. }
-            | Self::Late { lasts, .. } => lasts,
-            Self::StoreClock(_) => 0,
-        }
+    fn keeps_data(self) -> bool {
+        !matches!(self, Self::Down { loses_data: true } | Self::StoreClock(_))
     }
 }

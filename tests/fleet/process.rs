@@ -43,7 +43,6 @@ pub(crate) fn name(place: usize) -> String {
 impl Process {
     pub(crate) fn start(
         place: usize,
-        life: u32,
         plan: &Arc<Plan>,
         network: &Arc<Network>,
         record: &Arc<Mutex<Record>>,
@@ -51,7 +50,7 @@ impl Process {
         let link = Link {
             network: Arc::clone(network),
             process: place,
-            life,
+            life: network.life(place),
         };
         let limiter = Limiter::new(limits(&plan.setup), wrapped(&plan.setup, link));
         Self {
