@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use redis::Cmd;
 use tollgate::{
-    Limit, Limiter, Limits, RedisBackend, Transaction,
+    Limit, Limiter, Limits, Transaction,
     backend::{DenyCache, FailurePolicy},
     decision::Source,
 };
@@ -14,7 +14,7 @@ use crate::{
     load::scenario,
     redis_support::{Cluster, Sentinels, Server},
     report::failed_over,
-    stack::Stack,
+    stack::{Stack, connect},
 };
 
 /// Waits until a replica has what a master had at the time that is returned.
@@ -65,6 +65,20 @@ async fn failover_by_sentinels_loses_unreplicated_charges_only() {
     report.end([sentinels.master()]);
 }
 
+/// A limiter whose limit denies no client.
+async fn limiter(cluster: &Cluster, timeout: Duration) -> Limiter {
+    let backend = connect(&cluster.url(), timeout).await;
+    let policy = FailurePolicy::new(DenyCache::new(backend)).deadline(PATIENCE);
+    let limits = Limits::builder().limit("requests", Limit::per_day(1_000_000));
+    Limiter::new(limits.build().unwrap(), policy)
+}
+
+/// The source of a decision.
+async fn source(limiter: &Limiter, id: &str) -> Source {
+    let spent = limiter.spend(&Transaction::new("requests", id)).await;
+    spent.unwrap().source()
+}
+
 /// The id of a bucket that a master has.
 fn id_on(cluster: &Cluster, master: &Server) -> String {
     let mut ids = (0..).map(|number| format!("client{number}"));
@@ -76,20 +90,11 @@ fn id_on(cluster: &Cluster, master: &Server) -> String {
 async fn silent_master_affects_only_its_own_buckets() {
     let cluster = Cluster::start();
     // Decisions on the one that is silent wait as long.
-    let backend = RedisBackend::builder(cluster.url()).timeout(Duration::from_secs(5));
-    let backend = backend.build().unwrap();
-    backend.connected(PATIENCE).await.unwrap();
-    let policy = FailurePolicy::new(DenyCache::new(backend)).deadline(PATIENCE);
-    let limits = Limits::builder().limit("requests", Limit::per_day(1000));
-    let limiter = Limiter::new(limits.build().unwrap(), policy);
+    let limiter = limiter(&cluster, Duration::from_secs(5)).await;
     let masters = cluster.masters();
     let [lost, kept] = [0, 1].map(|place| id_on(&cluster, masters[place]));
-    let source = async |id: &str| {
-        let spent = limiter.spend(&Transaction::new("requests", id)).await;
-        spent.unwrap().source()
-    };
     for id in [&lost, &kept] {
-        assert_eq!(source(id).await, Source::Store);
+        assert_eq!(source(&limiter, id).await, Source::Store);
     }
     masters[0].pause();
     // Its failure counts against the one that is silent, and not against the one that has answered.
@@ -97,12 +102,12 @@ async fn silent_master_affects_only_its_own_buckets() {
     let decided = limiter.spend_batch(&both).await.unwrap();
     assert_eq!(decided.members()[1].source(), Source::Local);
     for _ in 0..50 {
-        assert_eq!(source(&lost).await, Source::Local);
-        assert_eq!(source(&kept).await, Source::Store);
+        assert_eq!(source(&limiter, &lost).await, Source::Local);
+        assert_eq!(source(&limiter, &kept).await, Source::Store);
     }
     masters[0].resume();
     eventually_async("the master decides again", async || {
-        source(&lost).await == Source::Store
+        source(&limiter, &lost).await == Source::Store
     })
     .await;
 }
@@ -111,32 +116,21 @@ async fn silent_master_affects_only_its_own_buckets() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn masters_go_on_while_another_is_down_unless_slots_must_be_covered() {
     let cluster = Cluster::start();
-    let backend = RedisBackend::builder(cluster.url()).timeout(PATIENCE);
-    let backend = backend.build().unwrap();
-    backend.connected(PATIENCE).await.unwrap();
-    let limits = Limits::builder().limit("requests", Limit::per_day(1_000_000));
-    let policy = FailurePolicy::new(backend).deadline(PATIENCE);
-    let limiter = Limiter::new(limits.build().unwrap(), policy);
+    let limiter = limiter(&cluster, PATIENCE).await;
     let [lost, kept, _] = cluster.masters()[..] else {
         panic!("there are three")
     };
     let id = id_on(&cluster, kept);
-    let spend = async || {
-        let spent = limiter.spend(&Transaction::new("requests", &id)).await;
-        spent.unwrap().source()
-    };
     cluster.lose(lost);
     eventually("the slots are not covered", || !kept.is_whole());
-    assert_eq!(spend().await, Source::Local);
+    assert_eq!(source(&limiter, &id).await, Source::Local);
     for node in cluster.nodes().iter().filter(|node| node.is_up()) {
         node.configure("cluster-require-full-coverage", "no");
     }
-    let goes_on = async {
-        while spend().await != Source::Store {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, goes_on).await.unwrap();
+    eventually_async("the other master goes on", async || {
+        source(&limiter, &id).await == Source::Store
+    })
+    .await;
 }
 
 /// Returns the figure that gauges show.
@@ -147,19 +141,10 @@ fn is_open(limiter: &Limiter) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn master_that_was_replaced_has_no_breaker() {
     let cluster = Cluster::start();
-    let backend = RedisBackend::builder(cluster.url()).timeout(PATIENCE);
-    let backend = backend.build().unwrap();
-    backend.connected(PATIENCE).await.unwrap();
-    let policy = FailurePolicy::new(DenyCache::new(backend)).deadline(PATIENCE);
-    let limits = Limits::builder().limit("requests", Limit::per_day(1_000_000));
-    let limiter = Limiter::new(limits.build().unwrap(), policy);
+    let limiter = limiter(&cluster, PATIENCE).await;
     let master = cluster.masters()[0];
     let id = id_on(&cluster, master);
-    let source = async || {
-        let spent = limiter.spend(&Transaction::new("requests", &id)).await;
-        spent.unwrap().source()
-    };
-    assert_eq!(source().await, Source::Store);
+    assert_eq!(source(&limiter, &id).await, Source::Store);
     assert!(!is_open(&limiter));
     // It is not replaced until its breaker is open.
     let (slot, replica) = (cluster.slot_of_client(&id), cluster.replica_of(master));
@@ -167,7 +152,7 @@ async fn master_that_was_replaced_has_no_breaker() {
     cluster.hasten(replica);
     master.kill();
     eventually_async("the breaker opens", async || {
-        assert_eq!(source().await, Source::Local);
+        assert_eq!(source(&limiter, &id).await, Source::Local);
         is_open(&limiter)
     })
     .await;
@@ -177,11 +162,11 @@ async fn master_that_was_replaced_has_no_breaker() {
     });
     // The decisions are the new master's, which has no breaker yet. That of the old one is never probed again.
     eventually_async("the new master decides", async || {
-        source().await == Source::Store && !is_open(&limiter)
+        source(&limiter, &id).await == Source::Store && !is_open(&limiter)
     })
     .await;
     for _ in 0..50 {
-        assert_eq!(source().await, Source::Store);
+        assert_eq!(source(&limiter, &id).await, Source::Store);
         assert!(!is_open(&limiter));
     }
 }

@@ -2,7 +2,7 @@
 
 use tokio::time::timeout;
 use tollgate::{
-    Decision, Limit, Limiter, Limits, RedisBackend, Transaction,
+    Decision, Limit, Limiter, Limits, Transaction,
     backend::{DenyCache, FailurePolicy, Lease},
     decision::Source,
     limit::LimitName,
@@ -13,27 +13,23 @@ use crate::{
     eventually::PATIENCE,
     failover::replicated,
     redis_support::{Sentinels, Server},
+    stack::connect,
 };
 
-/// Nothing comes back during a test.
+/// One comes back in an hour, and so none during a test.
 const BURST: u32 = 20_000;
 const PROCESSES: u32 = 4;
 /// The units that a process may hold: one hundredth.
 const HELD: u32 = BURST / 100;
 
-fn limits(limit: Limit) -> Limits {
-    let name = LimitName::from("hot").lease(1, 100);
-    Limits::builder().limit(name, limit).build().unwrap()
-}
-
 /// A process that refuses what the store cannot decide.
-async fn limiter(url: String, limit: Limit) -> Limiter {
-    let redis = RedisBackend::builder(url).timeout(PATIENCE);
-    let redis = redis.build().unwrap();
-    redis.connected(PATIENCE).await.unwrap();
+async fn limiter(url: &str) -> Limiter {
+    let redis = connect(url, PATIENCE).await;
     let policy = FailurePolicy::new(Lease::new(DenyCache::new(redis), PROCESSES));
     let policy = policy.deadline(PATIENCE).on_failure(OnFailure::Refuse);
-    Limiter::new(limits(limit), policy)
+    let name = LimitName::from("hot").lease(1, 100);
+    let limits = Limits::builder().limit(name, Limit::per_hour(1).burst(BURST));
+    Limiter::new(limits.build().unwrap(), policy)
 }
 
 /// Processes that spend in turn, so that nothing is on its way when a fault begins.
@@ -43,7 +39,7 @@ impl Fleet {
     async fn start(url: &str) -> Self {
         let mut all = Vec::new();
         for _ in 0..PROCESSES {
-            all.push(limiter(url.to_owned(), hourly(BURST)).await);
+            all.push(limiter(url).await);
         }
         Self(all)
     }
@@ -104,11 +100,6 @@ fn passed(round: &[Decision]) -> u32 {
 fn held(decision: &Decision) -> Option<u32> {
     let is_leased = decision.source() == Source::Lease;
     decision.remaining().filter(|_| is_leased)
-}
-
-/// One in an hour. Nothing comes back during a test.
-fn hourly(burst: u32) -> Limit {
-    Limit::per_hour(1).burst(burst)
 }
 
 /// The units that all processes together may hold.

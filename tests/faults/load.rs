@@ -1,28 +1,19 @@
 //! Load on a stack: tasks that spend until they are stopped, and the result of each call.
 
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
-    },
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use tokio::{task::JoinHandle, time::sleep};
 use tollgate::Limiter;
 use tracing::instrument::WithSubscriber;
 
 use crate::{
     eventually::eventually_async,
+    redis_support::Callers,
     report::{Report, Sum},
     stack::{Answer, Stack, spend},
 };
 
 /// The limits, and how many tasks spend from each, one call after the other.
 const TASKS: [(&str, usize); 3] = [("local", 5), ("refuse", 2), ("allow", 2)];
-
-/// The pause between two calls of a task.
-const PAUSE: Duration = Duration::from_millis(2);
 
 /// The store has returned after this number of decisions in a row.
 const RETURNED: usize = 5;
@@ -41,44 +32,27 @@ pub(crate) struct Call {
 /// A stack under load.
 #[derive(Debug)]
 pub(crate) struct Load {
-    stack: Stack,
-    shared: Arc<Shared>,
-    tasks: Vec<JoinHandle<()>>,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    stop: AtomicBool,
-    calls: Mutex<Vec<Call>>,
+    pub(crate) stack: Stack,
+    callers: Callers<Call>,
 }
 
 impl Load {
     fn start(stack: Stack) -> Self {
-        let shared = Arc::<Shared>::default();
-        let mut tasks = Vec::new();
-        for (limit, count) in TASKS {
-            let number = Arc::new(AtomicUsize::new(0));
-            tasks.extend((0..count).map(|_| {
-                let (shared, number) = (Arc::clone(&shared), Arc::clone(&number));
-                let task = spend_on(stack.limiter.clone(), limit, number, shared);
-                tokio::spawn(task.with_subscriber(stack.dispatch.clone()))
-            }));
+        let mut callers = Callers::new();
+        for (limit, tasks) in TASKS {
+            let limiter = stack.limiter.clone();
+            let dispatch = stack.dispatch.clone();
+            callers.start(tasks, move |number| {
+                let call = call(limiter.clone(), limit, mixed(number));
+                call.with_subscriber(dispatch.clone())
+            });
         }
-        Self {
-            stack,
-            shared,
-            tasks,
-        }
-    }
-
-    pub(crate) fn stack(&self) -> &Stack {
-        &self.stack
+        Self { stack, callers }
     }
 
     /// Waits until this number of further calls was answered.
     pub(crate) async fn more(&self, calls: usize) {
-        let enough = self.calls() + calls;
-        eventually_async("more calls are answered", async || self.calls() >= enough).await;
+        self.callers.more(calls).await;
     }
 
     /// Waits until the breaker has opened and this number of calls was answered after that.
@@ -89,42 +63,25 @@ impl Load {
 
     /// Waits until the store has decided some calls in a row that began after `fault`.
     async fn returns_after(&self, fault: Instant) {
+        let has_returned = |calls: &[Call]| {
+            let after = calls
+                .iter()
+                .filter(|call| call.limit == "allow" && call.begun >= fault);
+            let in_a_row = after
+                .rev()
+                .take_while(|call| call.answer != Answer::Without);
+            in_a_row.count() >= RETURNED
+        };
         eventually_async("the store decides again", async || {
-            self.returned_after(fault)
+            self.callers.look(has_returned)
         })
         .await;
     }
 
     /// Whether a call was decided without the store.
     pub(crate) fn any_without(&self) -> bool {
-        let calls = self.shared.calls.lock().unwrap();
-        calls.iter().any(|call| call.answer == Answer::Without)
-    }
-
-    /// Stops the load.
-    async fn stop(self) -> Report {
-        self.shared.stop.store(true, SeqCst);
-        for task in self.tasks {
-            task.await.unwrap();
-        }
-        let calls = self.shared.calls.lock().unwrap().clone();
-        Report::new(self.stack, calls)
-    }
-
-    fn calls(&self) -> usize {
-        self.shared.calls.lock().unwrap().len()
-    }
-
-    /// Whether the store has decided some calls in a row that began after `fault`.
-    fn returned_after(&self, fault: Instant) -> bool {
-        let calls = self.shared.calls.lock().unwrap();
-        let after = calls
-            .iter()
-            .filter(|call| call.limit == "allow" && call.begun >= fault);
-        let in_a_row = after
-            .rev()
-            .take_while(|call| call.answer != Answer::Without);
-        in_a_row.count() >= RETURNED
+        let is_without = |call: &Call| call.answer == Answer::Without;
+        self.callers.look(|calls| calls.iter().any(is_without))
     }
 }
 
@@ -140,32 +97,21 @@ pub(crate) async fn scenario(
     let begun = fault(&load).await;
     load.returns_after(Instant::now()).await;
     load.more(500).await;
-    let report = load.stop().await;
+    let report = Report::new(load.stack, load.callers.stop().await);
     report.assert_admitted(begun, at_most);
     report.assert_none_denied_wrongly();
     report
 }
 
-/// Spends until it is stopped.
-async fn spend_on(
-    limiter: Limiter,
-    limit: &'static str,
-    number: Arc<AtomicUsize>,
-    shared: Arc<Shared>,
-) {
-    while !shared.stop.load(SeqCst) {
-        let id = mixed(number.fetch_add(1, SeqCst));
-        let begun = Instant::now();
-        let answer = spend(&limiter, limit, &id_of(id)).await;
-        let took = begun.elapsed();
-        shared.calls.lock().unwrap().push(Call {
-            limit,
-            id,
-            begun,
-            took,
-            answer,
-        });
-        sleep(PAUSE).await;
+async fn call(limiter: Limiter, limit: &'static str, id: usize) -> Call {
+    let begun = Instant::now();
+    let answer = spend(&limiter, limit, &id_of(id)).await;
+    Call {
+        limit,
+        id,
+        begun,
+        took: begun.elapsed(),
+        answer,
     }
 }
 

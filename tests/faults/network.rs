@@ -44,9 +44,9 @@ async fn late_by(delay: Duration, calls: usize) -> usize {
         let late = Instant::now();
         proxy.delay(delay);
         load.more_without_the_store(500).await;
-        let before = load.stack().closed();
+        let before = load.stack.closed();
         load.more(calls).await;
-        closed = load.stack().closed() - before;
+        closed = load.stack.closed() - before;
         proxy.delay(Duration::ZERO);
         late
     })

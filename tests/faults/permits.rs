@@ -21,6 +21,7 @@ use crate::{
     eventually::{PATIENCE, eventually, eventually_async},
     failover::replicated,
     redis_support::{Cluster, Proxy, Sentinels, Server},
+    stack::connect,
 };
 
 /// How many pieces of work run at once.
@@ -35,11 +36,12 @@ async fn limiter(url: &str, hold: u64) -> Limiter {
     let hold = Duration::from_secs(hold);
     // A permit that is due is renewed before the hold is over, even if a call waits for a server that is cut off.
     let timeout = (hold / 4).min(PATIENCE);
-    let backend = RedisBackend::builder(url).timeout(timeout).build().unwrap();
-    backend.connected(PATIENCE).await.unwrap();
+    Limiter::new(limits(hold), connect(url, timeout).await)
+}
+
+fn limits(hold: Duration) -> Limits {
     let limit = Limit::concurrent(AT_ONCE).hold(hold);
-    let limits = Limits::builder().limit("work", limit).build().unwrap();
-    Limiter::new(limits, backend)
+    Limits::builder().limit("work", limit).build().unwrap()
 }
 
 async fn enter(limit: &LimitHandle) -> Option<Permit> {
@@ -321,8 +323,7 @@ async fn permits_outlive_a_failover() {
 async fn with_policy(url: String) -> Limiter {
     let redis = RedisBackend::new(url).unwrap();
     redis.connected(PATIENCE).await.unwrap();
-    let limit = Limit::concurrent(AT_ONCE).hold(Duration::from_secs(LONG));
-    let limits = Limits::builder().limit("work", limit).build().unwrap();
+    let limits = limits(Duration::from_secs(LONG));
     Limiter::new(limits, FailurePolicy::new(DenyCache::new(redis)))
 }
 

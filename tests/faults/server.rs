@@ -101,7 +101,7 @@ async fn server_that_starts_late_is_found() {
     let begun = Instant::now();
     let stack = Stack::unconnected(server.url());
     let report = scenario(stack, away, async |load| {
-        assert_eq!((load.stack().opened(), load.stack().closed()), (1, 0));
+        assert_eq!((load.stack.opened(), load.stack.closed()), (1, 0));
         server.restart();
         begun
     })

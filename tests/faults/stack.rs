@@ -1,6 +1,6 @@
 //! The tested stack, and three limits: one for each failure mode.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::runtime::Handle;
 use tollgate::{
@@ -47,33 +47,28 @@ impl Stack {
     pub(crate) async fn with_deadline(url: String, deadline: Duration) -> Self {
         let (stack, backend) = Self::prepare(url, deadline);
         backend.connected(PATIENCE).await.unwrap();
-        stack.on(backend)
+        stack
     }
 
     /// The stack on a store that may be down.
     pub(crate) fn unconnected(url: String) -> Self {
-        let (stack, backend) = Self::prepare(url, DEADLINE);
-        stack.on(backend)
+        Self::prepare(url, DEADLINE).0
     }
 
-    fn prepare(url: String, deadline: Duration) -> (Self, RedisBackend) {
+    fn prepare(url: String, deadline: Duration) -> (Self, Arc<RedisBackend>) {
         let tasks_before = alive_tasks();
         let (log, _guard) = Log::capture();
         let backend = RedisBackend::builder(url).timeout(deadline.max(Duration::from_millis(250)));
+        let backend = Arc::new(backend.build().unwrap());
+        let policy = FailurePolicy::new(DenyCache::new(Arc::clone(&backend))).deadline(deadline);
         let stack = Self {
-            limiter: Limiter::new(limits(), tollgate::MemoryBackend::new()),
+            limiter: Limiter::new(limits(), policy),
             deadline,
             dispatch: tracing::dispatcher::get_default(Dispatch::clone),
             log,
             tasks_before,
         };
-        (stack, backend.build().unwrap())
-    }
-
-    fn on(mut self, backend: RedisBackend) -> Self {
-        let policy = FailurePolicy::new(DenyCache::new(backend)).deadline(self.deadline);
-        self.limiter = Limiter::new(limits(), policy);
-        self
+        (stack, backend)
     }
 
     /// Returns how often the breaker has opened.
@@ -126,6 +121,13 @@ pub(crate) fn connections(server: &Server) -> usize {
         .lines()
         .filter(|line| !OTHERS.iter().any(|other| line.contains(other)));
     ours.count()
+}
+
+/// A backend with this timeout, connected.
+pub(crate) async fn connect(url: &str, timeout: Duration) -> RedisBackend {
+    let backend = RedisBackend::builder(url).timeout(timeout).build().unwrap();
+    backend.connected(PATIENCE).await.unwrap();
+    backend
 }
 
 /// `local`, `refuse` and `allow`. The last one denies no client.

@@ -1,9 +1,6 @@
 //! One server, and what may be wrong with the connection to it.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::task::{JoinSet, yield_now};
@@ -16,7 +13,9 @@ use tollgate::{
 use crate::{
     CLUSTER, SERVER,
     eventually::{PATIENCE, eventually_async},
-    load::{BURST, Load, TIMEOUT, limiter, limits, mixed, patient_limiter, reason, until_decided},
+    load::{
+        BURST, TIMEOUT, Tally, limiter, limits, load, mixed, patient_limiter, reason, until_decided,
+    },
     redis_support::{Proxy, Server},
 };
 
@@ -142,8 +141,8 @@ async fn flushed_scripts_are_no_error() {
     let batch = |call| vec![mixed(call).to_string(), "other".to_owned()];
     let single = |call| vec![format!("single{}", mixed(call))];
     let loads = [
-        Load::start(&limiter, "one", 3, single),
-        Load::start(&limiter, "one", 3, batch),
+        load(&limiter, "one", 3, single),
+        load(&limiter, "one", 3, batch),
     ];
     for _ in 0..50 {
         server.exec(&["SCRIPT", "FLUSH"]);
@@ -151,8 +150,8 @@ async fn flushed_scripts_are_no_error() {
         loads[1].more(5).await;
     }
     for load in loads {
-        let tally = load.stop().await;
-        assert_eq!(tally.errors(), BTreeMap::new());
+        let tally = Tally::of(load).await;
+        tally.assert_no_errors();
         assert!(tally.most() <= BURST);
     }
 }
@@ -161,10 +160,7 @@ async fn flushed_scripts_are_no_error() {
 async fn too_many_calls_at_once_are_refused_and_those_after_them_are_not() {
     let server = Server::start();
     // The connection stays while the server is paused.
-    let backend = RedisBackend::builder(server.url()).timeout(PATIENCE);
-    let backend = backend.build().unwrap();
-    backend.connected(PATIENCE).await.unwrap();
-    let limiter = Limiter::new(limits(), backend);
+    let limiter = patient_limiter(server.url()).await;
     server.pause();
     let mut calls = JoinSet::new();
     for number in 0..20_000 {

@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 use tollgate::{Limiter, RedisBackend, Transaction, backend::redis::RedisError};
 
 use crate::{
-    TIMEOUT,
-    eventually::{PATIENCE, eventually_async},
+    connect_as,
+    eventually::eventually_async,
     load::{limits, reason},
     redis_support::Server,
 };
@@ -31,16 +31,11 @@ type Shared = Arc<Mutex<String>>;
 
 async fn limiter(server: &Server, password: &Shared) -> Limiter {
     let shared = Arc::clone(password);
-    let backend = RedisBackend::builder(server.url())
-        .timeout(TIMEOUT)
-        .credentials(move || {
-            let password = shared.lock().unwrap().clone();
-            async { Ok::<_, io::Error>(("tollgate".to_owned(), password)) }
-        })
-        .build()
-        .unwrap();
-    backend.connected(PATIENCE).await.unwrap();
-    Limiter::new(limits(), backend)
+    let backend = RedisBackend::builder(server.url()).credentials(move || {
+        let password = shared.lock().unwrap().clone();
+        async { Ok::<_, io::Error>(("tollgate".to_owned(), password)) }
+    });
+    Limiter::new(limits(), connect_as(backend).await)
 }
 
 async fn check(limiter: &Limiter) -> Result<(), RedisError> {

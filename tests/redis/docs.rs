@@ -9,6 +9,7 @@ use tollgate::{
 };
 
 use crate::{
+    connect,
     eventually::{PATIENCE, eventually_async},
     redis_support::{Cluster, Server},
 };
@@ -42,10 +43,7 @@ fn forbid(server: &Server, right: &str) {
 }
 
 async fn limiter(url: &str) -> Limiter {
-    let url = url.replace("://", "://tollgate:secret@");
-    let backend = RedisBackend::builder(url).timeout(PATIENCE);
-    let backend = backend.build().unwrap();
-    backend.connected(PATIENCE).await.unwrap();
+    let backend = connect(url.replace("://", "://tollgate:secret@")).await;
     let limits = Limits::builder()
         .limit("first", Limit::per_hour(20))
         .limit("second", Limit::per_hour(20))
@@ -145,14 +143,14 @@ async fn user_of_a_cluster_has_the_rights_that_it_needs() {
 async fn user_that_may_not_run_scripts_is_refused_on_connecting() {
     let server = Server::start();
     let user = &users()[0];
-    let connect = async || {
+    let connected = async || {
         let url = server.url().replace("://", "://tollgate:secret@");
         let backend = RedisBackend::new(url).unwrap();
         backend.connected(PATIENCE).await
     };
     set_up(&server, user);
     forbid(&server, "eval");
-    let error = connect().await.unwrap_err();
+    let error = connected().await.unwrap_err();
     assert!(error.is_permanent(), "{error}");
     let error = error.to_string();
     assert!(error.contains("NOPERM"), "{error}");

@@ -7,7 +7,7 @@ use tollgate::Limiter;
 
 use crate::{
     eventually::eventually,
-    load::{BURST, Load, limiter, mixed, patient_limiter, spend, until_decided},
+    load::{BURST, Load, Tally, limiter, load, mixed, patient_limiter, spend, until_decided},
     redis_support::{Cluster, Node, Sentinels},
 };
 
@@ -23,7 +23,7 @@ fn ids_of(cluster: &Cluster, node: &Node, name: &str) -> Vec<String> {
 
 /// Load on ids that are in all slots.
 fn everywhere(limiter: &Limiter, name: &'static str) -> Load {
-    Load::start(limiter, "one", 6, move |call| {
+    load(limiter, "one", 6, move |call| {
         vec![format!("{name}{}", mixed(call))]
     })
 }
@@ -35,8 +35,8 @@ async fn master_that_changes_places_with_its_replica_loses_nothing() {
     let load = everywhere(&limiter, "switch");
     load.more(300).await;
     cluster.switch_over(cluster.masters()[1]);
-    load.more_decided(300).await;
-    let tally = load.stop().await;
+    load.more_of(300, |spend| spend.passed.is_ok()).await;
+    let tally = Tally::of(load).await;
     assert!(tally.most() <= BURST, "{}", tally.most());
 }
 
@@ -99,13 +99,13 @@ async fn slot_is_found_on_a_master_that_had_none() {
     let id = ids_of(&cluster, from, "moved").remove(0);
     let slot = cluster.slot_of_client(&id);
     let own = id.clone();
-    let load = Load::start(&limiter, "one", 4, move |_| vec![own.clone()]);
+    let load = load(&limiter, "one", 4, move |_| vec![own.clone()]);
     load.more(50).await;
     cluster.migrate(slot, new);
     load.more(50).await;
-    let tally = load.stop().await;
-    assert_eq!(tally.errors(), [].into());
-    assert_eq!(tally.admitted.lock().unwrap().get(&id), Some(&BURST));
+    let tally = Tally::of(load).await;
+    tally.assert_no_errors();
+    assert_eq!(tally.admitted[&id], BURST);
     cluster.migrate(slot, from);
     new.exec(&["CLUSTER", "REPLICATE", from.id()]);
     cluster.wait_until_settled();
@@ -125,6 +125,6 @@ async fn silent_master_is_left_for_the_one_that_the_sentinels_choose() {
     old.resume();
     sentinels.wait_until_settled();
     load.more(300).await;
-    let tally = load.stop().await;
+    let tally = Tally::of(load).await;
     assert!(tally.most() <= 2 * BURST, "{}", tally.most());
 }

@@ -1,16 +1,7 @@
-//! Load: tasks that spend until they are stopped, and the result of each call.
+//! Load: tasks that spend until they are stopped, and the results.
 
-use std::{
-    collections::BTreeMap,
-    error::Error,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeMap, error::Error, time::Duration};
 
-use tokio::{task::JoinHandle, time::sleep};
 use tollgate::{
     Limit, Limiter, Limits, RedisBackend, Transaction, backend::redis::RedisError, id::IdFormat,
     limit::LimitName,
@@ -19,6 +10,7 @@ use tollgate::{
 use crate::{
     connect,
     eventually::{PATIENCE, eventually_async},
+    redis_support::Callers,
 };
 
 /// The units that each id may spend. None come back during a test.
@@ -75,115 +67,70 @@ pub(crate) fn reason(error: &(dyn Error + 'static)) -> RedisError {
     }
 }
 
-/// Counts the calls by their results.
+/// A spend from some ids, all or none, and whether it has passed.
+#[derive(Debug)]
+pub(crate) struct Spend {
+    ids: Vec<String>,
+    pub(crate) passed: Result<bool, RedisError>,
+}
+
+/// Tasks that spend until they are stopped.
+pub(crate) type Load = Callers<Spend>;
+
+/// Starts tasks that spend from the ids that `ids` returns for the number of the call.
+pub(crate) fn load(
+    limiter: &Limiter,
+    limit: &'static str,
+    tasks: usize,
+    ids: impl Fn(usize) -> Vec<String> + Send + Sync + 'static,
+) -> Load {
+    let limiter = limiter.clone();
+    let mut load = Load::new();
+    load.start(tasks, move |number| {
+        let limiter = limiter.clone();
+        let ids = ids(number);
+        async move {
+            let passed = spend(&limiter, limit, &ids).await;
+            Spend { ids, passed }
+        }
+    });
+    load
+}
+
+/// The results of a load.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) calls: AtomicUsize,
-    pub(crate) admitted: Mutex<BTreeMap<String, u32>>,
-    undecided: Mutex<Vec<RedisError>>,
+    /// How often each id was admitted.
+    pub(crate) admitted: BTreeMap<String, u32>,
+    errors: Vec<RedisError>,
 }
 
 impl Tally {
-    /// Spends, and records the result.
-    async fn spend(&self, limiter: &Limiter, limit: &str, ids: Vec<String>) {
-        let passed = spend(limiter, limit, &ids).await;
-        match passed {
-            Ok(true) => {
-                let mut admitted = self.admitted.lock().unwrap();
-                for id in ids {
-                    *admitted.entry(id).or_default() += 1;
+    /// Stops a load.
+    pub(crate) async fn of(load: Load) -> Self {
+        let mut tally = Self::default();
+        for Spend { ids, passed } in load.stop().await {
+            match passed {
+                Ok(true) => {
+                    for id in ids {
+                        *tally.admitted.entry(id).or_default() += 1;
+                    }
                 }
+                Ok(false) => {}
+                Err(error) => tally.errors.push(error),
             }
-            Ok(false) => {}
-            Err(error) => self.undecided.lock().unwrap().push(error),
         }
-        self.calls.fetch_add(1, SeqCst);
+        tally
     }
 
     /// The most that any id was admitted.
     pub(crate) fn most(&self) -> u32 {
-        let admitted = self.admitted.lock().unwrap();
-        admitted.values().copied().max().unwrap_or(0)
+        self.admitted.values().copied().max().unwrap_or(0)
     }
 
-    /// The errors, in order of time.
-    pub(crate) fn undecided(&self) -> Vec<RedisError> {
-        self.undecided.lock().unwrap().clone()
-    }
-
-    /// The errors, each with how often it was.
-    pub(crate) fn errors(&self) -> BTreeMap<String, usize> {
-        let mut errors = BTreeMap::new();
-        for error in self.undecided() {
-            *errors.entry(error.to_string()).or_default() += 1;
-        }
-        errors
-    }
-
-    /// Returns the number of decided calls.
-    pub(crate) fn decided(&self) -> usize {
-        self.calls.load(SeqCst) - self.undecided.lock().unwrap().len()
-    }
-}
-
-/// Tasks that spend until they are stopped.
-#[derive(Debug)]
-pub(crate) struct Load {
-    pub(crate) tally: Arc<Tally>,
-    stop: Arc<AtomicBool>,
-    tasks: Vec<JoinHandle<()>>,
-}
-
-impl Load {
-    /// Starts tasks that spend, all or none, from the ids that `ids` returns for the number of the call.
-    pub(crate) fn start(
-        limiter: &Limiter,
-        limit: &'static str,
-        tasks: usize,
-        ids: impl Fn(usize) -> Vec<String> + Send + Sync + 'static,
-    ) -> Self {
-        let (tally, stop) = (Arc::<Tally>::default(), Arc::<AtomicBool>::default());
-        let (ids, number) = (Arc::new(ids), Arc::new(AtomicUsize::new(0)));
-        let tasks = (0..tasks).map(|_| {
-            let (tally, stop, limiter) = (Arc::clone(&tally), Arc::clone(&stop), limiter.clone());
-            let (ids, number) = (Arc::clone(&ids), Arc::clone(&number));
-            tokio::spawn(async move {
-                while !stop.load(SeqCst) {
-                    let ids = ids(number.fetch_add(1, SeqCst));
-                    tally.spend(&limiter, limit, ids).await;
-                    sleep(Duration::from_millis(1)).await;
-                }
-            })
-        });
-        let tasks = tasks.collect();
-        Self { tally, stop, tasks }
-    }
-
-    /// Waits until this number of further calls was made.
-    pub(crate) async fn more(&self, calls: usize) {
-        let enough = self.tally.calls.load(SeqCst) + calls;
-        eventually_async("more calls have ended", async || {
-            self.tally.calls.load(SeqCst) >= enough
-        })
-        .await;
-    }
-
-    /// Waits until this number of further calls was decided.
-    pub(crate) async fn more_decided(&self, calls: usize) {
-        let enough = self.tally.decided() + calls;
-        eventually_async("more calls are decided", async || {
-            self.tally.decided() >= enough
-        })
-        .await;
-    }
-
-    /// Stops the tasks, and returns the results of their calls.
-    pub(crate) async fn stop(self) -> Arc<Tally> {
-        self.stop.store(true, SeqCst);
-        for task in self.tasks {
-            task.await.unwrap();
-        }
-        self.tally
+    #[track_caller]
+    pub(crate) fn assert_no_errors(&self) {
+        assert!(self.errors.is_empty(), "{:?}", self.errors);
     }
 }
 

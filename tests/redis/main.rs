@@ -33,7 +33,7 @@ use std::{sync::LazyLock, time::Duration};
 
 use tollgate::{
     RedisBackend,
-    backend::{DenyCache, FailurePolicy},
+    backend::{DenyCache, FailurePolicy, redis::RedisBackendBuilder},
     testing::conformance,
 };
 
@@ -53,8 +53,13 @@ static CLUSTER: LazyLock<Cluster> = LazyLock::new(Cluster::start);
 const TIMEOUT: Duration = PATIENCE;
 
 /// A backend with patience.
-async fn connect(url: String) -> RedisBackend {
-    let backend = RedisBackend::builder(url).timeout(TIMEOUT).build().unwrap();
+async fn connect(url: impl Into<String>) -> RedisBackend {
+    connect_as(RedisBackend::builder(url)).await
+}
+
+/// A backend with patience, and with settings of its own.
+async fn connect_as(builder: RedisBackendBuilder) -> RedisBackend {
+    let backend = builder.timeout(TIMEOUT).build().unwrap();
     backend.connected(PATIENCE).await.unwrap();
     backend
 }

@@ -4,11 +4,9 @@
 
 use std::time::Duration;
 
-use tollgate::{
-    Limit, Limiter, Limits, RedisBackend, Transaction, id::IdFormat, limit::LimitName, tiers::Tier,
-};
+use tollgate::{Limit, Limiter, Limits, Transaction, id::IdFormat, limit::LimitName, tiers::Tier};
 
-use crate::{eventually::PATIENCE, redis_support::Server};
+use crate::{connect, redis_support::Server};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -17,9 +15,7 @@ const TOLERANCE: u64 = 30;
 
 /// Limits that give nothing back while a test runs.
 async fn limiter(server: &Server) -> Limiter {
-    let backend = RedisBackend::builder(server.url()).timeout(PATIENCE);
-    let backend = backend.build().unwrap();
-    backend.connected(PATIENCE).await.unwrap();
+    let backend = connect(server.url()).await;
     let tiers = |units| Limit::tiers([Tier::new(units, HOUR)]).unwrap();
     let address = |name| LimitName::unnumbered(name, IdFormat::IpAddress);
     let orders = LimitName::new("orders", 6, IdFormat::RegId);

@@ -12,25 +12,26 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
 };
-use tollgate::{
-    Limiter, RedisBackend, Transaction, backend::redis::RedisError, clock::SystemClock,
-};
+use tollgate::{RedisBackend, Transaction, backend::redis::RedisError, clock::SystemClock};
 
 use crate::{
     CLUSTER, TIMEOUT,
     eventually::{PATIENCE, eventually_async},
-    load::{BURST, limits, reason},
+    load::{BURST, patient_limiter, reason},
     redis_support::Server,
 };
 
 /// What a proxy does with a command.
 enum Verdict {
-    Forward,
+    Forward(SocketAddr),
     Answer(&'static str),
     Close,
 }
 
-/// A proxy that judges each command by its arguments.
+/// Judges a command by its arguments.
+type Judge = dyn Fn(&[Vec<u8>]) -> Verdict + Send + Sync;
+
+/// A proxy that judges each command.
 struct RestrictingProxy {
     url: String,
     /// The names of the received commands.
@@ -38,12 +39,8 @@ struct RestrictingProxy {
 }
 
 impl RestrictingProxy {
-    async fn start(to: SocketAddr, judge: fn(&[Vec<u8>]) -> Verdict) -> Self {
-        Self::routing(Arc::new(move |_: &[Vec<u8>]| to), judge).await
-    }
-
-    /// Starts one that sends each command to a server by the command's arguments.
-    async fn routing(route: Arc<Route>, judge: fn(&[Vec<u8>]) -> Verdict) -> Self {
+    async fn start(judge: impl Fn(&[Vec<u8>]) -> Verdict + Send + Sync + 'static) -> Self {
+        let judge: Arc<Judge> = Arc::new(judge);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let url = format!("redis://{}", listener.local_addr().unwrap());
         let seen = Arc::<Mutex<Vec<String>>>::default();
@@ -51,10 +48,10 @@ impl RestrictingProxy {
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let names = Arc::clone(&names);
-                let route = Arc::clone(&route);
+                let judge = Arc::clone(&judge);
                 tokio::spawn(async move {
                     // It ends as its client does.
-                    let _ = forward(client, &*route, judge, &names).await;
+                    let _ = forward(client, &*judge, &names).await;
                 });
             }
         });
@@ -69,23 +66,14 @@ impl RestrictingProxy {
     }
 }
 
-type Route = dyn Fn(&[Vec<u8>]) -> SocketAddr + Send + Sync;
-
-async fn forward(
-    client: TcpStream,
-    route: &Route,
-    judge: fn(&[Vec<u8>]) -> Verdict,
-    names: &Mutex<Vec<String>>,
-) -> io::Result<()> {
+async fn forward(client: TcpStream, judge: &Judge, names: &Mutex<Vec<String>>) -> io::Result<()> {
     let mut client = BufReader::new(client);
     let mut servers = HashMap::new();
     loop {
         let (text, arguments) = read(&mut client).await?;
-        let name = String::from_utf8_lossy(&arguments[0]).to_uppercase();
-        names.lock().unwrap().push(name);
+        names.lock().unwrap().push(name_of(&arguments));
         match judge(&arguments) {
-            Verdict::Forward => {
-                let to = route(&arguments);
+            Verdict::Forward(to) => {
                 let server = match servers.entry(to) {
                     Entry::Occupied(server) => server.into_mut(),
                     Entry::Vacant(place) => {
@@ -134,28 +122,29 @@ async fn read(from: &mut BufReader<impl AsyncRead + Unpin>) -> io::Result<(Vec<u
     Ok((whole, texts))
 }
 
-/// A proxy in front of several servers: it finds the server by the first key of a script, and closes the connection at all that
-/// it does not know.
-fn only_scripts_with_keys(command: &[Vec<u8>]) -> Verdict {
-    match &*command[0].to_ascii_uppercase() {
-        b"AUTH" => Verdict::Forward,
-        b"EVAL" | b"EVALSHA" if command[2] != b"0" => Verdict::Forward,
-        _ => Verdict::Close,
-    }
+fn name_of(command: &[Vec<u8>]) -> String {
+    String::from_utf8_lossy(&command[0]).to_uppercase()
 }
 
-async fn connected(url: &str) -> Result<Limiter, RedisError> {
-    let backend = RedisBackend::builder(url).timeout(TIMEOUT).build()?;
-    backend.connected(PATIENCE).await?;
-    Ok(Limiter::new(limits(), backend))
+/// A proxy in front of several servers: it finds the server by the first key of a script, and closes the connection at all that
+/// it does not know.
+fn only_scripts_with_keys(command: &[Vec<u8>], route: impl Fn(&str) -> SocketAddr) -> Verdict {
+    match &*name_of(command) {
+        "AUTH" => Verdict::Forward(route("")),
+        "EVAL" | "EVALSHA" if command[2] != b"0" => {
+            Verdict::Forward(route(str::from_utf8(&command[3]).unwrap()))
+        }
+        _ => Verdict::Close,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scripts_with_keys_are_all_that_deciding_needs() {
     let server = Server::start_with(&["--requirepass", "secret"]);
-    let proxy = RestrictingProxy::start(server.addr(), only_scripts_with_keys).await;
-    let limiter = connected(&proxy.url.replace("://", "://:secret@")).await;
-    let limiter = limiter.unwrap();
+    let to = server.addr();
+    let judge = move |command: &[Vec<u8>]| only_scripts_with_keys(command, |_| to);
+    let proxy = RestrictingProxy::start(judge).await;
+    let limiter = patient_limiter(proxy.url.replace("://", "://:secret@")).await;
     for id in ["first", "second"] {
         let one = Transaction::new("one", id);
         assert!(limiter.spend(&one).await.unwrap().allowed());
@@ -169,7 +158,7 @@ async fn scripts_with_keys_are_all_that_deciding_needs() {
 async fn process_without_the_servers_clock_does_not_ask_for_it() {
     let server = Server::start();
     server.exec(&["ACL", "SETUSER", "default", "-time"]);
-    let limiter = connected(&server.url()).await.unwrap();
+    let limiter = patient_limiter(server.url()).await;
     let one = Transaction::new("one", "id");
     let error = reason(&limiter.spend(&one).await.unwrap_err());
     assert!(error.is_permanent(), "{error}");
@@ -191,33 +180,28 @@ async fn process_without_the_servers_clock_does_not_ask_for_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refused_command_is_named_with_a_remedy() {
-    fn no_scripts(command: &[Vec<u8>]) -> Verdict {
-        match &*command[0].to_ascii_uppercase() {
-            b"EVALSHA" => Verdict::Answer("-NOSCRIPT none"),
-            b"EVAL" => Verdict::Answer("-ERR command not allowed"),
-            _ => Verdict::Forward,
-        }
-    }
-    fn no_hashes(command: &[Vec<u8>]) -> Verdict {
-        match &*command[0].to_ascii_uppercase() {
-            b"EVALSHA" => Verdict::Answer("-unsupported command 'EVALSHA'"),
-            _ => Verdict::Forward,
-        }
-    }
-    fn no_databases(command: &[Vec<u8>]) -> Verdict {
-        match &*command[0].to_ascii_uppercase() {
-            b"SELECT" => Verdict::Answer("-ERR unknown command 'SELECT'"),
-            _ => Verdict::Forward,
-        }
-    }
     let server = Server::start();
-    for (judge, name, remedy) in [
-        (no_scripts as fn(&[Vec<u8>]) -> _, "EVAL", "run scripts"),
+    let to = server.addr();
+    let no_scripts = &[
+        ("EVALSHA", "-NOSCRIPT none"),
+        ("EVAL", "-ERR command not allowed"),
+    ];
+    let no_hashes = &[("EVALSHA", "-unsupported command 'EVALSHA'")];
+    let no_databases = &[("SELECT", "-ERR unknown command 'SELECT'")];
+    for (answers, name, remedy) in [
+        (&no_scripts[..], "EVAL", "run scripts"),
         (no_hashes, "EVALSHA", "run scripts"),
         (no_databases, "SELECT", "leave out the database"),
     ] {
-        let proxy = RestrictingProxy::start(server.addr(), judge).await;
-        let error = connected(&format!("{}/1", proxy.url)).await.unwrap_err();
+        let judge = move |command: &[Vec<u8>]| {
+            let mut answers = answers.iter();
+            let answer = answers.find(|(refused, _)| *refused == name_of(command));
+            answer.map_or(Verdict::Forward(to), |(_, answer)| Verdict::Answer(answer))
+        };
+        let proxy = RestrictingProxy::start(judge).await;
+        let backend = RedisBackend::builder(format!("{}/1", proxy.url)).timeout(TIMEOUT);
+        let connected = backend.build().unwrap().connected(PATIENCE).await;
+        let error = connected.unwrap_err();
         assert!(error.is_permanent(), "{error}");
         let text = error.to_string();
         let named = format!("refused the command `{name}`");
@@ -227,8 +211,7 @@ async fn refused_command_is_named_with_a_remedy() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn command_that_ends_the_connection_is_named() {
-    let server = Server::start();
-    let proxy = RestrictingProxy::start(server.addr(), |_| Verdict::Close).await;
+    let proxy = RestrictingProxy::start(|_| Verdict::Close).await;
     let backend = RedisBackend::builder(&proxy.url).build().unwrap();
     eventually_async("the command is named", async || {
         let error = backend
@@ -242,14 +225,11 @@ async fn command_that_ends_the_connection_is_named() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proxy_in_front_of_a_cluster_gets_no_call_with_keys_of_several_slots() {
-    let of_first_key = |command: &[Vec<u8>]| {
-        let key = str::from_utf8(&command[3]).unwrap();
-        CLUSTER.owner(CLUSTER.slot_of(key)).addr()
+    let judge = |command: &[Vec<u8>]| {
+        only_scripts_with_keys(command, |key| CLUSTER.owner(CLUSTER.slot_of(key)).addr())
     };
-    let proxy = RestrictingProxy::routing(Arc::new(of_first_key), only_scripts_with_keys).await;
-    let limiter = connected(&proxy.url.replace("redis:", "redis-proxy:"))
-        .await
-        .unwrap();
+    let proxy = RestrictingProxy::start(judge).await;
+    let limiter = patient_limiter(proxy.url.replace("redis:", "redis-proxy:")).await;
     let ids: Vec<_> = (0..40).map(|number| format!("proxied{number}")).collect();
     let batch: Vec<_> = ids.iter().map(|id| Transaction::new("one", id)).collect();
     assert!(limiter.spend_batch(&batch).await.unwrap().allowed());

@@ -7,9 +7,9 @@ use tokio::sync::{Mutex, MutexGuard};
 use tollgate::{Limiter, RedisBackend, backend::redis::KeyForm};
 
 use crate::{
-    CLUSTER, TIMEOUT,
-    eventually::{PATIENCE, eventually_async},
-    load::{BURST, Load, Tally, limits, mixed, spend},
+    CLUSTER, connect_as,
+    eventually::eventually_async,
+    load::{BURST, Load, Tally, limits, load, mixed, spend},
     redis_support::{Cluster, Node},
 };
 
@@ -75,10 +75,8 @@ impl Moving<'_> {
 /// A limiter with a tag for each slot, so that no other test has keys in a slot that is moved.
 async fn limiter() -> Limiter {
     let form = KeyForm::default().tags(16_384).unwrap();
-    let backend = RedisBackend::builder(CLUSTER.url()).timeout(TIMEOUT);
-    let backend = backend.keys(form).build().unwrap();
-    backend.connected(PATIENCE).await.unwrap();
-    Limiter::new(limits(), backend)
+    let backend = RedisBackend::builder(CLUSTER.url()).keys(form);
+    Limiter::new(limits(), connect_as(backend).await)
 }
 
 fn id(account: &str, number: usize) -> String {
@@ -90,12 +88,12 @@ async fn bucket_is_found_wherever_its_slot_moves() {
     let moving = Moving::of("7001").await;
     let limiter = limiter().await;
     let from = moving.cluster.owner(moving.slot);
-    let load = Load::start(&limiter, "ofAccount", 6, |call| {
+    let load = load(&limiter, "ofAccount", 6, |call| {
         vec![id("7001", mixed(call))]
     });
     moving.go(&load).await;
-    let tally = load.stop().await;
-    assert_eq!(tally.errors(), [].into());
+    let tally = Tally::of(load).await;
+    tally.assert_no_errors();
     assert_eq!(tally.most(), BURST);
     assert_admitted_exactly(&tally);
     // The table is read again, so spends go to the new master at once.
@@ -110,7 +108,7 @@ async fn bucket_is_found_wherever_its_slot_moves() {
 
 /// Without errors, each id that was spent six times or more was admitted the burst.
 fn assert_admitted_exactly(tally: &Tally) {
-    let admitted = tally.admitted.lock().unwrap();
+    let admitted = &tally.admitted;
     let newest = admitted.len() - 1;
     let full = admitted.values().filter(|count| **count == BURST);
     assert!(full.count() >= newest, "{admitted:?}");
@@ -124,26 +122,30 @@ async fn batch_is_decided_while_its_keys_are_on_both_sides() {
         let pair = mixed(call);
         vec![id("7002", 2 * pair), id("7002", 2 * pair + 1)]
     };
-    let load = Load::start(&limiter, "ofAccount", 6, pairs);
+    let load = load(&limiter, "ofAccount", 6, pairs);
     moving.go(&load).await;
-    let tally = load.stop().await;
-    assert_eq!(tally.errors(), [].into());
+    let tally = Tally::of(load).await;
+    tally.assert_no_errors();
     assert!(tally.most() <= BURST, "{:?}", tally.admitted);
     assert_settled(&limiter, &tally).await;
 }
 
+/// Spends all that an id has left, and returns how much that is.
+async fn left(limiter: &Limiter, id: &String) -> u32 {
+    let mut left = 0;
+    while spend(limiter, "ofAccount", slice::from_ref(id))
+        .await
+        .unwrap()
+    {
+        left += 1;
+    }
+    left
+}
+
 /// Exactly the admitted requests are charged.
 async fn assert_settled(limiter: &Limiter, tally: &Tally) {
-    let admitted = tally.admitted.lock().unwrap().clone();
-    for (id, count) in admitted {
-        let mut more = 0;
-        while spend(limiter, "ofAccount", slice::from_ref(&id))
-            .await
-            .unwrap()
-        {
-            more += 1;
-        }
-        assert_eq!(count + more, BURST, "{id}");
+    for (id, count) in &tally.admitted {
+        assert_eq!(count + left(limiter, id).await, BURST, "{id}");
     }
 }
 
@@ -166,10 +168,7 @@ async fn calls_that_share_one_are_decided_while_their_keys_are_on_both_sides() {
     moving.cluster.move_keys(moving.slot, moving.to);
     moving.cluster.finish_migration(moving.slot, moving.to);
     for (number, id) in ids.iter().enumerate() {
-        let mut more = 0;
-        while spend_one(id).await.unwrap() {
-            more += 1;
-        }
-        assert_eq!(more, if number < 6 { 1 } else { 2 }, "{id}");
+        let expected = if number < 6 { 1 } else { 2 };
+        assert_eq!(left(&limiter, id).await, expected, "{id}");
     }
 }

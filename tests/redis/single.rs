@@ -11,11 +11,7 @@ use tollgate::{
     transaction::Mode,
 };
 
-use crate::{
-    SERVER, connect,
-    eventually::{PATIENCE, eventually},
-    redis_support::Server,
-};
+use crate::{SERVER, connect, connect_as, eventually::eventually, redis_support::Server};
 
 fn limits(limit: Limit) -> Limits {
     let requests = LimitName::new("requests", 1, IdFormat::Opaque);
@@ -176,9 +172,7 @@ async fn unix_socket_leads_to_the_same_buckets() {
 async fn keys_have_their_form() {
     let server = Server::start();
     let form = KeyForm::new("registry:api:{rate-limit:<limit>:<id>}").unwrap();
-    let backend = RedisBackend::builder(server.url()).keys(form);
-    let backend = backend.build().unwrap();
-    backend.connected(PATIENCE).await.unwrap();
+    let backend = connect_as(RedisBackend::builder(server.url()).keys(form)).await;
     let limits = Limits::builder()
         .limit("ip", Limit::per_minute(60).burst(100))
         .build();

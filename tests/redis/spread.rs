@@ -9,16 +9,16 @@ use tollgate::{
     limiter::LimiterError,
     quota::Per,
     tiers::Tier,
-    transaction::Mode::{CheckAndSpend, CheckOnly, Debit, SpendOnly},
+    transaction::Mode::{self, CheckAndSpend, CheckOnly, Debit, SpendOnly},
 };
 
 use crate::{CLUSTER, connect, redis_support::Cluster};
 
 const BURST: u32 = 20;
 
-async fn limiter() -> Limiter {
+async fn limiter(cluster: &Cluster) -> Limiter {
     let limits = Limits::builder().limit("one", Limit::per_day(BURST));
-    Limiter::new(limits.build().unwrap(), connect(CLUSTER.url()).await)
+    Limiter::new(limits.build().unwrap(), connect(cluster.url()).await)
 }
 
 /// Two ids in slots of different masters.
@@ -38,6 +38,22 @@ fn one(id: &str) -> Transaction<'_> {
     Transaction::new("one", id)
 }
 
+/// Spends from two ids this often at once, and returns how often that has passed.
+async fn race(times: usize, limiter: &Limiter, ids: &[String; 2], cost: u32, mode: Mode) -> u32 {
+    let mut tasks = JoinSet::new();
+    for _ in 0..times {
+        let limiter = limiter.clone();
+        let ids = ids.clone();
+        tasks.spawn(async move {
+            let [a, b] = ids.each_ref().map(|id| one(id));
+            let batch = [a.cost(cost), b.mode(mode)];
+            limiter.spend_batch(&batch).await.unwrap().allowed()
+        });
+    }
+    let passed = tasks.join_all().await.into_iter();
+    passed.map(u32::from).sum()
+}
+
 /// Returns the units that are taken from a bucket.
 async fn taken(limiter: &Limiter, id: &str) -> u32 {
     let left = limiter.check(&one(id).cost(0)).await.unwrap().remaining();
@@ -46,7 +62,7 @@ async fn taken(limiter: &Limiter, id: &str) -> u32 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replicas_are_not_asked() {
-    let limiter = limiter().await;
+    let limiter = limiter(&CLUSTER).await;
     for number in 0..100 {
         let id = format!("replicas-{number}");
         let decided = limiter.spend_batch(&[one(&id), one("replicas")]).await;
@@ -65,43 +81,29 @@ async fn replicas_are_not_asked() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn denial_in_a_race_is_refunded_once() {
-    let (limiter, [a, b]) = (limiter().await, pair("race"));
-    limiter.spend(&one(&a).cost(5)).await.unwrap();
-    limiter.spend(&one(&b).cost(BURST - 1)).await.unwrap();
-    let mut tasks = JoinSet::new();
-    for _ in 0..100 {
-        let (limiter, a, b) = (limiter.clone(), a.clone(), b.clone());
-        tasks.spawn(async move {
-            let batch = [one(&a).cost(3), one(&b)];
-            limiter.spend_batch(&batch).await.unwrap().allowed()
-        });
-    }
-    let passed = tasks.join_all().await.into_iter().filter(|passed| *passed);
-    let passed = u32::try_from(passed.count()).unwrap();
+    let limiter = limiter(&CLUSTER).await;
+    let ids = pair("race");
+    let [a, b] = &ids;
+    limiter.spend(&one(a).cost(5)).await.unwrap();
+    limiter.spend(&one(b).cost(BURST - 1)).await.unwrap();
+    let passed = race(100, &limiter, &ids, 3, CheckAndSpend).await;
     assert!(passed <= 1, "{passed}");
     // One that was given back twice would have less taken than it had before.
-    assert_eq!(taken(&limiter, &a).await, 5 + 3 * passed);
-    assert_eq!(taken(&limiter, &b).await, BURST - 1 + passed);
+    assert_eq!(taken(&limiter, a).await, 5 + 3 * passed);
+    assert_eq!(taken(&limiter, b).await, BURST - 1 + passed);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_without_a_vote_are_charged_if_the_batch_has_passed() {
     for mode in [Debit, SpendOnly, CheckOnly] {
-        let (limiter, [a, b]) = (limiter().await, pair(&format!("{mode:?}")));
-        let mut tasks = JoinSet::new();
-        for _ in 0..60 {
-            let (limiter, a, b) = (limiter.clone(), a.clone(), b.clone());
-            tasks.spawn(async move {
-                let batch = [one(&a).cost(2), one(&b).mode(mode)];
-                limiter.spend_batch(&batch).await.unwrap().allowed()
-            });
-        }
-        let passed = tasks.join_all().await.into_iter().filter(|passed| *passed);
-        let passed = u32::try_from(passed.count()).unwrap();
+        let limiter = limiter(&CLUSTER).await;
+        let ids = pair(&format!("{mode:?}"));
+        let [a, b] = &ids;
+        let passed = race(60, &limiter, &ids, 2, mode).await;
         assert_eq!(passed, BURST / 2, "{mode:?}");
         let charged = if mode == CheckOnly { 0 } else { passed };
-        assert_eq!(taken(&limiter, &a).await, BURST, "{mode:?}");
-        assert_eq!(taken(&limiter, &b).await, charged, "{mode:?}");
+        assert_eq!(taken(&limiter, a).await, BURST, "{mode:?}");
+        assert_eq!(taken(&limiter, b).await, charged, "{mode:?}");
     }
 }
 
@@ -141,8 +143,7 @@ async fn nothing_was_charged_only_if_all_charges_were_given_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refund_that_only_one_slot_makes_may_have_been_made() {
     let cluster = Cluster::start();
-    let limits = Limits::builder().limit("one", Limit::per_day(BURST));
-    let limiter = Limiter::new(limits.build().unwrap(), connect(cluster.url()).await);
+    let limiter = limiter(&cluster).await;
     let [a, b] = pair_on(&cluster, "refunded");
     limiter
         .spend_batch(&[one(&a).cost(9), one(&b).cost(9)])
