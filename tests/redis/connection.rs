@@ -177,6 +177,22 @@ async fn too_many_calls_at_once_are_refused_and_those_after_them_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn breaker_is_open_while_the_server_is_down() {
+    let server = Server::start();
+    let limiter = patient_limiter(server.url()).await;
+    assert_eq!(limiter.stats().is_open, Some(false));
+    server.kill();
+    eventually_async("it is open", async || {
+        let answer = limiter.spend(&one("id")).await;
+        answer.is_err() && limiter.stats().is_open == Some(true)
+    })
+    .await;
+    server.restart();
+    reconnected(&limiter).await;
+    assert_eq!(limiter.stats().is_open, Some(false));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_timeout_can_be_set() {
     for url in [SERVER.url(), CLUSTER.url()] {
         let build = |timeout| RedisBackend::builder(url.clone()).timeout(timeout).build();

@@ -4,8 +4,7 @@ use std::ops::{Deref, RangeInclusive};
 
 use super::{
     eventually::eventually,
-    process::Port,
-    server::{Server, is_redis_6, together},
+    server::{Server, together},
 };
 
 const MASTERS: usize = 3;
@@ -285,14 +284,12 @@ impl Cluster {
 #[derive(Debug)]
 pub(crate) struct Node {
     server: Server,
-    /// The port for the other nodes, if it can be chosen: before Redis 7, it is 10,000 above that for clients.
-    bus: Option<Port>,
     id: String,
 }
 
 impl Node {
     fn start() -> Self {
-        let mut options = vec![
+        let server = Server::start_with(&[
             "--cluster-enabled",
             "yes",
             "--cluster-announce-ip",
@@ -306,15 +303,9 @@ impl Node {
             "3",
             "--cluster-replica-no-failover",
             "yes",
-        ];
-        let bus = (!is_redis_6()).then(Port::claim);
-        let number = bus.as_ref().map(|bus| bus.number().to_string());
-        if let Some(number) = &number {
-            options.extend(["--cluster-port", number]);
-        }
-        let server = Server::start_with(&options);
+        ]);
         let id = server.query(&["CLUSTER", "MYID"]);
-        Self { server, bus, id }
+        Self { server, id }
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -323,10 +314,8 @@ impl Node {
 
     /// Makes another node part of the cluster.
     pub(crate) fn meet(&self, other: &Self) {
-        let port = other.port();
-        let bus = other.bus.as_ref().map_or(port + 10_000, Port::number);
-        let address = ["127.0.0.1", &port.to_string(), &bus.to_string()];
-        self.exec(&[&["CLUSTER", "MEET"], &address[..]].concat());
+        let port = other.port().to_string();
+        self.exec(&["CLUSTER", "MEET", "127.0.0.1", &port]);
     }
 
     /// Sets whether it stays a replica even if its master fails.

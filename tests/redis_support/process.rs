@@ -149,6 +149,9 @@ pub(crate) fn new_home() -> PathBuf {
     }
 }
 
+/// How much higher the port is on which a node of a cluster hears the others.
+const BUS: u16 = 10_000;
+
 /// A port that no other test takes, in this process or another one, until this is dropped, even while no server listens there.
 #[derive(Debug)]
 pub(crate) struct Port {
@@ -158,17 +161,18 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Claims a free port. It is below the ports that systems give to outgoing connections. One of those could take the port of a
-    /// server that is down, or even connect to itself there.
+    /// Claims a free port, and with it the one on which a node of a cluster hears the others. Both are below the ports that systems
+    /// give to outgoing connections. One of those could take the port of a server that is down, or even connect to
+    /// itself there.
     pub(crate) fn claim() -> Self {
-        const FIRST: u16 = 20_000;
-        const COUNT: u16 = 12_000;
+        const FIRST: u16 = 10_000;
         static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(seed()));
         loop {
-            let number = FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
-            let address = (Ipv4Addr::LOCALHOST, number);
-            if let Ok(claim) = UdpSocket::bind(address)
-                && TcpListener::bind(address).is_ok()
+            let number = FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % BUS;
+            let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+            if let Ok(claim) = UdpSocket::bind((Ipv4Addr::LOCALHOST, number))
+                && is_free(number)
+                && is_free(number + BUS)
             {
                 return Self {
                     number,
