@@ -272,7 +272,9 @@ impl Failure {
     /// Returns whether a single call can have failed its whole command. Then the others may succeed if each is sent alone.
     pub(super) fn is_of_one_call(&self) -> bool {
         match self {
-            Self::TryAgain => true,
+            // Before Redis 7, a server sends a whole command to the new master as soon as one of its keys has moved. There, the
+            // buckets that have not moved would be created again.
+            Self::TryAgain | Self::Redirected { asking: true, .. } => true,
             Self::NotDone(error) => {
                 let code = error.code();
                 code.is_some_and(|code| !["READONLY", "CLUSTERDOWN"].contains(&code))
@@ -439,6 +441,21 @@ mod tests {
             assert_eq!(error.is_permanent(), is_permanent, "{code}");
         }
         assert!(RedisError::config("no").is_permanent());
+    }
+
+    #[test]
+    fn calls_are_sent_alone_if_one_can_have_failed_the_others() {
+        for (reply, expected) in [
+            ("TRYAGAIN Multiple keys request during rehashing", true),
+            ("ASK 3999 127.0.0.1:6381", true),
+            ("MOVED 3999 127.0.0.1:6381", false),
+            ("OOM command not allowed", true),
+            ("READONLY You can't write", false),
+            ("CLUSTERDOWN Hash slot not served", false),
+        ] {
+            let failure = Failure::from(CommandFailure::Refused(reply.to_owned()));
+            assert_eq!(failure.is_of_one_call(), expected, "{reply}");
+        }
     }
 
     #[test]
