@@ -443,19 +443,47 @@ mod tests {
         assert!(RedisError::config("no").is_permanent());
     }
 
+    fn refusal(reply: &str) -> Failure {
+        Failure::from(CommandFailure::Refused(reply.to_owned()))
+    }
+
     #[test]
-    fn calls_are_sent_alone_if_one_can_have_failed_the_others() {
-        for (reply, expected) in [
-            ("TRYAGAIN Multiple keys request during rehashing", true),
-            ("ASK 3999 127.0.0.1:6381", true),
-            ("MOVED 3999 127.0.0.1:6381", false),
-            ("OOM command not allowed", true),
-            ("READONLY You can't write", false),
-            ("CLUSTERDOWN Hash slot not served", false),
+    fn refusal_says_whether_calls_are_sent_alone_and_what_metrics_show() {
+        for (reply, is_of_one_call, is_answer, label) in [
+            ("TRYAGAIN Multiple keys request", true, true, "error"),
+            ("ASK 3999 127.0.0.1:6381", true, true, "error"),
+            ("MOVED 3999 127.0.0.1:6381", false, true, "error"),
+            ("OOM command not allowed", true, false, "error"),
+            ("READONLY You can't write", false, false, "moving"),
+            ("CLUSTERDOWN Hash slot not served", false, false, "error"),
         ] {
-            let failure = Failure::from(CommandFailure::Refused(reply.to_owned()));
-            assert_eq!(failure.is_of_one_call(), expected, "{reply}");
+            let failure = refusal(reply);
+            assert_eq!(failure.is_of_one_call(), is_of_one_call, "{reply}");
+            assert_eq!(failure.is_answer(), is_answer, "{reply}");
+            assert_eq!(failure.label(), label, "{reply}");
         }
+        assert_eq!(Failure::from(CommandFailure::Timeout).label(), "timeout");
+        assert_eq!(Failure::NoRoom(0).label(), "ok");
+    }
+
+    #[test]
+    fn error_within_the_script_may_have_charged() {
+        for (reply, may_be_charged) in [
+            ("OOM command not allowed", false),
+            ("ERR unknown command", false),
+            ("ERR user_script:1: out of memory", true),
+            ("something else", true),
+        ] {
+            let failure = refusal(reply);
+            assert_eq!(
+                matches!(failure, Failure::Unknown(_)),
+                may_be_charged,
+                "{reply}"
+            );
+            assert!(matches!(failure.partly(), Failure::Unknown(_)), "{reply}");
+        }
+        let partly = Failure::of_script("1 PARTLY it has charged");
+        assert!(matches!(partly, Some(Failure::Unknown(_))), "{partly:?}");
     }
 
     #[test]
@@ -471,5 +499,7 @@ mod tests {
             let error = RedisError::refused_command(command, "ERR no").to_string();
             assert!(error.contains(remedy), "{error}");
         }
+        let replica = RedisError::refused("READONLY You can't write").to_string();
+        assert!(replica.contains("redis-sentinel://"), "{replica}");
     }
 }

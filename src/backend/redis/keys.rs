@@ -298,6 +298,9 @@ mod tests {
         };
         assert_eq!(of("a}{b"), "tollgate:{931}:1:a%7D%7Bb");
         assert_eq!(of("a%7D"), "tollgate:{447}:1:a%257D");
+        assert!(of("{}").ends_with(":%7B%7D"));
+        assert!(of(&"a".repeat(LONGEST_ID)).ends_with("aaaa"));
+        assert!(of(&"a".repeat(LONGEST_ID + 1)).contains(HASH));
         assert_eq!(of(" \r\n"), "tollgate:{2020}:1:%20%0D%0A");
         let hashed = of(&"x".repeat(129));
         assert!(hashed.contains("}:1:%sha256:"), "{hashed}");
