@@ -298,9 +298,9 @@ impl Node {
             HASTY,
             "--cluster-replica-validity-factor",
             "0",
-            // More than there are, so that no replica changes its master.
-            "--cluster-migration-barrier",
-            "3",
+            // No replica changes its master, and no master becomes a replica because its last slot has moved.
+            "--cluster-allow-replica-migration",
+            "no",
             "--cluster-replica-no-failover",
             "yes",
         ]);
