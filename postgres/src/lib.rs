@@ -120,7 +120,7 @@ impl PostgresBackend {
         self
     }
 
-    /// Stores no readable ids. By default, a column for people has the ids, except those that are
+    /// Stores no readable ids. By default, one column holds the ids for people to read, except those that are
     /// [secrets](tollgate::id::Id::secret) or longer than 128 bytes. Buckets are found by hashes in either case.
     #[must_use]
     pub fn hash_ids(mut self) -> Self {

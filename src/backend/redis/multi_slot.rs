@@ -47,8 +47,8 @@ pub(super) trait SlotServers: Send + Sync + 'static {
     /// Held while the calls of a batch are sent.
     fn turn(&self) -> &Mutex<()>;
 
-    /// Returns whether one script can decide a batch.
-    fn share_a_slot(&self, batch: &Batch<'_>) -> bool;
+    /// Returns the slot of a member's bucket; always the same one if there are no slots.
+    fn slot_of_member(&self, member: &Member<'_>) -> u64;
 
     /// Decides a batch whose keys share a slot.
     fn run(
@@ -56,6 +56,15 @@ pub(super) trait SlotServers: Send + Sync + 'static {
         batch: &Batch<'_>,
         deadline: Instant,
     ) -> impl Future<Output = Result<Vec<Answer>, Failure>> + Send;
+}
+
+/// Returns whether one script can decide a batch.
+fn share_a_slot(servers: &impl SlotServers, batch: &Batch<'_>) -> bool {
+    let members = batch.members.iter();
+    let mut slots = members.map(|member| servers.slot_of_member(member));
+    slots
+        .next()
+        .is_none_or(|first| slots.all(|slot| slot == first))
 }
 
 /// Decides a batch until the deadline, by one script if that is possible. Refunds may take as long as `timeout`.
@@ -66,7 +75,7 @@ pub(super) async fn apply<S: SlotServers>(
     timeout: Duration,
 ) -> Result<Outcome, Failure> {
     let is_one = batch.members.len() <= 1;
-    if is_one || batch.operation != Operation::Renew && servers.share_a_slot(batch) {
+    if is_one || batch.operation != Operation::Renew && share_a_slot(&**servers, batch) {
         match servers.run(batch, deadline).await {
             Err(Failure::TryAgain) if !is_one => {}
             found => return found.map(Outcome::new),

@@ -32,7 +32,12 @@ use super::{
     server_set::{ServerAddress, ServerSet},
     tags::{SLOTS, slot_of},
 };
-use crate::{batch::Batch, clock::Timestamp, decision::Answer, random};
+use crate::{
+    batch::{Batch, Member},
+    clock::Timestamp,
+    decision::Answer,
+    random,
+};
 
 /// How often a call is sent before it fails, if its slot has moved each time, or the server has shown another time.
 const ATTEMPTS: usize = 4;
@@ -237,15 +242,12 @@ impl SlotServers for Servers {
         &self.turn
     }
 
-    fn share_a_slot(&self, batch: &Batch<'_>) -> bool {
-        let mut slots = batch
-            .members
-            .iter()
-            .map(|member| self.slot(self.form.key(member).as_bytes()));
-        !self.target.servers.has_slots()
-            || slots
-                .next()
-                .is_none_or(|first| slots.all(|slot| slot == first))
+    fn slot_of_member(&self, member: &Member<'_>) -> u64 {
+        if self.target.servers.has_slots() {
+            slot_of(self.form.key(member).as_bytes()).into()
+        } else {
+            0
+        }
     }
 
     /// If the slot has moved, follows it to its new master.

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     backend::{Backend, BackendError},
-    batch::Batch,
+    batch::{Batch, Member},
     decision::{Answer, Outcome},
 };
 
@@ -61,11 +61,8 @@ impl<B: Backend> SlotServers for SimulatedServers<B> {
         &self.turn
     }
 
-    fn share_a_slot(&self, batch: &Batch<'_>) -> bool {
-        let mut slots = batch.keys().map(|key| (self.slot_of)(key.id));
-        slots
-            .next()
-            .is_none_or(|first| slots.all(|slot| slot == first))
+    fn slot_of_member(&self, member: &Member<'_>) -> u64 {
+        (self.slot_of)(member.key().id)
     }
 
     async fn run(
