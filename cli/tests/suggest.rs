@@ -125,16 +125,12 @@ fn need_of_a_denied_client_is_the_least_limit_that_admits_it() {
 
 #[test]
 fn table_has_the_busiest_clients_and_shares_of_all() {
-    // The nth of a thousand clients makes n requests: at once, or one every two seconds.
+    // The nth of two hundred clients makes n requests: at once, or one every two seconds.
     let mut requests = Vec::new();
-    for client in 1..=1000_i64 {
+    for client in 1..=200_i64 {
         for i in 0..client {
             let at = if client % 2 == 0 { 0 } else { i * 2 };
-            requests.push(request(
-                at,
-                &format!("10.0.{}.{}", client / 250, client % 250),
-                "/",
-            ));
+            requests.push(request(at, &format!("10.0.0.{client}"), "/"));
         }
     }
     // The log is long enough for an hour, and too short for a day.
@@ -148,12 +144,12 @@ fn table_has_the_busiest_clients_and_shares_of_all() {
         json_of(&output)["needs"],
         json!({
             "columns": ["requests", "any second", "any minute", "any hour"],
-            "busiest": [["10.0.4.0", [1000, 1000, 1000, 1000]], ["10.0.3.249", [999, 1, 30, 999]]],
+            "busiest": [["10.0.0.200", [200, 200, 200, 200]], ["10.0.0.199", [199, 1, 30, 199]]],
             "shares": [
-                ["99.9%", [999, 998, 998, 999]],
-                ["99%", [990, 980, 980, 990]],
-                ["90%", [900, 800, 800, 900]],
-                ["50%", [500, 1, 30, 500]],
+                ["99.9%", [200, 200, 200, 200]],
+                ["99%", [198, 196, 196, 198]],
+                ["90%", [180, 160, 160, 180]],
+                ["50%", [100, 1, 30, 100]],
             ],
         })
     );
@@ -161,27 +157,29 @@ fn table_has_the_busiest_clients_and_shares_of_all() {
 
 #[test]
 fn limits_deny_the_offenders_and_leave_room_for_others() {
-    for seed in 1..4 {
-        let requests = day(300, seed);
-        // The same people, with half as many requests more.
-        let busier = requests.iter().enumerate();
-        let busier: Vec<_> = busier
-            .flat_map(|(i, request)| std::iter::repeat_n(request.clone(), 1 + i % 2))
-            .collect();
-        let told = suggested("1%", &["--key", "ip"], &log(&requests));
-        assert_eq!(told["clients"], 303);
-        assert_eq!(recommendations(&told).len(), 3);
-        for recommendation in recommendations(&told) {
-            let limit = limit_of(recommendation);
-            let expected: BTreeSet<_> = OFFENDERS.map(str::to_owned).into();
-            for traffic in [&requests, &busier] {
-                let clients: BTreeSet<_> = denied(&limit, traffic).into_keys().collect();
-                assert_eq!(clients, expected, "{limit}");
-            }
-            let total: u64 = denied(&limit, &requests).values().sum();
-            assert_eq!(recommendation["clients_denied"], 3);
-            assert_eq!(recommendation["denied"], total, "{limit}");
-        }
+    let requests = day(300, 1);
+    // The same people, with half as many requests more.
+    let busier = requests.iter().enumerate();
+    let busier: Vec<_> = busier
+        .flat_map(|(i, request)| std::iter::repeat_n(request.clone(), 1 + i % 2))
+        .collect();
+    let told = suggested("1%", &["--key", "ip"], &log(&requests));
+    assert_eq!(told["clients"], 303);
+    assert_eq!(recommendations(&told).len(), 3);
+    for recommendation in recommendations(&told) {
+        let limit = limit_of(recommendation);
+        let expected: BTreeSet<_> = OFFENDERS.map(str::to_owned).into();
+        let of_clients = denied(&limit, &requests);
+        let total: u64 = of_clients.values().sum();
+        assert_eq!(
+            of_clients.into_keys().collect::<BTreeSet<_>>(),
+            expected,
+            "{limit}"
+        );
+        let of_busier: BTreeSet<_> = denied(&limit, &busier).into_keys().collect();
+        assert_eq!(of_busier, expected, "{limit}");
+        assert_eq!(recommendation["clients_denied"], 3);
+        assert_eq!(recommendation["denied"], total, "{limit}");
     }
 }
 
@@ -189,16 +187,16 @@ fn limits_deny_the_offenders_and_leave_room_for_others() {
 fn share_is_kept_without_outliers() {
     // Each client makes a few requests more than the one before.
     let mut requests = Vec::new();
-    for client in 0..400 {
-        for i in 0..20 + client / 2 {
-            let ip = format!("10.0.{}.{}", client / 200, client % 200);
+    for client in 0..100 {
+        for i in 0..20 + client * 2 {
+            let ip = format!("10.0.0.{client}");
             requests.push(request(i * 320, &ip, "/"));
         }
     }
     requests.sort_by_key(|request| request.at);
     let log = log(&requests);
-    for (share, most) in [("0%", 0), ("1%", 4), ("10%", 40), ("100%", 400)] {
-        let told = suggested(share, &["--top", "400"], &log);
+    for (share, most) in [("0%", 0), ("1%", 1), ("10%", 10), ("100%", 100)] {
+        let told = suggested(share, &["--top", "100"], &log);
         assert_eq!(recommendations(&told).len(), 3, "{told}");
         for recommendation in recommendations(&told) {
             let denied = denied(&limit_of(recommendation), &requests);

@@ -15,7 +15,6 @@ use std::{
         mpsc::{self, Receiver, RecvTimeoutError},
     },
     thread,
-    time::SystemTime,
 };
 
 #[allow(unused_imports, reason = "as above")]
@@ -166,25 +165,14 @@ pub(crate) fn command(name: &str) -> Command {
     command
 }
 
-/// Whether a program was built after the last change of its source. Cargo builds no examples for the tests of one executable.
+/// Whether a program was built after the last change of its sources, which cargo lists beside it. Cargo builds no examples for the
+/// tests of one executable.
 fn is_fresh(program: &Path) -> bool {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let name = program.file_name().expect("it is a file");
-    let own = root.join("examples").join(name);
-    let sources = [root.join("src"), own.with_extension("rs"), own];
-    let changed = sources.iter().filter_map(|path| last_change(path)).max();
-    let built = program.metadata().and_then(|file| file.modified());
-    built.is_ok_and(|built| Some(built) >= changed)
-}
-
-/// The last change of a file, or of one in a folder.
-fn last_change(path: &Path) -> Option<SystemTime> {
-    let Ok(entries) = fs::read_dir(path) else {
-        return path.metadata().ok()?.modified().ok();
-    };
-    entries
-        .filter_map(|entry| last_change(&entry.ok()?.path()))
-        .max()
+    let changed = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
+    let listed = fs::read_to_string(program.with_extension("d")).unwrap_or_default();
+    let built = changed(program);
+    let mut sources = listed.split_whitespace().skip(1);
+    built.is_some() && sources.all(|source| changed(Path::new(source)) <= built)
 }
 
 /// Reads lines until the other end closes, so that it never blocks on a full pipe.

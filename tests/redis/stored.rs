@@ -171,7 +171,7 @@ async fn buckets_of_a_deployed_version_are_read() {
 /// A full window is not written anew with each unit.
 #[tokio::test]
 async fn decision_of_a_full_window_writes_at_most_128_bytes() {
-    const UNITS: u32 = 4096;
+    const UNITS: u32 = 1024;
     let server = Server::start_with(&["--appendonly", "yes", "--appendfsync", "no"]);
     let (clock, second) = (ManualClock::default(), Duration::from_secs(1));
     let limits = Limits::builder().limit("window", Limit::window(UNITS, UNITS * second));

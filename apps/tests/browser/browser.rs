@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use url::{ParseError, Url};
 
 use crate::{
-    eventually::eventually,
+    eventually::{PATIENCE, eventually},
     programs::block_on,
     redis_support::{Port, Process, new_home},
 };
@@ -89,22 +89,25 @@ impl Browser {
         block_on(typed).unwrap();
     }
 
+    /// Waits for an element.
     #[track_caller]
     pub(crate) fn wait_for(&self, selector: &str) {
-        let find = || block_on(self.client().find(Locator::Css(selector)));
-        eventually(selector, || find().is_ok());
+        self.wait_until(&format!("document.querySelector({})", json!(selector)));
+    }
+
+    /// Waits for a condition on the page, which looks itself: a look from here costs more than a page.
+    #[track_caller]
+    pub(crate) fn wait_until(&self, condition: &str) {
+        let script = format!(
+            "const look = () => ({condition}) ? arguments[0]() : setTimeout(look, 10); look();"
+        );
+        let waited = block_on(self.client().execute_async(&script, Vec::new()));
+        waited.unwrap_or_else(|error| panic!("never: {condition}: {error}"));
     }
 
     #[track_caller]
     pub(crate) fn run(&self, script: &str) -> Value {
         block_on(self.client().execute(script, Vec::new())).unwrap()
-    }
-
-    /// Waits for a condition on the page.
-    #[track_caller]
-    pub(crate) fn wait_until(&self, condition: &str) {
-        let holds = format!("return Boolean({condition})");
-        eventually(condition, || self.run(&holds) == true);
     }
 
     /// Sets the screen that the page sees: its width, its height, and its pixels per point.
@@ -221,6 +224,7 @@ fn capabilities() -> Value {
     json!({
         "goog:chromeOptions": {"args": args},
         "goog:loggingPrefs": {"browser": "ALL"},
+        "timeouts": {"script": PATIENCE.as_millis()},
     })
 }
 

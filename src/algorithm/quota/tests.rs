@@ -40,6 +40,11 @@ fn local_hours(first: i64, runs: &str) -> Vec<LocalHour> {
     hours
 }
 
+fn is_first_of_month(hour: i64) -> bool {
+    let local = Timestamp::from_second(hour * 3600).unwrap();
+    local.to_string().contains("-01T")
+}
+
 /// Returns whether a period of this unit starts with an hour.
 fn begins(unit: CalendarUnit, hour: i64) -> bool {
     let is_midnight = hour % 24 == 0;
@@ -48,10 +53,7 @@ fn begins(unit: CalendarUnit, hour: i64) -> bool {
         CalendarUnit::Day => is_midnight,
         // 5 January 1970 was a Monday.
         CalendarUnit::Week => is_midnight && (hour / 24 - 4) % 7 == 0,
-        CalendarUnit::Month => {
-            let local = Timestamp::from_second(hour * 3600).unwrap();
-            is_midnight && local.to_string().contains("-01T")
-        }
+        CalendarUnit::Month => is_midnight && is_first_of_month(hour),
     }
 }
 
