@@ -62,7 +62,7 @@ fn office_and_abuser() -> Vec<Request> {
         }
     }
     requests.extend((0..2000).map(|i| request(40_000 + i * 14, OFFICE, "/")));
-    requests.extend((0..30_000).map(|i| request(10_000 + i / 4, ABUSER, "/")));
+    requests.extend((0..10_000).map(|i| request(10_000 + i / 4, ABUSER, "/")));
     requests.sort_by_key(|request| request.at);
     requests
 }
@@ -90,7 +90,7 @@ fn denied_share_of_each_client_is_reported() {
         assert_eq!(
             figures,
             [
-                [&json!(ABUSER), &json!(30_000), &json!(of_abuser)],
+                [&json!(ABUSER), &json!(10_000), &json!(of_abuser)],
                 [&json!(OFFICE), &json!(2000), &json!(of_office)]
             ]
         );

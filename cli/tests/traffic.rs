@@ -80,10 +80,10 @@ pub(crate) fn day(people: u64, seed: u64) -> Vec<Request> {
         }
     }
     // The crawlers: one is fast, and the other changes its address and never stops.
-    for i in 0..8_000 {
+    for i in 0..4_000 {
         requests.push(request(10_000 + i / 4, "198.51.100.7", "/products"));
     }
-    for i in 0..5_000 {
+    for i in 0..2_500 {
         let ip = format!("2001:db8:5:6::{:x}", 1 + numbers.below(60_000));
         requests.push(request(5_000 + i * 2, &ip, "/articles"));
     }

@@ -84,7 +84,7 @@ fn periods_of_strange_zones_end_where_those_of_python_do() {
                 let is_long = unit != CalendarUnit::Hour;
                 if is_long || start.is_near_change || start.hour % 25 == 0 {
                     let length = end.start - start.start;
-                    for after in [0, length / 4, length / 2, length - 1] {
+                    for after in [0, length - 1] {
                         let now = start.start + after;
                         assert_eq!(per.end(now), end.start, "{name}: the {unit} at {now}");
                     }
