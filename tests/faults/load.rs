@@ -7,7 +7,7 @@ use tracing::instrument::WithSubscriber;
 
 use crate::{
     eventually::eventually_async,
-    redis_support::Callers,
+    redis_support::{Callers, mixed},
     report::{Report, Sum},
     stack::{Answer, Stack, spend},
 };
@@ -43,7 +43,7 @@ impl Load {
             let limiter = stack.limiter.clone();
             let dispatch = stack.dispatch.clone();
             callers.start(tasks, move |number| {
-                let call = call(limiter.clone(), limit, mixed(number));
+                let call = call(limiter.clone(), limit, mixed(number, 25));
                 call.with_subscriber(dispatch.clone())
             });
         }
@@ -117,14 +117,4 @@ async fn call(limiter: Limiter, limit: &'static str, id: usize) -> Call {
 
 pub(crate) fn id_of(number: usize) -> String {
     format!("client{number}")
-}
-
-/// Alternates between a new id and a random earlier one. Each has spent all that it may soon, and comes back
-/// for more.
-fn mixed(call: usize) -> usize {
-    let newest = call / 50;
-    match call % 2 {
-        0 => newest,
-        _ => call.wrapping_mul(0x9E37_79B9) % (newest + 1),
-    }
 }

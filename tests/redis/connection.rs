@@ -13,10 +13,8 @@ use tollgate::{
 use crate::{
     CLUSTER, SERVER,
     eventually::{PATIENCE, eventually_async},
-    load::{
-        BURST, TIMEOUT, Tally, limiter, limits, load, mixed, patient_limiter, reason, until_decided,
-    },
-    redis_support::{Proxy, Server},
+    load::{BURST, TIMEOUT, Tally, limiter, limits, load, patient_limiter, reason, until_decided},
+    redis_support::{Proxy, Server, mixed},
 };
 
 fn one(id: &str) -> Transaction<'_> {
@@ -112,6 +110,21 @@ async fn refund_whose_reply_is_lost_gives_back_once() {
     assert_eq!(taken(&server, "id"), 0);
 }
 
+/// Its name may stand for another server by now, which only a new connection reaches.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connection_to_a_master_that_became_a_replica_is_replaced() {
+    let (server, proxy, limiter) = behind_proxy().await;
+    limiter.spend(&one("id")).await.unwrap();
+    let made = proxy.connections_made();
+    server.exec(&["REPLICAOF", "127.0.0.1", "1"]);
+    let error = reason(&limiter.spend(&one("id")).await.unwrap_err());
+    assert!(error.is_read_only(), "{error}");
+    eventually_async("there is a new connection", async || {
+        proxy.connections_made() > made
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_server_is_a_timeout_and_right_again_when_it_is_fast() {
     let server = Server::start();
@@ -138,8 +151,8 @@ async fn slow_server_is_a_timeout_and_right_again_when_it_is_fast() {
 async fn flushed_scripts_are_no_error() {
     let server = Server::start();
     let limiter = patient_limiter(server.url()).await;
-    let batch = |call| vec![mixed(call).to_string(), "other".to_owned()];
-    let single = |call| vec![format!("single{}", mixed(call))];
+    let batch = |call| vec![mixed(call, 6).to_string(), "other".to_owned()];
+    let single = |call| vec![format!("single{}", mixed(call, 6))];
     let loads = [
         load(&limiter, "one", 3, single),
         load(&limiter, "one", 3, batch),

@@ -7,8 +7,8 @@ use tollgate::Limiter;
 
 use crate::{
     eventually::eventually,
-    load::{BURST, Load, Tally, limiter, load, mixed, patient_limiter, spend, until_decided},
-    redis_support::{Cluster, Node, Sentinels},
+    load::{BURST, Load, Tally, limiter, load, patient_limiter, spend, until_decided},
+    redis_support::{Cluster, Node, Sentinels, mixed},
 };
 
 /// A cluster whose masters fail, one after another.
@@ -24,7 +24,7 @@ fn ids_of(cluster: &Cluster, node: &Node, name: &str) -> Vec<String> {
 /// Load on ids that are in all slots.
 fn everywhere(limiter: &Limiter, name: &'static str) -> Load {
     load(limiter, "one", 6, move |call| {
-        vec![format!("{name}{}", mixed(call))]
+        vec![format!("{name}{}", mixed(call, 6))]
     })
 }
 

@@ -134,15 +134,6 @@ impl Tally {
     }
 }
 
-/// Alternates between a new number, six times each, and an earlier one.
-pub(crate) fn mixed(call: usize) -> usize {
-    let newest = call / 12;
-    match call % 2 {
-        0 => newest,
-        _ => call.wrapping_mul(0x9E37_79B9) % (newest + 1),
-    }
-}
-
 /// Waits until each of these ids is decided about, without an error.
 pub(crate) async fn until_decided(limiter: &Limiter, limit: &str, ids: &[String]) {
     for id in ids {

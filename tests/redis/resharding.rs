@@ -9,8 +9,8 @@ use tollgate::{Limiter, RedisBackend, backend::redis::KeyForm};
 use crate::{
     CLUSTER, connect_as,
     eventually::eventually_async,
-    load::{BURST, Load, Tally, limits, load, mixed, spend},
-    redis_support::{Cluster, Node},
+    load::{BURST, Load, Tally, limits, load, spend},
+    redis_support::{Cluster, Node, mixed},
 };
 
 /// One slot is moved at a time.
@@ -89,7 +89,7 @@ async fn bucket_is_found_wherever_its_slot_moves() {
     let limiter = limiter().await;
     let from = moving.cluster.owner(moving.slot);
     let load = load(&limiter, "ofAccount", 6, |call| {
-        vec![id("7001", mixed(call))]
+        vec![id("7001", mixed(call, 6))]
     });
     moving.go(&load).await;
     let tally = Tally::of(load).await;
@@ -119,7 +119,7 @@ async fn batch_is_decided_while_its_keys_are_on_both_sides() {
     let moving = Moving::of("7002").await;
     let limiter = limiter().await;
     let pairs = |call| {
-        let pair = mixed(call);
+        let pair = mixed(call, 6);
         vec![id("7002", 2 * pair), id("7002", 2 * pair + 1)]
     };
     let load = load(&limiter, "ofAccount", 6, pairs);

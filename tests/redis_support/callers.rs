@@ -84,3 +84,13 @@ impl<C: Send + 'static> Callers<C> {
         take(&mut self.calls.lock().expect("nothing panics with it"))
     }
 }
+
+/// The client of a call: a new one, this number of times each, in turns with a random earlier one. So each has soon spent all that it
+/// may, and comes back for more.
+pub(crate) fn mixed(call: usize, times: usize) -> usize {
+    let newest = call / (2 * times);
+    match call % 2 {
+        0 => newest,
+        _ => call.wrapping_mul(0x9E37_79B9) % (newest + 1),
+    }
+}

@@ -16,7 +16,7 @@ mod server;
 
 use super::eventually;
 
-pub(crate) use callers::Callers;
+pub(crate) use callers::{Callers, mixed};
 pub(crate) use cluster::{Cluster, Node};
 pub(crate) use process::{Port, Process, new_home};
 pub(crate) use proxy::Proxy;
