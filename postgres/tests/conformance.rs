@@ -12,7 +12,7 @@ async fn unlogged() -> PostgresBackend {
 }
 
 async fn durable() -> PostgresBackend {
-    let backend = Server::shared().unmade("durable").durable();
+    let backend = Server::shared().backend_without_table("durable").durable();
     backend.create_table().await.expect("it may");
     backend
 }

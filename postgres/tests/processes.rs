@@ -16,7 +16,10 @@ use tollgate::{
 };
 use tollgate_postgres::PostgresBackend;
 
-use crate::{eventually::PATIENCE, server::Server};
+use crate::{
+    eventually::{PATIENCE, eventually_async},
+    server::Server,
+};
 
 const QUOTA: u32 = 800;
 const KEYS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -110,7 +113,13 @@ fn processes_admit_the_limit_together_without_deadlocks() {
         let server = Server::shared();
         let backend = server.backend("together").await;
         let other = child(server, "together");
-        let ours = spend_all(&limiter(backend), 0).await;
+        let limiter = limiter(backend);
+        eventually_async("the other process has begun", async || {
+            let one = limiter.peek(&Transaction::new("quota", "a")).await;
+            one.is_ok_and(|left| left.remaining() < Some(QUOTA))
+        })
+        .await;
+        let ours = spend_all(&limiter, 0).await;
         let theirs = admitted_by(other);
         for (ours, theirs) in ours.iter().zip(theirs) {
             assert_eq!(ours + theirs, QUOTA);

@@ -8,7 +8,7 @@ use std::{
     sync::OnceLock,
 };
 
-use sqlx::{Connection, PgConnection, postgres::PgPoolOptions};
+use sqlx::{Connection, PgConnection, PgPool, postgres::PgPoolOptions};
 use tollgate_postgres::PostgresBackend;
 
 use crate::{
@@ -203,20 +203,26 @@ impl Server {
         read.expect("it is one")
     }
 
-    /// A backend whose table is there.
+    /// A backend whose table is there. It is logged in, because on a busy machine that may take longer than decisions wait for it.
     pub(crate) async fn backend(&self, table: &str) -> PostgresBackend {
-        let backend = self.unmade(table);
+        let pool = self.pool();
+        let (one, other) = tokio::join!(pool.acquire(), pool.acquire());
+        drop([one, other].map(|connection| connection.expect("it may log in")));
+        let backend = PostgresBackend::new(pool).table(table).deadline(PATIENCE);
         backend.create_table().await.expect("it may");
         backend
     }
 
     /// A backend whose table may be missing.
-    pub(crate) fn unmade(&self, table: &str) -> PostgresBackend {
-        let pool = PgPoolOptions::new()
-            .max_connections(4)
-            .acquire_timeout(PATIENCE);
-        let pool = pool.connect_lazy(&self.url()).expect("it is a URL");
-        PostgresBackend::new(pool).table(table).deadline(PATIENCE)
+    pub(crate) fn backend_without_table(&self, table: &str) -> PostgresBackend {
+        let backend = PostgresBackend::new(self.pool());
+        backend.table(table).deadline(PATIENCE)
+    }
+
+    fn pool(&self) -> PgPool {
+        let pool = PgPoolOptions::new().max_connections(4);
+        let pool = pool.acquire_timeout(PATIENCE);
+        pool.connect_lazy(&self.url()).expect("it is a URL")
     }
 }
 

@@ -141,6 +141,9 @@ async fn invalid_requests_are_refused_with_a_remedy() {
     ] {
         let (status, _, problem) = authority.order("1", names).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{names:?}: {problem}");
+        let error = problem["type"].as_str().unwrap();
+        assert!(error.starts_with("urn:ietf:params:acme:error:"), "{error}");
+        assert!(problem["detail"].is_string(), "{problem}");
     }
     for account in ["0012", "me", "18446744073709551616"] {
         let (status, _, problem) = authority.order(account, &["example.com"]).await;

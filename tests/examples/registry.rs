@@ -219,7 +219,7 @@ fn address_or_redis_that_does_not_work_ends_the_start() {
 }
 
 #[test]
-fn example_of_a_file_is_one() {
+fn registry_starts_with_the_example_file() {
     let text = fs::read_to_string("examples/config/registry.yml").expect("it is there");
     let redis = Server::start();
     let text = text.replace("127.0.0.1:6379", &redis.addr().to_string());

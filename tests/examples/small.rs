@@ -1,6 +1,8 @@
 //! The examples that show one thing each: `hyper`, `worker`, `llm_gateway` and `custom_backend`.
 
-use crate::programs::{Program, run};
+use std::net::IpAddr;
+
+use crate::programs::{Program, block_on, run};
 
 /// What an example prints that ends by itself.
 fn printed(name: &str) -> Vec<String> {
@@ -23,6 +25,10 @@ fn hyper_limits_each_address() {
         responses.iter().any(|response| response.status == 429)
     };
     assert!((0..100).any(is_refused), "ten come back per second");
+    let client = reqwest::Client::builder().local_address(IpAddr::from([127, 0, 0, 2]));
+    let client = client.no_proxy().build().unwrap();
+    let other = block_on(client.get(server.url()).send()).unwrap();
+    assert_eq!(other.status(), 200);
 }
 
 #[test]

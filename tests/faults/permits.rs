@@ -249,14 +249,20 @@ async fn process_that_closes_gives_its_permits_back_immediately() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn process_that_is_killed_gives_its_permits_back_after_its_hold() {
-    let server = Server::start();
-    let limiter = limiter(&server.url(), SHORT).await;
-    let mut worker = Worker::holding(&server.url(), SHORT);
-    worker.child.kill().unwrap();
-    worker.child.wait().unwrap();
-    wait_for_hold(&server, SHORT);
-    assert_eq!(left(&limiter).await, AT_ONCE);
+async fn permits_of_a_killed_process_come_back_after_their_hold() {
+    for hold in [SHORT, LONG] {
+        let server = Server::start();
+        let limiter = limiter(&server.url(), hold).await;
+        let mut worker = Worker::holding(&server.url(), hold);
+        worker.child.kill().unwrap();
+        worker.child.wait().unwrap();
+        if hold == LONG {
+            assert_eq!(left(&limiter).await, 0);
+        } else {
+            wait_for_hold(&server, hold);
+            assert_eq!(left(&limiter).await, AT_ONCE);
+        }
+    }
 }
 
 /// Lets others take all permits of a worker that was paused for longer than the hold: at most twice the limit runs then.

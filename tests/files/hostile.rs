@@ -1,11 +1,10 @@
-//! Hostile files are refused in bounded time and memory.
+//! Hostile files are refused in bounded memory.
 
 use allocation_counter::measure;
 
 use crate::{JSON, Language, TOML, YAML, defaults, overrides, reads};
 
-/// Returns the result of building limits, and checks that it takes at most `megabytes`. On these inputs, an algorithm that
-/// is too slow never ends.
+/// Returns the result of building limits, and checks that it takes at most `megabytes`.
 fn bounded<T>(megabytes: u64, build: impl FnOnce() -> T) -> T {
     let mut built = None;
     let used = measure(|| built = Some(build())).bytes_max;
@@ -13,12 +12,11 @@ fn bounded<T>(megabytes: u64, build: impl FnOnce() -> T) -> T {
     built.unwrap()
 }
 
-/// Whether both kinds of files are refused.
+/// Asserts that both kinds of files are refused.
 fn refused(language: Language, text: &str, megabytes: u64) {
     if reads(language) {
         for build in [defaults, overrides] {
-            let error = bounded(megabytes, || build(language, text)).unwrap_err();
-            assert!(!error.to_string().is_empty());
+            bounded(megabytes, || build(language, text)).unwrap_err();
         }
     }
 }
@@ -129,7 +127,7 @@ const PLACES: &[(Language, &str)] = &[
 ];
 
 #[test]
-fn long_texts_are_read_in_a_bounded_time() {
+fn long_texts_take_bounded_memory() {
     // YAML's simple keys end at 65 536 characters.
     for size in [60_000, 70_000, 200_000] {
         let long = "x".repeat(size);

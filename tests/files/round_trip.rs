@@ -52,7 +52,7 @@ fn read(language: Language, (defaults, overrides): &(String, String)) -> Limits 
         .unwrap_or_else(|error| panic!("{error} in {defaults}\n{overrides}"))
 }
 
-/// Whether limits are the same when they are written and read, and their text too.
+/// Asserts that limits, and their text, are the same after they are written and read.
 fn survives(limits: &Limits) {
     let texts = written(limits);
     let again = read(JSON, &texts);

@@ -142,7 +142,7 @@ fn refunds(
 ) -> u64 {
     let was_lost = |charge: &Charge, until| losses(record, bucket, (charge.begun, until)) > 0;
     let is_stale = |charge: &&Charge| charge.refunded.is_some_and(|at| was_lost(charge, at));
-    // A refund of a lost charge gives back what belongs to another one, whose refund then does the same.
+    // A refund of a charge that the store has lost gives back units of another one. The refund of that gives back those of a third.
     let gives_back_others = charges.iter().any(is_stale);
     let came_back = |charge: &&&Charge| {
         let was_before = terms.is_rate() && charge.begun < from;
@@ -213,7 +213,7 @@ fn unreturned(fleet: &Fleet, record: &Record) -> Option<String> {
     })
 }
 
-/// When all has been well for some seconds, the store decides again, and everybody sees that.
+/// Two seconds after the store has returned, it decides again, and everybody sees that.
 async fn recovery(fleet: &Fleet) {
     for round in 0..25 {
         fleet.rest(200).await;
@@ -221,7 +221,7 @@ async fn recovery(fleet: &Fleet) {
             let id = format!("{}-{round}", process.caller.process);
             let by = process.beat(&id).await;
             let is_open = process.caller.limiter.stats().is_open == Some(true);
-            if round == 24 && (by != Some(Source::Store) || is_open) {
+            if round >= 10 && (by != Some(Source::Store) || is_open) {
                 let problem = format!("{id} is decided by {by:?} at the end, open: {is_open}");
                 fleet.record().problem(problem);
             }

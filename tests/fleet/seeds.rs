@@ -63,6 +63,7 @@ pub(crate) fn repeat() {
             trace
         };
         let (first, second) = (trace(), trace());
+        assert!(!first.is_empty(), "seed {}", plan.seed);
         let mut both = first.iter().zip(&second);
         let different = both.find(|(first, second)| first != second);
         assert_eq!(different, None, "seed {}", plan.seed);

@@ -174,7 +174,7 @@ async fn charge_is_corrected_as_often_as_the_handler_likes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn charge_that_a_line_keeps_is_neither_made_again_nor_lost() {
+async fn units_that_a_line_does_not_give_back_count_toward_the_next_settlement() {
     for limiter in limiters() {
         handle(&limiter, "line", async |assessment| {
             let line = of(&assessment, "line");
@@ -199,7 +199,7 @@ async fn charge_that_a_line_keeps_is_neither_made_again_nor_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn charge_of_a_time_that_is_over_is_not_made_again() {
+async fn settlement_after_the_charge_has_expired_charges_only_what_exceeds_it() {
     for limit in ["quota", "window", "tokens"] {
         for limiter in limiters() {
             handle(&limiter, limit, async |assessment| {

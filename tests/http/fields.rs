@@ -128,6 +128,11 @@ async fn policy_of_tiers_is_all_of_them_and_that_of_a_quota_the_longest_period()
             Limit::quota(2, Per::Day),
             format!("\"requests\";q=2;w={DAY}"),
         ),
+        #[cfg(feature = "zones")]
+        (
+            Limit::quota(2, Per::Day.in_zone("America/Los_Angeles")),
+            format!("\"requests\";q=2;w={DAY}"),
+        ),
         (
             Limit::tiers([Tier::new(2, Tier::FOREVER)]).unwrap(),
             "\"requests\";q=2".to_owned(),
@@ -177,7 +182,7 @@ async fn retry_after_rounds_up_and_is_at_least_one() {
 }
 
 #[tokio::test]
-async fn full_bucket_promises_no_more() {
+async fn full_bucket_has_no_reset_parameter() {
     let layer = RateLimitLayer::with_limiter(limiter(&ManualClock::default()))
         .rule(Rule::new("requests", ClientIp::peer()).cost(0));
     assert_eq!(

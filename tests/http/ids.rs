@@ -121,7 +121,7 @@ async fn request_without_an_id_is_charged_by_other_rules() {
 }
 
 #[tokio::test]
-async fn id_out_of_its_limits_format_is_none() {
+async fn id_that_does_not_match_the_limits_format_counts_as_missing() {
     let by_rule = layer(per_account().or_else(per_ip()));
     for account in ["0012", "-1", "alice", "18446744073709551616"] {
         let request = request(&[("x-account", account.as_bytes())]);

@@ -114,7 +114,7 @@ async fn limit_that_the_rule_cannot_take_is_refused_and_logged_once() {
 }
 
 #[tokio::test]
-async fn permits_and_refunds_are_those_of_the_request() {
+async fn permits_are_those_of_the_request() {
     let layer = layer();
     let plan = || Some(Limit::concurrent(1));
     let held = layer

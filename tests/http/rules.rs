@@ -35,7 +35,7 @@ fn layer_of(limits: &LimitsBuilder, rule: Rule) -> RateLimitLayer {
 }
 
 /// A layer with a rule for the limit `free`, 100 per hour.
-fn is_for(rule: Rule) -> RateLimitLayer {
+fn layer_with(rule: Rule) -> RateLimitLayer {
     layer_of(&Limits::builder().limit("free", Limit::per_hour(100)), rule)
 }
 
@@ -74,7 +74,7 @@ async fn rule_applies_to_its_methods_and_paths() {
     let rule = everyone()
         .only_if(methods([Method::POST, Method::PUT]))
         .skip_if(paths(["/health", "/static/*"]));
-    let layer = is_for(rule);
+    let layer = layer_with(rule);
     for (method, path, expected) in [
         (Method::POST, "/", true),
         (Method::PUT, "/healthy", true),
@@ -104,10 +104,10 @@ const DISGUISED: [&str; 9] = [
 
 #[tokio::test]
 async fn disguised_path_is_never_exempt_and_always_limited_or_denied() {
-    let exempt_by_rule = is_for(everyone().skip_if(paths(["/static/*", "/login"])));
-    let exempt = is_for(everyone()).skip_if(paths(["/static/*"]));
-    let limited = is_for(everyone().only_if(paths(["/login"])));
-    let denied = is_for(everyone()).deny_if("login", paths(["/login"]));
+    let exempt_by_rule = layer_with(everyone().skip_if(paths(["/static/*", "/login"])));
+    let exempt = layer_with(everyone()).skip_if(paths(["/static/*"]));
+    let limited = layer_with(everyone().only_if(paths(["/login"])));
+    let denied = layer_with(everyone()).deny_if("login", paths(["/login"]));
     for path in DISGUISED {
         for layer in [&exempt_by_rule, &exempt, &limited] {
             assert!(counts(layer, get(path)).await, "{path}");
@@ -125,7 +125,7 @@ async fn disguised_path_is_never_exempt_and_always_limited_or_denied() {
 #[tokio::test]
 async fn closure_exempts_a_disguised_path_only_if_it_exempts_the_resolved_one() {
     let is_static = |parts: &Parts| parts.uri.path().starts_with("/static/");
-    let layer = is_for(everyone().skip_if(is_static));
+    let layer = layer_with(everyone().skip_if(is_static));
     for (path, expected) in [
         ("/static/a", false),
         ("/static/./a", false),
@@ -260,7 +260,7 @@ async fn cost_is_found_in_the_request() {
         let cost = cost.and_then(|cost| cost.to_str().ok());
         cost.and_then(|cost| cost.parse().ok()).unwrap_or(1)
     });
-    let layer = is_for(rule);
+    let layer = layer_with(rule);
     let costs = |cost| with(&[("x-cost", cost)]);
     assert_eq!(charged(&layer, costs("7")).await[0].2, 7);
     assert!(

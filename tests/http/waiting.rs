@@ -374,7 +374,7 @@ fn permits(limiter: &Limiter) -> RateLimitLayer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn request_takes_its_permit_when_it_is_its_turn() {
+async fn request_takes_its_permit_at_its_turn_and_none_before() {
     let limiter = line_and_permits();
     let never = service_fn(|_: Request<Full<Bytes>>| {
         pending::<Result<Response<Full<Bytes>>, Infallible>>()
@@ -391,10 +391,16 @@ async fn request_takes_its_permit_when_it_is_its_turn() {
         let left = bucket(&limiter, "running", "everyone").await;
         assert_eq!(left.remaining(), Some(1));
     }
+    let mut next = Box::pin(app.oneshot(from_ip(IP)));
+    assert!(poll(next.as_mut()).is_pending());
+    tokio::time::advance(T).await;
+    assert!(poll(next.as_mut()).is_pending());
+    let left = bucket(&limiter, "running", "everyone").await;
+    assert_eq!(left.remaining(), Some(0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn permits_are_not_held_in_line() {
+async fn permits_and_a_line_in_one_layer_or_batch_are_an_error() {
     let limiter = line_and_permits();
     let remedy = "put the permits into a layer inside of the one with the line";
     let both = permits(&limiter).try_rule(rule()).unwrap_err();

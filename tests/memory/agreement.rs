@@ -8,7 +8,7 @@ use crate::support::{histories::agree, scale::scaled};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_that_change_are_decided_as_by_the_models() {
-    // Each history has a clock of its own. At the cap, one that is ahead would replace what is not yet full for another.
+    // Each history has a clock of its own. At the cap, one with a later clock would evict buckets that are not yet full by another's.
     let backend = MemoryBackend::new().max_history_bytes(1 << 30);
     agree(backend, scaled(20)).await;
 }

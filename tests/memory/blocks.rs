@@ -28,7 +28,7 @@ fn limiter(clock: &ManualClock, backend: impl Backend) -> Limiter {
     Limiter::new(limits.build().unwrap(), backend).with_clock(clock.clone())
 }
 
-/// Whether a request of an account passes, as a layer asks.
+/// Returns the decision on a request of an account, as a layer asks for it.
 async fn ask(limiter: &Limiter, id: &str) -> Decision {
     let look = Transaction::new("unpaid", id).cost(0).mode(Mode::CheckOnly);
     limiter.spend(&look).await.unwrap()
@@ -169,6 +169,7 @@ async fn block_that_does_not_reach_the_store_is_an_error() {
     let error = limiter.block("unpaid", "9", HOUR).await.unwrap_err();
     assert!(matches!(error, LimiterError::Backend(_)), "{error}");
     assert!(limiter.unblock("unpaid", "7").await.is_err());
+    assert!(ask(&limiter, "7").await.allowed(), "the store knows of it");
     store.set_fate(Fate::Works);
     tokio::time::advance(Duration::from_secs(2)).await;
     assert!(!ask(&limiter, "7").await.allowed());

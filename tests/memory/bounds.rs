@@ -113,7 +113,7 @@ fn state_has_the_time_when_its_bucket_is_full() {
     }
 }
 
-/// It can come from a limit with another count.
+/// The fraction in a bucket may have been stored by a limit with another count.
 #[test]
 fn stored_fraction_is_below_the_count() {
     let by_count = |count| Limit::new(count, count, us(1)).unwrap();

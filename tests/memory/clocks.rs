@@ -58,7 +58,7 @@ fn manual_clock_never_steps_back_by_an_advance() {
 }
 
 #[tokio::test]
-async fn timestamp_is_a_clock_that_stands_still_and_clones_keep_theirs() {
+async fn timestamp_is_a_clock_that_stands_still_and_each_clone_of_a_limiter_keeps_its_own() {
     let limiter = limiter(MemoryBackend::new());
     let one = Transaction::new("rate", "a");
     let hour = Duration::from_secs(3600);

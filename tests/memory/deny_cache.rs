@@ -267,7 +267,7 @@ async fn denial_by_a_batch_that_is_denied_does_not_outlive_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn batch_is_denied_if_a_vote_is_known_to_be() {
+async fn batch_is_denied_if_one_of_its_voting_members_has_a_cached_denial() {
     let store = Store::default();
     let limiter = cached(&store, None);
     use_up(&limiter).await;
@@ -376,7 +376,7 @@ fn tiers() -> Limit {
 
 /// A grant to a smaller request enters the next tier, where the larger one passes.
 #[tokio::test(start_paused = true)]
-async fn denied_group_asks_tiers_again() {
+async fn denial_of_a_group_on_tiers_is_not_cached() {
     let store = Store::default();
     let limiter = cached(&store, tiers());
     assert!(spend(&limiter, one().cost(3)).await.allowed());

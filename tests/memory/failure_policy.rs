@@ -104,7 +104,7 @@ async fn decisions_that_fail_together_count_as_one_failure() {
     }
 }
 
-/// It neither asks the store nor decides by itself.
+/// The policy neither asks the store nor decides locally.
 #[test]
 fn policy_without_a_timer_is_an_error() {
     let store = Store::default();
@@ -122,7 +122,7 @@ fn policy_without_a_timer_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn share_of_a_limit_with_a_line_has_one() {
+async fn local_share_of_a_limit_with_a_line_has_a_line_too() {
     let limit = Limit::per_second(1).burst(2).max_wait(4000 * MS);
     let limits = Limits::builder().limit("local", limit).build().unwrap();
     let policy = FailurePolicy::new(Store::new(Fate::Fails)).fleet(2);
@@ -148,7 +148,8 @@ async fn limits_without_a_failure_mode_use_that_of_the_policy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn batch_is_refused_by_one_or_decided_by_the_local_ones() {
+async fn batch_in_an_outage_is_refused_if_one_member_refuses_and_otherwise_decided_by_its_local_ones()
+ {
     let limiter = limiter(FailurePolicy::new(Store::new(Fate::Fails)));
     let all = [one("allow"), one("local").cost(4), one("refuse")];
     assert!(limiter.spend_batch(&all).await.is_err());

@@ -1,6 +1,11 @@
 //! With many clients and many threads, no client is forgotten too early, no batch is decided by half, and memory is bounded.
 
-use std::{thread, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
 
 use tollgate::{
     Limit, Limiter, Limits, MemoryBackend, Transaction, clock::ManualClock, quota::Per,
@@ -240,29 +245,32 @@ fn units_that_count_again_in_a_longer_window_survive_a_new_history_of_the_same_b
 
 #[test]
 fn readers_never_see_half_a_batch() {
-    const CALLS: u32 = 10_000;
-    let limits = Limits::builder().limit("l", Limit::per_hour(1).burst(2 * CALLS));
+    let limits = Limits::builder().limit("l", Limit::quota(u32::MAX, Per::Month));
     let limiter = Limiter::new(limits.build().unwrap(), MemoryBackend::new());
     let limiter = limiter.with_clock(ManualClock::default());
     let pair = ["left", "right"].map(|id| Transaction::new("l", id));
     let look = pair.map(|one| one.cost(0).mode(Mode::CheckOnly));
     let seen = || {
         let seen = limiter.try_spend_batch(&look).unwrap().unwrap();
-        [0, 1].map(|place| seen.members()[place].remaining().unwrap())
+        [0, 1].map(|member| seen.members()[member].remaining().unwrap())
     };
+    let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         for order in [pair, [pair[1], pair[0]]] {
-            let limiter = &limiter;
+            let (limiter, is_over) = (&limiter, &is_over);
             scope.spawn(move || {
-                for _ in 0..CALLS {
+                while !is_over.load(Relaxed) {
                     assert!(limiter.try_spend_batch(&order).unwrap().unwrap().allowed());
                 }
             });
         }
-        for _ in 0..CALLS {
+        // Some values are seen while the writers go on, however slow the machine is.
+        let mut values = HashSet::new();
+        while values.len() < 100 {
             let [left, right] = seen();
             assert_eq!(left, right);
+            values.insert(left);
         }
+        is_over.store(true, Relaxed);
     });
-    assert_eq!(seen(), [0, 0]);
 }

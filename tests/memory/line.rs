@@ -177,7 +177,7 @@ fn taken_after_the_end_of(runtime: Runtime, limit: &LimitHandle) -> Duration {
     another.block_on(taken(limit))
 }
 
-/// It gives its slot back.
+/// The caller that cannot wait gives its slot in line back.
 #[test]
 fn waiting_without_a_timer_is_an_error() {
     let limit = line_of(LINE, ManualClock::default(), MemoryBackend::new());

@@ -323,16 +323,21 @@ async fn permits_outlive_a_reload_that_changes_their_hold() {
 /// `after` is the number of turns that a renewal has taken before the permits end.
 #[tokio::test(start_paused = true)]
 async fn permits_that_end_during_a_renewal_are_given_back() {
+    let mut begun = 0;
     for (after, end) in
         (0..8).flat_map(|after| [(after, "drop"), (after, "release"), (after, "close")])
     {
-        let (limit, clock) = two(Store::yields(3));
+        let store = Store::yields(3);
+        let (limit, clock) = two(store.clone());
         let permit = enter(&limit, "a").await.unwrap();
+        // The task that renews it waits from now on.
+        settle().await;
         clock.advance(SECOND);
         advance(SECOND).await;
         for _ in 0..after {
             tokio::task::yield_now().await;
         }
+        begun += u32::from(store.count(Operation::Renew) > 0);
         match end {
             "drop" => drop(permit),
             "release" => assert!(permit.release().await.unwrap(), "{after}"),
@@ -344,6 +349,7 @@ async fn permits_that_end_during_a_renewal_are_given_back() {
         settle().await;
         assert_eq!(left(&limit, "a").await, 2, "{end} after {after}");
     }
+    assert!((6..=24).contains(&begun), "{begun} renewals have begun");
 }
 
 /// The runtime ends while the store has not answered a renewal.
@@ -431,7 +437,7 @@ async fn only_concurrency_limits_are_entered() {
     assert!(enter(&handle(Limit::BLOCKED), "a").await.is_none());
 }
 
-/// The permit is not kept, either.
+/// The permit that was charged is given back.
 #[test]
 fn entering_without_a_timer_is_an_error() {
     let limit = handle(Limit::concurrent(1));

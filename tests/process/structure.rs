@@ -274,7 +274,7 @@ fn declared_type(line: &str) -> Option<String> {
 }
 
 #[test]
-fn other_packages_use_the_public_api_alone() {
+fn other_packages_include_no_file_of_the_crate() {
     for path in [files_below("cli/src"), files_below("postgres/src")].concat() {
         let text = fs::read_to_string(&path).expect("UTF-8");
         let includes = ["#[path", "include!("].iter().any(|way| text.contains(way));

@@ -165,7 +165,7 @@ async fn flushed_scripts_are_no_error() {
     for load in loads {
         let tally = Tally::of(load).await;
         tally.assert_no_errors();
-        assert!(tally.most() <= BURST);
+        assert_eq!(tally.most(), BURST);
     }
 }
 

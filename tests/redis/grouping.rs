@@ -134,7 +134,7 @@ async fn call_that_is_alone_is_sent_without_a_timer() {
 }
 
 #[tokio::test]
-async fn as_many_as_fit_go_out_at_once() {
+async fn full_groups_do_not_wait_for_the_call_in_flight() {
     let (server, limiter) = start().await;
     let ids = ids("id", 1 + 2 * MOST + 3);
     // Nothing is answered in between.

@@ -47,7 +47,7 @@ async fn name_that_does_not_resolve_is_an_error_in_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn cluster_is_not_one_server() {
+async fn url_of_one_server_to_a_cluster_is_an_error_with_a_remedy() {
     let mut said_at_once = 0;
     for node in CLUSTER.masters() {
         let backend = backend(&node.url());

@@ -108,7 +108,7 @@ async fn members_without_a_vote_are_charged_if_the_batch_has_passed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_was_charged_only_if_all_charges_were_given_back() {
+async fn batch_that_one_slot_refuses_charges_nothing_in_the_other() {
     let cluster = Cluster::start();
     let hour = Duration::from_secs(3600);
     let tiers = Limit::tiers([Tier::new(BURST, hour), Tier::new(1, hour).active(hour)]).unwrap();

@@ -198,7 +198,7 @@ async fn decision_of_a_full_window_writes_at_most_128_bytes() {
 
 /// After the clock has stepped back, new units count beside those with later instants, however many they are.
 #[tokio::test]
-async fn units_count_behind_those_of_a_clock_that_has_stepped_back() {
+async fn new_units_count_after_the_clock_has_stepped_back() {
     let server = Server::start();
     let clock = ManualClock::new(Timestamp::from_micros(NOW));
     let limits = Limits::builder().limit("window", Limit::window(300, Duration::from_millis(22)));

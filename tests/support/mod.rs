@@ -142,9 +142,8 @@ pub(crate) async fn charged(
     layer: &RateLimitLayer,
     request: Request<Full<Bytes>>,
 ) -> Vec<(String, String, u32)> {
-    let Some(assessment) = assessed(layer, request).await else {
-        return Vec::new();
-    };
+    let assessment = assessed(layer, request).await;
+    let assessment = assessment.expect("the request passes");
     let of = |one: &LimitAssessment| {
         let id = one.id.as_ref().map_or("missing", Id::as_str);
         (one.limit.to_string(), id.to_owned(), one.cost)

@@ -99,7 +99,12 @@ impl Browser {
     #[track_caller]
     pub(crate) fn wait_until(&self, condition: &str) {
         let script = format!(
-            "const look = () => ({condition}) ? arguments[0]() : setTimeout(look, 10); look();"
+            "const looks = setInterval(async () => {{
+                if (await ({condition})) {{
+                    clearInterval(looks);
+                    arguments[0]();
+                }}
+            }}, 10);"
         );
         let waited = block_on(self.client().execute_async(&script, Vec::new()));
         waited.unwrap_or_else(|error| panic!("never: {condition}: {error}"));

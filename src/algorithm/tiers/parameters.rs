@@ -114,7 +114,7 @@ impl Parameters for Tiers {
     /// A limit of 1 is not doubtful: its only unit enters the tier, and counts as long as the tier is active.
     fn doubts(&self) -> Vec<(usize, &'static str)> {
         const SHORT: &str = "the cooldown of a tier is shorter than its window, and a tier starts empty each time it is \
-             entered: it grants up to twice its limit within one window; make the cooldown as long as the window";
+             entered: it grants its limit more than once within one window; make the cooldown as long as the window";
         let upper = self.0.iter().enumerate().skip(1);
         let short = upper.filter(|(_, span)| {
             let ends = span.active.saturating_add(span.cooldown) != NEVER;

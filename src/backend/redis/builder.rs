@@ -219,3 +219,14 @@ impl fmt::Debug for RedisBackendBuilder {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decisions_take_at_most_250_ms_by_default() {
+        let builder = RedisBackendBuilder::new("redis://localhost".to_owned());
+        assert_eq!(builder.timeout, Duration::from_millis(250));
+    }
+}

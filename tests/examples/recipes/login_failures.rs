@@ -40,9 +40,9 @@ fn success_resets_its_account_and_refunds_its_address() {
     assert_eq!(login(&server, "bob", "builder").status, 429);
 }
 
-/// However the name is spelled.
+/// The guesses spell the name in four ways.
 #[test]
-fn of_guesses_sent_at_once_five_get_as_far_as_the_password() {
+fn five_of_forty_simultaneous_guesses_reach_the_password_check() {
     let (_program, server) = start("login_failures");
     let names = ["alice", "Alice", "ALICE", "aLiCe"];
     let guesses = at_once(40, |i| login(&server, names[i % 4], &format!("guess{i}")));

@@ -259,7 +259,9 @@ async fn calls_somewhat_above_the_rate_of_a_window_see_no_refusal_in_a_minute() 
             tasks.spawn(pace.clone().oneshot(request("a")));
             sleep(ms(440)).await;
         }
-        let refused = world.outcome(Duration::MAX).refused;
-        assert_eq!(refused, 0, "{dialect:?}");
+        let outcome = world.outcome(Duration::MAX);
+        assert_eq!(outcome.refused, 0, "{dialect:?}");
+        // The server admits twenty in ten seconds.
+        assert!(outcome.passed >= 100, "{dialect:?}: {}", outcome.passed);
     }
 }

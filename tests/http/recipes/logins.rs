@@ -146,7 +146,7 @@ async fn success_ends_the_count_of_its_user() {
 }
 
 #[tokio::test]
-async fn empty_name_is_a_bad_request() {
+async fn empty_or_too_long_name_is_a_bad_request() {
     let app = server();
     for user in [" ".to_owned(), "u".repeat(257)] {
         let (status, _) = attempt(&app, &user, "guess").await;

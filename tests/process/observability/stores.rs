@@ -59,7 +59,7 @@ fn store_that_is_killed_opens_the_breaker() {
 }
 
 #[test]
-fn store_that_is_back_closes_it() {
+fn store_that_is_back_closes_the_breaker() {
     let back = &STORY.back;
     let transitions = series([("open", 1.0), ("closed", 1.0)]);
     assert_eq!(back.series(TRANSITIONS), transitions);

@@ -1,7 +1,7 @@
 //! The server behind the gateway, played by the test: it sees each call, and answers as the test says.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, ErrorKind, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     sync::mpsc::{self, Receiver},
     thread,
@@ -129,7 +129,9 @@ impl Asked {
     /// Waits until the gateway has closed the connection.
     pub(super) fn comes_to_be_closed(mut self) {
         let mut rest = Vec::new();
-        let _ = self.stream.read_to_end(&mut rest);
+        if let Err(error) = self.stream.read_to_end(&mut rest) {
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
+        }
     }
 
     fn send(&mut self, text: &str) {
