@@ -166,14 +166,14 @@ fn expect_mistakes(args: &[&str], code: i32, expected: &[(Value, &str)]) {
         (&told["ok"], told["errors"].as_array().unwrap().len()),
         (&json!(false), expected.len())
     );
-    for (mut error, (mut place, text)) in std::iter::zip(
+    for (mut error, (mut location, text)) in std::iter::zip(
         told["errors"].as_array().unwrap().clone(),
         expected.iter().cloned(),
     ) {
         let message = error["message"].take();
         assert!(message.as_str().unwrap().contains(text), "{message}");
-        place["message"] = json!(null);
-        assert_eq!(error, place);
+        location["message"] = json!(null);
+        assert_eq!(error, location);
     }
 }
 
@@ -187,18 +187,18 @@ fn all_mistakes_are_printed_with_their_positions() {
         "yml",
         "- Domain:\n    blocked: true\n    ids:\n      - www.example.com\n",
     );
-    let place = |file: &str, line: u64, limit: &str, id: Option<&str>| json!({"file": file, "line": line, "limit": limit, "id": id});
+    let location = |file: &str, line: u64, limit: &str, id: Option<&str>| json!({"file": file, "line": line, "limit": limit, "id": id});
     expect_mistakes(
         &["--limits", &defaults, "--overrides", &overrides],
         1,
         &[
-            (place(&defaults, 2, "a", None), "did you mean `period`?"),
+            (location(&defaults, 2, "a", None), "did you mean `period`?"),
             (
-                place(&defaults, 3, "b", None),
+                location(&defaults, 3, "b", None),
                 "`5 per fortnight` is not a limit",
             ),
             (
-                place(&overrides, 4, "Domain", Some("www.example.com")),
+                location(&overrides, 4, "Domain", Some("www.example.com")),
                 "`www.example.com` is not an id in the format domain",
             ),
         ],
@@ -223,7 +223,7 @@ fn all_mistakes_are_printed_with_their_positions() {
 #[test]
 fn clients_that_are_asked_for_have_to_be_there() {
     let defaults = file("yml", DEFAULTS);
-    let place =
+    let location =
         |limit: &str, id: &str| json!({"file": null, "line": null, "limit": limit, "id": id});
     // A valid one before them makes no difference.
     expect_mistakes(
@@ -240,11 +240,11 @@ fn clients_that_are_asked_for_have_to_be_there() {
         1,
         &[
             (
-                place("Adress", "10.0.0.1"),
+                location("Adress", "10.0.0.1"),
                 "unknown limit `Adress`: known are Account, Address, ",
             ),
             (
-                place("Address", "10.0.0.256"),
+                location("Address", "10.0.0.256"),
                 "limit `Address`: `10.0.0.256` is not an id in the format ipAddress",
             ),
         ],

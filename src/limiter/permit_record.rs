@@ -35,6 +35,8 @@ struct PermitState {
     hold: Duration,
     /// When the next attempt to renew or to give back is due.
     due: Instant,
+    /// The attempts to give the permits back. The next one begins although the one before it has no answer.
+    attempts: u32,
     /// Counts the permits in metrics, until their work has ended or they are lost.
     counted: Option<PermitCount>,
 }
@@ -90,6 +92,7 @@ impl PermitRecord {
                 since,
                 hold,
                 due: since + hold / 3,
+                attempts: 0,
                 counted,
             }),
         }
@@ -128,14 +131,19 @@ impl PermitRecord {
 
     /// Ends the work, and gives the permits back. Returns whether they were still there.
     pub(super) async fn release(self: Arc<Self>) -> Result<bool, LimiterError> {
+        let was_held = self.is_held();
         self.state.lock().end();
-        self.give_back().await
+        let were_there = Arc::clone(&self).give_back().await?;
+        // If another attempt was faster, the store has no permits for this one.
+        let is_repeated = self.state.lock().attempts > 1;
+        Ok(were_there || was_held && is_repeated)
     }
 
     /// Gives the permits back if their work has ended. If the store does not answer, the keeper tries again.
     pub(super) async fn give_back(self: Arc<Self>) -> Result<bool, LimiterError> {
         {
             let mut state = self.state.lock();
+            state.attempts += 1;
             if state.stage != PermitStage::Ended {
                 return Ok(false);
             }

@@ -85,7 +85,7 @@ async fn give_up_batches(stack: &Stack, first: usize, random: &mut Random, sums:
     for call in 0..500 {
         let pair = [first + call % 50, first + (call + 1) % 50];
         let ids = pair.map(id_of);
-        let batch = [0, 1].map(|place| Transaction::new("refuse", &ids[place]));
+        let batch = [0, 1].map(|index| Transaction::new("refuse", &ids[index]));
         let patience = match call {
             0 => PATIENCE,
             _ => usual * random.units(0, 5000) / 2500,

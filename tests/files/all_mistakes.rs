@@ -9,7 +9,7 @@ use tollgate::{
 use crate::{JSON, Language, TOML, YAML, limit, reads, support::Folder};
 
 /// Returns the lines of an error.
-fn told(error: &LimitsError) -> Vec<String> {
+fn lines_of(error: &LimitsError) -> Vec<String> {
     let mistakes = error.mistakes().map(|mistake| mistake.to_string());
     let mistakes: Vec<_> = mistakes.collect();
     assert_eq!(error.to_string(), mistakes.join("\n"));
@@ -57,17 +57,17 @@ const TOLD_OF_DEFAULTS: &[&str] = &[
 ];
 
 fn compare(error: &LimitsError, language: Language, expected: &[&str]) {
-    let told = told(error);
-    for (told, expected) in told.iter().zip(expected) {
-        let rest = told
+    let lines = lines_of(error);
+    for (line, expected) in lines.iter().zip(expected) {
+        let rest = line
             .strip_prefix(language)
             .and_then(|rest| rest.strip_prefix(':'));
         assert!(
             rest.is_some_and(|rest| rest.starts_with(expected)),
-            "{told}\nis not\n{expected}"
+            "{line}\nis not\n{expected}"
         );
     }
-    assert_eq!(told.len(), expected.len(), "{told:#?}");
+    assert_eq!(lines.len(), expected.len(), "{lines:#?}");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn mistakes_in_code_and_in_all_files_are_listed_together() {
         .overrides_text("three.json", r#"{"orders:y": "blocked"}"#)
         .build()
         .unwrap_err();
-    let told = told(&error);
+    let lines = lines_of(&error);
     let expected = [
         "limit `a b`: `a b` is not a limit name",
         "limit `orders`: docs is `nowhere`",
@@ -169,10 +169,10 @@ fn mistakes_in_code_and_in_all_files_are_listed_together() {
         "two.json:1: EOF while parsing an object",
         "limit `ordrs`: id `7`: no limit has this name: did you mean `orders`?",
     ];
-    for (told, expected) in told.iter().zip(expected) {
-        assert!(told.starts_with(expected), "{told}\nis not\n{expected}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.starts_with(expected), "{line}\nis not\n{expected}");
     }
-    assert_eq!(told.len(), expected.len(), "{told:#?}");
+    assert_eq!(lines.len(), expected.len(), "{lines:#?}");
     assert_eq!((error.path(), error.limit()), (None, Some("a b")));
 }
 
@@ -186,15 +186,15 @@ fn every_unreadable_file_is_listed() {
         .overrides_file(latin)
         .build()
         .unwrap_err();
-    let told = told(&error);
-    for (told, expected) in told.iter().zip([
+    let lines = lines_of(&error);
+    for (line, expected) in lines.iter().zip([
         ": cannot read it: ",
         ": its name has no",
         ": it is not UTF-8",
     ]) {
-        assert!(told.contains(expected), "{told}");
+        assert!(line.contains(expected), "{line}");
     }
-    assert_eq!(told.len(), 3);
+    assert_eq!(lines.len(), 3);
     let causes: Vec<_> = error
         .mistakes()
         .map(|error| std::error::Error::source(&error).is_some())

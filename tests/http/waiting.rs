@@ -417,9 +417,9 @@ async fn permits_and_a_line_in_one_layer_or_batch_are_an_error() {
     assert!(limiter.spend_batch(&declines).await.unwrap().allowed());
 }
 
-/// A request that waits keeps its place in the service, which was polled ready, and the permits of layers outside.
+/// A request that waits keeps the capacity of the service that was polled ready, and the permits of layers outside.
 #[tokio::test(start_paused = true)]
-async fn request_in_line_holds_its_place_in_the_service_and_the_permits_of_outer_layers() {
+async fn request_in_line_holds_the_capacity_of_the_service_and_the_permits_of_outer_layers() {
     let limiter = line_and_permits();
     let one_at_once = GlobalConcurrencyLimitLayer::new(1);
     let app = permits(&limiter).layer(layer(&limiter).layer(one_at_once.layer(Hello)));

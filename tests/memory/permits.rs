@@ -320,6 +320,21 @@ async fn permits_outlive_a_reload_that_changes_their_hold() {
     assert!(!permit.is_held());
 }
 
+/// A slow store is asked again, and has no permit any more when it decides on the first question.
+#[tokio::test(start_paused = true)]
+async fn permit_that_a_repetition_gives_back_was_held() {
+    let store = Store::default();
+    let (limit, _) = two(store.clone());
+    let permit = enter(&limit, "a").await.unwrap();
+    store.set_fate(Fate::Decides(SECOND));
+    let released = tokio::spawn(permit.release());
+    settle().await;
+    store.set_fate(Fate::Works);
+    assert!(released.await.unwrap().unwrap());
+    assert_eq!(store.count(Operation::Refund), 2);
+    assert_eq!(left(&limit, "a").await, 2);
+}
+
 /// `after` is the number of turns that a renewal has taken before the permits end.
 #[tokio::test(start_paused = true)]
 async fn permits_that_end_during_a_renewal_are_given_back() {

@@ -40,7 +40,7 @@ fn with(mut request: Request<Body>, headers: &[(&'static str, &str)]) -> Request
 }
 
 /// Returns how often a check was logged.
-fn told(log: &Log, check: &str) -> usize {
+fn times_logged(log: &Log, check: &str) -> usize {
     log.count(&format!("check=\"{check}\""))
 }
 
@@ -74,7 +74,7 @@ async fn refused_preflight_is_logged_once() {
         for expected in expected {
             assert_eq!(status(&layer, preflight()).await, expected);
         }
-        assert_eq!(told(&log, PREFLIGHT), 1, "{log:?}");
+        assert_eq!(times_logged(&log, PREFLIGHT), 1, "{log:?}");
     }
 }
 
@@ -90,7 +90,7 @@ async fn other_refusals_and_preflights_that_pass_are_ordinary() {
         assert_eq!(status(&layer, preflight()).await, 200);
         assert_eq!(status(&layer, request).await, 429);
     }
-    assert_eq!(told(&log, PREFLIGHT), 0, "{log:?}");
+    assert_eq!(times_logged(&log, PREFLIGHT), 0, "{log:?}");
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn ignored_proxy_header_is_logged_once() {
         for _ in 0..3 {
             send(&layer, with(from_ip("10.0.0.1"), &[(name, "203.0.113.7")])).await;
         }
-        assert_eq!(told(&log, FORWARDING), 1, "{name}: {log:?}");
+        assert_eq!(times_logged(&log, FORWARDING), 1, "{name}: {log:?}");
         let line = format!("{log:?}");
         assert!(line.contains("Proxies::trusted"), "{line}");
     }
@@ -120,7 +120,7 @@ async fn used_or_irrelevant_proxy_header_is_not_logged() {
         let headers = [("x-forwarded-for", "203.0.113.7"), ("x-account", "a")];
         send(&by(rule), with(from_ip("10.0.0.1"), &headers)).await;
     }
-    assert_eq!(told(&log, FORWARDING), 0, "{log:?}");
+    assert_eq!(times_logged(&log, FORWARDING), 0, "{log:?}");
 }
 
 /// Sends 3000 requests by agents from one address.
@@ -138,12 +138,12 @@ async fn one_id_of_many_agents_is_logged_once() {
     many(Rule::new("requests", ClientIp::peer()), 1).await;
     many(Rule::new("requests", Everyone), 10).await;
     assert_eq!(
-        told(&log, "one-id"),
+        times_logged(&log, "one-id"),
         0,
         "one client, and one bucket on purpose"
     );
     many(Rule::new("requests", ClientIp::peer()), 10).await;
-    assert_eq!(told(&log, "one-id"), 1, "{log:?}");
+    assert_eq!(times_logged(&log, "one-id"), 1, "{log:?}");
 }
 
 #[test]
@@ -154,5 +154,5 @@ fn trust_in_everyone_is_logged_once() {
     for _ in 0..3 {
         let _ = layer.layer(Hello);
     }
-    assert_eq!(told(&log, "everyone-trusted"), 1, "{log:?}");
+    assert_eq!(times_logged(&log, "everyone-trusted"), 1, "{log:?}");
 }

@@ -32,34 +32,40 @@ fn request() -> Transaction<'static> {
 }
 
 /// The figures in the docs for buckets: a key, its bytes by `MEMORY USAGE`, and its total bytes.
-fn told() -> Vec<(&'static str, u64, u64)> {
+fn documented() -> Vec<(&'static str, u64, u64)> {
     let docs = include_str!("../../docs/redis.md").lines();
     let rows = docs.map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
     let bytes = |text: &str| text.replace(',', "").parse().ok();
-    let told = rows.filter_map(|row| match row[..] {
+    let documented = rows.filter_map(|row| match row[..] {
         ["", _, key, usage, all, _, ""] => {
             let key = key.strip_prefix('`')?.strip_suffix('`')?;
             Some((key, bytes(usage)?, bytes(all)?))
         }
         _ => None,
     });
-    told.collect()
+    documented.collect()
 }
 
 #[track_caller]
-fn expect_about(what: &str, measured: u64, told: u64) {
-    let (least, most) = (told * (100 - TOLERANCE), told * (100 + TOLERANCE));
+fn expect_about(what: &str, measured: u64, documented: u64) {
+    let (least, most) = (
+        documented * (100 - TOLERANCE),
+        documented * (100 + TOLERANCE),
+    );
     let is_so = (least..=most).contains(&(measured * 100));
-    assert!(is_so, "{what}: {measured} bytes, and the docs say {told}");
+    assert!(
+        is_so,
+        "{what}: {measured} bytes, and the docs say {documented}"
+    );
 }
 
 #[tokio::test]
 async fn buckets_take_the_memory_that_the_page_states() {
     let server = Server::start();
     let limiter = limiter(&server).await;
-    let told = told();
-    assert_eq!(told.len(), 4);
-    for (key, usage, all) in told {
+    let documented = documented();
+    assert_eq!(documented.len(), 4);
+    for (key, usage, all) in documented {
         let (limit, id, cost) = match key.split_once("}:").unwrap().1 {
             "6:12345678" => ("orders", "12345678", 1),
             bucket => {
@@ -92,7 +98,7 @@ async fn tables_take_the_memory_that_the_page_states() {
     let server = Server::start();
     let limiter = limiter(&server).await;
     limiter.spend(&request()).await.unwrap();
-    let (key, _, all) = told()[0];
+    let (key, _, all) = documented()[0];
     let copy = |many: u32| server.exec(&["EVAL", COPIES, "1", key, &many.to_string()]);
     copy(1);
     let used = || server.info("used_memory").parse::<u64>().unwrap();

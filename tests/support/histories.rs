@@ -99,16 +99,16 @@ pub(crate) async fn agree_on_zones(backend: impl Backend, histories: u64) {
     each(histories * CHANGES.len() as u64, move |seed| {
         let driver = driver.clone();
         let mut random = Random(seed);
-        let place = usize::try_from(seed).unwrap() % CHANGES.len();
-        let change: jiff::Timestamp = CHANGES[place].1.parse().unwrap();
+        let zone = usize::try_from(seed).unwrap() % CHANGES.len();
+        let change: jiff::Timestamp = CHANGES[zone].1.parse().unwrap();
         // Half of the histories begin within an hour of the change, and the others within 30 hours.
         let reach = [4, 30 * 4][usize::try_from(random.below(2)).unwrap()];
         let first = change.as_microsecond().cast_unsigned() - reach * QUARTER;
         let start = first + random.below(2 * reach) * QUARTER - random.below(2);
-        let of_zone = |place| VERSIONS + place * units.len()..VERSIONS + (place + 1) * units.len();
+        let of_zone = |zone| VERSIONS + zone * units.len()..VERSIONS + (zone + 1) * units.len();
         // The limit also moves to another zone, as one does whose rules change, and to UTC.
-        let others = of_zone((place + 1) % CHANGES.len()).chain(of_zone(CHANGES.len()));
-        let versions: Vec<_> = of_zone(place).chain(others).collect();
+        let others = of_zone((zone + 1) % CHANGES.len()).chain(of_zone(CHANGES.len()));
+        let versions: Vec<_> = of_zone(zone).chain(others).collect();
         async move { live_through(&driver, start, &versions, 60, seed).await }
     })
     .await;
