@@ -21,7 +21,7 @@ impl Log {
         Self::capture_at(Level::INFO)
     }
 
-    /// Captures what this thread logs at a level and above.
+    /// Captures what this thread logs at a level and above. The time is left out, because its digits can be those of an id.
     pub(crate) fn capture_at(level: Level) -> (Self, DefaultGuard) {
         listen();
         let log = Self::default();
@@ -29,6 +29,7 @@ impl Log {
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(level)
             .with_ansi(false)
+            .without_time()
             .with_writer(move || writer.clone());
         (log, tracing::subscriber::set_default(subscriber.finish()))
     }
