@@ -4,7 +4,7 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     sync::OnceLock,
 };
 
@@ -145,7 +145,10 @@ impl Server {
     /// Sends a signal to all processes of the server.
     pub(crate) fn signal_all(&self, signal: &str) {
         for process in self.processes() {
-            run(Command::new("kill").args(["-s", signal, &process]));
+            let mut kill = Command::new("kill");
+            let kill = kill.args(["-s", signal, &process]).stderr(Stdio::null());
+            // One that serves a connection may have ended meanwhile.
+            let _has_ended = kill.status().expect("it runs");
         }
     }
 
@@ -223,6 +226,13 @@ impl Server {
         let pool = PgPoolOptions::new().max_connections(4);
         let pool = pool.acquire_timeout(PATIENCE);
         pool.connect_lazy(&self.url()).expect("it is a URL")
+    }
+}
+
+impl Drop for Server {
+    /// Kills all its processes. Those that a failed test leaves stopped would not end with the server.
+    fn drop(&mut self) {
+        self.signal_all("KILL");
     }
 }
 
