@@ -230,7 +230,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Kills all its processes. Those that a failed test leaves stopped would not end with the server.
+    /// Kills all processes of the server. If a failed test has stopped some of them, they would not end with it.
     fn drop(&mut self) {
         self.signal_all("KILL");
     }

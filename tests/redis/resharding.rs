@@ -65,7 +65,7 @@ impl Moving<'_> {
         load.more(200).await;
         self.cluster.move_keys(self.slot, self.to);
         load.more(200).await;
-        // A server gives no slot away that has a key, so those that the first time has missed are moved, too.
+        // A server keeps a slot of which it has a key, so keys that the first pass has missed are moved, too.
         self.cluster.move_keys(self.slot, self.to);
         self.cluster.finish_migration(self.slot, self.to);
         load.more(200).await;
