@@ -120,8 +120,8 @@ impl PostgresBackend {
         self
     }
 
-    /// Stores no readable ids. By default, one column holds the ids for people to read, except those that are
-    /// [secrets](tollgate::id::Id::secret) or longer than 128 bytes. Buckets are found by hashes in either case.
+    /// Stores no readable ids. By default, one column holds the ids for people to read, except
+    /// [secrets](tollgate::id::Id::secret) and ids of more than 128 bytes. Buckets are found by hashes in either case.
     #[must_use]
     pub fn hash_ids(mut self) -> Self {
         self.hides_ids = true;

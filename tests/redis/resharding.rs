@@ -65,7 +65,7 @@ impl Moving<'_> {
         load.more(200).await;
         self.cluster.move_keys(self.slot, self.to);
         load.more(200).await;
-        // A server keeps a slot of which it has a key, so keys that the first pass has missed are moved, too.
+        // A server gives up no slot in which it still has a key, so a second pass moves what the first has missed.
         self.cluster.move_keys(self.slot, self.to);
         self.cluster.finish_migration(self.slot, self.to);
         load.more(200).await;

@@ -95,7 +95,7 @@ impl Browser {
         self.wait_until(&format!("document.querySelector({})", json!(selector)));
     }
 
-    /// Waits for a condition on the page, which looks itself: a look from here costs more than a page.
+    /// Waits for a condition on the page. A script on the page checks it, which is faster than asking the driver again and again.
     #[track_caller]
     pub(crate) fn wait_until(&self, condition: &str) {
         let script = format!(

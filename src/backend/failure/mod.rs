@@ -64,7 +64,8 @@ use crate::{
 ///
 /// It needs a tokio runtime with a timer. Without one, decisions of the store are errors.
 ///
-/// In any interval, a client gets at most twice its limit, with shares rounded up, whatever fails. The [guide](crate::guide::failures) has an example.
+/// In any interval, a client gets at most twice its limit, with shares rounded up, whatever fails. The
+/// [guide](crate::guide::failures) has an example.
 #[derive(Debug)]
 pub struct FailurePolicy<B> {
     store: Arc<B>,

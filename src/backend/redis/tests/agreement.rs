@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{redis_support::Server, scale::scaled};
+use super::{eventually::eventually_async, redis_support::Server, scale::scaled};
 use crate::{
     algorithm::{Algorithm, Ask, Charge, State, Verb},
     algorithm::{block::Block, concurrency::Concurrency, gcra::Gcra, window::Window},
@@ -254,10 +254,17 @@ impl Map {
 }
 
 /// Connects to a server, as a link does.
+/// Connects to a server. On a busy machine, an attempt can take longer than the client waits for it.
 pub(super) async fn connect(server: &Server) -> Connection {
     let probe = Arc::new(Call::probe(&KeyForm::default()));
     let (target, _) = address::parse(&server.url(), probe).unwrap();
-    let (connection, ending) = Connection::open(&target).await.unwrap();
+    let mut opened = None;
+    eventually_async("the client connects", async || {
+        opened = Connection::open(&target).await.ok();
+        opened.is_some()
+    })
+    .await;
+    let (connection, ending) = opened.unwrap();
     // Leaked, so that the connection stays open for the whole test.
     Box::leak(Box::new(ending));
     connection
