@@ -23,6 +23,8 @@ mod ranges;
 mod receipts;
 mod reload;
 mod shadow;
+#[cfg(feature = "redis")]
+mod split_batches;
 #[path = "../support/mod.rs"]
 mod support;
 mod values;

@@ -111,6 +111,89 @@ async fn slot_is_found_on_a_master_that_had_none() {
     cluster.wait_until_settled();
 }
 
+/// Returns how often the servers were asked for their table of slots.
+fn tables_read(servers: &[&Node]) -> u64 {
+    let of_server = |server: &&Node| count(&server.info("cmdstat_cluster|slots"));
+    servers.iter().map(of_server).sum()
+}
+
+/// Reads the first number of a statistic, such as `calls=3,usec=17`, which is missing until it happens.
+fn count(statistic: &str) -> u64 {
+    let first = statistic.split(',').next().unwrap();
+    first
+        .split_once('=')
+        .map_or(0, |(_, number)| number.parse().unwrap())
+}
+
+/// Returns the id of the client that has connected last.
+fn newest_client(node: &Node) -> String {
+    let clients: String = node.query(&["CLIENT", "LIST", "TYPE", "normal"]);
+    let by_tcp = clients
+        .lines()
+        .filter(|client| client.contains("addr=127.0.0.1"));
+    let newest = by_tcp.last().unwrap();
+    newest.split(' ').next().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_table_keeps_the_links_to_servers_that_are_not_in_the_url() {
+    let cluster = FAILING.lock().await;
+    let [first, second, third, ..] = cluster.masters()[..] else {
+        panic!("there are three")
+    };
+    let limiter = patient_limiter(format!("redis-cluster://{}", first.addr())).await;
+    let client = newest_client(second);
+    // The first of two new tables has been taken over before the second is asked for.
+    let servers = [first, second, third];
+    let before = tables_read(&servers);
+    eventually("the table is read twice", || {
+        third.exec(&["CLIENT", "KILL", "TYPE", "normal"]);
+        tables_read(&servers) >= before + 2
+    });
+    let ids = ids_of(&cluster, second, "kept");
+    assert_eq!(spend(&limiter, "one", &ids[..1]).await.ok(), Some(true));
+    assert_eq!(newest_client(second), client);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn table_is_read_again_if_a_master_does_not_answer() {
+    let cluster = FAILING.lock().await;
+    let limiter = limiter(cluster.url()).await;
+    let [silent, others @ ..] = &cluster.masters()[..] else {
+        panic!("there are three")
+    };
+    let ids = ids_of(&cluster, silent, "late");
+    let before = tables_read(others);
+    silent.pause();
+    let passed = spend(&limiter, "one", &ids[..1]).await;
+    assert!(passed.is_err(), "{passed:?}");
+    eventually("the table is read again", || tables_read(others) > before);
+    silent.resume();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redirections_without_end_are_given_up_after_a_few() {
+    let cluster = FAILING.lock().await;
+    let limiter = patient_limiter(cluster.url()).await;
+    let [one, other, ..] = cluster.masters()[..] else {
+        panic!("there are three")
+    };
+    let ids = ids_of(&cluster, one, "circle");
+    let slot = cluster.slot_of_client(&ids[0]).to_string();
+    let redirections = || {
+        let of_node = |node: &Node| count(&node.info("errorstat_MOVED"));
+        of_node(one) + of_node(other)
+    };
+    let before = redirections();
+    // Each of the two says that the other has the slot.
+    one.exec(&["CLUSTER", "SETSLOT", &slot, "NODE", other.id()]);
+    let error = spend(&limiter, "one", &ids[..1]).await.unwrap_err();
+    assert!(error.to_string().contains("MOVED"), "{error}");
+    assert_eq!(redirections() - before, 4);
+    one.exec(&["CLUSTER", "SETSLOT", &slot, "NODE", one.id()]);
+    cluster.wait_until_settled();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silent_master_is_left_for_the_one_that_the_sentinels_choose() {
     let sentinels = Sentinels::start();
