@@ -148,6 +148,19 @@ async fn slow_server_is_a_timeout_and_right_again_when_it_is_fast() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn server_whose_answers_are_always_late_opens_the_breaker() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.addr()).await;
+    let limiter = limiter(proxy.url()).await;
+    proxy.delay(2 * TIMEOUT);
+    eventually_async("it is open", async || {
+        let answer = limiter.spend(&one("id")).await;
+        answer.is_err() && limiter.stats().is_open == Some(true)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn flushed_scripts_are_no_error() {
     let server = Server::start();
     let limiter = patient_limiter(server.url()).await;

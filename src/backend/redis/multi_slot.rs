@@ -74,10 +74,11 @@ pub(super) async fn apply<S: SlotServers>(
     deadline: Instant,
     timeout: Duration,
 ) -> Result<Outcome, Failure> {
-    let is_one = batch.members.len() <= 1;
-    if is_one || batch.operation != Operation::Renew && share_a_slot(&**servers, batch) {
+    let is_one_script = batch.members.len() <= 1
+        || batch.operation != Operation::Renew && share_a_slot(&**servers, batch);
+    if is_one_script {
         match servers.run(batch, deadline).await {
-            Err(Failure::TryAgain) if !is_one => {}
+            Err(Failure::TryAgain) => {}
             found => return found.map(Outcome::new),
         }
     }
