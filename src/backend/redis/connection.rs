@@ -275,3 +275,22 @@ async fn other_protocol(target: &Target) -> Option<&'static str> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_address_has_to_become_a_name() {
+        for (host, is_permanent) in [("127.0.0.1", true), ("::1", true), ("localhost", false)] {
+            let server = ServerAddress::Tcp {
+                host: host.into(),
+                port: 6379,
+            };
+            let wrong_name = rustls::CertificateError::NotValidForName;
+            let error = io::Error::other(rustls::Error::InvalidCertificate(wrong_name));
+            let error = unreachable_server(&error, &server);
+            assert_eq!(error.is_permanent(), is_permanent, "{error}");
+        }
+    }
+}
