@@ -158,11 +158,10 @@ fn table_has_the_busiest_clients_and_shares_of_all() {
 #[test]
 fn limits_deny_the_offenders_and_leave_room_for_others() {
     let requests = day(300, 1);
-    // The same people, with half as many requests more.
-    let busier = requests.iter().enumerate();
-    let busier: Vec<_> = busier
-        .flat_map(|(i, request)| std::iter::repeat_n(request.clone(), 1 + i % 2))
-        .collect();
+    // The same people, with twice as many requests.
+    let busier = requests.iter().cloned();
+    let busier = busier.flat_map(|request| [request.clone(), request]);
+    let busier: Vec<_> = busier.collect();
     let told = suggested("1%", &["--key", "ip"], &log(&requests));
     assert_eq!(told["clients"], 303);
     assert_eq!(recommendations(&told).len(), 3);
@@ -310,8 +309,22 @@ fn short_log_is_noted_and_leads_to_no_limits() {
         (0, note("30s", "any minute or any hour or any day"))
     );
     assert_eq!(lasting(120), (0, note("2m0s", "any hour or any day")));
+    // Three quarters of an hour are enough.
+    assert_eq!(lasting(2690), (0, note("44m50s", "any hour or any day")));
+    assert_eq!(lasting(2700), (2, note("45m0s", "any day")));
     assert_eq!(lasting(3600), (2, note("1h0m0s", "any day")));
     assert_eq!(lasting(86_000), (3, String::new()));
+}
+
+#[test]
+fn window_above_4096_is_left_out() {
+    for (requests, windows) in [(2048, 1), (2049, 0)] {
+        let requests: Vec<_> = (0..requests)
+            .map(|i| request(i * 3 / 2, OFFICE, "/"))
+            .collect();
+        let told = suggested("0", &[], &log(&requests));
+        assert_eq!(recommendations(&told).len(), 1 + windows, "{told}");
+    }
 }
 
 #[test]

@@ -10,10 +10,12 @@ use std::{
     time::Duration,
 };
 
+use sqlx::postgres::PgPoolOptions;
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
     task::JoinSet,
+    time::{Instant, pause, resume},
 };
 use tollgate::{
     Limit, Limiter, Limits, Transaction,
@@ -256,6 +258,27 @@ fn login_can_take_longer_than_the_deadline() {
     });
 }
 
+#[tokio::test]
+async fn connection_is_waited_for_for_two_seconds() {
+    let server = Server::shared();
+    server.backend("single").await;
+    let pool = PgPoolOptions::new().max_connections(1);
+    let pool = pool.connect(&server.url()).await.unwrap();
+    let taken = pool.acquire().await.unwrap();
+    let backend = || PostgresBackend::new(pool.clone()).table("single");
+    assert!(format!("{:?}", backend()).contains("deadline: 50ms"));
+    pause();
+    let began = Instant::now();
+    refused(backend()).await;
+    assert_eq!(began.elapsed().as_millis() / 10, 200);
+    resume();
+    drop(taken);
+    let limiter = limiter(backend().deadline(PATIENCE));
+    let once = Transaction::new("quota", "a");
+    // A slow machine may need several attempts.
+    while limiter.spend(&once).await.is_err() {}
+}
+
 /// A file of the server cannot grow beyond some size, as if the disk were full.
 #[test]
 fn full_disk_refuses_and_is_asked_again() {
@@ -343,6 +366,33 @@ fn missing_rights_and_tables_are_named_with_their_remedy() {
             .await;
         let text = refused(server.backend_without_table("foreign_table")).await;
         assert!(text.contains("other columns"), "{text}");
+    });
+}
+
+#[test]
+fn each_right_to_decide_is_needed_and_they_suffice() {
+    const GRANT: &str = "GRANT SELECT, INSERT, UPDATE, DELETE ON office.buckets TO clerk";
+    block_on(async {
+        let server = Server::shared();
+        let create = "CREATE ROLE clerk LOGIN; CREATE SCHEMA office";
+        server.sql(create).await;
+        server.backend("office.buckets").await;
+        server.sql(GRANT).await;
+        let url = server.url().replace("postgres@", "clerk@");
+        let clerk = PostgresBackend::connect(&url).unwrap();
+        let clerk = clerk.table("office.buckets").deadline(PATIENCE);
+        clerk.connected(PATIENCE).await.unwrap_err();
+        server.sql("GRANT USAGE ON SCHEMA office TO clerk").await;
+        for right in ["SELECT", "INSERT", "UPDATE", "DELETE"] {
+            let revoke = format!("REVOKE {right} ON office.buckets FROM clerk");
+            server.sql(&revoke).await;
+            let without = clerk.connected(PATIENCE).await;
+            assert!(without.is_err(), "without {right}");
+            server.sql(GRANT).await;
+        }
+        clerk.connected(PATIENCE).await.unwrap();
+        let decision = limiter(clerk).spend(&Transaction::new("quota", "a")).await;
+        assert!(decision.unwrap().allowed());
     });
 }
 

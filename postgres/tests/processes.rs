@@ -129,6 +129,21 @@ fn processes_admit_the_limit_together_without_deadlocks() {
     });
 }
 
+#[test]
+fn process_uses_two_connections_of_a_larger_pool() {
+    const OPEN: &str = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pair'";
+    block_on(async {
+        let server = Server::shared();
+        server.backend("pair").await;
+        let url = format!("{}?application_name=pair", server.url());
+        let pool = PgPoolOptions::new().acquire_timeout(PATIENCE);
+        let backend = PostgresBackend::new(pool.connect_lazy(&url).unwrap());
+        spend_all(&limiter(backend.table("pair").deadline(PATIENCE)), 0).await;
+        // A slow login is tried beside the pool as well, to find its reason.
+        eventually_async("two are open", async || server.number(OPEN).await == 2).await;
+    });
+}
+
 /// A process that is paused in its transaction loses its locks.
 #[test]
 fn stopped_process_does_not_block_others() {

@@ -1,4 +1,4 @@
-//! Ways to a server: TLS, and PgBouncer in transaction mode.
+//! Ways to a server: TLS, PgBouncer in each of its modes, and the messages of a decision.
 
 use std::{fs, path::Path};
 
@@ -11,9 +11,14 @@ use crate::{
     server::{Server, as_user, home, url},
 };
 
-async fn admits_two_of_three(backend: PostgresBackend) {
+/// Two requests within a span that is longer than any test.
+fn limiter(backend: PostgresBackend) -> Limiter {
     let limits = Limits::builder().limit("window", Limit::window(2, PATIENCE * 60));
-    let limiter = Limiter::new(limits.build().unwrap(), backend);
+    Limiter::new(limits.build().unwrap(), backend)
+}
+
+async fn admits_two_of_three(backend: PostgresBackend) {
+    let limiter = limiter(backend);
     let one = Transaction::new("window", "a");
     for allowed in [true, true, false] {
         assert_eq!(limiter.spend(&one).await.unwrap().allowed(), allowed);
@@ -54,38 +59,84 @@ fn connections_by_tls_are_verified() {
     });
 }
 
+/// Starts PgBouncer in a mode, on a port.
+fn pooler(server: &Server, mode: &str, port: u16) -> Process {
+    let home = home();
+    let config = home.join("pgbouncer.ini");
+    let text = format!(
+        "[databases]\npostgres = host=127.0.0.1 port={} user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
+         listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = {mode}\n\
+         ignore_startup_parameters = extra_float_digits\n",
+        server.port(),
+    );
+    fs::write(&config, text).unwrap();
+    let command = as_user(Path::new("/usr/sbin/pgbouncer"));
+    let args = command
+        .get_args()
+        .map(|word| word.to_str().unwrap().to_owned());
+    let args: Vec<_> = args.chain([config.display().to_string()]).collect();
+    let process = Process::new(home, command.get_program().to_str().unwrap(), &args);
+    process.start();
+    let is_there = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+    eventually("the pooler accepts connections", is_there);
+    process
+}
+
 #[test]
-fn pooler_in_transaction_mode_serves() {
+fn pooler_serves_in_transaction_and_session_mode_and_not_in_statement_mode() {
     block_on(async {
         let server = Server::shared();
-        let home = home();
-        let port = Port::claim();
-        let config = home.join("pgbouncer.ini");
-        let text = format!(
-            "[databases]\npostgres = host=127.0.0.1 port={} user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
-             listen_port = {}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\n\
-             ignore_startup_parameters = extra_float_digits\n",
-            server.port(),
-            port.number()
-        );
-        fs::write(&config, text).unwrap();
-        let command = as_user(Path::new("/usr/sbin/pgbouncer"));
-        let args = command
-            .get_args()
-            .map(|word| word.to_str().unwrap().to_owned());
-        let args: Vec<_> = args.chain([config.display().to_string()]).collect();
-        let process = Process::new(home, command.get_program().to_str().unwrap(), &args);
-        process.start();
-        let is_there = || std::net::TcpStream::connect(("127.0.0.1", port.number())).is_ok();
-        eventually("the pooler accepts connections", is_there);
-        let first = PostgresBackend::connect(&url(port.number())).unwrap();
-        let first = first.table("pooled").deadline(PATIENCE);
-        first.create_table().await.unwrap();
-        first.connected(PATIENCE).await.unwrap();
-        let second = PostgresBackend::connect(&url(port.number())).unwrap();
-        let second = second.table("pooled").deadline(PATIENCE);
-        admits_two_of_three(first).await;
-        admits_two_of_three(second).await;
-        drop(process);
+        for (mode, serves) in [
+            ("transaction", true),
+            ("session", true),
+            ("statement", false),
+        ] {
+            let port = Port::claim();
+            let process = pooler(server, mode, port.number());
+            let backend = || {
+                let backend = PostgresBackend::connect(&url(port.number())).unwrap();
+                backend.table("pooled").deadline(PATIENCE)
+            };
+            let first = backend();
+            first.create_table().await.unwrap();
+            first.connected(PATIENCE).await.unwrap();
+            if serves {
+                admits_two_of_three(first).await;
+                admits_two_of_three(backend()).await;
+            } else {
+                let one = Transaction::new("window", "a");
+                limiter(first).spend(&one).await.unwrap_err();
+            }
+            drop(process);
+        }
+    });
+}
+
+#[test]
+fn decision_is_a_transaction_of_two_messages() {
+    block_on(async {
+        let server = Server::shared();
+        server.backend("messages").await;
+        let url = format!("{}?options=-c%20log_statement%3Dall", server.url());
+        let backend = PostgresBackend::connect(&url).unwrap();
+        let limiter = limiter(backend.table("messages").deadline(PATIENCE));
+        for _ in 0..3 {
+            let one = Transaction::new("window", "b");
+            limiter.spend(&one).await.unwrap();
+        }
+        let words = || {
+            let log = server.log();
+            let messages = log
+                .lines()
+                .filter_map(|line| line.split_once("statement: "));
+            let words = messages.filter_map(|(_, text)| text.split([' ', ';']).next());
+            // The backend also deletes expired rows, and a pool checks its connections.
+            let words = words.filter(|word| !["DELETE", "/*"].contains(word));
+            words.map(str::to_owned).collect::<Vec<_>>()
+        };
+        eventually("the log has them", || words().len() >= 6);
+        // The third decision denies, and stores nothing.
+        let expected = ["BEGIN", "INSERT", "BEGIN", "INSERT", "BEGIN", "COMMIT"];
+        assert_eq!(words()[..6], expected);
     });
 }

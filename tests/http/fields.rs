@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method, request::Parts};
 use sfv::{List, ListEntry, Parser};
+#[cfg(feature = "failure-policy")]
+use tollgate::backend::Lease;
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule, clock::ManualClock,
     key::Everyone, limit::LimitName, quota::Per, rule::methods, tiers::Tier,
@@ -11,6 +13,8 @@ use tollgate::{
 
 use tower::{Layer, ServiceExt};
 
+#[cfg(feature = "failure-policy")]
+use crate::support::store::{Fate, Store};
 use crate::support::{Hello, from_ip, layer, limiter, limiter_of, send};
 
 const IP: &str = "203.0.113.7";
@@ -189,6 +193,24 @@ async fn full_bucket_has_no_reset_parameter() {
         value(&sent(&layer).await, "ratelimit"),
         Some("\"requests\";r=20")
     );
+}
+
+#[cfg(feature = "failure-policy")]
+#[tokio::test(start_paused = true)]
+async fn leased_limit_shows_its_burst_and_what_its_process_holds_or_the_store_has_left() {
+    let answers_after = Duration::from_millis(1);
+    let name = LimitName::from("requests").lease(1, 10);
+    let limits = Limits::builder().limit(name, Limit::per_minute(60).burst(100));
+    let leases = Lease::new(Store::new(Fate::Takes(answers_after)), 4);
+    let layer = layer(&Limiter::new(limits.build().unwrap(), leases));
+    // The store decides with 60, and charges ten ahead for the second request.
+    for left in ["r=59;t=1", "r=58;t=1", "r=9", "r=8"] {
+        let state = format!("\"requests\";{left}");
+        let headers = sent(&layer).await;
+        let policy = "\"requests\";q=100;w=100";
+        assert_eq!(draft(&headers), [Some(policy), Some(&state)]);
+        tokio::time::sleep(2 * answers_after).await;
+    }
 }
 
 /// The items of a list: their names, and the integers of two parameters. There must be no others.

@@ -202,6 +202,31 @@ async fn limit_is_split_by_the_share_and_the_number_of_processes() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn each_process_beyond_the_number_may_admit_its_share_too_much() {
+    for (processes, most) in [(4, 100), (5, 110), (7, 130)] {
+        let store = Store::new(SOON);
+        let limit = Limit::per_second(1000).burst(100);
+        let process = |_| Limiter::new(limits_of(limit.clone()), Lease::new(store.clone(), 4));
+        let fleet: Vec<_> = (0..processes).map(process).collect();
+        for limiter in &fleet {
+            spend(limiter, one()).await;
+            spend(limiter, one()).await;
+            // All that was charged comes back at the store.
+            sleep(100 * MS).await;
+        }
+        // Nothing is charged ahead where the store answers at once.
+        store.set_fate(Fate::Works);
+        let mut admitted = 0;
+        for limiter in &fleet {
+            while spend(limiter, one()).await.allowed() {
+                admitted += 1;
+            }
+        }
+        assert_eq!(admitted, most);
+    }
+}
+
 /// Returns why a tenth of a client's limit cannot be leased; empty if it can be.
 fn mistake(limit: Limit, processes: u32) -> String {
     let name = LimitName::from("leased");

@@ -1,6 +1,6 @@
 //! Callers that wait in line until it is their turn, and callers that leave before.
 
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 use futures_util::FutureExt;
 use tokio::{
@@ -14,6 +14,7 @@ use tollgate::{
     clock::{Clock, ManualClock, TokioClock},
     limit::LimitName,
     limiter::LimitHandle,
+    testing::random::Random,
 };
 
 use crate::support::{
@@ -58,6 +59,37 @@ async fn callers_start_in_order_each_at_its_instant() {
     }
     let expected = (0..22_u32).map(|caller| (caller, T * caller.saturating_sub(1)));
     assert_eq!(started, expected.collect::<Vec<_>>());
+}
+
+/// Callers come at random instants, and some leave the line.
+#[tokio::test]
+async fn line_starts_at_most_the_burst_and_what_comes_back_between_two_instants() {
+    let mut is_reached = false;
+    for seed in 0..100 {
+        let (clock, mut random) = (ManualClock::default(), Random(seed));
+        let limit = line_of(LINE, clock.clone(), MemoryBackend::new());
+        let (mut now, mut starts) = (Duration::ZERO, Vec::new());
+        for _ in 0..200 {
+            let pause = T * random.units(0, 15) / 10;
+            clock.advance(pause);
+            now += pause;
+            let decision = limit.spend("a").await.unwrap();
+            starts.extend(decision.receipt().map(|one| (now + decision.delay(), one)));
+            let one = starts.len() - 1 - random.index(starts.len().min(3));
+            if random.one_in(8) && starts[one].0 > now {
+                let (_, receipt) = starts.remove(one);
+                limit.refund_receipt("a", receipt).await.unwrap();
+            }
+        }
+        for (index, (first, _)) in starts.iter().enumerate() {
+            for (count, (last, _)) in iter::zip(1.., &starts[index..]) {
+                let bound = 2 + (*last - *first).as_micros() / T.as_micros();
+                assert!(count <= bound, "{seed}: {count} from {first:?} to {last:?}");
+                is_reached |= count == bound && count > 20;
+            }
+        }
+    }
+    assert!(is_reached);
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,6 +138,26 @@ async fn caller_is_refunded_once_wherever_it_is_dropped() {
         assert_eq!(counts(&store), (1, 1), "exactly once");
         assert_eq!(taken(&two).await, Duration::ZERO);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_waits_for_refunds_in_the_background() {
+    let store = Store::gated();
+    let gates = store.gates();
+    let limit = line(store.clone());
+    let mut caller = Box::pin(limit.acquire("a"));
+    assert!(poll(caller.as_mut()).is_pending());
+    gates.decide.add_permits(1);
+    gates.answer.add_permits(1);
+    settle().await;
+    drop(caller);
+    let mut closed = Box::pin(limit.limiter().close());
+    assert!(poll(closed.as_mut()).is_pending());
+    settle().await;
+    assert!(poll(closed.as_mut()).is_pending());
+    gates.open();
+    closed.await.unwrap();
+    assert_eq!(counts(&store), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -53,6 +53,22 @@ async fn values_that_the_backend_cannot_keep_are_an_error_of_the_batch() {
     }
 }
 
+/// What `docs/algorithms.md` says of the state of a client.
+#[test]
+fn history_has_8_bytes_for_each_unit_of_a_window_and_24_for_each_permit() {
+    for (limit, bytes) in [
+        (Limit::window(50, Duration::from_secs(60)), 50 * 8),
+        (Limit::concurrent(50), 50 * 24),
+    ] {
+        for (most, fits) in [(bytes, true), (bytes - 1, false)] {
+            let limits = Limits::builder().limit("plan", limit.clone());
+            let backend = MemoryBackend::new().max_history_bytes(most);
+            let limiter = Limiter::try_new(limits.build().unwrap(), backend);
+            assert_eq!(limiter.is_ok(), fits, "{limit}: {most}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn cost_is_checked_by_the_values() {
     let (limiter, small, large) = (limiter(), Limit::per_hour(2), Limit::per_hour(50));

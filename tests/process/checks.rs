@@ -5,7 +5,7 @@
 use http::{Method, Request, StatusCode};
 use tollgate::{
     ClientIp, Limit, Limiter, Limits, MemoryBackend, RateLimitLayer, Rule,
-    key::{Everyone, HeaderId, Proxies, ProxyHeader},
+    key::{Everyone, HeaderId, KeyExtractor, Proxies, ProxyHeader},
 };
 use tower::{Layer, ServiceExt};
 
@@ -123,36 +123,44 @@ async fn used_or_irrelevant_proxy_header_is_not_logged() {
     assert_eq!(times_logged(&log, FORWARDING), 0, "{log:?}");
 }
 
-/// Sends 3000 requests by agents from one address.
-async fn many(rule: Rule, agents: u32) {
+/// Sends requests by agents from one address.
+async fn many(rule: Rule, agents: u32, requests: u32) {
     let layer = by(rule);
-    for i in 0..3000 {
+    for i in 0..requests {
         let agent = format!("agent {}", i % agents);
         send(&layer, with(from_ip("10.0.0.1"), &[("user-agent", &agent)])).await;
     }
 }
 
 #[tokio::test]
-async fn one_id_of_many_agents_is_logged_once() {
+async fn one_id_of_many_agents_is_logged_once_after_a_thousand_requests() {
     let (log, _guard) = Log::capture();
-    many(Rule::new("requests", ClientIp::peer()), 1).await;
-    many(Rule::new("requests", Everyone), 10).await;
+    many(Rule::new("requests", ClientIp::peer()), 1, 3000).await;
+    many(Rule::new("requests", Everyone), 10, 3000).await;
     assert_eq!(
         times_logged(&log, "one-id"),
         0,
         "one client, and one bucket on purpose"
     );
-    many(Rule::new("requests", ClientIp::peer()), 10).await;
+    many(Rule::new("requests", ClientIp::peer()), 10, 999).await;
+    assert_eq!(times_logged(&log, "one-id"), 0, "{log:?}");
+    many(Rule::new("requests", ClientIp::peer()), 10, 1000).await;
     assert_eq!(times_logged(&log, "one-id"), 1, "{log:?}");
+    many(Rule::new("requests", ClientIp::peer()), 10, 3000).await;
+    assert_eq!(times_logged(&log, "one-id"), 2, "once for each layer");
 }
 
 #[test]
-fn trust_in_everyone_is_logged_once() {
-    let (log, _guard) = Log::capture();
+fn mistake_in_an_extractor_is_logged_once() {
     let gullible = Rule::new("requests", ClientIp::behind(Proxies::registry()));
-    let layer = by(gullible);
-    for _ in 0..3 {
-        let _ = layer.layer(Hello);
+    let account = HeaderId::new("x-account").or_else(ClientIp::peer());
+    let colliding = Rule::new("requests", account);
+    for (rule, check) in [(gullible, "everyone-trusted"), (colliding, "ids-collide")] {
+        let (log, _guard) = Log::capture();
+        let layer = by(rule);
+        for _ in 0..3 {
+            let _ = layer.layer(Hello);
+        }
+        assert_eq!(times_logged(&log, check), 1, "{log:?}");
     }
-    assert_eq!(times_logged(&log, "everyone-trusted"), 1, "{log:?}");
 }

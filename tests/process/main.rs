@@ -25,6 +25,8 @@ mod structure;
 mod support;
 mod tiers_memory;
 mod why_denied;
+#[cfg(feature = "zones")]
+mod zones;
 
 /// Where Cargo puts the examples, next to the folder of the tests.
 #[cfg(all(feature = "axum", feature = "redis"))]

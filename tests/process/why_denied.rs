@@ -1,10 +1,15 @@
 //! The way from a client's complaint to the reason, by the commands of `docs/why-denied.md`, in logs as the README sets them up.
 
-use std::{collections::BTreeMap, env, fs, path::Path, process::Command};
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::Path,
+    process::{Command, Output},
+};
 
 use http::StatusCode;
 use serde_json::Value;
-use tollgate::{ClientIp, Limit, RateLimitLayer};
+use tollgate::{ClientIp, Limit, RateLimitLayer, id::Id};
 use tracing::Level;
 
 use crate::{
@@ -44,14 +49,27 @@ async fn server_that_logs_json() {
     }
 }
 
-/// Runs one of the servers above, writes its log into a file, and returns the reference of the refusal.
-fn log(server: &str, variables: &[(&str, &str)], file: &Path) -> String {
+#[test]
+fn process_that_shows_a_secret_id() {
+    if env::var_os(ALONE).is_some() {
+        eprintln!("{}", Id::from("sk-123").secret().shown());
+    }
+}
+
+/// Runs one of the tests above as a process of its own.
+fn run_alone(test: &str, variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env::current_exe().unwrap());
-    let test = format!("why_denied::{server}");
+    let test = format!("why_denied::{test}");
     command.args(["--exact", "--nocapture", &test]);
     command.env_remove("NO_COLOR").env(ALONE, "1");
     let output = command.envs(variables.iter().copied()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
+    output
+}
+
+/// Runs one of the servers above, writes its log into a file, and returns the reference of the refusal.
+fn log(server: &str, variables: &[(&str, &str)], file: &Path) -> String {
+    let output = run_alone(server, variables);
     // The other lines are those of the test harness.
     let stdout = String::from_utf8(output.stdout).unwrap();
     let events = stdout.lines().filter(|line| line.contains("tollgate::"));
@@ -110,4 +128,15 @@ fn commands_of_the_page_find_the_refusal_in_logs_as_the_readme_sets_them_up() {
         }
         assert_eq!(ran, BTreeMap::from([("grep", 2), ("jq", 2)]));
     }
+}
+
+#[test]
+fn each_process_shows_another_hash_of_a_secret_id() {
+    let shown = || {
+        let output = run_alone("process_that_shows_a_secret_id", &[]);
+        let shown = String::from_utf8(output.stderr).unwrap();
+        assert!(shown.starts_with("redacted-"), "{shown}");
+        shown
+    };
+    assert_ne!(shown(), shown());
 }

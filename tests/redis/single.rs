@@ -3,11 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use tollgate::{
-    Limit, Limiter, Limits, MemoryBackend, RedisBackend, Transaction,
+    Decision, Limit, Limiter, Limits, MemoryBackend, RedisBackend, Transaction,
     backend::redis::KeyForm,
     clock::{ManualClock, Timestamp},
     id::IdFormat,
     limit::LimitName,
+    limiter::LimiterError,
+    quota::Per,
+    tiers::Tier,
     transaction::Mode,
 };
 
@@ -77,7 +80,6 @@ async fn bucket_is_one_string_that_expires_when_it_is_full() {
 async fn every_key_expires() {
     let server = Server::start();
     let limiter = Limiter::new(limits(Limit::per_hour(2)), connect(server.url()).await);
-    let clocked = limiter.clone().with_clock(ManualClock::default());
     for id in ["a", "b"] {
         let one = Transaction::new("requests", id);
         limiter
@@ -86,19 +88,74 @@ async fn every_key_expires() {
             .unwrap();
         limiter.spend(&one.cost(9).mode(Mode::Debit)).await.unwrap();
         limiter.refund(&one).await.unwrap();
-        clocked
-            .spend(&Transaction::new("requests", "clocked"))
-            .await
-            .unwrap();
     }
     let keys = server.keys();
-    assert_eq!(keys.len(), 4, "{keys:?}");
+    assert_eq!(keys.len(), 3, "{keys:?}");
     for key in keys {
         let ttl: i64 = server.query(&["PTTL", &key]);
-        let is_clocked = key.contains("clocked");
-        let at_least = if is_clocked { 300_000 } else { 1 };
-        assert!(ttl >= at_least, "{key} has {ttl} ms left");
+        assert!(ttl >= 1, "{key} has {ttl} ms left");
     }
+}
+
+/// Expects that the key of a bucket expires so many seconds after it is charged.
+async fn expect_life(
+    server: &Server,
+    bucket: &str,
+    secs: u64,
+    spent: impl Future<Output = Result<Decision, LimiterError>>,
+) {
+    let begin = server.time() / 1000;
+    assert!(spent.await.unwrap().allowed());
+    let key = server.key_of(bucket).unwrap();
+    let expires: u64 = server.query(&["EVAL", EXPIRES, "1", &key]);
+    let end = server.time() / 1000;
+    // Time can pass within the script.
+    let charged = expires - secs * 1000;
+    assert!(
+        (begin - 100..=end + 100).contains(&charged),
+        "{key}, {secs} s: {charged}"
+    );
+}
+
+/// A quota is kept a minute longer and, if the clock of the process decides, any bucket ten minutes.
+#[tokio::test]
+async fn bucket_of_each_algorithm_expires_when_it_is_full() {
+    let server = Server::start();
+    let span = Duration::from_secs(80);
+    let tier = Tier::new(2, span);
+    let cools = tier.active(span).cooldown(span);
+    let backend = Arc::new(connect(server.url()).await);
+    for (limit, letters, secs) in [
+        (Limit::per(1, span), "", 80),
+        (Limit::window(2, span), "~w", 80),
+        (Limit::quota(2, Per::first_use(span)), "~q", 80 + 60),
+        (Limit::concurrent(2).hold(span), "~c", 80),
+        (Limit::tiers([tier]).unwrap(), "~t", 80),
+        (Limit::tiers([cools]).unwrap(), "~t", 160),
+    ] {
+        let limiter = Limiter::new(limits(limit), Arc::clone(&backend));
+        let clock = ManualClock::new(Timestamp::from_micros(server.time()));
+        let clocked = limiter.clone().with_clock(clock);
+        let one = Transaction::new("requests", "a");
+        let bucket = format!("1{letters}:a");
+        for (limiter, secs) in [(limiter, secs), (clocked, secs + 600)] {
+            expect_life(&server, &bucket, secs, limiter.spend(&one)).await;
+            limiter.reset(&[one]).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn large_window_is_kept_an_eighth_longer_when_it_grows() {
+    let server = Server::start();
+    let window = Limit::window(100, Duration::from_secs(80));
+    let limiter = Limiter::new(limits(window), connect(server.url()).await);
+    let one = Transaction::new("requests", "a");
+    let large = one.cost(65);
+    expect_life(&server, "1~w:a", 80, limiter.spend(&large)).await;
+    // As if time had passed.
+    server.exec(&["PEXPIRE", &server.key_of("1~w:a").unwrap(), "60000"]);
+    expect_life(&server, "1~w:a", 90, limiter.spend(&one)).await;
 }
 
 #[tokio::test]

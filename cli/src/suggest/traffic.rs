@@ -75,4 +75,15 @@ mod tests {
         let error = traffic.add("another", 0).expect_err("it is one too many");
         assert!(error.to_string().contains("a million clients"), "{error}");
     }
+
+    #[test]
+    fn log_of_more_than_50_million_requests_is_refused() {
+        let mut traffic = Traffic {
+            requests: MOST_REQUESTS - 1,
+            ..Traffic::default()
+        };
+        traffic.add("0", 0).expect("it fits");
+        let error = traffic.add("0", 0).expect_err("it is one too many");
+        assert!(error.to_string().contains("50 million requests"), "{error}");
+    }
 }
