@@ -77,8 +77,10 @@ async fn line_starts_at_most_the_burst_and_what_comes_back_between_two_instants(
             starts.extend(decision.receipt().map(|one| (now + decision.delay(), one)));
             let one = starts.len() - 1 - random.index(starts.len().min(3));
             if random.one_in(8) && starts[one].0 > now {
-                let (_, receipt) = starts.remove(one);
-                limit.refund_receipt("a", receipt).await.unwrap();
+                limit
+                    .refund_receipt("a", starts.remove(one).1)
+                    .await
+                    .unwrap();
             }
         }
         for (index, (first, _)) in starts.iter().enumerate() {

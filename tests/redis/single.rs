@@ -3,12 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use tollgate::{
-    Decision, Limit, Limiter, Limits, MemoryBackend, RedisBackend, Transaction,
+    Limit, Limiter, Limits, MemoryBackend, RedisBackend, Transaction,
     backend::redis::KeyForm,
     clock::{ManualClock, Timestamp},
     id::IdFormat,
     limit::LimitName,
-    limiter::LimiterError,
     quota::Per,
     tiers::Tier,
     transaction::Mode,
@@ -102,10 +101,10 @@ async fn expect_life(
     server: &Server,
     bucket: &str,
     secs: u64,
-    spent: impl Future<Output = Result<Decision, LimiterError>>,
+    (limiter, spend): (&Limiter, Transaction<'_>),
 ) {
     let begin = server.time() / 1000;
-    assert!(spent.await.unwrap().allowed());
+    assert!(limiter.spend(&spend).await.unwrap().allowed());
     let key = server.key_of(bucket).unwrap();
     let expires: u64 = server.query(&["EVAL", EXPIRES, "1", &key]);
     let end = server.time() / 1000;
@@ -139,7 +138,7 @@ async fn bucket_of_each_algorithm_expires_when_it_is_full() {
         let one = Transaction::new("requests", "a");
         let bucket = format!("1{letters}:a");
         for (limiter, secs) in [(limiter, secs), (clocked, secs + 600)] {
-            expect_life(&server, &bucket, secs, limiter.spend(&one)).await;
+            expect_life(&server, &bucket, secs, (&limiter, one)).await;
             limiter.reset(&[one]).await.unwrap();
         }
     }
@@ -151,11 +150,10 @@ async fn large_window_is_kept_an_eighth_longer_when_it_grows() {
     let window = Limit::window(100, Duration::from_secs(80));
     let limiter = Limiter::new(limits(window), connect(server.url()).await);
     let one = Transaction::new("requests", "a");
-    let large = one.cost(65);
-    expect_life(&server, "1~w:a", 80, limiter.spend(&large)).await;
+    expect_life(&server, "1~w:a", 80, (&limiter, one.cost(65))).await;
     // As if time had passed.
     server.exec(&["PEXPIRE", &server.key_of("1~w:a").unwrap(), "60000"]);
-    expect_life(&server, "1~w:a", 90, limiter.spend(&one)).await;
+    expect_life(&server, "1~w:a", 90, (&limiter, one)).await;
 }
 
 #[tokio::test]
