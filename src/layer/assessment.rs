@@ -16,7 +16,6 @@ use crate::{
     id::Id,
     limiter::{Correction, LentPermit, Limiter, LimiterError, NotAdmitted, NotAdmittedBy, Permit},
     response::{DecidedCharges, ResponseFields},
-    task::detached,
     transaction::{Mode, Operation, Receipt},
 };
 
@@ -262,7 +261,8 @@ impl LimitAssessment {
         if self.is_settled() {
             Ok(())
         } else {
-            detached(Arc::clone(&self.charges).settle(cost)).await
+            let charges = Arc::clone(&self.charges);
+            self.charges.limiter.detached(charges.settle(cost)).await
         }
     }
 

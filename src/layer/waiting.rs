@@ -18,7 +18,7 @@ use crate::{
     limiter::{LimiterError, Members, PendingRefund},
     metrics,
     response::LimitsInForce,
-    task::{detached, runtime_with_timer},
+    task::runtime_with_timer,
     transaction::Operation,
 };
 
@@ -91,7 +91,10 @@ impl WaitingRequest {
             let mut waited = match decisions {
                 Some(decisions) => self.with(decisions),
                 // Runs in a task. If the client leaves, the task still decides, and then drops the charges and permits.
-                None => detached(self.decide()).await,
+                None => {
+                    let limiter = self.config.limiter.clone();
+                    limiter.detached(self.decide()).await
+                }
             };
             let decisions = zip(&waited.members, waited.decided.iter().flatten());
             let last = decisions.max_by_key(|(_, decision)| decision.delay());

@@ -9,7 +9,7 @@ use super::{Limiter, error::LimiterError};
 use crate::{
     batch::{Member, OwnedMember},
     decision::Decision,
-    task::{Background, begin},
+    task::{Background, begin, detached},
     transaction::{Mode, Operation, Receipt},
 };
 
@@ -99,33 +99,44 @@ impl Limiter {
     }
 }
 
-/// The number of corrections in the background.
+/// The number of charges and corrections that go on even if their callers stop waiting.
 #[derive(Debug, Default)]
-pub(super) struct Corrections(watch::Sender<usize>);
+pub(super) struct DetachedWork(watch::Sender<usize>);
 
-impl Corrections {
-    /// Waits until no correction is running.
+impl DetachedWork {
+    /// Waits until none is running.
     pub(super) async fn ended(&self) {
         let mut running = self.0.subscribe();
         // This cannot fail, because `self` owns the sender.
         let _ = running.wait_for(|running| *running == 0).await;
     }
 
-    fn count(&self) -> RunningCorrection {
+    fn count(&self) -> RunningWork {
         self.0.send_modify(|running| *running += 1);
-        RunningCorrection(self.0.clone())
+        RunningWork(self.0.clone())
     }
 }
 
-struct RunningCorrection(watch::Sender<usize>);
+struct RunningWork(watch::Sender<usize>);
 
-impl Drop for RunningCorrection {
+impl Drop for RunningWork {
     fn drop(&mut self) {
         self.0.send_modify(|running| *running -= 1);
     }
 }
 
 impl Limiter {
+    /// Runs a charge or a correction to its end, even if its caller stops waiting. [`close`](Self::close) waits for it, and for what
+    /// dropping its output detaches.
+    pub(crate) async fn detached<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        let running = self.shared.detached_work.count();
+        let (output, _running) = detached(async move { (work.await, running) }).await;
+        output
+    }
+
     /// Runs a correction of charges in the background. It is polled once before this returns, so that it precedes the client's next
     /// request: in memory, it has ended by then, and with a store, it is in the queue of the link. [`close`](Self::close) waits for
     /// it.
@@ -139,7 +150,7 @@ impl Limiter {
         let runtime = current.as_ref().or(runtime);
         let _entered = runtime.map(Handle::enter);
         if let (Poll::Pending, Some(runtime)) = (begin(&mut correction), runtime) {
-            let counted = self.shared.corrections.count();
+            let counted = self.shared.detached_work.count();
             let rest = async move {
                 let _counted = counted;
                 correction.await;

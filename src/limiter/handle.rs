@@ -4,7 +4,7 @@ use super::{Limiter, LimiterError, Transaction, permits::UnansweredPermits};
 use crate::{
     decision::Decision,
     limiter::correction::PendingRefund,
-    task::{detached, runtime_with_timer},
+    task::runtime_with_timer,
     transaction::{Operation, Receipt},
 };
 
@@ -163,12 +163,12 @@ impl LimitHandle {
         let limiter = self.limiter.clone();
         let client = limiter.client(Operation::Spend, &self.transaction(id))?;
         // Runs in a task. If the caller leaves, the task still decides, and then drops the charge, which refunds it.
-        let (decision, charge) = detached(async move {
+        let charged = self.limiter.detached(async move {
             let decision = limiter.decide(Operation::Spend, &client).await?;
             let charge = PendingRefund::new(&limiter, &client.as_member(), &decision);
             Ok::<_, LimiterError>((decision, charge))
-        })
-        .await?;
+        });
+        let (decision, charge) = charged.await?;
         if !decision.delay().is_zero() {
             runtime_with_timer()
                 .map_err(|reason| LimiterError::unsupported(self.name(), reason))?;

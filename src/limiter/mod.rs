@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 pub use self::permits::Permit;
-use self::{correction::Corrections, permit_keeper::PermitKeeper};
+use self::{correction::DetachedWork, permit_keeper::PermitKeeper};
 pub(crate) use self::{
     correction::{Correction, PendingRefund},
     decide::{BoxedLimiterError, Members, owned},
@@ -88,7 +88,7 @@ struct LimiterState {
     users: Mutex<Vec<Weak<dyn LimitsUser>>>,
     durations: Durations,
     permits: Arc<PermitKeeper>,
-    corrections: Corrections,
+    detached_work: DetachedWork,
 }
 
 impl Limiter {
@@ -122,7 +122,7 @@ impl Limiter {
             users: Mutex::default(),
             durations: Durations::default(),
             permits: Arc::default(),
-            corrections: Corrections::default(),
+            detached_work: DetachedWork::default(),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -147,8 +147,8 @@ impl Limiter {
         self.shared.backend.stats()
     }
 
-    /// Gives back all permits, and the units that a [`Lease`](crate::backend::Lease) has charged ahead. Corrections of requests
-    /// that have ended, which run in the background, are waited for. Await this before the process ends.
+    /// Gives back all permits, and the units that a [`Lease`](crate::backend::Lease) has charged ahead. Waits for the charges and
+    /// refunds of callers that have left, which run in the background. Await this before the process ends.
     ///
     /// The limiter can still decide after that. If this future is dropped, units that it has not given back stay charged.
     ///
@@ -158,7 +158,7 @@ impl Limiter {
     /// tried again in the background, and at once if this is called again.
     pub async fn close(&self) -> Result<(), LimiterError> {
         let released = self.shared.permits.close().await;
-        self.shared.corrections.ended().await;
+        self.shared.detached_work.ended().await;
         let closed = self.shared.backend.close().await;
         released.and(closed.map_err(LimiterError::Backend))
     }

@@ -143,23 +143,27 @@ async fn caller_is_refunded_once_wherever_it_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn close_waits_for_refunds_in_the_background() {
-    let store = Store::gated();
-    let gates = store.gates();
-    let limit = line(store.clone());
-    let mut caller = Box::pin(limit.acquire("a"));
-    assert!(poll(caller.as_mut()).is_pending());
-    gates.decide.add_permits(1);
-    gates.answer.add_permits(1);
-    settle().await;
-    drop(caller);
-    let mut closed = Box::pin(limit.limiter().close());
-    assert!(poll(closed.as_mut()).is_pending());
-    settle().await;
-    assert!(poll(closed.as_mut()).is_pending());
-    gates.open();
-    closed.await.unwrap();
-    assert_eq!(counts(&store), (1, 1));
+async fn close_waits_for_callers_that_left_and_for_their_refunds() {
+    for is_decided in [true, false] {
+        let store = Store::gated();
+        let gates = store.gates();
+        let limit = line(store.clone());
+        let mut caller = Box::pin(limit.acquire("a"));
+        assert!(poll(caller.as_mut()).is_pending());
+        if is_decided {
+            gates.decide.add_permits(1);
+            gates.answer.add_permits(1);
+            settle().await;
+        }
+        drop(caller);
+        let mut closed = Box::pin(limit.limiter().close());
+        assert!(poll(closed.as_mut()).is_pending());
+        settle().await;
+        assert!(poll(closed.as_mut()).is_pending());
+        gates.open();
+        closed.await.unwrap();
+        assert_eq!(counts(&store), (1, 1), "{is_decided}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -161,6 +161,15 @@ fn with_rules(rules: &str) -> Zone {
     Zone::of(TimeZone::tzif("Test/City", &file).unwrap()).unwrap()
 }
 
+/// Files of the first version have no rules for the time after their last change.
+#[test]
+fn zone_without_rules_for_the_future_stays_as_it_is() {
+    let zone = with_rules("");
+    assert_eq!(zone.drift_us(), 0);
+    let day = Per::Day.by_clock(LocalClock::Zone(zone)).unwrap();
+    assert_eq!(day.end(5), Per::Day.end(5));
+}
+
 #[test]
 fn usage_counts_until_midnight_by_the_rules_of_its_time() {
     let old = with_rules("XST5");

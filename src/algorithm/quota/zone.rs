@@ -1,4 +1,7 @@
-use std::hash::{Hash, Hasher};
+use std::{
+    hash::{Hash, Hasher},
+    mem,
+};
 
 use jiff::{
     Timestamp as Instant,
@@ -114,7 +117,11 @@ fn first_instant(zone: &TimeZone, local: i64) -> i64 {
 /// Returns the changes of a zone's clocks after an instant, each with the offset from then on.
 fn changes(zone: &TimeZone, after: i64) -> impl Iterator<Item = (i64, i64)> {
     let changes = zone.following(instant(after));
-    changes.map(|change| (change.timestamp().as_microsecond(), micros(change.offset())))
+    let changes =
+        changes.map(|change| (change.timestamp().as_microsecond(), micros(change.offset())));
+    // For a zone without rules for the future, jiff 1.0 repeats the last change without end.
+    let mut last = after;
+    changes.take_while(move |(at, _)| *at > mem::replace(&mut last, *at))
 }
 
 fn drift_us(zone: &TimeZone) -> u64 {
