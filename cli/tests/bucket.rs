@@ -45,10 +45,14 @@ fn remaining(server: &Server) -> Value {
 async fn bucket_is_shown_with_its_figures() {
     let server = Server::start();
     spend(&server, 3).await;
-    let told = json_of(&command(&server, "show", &["--json"], b""));
-    assert_eq!(told["client"]["key"], "6:42");
+    let report = json_of(&command(&server, "show", &["--json"], b""));
+    assert_eq!(report["client"]["key"], "6:42");
     assert_eq!(
-        [&told["remaining"], &told["allowed"], &told["next_after_us"]],
+        [
+            &report["remaining"],
+            &report["allowed"],
+            &report["next_after_us"]
+        ],
         [&json!(2), &json!(true), &json!(0)]
     );
     let output = command(&server, "show", &[], b"");
@@ -80,10 +84,10 @@ async fn client_in_a_range_is_shown_with_its_own_bucket() {
     );
     let files = ["--limits", &limits, "--overrides", &ranges];
     let redis = ["show", "--json", "--redis", &server.url()];
-    let told = json_of(&run(&[&redis[..], &files, &["a", "198.51.100.7"]].concat()));
-    assert_eq!(told["client"]["override"]["id"], "198.51.100.0/24");
-    assert_eq!(told["client"]["key"], "a:198.51.100.7");
-    assert_eq!(told["remaining"], 3);
+    let report = json_of(&run(&[&redis[..], &files, &["a", "198.51.100.7"]].concat()));
+    assert_eq!(report["client"]["override"]["id"], "198.51.100.0/24");
+    assert_eq!(report["client"]["key"], "a:198.51.100.7");
+    assert_eq!(report["remaining"], 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,8 +105,8 @@ async fn bucket_is_reset_after_asking() {
     assert_eq!(stdout(&output), "6:42 is full again\n");
     assert_eq!(remaining(&server), 5);
     spend(&server, 1).await;
-    let told = json_of(&command(&server, "reset", &["--yes", "--json"], b""));
-    assert_eq!(told, json!({"key": "6:42", "reset": true}));
+    let report = json_of(&command(&server, "reset", &["--yes", "--json"], b""));
+    assert_eq!(report, json!({"key": "6:42", "reset": true}));
     assert_eq!(remaining(&server), 5);
 }
 

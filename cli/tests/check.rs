@@ -124,19 +124,19 @@ const CLIENTS: [([&str; 2], &str); 7] = [
 
 #[test]
 fn limit_of_a_client_is_printed_as_text() {
-    let mut told = Vec::new();
+    let mut expected = Vec::new();
     for (asked, text) in CLIENTS {
-        told.push(format!("{} {}\n  {text}\n", asked[0], asked[1]));
-        expect_text(&check(&asked), &told[told.len() - 1]);
+        expected.push(format!("{} {}\n  {text}\n", asked[0], asked[1]));
+        expect_text(&check(&asked), &expected[expected.len() - 1]);
     }
     let all = CLIENTS.map(|(asked, _)| asked);
-    expect_text(&check(&all.concat()), &told.concat());
+    expect_text(&check(&all.concat()), &expected.concat());
 }
 
 #[test]
 fn limit_of_a_client_is_printed_as_json() {
     let asked = ["Address", "10.0.0.2", "Range", "2001:db8:1::1"];
-    let told = json_of(&check(&[&JSON, &asked[..]].concat()), 0);
+    let report = json_of(&check(&[&JSON, &asked[..]].concat()), 0);
     let address = json!({
         "limit": "Address", "id": "10.0.0.2", "key": "1:10.0.0.2",
         "values": {"burst": 30, "count": 20, "period": "1s"},
@@ -153,7 +153,7 @@ fn limit_of_a_client_is_printed_as_json() {
         "override": null,
         "shadow": true,
     });
-    assert_eq!(told, json!({"ok": true, "clients": [address, range]}));
+    assert_eq!(report, json!({"ok": true, "clients": [address, range]}));
 }
 
 /// Expects these mistakes, in text and in JSON.
@@ -161,13 +161,13 @@ fn limit_of_a_client_is_printed_as_json() {
 fn expect_mistakes(args: &[&str], code: i32, expected: &[(Value, &str)]) {
     let texts: Vec<_> = expected.iter().map(|(_, text)| *text).collect();
     expect_refusal(&run(args), code, &texts);
-    let told = json_of(&run(&[args, &JSON].concat()), code);
+    let report = json_of(&run(&[args, &JSON].concat()), code);
     assert_eq!(
-        (&told["ok"], told["errors"].as_array().unwrap().len()),
+        (&report["ok"], report["errors"].as_array().unwrap().len()),
         (&json!(false), expected.len())
     );
     for (mut error, (mut location, text)) in std::iter::zip(
-        told["errors"].as_array().unwrap().clone(),
+        report["errors"].as_array().unwrap().clone(),
         expected.iter().cloned(),
     ) {
         let message = error["message"].take();

@@ -17,17 +17,17 @@ pub(crate) const ONE_PER_HOUR: &str = "requests: 1/h\n";
 /// Replays a log, and returns the figures of the limit.
 fn replayed(log: &[u8], more: &[&str]) -> Value {
     let output = replay(ONE_PER_HOUR, more, log);
-    let told = json_of(&output);
-    assert_eq!(told["unreadable"], 0, "{}", stderr(&output));
-    told["limits"]["requests"].clone()
+    let report = json_of(&output);
+    assert_eq!(report["unreadable"], 0, "{}", stderr(&output));
+    report["limits"]["requests"].clone()
 }
 
 /// Expects that a line, read twice, is of one client at this instant.
 #[track_caller]
 fn expect(line: &str, more: &[&str], first: &str) {
     let denied = json!([{"id": "203.0.113.7", "denied": 1, "first": first}]);
-    let told = replayed(format!("{line}\n{line}\n").as_bytes(), more);
-    assert_eq!(told["most_denied"], denied, "{line}");
+    let report = replayed(format!("{line}\n{line}\n").as_bytes(), more);
+    assert_eq!(report["most_denied"], denied, "{line}");
 }
 
 /// Lines of all formats, each after the instant of its request.
@@ -96,11 +96,11 @@ fn six(start: &str, line: &str) -> String {
 
 #[track_caller]
 fn expect_clients(log: &str, more: &[&str], clients: u64) {
-    let told = json_of(&run_with(
+    let report = json_of(&run_with(
         &[&["suggest", "--json"], more].concat(),
         log.as_bytes(),
     ));
-    assert_eq!(told["clients"], clients, "{log}");
+    assert_eq!(report["clients"], clients, "{log}");
     let first =
         replayed(&[log, log].concat().into_bytes(), more)["most_denied"][0]["first"].clone();
     assert!(
@@ -130,8 +130,8 @@ const CLOUDFRONT: &str =
 fn logins(log: &str, more: &[&str]) -> (Value, String) {
     let rules = file("yml", "- {limit: logins, path: /login, method: POST}\n");
     let output = replay("logins: 1/h\n", &[&["--rules", &rules], more].concat(), log);
-    let told: Value = serde_json::from_str(stdout(&output)).unwrap();
-    let requests = told["limits"]["logins"]["requests"].clone();
+    let report: Value = serde_json::from_str(stdout(&output)).unwrap();
+    let requests = report["limits"]["logins"]["requests"].clone();
     (requests, stderr(&output).to_owned())
 }
 
@@ -143,10 +143,10 @@ fn method_and_path_have_names() {
     let log = format!("{line}\n{line}\n");
     let mut more = vec!["--time", "EdgeStartTimestamp", "--address", "ClientIP"];
     for (field, name) in [("path", "Target"), ("method", "Verb")] {
-        let (requests, told) = logins(&log, &more);
+        let (requests, errors) = logins(&log, &more);
         assert_eq!(requests, 0);
         let remedy = format!("no line has a {field}: name its field with --{field}");
-        assert!(told.lines().last().unwrap().contains(&remedy), "{told}");
+        assert!(errors.lines().last().unwrap().contains(&remedy), "{errors}");
         let option = format!("--{field}");
         more.extend([&*option.leak(), name]);
     }
@@ -159,10 +159,10 @@ fn field_that_some_rule_needs_and_no_line_has_is_noted() {
     let rules = file("yml", "- {limit: all}\n- {limit: logins, path: /login}\n");
     let output = replay("all: 1/h\nlogins: 1/h\n", &["--rules", &rules], line);
     assert_eq!(json_of(&output)["limits"]["all"]["requests"], 1);
-    let told = stderr(&output);
+    let errors = stderr(&output);
     assert!(
-        told.contains("no line has a path: name its field with --path"),
-        "{told}"
+        errors.contains("no line has a path: name its field with --path"),
+        "{errors}"
     );
 }
 
@@ -191,13 +191,13 @@ fn other_forms_are_read_by_a_pattern() {
             &[&pattern[..], &["--key", key]].concat(),
             HAPROXY,
         );
-        let told = json_of(&output);
+        let report = json_of(&output);
         assert_eq!(
-            (&told["lines"], &told["unreadable"]),
+            (&report["lines"], &report["unreadable"]),
             (&json!(3), &json!(1))
         );
         assert!(stderr(&output).contains("standard input:3: it does not match --pattern"));
-        let requests = &told["limits"]["requests"];
+        let requests = &report["limits"]["requests"];
         assert_eq!(
             (&requests["requests"], &requests["clients"]),
             (&json!(2), &json!(1))
@@ -288,9 +288,9 @@ fn addresses_are_grouped_as_by_client_ip() {
         ("/48", 3, &["2001:db8:1::/48"]),
         ("everyone", 6, &["everyone"]),
     ] {
-        let told = replayed(log.as_bytes(), &["--key", key]);
-        assert_eq!(told["requests"], requests, "{key}");
-        let denied = told["most_denied"].as_array().unwrap();
+        let report = replayed(log.as_bytes(), &["--key", key]);
+        assert_eq!(report["requests"], requests, "{key}");
+        let denied = report["most_denied"].as_array().unwrap();
         let denied: BTreeSet<_> = denied
             .iter()
             .map(|client| client["id"].as_str().unwrap())
@@ -352,16 +352,16 @@ fn request_that_is_far_too_late_counts_at_the_latest_instant() {
     requests.push(request(5, "203.0.113.8", "/"));
     let output = replay(ONE_PER_HOUR, &[], log(&requests));
     assert_eq!(json_of(&output)["limits"]["requests"]["clients"], 2);
-    let told = stderr(&output);
+    let errors = stderr(&output);
     assert!(
-        told.starts_with("requests far out of order, ") && told.ends_with(": 1\n"),
-        "{told}"
+        errors.starts_with("requests far out of order, ") && errors.ends_with(": 1\n"),
+        "{errors}"
     );
     let far = log(&[
         request(2_700_000_000, "203.0.113.9", "/"),
         request(0, "203.0.113.7", "/"),
         request(0, "203.0.113.7", "/"),
     ]);
-    let told = json_of(&replay(ONE_PER_HOUR, &[], far));
-    assert_eq!(told["limits"]["requests"]["denied"], 1);
+    let report = json_of(&replay(ONE_PER_HOUR, &[], far));
+    assert_eq!(report["limits"]["requests"]["denied"], 1);
 }

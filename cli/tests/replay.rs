@@ -74,8 +74,8 @@ fn replay_says_the_same_as_a_server() {
         // Both limits are charged, or none.
         (two, &["short", "long"]),
     ] {
-        let told = json_of(&replay(limits, &[], log(&requests)));
-        assert_eq!(told, served(limits, names, &requests), "{limits}");
+        let report = json_of(&replay(limits, &[], log(&requests)));
+        assert_eq!(report, served(limits, names, &requests), "{limits}");
     }
 }
 
@@ -87,13 +87,13 @@ fn overrides_shadow_mode_and_blocks_apply() {
     let limits = "a: {burst: 4, count: 1, period: 1s, shadow: true}\nb: {blocked: true, shadow: true}\nc: {concurrent: 4}\n";
     let overrides = file("yml", "- a: {unlimited: true, ids: [203.0.113.7]}\n");
     let output = replay(limits, &["--overrides", &overrides], log(&requests));
-    let told = &json_of(&output)["limits"];
+    let report = &json_of(&output)["limits"];
     assert_eq!(
-        (&told["a"]["denied"], &told["a"]["most_denied"][0]["id"]),
+        (&report["a"]["denied"], &report["a"]["most_denied"][0]["id"]),
         (&json!(6), &json!("203.0.113.8"))
     );
     assert_eq!(
-        (&told["b"]["denied"], &told["c"]),
+        (&report["b"]["denied"], &report["c"]),
         (&json!(20), &json!(null))
     );
     assert_eq!(
@@ -111,8 +111,8 @@ fn each_client_in_a_range_has_its_values() {
         "yml",
         "- a: {burst: 3, count: 1, period: 1h, ids: [198.51.100.0/24]}\n",
     );
-    let told = json_of(&replay(limits, &["--overrides", &ranges], log(&requests)));
-    let denied = told["limits"]["a"]["most_denied"].as_array().unwrap();
+    let report = json_of(&replay(limits, &["--overrides", &ranges], log(&requests)));
+    let denied = report["limits"]["a"]["most_denied"].as_array().unwrap();
     let denied: Vec<_> = denied
         .iter()
         .map(|client| (client["id"].as_str().unwrap(), &client["denied"]))
@@ -130,8 +130,8 @@ fn lists_have_ten_clients_or_as_many_as_are_asked_for() {
     let of_client = |client| (0..2).map(move |_| request(0, &format!("203.0.113.{client}"), "/"));
     let log = log(&(0..12).flat_map(of_client).collect::<Vec<_>>());
     for (args, clients) in [(&[][..], 10), (&["--top", "3"], 3), (&["--top", "20"], 12)] {
-        let told = json_of(&replay(ONE_PER_HOUR, args, log.clone()));
-        let listed = told["limits"]["requests"]["most_denied"]
+        let report = json_of(&replay(ONE_PER_HOUR, args, log.clone()));
+        let listed = report["limits"]["requests"]["most_denied"]
             .as_array()
             .unwrap();
         assert_eq!(listed.len(), clients, "{args:?}");
@@ -189,11 +189,11 @@ fn rules_choose_paths_and_methods() {
         get("/files/../login"),
     ];
     let limits = "logins: 2/h\nfiles: 2/h\n";
-    let told = json_of(&replay(limits, &["--rules", &rules], log(&requests)));
+    let report = json_of(&replay(limits, &["--rules", &rules], log(&requests)));
     let figures = ["logins", "files"].map(|limit| {
         (
-            &told["limits"][limit]["requests"],
-            &told["limits"][limit]["denied"],
+            &report["limits"][limit]["requests"],
+            &report["limits"][limit]["denied"],
         )
     });
     assert_eq!(figures, [(&json!(3), &json!(1)), (&json!(2), &json!(0))]);
@@ -212,11 +212,11 @@ fn fields_are_keys_and_costs_are_charged() {
         "yml",
         "- {limit: accounts, key: user.account, cost: 2}\n- {limit: accounts, key: user.account}\n",
     );
-    let told = json_of(&replay(limits, &["--rules", &rules], log));
+    let report = json_of(&replay(limits, &["--rules", &rules], log));
     // Two rules for one bucket charge the sum of their costs.
     let most = json!([{"id": "7", "denied": 1, "first": "2026-11-01T00:00:00Z"}]);
     assert_eq!(
-        told["limits"],
+        report["limits"],
         json!({"accounts": {"requests": 3, "clients": 2, "denied": 1, "clients_denied": 1, "most_denied": most}})
     );
 }

@@ -42,8 +42,8 @@ fn limit_of(recommendation: &Value) -> Limit {
 }
 
 /// Returns the recommendations in the output.
-fn recommendations(told: &Value) -> &[Value] {
-    told["recommendations"].as_array().unwrap()
+fn recommendations(report: &Value) -> &[Value] {
+    report["recommendations"].as_array().unwrap()
 }
 
 /// Returns the output for this share of the clients.
@@ -75,11 +75,11 @@ const ABUSER: &str = "198.51.100.7";
 fn denied_share_of_each_client_is_reported() {
     let requests = office_and_abuser();
     let log = file("log", log(&requests));
-    let told = json(&["suggest", "--json", &log]);
+    let report = json(&["suggest", "--json", &log]);
     let output = run(&["suggest", &log]);
     let text = stdout(&output);
-    assert_eq!(recommendations(&told).len(), 3, "{told}");
-    for recommendation in recommendations(&told) {
+    assert_eq!(recommendations(&report).len(), 3, "{report}");
+    for recommendation in recommendations(&report) {
         let denied = denied(&limit_of(recommendation), &requests);
         let (of_office, of_abuser) = (denied[OFFICE], denied[ABUSER]);
         let clients = recommendation["most_denied"].as_array().unwrap();
@@ -107,8 +107,8 @@ fn denied_share_of_each_client_is_reported() {
 #[test]
 fn need_of_a_denied_client_is_the_least_limit_that_admits_it() {
     let requests = office_and_abuser();
-    let told = suggested("1%", &[], &log(&requests));
-    for recommendation in recommendations(&told) {
+    let report = suggested("1%", &[], &log(&requests));
+    for recommendation in recommendations(&report) {
         let limit = recommendation["limit"].as_str().unwrap();
         let needs = recommendation["most_denied"][1]["needs"].as_u64().unwrap();
         let spares_office = |size: u64| {
@@ -162,10 +162,10 @@ fn limits_deny_the_offenders_and_leave_room_for_others() {
     let busier = requests.iter().cloned();
     let busier = busier.flat_map(|request| [request.clone(), request]);
     let busier: Vec<_> = busier.collect();
-    let told = suggested("1%", &["--key", "ip"], &log(&requests));
-    assert_eq!(told["clients"], 303);
-    assert_eq!(recommendations(&told).len(), 3);
-    for recommendation in recommendations(&told) {
+    let report = suggested("1%", &["--key", "ip"], &log(&requests));
+    assert_eq!(report["clients"], 303);
+    assert_eq!(recommendations(&report).len(), 3);
+    for recommendation in recommendations(&report) {
         let limit = limit_of(recommendation);
         let expected: BTreeSet<_> = OFFENDERS.map(str::to_owned).into();
         let of_clients = denied(&limit, &requests);
@@ -195,17 +195,17 @@ fn share_is_kept_without_outliers() {
     requests.sort_by_key(|request| request.at);
     let log = log(&requests);
     for (share, most) in [("0%", 0), ("1%", 1), ("10%", 10), ("100%", 100)] {
-        let told = suggested(share, &["--top", "100"], &log);
-        assert_eq!(recommendations(&told).len(), 3, "{told}");
-        for recommendation in recommendations(&told) {
+        let report = suggested(share, &["--top", "100"], &log);
+        assert_eq!(recommendations(&report).len(), 3, "{report}");
+        for recommendation in recommendations(&report) {
             let denied = denied(&limit_of(recommendation), &requests);
             assert!(denied.len() <= most, "{share}: {recommendation}");
-            let told = recommendation["most_denied"].as_array().unwrap();
-            let told = told.iter().map(|client| {
+            let clients = recommendation["most_denied"].as_array().unwrap();
+            let clients = clients.iter().map(|client| {
                 let id = client["id"].as_str().unwrap().to_owned();
                 (id, client["denied"].as_u64().unwrap())
             });
-            assert_eq!(told.collect::<BTreeMap<_, _>>(), denied);
+            assert_eq!(clients.collect::<BTreeMap<_, _>>(), denied);
         }
     }
 }
@@ -229,10 +229,10 @@ fn share_is_exact() {
                 requests,
             )
         });
-        let told = suggested(share, &["--key", "id"], &lines.collect::<String>());
-        assert_eq!(told["clients"], clients);
-        assert!(!recommendations(&told).is_empty(), "{told}");
-        for recommendation in recommendations(&told) {
+        let report = suggested(share, &["--key", "id"], &lines.collect::<String>());
+        assert_eq!(report["clients"], clients);
+        assert!(!recommendations(&report).is_empty(), "{report}");
+        for recommendation in recommendations(&report) {
             let stopped = recommendation["clients_denied"].as_u64().unwrap();
             // If two may be denied, the limit is twice the need of the third.
             let expected = if most == 3 { 3 } else { 0 };
@@ -245,7 +245,7 @@ fn share_is_exact() {
 fn suggested_limits_can_be_replayed() {
     let requests = day(200, 6);
     let log = file("log", log(&requests));
-    let told = json(&["suggest", &log, "--json"]);
+    let report = json(&["suggest", &log, "--json"]);
     let text = run(&["suggest", &log]);
     let lines: Vec<_> = stdout(&text)
         .lines()
@@ -258,7 +258,7 @@ fn suggested_limits_can_be_replayed() {
             "{line}"
         );
     }
-    for (line, recommendation) in lines.iter().zip(recommendations(&told)) {
+    for (line, recommendation) in lines.iter().zip(recommendations(&report)) {
         let limits = file("yml", line.trim());
         let replayed = json(&["replay", "--limits", &limits, "--json", &log]);
         let replayed = &replayed["limits"]["requests"];
@@ -278,10 +278,10 @@ fn many_clients_are_measured_exactly() {
             let _ = writeln!(log, "{{\"ts\":{second},\"id\":\"crawler\"}}");
         }
     }
-    let told = suggested("1%", &["--key", "id"], &log);
-    assert_eq!(told["clients"], 120_001);
-    assert_eq!(recommendations(&told).len(), 2);
-    for recommendation in recommendations(&told) {
+    let report = suggested("1%", &["--key", "id"], &log);
+    assert_eq!(report["clients"], 120_001);
+    assert_eq!(recommendations(&report).len(), 2);
+    for recommendation in recommendations(&report) {
         assert_eq!(recommendation["clients_denied"], 1, "{recommendation}");
     }
 }
@@ -322,8 +322,8 @@ fn window_above_4096_is_left_out() {
         let requests: Vec<_> = (0..requests)
             .map(|i| request(i * 3 / 2, OFFICE, "/"))
             .collect();
-        let told = suggested("0", &[], &log(&requests));
-        assert_eq!(recommendations(&told).len(), 1 + windows, "{told}");
+        let report = suggested("0", &[], &log(&requests));
+        assert_eq!(recommendations(&report).len(), 1 + windows, "{report}");
     }
 }
 

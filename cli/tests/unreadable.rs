@@ -192,7 +192,10 @@ fn mutated_lines_never_panic() {
         "- {limit: a, path: /a, method: [GET, POST]}\n- {limit: a, key: request.uri}\n",
     );
     let more = ["--rules", &rules, "--hops", "1"];
-    let told = json_of(&replay("a: 1/s burst 3\n", &more, &log));
-    assert_eq!(told["lines"], 20_000);
-    assert!(told["limits"]["a"]["clients"].as_u64() > Some(5), "{told}");
+    let report = json_of(&replay("a: 1/s burst 3\n", &more, &log));
+    assert_eq!(report["lines"], 20_000);
+    assert!(
+        report["limits"]["a"]["clients"].as_u64() > Some(5),
+        "{report}"
+    );
 }

@@ -343,8 +343,8 @@ mod tests {
                 ids: vec![Some(client.to_string())],
                 ..Record::default()
             });
-            let told = engine.notes().concat();
-            assert_eq!(told.contains(forgotten), client == 8, "{told}");
+            let notes = engine.notes().concat();
+            assert_eq!(notes.contains(forgotten), client == 8, "{notes}");
         }
     }
 }
