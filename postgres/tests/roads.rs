@@ -69,12 +69,8 @@ fn pooler_in_transaction_mode_serves() {
             port.number()
         );
         fs::write(&config, text).unwrap();
-        let command = as_user(Path::new("/usr/sbin/pgbouncer"));
-        let args = command
-            .get_args()
-            .map(|word| word.to_str().unwrap().to_owned());
-        let args: Vec<_> = args.chain([config.display().to_string()]).collect();
-        let process = Process::new(home, command.get_program().to_str().unwrap(), &args);
+        let mut command = as_user(Path::new("/usr/sbin/pgbouncer"));
+        let process = Process::new(home, command.arg(config));
         process.start();
         let is_there = || std::net::TcpStream::connect(("127.0.0.1", port.number())).is_ok();
         eventually("the pooler accepts connections", is_there);
