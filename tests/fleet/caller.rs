@@ -23,7 +23,7 @@ use crate::{
     network::Network,
     plan::{Bucket, Call, Event, Fault, Work},
     process::NAMES,
-    record::{Asked, Worker},
+    record::{AskRecord, Worker},
     terms::Kind,
 };
 
@@ -133,8 +133,8 @@ impl Caller {
             let granted = limited.filter(|decision| is_made && decision.allowed());
             let mut record = self.network.record();
             let receipt = granted.and_then(|decision| decision.receipt());
-            receipts.extend(receipt.map(|receipt| (record.asked.len(), ask.bucket, receipt)));
-            record.asked.push(Asked {
+            receipts.extend(receipt.map(|receipt| (record.asks.len(), ask.bucket, receipt)));
+            record.asks.push(AskRecord {
                 call: number,
                 process: self.process,
                 ask: *ask,
@@ -151,13 +151,13 @@ impl Caller {
 
     async fn refund(&self, index: usize, bucket: Bucket, receipt: Receipt) {
         // It is not known whether one that is under way was made.
-        self.network.record().asked[index].refunded = Some(u64::MAX);
+        self.network.record().asks[index].refunded = Some(u64::MAX);
         let limit = self.limiter.limit(NAMES[bucket.0]).unwrap();
         match limit.refund_receipt(bucket.1, receipt).await {
             Ok(decision) => {
                 let now = self.network.now();
                 let refunded = decision.refunded().then_some(now);
-                self.network.record().asked[index].refunded = refunded;
+                self.network.record().asks[index].refunded = refunded;
             }
             Err(LimiterError::Backend(_)) if !self.network.plan.setup.calm => {}
             Err(error) => self.problem(&format!("a refund fails: {error:?}")),

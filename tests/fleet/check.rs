@@ -10,17 +10,18 @@ use tokio::time::sleep;
 use tollgate::{Transaction, decision::Source, transaction::Mode};
 
 use crate::{
+    caller::Caller,
     fleet::Fleet,
     plan::{Bucket, Setup},
-    process::NAMES,
-    record::{Asked, Record},
+    process::{HEARTBEAT, NAMES},
+    record::{AskRecord, Record},
     terms::{Kind, Terms},
 };
 
 /// Checks a fleet after the last fault has ended.
 pub(crate) async fn check(fleet: &mut Fleet) {
     for process in &mut fleet.processes {
-        process.ended().await;
+        mem::take(&mut process.tasks).join_all().await;
     }
     if fleet.setup().calm {
         sleep(Duration::from_millis(500)).await;
@@ -36,26 +37,26 @@ pub(crate) async fn check(fleet: &mut Fleet) {
     fleet.free_permits().await;
     fleet.close().await;
     let record = mem::take(&mut *fleet.network.record());
-    let mut buckets = BTreeMap::<Bucket, Vec<&Asked>>::new();
-    for asked in &record.asked {
+    let mut buckets = BTreeMap::<Bucket, Vec<&AskRecord>>::new();
+    for asked in &record.asks {
         buckets.entry(asked.ask.bucket).or_default().push(asked);
     }
     let mut problems = Vec::new();
-    for (bucket, asked) in buckets {
-        let answers = Answers {
+    for (bucket, asks) in buckets {
+        let history = BucketHistory {
             fleet,
             record: &record,
             bucket,
             terms: fleet.setup().limits[bucket.0],
-            asked,
+            asks,
         };
-        problems.extend(answers.excess(None));
+        problems.extend(history.excess(None));
         let processes = 0..fleet.processes.len();
-        problems.extend(processes.filter_map(|process| answers.excess(Some(process))));
+        problems.extend(processes.filter_map(|process| history.excess(Some(process))));
         if fleet.setup().calm {
-            problems.extend(answers.wrong_denial());
-            problems.extend(answers.unreturned());
-            problems.extend(answers.charged_ahead().await);
+            problems.extend(history.wrong_denial());
+            problems.extend(history.unreturned());
+            problems.extend(history.charged_ahead().await);
         }
     }
     problems.extend(record.problems);
@@ -83,9 +84,14 @@ impl Fleet {
         for round in 0..25 {
             sleep(Duration::from_millis(200)).await;
             for process in &self.processes {
-                let id = format!("{}-{round}", process.caller.process);
-                let by = process.beat(&id).await;
-                let is_open = process.caller.limiter.stats().is_open == Some(true);
+                let Caller {
+                    process, limiter, ..
+                } = &process.caller;
+                let id = format!("{process}-{round}");
+                let beat = limiter.spend(&Transaction::new(HEARTBEAT, &id)).await;
+                let limited = beat.ok().filter(|decided| decided.limited());
+                let by = limited.map(|decided| decided.source());
+                let is_open = limiter.stats().is_open == Some(true);
                 if round >= 10 && (by != Some(Source::Store) || is_open) {
                     self.problem(format!(
                         "{id} is decided by {by:?} at the end, open: {is_open}"
@@ -137,33 +143,33 @@ impl Fleet {
 }
 
 /// What was asked of one bucket, and the answers.
-struct Answers<'a> {
+struct BucketHistory<'a> {
     fleet: &'a Fleet,
     record: &'a Record,
     bucket: Bucket,
     terms: Terms,
-    asked: Vec<&'a Asked>,
+    asks: Vec<&'a AskRecord>,
 }
 
-impl Answers<'_> {
-    /// In any interval, a bucket is granted at most its limit by the store, and at most its share of it by each process. Together,
-    /// that is twice the limit, rounded up for each process.
+impl BucketHistory<'_> {
+    /// In any interval, a bucket is granted at most its limit by the store, and at most its share of it by each process.
+    /// Together, that is twice the limit, rounded up for each process.
     fn excess(&self, process: Option<usize>) -> Option<String> {
-        let is_granted = |asked: &Asked| match (asked.granted_by, process) {
+        let is_granted = |asked: &AskRecord| match (asked.granted_by, process) {
             (Some(Source::Local), Some(process)) => asked.process == process,
             (Some(source), None) => source != Source::Local,
             _ => false,
         };
-        let given_back = self.asked.iter().filter_map(|asked| {
+        let given_back = self.asks.iter().filter_map(|asked| {
             let refunded = asked.refunded.filter(|_| is_granted(asked));
             let tried_until = asked.tried_until.filter(|_| process.is_none());
             Some((*asked, refunded.or(tried_until)?))
         });
         let given_back: Vec<_> = given_back.collect();
-        let counts = |asked: &&&Asked| {
+        let counts = |asked: &&&AskRecord| {
             is_granted(asked) && asked.refunded.is_none() && asked.ask.mode != Mode::Debit
         };
-        let mut charges: Vec<_> = self.asked.iter().filter(counts).collect();
+        let mut charges: Vec<_> = self.asks.iter().filter(counts).collect();
         charges.sort_by_key(|charge| charge.ended);
         let begins: BTreeSet<_> = charges.iter().map(|charge| charge.begun).collect();
         for from in begins {
@@ -174,10 +180,8 @@ impl Answers<'_> {
                 let until = charge.ended;
                 let most = back + self.granted_at_most(process, from, until);
                 if sum > most {
-                    let by = process.map_or_else(
-                        || "the store".to_owned(),
-                        |number| format!("process {number}"),
-                    );
+                    let by =
+                        process.map_or("the store".into(), |number| format!("process {number}"));
                     let bucket = self.bucket;
                     return Some(format!(
                         "{bucket:?} is granted {sum} by {by} from {from} to {until}, at most {most}"
@@ -212,10 +216,10 @@ impl Answers<'_> {
         (losses.count() + resets.count()) as u64
     }
 
-    /// What came back after a time, in refunds or from denied batches over several slots, although it was charged before. That lets
-    /// others pass if it is of a rate, because time gives tokens back as well, or if the store has lost the charge in between, or the
-    /// bucket was reset.
-    fn came_back(&self, given_back: &[(&Asked, u64)], from: u64) -> u64 {
+    /// What came back after a time, in refunds or from denied batches over several slots, although it was charged before. That
+    /// lets others pass if it is of a rate, because time gives tokens back as well, or if the store has lost the charge in
+    /// between, or the bucket was reset.
+    fn came_back(&self, given_back: &[(&AskRecord, u64)], from: u64) -> u64 {
         // What gives back a charge that the store has lost gives back units of another one. The refund of that gives back those of
         // a third.
         let gives_back_others = given_back
@@ -230,13 +234,13 @@ impl Answers<'_> {
 
     /// Finds a client that was denied although it had not used that much, while nothing failed.
     fn wrong_denial(&self) -> Option<String> {
-        let mut denials = self.asked.iter().filter(|asked| asked.is_denied);
+        let mut denials = self.asks.iter().filter(|asked| asked.is_denied);
         let wrong = denials.find(|denial| self.is_wrong(denial))?;
         Some(format!("it is wrong: {wrong:?}"))
     }
 
-    fn is_wrong(&self, denial: &Asked) -> bool {
-        let charges = self.asked.iter().filter_map(|asked| {
+    fn is_wrong(&self, denial: &AskRecord) -> bool {
+        let charges = self.asks.iter().filter_map(|asked| {
             // The temporary charge of another batch counts until it is refunded.
             let is_tried = asked.call != denial.call && asked.tried_until >= Some(denial.begun);
             let ended = if is_tried { denial.ended } else { asked.ended };
@@ -267,10 +271,8 @@ impl Answers<'_> {
 
     /// The units that were granted and not refunded.
     fn granted(&self) -> u32 {
-        let kept = self
-            .asked
-            .iter()
-            .filter(|asked| asked.granted_by.is_some() && asked.refunded.is_none());
+        let asks = self.asks.iter();
+        let kept = asks.filter(|asked| asked.granted_by.is_some() && asked.refunded.is_none());
         kept.map(|asked| asked.ask.cost).sum()
     }
 
@@ -278,21 +280,29 @@ impl Answers<'_> {
     fn unreturned(&self) -> Option<String> {
         let charged = self.fleet.network.charged(self.bucket);
         let granted = self.granted();
-        let is_exact = self.terms.leased || charged == i64::from(granted);
+        if self.terms.leased || charged == i64::from(granted) {
+            return None;
+        }
         let bucket = self.bucket;
-        (!is_exact)
-            .then(|| format!("{bucket:?} is charged {charged} units, and {granted} were granted"))
+        Some(format!(
+            "{bucket:?} is charged {charged} units, and {granted} were granted"
+        ))
     }
 
     /// What processes have charged ahead is back once they have closed.
     async fn charged_ahead(&self) -> Option<String> {
+        // What is left does not include the parts that processes may charge ahead.
         let processes = self.fleet.setup().processes;
         let burst = self.terms.most;
         let part = (burst / 5).min((burst - 1) / (2 * processes));
         let left = self.fleet.left(self.bucket).await.unwrap();
         let granted = self.granted();
-        let is_back = !self.terms.leased || left + granted >= burst - part * processes;
+        if !self.terms.leased || left + granted >= burst - part * processes {
+            return None;
+        }
         let bucket = self.bucket;
-        (!is_back).then(|| format!("{bucket:?} has {left} left, and {granted} were granted"))
+        Some(format!(
+            "{bucket:?} has {left} left, and {granted} were granted"
+        ))
     }
 }

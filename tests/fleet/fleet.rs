@@ -101,8 +101,9 @@ impl Fleet {
         F: Future<Output = ()> + Send + 'static,
     {
         self.start(process);
-        if self.processes[process].down_until.is_none() {
-            self.processes[process].spawn(task);
+        let process = &mut self.processes[process];
+        if process.down_until.is_none() {
+            process.tasks.spawn(task(process.caller.clone()));
         }
     }
 

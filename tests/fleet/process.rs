@@ -1,18 +1,14 @@
 //! A process of the fleet.
 
-use std::{
-    mem,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 use tokio::task::JoinSet;
 use tollgate::{
-    Limit, Limiter, Limits, RateLimitLayer, Rule, Transaction,
+    Limit, Limiter, Limits, RateLimitLayer, Rule,
     backend::{Backend, DenyCache, FailurePolicy, Lease},
-    decision::Source,
     key::HeaderId,
     limit::LimitName,
     testing::SimulatedCluster,
@@ -26,12 +22,13 @@ use crate::{
 };
 
 /// The name of a limit that only the simulation uses.
-const HEARTBEAT: &str = "heartbeat";
+pub(crate) const HEARTBEAT: &str = "heartbeat";
 
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) caller: Caller,
-    tasks: JoinSet<()>,
+    /// The tasks of callers.
+    pub(crate) tasks: JoinSet<()>,
     is_alive: Arc<AtomicBool>,
     /// When it may start again, if it was killed.
     pub(crate) down_until: Option<u64>,
@@ -63,31 +60,11 @@ impl Process {
         }
     }
 
-    /// Runs a task as a caller of the process.
-    pub(crate) fn spawn<F>(&mut self, task: impl FnOnce(Caller) -> F)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        self.tasks.spawn(task(self.caller.clone()));
-    }
-
-    /// Spends from a bucket that nothing else uses, and returns the source of the decision.
-    pub(crate) async fn beat(&self, id: &str) -> Option<Source> {
-        let beat = Transaction::new(HEARTBEAT, id);
-        let decided = self.caller.limiter.spend(&beat).await.ok()?;
-        decided.limited().then(|| decided.source())
-    }
-
     /// Ends all callers. Messages under way never arrive.
     pub(crate) fn kill(&mut self, until: u64) {
         self.tasks.abort_all();
         self.is_alive.store(false, Relaxed);
         self.down_until = Some(until);
-    }
-
-    /// Waits for all callers.
-    pub(crate) async fn ended(&mut self) {
-        mem::take(&mut self.tasks).join_all().await;
     }
 }
 

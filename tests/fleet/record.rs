@@ -10,7 +10,7 @@ use crate::plan::{Ask, Bucket};
 pub(crate) struct Record {
     /// The number of calls and works.
     calls: usize,
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) asks: Vec<AskRecord>,
     /// Resets, from when they were sent until they were answered.
     pub(crate) resets: Vec<(Bucket, (u64, u64))>,
     pub(crate) workers: BTreeMap<usize, Worker>,
@@ -21,7 +21,7 @@ pub(crate) struct Record {
 
 /// What a call asked of one bucket, and the answer.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct AskRecord {
     pub(crate) call: usize,
     pub(crate) process: usize,
     pub(crate) ask: Ask,

@@ -89,7 +89,7 @@ fn report(plan: &Plan, problem: &str) {
         .unwrap_or_else(|| problem.to_owned());
     println!("seed {}: {problem}\n{:?}", plan.seed, plan.setup);
     for (at, event) in &shortened.events {
-        println!("{at:>9} us: {event:?}");
+        println!("{at:>6} ms: {event:?}");
     }
     println!(
         "FLEET_SEED={} cargo test --all-features --test fleet",

@@ -120,13 +120,9 @@ impl Cluster {
         let node = self.up().next().expect("a node is up");
         let mut view = node.view().into_iter();
         let owner = view.find(|seen| seen.has(slot)).expect("somebody has it");
-        self.node(&owner.id)
-    }
-
-    /// The node of an id.
-    pub(crate) fn node(&self, id: &str) -> &Node {
         let mut nodes = self.nodes.iter();
-        nodes.find(|node| node.id == id).expect("it is one of ours")
+        let node = nodes.find(|node| node.id == owner.id);
+        node.expect("it is one of ours")
     }
 
     /// Moves a slot with all its keys.
